@@ -1,0 +1,54 @@
+//! `claim`: an owner takes a job that waits, or one whose holder is gone.
+//!
+//! A claim is not a start. It only says whose writes count from here on.
+
+use super::{Decision, Refusal, take_over};
+use crate::event::{Claimed, Fact};
+use crate::ids::{HostId, Incarnation, OwnerId, Timestamp};
+use crate::job::{Job, Phase};
+use crate::seeded::{self, Bug};
+
+/// Who wants the job.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Claimant {
+    /// Its name.
+    pub owner: OwnerId,
+    /// Which life of it.
+    pub incarnation: Incarnation,
+    /// Where it can see and signal trees.
+    pub host: HostId,
+}
+
+/// What the journal knows about the lease of the present holder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lease {
+    /// It runs, as far as the journal can tell.
+    Live,
+    /// It ran out, with the margin, or a later life of the same owner has replaced it.
+    Over,
+}
+
+/// Decides whether `claimant` gets the job.
+pub fn decide(job: &Job, claimant: &Claimant, lease: Lease, now: Timestamp) -> Decision {
+    match &job.holder {
+        _ if job.phase == Phase::Unborn => Err(Refusal::NotFound(job.id)),
+        _ if job.is_ended() => Err(Refusal::Ended(job.id)),
+        _ if job.foreign => Err(Refusal::NeedsNewerReader(job.id)),
+        Some(holder) if lease == Lease::Live && !seeded::on(Bug::TakeOverLive) => {
+            Err(Refusal::Held(job.id, holder.fence.owner.clone()))
+        }
+        Some(_) => take_over::decide(job, claimant),
+        None if job.due().is_none_or(|due| due > now) => Err(Refusal::NotDue(job.id)),
+        None => Ok(vec![claimed(job, claimant)]),
+    }
+}
+
+pub(super) fn claimed(job: &Job, claimant: &Claimant) -> Fact {
+    Claimed {
+        owner: claimant.owner.clone(),
+        incarnation: claimant.incarnation,
+        host: claimant.host.clone(),
+        epoch: job.epoch.next(),
+    }
+    .into()
+}

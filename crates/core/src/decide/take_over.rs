@@ -1,0 +1,19 @@
+//! `take over`: a new owner takes a job whose holder is gone.
+//!
+//! On the same host it will look for the tree before it touches anything. From another host the tree cannot be seen:
+//! the lease that ran out proves that the keeper ended it, unless the job asked to be kept.
+
+use super::claim::{Claimant, claimed};
+use super::{Decision, Refusal};
+use crate::job::Job;
+use crate::spec::OnPartition;
+
+/// Decides a claim of a job that is held, by a lease that is over.
+pub fn decide(job: &Job, claimant: &Claimant) -> Decision {
+    let elsewhere = job.open_attempt().is_some_and(|attempt| attempt.host != claimant.host);
+    let kept = job.spec.as_ref().is_some_and(|spec| spec.on_partition == OnPartition::Keep);
+    if elsewhere && kept && !job.is_abandoned() {
+        return Err(Refusal::Kept(job.id));
+    }
+    Ok(vec![claimed(job, claimant)])
+}

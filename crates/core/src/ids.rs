@@ -1,0 +1,349 @@
+//! Names and numbers of the domain: job ids, sequence numbers, fences, moments.
+//!
+//! Ids are made by clients from a time and random bytes that are passed in, so
+//! this module draws neither.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+/// Crockford's base32 in lower case: no `i`, `l`, `o`, `u`, and it sorts like the number it spells.
+const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+
+/// Characters of a UUID in base32: 128 bits, five at a time, rounded up.
+const UUID_CHARS: usize = 26;
+
+/// Characters of a cell number.
+const CELL_CHARS: usize = 2;
+
+/// The text every job id opens with.
+const PREFIX: &str = "job_";
+
+/// Cells one id can name: ten bits. A laptop is cell zero.
+pub const CELLS_MAX: u16 = 1 << 10;
+
+/// A job's name: a version 7 UUID whose `rand_a` field holds the cell.
+///
+/// The text form is `job_`, the cell in two characters, and the UUID in 26
+/// (`job_00` + `06a3…`). It sorts by cell, then by the time the id was made. The cell stands in the UUID too,
+/// so sixteen bytes are enough for a key and a router needs no look-up.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct JobId(Uuid);
+
+impl JobId {
+    /// Returns the id for `cell`, made at `at` from ten random bytes.
+    ///
+    /// # Panics
+    /// If `cell` is not below [`CELLS_MAX`].
+    pub fn new(cell: u16, at: Timestamp, random: [u8; 10]) -> JobId {
+        assert!(cell < CELLS_MAX, "cell {cell} is out of range");
+        let mut bytes = [0; 16];
+        bytes[..6].copy_from_slice(&at.0.to_be_bytes()[2..]);
+        // Version in the high nibble, then twelve bits: the cell and two random ones.
+        let rand_a = (cell << 2) | u16::from(random[0] & 0b11);
+        bytes[6] = 0x70 | (rand_a >> 8) as u8;
+        bytes[7] = rand_a as u8;
+        bytes[8] = 0x80 | (random[1] & 0x3f);
+        bytes[9..].copy_from_slice(&random[2..9]);
+        bytes[15] ^= random[9];
+        JobId(Uuid::from_bytes(bytes))
+    }
+
+    /// Returns the sixteen bytes a store uses as key.
+    pub fn as_uuid(self) -> Uuid {
+        self.0
+    }
+
+    /// Reads an id back from a store's key; `None` if no client can have made it.
+    pub fn from_uuid(uuid: Uuid) -> Option<JobId> {
+        let bytes = uuid.as_bytes();
+        (bytes[6] >> 4 == 7 && bytes[8] >> 6 == 0b10).then_some(JobId(uuid))
+    }
+
+    /// Returns the cell this job lives in.
+    pub fn cell(self) -> u16 {
+        let bytes = self.0.as_bytes();
+        ((u16::from(bytes[6] & 0x0f) << 8) | u16::from(bytes[7])) >> 2
+    }
+
+    /// Returns when the id was made, by the clock of the client that made it.
+    pub fn made_at(self) -> Timestamp {
+        let mut ms = [0; 8];
+        ms[2..].copy_from_slice(&self.0.as_bytes()[..6]);
+        Timestamp(u64::from_be_bytes(ms))
+    }
+}
+
+fn spell(mut number: u128, out: &mut [u8]) {
+    for slot in out.iter_mut().rev() {
+        *slot = ALPHABET[(number & 31) as usize];
+        number >>= 5;
+    }
+}
+
+fn read_number(text: &[u8]) -> Option<u128> {
+    text.iter().try_fold(0u128, |number, byte| {
+        let digit = ALPHABET.iter().position(|known| known == byte)?;
+        if number >> 123 != 0 {
+            return None;
+        }
+        Some((number << 5) | digit as u128)
+    })
+}
+
+impl fmt::Display for JobId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = [0; CELL_CHARS + UUID_CHARS];
+        spell(u128::from(self.cell()), &mut text[..CELL_CHARS]);
+        spell(self.0.as_u128(), &mut text[CELL_CHARS..]);
+        f.write_str(PREFIX)?;
+        f.write_str(std::str::from_utf8(&text).map_err(|_| fmt::Error)?)
+    }
+}
+
+impl fmt::Debug for JobId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// The text is not a job id.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not a job id: expected `job_` and 28 characters of 0-9 and a-z without i, l, o, u")]
+pub struct NotAJobId(String);
+
+impl FromStr for JobId {
+    type Err = NotAJobId;
+
+    fn from_str(text: &str) -> Result<JobId, NotAJobId> {
+        let read = || {
+            let digits = text.strip_prefix(PREFIX)?.as_bytes();
+            if digits.len() != CELL_CHARS + UUID_CHARS {
+                return None;
+            }
+            let cell = read_number(&digits[..CELL_CHARS])?;
+            let id = JobId::from_uuid(Uuid::from_u128(read_number(&digits[CELL_CHARS..])?))?;
+            (u128::from(id.cell()) == cell).then_some(id)
+        };
+        // An id is short; what is echoed of a longer text is bounded.
+        read().ok_or_else(|| NotAJobId(text.chars().take(64).collect()))
+    }
+}
+
+impl Serialize for JobId {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for JobId {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<JobId, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+macro_rules! number {
+    ($(#[$doc:meta])* $name:ident($inner:ty)) => {
+        $(#[$doc])*
+        #[derive(
+            Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+        )]
+        #[serde(transparent)]
+        pub struct $name(pub $inner);
+
+        impl $name {
+            /// Returns the number after this one.
+            pub fn next(self) -> $name {
+                $name(self.0 + 1)
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(&self.0, f)
+            }
+        }
+    };
+}
+
+number! {
+    /// The place of an event in its job's log, from one, without gaps. A job's version is the
+    /// number of its newest event; zero means that nothing was ever written.
+    Seq(u64)
+}
+number! {
+    /// How often a job was claimed. Each claim has the next number.
+    Epoch(u32)
+}
+number! {
+    /// Which try of a job, from one.
+    AttemptNo(u32)
+}
+number! {
+    /// Which turn of a job, from one, counted over all its attempts.
+    TurnNo(u32)
+}
+number! {
+    /// Which input to the agent, from one, so that a repeat is recognised.
+    InputNo(u32)
+}
+
+/// A moment by the wall clock, in milliseconds since 1970. For people and for due times.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Timestamp(pub u64);
+
+impl Timestamp {
+    /// Returns the moment `ms` milliseconds later.
+    pub fn plus_ms(self, ms: u64) -> Timestamp {
+        Timestamp(self.0.saturating_add(ms))
+    }
+}
+
+/// A moment by the host's awake clock, in milliseconds since it booted, sleep not counted.
+///
+/// Limits run on it. Two values compare only within one boot of one host, which is as long as
+/// a process tree can live.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Awake(pub u64);
+
+impl Awake {
+    /// Returns the moment `ms` milliseconds later.
+    pub fn plus_ms(self, ms: u64) -> Awake {
+        Awake(self.0.saturating_add(ms))
+    }
+}
+
+/// The present, as an owner reads it from its two clocks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Now {
+    /// The wall clock.
+    pub wall: Timestamp,
+    /// The awake clock of this host.
+    pub awake: Awake,
+}
+
+/// The name of a worker or daemon, stable over its restarts.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct OwnerId(pub Arc<str>);
+
+impl fmt::Display for OwnerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The name of a machine: where a process tree can be seen and signalled.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct HostId(pub Arc<str>);
+
+/// One life of an owner. The journal gives a new one at each registration and never the same twice.
+///
+/// `instance` names the database itself: one that was restored or cloned has another, so an
+/// incarnation given before cannot be used after.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Incarnation {
+    /// The database that gave it.
+    pub instance: u64,
+    /// Counts up within the instance.
+    pub number: u64,
+}
+
+impl Incarnation {
+    /// Returns the sixteen bytes a store keeps.
+    pub fn as_u128(self) -> u128 {
+        (u128::from(self.instance) << 64) | u128::from(self.number)
+    }
+
+    /// Reads back what [`Incarnation::as_u128`] gave.
+    pub fn from_u128(number: u128) -> Incarnation {
+        Incarnation { instance: (number >> 64) as u64, number: number as u64 }
+    }
+}
+
+/// What an owner must still hold when it writes: its incarnation, at this claim of the job.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Fence {
+    /// Who.
+    pub owner: OwnerId,
+    /// Which life of it.
+    pub incarnation: Incarnation,
+    /// Which claim of the job.
+    pub epoch: Epoch,
+}
+
+/// Names one append, made by the writer, so that a reply lost after the commit can be resolved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AppendId(pub u128);
+
+impl AppendId {
+    /// Returns the id of an owner's `n`th append under `fence`: unique without drawing a number.
+    pub fn of_owner(fence: &Fence, n: u32) -> AppendId {
+        // The instance is left out: ids are compared only within one database.
+        AppendId(
+            (u128::from(fence.incarnation.number) << 64) | (u128::from(fence.epoch.0) << 32) | u128::from(n),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RANDOM: [u8; 10] = [0xff, 0xff, 1, 2, 3, 4, 5, 6, 7, 8];
+
+    #[test]
+    fn text_form_is_fixed_and_reads_back() {
+        let id = JobId::new(3, Timestamp(1_794_700_800_000), RANDOM);
+        assert_eq!(id.to_string(), "job_0301m7e81w00e07vy0820c20a1gf");
+        assert_eq!(id.to_string().parse(), Ok(id));
+        assert_eq!(id.cell(), 3);
+        assert_eq!(id.made_at(), Timestamp(1_794_700_800_000));
+        assert_eq!(JobId::from_uuid(id.as_uuid()), Some(id));
+    }
+
+    #[test]
+    fn every_cell_and_time_survives_the_trip() {
+        for cell in [0, 1, 31, 32, CELLS_MAX - 1] {
+            for ms in [0, 1, (1 << 48) - 1] {
+                let id = JobId::new(cell, Timestamp(ms), RANDOM);
+                assert_eq!((id.cell(), id.made_at()), (cell, Timestamp(ms)));
+                assert_eq!(id.to_string().parse(), Ok(id));
+            }
+        }
+    }
+
+    #[test]
+    fn ids_sort_by_the_time_they_were_made() {
+        let early = JobId::new(0, Timestamp(5), [0xff; 10]);
+        let late = JobId::new(0, Timestamp(6), [0; 10]);
+        assert!(early < late && early.to_string() < late.to_string());
+    }
+
+    #[test]
+    fn other_texts_are_refused() {
+        let good = JobId::new(0, Timestamp(1), RANDOM).to_string();
+        let other_cell = good.replacen("job_00", "job_01", 1);
+        let upper = good.to_uppercase();
+        for text in
+            ["", "job_", "job_00", "../etc/passwd", &good[4..], &other_cell, &upper, &format!("{good}0")]
+        {
+            assert!(text.parse::<JobId>().is_err(), "{text}");
+        }
+        let too_big = format!("job_00{}", "z".repeat(26));
+        assert!(too_big.parse::<JobId>().is_err());
+    }
+
+    #[test]
+    fn an_incarnation_reads_back() {
+        let incarnation = Incarnation { instance: 7, number: u64::MAX };
+        assert_eq!(Incarnation::from_u128(incarnation.as_u128()), incarnation);
+    }
+}

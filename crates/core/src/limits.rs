@@ -1,0 +1,235 @@
+//! Limits and their arithmetic: wall clock, stall, turns, tokens, money.
+//!
+//! Times run on the awake clock. What a limit means for the job is decided in `decide::limit`.
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::Awake;
+use crate::spec::Work;
+
+/// Four hours: an agent nobody watches must not work for ever.
+const AGENT_WALL_MS: u64 = 4 * 60 * 60 * 1_000;
+
+/// Twenty minutes without progress, with no tool running and nobody asked.
+const AGENT_STALL_MS: u64 = 20 * 60 * 1_000;
+
+/// A value of zero switches a limit off; an absent one leaves it to the next source.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Limits {
+    /// Awake milliseconds an attempt may take.
+    pub wall_ms: Option<u64>,
+    /// Awake milliseconds without progress.
+    pub stall_ms: Option<u64>,
+    /// Turns of the session.
+    pub turns: Option<u64>,
+    /// Tokens, in and out.
+    pub tokens: Option<u64>,
+    /// Money, in millionths of a dollar.
+    pub money_micros: Option<u64>,
+}
+
+/// Which limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Limit {
+    /// The wall clock. Also what a stored decision with an unreadable kind is taken for: it still stops the job.
+    #[default]
+    Wall,
+    /// No progress.
+    Stall,
+    /// Too many turns.
+    Turns,
+    /// Too many tokens.
+    Tokens,
+    /// Too much money.
+    Money,
+}
+
+/// Every limit, with the name its setting has.
+pub const SETTINGS: [(Limit, &str); 5] = [
+    (Limit::Wall, "wall"),
+    (Limit::Stall, "stall"),
+    (Limit::Turns, "turns"),
+    (Limit::Tokens, "tokens"),
+    (Limit::Money, "money"),
+];
+
+/// A setting that cannot be used. Start-up stops on it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadSetting {
+    /// No limit has this name.
+    #[error("unknown setting `{0}`: the limits are wall, stall, turns, tokens, money")]
+    Unknown(String),
+    /// The value does not fit the limit.
+    #[error("setting `{name}`: `{value}` is not {expected}; 0 switches the limit off")]
+    Malformed {
+        /// The setting.
+        name: &'static str,
+        /// What it was set to.
+        value: String,
+        /// What it must be.
+        expected: &'static str,
+    },
+}
+
+impl Limits {
+    /// Returns the defaults for a kind of work: agents are bounded, plain commands are not.
+    pub fn default_for(work: &Work) -> Limits {
+        match work {
+            Work::Agent { .. } => {
+                Limits { wall_ms: Some(AGENT_WALL_MS), stall_ms: Some(AGENT_STALL_MS), ..Limits::default() }
+            }
+            Work::Command { .. } => Limits::default(),
+        }
+    }
+
+    /// Returns these limits with the gaps filled from `fallback`.
+    pub fn or(self, fallback: Limits) -> Limits {
+        Limits {
+            wall_ms: self.wall_ms.or(fallback.wall_ms),
+            stall_ms: self.stall_ms.or(fallback.stall_ms),
+            turns: self.turns.or(fallback.turns),
+            tokens: self.tokens.or(fallback.tokens),
+            money_micros: self.money_micros.or(fallback.money_micros),
+        }
+    }
+
+    /// Returns the binding value of one limit; `None` when it is absent or switched off.
+    pub fn get(&self, limit: Limit) -> Option<u64> {
+        let value = match limit {
+            Limit::Wall => self.wall_ms,
+            Limit::Stall => self.stall_ms,
+            Limit::Turns => self.turns,
+            Limit::Tokens => self.tokens,
+            Limit::Money => self.money_micros,
+        };
+        value.filter(|value| *value > 0)
+    }
+
+    /// Sets one limit; zero switches it off.
+    pub fn set(&mut self, limit: Limit, value: u64) {
+        let slot = match limit {
+            Limit::Wall => &mut self.wall_ms,
+            Limit::Stall => &mut self.stall_ms,
+            Limit::Turns => &mut self.turns,
+            Limit::Tokens => &mut self.tokens,
+            Limit::Money => &mut self.money_micros,
+        };
+        *slot = Some(value);
+    }
+
+    /// Reads settings as people write them (`wall=2h`, `money=1.50`), refusing what it does not understand.
+    pub fn parse<'a>(settings: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Limits, BadSetting> {
+        let mut limits = Limits::default();
+        for (key, value) in settings {
+            let (limit, value) = parse_setting(key, value)?;
+            limits.set(limit, value);
+        }
+        Ok(limits)
+    }
+}
+
+/// Reads one setting.
+pub fn parse_setting(key: &str, value: &str) -> Result<(Limit, u64), BadSetting> {
+    let &(limit, name) = SETTINGS
+        .iter()
+        .find(|(_, name)| *name == key)
+        .ok_or_else(|| BadSetting::Unknown(key.chars().take(64).collect()))?;
+    let (parsed, expected) = match limit {
+        Limit::Wall | Limit::Stall => (parse_duration_ms(value), "a duration such as 90s, 20m or 4h"),
+        Limit::Turns | Limit::Tokens => (value.parse().ok(), "a whole number"),
+        Limit::Money => (parse_micros(value), "an amount in dollars such as 1.50"),
+    };
+    parsed.map(|value| (limit, value)).ok_or_else(|| BadSetting::Malformed {
+        name,
+        value: value.chars().take(64).collect(),
+        expected,
+    })
+}
+
+fn parse_duration_ms(text: &str) -> Option<u64> {
+    if text == "0" {
+        return Some(0);
+    }
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit_ms = match &text[digits.len()..] {
+        "ms" => 1,
+        "s" => 1_000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        "d" => 86_400_000,
+        _ => return None,
+    };
+    whole(digits)?.checked_mul(unit_ms)
+}
+
+fn parse_micros(text: &str) -> Option<u64> {
+    let (dollars, fraction) = text.split_once('.').unwrap_or((text, "0"));
+    if fraction.is_empty() || fraction.len() > 6 {
+        return None;
+    }
+    let micros = whole(fraction)? * 10u64.pow(6 - fraction.len() as u32);
+    whole(dollars)?.checked_mul(1_000_000)?.checked_add(micros)
+}
+
+/// Reads digits and nothing else: no sign, no space.
+fn whole(text: &str) -> Option<u64> {
+    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
+}
+
+/// What an attempt has used so far, measured against its limits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Used {
+    /// Awake milliseconds since it was launched.
+    pub wall_ms: u64,
+    /// Awake milliseconds without progress; zero while the stall clock rests.
+    pub stall_ms: u64,
+    /// Turns begun by the session.
+    pub turns: u64,
+    /// Tokens on the meter.
+    pub tokens: u64,
+    /// Money on the meter.
+    pub money_micros: u64,
+}
+
+/// A limit that was reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reached {
+    /// Which.
+    pub limit: Limit,
+    /// What was measured.
+    pub measured: u64,
+    /// What was allowed.
+    pub allowed: u64,
+}
+
+/// Returns the first limit that is reached, in the order of [`SETTINGS`].
+pub fn reached(limits: &Limits, used: &Used) -> Option<Reached> {
+    SETTINGS.iter().find_map(|&(limit, _)| {
+        let allowed = limits.get(limit)?;
+        let measured = match limit {
+            Limit::Wall => used.wall_ms,
+            Limit::Stall => used.stall_ms,
+            Limit::Turns => used.turns,
+            Limit::Tokens => used.tokens,
+            Limit::Money => used.money_micros,
+        };
+        let over = match limit {
+            // Time is up at the limit; of what is counted, the last allowed one is still allowed.
+            Limit::Wall | Limit::Stall => measured >= allowed,
+            Limit::Turns | Limit::Tokens | Limit::Money => measured > allowed,
+        };
+        over.then_some(Reached { limit, measured, allowed })
+    })
+}
+
+/// Returns when a time limit next needs a look, given when its clocks started; `None` if none is set.
+pub fn next_look(limits: &Limits, launched: Awake, progress: Option<Awake>) -> Option<Awake> {
+    let wall = limits.get(Limit::Wall).map(|ms| launched.plus_ms(ms));
+    let stall = limits.get(Limit::Stall).zip(progress).map(|(ms, since)| since.plus_ms(ms));
+    match (wall, stall) {
+        (Some(wall), Some(stall)) => Some(wall.min(stall)),
+        (wall, stall) => wall.or(stall),
+    }
+}

@@ -1,0 +1,129 @@
+//! How a job ends, and why: two separate things.
+
+use serde::{Deserialize, Serialize};
+
+use crate::limits::Limit;
+
+/// How a job, or one attempt of it, ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// The work was done.
+    Completed,
+    /// The work was not done, and it is known.
+    Failed,
+    /// Somebody asked for the end.
+    Cancelled(Begun),
+    /// Time ran out.
+    TimedOut(Clock),
+    /// A budget ran out.
+    OverBudget(Budget),
+    /// Nobody can say how it ended.
+    Lost,
+}
+
+impl Outcome {
+    /// Returns the name that lists and filters use.
+    pub fn name(self) -> &'static str {
+        match self {
+            Outcome::Completed => "completed",
+            Outcome::Failed => "failed",
+            Outcome::Cancelled(_) => "cancelled",
+            Outcome::TimedOut(_) => "timed_out",
+            Outcome::OverBudget(_) => "over_budget",
+            Outcome::Lost => "lost",
+        }
+    }
+}
+
+/// Whether work had begun when it was cancelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Begun {
+    /// No process of this job was ever started.
+    BeforeStart,
+    /// An attempt had been started.
+    WhileRunning,
+}
+
+/// Which clock ran out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Clock {
+    /// The wall clock.
+    Deadline,
+    /// The stall clock.
+    Stall,
+}
+
+/// Which budget ran out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Budget {
+    /// Turns.
+    Turns,
+    /// Tokens.
+    Tokens,
+    /// Money.
+    Money,
+}
+
+/// Why a job ended as it did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cause {
+    /// It came to its own end with success.
+    Finished,
+    /// The command or agent failed.
+    Agent,
+    /// It could not be started.
+    Launch,
+    /// A person or a program asked.
+    User,
+    /// Its supervisor was shut down and told to take its jobs along.
+    Shutdown,
+    /// The job or agent it worked for is gone.
+    ParentGone,
+    /// A job it waited for did not end as needed.
+    Dependency,
+    /// A limit was reached.
+    Limit(Limit),
+    /// It cannot be accounted for.
+    Unaccounted,
+    /// A person gave up on a host that did not return.
+    Abandoned,
+}
+
+/// Who may ask for a stop, and in whose name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Asked {
+    /// A person or a program.
+    User,
+    /// The supervisor, going down.
+    Shutdown,
+    /// The supervisor, because the parent is gone.
+    ParentGone,
+}
+
+impl From<Asked> for Cause {
+    fn from(asked: Asked) -> Cause {
+        match asked {
+            Asked::User => Cause::User,
+            Asked::Shutdown => Cause::Shutdown,
+            Asked::ParentGone => Cause::ParentGone,
+        }
+    }
+}
+
+impl From<Limit> for Outcome {
+    fn from(limit: Limit) -> Outcome {
+        match limit {
+            Limit::Wall => Outcome::TimedOut(Clock::Deadline),
+            Limit::Stall => Outcome::TimedOut(Clock::Stall),
+            Limit::Turns => Outcome::OverBudget(Budget::Turns),
+            Limit::Tokens => Outcome::OverBudget(Budget::Tokens),
+            Limit::Money => Outcome::OverBudget(Budget::Money),
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! What was asked for: the part of a job that its submitter fixes once.
+//!
+//! Nothing secret belongs here: a spec is stored, listed and shown. The environment of a job is kept elsewhere.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::{JobId, Timestamp};
+use crate::limits::Limits;
+
+/// A job as it was asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Spec {
+    /// What runs.
+    pub work: Work,
+    /// The folder it runs in.
+    pub cwd: String,
+    /// The queue it waits in; slots are counted per queue.
+    pub queue: String,
+    /// Higher goes first.
+    pub priority: i16,
+    /// Names and values for people and filters; never paths.
+    pub labels: BTreeMap<String, String>,
+    /// Limits that were set for this job; the defaults of its kind of work fill the rest.
+    pub limits: Limits,
+    /// Whether and when another attempt follows one that failed.
+    pub retry: RetryPolicy,
+    /// How politely it is stopped.
+    pub ladder: Ladder,
+    /// Jobs that must end first.
+    pub after: Vec<Dependency>,
+    /// Not to be started before this moment.
+    pub not_before: Option<Timestamp>,
+    /// What happens to the tree when its host loses the journal.
+    pub on_partition: OnPartition,
+    /// The conversation to go on with.
+    pub resume: Option<Conversation>,
+    /// The ended job that this one tries again.
+    pub retry_of: Option<JobId>,
+}
+
+/// What a job runs.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Work {
+    /// A plain command.
+    Command {
+        /// Program and arguments.
+        argv: Vec<String>,
+    },
+    /// A coding agent, spoken to in its own dialect.
+    Agent {
+        /// Which one, for example `codex`.
+        provider: String,
+        /// The first prompt.
+        prompt: String,
+    },
+}
+
+impl Work {
+    /// Reports whether this is an agent, which has a session and default limits.
+    pub fn is_agent(&self) -> bool {
+        matches!(self, Work::Agent { .. })
+    }
+}
+
+/// Whether another attempt follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct RetryPolicy {
+    /// Attempts in all; one means that nothing is tried again.
+    pub attempts_max: u32,
+    /// Pause before the second attempt; it doubles with each one after.
+    pub backoff_ms: u64,
+    /// The longest pause.
+    pub backoff_max_ms: u64,
+    /// Also try again when nobody can say how an attempt ended. Off by default, because the work may have been done.
+    pub when_lost: bool,
+}
+
+impl Default for RetryPolicy {
+    fn default() -> RetryPolicy {
+        RetryPolicy { attempts_max: 1, backoff_ms: 1_000, backoff_max_ms: 300_000, when_lost: false }
+    }
+}
+
+/// The graces between the rungs of a stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Ladder {
+    /// After the protocol's own interrupt; agents only.
+    pub interrupt_ms: u64,
+    /// After TERM to the whole tree.
+    pub term_ms: u64,
+}
+
+impl Default for Ladder {
+    fn default() -> Ladder {
+        Ladder { interrupt_ms: 5_000, term_ms: 5_000 }
+    }
+}
+
+/// Another job that must end first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Dependency {
+    /// Which one.
+    pub job: JobId,
+    /// What it must come to.
+    pub on: Needs,
+}
+
+/// How a job that others wait for must end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Needs {
+    /// It must complete.
+    Success,
+    /// Any ending will do.
+    AnyEnd,
+}
+
+/// What a keeper does when its lease runs out unheard.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnPartition {
+    /// It ends its tree, so that another host may take the job.
+    #[default]
+    Stop,
+    /// It keeps the tree running, and no other host ever takes the job.
+    Keep,
+}
+
+/// An agent's conversation, by the name its provider gave it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Conversation {
+    /// Whose reference this is.
+    pub provider: String,
+    /// The reference.
+    pub reference: String,
+}

@@ -1,0 +1,181 @@
+//! The job row: what a store keeps beside the events, for the fence, the queue and every list.
+
+use serde::{Deserialize, Serialize};
+
+use crate::event::{READER, Usage};
+use crate::ids::{AttemptNo, Fence, JobId, Seq, Timestamp};
+use crate::job::{Job, Phase};
+use crate::outcome::{Cause, Outcome};
+use crate::spec::{Conversation, Work};
+
+/// Characters of a title: a line of a list, not the prompt.
+const TITLE_CHARS_MAX: usize = 120;
+
+/// The version of the fold that made a row. A row of an older one can be rebuilt from the events.
+pub const FOLD: u16 = 1;
+
+/// One job as lists, filters and claims see it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Row {
+    /// Which job.
+    pub job: JobId,
+    /// Its newest event.
+    pub version: Seq,
+    /// The name of its phase.
+    pub phase: PhaseName,
+    /// The queue it belongs to.
+    pub queue: String,
+    /// Higher goes first.
+    pub priority: i16,
+    /// From when on it may be claimed; `None` when it may not.
+    pub due: Option<Timestamp>,
+    /// Who holds it.
+    pub holder: Option<Fence>,
+    /// How it ended.
+    pub outcome: Option<Outcome>,
+    /// The least reader that understands its events.
+    pub least_reader: u16,
+    /// The conversation it wants to drive; at most one held job has it.
+    pub conversation: Option<Conversation>,
+    /// When it was submitted.
+    pub submitted_at: Timestamp,
+    /// When its newest event was decided.
+    pub updated_at: Timestamp,
+    /// What only people and programs look at.
+    pub summary: Summary,
+}
+
+/// The part of a row that no store looks into. Stored as JSON.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Summary {
+    /// What runs, in one line.
+    pub title: String,
+    /// Labels.
+    pub labels: std::collections::BTreeMap<String, String>,
+    /// Attempts so far.
+    pub attempts: u32,
+    /// The attempt that decided the end.
+    pub decided_by: Option<AttemptNo>,
+    /// Why it ended.
+    pub cause: Option<Cause>,
+    /// Whether it waits for a person.
+    pub waiting: bool,
+    /// Whether its session works on a turn.
+    pub working: bool,
+    /// The spend meter.
+    pub meter: Usage,
+}
+
+/// A phase without its data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PhaseName {
+    /// Waits for its turn.
+    Queued,
+    /// An attempt is being started.
+    Launching,
+    /// An attempt runs.
+    Running,
+    /// An attempt is being stopped.
+    Stopping,
+    /// Waits for the next attempt.
+    Backoff,
+    /// Over.
+    Ended,
+}
+
+impl PhaseName {
+    /// Every phase, in the order of a life.
+    pub const ALL: [PhaseName; 6] = [
+        PhaseName::Queued,
+        PhaseName::Launching,
+        PhaseName::Running,
+        PhaseName::Stopping,
+        PhaseName::Backoff,
+        PhaseName::Ended,
+    ];
+
+    /// Returns the stored name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            PhaseName::Queued => "queued",
+            PhaseName::Launching => "launching",
+            PhaseName::Running => "running",
+            PhaseName::Stopping => "stopping",
+            PhaseName::Backoff => "backoff",
+            PhaseName::Ended => "ended",
+        }
+    }
+
+    /// Reads the stored name.
+    pub fn parse(text: &str) -> Option<PhaseName> {
+        PhaseName::ALL.into_iter().find(|phase| phase.as_str() == text)
+    }
+}
+
+impl Row {
+    /// Returns the row of a job that was submitted.
+    ///
+    /// # Panics
+    /// If it was not: nothing stores an unborn job.
+    pub fn of(job: &Job) -> Row {
+        let spec = job.spec.as_ref().expect("a stored job was submitted");
+        let phase = match &job.phase {
+            Phase::Unborn => unreachable!("a submitted job is in a phase"),
+            Phase::Queued { .. } => PhaseName::Queued,
+            Phase::Launching => PhaseName::Launching,
+            Phase::Running => PhaseName::Running,
+            Phase::Stopping { .. } => PhaseName::Stopping,
+            Phase::Backoff { .. } => PhaseName::Backoff,
+            Phase::Ended(_) => PhaseName::Ended,
+        };
+        let last_word = job.last_word();
+        Row {
+            job: job.id,
+            version: job.version,
+            phase,
+            queue: spec.queue.clone(),
+            priority: spec.priority,
+            due: job.due(),
+            holder: job.holder.as_ref().map(|holder| holder.fence.clone()),
+            outcome: last_word.map(|word| word.outcome),
+            least_reader: READER,
+            conversation: if last_word.is_some() { None } else { conversation(job) },
+            submitted_at: job.submitted_at,
+            updated_at: job.updated_at,
+            summary: Summary::of(job),
+        }
+    }
+}
+
+/// Returns the conversation a live job drives: the one it resumes, or the one its session was given.
+fn conversation(job: &Job) -> Option<Conversation> {
+    let spec = job.spec.as_ref()?;
+    let given = job.session.as_ref().and_then(|session| session.reference.clone());
+    match (&spec.work, given) {
+        (Work::Agent { provider, .. }, Some(reference)) => {
+            Some(Conversation { provider: provider.clone(), reference })
+        }
+        _ => spec.resume.clone(),
+    }
+}
+
+impl Summary {
+    fn of(job: &Job) -> Summary {
+        let spec = job.spec.as_ref().expect("a stored job was submitted");
+        let title = match &spec.work {
+            Work::Command { argv } => argv.join(" "),
+            Work::Agent { provider, prompt } => format!("{provider}: {prompt}"),
+        };
+        Summary {
+            title: title.chars().take(TITLE_CHARS_MAX).collect(),
+            labels: spec.labels.clone(),
+            attempts: job.attempts.len() as u32,
+            decided_by: job.last_word().and_then(|word| word.attempt),
+            cause: job.last_word().map(|word| word.cause),
+            waiting: job.waits_for_person(),
+            working: job.active_turn().is_some(),
+            meter: job.meter,
+        }
+    }
+}

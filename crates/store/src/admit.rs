@@ -1,0 +1,53 @@
+//! The rule by which an append is let in. Backends that check in their own code use this one; the one that
+//! checks in SQL says the same and is held to it by the conformance suite.
+
+use lastword_core::seeded::{self, Bug};
+use lastword_core::{Append, AppendId, Fact, Fence, Seq};
+
+use crate::{Error, Result};
+
+/// What the store holds of the job, read in the write's own transaction.
+#[derive(Clone, Debug)]
+pub struct Standing<'a> {
+    /// Its version; zero if it does not exist.
+    pub version: Seq,
+    /// Its holder.
+    pub holder: Option<&'a Fence>,
+    /// Whether its last word was spoken.
+    pub ended: bool,
+    /// The append that wrote the event after the expected version, if there is one.
+    pub next_written_by: Option<AppendId>,
+    /// The instance of this database.
+    pub instance: u64,
+}
+
+/// What to do with an append.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Write it.
+    Write,
+    /// It is there already: a repeat, after a reply that got lost.
+    Stored,
+}
+
+/// Decides whether an append goes in.
+pub fn admit(append: &Append, standing: &Standing<'_>) -> Result<Verdict> {
+    if standing.next_written_by == Some(append.id) && !seeded::on(Bug::AppendTwice) {
+        return Ok(Verdict::Stored);
+    }
+    if let Some(fence) = &append.fence {
+        let held = standing.holder == Some(fence) && fence.incarnation.instance == standing.instance;
+        if !held && !seeded::on(Bug::NoFence) {
+            return Err(Error::Fenced { job: append.job });
+        }
+    }
+    let conflict = Err(Error::Conflict { job: append.job, actual: standing.version });
+    if standing.version != append.expected && !seeded::on(Bug::NoVersionCheck) {
+        return conflict;
+    }
+    let late_only = append.events.iter().all(|event| matches!(event.fact, Fact::LateReported(_)));
+    if standing.ended && !late_only && !seeded::on(Bug::EndedNotAbsorbing) {
+        return conflict;
+    }
+    Ok(Verdict::Write)
+}

@@ -1,0 +1,3 @@
+//! Every task of this repository, as a cargo verb.
+
+fn main() {}

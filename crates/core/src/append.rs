@@ -27,7 +27,7 @@ pub struct Append {
 }
 
 /// The facts do not belong in the log.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Illegal {
     /// There is nothing to append.
     #[error("an append without facts")]

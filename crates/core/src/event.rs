@@ -4,6 +4,8 @@
 //! a new version with its own arm in `decode`, and an unknown kind is kept as it came.
 //! `golden/` holds one example for every kind and version.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::ids::{
@@ -215,7 +217,7 @@ bodies! {
     /// The job was asked for.
     Submitted {
         /// As what.
-        spec: Spec,
+        spec: Arc<Spec>,
         /// By whom.
         by: String,
         /// Limits in force from the start: the job's own, then the global ones, then the defaults.

@@ -54,6 +54,8 @@ pub struct Job {
     pub inputs_made: InputNo,
     /// What was spent, over all attempts, whatever became of the turns.
     pub meter: Usage,
+    /// Late reports that were kept.
+    pub late: u32,
     /// Whether a person gave up on the host of the open attempt.
     pub abandoned: bool,
     /// Whether the log holds a fact this build cannot read.
@@ -178,6 +180,7 @@ impl Job {
             inputs: Vec::new(),
             inputs_made: InputNo(0),
             meter: Usage::default(),
+            late: 0,
             abandoned: false,
             foreign: false,
         }
@@ -440,6 +443,7 @@ impl Job {
                 }
                 self.phase = Phase::Backoff { until: retry.due };
                 self.holder = None;
+                self.stop = None;
                 Ok(())
             }
             Fact::LastWord(last_word) => {
@@ -454,7 +458,10 @@ impl Job {
                 self.phase = Phase::Ended(last_word.clone());
                 Ok(())
             }
-            Fact::LateReported(_) => Ok(()),
+            Fact::LateReported(_) => {
+                self.late = self.late.saturating_add(1);
+                Ok(())
+            }
             Fact::Unknown(_) => {
                 self.foreign = true;
                 Ok(())
@@ -466,7 +473,7 @@ impl Job {
         self.submitted_at = at;
         self.limits = submitted.limits;
         self.unmet = submitted.spec.after.clone();
-        self.spec = Some(Arc::new(submitted.spec.clone()));
+        self.spec = Some(Arc::clone(&submitted.spec));
         self.phase = Phase::Queued { waits: self.waits() };
         Ok(())
     }

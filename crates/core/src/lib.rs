@@ -6,16 +6,22 @@
 //! - [`event`]: facts, the only thing that is stored.
 //! - [`job`]: their fold, with phases that carry their data; [`session`]: the agent's part of it.
 //! - [`append`]: facts on their way to the journal, with the version and fence they need.
+//! - [`decide`]: which facts follow from a request or a report; [`limits`]: the arithmetic.
+//! - [`effects`]: what is due in the world; [`report`]: what comes back from it.
+//! - [`owner`]: the step that ties these together, for whoever does the IO.
 //! - [`view`]: what readers see.
 
 pub mod append;
 pub mod decide;
+pub mod effects;
 pub mod event;
 pub mod ids;
 pub mod job;
 pub mod limits;
 pub mod outcome;
+pub mod owner;
 pub mod receipt;
+pub mod report;
 pub mod seeded;
 pub mod session;
 pub mod spec;

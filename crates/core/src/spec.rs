@@ -70,6 +70,9 @@ impl Work {
 pub struct RetryPolicy {
     /// Attempts in all; one means that nothing is tried again.
     pub attempts_max: u32,
+    /// Attempts on top that end before anything was started, through nobody's fault: a supervisor that died between
+    /// its intent and the launch must not cost the job its only try.
+    pub relaunches_max: u32,
     /// Pause before the second attempt; it doubles with each one after.
     pub backoff_ms: u64,
     /// The longest pause.
@@ -80,7 +83,13 @@ pub struct RetryPolicy {
 
 impl Default for RetryPolicy {
     fn default() -> RetryPolicy {
-        RetryPolicy { attempts_max: 1, backoff_ms: 1_000, backoff_max_ms: 300_000, when_lost: false }
+        RetryPolicy {
+            attempts_max: 1,
+            relaunches_max: 3,
+            backoff_ms: 1_000,
+            backoff_max_ms: 300_000,
+            when_lost: false,
+        }
     }
 }
 

@@ -3,7 +3,22 @@
 //! A decision looks at a job and says which facts follow, or refuses. It changes nothing: the facts count once a
 //! journal has stored them at the version the decision looked at.
 
+pub mod abandon;
+pub mod answer;
+pub mod cancel;
 pub mod claim;
+pub mod depend;
+mod end;
+pub mod hear;
+pub mod interrupt;
+pub mod late;
+pub mod launch;
+pub mod limit;
+pub mod observe;
+pub mod retry;
+pub mod send;
+pub mod shut_down;
+pub mod submit;
 pub mod take_over;
 
 use crate::event::Fact;

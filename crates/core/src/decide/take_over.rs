@@ -4,8 +4,11 @@
 //! the lease that ran out proves that the keeper ended it, unless the job asked to be kept.
 
 use super::claim::{Claimant, claimed};
-use super::{Decision, Refusal};
+use super::{Decision, Refusal, end};
+use crate::event::Fact;
+use crate::ids::{HostId, Timestamp};
 use crate::job::Job;
+use crate::receipt::{Proof, Receipt};
 use crate::spec::OnPartition;
 
 /// Decides a claim of a job that is held, by a lease that is over.
@@ -16,4 +19,15 @@ pub fn decide(job: &Job, claimant: &Claimant) -> Decision {
         return Err(Refusal::Kept(job.id));
     }
     Ok(vec![claimed(job, claimant)])
+}
+
+/// Returns the end of an attempt whose tree is on another host, decided by its new holder.
+///
+/// The lease ran out, and by then the keeper over there had ended its tree; or a person gave up on that host, and
+/// then nothing is proven.
+pub fn account(job: &Job, host: &HostId, now: Timestamp) -> Vec<Fact> {
+    let elsewhere = job.open_attempt().is_some_and(|attempt| attempt.host != *host);
+    let kept = job.spec.as_ref().is_some_and(|spec| spec.on_partition == OnPartition::Keep);
+    let proof = if kept { Proof::BestEffort } else { Proof::LeaseSelfFenced };
+    if elsewhere { end::attempt(job, Receipt::bare(proof), None, now) } else { Vec::new() }
 }

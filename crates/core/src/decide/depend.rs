@@ -1,0 +1,22 @@
+//! `depend`: a job that others wait for has ended.
+
+use super::{Decision, end};
+use crate::event::DependencySettled;
+use crate::ids::JobId;
+use crate::job::Job;
+use crate::outcome::{Begun, Cause, Outcome};
+use crate::spec::Needs;
+
+/// Decides what the end of `other` means for `job`. Telling it twice, or a job that does not wait, changes nothing.
+pub fn decide(job: &Job, other: JobId, outcome: Outcome) -> Decision {
+    let Some(dependency) = job.unmet.iter().find(|dependency| dependency.job == other) else {
+        return Ok(Vec::new());
+    };
+    if job.is_ended() {
+        return Ok(Vec::new());
+    }
+    if dependency.on == Needs::Success && outcome != Outcome::Completed {
+        return Ok(vec![end::unstarted(Outcome::Cancelled(Begun::BeforeStart), Cause::Dependency, None)]);
+    }
+    Ok(vec![DependencySettled { job: other, outcome }.into()])
+}

@@ -1,0 +1,133 @@
+//! How an attempt ends, and the job with it: the one place where facts of a keeper become an outcome.
+//!
+//! Precedence, first match wins:
+//! 1. No certain proof: `lost`. Nobody claims more than is known.
+//! 2. A reason to stop that is in the log, the first one that got there: `cancelled`, `timed_out`, `over_budget`, or `failed`
+//!    for a turn that did not complete. A wish that was durable before the ending counts, even if the tree ended by itself.
+//! 3. A reason of the keeper's own: its deadline, or a stop it was given while the journal was away.
+//! 4. Never started: `failed`.
+//! 5. Dead by boot or lease: `lost`, because how far it came is not known.
+//! 6. The exit of the leader, and for agents the turns.
+
+use crate::event::{AttemptEnded, Fact, LastWord, RetryScheduled, TurnEnded, TurnEnding};
+use crate::ids::{AttemptNo, Timestamp};
+use crate::job::{Attempt, Job};
+use crate::limits::Limit;
+use crate::outcome::{Begun, Cause, Outcome};
+use crate::receipt::{Exit, KeeperStop, Proof, Receipt};
+use crate::seeded::{self, Bug};
+
+/// Returns the facts of the end of the open attempt: its turn, the attempt itself, and what follows for the job.
+pub(super) fn attempt(job: &Job, receipt: Receipt, error: Option<String>, now: Timestamp) -> Vec<Fact> {
+    let Some(attempt) = job.open_attempt() else { return Vec::new() };
+    let (outcome, cause) = verdict(job, attempt, &receipt);
+    let mut facts: Vec<Fact> = Vec::new();
+    if let Some(turn) = job.active_turn() {
+        let error = error.clone().or_else(|| Some("the agent ended before its turn".to_owned()));
+        let ending = match cause {
+            Cause::User | Cause::Shutdown | Cause::ParentGone => TurnEnding::Cancelled,
+            Cause::Limit(limit) => TurnEnding::OverLimit(limit),
+            _ => TurnEnding::AgentExit,
+        };
+        facts.push(TurnEnded { offset: attempt.heard, turn, ending, error, commit: None }.into());
+    }
+    let retry = retry_due(job, outcome, cause, receipt.proof, error.is_some(), now);
+    facts.push(AttemptEnded { attempt: attempt.no, outcome, cause, error, receipt }.into());
+    facts.push(match retry {
+        Some(due) => RetryScheduled { attempt: attempt.no.next(), due }.into(),
+        None => last_word(job, outcome, cause, Some(attempt.no)),
+    });
+    facts
+}
+
+/// Returns the last word of a job of which nothing runs.
+pub(super) fn unstarted(outcome: Outcome, cause: Cause, requested_at: Option<Timestamp>) -> Fact {
+    LastWord { outcome, cause, attempt: None, requested_at }.into()
+}
+
+fn last_word(job: &Job, outcome: Outcome, cause: Cause, attempt: Option<AttemptNo>) -> Fact {
+    let requested_at = job.stop.map(|stop| stop.requested_at);
+    LastWord { outcome, cause, attempt, requested_at }.into()
+}
+
+fn verdict(job: &Job, attempt: &Attempt, receipt: &Receipt) -> (Outcome, Cause) {
+    if !receipt.proof.is_certain() {
+        let cause = if job.abandoned { Cause::Abandoned } else { Cause::Unaccounted };
+        return if seeded::on(Bug::LostIsFailed) {
+            (Outcome::Failed, Cause::Agent)
+        } else {
+            (Outcome::Lost, cause)
+        };
+    }
+    let cancelled = Outcome::Cancelled(match receipt.proof {
+        Proof::NeverStarted if !job.has_begun() => Begun::BeforeStart,
+        _ => Begun::WhileRunning,
+    });
+    match job.stop.map(|stop| stop.cause) {
+        Some(Cause::User | Cause::Shutdown | Cause::ParentGone) if seeded::on(Bug::CauseMixedUp) => {
+            return (Limit::Wall.into(), Cause::Limit(Limit::Wall));
+        }
+        Some(cause @ (Cause::User | Cause::Shutdown | Cause::ParentGone)) => return (cancelled, cause),
+        Some(cause @ Cause::Limit(limit)) => return (limit.into(), cause),
+        Some(cause @ Cause::Abandoned) => return (Outcome::Lost, cause),
+        Some(cause) => return (Outcome::Failed, cause),
+        None => {}
+    }
+    match receipt.keeper_stop {
+        Some(KeeperStop::Deadline) => return (Limit::Wall.into(), Cause::Limit(Limit::Wall)),
+        Some(KeeperStop::LocalStall) => return (Limit::Stall.into(), Cause::Limit(Limit::Stall)),
+        Some(KeeperStop::LocalCancel) => return (cancelled, Cause::User),
+        Some(KeeperStop::Lease) => return (Outcome::Lost, Cause::Unaccounted),
+        None => {}
+    }
+    match (receipt.proof, receipt.exit) {
+        (Proof::NeverStarted, _) => (Outcome::Failed, Cause::Launch),
+        (Proof::BootChanged | Proof::LeaseSelfFenced, _) | (_, None) => (Outcome::Lost, Cause::Unaccounted),
+        (_, Some(Exit::Code(0))) if did_its_work(job, attempt) => (Outcome::Completed, Cause::Finished),
+        (_, Some(_)) => (Outcome::Failed, Cause::Agent),
+    }
+}
+
+/// Reports whether an exit with success means success: an agent must have completed a turn and left none open.
+fn did_its_work(job: &Job, attempt: &Attempt) -> bool {
+    let is_agent = job.spec.as_ref().is_some_and(|spec| spec.work.is_agent());
+    !is_agent || (job.active_turn().is_none() && attempt.turns_completed > 0)
+}
+
+/// Returns when the next attempt is due, if there is to be one. What was asked to stop is never tried again.
+fn retry_due(
+    job: &Job,
+    outcome: Outcome,
+    cause: Cause,
+    proof: Proof,
+    error: bool,
+    now: Timestamp,
+) -> Option<Timestamp> {
+    let policy = job.spec.as_ref()?.retry;
+    let stopped = !matches!(cause, Cause::Agent | Cause::Launch | Cause::Unaccounted);
+    if stopped && !seeded::on(Bug::RetryAfterCancel) {
+        return None;
+    }
+    // Ended before anything was started, and not because it could not be.
+    let idle = |proof: Proof, error: bool| proof == Proof::NeverStarted && !error;
+    let ended = job.attempts.iter().filter_map(|attempt| attempt.end.as_ref());
+    let (idles, tries): (Vec<_>, Vec<_>) =
+        ended.partition(|end| idle(end.receipt.proof, end.error.is_some()));
+    if idle(proof, error) {
+        return (idles.len() < policy.relaunches_max as usize).then_some(now);
+    }
+    let wanted = match outcome {
+        Outcome::Failed => true,
+        Outcome::Lost => policy.when_lost,
+        Outcome::Cancelled(_) => seeded::on(Bug::RetryAfterCancel),
+        Outcome::Completed | Outcome::TimedOut(_) | Outcome::OverBudget(_) => false,
+    };
+    let made = tries.len() as u32 + 1;
+    (wanted && made < policy.attempts_max).then(|| now.plus_ms(backoff_ms(policy, made)))
+}
+
+/// Returns the pause after the `made`th try: doubled each time, up to its bound.
+fn backoff_ms(policy: crate::spec::RetryPolicy, made: u32) -> u64 {
+    let doubled = 1u64.checked_shl(made - 1).and_then(|factor| policy.backoff_ms.checked_mul(factor));
+    doubled.unwrap_or(u64::MAX).min(policy.backoff_max_ms)
+}

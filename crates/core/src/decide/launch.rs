@@ -1,0 +1,27 @@
+//! `launch`: the holder of a waiting job intends its next attempt.
+//!
+//! The record exists before the process. The intent is stored at the version the holder has read, so a cancel that
+//! came in between makes it read again.
+
+use super::{Decision, Refusal};
+use crate::event::LaunchIntended;
+use crate::ids::{AttemptNo, Fence};
+use crate::job::{Job, Phase};
+
+/// Decides the start of an attempt by the holder of `fence`; nothing when none is to be started.
+pub fn decide(job: &Job, fence: &Fence) -> Decision {
+    match &job.holder {
+        Some(holder) if holder.fence == *fence => {}
+        Some(holder) => return Err(Refusal::Held(job.id, holder.fence.owner.clone())),
+        None => return Err(Refusal::Nothing(job.id, "no holder")),
+    }
+    match job.phase {
+        Phase::Queued { .. } | Phase::Backoff { .. } => {
+            let attempt = AttemptNo(job.attempts.len() as u32 + 1);
+            Ok(vec![LaunchIntended { attempt, epoch: fence.epoch, limits: job.limits }.into()])
+        }
+        Phase::Unborn | Phase::Launching | Phase::Running | Phase::Stopping { .. } | Phase::Ended(_) => {
+            Ok(Vec::new())
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! `observe`: what a report about the tree means. Only the owner decides this, under its fence.
+//!
+//! Reports never fail: one about an attempt that is not open says nothing new.
+
+use super::{end, hear};
+use crate::event::{Adopted, Fact, InputDelivered, Launched, RungClimbed, StopBegan};
+use crate::ids::{AttemptNo, Fence, Now};
+use crate::job::{Attempt, Job, Phase};
+use crate::receipt::{Proof, Receipt, Rung};
+use crate::report::{Found, Pulse, Report};
+use crate::seeded::{self, Bug};
+
+/// Returns the facts that follow from a report.
+pub fn decide(job: &Job, fence: &Fence, report: &Report, pulse: &Pulse, now: Now) -> Vec<Fact> {
+    let open = |no: AttemptNo| job.open_attempt().filter(|attempt| attempt.no == no);
+    match report {
+        Report::Launched { attempt, tree, awake } => match open(*attempt) {
+            Some(Attempt { tree: None, .. }) => {
+                vec![Launched { attempt: *attempt, tree: tree.clone(), awake: *awake }.into()]
+            }
+            _ => Vec::new(),
+        },
+        Report::LaunchFailed { attempt, error } => match open(*attempt) {
+            Some(Attempt { tree: None, .. }) => {
+                end::attempt(job, Receipt::bare(Proof::NeverStarted), Some(error.clone()), now.wall)
+            }
+            _ => Vec::new(),
+        },
+        Report::Located { attempt, found } => {
+            open(*attempt).map_or_else(Vec::new, |attempt| located(job, fence, attempt, found, now))
+        }
+        Report::Emptied { attempt, receipt } => match open(*attempt) {
+            Some(_) => end::attempt(job, Receipt::clone(receipt), None, now.wall),
+            None => Vec::new(),
+        },
+        Report::Climbed { attempt, rung, alive } => match (&job.phase, open(*attempt)) {
+            (Phase::Stopping { .. }, Some(_))
+                if *rung == Rung::Kill && seeded::on(Bug::LastWordBeforeEmpty) =>
+            {
+                end::attempt(job, Receipt::bare(Proof::NoChildren), None, now.wall)
+            }
+            (Phase::Stopping { .. }, Some(_)) => {
+                vec![RungClimbed { attempt: *attempt, rung: *rung, alive: *alive }.into()]
+            }
+            _ => Vec::new(),
+        },
+        Report::Told { input } => match job.inputs.iter().any(|pending| pending.no == *input) {
+            true => vec![InputDelivered { input: *input }.into()],
+            false => Vec::new(),
+        },
+        Report::Heard { attempt, offset, signal } => match open(*attempt) {
+            Some(attempt) if *offset > attempt.heard || seeded::on(Bug::HeardTwice) => {
+                hear::decide(job, *offset, signal, pulse, now)
+            }
+            _ => Vec::new(),
+        },
+        Report::Unclear(_) => Vec::new(),
+    }
+}
+
+fn located(job: &Job, fence: &Fence, attempt: &Attempt, found: &Found, now: Now) -> Vec<Fact> {
+    match found {
+        Found::Alive { tree, awake } => {
+            let (attempt, epoch) = (attempt.no, fence.epoch);
+            vec![Adopted { attempt, tree: tree.clone(), awake: *awake, epoch }.into()]
+        }
+        Found::Ended(receipt) | Found::Vanished(receipt) => {
+            end::attempt(job, Receipt::clone(receipt), None, now.wall)
+        }
+        Found::NeverStarted => end::attempt(job, Receipt::bare(Proof::NeverStarted), None, now.wall),
+        Found::OtherBoot => end::attempt(job, Receipt::bare(Proof::BootChanged), None, now.wall),
+    }
+}
+
+/// Returns the note that the owner began to stop, once, if a stop is wanted. The wish and this are two facts.
+pub fn stop_began(job: &Job) -> Option<Fact> {
+    let attempt = job.open_attempt()?.no;
+    let unseen = job.stop.is_some_and(|stop| stop.began_at.is_none());
+    (unseen && matches!(job.phase, Phase::Stopping { .. })).then(|| StopBegan { attempt }.into())
+}

@@ -1,0 +1,382 @@
+//! The owner's step: what the holder of a job does between two IOs.
+//!
+//! A value, not a task: inputs go in, outputs come out, and whoever drives it (the engine, the model, the simulation) does
+//! the IO. It decides on what is remembered, remembers before it does, and does only what is due. One append is
+//! in flight at a time; a report is kept until the facts that follow from it are stored.
+
+use std::collections::VecDeque;
+
+use crate::append::{Append, Illegal};
+use crate::decide::{launch, limit, observe, take_over};
+use crate::effects::{self, Effect};
+use crate::event::{Event, Fact};
+use crate::ids::{AppendId, Awake, Fence, HostId, Now, Seq};
+use crate::job::Job;
+use crate::report::{Pulse, Report, Signal};
+use crate::seeded::{self, Bug};
+
+/// Reports one append may carry. More would only make a single write slower than its neighbours.
+const BATCH_MAX: usize = 64;
+
+/// Reports kept while the journal does not answer. The recording holds the rest: its reader waits.
+const INBOX_MAX: usize = 256;
+
+/// The holder of one job, at one claim of it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Owner {
+    fence: Fence,
+    host: HostId,
+    /// The job as it is remembered.
+    job: Job,
+    /// Reports whose facts are not stored yet.
+    inbox: VecDeque<Report>,
+    /// The append that has no answer yet.
+    flight: Option<Flight>,
+    /// A load that has no answer yet.
+    loading: bool,
+    /// Somebody else wrote while an append was in flight.
+    news: bool,
+    /// Effects asked for that are still due.
+    asked: Vec<Effect>,
+    /// The effect that must report back before another is asked for.
+    busy: Option<Effect>,
+    /// Whether a launch of ours may have happened without our knowing.
+    unsure: bool,
+    pulse: Pulse,
+    appends: u32,
+    gone: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Flight {
+    append: Append,
+    after: Job,
+    /// Reports of the inbox it takes care of.
+    reports: usize,
+    /// Whether it must be sent again.
+    unanswered: bool,
+}
+
+/// What an owner is told.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Input {
+    /// Time has passed.
+    Tick,
+    /// Something came back from the world.
+    Report(Report),
+    /// The append in flight is durable.
+    Stored,
+    /// Somebody else wrote first.
+    Conflict,
+    /// The job is held by somebody else.
+    Fenced,
+    /// The journal did not answer; the append may be stored or not.
+    Unavailable,
+    /// The events that were asked for.
+    Loaded(Vec<Event>),
+    /// Somebody else may have written.
+    News,
+}
+
+/// What an owner wants done.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Output {
+    /// Store this. A repeat is the very same append.
+    Append(Box<Append>),
+    /// Read the events after this one.
+    Load {
+        /// The newest event that is known.
+        after: Seq,
+    },
+    /// Do this.
+    Do(Effect),
+    /// The job is not ours any more, or over: touch nothing of it. What was reported too late is to be kept as late.
+    LetGo {
+        /// One line for each report that found no place.
+        late: Vec<String>,
+    },
+    /// The log breaks a rule: touch nothing, tell a person.
+    Broken(Illegal),
+}
+
+impl Owner {
+    /// Returns the owner of a job that was just claimed under `fence`, from `host`.
+    pub fn new(job: Job, fence: Fence, host: HostId, now: Now) -> Owner {
+        Owner {
+            fence,
+            host,
+            job,
+            inbox: VecDeque::new(),
+            flight: None,
+            loading: false,
+            news: false,
+            asked: Vec::new(),
+            busy: None,
+            unsure: false,
+            pulse: Pulse { progress: now.awake, tools: 0 },
+            appends: 0,
+            gone: false,
+        }
+    }
+
+    /// Returns the job as it is remembered.
+    pub fn job(&self) -> &Job {
+        &self.job
+    }
+
+    /// Returns what the owner writes under.
+    pub fn fence(&self) -> &Fence {
+        &self.fence
+    }
+
+    /// Reports whether the owner has let go.
+    pub fn is_gone(&self) -> bool {
+        self.gone
+    }
+
+    /// Reports whether an append or a load waits for its answer.
+    pub fn waits_for_journal(&self) -> bool {
+        self.flight.is_some() || self.loading
+    }
+
+    /// Reports whether another report can be taken. The reader of a recording waits while it cannot.
+    pub fn has_room(&self) -> bool {
+        self.inbox.len() < INBOX_MAX
+    }
+
+    /// Returns when the limits of the job next need a look.
+    pub fn next_look(&self) -> Option<Awake> {
+        limit::next_look(&self.job, &self.pulse)
+    }
+
+    /// Takes one input and returns what is to be done, in order.
+    pub fn step(&mut self, input: Input, now: Now) -> Vec<Output> {
+        let mut outputs = Vec::new();
+        if !self.gone {
+            self.take(input, now, &mut outputs);
+        }
+        if !self.gone {
+            self.decide(now, &mut outputs);
+        }
+        if !self.gone || seeded::on(Bug::FencedGoesOn) {
+            self.due(&mut outputs);
+        }
+        outputs
+    }
+
+    fn take(&mut self, input: Input, now: Now, outputs: &mut Vec<Output>) {
+        match input {
+            Input::Tick => {
+                if let Some(flight) = self.flight.as_mut().filter(|flight| flight.unanswered) {
+                    flight.unanswered = false;
+                    outputs.push(Output::Append(Box::new(flight.append.clone())));
+                }
+            }
+            Input::Report(report) => self.reported(report, now),
+            Input::Stored => {
+                if let Some(flight) = self.flight.take() {
+                    self.job = flight.after;
+                    self.inbox.drain(..flight.reports);
+                }
+                self.look_at_holder(outputs);
+            }
+            Input::Conflict => {
+                self.flight = None;
+                self.load(outputs);
+            }
+            Input::Fenced => self.let_go(outputs),
+            Input::Unavailable => {
+                self.loading = false;
+                if let Some(flight) = &mut self.flight {
+                    flight.unanswered = true;
+                }
+                self.stop_without_journal(outputs);
+            }
+            Input::Loaded(events) => self.loaded(&events, outputs),
+            Input::News if self.flight.is_some() => self.news = true,
+            Input::News => self.load(outputs),
+        }
+    }
+
+    fn reported(&mut self, report: Report, now: Now) {
+        match &report {
+            Report::Launched { .. } | Report::LaunchFailed { .. } | Report::Located { .. } => {
+                self.busy = None
+            }
+            Report::Unclear(effect) => {
+                self.unsure |= matches!(effect, Effect::Launch { .. });
+                self.asked.retain(|asked| asked != effect);
+                if self.busy.as_ref() == Some(effect) {
+                    self.busy = None;
+                }
+                return;
+            }
+            Report::Heard { signal, .. } => {
+                self.pulse.feel(signal, now.awake);
+                if matches!(signal, Signal::Progress | Signal::ToolStarted | Signal::ToolEnded) {
+                    return;
+                }
+            }
+            Report::Emptied { .. } | Report::Climbed { .. } | Report::Told { .. } => {}
+        }
+        self.inbox.push_back(report);
+    }
+
+    fn load(&mut self, outputs: &mut Vec<Output>) {
+        self.news = false;
+        if !self.loading {
+            self.loading = true;
+            outputs.push(Output::Load { after: self.job.version });
+        }
+    }
+
+    fn loaded(&mut self, events: &[Event], outputs: &mut Vec<Output>) {
+        self.loading = false;
+        let known = self.job.version;
+        for event in events.iter().filter(|event| event.seq > known) {
+            if let Err(illegal) = self.job.apply(event) {
+                self.gone = true;
+                outputs.push(Output::Broken(illegal));
+                return;
+            }
+        }
+        self.look_at_holder(outputs);
+    }
+
+    /// Lets go when the log says that the job is over or somebody else's.
+    fn look_at_holder(&mut self, outputs: &mut Vec<Output>) {
+        let ours = self.job.holder.as_ref().is_some_and(|holder| holder.fence == self.fence);
+        if !ours {
+            self.let_go(outputs);
+        }
+    }
+
+    fn let_go(&mut self, outputs: &mut Vec<Output>) {
+        self.gone = true;
+        self.flight = None;
+        let late = self.inbox.drain(..).filter_map(|report| late_line(&report)).collect();
+        outputs.push(Output::LetGo { late });
+    }
+
+    /// A stop that was decided must not wait for a journal that is away: the keeper notes it and acts.
+    fn stop_without_journal(&mut self, outputs: &mut Vec<Output>) {
+        let Some(flight) = &self.flight else { return };
+        for effect in effects::due(&flight.after, &self.fence) {
+            if matches!(effect, Effect::Stop { .. }) && !self.asked.contains(&effect) {
+                outputs.push(Output::Do(effect));
+            }
+        }
+    }
+
+    /// Turns reports, and what is due by itself, into one append.
+    fn decide(&mut self, now: Now, outputs: &mut Vec<Output>) {
+        if self.flight.is_some() || self.loading {
+            return;
+        }
+        if self.news {
+            return self.load(outputs);
+        }
+        let mut draft = Draft { job: self.job.clone(), facts: Vec::new(), at: now };
+        let mut reports = 0;
+        while let Some(report) = self.inbox.get(reports).filter(|_| reports < BATCH_MAX) {
+            reports += 1;
+            let facts = observe::decide(&draft.job, &self.fence, report, &self.pulse, now);
+            if let Err(illegal) = draft.extend(facts) {
+                return self.broken(illegal, outputs);
+            }
+        }
+        let sleeps = seeded::on(Bug::LimitSleeps) && reports == 0;
+        if let Err(illegal) = self.by_itself(&mut draft, now, sleeps) {
+            return self.broken(illegal, outputs);
+        }
+        if draft.facts.is_empty() {
+            self.inbox.drain(..reports);
+            return;
+        }
+        self.appends += 1;
+        let id = AppendId::of_owner(&self.fence, self.appends);
+        match Append::new(&self.job, Some(&self.fence), id, now.wall, draft.facts) {
+            Ok((append, after)) => {
+                outputs.push(Output::Append(Box::new(append.clone())));
+                self.flight = Some(Flight { append, after, reports, unanswered: false });
+            }
+            Err(illegal) => self.broken(illegal, outputs),
+        }
+    }
+
+    /// Adds what an owner decides without being told: an attempt out of reach, a limit, a stop it saw, a launch.
+    fn by_itself(&self, draft: &mut Draft, now: Now, sleeps: bool) -> Result<(), Illegal> {
+        let holds = |job: &Job| job.holder.as_ref().is_some_and(|holder| holder.fence == self.fence);
+        if !holds(&draft.job) {
+            return Ok(());
+        }
+        draft.extend(take_over::account(&draft.job, &self.host, now.wall))?;
+        if !sleeps {
+            draft.extend(limit::fire(&draft.job, &self.pulse, now.awake))?;
+        }
+        draft.extend(observe::stop_began(&draft.job))?;
+        if holds(&draft.job) {
+            draft.extend(launch::decide(&draft.job, &self.fence).unwrap_or_default())?;
+        }
+        Ok(())
+    }
+
+    fn broken(&mut self, illegal: Illegal, outputs: &mut Vec<Output>) {
+        self.gone = true;
+        outputs.push(Output::Broken(illegal));
+    }
+
+    /// Asks for what is due on the remembered state and was not asked for yet.
+    fn due(&mut self, outputs: &mut Vec<Output>) {
+        let mut due = effects::due(&self.job, &self.fence);
+        for effect in &mut due {
+            if let (Effect::Launch { attempt }, true) = (&*effect, self.unsure) {
+                *effect = Effect::Locate { attempt: *attempt };
+            }
+        }
+        self.asked.retain(|asked| due.contains(asked));
+        for effect in due {
+            if self.busy.is_some() || self.asked.contains(&effect) {
+                continue;
+            }
+            if effect.is_exclusive() {
+                self.busy = Some(effect.clone());
+            }
+            self.asked.push(effect.clone());
+            outputs.push(Output::Do(effect));
+        }
+    }
+}
+
+/// Facts on their way into an append, with the job as they would leave it.
+struct Draft {
+    job: Job,
+    facts: Vec<Fact>,
+    at: Now,
+}
+
+impl Draft {
+    fn extend(&mut self, facts: impl IntoIterator<Item = Fact>) -> Result<(), Illegal> {
+        for fact in facts {
+            let event = Event { seq: self.job.version.next(), at: self.at.wall, fact };
+            self.job.apply(&event)?;
+            self.facts.push(event.fact);
+        }
+        Ok(())
+    }
+}
+
+/// Returns what is worth keeping of a report that came too late.
+fn late_line(report: &Report) -> Option<String> {
+    match report {
+        Report::Emptied { attempt, receipt } => {
+            Some(format!("attempt {attempt}: tree empty, proof {:?}, exit {:?}", receipt.proof, receipt.exit))
+        }
+        Report::Launched { attempt, tree, .. } => {
+            Some(format!("attempt {attempt}: tree launched, pid {} of boot {}", tree.pid, tree.boot))
+        }
+        Report::LaunchFailed { attempt, error } => Some(format!("attempt {attempt}: not launched: {error}")),
+        Report::Located { attempt, .. } => Some(format!("attempt {attempt}: looked for the tree")),
+        Report::Climbed { .. } | Report::Told { .. } | Report::Heard { .. } | Report::Unclear(_) => None,
+    }
+}

@@ -495,10 +495,15 @@ impl Job {
         Ok(())
     }
 
-    /// Notes why the job is to stop. The first reason stands; force is added to it.
+    /// Notes why the job is to stop. The first reason stands, and force is added to it; only a turn that failed, after
+    /// which the job may be tried again, gives way to a reason that ends the job.
     fn stop_for(&mut self, cause: Cause, at: Timestamp, force: bool) {
-        let stop = self.stop.get_or_insert(Stop { cause, requested_at: at, force: false, began_at: None });
-        stop.force |= force;
+        let stop = Stop { cause, requested_at: at, force, began_at: None };
+        match &mut self.stop {
+            Some(before) if before.cause != Cause::Agent => before.force |= force,
+            Some(before) => *before = Stop { force: before.force | force, began_at: before.began_at, ..stop },
+            None => self.stop = Some(stop),
+        }
         if matches!(self.phase, Phase::Launching | Phase::Running) {
             self.phase = Phase::Stopping { since: at, rung: None, alive: None };
         }

@@ -6,7 +6,7 @@ use super::{Decision, Refusal, end};
 use crate::event::CancelRequested;
 use crate::ids::Timestamp;
 use crate::job::{Job, Phase};
-use crate::outcome::{Asked, Begun, Outcome};
+use crate::outcome::{Asked, Begun, Cause, Outcome};
 use crate::seeded::{self, Bug};
 
 /// A wish to stop.
@@ -34,9 +34,11 @@ pub fn decide(job: &Job, cancel: &Cancel, now: Timestamp) -> Decision {
             Ok(vec![end::unstarted(Outcome::Cancelled(Begun::WhileRunning), cancel.asked.into(), Some(now))])
         }
         Phase::Launching | Phase::Running => Ok(vec![request.into()]),
-        // Asking again changes nothing, but force may be added.
+        // Asking again changes nothing, but force may be added, and a turn that failed does not end the job by itself.
         Phase::Stopping { .. } => match job.stop {
-            Some(stop) if cancel.force && !stop.force => Ok(vec![request.into()]),
+            Some(stop) if (cancel.force && !stop.force) || stop.cause == Cause::Agent => {
+                Ok(vec![request.into()])
+            }
             _ => Ok(Vec::new()),
         },
         Phase::Ended(_) => Ok(Vec::new()),

@@ -104,7 +104,9 @@ fn retry_due(
     now: Timestamp,
 ) -> Option<Timestamp> {
     let policy = job.spec.as_ref()?.retry;
-    let stopped = !matches!(cause, Cause::Agent | Cause::Launch | Cause::Unaccounted);
+    // A wish to stop outlives an attempt that was lost meanwhile.
+    let wished = |cause: Cause| !matches!(cause, Cause::Agent | Cause::Launch | Cause::Unaccounted);
+    let stopped = wished(cause) || job.stop.is_some_and(|stop| wished(stop.cause));
     if stopped && !seeded::on(Bug::RetryAfterCancel) {
         return None;
     }

@@ -1,3 +1,116 @@
-//! Every task of this repository, as a cargo verb.
+//! Every task of this repository, as a cargo verb: `cargo xtask help`.
+//!
+//! A verb is one row of [`VERBS`]. What it does is in the file of its name; the verbs that run the proof share
+//! `proof.rs`, because they only hand their arguments on.
+#![expect(clippy::disallowed_methods, reason = "a task runner starts programs; nothing of it is shipped")]
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "its output is for the person at the terminal"
+)]
 
-fn main() {}
+mod ci;
+mod contract;
+mod mutants;
+mod program;
+mod proof;
+mod tidy;
+mod tools;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use program::{Failure, Outcome};
+
+/// One thing that can be asked for.
+struct Verb {
+    name: &'static str,
+    arguments: &'static str,
+    about: &'static str,
+    run: fn(&[&str]) -> Outcome,
+}
+
+#[rustfmt::skip] // One row, one verb: a table is easier to scan than it is to wrap.
+const VERBS: &[Verb] = &[
+    Verb { name: "ci", arguments: "", about: "everything a change must pass, timed", run: ci::run },
+    Verb { name: "tidy", arguments: "", about: "the habits of the house that no linter knows", run: tidy::run },
+    Verb { name: "contract", arguments: "[--write] [--require]", about: "docs/contract.md against the tests", run: contract::run },
+    Verb { name: "model", arguments: "[--full]", about: "every reachable state of a small world", run: |args| proof::run("model", args) },
+    Verb { name: "sim", arguments: "[--schedules N] [--seed S]", about: "random schedules of crashes and faults", run: |args| proof::run("sim", args) },
+    Verb { name: "bugs", arguments: "", about: "breaks one rule at a time and expects to be caught", run: |args| proof::run("bugs", args) },
+    Verb { name: "crash", arguments: "[...]", about: "kills real stores in mid-append", run: |args| proof::run("crash", args) },
+    Verb { name: "power-loss", arguments: "[...]", about: "disk images as a power cut leaves them", run: |args| proof::run("power-loss", args) },
+    Verb { name: "bench", arguments: "store [...]", about: "our journal beside the bare engine", run: |args| proof::run("bench", args) },
+    Verb { name: "mutants", arguments: "[...]", about: "changes core line by line and expects a failing test", run: mutants::run },
+    Verb { name: "tools", arguments: "[--all]", about: "installs the cargo tools that are missing", run: tools::run },
+    Verb { name: "help", arguments: "", about: "this list", run: |_| help() },
+];
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match go_home().and_then(|()| dispatch(&arguments)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("xtask: {}", failure.why);
+            ExitCode::from(failure.code)
+        }
+    }
+}
+
+/// Every path in this program is relative to the root of the repository.
+fn go_home() -> Outcome {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the repository");
+    std::env::set_current_dir(root).map_err(|error| Failure::new(format!("{}: {error}", root.display())))
+}
+
+fn dispatch(arguments: &[&str]) -> Outcome {
+    let (name, rest) = match arguments {
+        [] | ["-h" | "--help", ..] => ("help", &[][..]),
+        [name, rest @ ..] => (*name, rest),
+    };
+    match VERBS.iter().find(|verb| verb.name == name) {
+        Some(verb) => (verb.run)(rest),
+        None => Err(Failure::new(format!("there is no verb `{name}`; `cargo xtask help` lists them"))),
+    }
+}
+
+fn help() -> Outcome {
+    println!("cargo xtask <verb>\n");
+    for verb in VERBS {
+        println!("  {:<38} {}", format!("{} {}", verb.name, verb.arguments), verb.about);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn verbs_have_names_of_their_own() {
+        let mut names: Vec<&str> = VERBS.iter().map(|verb| verb.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), VERBS.len());
+    }
+
+    #[test]
+    fn an_unknown_verb_is_refused() {
+        let failure = dispatch(&["celebrate"]).expect_err("there is no such verb");
+        assert!(failure.why.contains("celebrate"), "{}", failure.why);
+    }
+
+    #[test]
+    fn the_readme_lists_every_verb() {
+        let readme = include_str!("../../README.md");
+        for verb in VERBS.iter().filter(|verb| verb.name != "help") {
+            let row = format!("| `{}` |", format!("{} {}", verb.name, verb.arguments).trim_end());
+            assert!(
+                readme.lines().any(|line| line.starts_with(&row)),
+                "README.md has no row for {}",
+                verb.name
+            );
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! `ci`: everything a change must pass, one step after the other, until the first that fails.
+//!
+//! The steps are a table. A step that needs something this machine cannot have says that it was skipped, and why;
+//! none is left out in silence.
+
+use std::time::{Duration, Instant};
+
+use crate::program::{Failure, Outcome, cargo, cargo_with, succeeds};
+use crate::{contract, tidy, tools};
+
+/// How long all of it may take on two cores from a clean clone. Longer, and people stop running it.
+const BUDGET: Duration = Duration::from_secs(15 * 60);
+
+/// What a step that did not fail has to say.
+enum Done {
+    Passed,
+    Skipped(&'static str),
+}
+
+struct Step {
+    name: &'static str,
+    run: fn() -> Result<Done, Failure>,
+}
+
+/// A step that can only pass or fail.
+macro_rules! step {
+    ($name:literal, $run:expr) => {
+        Step { name: $name, run: || $run.map(|()| Done::Passed) }
+    };
+}
+
+#[rustfmt::skip] // One row, one step.
+const STEPS: &[Step] = &[
+    step!("tools", tools::run(&[])),
+    step!("format", cargo("fmt --all --check")),
+    step!("tidy", tidy::run(&[])),
+    step!("clippy", cargo("clippy --workspace --all-targets -- -D warnings")),
+    // The workspace as a whole compiles the seeded bugs in; what is shipped does not.
+    step!("clippy, as shipped", cargo("clippy --all-targets -- -D warnings")),
+    step!("docs", cargo_with(&["doc", "--no-deps", "--workspace"], &[("RUSTDOCFLAGS", "-Dwarnings")])),
+    // A wrapper is a permission; that nobody uses it yet is not worth a warning.
+    step!("dependencies", cargo("deny --offline check --allow unused-wrapper bans licenses sources")),
+    Step { name: "advisories", run: advisories },
+    step!("tests", cargo("nextest run --workspace --no-fail-fast")),
+    step!("contract", contract::run(&[])),
+];
+
+/// Runs every step, and says how long each took.
+pub(crate) fn run(arguments: &[&str]) -> Outcome {
+    if !arguments.is_empty() {
+        return Err(Failure::new("usage: cargo xtask ci"));
+    }
+    let begin = Instant::now();
+    let mut report = Vec::new();
+    let mut failed = None;
+    for step in STEPS {
+        eprintln!("\n── {} ──", step.name);
+        let step_begin = Instant::now();
+        let done = (step.run)();
+        let verdict = match &done {
+            Ok(Done::Passed) => "ok".to_owned(),
+            Ok(Done::Skipped(why)) => format!("SKIPPED: {why}"),
+            Err(_) => "FAILED".to_owned(),
+        };
+        report.push(format!("{:<22} {:>7.1} s  {verdict}", step.name, step_begin.elapsed().as_secs_f64()));
+        if let Err(failure) = done {
+            failed = Some(Failure { why: format!("{}: {}", step.name, failure.why), ..failure });
+            break;
+        }
+    }
+    println!("\n{}", report.join("\n"));
+    for step in &STEPS[report.len()..] {
+        println!("{:<22} {:>9}  not run", step.name, "");
+    }
+    let took = begin.elapsed();
+    println!("{:<22} {:>7.1} s  of {} s", "total", took.as_secs_f64(), BUDGET.as_secs());
+    if took > BUDGET {
+        println!("The budget was exceeded: make a step cheaper before adding another.");
+    }
+    failed.map_or(Ok(()), Err)
+}
+
+/// Checks known vulnerabilities, if their database can be had.
+fn advisories() -> Result<Done, Failure> {
+    if !succeeds("cargo", &["deny", "fetch", "db"]) {
+        return Ok(Done::Skipped("the advisory database cannot be fetched from here"));
+    }
+    cargo("deny --offline check advisories").map(|()| Done::Passed)
+}

@@ -1,0 +1,83 @@
+//! `contract`: holds `docs/contract.md` to the tests, so that the page cannot lie.
+//!
+//! A test proves a promise by carrying its id in its name (`c33_two_starters_exactly_one_wins`). The page must name
+//! exactly those tests at exactly those promises, and say of every other promise what is missing. With `--write`
+//! the names are taken over from the test list; with `--require` the promises of [`REQUIRED`] must have a test.
+
+mod check;
+mod listing;
+mod page;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::ops::RangeInclusive;
+
+use crate::program::{Failure, Outcome};
+use check::Demand;
+use page::Page;
+
+const PAGE: &str = "docs/contract.md";
+
+/// The number of a promise: 16 for C16.
+type PromiseId = u16;
+
+/// Every promise there is.
+const PROMISES: RangeInclusive<PromiseId> = 1..=83;
+
+/// The promises that decisions and the journal must keep by themselves, before there are processes.
+const REQUIRED: &[RangeInclusive<PromiseId>] =
+    &[1..=11, 23..=36, 39..=39, 41..=44, 46..=55, 64..=64, 68..=83];
+
+/// Checks the page, and with `--write` first brings its test names up to date.
+pub(crate) fn run(arguments: &[&str]) -> Outcome {
+    let mut write = false;
+    let mut demand = Demand::Truth;
+    for argument in arguments {
+        match *argument {
+            "--write" => write = true,
+            "--require" => demand = Demand::TruthAndProof,
+            _ => return Err(Failure::new("usage: cargo xtask contract [--write] [--require]")),
+        }
+    }
+    let tests = listing::all()?;
+    let text = fs::read_to_string(PAGE).map_err(|error| Failure::new(format!("{PAGE}: {error}")))?;
+    let mut page = Page::parse(&text).map_err(|error| Failure::new(format!("{PAGE}: {error}")))?;
+    if write {
+        page.take_over(&tests);
+        fs::write(PAGE, page.to_string()).map_err(|error| Failure::new(format!("{PAGE}: {error}")))?;
+    }
+    let lies = check::lies(&page, &tests, demand);
+    summarise(&page);
+    if lies.is_empty() {
+        return Ok(());
+    }
+    for lie in &lies {
+        eprintln!("{PAGE}: {lie}");
+    }
+    let hint = if write { "" } else { "; `cargo xtask contract --write` brings the test names up to date" };
+    Err(Failure::new(format!("{} in {PAGE}{hint}", count(lies.len(), "lie"))))
+}
+
+/// Prints how many promises are proven, per group.
+fn summarise(page: &Page) {
+    let mut groups: Vec<&str> = Vec::new();
+    let mut proven: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+    for promise in page.promises() {
+        if !groups.contains(&promise.group.as_str()) {
+            groups.push(&promise.group);
+        }
+        let (yes, no) = proven.entry(&promise.group).or_default();
+        *(if promise.tests.is_empty() { no } else { yes }) += 1;
+    }
+    println!("{:<40} {:>6} {:>8}", "", "proven", "not yet");
+    for group in groups {
+        let (yes, no) = proven[group];
+        println!("{group:<40} {yes:>6} {no:>8}");
+    }
+    let (yes, no) = proven.values().fold((0, 0), |sum, group| (sum.0 + group.0, sum.1 + group.1));
+    println!("{:<40} {yes:>6} {no:>8}", "total");
+}
+
+fn count(number: usize, thing: &str) -> String {
+    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
+}

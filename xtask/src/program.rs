@@ -1,0 +1,64 @@
+//! Starting other programs, and what became of them.
+
+use std::process::{Command, ExitStatus, Stdio};
+
+/// What every verb returns.
+pub(crate) type Outcome = Result<(), Failure>;
+
+/// Why a verb did not succeed, and the code to exit with.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) code: u8,
+    pub(crate) why: String,
+}
+
+impl Failure {
+    /// Returns a failure of our own making.
+    pub(crate) fn new(why: impl Into<String>) -> Failure {
+        Failure { code: 1, why: why.into() }
+    }
+
+    /// Returns the failure of a program, with the code it exited with.
+    fn of(program: &str, status: ExitStatus) -> Failure {
+        let code = status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1);
+        Failure { code, why: format!("`{program}` failed: {status}") }
+    }
+}
+
+/// Runs `cargo` with the words of `line`, at the terminal.
+pub(crate) fn cargo(line: &str) -> Outcome {
+    cargo_with(&line.split_whitespace().collect::<Vec<_>>(), &[])
+}
+
+/// Runs `cargo` at the terminal with more in its environment.
+pub(crate) fn cargo_with(words: &[&str], environment: &[(&str, &str)]) -> Outcome {
+    let line = format!("cargo {}", words.join(" "));
+    eprintln!("$ {line}");
+    let status = Command::new("cargo").args(words).envs(environment.iter().copied()).status();
+    match status {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(Failure::of(&line, status)),
+        Err(error) => Err(Failure::new(format!("`{line}` did not start: {error}"))),
+    }
+}
+
+/// Runs a program and returns what it printed; its talk goes to the terminal.
+pub(crate) fn output(program: &str, words: &[&str]) -> Result<String, Failure> {
+    let line = format!("{program} {}", words.join(" "));
+    let output = Command::new(program)
+        .args(words)
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|error| Failure::new(format!("`{line}` did not start: {error}")))?;
+    if !output.status.success() {
+        return Err(Failure::of(&line, output.status));
+    }
+    String::from_utf8(output.stdout)
+        .map_err(|_| Failure::new(format!("`{line}` printed something that is not text")))
+}
+
+/// Reports whether a program runs and succeeds; what it says is of no interest.
+pub(crate) fn succeeds(program: &str, words: &[&str]) -> bool {
+    let status = Command::new(program).args(words).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    status.is_ok_and(|status| status.success())
+}

@@ -1,5 +1,8 @@
 //! Tests of core, one file for each verb or part.
 
+mod cancel;
+mod claim;
+mod common;
 mod golden;
 
 /// Every file beside this one is a module above; a forgotten one would never run.

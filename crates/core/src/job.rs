@@ -12,7 +12,7 @@ use crate::event::{
 use crate::ids::{AttemptNo, Awake, Epoch, Fence, HostId, InputNo, JobId, Seq, Timestamp, TurnNo};
 use crate::limits::Limits;
 use crate::outcome::{Asked, Cause};
-use crate::receipt::{Rung, Tree};
+use crate::receipt::{Proof, Rung, Tree};
 use crate::seeded::{self, Bug};
 use crate::session::Session;
 use crate::spec::{Dependency, Spec};
@@ -222,9 +222,13 @@ impl Job {
         self.abandoned
     }
 
-    /// Reports whether any tree of this job was ever seen.
+    /// Reports whether any process of this job may ever have been started: a tree was seen, or an attempt ended without
+    /// the proof that there was none.
     pub fn has_begun(&self) -> bool {
-        self.attempts.iter().any(|attempt| attempt.tree.is_some())
+        self.attempts.iter().any(|attempt| match &attempt.end {
+            Some(end) => attempt.tree.is_some() || end.receipt.proof != Proof::NeverStarted,
+            None => attempt.tree.is_some(),
+        })
     }
 
     /// Returns the turn that is active in the session.

@@ -267,3 +267,13 @@ fn c28_a_shutdown_is_recorded_as_one() {
     };
     assert_eq!((request.by.as_str(), request.asked, request.force), ("a", Asked::Shutdown, false));
 }
+
+/// A tree that nobody recorded as launched was still a tree, once its keeper's receipt says so.
+#[test]
+fn c9_a_tree_seen_only_in_its_receipt_counts_as_begun() {
+    let attempt = lastword_core::AttemptNo(1);
+    let found = Found::Ended(Box::new(exited(1)));
+    let desk = Desk::launching(retried(3)).claimed("a", 2).reports(Report::Located { attempt, found });
+    assert!(matches!(desk.job.phase, Phase::Backoff { .. }));
+    assert_eq!(desk.cancelled().outcome(), Some(Outcome::Cancelled(Begun::WhileRunning)));
+}

@@ -499,9 +499,13 @@ impl Job {
         Ok(())
     }
 
-    /// Notes why the job is to stop. The first reason stands; force is added to it.
+    /// Notes why the job is to stop. The first reason stands; force is added to it. A turn that failed is no reason to end
+    /// the job for good, so any other reason takes its place.
     fn stop_for(&mut self, cause: Cause, at: Timestamp, force: bool) {
         let stop = self.stop.get_or_insert(Stop { cause, requested_at: at, force: false, began_at: None });
+        if stop.cause == Cause::Agent && cause != Cause::Agent {
+            (stop.cause, stop.requested_at) = (cause, at);
+        }
         stop.force |= force;
         if matches!(self.phase, Phase::Launching | Phase::Running) {
             self.phase = Phase::Stopping { since: at, rung: None, alive: None };

@@ -277,3 +277,16 @@ fn c9_a_tree_seen_only_in_its_receipt_counts_as_begun() {
     assert!(matches!(desk.job.phase, Phase::Backoff { .. }));
     assert_eq!(desk.cancelled().outcome(), Some(Outcome::Cancelled(Begun::WhileRunning)));
 }
+
+/// A job whose turn failed is being stopped already, yet it would be tried again: the wish must get into the log.
+#[test]
+fn c7_a_cancel_while_a_failed_turn_is_wound_up_prevents_the_retry() {
+    let failing = Desk::in_turn(retried(3)).says(ends(TurnEnding::Failed));
+    assert_eq!(failing.job.stop.map(|stop| stop.cause), Some(Cause::Agent));
+    let desk = failing.later(7).cancelled();
+    assert_eq!(desk.count("cancel_requested"), 1);
+    assert_eq!(desk.job.stop.map(|stop| (stop.cause, stop.requested_at)), Some((Cause::User, desk.now.wall)));
+    assert_eq!(cancel(&desk, &wish(false)), Ok(Vec::new()));
+    let desk = desk.emptied(exited(1));
+    assert_eq!(desk.outcome(), Some(Outcome::Cancelled(Begun::WhileRunning)));
+}

@@ -6,7 +6,7 @@ use super::{Decision, Refusal, end};
 use crate::event::CancelRequested;
 use crate::ids::Timestamp;
 use crate::job::{Job, Phase};
-use crate::outcome::{Asked, Begun, Outcome};
+use crate::outcome::{Asked, Begun, Cause, Outcome};
 use crate::seeded::{self, Bug};
 
 /// A wish to stop.
@@ -34,8 +34,10 @@ pub fn decide(job: &Job, cancel: &Cancel, now: Timestamp) -> Decision {
             Ok(vec![end::unstarted(Outcome::Cancelled(Begun::WhileRunning), cancel.asked.into(), Some(now))])
         }
         Phase::Launching | Phase::Running => Ok(vec![request.into()]),
-        // Asking again changes nothing, but force may be added.
+        // Asking again changes nothing, but force may be added. A job that winds up a failed turn may be tried again, and a
+        // wish that is not in the log would not prevent that.
         Phase::Stopping { .. } => match job.stop {
+            Some(stop) if stop.cause == Cause::Agent => Ok(vec![request.into()]),
             Some(stop) if cancel.force && !stop.force => Ok(vec![request.into()]),
             _ => Ok(Vec::new()),
         },

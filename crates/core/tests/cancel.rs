@@ -290,3 +290,27 @@ fn c7_a_cancel_while_a_failed_turn_is_wound_up_prevents_the_retry() {
     let desk = desk.emptied(exited(1));
     assert_eq!(desk.outcome(), Some(Outcome::Cancelled(Begun::WhileRunning)));
 }
+
+#[test]
+fn c35_an_old_owner_that_shuts_down_leaves_the_new_ones_job_alone() {
+    use shut_down::Mode::{Leave, Stop};
+    let desk = Desk::running(agent());
+    let old = desk.fence().clone();
+    let check = |desk: &Desk, fence, mode, expected: &[&str]| {
+        let facts = shut_down::decide(&desk.job, fence, mode, desk.now.wall).expect("it is never refused");
+        assert_eq!(kinds(&facts), expected, "{:?} {mode:?}", desk.job.phase);
+    };
+    check(&desk, &old, Stop, &["cancel_requested"]);
+    check(&desk, &old, Leave, &[]);
+    let taken = desk.claimed("b", 2);
+    check(&taken, &old, Stop, &[]);
+    check(&taken, &old, Leave, &[]);
+    let held = Desk::held(agent());
+    check(&held, held.fence(), Leave, &["released"]);
+    check(&held, held.fence(), Stop, &["last_word"]);
+    let other = held.clone().claimed("b", 2);
+    check(&other, held.fence(), Leave, &[]);
+    check(&other, held.fence(), Stop, &[]);
+    check(&Desk::ended(0), held.fence(), Stop, &[]);
+    check(&Desk::ended(0), held.fence(), Leave, &[]);
+}

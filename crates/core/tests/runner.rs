@@ -3,6 +3,7 @@
 mod cancel;
 mod claim;
 mod common;
+mod end;
 mod golden;
 
 /// Every file beside this one is a module above; a forgotten one would never run.

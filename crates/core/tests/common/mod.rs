@@ -6,7 +6,7 @@ use std::sync::Arc;
 use lastword_core::decide::cancel::{self, Cancel};
 use lastword_core::decide::claim::{self, Claimant, Lease};
 use lastword_core::decide::{Decision, launch, observe, submit};
-use lastword_core::event::{Commit, TurnEnding, Usage};
+use lastword_core::event::{Commit, SessionState, TurnEnding, Usage};
 use lastword_core::limits::Limits;
 use lastword_core::outcome::{Asked, Outcome};
 use lastword_core::receipt::{Exit, Level, Proof, Receipt, Tree};
@@ -103,6 +103,16 @@ pub(crate) fn ends(ending: TurnEnding) -> Signal {
 /// Returns the session's start, as an agent says it.
 pub(crate) fn session() -> Signal {
     Signal::SessionStarted { reference: Some("ref-0".to_owned()), resumed_from: None }
+}
+
+/// Returns a session's change of state, as an agent says it.
+pub(crate) fn becomes(state: SessionState) -> Signal {
+    Signal::SessionChanged { state, background: 0 }
+}
+
+/// Returns a question, as an agent asks it.
+pub(crate) fn question(id: &str) -> Signal {
+    Signal::QuestionAsked { question: id.to_owned(), text: "may I?".to_owned() }
 }
 
 /// Returns the names of facts, for tables.

@@ -432,3 +432,18 @@ fn a_tree_reported_twice_is_one_tree() {
     let again = Report::Launched { attempt: AttemptNo(1), tree: tree(999), awake: desk.now.awake };
     assert_eq!(desk.observe(&again), Vec::new());
 }
+
+/// Not knowing how it ended does not undo the wish: what was asked to stop is not tried again, here or by a limit.
+#[test]
+fn c46_a_stop_in_the_log_is_never_followed_by_another_attempt() {
+    let retry = RetryPolicy { attempts_max: 9, when_lost: true, ..RetryPolicy::default() };
+    let spec = || Spec { retry, ..agent() };
+    let stops: [fn(Desk) -> Desk; 3] =
+        [Desk::cancelled, |desk| fired(desk, Limit::Wall), |desk| fired(desk, Limit::Money)];
+    for stop in stops {
+        for receipt in [Receipt::bare(Proof::BestEffort), Receipt::bare(Proof::BootChanged), exited(1)] {
+            let desk = stop(Desk::in_turn(spec())).emptied(receipt);
+            assert!(desk.job.is_ended(), "{:?}", desk.kinds());
+        }
+    }
+}

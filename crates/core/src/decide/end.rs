@@ -104,7 +104,9 @@ fn retry_due(
     now: Timestamp,
 ) -> Option<Timestamp> {
     let policy = job.spec.as_ref()?.retry;
-    let stopped = !matches!(cause, Cause::Agent | Cause::Launch | Cause::Unaccounted);
+    // Not knowing how it ended does not undo the wish, so the log is asked beside the verdict.
+    let wanted = job.stop.is_some_and(|stop| stop.cause != Cause::Agent);
+    let stopped = wanted || !matches!(cause, Cause::Agent | Cause::Launch | Cause::Unaccounted);
     if stopped && !seeded::on(Bug::RetryAfterCancel) {
         return None;
     }

@@ -5,6 +5,7 @@ mod claim;
 mod common;
 mod end;
 mod golden;
+mod submit;
 
 /// Every file beside this one is a module above; a forgotten one would never run.
 #[test]

@@ -165,3 +165,17 @@ fn answer_takes_one_answer_to_an_open_question() {
     assert!(!closed.job.waits_for_person());
     check(&closed, "q2", none);
 }
+
+/// One job named twice is waited for by the stricter need, whichever comes first.
+#[test]
+fn a_job_waited_for_twice_must_meet_both_needs() {
+    for needs in [[Needs::Success, Needs::AnyEnd], [Needs::AnyEnd, Needs::Success]] {
+        let desk =
+            Desk::queued(Spec { after: needs.map(|on| Dependency { job: id(9), on }).to_vec(), ..command() });
+        assert_eq!(shown(&depend::decide(&desk.job, id(9), Outcome::Failed)), Ok(vec!["last_word"]));
+        assert_eq!(
+            shown(&depend::decide(&desk.job, id(9), Outcome::Completed)),
+            Ok(vec!["dependency_settled"])
+        );
+    }
+}

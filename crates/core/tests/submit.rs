@@ -179,3 +179,42 @@ fn a_job_waited_for_twice_must_meet_both_needs() {
         );
     }
 }
+
+#[test]
+fn a_spec_that_cannot_be_run_is_refused() {
+    const KIB_256: usize = 256 * 1024;
+    let check = |spec: Spec, why: Option<&'static str>| {
+        let decided = submit::decide(&Desk::empty().job, &Arc::new(spec), "ann", Limits::default());
+        assert_eq!(decided.err(), why.map(Refusal::Invalid));
+    };
+    let argv = |argv: Vec<String>| Spec { work: Work::Command { argv }, ..command() };
+    let named = |provider: &str, prompt: String| {
+        let provider = provider.to_owned();
+        Spec { work: Work::Agent { provider, prompt }, ..agent() }
+    };
+    // Counted: the words with one more for each, here "cmd", and the folder and the queue.
+    let rest = "/src".len() + "default".len() + 1;
+    let large = Some("it is larger than 256 KiB");
+    check(argv(Vec::new()), Some("there is no command"));
+    check(argv(vec!["x".repeat(KIB_256 - rest)]), None);
+    check(argv(vec!["x".repeat(KIB_256 - rest + 1)]), large);
+    check(argv(vec![String::new(); KIB_256 + 1]), large);
+    check(named("", String::new()), Some("the agent has no name"));
+    check(named("codex", "x".repeat(KIB_256 - 5 - rest + 1)), None);
+    check(named("codex", "x".repeat(KIB_256 - 5 - rest + 2)), large);
+    check(Spec { cwd: "x".repeat(KIB_256), ..command() }, large);
+    check(Spec { queue: "x".repeat(KIB_256), ..command() }, large);
+    let long = Conversation { provider: "codex".to_owned(), reference: "x".repeat(KIB_256) };
+    check(Spec { resume: Some(long), ..agent() }, large);
+    let labels = |n: usize, value: &str| (0..n).map(|n| (n.to_string(), value.to_owned())).collect();
+    check(Spec { labels: labels(64, "x"), ..command() }, None);
+    check(Spec { labels: labels(65, "x"), ..command() }, Some("it has more than 64 labels"));
+    check(Spec { labels: labels(2, &"x".repeat(KIB_256 / 2)), ..command() }, large);
+    check(Spec { queue: String::new(), ..command() }, Some("the queue has no name"));
+    let on = |job| Dependency { job, on: Needs::AnyEnd };
+    check(Spec { after: vec![on(id(9)); 256], ..command() }, None);
+    check(Spec { after: vec![on(id(9)); 257], ..command() }, Some("it waits for more than 256 jobs"));
+    check(Spec { after: vec![on(id(9)), on(id(1))], ..command() }, Some("it waits for itself"));
+    let never = RetryPolicy { attempts_max: 0, ..RetryPolicy::default() };
+    check(Spec { retry: never, ..command() }, Some("it may not be tried even once"));
+}

@@ -438,7 +438,9 @@ impl Job {
                 if let Some(session) = &mut self.session {
                     session.over(ended.error.is_some());
                 }
-                self.inputs.clear();
+                // What was never started was told nothing: its inputs are for the next attempt. Questions ended with it.
+                let untold = ended.receipt.proof == Proof::NeverStarted;
+                self.inputs.retain(|input| untold && input.question.is_none());
                 Ok(())
             }
             Fact::RetryScheduled(retry) => {

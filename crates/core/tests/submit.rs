@@ -218,3 +218,16 @@ fn a_spec_that_cannot_be_run_is_refused() {
     let never = RetryPolicy { attempts_max: 0, ..RetryPolicy::default() };
     check(Spec { retry: never, ..command() }, Some("it may not be tried even once"));
 }
+
+/// C39: a supervisor that died before it launched anything has delivered nothing.
+#[test]
+fn c39_an_input_asked_for_before_a_launch_that_never_was_is_still_to_be_said() {
+    let mut desk = Desk::launching(retried(2));
+    let facts = send::decide(&desk.job, "ann", "and the docs");
+    desk.anyone(facts);
+    let desk =
+        desk.claimed("a", 2).reports(Report::Located { attempt: AttemptNo(1), found: Found::NeverStarted });
+    let desk = desk.claimed("a", 2).intended().launched(5);
+    let due = effects::due(&desk.job, desk.fence());
+    assert!(due.contains(&Effect::Tell { attempt: AttemptNo(2), input: InputNo(1) }), "{due:?}");
+}

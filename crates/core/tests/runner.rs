@@ -5,7 +5,9 @@ mod claim;
 mod common;
 mod end;
 mod golden;
+mod sessions;
 mod submit;
+mod turns;
 
 /// Every file beside this one is a module above; a forgotten one would never run.
 #[test]

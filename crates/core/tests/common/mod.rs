@@ -129,7 +129,7 @@ pub(crate) struct Desk {
     pub(crate) pulse: Pulse,
     pub(crate) now: Now,
     pub(crate) offset: u64,
-    appends: u32,
+    pub(crate) appends: u32,
 }
 
 impl Desk {

@@ -309,3 +309,30 @@ fn a_session_that_goes_inactive_ends_its_turn_by_its_state() {
         assert_eq!((desk.job.active_turn(), desk.count("turn_ended")), (Some(TurnNo(1)), 0));
     }
 }
+
+/// An ending that only the log can know is not taken from the agent's mouth.
+#[test]
+fn c28_an_agent_cannot_claim_a_cancel_a_limit_or_an_interrupt_that_never_was() {
+    for said in [TurnEnding::Cancelled, TurnEnding::OverLimit(Limit::Money), TurnEnding::Interrupted] {
+        let desk = Desk::in_turn(agent()).says(ends(said));
+        assert_eq!(last_turn(&desk), Some(TurnEnding::Aborted), "{said:?}");
+        assert_eq!(desk.emptied(exited(0)).job.last_word().map(|word| word.cause), Some(Cause::Agent));
+    }
+}
+
+#[test]
+fn c74_the_first_turn_that_does_not_complete_ends_the_run() {
+    let check = |desk: Desk, goes_on: bool| {
+        assert_eq!(desk.job.stop.is_none(), goes_on, "{:?}", last_turn(&desk));
+        assert_eq!(matches!(desk.job.phase, Phase::Running), goes_on);
+        assert_eq!(desk.job.active_turn(), None);
+    };
+    for said in ENDINGS {
+        let goes_on = matches!(said, TurnEnding::Completed | TurnEnding::Superseded);
+        check(Desk::in_turn(agent()).says(ends(said)), goes_on);
+        // A person interrupted just that turn: the run goes on, whatever the agent calls it.
+        check(interrupted(Desk::in_turn(agent())).says(ends(said)), true);
+    }
+    let failed = Desk::in_turn(agent()).says(ends(TurnEnding::Failed)).emptied(exited(0));
+    assert_eq!(failed.outcome(), Some(Outcome::Failed));
+}

@@ -397,11 +397,13 @@ impl Job {
                 self.heard(started.offset);
                 self.expect_open(started.attempt)?;
                 self.session = Some(Session::started(started, self.session.take()));
+                self.drop_moot_answers();
                 Ok(())
             }
             Fact::SessionChanged(changed) => {
                 self.heard(changed.offset);
                 self.expect_session()?.change(changed.state, changed.background);
+                self.drop_moot_answers();
                 Ok(())
             }
             Fact::TurnStarted(started) => {
@@ -414,12 +416,15 @@ impl Job {
             }
             Fact::QuestionAsked(asked) => {
                 self.heard(asked.offset);
+                self.expect_session()?.close_question(&asked.question);
+                self.drop_moot_answers();
                 self.expect_session()?.ask(&asked.question, &asked.text);
                 Ok(())
             }
             Fact::QuestionClosed(closed) => {
                 self.heard(closed.offset);
                 self.expect_session()?.close_question(&closed.question);
+                self.drop_moot_answers();
                 Ok(())
             }
             Fact::ItemCompleted(item) => {
@@ -519,6 +524,14 @@ impl Job {
         self.inputs.push(PendingInput { no, question, text: text.to_owned() });
     }
 
+    /// Drops answers that wait for delivery although their question is gone: said into a later turn, they would answer
+    /// something else.
+    fn drop_moot_answers(&mut self) {
+        let questions = self.session.as_ref().map_or(&[][..], |session| &session.questions);
+        let open = |id: &String| questions.iter().any(|question| question.id == *id);
+        self.inputs.retain(|input| input.question.as_ref().is_none_or(open));
+    }
+
     fn launch_intended(&mut self, no: AttemptNo, epoch: Epoch) -> Result<(), &'static str> {
         let Some(holder) = &self.holder else { return Err("nobody holds the job") };
         let host = holder.host.clone();
@@ -553,6 +566,7 @@ impl Job {
     fn turn_ended(&mut self, at: Timestamp, ended: &TurnEnded) -> Result<(), &'static str> {
         self.heard(ended.offset);
         self.expect_session()?.end_turn(ended)?;
+        self.drop_moot_answers();
         match ended.ending {
             TurnEnding::Completed => {
                 if let Some(attempt) = self.open_attempt_mut() {

@@ -223,3 +223,26 @@ fn turns_are_numbered_without_gaps_and_one_at_a_time() {
     check(&Desk::in_turn(agent()), 2, Some("another turn is active"));
     check(&Desk::running(agent()), 1, Some("there is no session"));
 }
+
+/// An answer that was not delivered in time answers nothing: it is not said into the next turn.
+#[test]
+fn c81_an_answer_ends_with_its_question() {
+    let answered = || {
+        let mut desk = Desk::in_turn(agent()).says(question("q1"));
+        let facts = answer::decide(&desk.job, "ann", "q1", "yes");
+        desk.anyone(facts);
+        desk
+    };
+    let tell = Effect::Tell { attempt: AttemptNo(1), input: InputNo(1) };
+    let open = answered();
+    assert!(effects::due(&open.job, open.fence()).contains(&tell));
+    for desk in [
+        answered().says(ends(TurnEnding::Completed)),
+        answered().says(Signal::QuestionClosed { question: "q1".to_owned() }),
+        answered().says(Signal::TurnStarted),
+        answered().says(question("q1")),
+    ] {
+        assert!(!effects::due(&desk.job, desk.fence()).contains(&tell), "{:?}", desk.kinds());
+        assert!(desk.job.inputs.is_empty());
+    }
+}

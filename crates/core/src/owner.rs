@@ -15,7 +15,8 @@ use crate::job::Job;
 use crate::report::{Pulse, Report, Signal};
 use crate::seeded::{self, Bug};
 
-/// Reports one append may carry. More would only make a single write slower than its neighbours.
+/// Facts of reports one append may carry, give or take the last report's. More would only make a single write slower
+/// than its neighbours. Reports that add nothing are passed over: the one behind them may be the last.
 const BATCH_MAX: usize = 64;
 
 /// Reports kept while the journal does not answer. The recording holds the rest: its reader waits.
@@ -278,7 +279,7 @@ impl Owner {
         }
         let mut draft = Draft { job: self.job.clone(), facts: Vec::new(), at: now };
         let mut reports = 0;
-        while let Some(report) = self.inbox.get(reports).filter(|_| reports < BATCH_MAX) {
+        while let Some(report) = self.inbox.get(reports).filter(|_| draft.facts.len() < BATCH_MAX) {
             reports += 1;
             let facts = observe::decide(&draft.job, &self.fence, report, &self.pulse, now);
             if let Err(illegal) = draft.extend(facts) {

@@ -712,3 +712,19 @@ fn ids_of_appends_are_never_the_same_twice() {
     let fence = desk.fence();
     assert_eq!(AppendId::of_owner(fence, 5), AppendId((1 << 64) | (1 << 32) | 5));
 }
+
+/// Reports that add nothing must not keep the one behind them waiting for an input that never comes.
+#[test]
+fn reports_that_add_nothing_do_not_hold_up_the_last_word() {
+    let mut rig = Rig::new(Desk::in_turn(agent()));
+    rig.tick();
+    let outputs = rig.says(Signal::ItemCompleted { title: "one".to_owned() });
+    // The recording is read again from its start while the append is in flight, and then the tree ends.
+    for _ in 0..200 {
+        let signal = Signal::ItemCompleted { title: "heard before".to_owned() };
+        rig.report(Report::Heard { attempt: FIRST, offset: 1, signal });
+    }
+    rig.report(emptied(exited(0)));
+    rig.settle(outputs);
+    assert!(rig.desk.job.is_ended(), "{:?}", rig.desk.kinds());
+}

@@ -194,7 +194,8 @@ impl Owner {
                 self.stop_without_journal(outputs);
             }
             Input::Loaded(events) => self.loaded(&events, outputs),
-            Input::News if self.flight.is_some() => self.news = true,
+            // What is on its way may have been read before this was written.
+            Input::News if self.flight.is_some() || self.loading => self.news = true,
             Input::News => self.load(outputs),
         }
     }

@@ -728,3 +728,20 @@ fn reports_that_add_nothing_do_not_hold_up_the_last_word() {
     rig.settle(outputs);
     assert!(rig.desk.job.is_ended(), "{:?}", rig.desk.kinds());
 }
+
+#[test]
+fn news_during_a_flight_or_a_load_is_read_afterwards() {
+    let mut rig = Rig::new(Desk::in_turn(agent()));
+    rig.tick();
+    let outputs = rig.says(Signal::ItemCompleted { title: "one".to_owned() });
+    assert_eq!(rig.step(Input::News), Vec::new());
+    let answer = rig.store(append(&outputs));
+    assert!(matches!(rig.step(answer)[..], [Output::Load { .. }]));
+    // The answer to this load was read before the request that the next news is about.
+    let early = rig.events_after(rig.desk.job.version);
+    rig.cancelled();
+    assert_eq!(rig.step(Input::News), Vec::new());
+    let outputs = rig.step(Input::Loaded(early));
+    assert!(matches!(outputs[..], [Output::Load { .. }]), "{outputs:?}");
+    assert_eq!(stops(&rig.settle(outputs)), [Cause::User]);
+}

@@ -153,6 +153,10 @@ impl Owner {
     /// Takes one input and returns what is to be done, in order.
     pub fn step(&mut self, input: Input, now: Now) -> Vec<Output> {
         let mut outputs = Vec::new();
+        // The stall clock rests while a person is asked, and starts anew with the answer.
+        if self.job.waits_for_person() {
+            self.pulse.progress = self.pulse.progress.max(now.awake);
+        }
         if !self.gone {
             self.take(input, now, &mut outputs);
         }

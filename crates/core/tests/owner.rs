@@ -745,3 +745,29 @@ fn news_during_a_flight_or_a_load_is_read_afterwards() {
     assert!(matches!(outputs[..], [Output::Load { .. }]), "{outputs:?}");
     assert_eq!(stops(&rig.settle(outputs)), [Cause::User]);
 }
+
+/// A person may take an hour to answer: the stall clock rested meanwhile and starts anew with the answer.
+#[test]
+fn c52_an_answer_after_a_long_wait_is_not_a_stall() {
+    let limits = Limits { stall_ms: Some(1_000), ..Limits::default() };
+    let mut rig = Rig::new(Desk::in_turn(limited(limits)));
+    rig.tick();
+    let outputs = rig.says(question("q1"));
+    rig.settle(outputs);
+    rig.later(50_000);
+    assert_eq!((rig.tick(), rig.desk.count("limit_fired")), (Vec::new(), 0));
+    rig.later(50_000);
+    let facts = answer::decide(&rig.desk.job, "ann", "q1", "yes");
+    rig.desk.anyone(facts);
+    let outputs = rig.step(Input::News);
+    let rest = rig.settle(outputs);
+    assert_eq!(
+        (effects(&rest), rig.desk.count("limit_fired")),
+        (vec![Effect::Tell { attempt: FIRST, input: InputNo(1) }], 0)
+    );
+    assert_eq!(rig.owner.next_look(), Some(rig.desk.now.awake.plus_ms(1_000)));
+    rig.later(999);
+    assert_eq!((rig.tick(), rig.desk.count("limit_fired")), (Vec::new(), 0));
+    rig.later(1);
+    assert_eq!(stops(&rig.tick()), [Cause::Limit(Limit::Stall)]);
+}

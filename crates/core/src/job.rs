@@ -204,6 +204,11 @@ impl Job {
         self.attempts.last_mut().filter(|attempt| attempt.end.is_none())
     }
 
+    /// Reports whether this attempt runs and nobody asked for its stop.
+    pub(crate) fn runs(&self, no: AttemptNo) -> bool {
+        matches!(self.phase, Phase::Running) && self.open_attempt().is_some_and(|attempt| attempt.no == no)
+    }
+
     /// Returns the last word, once it was spoken.
     pub fn last_word(&self) -> Option<&LastWord> {
         match &self.phase {

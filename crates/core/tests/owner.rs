@@ -771,3 +771,66 @@ fn c52_an_answer_after_a_long_wait_is_not_a_stall() {
     rig.later(1);
     assert_eq!(stops(&rig.tick()), [Cause::Limit(Limit::Stall)]);
 }
+
+/// The journal went away with something else in flight; limits reached afterwards bind all the same.
+#[test]
+fn c50_a_limit_reached_while_an_older_append_has_no_answer_stops_the_tree() {
+    let wall = Limits { wall_ms: Some(1_000), ..Limits::default() };
+    let tokens = Limits { tokens: Some(10), wall_ms: Some(0), stall_ms: Some(0), ..Limits::default() };
+    let turns = Limits { turns: Some(1), wall_ms: Some(0), stall_ms: Some(0), ..Limits::default() };
+    let spent = Signal::Spent(Usage { tokens_in: 11, ..Usage::default() });
+    for (limits, signal, limit) in [
+        (wall, Signal::Progress, Limit::Wall),
+        (tokens, spent, Limit::Tokens),
+        (turns, Signal::TurnStarted, Limit::Turns),
+    ] {
+        let mut rig = Rig::new(Desk::in_turn(limited(limits)));
+        rig.tick();
+        let outputs = rig.says(Signal::ItemCompleted { title: "one".to_owned() });
+        let older = append(&outputs).clone();
+        assert_eq!(stops(&rig.step(Input::Unavailable)), []);
+        rig.later(1_000);
+        rig.says(signal);
+        let again = rig.step(Input::Tick);
+        assert_eq!(append(&again), &older);
+        let outputs = rig.step(Input::Unavailable);
+        assert_eq!(stops(&outputs), [Cause::Limit(limit)]);
+        // The tree ends; the journal comes back; the record says what was decided, and when.
+        rig.later(5_000);
+        rig.report(emptied(exited(143)));
+        let again = rig.step(Input::Tick);
+        rig.settle(again);
+        assert_eq!(rig.desk.count("limit_fired"), 1, "{:?}", rig.desk.kinds());
+        assert_eq!(rig.desk.job.last_word().map(|word| word.cause), Some(Cause::Limit(limit)));
+    }
+}
+
+/// What was decided and acted on is not decided anew when somebody else wrote in between.
+#[test]
+fn c46_a_limit_acted_on_without_the_journal_stands_after_a_conflict() {
+    let limits = Limits { stall_ms: Some(1_000), ..Limits::default() };
+    let mut rig = Rig::new(Desk::in_turn(limited(limits)));
+    rig.tick();
+    rig.later(1_000);
+    rig.step(Input::Tick);
+    assert_eq!(stops(&rig.step(Input::Unavailable)), [Cause::Limit(Limit::Stall)]);
+    // The agent stirs as it is being stopped, and a limit is raised behind the owner's back.
+    rig.says(Signal::Progress);
+    let facts = limit::decide(&rig.desk.job, "ann", Limit::Stall, 9_000);
+    rig.desk.anyone(facts);
+    rig.report(emptied(exited(143)));
+    let again = rig.step(Input::Tick);
+    rig.settle(again);
+    assert_eq!(rig.desk.job.last_word().map(|word| word.cause), Some(Cause::Limit(Limit::Stall)));
+    // But a wish that was in the log first is the reason.
+    let mut rig = Rig::new(Desk::in_turn(limited(limits)));
+    rig.tick();
+    rig.later(1_000);
+    rig.step(Input::Tick);
+    rig.step(Input::Unavailable);
+    rig.cancelled();
+    let again = rig.step(Input::Tick);
+    rig.settle(again);
+    assert_eq!(rig.desk.job.stop.map(|stop| stop.cause), Some(Cause::User));
+    assert_eq!(rig.desk.count("limit_fired"), 0);
+}

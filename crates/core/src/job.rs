@@ -12,7 +12,7 @@ use crate::event::{
 use crate::ids::{AttemptNo, Awake, Epoch, Fence, HostId, InputNo, JobId, Seq, Timestamp, TurnNo};
 use crate::limits::Limits;
 use crate::outcome::{Asked, Cause};
-use crate::receipt::{Rung, Tree};
+use crate::receipt::{Proof, Rung, Tree};
 use crate::seeded::{self, Bug};
 use crate::session::Session;
 use crate::spec::{Dependency, Spec};
@@ -204,6 +204,11 @@ impl Job {
         self.attempts.last_mut().filter(|attempt| attempt.end.is_none())
     }
 
+    /// Reports whether this attempt runs and nobody asked for its stop.
+    pub(crate) fn runs(&self, no: AttemptNo) -> bool {
+        matches!(self.phase, Phase::Running) && self.open_attempt().is_some_and(|attempt| attempt.no == no)
+    }
+
     /// Returns the last word, once it was spoken.
     pub fn last_word(&self) -> Option<&LastWord> {
         match &self.phase {
@@ -222,9 +227,13 @@ impl Job {
         self.abandoned
     }
 
-    /// Reports whether any tree of this job was ever seen.
+    /// Reports whether any process of this job may ever have been started: a tree was seen, or an attempt ended without
+    /// the proof that there was none.
     pub fn has_begun(&self) -> bool {
-        self.attempts.iter().any(|attempt| attempt.tree.is_some())
+        self.attempts.iter().any(|attempt| match &attempt.end {
+            Some(end) => attempt.tree.is_some() || end.receipt.proof != Proof::NeverStarted,
+            None => attempt.tree.is_some(),
+        })
     }
 
     /// Returns the turn that is active in the session.
@@ -393,11 +402,13 @@ impl Job {
                 self.heard(started.offset);
                 self.expect_open(started.attempt)?;
                 self.session = Some(Session::started(started, self.session.take()));
+                self.drop_moot_answers();
                 Ok(())
             }
             Fact::SessionChanged(changed) => {
                 self.heard(changed.offset);
                 self.expect_session()?.change(changed.state, changed.background);
+                self.drop_moot_answers();
                 Ok(())
             }
             Fact::TurnStarted(started) => {
@@ -410,12 +421,15 @@ impl Job {
             }
             Fact::QuestionAsked(asked) => {
                 self.heard(asked.offset);
+                self.expect_session()?.close_question(&asked.question);
+                self.drop_moot_answers();
                 self.expect_session()?.ask(&asked.question, &asked.text);
                 Ok(())
             }
             Fact::QuestionClosed(closed) => {
                 self.heard(closed.offset);
                 self.expect_session()?.close_question(&closed.question);
+                self.drop_moot_answers();
                 Ok(())
             }
             Fact::ItemCompleted(item) => {
@@ -434,7 +448,9 @@ impl Job {
                 if let Some(session) = &mut self.session {
                     session.over(ended.error.is_some());
                 }
-                self.inputs.clear();
+                // What was never started was told nothing: its inputs are for the next attempt. Questions ended with it.
+                let untold = ended.receipt.proof == Proof::NeverStarted;
+                self.inputs.retain(|input| untold && input.question.is_none());
                 Ok(())
             }
             Fact::RetryScheduled(retry) => {
@@ -495,15 +511,14 @@ impl Job {
         Ok(())
     }
 
-    /// Notes why the job is to stop. The first reason stands, and force is added to it; only a turn that failed, after
-    /// which the job may be tried again, gives way to a reason that ends the job.
+    /// Notes why the job is to stop. The first reason stands; force is added to it. A turn that failed is no reason to end
+    /// the job for good, so any other reason takes its place.
     fn stop_for(&mut self, cause: Cause, at: Timestamp, force: bool) {
-        let stop = Stop { cause, requested_at: at, force, began_at: None };
-        match &mut self.stop {
-            Some(before) if before.cause != Cause::Agent => before.force |= force,
-            Some(before) => *before = Stop { force: before.force | force, began_at: before.began_at, ..stop },
-            None => self.stop = Some(stop),
+        let stop = self.stop.get_or_insert(Stop { cause, requested_at: at, force: false, began_at: None });
+        if stop.cause == Cause::Agent && cause != Cause::Agent {
+            (stop.cause, stop.requested_at) = (cause, at);
         }
+        stop.force |= force;
         if matches!(self.phase, Phase::Launching | Phase::Running) {
             self.phase = Phase::Stopping { since: at, rung: None, alive: None };
         }
@@ -512,6 +527,14 @@ impl Job {
     fn push_input(&mut self, no: InputNo, question: Option<String>, text: &str) {
         self.inputs_made = no;
         self.inputs.push(PendingInput { no, question, text: text.to_owned() });
+    }
+
+    /// Drops answers that wait for delivery although their question is gone: said into a later turn, they would answer
+    /// something else.
+    fn drop_moot_answers(&mut self) {
+        let questions = self.session.as_ref().map_or(&[][..], |session| &session.questions);
+        let open = |id: &String| questions.iter().any(|question| question.id == *id);
+        self.inputs.retain(|input| input.question.as_ref().is_none_or(open));
     }
 
     fn launch_intended(&mut self, no: AttemptNo, epoch: Epoch) -> Result<(), &'static str> {
@@ -548,6 +571,7 @@ impl Job {
     fn turn_ended(&mut self, at: Timestamp, ended: &TurnEnded) -> Result<(), &'static str> {
         self.heard(ended.offset);
         self.expect_session()?.end_turn(ended)?;
+        self.drop_moot_answers();
         match ended.ending {
             TurnEnding::Completed => {
                 if let Some(attempt) = self.open_attempt_mut() {

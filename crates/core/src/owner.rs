@@ -9,13 +9,14 @@ use std::collections::VecDeque;
 use crate::append::{Append, Illegal};
 use crate::decide::{launch, limit, observe, take_over};
 use crate::effects::{self, Effect};
-use crate::event::{Event, Fact};
+use crate::event::{Event, Fact, LimitFired};
 use crate::ids::{AppendId, Awake, Fence, HostId, Now, Seq};
 use crate::job::Job;
 use crate::report::{Pulse, Report, Signal};
 use crate::seeded::{self, Bug};
 
-/// Reports one append may carry. More would only make a single write slower than its neighbours.
+/// Facts of reports one append may carry, give or take the last report's. More would only make a single write slower
+/// than its neighbours. Reports that add nothing are passed over: the one behind them may be the last.
 const BATCH_MAX: usize = 64;
 
 /// Reports kept while the journal does not answer. The recording holds the rest: its reader waits.
@@ -43,6 +44,8 @@ pub struct Owner {
     /// Whether a launch of ours may have happened without our knowing.
     unsure: bool,
     pulse: Pulse,
+    /// A limit that fired and was acted on while the journal was away. It stands, and is stored before any report.
+    fired: Option<LimitFired>,
     appends: u32,
     gone: bool,
 }
@@ -114,6 +117,7 @@ impl Owner {
             busy: None,
             unsure: false,
             pulse: Pulse { progress: now.awake, tools: 0 },
+            fired: None,
             appends: 0,
             gone: false,
         }
@@ -152,6 +156,10 @@ impl Owner {
     /// Takes one input and returns what is to be done, in order.
     pub fn step(&mut self, input: Input, now: Now) -> Vec<Output> {
         let mut outputs = Vec::new();
+        // The stall clock rests while a person is asked, and starts anew with the answer.
+        if self.job.waits_for_person() {
+            self.pulse.progress = self.pulse.progress.max(now.awake);
+        }
         if !self.gone {
             self.take(input, now, &mut outputs);
         }
@@ -190,10 +198,11 @@ impl Owner {
                 if let Some(flight) = &mut self.flight {
                     flight.unanswered = true;
                 }
-                self.stop_without_journal(outputs);
+                self.stop_without_journal(now, outputs);
             }
             Input::Loaded(events) => self.loaded(&events, outputs),
-            Input::News if self.flight.is_some() => self.news = true,
+            // What is on its way may have been read before this was written.
+            Input::News if self.flight.is_some() || self.loading => self.news = true,
             Input::News => self.load(outputs),
         }
     }
@@ -258,10 +267,28 @@ impl Owner {
         outputs.push(Output::LetGo { late });
     }
 
-    /// A stop that was decided must not wait for a journal that is away: the keeper notes it and acts.
-    fn stop_without_journal(&mut self, outputs: &mut Vec<Output>) {
+    /// A stop must not wait for a journal that is away, whether it was decided in the append that has no answer or follows
+    /// from what was reported or reached since: the keeper notes it and acts.
+    fn stop_without_journal(&mut self, now: Now, outputs: &mut Vec<Output>) {
         let Some(flight) = &self.flight else { return };
-        for effect in effects::due(&flight.after, &self.fence) {
+        let mut draft = Draft { job: flight.after.clone(), facts: Vec::new(), at: now };
+        for report in self.inbox.iter().skip(flight.reports) {
+            let facts = observe::decide(&draft.job, &self.fence, report, &self.pulse, now);
+            // What breaks a rule is told when it is to be stored.
+            if draft.extend(facts).is_err() {
+                return;
+            }
+        }
+        if draft.extend(limit::fire(&draft.job, &self.pulse, now.awake)).is_err() {
+            return;
+        }
+        let decided = flight.append.events.iter().map(|event| &event.fact).chain(&draft.facts);
+        let fired = decided.into_iter().find_map(|fact| match fact {
+            Fact::LimitFired(fired) => Some(*fired),
+            _ => None,
+        });
+        self.fired = self.fired.or(fired);
+        for effect in effects::due(&draft.job, &self.fence) {
             if matches!(effect, Effect::Stop { .. }) && !self.asked.contains(&effect) {
                 outputs.push(Output::Do(effect));
             }
@@ -277,8 +304,12 @@ impl Owner {
             return self.load(outputs);
         }
         let mut draft = Draft { job: self.job.clone(), facts: Vec::new(), at: now };
+        let fired = self.fired.filter(|fired| self.job.runs(fired.attempt)).map(Fact::from);
+        if let Err(illegal) = draft.extend(fired) {
+            return self.broken(illegal, outputs);
+        }
         let mut reports = 0;
-        while let Some(report) = self.inbox.get(reports).filter(|_| reports < BATCH_MAX) {
+        while let Some(report) = self.inbox.get(reports).filter(|_| draft.facts.len() < BATCH_MAX) {
             reports += 1;
             let facts = observe::decide(&draft.job, &self.fence, report, &self.pulse, now);
             if let Err(illegal) = draft.extend(facts) {

@@ -148,7 +148,6 @@ impl Session {
     }
 
     pub(crate) fn ask(&mut self, id: &str, text: &str) {
-        self.close_question(id);
         self.questions.push(Question { id: id.to_owned(), text: text.to_owned(), answered: false });
     }
 

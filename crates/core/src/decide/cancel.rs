@@ -34,11 +34,11 @@ pub fn decide(job: &Job, cancel: &Cancel, now: Timestamp) -> Decision {
             Ok(vec![end::unstarted(Outcome::Cancelled(Begun::WhileRunning), cancel.asked.into(), Some(now))])
         }
         Phase::Launching | Phase::Running => Ok(vec![request.into()]),
-        // Asking again changes nothing, but force may be added, and a turn that failed does not end the job by itself.
+        // Asking again changes nothing, but force may be added. A job that winds up a failed turn may be tried again, and a
+        // wish that is not in the log would not prevent that.
         Phase::Stopping { .. } => match job.stop {
-            Some(stop) if (cancel.force && !stop.force) || stop.cause == Cause::Agent => {
-                Ok(vec![request.into()])
-            }
+            Some(stop) if stop.cause == Cause::Agent => Ok(vec![request.into()]),
+            Some(stop) if cancel.force && !stop.force => Ok(vec![request.into()]),
             _ => Ok(Vec::new()),
         },
         Phase::Ended(_) => Ok(Vec::new()),

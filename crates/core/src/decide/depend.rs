@@ -9,13 +9,12 @@ use crate::spec::Needs;
 
 /// Decides what the end of `other` means for `job`. Telling it twice, or a job that does not wait, changes nothing.
 pub fn decide(job: &Job, other: JobId, outcome: Outcome) -> Decision {
-    let Some(dependency) = job.unmet.iter().find(|dependency| dependency.job == other) else {
-        return Ok(Vec::new());
-    };
-    if job.is_ended() {
+    let mut needs = job.unmet.iter().filter(|dependency| dependency.job == other).peekable();
+    if needs.peek().is_none() || job.is_ended() {
         return Ok(Vec::new());
     }
-    if dependency.on == Needs::Success && outcome != Outcome::Completed {
+    // A job that is named twice is waited for by the stricter need.
+    if needs.any(|dependency| dependency.on == Needs::Success) && outcome != Outcome::Completed {
         return Ok(vec![end::unstarted(Outcome::Cancelled(Begun::BeforeStart), Cause::Dependency, None)]);
     }
     Ok(vec![DependencySettled { job: other, outcome }.into()])

@@ -3,7 +3,7 @@
 //! Precedence, first match wins:
 //! 1. No certain proof: `lost`. Nobody claims more than is known.
 //! 2. A reason to stop that is in the log, the first one that got there: `cancelled`, `timed_out`, `over_budget`, or `failed`
-//!    for a turn that did not complete. A wish that was durable before the ending counts, even if the tree ended by itself.
+//!    for a turn that did not complete, unless another reason came before the end. A wish that was durable before the ending counts, even if the tree ended by itself.
 //! 3. A reason of the keeper's own: its deadline, or a stop it was given while the journal was away.
 //! 4. Never started: `failed`.
 //! 5. Dead by boot or lease: `lost`, because how far it came is not known.
@@ -104,9 +104,9 @@ fn retry_due(
     now: Timestamp,
 ) -> Option<Timestamp> {
     let policy = job.spec.as_ref()?.retry;
-    // A wish to stop outlives an attempt that was lost meanwhile.
-    let wished = |cause: Cause| !matches!(cause, Cause::Agent | Cause::Launch | Cause::Unaccounted);
-    let stopped = wished(cause) || job.stop.is_some_and(|stop| wished(stop.cause));
+    // Not knowing how it ended does not undo the wish, so the log is asked beside the verdict.
+    let wanted = job.stop.is_some_and(|stop| stop.cause != Cause::Agent);
+    let stopped = wanted || !matches!(cause, Cause::Agent | Cause::Launch | Cause::Unaccounted);
     if stopped && !seeded::on(Bug::RetryAfterCancel) {
         return None;
     }

@@ -72,6 +72,10 @@ fn settle(job: &Job, turn: TurnNo, said: TurnEnding, limit: Option<&Fact>) -> Tu
         (Some(_), _) => TurnEnding::Cancelled,
         (None, Some(Fact::LimitFired(fired))) => TurnEnding::OverLimit(fired.limit),
         _ if interrupted => TurnEnding::Interrupted,
+        // Only the log knows these; an agent that claims one has given its turn up.
+        _ if matches!(said, TurnEnding::Cancelled | TurnEnding::OverLimit(_) | TurnEnding::Interrupted) => {
+            TurnEnding::Aborted
+        }
         _ => said,
     }
 }

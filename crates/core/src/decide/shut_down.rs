@@ -16,17 +16,18 @@ pub enum Mode {
     Stop,
 }
 
-/// Decides what a shutdown of the holder of `fence` means for one of its jobs.
+/// Decides what a shutdown of the holder of `fence` means for one of its jobs. One that was taken over is left alone.
 pub fn decide(job: &Job, fence: &Fence, mode: Mode, now: Timestamp) -> Decision {
+    let ours = job.holder.as_ref().is_some_and(|holder| holder.fence == *fence);
     match mode {
+        _ if !ours => Ok(Vec::new()),
         Mode::Stop => {
             let by = fence.owner.to_string();
             cancel::decide(job, &Cancel { by, asked: Asked::Shutdown, force: false }, now)
         }
         Mode::Leave => {
-            let idle = job.open_attempt().is_none() && !job.is_ended();
-            let ours = job.holder.as_ref().is_some_and(|holder| holder.fence == *fence);
-            Ok(if idle && ours { vec![Released { epoch: fence.epoch }.into()] } else { Vec::new() })
+            let idle = job.open_attempt().is_none();
+            Ok(if idle { vec![Released { epoch: fence.epoch }.into()] } else { Vec::new() })
         }
     }
 }

@@ -33,14 +33,15 @@ pub fn decide(job: &Job, spec: &Arc<Spec>, by: &str, global: Limits) -> Decision
 fn check(job: &Job, spec: &Spec) -> Result<(), Refusal> {
     let words: usize = match &spec.work {
         Work::Command { argv } if argv.is_empty() => return Err(Refusal::Invalid("there is no command")),
-        Work::Command { argv } => argv.iter().map(String::len).sum(),
+        Work::Command { argv } => argv.iter().map(|word| word.len() + 1).sum(),
         Work::Agent { provider, .. } if provider.is_empty() => {
             return Err(Refusal::Invalid("the agent has no name"));
         }
         Work::Agent { provider, prompt } => provider.len() + prompt.len(),
     };
     let labels: usize = spec.labels.iter().map(|(name, value)| name.len() + value.len()).sum();
-    let too_large = words + labels + spec.cwd.len() + spec.queue.len() > SPEC_BYTES_MAX;
+    let resume = spec.resume.as_ref().map_or(0, |resume| resume.provider.len() + resume.reference.len());
+    let too_large = words + labels + resume + spec.cwd.len() + spec.queue.len() > SPEC_BYTES_MAX;
     match spec {
         _ if too_large => Err(Refusal::Invalid("it is larger than 256 KiB")),
         _ if spec.queue.is_empty() => Err(Refusal::Invalid("the queue has no name")),

@@ -1,0 +1,230 @@
+//! Stored facts are promises: one example of each kind and version, kept as a file and never edited.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use lastword_core::Fact;
+use lastword_core::event::{KINDS, LimitFired, SessionState, Stored, TurnEnding, Unreadable};
+use lastword_core::limits::{Limit, SETTINGS};
+use lastword_core::outcome::{Asked, Begun, Budget, Cause, Clock, Outcome};
+use lastword_core::receipt::{Exit, KeeperStop, Level, Proof, Rung};
+use lastword_core::spec::{Needs, OnPartition};
+use serde_json::{Value, json};
+
+/// Returns the file of a kind.
+pub(crate) fn file(kind: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("golden").join(format!("{kind}.v1.json"))
+}
+
+/// Returns the stored example of a kind.
+pub(crate) fn example(kind: &str) -> Stored {
+    let body = fs::read_to_string(file(kind)).unwrap_or_else(|error| panic!("{kind}: {error}"));
+    Stored { kind: kind.to_owned(), version: 1, body }
+}
+
+fn read(kind: &str, body: &Value) -> Result<Fact, Unreadable> {
+    Fact::decode(Stored { kind: kind.to_owned(), version: 1, body: body.to_string() })
+}
+
+#[test]
+fn every_kind_has_a_file_and_every_file_a_kind() {
+    let folder = file("x").parent().expect("it is in a folder").to_owned();
+    let names = fs::read_dir(folder).expect("the folder is there");
+    let names = names.map(|entry| entry.expect("it can be listed").file_name().into_string());
+    let found: BTreeSet<String> = names.map(|name| name.expect("names are plain")).collect();
+    let wanted: BTreeSet<String> = KINDS.iter().map(|kind| format!("{kind}.v1.json")).collect();
+    assert_eq!(found, wanted);
+}
+
+#[test]
+fn every_stored_example_reads_and_writes_the_same() {
+    for kind in KINDS {
+        let stored = example(kind);
+        let before: Value = serde_json::from_str(&stored.body).expect("it is JSON");
+        let fact = Fact::decode(stored).unwrap_or_else(|error| panic!("{error}"));
+        assert!(!matches!(fact, Fact::Unknown(_)), "{kind} is not known");
+        let again = fact.encode();
+        assert_eq!((again.kind.as_str(), again.version), (*kind, 1));
+        assert_eq!(serde_json::from_str::<Value>(&again.body).expect("it is JSON"), before, "{kind}");
+    }
+}
+
+#[test]
+fn a_kind_or_version_of_a_newer_build_is_kept_as_it_came() {
+    for (kind, version, body) in
+        [("dreamt", 1, "{\"of\": \"sheep\"}"), ("last_word", 2, "not even JSON"), ("claimed", 0, "")]
+    {
+        let stored = Stored { kind: kind.to_owned(), version, body: body.to_owned() };
+        let fact = Fact::decode(stored.clone()).expect("it is kept");
+        assert_eq!(fact, Fact::Unknown(stored.clone()));
+        assert_eq!((fact.kind(), fact.encode()), (kind, stored));
+    }
+}
+
+/// C43: what cannot be read is an error that names itself, not an absent fact.
+#[test]
+fn c43_a_malformed_fact_of_a_known_kind_is_an_error_with_its_name() {
+    let torn = |kind: &str| Stored { body: example(kind).body[..5].to_owned(), ..example(kind) };
+    for kind in KINDS {
+        let error = Fact::decode(torn(kind)).expect_err("a torn fact does not read");
+        assert!(error.to_string().contains(&format!("`{kind}`")), "{error}");
+    }
+    // A missing field is an error too, for all but the one kind that must stop the job whatever it says.
+    for kind in KINDS.iter().filter(|kind| **kind != "limit_fired") {
+        assert!(read(kind, &json!({})).is_err(), "{kind}");
+    }
+}
+
+#[test]
+fn c48_a_malformed_limit_decision_still_reads_with_defaults() {
+    let fine =
+        LimitFired { attempt: lastword_core::AttemptNo(3), limit: Limit::Money, measured: 9, allowed: 8 };
+    let check = |body: Value, expected: LimitFired| {
+        assert_eq!(read("limit_fired", &body), Ok(Fact::LimitFired(expected)), "{body}");
+    };
+    check(json!({"attempt": 3, "limit": "money", "measured": 9, "allowed": 8}), fine);
+    check(
+        json!({"attempt": -1, "limit": "money", "measured": 9, "allowed": 8}),
+        LimitFired { attempt: Default::default(), ..fine },
+    );
+    check(
+        json!({"attempt": 3, "limit": "mood", "measured": 9, "allowed": 8}),
+        LimitFired { limit: Limit::Wall, ..fine },
+    );
+    check(
+        json!({"attempt": 3, "limit": "money", "measured": "much", "allowed": null}),
+        LimitFired { measured: 0, allowed: 0, ..fine },
+    );
+    check(json!({"attempt": 3, "limit": "money", "measured": 9, "allowed": 8, "mood": []}), fine);
+    check(json!({}), LimitFired::default());
+}
+
+/// The words inside facts are stored as well. Each list names every variant, in its stored form.
+#[test]
+fn stored_words_are_fixed() {
+    fn check<T: serde::Serialize>(values: &[T], words: Value) {
+        assert_eq!(serde_json::to_value(values).expect("it is JSON"), words);
+    }
+    check(
+        &[
+            Cause::Finished,
+            Cause::Agent,
+            Cause::Launch,
+            Cause::User,
+            Cause::Shutdown,
+            Cause::ParentGone,
+            Cause::Dependency,
+            Cause::Unaccounted,
+            Cause::Abandoned,
+        ],
+        json!([
+            "finished",
+            "agent",
+            "launch",
+            "user",
+            "shutdown",
+            "parent_gone",
+            "dependency",
+            "unaccounted",
+            "abandoned"
+        ]),
+    );
+    check(
+        &SETTINGS.map(|(limit, _)| Cause::Limit(limit)),
+        json!([{"limit": "wall"}, {"limit": "stall"}, {"limit": "turns"}, {"limit": "tokens"}, {"limit": "money"}]),
+    );
+    check(
+        &[
+            Outcome::Completed,
+            Outcome::Failed,
+            Outcome::Cancelled(Begun::BeforeStart),
+            Outcome::Cancelled(Begun::WhileRunning),
+            Outcome::TimedOut(Clock::Deadline),
+            Outcome::TimedOut(Clock::Stall),
+            Outcome::OverBudget(Budget::Turns),
+            Outcome::OverBudget(Budget::Tokens),
+            Outcome::OverBudget(Budget::Money),
+            Outcome::Lost,
+        ],
+        json!([
+            "completed", "failed", {"cancelled": "before_start"}, {"cancelled": "while_running"},
+            {"timed_out": "deadline"}, {"timed_out": "stall"}, {"over_budget": "turns"},
+            {"over_budget": "tokens"}, {"over_budget": "money"}, "lost"
+        ]),
+    );
+    check(&[Asked::User, Asked::Shutdown, Asked::ParentGone], json!(["user", "shutdown", "parent_gone"]));
+    check(
+        &[
+            SessionState::Starting,
+            SessionState::Running,
+            SessionState::Ready,
+            SessionState::Interrupted,
+            SessionState::Stopped,
+            SessionState::Errored,
+        ],
+        json!(["starting", "running", "ready", "interrupted", "stopped", "errored"]),
+    );
+    check(
+        &[
+            TurnEnding::Completed,
+            TurnEnding::Failed,
+            TurnEnding::Aborted,
+            TurnEnding::Cancelled,
+            TurnEnding::OverLimit(Limit::Wall),
+            TurnEnding::Interrupted,
+            TurnEnding::Superseded,
+            TurnEnding::AgentExit,
+            TurnEnding::RuntimeError,
+        ],
+        json!([
+            "completed", "failed", "aborted", "cancelled", {"over_limit": "wall"}, "interrupted", "superseded",
+            "agent_exit", "runtime_error"
+        ]),
+    );
+    check(
+        &[
+            Proof::NoChildren,
+            Proof::CgroupEmptyAndNoChildren,
+            Proof::NamespaceGone,
+            Proof::NeverStarted,
+            Proof::BootChanged,
+            Proof::LeaseSelfFenced,
+            Proof::BestEffort,
+        ],
+        json!([
+            "no_children",
+            "cgroup_empty_and_no_children",
+            "namespace_gone",
+            "never_started",
+            "boot_changed",
+            "lease_self_fenced",
+            "best_effort"
+        ]),
+    );
+    check(
+        &[Level::None, Level::Subreaper, Level::Landlock, Level::Cgroup, Level::Namespace],
+        json!(["none", "subreaper", "landlock", "cgroup", "namespace"]),
+    );
+    check(
+        &[Rung::Interrupt, Rung::StdinClosed, Rung::Term, Rung::Kill],
+        json!(["interrupt", "stdin_closed", "term", "kill"]),
+    );
+    check(&[Exit::Code(1), Exit::Signal(9)], json!([{"code": 1}, {"signal": 9}]));
+    check(
+        &[KeeperStop::Deadline, KeeperStop::Lease, KeeperStop::LocalCancel, KeeperStop::LocalStall],
+        json!(["deadline", "lease", "local_cancel", "local_stall"]),
+    );
+    check(&[Needs::Success, Needs::AnyEnd], json!(["success", "any_end"]));
+    check(&[OnPartition::Stop, OnPartition::Keep], json!(["stop", "keep"]));
+}
+
+/// An older build reads what a newer one wrote in the same version: fields it does not know are passed over.
+#[test]
+fn an_added_field_does_not_break_an_older_reader() {
+    for kind in KINDS {
+        let mut body: Value = serde_json::from_str(&example(kind).body).expect("it is JSON");
+        body["added_later"] = json!({"by": "a newer build"});
+        assert!(read(kind, &body).is_ok(), "{kind}");
+    }
+}

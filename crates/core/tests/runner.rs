@@ -1,0 +1,27 @@
+//! Tests of core, one file for each verb or part.
+
+mod cancel;
+mod claim;
+mod common;
+mod end;
+mod golden;
+mod owner;
+mod sessions;
+mod submit;
+mod turns;
+
+/// Every file beside this one is a module above; a forgotten one would never run.
+#[test]
+fn every_file_is_run() {
+    let here = concat!(env!("CARGO_MANIFEST_DIR"), "/tests");
+    let text = include_str!("runner.rs");
+    let files = std::fs::read_dir(here).expect("the folder is there");
+    let mut seen = 0;
+    for file in files {
+        let name = file.expect("it can be listed").file_name().into_string().expect("names are plain");
+        let stem = name.trim_end_matches(".rs");
+        assert!(stem == "runner" || text.contains(&format!("\nmod {stem};")), "tests/{name} is never run");
+        seen += 1;
+    }
+    assert!(seen > 1);
+}

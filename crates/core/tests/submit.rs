@@ -1,0 +1,233 @@
+//! `submit`, `depend`, `send`, `answer`: what is asked of a job, and what it has to say no to.
+
+use std::sync::Arc;
+
+use lastword_core::decide::{Decision, Refusal, answer, depend, send, submit};
+use lastword_core::effects::{self, Effect};
+use lastword_core::event::Submitted;
+use lastword_core::job::{Phase, Waits};
+use lastword_core::limits::Limits;
+use lastword_core::outcome::{Begun, Cause, Outcome};
+use lastword_core::report::{Found, Report, Signal};
+use lastword_core::spec::{Conversation, Dependency, Needs, RetryPolicy, Spec, Work};
+use lastword_core::{AttemptNo, Fact, InputNo};
+
+use crate::common::{Desk, agent, command, dependent, exited, id, kinds, question, retried};
+
+fn shown(decision: &Decision) -> Result<Vec<&str>, Refusal> {
+    decision.as_ref().map(|facts| kinds(facts)).map_err(Clone::clone)
+}
+
+#[test]
+fn asking_twice_is_asking_once() {
+    let spec = Arc::new(command());
+    let submit = |desk: &Desk, spec| submit::decide(&desk.job, spec, "ann", Limits::default());
+    assert_eq!(shown(&submit(&Desk::empty(), &spec)), Ok(vec!["submitted"]));
+    assert_eq!(submit(&Desk::queued(command()), &spec), Ok(Vec::new()));
+    assert_eq!(submit(&Desk::ended(0), &spec), Ok(Vec::new()));
+    let other = Arc::new(agent());
+    assert_eq!(submit(&Desk::queued(command()), &other), Err(Refusal::IdTaken(id(1))));
+}
+
+#[test]
+fn c53_the_effective_limits_are_in_the_record_and_the_jobs_own_win() {
+    let hour = 3_600_000;
+    let check = |spec: Spec, global: Limits, expected: Limits| {
+        let decided = submit::decide(&Desk::empty().job, &Arc::new(spec), "ann", global);
+        let Ok([Fact::Submitted(Submitted { limits, by, .. })]) = decided.as_deref() else {
+            panic!("{decided:?}")
+        };
+        assert_eq!((*limits, by.as_str()), (expected, "ann"));
+    };
+    let none = Limits::default();
+    let usual = Limits { wall_ms: Some(4 * hour), stall_ms: Some(hour / 3), ..none };
+    check(agent(), none, usual);
+    check(command(), none, none);
+    let global = Limits { wall_ms: Some(9 * hour), money_micros: Some(5), ..none };
+    check(agent(), global, Limits { wall_ms: Some(9 * hour), money_micros: Some(5), ..usual });
+    check(command(), global, global);
+    let own = Limits { wall_ms: Some(2 * hour), turns: Some(3), ..none };
+    let expected = Limits { wall_ms: Some(2 * hour), turns: Some(3), money_micros: Some(5), ..usual };
+    check(Spec { limits: own, ..agent() }, global, expected);
+    // Zero is a value of its own: off, and not left to the next source.
+    let off = Limits { wall_ms: Some(0), ..none };
+    check(
+        Spec { limits: off, ..agent() },
+        global,
+        Limits { wall_ms: Some(0), money_micros: Some(5), ..usual },
+    );
+}
+
+#[test]
+fn a_job_waits_for_every_other_and_runs_or_ends_by_what_they_come_to() {
+    let check = |spec: Spec, outcome: Outcome, expected: &[&str]| {
+        let desk = Desk::queued(spec);
+        assert_eq!(desk.job.phase, Phase::Queued { waits: Waits::Dependencies });
+        assert_eq!(shown(&depend::decide(&desk.job, id(9), outcome)), Ok(expected.to_vec()));
+        assert_eq!(depend::decide(&desk.job, id(8), outcome), Ok(Vec::new()));
+    };
+    check(dependent(Needs::Success), Outcome::Completed, &["dependency_settled"]);
+    check(dependent(Needs::AnyEnd), Outcome::Completed, &["dependency_settled"]);
+    for outcome in [Outcome::Failed, Outcome::Lost, Outcome::Cancelled(Begun::BeforeStart)] {
+        check(dependent(Needs::Success), outcome, &["last_word"]);
+        check(dependent(Needs::AnyEnd), outcome, &["dependency_settled"]);
+    }
+    let mut desk = Desk::queued(dependent(Needs::Success));
+    let facts = depend::decide(&desk.job, id(9), Outcome::Failed);
+    desk.anyone(facts);
+    let word = desk.job.last_word().expect("it ended");
+    assert_eq!((word.outcome, word.cause), (Outcome::Cancelled(Begun::BeforeStart), Cause::Dependency));
+    assert_eq!(depend::decide(&desk.job, id(9), Outcome::Failed), Ok(Vec::new()));
+    let mut desk = Desk::queued(Spec {
+        after: [9, 8].map(|n| Dependency { job: id(n), on: Needs::Success }).to_vec(),
+        ..command()
+    });
+    for (n, waits) in [(9, Waits::Dependencies), (8, Waits::Slot)] {
+        let facts = depend::decide(&desk.job, id(n), Outcome::Completed);
+        desk.anyone(facts);
+        assert_eq!(desk.job.phase, Phase::Queued { waits });
+        assert_eq!(depend::decide(&desk.job, id(n), Outcome::Completed), Ok(Vec::new()));
+    }
+}
+
+#[test]
+fn send_in_each_phase() {
+    let check = |desk: &Desk, text: &str, expected: Result<&[&str], Refusal>| {
+        let decided = send::decide(&desk.job, "ann", text);
+        assert_eq!(shown(&decided), expected.map(<[_]>::to_vec), "{:?}", desk.job.phase);
+    };
+    let stop = Refusal::Nothing(id(1), "been asked to stop: nothing more is said to it");
+    check(&Desk::empty(), "hi", Err(Refusal::NotFound(id(1))));
+    check(&Desk::ended(0), "hi", Err(Refusal::Ended(id(1))));
+    check(&Desk::stopping(agent()), "hi", Err(stop));
+    for desk in [Desk::queued(agent()), Desk::launching(agent()), Desk::running(agent()), Desk::backoff()] {
+        check(&desk, "hi", Ok(&["input_requested"]));
+    }
+    let running = Desk::running(agent());
+    check(&running, &"x".repeat(send::INPUT_BYTES_MAX), Ok(&["input_requested"]));
+    let large = Refusal::Full(id(1), "an input of at most 256 KiB");
+    check(&running, &"x".repeat(send::INPUT_BYTES_MAX + 1), Err(large));
+    let mut desk = running;
+    for _ in 0..send::INPUTS_MAX {
+        let facts = send::decide(&desk.job, "ann", "hi");
+        desk.anyone(facts);
+    }
+    check(&desk, "hi", Err(Refusal::Full(id(1), "64 inputs that were not delivered yet")));
+}
+
+#[test]
+fn an_input_is_numbered_told_while_it_waits_and_delivered_once() {
+    let mut desk = Desk::running(agent());
+    for text in ["one", "two"] {
+        let facts = send::decide(&desk.job, "ann", text);
+        desk.anyone(facts);
+    }
+    let tells = |desk: &Desk| {
+        let due = effects::due(&desk.job, desk.fence());
+        let tells = due.into_iter().filter_map(|effect| match effect {
+            Effect::Tell { input, .. } => Some(input.0),
+            _ => None,
+        });
+        tells.collect::<Vec<_>>()
+    };
+    assert_eq!(tells(&desk), [1, 2]);
+    let texts: Vec<_> = desk.job.inputs.iter().map(|input| (input.no.0, input.text.as_str())).collect();
+    assert_eq!(texts, [(1, "one"), (2, "two")]);
+    let desk = desk.reports(Report::Told { input: InputNo(1) });
+    assert_eq!(tells(&desk), [2]);
+    assert_eq!(desk.observe(&Report::Told { input: InputNo(1) }), Vec::new());
+    assert_eq!(desk.job.inputs_made, InputNo(2));
+    assert!(desk.cancelled().emptied(exited(0)).job.inputs.is_empty());
+}
+
+#[test]
+fn answer_takes_one_answer_to_an_open_question() {
+    let asked = Desk::in_turn(agent()).says(question("q1")).says(question("q2"));
+    let check = |desk: &Desk, id: &str, expected: Result<&[&str], Refusal>| {
+        let decided = answer::decide(&desk.job, "ann", id, "yes");
+        assert_eq!(shown(&decided), expected.map(<[_]>::to_vec));
+    };
+    let none = Err(Refusal::Nothing(id(1), "no such open question"));
+    check(&Desk::running(agent()), "q1", none.clone());
+    check(&Desk::in_turn(agent()), "q1", none.clone());
+    check(&asked, "q3", none.clone());
+    check(&asked, "q2", Ok(&["answer_requested"]));
+    check(&Desk::ended(0), "q1", Err(Refusal::Ended(id(1))));
+    let mut desk = asked.clone();
+    let facts = answer::decide(&desk.job, "ann", "q1", "yes");
+    desk.anyone(facts);
+    check(&desk, "q1", Err(Refusal::Nothing(id(1), "an answer to that question already")));
+    check(&desk, "q2", Ok(&["answer_requested"]));
+    let input = desk.job.inputs.last().expect("it waits").clone();
+    assert_eq!((input.no, input.question.as_deref(), input.text.as_str()), (InputNo(1), Some("q1"), "yes"));
+    assert!(desk.job.waits_for_person());
+    let closed = desk.says(Signal::QuestionClosed { question: "q2".to_owned() });
+    assert!(!closed.job.waits_for_person());
+    check(&closed, "q2", none);
+}
+
+/// One job named twice is waited for by the stricter need, whichever comes first.
+#[test]
+fn a_job_waited_for_twice_must_meet_both_needs() {
+    for needs in [[Needs::Success, Needs::AnyEnd], [Needs::AnyEnd, Needs::Success]] {
+        let desk =
+            Desk::queued(Spec { after: needs.map(|on| Dependency { job: id(9), on }).to_vec(), ..command() });
+        assert_eq!(shown(&depend::decide(&desk.job, id(9), Outcome::Failed)), Ok(vec!["last_word"]));
+        assert_eq!(
+            shown(&depend::decide(&desk.job, id(9), Outcome::Completed)),
+            Ok(vec!["dependency_settled"])
+        );
+    }
+}
+
+#[test]
+fn a_spec_that_cannot_be_run_is_refused() {
+    const KIB_256: usize = 256 * 1024;
+    let check = |spec: Spec, why: Option<&'static str>| {
+        let decided = submit::decide(&Desk::empty().job, &Arc::new(spec), "ann", Limits::default());
+        assert_eq!(decided.err(), why.map(Refusal::Invalid));
+    };
+    let argv = |argv: Vec<String>| Spec { work: Work::Command { argv }, ..command() };
+    let named = |provider: &str, prompt: String| {
+        let provider = provider.to_owned();
+        Spec { work: Work::Agent { provider, prompt }, ..agent() }
+    };
+    // Counted: the words with one more for each, here "cmd", and the folder and the queue.
+    let rest = "/src".len() + "default".len() + 1;
+    let large = Some("it is larger than 256 KiB");
+    check(argv(Vec::new()), Some("there is no command"));
+    check(argv(vec!["x".repeat(KIB_256 - rest)]), None);
+    check(argv(vec!["x".repeat(KIB_256 - rest + 1)]), large);
+    check(argv(vec![String::new(); KIB_256 + 1]), large);
+    check(named("", String::new()), Some("the agent has no name"));
+    check(named("codex", "x".repeat(KIB_256 - 5 - rest + 1)), None);
+    check(named("codex", "x".repeat(KIB_256 - 5 - rest + 2)), large);
+    check(Spec { cwd: "x".repeat(KIB_256), ..command() }, large);
+    check(Spec { queue: "x".repeat(KIB_256), ..command() }, large);
+    let long = Conversation { provider: "codex".to_owned(), reference: "x".repeat(KIB_256) };
+    check(Spec { resume: Some(long), ..agent() }, large);
+    let labels = |n: usize, value: &str| (0..n).map(|n| (n.to_string(), value.to_owned())).collect();
+    check(Spec { labels: labels(64, "x"), ..command() }, None);
+    check(Spec { labels: labels(65, "x"), ..command() }, Some("it has more than 64 labels"));
+    check(Spec { labels: labels(2, &"x".repeat(KIB_256 / 2)), ..command() }, large);
+    check(Spec { queue: String::new(), ..command() }, Some("the queue has no name"));
+    let on = |job| Dependency { job, on: Needs::AnyEnd };
+    check(Spec { after: vec![on(id(9)); 256], ..command() }, None);
+    check(Spec { after: vec![on(id(9)); 257], ..command() }, Some("it waits for more than 256 jobs"));
+    check(Spec { after: vec![on(id(9)), on(id(1))], ..command() }, Some("it waits for itself"));
+    let never = RetryPolicy { attempts_max: 0, ..RetryPolicy::default() };
+    check(Spec { retry: never, ..command() }, Some("it may not be tried even once"));
+}
+
+/// C39: a supervisor that died before it launched anything has delivered nothing.
+#[test]
+fn c39_an_input_asked_for_before_a_launch_that_never_was_is_still_to_be_said() {
+    let mut desk = Desk::launching(retried(2));
+    let facts = send::decide(&desk.job, "ann", "and the docs");
+    desk.anyone(facts);
+    let desk =
+        desk.claimed("a", 2).reports(Report::Located { attempt: AttemptNo(1), found: Found::NeverStarted });
+    let desk = desk.claimed("a", 2).intended().launched(5);
+    let due = effects::due(&desk.job, desk.fence());
+    assert!(due.contains(&Effect::Tell { attempt: AttemptNo(2), input: InputNo(1) }), "{due:?}");
+}

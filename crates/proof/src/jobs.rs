@@ -3,6 +3,7 @@
 //! Facts are built here without asking a decision: a store must cope with any log the fold accepts.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use lastword_core::event::{
@@ -66,7 +67,7 @@ pub fn conversation(reference: &str) -> Conversation {
 /// Returns the fact that opens a log.
 pub fn submitted(spec: Spec) -> Fact {
     let limits = spec.limits;
-    Submitted { spec, by: "tester".to_owned(), limits }.into()
+    Submitted { spec: Arc::new(spec), by: "tester".to_owned(), limits }.into()
 }
 
 /// Returns the append that submits the `n`th job at `at`, and the job.

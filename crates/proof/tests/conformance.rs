@@ -1,6 +1,6 @@
 //! Every case of the conformance suite as a test of its own, for every backend.
 
-use lastword_proof::{backends, conformance, for_each_case};
+use lastword_proof::{backends, conformance, for_each_backend, for_each_case};
 
 /// Makes one test of each case, on a journal that `open` gives.
 macro_rules! tests {
@@ -15,15 +15,15 @@ macro_rules! tests {
     };
 }
 
-/// Runs the suite over a backend: its name and how a fresh, empty journal of it is opened, with a guard.
-macro_rules! backend {
-    ($name:ident, $open:path) => {
-        mod $name {
+/// Makes one module of tests for each backend.
+macro_rules! suites {
+    ($($backend:ident;)*) => {
+        $(mod $backend {
             use super::*;
-            use $open as open;
+            use super::backends::$backend as open;
             for_each_case!(tests);
-        }
+        })*
     };
 }
 
-backend!(memory, backends::memory);
+for_each_backend!(suites);

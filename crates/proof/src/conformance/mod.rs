@@ -128,6 +128,14 @@ macro_rules! for_each_case {
     };
 }
 
+macro_rules! names {
+    ($($file:ident: $($case:ident),*;)*) => {
+        /// The names of all cases.
+        pub const NAMES: &[&str] = &[$($(stringify!($case)),*),*];
+    };
+}
+for_each_case!(names);
+
 /// One case, by name.
 pub struct Case<J> {
     /// What it shows.

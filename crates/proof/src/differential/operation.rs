@@ -187,15 +187,15 @@ impl Iterator for Operations {
     fn next(&mut self) -> Option<Operation> {
         let (owner, any, choice) =
             (self.random.below(OWNERS), self.random.below(1 << 16), self.random.below(1 << 16));
-        let over = self.random.chance(30);
+        let over = self.random.chance(20);
         Some(match self.random.below(100) {
             0..14 => self.submission(),
             14..24 => Operation::Request { job: any, choice },
             24..38 => self.claim(),
             38..45 => Operation::TakeOver { owner, patient: self.random.chance(15) },
-            45..49 => Operation::Register { owner, over },
-            49..57 => Operation::Renew { owner, life: u64::from(self.random.chance(20)), over },
-            57..80 => Operation::Work { job: any, choice },
+            45..50 => Operation::Register { owner, over },
+            50..62 => Operation::Renew { owner, life: u64::from(self.random.chance(20)), over },
+            62..80 => Operation::Work { job: any, choice },
             80..84 => Operation::Unwind { fence: any, choice },
             84..88 => Operation::Stale { job: any, unseen: self.random.below(4), choice },
             88..93 => Operation::Repeat { append: any },

@@ -16,6 +16,8 @@ mod claim;
 mod open;
 mod reader;
 mod renew;
+#[cfg(test)]
+mod tests;
 mod writer;
 
 use std::path::Path;

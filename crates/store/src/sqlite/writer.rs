@@ -56,9 +56,7 @@ impl Handle {
         bell: Arc<Bell>,
     ) -> Result<Handle> {
         let (queue, waiting) = channel();
-        connection.set_prepared_statement_cache_capacity(STATEMENTS);
-        let batch_max = options.batch_max.max(1);
-        let writer = Writer { connection, instance, batch_max, bell };
+        let writer = Writer::new(connection, instance, options.batch_max, bell);
         let thread = thread::Builder::new().name("journal-writer".to_owned());
         let thread = thread
             .spawn(move || writer.run(&waiting))
@@ -135,7 +133,8 @@ struct Pace {
     took: Duration,
 }
 
-struct Writer {
+/// The thread's own part.
+pub(super) struct Writer {
     connection: Connection,
     instance: u64,
     batch_max: usize,
@@ -143,6 +142,11 @@ struct Writer {
 }
 
 impl Writer {
+    pub(super) fn new(connection: Connection, instance: u64, batch_max: usize, bell: Arc<Bell>) -> Writer {
+        connection.set_prepared_statement_cache_capacity(STATEMENTS);
+        Writer { connection, instance, batch_max: batch_max.max(1), bell }
+    }
+
     fn run(self, waiting: &Receiver<Waiting>) {
         let mut last = Pace::default();
         let mut batch = Vec::new();
@@ -177,7 +181,7 @@ impl Writer {
     }
 
     /// Writes a batch and answers it.
-    fn write(&self, mut batch: Vec<Request>) {
+    pub(super) fn write(&self, mut batch: Vec<Request>) {
         match self.transact(&batch) {
             Ok(answers) => {
                 batch.into_iter().zip(answers).for_each(|(request, answer)| request.reply(answer));

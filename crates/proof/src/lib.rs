@@ -4,9 +4,14 @@
 //! - [`differential`]: random operations on two journals, which must answer alike.
 //! - [`backends`]: how a fresh journal of each kind is opened.
 //! - [`jobs`]: valid facts and appends, quickly made; [`random`]: numbers that a seed repeats.
+//! - [`crash`]: stores killed with -9; [`power_loss`]: disks as a power cut leaves them.
+//! - [`args`]: flags of the program's verbs.
 
+pub mod args;
 pub mod backends;
 pub mod conformance;
+pub mod crash;
 pub mod differential;
 pub mod jobs;
+pub mod power_loss;
 pub mod random;

@@ -7,17 +7,19 @@ use std::process::ExitCode;
 use lastword_core::seeded::{self, Bug};
 use lastword_proof::conformance::Broken;
 use lastword_proof::differential::{Coverage, Divergence};
-use lastword_proof::{backends, conformance, differential, for_each_backend};
+use lastword_proof::{backends, conformance, crash, differential, for_each_backend, power_loss};
 
 const USAGE: &str = "usage: lastword-proof conformance BACKEND [--bug NAME]
-       lastword-proof differential BACKEND [--seed FIRST] [--seeds COUNT] [--steps COUNT]";
+       lastword-proof differential BACKEND [--seed FIRST] [--seeds COUNT] [--steps COUNT]
+       lastword-proof crash STORE [--rounds COUNT] [--seed NUMBER] [--bug NAME]
+       lastword-proof power-loss STORE [--images COUNT] [--seed NUMBER] [--bug NAME]";
 
 /// Operations of a differential run, unless said otherwise.
 const STEPS: u64 = 400;
 
 fn main() -> ExitCode {
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = words.iter().map(String::as_str).collect();
     let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return misused(&format!("no runtime: {error}")),
@@ -25,11 +27,24 @@ fn main() -> ExitCode {
     let verb = match args.split_first() {
         Some((&"conformance", rest)) => runtime.block_on(conformance(rest)),
         Some((&"differential", rest)) => runtime.block_on(differential(rest)),
+        Some((&"crash", _)) => Ok(ended(crash::main(&words[1..]))),
+        Some((&"power-loss", _)) => Ok(ended(power_loss::main(&words[1..]))),
         _ => Err("no such verb".to_owned()),
     };
     match verb {
         Ok(code) => code,
         Err(why) => misused(&why),
+    }
+}
+
+/// Says what a verb found; a promise that was broken is a failure.
+fn ended(verb: Result<(), Box<dyn std::error::Error>>) -> ExitCode {
+    match verb {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
     }
 }
 

@@ -1,4 +1,19 @@
 //! Proof: what shows that the promises of `docs/contract.md` hold, and fails when one is broken on purpose.
-#![expect(clippy::print_stdout, reason = "the verbs of this crate talk to a person")]
+//!
+//! - [`conformance`]: what every journal must do, one case at a time, over every backend.
+//! - [`differential`]: random operations on two journals, which must answer alike.
+//! - [`backends`]: how a fresh journal of each kind is opened.
+//! - [`jobs`]: valid facts and appends, quickly made; [`random`]: numbers that a seed repeats.
+//! - [`model`]: every order of events within bounds, over the production decisions.
+//! - [`crash`]: stores killed with -9; [`power_loss`]: disks as a power cut leaves them.
+//! - [`args`]: flags of the program's verbs.
 
+pub mod args;
+pub mod backends;
+pub mod conformance;
+pub mod crash;
+pub mod differential;
+pub mod jobs;
 pub mod model;
+pub mod power_loss;
+pub mod random;

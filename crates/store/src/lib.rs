@@ -13,7 +13,9 @@
 //! counts exactly once, for the version and the holder it was made for.
 
 pub mod admit;
+pub mod hints;
 pub mod memory;
+pub mod sqlite;
 
 use std::future::Future;
 

@@ -136,7 +136,9 @@ impl Ledger {
                 let held = |row: &&Row| row.queue == *queue && row.holder.is_some();
                 let held = self.jobs.values().map(|entry| &entry.row).filter(held).count();
                 let room = slots.map_or(usize::MAX, |slots| (slots as usize).saturating_sub(held));
-                (self.ready(queue, claim.now), Lease::Live, room)
+                // A store that gives a job twice does not see that somebody holds it.
+                let lease = if seeded::on(Bug::ClaimTwice) { Lease::Over } else { Lease::Live };
+                (self.ready(queue, claim.now), lease, room)
             }
             Source::Expired { margin_ms } => (self.expired(claim.now, *margin_ms), Lease::Over, usize::MAX),
         };

@@ -3,6 +3,8 @@
 //! `cargo xtask model` explores it with stateright, depth first, and says how many worlds it has seen, within which bounds,
 //! that nothing forbidden was found and that everything that should be possible is.
 
+#![expect(clippy::print_stdout, reason = "its verb reports to a person")]
+
 mod properties;
 mod step;
 mod world;

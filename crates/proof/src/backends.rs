@@ -1,0 +1,37 @@
+//! How a fresh, empty journal of each kind is opened, with whatever must outlive it as a guard.
+//!
+//! A backend joins the conformance suite, the differential run and the command line by a constructor here and a
+//! line in [`for_each_backend`](crate::for_each_backend).
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use lastword_store::memory::Memory;
+use lastword_store::sqlite::Sqlite;
+use tempfile::TempDir;
+
+/// Hands the names of all backends to a macro. Each is also the name of its constructor in this module.
+#[macro_export]
+macro_rules! for_each_backend {
+    ($callback:ident) => {
+        $callback! {
+            memory;
+            sqlite;
+        }
+    };
+}
+
+/// Opens a journal in memory. Each is another instance, as two databases would be.
+pub async fn memory() -> (Memory, ()) {
+    static INSTANCES: AtomicU64 = AtomicU64::new(1);
+    (Memory::new(INSTANCES.fetch_add(1, Ordering::Relaxed)), ())
+}
+
+/// Opens a journal in a file of its own, in a folder that is removed with the guard.
+///
+/// # Panics
+/// If there is no room for one.
+pub async fn sqlite() -> (Sqlite, TempDir) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let journal = Sqlite::open(&folder.path().join("journal")).expect("a new journal opens");
+    (journal, folder)
+}

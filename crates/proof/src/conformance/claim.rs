@@ -1,0 +1,303 @@
+//! `claim` from a queue: in order, when due, within bounds, by live owners, each job once.
+
+use std::collections::BTreeSet;
+
+use lastword_core::decide::claim::Claimant;
+use lastword_core::event::DependencySettled;
+use lastword_core::outcome::{Cause, Outcome};
+use lastword_core::spec::{Dependency, Needs, Spec};
+use lastword_core::view::row::PhaseName;
+use lastword_core::{Epoch, HostId, Incarnation, JobId, OwnerId, Seq};
+use lastword_store::{Claim, Filter, Journal, Read};
+
+use super::stage::{
+    LATER, LONG_MS, QUEUE, as_life, at_once, from_gone, from_queue, from_slots, held, held_of, holds, ids,
+    lapse, lapsed, live_out, register, renew, row, submit, take, write,
+};
+use crate::jobs::{self, NOW, id};
+
+/// The owner gets the whole log with its own claim at the end, and the fence that the job row now holds.
+pub async fn c27_a_claim_returns_the_log_the_journal_holds<J: Journal>(journal: J) {
+    let ann = register(&journal, "ann").await;
+    let mut job = submit(&journal, 1, jobs::spec(QUEUE)).await;
+    write(&journal, &mut job, None, vec![jobs::limit_changed(1), jobs::limit_changed(2)]).await;
+    let taken = journal.claim(from_queue(&ann, QUEUE, 9)).await.expect("a live owner may claim");
+    let [claimed] = &taken[..] else { panic!("one job is there: {taken:?}") };
+    let (row, events) = held_of(&journal, job.id).await;
+    assert_eq!((claimed.job, &claimed.events), (job.id, &events));
+    assert_eq!(row.and_then(|row| row.holder).as_ref(), Some(&claimed.fence));
+    assert_eq!(events.len(), 4);
+    let fence = &claimed.fence;
+    assert_eq!((&fence.owner, fence.incarnation, fence.epoch), (&ann.owner, ann.incarnation, Epoch(1)));
+}
+
+/// Eight owners empty a queue of 200 jobs; each job has one of them as its first and only holder.
+pub async fn c33_concurrent_claimers_never_share_a_job<J: Journal>(journal: J) {
+    const JOBS: u64 = 200;
+    at_once(4, |part| {
+        let journal = journal.clone();
+        async move {
+            for n in (part..JOBS).step_by(4) {
+                submit(&journal, n, jobs::spec(QUEUE)).await;
+            }
+        }
+    })
+    .await;
+    let taken = at_once(8, |n| {
+        let journal = journal.clone();
+        async move {
+            let me = register(&journal, &format!("owner-{n}")).await;
+            let mut mine = Vec::new();
+            // A journal that gives jobs twice would never run dry.
+            while mine.len() <= JOBS as usize {
+                let taken = ids(&journal, from_queue(&me, QUEUE, 1 + n as u32)).await;
+                if taken.is_empty() {
+                    break;
+                }
+                mine.extend(taken);
+                tokio::task::yield_now().await;
+            }
+            mine
+        }
+    })
+    .await;
+    let all: Vec<JobId> = taken.into_iter().flatten().collect();
+    let distinct: BTreeSet<JobId> = all.iter().copied().collect();
+    assert_eq!(all.len(), distinct.len(), "a job was given to two owners");
+    // A claimer may leave while another still holds the rest in its hands, so a last look is due.
+    let late = register(&journal, "late").await;
+    let rest = ids(&journal, from_queue(&late, QUEUE, 1_000)).await;
+    assert_eq!(distinct.len() + rest.len(), JOBS as usize, "a job was given to nobody");
+    for job in all {
+        assert_eq!(journal.load(job, Seq(0)).await.expect("a job can be loaded").len(), 2, "{job}");
+    }
+}
+
+/// A record, a lease and a process are three things: a claim makes only the second.
+pub async fn c36_a_claim_starts_nothing<J: Journal>(journal: J) {
+    let job = submit(&journal, 1, jobs::spec(QUEUE)).await;
+    let queued = row(&journal, job.id).await.expect("the record exists");
+    assert_eq!((queued.holder.as_ref(), queued.summary.attempts), (None, 0), "a record is no lease");
+    let ann = register(&journal, "ann").await;
+    let (job, fence) = take(&journal, from_queue(&ann, QUEUE, 1)).await;
+    let claimed = row(&journal, job.id).await.expect("the record exists");
+    assert_eq!((claimed.phase, claimed.due, claimed.summary.attempts), (PhaseName::Queued, None, 0));
+    assert_eq!(claimed.holder, Some(fence), "a lease is no process");
+    assert!(!job.has_begun());
+    holds(&journal, &job).await;
+}
+
+/// Jobs leave in one order, however they came in.
+pub async fn higher_priority_first_then_longer_due_then_older<J: Journal>(journal: J) {
+    // (number, priority, due), in the order in which they must leave.
+    let order = [
+        (9, i16::MAX, 50),
+        (5, 7, 10),
+        (2, 7, 20),
+        (1, 0, 10),
+        (3, 0, 10),
+        (8, 0, 10),
+        (4, 0, 30),
+        (7, -1, 0),
+        (6, i16::MIN, 0),
+    ];
+    for place in [4, 0, 8, 2, 6, 1, 7, 3, 5] {
+        let (n, priority, due): (u64, i16, u64) = order[place];
+        let not_before = (n % 2 == 0).then_some(NOW.plus_ms(due));
+        let spec = Spec { priority, not_before, ..jobs::spec(QUEUE) };
+        let (append, _) = jobs::submit(n, spec, NOW.plus_ms(due));
+        assert_eq!(journal.append(append).await, Ok(Seq(1)));
+    }
+    let ann = register(&journal, "ann").await;
+    let mut taken = ids(&journal, from_queue(&ann, QUEUE, 1)).await;
+    taken.extend(ids(&journal, from_queue(&ann, QUEUE, 3)).await);
+    taken.extend(ids(&journal, from_queue(&ann, QUEUE, 50)).await);
+    assert_eq!(taken, order.map(|(n, ..)| id(n)));
+}
+
+/// A due time is the first moment at which a job can be taken, by the clock of the caller.
+pub async fn a_job_is_claimed_from_its_due_time_on<J: Journal>(journal: J) {
+    let ann = register(&journal, "ann").await;
+    let due = LATER.plus_ms(500);
+    let job = submit(&journal, 1, Spec { not_before: Some(due), ..jobs::spec(QUEUE) }).await;
+    let at = |ms| Claim { now: LATER.plus_ms(ms), ..from_queue(&ann, QUEUE, 9) };
+    assert_eq!(ids(&journal, at(0)).await, []);
+    assert_eq!(ids(&journal, at(499)).await, []);
+    assert_eq!(ids(&journal, at(500)).await, [job.id]);
+    assert_eq!(ids(&journal, at(501)).await, []);
+}
+
+/// A dependency keeps a job out of the queue until it is settled.
+pub async fn a_job_that_waits_for_another_is_not_claimed<J: Journal>(journal: J) {
+    let ann = register(&journal, "ann").await;
+    let after =
+        vec![Dependency { job: id(7), on: Needs::Success }, Dependency { job: id(8), on: Needs::AnyEnd }];
+    let mut job = submit(&journal, 1, Spec { after, ..jobs::spec(QUEUE) }).await;
+    for n in [7, 8] {
+        assert_eq!(ids(&journal, from_queue(&ann, QUEUE, 9)).await, []);
+        let settled = DependencySettled { job: id(n), outcome: Outcome::Completed };
+        write(&journal, &mut job, None, vec![settled.into()]).await;
+        holds(&journal, &job).await;
+    }
+    assert_eq!(ids(&journal, from_queue(&ann, QUEUE, 9)).await, [job.id]);
+}
+
+/// No more than asked for, down to none.
+pub async fn a_claim_takes_at_most_what_it_asked_for<J: Journal>(journal: J) {
+    let ann = register(&journal, "ann").await;
+    for n in 0..5 {
+        submit(&journal, n, jobs::spec(QUEUE)).await;
+    }
+    for (at_most, taken) in [(0, 0), (1, 1), (3, 3), (9, 1), (9, 0)] {
+        assert_eq!(ids(&journal, from_queue(&ann, QUEUE, at_most)).await.len(), taken);
+    }
+}
+
+/// Queues are apart, also when one name begins like another.
+pub async fn a_claim_stays_in_its_queue<J: Journal>(journal: J) {
+    let ann = register(&journal, "ann").await;
+    for (n, queue) in ["q", "q2", "Q", ""].into_iter().enumerate() {
+        submit(&journal, n as u64, jobs::spec(queue)).await;
+    }
+    assert_eq!(ids(&journal, from_queue(&ann, "elsewhere", 9)).await, []);
+    for (n, queue) in ["q", "q2", "Q", ""].into_iter().enumerate() {
+        assert_eq!(ids(&journal, from_queue(&ann, queue, 9)).await, [id(n as u64)]);
+    }
+}
+
+/// Slots count the held jobs of this queue, whoever holds them, and are free again when a job ends or goes back.
+pub async fn slots_bound_the_held_jobs_of_a_queue<J: Journal>(journal: J) {
+    let ann = register(&journal, "ann").await;
+    let bob = register(&journal, "bob").await;
+    for n in 0..6 {
+        submit(&journal, n, jobs::spec(QUEUE)).await;
+    }
+    held(&journal, 9, jobs::spec("other"), &ann).await;
+    assert_eq!(ids(&journal, from_slots(&ann, QUEUE, 9, Some(0))).await, []);
+    let (mut job, fence) = take(&journal, from_slots(&ann, QUEUE, 9, Some(1))).await;
+    assert_eq!(ids(&journal, from_slots(&bob, QUEUE, 9, Some(1))).await, []);
+    assert_eq!(ids(&journal, from_slots(&bob, QUEUE, 9, Some(3))).await, [id(1), id(2)]);
+    assert_eq!(ids(&journal, from_slots(&bob, QUEUE, 9, Some(2))).await, [], "a smaller bound takes nothing");
+    live_out(&journal, &mut job, &fence).await;
+    let (mut job, fence) = take(&journal, from_slots(&ann, QUEUE, 9, Some(3))).await;
+    let release = vec![jobs::released(&job)];
+    write(&journal, &mut job, Some(&fence), release).await;
+    assert_eq!(ids(&journal, from_slots(&bob, QUEUE, 9, Some(3))).await, [job.id]);
+}
+
+/// Claimers that all see free slots at once fill them and no more.
+pub async fn slots_hold_when_many_claim_at_once<J: Journal>(journal: J) {
+    const SLOTS: u32 = 5;
+    for n in 0..60 {
+        submit(&journal, n, jobs::spec(QUEUE)).await;
+    }
+    let taken = at_once(8, |n| {
+        let journal = journal.clone();
+        async move {
+            let me = register(&journal, &format!("owner-{n}")).await;
+            let mut taken = 0;
+            for _ in 0..4 {
+                taken += ids(&journal, from_slots(&me, QUEUE, 2, Some(SLOTS))).await.len();
+                tokio::task::yield_now().await;
+            }
+            taken
+        }
+    })
+    .await;
+    assert_eq!(taken.iter().sum::<usize>(), SLOTS as usize);
+    let all = Read::Rows { filter: Filter::default(), before: None, limit: 100 };
+    let rows = journal.read(all).await.expect("rows can be read").rows();
+    assert_eq!(rows.iter().filter(|row| row.holder.is_some()).count(), SLOTS as usize);
+}
+
+/// A release puts a job back at once, a retry when it is due; each claim has the next epoch.
+pub async fn a_job_given_back_or_tried_again_is_claimed_anew<J: Journal>(journal: J) {
+    let ann = register(&journal, "ann").await;
+    let (mut job, fence) = held(&journal, 1, jobs::spec(QUEUE), &ann).await;
+    let release = vec![jobs::released(&job)];
+    write(&journal, &mut job, Some(&fence), release).await;
+    holds(&journal, &job).await;
+
+    let (mut job, fence) = take(&journal, from_queue(&ann, QUEUE, 9)).await;
+    assert_eq!(fence.epoch, Epoch(2));
+    let launch = vec![jobs::launch_intended(&job)];
+    write(&journal, &mut job, Some(&fence), launch).await;
+    let end = jobs::attempt_ended(jobs::newest_attempt(&job), Outcome::Failed, Cause::Agent);
+    let retry = jobs::retry_scheduled(jobs::next_attempt(&job), LATER.plus_ms(10));
+    write(&journal, &mut job, Some(&fence), vec![end, retry]).await;
+    holds(&journal, &job).await;
+
+    let at = |ms| Claim { now: LATER.plus_ms(ms), ..from_queue(&ann, QUEUE, 9) };
+    assert_eq!(ids(&journal, at(9)).await, []);
+    let (job, fence) = take(&journal, at(10)).await;
+    assert_eq!(fence.epoch, Epoch(3));
+    holds(&journal, &job).await;
+}
+
+/// A job with an older id, an earlier due time or a lower priority than all that were taken is still found.
+pub async fn a_job_that_becomes_ready_late_is_not_stranded<J: Journal>(journal: J) {
+    let ann = register(&journal, "ann").await;
+    for n in 100..150 {
+        submit(&journal, n, Spec { priority: 5, ..jobs::spec(QUEUE) }).await;
+    }
+    assert_eq!(ids(&journal, from_queue(&ann, QUEUE, 100)).await.len(), 50);
+    for (n, priority) in [(3, 5), (2, 6), (1, 4), (200, 5)] {
+        let spec = Spec { priority, ..jobs::spec(QUEUE) };
+        let (append, job) = jobs::submit(n, spec, lastword_core::Timestamp(NOW.0 - n));
+        assert_eq!(journal.append(append).await, Ok(Seq(1)));
+        assert_eq!(ids(&journal, from_queue(&ann, QUEUE, 1)).await, [job.id]);
+    }
+}
+
+/// What this build cannot read it leaves alone, and takes the next job instead.
+pub async fn a_job_of_a_newer_build_is_skipped_and_holds_nobody_up<J: Journal>(journal: J) {
+    let ann = register(&journal, "ann").await;
+    let spec = Spec { priority: 9, ..jobs::spec(QUEUE) };
+    let (mut foreign, fence) = held(&journal, 1, spec, &ann).await;
+    let release = vec![jobs::unknown(), jobs::released(&foreign)];
+    write(&journal, &mut foreign, Some(&fence), release).await;
+    let plain = submit(&journal, 2, jobs::spec(QUEUE)).await;
+    assert_eq!(ids(&journal, from_queue(&ann, QUEUE, 1)).await, [plain.id]);
+    assert_eq!(ids(&journal, from_queue(&ann, QUEUE, 9)).await, []);
+    holds(&journal, &foreign).await;
+}
+
+/// Checks that `who` is told to register and that the waiting job was not touched.
+async fn claims_nothing<J: Journal>(journal: &J, who: &Claimant, waiting: &lastword_core::Job) {
+    for claim in [from_queue(who, QUEUE, 9), from_queue(who, "empty", 9), from_gone(who, 9)] {
+        assert_eq!(journal.claim(claim).await, Err(lapsed(who)));
+    }
+    holds(journal, waiting).await;
+}
+
+/// A claim is for owners the journal knows, in this database.
+pub async fn an_owner_that_never_registered_claims_nothing<J: Journal>(journal: J) {
+    let job = submit(&journal, 1, jobs::spec(QUEUE)).await;
+    let ann = register(&journal, "ann").await;
+    let stranger = Claimant { owner: OwnerId("eve".into()), host: HostId("here".into()), ..ann.clone() };
+    claims_nothing(&journal, &stranger, &job).await;
+    let Incarnation { instance, number } = ann.incarnation;
+    let elsewhere = Incarnation { instance: instance.wrapping_add(1), number };
+    claims_nothing(&journal, &as_life(&ann, elsewhere), &job).await;
+    let future = Incarnation { instance, number: number + 1 };
+    claims_nothing(&journal, &as_life(&ann, future), &job).await;
+}
+
+/// Once its lease is over an owner takes nothing until it has renewed.
+pub async fn an_owner_whose_lease_is_over_claims_nothing<J: Journal>(journal: J) {
+    let job = submit(&journal, 1, jobs::spec(QUEUE)).await;
+    let ann = register(&journal, "ann").await;
+    lapse(&journal, &ann).await;
+    claims_nothing(&journal, &ann, &job).await;
+    renew(&journal, &ann, LONG_MS).await.expect("it was not replaced");
+    assert_eq!(ids(&journal, from_queue(&ann, QUEUE, 9)).await, [job.id]);
+}
+
+/// Of two lives of one owner only the later one takes anything.
+pub async fn a_replaced_life_claims_nothing<J: Journal>(journal: J) {
+    let job = submit(&journal, 1, jobs::spec(QUEUE)).await;
+    let old = register(&journal, "ann").await;
+    let new = register(&journal, "ann").await;
+    claims_nothing(&journal, &old, &job).await;
+    assert_eq!(ids(&journal, from_queue(&new, QUEUE, 9)).await, [job.id]);
+}

@@ -1,0 +1,199 @@
+//! What every journal must do: one list of cases, run over every backend.
+//!
+//! A case is given a fresh, empty journal and panics when a promise is broken. Leases are either over (they last
+//! zero milliseconds) or long, so the cases hold for a journal that reads the caller's clock and for one that has
+//! a clock of its own. `tests/conformance.rs` makes a test of each case for each backend.
+
+pub mod append;
+pub mod claim;
+pub mod conversation;
+pub mod ending;
+pub mod feed;
+pub mod fence;
+pub mod load;
+pub mod read;
+pub mod renew;
+pub mod repeat;
+mod stage;
+pub mod take_over;
+
+use std::future::Future;
+use std::pin::Pin;
+
+use lastword_store::Journal;
+
+/// Hands the list of all cases, by file, to a macro.
+#[macro_export]
+macro_rules! for_each_case {
+    ($callback:ident) => {
+        $callback! {
+            append:
+                c27_an_append_returns_the_version_the_journal_holds,
+                c03_a_request_at_an_old_version_is_an_error_and_not_stored,
+                c25_of_many_writers_at_one_version_exactly_one_wins,
+                c26_row_and_events_agree_after_every_append,
+                c26_a_reader_never_sees_half_an_append,
+                c44_many_writers_adding_jobs_lose_none,
+                c51_one_jobs_limit_leaves_other_jobs_alone,
+                an_id_is_taken_once;
+            repeat:
+                c10_a_repeated_append_is_stored_once,
+                c10_a_repeat_after_others_wrote_is_a_success,
+                c10_a_repeat_after_a_takeover_is_a_success,
+                c10_a_repeated_last_word_is_a_success,
+                c10_one_append_sent_many_times_at_once_is_stored_once,
+                one_append_id_may_be_used_once_in_each_job;
+            fence:
+                c34_a_write_by_another_owner_is_refused,
+                c34_a_write_to_a_job_nobody_holds_is_refused,
+                c35_a_write_of_an_earlier_claim_is_refused,
+                c35_a_write_of_an_earlier_life_is_refused,
+                c35_an_unwinding_owner_harms_nothing_of_its_successor,
+                c42_a_refused_last_word_releases_nothing,
+                a_write_under_another_instance_is_refused,
+                a_late_owner_that_was_not_replaced_can_write,
+                anyone_may_request_without_a_fence;
+            ending:
+                c04_a_job_cancelled_before_its_start_is_never_claimed,
+                c08_a_cancelled_queued_job_is_ended_at_once,
+                c23_a_second_last_word_is_refused,
+                c23_owner_and_cancellers_race_to_one_last_word,
+                c24_a_request_after_the_end_changes_nothing,
+                c31_a_late_report_is_kept_and_changes_no_view,
+                c31_a_late_report_carries_nothing_else_in,
+                c64_an_ended_job_is_never_taken;
+            claim:
+                c27_a_claim_returns_the_log_the_journal_holds,
+                c33_concurrent_claimers_never_share_a_job,
+                c36_a_claim_starts_nothing,
+                higher_priority_first_then_longer_due_then_older,
+                a_job_is_claimed_from_its_due_time_on,
+                a_job_that_waits_for_another_is_not_claimed,
+                a_claim_takes_at_most_what_it_asked_for,
+                a_claim_stays_in_its_queue,
+                slots_bound_the_held_jobs_of_a_queue,
+                slots_hold_when_many_claim_at_once,
+                a_job_given_back_or_tried_again_is_claimed_anew,
+                a_job_that_becomes_ready_late_is_not_stranded,
+                a_job_of_a_newer_build_is_skipped_and_holds_nobody_up,
+                an_owner_that_never_registered_claims_nothing,
+                an_owner_whose_lease_is_over_claims_nothing,
+                a_replaced_life_claims_nothing;
+            conversation:
+                one_conversation_is_driven_by_one_job,
+                one_batch_takes_a_conversation_once,
+                concurrent_claimers_never_share_a_conversation,
+                a_conversation_the_agent_named_is_taken_too,
+                a_conversation_is_given_back_with_the_job,
+                a_busy_conversation_holds_nobody_else_up;
+            take_over:
+                c06_a_request_survives_a_takeover,
+                c06_a_request_at_a_version_before_the_claim_is_not_lost,
+                c33_of_many_reconcilers_exactly_one_takes_over,
+                c34_a_job_of_a_live_owner_is_not_taken_over,
+                c35_a_takeover_fences_the_old_owner,
+                a_replaced_life_is_taken_over_at_once,
+                a_takeover_waits_for_its_margin,
+                a_takeover_asks_for_no_queue_and_no_slot,
+                a_kept_job_stays_on_its_host,
+                an_abandoned_job_is_taken_from_its_host,
+                what_cannot_be_taken_over_holds_nobody_up;
+            renew:
+                c02_the_holder_learns_of_a_request_by_renewing,
+                c02_news_last_until_the_holder_writes,
+                news_are_for_the_holder_alone,
+                c34_a_replaced_life_cannot_renew,
+                c34_a_stranger_cannot_renew,
+                every_life_is_a_new_one,
+                lives_registered_at_once_are_all_different,
+                a_lease_that_ran_out_can_be_renewed;
+            load:
+                an_unknown_job_has_no_events,
+                only_later_events_are_loaded,
+                an_unknown_kind_comes_back_as_it_was,
+                any_text_comes_back_as_it_was,
+                a_large_fact_comes_back_whole;
+            read:
+                an_unknown_job_has_no_row,
+                rows_come_newest_first_in_pages,
+                rows_are_filtered_by_phase_queue_and_holder,
+                a_page_is_filled_with_rows_that_pass;
+            feed:
+                c29_the_feed_tells_every_log_in_order,
+                an_empty_feed_has_no_place,
+                a_place_in_the_feed_can_be_resumed,
+                a_foreign_place_in_the_feed_is_an_error,
+                writers_at_work_hide_no_event_from_the_feed;
+        }
+    };
+}
+
+macro_rules! names {
+    ($($file:ident: $($case:ident),*;)*) => {
+        /// The names of all cases.
+        pub const NAMES: &[&str] = &[$($(stringify!($case)),*),*];
+    };
+}
+for_each_case!(names);
+
+/// One case, by name.
+pub struct Case<J> {
+    /// What it shows.
+    pub name: &'static str,
+    /// Runs it on a fresh journal; panics when a promise is broken.
+    pub run: fn(J) -> Pin<Box<dyn Future<Output = ()> + Send>>,
+}
+
+/// Returns every case.
+pub fn cases<J: Journal>() -> Vec<Case<J>> {
+    macro_rules! list {
+        ($($file:ident: $($case:ident),*;)*) => {
+            vec![$($(Case {
+                name: stringify!($case),
+                run: |journal| Box::pin($file::$case(journal)),
+            },)*)*]
+        };
+    }
+    for_each_case!(list)
+}
+
+/// A case that did not hold.
+#[derive(Clone, Debug)]
+pub struct Broken {
+    /// Which case.
+    pub case: &'static str,
+    /// What it said.
+    pub why: String,
+}
+
+/// Runs every case over a backend, each on a journal of its own, and returns those that did not hold.
+///
+/// `open` returns a fresh, empty journal, and a guard that outlives the case.
+pub async fn run_all<J, G, F, Opening>(open: F) -> Vec<Broken>
+where
+    J: Journal,
+    F: Fn() -> Opening,
+    Opening: Future<Output = (J, G)>,
+{
+    let mut broken = Vec::new();
+    for case in cases::<J>() {
+        let (journal, _guard) = open().await;
+        // A task of its own turns the panic of a case into an answer.
+        if let Err(panic) = tokio::spawn((case.run)(journal)).await {
+            broken.push(Broken { case: case.name, why: why(panic) });
+        }
+    }
+    broken
+}
+
+fn why(error: tokio::task::JoinError) -> String {
+    match error.try_into_panic() {
+        Ok(payload) => match payload.downcast::<String>() {
+            Ok(text) => *text,
+            Err(payload) => {
+                payload.downcast_ref::<&str>().map_or_else(String::new, |text| (*text).to_owned())
+            }
+        },
+        Err(error) => error.to_string(),
+    }
+}

@@ -1,0 +1,206 @@
+//! What a seed can ask of a journal, without anything that one journal alone would know.
+//!
+//! An operation names a job or an owner by a number; `driver` finds out which one that is in its own journal.
+
+use crate::random::Random;
+
+/// Owners in a run: enough for a holder, a successor and somebody else.
+pub(super) const OWNERS: u64 = 3;
+
+/// Queues in a run.
+pub(super) const QUEUES: u64 = 2;
+
+/// Conversations that jobs of a run resume: few, so that they meet.
+const CONVERSATIONS: u64 = 2;
+
+/// One thing to do.
+#[derive(Clone, Debug)]
+pub enum Operation {
+    /// Submits a job. One number in eight was used before.
+    Submit(Submission),
+    /// Writes what anyone may.
+    Request {
+        /// Which job, counted round.
+        job: u64,
+        /// Which request fits it, counted round.
+        choice: u64,
+    },
+    /// Takes jobs from a queue.
+    Claim {
+        /// Who.
+        owner: u64,
+        /// By which life: zero is the newest, one the life before.
+        life: u64,
+        /// From where.
+        queue: u64,
+        /// How many.
+        at_most: u32,
+        /// Within how many slots.
+        slots: Option<u32>,
+    },
+    /// Takes all jobs whose holder is gone.
+    TakeOver {
+        /// Who.
+        owner: u64,
+        /// Whether the margin is long.
+        patient: bool,
+    },
+    /// Begins a new life.
+    Register {
+        /// Who.
+        owner: u64,
+        /// Whether the lease is over at once.
+        over: bool,
+    },
+    /// Renews a life.
+    Renew {
+        /// Who.
+        owner: u64,
+        /// Which life: zero is the newest, one the life before.
+        life: u64,
+        /// Whether the lease is over at once.
+        over: bool,
+    },
+    /// Lets the holder of a job do the next thing.
+    Work {
+        /// Which of the held jobs, counted round.
+        job: u64,
+        /// Which fact fits, counted round.
+        choice: u64,
+    },
+    /// Writes under a fence that was given at any time.
+    Unwind {
+        /// Which fence, counted round.
+        fence: u64,
+        /// Which fact fits, counted round.
+        choice: u64,
+    },
+    /// Writes at a version that may be old, as somebody who read the job then.
+    Stale {
+        /// Which job, counted round.
+        job: u64,
+        /// How many events that writer has not seen.
+        unseen: u64,
+        /// Which request fits, counted round.
+        choice: u64,
+    },
+    /// Sends an earlier append again.
+    Repeat {
+        /// Which, counted round.
+        append: u64,
+    },
+    /// Loads a part of a log.
+    Load {
+        /// Which job, counted round.
+        job: u64,
+        /// After which event.
+        after: u64,
+    },
+    /// Lists rows.
+    List {
+        /// By phase, counted round; `None` is any.
+        phase: Option<u64>,
+        /// By queue.
+        queue: Option<u64>,
+        /// By the newest life of an owner.
+        holder: Option<u64>,
+        /// Before which job, counted round.
+        before: Option<u64>,
+        /// How many.
+        limit: u32,
+    },
+    /// Reads everything, the feed included.
+    Everything,
+}
+
+/// A job to be submitted.
+#[derive(Clone, Debug)]
+pub struct Submission {
+    /// Its number.
+    pub job: u64,
+    /// Its queue.
+    pub queue: u64,
+    /// Its priority.
+    pub priority: i16,
+    /// How long after the present it is due, in milliseconds; `None` is at once.
+    pub due_in_ms: Option<u64>,
+    /// The conversation it resumes.
+    pub resume: Option<u64>,
+    /// Whether it stays on its host.
+    pub keep: bool,
+}
+
+/// The operations of a seed, without end.
+#[derive(Debug)]
+pub struct Operations {
+    random: Random,
+    submitted: u64,
+}
+
+impl Operations {
+    /// Returns the operations of `seed`.
+    pub fn new(seed: u64) -> Operations {
+        Operations { random: Random::new(seed), submitted: 0 }
+    }
+
+    fn maybe(&mut self, percent: u64, end: u64) -> Option<u64> {
+        self.random.chance(percent).then(|| self.random.below(end))
+    }
+
+    fn submission(&mut self) -> Operation {
+        let job = if self.random.chance(12) { self.random.below(self.submitted + 1) } else { self.submitted };
+        self.submitted = self.submitted.max(job + 1);
+        Operation::Submit(Submission {
+            job,
+            queue: self.random.below(QUEUES),
+            priority: *self.random.pick(&[0, 0, 0, 5, -5]),
+            due_in_ms: self.maybe(25, 50),
+            resume: self.maybe(25, CONVERSATIONS),
+            keep: self.random.chance(20),
+        })
+    }
+
+    fn claim(&mut self) -> Operation {
+        Operation::Claim {
+            owner: self.random.below(OWNERS),
+            life: u64::from(self.random.chance(10)),
+            queue: self.random.below(QUEUES),
+            at_most: self.random.below(4) as u32,
+            slots: self.maybe(40, 6).map(|slots| slots as u32),
+        }
+    }
+
+    fn list(&mut self) -> Operation {
+        Operation::List {
+            phase: self.maybe(40, 6),
+            queue: self.maybe(30, QUEUES),
+            holder: self.maybe(30, OWNERS),
+            before: self.maybe(30, 40),
+            limit: self.random.below(12) as u32,
+        }
+    }
+}
+
+impl Iterator for Operations {
+    type Item = Operation;
+
+    fn next(&mut self) -> Option<Operation> {
+        let (owner, any, choice) =
+            (self.random.below(OWNERS), self.random.below(1 << 16), self.random.below(1 << 16));
+        let over = self.random.chance(20);
+        Some(match self.random.below(100) {
+            0..14 => self.submission(),
+            14..24 => Operation::Request { job: any, choice },
+            24..38 => self.claim(),
+            38..45 => Operation::TakeOver { owner, patient: self.random.chance(15) },
+            45..50 => Operation::Register { owner, over },
+            50..62 => Operation::Renew { owner, life: u64::from(self.random.chance(20)), over },
+            62..80 => Operation::Work { job: any, choice },
+            80..84 => Operation::Unwind { fence: any, choice },
+            84..88 => Operation::Stale { job: any, unseen: self.random.below(4), choice },
+            88..93 => Operation::Repeat { append: any },
+            93..96 => Operation::Load { job: any, after: self.random.below(6) },
+            _ => self.list(),
+        })
+    }
+}

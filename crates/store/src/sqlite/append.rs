@@ -1,0 +1,282 @@
+//! `append` in SQL: what stands, the rule of `admit`, the rows.
+//!
+//! Everything here runs inside a batch's transaction. An append is checked before its first row is written, so one
+//! that is refused leaves nothing behind for the others of its batch.
+
+use lastword_core::event::Stored;
+use lastword_core::spec::Conversation;
+use lastword_core::view::row::{FOLD, Row};
+use lastword_core::{Append, AppendId, Epoch, Event, Fence, Incarnation, JobId, OwnerId, Seq, Timestamp};
+use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
+use uuid::Uuid;
+
+use super::failed;
+use crate::admit::{Standing, Verdict, admit};
+use crate::memory::claims;
+use crate::{Error, Result};
+
+/// An append with its facts and its summary already in the form they are stored in: callers do that work, many at
+/// once, and not the one writer.
+#[derive(Debug)]
+pub(super) struct Prepared {
+    append: Append,
+    facts: Vec<Stored>,
+    outcome: Option<String>,
+    summary: String,
+}
+
+impl Prepared {
+    pub(super) fn new(append: Append) -> Prepared {
+        let facts = append.events.iter().map(|event| event.fact.encode()).collect();
+        let json = "neither holds a map with keys other than text";
+        let outcome = append.row.outcome.map(|outcome| serde_json::to_string(&outcome).expect(json));
+        let summary = serde_json::to_string(&append.row.summary).expect(json);
+        Prepared { append, facts, outcome, summary }
+    }
+}
+
+/// What the job row says before a write.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Found {
+    pub(super) version: Seq,
+    pub(super) holder: Option<Fence>,
+    pub(super) ended: bool,
+    pub(super) due: Option<Timestamp>,
+    pub(super) conversation: Option<Conversation>,
+    pub(super) least_reader: u16,
+}
+
+/// Returns a moment as SQLite keeps it: its integers have a sign, and no clock reaches that far.
+pub(super) fn moment(at: Timestamp) -> i64 {
+    i64::try_from(at.0).unwrap_or(i64::MAX)
+}
+
+/// Returns the sixteen bytes of a job's key.
+pub(super) fn key(job: JobId) -> [u8; 16] {
+    job.as_uuid().into_bytes()
+}
+
+/// Reads a job's key.
+pub(super) fn job_id(key: [u8; 16]) -> Result<JobId> {
+    JobId::from_uuid(Uuid::from_bytes(key))
+        .ok_or_else(|| Error::Corrupt("a job has a key that is no id".to_owned()))
+}
+
+/// Reads a holder from three columns, from `first` on.
+pub(super) fn holder(row: &rusqlite::Row<'_>, first: usize) -> rusqlite::Result<Option<Fence>> {
+    let Some(owner) = row.get_ref(first)?.as_str_or_null()? else { return Ok(None) };
+    let incarnation = Incarnation::from_u128(u128::from_be_bytes(row.get(first + 1)?));
+    Ok(Some(Fence { owner: OwnerId(owner.into()), incarnation, epoch: Epoch(row.get(first + 2)?) }))
+}
+
+/// Reads a conversation from two columns, from `first` on.
+pub(super) fn conversation(row: &rusqlite::Row<'_>, first: usize) -> rusqlite::Result<Option<Conversation>> {
+    let provider: Option<String> = row.get(first)?;
+    Ok(match provider {
+        Some(provider) => Some(Conversation { provider, reference: row.get(first + 1)? }),
+        None => None,
+    })
+}
+
+/// Decides about one append and writes it if it goes in.
+pub(super) fn append(connection: &Connection, instance: u64, prepared: &Prepared) -> Result<Seq> {
+    let append = &prepared.append;
+    let found = find(connection, append.job)?;
+    let stands = found.clone().unwrap_or_default();
+    let next_written_by = match stands.version > append.expected {
+        true => written_by(connection, append.job, append.expected.next())?,
+        false => None,
+    };
+    let standing = Standing {
+        version: stands.version,
+        holder: stands.holder.as_ref(),
+        ended: stands.ended,
+        next_written_by,
+        instance,
+    };
+    if admit(append, &standing)? == Verdict::Write {
+        write(connection, found.as_ref(), prepared)?;
+    }
+    Ok(Seq(append.expected.0 + append.events.len() as u64))
+}
+
+/// Reads what stands of a job; `None` if there is no such job.
+pub(super) fn find(connection: &Connection, job: JobId) -> Result<Option<Found>> {
+    const SELECT: &str = "select version, holder_owner, holder_incarnation, holder_epoch, outcome is not null, due, \
+         provider, reference, least_reader from jobs where job = ?1";
+    let mut select = connection.prepare_cached(SELECT).map_err(failed)?;
+    let found = select.query_row([key(job)], |row| {
+        Ok(Found {
+            version: Seq(row.get(0)?),
+            holder: holder(row, 1)?,
+            ended: row.get(4)?,
+            due: row.get::<_, Option<u64>>(5)?.map(Timestamp),
+            conversation: conversation(row, 6)?,
+            least_reader: row.get(8)?,
+        })
+    });
+    found.optional().map_err(failed)
+}
+
+fn written_by(connection: &Connection, job: JobId, seq: Seq) -> Result<Option<AppendId>> {
+    const SELECT: &str = "select append from events where job = ?1 and seq = ?2";
+    let mut select = connection.prepare_cached(SELECT).map_err(failed)?;
+    let append = select.query_row(params![key(job), seq.0], |row| row.get(0)).optional().map_err(failed)?;
+    Ok(append.map(|bytes| AppendId(u128::from_be_bytes(bytes))))
+}
+
+/// Writes an append that was let in: its events, the job row, and what follows from it.
+pub(super) fn write(connection: &Connection, found: Option<&Found>, prepared: &Prepared) -> Result<()> {
+    insert_events(connection, prepared)?;
+    match found {
+        None => insert_row(connection, prepared)?,
+        Some(found) => update_row(connection, found, prepared)?,
+    }
+    let append = &prepared.append;
+    move_ready(connection, found.and_then(|found| found.due), &append.row)?;
+    move_conversation(connection, found.and_then(|found| found.conversation.as_ref()), &append.row)
+}
+
+fn insert_events(connection: &Connection, prepared: &Prepared) -> Result<()> {
+    const INSERT: &str = "insert into events (job, seq, at, append, kind, version, body) \
+         values (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+    let mut insert = connection.prepare_cached(INSERT).map_err(failed)?;
+    let (job, id) = (key(prepared.append.job), prepared.append.id.0.to_be_bytes());
+    for (Event { seq, at, .. }, fact) in prepared.append.events.iter().zip(&prepared.facts) {
+        insert
+            .execute(params![job, seq.0, moment(*at), id, fact.kind, fact.version, fact.body])
+            .map_err(failed)?;
+    }
+    Ok(())
+}
+
+fn insert_row(connection: &Connection, prepared: &Prepared) -> Result<()> {
+    const INSERT: &str = "insert into jobs (job, version, phase, queue, priority, due, holder_owner, \
+         holder_incarnation, holder_epoch, outcome, least_reader, fold, provider, reference, submitted_at, \
+         updated_at, news, summary) \
+         values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)";
+    let row = &prepared.append.row;
+    let (owner, incarnation, epoch) = holder_columns(row);
+    let mut insert = connection.prepare_cached(INSERT).map_err(failed)?;
+    let written = insert.execute(params![
+        key(row.job),
+        row.version.0,
+        row.phase.as_str(),
+        row.queue,
+        row.priority,
+        row.due.map(moment),
+        owner,
+        incarnation,
+        epoch,
+        prepared.outcome,
+        row.least_reader,
+        FOLD,
+        row.conversation.as_ref().map(|key| &key.provider),
+        row.conversation.as_ref().map(|key| &key.reference),
+        moment(row.submitted_at),
+        moment(row.updated_at),
+        news(&prepared.append),
+        prepared.summary,
+    ]);
+    written.map(|_| ()).map_err(failed)
+}
+
+/// Moves the row on. Columns that stand in an index are only named by the statement that changes them, since SQLite
+/// rewrites an index entry whose columns are set, changed or not.
+fn update_row(connection: &Connection, found: &Found, prepared: &Prepared) -> Result<()> {
+    macro_rules! update {
+        ($more:literal) => {
+            concat!(
+                "update jobs set version = ?2, phase = ?3, due = ?4, least_reader = ?5, fold = ?6, provider = ?7, \
+                 reference = ?8, updated_at = ?9, news = ?10, summary = ?11",
+                $more,
+                " where job = ?1"
+            )
+        };
+    }
+    const SAME_HOLDER: &str = update!("");
+    const OTHER_HOLDER: &str = update!(", holder_owner = ?12, holder_incarnation = ?13, holder_epoch = ?14");
+    const ENDED: &str =
+        update!(", holder_owner = ?12, holder_incarnation = ?13, holder_epoch = ?14, outcome = ?15");
+    let row = &prepared.append.row;
+    let shape = match () {
+        () if row.outcome.is_some() != found.ended => ENDED,
+        () if row.holder != found.holder => OTHER_HOLDER,
+        () => SAME_HOLDER,
+    };
+    let mut update = connection.prepare_cached(shape).map_err(failed)?;
+    let bind = |update: &mut CachedStatement<'_>| -> rusqlite::Result<usize> {
+        update.raw_bind_parameter(1, key(row.job))?;
+        update.raw_bind_parameter(2, row.version.0)?;
+        update.raw_bind_parameter(3, row.phase.as_str())?;
+        update.raw_bind_parameter(4, row.due.map(moment))?;
+        // A build that knows less never lowers what a newer one asked for.
+        update.raw_bind_parameter(5, row.least_reader.max(found.least_reader))?;
+        update.raw_bind_parameter(6, FOLD)?;
+        update.raw_bind_parameter(7, row.conversation.as_ref().map(|key| &key.provider))?;
+        update.raw_bind_parameter(8, row.conversation.as_ref().map(|key| &key.reference))?;
+        update.raw_bind_parameter(9, moment(row.updated_at))?;
+        update.raw_bind_parameter(10, news(&prepared.append))?;
+        update.raw_bind_parameter(11, &prepared.summary)?;
+        if shape != SAME_HOLDER {
+            let (owner, incarnation, epoch) = holder_columns(row);
+            update.raw_bind_parameter(12, owner)?;
+            update.raw_bind_parameter(13, incarnation)?;
+            update.raw_bind_parameter(14, epoch)?;
+        }
+        if shape == ENDED {
+            update.raw_bind_parameter(15, &prepared.outcome)?;
+        }
+        update.raw_execute()
+    };
+    bind(&mut update).map(|_| ()).map_err(failed)
+}
+
+fn holder_columns(row: &Row) -> (Option<&str>, Option<[u8; 16]>, Option<u32>) {
+    let holder = row.holder.as_ref();
+    (
+        holder.map(|fence| &*fence.owner.0),
+        holder.map(|fence| fence.incarnation.as_u128().to_be_bytes()),
+        holder.map(|fence| fence.epoch.0),
+    )
+}
+
+/// Reports whether an append is news to the holder: somebody else's, and not the claim that made it the holder.
+fn news(append: &Append) -> bool {
+    append.fence.is_none() && append.row.holder.is_some() && !claims(append)
+}
+
+/// Puts the job into the ready table, or takes it out. Queue and priority of a job never change.
+fn move_ready(connection: &Connection, before: Option<Timestamp>, row: &Row) -> Result<()> {
+    const DELETE: &str = "delete from ready where queue = ?1 and rank = ?2 and due = ?3 and job = ?4";
+    const INSERT: &str = "insert into ready (queue, rank, due, job) values (?1, ?2, ?3, ?4)";
+    if before == row.due {
+        return Ok(());
+    }
+    for (sql, due) in [(DELETE, before), (INSERT, row.due)] {
+        let Some(due) = due else { continue };
+        let mut statement = connection.prepare_cached(sql).map_err(failed)?;
+        statement
+            .execute(params![row.queue, rank(row.priority), moment(due), key(row.job)])
+            .map_err(failed)?;
+    }
+    Ok(())
+}
+
+/// Returns a priority as the ready table orders it: smaller is sooner.
+fn rank(priority: i16) -> i32 {
+    -i32::from(priority)
+}
+
+/// Takes the conversation with the holder and gives it back with it.
+fn move_conversation(connection: &Connection, before: Option<&Conversation>, row: &Row) -> Result<()> {
+    const DELETE: &str = "delete from conversations where provider = ?1 and reference = ?2 and job = ?3";
+    const INSERT: &str = "insert or ignore into conversations (provider, reference, job) values (?1, ?2, ?3)";
+    let kept = row.conversation.as_ref().filter(|_| row.holder.is_some());
+    for (sql, conversation) in [(DELETE, before.filter(|before| Some(*before) != kept)), (INSERT, kept)] {
+        let Some(Conversation { provider, reference }) = conversation else { continue };
+        let mut statement = connection.prepare_cached(sql).map_err(failed)?;
+        statement.execute(params![provider, reference, key(row.job)]).map_err(failed)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,204 @@
+//! Opening: the private folder, a file that appears whole or not at all, its schema, its instance.
+//!
+//! A file that cannot be read is an error that says so; only a folder without any trace of a journal gets a new one.
+
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use std::io::ErrorKind;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use lastword_core::seeded::{self, Bug};
+use rusqlite::{Connection, OpenFlags, TransactionBehavior, params};
+
+use super::failed;
+use crate::{Error, Result};
+
+/// The file's name in its folder.
+pub(super) const FILE: &str = "journal.db";
+
+/// Marks the file as ours among SQLite files: "lwrd".
+const APPLICATION: i64 = 0x6c77_7264;
+
+/// How long a batch waits for the write lock while another process holds it. Longer than any batch takes, with its
+/// sync; whoever holds it longer is stuck.
+const BUSY: Duration = Duration::from_secs(10);
+
+/// Every step of the schema, in order. A step that was released is never changed.
+const MIGRATIONS: &[&str] = &[include_str!("migrations/0001_journal.sql")];
+
+/// A journal that can be worked with.
+pub(super) struct Opened {
+    pub(super) connection: Connection,
+    pub(super) instance: u64,
+    pub(super) file: PathBuf,
+}
+
+/// Opens the journal of a folder, or makes a new one.
+pub(super) fn open(folder: &Path) -> Result<Opened> {
+    make_private(folder)?;
+    let file = folder.join(FILE);
+    match fs::metadata(&file) {
+        Ok(found) if found.len() == 0 => return Err(damaged(&file, "it is empty")),
+        Ok(found) if found.permissions().mode() & 0o077 != 0 => {
+            fs::set_permissions(&file, Permissions::from_mode(0o600)).map_err(|e| unreachable(&file, &e))?;
+        }
+        Ok(_) => {}
+        Err(error) if error.kind() == ErrorKind::NotFound => create(folder, &file)?,
+        Err(error) => return Err(unreachable(&file, &error)),
+    }
+    let mut connection = connect(&file, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    check(&connection).map_err(|error| explain(&file, error))?;
+    migrate(&mut connection)?;
+    let instance = instance(&mut connection, &file)?;
+    Ok(Opened { connection, instance, file })
+}
+
+/// Makes sure that nobody but the user can look into the folder.
+fn make_private(folder: &Path) -> Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(|e| unreachable(folder, &e))?;
+    let mode = fs::metadata(folder).map_err(|e| unreachable(folder, &e))?.permissions().mode();
+    if mode & 0o077 != 0 {
+        let folder = folder.display();
+        return Err(Error::Unavailable(format!("others may look into {folder}; run `chmod 700 {folder}`")));
+    }
+    Ok(())
+}
+
+/// Makes a new file under another name and links it into its place once it is whole and on the disk, so that a file
+/// in that place was never half made. Of two processes that do this at once, one links first and both use its file.
+fn create(folder: &Path, file: &Path) -> Result<()> {
+    let log = file.with_extension("db-wal");
+    // Looked at in this order: another process may be making both right now.
+    if fs::metadata(&log).is_ok_and(|found| found.len() > 0) && !file.exists() {
+        return Err(damaged(file, "it is gone, but its write-ahead log is there"));
+    }
+    let draft = folder.join(format!("{FILE}.{:016x}", random()?));
+    OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&draft)
+        .map_err(|e| unreachable(&draft, &e))?;
+    let made = fill(&draft).and_then(|()| match fs::hard_link(&draft, file) {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(unreachable(file, &error)),
+        _ => Ok(()),
+    });
+    fs::remove_file(&draft).map_err(|e| unreachable(&draft, &e))?;
+    made?;
+    // The name itself must outlast a power cut, and so must the folder's.
+    for folder in [Some(folder), folder.parent()].into_iter().flatten() {
+        let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+        File::open(folder).and_then(|folder| folder.sync_all()).map_err(|e| unreachable(folder, &e))?;
+    }
+    Ok(())
+}
+
+/// Writes schema and instance into an empty file.
+fn fill(draft: &Path) -> Result<()> {
+    let mut connection = connect(draft, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    connection.pragma_update(None, "application_id", APPLICATION).map_err(failed)?;
+    migrate(&mut connection)?;
+    let found = fs::metadata(draft).map_err(|e| unreachable(draft, &e))?;
+    let insert = "insert into meta (one, instance, device, inode, incarnations) values (1, ?1, ?2, ?3, 0)";
+    let values = params![random()?.cast_signed(), found.dev().cast_signed(), found.ino().cast_signed()];
+    connection.execute(insert, values).map_err(failed)?;
+    // Closing the only connection moves everything from the log into the file, synced.
+    connection.close().map_err(|(_, error)| failed(error))
+}
+
+/// Opens one connection with the settings all of them share.
+pub(super) fn connect(file: &Path, access: OpenFlags) -> Result<Connection> {
+    let connection = Connection::open_with_flags(file, access | OpenFlags::SQLITE_OPEN_NO_MUTEX)
+        .map_err(|error| explain(file, error))?;
+    connection.busy_timeout(BUSY).map_err(failed)?;
+    if access.contains(OpenFlags::SQLITE_OPEN_READ_WRITE) {
+        let synchronous = if seeded::on(Bug::AckBeforeSync) { "OFF" } else { "FULL" };
+        let settings = [("journal_mode", "WAL"), ("synchronous", synchronous), ("foreign_keys", "OFF")];
+        for (name, value) in settings {
+            connection.pragma_update(None, name, value).map_err(|error| explain(file, error))?;
+        }
+    }
+    Ok(connection)
+}
+
+/// Reads what a damaged file or somebody else's does not have.
+fn check(connection: &Connection) -> rusqlite::Result<()> {
+    let application: i64 = connection.pragma_query_value(None, "application_id", |row| row.get(0))?;
+    if application != APPLICATION {
+        let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_NOTADB);
+        return Err(rusqlite::Error::SqliteFailure(
+            code,
+            Some("another program made this database".to_owned()),
+        ));
+    }
+    let mode: String = connection.pragma_query_value(None, "journal_mode", |row| row.get(0))?;
+    debug_assert_eq!(mode, "wal", "the settings were applied");
+    connection.query_row("select count(*) from migrations", [], |row| row.get::<_, i64>(0)).map(|_| ())
+}
+
+/// Brings the schema up to this build.
+fn migrate(connection: &mut Connection) -> Result<()> {
+    let known = MIGRATIONS.len() as i64;
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
+    let table = "create table if not exists migrations (version integer primary key) strict";
+    transaction.execute(table, []).map_err(failed)?;
+    let newest = "select coalesce(max(version), 0) from migrations";
+    let found: i64 = transaction.query_row(newest, [], |row| row.get(0)).map_err(failed)?;
+    if found > known {
+        return Err(Error::Corrupt(format!(
+            "its schema is number {found}, and this build knows {known} of them; upgrade to open it"
+        )));
+    }
+    for (step, version) in MIGRATIONS.iter().zip(1..).skip(found as usize) {
+        transaction.execute_batch(step).map_err(failed)?;
+        transaction.execute("insert into migrations (version) values (?1)", [version]).map_err(failed)?;
+    }
+    transaction.commit().map_err(failed)
+}
+
+/// Returns the name of this database, and gives it a new one if the file is a copy of the one that had it.
+///
+/// A copy starts with no owners: what was given to them belongs to the other file.
+fn instance(connection: &mut Connection, file: &Path) -> Result<u64> {
+    let found = fs::metadata(file).map_err(|e| unreachable(file, &e))?;
+    let (device, inode) = (found.dev().cast_signed(), found.ino().cast_signed());
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
+    let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
+    let (instance, at): (i64, (i64, i64)) = transaction
+        .query_row("select instance, device, inode from meta", [], read)
+        .map(|(instance, device, inode)| (instance, (device, inode)))
+        .map_err(|error| explain(file, error))?;
+    if at == (device, inode) {
+        return Ok(instance.cast_unsigned());
+    }
+    let instance = random()?;
+    let renamed = "update meta set instance = ?1, device = ?2, inode = ?3";
+    transaction.execute(renamed, params![instance.cast_signed(), device, inode]).map_err(failed)?;
+    transaction.execute("delete from owners", []).map_err(failed)?;
+    transaction.commit().map_err(failed)?;
+    Ok(instance)
+}
+
+fn random() -> Result<u64> {
+    getrandom::u64().map_err(|error| Error::Unavailable(error.to_string()))
+}
+
+fn unreachable(path: &Path, error: &std::io::Error) -> Error {
+    Error::Unavailable(format!("{}: {error}", path.display()))
+}
+
+fn damaged(file: &Path, what: &str) -> Error {
+    let file = file.display();
+    Error::Corrupt(format!(
+        "{file} cannot be read: {what}; restore it from a backup, or move it away to begin anew"
+    ))
+}
+
+/// Names the file and what to do where SQLite says that it is not whole.
+fn explain(file: &Path, error: rusqlite::Error) -> Error {
+    match failed(error) {
+        Error::Corrupt(what) => damaged(file, &what),
+        other => other,
+    }
+}

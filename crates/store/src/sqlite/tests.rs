@@ -1,0 +1,347 @@
+//! What only the SQLite journal promises: its file, its copies, its batches. What every journal promises is in the
+//! conformance suite.
+
+use std::collections::BTreeMap;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use lastword_core::decide::claim::Claimant;
+use lastword_core::decide::submit;
+use lastword_core::event::{LaunchIntended, LimitChanged, Stored};
+use lastword_core::limits::{Limit, Limits};
+use lastword_core::spec::{Ladder, OnPartition, RetryPolicy, Spec, Work};
+use lastword_core::{
+    Append, AppendId, AttemptNo, Fact, Fence, HostId, Incarnation, Job, JobId, OwnerId, Seq, Timestamp,
+};
+use rusqlite::Connection;
+use tempfile::TempDir;
+use tokio::sync::oneshot;
+
+use super::append::Prepared;
+use super::writer::{Request, Writer};
+use super::{Sqlite, open as opening};
+use crate::hints::Bell;
+use crate::{Claim, Claimed, Cursor, Error, Filter, Journal, Page, Read, Renew, Source};
+
+const NOW: Timestamp = Timestamp(1_794_700_800_000);
+
+fn folder() -> TempDir {
+    let private = Permissions::from_mode(0o700);
+    tempfile::Builder::new().permissions(private).tempdir().expect("a temporary folder")
+}
+
+fn open(folder: &TempDir) -> Sqlite {
+    Sqlite::open(folder.path()).expect("it opens")
+}
+
+/// A connection past the journal, for damage and for looking.
+fn behind(folder: &TempDir) -> Connection {
+    Connection::open(folder.path().join("journal.db")).expect("the file is there")
+}
+
+fn id(n: u8) -> JobId {
+    JobId::new(0, NOW, [n; 10])
+}
+
+fn submission(job: JobId) -> (Append, Job) {
+    let spec = Spec {
+        work: Work::Command { argv: vec!["true".to_owned()] },
+        cwd: "/".to_owned(),
+        queue: "q".to_owned(),
+        priority: 0,
+        labels: BTreeMap::new(),
+        limits: Limits::default(),
+        retry: RetryPolicy::default(),
+        ladder: Ladder::default(),
+        after: Vec::new(),
+        not_before: None,
+        on_partition: OnPartition::Stop,
+        resume: None,
+        retry_of: None,
+    };
+    let job = Job::unborn(job);
+    let facts = submit::decide(&job, &Arc::new(spec), "tester", Limits::default()).expect("it is valid");
+    Append::new(&job, None, AppendId(1), NOW, facts).expect("it is the first")
+}
+
+fn limit_changed(job: &Job, append: u128) -> Append {
+    let fact = LimitChanged { by: "tester".to_owned(), limit: Limit::Wall, value: 7 };
+    Append::new(job, None, AppendId(append), NOW, vec![fact.into()]).expect("it fits a live job").0
+}
+
+fn launch(job: &Job, fence: &Fence) -> Append {
+    let fact = LaunchIntended { attempt: AttemptNo(1), epoch: fence.epoch, limits: Limits::default() };
+    let id = AppendId::of_owner(fence, 1);
+    Append::new(job, Some(fence), id, NOW, vec![fact.into()]).expect("it was claimed").0
+}
+
+async fn register(journal: &Sqlite) -> Incarnation {
+    let renew = Renew { owner: OwnerId("ann".into()), incarnation: None, lease_ms: 5_000, now: NOW };
+    journal.renew(renew).await.expect("anyone may register").incarnation
+}
+
+async fn claim(journal: &Sqlite, incarnation: Incarnation, from: Source) -> Result<Vec<Claimed>, Error> {
+    let by = Claimant { owner: OwnerId("ann".into()), incarnation, host: HostId("here".into()) };
+    journal.claim(Claim { by, from, at_most: 10, now: NOW }).await
+}
+
+fn ready() -> Source {
+    Source::Ready { queue: "q".to_owned(), slots: None }
+}
+
+fn corrupt(folder: &Path) -> String {
+    match Sqlite::open(folder) {
+        Err(Error::Corrupt(message)) => message,
+        other => panic!("expected damage, got {other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn what_was_written_is_there_after_closing() {
+    let folder = folder();
+    let (append, job) = submission(id(1));
+    let row = append.row.clone();
+    let events = append.events.clone();
+    let journal = open(&folder);
+    assert_eq!(journal.append(append).await, Ok(Seq(1)));
+    drop(journal);
+    let journal = open(&folder);
+    assert_eq!(journal.load(job.id, Seq(0)).await, Ok(events));
+    assert_eq!(journal.read(Read::Row(job.id)).await, Ok(Page::Rows(vec![row])));
+    assert_eq!(journal.check().await, Ok(()));
+}
+
+#[tokio::test]
+async fn c43_an_unreadable_file_is_an_error_and_never_an_empty_store() {
+    let whole = folder();
+    open(&whole).append(submission(id(1)).0).await.expect("it goes in");
+    let bytes = fs::read(whole.path().join("journal.db")).expect("it is closed");
+    let mut scratched = bytes.clone();
+    scratched[..16].fill(b'x');
+    let cases: [(&str, &[u8]); 4] = [
+        ("empty", &[]),
+        (
+            "not a database",
+            b"once upon a time, long before there were databases, and in a land without any of them",
+        ),
+        ("truncated", &bytes[..bytes.len() / 2]),
+        ("with a broken header", &scratched),
+    ];
+    for (what, content) in cases {
+        let damaged = folder();
+        let file = damaged.path().join("journal.db");
+        fs::write(&file, content).expect("it is ours");
+        let message = corrupt(damaged.path());
+        assert!(message.contains("restore it from a backup"), "{what}: {message}");
+        assert_eq!(fs::read(&file).expect("it is still there"), content, "{what}: left as it was found");
+    }
+}
+
+#[tokio::test]
+async fn c43_a_file_that_is_gone_while_its_log_is_there_is_an_error() {
+    let folder = folder();
+    fs::write(folder.path().join("journal.db-wal"), b"what was written last").expect("it is ours");
+    assert!(corrupt(folder.path()).contains("write-ahead log"));
+}
+
+#[tokio::test]
+async fn c43_a_newer_schema_and_a_foreign_database_are_errors() {
+    let newer = folder();
+    drop(open(&newer));
+    behind(&newer).execute("insert into migrations (version) values (99)", []).expect("it is ours");
+    assert!(corrupt(newer.path()).contains("upgrade to open it"));
+
+    let foreign = folder();
+    behind(&foreign).execute("create table recipes (name text)", []).expect("a database of somebody else");
+    assert!(corrupt(foreign.path()).contains("another program"));
+}
+
+#[tokio::test]
+async fn c43_a_missing_event_is_damage() {
+    let folder = folder();
+    let journal = open(&folder);
+    let (append, job) = submission(id(1));
+    journal.append(append).await.expect("it goes in");
+    journal.append(limit_changed(&job, 2)).await.expect("it goes in");
+    behind(&folder).execute("delete from events where seq = 1", []).expect("it is ours");
+    assert!(matches!(journal.load(job.id, Seq(0)).await, Err(Error::Corrupt(_))));
+}
+
+#[tokio::test]
+async fn a_journal_is_for_its_user_alone() {
+    let parent = folder();
+    let made = parent.path().join("a/b");
+    drop(Sqlite::open(&made).expect("it is made"));
+    let mode = |path: &Path| fs::metadata(path).expect("it is there").permissions().mode() & 0o777;
+    assert_eq!((mode(&made), mode(&made.join("journal.db"))), (0o700, 0o600));
+
+    fs::set_permissions(&made, Permissions::from_mode(0o750)).expect("it is ours");
+    match Sqlite::open(&made) {
+        Err(Error::Unavailable(message)) => assert!(message.contains("chmod 700"), "{message}"),
+        other => panic!("others may look in: {other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn c35_a_copied_file_is_another_instance_and_refuses_what_was_given_before() {
+    let (first, second) = (folder(), folder());
+    let journal = open(&first);
+    let (append, _) = submission(id(1));
+    journal.append(append).await.expect("it goes in");
+    let incarnation = register(&journal).await;
+    let taken = claim(&journal, incarnation, ready()).await.expect("the lease runs").remove(0);
+    let job = Job::fold(taken.job, &taken.events).expect("it was written");
+    drop(journal);
+    fs::copy(first.path().join("journal.db"), second.path().join("journal.db")).expect("both are ours");
+
+    let copy = open(&second);
+    let write = copy.append(launch(&job, &taken.fence)).await;
+    assert_eq!(write, Err(Error::Fenced { job: job.id }));
+    assert!(matches!(claim(&copy, incarnation, ready()).await, Err(Error::Lapsed { .. })));
+    let renew = Renew { owner: OwnerId("ann".into()), incarnation: Some(incarnation), lease_ms: 1, now: NOW };
+    assert!(matches!(copy.renew(renew).await, Err(Error::Lapsed { .. })));
+    // A new life gets the job although the old lease has not run out: it was not given by this database.
+    let again = register(&copy).await;
+    assert_ne!(again.instance, incarnation.instance);
+    let taken = claim(&copy, again, Source::Expired { margin_ms: 0 }).await.expect("the lease runs");
+    assert_eq!(taken.len(), 1);
+
+    let original = open(&first);
+    assert_eq!(original.append(launch(&job, &taken_fence(&job))).await, Ok(Seq(3)), "the first one goes on");
+}
+
+fn taken_fence(job: &Job) -> Fence {
+    job.holder.clone().expect("it was claimed").fence
+}
+
+#[tokio::test]
+async fn a_fact_of_a_newer_build_is_kept_as_it_came() {
+    let folder = folder();
+    let journal = open(&folder);
+    let (append, job) = submission(id(1));
+    journal.append(append).await.expect("it goes in");
+    let newer = "insert into events (job, seq, at, append, kind, version, body) \
+        values (?1, 2, 5, ?1, 'teleported', 3, '{ \"b\": 1,  \"a\": 2 }')";
+    behind(&folder).execute(newer, [job.id.as_uuid().into_bytes()]).expect("it is ours");
+    let kept =
+        Stored { kind: "teleported".to_owned(), version: 3, body: r#"{ "b": 1,  "a": 2 }"#.to_owned() };
+    let events = journal.load(job.id, Seq(1)).await.expect("it is readable");
+    assert_eq!(events[0].fact, Fact::Unknown(kept));
+}
+
+#[tokio::test]
+async fn a_job_that_needs_a_newer_reader_is_not_claimed_and_keeps_needing_it() {
+    let folder = folder();
+    let journal = open(&folder);
+    let (append, job) = submission(id(1));
+    journal.append(append).await.expect("it goes in");
+    behind(&folder).execute("update jobs set least_reader = 9", []).expect("it is ours");
+    let incarnation = register(&journal).await;
+    assert_eq!(claim(&journal, incarnation, ready()).await, Ok(Vec::new()));
+    // Anyone may still ask something of it; that does not make it readable.
+    journal.append(limit_changed(&job, 2)).await.expect("a request goes in");
+    assert_eq!(journal.read(Read::Row(job.id)).await.expect("it is there").rows()[0].least_reader, 9);
+    assert_eq!(claim(&journal, incarnation, ready()).await, Ok(Vec::new()));
+}
+
+/// Writes appends as one batch.
+fn in_one_batch(folder: &TempDir, appends: Vec<Append>) -> Vec<Result<Seq, Error>> {
+    let opened = opening::open(folder.path()).expect("it opens");
+    let writer = Writer::new(opened.connection, opened.instance, 100, Arc::new(Bell::new()));
+    let (batch, answers): (Vec<_>, Vec<_>) = appends
+        .into_iter()
+        .map(|append| {
+            let (reply, answer) = oneshot::channel();
+            (Request::Append(Box::new(Prepared::new(append)), reply), answer)
+        })
+        .unzip();
+    writer.write(batch);
+    answers.into_iter().map(|mut answer| answer.try_recv().expect("it was answered")).collect()
+}
+
+#[tokio::test]
+async fn c33_a_refused_append_does_not_disturb_the_others_of_its_batch() {
+    let folder = folder();
+    let journal = open(&folder);
+    let (append, job) = submission(id(1));
+    journal.append(append).await.expect("it goes in");
+    let batch = vec![limit_changed(&job, 2), limit_changed(&job, 3), submission(id(2)).0];
+    let answers = in_one_batch(&folder, batch);
+    assert_eq!(answers[2], Ok(Seq(1)));
+    let won = answers[..2].iter().filter(|answer| **answer == Ok(Seq(2))).count();
+    let lost = answers[..2].iter().filter(|a| **a == Err(Error::Conflict { job: job.id, actual: Seq(2) }));
+    assert_eq!((won, lost.count()), (1, 1), "{answers:?}");
+    assert_eq!(journal.load(job.id, Seq(0)).await.expect("it is readable").len(), 2);
+}
+
+#[tokio::test]
+async fn c42_an_append_that_breaks_in_the_middle_leaves_nothing_and_only_it_fails() {
+    let folder = folder();
+    drop(open(&folder));
+    // An event that nobody wrote stands where the second of this append would go.
+    let (first, job) = submission(id(1));
+    let change = limit_changed(&job, 1);
+    let row = change.row.clone();
+    let broken = Append { events: [first.events.clone(), change.events].concat(), row, ..first };
+    let stray = "insert into events (job, seq, at, append, kind, version, body) \
+        values (?1, 2, 5, ?1, 'teleported', 3, '{}')";
+    behind(&folder).execute(stray, [job.id.as_uuid().into_bytes()]).expect("it is ours");
+    let batch = vec![submission(id(2)).0, broken, submission(id(3)).0];
+    let answers = in_one_batch(&folder, batch);
+    assert!(matches!(answers[1], Err(Error::Corrupt(_))), "{answers:?}");
+    assert_eq!((&answers[0], &answers[2]), (&Ok(Seq(1)), &Ok(Seq(1))));
+    let left: u32 = behind(&folder)
+        .query_row("select count(*) from events where job = ?1", [job.id.as_uuid().into_bytes()], |row| {
+            row.get(0)
+        })
+        .expect("it is ours");
+    assert_eq!(left, 1, "only the stray one");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn c44_two_that_opened_the_same_file_lose_no_job() {
+    let folder = folder();
+    let (one, two) = (open(&folder), open(&folder));
+    let mut tasks = Vec::new();
+    for n in 0..200 {
+        let journal = if n % 2 == 0 { one.clone() } else { two.clone() };
+        tasks.push(tokio::spawn(async move { journal.append(submission(id(n)).0).await }));
+    }
+    for task in tasks {
+        assert_eq!(task.await.expect("no panic"), Ok(Seq(1)));
+    }
+    let all = Read::Rows { filter: Filter::default(), before: None, limit: 1_000 };
+    assert_eq!(one.read(all.clone()).await.expect("it is readable").rows().len(), 200);
+    assert_eq!(one.read(all.clone()).await, two.read(all).await);
+}
+
+#[tokio::test]
+async fn a_feed_cursor_from_beyond_the_end_is_refused() {
+    let folder = folder();
+    let journal = open(&folder);
+    journal.append(submission(id(1)).0).await.expect("it goes in");
+    let feed = |after| Read::Feed { after, limit: 10 };
+    let Ok(Page::Feed { events, next: Some(next) }) = journal.read(feed(None)).await else {
+        panic!("there is an event");
+    };
+    assert_eq!(events.len(), 1);
+    let empty = journal.read(feed(Some(next.clone()))).await;
+    assert_eq!(empty, Ok(Page::Feed { events: Vec::new(), next: Some(next) }));
+    for wrong in ["2", "one", ""] {
+        let read = journal.read(feed(Some(Cursor(wrong.to_owned())))).await;
+        assert!(matches!(read, Err(Error::Corrupt(_))), "{wrong}");
+    }
+}
+
+#[tokio::test]
+async fn a_commit_wakes_whoever_waits_for_a_hint() {
+    let folder = folder();
+    let journal = open(&folder);
+    let mut hints = journal.hints();
+    let waiting = tokio::spawn(async move { (hints.next().await, hints.next().await) });
+    journal.append(submission(id(1)).0).await.expect("it goes in");
+    drop(journal);
+    assert_eq!(waiting.await.expect("no panic"), (true, false), "one hint, then the journal is closed");
+}

@@ -1,0 +1,237 @@
+//! The one writer: a thread that takes what waits, writes it as one transaction, and answers once it is durable.
+//!
+//! Commits are grouped by themselves: what arrives while one batch is being synced is the next batch.
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use lastword_core::Seq;
+use rusqlite::Connection;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+
+use super::append::{Prepared, append};
+use super::claim::claim;
+use super::renew::renew;
+use super::{Options, failed};
+use crate::hints::Bell;
+use crate::{Claim, Claimed, Error, Renew, Renewed, Result};
+
+/// Requests that may wait. Each caller waits for its answer anyway, so this is a bound on callers; beyond it they
+/// wait for a place instead of filling memory.
+const QUEUE_MAX: usize = 4096;
+
+/// Prepared statements the connection keeps: more than this module has, so that none is ever prepared twice.
+const STATEMENTS: usize = 64;
+
+/// Where an answer goes.
+pub(super) type Reply<T> = oneshot::Sender<Result<T>>;
+
+/// What can be asked of the writer.
+#[derive(Debug)]
+pub(super) enum Request {
+    Append(Box<Prepared>, Reply<Seq>),
+    Claim(Box<Claim>, Reply<Vec<Claimed>>),
+    Renew(Renew, Reply<Renewed>),
+}
+
+/// A request with its place in the queue.
+type Waiting = (Request, OwnedSemaphorePermit);
+
+/// The way to the writer.
+#[derive(Debug)]
+pub(super) struct Handle {
+    places: Arc<Semaphore>,
+    queue: Option<Sender<Waiting>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Handle {
+    /// Starts the thread.
+    pub(super) fn start(
+        connection: Connection,
+        instance: u64,
+        options: &Options,
+        bell: Arc<Bell>,
+    ) -> Result<Handle> {
+        let (queue, waiting) = channel();
+        let writer = Writer::new(connection, instance, options.batch_max, bell);
+        let thread = thread::Builder::new().name("journal-writer".to_owned());
+        let thread = thread
+            .spawn(move || writer.run(&waiting))
+            .map_err(|error| Error::Unavailable(format!("no thread for the writer: {error}")))?;
+        let places = Arc::new(Semaphore::new(QUEUE_MAX));
+        Ok(Handle { places, queue: Some(queue), thread: Mutex::new(Some(thread)) })
+    }
+
+    /// Asks the writer and waits for its answer.
+    pub(super) async fn ask<T>(&self, request: impl FnOnce(Reply<T>) -> Request) -> Result<T> {
+        let gone = || Error::Unavailable("the writer has stopped".to_owned());
+        let place = Arc::clone(&self.places).acquire_owned().await.map_err(|_| gone())?;
+        let (reply, answer) = oneshot::channel();
+        let queue = self.queue.as_ref().ok_or_else(gone)?;
+        queue.send((request(reply), place)).map_err(|_| gone())?;
+        answer.await.map_err(|_| gone())?
+    }
+}
+
+impl Drop for Handle {
+    /// Waits for the thread, so that the file is closed and whole when the journal is gone.
+    fn drop(&mut self) {
+        self.queue = None;
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread {
+            // A panic of the writer was reported to everyone who waited for it.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// What a request came to. It is not told before the commit.
+enum Answer {
+    Append(Seq),
+    Claim(Vec<Claimed>),
+    Renew(Renewed),
+    /// Checked and turned away; nothing was written for it.
+    Refused(Error),
+}
+
+impl Request {
+    /// Tells the answer. A caller that went away does not hear it.
+    fn reply(self, answer: Answer) {
+        match (self, answer) {
+            (Request::Append(_, reply), Answer::Append(seq)) => drop(reply.send(Ok(seq))),
+            (Request::Claim(_, reply), Answer::Claim(taken)) => drop(reply.send(Ok(taken))),
+            (Request::Renew(_, reply), Answer::Renew(renewed)) => drop(reply.send(Ok(renewed))),
+            (request, Answer::Refused(error)) => request.fail(error),
+            _ => unreachable!("a request is answered in kind"),
+        }
+    }
+
+    fn fail(self, error: Error) {
+        match self {
+            Request::Append(_, reply) => drop(reply.send(Err(error))),
+            Request::Claim(_, reply) => drop(reply.send(Err(error))),
+            Request::Renew(_, reply) => drop(reply.send(Err(error))),
+        }
+    }
+}
+
+/// Why a batch was not written.
+enum Broken {
+    /// One of its requests failed and may have left rows behind; the others can be written without it.
+    Request(Error),
+    /// The transaction itself failed.
+    Transaction(Error),
+}
+
+/// How the last batch went.
+#[derive(Clone, Copy, Default)]
+struct Pace {
+    batch: usize,
+    took: Duration,
+}
+
+/// The thread's own part.
+pub(super) struct Writer {
+    connection: Connection,
+    instance: u64,
+    batch_max: usize,
+    bell: Arc<Bell>,
+}
+
+impl Writer {
+    pub(super) fn new(connection: Connection, instance: u64, batch_max: usize, bell: Arc<Bell>) -> Writer {
+        connection.set_prepared_statement_cache_capacity(STATEMENTS);
+        Writer { connection, instance, batch_max: batch_max.max(1), bell }
+    }
+
+    fn run(self, waiting: &Receiver<Waiting>) {
+        let mut last = Pace::default();
+        let mut batch = Vec::new();
+        while let Ok(first) = waiting.recv() {
+            batch.push(first);
+            self.gather(waiting, &mut batch, last);
+            let began = Instant::now();
+            last.batch = batch.len();
+            self.write(batch.drain(..).map(|(request, _)| request).collect());
+            last.took = began.elapsed();
+        }
+    }
+
+    /// Takes everything that waits. Callers that were answered together come back together, so it also waits for as
+    /// many as the last batch had, but for no longer than a fraction of what a commit takes: otherwise the first
+    /// one back would get a sync to itself, and the others would wait for it.
+    fn gather(&self, waiting: &Receiver<Waiting>, batch: &mut Vec<Waiting>, last: Pace) {
+        let until = Instant::now() + last.took / 4;
+        while batch.len() < self.batch_max {
+            match waiting.try_recv() {
+                Ok(request) => batch.push(request),
+                Err(_) if batch.len() >= last.batch => return,
+                Err(_) => {
+                    let left = until.saturating_duration_since(Instant::now());
+                    match waiting.recv_timeout(left) {
+                        Ok(request) => batch.push(request),
+                        Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return,
+                    }
+                }
+            }
+        }
+    }
+
+    /// Writes a batch and answers it.
+    pub(super) fn write(&self, mut batch: Vec<Request>) {
+        match self.transact(&batch) {
+            Ok(answers) => {
+                batch.into_iter().zip(answers).for_each(|(request, answer)| request.reply(answer));
+                self.bell.ring();
+            }
+            // Each by itself, so that only the one that cannot be written fails.
+            Err(Broken::Request(_)) if batch.len() > 1 => {
+                batch.drain(..).for_each(|request| self.write(vec![request]));
+            }
+            Err(Broken::Request(error)) => batch.into_iter().for_each(|request| request.fail(error.clone())),
+            Err(Broken::Transaction(error)) => {
+                let error = Error::Unavailable(error.to_string());
+                batch.into_iter().for_each(|request| request.fail(error.clone()));
+            }
+        }
+    }
+
+    fn transact(&self, batch: &[Request]) -> std::result::Result<Vec<Answer>, Broken> {
+        self.sql("begin immediate").map_err(Broken::Transaction)?;
+        let answers = batch.iter().map(|request| self.carry_out(request));
+        let answers = answers.collect::<Result<Vec<Answer>>>().map_err(Broken::Request);
+        let written = answers.and_then(|answers| {
+            self.sql("commit").map_err(Broken::Transaction)?;
+            Ok(answers)
+        });
+        if written.is_err() && !self.connection.is_autocommit() {
+            // If this fails too, the next `begin` says so.
+            let _ = self.sql("rollback");
+        }
+        written
+    }
+
+    /// Carries out one request. A refusal is an answer; an error means that it may be half written.
+    fn carry_out(&self, request: &Request) -> Result<Answer> {
+        let (connection, instance) = (&self.connection, self.instance);
+        let answer = match request {
+            Request::Append(prepared, _) => append(connection, instance, prepared).map(Answer::Append),
+            Request::Claim(wanted, _) => claim(connection, instance, wanted).map(Answer::Claim),
+            Request::Renew(wanted, _) => renew(connection, instance, wanted).map(Answer::Renew),
+        };
+        match answer {
+            Err(refused @ (Error::Conflict { .. } | Error::Fenced { .. } | Error::Lapsed { .. })) => {
+                Ok(Answer::Refused(refused))
+            }
+            other => other,
+        }
+    }
+
+    fn sql(&self, sql: &str) -> Result<()> {
+        let mut statement = self.connection.prepare_cached(sql).map_err(failed)?;
+        statement.execute([]).map(|_| ()).map_err(failed)
+    }
+}

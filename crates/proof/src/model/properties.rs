@@ -5,7 +5,7 @@ use lastword_core::outcome::{Begun, Cause, Outcome};
 use lastword_core::receipt::{Exit, KeeperStop, Proof};
 use lastword_core::{Fact, Job, Phase};
 
-use super::Lifecycle;
+use super::lifecycle::Lifecycle;
 use super::world::{Request, World};
 
 /// A named condition of a world.

@@ -23,19 +23,19 @@ pub(crate) const LATE: Awake = Awake(100);
 
 /// The bounds of one run.
 #[derive(Clone, Copy, Debug)]
-pub struct Bounds {
+pub(crate) struct Bounds {
     /// Owners; the last one lives on a host of its own when there are more than two.
-    pub owners: usize,
+    pub(crate) owners: usize,
     /// Attempts the job may have, idle ones included.
-    pub attempts: u32,
+    pub(crate) attempts: u32,
     /// Registrations in all, the first of each owner included.
-    pub incarnations: u8,
+    pub(crate) incarnations: u8,
     /// Crashes of owners, keepers and hosts in all.
-    pub crashes: u8,
+    pub(crate) crashes: u8,
     /// Answers and reports that get lost, in all.
-    pub losses: u8,
+    pub(crate) losses: u8,
     /// Whether somebody may cancel and time may run out.
-    pub wishes: bool,
+    pub(crate) wishes: bool,
 }
 
 /// Everything there is.

@@ -138,7 +138,7 @@ pub fn parse_setting(key: &str, value: &str) -> Result<(Limit, u64), BadSetting>
         .ok_or_else(|| BadSetting::Unknown(key.chars().take(64).collect()))?;
     let (parsed, expected) = match limit {
         Limit::Wall | Limit::Stall => (parse_duration_ms(value), "a duration such as 90s, 20m or 4h"),
-        Limit::Turns | Limit::Tokens => (value.parse().ok(), "a whole number"),
+        Limit::Turns | Limit::Tokens => (whole(value), "a whole number"),
         Limit::Money => (parse_micros(value), "an amount in dollars such as 1.50"),
     };
     parsed.map(|value| (limit, value)).ok_or_else(|| BadSetting::Malformed {

@@ -5,6 +5,7 @@ mod claim;
 mod common;
 mod end;
 mod golden;
+mod limits;
 mod owner;
 mod sessions;
 mod submit;

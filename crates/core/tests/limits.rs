@@ -1,0 +1,233 @@
+//! Limits: how settings are read, the arithmetic, and the page that lists them.
+
+use lastword_core::decide::{Refusal, limit};
+use lastword_core::event::{LimitFired, Usage};
+use lastword_core::limits::{self, BadSetting, Limit, Limits, Reached, SETTINGS, Used, parse_setting};
+use lastword_core::report::{Pulse, Signal};
+use lastword_core::spec::Spec;
+use lastword_core::{Awake, Event, Fact, Job};
+
+use crate::common::{Desk, agent, command, id, kinds};
+
+#[test]
+fn c55_settings_are_read_as_people_write_them() {
+    let check = |key: &str, value: &str, expected: (Limit, u64)| {
+        assert_eq!(parse_setting(key, value), Ok(expected), "{key}={value}");
+    };
+    check("wall", "2h", (Limit::Wall, 7_200_000));
+    check("wall", "90s", (Limit::Wall, 90_000));
+    check("wall", "1d", (Limit::Wall, 86_400_000));
+    check("stall", "20m", (Limit::Stall, 1_200_000));
+    check("stall", "250ms", (Limit::Stall, 250));
+    check("turns", "12", (Limit::Turns, 12));
+    check("tokens", "2000000", (Limit::Tokens, 2_000_000));
+    check("money", "1.50", (Limit::Money, 1_500_000));
+    check("money", "3", (Limit::Money, 3_000_000));
+    check("money", "0.000001", (Limit::Money, 1));
+    check("money", "18446744073709.551615", (Limit::Money, u64::MAX));
+    // Zero is off, for each of them.
+    for (limit, name) in SETTINGS {
+        check(name, "0", (limit, 0));
+    }
+    check("wall", "0s", (Limit::Wall, 0));
+    check("money", "0.0", (Limit::Money, 0));
+}
+
+#[test]
+fn c55_what_is_malformed_is_refused_with_its_name() {
+    let duration =
+        ["", "h", "2", "-1h", "+1h", "1.5h", "2 h", " 2h", "2h ", "2H", "2w", "1h30m", "0x1s", "٢h"];
+    let number = ["", "-1", "+1", "1.5", "1e3", "many", " 1", "1 ", "0x10", "1_000", "18446744073709551616"];
+    let amount =
+        ["", "-1", "+1", "1.", ".5", "1.0000001", "1,50", "$1", "1.5.0", "1.-5", "18446744073709.551616"];
+    let cases = [
+        ("wall", &duration[..]),
+        ("stall", &duration),
+        ("turns", &number),
+        ("tokens", &number),
+        ("money", &amount),
+    ];
+    for (name, values) in cases {
+        for value in values {
+            let Err(error) = parse_setting(name, value) else { panic!("{name}={value} was taken") };
+            assert!(matches!(error, BadSetting::Malformed { .. }));
+            let text = error.to_string();
+            assert!(
+                text.contains(&format!("`{name}`")) && text.contains("0 switches the limit off"),
+                "{text}"
+            );
+        }
+    }
+    for value in ["18446744073709551615h", "99999999999999999999s"] {
+        assert!(parse_setting("wall", value).is_err(), "{value}");
+    }
+    // What is echoed is bounded.
+    let long = parse_setting("turns", &"x".repeat(9_999)).expect_err("it is no number");
+    assert!(long.to_string().len() < 200);
+}
+
+#[test]
+fn c55_an_unknown_key_is_refused_with_its_name() {
+    for key in ["", "walls", "Wall", "wall_ms", " wall", "memory"] {
+        let error = parse_setting(key, "1").expect_err("there is no such limit");
+        assert_eq!(error, BadSetting::Unknown(key.to_owned()));
+        assert!(error.to_string().contains(&format!("`{key}`")));
+        for (_, name) in SETTINGS {
+            assert!(error.to_string().contains(name));
+        }
+    }
+    let long = parse_setting(&"x".repeat(9_999), "1").expect_err("there is no such limit");
+    assert!(long.to_string().len() < 200);
+    // One bad setting among good ones refuses them all; a later one of the same name wins.
+    assert!(Limits::parse([("wall", "1h"), ("stalls", "1m")]).is_err());
+    let read = Limits::parse([("wall", "1h"), ("turns", "0"), ("wall", "2s")]);
+    assert_eq!(read, Ok(Limits { wall_ms: Some(2_000), turns: Some(0), ..Limits::default() }));
+}
+
+#[test]
+fn c55_every_setting_is_in_the_reference() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/limits.md");
+    let page = std::fs::read_to_string(path).expect("the page is there");
+    let rows: Vec<&str> = page.lines().filter(|line| line.starts_with("| `")).collect();
+    let names: Vec<&str> = rows.iter().filter_map(|row| row.split('`').nth(1)).collect();
+    assert_eq!(names, SETTINGS.map(|(_, name)| name));
+    // The example in each row is one that is read.
+    for (row, (limit, name)) in rows.iter().zip(SETTINGS) {
+        let example = row.split('`').nth(3).and_then(|text| text.strip_prefix(&format!("{name}=")));
+        let example = example.unwrap_or_else(|| panic!("no example in {row}"));
+        assert_eq!(parse_setting(name, example).map(|(limit, _)| limit), Ok(limit));
+    }
+}
+
+#[test]
+fn c52_each_limit_is_reached_by_its_own_measure() {
+    let none = Limits::default();
+    let check = |limits: Limits, used: Used, expected: Option<(Limit, u64, u64)>| {
+        let expected = expected.map(|(limit, measured, allowed)| Reached { limit, measured, allowed });
+        assert_eq!(limits::reached(&limits, &used), expected);
+    };
+    let used = Used { wall_ms: 100, stall_ms: 40, turns: 3, tokens: 70, money_micros: 9 };
+    check(none, used, None);
+    // Time is up at the limit; of what is counted the last allowed one is allowed.
+    check(Limits { wall_ms: Some(100), ..none }, used, Some((Limit::Wall, 100, 100)));
+    check(Limits { wall_ms: Some(101), ..none }, used, None);
+    check(Limits { stall_ms: Some(40), ..none }, used, Some((Limit::Stall, 40, 40)));
+    check(Limits { stall_ms: Some(41), ..none }, used, None);
+    check(Limits { turns: Some(2), ..none }, used, Some((Limit::Turns, 3, 2)));
+    check(Limits { turns: Some(3), ..none }, used, None);
+    check(Limits { tokens: Some(69), ..none }, used, Some((Limit::Tokens, 70, 69)));
+    check(Limits { tokens: Some(70), ..none }, used, None);
+    check(Limits { money_micros: Some(8), ..none }, used, Some((Limit::Money, 9, 8)));
+    check(Limits { money_micros: Some(9), ..none }, used, None);
+    // The first in the order of the settings is the one recorded; zero is off.
+    let all = Limits {
+        wall_ms: Some(1),
+        stall_ms: Some(1),
+        turns: Some(1),
+        tokens: Some(1),
+        money_micros: Some(1),
+    };
+    check(all, used, Some((Limit::Wall, 100, 1)));
+    check(Limits { wall_ms: Some(0), ..all }, used, Some((Limit::Stall, 40, 1)));
+}
+
+#[test]
+fn c49_c54_a_look_is_due_at_the_nearer_of_the_two_clocks() {
+    let (launched, progress) = (Awake(1_000), Some(Awake(1_500)));
+    let check = |wall: Option<u64>, stall: Option<u64>, progress, expected: Option<u64>| {
+        let limits = Limits { wall_ms: wall, stall_ms: stall, ..Limits::default() };
+        assert_eq!(limits::next_look(&limits, launched, progress), expected.map(Awake));
+    };
+    check(None, None, progress, None);
+    check(Some(0), Some(0), progress, None);
+    check(Some(700), None, progress, Some(1_700));
+    check(None, Some(700), progress, Some(2_200));
+    check(Some(700), Some(700), progress, Some(1_700));
+    check(Some(700), Some(100), progress, Some(1_600));
+    check(Some(700), Some(100), None, Some(1_700));
+    check(None, Some(100), None, None);
+    check(Some(u64::MAX), None, progress, Some(u64::MAX));
+    let pulse = Pulse { progress: Awake(600), tools: 0 };
+    for desk in [Desk::held(agent()), Desk::launching(agent()), Desk::stopping(agent()), Desk::ended(0)] {
+        assert_eq!(limit::next_look(&desk.job, &pulse), None);
+        assert_eq!(limit::fire(&desk.job, &pulse, Awake(u64::MAX)), None);
+    }
+    let running = Desk::running(agent());
+    assert_eq!(limit::next_look(&running.job, &pulse), Some(Awake(600 + 20 * 60_000)));
+    // Progress before the launch was somebody else's.
+    let early = Pulse { progress: Awake(1), tools: 0 };
+    assert_eq!(limit::stalled_since(&running.job, &early), Some(Awake(500)));
+}
+
+#[test]
+fn c53_changing_a_limit_in_each_phase() {
+    let check = |desk: Desk, limit, value, expected: Result<&[&str], Refusal>| {
+        let decided = limit::decide(&desk.job, "ann", limit, value);
+        let decided = decided.as_ref().map(|facts| kinds(facts)).map_err(Clone::clone);
+        assert_eq!(decided, expected.map(<[_]>::to_vec), "{:?}", desk.job.phase);
+    };
+    check(Desk::empty(), Limit::Wall, 1, Err(Refusal::NotFound(id(1))));
+    check(Desk::ended(0), Limit::Wall, 1, Err(Refusal::Ended(id(1))));
+    for desk in [Desk::queued(agent()), Desk::running(agent()), Desk::stopping(agent()), Desk::backoff()] {
+        check(desk.clone(), Limit::Wall, 1, Ok(&["limit_changed"]));
+        check(desk.clone(), Limit::Wall, 0, Ok(&["limit_changed"]));
+        check(desk.clone(), Limit::Wall, 4 * 3_600_000, Ok(&[]));
+        check(desk, Limit::Turns, 0, Ok(&[]));
+    }
+    for (limit, _) in SETTINGS {
+        let mut desk = Desk::queued(command());
+        let facts = limit::decide(&desk.job, "ann", limit, 7);
+        desk.anyone(facts);
+        assert_eq!(desk.job.limits.get(limit), Some(7));
+        let others = SETTINGS.iter().filter(|(other, _)| *other != limit);
+        assert!(others.into_iter().all(|(other, _)| desk.job.limits.get(*other).is_none()));
+    }
+    // The value in force is in the record of the attempt it binds.
+    let mut desk = Desk::held(agent());
+    let facts = limit::decide(&desk.job, "ann", Limit::Wall, 5);
+    desk.anyone(facts);
+    let desk = desk.intended();
+    let Some(Fact::LaunchIntended(intent)) = desk.log.last().map(|event| &event.fact) else {
+        panic!("intended")
+    };
+    assert_eq!(intent.limits.get(Limit::Wall), Some(5));
+}
+
+#[test]
+fn c52_the_meter_counts_what_was_spent_in_all_attempts() {
+    let limits = Limits { tokens: Some(10), ..Limits::default() };
+    let spend = |desk: Desk, tokens_in, tokens_out| {
+        desk.says(Signal::Spent(Usage { tokens_in, tokens_out, money_micros: 0 }))
+    };
+    let fires = |desk: &Desk| limit::fire(&desk.job, &desk.pulse, desk.now.awake).is_some();
+    let desk = Desk::in_turn(Spec { limits, ..agent() });
+    let ten = spend(spend(desk, 4, 0), 1, 5);
+    assert!(!fires(&ten));
+    assert!(fires(&spend(ten, 0, 1)));
+    let mut usage = Usage { tokens_in: u64::MAX, tokens_out: 5, money_micros: u64::MAX };
+    usage.add(Usage { tokens_in: 1, tokens_out: 1, money_micros: 1 });
+    assert_eq!(usage, Usage { tokens_in: u64::MAX, tokens_out: 6, money_micros: u64::MAX });
+    assert_eq!(usage.tokens(), u64::MAX);
+}
+
+/// C48: a stored decision that reads badly has defaults, and stops the job it is in all the same.
+#[test]
+fn c48_a_malformed_decision_still_stops_the_job() {
+    let desk = Desk::running(agent());
+    let stored = lastword_core::event::Stored {
+        kind: "limit_fired".to_owned(),
+        version: 1,
+        body: r#"{"attempt": "first", "limit": 7, "measured": -1}"#.to_owned(),
+    };
+    let fact = Fact::decode(stored).expect("it reads");
+    assert_eq!(fact, LimitFired::default().into());
+    let event = Event { seq: desk.job.version.next(), at: desk.now.wall, fact };
+    let mut log = desk.log.clone();
+    log.push(event);
+    let job = Job::fold(desk.job.id, &log).expect("it replays");
+    let stop = job.stop.expect("it stops");
+    assert_eq!(
+        (stop.cause, stop.requested_at),
+        (lastword_core::outcome::Cause::Limit(Limit::Wall), desk.now.wall)
+    );
+}

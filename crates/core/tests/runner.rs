@@ -10,6 +10,7 @@ mod owner;
 mod sessions;
 mod submit;
 mod turns;
+mod views;
 
 /// Every file beside this one is a module above; a forgotten one would never run.
 #[test]

@@ -1,0 +1,200 @@
+//! The timeline: a job's log as lines for people.
+//!
+//! Texts in a log come from agents, users and other builds. Here they are only quoted: cut to a bound and with everything
+//! escaped that a terminal could act on. Nothing is interpreted.
+
+use serde::{Deserialize, Serialize};
+
+use crate::event::{Event, Fact, SessionState, TurnEnding};
+use crate::ids::{Seq, Timestamp};
+use crate::limits::SETTINGS;
+use crate::outcome::{Cause, Outcome};
+
+/// Characters quoted of a text: a line, not the text itself.
+const QUOTE_CHARS_MAX: usize = 160;
+
+/// One line.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Line {
+    /// When the event was decided.
+    pub at: Timestamp,
+    /// Its place in the log.
+    pub seq: Seq,
+    /// What happened.
+    pub text: String,
+}
+
+/// Returns a line for each event, also for those of a newer build.
+pub fn of<'a>(events: impl IntoIterator<Item = &'a Event>) -> Vec<Line> {
+    events.into_iter().map(line).collect()
+}
+
+/// Returns the line of one event.
+pub fn line(event: &Event) -> Line {
+    Line { at: event.at, seq: event.seq, text: describe(&event.fact) }
+}
+
+fn describe(fact: &Fact) -> String {
+    match fact {
+        Fact::Submitted(submitted) => format!("submitted by {}", quote(&submitted.by)),
+        Fact::DependencySettled(settled) => format!("{} ended: {}", settled.job, outcome(settled.outcome)),
+        Fact::CancelRequested(request) => {
+            let force = if request.force { ", by force" } else { "" };
+            format!("stop asked for by {} ({}{force})", quote(&request.by), cause(request.asked.into()))
+        }
+        Fact::LimitChanged(change) => {
+            let by = quote(&change.by);
+            match change.value {
+                0 => format!("limit {} switched off by {by}", name(change.limit)),
+                value => format!("limit {} set to {value} by {by}", name(change.limit)),
+            }
+        }
+        Fact::InputRequested(request) => {
+            format!("input {} from {}: {}", request.input, quote(&request.by), quote(&request.text))
+        }
+        Fact::AnswerRequested(request) => {
+            let (by, question) = (quote(&request.by), quote(&request.question));
+            format!("answer to {question} from {by}: {}", quote(&request.text))
+        }
+        Fact::InterruptRequested(request) => {
+            format!("interrupt of turn {} asked for by {}", request.turn, quote(&request.by))
+        }
+        Fact::Abandoned(abandoned) => format!("host given up by {}", quote(&abandoned.by)),
+        Fact::Claimed(claim) => format!("claimed by {} (epoch {})", quote(&claim.owner.0), claim.epoch),
+        Fact::Released(released) => format!("given back (epoch {})", released.epoch),
+        Fact::LaunchIntended(intent) => format!("attempt {} intended", intent.attempt),
+        Fact::Launched(launched) => {
+            format!("attempt {} launched, pid {}", launched.attempt, launched.tree.pid)
+        }
+        Fact::Adopted(adopted) => {
+            format!("attempt {} found alive, pid {}", adopted.attempt, adopted.tree.pid)
+        }
+        Fact::StopBegan(began) => format!("attempt {} is being stopped", began.attempt),
+        Fact::RungClimbed(climbed) => format!("stop: {:?}, {} still alive", climbed.rung, climbed.alive),
+        Fact::LimitFired(fired) => {
+            format!("limit {} reached: {} of {}", name(fired.limit), fired.measured, fired.allowed)
+        }
+        Fact::InputDelivered(delivered) => format!("input {} delivered", delivered.input),
+        Fact::SessionStarted(started) => match &started.reference {
+            Some(reference) => format!("session {} started", quote(reference)),
+            None => "session started".to_owned(),
+        },
+        Fact::SessionChanged(changed) => format!("session {}", state(changed.state)),
+        Fact::TurnStarted(started) => format!("turn {} started", started.turn),
+        Fact::QuestionAsked(asked) => format!("question {}: {}", quote(&asked.question), quote(&asked.text)),
+        Fact::QuestionClosed(closed) => format!("question {} withdrawn", quote(&closed.question)),
+        Fact::ItemCompleted(item) => format!("done: {}", quote(&item.title)),
+        Fact::Spent(spent) => {
+            format!(
+                "spent {} tokens, {} millionths of a dollar",
+                spent.usage.tokens(),
+                spent.usage.money_micros
+            )
+        }
+        Fact::TurnEnded(ended) => {
+            with_error(format!("turn {} {}", ended.turn, ending(ended.ending)), ended.error.as_deref())
+        }
+        Fact::AttemptEnded(ended) => {
+            let how = outcome(ended.outcome);
+            with_error(
+                format!("attempt {} ended: {how} ({})", ended.attempt, cause(ended.cause)),
+                ended.error.as_deref(),
+            )
+        }
+        Fact::RetryScheduled(retry) => format!("attempt {} will follow", retry.attempt),
+        Fact::LastWord(word) => format!("last word: {} ({})", outcome(word.outcome), cause(word.cause)),
+        Fact::LateReported(late) => format!("too late (epoch {}): {}", late.epoch, quote(&late.what)),
+        Fact::Unknown(stored) => {
+            format!("{} (version {}), written by a newer build", quote(&stored.kind), stored.version)
+        }
+    }
+}
+
+/// Quotes a text nobody vouches for: on one line, bounded, without anything a terminal acts on or hides.
+fn quote(text: &str) -> String {
+    let mut quoted = String::from("`");
+    for c in text.chars().take(QUOTE_CHARS_MAX) {
+        if c.is_control() || is_invisible(c) {
+            quoted.extend(c.escape_unicode());
+        } else {
+            quoted.push(c);
+        }
+    }
+    let cut = text.chars().nth(QUOTE_CHARS_MAX).is_some();
+    quoted.push_str(if cut { "…`" } else { "`" });
+    quoted
+}
+
+/// Reports whether a character shows nothing or turns the direction of others, so that a line could lie about itself.
+fn is_invisible(c: char) -> bool {
+    matches!(c,
+        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+}
+
+fn with_error(text: String, error: Option<&str>) -> String {
+    match error {
+        Some(error) => format!("{text}: {}", quote(error)),
+        None => text,
+    }
+}
+
+fn name(limit: crate::limits::Limit) -> &'static str {
+    SETTINGS.iter().find(|(known, _)| *known == limit).map_or("unknown", |(_, name)| name)
+}
+
+fn outcome(outcome: Outcome) -> &'static str {
+    use crate::outcome::{Begun, Budget, Clock};
+    match outcome {
+        Outcome::Completed => "completed",
+        Outcome::Failed => "failed",
+        Outcome::Cancelled(Begun::BeforeStart) => "cancelled before start",
+        Outcome::Cancelled(Begun::WhileRunning) => "cancelled while running",
+        Outcome::TimedOut(Clock::Deadline) => "timed out at its deadline",
+        Outcome::TimedOut(Clock::Stall) => "timed out without progress",
+        Outcome::OverBudget(Budget::Turns) => "over its budget of turns",
+        Outcome::OverBudget(Budget::Tokens) => "over its budget of tokens",
+        Outcome::OverBudget(Budget::Money) => "over its budget of money",
+        Outcome::Lost => "lost",
+    }
+}
+
+fn cause(cause: Cause) -> String {
+    match cause {
+        Cause::Finished => "by itself".to_owned(),
+        Cause::Agent => "the agent or command failed".to_owned(),
+        Cause::Launch => "it could not be started".to_owned(),
+        Cause::User => "a user asked".to_owned(),
+        Cause::Shutdown => "its supervisor was shut down".to_owned(),
+        Cause::ParentGone => "its parent is gone".to_owned(),
+        Cause::Dependency => "a job it waited for did not end as needed".to_owned(),
+        Cause::Limit(limit) => format!("limit {}", name(limit)),
+        Cause::Unaccounted => "nobody can account for it".to_owned(),
+        Cause::Abandoned => "its host was given up".to_owned(),
+    }
+}
+
+fn state(state: SessionState) -> &'static str {
+    match state {
+        SessionState::Starting => "starting",
+        SessionState::Running => "running",
+        SessionState::Ready => "ready",
+        SessionState::Interrupted => "interrupted",
+        SessionState::Stopped => "stopped",
+        SessionState::Errored => "errored",
+    }
+}
+
+fn ending(ending: TurnEnding) -> String {
+    match ending {
+        TurnEnding::Completed => "completed".to_owned(),
+        TurnEnding::Failed => "failed".to_owned(),
+        TurnEnding::Aborted => "aborted".to_owned(),
+        TurnEnding::Cancelled => "cancelled".to_owned(),
+        TurnEnding::OverLimit(limit) => format!("stopped by limit {}", name(limit)),
+        TurnEnding::Interrupted => "interrupted".to_owned(),
+        TurnEnding::Superseded => "superseded".to_owned(),
+        TurnEnding::AgentExit => "cut short by the agent's exit".to_owned(),
+        TurnEnding::RuntimeError => "cut short by an error of the agent's runtime".to_owned(),
+    }
+}

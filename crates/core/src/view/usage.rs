@@ -1,0 +1,59 @@
+//! The usage view: what a job spent, in all, by attempt and by turn.
+//!
+//! The meter counts what was spent whatever became of the turn. It is apart from the usage in the conversation, which is the
+//! agent's own account of the turns that completed.
+
+use serde::{Deserialize, Serialize};
+
+use crate::event::{Event, Fact, Usage};
+use crate::ids::{AttemptNo, TurnNo};
+
+/// What a job spent.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct UsageView {
+    /// In all. This is what limits read.
+    pub total: Usage,
+    /// By attempt that spent anything.
+    pub attempts: Vec<(AttemptNo, Usage)>,
+    /// By turn that spent anything.
+    pub turns: Vec<(TurnNo, Usage)>,
+    /// Outside any turn.
+    pub between_turns: Usage,
+}
+
+impl UsageView {
+    /// Returns the usage in a log. The log is one that folds to a job.
+    pub fn of<'a>(events: impl IntoIterator<Item = &'a Event>) -> UsageView {
+        let mut view = UsageView::default();
+        let mut attempt = AttemptNo(0);
+        let mut active = None;
+        for event in events {
+            match &event.fact {
+                Fact::LaunchIntended(intent) => attempt = intent.attempt,
+                Fact::TurnStarted(started) => active = Some(started.turn),
+                Fact::TurnEnded(_) | Fact::AttemptEnded(_) => active = None,
+                Fact::SessionChanged(changed) if !changed.state.may_hold_turn() => active = None,
+                Fact::Spent(spent) => view.spend(attempt, active, spent.usage),
+                _ => {}
+            }
+        }
+        view
+    }
+
+    fn spend(&mut self, attempt: AttemptNo, turn: Option<TurnNo>, usage: Usage) {
+        self.total.add(usage);
+        add_to(&mut self.attempts, attempt, usage);
+        match turn {
+            Some(turn) => add_to(&mut self.turns, turn, usage),
+            None => self.between_turns.add(usage),
+        }
+    }
+}
+
+/// Adds to the newest entry, or begins the next: a log never goes back to an older one.
+fn add_to<K: PartialEq>(entries: &mut Vec<(K, Usage)>, key: K, usage: Usage) {
+    match entries.last_mut() {
+        Some((last, sum)) if *last == key => sum.add(usage),
+        _ => entries.push((key, usage)),
+    }
+}

@@ -1,0 +1,209 @@
+//! Views: the session and its turns, usage, the timeline, and the row beside them.
+
+use lastword_core::event::{KINDS, SessionState, Stored, TurnEnding, Usage};
+use lastword_core::report::Signal;
+use lastword_core::spec::{Conversation, Spec, Work};
+use lastword_core::view::row::{PhaseName, Row};
+use lastword_core::view::session::{OpenQuestion, SessionView, turns};
+use lastword_core::view::timeline;
+use lastword_core::view::usage::UsageView;
+use lastword_core::{AttemptNo, Event, Fact, Seq, Timestamp, TurnNo};
+
+use crate::common::{Desk, agent, becomes, command, commit, ends, exited, question, retried, session};
+
+fn spent(tokens_in: u64) -> Signal {
+    Signal::Spent(Usage { tokens_in, tokens_out: 1, money_micros: 2 })
+}
+
+#[test]
+fn a_session_is_shown_as_it_is() {
+    assert_eq!(SessionView::of(&Desk::running(agent()).job), None);
+    let working = Desk::in_turn(agent()).says(question("q1")).says(question("q2"));
+    let mut answered = working.clone();
+    let facts = lastword_core::decide::answer::decide(&answered.job, "ann", "q1", "yes");
+    answered.anyone(facts);
+    let view = SessionView::of(&answered.job).expect("it has one");
+    let expected = SessionView {
+        job: answered.job.id,
+        version: answered.job.version,
+        attempt: AttemptNo(1),
+        state: SessionState::Running,
+        active: Some(TurnNo(1)),
+        reference: Some("ref-0".to_owned()),
+        resumed_from: None,
+        resume: None,
+        background: 0,
+        settled: false,
+        open_questions: vec![OpenQuestion { id: "q2".to_owned(), text: "may I?".to_owned() }],
+        conversation: Default::default(),
+    };
+    assert_eq!(view, expected);
+    let done = answered.says(ends(TurnEnding::Completed));
+    let view = SessionView::of(&done.job).expect("it has one");
+    assert_eq!((view.resume.as_deref(), view.settled, view.active), (Some("ref-1"), true, None));
+    assert_eq!((view.conversation, view.open_questions), (commit(), Vec::new()));
+}
+
+#[test]
+fn c26_session_turns_and_row_see_the_ending_together() {
+    let desk = Desk::in_turn(agent()).says(ends(TurnEnding::Completed)).says(Signal::TurnStarted).later(5);
+    let shown = |desk: &Desk| {
+        let row = Row::of(&desk.job);
+        let turns = turns(&desk.log);
+        let session = SessionView::of(&desk.job).expect("it has one");
+        assert_eq!(session.active.is_some(), row.summary.working);
+        assert_eq!(session.active, turns.iter().find(|turn| turn.ended.is_none()).map(|turn| turn.turn));
+        (row.phase, session.state, turns)
+    };
+    let (phase, state, before) = shown(&desk);
+    assert_eq!((phase, state, before.len()), (PhaseName::Running, SessionState::Running, 2));
+    let (phase, state, after) = shown(&desk.cancelled().emptied(exited(0)));
+    assert_eq!((phase, state), (PhaseName::Ended, SessionState::Stopped));
+    let ends: Vec<_> = after.iter().map(|turn| turn.ended.clone().map(|end| (end.at, end.ending))).collect();
+    assert_eq!(
+        ends,
+        [Some((Timestamp(10_000), TurnEnding::Completed)), Some((Timestamp(10_005), TurnEnding::Cancelled))]
+    );
+    assert_eq!(after[0].ended.as_ref().and_then(|end| end.error.clone()), None);
+    assert!(after[1].ended.as_ref().is_some_and(|end| end.error.is_some()));
+}
+
+#[test]
+fn turns_know_their_attempt() {
+    let desk = Desk::in_turn(retried(2)).emptied(exited(1)).later(1_000);
+    let desk = desk.claimed("a", 1).intended().launched(2).says(session()).says(Signal::TurnStarted);
+    let places: Vec<_> =
+        turns(&desk.log).iter().map(|turn| (turn.turn.0, turn.attempt.0, turn.started_at.0)).collect();
+    assert_eq!(places, [(1, 1, 10_000), (2, 2, 11_000)]);
+}
+
+#[test]
+fn usage_adds_up_in_all_by_attempt_and_by_turn() {
+    let desk = Desk::in_turn(retried(2)).says(spent(1)).says(spent(10)).says(ends(TurnEnding::Completed));
+    let desk =
+        desk.says(spent(100)).says(Signal::TurnStarted).says(spent(1_000)).emptied(exited(1)).later(1_000);
+    let desk = desk.claimed("a", 1).intended().launched(2).says(session()).says(spent(10_000));
+    let view = UsageView::of(&desk.log);
+    assert_eq!(view.total, desk.job.meter);
+    let sums = |usage: &Usage| (usage.tokens_in, usage.tokens_out, usage.money_micros);
+    let attempts: Vec<_> = view.attempts.iter().map(|(no, usage)| (no.0, sums(usage))).collect();
+    assert_eq!(attempts, [(1, (1_111, 4, 8)), (2, (10_000, 1, 2))]);
+    let by_turn: Vec<_> = view.turns.iter().map(|(no, usage)| (no.0, sums(usage))).collect();
+    assert_eq!(by_turn, [(1, (11, 2, 4)), (2, (1_000, 1, 2))]);
+    assert_eq!(sums(&view.between_turns), (10_100, 2, 4));
+    assert_eq!(UsageView::of(&Desk::queued(agent()).log), UsageView::default());
+    // A session that went inactive by itself has no turn to spend for.
+    let idle = Desk::in_turn(agent()).says(becomes(SessionState::Ready)).says(spent(5));
+    assert_eq!(UsageView::of(&idle.log).turns, Vec::new());
+}
+
+#[test]
+fn a_timeline_has_a_line_for_every_event_in_order() {
+    let desk = Desk::in_turn(agent()).later(5).cancelled().emptied(exited(0));
+    let lines = timeline::of(&desk.log);
+    assert_eq!(lines.len(), desk.log.len());
+    for (line, event) in lines.iter().zip(&desk.log) {
+        assert_eq!((line.at, line.seq), (event.at, event.seq));
+    }
+    let texts: Vec<&str> = lines.iter().map(|line| line.text.as_str()).collect();
+    assert_eq!(
+        texts,
+        [
+            "submitted by `ann`",
+            "claimed by `a` (epoch 1)",
+            "attempt 1 intended",
+            "attempt 1 launched, pid 100",
+            "session `ref-0` started",
+            "turn 1 started",
+            "stop asked for by `ann` (a user asked)",
+            "turn 1 cancelled: `the agent ended before its turn`",
+            "attempt 1 ended: cancelled while running (a user asked)",
+            "last word: cancelled while running (a user asked)",
+        ]
+    );
+}
+
+#[test]
+fn every_kind_has_a_line_of_its_own() {
+    let text = |fact: Fact| timeline::line(&Event { seq: Seq(1), at: Timestamp(1), fact }).text;
+    let golden = |kind: &str| text(Fact::decode(crate::golden::example(kind)).expect("it reads"));
+    let texts: std::collections::BTreeSet<String> = KINDS.iter().map(|kind| golden(kind)).collect();
+    assert_eq!(texts.len(), KINDS.len());
+    for (kind, line) in [
+        ("cancel_requested", "stop asked for by `ann` (its parent is gone, by force)"),
+        ("limit_changed", "limit wall switched off by `ann`"),
+        ("limit_fired", "limit money reached: 2000001 of 2000000"),
+        ("attempt_ended", "attempt 1 ended: timed out at its deadline (limit wall): `out of time`"),
+        ("answer_requested", "answer to `q1` from `ann`: `yes`"),
+        ("late_reported", "too late (epoch 1): `attempt 1: tree empty`"),
+    ] {
+        assert_eq!(golden(kind), line);
+    }
+    let newer = Stored { kind: "dreamt\u{1b}[2J".to_owned(), version: 3, body: "{}".to_owned() };
+    assert_eq!(text(Fact::Unknown(newer)), "`dreamt\\u{1b}[2J` (version 3), written by a newer build");
+}
+
+#[test]
+fn hostile_text_is_quoted_bounded_and_not_interpreted() {
+    let line = |title: &str| {
+        let mut desk = Desk::in_turn(agent()).says(Signal::ItemCompleted { title: title.to_owned() });
+        let event = desk.log.pop().expect("it was heard");
+        timeline::line(&event).text
+    };
+    assert_eq!(line("plain text, é and 漢"), "done: `plain text, é and 漢`");
+    assert_eq!(line("\u{1b}]0;owned\u{7}\r\n"), "done: `\\u{1b}]0;owned\\u{7}\\u{d}\\u{a}`");
+    assert_eq!(line("a\u{9b}31mb"), "done: `a\\u{9b}31mb`");
+    assert_eq!(line("a\u{202e}b\u{200b}c\u{feff}"), "done: `a\\u{202e}b\\u{200b}c\\u{feff}`");
+    assert_eq!(line("%s {} <b>$(rm)"), "done: `%s {} <b>$(rm)`");
+    assert_eq!(line(&"x".repeat(160)), format!("done: `{}`", "x".repeat(160)));
+    assert_eq!(line(&"x".repeat(161)), format!("done: `{}…`", "x".repeat(160)));
+    for c in (0..=0x9f).filter_map(char::from_u32).filter(|c| c.is_control()) {
+        assert!(!line(&c.to_string()).chars().any(char::is_control), "{c:?}");
+    }
+}
+
+#[test]
+fn a_row_tells_what_lists_and_claims_need() {
+    let phases = [
+        (Desk::queued(agent()), PhaseName::Queued),
+        (Desk::launching(agent()), PhaseName::Launching),
+        (Desk::running(agent()), PhaseName::Running),
+        (Desk::stopping(agent()), PhaseName::Stopping),
+        (Desk::backoff(), PhaseName::Backoff),
+        (Desk::ended(0), PhaseName::Ended),
+    ];
+    for (desk, phase) in phases {
+        let row = Row::of(&desk.job);
+        assert_eq!((row.phase, row.version, row.due), (phase, desk.job.version, desk.job.due()));
+        assert_eq!(PhaseName::parse(phase.as_str()), Some(phase));
+        assert_eq!(row.holder, desk.job.holder.map(|holder| holder.fence));
+    }
+    assert_eq!(PhaseName::parse("dreaming"), None);
+    let row = Row::of(&Desk::queued(command()).job);
+    assert_eq!((row.summary.title.as_str(), row.summary.attempts), ("make test", 0));
+    let long = Work::Agent { provider: "codex".to_owned(), prompt: "é".repeat(500) };
+    let row = Row::of(&Desk::running(Spec { work: long, ..agent() }).job);
+    assert_eq!((row.summary.title.chars().count(), row.summary.attempts), (120, 1));
+}
+
+#[test]
+fn a_row_names_the_conversation_a_live_job_drives() {
+    let codex =
+        |reference: &str| Conversation { provider: "codex".to_owned(), reference: reference.to_owned() };
+    let resumes = Spec { resume: Some(codex("old")), ..agent() };
+    let of = |desk: &Desk| Row::of(&desk.job).conversation;
+    assert_eq!(of(&Desk::queued(agent())), None);
+    assert_eq!(of(&Desk::queued(resumes.clone())), Some(codex("old")));
+    assert_eq!(of(&Desk::in_turn(resumes.clone())), Some(codex("ref-0")));
+    assert_eq!(of(&Desk::in_turn(resumes).emptied(exited(1))), None);
+}
+
+#[test]
+fn c24_a_late_fact_moves_no_view_but_the_version() {
+    let mut desk = Desk::ended(0).later(500);
+    let (row, lines) = (Row::of(&desk.job), timeline::of(&desk.log));
+    let facts = lastword_core::decide::late::decide(&desk.job, desk.job.epoch, "too late");
+    desk.anyone(facts);
+    assert_eq!(Row { version: row.version, ..Row::of(&desk.job) }, row);
+    assert_eq!(timeline::of(&desk.log)[..lines.len()], lines);
+}

@@ -541,10 +541,8 @@ fn c53_a_limit_can_be_changed_while_the_job_runs() {
 fn c54_a_fast_job_is_not_disturbed_and_no_look_is_due_after_its_end() {
     let mut rig = Rig::new(Desk::held(agent()));
     rig.tick();
-    for report in [launched()] {
-        let outputs = rig.report(report);
-        rig.settle(outputs);
-    }
+    let outputs = rig.report(launched());
+    rig.settle(outputs);
     for signal in [session(), Signal::TurnStarted, ends(TurnEnding::Completed)] {
         let outputs = rig.says(signal);
         rig.settle(outputs);

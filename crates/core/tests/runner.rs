@@ -7,6 +7,7 @@ mod end;
 mod golden;
 mod limits;
 mod owner;
+mod property;
 mod sessions;
 mod submit;
 mod turns;

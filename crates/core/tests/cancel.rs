@@ -314,3 +314,26 @@ fn c35_an_old_owner_that_shuts_down_leaves_the_new_ones_job_alone() {
     check(&Desk::ended(0), held.fence(), Stop, &[]);
     check(&Desk::ended(0), held.fence(), Leave, &[]);
 }
+
+/// A fact of a newer build may mean that something runs: an older one records the wish where it can and ends nothing.
+#[test]
+fn c41_an_older_build_ends_nothing_it_cannot_fully_read() {
+    let foreign = |mut desk: Desk| {
+        let stored = lastword_core::event::Stored {
+            kind: "launch_intended".to_owned(),
+            version: 2,
+            body: "{}".to_owned(),
+        };
+        desk.fence = Desk::held(agent()).fence;
+        desk.owner(vec![Fact::Unknown(stored)]);
+        desk
+    };
+    let refused = Err(Refusal::NeedsNewerReader(id(1)));
+    for desk in [Desk::held(agent()), Desk::backoff()] {
+        assert_eq!(cancel(&foreign(desk), &wish(false)), refused);
+    }
+    let waits = foreign(Desk::queued(dependent(lastword_core::spec::Needs::Success)));
+    assert_eq!(lastword_core::decide::depend::decide(&waits.job, id(9), Outcome::Failed), refused);
+    let running = cancel(&foreign(Desk::running(agent())), &wish(false)).expect("a wish is no guess");
+    assert_eq!(kinds(&running), ["cancel_requested"]);
+}

@@ -26,6 +26,8 @@ pub fn decide(job: &Job, cancel: &Cancel, now: Timestamp) -> Decision {
     match &job.phase {
         Phase::Unborn => Err(Refusal::NotFound(job.id)),
         Phase::Queued { .. } | Phase::Backoff { .. } if seeded::on(Bug::CancelForgotten) => Ok(Vec::new()),
+        // What a newer build wrote may mean that something runs: nothing is ended on a guess.
+        Phase::Queued { .. } | Phase::Backoff { .. } if job.foreign => Err(Refusal::NeedsNewerReader(job.id)),
         Phase::Queued { .. } | Phase::Backoff { .. } => {
             let begun = if job.has_begun() { Begun::WhileRunning } else { Begun::BeforeStart };
             Ok(vec![end::unstarted(Outcome::Cancelled(begun), cancel.asked.into(), Some(now))])

@@ -1,6 +1,6 @@
 //! `depend`: a job that others wait for has ended.
 
-use super::{Decision, end};
+use super::{Decision, Refusal, end};
 use crate::event::DependencySettled;
 use crate::ids::JobId;
 use crate::job::Job;
@@ -15,6 +15,9 @@ pub fn decide(job: &Job, other: JobId, outcome: Outcome) -> Decision {
     }
     // A job that is named twice is waited for by the stricter need.
     if needs.any(|dependency| dependency.on == Needs::Success) && outcome != Outcome::Completed {
+        if job.foreign {
+            return Err(Refusal::NeedsNewerReader(job.id));
+        }
         return Ok(vec![end::unstarted(Outcome::Cancelled(Begun::BeforeStart), Cause::Dependency, None)]);
     }
     Ok(vec![DependencySettled { job: other, outcome }.into()])

@@ -309,13 +309,17 @@ impl Owner {
             return self.broken(illegal, outputs);
         }
         let mut reports = 0;
-        while let Some(report) = self.inbox.get(reports).filter(|_| draft.facts.len() < BATCH_MAX) {
+        for report in &self.inbox {
+            if draft.facts.len() >= BATCH_MAX {
+                break;
+            }
             reports += 1;
             let facts = observe::decide(&draft.job, &self.fence, report, &self.pulse, now);
             if let Err(illegal) = draft.extend(facts) {
                 return self.broken(illegal, outputs);
             }
         }
+        // Without the bug this is `false`, whatever is compared: a mutant of the comparison says nothing.
         let sleeps = seeded::on(Bug::LimitSleeps) && reports == 0;
         if let Err(illegal) = self.by_itself(&mut draft, now, sleeps) {
             return self.broken(illegal, outputs);

@@ -832,3 +832,20 @@ fn c46_a_limit_acted_on_without_the_journal_stands_after_a_conflict() {
     assert_eq!(rig.desk.job.stop.map(|stop| stop.cause), Some(Cause::User));
     assert_eq!(rig.desk.count("limit_fired"), 0);
 }
+
+#[test]
+fn c50_only_a_stop_is_done_ahead_of_the_journal() {
+    let mut rig = Rig::new(Desk::in_turn(agent()));
+    rig.tick();
+    let outputs = rig.says(ends(TurnEnding::Completed));
+    assert_eq!(kinds(append(&outputs)), ["turn_ended"]);
+    // The agent could be closed once this is stored, and not before.
+    assert_eq!(rig.step(Input::Unavailable), Vec::new());
+    let again = rig.step(Input::Tick);
+    assert_eq!(effects(&rig.settle(again)), [Effect::Close { attempt: FIRST }]);
+    // A turn that failed stops the tree, and that does not wait.
+    let mut rig = Rig::new(Desk::in_turn(agent()));
+    rig.tick();
+    rig.says(ends(TurnEnding::Failed));
+    assert_eq!(stops(&rig.step(Input::Unavailable)), [Cause::Agent]);
+}

@@ -163,6 +163,7 @@ fn answer_takes_one_answer_to_an_open_question() {
     assert!(desk.job.waits_for_person());
     let closed = desk.says(Signal::QuestionClosed { question: "q2".to_owned() });
     assert!(!closed.job.waits_for_person());
+    assert_eq!(closed.job.inputs.len(), 1, "the other answer is still to be said");
     check(&closed, "q2", none);
 }
 
@@ -206,6 +207,10 @@ fn a_spec_that_cannot_be_run_is_refused() {
     check(Spec { queue: "x".repeat(KIB_256), ..command() }, large);
     let long = Conversation { provider: "codex".to_owned(), reference: "x".repeat(KIB_256) };
     check(Spec { resume: Some(long), ..agent() }, large);
+    let long = Conversation { provider: "x".repeat(KIB_256), reference: String::new() };
+    check(Spec { resume: Some(long), ..agent() }, large);
+    let bare = [("x".repeat(KIB_256), String::new())].into();
+    check(Spec { labels: bare, ..command() }, large);
     let labels = |n: usize, value: &str| (0..n).map(|n| (n.to_string(), value.to_owned())).collect();
     check(Spec { labels: labels(64, "x"), ..command() }, None);
     check(Spec { labels: labels(65, "x"), ..command() }, Some("it has more than 64 labels"));
@@ -230,4 +235,7 @@ fn c39_an_input_asked_for_before_a_launch_that_never_was_is_still_to_be_said() {
     let desk = desk.claimed("a", 2).intended().launched(5);
     let due = effects::due(&desk.job, desk.fence());
     assert!(due.contains(&Effect::Tell { attempt: AttemptNo(2), input: InputNo(1) }), "{due:?}");
+    // One that ran may have heard it: nothing is said twice.
+    let desk = desk.emptied(exited(1)).later(1_000).claimed("a", 2).intended().launched(6);
+    assert!(matches!(desk.job.phase, Phase::Running) && desk.job.inputs.is_empty());
 }

@@ -2,7 +2,7 @@
 
 use lastword_core::decide::{Refusal, interrupt, limit};
 use lastword_core::effects::{self, Effect};
-use lastword_core::event::{Commit, Fact, SessionState, TurnEnded, TurnEnding, Usage};
+use lastword_core::event::{Commit, Fact, LimitFired, SessionState, TurnEnded, TurnEnding, Usage};
 use lastword_core::job::Phase;
 use lastword_core::limits::{Limit, Limits};
 use lastword_core::outcome::{Cause, Outcome};
@@ -87,6 +87,11 @@ fn c70_a_turn_that_did_not_complete_leaves_the_conversation_as_it_was() {
         check(desk, ending);
     }
     let said = || ends(TurnEnding::Completed);
+    let mut fired = worked();
+    fired.owner(vec![
+        LimitFired { attempt: AttemptNo(1), limit: Limit::Stall, measured: 2, allowed: 1 }.into(),
+    ]);
+    check(fired.says(said()), TurnEnding::OverLimit(Limit::Stall));
     check(worked().cancelled().says(said()), TurnEnding::Cancelled);
     check(interrupted(worked()).says(said()), TurnEnding::Interrupted);
     check(worked().says(Signal::TurnStarted).says(ends(TurnEnding::Failed)), TurnEnding::Failed);

@@ -445,7 +445,9 @@ impl Job {
             Fact::AttemptEnded(ended) => {
                 let attempt = self.expect_open(ended.attempt)?;
                 attempt.end = Some(Arc::new(ended.clone()));
-                if let Some(session) = &mut self.session {
+                // A session that an earlier attempt left behind is over already.
+                let session = self.session.as_mut().filter(|session| session.attempt == ended.attempt);
+                if let Some(session) = session {
                     session.over(ended.error.is_some());
                 }
                 // What was never started was told nothing: its inputs are for the next attempt. Questions ended with it.

@@ -2,7 +2,8 @@
 
 use lastword_core::decide::{answer, limit, send};
 use lastword_core::effects::{self, Effect};
-use lastword_core::event::{SessionChanged, SessionState, TurnEnding, TurnStarted};
+use lastword_core::event::{AttemptEnded, SessionChanged, SessionState, TurnEnding, TurnStarted};
+use lastword_core::outcome::{Cause, Outcome};
 use lastword_core::report::{Report, Signal};
 use lastword_core::session::Session;
 use lastword_core::view::row::Row;
@@ -245,4 +246,24 @@ fn c81_an_answer_ends_with_its_question() {
         assert!(!effects::due(&desk.job, desk.fence()).contains(&tell), "{:?}", desk.kinds());
         assert!(desk.job.inputs.is_empty());
     }
+}
+
+/// C69, C78: the end of an attempt settles its own session, and not the one an earlier attempt left behind.
+#[test]
+fn c78_an_attempt_settles_its_own_session_only() {
+    let end = |error: Option<&str>| {
+        let attempt = AttemptNo(1);
+        let error = error.map(str::to_owned);
+        let (outcome, cause) = (Outcome::Failed, Cause::Agent);
+        let mut desk = Desk::in_turn(agent()).says(ends(TurnEnding::Completed));
+        desk.owner(vec![AttemptEnded { attempt, outcome, cause, error, receipt: exited(1) }.into()]);
+        of(&desk).state
+    };
+    assert_eq!((end(None), end(Some("broken pipe"))), (SessionState::Stopped, SessionState::Errored));
+    let first = Desk::in_turn(retried(3)).says(ends(TurnEnding::Completed)).emptied(exited(1));
+    let left = of(&first).clone();
+    assert_eq!(left.state, SessionState::Stopped);
+    let desk = first.later(1_000).claimed("a", 1).intended();
+    let second = desk.reports(Report::LaunchFailed { attempt: AttemptNo(2), error: "no".to_owned() });
+    assert_eq!(of(&second), &left);
 }

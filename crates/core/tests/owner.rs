@@ -17,21 +17,22 @@ use crate::common::{Desk, agent, becomes, command, ends, exited, question, retri
 const FIRST: AttemptNo = AttemptNo(1);
 
 /// An owner with the journal it writes to: the desk's log is the durable one.
-struct Rig {
-    desk: Desk,
-    owner: Owner,
+pub(crate) struct Rig {
+    pub(crate) desk: Desk,
+    pub(crate) owner: Owner,
+    stored: Vec<AppendId>,
 }
 
 impl Rig {
     /// Returns a new owner of the desk's job, as after a claim or a restart.
-    fn new(desk: Desk) -> Rig {
+    pub(crate) fn new(desk: Desk) -> Rig {
         let host = desk.job.holder.as_ref().expect("it is held").host.clone();
         let job = Job::fold(desk.job.id, &desk.log).expect("it replays");
         let owner = Owner::new(job, desk.fence().clone(), host, desk.now);
-        Rig { desk, owner }
+        Rig { desk, owner, stored: Vec::new() }
     }
 
-    fn step(&mut self, input: Input) -> Vec<Output> {
+    pub(crate) fn step(&mut self, input: Input) -> Vec<Output> {
         self.owner.step(input, self.desk.now)
     }
 
@@ -50,7 +51,11 @@ impl Rig {
     }
 
     /// Takes an append into the log, as a journal does.
-    fn store(&mut self, append: &Append) -> Input {
+    pub(crate) fn store(&mut self, append: &Append) -> Input {
+        // A repeat, after an answer that got lost.
+        if self.stored.contains(&append.id) {
+            return Input::Stored;
+        }
         if append.expected != self.desk.job.version {
             return Input::Conflict;
         }
@@ -58,6 +63,7 @@ impl Rig {
         if append.fence.as_ref() != holder {
             return Input::Fenced;
         }
+        self.stored.push(append.id);
         for event in &append.events {
             self.desk.job.apply(event).expect("it follows");
             self.desk.log.push(event.clone());
@@ -66,7 +72,7 @@ impl Rig {
     }
 
     /// Answers for the journal until the owner wants nothing more of it; returns everything else, in order.
-    fn settle(&mut self, outputs: Vec<Output>) -> Vec<Output> {
+    pub(crate) fn settle(&mut self, outputs: Vec<Output>) -> Vec<Output> {
         let mut rest = Vec::new();
         let mut todo: std::collections::VecDeque<Output> = outputs.into();
         while let Some(output) = todo.pop_front() {
@@ -83,7 +89,7 @@ impl Rig {
         rest
     }
 
-    fn events_after(&self, after: Seq) -> Vec<Event> {
+    pub(crate) fn events_after(&self, after: Seq) -> Vec<Event> {
         self.desk.log.iter().filter(|event| event.seq > after).cloned().collect()
     }
 
@@ -223,7 +229,7 @@ fn c35_a_later_claim_looks_before_anything_else() {
 }
 
 #[test]
-fn c1_no_stop_before_the_request_is_in_the_remembered_job() {
+fn c1_c2_no_stop_before_the_request_is_in_the_remembered_job() {
     let mut rig = Rig::new(Desk::running(agent()));
     assert_eq!(stops(&rig.tick()), []);
     rig.cancelled();
@@ -311,7 +317,7 @@ fn c23_a_request_that_comes_with_the_last_word_is_decided_by_who_was_first() {
 }
 
 #[test]
-fn a_conflict_is_read_and_decided_again_and_no_report_is_lost() {
+fn c25_a_conflict_is_read_and_decided_again_and_no_report_is_lost() {
     let mut rig = Rig::new(Desk::in_turn(agent()));
     rig.tick();
     let outputs = rig.says(Signal::ItemCompleted { title: "one".to_owned() });
@@ -848,4 +854,18 @@ fn c50_only_a_stop_is_done_ahead_of_the_journal() {
     rig.tick();
     rig.says(ends(TurnEnding::Failed));
     assert_eq!(stops(&rig.step(Input::Unavailable)), [Cause::Agent]);
+}
+
+#[test]
+fn c27_an_append_that_was_stored_unheard_is_resolved_by_its_repeat() {
+    let mut rig = Rig::new(Desk::running(command()));
+    rig.tick();
+    let outputs = rig.report(emptied(exited(0)));
+    let word = append(&outputs).clone();
+    assert_eq!(rig.store(&word), Input::Stored);
+    assert_eq!(rig.step(Input::Unavailable), Vec::new(), "the answer got lost");
+    let again = rig.step(Input::Tick);
+    assert_eq!(append(&again), &word);
+    assert_eq!(rig.settle(again), [Output::LetGo { late: Vec::new() }]);
+    assert_eq!((rig.desk.count("last_word"), rig.desk.outcome()), (1, Some(Outcome::Completed)));
 }

@@ -7,9 +7,11 @@ use lastword_core::decide::claim::{self, Lease};
 use lastword_core::decide::{
     Decision, abandon, answer, interrupt, late, launch, limit, observe, send, shut_down, take_over,
 };
+use lastword_core::effects::Effect;
 use lastword_core::event::{Commit, KINDS, SessionState, Stored, TurnEnding, Usage};
 use lastword_core::limits::{Limit, Limits, SETTINGS};
 use lastword_core::outcome::Asked;
+use lastword_core::owner::{Input, Output};
 use lastword_core::receipt::{Exit, KeeperStop, Proof, Receipt, Rung};
 use lastword_core::report::{Found, Report, Signal};
 use lastword_core::spec::{OnPartition, RetryPolicy, Spec};
@@ -21,6 +23,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use crate::common::{Desk, agent, claimant, command, exited, id, tree};
+use crate::owner::Rig;
 
 /// Steps of one life: enough for several attempts with turns in them.
 const STEPS_MAX: usize = 150;
@@ -240,6 +243,71 @@ fn tape() -> impl Strategy<Value = Vec<u32>> {
     prop::collection::vec(any::<u32>(), 0..STEPS_MAX)
 }
 
+/// Lives a job through its owner, with a journal that conflicts, goes away, forgets to answer, and is written by others.
+fn own(first: u32, tape: &[u32]) {
+    let mut rig = Rig::new(Desk::held(spec(first)));
+    let mut flight: Option<Output> = None;
+    let mut launches = 0;
+    for n in tape {
+        let more = n / 8;
+        rig.desk = rig.desk.clone().later(u64::from(more % 5) * 300);
+        rig.desk.offset += 3;
+        let input = match (n % 8, &flight) {
+            (0, _) => Input::Tick,
+            (1, _) => {
+                let decided = request(more - more % 10 + pick(more, &[0, 1, 2, 3, 4]), &rig.desk);
+                rig.desk.anyone(decided.or(Ok(Vec::new())));
+                Input::News
+            }
+            (2, Some(output)) => {
+                // The append may be stored all the same.
+                if let (Output::Append(append), true) = (output, more & 1 == 0) {
+                    rig.store(&append.clone());
+                }
+                Input::Unavailable
+            }
+            (3 | 4, Some(Output::Append(append))) => rig.store(&append.clone()),
+            (3 | 4, Some(Output::Load { after })) => Input::Loaded(rig.events_after(*after)),
+            _ => Input::Report(report(more, &rig.desk)),
+        };
+        if !matches!(input, Input::Tick | Input::News | Input::Report(_)) {
+            flight = None;
+        }
+        for output in rig.step(input) {
+            match output {
+                Output::Append(_) | Output::Load { .. } => flight = Some(output),
+                Output::Do(Effect::Launch { .. }) => launches += 1,
+                Output::Do(_) | Output::LetGo { .. } => {}
+                Output::Broken(illegal) => panic!("{illegal}"),
+            }
+        }
+        if rig.owner.is_gone() {
+            break;
+        }
+    }
+    assert!(launches <= 1, "launched {launches} times");
+    finish(rig, flight);
+}
+
+/// The faults stop: the journal answers, and the tree is reported empty. Then the owner lets go, and the job is
+/// over or waits for another attempt.
+fn finish(mut rig: Rig, flight: Option<Output>) {
+    if rig.owner.is_gone() {
+        return;
+    }
+    let outputs = rig.step(Input::Tick);
+    rig.settle(flight.into_iter().chain(outputs).collect());
+    for _ in 0..3 {
+        let attempt = rig.desk.attempt();
+        let emptied = Report::Emptied { attempt, receipt: Box::new(exited(0)) };
+        let outputs = rig.step(Input::Report(emptied));
+        rig.settle(outputs);
+    }
+    assert!(rig.owner.is_gone(), "{:?}", rig.desk.kinds());
+    assert!(rig.desk.job.is_ended() || rig.desk.job.due().is_some(), "{:?}", rig.desk.job.phase);
+    assert_eq!(rig.owner.job().phase, rig.desk.job.phase);
+}
+
 /// Returns a fact of any kind with small numbers in it, in place or not.
 fn any_fact(n: u32) -> Fact {
     let kind = pick(n, KINDS);
@@ -319,5 +387,11 @@ proptest! {
             Row::of(&job);
         }
         prop_assert_eq!(lastword_core::view::timeline::of(&log).len(), log.len());
+    }
+
+    /// C23, C25, C42: whatever the journal does, an owner breaks no rule, launches once, and comes to an end.
+    #[test]
+    fn c25_c42_an_owner_comes_to_its_end_through_any_faults(first in any::<u32>(), tape in tape()) {
+        own(first, &tape);
     }
 }

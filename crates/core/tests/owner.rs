@@ -598,6 +598,15 @@ fn c35_a_fenced_owner_lets_go_and_hands_over_what_came_too_late() {
 }
 
 #[test]
+fn c35_a_fenced_owner_asks_for_nothing_that_is_due() {
+    for desk in [Desk::launching(agent()), Desk::running(agent()), Desk::stopping(agent())] {
+        let mut rig = Rig::new(desk);
+        assert_eq!(rig.step(Input::Fenced), [Output::LetGo { late: Vec::new() }]);
+        assert_eq!(rig.step(Input::Tick), Vec::new());
+    }
+}
+
+#[test]
 fn c35_an_owner_that_reads_another_claim_lets_go() {
     let mut rig = Rig::new(Desk::running(agent()));
     rig.tick();

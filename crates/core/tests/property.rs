@@ -20,6 +20,7 @@ use lastword_core::view::session::{SessionView, turns};
 use lastword_core::view::usage::UsageView;
 use lastword_core::{Append, AppendId, AttemptNo, Event, Fact, InputNo, Job, Timestamp, TurnNo};
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 use serde_json::{Value, json};
 
 use crate::common::{Desk, agent, claimant, command, exited, id, tree};
@@ -304,8 +305,13 @@ fn finish(mut rig: Rig, flight: Option<Output>) {
         rig.settle(outputs);
     }
     assert!(rig.owner.is_gone(), "{:?}", rig.desk.kinds());
-    assert!(rig.desk.job.is_ended() || rig.desk.job.due().is_some(), "{:?}", rig.desk.job.phase);
-    assert_eq!(rig.owner.job().phase, rig.desk.job.phase);
+    // Somebody else may have taken it since.
+    let waits = rig.desk.job.due().is_some();
+    let taken = rig.desk.job.holder.as_ref().is_some_and(|holder| holder.fence != *rig.owner.fence());
+    assert!(rig.desk.job.is_ended() || waits || taken, "{:?}", rig.desk.job.phase);
+    // C27: what the owner remembers is what the log says up to there.
+    let known = rig.desk.log.iter().filter(|event| event.seq <= rig.owner.job().version);
+    assert_eq!(Job::fold(rig.desk.job.id, known).as_ref(), Ok(rig.owner.job()));
 }
 
 /// Returns a fact of any kind with small numbers in it, in place or not.
@@ -336,7 +342,13 @@ fn any_fact(n: u32) -> Fact {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+    // The same lives in every run: what fails here fails again.
+    #![proptest_config(ProptestConfig {
+        cases: 200,
+        failure_persistence: None,
+        rng_seed: RngSeed::Fixed(0x1a57_0000),
+        ..ProptestConfig::default()
+    })]
 
     /// C29, C30: every decision on every job that can be reached belongs in its log, and every log replays.
     #[test]

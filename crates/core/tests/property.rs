@@ -24,7 +24,7 @@ use proptest::test_runner::RngSeed;
 use serde_json::{Value, json};
 
 use crate::common::{Desk, agent, claimant, command, exited, id, tree};
-use crate::owner::Rig;
+use crate::rig::Rig;
 
 /// Steps of one life: enough for several attempts with turns in them.
 const STEPS_MAX: usize = 150;

@@ -5,10 +5,12 @@
 //! - [`backends`]: how a fresh journal of each kind is opened.
 //! - [`jobs`]: valid facts and appends, quickly made; [`random`]: numbers that a seed repeats.
 //! - [`crash`]: stores killed with -9; [`power_loss`]: disks as a power cut leaves them.
+//! - [`bench`]: our journals beside the bare engines.
 //! - [`args`]: flags of the program's verbs.
 
 pub mod args;
 pub mod backends;
+pub mod bench;
 pub mod conformance;
 pub mod crash;
 pub mod differential;

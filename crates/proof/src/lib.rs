@@ -6,10 +6,12 @@
 //! - [`jobs`]: valid facts and appends, quickly made; [`random`]: numbers that a seed repeats.
 //! - [`model`]: every order of events within bounds, over the production decisions.
 //! - [`crash`]: stores killed with -9; [`power_loss`]: disks as a power cut leaves them.
+//! - [`bench`]: our journals beside the bare engines.
 //! - [`args`]: flags of the program's verbs.
 
 pub mod args;
 pub mod backends;
+pub mod bench;
 pub mod conformance;
 pub mod crash;
 pub mod differential;

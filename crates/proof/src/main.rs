@@ -7,10 +7,11 @@ use std::process::ExitCode;
 use lastword_core::seeded::{self, Bug};
 use lastword_proof::conformance::Broken;
 use lastword_proof::differential::{Coverage, Divergence};
-use lastword_proof::{backends, conformance, crash, differential, for_each_backend, model, power_loss};
+use lastword_proof::{backends, bench, conformance, crash, differential, for_each_backend, model, power_loss};
 
 const USAGE: &str = "usage: lastword-proof conformance BACKEND [--bug NAME]
        lastword-proof differential BACKEND [--seed FIRST] [--seeds COUNT] [--steps COUNT]
+       lastword-proof bench store [sqlite] [--rounds COUNT] [--stored EVENTS] [--json]
        lastword-proof crash STORE [--rounds COUNT] [--seed NUMBER] [--bug NAME]
        lastword-proof model [--full]
        lastword-proof power-loss STORE [--images COUNT] [--seed NUMBER] [--bug NAME]";
@@ -28,6 +29,7 @@ fn main() -> ExitCode {
     let verb = match args.split_first() {
         Some((&"conformance", rest)) => runtime.block_on(conformance(rest)),
         Some((&"differential", rest)) => runtime.block_on(differential(rest)),
+        Some((&"bench", _)) => Ok(ended(bench::main(&words[1..]))),
         Some((&"crash", _)) => Ok(ended(crash::main(&words[1..]))),
         Some((&"power-loss", _)) => Ok(ended(power_loss::main(&words[1..]))),
         Some((&"model", _)) => Ok(ended(model::main(&words[1..]).map_err(Into::into))),

@@ -162,12 +162,12 @@ fn job_row(row: &rusqlite::Row<'_>) -> Result<Row> {
 fn feed(connection: &Connection, after: Option<&Cursor>, limit: u32) -> Result<Page> {
     const SELECT: &str = "select place, job, seq, at, kind, version, body from events where place > ?1 \
          order by place limit ?2";
-    let start: i64 = match after {
+    let start: u64 = match after {
         None => 0,
         Some(cursor) => cursor.0.parse().map_err(|_| bad_cursor(cursor))?,
     };
     let mut select = connection.prepare_cached(SELECT).map_err(failed)?;
-    let mut rows = select.query(params![start, limit]).map_err(failed)?;
+    let mut rows = select.query(params![start.min(i64::MAX as u64), limit]).map_err(failed)?;
     let (mut events, mut end) = (Vec::new(), start);
     while let Some(row) = rows.next().map_err(failed)? {
         end = row.get(0).map_err(failed)?;
@@ -177,7 +177,7 @@ fn feed(connection: &Connection, after: Option<&Cursor>, limit: u32) -> Result<P
         // A place that was never given is one of another file, or of this one before it was restored: whoever
         // holds it would miss what is written from here on.
         let newest = "select coalesce(max(place), 0) from events";
-        let newest: i64 = connection.query_row(newest, [], |row| row.get(0)).map_err(failed)?;
+        let newest: u64 = connection.query_row(newest, [], |row| row.get(0)).map_err(failed)?;
         if start > newest {
             return Err(bad_cursor(cursor));
         }

@@ -6,6 +6,7 @@
 //! - [`jobs`]: valid facts and appends, quickly made; [`random`]: numbers that a seed repeats.
 //! - [`crash`]: stores killed with -9; [`power_loss`]: disks as a power cut leaves them.
 //! - [`args`]: flags of the program's verbs.
+//! - [`pg`]: a PostgreSQL to throw away.
 
 pub mod args;
 pub mod backends;
@@ -14,4 +15,5 @@ pub mod crash;
 pub mod differential;
 pub mod jobs;
 pub mod power_loss;
+pub mod pg;
 pub mod random;

@@ -3,6 +3,8 @@
 //! It is made by `initdb` once per machine and copied from there. It ends with its guard, and with this process even
 //! if that is killed. As root it runs under the user `postgres`, because PostgreSQL refuses to run as root.
 
+mod shared;
+
 use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, Error, Read as _};
@@ -16,6 +18,8 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use tokio_postgres::NoTls;
+
+pub use self::shared::Shared;
 
 /// How long a server may take to start. Recovery after a crash is part of it.
 const START_MAX: Duration = Duration::from_secs(60);
@@ -56,10 +60,12 @@ impl SlowFlush {
 pub struct Server {
     settings: Settings,
     data: PathBuf,
-    sockets: TempDir,
+    sockets: PathBuf,
     process: Option<Child>,
     watch: Option<Child>,
     databases: AtomicU64,
+    // Removed after the server has stopped.
+    _temporary: Option<TempDir>,
 }
 
 impl Server {
@@ -67,24 +73,38 @@ impl Server {
     pub fn start(settings: Settings) -> io::Result<Server> {
         let sockets = tempfile::Builder::new().prefix("lastword-pg-").tempdir()?;
         own(sockets.path())?;
-        let data = settings.folder.clone().unwrap_or_else(|| sockets.path().to_owned()).join("data");
+        let mut server = Server::start_in(settings, sockets.path())?;
+        server._temporary = Some(sockets);
+        Ok(server)
+    }
+
+    fn start_in(settings: Settings, sockets: &Path) -> io::Result<Server> {
+        let sockets = sockets.to_owned();
+        let data = settings.folder.clone().unwrap_or_else(|| sockets.clone()).join("data");
         if !data.exists() {
             run(command("cp").arg("-r").arg("--reflink=auto").arg(template()?).arg(&data))?;
         }
-        let mut server =
-            Server { settings, data, sockets, process: None, watch: None, databases: AtomicU64::new(0) };
+        let mut server = Server {
+            settings,
+            data,
+            sockets,
+            process: None,
+            watch: None,
+            databases: AtomicU64::new(0),
+            _temporary: None,
+        };
         server.restart()?;
         Ok(server)
     }
 
     /// Returns the address of a database on this server.
     pub fn url(&self, database: &str) -> String {
-        format!("host={} user=postgres dbname={database}", self.sockets.path().display())
+        format!("host={} user=postgres dbname={database}", self.sockets.display())
     }
 
     /// Returns the folder of its sockets, for programs that want it as a host.
     pub fn host(&self) -> &Path {
-        self.sockets.path()
+        &self.sockets
     }
 
     /// Returns the folder of its files.
@@ -113,19 +133,24 @@ impl Server {
     /// # Panics
     /// If that is not possible.
     pub async fn client(&self, database: &str) -> tokio_postgres::Client {
-        let (client, connection) =
-            tokio_postgres::connect(&self.url(database), NoTls).await.expect("the server is there");
-        tokio::spawn(connection);
-        client
+        client(&self.url(database)).await
+    }
+
+    /// Lets go of the server: it goes on without this guard. Returns its first process.
+    fn leave_running(mut self) -> u32 {
+        if let Some(mut watch) = self.watch.take() {
+            let _ = watch.kill().and_then(|()| watch.wait());
+        }
+        self.process.take().map_or(0, |process| process.id())
     }
 
     /// Starts the server again.
     pub fn restart(&mut self) -> io::Result<()> {
         self.crash()?;
-        let log = self.sockets.path().join("log");
+        let log = self.sockets.join("log");
         let out = fs::File::options().create(true).append(true).open(&log)?;
         let mut postgres = command(binary("postgres")?);
-        postgres.arg("-D").arg(&self.data).arg("-k").arg(self.sockets.path());
+        postgres.arg("-D").arg(&self.data).arg("-k").arg(&self.sockets);
         let set = ["listen_addresses=", "dynamic_shared_memory_type=mmap", "max_connections=150"];
         for set in set.into_iter().chain(self.settings.set.iter().map(String::as_str)) {
             postgres.args(["-c", set]);
@@ -136,7 +161,7 @@ impl Server {
         let process = postgres.stdin(Stdio::null()).stdout(out.try_clone()?).stderr(out).spawn()?;
         let pid = process.id();
         self.process = Some(process);
-        self.watch = Some(watch(pid, self.sockets.path())?);
+        self.watch = Some(watch(pid, &self.sockets)?);
         let started = Instant::now();
         while !self.answers() {
             let gone = self.process.as_mut().is_some_and(|process| !matches!(process.try_wait(), Ok(None)));
@@ -176,8 +201,10 @@ impl Server {
         let processes = self.processes();
         // The first one is stopped while the others die, or it would begin to recover by itself.
         for signal in [Signal::STOP, Signal::KILL] {
-            processes.first().iter().for_each(|pid| drop(kill_process(**pid, signal)));
-            processes.iter().skip(1).for_each(|pid| drop(kill_process(*pid, Signal::KILL)));
+            for (place, pid) in processes.iter().enumerate() {
+                // One that is gone already is as good as killed.
+                let _ = kill_process(*pid, if place == 0 { signal } else { Signal::KILL });
+            }
         }
         if let Some(mut process) = self.process.take() {
             process.wait()?;
@@ -209,6 +236,12 @@ impl Drop for Server {
     }
 }
 
+async fn client(url: &str) -> tokio_postgres::Client {
+    let (client, connection) = tokio_postgres::connect(url, NoTls).await.expect("the server is there");
+    tokio::spawn(connection);
+    client
+}
+
 fn is_alive(pid: Pid) -> bool {
     let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap_or_default();
     let state = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().next());
@@ -228,8 +261,7 @@ fn template() -> io::Result<PathBuf> {
     let initdb = binary("initdb")?;
     let version = output(Command::new(&initdb).arg("--version"))?;
     let version: String = version.chars().filter(|c| c.is_ascii_digit() || *c == '.').take(16).collect();
-    let user = fs::metadata("/proc/self")?.uid();
-    let template = std::env::temp_dir().join(format!("lastword-pg-template-{user}-{version}"));
+    let template = private_folder("template")?.join(version);
     if !template.exists() {
         let fresh = tempfile::Builder::new().prefix("lastword-initdb-").tempdir()?;
         own(fresh.path())?;
@@ -243,6 +275,26 @@ fn template() -> io::Result<PathBuf> {
         }
     }
     Ok(template)
+}
+
+/// Returns a folder of this user that outlives the process. Nobody else can have put something into it.
+fn private_folder(name: &str) -> io::Result<PathBuf> {
+    let uid = fs::metadata("/proc/self")?.uid();
+    let expected = postgres_user()?.map_or(uid, |(uid, _)| uid);
+    let folder = std::env::temp_dir().join(format!("lastword-pg-{name}-{uid}"));
+    match fs::create_dir(&folder) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        made => {
+            made?;
+            own(&folder)?;
+            fs::set_permissions(&folder, fs::Permissions::from_mode(0o700))?;
+        }
+    }
+    let found = fs::symlink_metadata(&folder)?;
+    if !found.is_dir() || (found.uid() != expected && found.uid() != uid) {
+        return Err(Error::other(format!("{} belongs to somebody else: remove it", folder.display())));
+    }
+    Ok(folder)
 }
 
 /// Gives a folder to the user the server runs under.

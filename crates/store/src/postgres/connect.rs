@@ -33,6 +33,7 @@ const SESSION: &str = "
     set enable_seqscan = off;
     set jit = off;
     set idle_in_transaction_session_timeout = '10s';
+    set statement_timeout = '10s';
 ";
 
 /// Why a try did not succeed.
@@ -62,6 +63,7 @@ impl From<tokio_postgres::Error> for Failure {
             &SqlState::CANNOT_CONNECT_NOW,
             &SqlState::READ_ONLY_SQL_TRANSACTION,
             &SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
+            &SqlState::QUERY_CANCELED,
         ];
         match db.code() {
             code if away.contains(&code) => Failure::Away(text),
@@ -87,6 +89,13 @@ impl From<tokio::time::error::Elapsed> for Failure {
     fn from(_: tokio::time::error::Elapsed) -> Failure {
         Failure::Away(format!("no answer within {} s", ANSWER_MAX.as_secs()))
     }
+}
+
+/// Bounds one try. A connection that does not answer holds up whoever gets it next for as long, and no longer.
+pub(super) async fn within<T>(
+    attempt: impl Future<Output = std::result::Result<T, Failure>>,
+) -> std::result::Result<T, Failure> {
+    tokio::time::timeout(ANSWER_MAX, attempt).await?
 }
 
 /// Decides whether and when to try again.

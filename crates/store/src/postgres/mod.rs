@@ -31,7 +31,7 @@ use tokio_postgres::Config;
 
 use self::append::Appender;
 use self::claim::Marks;
-use self::connect::{Failure, Patience};
+use self::connect::{Failure, Patience, within};
 use self::wake::Wake;
 use crate::hints::Hints;
 use crate::{Claim, Claimed, Error, Journal, Page, Read, Renew, Renewed, Result};
@@ -83,7 +83,7 @@ impl Postgres {
             Error::Unavailable(format!("the address of the database does not read: {error}"))
         })?;
         let mut patience = Patience::default();
-        while let Err(failure) = schema::prepare(&config).await {
+        while let Err(failure) = within(schema::prepare(&config)).await {
             patience.wait(failure).await?;
         }
         let readers = connect::pool(&config, options.readers)?;
@@ -108,7 +108,7 @@ impl Postgres {
     pub async fn prepare_months(&self, now: Timestamp) -> Result<()> {
         let mut patience = Patience::default();
         loop {
-            match self.try_prepare_months(now).await {
+            match within(self.try_prepare_months(now)).await {
                 Err(failure) => patience.wait(failure).await?,
                 Ok(()) => return Ok(()),
             }
@@ -119,13 +119,22 @@ impl Postgres {
         let client = self.0.readers.get().await?;
         schema::months(&client, now).await
     }
+
+    async fn try_read(&self, read: &Read) -> std::result::Result<Page, Failure> {
+        let pool = &self.0.readers;
+        match read {
+            Read::Row(job) => view::row(pool, *job).await,
+            Read::Rows { filter, before, limit } => view::rows(pool, filter, *before, *limit).await,
+            Read::Feed { after, limit } => feed::feed(pool, after.as_ref(), *limit).await,
+        }
+    }
 }
 
 impl Journal for Postgres {
     async fn load(&self, job: JobId, after: Seq) -> Result<Vec<Event>> {
         let mut patience = Patience::default();
         loop {
-            match view::load(&self.0.readers, job, after).await {
+            match within(view::load(&self.0.readers, job, after)).await {
                 Err(failure) => patience.wait(failure).await?,
                 Ok(events) => return Ok(events),
             }
@@ -140,7 +149,7 @@ impl Journal for Postgres {
         let mut patience = Patience::default();
         let mut unsure = Vec::new();
         loop {
-            match claim::claim(&self.0.readers, &self.0.marks, &claim, &mut unsure).await {
+            match within(claim::claim(&self.0.readers, &self.0.marks, &claim, &mut unsure)).await {
                 Err(failure) => patience.wait(failure).await?,
                 Ok(claimed) => {
                     if !claimed.is_empty() {
@@ -155,7 +164,7 @@ impl Journal for Postgres {
     async fn renew(&self, renew: Renew) -> Result<Renewed> {
         let mut patience = Patience::default();
         loop {
-            match lease::renew(&self.0.readers, &renew).await {
+            match within(lease::renew(&self.0.readers, &renew)).await {
                 Err(failure) => patience.wait(failure).await?,
                 Ok(renewed) => return Ok(renewed),
             }
@@ -165,14 +174,7 @@ impl Journal for Postgres {
     async fn read(&self, read: Read) -> Result<Page> {
         let mut patience = Patience::default();
         loop {
-            let page = match &read {
-                Read::Row(job) => view::row(&self.0.readers, *job).await,
-                Read::Rows { filter, before, limit } => {
-                    view::rows(&self.0.readers, filter, *before, *limit).await
-                }
-                Read::Feed { after, limit } => feed::feed(&self.0.readers, after.as_ref(), *limit).await,
-            };
-            match page {
+            match within(self.try_read(&read)).await {
                 Err(failure) => patience.wait(failure).await?,
                 Ok(page) => return Ok(page),
             }

@@ -14,6 +14,6 @@ pub mod conformance;
 pub mod crash;
 pub mod differential;
 pub mod jobs;
-pub mod power_loss;
 pub mod pg;
+pub mod power_loss;
 pub mod random;

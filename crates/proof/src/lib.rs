@@ -6,10 +6,11 @@
 //! - [`jobs`]: valid facts and appends, quickly made; [`random`]: numbers that a seed repeats.
 //! - [`crash`]: stores killed with -9; [`power_loss`]: disks as a power cut leaves them.
 //! - [`args`]: flags of the program's verbs.
-//! - [`pg`]: a PostgreSQL to throw away.
+//! - [`pg`]: a PostgreSQL to throw away; [`bench`]: our journals beside the bare engines.
 
 pub mod args;
 pub mod backends;
+pub mod bench;
 pub mod conformance;
 pub mod crash;
 pub mod differential;

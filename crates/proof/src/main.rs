@@ -7,12 +7,13 @@ use std::process::ExitCode;
 use lastword_core::seeded::{self, Bug};
 use lastword_proof::conformance::Broken;
 use lastword_proof::differential::{Coverage, Divergence};
-use lastword_proof::{backends, conformance, crash, differential, for_each_backend, power_loss};
+use lastword_proof::{backends, bench, conformance, crash, differential, for_each_backend, power_loss};
 
 const USAGE: &str = "usage: lastword-proof conformance BACKEND [--bug NAME]
        lastword-proof differential BACKEND [--seed FIRST] [--seeds COUNT] [--steps COUNT]
        lastword-proof crash STORE [--rounds COUNT] [--seed NUMBER] [--bug NAME]
-       lastword-proof power-loss STORE [--images COUNT] [--seed NUMBER] [--bug NAME]";
+       lastword-proof power-loss STORE [--images COUNT] [--seed NUMBER] [--bug NAME]
+       lastword-proof bench store [--rounds COUNT] [--seconds COUNT] [--only NAME] [--json]";
 
 /// Operations of a differential run, unless said otherwise.
 const STEPS: u64 = 400;
@@ -29,6 +30,7 @@ fn main() -> ExitCode {
         Some((&"differential", rest)) => runtime.block_on(differential(rest)),
         Some((&"crash", _)) => Ok(ended(crash::main(&words[1..]))),
         Some((&"power-loss", _)) => Ok(ended(power_loss::main(&words[1..]))),
+        Some((&"bench", _)) => Ok(ended(bench::main(&words[1..]))),
         _ => Err("no such verb".to_owned()),
     };
     match verb {

@@ -128,6 +128,11 @@ impl Server {
         client.batch_execute(sql).await.expect("the statement runs");
     }
 
+    /// Removes a database, whoever uses it.
+    pub async fn drop_database(&self, database: &str) {
+        self.execute("postgres", &format!("drop database {database} with (force)")).await;
+    }
+
     /// Connects to a database.
     ///
     /// # Panics

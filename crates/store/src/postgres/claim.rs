@@ -25,6 +25,9 @@ use crate::{Claim, Claimed, Error, Result, Source};
 const READY: &str = include_str!("ready.sql");
 const EXPIRED: &str = include_str!("expired.sql");
 
+/// The statements of a claim before the one that stores it. Benches give them to somebody else's client.
+pub const CLAIM: [&str; 3] = [ALIVE, READY, LOGS];
+
 /// What [`Bug::ClaimTwice`] looks through: jobs that are held, too.
 const READY_OR_HELD: &str = "
     select job, priority, coalesce(due, 0) from jobs

@@ -37,6 +37,7 @@ use crate::hints::Hints;
 use crate::{Claim, Claimed, Error, Journal, Page, Read, Renew, Renewed, Result};
 
 pub use self::batch::STATEMENT;
+pub use self::claim::CLAIM;
 
 /// How a journal uses its server.
 #[derive(Clone, Debug)]

@@ -6,8 +6,11 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use lastword_store::memory::Memory;
+use lastword_store::postgres::{self, Postgres};
 use lastword_store::sqlite::Sqlite;
 use tempfile::TempDir;
+
+use crate::pg::Shared;
 
 /// Hands the names of all backends to a macro. Each is also the name of its constructor in this module.
 #[macro_export]
@@ -16,6 +19,7 @@ macro_rules! for_each_backend {
         $callback! {
             memory;
             sqlite;
+            postgres;
         }
     };
 }
@@ -34,4 +38,14 @@ pub async fn sqlite() -> (Sqlite, TempDir) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let journal = Sqlite::open(&folder.path().join("journal")).expect("a new journal opens");
     (journal, folder)
+}
+
+/// Opens a journal in a database of its own on the server that all tests share.
+///
+/// # Panics
+/// If PostgreSQL is not installed or does not start.
+pub async fn postgres() -> (Postgres, Shared) {
+    let server = Shared::join().expect("PostgreSQL starts");
+    let journal = Postgres::open(&server.database().await, postgres::Options::default()).await;
+    (journal.expect("an empty database becomes a journal"), server)
 }

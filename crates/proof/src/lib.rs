@@ -6,8 +6,8 @@
 //! - [`jobs`]: valid facts and appends, quickly made; [`random`]: numbers that a seed repeats.
 //! - [`model`]: every order of events within bounds, over the production decisions.
 //! - [`crash`]: stores killed with -9; [`power_loss`]: disks as a power cut leaves them.
-//! - [`bench`]: our journals beside the bare engines.
 //! - [`args`]: flags of the program's verbs.
+//! - [`pg`]: a PostgreSQL to throw away; [`bench`]: our journals beside the bare engines.
 
 pub mod args;
 pub mod backends;
@@ -17,5 +17,6 @@ pub mod crash;
 pub mod differential;
 pub mod jobs;
 pub mod model;
+pub mod pg;
 pub mod power_loss;
 pub mod random;

@@ -9,12 +9,13 @@ use lastword_proof::conformance::Broken;
 use lastword_proof::differential::{Coverage, Divergence};
 use lastword_proof::{backends, bench, conformance, crash, differential, for_each_backend, model, power_loss};
 
-const USAGE: &str = "usage: lastword-proof conformance BACKEND [--bug NAME]
-       lastword-proof differential BACKEND [--seed FIRST] [--seeds COUNT] [--steps COUNT]
-       lastword-proof bench store [sqlite] [--rounds COUNT] [--stored EVENTS] [--json]
-       lastword-proof crash STORE [--rounds COUNT] [--seed NUMBER] [--bug NAME]
-       lastword-proof model [--full]
-       lastword-proof power-loss STORE [--images COUNT] [--seed NUMBER] [--bug NAME]";
+const USAGE: &str = "usage: lastword-proof VERB
+  conformance BACKEND [--bug NAME]
+  differential BACKEND [--seed FIRST] [--seeds COUNT] [--steps COUNT]
+  model [--full]
+  crash STORE [--rounds COUNT] [--seed NUMBER] [--bug NAME]
+  power-loss STORE [--images COUNT] [--seed NUMBER] [--bug NAME]
+  bench store [sqlite|postgres] [--rounds COUNT] [--stored EVENTS] [--json]";
 
 /// Operations of a differential run, unless said otherwise.
 const STEPS: u64 = 400;

@@ -15,6 +15,7 @@
 pub mod admit;
 pub mod hints;
 pub mod memory;
+pub mod postgres;
 pub mod sqlite;
 
 use std::future::Future;

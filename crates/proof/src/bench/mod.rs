@@ -1,17 +1,24 @@
-//! Benches: our journal beside the bare engine, in one run, round by round in turn.
+//! Benches: our journal beside somebody else's program doing the same SQL on the same engine, in one run.
 //!
-//! Absolute figures change with the machine and what else it does; ratios of rounds that ran side by side do not.
+//! Rates of one machine at one moment mean little; their ratio does. Rounds alternate between the two, and the
+//! median of each counts.
 
+pub mod postgres;
 pub mod sqlite;
+pub mod table;
 
 use crate::args::Args;
 
-/// Runs `bench store [sqlite] [--rounds N] [--stored EVENTS] [--json]`.
+/// Runs `bench store [sqlite|postgres] [flags]`; both engines when none is named.
 pub fn main(args: &[String]) -> Result<(), Box<dyn std::error::Error>> {
     match args {
         [what, engine, rest @ ..] if what == "store" && engine == "sqlite" => sqlite::bench(&Args::new(rest)),
-        [what, rest @ ..] if what == "store" => sqlite::bench(&Args::new(rest)),
-        _ => Err("bench store [sqlite] [--rounds N] [--stored EVENTS] [--json]".into()),
+        [what, engine, rest @ ..] if what == "store" && engine == "postgres" => postgres::bench(&Args::new(rest)),
+        [what, rest @ ..] if what == "store" => {
+            sqlite::bench(&Args::new(rest))?;
+            postgres::bench(&Args::new(rest))
+        }
+        _ => Err("bench store [sqlite|postgres] [--rounds N] [--stored EVENTS] [--json]".into()),
     }
 }
 

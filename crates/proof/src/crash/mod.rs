@@ -5,10 +5,13 @@
 //! - [`appender`]: what the killed process does, over any journal.
 //! - [`child`]: that process, and what it says.
 //! - [`sqlite`]: the same for SQLite.
+//! - [`postgres`]: the server is killed under its clients, or their connections are cut by a [`proxy`].
 
 pub mod appender;
 pub mod child;
 pub mod history;
+pub mod postgres;
+pub mod proxy;
 pub mod sqlite;
 
 use std::collections::BTreeMap;
@@ -28,7 +31,9 @@ pub fn main(args: &[String]) -> Result<(), Box<dyn std::error::Error>> {
         Some((store, rest)) if store == "sqlite" => sqlite::crash(&Args::new(rest)),
         // What the killed process runs; see `sqlite`.
         Some((store, rest)) if store == "sqlite-child" => sqlite::child(&Args::new(rest)),
-        _ => Err("crash sqlite [--rounds N] [--seed N] [--bug NAME]".into()),
+        Some((store, rest)) if store == "postgres" => postgres::crash(&Args::new(rest)),
+        Some((store, rest)) if store == "postgres-cut" => postgres::cut(&Args::new(rest)),
+        _ => Err("crash sqlite|postgres|postgres-cut [--rounds N] [--seed N] [--bug NAME]".into()),
     }
 }
 

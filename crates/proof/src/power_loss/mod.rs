@@ -1,9 +1,10 @@
 //! Power loss: images of a disk, taken while a store is being written, each opened as after a power cut.
 //!
 //! - [`image`]: a file system in a file, mounted by loop; what it has not written to its device is not in a copy.
-//! - [`sqlite`]: the images of SQLite.
+//! - [`sqlite`], [`postgres`]: the images of each store.
 
 pub mod image;
+pub mod postgres;
 pub mod sqlite;
 
 use crate::args::Args;
@@ -12,6 +13,7 @@ use crate::args::Args;
 pub fn main(args: &[String]) -> Result<(), Box<dyn std::error::Error>> {
     match args.split_first() {
         Some((store, rest)) if store == "sqlite" => sqlite::power_loss(&Args::new(rest)),
-        _ => Err("power-loss sqlite [--images N] [--seed N] [--bug NAME]".into()),
+        Some((store, rest)) if store == "postgres" => postgres::power_loss(&Args::new(rest)),
+        _ => Err("power-loss sqlite|postgres [--images N] [--seed N] [--bug NAME]".into()),
     }
 }

@@ -1,0 +1,305 @@
+//! What only the journal in PostgreSQL promises: commits that come late, databases that were restored, schemas of
+//! other builds, partitions, and hints from process to process.
+
+use std::time::Duration;
+
+use lastword_core::decide::claim::Claimant;
+use lastword_core::seeded::{self, Bug};
+use lastword_core::{Append, HostId, Job, JobId, OwnerId, Timestamp};
+use lastword_proof::jobs;
+use lastword_proof::pg::Shared;
+use lastword_store::postgres::{Options, Postgres};
+use lastword_store::{Claim, Claimed, Error, Journal, Page, Read, Renew, Source};
+use tokio_postgres::{Client, NoTls};
+
+const LEASE_MS: u64 = 1_000_000;
+
+struct Stage {
+    _server: Shared,
+    url: String,
+    journal: Postgres,
+}
+
+async fn stage() -> Stage {
+    let server = Shared::join().expect("PostgreSQL starts");
+    let url = server.database().await;
+    let journal = open(&url).await.expect("an empty database becomes a journal");
+    Stage { _server: server, url, journal }
+}
+
+async fn open(url: &str) -> lastword_store::Result<Postgres> {
+    Postgres::open(url, Options::default()).await
+}
+
+/// Connects past the journal.
+async fn aside(url: &str) -> Client {
+    let (client, connection) = tokio_postgres::connect(url, NoTls).await.expect("the server is there");
+    tokio::spawn(connection);
+    client
+}
+
+async fn register(journal: &Postgres, owner: &str) -> Claimant {
+    let owner = OwnerId(owner.into());
+    let renew = Renew { owner: owner.clone(), incarnation: None, lease_ms: LEASE_MS, now: jobs::NOW };
+    let incarnation = journal.renew(renew).await.expect("anyone may register").incarnation;
+    Claimant { owner, incarnation, host: HostId("here".into()) }
+}
+
+async fn take(journal: &Postgres, by: &Claimant, at_most: u32) -> Vec<Claimed> {
+    let from = Source::Ready { queue: "q".to_owned(), slots: None };
+    let now = jobs::NOW.plus_ms(1 << 30);
+    journal.claim(Claim { by: by.clone(), from, at_most, now }).await.expect("the owner is alive")
+}
+
+async fn submit(journal: &Postgres, n: u64) -> Job {
+    let (append, job) = jobs::submit(n, jobs::spec("q"), jobs::NOW.plus_ms(n));
+    journal.append(append).await.expect("it is new");
+    job
+}
+
+async fn feed(journal: &Postgres) -> Vec<JobId> {
+    let page = journal.read(Read::Feed { after: None, limit: 1_000 }).await.expect("the feed reads");
+    let Page::Feed { events, .. } = page else { panic!("a feed was asked for") };
+    events.into_iter().map(|(job, _)| job).collect()
+}
+
+/// A job whose row in `ready` is committed long after those of younger jobs. The mark has moved past its place, and
+/// the queue never runs empty; it is found all the same.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_committed_late_below_the_mark_is_claimed() {
+    let Stage { url, journal, .. } = &stage().await;
+    let by = register(journal, "ann").await;
+    let late = submit(journal, 1).await;
+    for n in 2..200 {
+        submit(journal, n).await;
+    }
+    let mut client = aside(url).await;
+    client.execute("delete from ready where job = $1", &[&late.id.as_uuid()]).await.expect("it is there");
+    let transaction = client.transaction().await.expect("it begins");
+    let due = late.due().expect("it may be claimed").0 as i64;
+    let sql = "insert into ready (job, queue, priority, due) values ($1, 'q', 0, $2)";
+    transaction.execute(sql, &[&late.id.as_uuid(), &due]).await.expect("it is not there");
+    for _ in 0..5 {
+        assert!(take(journal, &by, 2).await.iter().all(|claimed| claimed.job != late.id));
+    }
+    transaction.commit().await.expect("it commits");
+    let mut claims = 0;
+    while take(journal, &by, 1).await.first().expect("the queue is not empty").job != late.id {
+        claims += 1;
+        assert!(claims <= 16, "a scan from the beginning is due by now");
+    }
+}
+
+/// A transaction that began first and commits last.
+async fn late_commit(stage: &Stage) -> (Vec<JobId>, Vec<JobId>) {
+    let (first, second) = (submit(&stage.journal, 1).await, jobs::id(2));
+    let mut client = aside(&stage.url).await;
+    let transaction = client.transaction().await.expect("it begins");
+    let sql = "
+        insert into events select $1, 1, at, append, kind, version, body, pg_current_xact_id()::text::bigint
+        from events where job = $2";
+    transaction.execute(sql, &[&second.as_uuid(), &first.id.as_uuid()]).await.expect("it is new");
+    submit(&stage.journal, 3).await;
+    // A reader looks, and goes on from there when the late one has committed.
+    let before = stage.journal.read(Read::Feed { after: None, limit: 100 }).await.expect("the feed reads");
+    transaction.commit().await.expect("it commits");
+    let Page::Feed { events, next } = before else { panic!("a feed was asked for") };
+    let rest = stage.journal.read(Read::Feed { after: next, limit: 100 }).await.expect("the feed reads");
+    let Page::Feed { events: rest, .. } = rest else { panic!("a feed was asked for") };
+    let ids = |events: Vec<(JobId, _)>| events.into_iter().map(|(job, _)| job).collect();
+    (ids(events), ids(rest))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn c29_a_late_commit_is_not_skipped_by_the_feed() {
+    let (before, rest) = late_commit(&stage().await).await;
+    assert_eq!(before, [jobs::id(1)], "nothing is shown above a transaction that is still open");
+    assert_eq!(rest, [jobs::id(2), jobs::id(3)]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_seeded_feed_skips_a_late_commit() {
+    let stage = stage().await;
+    seeded::switch(Some(Bug::FeedSkipsLate));
+    let (before, rest) = late_commit(&stage).await;
+    assert_eq!((before, rest), (vec![jobs::id(1), jobs::id(3)], vec![]), "the bug is gone: so is its proof");
+}
+
+/// A database that wakes up in another cluster, or on another timeline, is another instance.
+#[tokio::test(flavor = "multi_thread")]
+async fn c34_a_restored_database_honours_nothing_given_before() {
+    for column in ["cluster", "timeline"] {
+        let Stage { url, journal, .. } = &stage().await;
+        let by = register(journal, "ann").await;
+        submit(journal, 1).await;
+        let claimed = take(journal, &by, 1).await.remove(0);
+        let Page::Feed { next, .. } =
+            journal.read(Read::Feed { after: None, limit: 1 }).await.expect("it reads")
+        else {
+            panic!("a feed was asked for")
+        };
+        aside(url)
+            .await
+            .execute(&format!("update meta set {column} = 'elsewhere'"), &[])
+            .await
+            .expect("it is there");
+        let restored = open(url).await.expect("it opens");
+        let job = Job::fold(claimed.job, &claimed.events).expect("its log folds");
+        let (append, _) = jobs::append(&job, Some(&claimed.fence), vec![jobs::launch_intended(&job)]);
+        assert_eq!(restored.append(append).await, Err(Error::Fenced { job: job.id }));
+        let renew = Renew {
+            owner: by.owner.clone(),
+            incarnation: Some(by.incarnation),
+            lease_ms: LEASE_MS,
+            now: jobs::NOW,
+        };
+        assert_eq!(restored.renew(renew).await, Err(Error::Lapsed { owner: by.owner.clone() }));
+        let told = restored.read(Read::Feed { after: next, limit: 1 }).await;
+        assert!(matches!(told, Err(Error::Corrupt(_))), "{told:?}");
+        let bob = register(&restored, "bob").await;
+        assert_ne!(bob.incarnation.instance, by.incarnation.instance);
+        let from = Source::Expired { margin_ms: LEASE_MS };
+        let taken =
+            restored.claim(Claim { by: bob, from, at_most: 1, now: jobs::NOW }).await.expect("bob is alive");
+        assert_eq!(taken.first().map(|claimed| claimed.job), Some(job.id));
+        assert_eq!(feed(&restored).await.len(), 3, "what was stored before is still told");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn c43_a_schema_this_build_does_not_know_is_an_error_that_says_so() {
+    for (sql, says) in [
+        ("insert into migrations values (2, now())", "upgrade"),
+        ("delete from migrations; insert into migrations values (7, now())", "backup"),
+        ("delete from meta", "backup"),
+        ("drop table migrations", "another database"),
+    ] {
+        let Stage { url, .. } = &stage().await;
+        aside(url).await.batch_execute(sql).await.expect("it runs");
+        match open(url).await {
+            Err(Error::Corrupt(text)) => assert!(text.contains(says), "{sql}: {text}"),
+            other => panic!("{sql}: {other:?}"),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn c43_what_does_not_read_is_an_error_and_not_nothing() {
+    let Stage { url, journal, .. } = &stage().await;
+    let job = submit(journal, 1).await;
+    aside(url)
+        .await
+        .batch_execute("update events set body = '{'; update jobs set phase = 'asleep'")
+        .await
+        .expect("it runs");
+    let corrupt = |told: &Error| matches!(told, Error::Corrupt(_));
+    assert!(journal.load(job.id, lastword_core::Seq(0)).await.is_err_and(|error| corrupt(&error)));
+    assert!(journal.read(Read::Row(job.id)).await.is_err_and(|error| corrupt(&error)));
+    assert!(journal.read(Read::Feed { after: None, limit: 1 }).await.is_err_and(|error| corrupt(&error)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn c44_an_empty_database_opened_by_many_becomes_one_journal() {
+    let server = Shared::join().expect("PostgreSQL starts");
+    let url = server.database().await;
+    let openers: Vec<_> = (0..8)
+        .map(|_| {
+            tokio::spawn({
+                let url = url.clone();
+                async move { open(&url).await }
+            })
+        })
+        .collect();
+    for (n, opener) in openers.into_iter().enumerate() {
+        let journal = opener.await.expect("it does not panic").expect("it opens");
+        submit(&journal, n as u64).await;
+    }
+    let client = aside(&url).await;
+    let row = client
+        .query_one("select (select count(*) from meta), (select count(*) from jobs)", &[])
+        .await
+        .expect("it reads");
+    assert_eq!((row.get::<_, i64>(0), row.get::<_, i64>(1)), (1, 8));
+}
+
+/// Jobs of a month that was prepared are in its partition; all others are kept in the common one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_is_kept_in_the_month_of_its_id() {
+    let Stage { url, journal, .. } = &stage().await;
+    journal.prepare_months(jobs::NOW).await.expect("months are made");
+    submit(journal, 1).await;
+    let old = JobId::new(0, Timestamp(1_000), [7; 10]);
+    let facts = vec![jobs::submitted(jobs::spec("q"))];
+    let (append, _) =
+        Append::new(&Job::unborn(old), None, jobs::append_id(), jobs::NOW, facts).expect("it opens a log");
+    journal.append(append).await.expect("it is new");
+    let client = aside(url).await;
+    let rows = client
+        .query("select tableoid::regclass::text, job from events order by job", &[])
+        .await
+        .expect("it reads");
+    let found: Vec<(String, _)> = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
+    let expected =
+        [("events_other".to_owned(), old.as_uuid()), ("events_2026_11".to_owned(), jobs::id(1).as_uuid())];
+    assert_eq!(found, expected);
+}
+
+/// In one batch, an append that is refused leaves its neighbours alone.
+#[tokio::test(flavor = "multi_thread")]
+async fn c03_a_refused_append_does_not_disturb_its_neighbours() {
+    let Stage { journal, .. } = &stage().await;
+    let mut calls = Vec::new();
+    for n in 0..100 {
+        let job = submit(journal, n).await;
+        let (append, _) = jobs::append(&job, None, vec![jobs::limit_changed(n)]);
+        let stale = n % 3 == 0;
+        if stale {
+            let (other, _) = jobs::append(&job, None, vec![jobs::limit_changed(1_000)]);
+            journal.append(other).await.expect("it is the first");
+        }
+        calls.push((stale, append));
+    }
+    let calls: Vec<_> = calls
+        .into_iter()
+        .map(|(stale, append)| {
+            (
+                stale,
+                tokio::spawn({
+                    let journal = journal.clone();
+                    async move { journal.append(append).await }
+                }),
+            )
+        })
+        .collect();
+    for (stale, call) in calls {
+        let told = call.await.expect("it does not panic");
+        assert_eq!(told.is_err(), stale, "{told:?}");
+    }
+}
+
+/// A commit of one process wakes another.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_wakes_another_process() {
+    let Stage { url, journal, .. } = &stage().await;
+    let other = open(url).await.expect("it opens");
+    let mut hints = other.hints();
+    let woken = tokio::spawn(async move { hints.next().await });
+    // The listener may still be connecting: whoever waits looks by itself, and here writes by itself.
+    let mut n = 0;
+    while !woken.is_finished() {
+        n += 1;
+        submit(journal, n).await;
+        tokio::task::yield_now().await;
+        assert!(n < 10_000, "nobody was woken");
+    }
+    assert!(woken.await.expect("it does not panic"));
+}
+
+/// A server that is not there is named as such, after a bounded time.
+#[tokio::test(flavor = "multi_thread")]
+async fn c41_a_server_that_is_away_is_unavailable_and_never_empty() {
+    let told =
+        tokio::time::timeout(Duration::from_secs(40), open("host=/nonexistent user=nobody dbname=none"))
+            .await;
+    assert!(matches!(told, Ok(Err(Error::Unavailable(_)))), "{told:?}");
+}

@@ -1,0 +1,171 @@
+//! `append`: callers wait in a queue, a few writers take what waits there, store it with one statement and answer each
+//! by itself. While one statement is on its way the next batch gathers.
+
+use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+use deadpool_postgres::Pool;
+use lastword_core::{Append, JobId, Seq};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout;
+
+use super::Options;
+use super::batch::{Packed, settle, write};
+use super::claim::Marks;
+use super::connect::{ANSWER_MAX, Failure, Patience};
+use super::wake::Wake;
+use crate::admit::Verdict;
+use crate::{Error, Result};
+
+/// Appends that wait for one writer, in batches. Two: one gathers while one is written; more would only hide that the
+/// server is slow. Further callers wait in line.
+const BATCHES_WAITING: usize = 2;
+
+/// An append and the caller who waits for its answer.
+struct Waiting {
+    packed: Packed,
+    answer: oneshot::Sender<Result<Seq>>,
+}
+
+/// The queue. A job always goes to the same writer, so its appends keep their order.
+pub(super) struct Appender {
+    writers: Vec<mpsc::Sender<Waiting>>,
+}
+
+impl Appender {
+    /// Starts the writers. They end when the appender is dropped and the queue is empty.
+    pub(super) fn start(pool: Pool, options: &Options, marks: Arc<Marks>, wake: Arc<Wake>) -> Appender {
+        let batch_max = options.batch_max.max(1);
+        let writers = (0..options.writers.max(1)).map(|_| {
+            let (sender, queue) = mpsc::channel(batch_max * BATCHES_WAITING);
+            let writer =
+                Writer { pool: pool.clone(), batch_max, marks: Arc::clone(&marks), wake: Arc::clone(&wake) };
+            tokio::spawn(writer.run(queue));
+            sender
+        });
+        Appender { writers: writers.collect() }
+    }
+
+    /// Stores an append.
+    pub(super) async fn append(&self, append: Append) -> Result<Seq> {
+        let gone = || Error::Unavailable("the journal was closed".to_owned());
+        let mut hasher = DefaultHasher::new();
+        append.job.hash(&mut hasher);
+        let writer = &self.writers[hasher.finish() as usize % self.writers.len()];
+        let (answer, answered) = oneshot::channel();
+        writer.send(Waiting { packed: Packed::new(append), answer }).await.map_err(|_| gone())?;
+        answered.await.map_err(|_| gone())?
+    }
+}
+
+struct Writer {
+    pool: Pool,
+    batch_max: usize,
+    marks: Arc<Marks>,
+    wake: Arc<Wake>,
+}
+
+impl Writer {
+    async fn run(self, mut queue: mpsc::Receiver<Waiting>) {
+        // Appends whose job has another one before them.
+        let mut later: Vec<Waiting> = Vec::new();
+        loop {
+            if later.is_empty() {
+                match queue.recv().await {
+                    Some(first) => later.push(first),
+                    None => return,
+                }
+            }
+            while later.len() < self.batch_max
+                && let Ok(next) = queue.try_recv()
+            {
+                later.push(next);
+            }
+            let (batch, rest) = one_per_job(later);
+            later = rest;
+            self.flush(batch).await;
+        }
+    }
+
+    /// Stores a batch and answers every append in it.
+    async fn flush(&self, batch: Vec<Waiting>) {
+        let several = batch.len() > 1;
+        let (mut batch, mut patience) = (batch, Patience::default());
+        while !batch.is_empty() {
+            match self.store(&mut batch).await {
+                Ok(()) => {}
+                // One of them spoils it for the others, and which one is not known.
+                Err(Failure::Clash(_) | Failure::Final(_)) if several => {
+                    for single in batch {
+                        Box::pin(self.flush(vec![single])).await;
+                    }
+                    return;
+                }
+                Err(failure) => {
+                    if let Err(error) = patience.wait(failure).await {
+                        batch.drain(..).for_each(|waiting| reply(waiting, Err(error.clone())));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Tries once. What has an answer leaves the batch.
+    async fn store(&self, batch: &mut Vec<Waiting>) -> std::result::Result<(), Failure> {
+        let client = self.pool.get().await?;
+        let packed: Vec<&Packed> = batch.iter().map(|waiting| &waiting.packed).collect();
+        let stored = match timeout(ANSWER_MAX, write(&client, &packed)).await {
+            Ok(stored) => stored?,
+            Err(elapsed) => {
+                // What was asked may still happen on that connection; it is not used again.
+                drop(deadpool_postgres::Object::take(client));
+                return Err(elapsed.into());
+            }
+        };
+        let (stored, refused): (Vec<_>, Vec<_>) =
+            batch.drain(..).partition(|waiting| stored.contains(&waiting.packed.append.job.as_uuid()));
+        if !stored.is_empty() {
+            self.wake.ring();
+        }
+        for waiting in stored {
+            self.marks.lower(&waiting.packed.append.row);
+            let version = waiting.packed.version();
+            reply(waiting, Ok(version));
+        }
+        if refused.is_empty() {
+            return Ok(());
+        }
+        // Whatever happens now, these still wait for their answer.
+        *batch = refused;
+        let packed: Vec<&Packed> = batch.iter().map(|waiting| &waiting.packed).collect();
+        let verdicts = timeout(ANSWER_MAX, settle(&client, &packed)).await??;
+        for (waiting, verdict) in std::mem::take(batch).into_iter().zip(verdicts) {
+            match verdict {
+                Ok(Verdict::Stored) => {
+                    let version = waiting.packed.version();
+                    reply(waiting, Ok(version));
+                }
+                Err(error) => reply(waiting, Err(error)),
+                // It changed between the two looks, and may be stored now.
+                Ok(Verdict::Write) => batch.push(waiting),
+            }
+        }
+        if batch.is_empty() { Ok(()) } else { Err(Failure::Clash("the job keeps changing".to_owned())) }
+    }
+}
+
+fn reply(waiting: Waiting, answer: Result<Seq>) {
+    // A caller that has gone away reads the answer from the log, if ever.
+    let _ = waiting.answer.send(answer);
+}
+
+/// Takes the first append of every job, in order of their keys so that two batches never wait for each other's rows
+/// crosswise; the others stay, in their order.
+fn one_per_job(waiting: Vec<Waiting>) -> (Vec<Waiting>, Vec<Waiting>) {
+    let mut jobs: HashSet<JobId> = HashSet::with_capacity(waiting.len());
+    let (mut batch, rest): (Vec<Waiting>, Vec<Waiting>) =
+        waiting.into_iter().partition(|waiting| jobs.insert(waiting.packed.append.job));
+    batch.sort_by_key(|waiting| waiting.packed.append.job);
+    (batch, rest)
+}

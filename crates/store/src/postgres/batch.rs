@@ -1,0 +1,208 @@
+//! The one statement that stores appends, many at a time, each by itself: what its version or its fence does not
+//! allow is left out and disturbs no neighbour. And the read that tells why one was left out.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+
+use deadpool_postgres::GenericClient;
+use lastword_core::event::Stored;
+use lastword_core::seeded::{self, Bug};
+use lastword_core::view::row::FOLD;
+use lastword_core::{
+    Append, AppendId, Epoch, Event, Fact, Fence, Incarnation, JobId, OwnerId, Seq, Timestamp,
+};
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
+use uuid::Uuid;
+
+use super::connect::Failure;
+use crate::admit::{Standing, Verdict, admit};
+use crate::memory::claims;
+use crate::{Error, Result};
+
+/// The statement. Benches give it to somebody else's client.
+pub const STATEMENT: &str = include_str!("batch.sql");
+
+const SETTLE: &str = include_str!("settle.sql");
+
+/// An append with its texts made, so that this is done by the many callers and not by the few writers.
+pub(super) struct Packed {
+    pub(super) append: Append,
+    summary: String,
+    outcome: Option<String>,
+    facts: Vec<Stored>,
+}
+
+impl Packed {
+    pub(super) fn new(append: Append) -> Packed {
+        let json = "a row holds no map with keys other than text";
+        Packed {
+            summary: serde_json::to_string(&append.row.summary).expect(json),
+            outcome: append.row.outcome.map(|outcome| serde_json::to_string(&outcome).expect(json)),
+            facts: append.events.iter().map(|event| event.fact.encode()).collect(),
+            append,
+        }
+    }
+
+    /// Returns the job's version once this is stored.
+    pub(super) fn version(&self) -> Seq {
+        Seq(self.append.expected.0 + self.append.events.len() as u64)
+    }
+}
+
+/// Returns a number as PostgreSQL keeps it. What does not fit is not a number of this world; it stays the largest.
+pub(super) fn number(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+fn life(incarnation: Incarnation) -> Uuid {
+    Uuid::from_u128(incarnation.as_u128())
+}
+
+/// Returns the statement, or one with a rule missing.
+fn statement() -> Cow<'static, str> {
+    if seeded::on(Bug::NoVersionCheck) {
+        return STATEMENT.replace("j.version = i.expected", "true").into();
+    }
+    STATEMENT.into()
+}
+
+/// Stores appends, at most one per job, and returns the jobs whose append was stored.
+pub(super) async fn write(
+    client: &impl GenericClient,
+    batch: &[&Packed],
+) -> std::result::Result<HashSet<Uuid>, Failure> {
+    let fenced = |append: &Append| append.fence.clone().filter(|_| !seeded::on(Bug::NoFence));
+    let fences: Vec<Option<Fence>> = batch.iter().map(|packed| fenced(&packed.append)).collect();
+    macro_rules! column {
+        (|$packed:ident| $value:expr) => {
+            batch.iter().map(|$packed| $value).collect::<Vec<_>>()
+        };
+    }
+    macro_rules! fence {
+        (|$fence:ident| $value:expr) => {
+            fences.iter().map(|fence| fence.as_ref().map(|$fence| $value)).collect::<Vec<_>>()
+        };
+    }
+    macro_rules! holder {
+        (|$fence:ident| $value:expr) => {
+            column!(|packed| packed.append.row.holder.as_ref().map(|$fence| $value))
+        };
+    }
+    macro_rules! event {
+        (|$append:ident, $event:ident, $fact:ident| $value:expr) => {
+            batch
+                .iter()
+                .flat_map(|packed| {
+                    let $append = &packed.append;
+                    $append.events.iter().zip(&packed.facts).map(move |($event, $fact)| $value)
+                })
+                .collect::<Vec<_>>()
+        };
+    }
+    let columns: [&(dyn ToSql + Sync); 31] = [
+        &column!(|packed| packed.append.job.as_uuid()),
+        &column!(|packed| number(packed.append.expected.0)),
+        &column!(|packed| number(packed.append.row.version.0)),
+        &column!(|packed| Uuid::from_u128(packed.append.id.0)),
+        &fence!(|fence| &*fence.owner.0),
+        &fence!(|fence| life(fence.incarnation)),
+        &fence!(|fence| i64::from(fence.epoch.0)),
+        &column!(|packed| may_follow_the_end(&packed.append)),
+        &column!(|packed| packed.append.row.phase.as_str()),
+        &column!(|packed| packed.append.row.queue.as_str()),
+        &column!(|packed| packed.append.row.priority),
+        &column!(|packed| packed.append.row.due.map(|due| number(due.0))),
+        &holder!(|fence| &*fence.owner.0),
+        &holder!(|fence| life(fence.incarnation)),
+        &holder!(|fence| i64::from(fence.epoch.0)),
+        &column!(|packed| packed.outcome.as_deref()),
+        &column!(|packed| i32::from(packed.append.row.least_reader)),
+        &vec![i32::from(FOLD); batch.len()],
+        &column!(|packed| packed.append.row.conversation.as_ref().map(|key| key.provider.as_str())),
+        &column!(|packed| packed.append.row.conversation.as_ref().map(|key| key.reference.as_str())),
+        &column!(|packed| number(packed.append.row.submitted_at.0)),
+        &column!(|packed| number(packed.append.row.updated_at.0)),
+        &column!(|packed| leaves_news(&packed.append)),
+        &column!(|packed| packed.summary.as_str()),
+        &event!(|append, _event, _fact| append.job.as_uuid()),
+        &event!(|_append, event, _fact| number(event.seq.0)),
+        &event!(|_append, event, _fact| number(event.at.0)),
+        &event!(|append, _event, _fact| Uuid::from_u128(append.id.0)),
+        &event!(|_append, _event, fact| fact.kind.as_str()),
+        &event!(|_append, _event, fact| i32::from(fact.version)),
+        &event!(|_append, _event, fact| fact.body.as_str()),
+    ];
+    let statement = client.prepare_cached(&statement()).await?;
+    let rows = client.query(&statement, &columns).await?;
+    Ok(rows.iter().map(|row| row.get(0)).collect())
+}
+
+/// Reports whether an append is welcome after the last word.
+fn may_follow_the_end(append: &Append) -> bool {
+    seeded::on(Bug::EndedNotAbsorbing)
+        || append.events.iter().all(|event| matches!(event.fact, Fact::LateReported(_)))
+}
+
+/// Reports whether somebody else than the holder writes to a job that is held.
+fn leaves_news(append: &Append) -> bool {
+    append.fence.is_none() && append.row.holder.is_some() && !claims(append)
+}
+
+/// Tells for each append that was not stored what became of it: stored before, refused, or free to be tried again.
+pub(super) async fn settle(
+    client: &impl GenericClient,
+    refused: &[&Packed],
+) -> std::result::Result<Vec<Result<Verdict>>, Failure> {
+    let jobs: Vec<Uuid> = refused.iter().map(|packed| packed.append.job.as_uuid()).collect();
+    let expected: Vec<i64> = refused.iter().map(|packed| number(packed.append.expected.0)).collect();
+    let statement = client.prepare_cached(SETTLE).await?;
+    let rows = client.query(&statement, &[&jobs, &expected]).await?;
+    if rows.len() != refused.len() {
+        return Err(
+            Error::Corrupt("it has lost its row in `meta`: restore it from a backup".to_owned()).into()
+        );
+    }
+    Ok(refused.iter().zip(&rows).map(|(packed, row)| verdict(&packed.append, row)).collect())
+}
+
+fn verdict(append: &Append, row: &Row) -> Result<Verdict> {
+    let holder = holder(row, 1)?;
+    let next: Option<Uuid> = row.get(5);
+    let standing = Standing {
+        version: Seq(row.get::<_, i64>(0) as u64),
+        holder: holder.as_ref(),
+        ended: row.get(4),
+        next_written_by: next.map(|id| AppendId(id.as_u128())),
+        instance: Incarnation::from_u128(row.get::<_, Uuid>(6).as_u128()).instance,
+    };
+    admit(append, &standing)
+}
+
+/// Reads owner, incarnation and epoch of a holder from three columns.
+pub(super) fn holder(row: &Row, at: usize) -> Result<Option<Fence>> {
+    let parts: (Option<&str>, Option<Uuid>, Option<i64>) = (row.get(at), row.get(at + 1), row.get(at + 2));
+    match parts {
+        (None, None, None) => Ok(None),
+        (Some(owner), Some(life), Some(epoch)) => Ok(Some(Fence {
+            owner: OwnerId(owner.into()),
+            incarnation: Incarnation::from_u128(life.as_u128()),
+            epoch: Epoch(epoch as u32),
+        })),
+        _ => Err(Error::Corrupt("a job has half a holder".to_owned())),
+    }
+}
+
+/// Reads a job's key.
+pub(super) fn job_id(key: Uuid) -> Result<JobId> {
+    JobId::from_uuid(key).ok_or_else(|| Error::Corrupt(format!("{key} is not the key of a job")))
+}
+
+/// Reads number, moment, kind, version and body of an event from five columns.
+pub(super) fn event(row: &Row, at: usize) -> Result<Event> {
+    let version: i32 = row.get(at + 3);
+    let stored = Stored { kind: row.get(at + 2), version: version as u16, body: row.get(at + 4) };
+    let fact = Fact::decode(stored).map_err(|error| Error::Corrupt(error.to_string()))?;
+    let (seq, moment): (i64, i64) = (row.get(at), row.get(at + 1));
+    Ok(Event { seq: Seq(seq as u64), at: Timestamp(moment as u64), fact })
+}

@@ -1,0 +1,90 @@
+//! The feed over all jobs: ordered by the transaction that wrote, and read only up to where every transaction is over.
+//!
+//! A number drawn before a commit can become visible after a higher one; whoever reads past it misses it for ever. Here
+//! nothing is shown while a transaction at or below it is still open. A transaction that stays open holds the feed back.
+
+use deadpool_postgres::Pool;
+use lastword_core::seeded::{self, Bug};
+use uuid::Uuid;
+
+use super::batch::{event, job_id, number};
+use super::connect::Failure;
+use crate::memory::bad_cursor;
+use crate::{Cursor, Error, Page, Result};
+
+const FEED: &str = "
+    select job, seq, at, kind, version, body, place from events
+    where (place, job, seq) > ($1, $2, $3)
+        and place < (select pg_snapshot_xmin(pg_current_snapshot())::text::bigint + feed_offset from meta)
+    order by place, job, seq limit $4";
+
+/// What [`Bug::FeedSkipsLate`] reads: everything there is, late commits or not.
+const FEED_SKIPPING: &str = "
+    select job, seq, at, kind, version, body, place from events
+    where (place, job, seq) > ($1, $2, $3)
+    order by place, job, seq limit $4";
+
+/// A place in the feed of one instance of the database.
+struct Place {
+    instance: Uuid,
+    place: i64,
+    job: Uuid,
+    seq: i64,
+}
+
+impl Place {
+    fn parse(cursor: &Cursor) -> Result<Place> {
+        let read = || {
+            let mut parts = cursor.0.split('.');
+            let mut next = || parts.next();
+            let place = Place {
+                instance: next()?.parse().ok()?,
+                place: next()?.parse().ok()?,
+                job: next()?.parse().ok()?,
+                seq: next()?.parse().ok()?,
+            };
+            next().is_none().then_some(place)
+        };
+        read().ok_or_else(|| bad_cursor(cursor))
+    }
+
+    fn cursor(&self) -> Cursor {
+        let Place { instance, place, job, seq } = self;
+        Cursor(format!("{}.{place}.{}.{seq}", instance.simple(), job.simple()))
+    }
+}
+
+/// Reads a piece of the feed.
+pub(super) async fn feed(
+    pool: &Pool,
+    after: Option<&Cursor>,
+    limit: u32,
+) -> std::result::Result<Page, Failure> {
+    let client = pool.get().await?;
+    let statement = client.prepare_cached("select instance_first from meta").await?;
+    let instance: Uuid = client.query_one(&statement, &[]).await?.get(0);
+    let start = match after {
+        None => Place { instance, place: i64::MIN, job: Uuid::nil(), seq: 0 },
+        Some(cursor) => Place::parse(cursor)?,
+    };
+    if start.instance != instance {
+        let text =
+            "the database was restored since this place in the feed was given: read it from the beginning";
+        return Err(Error::Corrupt(text.to_owned()).into());
+    }
+    let sql = if seeded::on(Bug::FeedSkipsLate) { FEED_SKIPPING } else { FEED };
+    let statement = client.prepare_cached(sql).await?;
+    let rows = client.query(&statement, &[&start.place, &start.job, &start.seq, &i64::from(limit)]).await?;
+    let mut events = Vec::with_capacity(rows.len());
+    for row in &rows {
+        events.push((job_id(row.get(0))?, event(row, 1)?));
+    }
+    let next = match (events.last(), rows.last()) {
+        (Some((job, event)), Some(row)) => {
+            let place = Place { instance, place: row.get(6), job: job.as_uuid(), seq: number(event.seq.0) };
+            Some(place.cursor())
+        }
+        _ => after.cloned(),
+    };
+    Ok(Page::Feed { events, next })
+}

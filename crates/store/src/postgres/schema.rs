@@ -1,0 +1,231 @@
+//! The tables: made and brought up to date when a journal is opened, one partition of events per month, and which
+//! instance of a database this is.
+
+use std::time::SystemTime;
+
+use lastword_core::{Incarnation, JobId, Timestamp};
+use tokio_postgres::error::SqlState;
+use tokio_postgres::{Client, Config};
+use uuid::Uuid;
+
+use super::connect::{Failure, connect};
+use crate::Error;
+
+/// Every step from an empty database to the schema this build uses, in order. A step that was released never changes.
+const STEPS: &[&str] = &[include_str!("schema.sql")];
+
+/// Months that have a partition before they begin: the present one and two more, so that a process that opens the
+/// journal once a month is enough.
+const MONTHS_AHEAD: u32 = 2;
+
+/// Makes or updates the tables.
+pub(super) async fn prepare(config: &Config) -> Result<(), Failure> {
+    let mut client = connect(config).await?;
+    match migrate(&mut client).await {
+        // Two openers at once: the other one has made what this one wanted to make. Look again.
+        Err(Failure::Final(Error::Corrupt(text))) if raced(&text) => return Err(Failure::Clash(text)),
+        other => other?,
+    }
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    months(&client, Timestamp(now.as_millis() as u64)).await
+}
+
+fn raced(text: &str) -> bool {
+    let codes = [SqlState::UNIQUE_VIOLATION, SqlState::DUPLICATE_TABLE, SqlState::DUPLICATE_OBJECT];
+    codes.iter().any(|code| text.ends_with(&format!("({})", code.code())))
+}
+
+async fn migrate(client: &mut Client) -> Result<(), Failure> {
+    let found = client
+        .query_one("select to_regclass('migrations') is not null, to_regclass('events') is not null", &[]);
+    let found = found.await?;
+    let (known, foreign): (bool, bool) = (found.get(0), found.get(1));
+    if !known && foreign {
+        return Err(Error::Corrupt(
+            "this database has a table `events` that is not a journal's: name another database".to_owned(),
+        )
+        .into());
+    }
+    let step = client.transaction().await?;
+    step.batch_execute(
+        "create table if not exists migrations (step int primary key, at timestamptz not null)",
+    )
+    .await?;
+    let done: Vec<i32> = step
+        .query("select step from migrations order by step", &[])
+        .await?
+        .iter()
+        .map(|row| row.get(0))
+        .collect();
+    let expected: Vec<i32> = (1..=done.len() as i32).collect();
+    if done != expected {
+        let text = format!("its migrations are {done:?}, not one after the other: restore it from a backup");
+        return Err(Error::Corrupt(text).into());
+    }
+    if done.len() > STEPS.len() {
+        let text = format!(
+            "its schema is {}, and this build knows {}: upgrade this program",
+            done.len(),
+            STEPS.len()
+        );
+        return Err(Error::Corrupt(text).into());
+    }
+    for (index, sql) in STEPS.iter().enumerate().skip(done.len()) {
+        step.batch_execute(sql).await?;
+        step.execute("insert into migrations (step, at) values ($1, now())", &[&(index as i32 + 1)]).await?;
+    }
+    if done.is_empty() {
+        let (first, last) = instance(&step.query_one("select gen_random_uuid()", &[]).await?.get(0));
+        step.execute("insert into meta (instance_first, instance_last) values ($1, $2)", &[&first, &last])
+            .await?;
+    }
+    let rows: i64 = step.query_one("select count(*) from meta", &[]).await?.get(0);
+    if rows != 1 {
+        return Err(
+            Error::Corrupt("it has lost its row in `meta`: restore it from a backup".to_owned()).into()
+        );
+    }
+    Ok(step.commit().await?)
+}
+
+/// Returns the first and the last incarnation of an instance whose number is the upper half of `random`.
+fn instance(random: &Uuid) -> (Uuid, Uuid) {
+    let instance = (random.as_u128() >> 64) as u64;
+    let incarnation = |number| Uuid::from_u128(Incarnation { instance, number }.as_u128());
+    (incarnation(0), incarnation(u64::MAX))
+}
+
+/// Gives the database a new instance if its rows came from another cluster or timeline: a restored backup or a clone
+/// must not honour what was given before.
+///
+/// A copy of the files of a stopped server that is started beside it looks the same from inside. That is a limit.
+pub(super) async fn recognise(client: &Client) -> Result<(), Failure> {
+    let told = client.query_one(
+        "select (select system_identifier::text from pg_control_system()),
+                left(pg_walfile_name(pg_current_wal_lsn()), 8)",
+        &[],
+    );
+    let (cluster, timeline): (String, String) = match told.await {
+        Ok(row) => (row.get(0), row.get(1)),
+        Err(error) if error.code().is_some_and(not_told) => return Ok(()),
+        Err(error) => return Err(error.into()),
+    };
+    let same =
+        "select 1 from meta where cluster is not distinct from $1 and timeline is not distinct from $2";
+    if client.query_opt(same, &[&cluster, &timeline]).await?.is_some() {
+        return Ok(());
+    }
+    // The first look only takes note. Places in the feed go on above every one there is.
+    let (first, last) = instance(&client.query_one("select gen_random_uuid()", &[]).await?.get(0));
+    let sql = "
+        update meta set
+            cluster = $1, timeline = $2,
+            instance_first = case when cluster is null then instance_first else $3 end,
+            instance_last = case when cluster is null then instance_last else $4 end,
+            feed_offset = greatest(feed_offset, coalesce(
+                (select place from events order by place desc limit 1), 0
+            ) - pg_current_xact_id()::text::bigint + 1)
+        where cluster is distinct from $1 or timeline is distinct from $2";
+    client.execute(sql, &[&cluster, &timeline, &first, &last]).await?;
+    Ok(())
+}
+
+/// Reports whether a server that is a relative of PostgreSQL, or a strict one, does not say where its rows are.
+fn not_told(code: &SqlState) -> bool {
+    [SqlState::UNDEFINED_FUNCTION, SqlState::INSUFFICIENT_PRIVILEGE, SqlState::FEATURE_NOT_SUPPORTED]
+        .contains(code)
+}
+
+/// Makes the partitions of the present month and the next ones, where they are missing.
+pub(super) async fn months(client: &Client, now: Timestamp) -> Result<(), Failure> {
+    let (mut year, mut month) = civil(now);
+    for _ in 0..=MONTHS_AHEAD {
+        let next = if month == 12 { (year + 1, 1) } else { (year, month + 1) };
+        let name = format!("events_{year:04}_{month:02}");
+        let there = client.query_one("select to_regclass($1) is not null", &[&name]).await?;
+        if !there.get::<_, bool>(0) {
+            // Names and bounds of a table cannot be bound; both are numbers made here.
+            let (from, to) = (least_id(begin(year, month)), least_id(begin(next.0, next.1)));
+            let sql = format!(
+                "set lock_timeout = '2s'; \
+                 create table {name} partition of events for values from ('{from}') to ('{to}'); \
+                 reset lock_timeout"
+            );
+            if let Err(error) = client.batch_execute(&sql).await {
+                let _ = client.batch_execute("reset lock_timeout").await;
+                let can_wait = [
+                    SqlState::DUPLICATE_TABLE,
+                    SqlState::UNIQUE_VIOLATION,
+                    // Rows of this month are in the common partition already, and stay there.
+                    SqlState::CHECK_VIOLATION,
+                    SqlState::INVALID_OBJECT_DEFINITION,
+                    SqlState::LOCK_NOT_AVAILABLE,
+                    SqlState::INSUFFICIENT_PRIVILEGE,
+                ];
+                if !error.code().is_some_and(|code| can_wait.contains(code)) {
+                    return Err(error.into());
+                }
+            }
+        }
+        (year, month) = next;
+    }
+    Ok(())
+}
+
+/// Returns the least id that can have been made at a moment.
+fn least_id(at: Timestamp) -> Uuid {
+    let mut bytes = *JobId::new(0, at, [0; 10]).as_uuid().as_bytes();
+    bytes[6..].fill(0);
+    Uuid::from_bytes(bytes)
+}
+
+/// Returns the year and month of a moment, in UTC. Days are counted from the first of March, so that leap days come last.
+fn civil(at: Timestamp) -> (i64, i64) {
+    let days = (at.0 / 86_400_000) as i64 + 719_468;
+    let (era, day_of_era) = (days / 146_097, days % 146_097);
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month = (5 * day_of_year + 2) / 153;
+    let (year, month) = (era * 400 + year_of_era, if month < 10 { month + 3 } else { month - 9 });
+    (if month <= 2 { year + 1 } else { year }, month)
+}
+
+/// Returns the first moment of a month, in UTC.
+fn begin(year: i64, month: i64) -> Timestamp {
+    let shifted = if month <= 2 { year - 1 } else { year };
+    let (era, year_of_era) = (shifted / 400, shifted % 400);
+    let day_of_year = (153 * (if month > 2 { month - 3 } else { month + 9 }) + 2) / 5;
+    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
+    Timestamp(((era * 146_097 + day_of_era - 719_468) * 86_400_000) as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn months_begin_where_they_should() {
+        for (year, month, ms) in [
+            (1970, 1, 0),
+            (1970, 2, 2_678_400_000),
+            (2000, 3, 951_868_800_000),
+            (2024, 2, 1_706_745_600_000),
+            (2026, 11, 1_793_491_200_000),
+        ] {
+            assert_eq!(begin(year, month), Timestamp(ms), "{year}-{month}");
+            assert_eq!(civil(Timestamp(ms)), (year, month));
+            if ms > 0 {
+                let before = if month == 1 { (year - 1, 12) } else { (year, month - 1) };
+                assert_eq!(civil(Timestamp(ms - 1)), before);
+            }
+        }
+    }
+
+    #[test]
+    fn a_month_holds_the_ids_made_in_it() {
+        let first = JobId::new(0, begin(2026, 11), [0; 10]).as_uuid();
+        let last = JobId::new(1023, Timestamp(begin(2026, 12).0 - 1), [0xff; 10]).as_uuid();
+        let (from, to) = (least_id(begin(2026, 11)), least_id(begin(2026, 12)));
+        assert!(from <= first && last < to);
+    }
+}

@@ -1,0 +1,8 @@
+select
+    coalesce(j.version, 0) as version, j.holder_owner, j.holder_incarnation, j.holder_epoch,
+    j.outcome is not null as ended, e.append, m.instance_first
+from unnest($1::uuid[], $2::bigint[]) with ordinality as i (job, expected, place)
+cross join meta m
+left join jobs j on j.job = i.job
+left join events e on e.job = i.job and e.seq = i.expected + 1
+order by i.place

@@ -1,0 +1,105 @@
+//! Wake-ups: after commits one NOTIFY, at most every few milliseconds, on a connection of its own.
+//!
+//! Never in the transaction that stores: there it would queue all commits behind each other. The rows are the truth;
+//! losing every hint costs time only.
+
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use deadpool_postgres::Pool;
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+use tokio_postgres::{AsyncMessage, Config, NoTls};
+
+use super::connect::{ANSWER_MAX, Failure};
+use crate::hints::{Bell, Hints};
+
+/// How long commits are gathered into one NOTIFY. Short beside a person's reaction, long beside a commit.
+const GATHER: Duration = Duration::from_millis(10);
+
+/// The pause before the listener connects again. Meanwhile whoever waits looks by itself.
+const RECONNECT: Duration = Duration::from_millis(200);
+
+/// Gives hints to this process and sends them to others.
+pub(super) struct Wake {
+    bell: Arc<Bell>,
+    committed: Arc<Notify>,
+    tasks: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Wake {
+    pub(super) fn new() -> Wake {
+        Wake { bell: Arc::new(Bell::new()), committed: Arc::new(Notify::new()), tasks: Mutex::default() }
+    }
+
+    /// Starts to send and to listen.
+    pub(super) fn start(&self, config: Config, pool: Pool) {
+        let sender = tokio::spawn(send(Arc::clone(&self.committed), pool));
+        let listener = tokio::spawn(listen(Arc::clone(&self.bell), config));
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner).extend([sender, listener]);
+    }
+
+    /// Notes that something was committed.
+    pub(super) fn ring(&self) {
+        self.committed.notify_one();
+    }
+
+    pub(super) fn hints(&self) -> Hints {
+        self.bell.hints()
+    }
+}
+
+impl Drop for Wake {
+    fn drop(&mut self) {
+        for task in self.tasks.get_mut().unwrap_or_else(PoisonError::into_inner) {
+            task.abort();
+        }
+    }
+}
+
+async fn send(committed: Arc<Notify>, pool: Pool) {
+    loop {
+        committed.notified().await;
+        // A hint that cannot be sent is lost, and that is all.
+        if let Ok(client) = pool.get().await {
+            let _ = client.batch_execute("notify lastword").await;
+        }
+        tokio::time::sleep(GATHER).await;
+    }
+}
+
+async fn listen(bell: Arc<Bell>, config: Config) {
+    loop {
+        let _ = listen_once(&bell, &config).await;
+        // Whatever was committed while nobody listened.
+        bell.ring();
+        tokio::time::sleep(RECONNECT).await;
+    }
+}
+
+async fn listen_once(bell: &Bell, config: &Config) -> Result<(), Failure> {
+    let (client, mut connection) = tokio::time::timeout(ANSWER_MAX, config.connect(NoTls)).await??;
+    let ask = tokio::spawn(async move {
+        let _ = client.batch_execute("listen lastword").await;
+        // The connection lives as long as its client.
+        std::future::pending::<()>().await;
+        drop(client);
+    });
+    let ask = AbortOnDrop(ask);
+    while let Some(message) = poll_fn(|context| connection.poll_message(context)).await {
+        if let AsyncMessage::Notification(_) = message? {
+            bell.ring();
+        }
+    }
+    drop(ask);
+    Ok(())
+}
+
+struct AbortOnDrop(JoinHandle<()>);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}

@@ -47,6 +47,21 @@ fn claim_in_each_phase() {
     check(Desk::backoff(), Lease::Live, Err(Refusal::NotDue(id(1))));
 }
 
+/// Found by the simulation: an owner died and came back at once, and another host took the registration for the end of
+/// the old lease and of the tree under it, which lived on.
+#[test]
+fn c38_a_new_life_of_the_owner_does_not_prove_its_tree_dead_elsewhere() {
+    let decided =
+        |desk: Desk, by: Claimant| claim::decide(&desk.job, &by, Lease::Replaced, desk.now.wall).is_ok();
+    let here = || Claimant { host: claimant("a", 1).host, ..claimant("b", 2) };
+    for desk in [Desk::launching(command()), Desk::running(command()), Desk::stopping(command())] {
+        assert!(!decided(desk.clone(), claimant("b", 2)), "{:?}", desk.job.phase);
+        assert!(decided(desk.clone(), here()), "on its own host it is looked for: {:?}", desk.job.phase);
+        assert!(decided(desk, claimant("a", 2)), "its own next life");
+    }
+    assert!(decided(Desk::held(command()), claimant("b", 2)), "nothing was started");
+}
+
 #[test]
 fn a_job_is_due_at_its_moment_and_not_before() {
     let moment = Timestamp(50_000);

@@ -1,6 +1,6 @@
 //! `claim`, `take over`, `launch`, `abandon`: who owns a job, and what that lets them do.
 
-use lastword_core::decide::claim::{self, Lease};
+use lastword_core::decide::claim::{self, Claimant, Lease};
 use lastword_core::decide::{Refusal, abandon, launch, shut_down, take_over};
 use lastword_core::effects::{self, Effect};
 use lastword_core::event::{Claimed, LaunchIntended, Released, Stored};

@@ -6,6 +6,7 @@
 //! - [`jobs`]: valid facts and appends, quickly made; [`random`]: numbers that a seed repeats.
 //! - [`model`]: every order of events within bounds, over the production decisions.
 //! - [`crash`]: stores killed with -9; [`power_loss`]: disks as a power cut leaves them.
+//! - [`sim`]: random schedules of crashes and faults, over the production owner, decisions and journal.
 //! - [`args`]: flags of the program's verbs.
 
 pub mod args;
@@ -17,3 +18,4 @@ pub mod jobs;
 pub mod model;
 pub mod power_loss;
 pub mod random;
+pub mod sim;

@@ -7,12 +7,13 @@ use std::process::ExitCode;
 use lastword_core::seeded::{self, Bug};
 use lastword_proof::conformance::Broken;
 use lastword_proof::differential::{Coverage, Divergence};
-use lastword_proof::{backends, conformance, crash, differential, for_each_backend, model, power_loss};
+use lastword_proof::{backends, conformance, crash, differential, for_each_backend, model, power_loss, sim};
 
 const USAGE: &str = "usage: lastword-proof conformance BACKEND [--bug NAME]
        lastword-proof differential BACKEND [--seed FIRST] [--seeds COUNT] [--steps COUNT]
        lastword-proof crash STORE [--rounds COUNT] [--seed NUMBER] [--bug NAME]
        lastword-proof model [--full]
+       lastword-proof sim [--schedules N] [--seed S] [--threads T] [--bug NAME]
        lastword-proof power-loss STORE [--images COUNT] [--seed NUMBER] [--bug NAME]";
 
 /// Operations of a differential run, unless said otherwise.
@@ -30,6 +31,7 @@ fn main() -> ExitCode {
         Some((&"differential", rest)) => runtime.block_on(differential(rest)),
         Some((&"crash", _)) => Ok(ended(crash::main(&words[1..]))),
         Some((&"power-loss", _)) => Ok(ended(power_loss::main(&words[1..]))),
+        Some((&"sim", _)) => Ok(sim::verb::main(&words[1..])),
         Some((&"model", _)) => Ok(ended(model::main(&words[1..]).map_err(Into::into))),
         _ => Err("no such verb".to_owned()),
     };

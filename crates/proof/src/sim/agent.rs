@@ -61,7 +61,7 @@ impl Program {
 
     /// Returns how long it takes to its next doing.
     pub(super) fn pause_ms(&mut self) -> u64 {
-        if self.talks { 20 + self.random.below(700) } else { 100 + self.random.below(4_000) }
+        if self.talks { 20 + self.random.below(400) } else { 100 + self.random.below(3_000) }
     }
 
     /// Hears an input.

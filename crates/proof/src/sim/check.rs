@@ -194,7 +194,7 @@ impl World {
         let known = &self.witness.jobs[hold.job];
         let judgement = match effect {
             Effect::Launch { attempt } => {
-                let intended = known.intents.iter().any(|intent| *intent == (*attempt, hold.epoch));
+                let intended = known.intents.contains(&(*attempt, hold.epoch));
                 match intended {
                     true => Ok(()),
                     false => broken("launched without looking", format!("attempt {attempt}, {hold:?}")),
@@ -367,7 +367,7 @@ fn watch_event(known: &mut Known, index: usize, event: &Event, places: &[Place])
             }
         }
         Fact::AttemptEnded(ended) => attempt_ended(known, ended, index, places)?,
-        Fact::LastWord(word) => last_word(known, word, event.seq, places)?,
+        Fact::LastWord(word) => last_word(known, word, event.seq)?,
         _ => {}
     }
     let meter = before.meter;
@@ -452,12 +452,11 @@ fn fits(known: &Known, ended: &AttemptEnded, stop: Option<Cause>) -> bool {
 }
 
 /// Checks the last word: that it is the first, and that it says what the deciding attempt says.
-fn last_word(known: &Known, word: &LastWord, seq: Seq, places: &[Place]) -> Broken {
+fn last_word(known: &Known, word: &LastWord, seq: Seq) -> Broken {
     let at = || format!("#{seq}: {word:?}");
     if known.job.is_ended() {
         return broken("a second last word", at());
     }
-    let _ = places;
     match word.attempt {
         Some(attempt) => {
             let end =

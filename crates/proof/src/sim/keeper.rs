@@ -185,7 +185,7 @@ impl World {
     fn unclear(&mut self, hold: Hold, effect: Effect, given_up: bool) {
         if !given_up {
             let wait = 100 + self.random.below(100);
-            self.after(wait, Doing::Tell(hold, Report::Unclear(effect), None));
+            self.after(wait, Doing::Tell(hold, Box::new(Report::Unclear(effect)), None));
         }
     }
 
@@ -201,9 +201,9 @@ impl World {
         }
         if self.unlucky(4) {
             let again = way + self.random.below(1_000);
-            self.after(again, Doing::Tell(hold, report.clone(), Some(Fault::ReportTwice)));
+            self.after(again, Doing::Tell(hold, Box::new(report.clone()), Some(Fault::ReportTwice)));
         }
-        self.after(way, Doing::Tell(hold, report, late));
+        self.after(way, Doing::Tell(hold, Box::new(report), late));
     }
 
     fn launch(&mut self, no: usize, hold: Hold, lease_until: u64, given_up: bool) {

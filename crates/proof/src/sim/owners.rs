@@ -210,6 +210,14 @@ impl World {
         self.process_calls(no, verb);
     }
 
+    /// Takes what is ready, if it is not waiting for an answer anyway.
+    pub(super) fn hint(&mut self, no: usize) {
+        let process = &self.processes[no];
+        if let Some(claimant) = process.claimant().filter(|_| process.up && process.calling.is_none()) {
+            self.process_calls(no, Verb::Ready(claimant));
+        }
+    }
+
     fn take_up(&mut self, no: usize, claimed: Claimed) {
         let Some(job) = self.plan.ids.iter().position(|id| *id == claimed.job) else { return };
         let process = &self.processes[no];
@@ -297,14 +305,14 @@ impl World {
         let unclear = self.unlucky(4);
         if unclear {
             let wait = 50 + self.random.below(TIMEOUT_MS);
-            let report = Report::Unclear(effect.clone());
+            let report = Box::new(Report::Unclear(effect.clone()));
             self.after(wait, Doing::Tell(hold, report, Some(Fault::EffectUnclear)));
             if self.random.chance(50) {
                 return;
             }
         }
         let way = 1 + self.random.below(if unclear { 2 * TIMEOUT_MS } else { 20 });
-        self.after(way, Doing::Carry(Errand { hold, effect, lease_until, given_up: unclear }));
+        self.after(way, Doing::Carry(Box::new(Errand { hold, effect, lease_until, given_up: unclear })));
     }
 
     /// A report reaches an owner.

@@ -235,9 +235,12 @@ impl World {
         let job = *job;
         self.trace.say(self.now, || format!("granted: {wish:?} for job {job} at event {seq}"));
         match wish {
-            Wish::Submit | Wish::SubmitAgain(_) => self.witness.jobs[job].submitted = true,
+            Wish::Submit | Wish::SubmitAgain(_) => {
+                self.witness.jobs[job].submitted = true;
+                self.hint_all();
+            }
+            Wish::Depend => self.hint_all(),
             Wish::Cancel { .. } => self.witness.cancel_acknowledged(job, seq),
-            Wish::ShutDown | Wish::Abandon => {}
             _ => {}
         }
         // A hint for whoever holds it; a lost one costs time, nothing else.
@@ -246,6 +249,16 @@ impl World {
                 if self.processes[process].hands.iter().any(|hand| hand.hold.job == job) {
                     self.after(2, Doing::Poke(process, job));
                 }
+            }
+        }
+    }
+
+    /// Wakes whoever may take what is ready; a lost hint costs time, nothing else.
+    fn hint_all(&mut self) {
+        for process in 0..self.processes.len() {
+            if self.random.chance(60) {
+                let way = 1 + self.random.below(20);
+                self.after(way, Doing::Hint(process));
             }
         }
     }

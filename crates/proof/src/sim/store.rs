@@ -64,7 +64,7 @@ pub(super) struct Store {
     disk: Disk,
     pub(super) up: bool,
     /// Appends on disk that are not synced, oldest first.
-    unsynced: Vec<Box<Append>>,
+    unsynced: Vec<Record>,
     dirty: bool,
     /// Answers that wait for the sync.
     waiting: Vec<(Caller, u64, Answer)>,
@@ -85,8 +85,8 @@ impl Store {
     fn write(&mut self, record: Record) -> u64 {
         let sum = self.disk.write(&record);
         self.ledger.apply(&record);
-        if let Record::Append(append) = record {
-            self.unsynced.push(append);
+        if matches!(record, Record::Append(_)) {
+            self.unsynced.push(record);
         }
         sum
     }
@@ -195,8 +195,10 @@ impl World {
         }
         self.store.disk.sync();
         self.store.dirty = false;
-        for append in std::mem::take(&mut self.store.unsynced) {
-            self.durable(*append);
+        for record in std::mem::take(&mut self.store.unsynced) {
+            if let Record::Append(append) = record {
+                self.durable(*append);
+            }
         }
         for (caller, no, answer) in std::mem::take(&mut self.store.waiting) {
             self.reply(caller, no, answer);

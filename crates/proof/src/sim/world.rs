@@ -33,7 +33,7 @@ pub(super) const TIMEOUT_MS: u64 = 400;
 pub(super) const EPOCH_MS: u64 = 100_000;
 
 /// How long after the chaos whoever still runs is cancelled.
-const PATIENCE_MS: u64 = 5_000;
+const PATIENCE_MS: u64 = 3_500;
 /// How long after the chaos every job must have ended: leases, back-offs and ladders fit in many times.
 const CONVERGE_MS: u64 = 90_000;
 /// Steps after which a schedule is stuck, whatever the clock says.
@@ -54,11 +54,13 @@ pub(super) enum Doing {
     /// An owner comes back.
     Restart(usize),
     /// An effect is carried out.
-    Carry(Errand),
+    Carry(Box<Errand>),
     /// A report reaches an owner.
-    Tell(Hold, Report, Option<Fault>),
+    Tell(Hold, Box<Report>, Option<Fault>),
     /// An owner reads on in a recording.
     Listen(Hold),
+    /// A process hears that there may be something to take.
+    Hint(usize),
     /// An owner hears that there may be news of a job.
     Poke(usize, usize),
     /// A tree does something.
@@ -197,7 +199,7 @@ pub fn run(seed: u64, readable: bool) -> Run {
 impl World {
     fn new(seed: u64, readable: bool) -> World {
         // Neighbouring seeds must not give neighbouring schedules.
-        let mut random = Random::new(seed ^ 0x5eed_0f_1a57_0001);
+        let mut random = Random::new(seed ^ 0x5eed_0fa1_a570_0001);
         let plan = Plan::draw(&mut random);
         let faults = 3 + random.below(3);
         let mut planned: Vec<u32> = (0..faults).map(|_| 4 + random.below(70) as u32).collect();
@@ -232,7 +234,7 @@ impl World {
             self.after(at, Doing::Restart(process));
         }
         for job in 0..self.plan.specs.len() {
-            let at = self.random.below(1_000);
+            let at = self.random.below(400);
             self.ask(at, job, Wish::Submit);
             if self.random.chance(25) {
                 let again = at + self.random.below(1_500);
@@ -291,9 +293,10 @@ impl World {
             Doing::Answered(caller, call, answer) => self.answered(caller, call, answer),
             Doing::Beat(process, life) => self.beat(process, life),
             Doing::Restart(process) => self.restart(process),
-            Doing::Carry(errand) => self.carry(errand),
-            Doing::Tell(hold, report, fault) => self.told(hold, report, fault),
+            Doing::Carry(errand) => self.carry(*errand),
+            Doing::Tell(hold, report, fault) => self.told(hold, *report, fault),
             Doing::Listen(hold) => self.listen(hold),
+            Doing::Hint(process) => self.hint(process),
             Doing::Poke(process, job) => self.poke(process, job),
             Doing::Live(place, run) => self.tree_lives(place, run),
             Doing::Climb(place, run) => self.climb(place, run),
@@ -307,10 +310,9 @@ impl World {
     /// Returns until when an actor stands still, if it does.
     fn held_up(&self, doing: &Doing) -> Option<u64> {
         let process = match doing {
-            Doing::Beat(process, _) | Doing::Poke(process, _) => Some(*process),
-            Doing::Carry(Errand { hold, .. }) | Doing::Tell(hold, ..) | Doing::Listen(hold) => {
-                Some(hold.process)
-            }
+            Doing::Beat(process, _) | Doing::Poke(process, _) | Doing::Hint(process) => Some(*process),
+            Doing::Carry(errand) => Some(errand.hold.process),
+            Doing::Tell(hold, ..) | Doing::Listen(hold) => Some(hold.process),
             Doing::Answered(Caller::Hand(hold), ..) => Some(hold.process),
             Doing::Answered(Caller::Process(process, _), ..) => Some(*process),
             _ => None,

@@ -298,8 +298,7 @@ impl World {
             let force = self.random.chance(20);
             self.ask(2, job, Wish::Cancel { asked: Asked::User, force });
         }
-        if !self.witness.all_ended() {
-            self.after(5_000, Doing::Impatience);
-        }
+        // Again and again: a job may be submitted late, as the retry of another.
+        self.after(5_000, Doing::Impatience);
     }
 }

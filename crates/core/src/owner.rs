@@ -166,7 +166,7 @@ impl Owner {
         if !self.gone {
             self.decide(now, &mut outputs);
         }
-        if !self.gone || seeded::on(Bug::FencedGoesOn) {
+        if !self.gone {
             self.due(&mut outputs);
         }
         outputs
@@ -192,6 +192,7 @@ impl Owner {
                 self.flight = None;
                 self.load(outputs);
             }
+            Input::Fenced if seeded::on(Bug::FencedGoesOn) => self.flight = None,
             Input::Fenced => self.let_go(outputs),
             Input::Unavailable => {
                 self.loading = false;

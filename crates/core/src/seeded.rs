@@ -39,6 +39,8 @@ bugs! {
     ClaimTwice = "claim-twice",
     /// A lease that has not run out is taken over.
     TakeOverLive = "take-over-live",
+    /// A new life of an owner is taken for the end of its old lease, trees included.
+    NewLifeEndsTrees = "new-life-ends-trees",
     /// An owner ends the attempt when it has signalled, not when the tree is gone.
     LastWordBeforeEmpty = "last-word-before-empty",
     /// A cancel ends a running job at once.

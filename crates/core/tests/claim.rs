@@ -1,6 +1,6 @@
 //! `claim`, `take over`, `launch`, `abandon`: who owns a job, and what that lets them do.
 
-use lastword_core::decide::claim::{self, Lease};
+use lastword_core::decide::claim::{self, Claimant, Lease};
 use lastword_core::decide::{Refusal, abandon, launch, shut_down, take_over};
 use lastword_core::effects::{self, Effect};
 use lastword_core::event::{Claimed, LaunchIntended, Released, Stored};
@@ -45,6 +45,21 @@ fn claim_in_each_phase() {
     check(Desk::stopping(command()), Lease::Over, Ok(2));
     check(Desk::ended(0), Lease::Over, Err(Refusal::Ended(id(1))));
     check(Desk::backoff(), Lease::Live, Err(Refusal::NotDue(id(1))));
+}
+
+/// Found by the simulation: an owner died and came back at once, and another host took the registration for the end of
+/// the old lease and of the tree under it, which lived on.
+#[test]
+fn c38_a_new_life_of_the_owner_does_not_prove_its_tree_dead_elsewhere() {
+    let decided =
+        |desk: Desk, by: Claimant| claim::decide(&desk.job, &by, Lease::Replaced, desk.now.wall).is_ok();
+    let here = || Claimant { host: claimant("a", 1).host, ..claimant("b", 2) };
+    for desk in [Desk::launching(command()), Desk::running(command()), Desk::stopping(command())] {
+        assert!(!decided(desk.clone(), claimant("b", 2)), "{:?}", desk.job.phase);
+        assert!(decided(desk.clone(), here()), "on its own host it is looked for: {:?}", desk.job.phase);
+        assert!(decided(desk, claimant("a", 2)), "its own next life");
+    }
+    assert!(decided(Desk::held(command()), claimant("b", 2)), "nothing was started");
 }
 
 #[test]

@@ -5,13 +5,16 @@
 //! - [`backends`]: how a fresh journal of each kind is opened.
 //! - [`jobs`]: valid facts and appends, quickly made; [`random`]: numbers that a seed repeats.
 //! - [`model`]: every order of events within bounds, over the production decisions.
+//! - [`bugs`]: rules broken on purpose, and who noticed.
 //! - [`crash`]: stores killed with -9; [`power_loss`]: disks as a power cut leaves them.
+//! - [`sim`]: random schedules of crashes and faults, over the production owner, decisions and journal.
 //! - [`args`]: flags of the program's verbs.
 //! - [`pg`]: a PostgreSQL to throw away; [`bench`]: our journals beside the bare engines.
 
 pub mod args;
 pub mod backends;
 pub mod bench;
+pub mod bugs;
 pub mod conformance;
 pub mod crash;
 pub mod differential;
@@ -20,3 +23,4 @@ pub mod model;
 pub mod pg;
 pub mod power_loss;
 pub mod random;
+pub mod sim;

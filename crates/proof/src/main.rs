@@ -7,12 +7,16 @@ use std::process::ExitCode;
 use lastword_core::seeded::{self, Bug};
 use lastword_proof::conformance::Broken;
 use lastword_proof::differential::{Coverage, Divergence};
-use lastword_proof::{backends, bench, conformance, crash, differential, for_each_backend, model, power_loss};
+use lastword_proof::{
+    backends, bench, bugs, conformance, crash, differential, for_each_backend, model, power_loss, sim,
+};
 
 const USAGE: &str = "usage: lastword-proof VERB
   conformance BACKEND [--bug NAME]
   differential BACKEND [--seed FIRST] [--seeds COUNT] [--steps COUNT]
   model [--full]
+  sim [--schedules COUNT] [--seed FIRST] [--threads COUNT] [--bug NAME]
+  bugs [NAME]
   crash STORE [--rounds COUNT] [--seed NUMBER] [--bug NAME]
   power-loss STORE [--images COUNT] [--seed NUMBER] [--bug NAME]
   bench store [sqlite|postgres] [--rounds COUNT] [--stored EVENTS] [--json]";
@@ -33,6 +37,8 @@ fn main() -> ExitCode {
         Some((&"bench", _)) => Ok(ended(bench::main(&words[1..]))),
         Some((&"crash", _)) => Ok(ended(crash::main(&words[1..]))),
         Some((&"power-loss", _)) => Ok(ended(power_loss::main(&words[1..]))),
+        Some((&"sim", _)) => Ok(sim::verb::main(&words[1..])),
+        Some((&"bugs", _)) => Ok(ended(runtime.block_on(bugs::main(&words[1..])).map_err(Into::into))),
         Some((&"model", _)) => Ok(ended(model::main(&words[1..]).map_err(Into::into))),
         _ => Err("no such verb".to_owned()),
     };

@@ -102,7 +102,8 @@ pub enum Source {
         slots: Option<u32>,
     },
     /// Jobs whose holder's lease is over: it ran out, or a later life of that owner has registered, or
-    /// another instance of the database gave it.
+    /// another instance of the database gave it. A job with a tree on another host waits until the lease of the later
+    /// life has run out too: the keeper over there counts time, not lives.
     Expired {
         /// How long after the end of a lease nobody may take over yet.
         margin_ms: u64,

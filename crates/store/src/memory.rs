@@ -131,20 +131,18 @@ impl Ledger {
         if me.incarnation != by.incarnation || me.until <= claim.now {
             return Err(lapsed());
         }
-        let (candidates, lease, room) = match &claim.from {
+        let (candidates, room) = match &claim.from {
             Source::Ready { queue, slots } => {
                 let held = |row: &&Row| row.queue == *queue && row.holder.is_some();
                 let held = self.jobs.values().map(|entry| &entry.row).filter(held).count();
                 let room = slots.map_or(usize::MAX, |slots| (slots as usize).saturating_sub(held));
-                // A store that gives a job twice does not see that somebody holds it.
-                let lease = if seeded::on(Bug::ClaimTwice) { Lease::Over } else { Lease::Live };
-                (self.ready(queue, claim.now), lease, room)
+                (self.ready(queue, claim.now), room)
             }
-            Source::Expired { margin_ms } => (self.expired(claim.now, *margin_ms), Lease::Over, usize::MAX),
+            Source::Expired { margin_ms } => (self.expired(claim.now, *margin_ms), usize::MAX),
         };
         let (mut taken, mut records) = (Vec::new(), Vec::new());
         let mut talking: BTreeSet<&Conversation> = BTreeSet::new();
-        for row in candidates {
+        for (row, lease) in candidates {
             if taken.len() >= room.min(claim.at_most as usize) {
                 break;
             }
@@ -181,7 +179,7 @@ impl Ledger {
         Ok(Some((Claimed { job: row.job, events, fence }, Record::Append(Box::new(append)))))
     }
 
-    fn ready(&self, queue: &str, now: Timestamp) -> Vec<&Row> {
+    fn ready(&self, queue: &str, now: Timestamp) -> Vec<(&Row, Lease)> {
         let rows = self.jobs.values().map(|entry| &entry.row);
         let mut rows: Vec<&Row> = rows
             .filter(|row| row.queue == queue && row.least_reader <= lastword_core::event::READER)
@@ -190,17 +188,23 @@ impl Ledger {
             })
             .collect();
         rows.sort_by_key(|row| (-i32::from(row.priority), row.due, row.job));
-        rows
+        // A store that gives a job twice does not see that somebody holds it.
+        let lease = if seeded::on(Bug::ClaimTwice) { Lease::Over } else { Lease::Live };
+        rows.into_iter().map(|row| (row, lease)).collect()
     }
 
-    fn expired(&self, now: Timestamp, margin_ms: u64) -> Vec<&Row> {
-        let over = |fence: &Fence| {
-            let owner = self.owners.get(&fence.owner);
-            let live = owner.filter(|owner| owner.incarnation == fence.incarnation);
-            live.is_none_or(|owner| owner.until.plus_ms(margin_ms) <= now) || seeded::on(Bug::TakeOverLive)
+    fn expired(&self, now: Timestamp, margin_ms: u64) -> Vec<(&Row, Lease)> {
+        let lease = |fence: &Fence| match self.owners.get(&fence.owner) {
+            // A later life has a later lease, so its end is the end of all before it.
+            Some(owner) if owner.until.plus_ms(margin_ms) <= now => Lease::Over,
+            Some(owner) if owner.incarnation != fence.incarnation => Lease::Replaced,
+            Some(_) if seeded::on(Bug::TakeOverLive) => Lease::Over,
+            Some(_) => Lease::Live,
+            None => Lease::Over,
         };
         let rows = self.jobs.values().map(|entry| &entry.row);
-        rows.filter(|row| row.holder.as_ref().is_some_and(over)).collect()
+        let held = rows.filter_map(|row| Some((row, lease(row.holder.as_ref()?))));
+        held.filter(|(_, lease)| *lease != Lease::Live).collect()
     }
 
     /// Decides a renewal or a registration.

@@ -24,7 +24,10 @@ pub struct Claimant {
 pub enum Lease {
     /// It runs, as far as the journal can tell.
     Live,
-    /// It ran out, with the margin, or a later life of the same owner has replaced it.
+    /// A later life of the same owner has registered, and so much time has not passed yet that the lease must have run
+    /// out. Nobody writes under it any more, but its keepers may still hold trees.
+    Replaced,
+    /// It ran out, with the margin: by now its keepers have ended their trees.
     Over,
 }
 
@@ -35,6 +38,14 @@ pub fn decide(job: &Job, claimant: &Claimant, lease: Lease, now: Timestamp) -> D
         _ if job.is_ended() => Err(Refusal::Ended(job.id)),
         _ if job.foreign => Err(Refusal::NeedsNewerReader(job.id)),
         Some(holder) if lease == Lease::Live && !seeded::on(Bug::TakeOverLive) => {
+            Err(Refusal::Held(job.id, holder.fence.owner.clone()))
+        }
+        // A tree on another host is proven dead by time alone, not by the new life of its owner.
+        Some(holder)
+            if lease == Lease::Replaced
+                && take_over::is_elsewhere(job, &claimant.host)
+                && !seeded::on(Bug::NewLifeEndsTrees) =>
+        {
             Err(Refusal::Held(job.id, holder.fence.owner.clone()))
         }
         Some(_) => take_over::decide(job, claimant),

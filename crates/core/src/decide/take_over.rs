@@ -11,9 +11,14 @@ use crate::job::Job;
 use crate::receipt::{Proof, Receipt};
 use crate::spec::OnPartition;
 
+/// Reports whether the open attempt lives on another host than `host`, where its tree cannot be seen.
+pub(super) fn is_elsewhere(job: &Job, host: &HostId) -> bool {
+    job.open_attempt().is_some_and(|attempt| attempt.host != *host)
+}
+
 /// Decides a claim of a job that is held, by a lease that is over.
 pub fn decide(job: &Job, claimant: &Claimant) -> Decision {
-    let elsewhere = job.open_attempt().is_some_and(|attempt| attempt.host != claimant.host);
+    let elsewhere = is_elsewhere(job, &claimant.host);
     let kept = job.spec.as_ref().is_some_and(|spec| spec.on_partition == OnPartition::Keep);
     if elsewhere && kept && !job.is_abandoned() {
         return Err(Refusal::Kept(job.id));
@@ -26,7 +31,7 @@ pub fn decide(job: &Job, claimant: &Claimant) -> Decision {
 /// The lease ran out, and by then the keeper over there had ended its tree; or a person gave up on that host, and
 /// then nothing is proven.
 pub fn account(job: &Job, host: &HostId, now: Timestamp) -> Vec<Fact> {
-    let elsewhere = job.open_attempt().is_some_and(|attempt| attempt.host != *host);
+    let elsewhere = is_elsewhere(job, host);
     let kept = job.spec.as_ref().is_some_and(|spec| spec.on_partition == OnPartition::Keep);
     let proof = if kept { Proof::BestEffort } else { Proof::LeaseSelfFenced };
     if elsewhere { end::attempt(job, Receipt::bare(proof), None, now) } else { Vec::new() }

@@ -110,6 +110,18 @@ pub async fn a_replaced_life_is_taken_over_at_once<J: Journal>(journal: J) {
     assert_eq!(ids(&journal, from_gone(&new, 9)).await, []);
 }
 
+/// Its trees are another matter: they are proven dead on another host by time alone.
+pub async fn c38_a_replaced_life_keeps_its_trees_from_other_hosts<J: Journal>(journal: J) {
+    let old = register(&journal, "ann").await;
+    let (started, _) = running(&journal, 1, jobs::spec(QUEUE), &old).await;
+    let (waiting, _) = held(&journal, 2, jobs::spec(QUEUE), &old).await;
+    let new = register(&journal, "ann").await;
+    let bob = register_at(&journal, "bob", "there").await;
+    assert_eq!(ids(&journal, from_gone(&bob, 9)).await, [waiting.id], "nothing of it was started");
+    lapse(&journal, &new).await;
+    assert_eq!(ids(&journal, from_gone(&bob, 9)).await, [started.id], "now the lease has run out");
+}
+
 /// A margin keeps everyone away for a while after the end of a lease.
 pub async fn a_takeover_waits_for_its_margin<J: Journal>(journal: J) {
     let ann = register(&journal, "ann").await;

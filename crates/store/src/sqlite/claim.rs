@@ -74,9 +74,11 @@ fn take_ready(connection: &Connection, claim: &Claim, queue: &str, room: usize) 
 }
 
 fn take_expired(connection: &Connection, claim: &Claim, margin_ms: u64) -> Result<Vec<Claimed>> {
-    const SELECT: &str = "select job from jobs indexed by jobs_held \
-         left join owners on owner = holder_owner and incarnation = holder_incarnation \
-         where holder_incarnation is not null and job > ?1 and (until is null or until <= ?2 or ?3) \
+    // A later life of the owner has a later lease, so its end is the end of all before it.
+    const SELECT: &str = "select job, until is null or until <= ?2 or ?3 from jobs indexed by jobs_held \
+         left join owners on owner = holder_owner \
+         where holder_incarnation is not null and job > ?1 \
+         and (until is null or until <= ?2 or ?3 or incarnation <> holder_incarnation) \
          order by job limit ?4";
     let margin = i64::try_from(margin_ms).unwrap_or(i64::MAX);
     let before = moment(claim.now).saturating_sub(margin);
@@ -86,12 +88,13 @@ fn take_expired(connection: &Connection, claim: &Claim, margin_ms: u64) -> Resul
         let mut select = connection.prepare_cached(SELECT).map_err(failed)?;
         let limit = PAGE.min((room - taken.len()) as u32);
         let values = params![after, before, seeded::on(Bug::TakeOverLive), limit];
-        let page = select.query_map(values, |row| row.get(0));
-        let page: Vec<[u8; 16]> = page.and_then(Iterator::collect).map_err(failed)?;
-        let Some(last) = page.last() else { break };
+        let page = select.query_map(values, |row| Ok((row.get(0)?, row.get(1)?)));
+        let page: Vec<([u8; 16], bool)> = page.and_then(Iterator::collect).map_err(failed)?;
+        let Some((last, _)) = page.last() else { break };
         after = *last;
-        for job in page {
-            taken.extend(take(connection, job_id(job)?, claim, Lease::Over)?);
+        for (job, over) in page {
+            let lease = if over { Lease::Over } else { Lease::Replaced };
+            taken.extend(take(connection, job_id(job)?, claim, lease)?);
         }
     }
     Ok(taken)

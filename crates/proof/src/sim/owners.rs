@@ -1,0 +1,340 @@
+//! Processes that own jobs: each registers, renews, claims, and drives the production owner's step for what it holds.
+
+use std::sync::Arc;
+
+use lastword_core::decide::claim::Claimant;
+use lastword_core::effects::Effect;
+use lastword_core::owner::{Input, Output, Owner};
+use lastword_core::report::Report;
+use lastword_core::{Epoch, Fence, HostId, Incarnation, Job, OwnerId};
+use lastword_store::{Claimed, Renewed};
+
+use super::fault::Fault;
+use super::requests::Wish;
+use super::store::{Answer, Caller, Verb};
+use super::world::{BEAT_MS, Doing, Errand, Hold, LEASE_MS, STOP_MS, TIMEOUT_MS, World};
+
+/// A process that owns jobs.
+pub(super) struct Process {
+    name: OwnerId,
+    /// On which host.
+    pub(super) host: usize,
+    host_id: HostId,
+    pub(super) up: bool,
+    /// Counts its lives.
+    pub(super) life: u32,
+    incarnation: Option<Incarnation>,
+    /// It stands still until then.
+    pub(super) paused_until: u64,
+    /// It does not reach the journal until then.
+    pub(super) cut_until: u64,
+    pub(super) hands: Vec<Hand>,
+    /// Claims of this life that were seen, so that none is taken up twice.
+    seen: Vec<(usize, Epoch)>,
+    /// Until when it may act without having heard from the journal.
+    lease_until: u64,
+    /// The call that is not answered, and when it was sent.
+    calling: Option<(u64, u64)>,
+    claims: u32,
+}
+
+/// A job it holds, or held a moment ago.
+pub(super) struct Hand {
+    pub(super) hold: Hold,
+    pub(super) owner: Owner,
+    /// The call that is not answered; zero is none.
+    call: u64,
+    /// How far it has read in the recording of a place, once it watches one.
+    pub(super) watch: Option<(usize, usize)>,
+    /// Whether it is about to read on.
+    pub(super) listens: bool,
+    /// Beats since it let go.
+    idle: u32,
+}
+
+impl Process {
+    pub(super) fn new(no: usize, host: usize) -> Process {
+        Process {
+            name: OwnerId(Arc::from(["w0", "w1", "w2"][no])),
+            host,
+            host_id: HostId(Arc::from(["h0", "h1"][host])),
+            up: false,
+            life: 0,
+            incarnation: None,
+            paused_until: 0,
+            cut_until: 0,
+            hands: Vec::new(),
+            seen: Vec::new(),
+            lease_until: 0,
+            calling: None,
+            claims: 0,
+        }
+    }
+
+    fn claimant(&self) -> Option<Claimant> {
+        let incarnation = self.incarnation?;
+        Some(Claimant { owner: self.name.clone(), incarnation, host: self.host_id.clone() })
+    }
+
+    /// Returns the hand of a hold, if this life still has it.
+    pub(super) fn hand(&mut self, hold: Hold) -> Option<&mut Hand> {
+        let alive = self.up && self.life == hold.life;
+        self.hands.iter_mut().find(|hand| alive && hand.hold == hold)
+    }
+
+    /// Dies, with everything it had in memory.
+    pub(super) fn crash(&mut self) {
+        self.up = false;
+        self.life += 1;
+        self.hands.clear();
+        self.seen.clear();
+        self.incarnation = None;
+        self.calling = None;
+        self.paused_until = 0;
+    }
+}
+
+impl World {
+    /// A process comes to life.
+    pub(super) fn restart(&mut self, no: usize) {
+        let process = &mut self.processes[no];
+        let away = self.hosts[process.host].down_until > self.now;
+        if process.up || away {
+            return;
+        }
+        process.up = true;
+        let life = process.life;
+        self.trace.say(self.now, || format!("w{no} starts, life {life}"));
+        self.beat(no, life);
+    }
+
+    /// Renews, and gives every hand the time.
+    pub(super) fn beat(&mut self, no: usize, life: u32) {
+        let process = &mut self.processes[no];
+        if !process.up || process.life != life {
+            return;
+        }
+        process.hands.retain_mut(|hand| {
+            hand.idle += u32::from(hand.owner.is_gone());
+            hand.idle < 3
+        });
+        let holds: Vec<Hold> = process.hands.iter().map(|hand| hand.hold).collect();
+        if process.calling.is_none() {
+            let verb = Verb::Renew { owner: process.name.clone(), incarnation: process.incarnation };
+            self.process_calls(no, verb);
+        }
+        for hold in holds {
+            self.feed(hold, Input::Tick);
+            self.check_limits(hold);
+        }
+        let next = BEAT_MS + self.random.below(300);
+        self.after(next, Doing::Beat(no, life));
+    }
+
+    fn process_calls(&mut self, no: usize, verb: Verb) {
+        let life = self.processes[no].life;
+        let call = self.call(Caller::Process(no, life), verb);
+        self.processes[no].calling = Some((call, self.now));
+    }
+
+    /// An answer of the journal reaches whoever called, if it still waits for it.
+    pub(super) fn answered(&mut self, caller: Caller, call: u64, answer: Answer) {
+        match caller {
+            Caller::Asker(asker) => self.asker_answered(asker, call, answer),
+            Caller::Process(no, life) => {
+                let process = &mut self.processes[no];
+                let current = process.calling.filter(|(waiting, _)| *waiting == call);
+                let Some((_, sent)) = current.filter(|_| process.up && process.life == life) else { return };
+                process.calling = None;
+                self.process_answered(no, sent, answer);
+            }
+            Caller::Hand(hold) => {
+                let Some(hand) = self.processes[hold.process].hand(hold) else { return };
+                if hand.call != call {
+                    return;
+                }
+                hand.call = 0;
+                let input = match answer {
+                    Answer::Loaded(events) => Input::Loaded(events),
+                    Answer::Stored(..) => Input::Stored,
+                    Answer::Conflict => Input::Conflict,
+                    Answer::Fenced => Input::Fenced,
+                    _ => Input::Unavailable,
+                };
+                self.feed(hold, input);
+            }
+        }
+    }
+
+    fn process_answered(&mut self, no: usize, sent: u64, answer: Answer) {
+        match answer {
+            Answer::Renewed(renewed) => self.renewed(no, sent, renewed),
+            Answer::Taken(taken) => {
+                for claimed in taken {
+                    self.take_up(no, claimed);
+                }
+            }
+            // Replaced, perhaps by a registration of its own that came late: it registers anew at its next beat.
+            Answer::Lapsed => self.processes[no].incarnation = None,
+            _ => {}
+        }
+    }
+
+    fn renewed(&mut self, no: usize, sent: u64, renewed: Renewed) {
+        let process = &mut self.processes[no];
+        process.incarnation = Some(renewed.incarnation);
+        // The journal counted from when it got the call, so counting from before it was sent errs on the safe side.
+        process.lease_until = sent + LEASE_MS - STOP_MS;
+        let until = process.lease_until;
+        let holds: Vec<Hold> = process.hands.iter().map(|hand| hand.hold).collect();
+        for hold in holds {
+            self.extend_lease(hold, until);
+            if renewed.news.contains(&self.plan.ids[hold.job]) {
+                self.feed(hold, Input::News);
+            }
+        }
+        self.claim(no);
+    }
+
+    /// Asks in turn for what is ready, for what nobody holds any more, and for what it holds without knowing because an
+    /// answer got lost.
+    fn claim(&mut self, no: usize) {
+        let process = &mut self.processes[no];
+        let Some(claimant) = process.claimant() else { return };
+        process.claims += 1;
+        let verb = match process.claims % 4 {
+            1 | 3 => Verb::Ready(claimant),
+            2 => Verb::Expired(claimant),
+            _ => Verb::Mine(claimant.owner, claimant.incarnation),
+        };
+        self.process_calls(no, verb);
+    }
+
+    /// Takes what is ready, if it is not waiting for an answer anyway.
+    pub(super) fn hint(&mut self, no: usize) {
+        let process = &self.processes[no];
+        if let Some(claimant) = process.claimant().filter(|_| process.up && process.calling.is_none()) {
+            self.process_calls(no, Verb::Ready(claimant));
+        }
+    }
+
+    fn take_up(&mut self, no: usize, claimed: Claimed) {
+        let Some(job) = self.plan.ids.iter().position(|id| *id == claimed.job) else { return };
+        let process = &self.processes[no];
+        let fence: Fence = claimed.fence;
+        let hold = Hold { process: no, life: process.life, job, epoch: fence.epoch };
+        if process.seen.contains(&(job, fence.epoch)) {
+            return;
+        }
+        let folded = match Job::fold(claimed.job, &claimed.events) {
+            Ok(folded) => folded,
+            Err(illegal) => return self.fail("log does not fold", || illegal.to_string()),
+        };
+        self.trace.say(self.now, || format!("w{no} takes job {job}, epoch {}", fence.epoch));
+        self.processes[no].seen.push((job, fence.epoch));
+        // It was told to go down meanwhile: what it has not started goes back.
+        if folded.open_attempt().is_none() && self.unlucky(4) {
+            return self.ask_as_owner(job, Wish::Release(fence));
+        }
+        let now = self.clock(self.processes[no].host);
+        let owner = Owner::new(folded, fence, self.processes[no].host_id.clone(), now);
+        let hand = Hand { hold, owner, call: 0, watch: None, listens: false, idle: 0 };
+        self.processes[no].hands.push(hand);
+        self.feed(hold, Input::Tick);
+    }
+
+    /// Gives an input to the owner's step, and does what it wants done.
+    pub(super) fn feed(&mut self, hold: Hold, input: Input) {
+        let now = self.clock(self.processes[hold.process].host);
+        let Some(hand) = self.processes[hold.process].hand(hold) else { return };
+        let was_gone = hand.owner.is_gone();
+        let fenced = matches!(input, Input::Fenced);
+        let outputs = hand.owner.step(input, now);
+        let gone = hand.owner.is_gone();
+        if fenced && !gone {
+            return self.fail("an owner that was fenced goes on", || format!("{outputs:?} by {hold:?}"));
+        }
+        if gone && !was_gone {
+            hand.watch = None;
+        }
+        for output in outputs {
+            match output {
+                Output::Append(append) => {
+                    let call = self.call(Caller::Hand(hold), Verb::Append(append));
+                    self.set_call(hold, call);
+                }
+                Output::Load { after } => {
+                    let job = self.plan.ids[hold.job];
+                    let call = self.call(Caller::Hand(hold), Verb::Load { job, after });
+                    self.set_call(hold, call);
+                }
+                Output::Do(effect) if gone => {
+                    self.fail("an owner that let go goes on", || format!("{effect:?} by {hold:?}"));
+                }
+                Output::Do(effect) => self.send(hold, effect),
+                Output::LetGo { late } => self.let_go(hold, late),
+                Output::Broken(illegal) => {
+                    self.fail("an owner found its log broken", || illegal.to_string());
+                }
+            }
+        }
+    }
+
+    fn set_call(&mut self, hold: Hold, call: u64) {
+        if let Some(hand) = self.processes[hold.process].hand(hold) {
+            hand.call = call;
+        }
+    }
+
+    fn let_go(&mut self, hold: Hold, late: Vec<String>) {
+        self.trace.say(self.now, || format!("{hold:?} lets go"));
+        let fence = self.processes[hold.process].hand(hold).map(|hand| hand.owner.fence().clone());
+        if let Some(fence) = fence {
+            self.try_stale_write(hold.job, &fence);
+        }
+        for what in late.into_iter().take(2) {
+            self.ask_as_owner(hold.job, Wish::Late(hold.epoch, what));
+        }
+    }
+
+    /// Sends an effect to the keeper.
+    fn send(&mut self, hold: Hold, effect: Effect) {
+        self.check_effect(hold, &effect);
+        self.trace.say(self.now, || format!("w{} wants {effect:?} for job {}", hold.process, hold.job));
+        let lease_until = self.processes[hold.process].lease_until;
+        let unclear = self.unlucky(4);
+        if unclear {
+            let wait = 50 + self.random.below(TIMEOUT_MS);
+            let report = Box::new(Report::Unclear(effect.clone()));
+            self.after(wait, Doing::Tell(hold, report, Some(Fault::EffectUnclear)));
+            if self.random.chance(50) {
+                return;
+            }
+        }
+        let way = 1 + self.random.below(if unclear { 2 * TIMEOUT_MS } else { 20 });
+        self.after(way, Doing::Carry(Box::new(Errand { hold, effect, lease_until, given_up: unclear })));
+    }
+
+    /// A report reaches an owner.
+    pub(super) fn told(&mut self, hold: Hold, report: Report, fault: Option<Fault>) {
+        self.trace.note(0x7e11 + hold.process as u64);
+        if self.processes[hold.process].hand(hold).is_none() {
+            return;
+        }
+        // A report that is late or comes again strikes when it comes.
+        if let Some(fault) = fault {
+            self.struck(fault, hold.job);
+        }
+        self.trace.say(self.now, || format!("w{} hears {report:?}", hold.process));
+        self.feed(hold, Input::Report(report));
+    }
+
+    /// An owner hears that somebody may have written.
+    pub(super) fn poke(&mut self, no: usize, job: usize) {
+        let process = &self.processes[no];
+        let holds: Vec<Hold> = process.hands.iter().map(|hand| hand.hold).collect();
+        for hold in holds.into_iter().filter(|hold| hold.job == job) {
+            self.feed(hold, Input::News);
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! Seeds that once broke a promise, each with what it broke. They are run again by a test, for ever.
+//!
+//! A seed names its schedule only as long as the simulation draws the same numbers in the same order. So each has a seeded
+//! bug beside it that brings the old fault back: the test sees that the seed still meets it.
+
+use lastword_core::seeded::Bug;
+
+/// A seed, the fault it found, and what that was.
+pub const SEEDS: &[(u64, Bug, &str)] = &[(
+    121,
+    Bug::NewLifeEndsTrees,
+    "an owner came back as a new life, and another host took that for the end of the tree of the old one",
+)];

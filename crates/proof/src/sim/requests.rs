@@ -1,0 +1,304 @@
+//! People and programs with wishes: each loads, decides with the production decision, and appends, until it is answered.
+
+use lastword_core::decide::cancel::Cancel;
+use lastword_core::decide::{
+    Decision, Refusal, abandon, answer, cancel, depend, interrupt, late, limit, retry, send, shut_down,
+    submit,
+};
+use lastword_core::limits::{Limit, Limits};
+use lastword_core::outcome::{Asked, Outcome};
+use lastword_core::spec::Spec;
+use lastword_core::{Append, AppendId, Epoch, Fence, Job, Seq};
+use std::sync::Arc;
+
+use super::store::{Answer, Caller, Verb};
+use super::world::{Doing, World};
+
+/// What somebody wants.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Wish {
+    Submit,
+    SubmitAgain(Arc<Spec>),
+    Cancel { asked: Asked, force: bool },
+    Send,
+    Answer,
+    Interrupt,
+    Limit(Limit, u64),
+    Retry,
+    Abandon,
+    ShutDown,
+    Depend,
+    Release(Fence),
+    Late(Epoch, String),
+}
+
+/// Somebody with a wish.
+pub(super) struct Asker {
+    pub(super) job: usize,
+    pub(super) wish: Wish,
+    state: State,
+    call: u64,
+    /// What a dependent was told about the job it waits for.
+    other: Option<Outcome>,
+}
+
+enum State {
+    /// Not yet.
+    Later,
+    /// Reads the log.
+    Reads,
+    /// The append that is not answered.
+    Writes {
+        append: Box<Append>,
+        seq: Seq,
+    },
+    Done,
+}
+
+impl Asker {
+    pub(super) fn is_done(&self) -> bool {
+        matches!(self.state, State::Done)
+    }
+}
+
+impl World {
+    /// Has somebody ask, later.
+    pub(super) fn ask(&mut self, ms: u64, job: usize, wish: Wish) {
+        self.askers.push(Asker { job, wish, state: State::Later, call: 0, other: None });
+        self.after(ms, Doing::Ask(self.askers.len() - 1));
+    }
+
+    /// Has an owner ask, at once.
+    pub(super) fn ask_as_owner(&mut self, job: usize, wish: Wish) {
+        self.ask(1, job, wish);
+    }
+
+    /// Draws what will be asked of a job.
+    pub(super) fn draw_wishes(&mut self, job: usize) {
+        for _ in 0..self.random.below(4) {
+            let at = self.random.below(6_000);
+            let wish = self.draw_wish();
+            let again = self.random.chance(15);
+            if again {
+                let later = at + self.random.below(1_500);
+                self.ask(later, job, wish.clone());
+            }
+            self.ask(at, job, wish);
+        }
+    }
+
+    fn draw_wish(&mut self) -> Wish {
+        match self.random.below(20) {
+            0..6 => {
+                let asked = *self.random.pick(&[Asked::User, Asked::User, Asked::ParentGone]);
+                Wish::Cancel { asked, force: self.random.chance(30) }
+            }
+            6..9 => Wish::Send,
+            9..11 => Wish::Answer,
+            11..13 => Wish::Interrupt,
+            13..17 => {
+                let limit = *self.random.pick(&[Limit::Wall, Limit::Stall, Limit::Turns, Limit::Tokens]);
+                let value = match limit {
+                    _ if self.random.chance(30) => 0,
+                    Limit::Wall | Limit::Stall => 500 + self.random.below(8_000),
+                    _ => 1 + self.random.below(40),
+                };
+                Wish::Limit(limit, value)
+            }
+            17 => Wish::Retry,
+            18 => Wish::ShutDown,
+            _ => {
+                if self.random.chance(25) {
+                    Wish::Abandon
+                } else {
+                    Wish::Interrupt
+                }
+            }
+        }
+    }
+
+    /// Somebody begins to ask.
+    pub(super) fn begin_asking(&mut self, no: usize) {
+        if matches!(self.askers[no].state, State::Later) {
+            self.read_for(no);
+        }
+    }
+
+    fn read_for(&mut self, no: usize) {
+        let job = self.plan.ids[self.askers[no].job];
+        self.askers[no].state = State::Reads;
+        self.askers[no].call = self.call(Caller::Asker(no), Verb::Load { job, after: Seq(0) });
+    }
+
+    fn write_for(&mut self, no: usize, append: Box<Append>, seq: Seq) {
+        self.askers[no].state = State::Writes { append: append.clone(), seq };
+        self.askers[no].call = self.call(Caller::Asker(no), Verb::Append(append));
+    }
+
+    /// The journal answered somebody.
+    pub(super) fn asker_answered(&mut self, no: usize, call: u64, answer: Answer) {
+        if self.askers[no].call != call {
+            return;
+        }
+        match (std::mem::replace(&mut self.askers[no].state, State::Done), answer) {
+            (State::Reads, Answer::Loaded(events)) => {
+                match Job::fold(self.plan.ids[self.askers[no].job], &events) {
+                    Ok(job) => self.decide_for(no, &job),
+                    Err(illegal) => self.fail("log does not fold", || illegal.to_string()),
+                }
+            }
+            (State::Reads, Answer::Unavailable) => self.read_for(no),
+            (State::Writes { seq, .. }, Answer::Stored(..)) => self.granted(no, seq),
+            // Whether it was stored is not known: the very same append again.
+            (State::Writes { append, seq }, Answer::Unavailable) => self.write_for(no, append, seq),
+            (State::Writes { .. }, Answer::Conflict) => self.read_for(no),
+            (State::Writes { .. }, Answer::Fenced) => {}
+            _ => self.fail("an answer to another question", || format!("asker {no}")),
+        }
+    }
+
+    fn decide_for(&mut self, no: usize, job: &Job) {
+        let (fence, decision) = self.decision(no, job);
+        let facts = match decision {
+            // A well-formed no is an answer.
+            Err(_) => return,
+            Ok(facts) if facts.is_empty() => return self.granted(no, job.version),
+            Ok(facts) => facts,
+        };
+        self.calls += 1;
+        let id = AppendId((1 << 120) | u128::from(self.calls));
+        match Append::new(job, fence.as_ref(), id, self.wall(0), facts) {
+            Ok((append, after)) => self.write_for(no, Box::new(append), after.version),
+            Err(illegal) => self.fail("a decision that cannot be stored", || illegal.to_string()),
+        }
+    }
+
+    fn decision(&mut self, no: usize, job: &Job) -> (Option<Fence>, Decision) {
+        let now = self.wall(0);
+        let unique = no.to_string();
+        let Asker { wish, job: index, other, .. } = &self.askers[no];
+        let decision = match wish {
+            Wish::Submit => submit::decide(job, &self.plan.specs[*index], "me", Limits::default()),
+            Wish::SubmitAgain(spec) => submit::decide(job, spec, "me", Limits::default()),
+            Wish::Cancel { asked, force } => {
+                cancel::decide(job, &Cancel { by: "me".to_owned(), asked: *asked, force: *force }, now)
+            }
+            Wish::Send => send::decide(job, "me", &unique),
+            Wish::Answer => {
+                let questions = job.session.iter().flat_map(|session| &session.questions);
+                match questions.into_iter().find(|question| !question.answered) {
+                    Some(question) => answer::decide(job, "me", &question.id, &unique),
+                    None => Err(Refusal::Nothing(job.id, "no question")),
+                }
+            }
+            Wish::Interrupt => interrupt::decide(job, "me", None),
+            Wish::Limit(limit, value) => limit::decide(job, "me", *limit, *value),
+            Wish::Retry => {
+                let again = retry::decide(job);
+                if let Ok(spec) = again {
+                    self.try_again(spec);
+                }
+                Ok(Vec::new())
+            }
+            Wish::Abandon => abandon::decide(job, "me"),
+            Wish::ShutDown => match &job.holder {
+                Some(holder) => shut_down::decide(job, &holder.fence, shut_down::Mode::Stop, now),
+                None => Ok(Vec::new()),
+            },
+            Wish::Depend => {
+                let unmet = job.unmet.first().map(|dependency| dependency.job);
+                match unmet.zip(*other) {
+                    Some((other, outcome)) => depend::decide(job, other, outcome),
+                    None => Ok(Vec::new()),
+                }
+            }
+            Wish::Release(fence) => {
+                let decision = shut_down::decide(job, fence, shut_down::Mode::Leave, now);
+                return (Some(fence.clone()), decision);
+            }
+            Wish::Late(epoch, what) => late::decide(job, *epoch, what),
+        };
+        (None, decision)
+    }
+
+    /// Submits the retry of an ended job, once.
+    fn try_again(&mut self, spec: Spec) {
+        let job = self.plan.ids.len() - 1;
+        if !self.askers.iter().any(|asker| asker.job == job) {
+            self.ask(1, job, Wish::SubmitAgain(Arc::new(spec)));
+        }
+    }
+
+    /// Somebody was told that it is so.
+    fn granted(&mut self, no: usize, seq: Seq) {
+        let Asker { job, wish, .. } = &self.askers[no];
+        let job = *job;
+        self.trace.say(self.now, || format!("granted: {wish:?} for job {job} at event {seq}"));
+        match wish {
+            Wish::Submit | Wish::SubmitAgain(_) => {
+                self.witness.jobs[job].submitted = true;
+                self.hint_all();
+            }
+            Wish::Depend => self.hint_all(),
+            Wish::Cancel { .. } => self.witness.cancel_acknowledged(job, seq),
+            _ => {}
+        }
+        // A hint for whoever holds it; a lost one costs time, nothing else.
+        if self.random.chance(60) {
+            for process in 0..self.processes.len() {
+                if self.processes[process].hands.iter().any(|hand| hand.hold.job == job) {
+                    self.after(2, Doing::Poke(process, job));
+                }
+            }
+        }
+    }
+
+    /// Wakes whoever may take what is ready; a lost hint costs time, nothing else.
+    fn hint_all(&mut self) {
+        for process in 0..self.processes.len() {
+            if self.random.chance(60) {
+                let way = 1 + self.random.below(20);
+                self.after(way, Doing::Hint(process));
+            }
+        }
+    }
+
+    /// Somebody looks for jobs whose dependencies have ended. A sweep, so a crash between two jobs costs nothing.
+    pub(super) fn sweep(&mut self) {
+        for job in 0..self.plan.specs.len() {
+            let waits = &self.witness.jobs[job].job;
+            let Some(dependency) = waits.unmet.first().filter(|_| !waits.is_ended()) else { continue };
+            let other = self.witness.jobs.iter().find(|one| one.job.id == dependency.job);
+            let outcome = other.and_then(|one| one.job.last_word()).map(|word| word.outcome);
+            let asking = |asker: &Asker| asker.job == job && asker.wish == Wish::Depend && !asker.is_done();
+            if outcome.is_some() && !self.askers.iter().any(asking) {
+                self.ask(1, job, Wish::Depend);
+                if let Some(asker) = self.askers.last_mut() {
+                    asker.other = outcome;
+                }
+            }
+        }
+        self.after(900, Doing::Sweep);
+    }
+
+    /// What still runs is cancelled, and what is kept on a host that is gone is given up.
+    pub(super) fn impatience(&mut self) {
+        for job in 0..self.witness.jobs.len() {
+            let state = &self.witness.jobs[job].job;
+            if state.version == Seq(0) || state.is_ended() {
+                continue;
+            }
+            let lost_host = state.open_attempt().is_some_and(|attempt| {
+                let host = usize::from(&*attempt.host.0 == "h1");
+                self.hosts[host].gone
+            });
+            if lost_host {
+                self.ask(1, job, Wish::Abandon);
+            }
+            let force = self.random.chance(20);
+            self.ask(2, job, Wish::Cancel { asked: Asked::User, force });
+        }
+        // Again and again: a job may be submitted late, as the retry of another.
+        self.after(5_000, Doing::Impatience);
+    }
+}

@@ -1,0 +1,276 @@
+//! The journal in a schedule: the production ledger, with a disk and a network that fail between it and its callers.
+//!
+//! What was written is answered after the sync, and so is what was read from it: nobody learns of a fact that a crash
+//! could still take back.
+
+use lastword_core::decide::claim::Claimant;
+use lastword_core::seeded::{self, Bug};
+use lastword_core::view::row::Row;
+use lastword_core::{Append, Event, Fence, Incarnation, Job, JobId, OwnerId, Seq};
+use lastword_store::memory::{Ledger, Record};
+use lastword_store::{Claim, Claimed, Error, Filter, Page, Read, Renew, Renewed, Source};
+
+use super::disk::Disk;
+use super::fault::Fault;
+use super::plan::QUEUE;
+use super::world::{Doing, Hold, LEASE_MS, MARGIN_MS, TIMEOUT_MS, World};
+
+/// Which database it is.
+const INSTANCE: u64 = 1;
+
+/// Who called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Caller {
+    /// The owner of a job.
+    Hand(Hold),
+    /// A process that owns jobs, in one of its lives.
+    Process(usize, u32),
+    /// Somebody with a request.
+    Asker(usize),
+}
+
+/// A call to the journal.
+pub(super) struct Call {
+    pub(super) caller: Caller,
+    pub(super) no: u64,
+    pub(super) verb: Verb,
+}
+
+/// What is asked of the journal.
+pub(super) enum Verb {
+    Load { job: JobId, after: Seq },
+    Append(Box<Append>),
+    Ready(Claimant),
+    Expired(Claimant),
+    Mine(OwnerId, Incarnation),
+    Renew { owner: OwnerId, incarnation: Option<Incarnation> },
+}
+
+/// What it says.
+pub(super) enum Answer {
+    Loaded(Vec<Event>),
+    Stored(JobId, Seq),
+    Conflict,
+    Fenced,
+    Lapsed,
+    Unavailable,
+    Taken(Vec<Claimed>),
+    Renewed(Renewed),
+}
+
+/// The journal.
+pub(super) struct Store {
+    pub(super) ledger: Ledger,
+    disk: Disk,
+    pub(super) up: bool,
+    /// Appends on disk that are not synced, oldest first.
+    unsynced: Vec<Record>,
+    dirty: bool,
+    /// Answers that wait for the sync.
+    waiting: Vec<(Caller, u64, Answer)>,
+}
+
+impl Store {
+    pub(super) fn new() -> Store {
+        Store {
+            ledger: Ledger::new(INSTANCE),
+            disk: Disk::default(),
+            up: true,
+            unsynced: Vec::new(),
+            dirty: false,
+            waiting: Vec::new(),
+        }
+    }
+
+    fn write(&mut self, record: Record) -> u64 {
+        let sum = self.disk.write(&record);
+        self.ledger.apply(&record);
+        if matches!(record, Record::Append(_)) {
+            self.unsynced.push(record);
+        }
+        sum
+    }
+}
+
+impl World {
+    /// Sends a call to the journal, through a network that may lose or keep it, and returns its number.
+    pub(super) fn call(&mut self, caller: Caller, verb: Verb) -> u64 {
+        self.calls += 1;
+        let no = self.calls;
+        let (process, job) = match caller {
+            Caller::Hand(hold) => (Some(hold.process), Some(hold.job)),
+            Caller::Process(process, _) => (Some(process), None),
+            Caller::Asker(asker) => (None, Some(self.askers[asker].job)),
+        };
+        let cut = process.is_some_and(|process| self.is_cut(process));
+        let lost = cut || self.unlucky(2);
+        let late = !lost && self.unlucky(2);
+        if (lost && !cut) || late {
+            let fault = if late { Fault::CallLate } else { Fault::CallLost };
+            match job {
+                Some(job) => self.struck(fault, job),
+                None => self.struck_all(fault),
+            }
+        }
+        if lost || late {
+            self.after(TIMEOUT_MS, Doing::Answered(caller, no, Answer::Unavailable));
+        }
+        if !lost {
+            let way = if late { TIMEOUT_MS + self.random.below(7_000) } else { 1 + self.random.below(15) };
+            self.after(way, Doing::Arrive(Box::new(Call { caller, no, verb })));
+        }
+        no
+    }
+
+    fn is_cut(&self, process: usize) -> bool {
+        let process = &self.processes[process];
+        process.cut_until > self.now || self.hosts[process.host].gone
+    }
+
+    /// The journal gets a call.
+    pub(super) fn arrive(&mut self, call: Call) {
+        let Call { caller, no, verb } = call;
+        if !self.store.up {
+            return self.after(TIMEOUT_MS, Doing::Answered(caller, no, Answer::Unavailable));
+        }
+        let answer = match self.serve(verb) {
+            Ok(answer) => answer,
+            Err(Error::Conflict { .. }) => Answer::Conflict,
+            Err(Error::Fenced { .. }) => Answer::Fenced,
+            Err(Error::Lapsed { .. }) => Answer::Lapsed,
+            Err(Error::Unavailable(_)) => Answer::Unavailable,
+            Err(Error::Corrupt(what)) => return self.fail("journal corrupt", || what),
+        };
+        if self.store.dirty && !seeded::on(Bug::AckBeforeSync) {
+            self.store.waiting.push((caller, no, answer));
+        } else {
+            self.reply(caller, no, answer);
+        }
+    }
+
+    fn serve(&mut self, verb: Verb) -> Result<Answer, Error> {
+        let now = self.wall(0);
+        let claim = |by, from| Claim { by, from, at_most: 4, now };
+        let ledger = &self.store.ledger;
+        let (answer, records) = match verb {
+            Verb::Load { job, after } => (Answer::Loaded(ledger.load(job, after)), Vec::new()),
+            Verb::Append(append) => {
+                let job = append.job;
+                let (seq, record) = ledger.append(*append)?;
+                (Answer::Stored(job, seq), record.into_iter().collect())
+            }
+            Verb::Ready(by) => {
+                let from = Source::Ready { queue: QUEUE.to_owned(), slots: None };
+                let (taken, records) = ledger.claim(&claim(by, from))?;
+                (Answer::Taken(taken), records)
+            }
+            Verb::Expired(by) => {
+                let from = Source::Expired { margin_ms: MARGIN_MS };
+                let (taken, records) = ledger.claim(&claim(by, from))?;
+                (Answer::Taken(taken), records)
+            }
+            Verb::Mine(owner, incarnation) => (Answer::Taken(mine(ledger, &owner, incarnation)?), Vec::new()),
+            Verb::Renew { owner, incarnation } => {
+                let (renewed, record) =
+                    ledger.renew(&Renew { owner, incarnation, lease_ms: LEASE_MS, now })?;
+                (Answer::Renewed(renewed), vec![record])
+            }
+        };
+        for record in records {
+            let sum = self.store.write(record);
+            self.trace.note(sum);
+            if !self.store.dirty {
+                self.store.dirty = true;
+                let flush = 2 + self.random.below(25);
+                self.after(flush, Doing::Sync);
+            }
+        }
+        Ok(answer)
+    }
+
+    /// The journal's disk has everything: answers go out.
+    pub(super) fn sync(&mut self) {
+        if !self.store.dirty {
+            return;
+        }
+        self.store.disk.sync();
+        self.store.dirty = false;
+        for record in std::mem::take(&mut self.store.unsynced) {
+            if let Record::Append(append) = record {
+                self.durable(*append);
+            }
+        }
+        for (caller, no, answer) in std::mem::take(&mut self.store.waiting) {
+            self.reply(caller, no, answer);
+        }
+    }
+
+    fn reply(&mut self, caller: Caller, no: u64, answer: Answer) {
+        if self.unlucky(2) {
+            match caller {
+                Caller::Hand(hold) => self.struck(Fault::AnswerLost, hold.job),
+                Caller::Asker(asker) => self.struck(Fault::AnswerLost, self.askers[asker].job),
+                Caller::Process(..) => self.struck_all(Fault::AnswerLost),
+            }
+            return self.after(TIMEOUT_MS, Doing::Answered(caller, no, Answer::Unavailable));
+        }
+        if let Answer::Stored(job, seq) = &answer {
+            self.witness.acknowledged(*job, *seq);
+        }
+        let way = 1 + self.random.below(10);
+        self.after(way, Doing::Answered(caller, no, answer));
+    }
+
+    /// The journal dies, and comes back with what its disk kept.
+    pub(super) fn crash_store(&mut self, torn: bool) {
+        self.store.up = false;
+        self.store.dirty = false;
+        for (caller, no, _) in std::mem::take(&mut self.store.waiting) {
+            self.after(TIMEOUT_MS, Doing::Answered(caller, no, Answer::Unavailable));
+        }
+        self.store.unsynced.clear();
+        self.store.disk.crash(&mut self.random, torn);
+        self.recover();
+        let down = self.random.below(600);
+        self.after(down, Doing::StoreBack);
+    }
+
+    /// Rebuilds the ledger from the disk: rows are made by folding.
+    fn recover(&mut self) {
+        let mut ledger = Ledger::new(INSTANCE);
+        let mut jobs: Vec<Job> = Vec::new();
+        for mut record in self.store.disk.read() {
+            if let Record::Append(append) = &mut record {
+                let known = jobs.iter().position(|job| job.id == append.job).unwrap_or_else(|| {
+                    jobs.push(Job::unborn(append.job));
+                    jobs.len() - 1
+                });
+                for event in &append.events {
+                    if let Err(illegal) = jobs[known].apply(event) {
+                        return self.fail("recovered log does not fold", || illegal.to_string());
+                    }
+                }
+                append.row = Row::of(&jobs[known]);
+            }
+            ledger.apply(&record);
+            if let Record::Append(append) = record {
+                self.recovered(*append);
+            }
+        }
+        self.store.ledger = ledger;
+        self.check_recovery();
+    }
+}
+
+/// Returns what this life of an owner holds, whatever it has heard about it.
+fn mine(ledger: &Ledger, owner: &OwnerId, incarnation: Incarnation) -> Result<Vec<Claimed>, Error> {
+    let filter = Filter { holder: Some(incarnation), ..Filter::default() };
+    let Page::Rows(rows) = ledger.read(&Read::Rows { filter, before: None, limit: 8 })? else {
+        return Ok(Vec::new());
+    };
+    let held = |row: Row| {
+        let fence: Fence = row.holder.filter(|fence| fence.owner == *owner)?;
+        Some(Claimed { job: row.job, events: ledger.load(row.job, Seq(0)), fence })
+    };
+    Ok(rows.into_iter().filter_map(held).collect())
+}

@@ -1,0 +1,149 @@
+//! Where the planned faults strike, and how everything heals afterwards.
+
+use super::fault::Fault;
+use super::world::{Doing, LEASE_MS, MARGIN_MS, World};
+
+impl World {
+    /// Lets one planned fault strike.
+    pub(super) fn strike(&mut self) {
+        match self.random.below(32) {
+            0..6 => self.crash_owner(),
+            6..9 => self.pause_owner(),
+            9..12 => self.cut_owner(),
+            12..15 => {
+                self.struck_all(Fault::StoreCrash);
+                self.crash_store(false);
+            }
+            15..19 => {
+                self.struck_all(Fault::TornWrite);
+                self.crash_store(true);
+            }
+            19..23 => self.crash_keeper(),
+            23..26 => self.reboot(),
+            26..28 => self.suspend(),
+            28 if self.plan.host_may_go => self.lose_host(),
+            _ => self.jump_clock(),
+        }
+    }
+
+    fn crash_owner(&mut self) {
+        let no = self.random.below(3) as usize;
+        self.struck_all(Fault::OwnerCrash);
+        self.trace.say(self.now, || format!("w{no} dies"));
+        self.processes[no].crash();
+        let longest = if self.random.chance(50) { 500 } else { 8_000 };
+        let away = 50 + self.random.below(longest);
+        self.after(away, Doing::Restart(no));
+    }
+
+    fn pause_owner(&mut self) {
+        let no = self.random.below(3) as usize;
+        self.struck_all(Fault::OwnerPause);
+        self.trace.say(self.now, || format!("w{no} stands still"));
+        let still = LEASE_MS + MARGIN_MS + self.random.below(3_000);
+        self.processes[no].paused_until = self.now + still;
+    }
+
+    fn cut_owner(&mut self) {
+        let no = self.random.below(3) as usize;
+        self.struck_all(Fault::JournalCut);
+        self.trace.say(self.now, || format!("w{no} is cut off"));
+        let away = 500 + self.random.below(9_000);
+        self.processes[no].cut_until = self.now + away;
+    }
+
+    /// A keeper dies. Mostly its guard ends the tree; when both were hit, the tree runs on without anybody.
+    fn crash_keeper(&mut self) {
+        let kept = |life: &super::keeper::Life| life.alive && life.keeper;
+        let places = 0..self.places.len();
+        let candidates: Vec<usize> =
+            places.filter(|no| self.places[*no].life.as_ref().is_some_and(kept)).collect();
+        if candidates.is_empty() {
+            return self.crash_owner();
+        }
+        let no = *self.random.pick(&candidates);
+        let orphan = self.random.chance(25);
+        self.struck(Fault::KeeperCrash, self.places[no].job);
+        if let Some(life) = &mut self.places[no].life {
+            life.keeper = false;
+            life.alive = orphan;
+            life.orphan = orphan;
+        }
+        self.trace
+            .say(self.now, || format!("keeper {no} dies{}", if orphan { ", its tree lives" } else { "" }));
+        self.rouse_listeners(no);
+    }
+
+    fn reboot(&mut self) {
+        let host = self.random.below(2) as usize;
+        if self.hosts[host].gone {
+            return self.crash_owner();
+        }
+        self.struck_all(Fault::Reboot);
+        let off = 200 + self.random.below(3_000);
+        self.trace.say(self.now, || format!("h{host} boots again, {off} ms"));
+        let machine = &mut self.hosts[host];
+        machine.boot += 1;
+        machine.down_until = self.now + off;
+        machine.booted_at = self.now + off;
+        machine.slept_ms = 0;
+        machine.asleep_until = 0;
+        for place in self.places.iter_mut().filter(|place| place.host == host) {
+            place.power_off();
+        }
+        for no in 0..self.processes.len() {
+            if self.processes[no].host == host {
+                self.processes[no].crash();
+                let later = off + self.random.below(500);
+                self.after(later, Doing::Restart(no));
+            }
+        }
+    }
+
+    fn suspend(&mut self) {
+        let host = self.random.below(2) as usize;
+        self.struck_all(Fault::Suspend);
+        let nap = 500 + self.random.below(8_000);
+        self.trace.say(self.now, || format!("h{host} sleeps {nap} ms"));
+        let machine = &mut self.hosts[host];
+        let from = machine.asleep_until.max(self.now);
+        machine.asleep_until = self.now.max(from) + nap;
+        machine.slept_ms += nap;
+    }
+
+    fn jump_clock(&mut self) {
+        let host = self.random.below(2) as usize;
+        self.struck_all(Fault::ClockJump);
+        let jump = self.random.below(20_000) as i64 - 10_000;
+        self.trace.say(self.now, || format!("the wall clock of h{host} jumps {jump} ms"));
+        self.hosts[host].skew_ms += jump;
+    }
+
+    /// A host goes for good: nobody on it reaches the journal, and nobody reaches it.
+    fn lose_host(&mut self) {
+        let host = self.random.below(2) as usize;
+        if self.hosts.iter().any(|host| host.gone) {
+            return self.crash_owner();
+        }
+        self.struck_all(Fault::HostGone);
+        self.trace.say(self.now, || format!("h{host} is gone for good"));
+        self.hosts[host].gone = true;
+    }
+
+    /// The faults are over: everybody comes back, except from a host that is gone.
+    pub(super) fn heal(&mut self) {
+        self.calm = true;
+        self.trace.say(self.now, || "calm".to_owned());
+        for process in &mut self.processes {
+            process.cut_until = 0;
+            process.paused_until = process.paused_until.min(self.now + 1_000);
+        }
+        for no in 0..self.processes.len() {
+            if !self.processes[no].up {
+                let later = self.random.below(500);
+                let off = self.hosts[self.processes[no].host].down_until.saturating_sub(self.now);
+                self.after(off + later, Doing::Restart(no));
+            }
+        }
+    }
+}

@@ -7,7 +7,9 @@ use std::process::ExitCode;
 use lastword_core::seeded::{self, Bug};
 use lastword_proof::conformance::Broken;
 use lastword_proof::differential::{Coverage, Divergence};
-use lastword_proof::{backends, bench, conformance, crash, differential, for_each_backend, model, power_loss};
+use lastword_proof::{
+    backends, bench, conformance, crash, differential, for_each_backend, model, power_loss,
+};
 
 const USAGE: &str = "usage: lastword-proof VERB
   conformance BACKEND [--bug NAME]

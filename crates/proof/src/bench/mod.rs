@@ -13,7 +13,9 @@ use crate::args::Args;
 pub fn main(args: &[String]) -> Result<(), Box<dyn std::error::Error>> {
     match args {
         [what, engine, rest @ ..] if what == "store" && engine == "sqlite" => sqlite::bench(&Args::new(rest)),
-        [what, engine, rest @ ..] if what == "store" && engine == "postgres" => postgres::bench(&Args::new(rest)),
+        [what, engine, rest @ ..] if what == "store" && engine == "postgres" => {
+            postgres::bench(&Args::new(rest))
+        }
         [what, rest @ ..] if what == "store" => {
             sqlite::bench(&Args::new(rest))?;
             postgres::bench(&Args::new(rest))

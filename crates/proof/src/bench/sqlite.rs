@@ -55,7 +55,8 @@ pub fn bench(args: &Args<'_>) -> Outcome<()> {
     let tools = Tools::make()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let mut figures = Vec::new();
-    for (batch, appends, lives) in SIZES {
+    let only: usize = args.value("--batch", 0)?;
+    for (batch, appends, lives) in SIZES.into_iter().filter(|(batch, ..)| only == 0 || *batch == only) {
         for (mode, count) in [("append", appends), ("life", lives)] {
             let (mut ours, mut bare) = (Vec::new(), Vec::new());
             for _ in 0..rounds {

@@ -2,21 +2,30 @@
 
 use std::io::{self, BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
 
 use super::history::Acked;
-
-/// How often the parent looks whether something was acknowledged yet.
-const LOOK: Duration = Duration::from_micros(200);
 
 /// A child that prints acknowledgements.
 #[derive(Debug)]
 pub struct Writing {
     child: Child,
-    acks: Arc<Mutex<Vec<Acked>>>,
+    heard: Arc<Heard>,
     listener: Option<JoinHandle<()>>,
+}
+
+/// What the child said so far, and whether it is over.
+#[derive(Debug, Default)]
+struct Heard {
+    acks: Mutex<(Vec<Acked>, bool)>,
+    more: Condvar,
+}
+
+impl Heard {
+    fn lock(&self) -> MutexGuard<'_, (Vec<Acked>, bool)> {
+        self.acks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Writing {
@@ -26,16 +35,19 @@ impl Writing {
         let mut child =
             Command::new(program).args(args).stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
         let stdout = child.stdout.take().expect("it is piped");
-        let acks: Arc<Mutex<Vec<Acked>>> = Arc::default();
-        let heard = Arc::clone(&acks);
+        let heard: Arc<Heard> = Arc::default();
+        let listening = Arc::clone(&heard);
         let listener = thread::spawn(move || {
             // The last line of a killed process may be cut short; what is not whole was not said.
             let lines = BufReader::new(stdout).lines().map_while(Result::ok);
             for ack in lines.filter_map(|line| line.parse().ok()) {
-                heard.lock().unwrap_or_else(PoisonError::into_inner).push(ack);
+                listening.lock().0.push(ack);
+                listening.more.notify_all();
             }
+            listening.lock().1 = true;
+            listening.more.notify_all();
         });
-        Ok(Writing { child, acks, listener: Some(listener) })
+        Ok(Writing { child, heard, listener: Some(listener) })
     }
 
     /// Returns the child's process number.
@@ -43,25 +55,17 @@ impl Writing {
         self.child.id()
     }
 
-    /// Returns how much was acknowledged so far.
-    pub fn acked(&self) -> usize {
-        self.acks.lock().unwrap_or_else(PoisonError::into_inner).len()
-    }
-
     /// Returns what was acknowledged so far.
     pub fn acks(&self) -> Vec<Acked> {
-        self.acks.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.heard.lock().0.clone()
     }
 
     /// Waits until more than `count` was acknowledged.
-    pub fn wait_beyond(&mut self, count: usize) -> Result<(), Box<dyn std::error::Error>> {
-        while self.acked() <= count {
-            if let Some(status) = self.child.try_wait()? {
-                return Err(format!("the writer ended by itself: {status}").into());
-            }
-            thread::sleep(LOOK);
-        }
-        Ok(())
+    pub fn wait_beyond(&self, count: usize) -> Result<(), Box<dyn std::error::Error>> {
+        let waiting =
+            self.heard.more.wait_while(self.heard.lock(), |(acks, over)| acks.len() <= count && !*over);
+        let heard = waiting.unwrap_or_else(PoisonError::into_inner);
+        if heard.0.len() > count { Ok(()) } else { Err("the writer ended by itself".into()) }
     }
 
     /// Kills the child with -9 and returns all it was told before.

@@ -26,6 +26,7 @@ const LIFE_MAX_US: u64 = 40_000;
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
 /// Kills and checks, `--rounds` times.
+#[expect(clippy::disallowed_methods, reason = "the moment of the kill is drawn at random")]
 pub fn crash(args: &Args<'_>) -> Outcome<()> {
     let rounds: u64 = args.value("--rounds", 200)?;
     let mut random = Random::new(args.value("--seed", 1)?);
@@ -35,7 +36,7 @@ pub fn crash(args: &Args<'_>) -> Outcome<()> {
         let journal = folder.path().join("journal");
         let mut acked = Vec::new();
         for run in round..rounds.min(round + ROUNDS_PER_FILE) {
-            let mut writing = start(&journal, run, args)?;
+            let writing = start(&journal, run, args)?;
             writing.wait_beyond(0)?;
             thread::sleep(Duration::from_micros(random.below(LIFE_MAX_US)));
             acked.extend(writing.kill()?);

@@ -19,6 +19,7 @@ const RUN_MAX_US: u64 = 20_000;
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
 /// Takes and checks `--images` images.
+#[expect(clippy::disallowed_methods, reason = "the moment of the power cut is drawn at random")]
 pub fn power_loss(args: &Args<'_>) -> Outcome<()> {
     let images: u64 = args.value("--images", 60)?;
     let mut random = Random::new(args.value("--seed", 1)?);
@@ -26,7 +27,7 @@ pub fn power_loss(args: &Args<'_>) -> Outcome<()> {
     let journal = disk.path().join("journal");
     // Made here, where no bug is switched on: what is tested is writing.
     drop(Sqlite::open(&journal)?);
-    let mut writing = start(&journal, 0, args)?;
+    let writing = start(&journal, 0, args)?;
     let (mut acked, mut stored) = (0, 0);
     for image in 0..images {
         writing.wait_beyond(acked)?;

@@ -36,7 +36,7 @@ impl Prepared {
 }
 
 /// What the job row says before a write.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Found {
     pub(super) version: Seq,
     pub(super) holder: Option<Fence>,
@@ -82,15 +82,15 @@ pub(super) fn conversation(row: &rusqlite::Row<'_>, first: usize) -> rusqlite::R
 pub(super) fn append(connection: &Connection, instance: u64, prepared: &Prepared) -> Result<Seq> {
     let append = &prepared.append;
     let found = find(connection, append.job)?;
-    let stands = found.clone().unwrap_or_default();
-    let next_written_by = match stands.version > append.expected {
+    let version = found.as_ref().map_or(Seq(0), |found| found.version);
+    let next_written_by = match version > append.expected {
         true => written_by(connection, append.job, append.expected.next())?,
         false => None,
     };
     let standing = Standing {
-        version: stands.version,
-        holder: stands.holder.as_ref(),
-        ended: stands.ended,
+        version,
+        holder: found.as_ref().and_then(|found| found.holder.as_ref()),
+        ended: found.as_ref().is_some_and(|found| found.ended),
         next_written_by,
         instance,
     };

@@ -87,8 +87,9 @@ impl Journal for Sqlite {
     }
 
     async fn append(&self, append: Append) -> Result<Seq> {
-        let prepared = append::Prepared::new(append);
-        self.0.writer.ask(|reply| writer::Request::Append(Box::new(prepared), reply)).await
+        let prepared = Box::new(append::Prepared::new(append));
+        let (seq, _) = self.0.writer.ask(|reply| writer::Request::Append(prepared, reply)).await?;
+        Ok(seq)
     }
 
     async fn claim(&self, claim: Claim) -> Result<Vec<Claimed>> {

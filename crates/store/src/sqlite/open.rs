@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use lastword_core::seeded::{self, Bug};
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior, params};
 
 use super::failed;
@@ -112,6 +113,8 @@ pub(super) fn connect(file: &Path, access: OpenFlags) -> Result<Connection> {
     let connection = Connection::open_with_flags(file, access | OpenFlags::SQLITE_OPEN_NO_MUTEX)
         .map_err(|error| explain(file, error))?;
     connection.busy_timeout(BUSY).map_err(failed)?;
+    // Otherwise a bound limit makes SQLite plan the statement anew whenever it is run.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(failed)?;
     if access.contains(OpenFlags::SQLITE_OPEN_READ_WRITE) {
         let synchronous = if seeded::on(Bug::AckBeforeSync) { "OFF" } else { "FULL" };
         let settings = [("journal_mode", "WAL"), ("synchronous", synchronous), ("foreign_keys", "OFF")];

@@ -258,7 +258,10 @@ fn in_one_batch(folder: &TempDir, appends: Vec<Append>) -> Vec<Result<Seq, Error
         })
         .unzip();
     writer.write(batch);
-    answers.into_iter().map(|mut answer| answer.try_recv().expect("it was answered")).collect()
+    answers
+        .into_iter()
+        .map(|mut answer| answer.try_recv().expect("it was answered").map(|(seq, _)| seq))
+        .collect()
 }
 
 #[tokio::test]

@@ -31,7 +31,8 @@ pub(super) type Reply<T> = oneshot::Sender<Result<T>>;
 /// What can be asked of the writer.
 #[derive(Debug)]
 pub(super) enum Request {
-    Append(Box<Prepared>, Reply<Seq>),
+    /// The append goes back with the answer, so that its caller frees it and not the one writer.
+    Append(Box<Prepared>, Reply<(Seq, Box<Prepared>)>),
     Claim(Box<Claim>, Reply<Vec<Claimed>>),
     Renew(Renew, Reply<Renewed>),
 }
@@ -101,7 +102,7 @@ impl Request {
     /// Tells the answer. A caller that went away does not hear it.
     fn reply(self, answer: Answer) {
         match (self, answer) {
-            (Request::Append(_, reply), Answer::Append(seq)) => drop(reply.send(Ok(seq))),
+            (Request::Append(prepared, reply), Answer::Append(seq)) => drop(reply.send(Ok((seq, prepared)))),
             (Request::Claim(_, reply), Answer::Claim(taken)) => drop(reply.send(Ok(taken))),
             (Request::Renew(_, reply), Answer::Renew(renewed)) => drop(reply.send(Ok(renewed))),
             (request, Answer::Refused(error)) => request.fail(error),

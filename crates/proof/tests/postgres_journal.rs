@@ -298,8 +298,8 @@ async fn a_commit_wakes_another_process() {
 /// A server that is not there is named as such, after a bounded time.
 #[tokio::test(flavor = "multi_thread")]
 async fn c41_a_server_that_is_away_is_unavailable_and_never_empty() {
-    let told =
-        tokio::time::timeout(Duration::from_secs(40), open("host=/nonexistent user=nobody dbname=none"))
-            .await;
+    let options = Options { patience: Duration::from_millis(300), ..Options::default() };
+    let opened = Postgres::open("host=/nonexistent user=nobody dbname=none", options);
+    let told = tokio::time::timeout(Duration::from_secs(30), opened).await;
     assert!(matches!(told, Ok(Err(Error::Unavailable(_)))), "{told:?}");
 }

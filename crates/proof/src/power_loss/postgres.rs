@@ -3,6 +3,7 @@
 //!
 //! `--bug fsync-off` runs the server without syncing, which must be found.
 #![expect(clippy::print_stdout, reason = "the result of a verb")]
+#![expect(clippy::disallowed_methods, reason = "the moment of a fault is a random one")]
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

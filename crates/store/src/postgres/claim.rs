@@ -25,6 +25,8 @@ use crate::{Claim, Claimed, Error, Result, Source};
 const READY: &str = include_str!("ready.sql");
 const EXPIRED: &str = include_str!("expired.sql");
 
+const FIRST: &str = "select due, job from ready where queue = $1 and priority = $2 order by due, job limit 1";
+
 /// The statements of a claim before the one that stores it. Benches give them to somebody else's client.
 pub const CLAIM: [&str; 3] = [ALIVE, READY, LOGS];
 
@@ -81,16 +83,10 @@ impl Marks {
         (mark.scanned.elapsed() < RESCAN).then_some(mark.key)
     }
 
-    /// Notes the first row that a scan has found.
-    fn found(&self, queue: &str, key: Key, from_beginning: bool) {
-        let mut marks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match marks.get_mut(queue) {
-            Some(mark) if !from_beginning => mark.key = key,
-            _ => {
-                let mark = Mark { key, claims_left: CLAIMS_PER_RESCAN, scanned: Instant::now() };
-                marks.insert(queue.to_owned(), mark);
-            }
-        }
+    /// Notes the first row that a scan from the beginning has met, whether it could be claimed or not.
+    fn found(&self, queue: &str, key: Key) {
+        let mark = Mark { key, claims_left: CLAIMS_PER_RESCAN, scanned: Instant::now() };
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(queue.to_owned(), mark);
     }
 
     /// Takes note of a job that this process has made ready, or held and gave back.
@@ -238,11 +234,20 @@ impl Search<'_> {
             .transaction
             .query(&statement, &[&queue, &now, &limit, &priority, &due, &job, &self.seen, &i32::from(READER)])
             .await?;
-        let keys: Vec<Key> = rows.iter().map(|row| (row.get(1), row.get(2), row.get(0))).collect();
-        if let Some(first) = keys.first() {
-            self.marks.found(queue, *first, start.is_none());
+        if let (Some(row), None) = (rows.first(), start) {
+            self.mark(queue, row.get(1)).await?;
         }
-        Ok((keys.into_iter().map(|(_, _, job)| job).collect(), start.is_none()))
+        Ok((rows.iter().map(|row| row.get(0)).collect(), start.is_none()))
+    }
+
+    /// Moves the mark to the first row of a level. Not to the first that could be claimed: one that is locked, or whose
+    /// conversation is taken, can be claimed a moment later.
+    async fn mark(&self, queue: &str, priority: i16) -> std::result::Result<(), Failure> {
+        let statement = self.transaction.prepare_cached(FIRST).await?;
+        if let Some(row) = self.transaction.query_opt(&statement, &[&queue, &priority]).await? {
+            self.marks.found(queue, (priority, row.get(0), row.get(1)));
+        }
+        Ok(())
     }
 
     async fn expired(&self, limit: i64) -> std::result::Result<Vec<Uuid>, Failure> {

@@ -2,6 +2,7 @@
 //!
 //! It is made by `initdb` once per machine and copied from there. It ends with its guard, and with this process even
 //! if that is killed. As root it runs under the user `postgres`, because PostgreSQL refuses to run as root.
+#![expect(clippy::disallowed_methods, reason = "a server that starts or dies can only be looked at again")]
 
 mod shared;
 

@@ -117,6 +117,18 @@ async fn c29_a_late_commit_is_not_skipped_by_the_feed() {
     assert_eq!(rest, [jobs::id(2), jobs::id(3)]);
 }
 
+/// A transaction in another database of the server may stay open for hours.
+#[tokio::test(flavor = "multi_thread")]
+async fn c29_another_database_does_not_hold_the_feed_back() {
+    let (ours, other) = (stage().await, stage().await);
+    let mut client = aside(&other.url).await;
+    let transaction = client.transaction().await.expect("it begins");
+    transaction.execute("select pg_current_xact_id()", &[]).await.expect("it is given a number");
+    submit(&ours.journal, 1).await;
+    assert_eq!(feed(&ours.journal).await, [jobs::id(1)]);
+    transaction.rollback().await.expect("it was open all the time");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_seeded_feed_skips_a_late_commit() {
     let stage = stage().await;
@@ -298,8 +310,8 @@ async fn a_commit_wakes_another_process() {
 /// A server that is not there is named as such, after a bounded time.
 #[tokio::test(flavor = "multi_thread")]
 async fn c41_a_server_that_is_away_is_unavailable_and_never_empty() {
-    let told =
-        tokio::time::timeout(Duration::from_secs(40), open("host=/nonexistent user=nobody dbname=none"))
-            .await;
+    let options = Options { patience: Duration::from_millis(300), ..Options::default() };
+    let opened = Postgres::open("host=/nonexistent user=nobody dbname=none", options);
+    let told = tokio::time::timeout(Duration::from_secs(30), opened).await;
     assert!(matches!(told, Ok(Err(Error::Unavailable(_)))), "{told:?}");
 }

@@ -4,6 +4,7 @@
 //! The clients live through it: what they were doing is done once the server is back, exactly once. So every call has
 //! an answer, and what is stored is what was acknowledged, no more and no less.
 #![expect(clippy::print_stdout, reason = "the result of a verb")]
+#![expect(clippy::disallowed_methods, reason = "the moment of a fault is a random one")]
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -32,6 +33,9 @@ const ROUNDS_PER_DATABASE: u64 = 25;
 /// came back. A batch takes a few milliseconds, so every moment of one is hit.
 const LIFE_MAX_US: u64 = 40_000;
 
+/// How long clients try: longer than any recovery, so that every call of theirs has its answer.
+const PATIENCE: Duration = Duration::from_secs(120);
+
 /// Acknowledgements of a round before the server may be killed: from then on every client is at work.
 const WARM: usize = 4 * WORKERS as usize;
 
@@ -52,7 +56,8 @@ pub fn crash(args: &Args<'_>) -> Outcome<()> {
         let database = runtime.block_on(server.database());
         let acks = Told::default();
         for run in round..rounds.min(round + ROUNDS_PER_DATABASE) {
-            let journal = runtime.block_on(Postgres::open(&server.url(&database), Options::default()))?;
+            let options = Options { patience: PATIENCE, ..Options::default() };
+            let journal = runtime.block_on(Postgres::open(&server.url(&database), options))?;
             let clients = runtime.block_on(async { Clients::start(&journal, run, &acks) });
             runtime.block_on(acks.wait_beyond(acks.count() + WARM, &clients))?;
             std::thread::sleep(Duration::from_micros(random.below(LIFE_MAX_US)));
@@ -91,7 +96,8 @@ pub async fn cut_connections(server: &Server, cuts: u64, seed: u64) -> Outcome<(
     let database = server.database().await;
     let proxy = Proxy::start(server.host(), CUT_PERCENT, seed)?;
     let url = format!("host={} user=postgres dbname={database}", proxy.host().display());
-    let journal = Postgres::open(&url, Options { wake: false, ..Options::default() }).await?;
+    let journal =
+        Postgres::open(&url, Options { wake: false, patience: PATIENCE, ..Options::default() }).await?;
     let acks = Told::default();
     let clients = Clients::start(&journal, 0, &acks);
     while proxy.cuts() < cuts && !clients.any_ended() {

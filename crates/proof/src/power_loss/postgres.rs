@@ -3,6 +3,7 @@
 //!
 //! `--bug fsync-off` runs the server without syncing, which must be found.
 #![expect(clippy::print_stdout, reason = "the result of a verb")]
+#![expect(clippy::disallowed_methods, reason = "the moment of a fault is a random one")]
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -44,10 +45,10 @@ pub fn power_loss(args: &Args<'_>) -> Outcome<()> {
     let disk = Image::make()?;
     let settings = Settings { set, folder: Some(folder(&disk)?), ..Settings::default() };
     let server = Server::start(settings.clone())?;
-    // Everything up to here is in order: what a power cut takes later was written later.
-    pg_sync(&disk.path())?;
     let database = runtime.block_on(server.database());
     let journal = runtime.block_on(Postgres::open(&server.url(&database), Options::default()))?;
+    // Everything up to here is in order: what a power cut takes later was written later.
+    sync(&disk.path())?;
     let acks = Told::default();
     let clients = runtime.block_on(async { Clients::start(&journal, 0, &acks) });
     let mut stored = 0;
@@ -100,7 +101,7 @@ fn folder(image: &Image) -> Outcome<PathBuf> {
 }
 
 /// Writes everything to the disk of a folder.
-fn pg_sync(folder: &Path) -> Outcome<()> {
+fn sync(folder: &Path) -> Outcome<()> {
     let status = Command::new("sync").arg("-f").arg(folder).status()?;
     if status.success() { Ok(()) } else { Err(format!("sync: {status}").into()) }
 }

@@ -4,6 +4,7 @@
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
+use std::time::Duration;
 
 use deadpool_postgres::Pool;
 use lastword_core::{Append, JobId, Seq};
@@ -39,8 +40,13 @@ impl Appender {
         let batch_max = options.batch_max.max(1);
         let writers = (0..options.writers.max(1)).map(|_| {
             let (sender, queue) = mpsc::channel(batch_max * BATCHES_WAITING);
-            let writer =
-                Writer { pool: pool.clone(), batch_max, marks: Arc::clone(&marks), wake: Arc::clone(&wake) };
+            let writer = Writer {
+                pool: pool.clone(),
+                batch_max,
+                patience: options.patience,
+                marks: Arc::clone(&marks),
+                wake: Arc::clone(&wake),
+            };
             tokio::spawn(writer.run(queue));
             sender
         });
@@ -62,6 +68,7 @@ impl Appender {
 struct Writer {
     pool: Pool,
     batch_max: usize,
+    patience: Duration,
     marks: Arc<Marks>,
     wake: Arc<Wake>,
 }
@@ -91,7 +98,7 @@ impl Writer {
     /// Stores a batch and answers every append in it.
     async fn flush(&self, batch: Vec<Waiting>) {
         let several = batch.len() > 1;
-        let (mut batch, mut patience) = (batch, Patience::default());
+        let (mut batch, mut patience) = (batch, Patience::new(self.patience));
         while !batch.is_empty() {
             match self.store(&mut batch).await {
                 Ok(()) => {}

@@ -25,6 +25,8 @@ use crate::{Claim, Claimed, Error, Result, Source};
 const READY: &str = include_str!("ready.sql");
 const EXPIRED: &str = include_str!("expired.sql");
 
+const FIRST: &str = "select due, job from ready where queue = $1 and priority = $2 order by due, job limit 1";
+
 /// The statements of a claim before the one that stores it. Benches give them to somebody else's client.
 pub const CLAIM: [&str; 3] = [ALIVE, READY, LOGS];
 
@@ -38,7 +40,7 @@ const READY_OR_HELD: &str = "
 
 /// What [`Bug::TakeOverLive`] looks through: every job that is held.
 const HELD: &str = "
-    select job from jobs where holder_incarnation is not null and job <> all ($2::uuid[]) and $3::bigint >= 0
+    select job, true from jobs where holder_incarnation is not null and job <> all ($2::uuid[]) and $3::bigint >= 0
     order by job limit $1 for update skip locked";
 
 const ALIVE: &str = "
@@ -81,16 +83,10 @@ impl Marks {
         (mark.scanned.elapsed() < RESCAN).then_some(mark.key)
     }
 
-    /// Notes the first row that a scan has found.
-    fn found(&self, queue: &str, key: Key, from_beginning: bool) {
-        let mut marks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match marks.get_mut(queue) {
-            Some(mark) if !from_beginning => mark.key = key,
-            _ => {
-                let mark = Mark { key, claims_left: CLAIMS_PER_RESCAN, scanned: Instant::now() };
-                marks.insert(queue.to_owned(), mark);
-            }
-        }
+    /// Notes the first row that a scan from the beginning has met, whether it could be claimed or not.
+    fn found(&self, queue: &str, key: Key) {
+        let mark = Mark { key, claims_left: CLAIMS_PER_RESCAN, scanned: Instant::now() };
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(queue.to_owned(), mark);
     }
 
     /// Takes note of a job that this process has made ready, or held and gave back.
@@ -201,14 +197,15 @@ impl Search<'_> {
             if candidates.is_empty() && whole {
                 break;
             }
-            self.seen.extend(&candidates);
-            let mut logs = self.logs(&candidates).await?;
+            let keys: Vec<Uuid> = candidates.iter().map(|(key, _)| *key).collect();
+            self.seen.extend(&keys);
+            let mut logs = self.logs(&keys).await?;
             let mut decided = Vec::with_capacity(candidates.len());
-            for key in &candidates {
+            for (key, lease) in &candidates {
                 let job = job_id(*key)?;
                 // A log that lies above this transaction in the feed waits for the next one, to keep its order there.
                 if let Some(events) = logs.remove(key).flatten() {
-                    decided.extend(self.decide(job, events)?);
+                    decided.extend(self.decide(job, *lease, events)?);
                 }
             }
             taken.extend(self.alone_in_conversation(decided).await?);
@@ -224,7 +221,7 @@ impl Search<'_> {
         &self,
         missing: usize,
         from_beginning: bool,
-    ) -> std::result::Result<(Vec<Uuid>, bool), Failure> {
+    ) -> std::result::Result<(Vec<(Uuid, Lease)>, bool), Failure> {
         let limit = missing as i64;
         let Source::Ready { queue, .. } = &self.claim.from else {
             return Ok((self.expired(limit).await?, true));
@@ -238,20 +235,31 @@ impl Search<'_> {
             .transaction
             .query(&statement, &[&queue, &now, &limit, &priority, &due, &job, &self.seen, &i32::from(READER)])
             .await?;
-        let keys: Vec<Key> = rows.iter().map(|row| (row.get(1), row.get(2), row.get(0))).collect();
-        if let Some(first) = keys.first() {
-            self.marks.found(queue, *first, start.is_none());
+        if let (Some(row), None) = (rows.first(), start) {
+            self.mark(queue, row.get(1)).await?;
         }
-        Ok((keys.into_iter().map(|(_, _, job)| job).collect(), start.is_none()))
+        let lease = if seeded::on(Bug::ClaimTwice) { Lease::Over } else { Lease::Live };
+        Ok((rows.iter().map(|row| (row.get(0), lease)).collect(), start.is_none()))
     }
 
-    async fn expired(&self, limit: i64) -> std::result::Result<Vec<Uuid>, Failure> {
+    /// Moves the mark to the first row of a level. Not to the first that could be claimed: one that is locked, or whose
+    /// conversation is taken, can be claimed a moment later.
+    async fn mark(&self, queue: &str, priority: i16) -> std::result::Result<(), Failure> {
+        let statement = self.transaction.prepare_cached(FIRST).await?;
+        if let Some(row) = self.transaction.query_opt(&statement, &[&queue, &priority]).await? {
+            self.marks.found(queue, (priority, row.get(0), row.get(1)));
+        }
+        Ok(())
+    }
+
+    async fn expired(&self, limit: i64) -> std::result::Result<Vec<(Uuid, Lease)>, Failure> {
         let Source::Expired { margin_ms } = self.claim.from else { return Ok(Vec::new()) };
         let margin = margin_ms.min(LEASE_MS_MAX) as i64;
         let sql = if seeded::on(Bug::TakeOverLive) { HELD } else { EXPIRED };
         let statement = self.transaction.prepare_cached(sql).await?;
         let rows = self.transaction.query(&statement, &[&limit, &self.seen, &margin]).await?;
-        Ok(rows.iter().map(|row| row.get(0)).collect())
+        let lease = |over| if over { Lease::Over } else { Lease::Replaced };
+        Ok(rows.iter().map(|row| (row.get(0), lease(row.get(1)))).collect())
     }
 
     /// Returns the log of each candidate, or `None` for one with an event above this transaction.
@@ -272,12 +280,10 @@ impl Search<'_> {
     }
 
     /// Asks core.
-    fn decide(&self, id: JobId, mut events: Vec<Event>) -> Result<Option<Taken>> {
-        let Claim { by, now, from, .. } = self.claim;
+    fn decide(&self, id: JobId, lease: Lease, mut events: Vec<Event>) -> Result<Option<Taken>> {
+        let Claim { by, now, .. } = self.claim;
         let corrupt = |error: lastword_core::Illegal| Error::Corrupt(error.to_string());
         let job = Job::fold(id, &events).map_err(corrupt)?;
-        let over = matches!(from, Source::Expired { .. }) || seeded::on(Bug::ClaimTwice);
-        let lease = if over { Lease::Over } else { Lease::Live };
         let Ok(facts) = rule::decide(&job, by, lease, *now) else { return Ok(None) };
         let fence = Fence { owner: by.owner.clone(), incarnation: by.incarnation, epoch: job.epoch.next() };
         let append_id = AppendId::of_owner(&fence, CLAIM_APPEND);

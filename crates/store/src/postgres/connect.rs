@@ -10,10 +10,6 @@ use tokio_postgres::{Client, Config, NoTls};
 use super::schema;
 use crate::{Error, Result};
 
-/// How long a verb goes on trying before it says that the server is away. Longer than PostgreSQL takes to recover
-/// from a crash, shorter than the patience of a person.
-const PATIENCE: Duration = Duration::from_secs(15);
-
 /// The first pause before another try; it doubles up to [`PAUSE_MAX`].
 const PAUSE: Duration = Duration::from_millis(5);
 
@@ -105,13 +101,12 @@ pub(super) struct Patience {
     pause: Duration,
 }
 
-impl Default for Patience {
-    fn default() -> Patience {
-        Patience { until: Instant::now() + PATIENCE, pause: PAUSE }
-    }
-}
-
 impl Patience {
+    /// Tries for about this long.
+    pub(super) fn new(patience: Duration) -> Patience {
+        Patience { until: Instant::now() + patience, pause: PAUSE }
+    }
+
     /// Waits before another try, or returns the error that ends the trying.
     pub(super) async fn wait(&mut self, failure: Failure) -> Result<()> {
         let text = match failure {

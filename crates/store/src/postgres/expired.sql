@@ -21,8 +21,10 @@ with recursive lives (life) as (
             )
         )
 )
-select j.job
+-- A later life of the owner has a later lease, so its end is the end of all before it.
+select j.job, w.owner is null or w.until + $3::bigint * interval '1 millisecond' <= clock_timestamp() as lease_over
 from over o join jobs j on j.holder_incarnation = o.life
+left join owners w on w.owner = j.holder_owner
 where j.job <> all ($2::uuid[])
 order by j.job
 limit $1

@@ -24,6 +24,7 @@ mod view;
 mod wake;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use deadpool_postgres::Pool;
 use lastword_core::{Append, Event, JobId, Seq, Timestamp};
@@ -50,12 +51,21 @@ pub struct Options {
     pub batch_max: usize,
     /// Whether commits wake other processes.
     pub wake: bool,
+    /// How long a verb goes on trying before it says that the server is away.
+    pub patience: Duration,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        // Beyond 500 appends a batch gains nothing measurable and only delays its first answer.
-        Options { writers: 2, readers: 4, batch_max: 500, wake: true }
+        Options {
+            writers: 2,
+            readers: 4,
+            // Beyond this a batch gains nothing measurable and only delays its first answer.
+            batch_max: 500,
+            wake: true,
+            // Longer than PostgreSQL takes to recover from a crash, shorter than the patience of a person.
+            patience: Duration::from_secs(15),
+        }
     }
 }
 
@@ -68,6 +78,7 @@ struct Inner {
     appender: Appender,
     marks: Arc<Marks>,
     wake: Arc<Wake>,
+    patience: Duration,
 }
 
 impl std::fmt::Debug for Postgres {
@@ -83,7 +94,7 @@ impl Postgres {
         let config: Config = url.parse().map_err(|error| {
             Error::Unavailable(format!("the address of the database does not read: {error}"))
         })?;
-        let mut patience = Patience::default();
+        let mut patience = Patience::new(options.patience);
         while let Err(failure) = within(schema::prepare(&config)).await {
             patience.wait(failure).await?;
         }
@@ -95,7 +106,7 @@ impl Postgres {
         }
         let marks = Arc::new(Marks::default());
         let appender = Appender::start(writers, &options, Arc::clone(&marks), Arc::clone(&wake));
-        Ok(Postgres(Arc::new(Inner { readers, appender, marks, wake })))
+        Ok(Postgres(Arc::new(Inner { readers, appender, marks, wake, patience: options.patience })))
     }
 
     /// Returns hints that something was committed, by this process or another. All of them may get lost: whoever
@@ -107,7 +118,7 @@ impl Postgres {
     /// Makes the partitions for jobs of this month and the next ones. Opening does it; a process that runs for months
     /// repeats it. Jobs that find no partition of their own are kept all the same.
     pub async fn prepare_months(&self, now: Timestamp) -> Result<()> {
-        let mut patience = Patience::default();
+        let mut patience = Patience::new(self.0.patience);
         loop {
             match within(self.try_prepare_months(now)).await {
                 Err(failure) => patience.wait(failure).await?,
@@ -133,7 +144,7 @@ impl Postgres {
 
 impl Journal for Postgres {
     async fn load(&self, job: JobId, after: Seq) -> Result<Vec<Event>> {
-        let mut patience = Patience::default();
+        let mut patience = Patience::new(self.0.patience);
         loop {
             match within(view::load(&self.0.readers, job, after)).await {
                 Err(failure) => patience.wait(failure).await?,
@@ -147,7 +158,7 @@ impl Journal for Postgres {
     }
 
     async fn claim(&self, claim: Claim) -> Result<Vec<Claimed>> {
-        let mut patience = Patience::default();
+        let mut patience = Patience::new(self.0.patience);
         let mut unsure = Vec::new();
         loop {
             match within(claim::claim(&self.0.readers, &self.0.marks, &claim, &mut unsure)).await {
@@ -163,7 +174,7 @@ impl Journal for Postgres {
     }
 
     async fn renew(&self, renew: Renew) -> Result<Renewed> {
-        let mut patience = Patience::default();
+        let mut patience = Patience::new(self.0.patience);
         loop {
             match within(lease::renew(&self.0.readers, &renew)).await {
                 Err(failure) => patience.wait(failure).await?,
@@ -173,7 +184,7 @@ impl Journal for Postgres {
     }
 
     async fn read(&self, read: Read) -> Result<Page> {
-        let mut patience = Patience::default();
+        let mut patience = Patience::new(self.0.patience);
         loop {
             match within(self.try_read(&read)).await {
                 Err(failure) => patience.wait(failure).await?,

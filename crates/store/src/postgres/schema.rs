@@ -1,8 +1,6 @@
 //! The tables: made and brought up to date when a journal is opened, one partition of events per month, and which
 //! instance of a database this is.
 
-use std::time::SystemTime;
-
 use lastword_core::{Incarnation, JobId, Timestamp};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Config};
@@ -26,8 +24,9 @@ pub(super) async fn prepare(config: &Config) -> Result<(), Failure> {
         Err(Failure::Final(Error::Corrupt(text))) if raced(&text) => return Err(Failure::Clash(text)),
         other => other?,
     }
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    months(&client, Timestamp(now.as_millis() as u64)).await
+    let now = "select (extract(epoch from clock_timestamp()) * 1000)::bigint";
+    let now: i64 = client.query_one(now, &[]).await?.get(0);
+    months(&client, Timestamp(now as u64)).await
 }
 
 fn raced(text: &str) -> bool {

@@ -38,7 +38,7 @@ const READY_OR_HELD: &str = "
 
 /// What [`Bug::TakeOverLive`] looks through: every job that is held.
 const HELD: &str = "
-    select job from jobs where holder_incarnation is not null and job <> all ($2::uuid[]) and $3::bigint >= 0
+    select job, false from jobs where holder_incarnation is not null and job <> all ($2::uuid[]) and $3::bigint >= 0
     order by job limit $1 for update skip locked";
 
 const ALIVE: &str = "
@@ -136,7 +136,8 @@ pub(super) async fn claim(
         Source::Ready { queue, slots: Some(slots) } => free(&transaction, queue, *slots).await?,
         Source::Ready { slots: None, .. } | Source::Expired { .. } => u32::MAX,
     };
-    let mut search = Search { transaction: &transaction, marks, claim, seen: Vec::new() };
+    let mut search =
+        Search { transaction: &transaction, marks, claim, seen: Vec::new(), replaced: Vec::new() };
     *unsure = search.take(room.min(claim.at_most) as usize).await?;
     if unsure.is_empty() {
         return Ok(Vec::new());
@@ -188,6 +189,8 @@ struct Search<'a> {
     marks: &'a Marks,
     claim: &'a Claim,
     seen: Vec<Uuid>,
+    /// Those whose holder has begun another life, under a lease that still runs.
+    replaced: Vec<Uuid>,
 }
 
 impl Search<'_> {
@@ -221,7 +224,7 @@ impl Search<'_> {
 
     /// Locks the next candidates, in their order, and tells whether all of the queue was looked at.
     async fn candidates(
-        &self,
+        &mut self,
         missing: usize,
         from_beginning: bool,
     ) -> std::result::Result<(Vec<Uuid>, bool), Failure> {
@@ -245,12 +248,14 @@ impl Search<'_> {
         Ok((keys.into_iter().map(|(_, _, job)| job).collect(), start.is_none()))
     }
 
-    async fn expired(&self, limit: i64) -> std::result::Result<Vec<Uuid>, Failure> {
+    async fn expired(&mut self, limit: i64) -> std::result::Result<Vec<Uuid>, Failure> {
         let Source::Expired { margin_ms } = self.claim.from else { return Ok(Vec::new()) };
         let margin = margin_ms.min(LEASE_MS_MAX) as i64;
         let sql = if seeded::on(Bug::TakeOverLive) { HELD } else { EXPIRED };
         let statement = self.transaction.prepare_cached(sql).await?;
         let rows = self.transaction.query(&statement, &[&limit, &self.seen, &margin]).await?;
+        let replaced = rows.iter().filter(|row| row.get(1)).map(|row| row.get::<_, Uuid>(0));
+        self.replaced.extend(replaced);
         Ok(rows.iter().map(|row| row.get(0)).collect())
     }
 
@@ -276,8 +281,12 @@ impl Search<'_> {
         let Claim { by, now, from, .. } = self.claim;
         let corrupt = |error: lastword_core::Illegal| Error::Corrupt(error.to_string());
         let job = Job::fold(id, &events).map_err(corrupt)?;
-        let over = matches!(from, Source::Expired { .. }) || seeded::on(Bug::ClaimTwice);
-        let lease = if over { Lease::Over } else { Lease::Live };
+        let lease = match from {
+            _ if seeded::on(Bug::ClaimTwice) => Lease::Over,
+            Source::Ready { .. } => Lease::Live,
+            Source::Expired { .. } if self.replaced.contains(&id.as_uuid()) => Lease::Replaced,
+            Source::Expired { .. } => Lease::Over,
+        };
         let Ok(facts) = rule::decide(&job, by, lease, *now) else { return Ok(None) };
         let fence = Fence { owner: by.owner.clone(), incarnation: by.incarnation, epoch: job.epoch.next() };
         let append_id = AppendId::of_owner(&fence, CLAIM_APPEND);

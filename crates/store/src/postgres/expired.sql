@@ -21,7 +21,12 @@ with recursive lives (life) as (
             )
         )
 )
-select j.job
+-- A later life of the owner has a later lease: while that runs, the keepers of this one may still hold trees.
+select j.job, exists (
+    select 1 from owners w
+    where w.owner = j.holder_owner
+        and w.until + $3::bigint * interval '1 millisecond' > clock_timestamp()
+) as replaced
 from over o join jobs j on j.holder_incarnation = o.life
 where j.job <> all ($2::uuid[])
 order by j.job

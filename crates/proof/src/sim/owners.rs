@@ -33,6 +33,8 @@ pub(super) struct Process {
     seen: Vec<(usize, Epoch)>,
     /// Until when it may act without having heard from the journal.
     lease_until: u64,
+    /// When it last heard that its lease was renewed.
+    renewed_at: u64,
     /// The call that is not answered, and when it was sent.
     calling: Option<(u64, u64)>,
     claims: u32,
@@ -42,8 +44,12 @@ pub(super) struct Process {
 pub(super) struct Hand {
     pub(super) hold: Hold,
     pub(super) owner: Owner,
-    /// The call that is not answered; zero is none.
+    /// Until when this job is surely its own: a lease that was renewed after a gap counts for a job only once the
+    /// journal has confirmed that nobody took it in the gap.
+    lease_until: u64,
+    /// The call that is not answered, zero is none, and when it was sent.
     call: u64,
+    called_at: u64,
     /// How far it has read in the recording of a place, once it watches one.
     pub(super) watch: Option<(usize, usize)>,
     /// Whether it is about to read on.
@@ -66,6 +72,7 @@ impl Process {
             hands: Vec::new(),
             seen: Vec::new(),
             lease_until: 0,
+            renewed_at: 0,
             calling: None,
             claims: 0,
         }
@@ -154,6 +161,10 @@ impl World {
                     return;
                 }
                 hand.call = 0;
+                let called_at = hand.called_at;
+                if matches!(answer, Answer::Stored(..) | Answer::Loaded(_)) {
+                    self.confirm(hold, called_at);
+                }
                 let input = match answer {
                     Answer::Loaded(events) => Input::Loaded(events),
                     Answer::Stored(..) => Input::Stored,
@@ -185,9 +196,21 @@ impl World {
         process.incarnation = Some(renewed.incarnation);
         // The journal counted from when it got the call, so counting from before it was sent errs on the safe side.
         process.lease_until = sent + LEASE_MS - STOP_MS;
+        process.renewed_at = self.now;
         let until = process.lease_until;
         let holds: Vec<Hold> = process.hands.iter().map(|hand| hand.hold).collect();
         for hold in holds {
+            let gap = match self.processes[no].hand(hold) {
+                Some(hand) if hand.lease_until > self.now => {
+                    hand.lease_until = until;
+                    false
+                }
+                _ => true,
+            };
+            if gap {
+                self.feed(hold, Input::News);
+                continue;
+            }
             self.extend_lease(hold, until);
             if renewed.news.contains(&self.plan.ids[hold.job]) {
                 self.feed(hold, Input::News);
@@ -238,7 +261,9 @@ impl World {
         }
         let now = self.clock(self.processes[no].host);
         let owner = Owner::new(folded, fence, self.processes[no].host_id.clone(), now);
-        let hand = Hand { hold, owner, call: 0, watch: None, listens: false, idle: 0 };
+        let lease_until = self.processes[no].lease_until;
+        let hand =
+            Hand { hold, owner, lease_until, call: 0, called_at: 0, watch: None, listens: false, idle: 0 };
         self.processes[no].hands.push(hand);
         self.feed(hold, Input::Tick);
     }
@@ -280,9 +305,20 @@ impl World {
         }
     }
 
+    /// The journal said that a job was still held when it was called: if that was under the present lease, it protects it.
+    fn confirm(&mut self, hold: Hold, called_at: u64) {
+        let process = &mut self.processes[hold.process];
+        let (renewed_at, until) = (process.renewed_at, process.lease_until);
+        if let Some(hand) = process.hand(hold).filter(|_| called_at >= renewed_at) {
+            hand.lease_until = until;
+            self.extend_lease(hold, until);
+        }
+    }
+
     fn set_call(&mut self, hold: Hold, call: u64) {
         if let Some(hand) = self.processes[hold.process].hand(hold) {
             hand.call = call;
+            hand.called_at = self.now;
         }
     }
 
@@ -301,7 +337,7 @@ impl World {
     fn send(&mut self, hold: Hold, effect: Effect) {
         self.check_effect(hold, &effect);
         self.trace.say(self.now, || format!("w{} wants {effect:?} for job {}", hold.process, hold.job));
-        let lease_until = self.processes[hold.process].lease_until;
+        let lease_until = self.processes[hold.process].hand(hold).map_or(0, |hand| hand.lease_until);
         let unclear = self.unlucky(4);
         if unclear {
             let wait = 50 + self.random.below(TIMEOUT_MS);

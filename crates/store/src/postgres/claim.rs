@@ -132,8 +132,7 @@ pub(super) async fn claim(
         Source::Ready { queue, slots: Some(slots) } => free(&transaction, queue, *slots).await?,
         Source::Ready { slots: None, .. } | Source::Expired { .. } => u32::MAX,
     };
-    let mut search =
-        Search { transaction: &transaction, marks, claim, seen: Vec::new(), replaced: Vec::new() };
+    let mut search = Search { transaction: &transaction, marks, claim, seen: Vec::new() };
     *unsure = search.take(room.min(claim.at_most) as usize).await?;
     if unsure.is_empty() {
         return Ok(Vec::new());
@@ -185,8 +184,6 @@ struct Search<'a> {
     marks: &'a Marks,
     claim: &'a Claim,
     seen: Vec<Uuid>,
-    /// Those whose holder has begun another life, under a lease that still runs.
-    replaced: Vec<Uuid>,
 }
 
 impl Search<'_> {
@@ -221,7 +218,7 @@ impl Search<'_> {
 
     /// Locks the next candidates, in their order, and tells whether all of the queue was looked at.
     async fn candidates(
-        &mut self,
+        &self,
         missing: usize,
         from_beginning: bool,
     ) -> std::result::Result<(Vec<(Uuid, Lease)>, bool), Failure> {

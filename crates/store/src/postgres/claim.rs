@@ -120,6 +120,7 @@ pub(super) async fn claim(
     if !unsure.is_empty() {
         let kept = resolve(&transaction, unsure).await?;
         if !kept.is_empty() {
+            transaction.rollback().await?;
             return Ok(kept);
         }
     }
@@ -135,6 +136,8 @@ pub(super) async fn claim(
     let mut search = Search { transaction: &transaction, marks, claim, seen: Vec::new() };
     *unsure = search.take(room.min(claim.at_most) as usize).await?;
     if unsure.is_empty() {
+        // Waited for: candidates that nobody took are locked until then, and the next claim would step over them.
+        transaction.rollback().await?;
         return Ok(Vec::new());
     }
     let batch: Vec<&Packed> = unsure.iter().map(|taken| &taken.packed).collect();

@@ -6,7 +6,7 @@
 use std::time::{Duration, Instant};
 
 use crate::program::{Failure, Outcome, cargo, cargo_with, succeeds};
-use crate::{contract, tidy, tools};
+use crate::{contract, proof, tidy, tools};
 
 /// How long all of it may take on two cores from a clean clone. Longer, and people stop running it.
 const BUDGET: Duration = Duration::from_secs(15 * 60);
@@ -42,7 +42,19 @@ const STEPS: &[Step] = &[
     step!("dependencies", cargo("deny --offline check --allow unused-wrapper bans licenses sources")),
     Step { name: "advisories", run: advisories },
     step!("tests", cargo("nextest run --workspace --no-fail-fast")),
-    step!("contract", contract::run(&[])),
+    step!("contract", contract::run(&["--require"])),
+    step!("model", proof::run("model", &[])),
+    step!("simulation", proof::run("sim", &["--schedules", "1000000"])),
+    step!("seeded bugs", proof::run("bugs", &[])),
+    // The long forms, 200 kills and 60 images each, are run by hand.
+    step!("crash, SQLite", proof::run("crash", &["sqlite", "--rounds", "40"])),
+    step!("crash, PostgreSQL", proof::run("crash", &["postgres", "--rounds", "8"])),
+    step!("cut connections", proof::run("crash", &["postgres-cut", "--rounds", "40"])),
+    step!("power loss, SQLite", proof::run("power-loss", &["sqlite", "--images", "20"])),
+    step!("power loss, PostgreSQL", proof::run("power-loss", &["postgres", "--images", "4"])),
+    // Each checker must fail when a store does not sync.
+    step!("unsynced SQLite", proof::run("power-loss", &["sqlite", "--images", "5", "--bug", "ack-before-sync"])),
+    step!("unsynced PostgreSQL", proof::run("power-loss", &["postgres", "--images", "5", "--bug", "fsync-off"])),
 ];
 
 /// Runs every step, and says how long each took.

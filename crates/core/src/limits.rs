@@ -15,7 +15,7 @@ const AGENT_STALL_MS: u64 = 20 * 60 * 1_000;
 
 /// A value of zero switches a limit off; an absent one leaves it to the next source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[serde(default)]
 pub struct Limits {
     /// Awake milliseconds an attempt may take.
     pub wall_ms: Option<u64>,

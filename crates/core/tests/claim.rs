@@ -50,7 +50,7 @@ fn claim_in_each_phase() {
 /// Found by the simulation: an owner died and came back at once, and another host took the registration for the end of
 /// the old lease and of the tree under it, which lived on.
 #[test]
-fn c38_a_new_life_of_the_owner_does_not_prove_its_tree_dead_elsewhere() {
+fn a_new_life_of_the_owner_does_not_prove_its_tree_dead_elsewhere() {
     let decided =
         |desk: Desk, by: Claimant| claim::decide(&desk.job, &by, Lease::Replaced, desk.now.wall).is_ok();
     let here = || Claimant { host: claimant("a", 1).host, ..claimant("b", 2) };

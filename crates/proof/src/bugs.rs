@@ -33,6 +33,8 @@ pub async fn main(arguments: &[String]) -> Result<(), String> {
     if chosen.is_empty() {
         return Err(format!("no bug is called {arguments:?}"));
     }
+    // A case that fails panics, and here that is what it should do.
+    std::panic::set_hook(Box::new(|_| {}));
     if let Some(finding) = look(None).await {
         return Err(format!("nothing is broken, and yet the {} says: {}", finding.by, finding.how));
     }
@@ -75,6 +77,8 @@ async fn ask(bug: Option<Bug>) -> Option<Finding> {
     if let Some(broken) = conformance::run_all(backends::memory).await.into_iter().next() {
         return Some(Finding { by: "conformance", how: broken.case.to_owned() });
     }
-    let broken = conformance::run_all(backends::postgres).await.into_iter().next()?;
+    // Only where transactions commit out of order can a feed skip one.
+    let broken = conformance::run_some(backends::postgres, |case| case.contains("hide_no_event")).await;
+    let broken = broken.into_iter().next()?;
     Some(Finding { by: "conformance", how: format!("{} (on PostgreSQL)", broken.case) })
 }

@@ -9,7 +9,7 @@
 //! - [`crash`]: stores killed with -9; [`power_loss`]: disks as a power cut leaves them.
 //! - [`sim`]: random schedules of crashes and faults, over the production owner, decisions and journal.
 //! - [`args`]: flags of the program's verbs.
-//! - [`pg`]: a PostgreSQL to throw away; [`bench`]: our journals beside the bare engines.
+//! - [`pg`]: a PostgreSQL to throw away; [`mod@bench`]: our journals beside the bare engines.
 
 pub mod args;
 pub mod backends;

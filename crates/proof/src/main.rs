@@ -2,14 +2,17 @@
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command talks to whoever called it")]
 
+use std::error::Error;
 use std::process::ExitCode;
 
 use lastword_core::seeded::{self, Bug};
 use lastword_proof::conformance::Broken;
+use lastword_proof::crash::history::Violated;
 use lastword_proof::differential::{Coverage, Divergence};
 use lastword_proof::{
     backends, bench, bugs, conformance, crash, differential, for_each_backend, model, power_loss, sim,
 };
+use lastword_store::Error as Damaged;
 
 const USAGE: &str = "usage: lastword-proof VERB
   conformance BACKEND [--bug NAME]
@@ -35,8 +38,8 @@ fn main() -> ExitCode {
         Some((&"conformance", rest)) => runtime.block_on(conformance(rest)),
         Some((&"differential", rest)) => runtime.block_on(differential(rest)),
         Some((&"bench", _)) => Ok(ended(bench::main(&words[1..]))),
-        Some((&"crash", _)) => Ok(ended(crash::main(&words[1..]))),
-        Some((&"power-loss", _)) => Ok(ended(power_loss::main(&words[1..]))),
+        Some((&"crash", rest)) => Ok(ended(expected(rest, crash::main(&words[1..])))),
+        Some((&"power-loss", rest)) => Ok(ended(expected(rest, power_loss::main(&words[1..])))),
         Some((&"sim", _)) => Ok(sim::verb::main(&words[1..])),
         Some((&"bugs", _)) => Ok(ended(runtime.block_on(bugs::main(&words[1..])).map_err(Into::into))),
         Some((&"model", _)) => Ok(ended(model::main(&words[1..]).map_err(Into::into))),
@@ -48,8 +51,23 @@ fn main() -> ExitCode {
     }
 }
 
+/// With a bug switched on, a broken promise is what must be found.
+fn expected(args: &[&str], found: Result<(), Box<dyn Error>>) -> Result<(), Box<dyn Error>> {
+    let Some(bug) = args.iter().position(|word| *word == "--bug").and_then(|n| args.get(n + 1)) else {
+        return found;
+    };
+    match found {
+        Ok(()) => Err(format!("{bug} was not found").into()),
+        Err(error) if error.is::<Violated>() || matches!(error.downcast_ref(), Some(Damaged::Corrupt(_))) => {
+            println!("{bug} was found: {error}");
+            Ok(())
+        }
+        Err(error) => Err(error),
+    }
+}
+
 /// Says what a verb found; a promise that was broken is a failure.
-fn ended(verb: Result<(), Box<dyn std::error::Error>>) -> ExitCode {
+fn ended(verb: Result<(), Box<dyn Error>>) -> ExitCode {
     match verb {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -54,7 +54,7 @@ found! {
     c35_a_missing_fence_is_found: NoFence,
     c44_an_early_acknowledgement_is_found: AckBeforeSync,
     c43_a_torn_record_taken_for_whole_is_found: TornAccepted,
-    c38_a_new_life_that_ends_trees_is_found: NewLifeEndsTrees,
+    a_new_life_that_ends_trees_is_found: NewLifeEndsTrees,
     c06_a_retry_after_a_cancel_is_found: RetryAfterCancel,
-    c16_a_last_word_before_the_tree_is_empty_is_found: LastWordBeforeEmpty,
+    a_last_word_before_the_tree_is_empty_is_found: LastWordBeforeEmpty,
 }

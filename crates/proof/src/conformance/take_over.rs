@@ -111,7 +111,7 @@ pub async fn a_replaced_life_is_taken_over_at_once<J: Journal>(journal: J) {
 }
 
 /// Its trees are another matter: they are proven dead on another host by time alone.
-pub async fn c38_a_replaced_life_keeps_its_trees_from_other_hosts<J: Journal>(journal: J) {
+pub async fn a_replaced_life_keeps_its_trees_from_other_hosts<J: Journal>(journal: J) {
     let old = register(&journal, "ann").await;
     let (started, _) = running(&journal, 1, jobs::spec(QUEUE), &old).await;
     let (waiting, _) = held(&journal, 2, jobs::spec(QUEUE), &old).await;

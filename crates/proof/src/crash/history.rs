@@ -105,6 +105,24 @@ pub enum Violation {
     RowDiffers(JobId),
 }
 
+/// Promises that were broken, as an error.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violated(pub Vec<Violation>);
+
+impl fmt::Display for Violated {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} violations, the first: {:?}", self.0.len(), self.0.first())
+    }
+}
+
+impl std::error::Error for Violated {}
+
+/// Compares, and fails on any difference.
+pub fn judge(acked: &[Acked], stored: &BTreeMap<JobId, Log>) -> Result<(), Violated> {
+    let violations = check(acked, stored);
+    if violations.is_empty() { Ok(()) } else { Err(Violated(violations)) }
+}
+
 /// Compares what was acknowledged with what is stored.
 pub fn check(acked: &[Acked], stored: &BTreeMap<JobId, Log>) -> Vec<Violation> {
     let mut violations = Vec::new();

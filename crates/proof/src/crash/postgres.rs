@@ -16,7 +16,7 @@ use lastword_store::{Claim, Claimed, Error, Journal, Page, Read, Renew, Renewed}
 use tokio::runtime::Runtime;
 
 use super::appender::{Acks, work};
-use super::history::{Acked, Mark, check};
+use super::history::{Acked, Mark, judge};
 use super::proxy::Proxy;
 use super::stored;
 use crate::args::Args;
@@ -67,7 +67,7 @@ pub fn crash(args: &Args<'_>) -> Outcome<()> {
             let told = runtime
                 .block_on(clients.finish())
                 .and_then(|()| runtime.block_on(verify_all(&server.url(&database), &acks.all())));
-            told.map_err(|error| format!("round {run}: {error}"))?;
+            told.inspect_err(|_| println!("round {run}"))?;
         }
         acked_in_all += acks.count();
         round += ROUNDS_PER_DATABASE;
@@ -219,10 +219,7 @@ impl Journal for Until {
 pub(crate) async fn verify(url: &str, acked: &[Acked]) -> Outcome<usize> {
     let journal = Postgres::open(url, Options { wake: false, ..Options::default() }).await?;
     let stored = stored(&journal).await?;
-    let violations = check(acked, &stored);
-    if let Some(first) = violations.first() {
-        return Err(format!("{} violations, the first: {first:?}", violations.len()).into());
-    }
+    judge(acked, &stored)?;
     Ok(stored.values().flat_map(|log| &log.events).filter(|event| Mark::of(event).is_some()).count())
 }
 

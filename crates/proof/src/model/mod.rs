@@ -1,7 +1,7 @@
 //! The exhaustive model: every order of events within bounds, over the production decisions.
 //!
 //! `cargo xtask model` explores two of them with stateright, depth first: the life of a job among owners that crash
-//! ([`lifecycle`]), and an agent's session among requests ([`sessions`]). It says how many worlds it has seen, within which bounds,
+//! (`lifecycle`), and an agent's session among requests (`sessions`). It says how many worlds it has seen, within which bounds,
 //! that nothing forbidden was found and that everything that should be possible is.
 
 #![expect(clippy::print_stdout, reason = "its verb reports to a person")]

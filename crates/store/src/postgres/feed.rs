@@ -64,7 +64,9 @@ impl Place {
 
     fn cursor(&self) -> Cursor {
         let Place { instance, place, job, seq } = self;
-        Cursor(format!("{}.{place}.{}.{seq}", instance.simple(), job.simple()))
+        let parts =
+            [instance.simple().to_string(), place.to_string(), job.simple().to_string(), seq.to_string()];
+        Cursor(parts.join("."))
     }
 }
 

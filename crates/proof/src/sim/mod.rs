@@ -1,10 +1,10 @@
 //! The seeded simulation: production core and journal in a world that a seed decides.
 //!
-//! - [`world`]: one schedule, its clock and its queue; [`plan`]: the jobs it is about.
-//! - [`store`] and [`disk`]: the production ledger over a disk that loses and tears what was not synced.
-//! - [`owners`]: processes that drive the production owner's step; [`requests`]: people and programs with wishes.
-//! - [`keeper`] and [`agent`]: hosts, trees and what runs in them, which is the ground truth.
-//! - [`fault`] and [`strike`]: what goes wrong, and where it did; [`check`]: the witness that compares.
+//! - `world`: one schedule, its clock and its queue; `plan`: the jobs it is about.
+//! - `store` and `disk`: the production ledger over a disk that loses and tears what was not synced.
+//! - `owners`: processes that drive the production owner's step; `requests`: people and programs with wishes.
+//! - `keeper` and `agent`: hosts, trees and what runs in them, which is the ground truth.
+//! - `fault` and `strike`: what goes wrong, and where it did; `check`: the witness that compares.
 //! - [`verb`]: many schedules from the command line; [`regressions`]: seeds that once failed.
 
 mod agent;

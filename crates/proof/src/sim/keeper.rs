@@ -37,7 +37,7 @@ pub(super) struct Host {
 impl Host {
     /// Returns its awake clock.
     pub(super) fn awake(&self, now: u64) -> Awake {
-        Awake((now - self.booted_at).saturating_sub(self.slept_ms))
+        Awake(now.saturating_sub(self.booted_at + self.slept_ms))
     }
 }
 

@@ -5,7 +5,7 @@
 //! - `owners`: processes that drive the production owner's step; `requests`: people and programs with wishes.
 //! - `keeper` and `agent`: hosts, trees and what runs in them, which is the ground truth.
 //! - `fault` and `strike`: what goes wrong, and where it did; `check`: the witness that compares.
-//! - `verb`: many schedules from the command line; `regressions`: seeds that once failed.
+//! - [`verb`]: many schedules from the command line; [`regressions`]: seeds that once failed.
 
 mod agent;
 mod check;

@@ -49,7 +49,7 @@ const STEPS: &[Step] = &[
     // The long forms, 200 kills and 60 images each, are run by hand.
     step!("crash, SQLite", proof::run("crash", &["sqlite", "--rounds", "40"])),
     step!("crash, PostgreSQL", proof::run("crash", &["postgres", "--rounds", "8"])),
-    step!("cut connections", proof::run("crash", &["postgres-cut", "--rounds", "40"])),
+    step!("cut connections", proof::run("crash", &["postgres-cut", "--cuts", "500"])),
     step!("power loss, SQLite", proof::run("power-loss", &["sqlite", "--images", "20"])),
     step!("power loss, PostgreSQL", proof::run("power-loss", &["postgres", "--images", "4"])),
     // Each checker must fail when a store does not sync.

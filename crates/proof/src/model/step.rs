@@ -259,21 +259,17 @@ fn claim(mut world: World, i: usize) -> Option<World> {
         incarnation: incarnation(world.procs[i].life),
         host: host_id(host_of(i)),
     };
-    let lease = match &world.shelf.job.holder {
-        Some(holder) => {
-            let alive = world.procs.iter().enumerate().any(|(n, proc)| {
-                owner_id(n) == holder.fence.owner
-                    && incarnation(proc.life) == holder.fence.incarnation
-                    && proc.up
-                    && !proc.lease_over
-            });
+    let lease = world.shelf.job.holder.as_ref().map_or(Lease::Live, |holder| {
+        let proc = &world.procs[n_of(&holder.fence)];
+        let same_life = incarnation(proc.life) == holder.fence.incarnation;
+        match proc {
+            Proc { lease_over: true, .. } => Lease::Over,
             // A process that is down keeps its lease until it runs out or it registers again.
-            let down =
-                world.procs.iter().enumerate().any(|(n, proc)| owner_id(n) == holder.fence.owner && !proc.up);
-            if alive || (down && n_of(&holder.fence) != i) { Lease::Live } else { Lease::Over }
+            Proc { up: false, .. } => Lease::Live,
+            _ if same_life => Lease::Live,
+            _ => Lease::Replaced,
         }
-        None => Lease::Live,
-    };
+    });
     let facts = claim::decide(&world.shelf.job, &by, lease, Timestamp(1)).ok()?;
     let epoch = world.shelf.job.epoch.next();
     let fence = Fence { owner: by.owner, incarnation: by.incarnation, epoch };

@@ -218,7 +218,7 @@ int main(int argc, char **argv) {
     if (argc < 5) die("bare_sqlite FILE ROWS append|life BATCH COUNT | fill EVENTS");
     if (sqlite3_open_v2(argv[1], &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, 0)) die(argv[1]);
     read_rows(argv[2]);
-    run("pragma journal_mode = wal; pragma synchronous = full");
+    run("pragma journal_mode = wal; pragma synchronous = full; pragma cache_size = -16384");
     prepare_all();
     long batch = atol(argv[4]), count = argc > 5 ? atol(argv[5]) : 0;
     incarnation[15] = 1;

@@ -10,12 +10,14 @@ use lastword_core::effects::Effect;
 use lastword_core::limits::Limits;
 use lastword_core::owner::Owner;
 use lastword_core::receipt::Receipt;
-use lastword_core::spec::{Ladder, OnPartition, RetryPolicy, Spec, Work};
+use lastword_core::spec::{RetryPolicy, Spec};
 use lastword_core::{
     Append, AppendId, Awake, Event, HostId, Incarnation, Job, JobId, Now, OwnerId, Seq, Timestamp,
 };
 use lastword_store::admit::{Standing, Verdict, admit};
 use lastword_store::{Error, Result};
+
+use crate::jobs;
 
 /// The wall-clock limit of the job, and a moment after it.
 pub(crate) const WALL_LIMIT_MS: u64 = 50;
@@ -219,27 +221,15 @@ impl World {
     }
 
     fn submit(&mut self, bounds: &Bounds) {
-        let spec = Arc::new(Spec {
-            work: Work::Command { argv: vec!["work".into()] },
-            cwd: "/".into(),
-            queue: "q".into(),
-            priority: 0,
-            labels: Default::default(),
-            limits: Limits { wall_ms: Some(WALL_LIMIT_MS), ..Limits::default() },
-            retry: RetryPolicy {
-                attempts_max: bounds.attempts,
-                relaunches_max: 1,
-                backoff_ms: 0,
-                backoff_max_ms: 0,
-                when_lost: true,
-            },
-            ladder: Ladder::default(),
-            after: Vec::new(),
-            not_before: None,
-            on_partition: OnPartition::Stop,
-            resume: None,
-            retry_of: None,
-        });
+        let retry = RetryPolicy {
+            attempts_max: bounds.attempts,
+            relaunches_max: 1,
+            backoff_ms: 0,
+            backoff_max_ms: 0,
+            when_lost: true,
+        };
+        let limits = Limits { wall_ms: Some(WALL_LIMIT_MS), ..Limits::default() };
+        let spec = Arc::new(Spec { limits, retry, ..jobs::spec("q") });
         let facts =
             lastword_core::decide::submit::decide(&self.shelf.job, &spec, "somebody", Limits::default());
         let facts = facts.expect("the spec of the model is sound");

@@ -33,13 +33,11 @@ pub fn decide(job: &Job, fence: &Fence, report: &Report, pulse: &Pulse, now: Now
             Some(_) => end::attempt(job, Receipt::clone(receipt), None, now.wall),
             None => Vec::new(),
         },
-        Report::Climbed { attempt, rung, alive } => match (&job.phase, open(*attempt)) {
-            (Phase::Stopping { .. }, Some(_))
-                if *rung == Rung::Kill && seeded::on(Bug::LastWordBeforeEmpty) =>
-            {
+        Report::Climbed { attempt, rung, alive } => match (&job.phase, open(*attempt), rung) {
+            (Phase::Stopping { .. }, Some(_), Rung::Kill) if seeded::on(Bug::LastWordBeforeEmpty) => {
                 end::attempt(job, Receipt::bare(Proof::NoChildren), None, now.wall)
             }
-            (Phase::Stopping { .. }, Some(_)) => {
+            (Phase::Stopping { .. }, Some(_), _) => {
                 vec![RungClimbed { attempt: *attempt, rung: *rung, alive: *alive }.into()]
             }
             _ => Vec::new(),

@@ -1,0 +1,155 @@
+//! The folder of one attempt, held by a descriptor: what is published there is published once.
+
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, ResolveFlags};
+
+/// Ours alone.
+const PRIVATE: Mode = Mode::from_raw_mode(0o600);
+
+/// Records longer than this are not ours: the longest is an exit with its list of processes.
+const RECORD_BYTES_MAX: u64 = 4 << 20;
+
+/// An attempt's folder.
+#[derive(Debug)]
+pub struct Folder {
+    fd: OwnedFd,
+}
+
+/// Whether a published record must survive a power cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Durable {
+    Yes,
+    No,
+}
+
+/// What came of publishing.
+#[derive(Debug)]
+pub(crate) enum Published {
+    /// It is there, and it is ours.
+    Ours(File),
+    /// Somebody was first.
+    Taken,
+}
+
+impl Folder {
+    /// Makes the folder with mode 0700, or opens it if it is there.
+    pub fn create(path: &Path) -> io::Result<Folder> {
+        match rustix::fs::mkdir(path, Mode::RWXU) {
+            Ok(()) | Err(rustix::io::Errno::EXIST) => Folder::open(path),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Opens the folder. One that is not a folder, not ours or open to others is refused.
+    pub fn open(path: &Path) -> io::Result<Folder> {
+        let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::RDONLY;
+        let fd = rustix::fs::open(path, flags, Mode::empty())?;
+        let stat = rustix::fs::fstat(&fd)?;
+        if stat.st_uid != rustix::process::geteuid().as_raw() || stat.st_mode & 0o077 != 0 {
+            let why = format!("{} must belong to this user, with mode 0700", path.display());
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+        }
+        Ok(Folder { fd })
+    }
+
+    /// Returns the descriptor.
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    /// Returns a path through the descriptor, for calls that take nothing else.
+    pub(crate) fn path_of(&self, name: &str) -> String {
+        use std::os::fd::AsRawFd as _;
+        format!("/proc/self/fd/{}/{name}", self.fd.as_raw_fd())
+    }
+
+    /// Publishes a record under a name that nobody can take twice: written under another name first, then linked.
+    ///
+    /// With `lock`, the file is locked before it can be seen, and stays so for as long as any process holds it open.
+    pub(crate) fn publish(
+        &self,
+        name: &str,
+        body: &[u8],
+        durable: Durable,
+        lock: bool,
+    ) -> io::Result<Published> {
+        let draft = format!("{name}.{}.tmp", rustix::process::getpid().as_raw_nonzero());
+        // What a former process with our number left behind is nobody's.
+        let _ = self.remove(&draft);
+        let result = self.publish_draft(&draft, name, body, durable, lock);
+        let _ = self.remove(&draft);
+        if durable == Durable::Yes && matches!(result, Ok(Published::Ours(_))) {
+            rustix::fs::fsync(&self.fd)?;
+        }
+        result
+    }
+
+    fn publish_draft(
+        &self,
+        draft: &str,
+        name: &str,
+        body: &[u8],
+        durable: Durable,
+        lock: bool,
+    ) -> io::Result<Published> {
+        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::APPEND;
+        let mut file = self.open_at(draft, flags)?;
+        file.write_all(body)?;
+        if lock {
+            rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+        }
+        if durable == Durable::Yes {
+            rustix::fs::fsync(&file)?;
+        }
+        match rustix::fs::linkat(&self.fd, draft, &self.fd, name, AtFlags::empty()) {
+            Ok(()) => Ok(Published::Ours(file)),
+            Err(rustix::io::Errno::EXIST) => Ok(Published::Taken),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Makes what was published durable: the file, then the folder. Free if it is already.
+    pub(crate) fn sync(&self, name: &str) -> io::Result<()> {
+        rustix::fs::fsync(self.open_at(name, OFlags::RDONLY)?)?;
+        Ok(rustix::fs::fsync(&self.fd)?)
+    }
+
+    /// Opens a file of the folder. What is not a plain file of ours is refused, and no link is followed.
+    pub(crate) fn open_at(&self, name: &str, flags: OFlags) -> io::Result<File> {
+        let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        let mode = if flags.contains(OFlags::CREATE) { PRIVATE } else { Mode::empty() };
+        let fd = match rustix::fs::openat2(&self.fd, name, flags, mode, ResolveFlags::BENEATH) {
+            // A sandbox that does not know the call; the name is ours and has no slash.
+            Err(rustix::io::Errno::NOSYS | rustix::io::Errno::PERM) => {
+                rustix::fs::openat(&self.fd, name, flags, mode)?
+            }
+            other => other?,
+        };
+        let stat = rustix::fs::fstat(&fd)?;
+        if rustix::fs::FileType::from_raw_mode(stat.st_mode) != rustix::fs::FileType::RegularFile {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, format!("{name} is not a plain file")));
+        }
+        Ok(File::from(fd))
+    }
+
+    /// Reads a record, if it is there.
+    pub(crate) fn read(&self, name: &str) -> io::Result<Option<(File, String)>> {
+        let file = match self.open_at(name, OFlags::RDONLY) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let mut bytes = Vec::new();
+        (&file).take(RECORD_BYTES_MAX).read_to_end(&mut bytes)?;
+        Ok(Some((file, String::from_utf8_lossy(&bytes).into_owned())))
+    }
+
+    /// Removes a file.
+    pub(crate) fn remove(&self, name: &str) -> io::Result<()> {
+        Ok(rustix::fs::unlinkat(&self.fd, name, AtFlags::empty())?)
+    }
+}

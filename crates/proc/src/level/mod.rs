@@ -1,0 +1,1 @@
+//! What this machine can hold a tree with, found out by trying.

@@ -1,0 +1,22 @@
+//! Process trees on this machine: started, held, stopped and proven empty. This room knows attempts by their folder
+//! and their marker, not jobs; it is the only one that starts or signals a process.
+//!
+//! * A daemon starts a `Nursery`, launches into folders, speaks to keepers and locates what it finds on disk.
+//! * A keeper (nursery, guard, shim: [`keeper`]) outlives the daemon. It is single-threaded and links nothing but the
+//!   system calls.
+//!
+//! The design, with its reasons: `docs/design/2026-11-15-the-keeper.md`. Linux only; other systems are not yet there.
+
+mod folder;
+mod identity;
+pub mod keeper;
+pub mod level;
+mod line;
+mod sys;
+
+pub use folder::Folder;
+pub use identity::{Identity, boot_id};
+pub use line::Line;
+
+/// The argument by which the executable is told to keep trees instead of anything else.
+pub const KEEPER_VERB: &str = "keeper";

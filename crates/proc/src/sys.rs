@@ -1,0 +1,175 @@
+//! System calls that rustix does not offer, each behind a safe signature.
+//!
+//! Everything here is called from single-threaded processes, or touches nothing that threads share.
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use lastword_core::receipt::Exit;
+
+/// Which side of a fork this is.
+pub(crate) enum Fork {
+    Child,
+    Parent(i32),
+}
+
+/// Forks. Only for single-threaded processes: the child goes on with a copy of everything.
+pub(crate) fn fork() -> io::Result<Fork> {
+    // SAFETY: the keeper has one thread, so the child inherits no lock that another thread holds.
+    match unsafe { libc::fork() } {
+        -1 => Err(io::Error::last_os_error()),
+        0 => Ok(Fork::Child),
+        pid => Ok(Fork::Parent(pid)),
+    }
+}
+
+/// Ends this process at once, without unwinding or flushing what a parent may flush again.
+pub(crate) fn exit(code: i32) -> ! {
+    // SAFETY: `_exit` takes any number and does not return.
+    unsafe { libc::_exit(code) }
+}
+
+/// What `waitpid` over all children said.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Reaped {
+    /// This child is gone.
+    One(i32, Exit),
+    /// There are children, and none of them is gone.
+    NoneYet,
+    /// There is no child at all: the proof that a tree is empty.
+    NoChildren,
+}
+
+/// Reaps one child of any kind, waiting for it if `block`.
+pub(crate) fn reap(block: bool) -> Reaped {
+    let flags = libc::__WALL | if block { 0 } else { libc::WNOHANG };
+    loop {
+        let mut status = 0;
+        // SAFETY: `status` outlives the call.
+        match unsafe { libc::waitpid(-1, &raw mut status, flags) } {
+            0 => return Reaped::NoneYet,
+            -1 => match io::Error::last_os_error().raw_os_error() {
+                Some(libc::ECHILD) => return Reaped::NoChildren,
+                // Interrupted, or refused for a reason that says nothing about children: never a proof.
+                Some(libc::EINTR) => {}
+                _ => return Reaped::NoneYet,
+            },
+            pid => return Reaped::One(pid, exit_of(status)),
+        }
+    }
+}
+
+/// Reads a wait status.
+pub(crate) fn exit_of(status: i32) -> Exit {
+    match libc::WIFEXITED(status) {
+        true => Exit::Code(libc::WEXITSTATUS(status)),
+        false => Exit::Signal(libc::WTERMSIG(status)),
+    }
+}
+
+/// Signals that a keeper handles in its loop instead of dying of them.
+const HANDLED: [i32; 5] = [libc::SIGCHLD, libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGQUIT];
+
+/// Blocks what a keeper must not die of and returns a descriptor that becomes readable instead.
+pub(crate) fn signal_fd() -> io::Result<OwnedFd> {
+    // SAFETY: the set is initialised by `sigemptyset` before it is read, and outlives the calls.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        for signal in HANDLED {
+            libc::sigaddset(&raw mut set, signal);
+        }
+        libc::sigprocmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
+        match libc::signalfd(-1, &raw const set, libc::SFD_NONBLOCK | libc::SFD_CLOEXEC) {
+            -1 => Err(io::Error::last_os_error()),
+            fd => Ok(OwnedFd::from_raw_fd(fd)),
+        }
+    }
+}
+
+/// Empties a signal descriptor and returns the signals other than SIGCHLD that had come.
+pub(crate) fn take_signals(fd: BorrowedFd<'_>) -> Vec<i32> {
+    let mut others = Vec::new();
+    loop {
+        // SAFETY: a `signalfd_siginfo` is plain data; the kernel writes at most its size.
+        let (read, info) = unsafe {
+            let mut info: libc::signalfd_siginfo = std::mem::zeroed();
+            let size = size_of::<libc::signalfd_siginfo>();
+            (libc::read(fd.as_raw_fd(), (&raw mut info).cast(), size), info)
+        };
+        if read <= 0 {
+            return others;
+        }
+        if info.ssi_signo != libc::SIGCHLD as u32 {
+            others.push(info.ssi_signo as i32);
+        }
+    }
+}
+
+/// Gives every signal its default meaning and unblocks all, as a program that is started expects.
+pub(crate) fn default_signals() {
+    // SAFETY: setting default dispositions and an empty mask has no preconditions; signals that cannot be set are
+    // refused without effect.
+    unsafe {
+        for signal in 1..=64 {
+            libc::signal(signal, libc::SIG_DFL);
+        }
+        let mut none: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut none);
+        libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
+    }
+}
+
+/// Lets the kernel reap the children of this process, which never waits for them.
+pub(crate) fn ignore_children() {
+    // SAFETY: a disposition without a handler.
+    unsafe {
+        libc::signal(libc::SIGCHLD, libc::SIG_IGN);
+    }
+}
+
+/// Undoes [`ignore_children`]: whoever waits for children must.
+pub(crate) fn wait_for_children() {
+    // SAFETY: a disposition without a handler.
+    unsafe {
+        libc::signal(libc::SIGCHLD, libc::SIG_DFL);
+    }
+}
+
+/// Closes every descriptor from `first` on: what a parent leaked is not ours to hold open.
+pub(crate) fn close_from(first: u32) {
+    // SAFETY: called at the very start of a process, before any descriptor from `first` on has an owner.
+    unsafe {
+        libc::syscall(libc::SYS_close_range, first, u32::MAX, 0);
+    }
+}
+
+/// Replaces this process. Returns only with the reason why not.
+pub(crate) fn execve(path: &CString, argv: &[CString], env: &[CString]) -> io::Error {
+    let pointers = |words: &[CString]| -> Vec<*const libc::c_char> {
+        words.iter().map(|word| word.as_ptr()).chain([std::ptr::null()]).collect()
+    };
+    let (argv, env) = (pointers(argv), pointers(env));
+    // SAFETY: both lists end with a null pointer, and the strings they point to outlive the call.
+    unsafe {
+        libc::execve(path.as_ptr(), argv.as_ptr(), env.as_ptr());
+    }
+    io::Error::last_os_error()
+}
+
+/// Whoever may read this process's memory may forge what it says. Also keeps it from leaving a core file.
+pub(crate) fn set_undumpable() {
+    // SAFETY: `prctl` with these constants takes no pointers.
+    unsafe {
+        libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0);
+    }
+}
+
+/// Names this process for `ps`.
+pub(crate) fn set_name(name: &std::ffi::CStr) {
+    // SAFETY: the kernel reads at most 16 bytes of a string that ends before.
+    unsafe {
+        libc::prctl(libc::PR_SET_NAME, name.as_ptr(), 0, 0, 0);
+    }
+}

@@ -12,6 +12,7 @@ mod identity;
 pub mod keeper;
 pub mod level;
 mod line;
+pub mod orphans;
 mod sys;
 
 pub use folder::Folder;

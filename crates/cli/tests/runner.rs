@@ -5,3 +5,4 @@ mod life;
 mod output;
 mod recovery;
 mod skew;
+mod trouble;

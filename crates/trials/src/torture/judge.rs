@@ -165,18 +165,24 @@ impl Judge {
 
     /// Judges what the canaries wrote, and what the last word says of itself.
     fn hear_canaries(&self, order: &Order, done: &Done, signs: &[Record], verdict: &mut Verdict) {
-        let Some(word) = Word::read(&order.folder, self.bug.is_some()) else { return };
+        let scene = scene(order);
+        let word = match Word::read(&order.folder, self.bug.is_some()) {
+            Ok(word) => word,
+            Err(why) => {
+                verdict.wrong.get_or_insert(format!("{scene}: {why}"));
+                return;
+            }
+        };
         let stopped = done.sent_ns.unwrap_or(word.at_ns);
         verdict.settled = signs.iter().any(|sign| sign.settled && sign.at_ns <= stopped);
         let after: Vec<&Record> = signs.iter().filter(|sign| sign.at_ns > word.at_ns).collect();
-        let scene = scene(order);
         if let Some(last) = after.iter().max_by_key(|sign| sign.at_ns) {
             let late_us = (last.at_ns - word.at_ns) / 1_000;
             let early =
                 format!("{scene}: {} signs of life after the last word, the last {late_us} µs", after.len());
             verdict.early.get_or_insert(early);
         }
-        if let Some(wrong) = word.wrong_for(order.level) {
+        if let Some(wrong) = word.wrong_for(order.level, !signs.is_empty()) {
             verdict.wrong.get_or_insert(format!("{scene}: {wrong}"));
         }
     }

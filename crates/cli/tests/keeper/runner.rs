@@ -1,0 +1,22 @@
+//! Tests of the keeper with real processes, through the executable that ships; one file for each part of the contract.
+//!
+//! They assert by process: who was started is noted by itself, and looked for by identity.
+
+mod rig;
+mod stopping;
+
+/// Every file beside this one is a module above; a forgotten one would never run.
+#[test]
+fn every_file_is_run() {
+    let here = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/keeper");
+    let text = include_str!("runner.rs");
+    let files = std::fs::read_dir(here).expect("the folder is there");
+    let mut seen = 0;
+    for file in files {
+        let name = file.expect("it can be listed").file_name().into_string().expect("names are plain");
+        let stem = name.trim_end_matches(".rs");
+        assert!(stem == "runner" || text.contains(&format!("\nmod {stem};")), "{name} is never run");
+        seen += 1;
+    }
+    assert!(seen > 1);
+}

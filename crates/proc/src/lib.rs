@@ -20,6 +20,7 @@ pub mod level;
 mod line;
 mod locate;
 mod nursery;
+pub mod orphans;
 mod recording;
 mod sweep;
 mod sys;

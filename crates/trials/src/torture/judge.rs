@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use super::adversaries::Adversary;
 use super::driver;
 use super::observer::Observer;
-use super::order::{Done, Order, level_of};
+use super::order::{Done, Order, level_of, name_of};
 use super::report::Verdict;
 use super::standin::Bug;
 use super::word::Word;
@@ -124,7 +124,7 @@ impl Judge {
 
     /// Judges the moment at which the last word could be read.
     fn verdict(&self, order: &Order, done: &Done, readable: Option<u64>, present: &[i32]) -> Verdict {
-        let mut verdict = Verdict::default();
+        let mut verdict = Verdict { level: name_of(order.level), ..Verdict::default() };
         let scene = scene(order);
         verdict.wrong = done.trouble.as_ref().map(|trouble| format!("{scene}: {trouble}"));
         let Some(readable) = readable else {

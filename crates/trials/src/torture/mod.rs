@@ -44,12 +44,14 @@ struct Plan {
     levels: Option<Vec<Level>>,
     moments: Vec<Duration>,
     repeats: u32,
+    /// Whether each row is followed by its times at each level.
+    by_level: bool,
 }
 
 /// Runs the verb.
 pub(crate) fn run(words: &[&str]) -> Result<bool, String> {
     let with_value = ["--repeats", "--adversaries", "--levels", "--bug"];
-    let args = Args::new(words, &with_value, &["--as-user", "--as-root", "--bugs"])?;
+    let args = Args::new(words, &with_value, &["--as-user", "--as-root", "--bugs", "--by-level"])?;
     agree_with_the_adversary()?;
     let levels = args.text("--levels").map(|list| list.split(',').map(level_of).collect()).transpose()?;
     let plan = Plan {
@@ -57,6 +59,7 @@ pub(crate) fn run(words: &[&str]) -> Result<bool, String> {
         levels,
         moments: moments(&MOMENTS_US),
         repeats: args.value("--repeats", 3)?,
+        by_level: args.has("--by-level"),
     };
     if args.has("--bugs") {
         return bugs();
@@ -103,6 +106,7 @@ fn with_bug(bug: Bug) -> Result<Faults, String> {
         levels: None,
         moments: moments(&BUG_MOMENTS_US),
         repeats: 1,
+        by_level: false,
     };
     try_as(&format!("root, with the stand-in `{}`", bug.name()), None, Some(bug), &plan)
 }
@@ -131,6 +135,9 @@ fn try_as(who: &str, owner: Option<u32>, bug: Option<Bug>, plan: &Plan) -> Resul
         trials += verdicts.len();
         let row = Row::new(*adversary, verdicts);
         println!("{}", row.text(NOTES));
+        if plan.by_level {
+            println!("{}", row.by_level(&names));
+        }
         faults.add(row.faults());
     }
     println!("{trials} trials in {:.0} s\n", started.elapsed().as_secs_f64());

@@ -4,4 +4,5 @@ mod common;
 mod life;
 mod output;
 mod recovery;
+mod skew;
 mod stopping;

@@ -74,7 +74,9 @@ pub(super) fn run(handed: Handed) -> ! {
         sys::exit(74);
     }
     let Handed { folder, claim, listener, socket, launch, levels, reply, guard } = handed;
-    if claim::note(&claim, &own.write(Line::new("shim"))).is_err() {
+    // The group is named before it is made: whoever comes after a killed shim finds it.
+    let line = own.write(Line::new("shim")).with_bytes_some("cgroup", levels.leaf_path(&launch, &own));
+    if claim::note(&claim, &line).is_err() {
         sys::exit(74);
     }
     let mut shim = Shim {
@@ -125,7 +127,6 @@ impl Shim {
         let leader = Identity::of(pid).map(|identity| Leader {
             identity,
             level: spawn::level_of(&hold, is_landlocked),
-            cgroup: self.leaf.as_ref().map(|leaf| leaf.path().display().to_string()),
             launched: clock::awake_ms(),
             may_escape: self.launch.new_privileges,
         });

@@ -6,3 +6,4 @@ mod output;
 mod recovery;
 mod skew;
 mod stopping;
+mod trouble;

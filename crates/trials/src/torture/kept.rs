@@ -35,17 +35,21 @@ impl Kept {
     }
 
     fn launch(&self, order: &Order) -> Launch {
-        let mut words: Vec<OsString> =
-            vec![self.programs.adversary.clone().into(), order.adversary.clone().into()];
+        let (kind, new_privileges) = match order.adversary.as_str() {
+            "setuid-allowed" => ("setuid", true),
+            kind => (kind, false),
+        };
+        let mut words: Vec<OsString> = vec![self.programs.adversary.clone().into(), kind.into()];
         words.push(order.canary.clone().into());
         words.extend(order.outside.iter().map(OsString::from));
         let caps = Keep::Caps { head: OUTPUT_BYTES, tail: OUTPUT_BYTES };
-        let stdout = match order.adversary.as_str() {
+        let stdout = match kind {
             // Nobody reads the spool, so that its writers do block.
             "blocked-writers" => Keep::Spool { ahead_max: OUTPUT_BYTES },
             _ => caps,
         };
-        Launch { at_most: order.level, stdout, stderr: caps, ..Launch::new(&order.folder, words) }
+        let plain = Launch::new(&order.folder, words);
+        Launch { at_most: order.level, stdout, stderr: caps, new_privileges, ..plain }
     }
 
     /// Launches and stops as soon as anybody listens, often before the program runs.

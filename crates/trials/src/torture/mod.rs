@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use lastword_core::receipt::Level;
 
-use adversaries::{ADVERSARIES, Adversary};
+use adversaries::{ADVERSARIES, Adversary, SETUID_ALLOWED};
 use judge::{Judge, USER};
 use order::{level_of, name_of};
 use report::{Faults, Row};
@@ -123,17 +123,20 @@ fn try_as(who: &str, owner: Option<u32>, bug: Option<Bug>, plan: &Plan) -> Resul
     println!("as {who}: levels {}", names.join(", "));
     println!("{}", report::heading());
     let (mut faults, mut trials) = (Faults::default(), 0);
-    for adversary in &plan.adversaries {
+    let every = plan.adversaries.iter().map(|adversary| (*adversary, levels.clone()));
+    let permitted = owner.is_some() && levels.contains(&Level::Cgroup);
+    let permitted = permitted.then(|| (SETUID_ALLOWED, vec![Level::Cgroup]));
+    for (adversary, levels) in every.chain(permitted) {
         let mut verdicts = Vec::new();
-        for level in &levels {
+        for level in levels {
             for moment in &plan.moments {
                 for _ in 0..plan.repeats {
-                    verdicts.push(judge.hold(*adversary, *level, *moment)?);
+                    verdicts.push(judge.hold(adversary, level, *moment)?);
                 }
             }
         }
         trials += verdicts.len();
-        let row = Row::new(*adversary, verdicts);
+        let row = Row::new(adversary, verdicts);
         println!("{}", row.text(NOTES));
         if plan.by_level {
             println!("{}", row.by_level(&names));

@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use super::adversaries::Adversary;
 use super::driver;
 use super::observer::Observer;
-use super::order::{Done, Order, level_of, name_of};
+use super::order::{Done, Order, Victim, level_of, name_of};
 use super::report::Verdict;
 use super::standin::Bug;
 use super::word::Word;
@@ -51,12 +51,13 @@ pub(crate) struct Judge {
     bug: Option<Bug>,
     owner: Option<u32>,
     count: u32,
+    victim: Victim,
     pub(crate) levels: Vec<Level>,
 }
 
 impl Judge {
     /// Sets a run up as root, or as the user without rights.
-    pub(crate) fn new(owner: Option<u32>, bug: Option<Bug>) -> Result<Judge, String> {
+    pub(crate) fn new(owner: Option<u32>, bug: Option<Bug>, victim: Victim) -> Result<Judge, String> {
         let folder = place::temporary("torture")?;
         let programs = Programs::beside()?.copy_to(&folder.path().join("bin"))?;
         chown(folder.path(), owner, owner)
@@ -75,8 +76,20 @@ impl Judge {
         let answers = listen(driver.stdout.take().ok_or("the driver has no voice")?);
         let staying = vec![driver.id() as i32];
         let (levels, count) = (Vec::new(), 0);
-        let mut judge =
-            Judge { folder, setuid, observer, driver, orders, answers, staying, bug, owner, count, levels };
+        let mut judge = Judge {
+            folder,
+            setuid,
+            observer,
+            driver,
+            orders,
+            answers,
+            staying,
+            bug,
+            owner,
+            count,
+            victim,
+            levels,
+        };
         judge.observer.admit(judge.driver.id())?;
         judge.say("go")?;
         let greeting = judge.hear()?;
@@ -103,6 +116,7 @@ impl Judge {
             outside: self.outside(adversary),
             level,
             moment,
+            victim: self.victim,
         };
         self.make_canary(&order.canary)?;
         self.say(&order.to_line())?;

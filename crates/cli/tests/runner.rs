@@ -5,4 +5,5 @@ mod life;
 mod output;
 mod recovery;
 mod skew;
+mod stopping;
 mod trouble;

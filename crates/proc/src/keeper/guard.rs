@@ -4,7 +4,8 @@ use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 
-use lastword_core::receipt::{Exit, Level, OutputBytes, Proof, Receipt};
+use lastword_core::ids::Timestamp;
+use lastword_core::receipt::{Exit, Level, OutputBytes, Proof, Receipt, Rung, RungTaken};
 use rustix::event::{Timespec, poll};
 
 use super::control;
@@ -181,13 +182,17 @@ pub(crate) fn left_behind(
 ) -> ExitRecord {
     let leader = kept.and_then(|kept| kept.leader.as_ref());
     let drained = kept.and_then(|kept| kept.drained);
+    let took = clock::awake_ms() - began;
+    // Whoever was found was killed; there is no gentler rung here.
+    let kill = RungTaken { rung: Rung::Kill, at: Timestamp(clock::wall_ms().saturating_sub(took)) };
     ExitRecord {
         receipt: Receipt {
             level: leader.map_or(Level::None, |leader| leader.level),
+            rungs: if roll.found > 0 { vec![kill] } else { Vec::new() },
             processes: roll.processes,
             output: drained.map_or_else(|| recorded(folder), |drained| drained.output),
             exit: kept.and_then(|kept| kept.exited),
-            asked_to_empty_ms: Some(clock::awake_ms() - began),
+            asked_to_empty_ms: Some(took),
             ..bare.receipt
         },
         // What was in a pipe when the shim died is gone, and nobody can say how much it was.

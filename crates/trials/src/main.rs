@@ -1,5 +1,7 @@
 //! The keeper on trial. Each verb is a file; `cargo xtask help` lists them.
 
+mod tracer;
+
 use std::process::ExitCode;
 
 /// A verb, and what runs it. Its answer is the exit code: everything that was promised held, or something did not.

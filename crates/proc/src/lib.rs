@@ -7,16 +7,36 @@
 //!
 //! The design, with its reasons: `docs/design/2026-11-15-the-keeper.md`. Linux only; other systems are not yet there.
 
+mod claim;
+pub mod clock;
+mod control;
+mod ending;
+mod error;
 mod folder;
 mod identity;
 pub mod keeper;
+mod launch;
 pub mod level;
 mod line;
+mod locate;
+mod nursery;
+pub mod orphans;
+mod recording;
+mod sweep;
 mod sys;
+mod tree;
+mod words;
 
+pub use control::{Keeper, Status, Stop};
+pub use ending::ExitRecord;
+pub use error::Error;
 pub use folder::Folder;
 pub use identity::{Identity, boot_id};
+pub use launch::{Input, Keep, Launch, MARKER};
 pub use line::Line;
+pub use locate::{Alive, Located, ended, locate, wait};
+pub use nursery::{Launched, Nursery, Pending};
+pub use recording::{Read, Recording};
 
 /// The argument by which the executable is told to keep trees instead of anything else.
 pub const KEEPER_VERB: &str = "keeper";

@@ -1,0 +1,159 @@
+//! A tree from its launch to its exit record.
+
+use lastword_core::receipt::{Exit, KeeperStop, Level, Proof, Rung};
+use lastword_proc::{Error, Input, Keeper, Launch, Stop, clock};
+
+use crate::common::{Place, read, until};
+
+#[test]
+fn c36_a_command_ends_with_its_own_code_and_output() {
+    let place = Place::new();
+    let launch = place.script("a", "echo out; echo err >&2; exit 7");
+    let record = place.run(&launch);
+    assert_eq!(record.exit(), Some(Exit::Code(7)));
+    assert_eq!((read(&launch, "stdout").as_str(), read(&launch, "stderr").as_str()), ("out\n", "err\n"));
+    assert_eq!(record.receipt.output.seen, 8);
+    assert!(!record.output_lost);
+    assert!(record.receipt.proof.is_certain());
+    assert_eq!(
+        record.receipt.level,
+        *place.nursery.levels().iter().filter(|level| **level < Level::Namespace).max().unwrap()
+    );
+}
+
+#[test]
+fn a_program_that_is_not_there_is_refused_and_leaves_an_ending() {
+    let place = Place::new();
+    let launch = Launch::new(place.dir("a"), ["/nowhere/at/all"]);
+    let refused = place.nursery.launch(&launch).unwrap_err();
+    assert!(matches!(&refused, Error::Refused(words) if words.contains("/nowhere/at/all")), "{refused}");
+    let record = place.end_of(&launch);
+    assert_eq!((record.receipt.proof, record.exit()), (Proof::NeverStarted, None));
+    let launch = Launch { cwd: "/nowhere".into(), ..Launch::new(place.dir("b"), ["true"]) };
+    let refused = place.nursery.launch(&launch).unwrap_err();
+    assert!(matches!(&refused, Error::Refused(words) if words.contains("folder /nowhere")), "{refused}");
+}
+
+#[test]
+fn c36_a_folder_is_launched_into_once() {
+    let place = Place::new();
+    let launch = place.script("a", "exit 0");
+    place.run(&launch);
+    assert!(matches!(place.nursery.launch(&launch), Err(Error::Refused(_))));
+}
+
+#[test]
+fn c13_a_tree_that_ignores_term_is_killed_after_its_grace() {
+    let place = Place::new();
+    let script = "trap '' TERM; (trap '' TERM; echo $$; sleep 100) & echo $!; wait";
+    let launch = Launch { term_ms: 100, ..place.script("a", script) };
+    place.launch(&launch);
+    let pids = place.pids(&launch, 2);
+    let record = place.stop(&launch, false);
+    assert!(pids.iter().all(|pid| !pid.is_alive()));
+    let rungs: Vec<Rung> = record.receipt.rungs.iter().map(|taken| taken.rung).collect();
+    assert_eq!(rungs, [Rung::Term, Rung::Kill]);
+    assert!(record.receipt.asked_to_empty_ms.unwrap() >= 100);
+}
+
+#[test]
+fn c14_what_left_its_session_and_its_parents_dies_with_the_tree() {
+    let place = Place::new();
+    let script = "setsid sh -c 'setsid sh -c \"echo \\$\\$; sleep 100\" & echo $$; sleep 100' & wait";
+    let launch = place.script("a", script);
+    place.launch(&launch);
+    let pids = place.pids(&launch, 2);
+    assert_eq!(pids.len(), 2);
+    let record = place.stop(&launch, true);
+    assert!(pids.iter().all(|pid| !pid.is_alive()));
+    for pid in pids {
+        assert!(
+            record.receipt.processes.iter().any(|process| process.pid == pid.pid),
+            "{pid:?} is not in the receipt"
+        );
+    }
+}
+
+#[test]
+fn c15_a_process_that_holds_the_pipe_neither_hides_the_exit_nor_lives_on() {
+    let place = Place::new();
+    let launch = Launch { leftover_ms: 50, ..place.script("a", "setsid sleep 100 & echo $!; exit 3") };
+    place.launch(&launch);
+    let pids = place.pids(&launch, 1);
+    let record = place.end_of(&launch);
+    assert_eq!(record.exit(), Some(Exit::Code(3)));
+    assert!(pids.iter().all(|pid| !pid.is_alive()));
+    assert_eq!(record.receipt.leftovers.len(), 1);
+    assert_eq!(record.receipt.leftovers[0].command, "sleep 100");
+}
+
+#[test]
+fn c12_the_deadline_binds_with_no_daemon_alive() {
+    let place = Place::new();
+    let launch =
+        Launch { deadline: Some(clock::awake_ms() + 300), ..place.script("a", "echo $$; sleep 100") };
+    place.launch(&launch);
+    let pids = place.pids(&launch, 1);
+    let Place { nursery, .. } = &place;
+    rustix::process::kill_process(
+        rustix::process::Pid::from_raw(nursery.pid()).unwrap(),
+        rustix::process::Signal::KILL,
+    )
+    .unwrap();
+    let record = place.end_of(&launch);
+    assert!(!pids[0].is_alive());
+    assert_eq!(record.receipt.keeper_stop, Some(KeeperStop::Deadline));
+}
+
+#[test]
+fn c35_a_lease_that_is_not_renewed_ends_the_tree_and_an_old_owner_is_refused() {
+    let place = Place::new();
+    let launch = Launch {
+        epoch: 5,
+        lease: Some(clock::boot_ms() + 60_000),
+        ..place.script("a", "echo $$; sleep 100")
+    };
+    place.launch(&launch);
+    let pids = place.pids(&launch, 1);
+    let mut old = Keeper::connect(&launch.dir, 5).unwrap();
+    let mut new = Keeper::connect(&launch.dir, 6).unwrap();
+    new.lease(Some(clock::boot_ms() + 120_000)).unwrap();
+    let refused = old.stop(Stop { cause: "cancel", force: true, ..Stop::default() });
+    assert!(matches!(refused, Err(Error::Stale(_))));
+    assert!(pids[0].is_alive());
+    assert_eq!(new.status().unwrap().phase, "running");
+    new.lease(Some(clock::boot_ms() + 50)).unwrap();
+    let record = place.end_of(&launch);
+    assert_eq!(record.receipt.keeper_stop, Some(KeeperStop::Lease));
+    assert!(!pids[0].is_alive());
+}
+
+#[test]
+fn input_is_numbered_and_taken_once() {
+    let place = Place::new();
+    let launch = Launch { input: Input::Pipe, ..place.script("a", "cat") };
+    place.launch(&launch);
+    let mut keeper = Keeper::connect(&launch.dir, 0).unwrap();
+    assert!(keeper.input(1, b"one\n").unwrap());
+    assert!(!keeper.input(1, b"one again\n").unwrap());
+    assert!(keeper.input(2, b"two\n").unwrap());
+    until("both are told", || (keeper.status().unwrap().told == 2).then_some(()));
+    keeper.close_input().unwrap();
+    let record = place.end_of(&launch);
+    assert_eq!(record.exit(), Some(Exit::Code(0)));
+    assert_eq!(read(&launch, "stdout"), "one\ntwo\n");
+}
+
+#[test]
+fn a_program_that_wants_a_terminal_has_one() {
+    let place = Place::new();
+    let script = "test -t 0 && test -t 1 && test -t 2 && stty size && read line && echo got $line";
+    let launch = Launch { terminal: Some((33, 99)), input: Input::Pipe, ..place.script("a", script) };
+    place.launch(&launch);
+    let mut keeper = Keeper::connect(&launch.dir, 0).unwrap();
+    keeper.input(1, b"hello\n").unwrap();
+    let record = place.end_of(&launch);
+    assert_eq!(record.exit(), Some(Exit::Code(0)));
+    let text = read(&launch, "stdout");
+    assert!(text.contains("33 99") && text.contains("got hello"), "{text:?}");
+}

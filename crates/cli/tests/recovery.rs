@@ -1,0 +1,88 @@
+//! What a new daemon finds, whoever was killed before.
+
+use lastword_core::receipt::{Exit, Proof};
+use lastword_proc::{Error, Keeper, Launch, Located, boot_id, locate};
+use rustix::process::Signal;
+
+use crate::common::{Place, read, start_nursery, until};
+
+#[test]
+fn c37_a_killed_nursery_leaves_the_tree_running_with_its_output_and_its_exit() {
+    let mut place = Place::new();
+    let launch = place.script("a", "echo one; while ! test -e go; do sleep 0.01; done; echo two; exit 9");
+    place.launch(&launch);
+    place.nursery = start_nursery();
+    let found = locate(&launch.dir, boot_id()).unwrap();
+    assert!(matches!(found, Located::Alive(alive) if alive.leader.is_some()));
+    std::fs::write(launch.cwd.join("go"), "").unwrap();
+    let record = place.end_of(&launch);
+    assert_eq!(record.exit(), Some(Exit::Code(9)));
+    assert_eq!(read(&launch, "stdout"), "one\ntwo\n");
+    assert_eq!(locate(&launch.dir, boot_id()).unwrap(), Located::Ended(Box::new(record)));
+}
+
+#[test]
+fn c65_a_killed_shim_is_replaced_by_its_guard() {
+    let place = Place::new();
+    let launch = place.script("a", "setsid sh -c 'echo $$; sleep 100' & echo $$; wait");
+    let launched = place.launch(&launch);
+    let pids = place.pids(&launch, 2);
+    assert!(launched.shim.signal(Signal::KILL).unwrap());
+    let record = place.end_of(&launch);
+    assert!(pids.iter().all(|pid| !pid.is_alive()));
+    assert_eq!((record.by.as_str(), record.exit()), ("guard", None));
+    assert!(record.receipt.proof.is_certain());
+    assert!(record.output_lost, "nobody knows what was in the pipe");
+}
+
+#[test]
+fn c65_a_killed_guard_leaves_the_shim_at_work() {
+    let place = Place::new();
+    let launch = place.script("a", "echo $$; sleep 100");
+    let launched = place.launch(&launch);
+    place.pids(&launch, 1);
+    assert!(launched.guard.signal(Signal::KILL).unwrap());
+    until("the guard is gone", || (!launched.guard.is_alive()).then_some(()));
+    assert!(matches!(locate(&launch.dir, boot_id()).unwrap(), Located::Alive(_)));
+    let record = place.stop(&launch, true);
+    assert_eq!(record.exit(), Some(Exit::Signal(9)));
+    assert!(!launched.leader.is_alive());
+}
+
+#[test]
+fn c65_when_both_are_killed_the_sweep_finds_the_rest_before_it_says_lost() {
+    let place = Place::new();
+    let launch =
+        place.script("a", "setsid sh -c 'echo $$; sleep 100' & setsid sleep 100 & echo $!; sleep 100");
+    let launched = place.launch(&launch);
+    let pids = place.pids(&launch, 2);
+    assert!(launched.guard.signal(Signal::STOP).unwrap());
+    assert!(launched.shim.signal(Signal::KILL).unwrap());
+    assert!(launched.guard.signal(Signal::KILL).unwrap());
+    until("both are gone", || (!launched.guard.is_alive() && !launched.shim.is_alive()).then_some(()));
+    let Located::Vanished(record) = locate(&launch.dir, boot_id()).unwrap() else { panic!("not vanished") };
+    assert!(pids.iter().all(|pid| !pid.is_alive()));
+    assert_eq!(record.receipt.proof, Proof::BestEffort);
+    assert_eq!(locate(&launch.dir, boot_id()).unwrap(), Located::Vanished(record), "and it stays said");
+}
+
+#[test]
+fn c36_a_folder_that_nobody_claimed_is_closed_before_it_is_called_never_started() {
+    let place = Place::new();
+    let launch = place.script("a", "echo ran");
+    assert_eq!(locate(&launch.dir, boot_id()).unwrap(), Located::NeverStarted);
+    // A daemon that was paused before its launch comes too late.
+    assert!(matches!(place.nursery.launch(&launch), Err(Error::Refused(_))));
+    assert_eq!(read(&launch, "stdout"), "");
+    assert!(matches!(Keeper::connect(&launch.dir, 0), Err(Error::NoKeeper(_))));
+    assert_eq!(locate(&launch.dir, boot_id()).unwrap(), Located::NeverStarted);
+}
+
+#[test]
+fn an_attempt_of_an_earlier_boot_is_dead_but_not_unborn() {
+    let place = Place::new();
+    assert_eq!(locate(&place.dir("a"), "an earlier boot").unwrap(), Located::OtherBoot);
+    let launch = Launch { ..place.script("b", "exit 0") };
+    place.run(&launch);
+    assert!(matches!(locate(&launch.dir, "an earlier boot").unwrap(), Located::Ended(_)));
+}

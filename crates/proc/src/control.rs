@@ -1,0 +1,204 @@
+//! The daemon's side of the control socket: one call, one line, one answer.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+use lastword_core::receipt::{Exit, Rung};
+
+use crate::claim::{Claim, Kept};
+use crate::error::Error;
+use crate::folder::Folder;
+use crate::line::Line;
+use crate::words;
+
+/// How long a keeper may take to answer. It is one thread that never waits for anybody; longer, and it is stopped or dead.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A connection to the keeper of one attempt.
+#[derive(Debug)]
+pub struct Keeper {
+    stream: BufReader<UnixStream>,
+    epoch: u64,
+    dir: std::path::PathBuf,
+}
+
+/// How a stop is asked for.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Stop<'a> {
+    /// Why, in a word; the keeper notes it when the journal cannot.
+    pub cause: &'a str,
+    /// Straight to KILL.
+    pub force: bool,
+    /// The journal is away: the wish must be durable here first.
+    pub local: bool,
+    /// Another grace than the launch's.
+    pub term_ms: Option<u64>,
+}
+
+/// What a keeper says of its tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// `running`, `stopping`, or `unrecorded` when the tree is gone and its record cannot be written.
+    pub phase: String,
+    /// KILL has not helped for a long time.
+    pub stuck: bool,
+    /// Processes alive in the tree.
+    pub alive: u32,
+    /// Some of them.
+    pub pids: Vec<i32>,
+    /// How the leader exited, if it has.
+    pub exited: Option<Exit>,
+    /// The last rung of a stop.
+    pub rung: Option<Rung>,
+    /// Bytes seen on standard output.
+    pub stdout: u64,
+    /// Bytes seen on standard error.
+    pub stderr: u64,
+    /// The newest input that was written to its last byte.
+    pub told: u64,
+    /// When the keeper stops the tree by itself.
+    pub deadline: Option<u64>,
+    /// When its lease runs out.
+    pub lease: Option<u64>,
+    /// Whose requests it obeys.
+    pub epoch: u64,
+}
+
+impl Keeper {
+    /// Connects to the keeper of an attempt, to speak for the given claim.
+    pub fn connect(dir: &Path, epoch: u64) -> Result<Keeper, Error> {
+        let folder = Folder::open(dir).map_err(Error::io(format!("cannot open {}", dir.display())))?;
+        let claim =
+            Claim::read(&folder).map_err(Error::io(format!("cannot read the claim in {}", dir.display())))?;
+        let Some((_, Claim::Kept(Kept { socket, .. }))) = claim else {
+            return Err(Error::NoKeeper(dir.to_owned()));
+        };
+        let stream =
+            UnixStream::connect(folder.path_of(&socket)).map_err(|_| Error::NoKeeper(dir.to_owned()))?;
+        let peer = rustix::net::sockopt::socket_peercred(&stream);
+        if !peer.is_ok_and(|peer| peer.uid == rustix::process::geteuid()) {
+            return Err(Error::NoKeeper(dir.to_owned()));
+        }
+        let timed = stream.set_read_timeout(Some(ANSWER_TIMEOUT));
+        timed
+            .and_then(|()| stream.set_write_timeout(Some(ANSWER_TIMEOUT)))
+            .map_err(Error::io("cannot set a time limit"))?;
+        Ok(Keeper { stream: BufReader::new(stream), epoch, dir: dir.to_owned() })
+    }
+
+    /// Asks how the tree is.
+    pub fn status(&mut self) -> Result<Status, Error> {
+        let line = self.call(Line::new("status"), &[])?;
+        self.read_status(&line)
+    }
+
+    /// Sends an input. A number that was taken before is not taken again; `true` means that it was taken now.
+    pub fn input(&mut self, no: u64, bytes: &[u8]) -> Result<bool, Error> {
+        let line = Line::new("input").with("no", no).with("bytes", bytes.len());
+        Ok(self.call(line, bytes)?.text("taken") == Some("now"))
+    }
+
+    /// Closes the leader's input once everything sent is written.
+    pub fn close_input(&mut self) -> Result<(), Error> {
+        self.call(Line::new("close"), &[]).map(drop)
+    }
+
+    /// Sends the leader an interrupt, as a terminal would.
+    pub fn interrupt(&mut self) -> Result<(), Error> {
+        self.call(Line::new("interrupt"), &[]).map(drop)
+    }
+
+    /// Asks for the tree's end. Returns at once; the exit record tells when it is empty. `false` means that a local stop
+    /// could not be made durable; the tree is stopped all the same.
+    pub fn stop(&mut self, stop: Stop<'_>) -> Result<bool, Error> {
+        let line = Line::new("stop")
+            .with("cause", stop.cause)
+            .with("force", u8::from(stop.force))
+            .with("local", u8::from(stop.local))
+            .with_some("term", stop.term_ms);
+        Ok(self.call(line, &[])?.get::<u8>("durable") == Some(1))
+    }
+
+    /// Sets when the keeper stops the tree by itself, in milliseconds of the awake clock.
+    pub fn deadline(&mut self, at: Option<u64>) -> Result<(), Error> {
+        self.call(Line::new("deadline").with_some("at", at), &[]).map(drop)
+    }
+
+    /// Renews the lease, in milliseconds of the boot clock.
+    pub fn lease(&mut self, at: Option<u64>) -> Result<(), Error> {
+        self.call(Line::new("lease").with_some("at", at), &[]).map(drop)
+    }
+
+    /// Says how far a spool was read: what lies before may go.
+    pub fn trim(&mut self, stream: &str, upto: u64) -> Result<(), Error> {
+        self.call(Line::new("trim").with("stream", stream).with("upto", upto), &[]).map(drop)
+    }
+
+    /// Asks to hear of every change from now on; [`Keeper::next_event`] reads them.
+    pub fn watch(&mut self) -> Result<Status, Error> {
+        let line = self.call(Line::new("watch"), &[])?;
+        self.read_status(&line)
+    }
+
+    /// Waits for the next change. `None` when the keeper is gone; the exit record, or locate, tells why.
+    pub fn next_event(&mut self) -> Result<Option<Line>, Error> {
+        self.stream.get_ref().set_read_timeout(None).map_err(Error::io("cannot set a time limit"))?;
+        Ok(self.read_line())
+    }
+
+    fn call(&mut self, line: Line, payload: &[u8]) -> Result<Line, Error> {
+        let gone = || Error::NoKeeper(self.dir.clone());
+        let text = line.with("epoch", self.epoch).to_string();
+        let stream = self.stream.get_mut();
+        stream.write_all(text.as_bytes()).and_then(|()| stream.write_all(payload)).map_err(|_| gone())?;
+        loop {
+            let answer = self.read_line().ok_or_else(|| Error::NoKeeper(self.dir.clone()))?;
+            let words = || answer.text("words").unwrap_or_default().to_owned();
+            match (answer.word(), answer.text("code")) {
+                ("ok", _) => return Ok(answer),
+                // Something happened while the question was under way; whoever watches reads the exit record in the end.
+                ("event", _) => {}
+                (_, Some("stale")) => return Err(Error::Stale(words())),
+                (_, code) => {
+                    return Err(Error::Declined {
+                        code: code.unwrap_or("unknown").to_owned(),
+                        words: words(),
+                    });
+                }
+            }
+        }
+    }
+
+    fn read_line(&mut self) -> Option<Line> {
+        let mut text = String::new();
+        match self.stream.read_line(&mut text) {
+            Ok(read) if read > 0 => Line::parse(text.strip_suffix('\n')?),
+            _ => None,
+        }
+    }
+
+    fn read_status(&self, line: &Line) -> Result<Status, Error> {
+        let malformed = || Error::Declined { code: "malformed".to_owned(), words: line.to_string() };
+        Ok(Status {
+            phase: line.text("phase").ok_or_else(malformed)?.to_owned(),
+            stuck: line.get::<u8>("stuck") == Some(1),
+            alive: line.get("alive").ok_or_else(malformed)?,
+            pids: line
+                .text("pids")
+                .unwrap_or_default()
+                .split(',')
+                .filter_map(|pid| pid.parse().ok())
+                .collect(),
+            exited: line.text("exited").and_then(words::exit),
+            rung: line.text("rung").and_then(words::rung),
+            stdout: line.get("stdout").unwrap_or(0),
+            stderr: line.get("stderr").unwrap_or(0),
+            told: line.get("told").unwrap_or(0),
+            deadline: line.get("deadline"),
+            lease: line.get("lease"),
+            epoch: line.get("epoch").unwrap_or(0),
+        })
+    }
+}

@@ -1,0 +1,215 @@
+//! The guard: takes the claim, forks the shim, and waits. If the shim dies without an ending, the guard ends the tree.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+
+use lastword_core::receipt::{Level, OutputBytes, Proof, Receipt};
+use rustix::event::{Timespec, poll};
+
+use super::control;
+use super::levels::Levels;
+use super::shim::{self, Handed};
+use crate::claim::{Claim, Kept, Leader};
+use crate::clock;
+use crate::ending::ExitRecord;
+use crate::folder::Folder;
+use crate::identity::Identity;
+use crate::launch::Launch;
+use crate::level::cgroup::Leaf;
+use crate::line::Line;
+use crate::sys::{self, Fork, Reaped};
+use crate::tree::{self, Roll};
+
+/// Pause between passes over a tree that was ordered to die.
+const PASS_PAUSE_MS: i64 = 1;
+
+/// Pause before a record that could not be written is tried again.
+const RETRY_MS: i64 = 500;
+
+/// Keeps one attempt, as a fork of the nursery. The launch is read here: it is the attempt's alone.
+pub(super) fn begin(launch: OwnedFd, levels: Levels, reply: OwnedFd) -> ! {
+    let refusal = match super::read_launch(launch) {
+        Some(launch) => match claim(&launch) {
+            Ok(claimed) => keep(claimed, launch, levels, reply),
+            Err(error) => format!("cannot take {}: {error}", launch.dir.display()),
+        },
+        None => "the launch cannot be read".to_owned(),
+    };
+    refuse(&reply, &refusal)
+}
+
+fn refuse(reply: &OwnedFd, words: &str) -> ! {
+    let line = Line::new("refused").with("words", words);
+    let _ = rustix::io::write(reply, format!("{line}done\n").as_bytes());
+    sys::exit(74)
+}
+
+/// A folder that is ours.
+struct Claimed {
+    folder: Folder,
+    claim: File,
+    listener: OwnedFd,
+    socket: String,
+}
+
+/// Becomes a guard and takes the folder.
+fn claim(launch: &Launch) -> io::Result<Claimed> {
+    sys::set_name(c"lw-guard");
+    sys::wait_for_children();
+    // A guard dies of nothing but KILL. What its shim handles is only blocked here.
+    drop(sys::signal_fd()?);
+    rustix::process::setsid()?;
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
+    rustix::process::chdir("/")?;
+    let folder = Folder::open(&launch.dir)?;
+    let (listener, socket) = control::listen(&folder)?;
+    match Claim::take(&folder, &socket, &launch.marker) {
+        Ok(Some(claim)) => Ok(Claimed { folder, claim, listener, socket }),
+        Ok(None) => {
+            let _ = folder.remove(&socket);
+            Err(io::Error::new(io::ErrorKind::AlreadyExists, "it is taken or closed"))
+        }
+        Err(error) => {
+            let _ = folder.remove(&socket);
+            Err(error)
+        }
+    }
+}
+
+/// Forks the shim and waits for it.
+fn keep(claimed: Claimed, launch: Launch, levels: Levels, reply: OwnedFd) -> ! {
+    let Claimed { folder, claim, listener, socket } = claimed;
+    let guard = Identity::own();
+    match sys::fork() {
+        Ok(Fork::Child) => {
+            shim::run(Handed { folder, claim, listener, socket, launch, levels, reply, guard })
+        }
+        Ok(Fork::Parent(shim)) => {
+            drop((launch, listener, reply, levels));
+            watch(&folder, claim, &socket, shim)
+        }
+        // Nothing was started: the folder says so in an exit record, since its claim is taken.
+        Err(error) => {
+            let why = format!("cannot fork: {error}");
+            let mut record = ExitRecord::bare(Proof::NeverStarted, "guard");
+            record.exec_error = Some(why.clone());
+            while record.publish(&folder).is_err() {
+                pause(RETRY_MS);
+            }
+            let _ = folder.remove(&socket);
+            refuse(&reply, &why)
+        }
+    }
+}
+
+/// Waits for the shim. What it left without an ending is ended here.
+fn watch(folder: &Folder, claim: File, socket: &str, shim: i32) -> ! {
+    loop {
+        match sys::reap(true) {
+            Reaped::One(pid, _) if pid == shim => break,
+            Reaped::NoChildren => break,
+            Reaped::One(..) | Reaped::NoneYet => {}
+        }
+    }
+    if !matches!(ExitRecord::read(folder), Ok(Some(_))) {
+        let kept = match Claim::read(folder) {
+            Ok(Some((_, Claim::Kept(kept)))) => Some(kept),
+            _ => None,
+        };
+        let record = end(folder, kept.as_ref());
+        while record.publish(folder).is_err() {
+            pause(RETRY_MS);
+        }
+    }
+    let _ = folder.remove(socket);
+    drop(claim);
+    sys::exit(0)
+}
+
+/// Kills what is left to the last child, and says so.
+fn end(folder: &Folder, kept: Option<&Kept>) -> ExitRecord {
+    let own = rustix::process::getpid().as_raw_nonzero().get();
+    let leader = kept.and_then(|kept| kept.leader.as_ref());
+    let leaf =
+        leader.and_then(|leader| leader.cgroup.as_ref()).and_then(|path| Leaf::open(path.as_ref()).ok());
+    let began = clock::awake_ms();
+    let mut roll = Roll::default();
+    loop {
+        let empty = loop {
+            match sys::reap(false) {
+                Reaped::One(..) => {}
+                Reaped::NoneYet => break false,
+                Reaped::NoChildren => {
+                    break leaf.as_ref().is_none_or(|leaf| leaf.is_empty().unwrap_or(false));
+                }
+            }
+        };
+        if empty {
+            break;
+        }
+        if let Some(leaf) = &leaf {
+            let _ = leaf.kill();
+        }
+        let pass = tree::signal(own, Some(rustix::process::Signal::KILL), &mut roll);
+        if pass.fresh == 0 {
+            pause(PASS_PAUSE_MS);
+        }
+    }
+    if let Some(leaf) = &leaf {
+        let _ = leaf.remove();
+    }
+    let took = clock::awake_ms() - began;
+    record(folder, kept, leader, roll, took)
+}
+
+fn record(
+    folder: &Folder,
+    kept: Option<&Kept>,
+    leader: Option<&Leader>,
+    roll: Roll,
+    took: u64,
+) -> ExitRecord {
+    let drained = kept.and_then(|kept| kept.drained);
+    let proof = match leader {
+        // It was behind its gate, or not even there.
+        None => Proof::NeverStarted,
+        Some(Leader { cgroup: Some(_), .. }) => Proof::CgroupEmptyAndNoChildren,
+        Some(_) => Proof::NoChildren,
+    };
+    ExitRecord {
+        receipt: Receipt {
+            level: leader.map_or(Level::None, |leader| leader.level),
+            processes: roll.processes,
+            output: drained.map_or_else(|| recorded(folder), |drained| drained.output),
+            exit: kept.and_then(|kept| kept.exited),
+            asked_to_empty_ms: Some(took),
+            ..Receipt::bare(proof)
+        },
+        // What was in a pipe when the shim died is gone, and nobody can say how much it was.
+        output_lost: drained.map_or(leader.is_some(), |drained| drained.lost),
+        may_escape: leader.is_some_and(|leader| leader.may_escape),
+        found: roll.found,
+        empty_at_boot_ns: clock::boot_ns(),
+        ..ExitRecord::bare(proof, "guard")
+    }
+}
+
+/// Returns what can be seen of the recordings themselves.
+pub(crate) fn recorded(folder: &Folder) -> OutputBytes {
+    let mut output = OutputBytes::default();
+    for name in ["stdout", "stderr"] {
+        let file = folder.open_at(name, rustix::fs::OFlags::RDONLY);
+        if let Some(stat) = file.ok().and_then(|file| rustix::fs::fstat(file).ok()) {
+            let size = u64::try_from(stat.st_size).unwrap_or(0);
+            output.seen += size;
+            output.kept += size.min(u64::try_from(stat.st_blocks).unwrap_or(0) * 512);
+        }
+    }
+    output
+}
+
+fn pause(ms: i64) {
+    let time = Timespec { tv_sec: ms / 1000, tv_nsec: ms % 1000 * 1_000_000 };
+    let _ = poll(&mut [], Some(&time));
+}

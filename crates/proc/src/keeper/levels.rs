@@ -1,0 +1,59 @@
+//! What the nursery found this machine to be able to do, and which of it a launch gets.
+
+use lastword_core::receipt::Level;
+
+use crate::identity::Identity;
+use crate::launch::Launch;
+use crate::level::{self, cgroup};
+use crate::line::Line;
+use crate::words;
+
+/// The levels that stood their test when the nursery started.
+pub(super) struct Levels {
+    found: Vec<(Level, Result<(), String>)>,
+    base: Option<cgroup::Base>,
+}
+
+impl Levels {
+    /// Tries every level.
+    pub(super) fn find() -> Levels {
+        let found = level::available();
+        let has_cgroup = found.iter().any(|(level, test)| *level == Level::Cgroup && test.is_ok());
+        let base = has_cgroup.then(|| cgroup::Base::find().ok()).flatten();
+        Levels { found, base }
+    }
+
+    fn has(&self, level: Level) -> bool {
+        self.found.iter().any(|(found, test)| *found == level && test.is_ok())
+    }
+
+    /// Says which there are, and why the others are not.
+    pub(super) fn write(&self, line: Line) -> Line {
+        self.found.iter().fold(line, |line, (level, test)| {
+            let word = words::of_level(*level);
+            match test {
+                Ok(()) => line.with(word, "ok"),
+                Err(why) => line.with(word, why),
+            }
+        })
+    }
+
+    /// Reports whether a launch is to be kept from signalling its keeper. A tree that may gain privileges cannot be.
+    pub(super) fn landlock(&self, launch: &Launch) -> bool {
+        launch.at_most >= Level::Landlock && !launch.new_privileges && self.has(Level::Landlock)
+    }
+
+    /// Reports whether a launch gets a namespace: only if it was asked for.
+    pub(super) fn namespace(&self, launch: &Launch) -> bool {
+        launch.at_most == Level::Namespace && self.has(Level::Namespace)
+    }
+
+    /// Makes the control group of a launch, if it gets one. One that cannot be made is done without, and the level says so.
+    pub(super) fn leaf(&self, launch: &Launch, shim: &Identity) -> Option<cgroup::Leaf> {
+        if launch.at_most < Level::Cgroup || self.namespace(launch) {
+            return None;
+        }
+        let name = format!("lw-{}-{}", shim.pid, shim.start_ticks);
+        self.base.as_ref().and_then(|base| base.leaf(&name).ok())
+    }
+}

@@ -1,0 +1,407 @@
+//! The shim: parent of the leader, subreaper of its tree, reader of its output, and the one who proves it empty.
+
+use std::fs::File;
+use std::os::fd::{AsFd as _, OwnedFd};
+
+use lastword_core::receipt::{Exit, KeeperStop, Level, OutputBytes, Proof, Receipt, Rung};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags};
+
+use super::control::Control;
+use super::input::Input;
+use super::levels::Levels;
+use super::output::{CHUNK_BYTES, Stream};
+use super::spawn::{self, Spawned};
+use super::stop::Stop;
+use crate::claim::{self, Drained, Leader};
+use crate::clock;
+use crate::ending::ExitRecord;
+use crate::folder::Folder;
+use crate::identity::Identity;
+use crate::launch::Launch;
+use crate::level::cgroup::Leaf;
+use crate::line::Line;
+use crate::sys::{self, Reaped};
+use crate::words;
+
+/// Pause before a record that could not be written is tried again: a full disk is freed by people.
+const RETRY_MS: u64 = 500;
+
+/// What a guard hands to its shim.
+pub(super) struct Handed {
+    pub(super) folder: Folder,
+    pub(super) claim: File,
+    pub(super) listener: OwnedFd,
+    pub(super) socket: String,
+    pub(super) launch: Launch,
+    pub(super) levels: Levels,
+    pub(super) reply: OwnedFd,
+    pub(super) guard: Identity,
+}
+
+/// The state of a tree and of its keeper.
+pub(super) struct Shim {
+    pub(super) folder: Folder,
+    claim: File,
+    socket: String,
+    signals: OwnedFd,
+    lease_timer: Option<OwnedFd>,
+    pub(super) launch: Launch,
+    pub(super) control: Control,
+    pub(super) streams: Vec<Stream>,
+    pub(super) input: Input,
+    pub(super) stop: Stop,
+    leaf: Option<Leaf>,
+    pub(super) leader: Option<Leader>,
+    pub(super) exit: Option<Exit>,
+    exec_error: Option<String>,
+    spawned: Option<Spawned>,
+    reply: Option<OwnedFd>,
+    guard: Identity,
+    /// The ending, once the tree is empty, until it is durable.
+    pub(super) ending: Option<(ExitRecord, u64)>,
+    buffer: Vec<u8>,
+}
+
+/// Keeps a tree from its first process to its exit record.
+pub(super) fn run(handed: Handed) -> ! {
+    sys::set_name(c"lw-shim");
+    let own = Identity::own();
+    let Ok(signals) = sys::signal_fd() else { sys::exit(74) };
+    if rustix::process::set_child_subreaper(Some(rustix::process::getpid())).is_err() {
+        sys::exit(74);
+    }
+    let Handed { folder, claim, listener, socket, launch, levels, reply, guard } = handed;
+    if claim::note(&claim, &own.write(Line::new("shim"))).is_err() {
+        sys::exit(74);
+    }
+    let mut shim = Shim {
+        folder,
+        claim,
+        socket,
+        signals,
+        lease_timer: None,
+        control: Control::new(listener),
+        streams: Vec::new(),
+        input: Input::new(None, false),
+        stop: Stop::new(own.pid),
+        leaf: levels.leaf(&launch, &own),
+        leader: None,
+        exit: None,
+        exec_error: None,
+        spawned: None,
+        reply: Some(reply),
+        guard,
+        ending: None,
+        buffer: vec![0; CHUNK_BYTES],
+        launch,
+    };
+    shim.set_lease(shim.launch.lease);
+    shim.start(&levels);
+    loop {
+        shim.turn();
+    }
+}
+
+impl Shim {
+    /// Forks the leader, makes it known, lets it go.
+    fn start(&mut self, levels: &Levels) {
+        let use_landlock = levels.landlock(&self.launch);
+        let spawned = match spawn::spawn(&self.launch, self.leaf.as_ref(), use_landlock) {
+            Ok(spawned) => spawned,
+            Err(why) => {
+                self.exec_error = Some(why);
+                return;
+            }
+        };
+        let Spawned { pid, is_landlocked, .. } = spawned;
+        let leader = Identity::of(pid).map(|identity| Leader {
+            identity,
+            level: spawn::level_of(self.leaf.as_ref(), is_landlocked),
+            cgroup: self.leaf.as_ref().map(|leaf| leaf.path().display().to_string()),
+            launched: clock::awake_ms(),
+            may_escape: self.launch.new_privileges,
+        });
+        let noted = leader.as_ref().map(|leader| claim::note(&self.claim, &leader.line()));
+        // What could not be made known is not let go; the gate closes when `spawned` is dropped.
+        let opened = match noted {
+            Some(Ok(())) => spawned.open_gate().map_err(|error| format!("cannot let it go: {error}")),
+            Some(Err(error)) => Err(format!("cannot write its identity: {error}")),
+            None => Err("the child died before it was let go".to_owned()),
+        };
+        if let Err(why) = opened {
+            self.exec_error = Some(why);
+            return;
+        }
+        self.leader = leader;
+        self.spawned = Some(spawned);
+        let spawned = self.spawned.as_mut().expect("it was just put there");
+        self.streams = std::mem::take(&mut spawned.streams);
+        self.input = std::mem::replace(&mut spawned.input, Input::new(None, false));
+        // A forked child has them; here they only cost memory.
+        self.launch.env = Vec::new();
+    }
+
+    /// One turn of the loop: the dead first, then time, then whoever speaks.
+    fn turn(&mut self) {
+        if let Some((record, retry_at)) = &self.ending {
+            if clock::awake_ms() >= *retry_at {
+                let record = record.clone();
+                self.publish(record);
+            }
+        } else if self.reap() {
+            self.conclude();
+            return;
+        } else {
+            self.keep_time();
+            if self.stop.advance(self.leaf.as_ref()) {
+                self.tell_climbed();
+            }
+        }
+        self.wait();
+    }
+
+    /// Reaps the dead. Reports whether the tree is empty.
+    fn reap(&mut self) -> bool {
+        loop {
+            match sys::reap(false) {
+                Reaped::One(pid, exit) => self.note_death(pid, exit),
+                Reaped::NoneYet => return false,
+                Reaped::NoChildren => {
+                    // A group with somebody in it is not empty, whoever put them there.
+                    return self.leaf.as_ref().is_none_or(|leaf| match leaf.is_empty() {
+                        Ok(true) => true,
+                        Ok(false) | Err(_) => {
+                            let _ = leaf.kill();
+                            false
+                        }
+                    });
+                }
+            }
+        }
+    }
+
+    fn note_death(&mut self, pid: i32, exit: Exit) {
+        if self.leader.as_ref().is_none_or(|leader| leader.identity.pid != pid) {
+            return;
+        }
+        self.read_verdict();
+        if self.exec_error.is_none() {
+            self.exit = Some(exit);
+            // If this cannot be written and the keeper is killed before the end, the exit is not known: lost, not false.
+            let _ = claim::note(&self.claim, &Line::new("exited").with("how", words::of_exit(exit)));
+        }
+        self.stop.leader_exited(self.launch.leftover_ms);
+        let line = Line::new("event").with("what", "exited").with_some("how", self.exit.map(words::of_exit));
+        self.control.tell(&line);
+    }
+
+    fn keep_time(&mut self) {
+        if self.launch.deadline.is_some_and(|at| clock::awake_ms() >= at) && !self.stop.is_asked() {
+            self.stop_tree(Some(KeeperStop::Deadline), false, self.launch.term_ms);
+        }
+        // A lease that ran out is not argued with: another host may start the job any moment.
+        if self.launch.lease.is_some_and(|at| clock::boot_ms() >= at) {
+            self.launch.lease = None;
+            self.stop_tree(Some(KeeperStop::Lease), true, 0);
+        }
+    }
+
+    /// Stops the tree, politely unless forced.
+    pub(super) fn stop_tree(&mut self, why: Option<KeeperStop>, force: bool, term_ms: u64) {
+        self.stop.ask(why, force, term_ms, self.leaf.as_ref());
+        self.tell_climbed();
+    }
+
+    fn tell_climbed(&mut self) {
+        if let Some(taken) = self.stop.rungs.last() {
+            let line = Line::new("event")
+                .with("what", "climbed")
+                .with("rung", words::of_rung(taken.rung))
+                .with("alive", self.stop.last.alive);
+            self.control.tell(&line);
+        }
+    }
+
+    /// Asks the leader to interrupt itself, as a terminal would.
+    pub(super) fn interrupt(&mut self) -> bool {
+        let Some(leader) = self.leader.as_ref().filter(|_| self.exit.is_none()) else { return false };
+        self.stop.climb(Rung::Interrupt);
+        leader.identity.signal(rustix::process::Signal::INT).unwrap_or(false)
+    }
+
+    /// Sets the end of the lease, in milliseconds of the boot clock.
+    pub(super) fn set_lease(&mut self, at: Option<u64>) {
+        self.launch.lease = at;
+        let Some(at) = at else {
+            self.lease_timer = None;
+            return;
+        };
+        // A poll counts only the time awake; this clock must wake the keeper after a sleep, too.
+        let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
+        self.lease_timer = rustix::time::timerfd_create(TimerfdClockId::Boottime, flags).ok();
+        if let Some(timer) = &self.lease_timer {
+            let value = Timespec { tv_sec: (at / 1000) as i64, tv_nsec: (at % 1000 * 1_000_000) as i64 + 1 };
+            let when = Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value: value };
+            let _ = rustix::time::timerfd_settime(timer, TimerfdTimerFlags::ABSTIME, &when);
+        }
+    }
+
+    /// Sleeps until something happens, then handles it.
+    fn wait(&mut self) {
+        let now = clock::awake_ms();
+        let deadline =
+            self.launch.deadline.filter(|_| !self.stop.is_asked()).map(|at| at.saturating_sub(now));
+        let stage = self.stop.pause_ms().filter(|_| self.ending.is_none());
+        let retry = self.ending.as_ref().map(|(_, at)| at.saturating_sub(now));
+        let stalled = self.streams.iter().any(Stream::is_stalled).then_some(RETRY_MS);
+        let pause = [deadline, stage, retry, stalled].into_iter().flatten().min();
+        let timeout =
+            pause.map(|ms| Timespec { tv_sec: (ms / 1000) as i64, tv_nsec: (ms % 1000 * 1_000_000) as i64 });
+
+        let mut fds = vec![PollFd::new(&self.signals, PollFlags::IN)];
+        fds.extend(
+            self.streams
+                .iter()
+                .filter_map(Stream::wanted)
+                .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)),
+        );
+        fds.extend(self.input.wanted().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::OUT)));
+        fds.extend(self.spawned.as_ref().map(|spawned| PollFd::new(&spawned.verdict, PollFlags::IN)));
+        fds.extend(self.lease_timer.as_ref().map(|timer| PollFd::new(timer, PollFlags::IN)));
+        let first_client = fds.len();
+        fds.extend(self.control.wanted().map(|(fd, tells)| {
+            let flags = if tells { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
+            PollFd::from_borrowed_fd(fd, flags)
+        }));
+        let _ = poll(&mut fds, timeout.as_ref());
+        let someone_speaks = fds[first_client..].iter().any(|fd| !fd.revents().is_empty());
+        drop(fds);
+        self.handle(someone_speaks);
+    }
+
+    fn handle(&mut self, someone_speaks: bool) {
+        // Somebody who signals the keeper itself means the job: a shutdown, or a person with `kill`.
+        if !sys::take_signals(self.signals.as_fd()).is_empty() && self.ending.is_none() {
+            self.stop_tree(Some(KeeperStop::LocalCancel), false, self.launch.term_ms);
+        }
+        self.read_verdict();
+        let mut buffer = std::mem::take(&mut self.buffer);
+        for stream in
+            self.streams.iter_mut().filter(|stream| stream.wanted().is_some() || stream.is_stalled())
+        {
+            stream.take(&self.folder, &mut buffer);
+        }
+        self.buffer = buffer;
+        self.feed();
+        if someone_speaks {
+            self.control.accept();
+            for request in self.control.requests() {
+                let answer = self.answer(&request);
+                self.control.answer(request.client, &answer);
+            }
+            self.control.forget();
+            self.feed();
+        }
+    }
+
+    fn feed(&mut self) {
+        let told = self.input.told;
+        if self.input.wanted().is_some() {
+            let output_at = self.streams.first().map_or(0, |stream| stream.seen);
+            self.input.write(&self.folder, output_at);
+        }
+        if self.input.told != told {
+            self.control.tell(&Line::new("event").with("what", "told").with("no", self.input.told));
+        }
+    }
+
+    /// Learns whether the program runs, and tells who launched it.
+    fn read_verdict(&mut self) {
+        let Some(spawned) = self.spawned.as_ref() else { return };
+        let mut ready = [PollFd::new(&spawned.verdict, PollFlags::IN)];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        if poll(&mut ready, Some(&now)) != Ok(1) {
+            return;
+        }
+        self.exec_error = spawned.verdict(&self.launch);
+        self.spawned = None;
+        if self.exec_error.is_none()
+            && let Some(leader) = &self.leader
+        {
+            let mut text = self.guard.write(Line::new("guard")).to_string();
+            text.push_str(&Identity::own().write(Line::new("shim")).to_string());
+            text.push_str(&leader.line().to_string());
+            self.reply(&text);
+        }
+    }
+
+    fn reply(&mut self, text: &str) {
+        if let Some(reply) = self.reply.take() {
+            // Whoever asked may be gone; the claim says the same.
+            let _ = rustix::io::write(&reply, format!("{text}done\n").as_bytes());
+        }
+    }
+
+    /// The tree is empty: records what is left of its output, and its ending.
+    fn conclude(&mut self) {
+        let (empty_at_boot_ns, took_ms) = (clock::boot_ns(), self.stop.took_ms(clock::awake_ms()));
+        self.read_verdict();
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let mut output = OutputBytes::default();
+        let mut lost = self.input.lost;
+        for stream in &mut self.streams {
+            stream.drain(&self.folder, &mut buffer);
+            stream.sync();
+            output.seen += stream.seen;
+            output.kept += stream.kept;
+            lost |= stream.lost > 0;
+        }
+        let _ = claim::note(&self.claim, &Drained { output, lost }.line());
+        let level = self.leader.as_ref().map_or(Level::None, |leader| leader.level);
+        let proof = match (&self.exec_error, &self.leaf) {
+            (Some(_), _) => Proof::NeverStarted,
+            (None, Some(_)) => Proof::CgroupEmptyAndNoChildren,
+            (None, None) => Proof::NoChildren,
+        };
+        if let Some(leaf) = &self.leaf {
+            let _ = leaf.remove();
+        }
+        let record = ExitRecord {
+            receipt: Receipt {
+                level,
+                processes: std::mem::take(&mut self.stop.roll.processes),
+                rungs: std::mem::take(&mut self.stop.rungs),
+                leftovers: std::mem::take(&mut self.stop.leftovers),
+                output,
+                exit: self.exit,
+                asked_to_empty_ms: took_ms,
+                keeper_stop: self.stop.keeper_stop,
+                ..Receipt::bare(proof)
+            },
+            exec_error: self.exec_error.clone(),
+            output_lost: lost,
+            may_escape: self.launch.new_privileges,
+            found: self.stop.roll.found,
+            by: "shim".to_owned(),
+            empty_at_boot_ns,
+        };
+        self.publish(record);
+    }
+
+    /// Publishes the ending and goes; if that cannot be done now, it is done later.
+    fn publish(&mut self, record: ExitRecord) {
+        match record.publish(&self.folder) {
+            Ok(_) => {
+                if let Some(why) = &record.exec_error {
+                    let line = Line::new("refused").with("words", why).to_string();
+                    self.reply(&line);
+                }
+                self.control.tell(&Line::new("event").with("what", "ended"));
+                let _ = self.folder.remove(&self.socket);
+                sys::exit(0)
+            }
+            Err(_) => self.ending = Some((record, clock::awake_ms() + RETRY_MS)),
+        }
+    }
+}

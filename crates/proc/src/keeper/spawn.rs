@@ -1,0 +1,314 @@
+//! The leader: forked behind a gate, made known, then let go.
+//!
+//! The child prepares itself (session, input and output, folder, level) and says how far it came; it runs the program only when
+//! the gate opens. If its keeper dies first, the gate closes and the child ends: nothing of the user's has run.
+
+use std::ffi::{CString, OsString};
+use std::io;
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::PathBuf;
+
+use lastword_core::receipt::Level;
+use rustix::fs::{Mode, OFlags};
+use rustix::io::fcntl_dupfd_cloexec;
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Pid, Signal, getpid, getppid, set_parent_process_death_signal, setsid};
+
+use super::input::Input;
+use super::output::Stream;
+use crate::launch::{self, Launch, MARKER};
+use crate::level::{cgroup, landlock};
+use crate::sys::{self, Fork};
+
+/// Where programs are looked for when the environment does not say.
+const PATH_DEFAULT: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// A leader behind its gate.
+pub(super) struct Spawned {
+    pub(super) pid: i32,
+    /// Dropping it ends the child; writing to it lets the program run.
+    gate: OwnedFd,
+    /// Ends without a word when the program runs.
+    pub(super) verdict: OwnedFd,
+    pub(super) streams: Vec<Stream>,
+    pub(super) input: Input,
+    pub(super) is_landlocked: bool,
+}
+
+/// What the child reports: which step, and the error it came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// Ready behind the gate; the number says whether it is landlocked.
+    Ready = 1,
+    Session,
+    Stdio,
+    Cgroup,
+    Privileges,
+    Folder,
+    Exec,
+}
+
+/// Bytes of a report: small enough that a pipe takes them whole.
+const REPORT_BYTES: usize = 5;
+
+/// The ends of pipes or of a terminal that the child takes for its own.
+struct Stdio {
+    input: OwnedFd,
+    output: OwnedFd,
+    error: OwnedFd,
+    is_terminal: bool,
+}
+
+/// Forks the leader and waits until it is ready behind its gate. An error is the words for why nothing can be run.
+pub(super) fn spawn(
+    launch: &Launch,
+    leaf: Option<&cgroup::Leaf>,
+    use_landlock: bool,
+) -> Result<Spawned, String> {
+    let words = |what: &str, error: io::Error| format!("cannot {what}: {error}");
+    let (streams, input, stdio) =
+        connect(launch).map_err(|error| words("connect its input and output", error))?;
+    let pipe = || pipe_with(PipeFlags::CLOEXEC).map_err(|error| words("make a pipe", error.into()));
+    let ((gate_read, gate), (verdict, verdict_write)) = (pipe()?, pipe()?);
+    let keeper = getpid();
+    match sys::fork().map_err(|error| words("fork", error))? {
+        Fork::Child => {
+            drop(gate);
+            let child = Child { launch, leaf, use_landlock, keeper, verdict: verdict_write, gate: gate_read };
+            child.run(stdio)
+        }
+        Fork::Parent(pid) => {
+            drop((gate_read, verdict_write, stdio));
+            let spawned = Spawned { pid, gate, verdict, streams, input, is_landlocked: false };
+            spawned.until_ready(launch)
+        }
+    }
+}
+
+impl Spawned {
+    fn until_ready(mut self, launch: &Launch) -> Result<Spawned, String> {
+        match read_report(&self.verdict) {
+            Some((Step::Ready, flag)) => self.is_landlocked = flag == 1,
+            Some(report) => return Err(words_for(launch, report)),
+            None => return Err("the child died before it was ready".to_owned()),
+        }
+        let flags = rustix::fs::fcntl_getfl(&self.verdict).unwrap_or(OFlags::empty());
+        let _ = rustix::fs::fcntl_setfl(&self.verdict, flags | OFlags::NONBLOCK);
+        Ok(self)
+    }
+
+    /// Lets the program run.
+    pub(super) fn open_gate(&self) -> io::Result<()> {
+        rustix::io::write(&self.gate, &[1])?;
+        Ok(())
+    }
+
+    /// Reads the verdict once there is one: `None` if the program runs, or the words for why it does not.
+    pub(super) fn verdict(&self, launch: &Launch) -> Option<String> {
+        read_report(&self.verdict).map(|report| words_for(launch, report))
+    }
+}
+
+fn read_report(pipe: &OwnedFd) -> Option<(Step, i32)> {
+    let mut report = [0; REPORT_BYTES];
+    loop {
+        match rustix::io::read(pipe, &mut report) {
+            Ok(REPORT_BYTES) => break,
+            Err(rustix::io::Errno::INTR) => {}
+            _ => return None,
+        }
+    }
+    let [step, number @ ..] = report;
+    let steps =
+        [Step::Ready, Step::Session, Step::Stdio, Step::Cgroup, Step::Privileges, Step::Folder, Step::Exec];
+    let step = steps.into_iter().find(|known| *known as u8 == step)?;
+    Some((step, i32::from_le_bytes(number)))
+}
+
+fn words_for(launch: &Launch, (step, errno): (Step, i32)) -> String {
+    let error = io::Error::from_raw_os_error(errno);
+    match step {
+        Step::Folder => format!("cannot enter the folder {}: {error}", launch.cwd.display()),
+        Step::Exec => format!("cannot run {}: {error}", launch.argv[0].display()),
+        Step::Cgroup => format!("cannot enter the control group: {error}"),
+        Step::Privileges => format!("cannot give up privileges: {error}"),
+        Step::Session => format!("cannot start a session: {error}"),
+        Step::Stdio | Step::Ready => format!("cannot connect its input and output: {error}"),
+    }
+}
+
+/// Makes the two sides of input and output: ours, and the child's.
+fn connect(launch: &Launch) -> io::Result<(Vec<Stream>, Input, Stdio)> {
+    if let Some((rows, columns)) = launch.terminal {
+        return connect_terminal(launch, rows, columns);
+    }
+    let pipe = || pipe_with(PipeFlags::CLOEXEC);
+    let ((out_read, out), (error_read, error)) = (pipe()?, pipe()?);
+    let (input, ours) = match launch.input {
+        launch::Input::Null => (open_null()?, None),
+        launch::Input::Pipe => {
+            let (read, write) = pipe()?;
+            (read, Some(write))
+        }
+    };
+    for fd in [Some(&out_read), Some(&error_read), ours.as_ref()].into_iter().flatten() {
+        rustix::fs::fcntl_setfl(fd, OFlags::NONBLOCK)?;
+    }
+    let streams = vec![
+        Stream::new("stdout", out_read, launch.stdout),
+        Stream::new("stderr", error_read, launch.stderr),
+    ];
+    let stdio = Stdio { input, output: out, error, is_terminal: false };
+    Ok((streams, Input::new(ours, false), stdio))
+}
+
+fn connect_terminal(launch: &Launch, rows: u16, columns: u16) -> io::Result<(Vec<Stream>, Input, Stdio)> {
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
+    grantpt(&master)?;
+    unlockpt(&master)?;
+    let name = ptsname(&master, Vec::new())?;
+    let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let slave = rustix::fs::open(name.as_c_str(), flags, Mode::empty())?;
+    let size = rustix::termios::Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+    rustix::termios::tcsetwinsize(&master, size)?;
+    rustix::fs::fcntl_setfl(&master, OFlags::RDWR | OFlags::NONBLOCK)?;
+    let dup = |fd: &OwnedFd| fcntl_dupfd_cloexec(fd, 3);
+    let stdio = Stdio { input: dup(&slave)?, output: dup(&slave)?, error: slave, is_terminal: true };
+    let input = (launch.input == launch::Input::Pipe).then(|| dup(&master)).transpose()?;
+    Ok((vec![Stream::new("stdout", master, launch.stdout)], Input::new(input, true), stdio))
+}
+
+fn open_null() -> io::Result<OwnedFd> {
+    Ok(rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?)
+}
+
+/// The child's side, between fork and exec.
+struct Child<'a> {
+    launch: &'a Launch,
+    leaf: Option<&'a cgroup::Leaf>,
+    use_landlock: bool,
+    keeper: Pid,
+    verdict: OwnedFd,
+    gate: OwnedFd,
+}
+
+impl Child<'_> {
+    fn run(&self, stdio: Stdio) -> ! {
+        let landlocked = match self.prepare(stdio) {
+            Ok(landlocked) => landlocked,
+            Err((step, error)) => self.fail(step, &error),
+        };
+        self.report(Step::Ready, i32::from(landlocked));
+        let mut word = [0];
+        let opened = loop {
+            match rustix::io::read(&self.gate, &mut word) {
+                Err(rustix::io::Errno::INTR) => {}
+                other => break other == Ok(1),
+            }
+        };
+        if !opened {
+            sys::exit(125);
+        }
+        let error = self.exec();
+        self.fail(Step::Exec, &error)
+    }
+
+    fn prepare(&self, stdio: Stdio) -> Result<bool, (Step, io::Error)> {
+        let at = |step: Step| move |error: rustix::io::Errno| (step, io::Error::from(error));
+        sys::default_signals();
+        // Whoever dies first takes nothing along but this child: the rest of the tree falls to the guard.
+        set_parent_process_death_signal(Some(Signal::KILL)).map_err(at(Step::Session))?;
+        if getppid() != Some(self.keeper) {
+            sys::exit(125);
+        }
+        setsid().map_err(at(Step::Session))?;
+        if stdio.is_terminal {
+            rustix::process::ioctl_tiocsctty(&stdio.input).map_err(at(Step::Session))?;
+        }
+        rustix::stdio::dup2_stdin(&stdio.input).map_err(at(Step::Stdio))?;
+        rustix::stdio::dup2_stdout(&stdio.output).map_err(at(Step::Stdio))?;
+        rustix::stdio::dup2_stderr(&stdio.error).map_err(at(Step::Stdio))?;
+        if let Some(leaf) = self.leaf {
+            leaf.join().map_err(|error| (Step::Cgroup, error))?;
+        }
+        if !self.launch.new_privileges {
+            rustix::thread::set_no_new_privs(true).map_err(at(Step::Privileges))?;
+        }
+        let landlocked = self.use_landlock && landlock::restrict().is_ok();
+        rustix::process::chdir(self.launch.cwd.as_path()).map_err(at(Step::Folder))?;
+        Ok(landlocked)
+    }
+
+    /// Looks the program up as a shell does, and replaces this process with it.
+    fn exec(&self) -> io::Error {
+        let c_string = |text: &OsString| CString::new(text.as_bytes()).ok();
+        let argv: Option<Vec<CString>> = self.launch.argv.iter().map(c_string).collect();
+        let marker = (OsString::from(MARKER), OsString::from(&self.launch.marker));
+        let pairs = self.launch.env.iter().filter(|(name, _)| name != MARKER).chain([&marker]);
+        let env: Option<Vec<CString>> = pairs
+            .map(|(name, value)| {
+                let mut pair = name.clone();
+                pair.push("=");
+                pair.push(value);
+                c_string(&pair)
+            })
+            .collect();
+        let (Some(argv), Some(env)) = (argv, env) else {
+            return io::Error::from_raw_os_error(libc::EINVAL);
+        };
+        let mut refused = io::Error::from_raw_os_error(libc::ENOENT);
+        for path in self.candidates() {
+            let Ok(path) = CString::new(path.into_os_string().into_vec()) else { continue };
+            let error = sys::execve(&path, &argv, &env);
+            match error.raw_os_error() {
+                Some(libc::ENOENT | libc::ENOTDIR) => {}
+                // Found, but not for us; a later folder may have another.
+                Some(libc::EACCES) => refused = error,
+                _ => return error,
+            }
+        }
+        refused
+    }
+
+    fn candidates(&self) -> Vec<PathBuf> {
+        let program = &self.launch.argv[0];
+        if program.as_bytes().contains(&b'/') {
+            return vec![PathBuf::from(program)];
+        }
+        let path = self.launch.env.iter().find(|(name, _)| name == "PATH");
+        let path = path.map_or(PATH_DEFAULT.into(), |(_, value)| value.clone());
+        std::env::split_paths(&path).map(|folder| folder.join(program)).collect()
+    }
+
+    fn report(&self, step: Step, number: i32) {
+        let mut report = [step as u8; REPORT_BYTES];
+        report[1..].copy_from_slice(&number.to_le_bytes());
+        let _ = rustix::io::write(self.verdict.as_fd(), &report);
+    }
+
+    fn fail(&self, step: Step, error: &io::Error) -> ! {
+        self.report(step, error.raw_os_error().unwrap_or(libc::EINVAL));
+        sys::exit(126)
+    }
+}
+
+/// Puts what is not of the daemon's in the place of standard input, output and error.
+pub(super) fn detach_stdio() -> io::Result<()> {
+    let null = open_null()?;
+    rustix::stdio::dup2_stdin(&null)?;
+    rustix::stdio::dup2_stdout(&null)?;
+    rustix::stdio::dup2_stderr(&null)?;
+    debug_assert!(null.as_raw_fd() > 2);
+    Ok(())
+}
+
+/// The level that a leader is held with.
+pub(super) fn level_of(leaf: Option<&cgroup::Leaf>, is_landlocked: bool) -> Level {
+    match (leaf, is_landlocked) {
+        (Some(_), _) => Level::Cgroup,
+        (None, true) => Level::Landlock,
+        (None, false) => Level::Subreaper,
+    }
+}

@@ -1,0 +1,215 @@
+//! What to start, and how it is to be kept. Travels from daemon to keeper in memory, never through a file.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::PathBuf;
+
+use lastword_core::receipt::Level;
+
+use crate::line::Line;
+use crate::words;
+
+/// The environment variable that marks everything an attempt starts.
+pub const MARKER: &str = "LASTWORD_MARKER";
+
+/// A launch: one attempt, one tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Launch {
+    /// The attempt's folder, mode 0700, made by the launcher.
+    pub dir: PathBuf,
+    /// What no other attempt of this user has; everything this one starts has it in its environment, and a sweep kills by it.
+    /// The folder's path, unless something shorter is unique.
+    pub marker: String,
+    /// Program and arguments.
+    pub argv: Vec<OsString>,
+    /// The whole environment; nothing is inherited.
+    pub env: Vec<(OsString, OsString)>,
+    /// The folder it runs in.
+    pub cwd: PathBuf,
+    /// What its standard input is.
+    pub input: Input,
+    /// Rows and columns, for a program that wants a terminal. Its output is then one stream, `stdout`.
+    pub terminal: Option<(u16, u16)>,
+    /// How its standard output is recorded.
+    pub stdout: Keep,
+    /// How its standard error is recorded.
+    pub stderr: Keep,
+    /// How long the tree has between TERM and KILL.
+    pub term_ms: u64,
+    /// How long what a leader left behind may go on after it.
+    pub leftover_ms: u64,
+    /// When the keeper stops the tree by itself, in milliseconds of the awake clock (`CLOCK_MONOTONIC`).
+    pub deadline: Option<u64>,
+    /// When its lease runs out, in milliseconds of the boot clock (`CLOCK_BOOTTIME`).
+    pub lease: Option<u64>,
+    /// The highest level to hold it with. A namespace changes what a program sees, so it is used only if asked for.
+    pub at_most: Level,
+    /// Lets the tree gain privileges (`sudo`); it may then escape to another user, and the record says so.
+    pub new_privileges: bool,
+    /// The claim under which it is launched; requests of older ones are refused.
+    pub epoch: u64,
+}
+
+/// What a leader reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Input {
+    /// Nothing.
+    Null,
+    /// What is sent to it.
+    Pipe,
+}
+
+/// How a stream is recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keep {
+    /// The first and the last bytes; the middle is counted and dropped.
+    Caps {
+        /// How many of the first.
+        head: u64,
+        /// How many of the last.
+        tail: u64,
+    },
+    /// Everything, until its reader has said how far it has read. A writer that is too far ahead waits.
+    Spool {
+        /// How far ahead.
+        ahead_max: u64,
+    },
+}
+
+impl Launch {
+    /// Returns a plain launch: no input, no terminal, no deadline, the usual caps and graces.
+    pub fn new(dir: impl Into<PathBuf>, argv: impl IntoIterator<Item = impl Into<OsString>>) -> Launch {
+        let dir = dir.into();
+        let caps = Keep::Caps { head: 4 << 20, tail: 12 << 20 };
+        Launch {
+            marker: dir.to_string_lossy().into_owned(),
+            dir,
+            argv: argv.into_iter().map(Into::into).collect(),
+            env: Vec::new(),
+            cwd: PathBuf::from("/"),
+            input: Input::Null,
+            terminal: None,
+            stdout: caps,
+            stderr: caps,
+            term_ms: 5_000,
+            leftover_ms: 2_000,
+            deadline: None,
+            lease: None,
+            at_most: Level::Cgroup,
+            new_privileges: false,
+            epoch: 0,
+        }
+    }
+
+    /// Writes it for the keeper.
+    pub(crate) fn encode(&self) -> String {
+        let mut text = Line::new("launch")
+            .with_bytes("dir", &self.dir)
+            .with("marker", &self.marker)
+            .with_bytes("cwd", &self.cwd)
+            .with("input", u8::from(self.input == Input::Pipe))
+            .with_some("rows", self.terminal.map(|(rows, _)| rows))
+            .with_some("columns", self.terminal.map(|(_, columns)| columns))
+            .with("term", self.term_ms)
+            .with("leftover", self.leftover_ms)
+            .with_some("deadline", self.deadline)
+            .with_some("lease", self.lease)
+            .with("at_most", words::of_level(self.at_most))
+            .with("privileges", u8::from(self.new_privileges))
+            .with("epoch", self.epoch)
+            .to_string();
+        for (name, keep) in [("stdout", self.stdout), ("stderr", self.stderr)] {
+            let line = Line::new("keep").with("stream", name);
+            let line = match keep {
+                Keep::Caps { head, tail } => line.with("head", head).with("tail", tail),
+                Keep::Spool { ahead_max } => line.with("ahead", ahead_max),
+            };
+            text.push_str(&line.to_string());
+        }
+        for word in &self.argv {
+            text.push_str(&Line::new("argv").with_bytes("value", word).to_string());
+        }
+        for (name, value) in &self.env {
+            text.push_str(&Line::new("env").with_bytes("name", name).with_bytes("value", value).to_string());
+        }
+        text
+    }
+
+    /// Reads it in the keeper. `None` if it is not a launch.
+    pub(crate) fn decode(text: &str) -> Option<Launch> {
+        let mut lines = text.lines().map(Line::parse);
+        let first = lines.next()??;
+        if first.word() != "launch" {
+            return None;
+        }
+        let path = |key| first.bytes(key).map(|bytes| PathBuf::from(OsStr::from_bytes(bytes)));
+        let mut launch = Launch {
+            marker: first.text("marker")?.to_owned(),
+            cwd: path("cwd")?,
+            input: if first.get::<u8>("input")? == 1 { Input::Pipe } else { Input::Null },
+            terminal: first.get("rows").zip(first.get("columns")),
+            term_ms: first.get("term")?,
+            leftover_ms: first.get("leftover")?,
+            deadline: first.get("deadline"),
+            lease: first.get("lease"),
+            at_most: words::level(first.text("at_most")?)?,
+            new_privileges: first.get::<u8>("privileges")? == 1,
+            epoch: first.get("epoch")?,
+            ..Launch::new(path("dir")?, Vec::<OsString>::new())
+        };
+        for line in lines {
+            let line = line?;
+            let bytes = |key| line.bytes(key).map(|bytes| OsString::from_vec(bytes.to_vec()));
+            match line.word() {
+                "argv" => launch.argv.push(bytes("value")?),
+                "env" => launch.env.push((bytes("name")?, bytes("value")?)),
+                "keep" => *launch.stream(line.text("stream")?)? = keep(&line)?,
+                _ => {}
+            }
+        }
+        (!launch.argv.is_empty()).then_some(launch)
+    }
+
+    fn stream(&mut self, name: &str) -> Option<&mut Keep> {
+        match name {
+            "stdout" => Some(&mut self.stdout),
+            "stderr" => Some(&mut self.stderr),
+            _ => None,
+        }
+    }
+}
+
+fn keep(line: &Line) -> Option<Keep> {
+    match line.get("ahead") {
+        Some(ahead_max) => Some(Keep::Spool { ahead_max }),
+        None => Some(Keep::Caps { head: line.get("head")?, tail: line.get("tail")? }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_launch_arrives_as_it_was_sent() {
+        let launch = Launch {
+            env: vec![("A".into(), OsStr::from_bytes(b"\xff =\n%").to_owned()), ("B".into(), "".into())],
+            cwd: "/with space".into(),
+            input: Input::Pipe,
+            terminal: Some((24, 80)),
+            stdout: Keep::Spool { ahead_max: 9 },
+            stderr: Keep::Caps { head: 1, tail: 2 },
+            term_ms: 3,
+            leftover_ms: 4,
+            deadline: Some(5),
+            lease: Some(6),
+            at_most: Level::Namespace,
+            new_privileges: true,
+            epoch: 7,
+            ..Launch::new("/attempts/7", ["sh", "-c", "echo 'a b'"])
+        };
+        assert_eq!(Launch::decode(&launch.encode()), Some(launch.clone()));
+        let nothing_to_run = Launch { argv: Vec::new(), ..launch };
+        assert_eq!(Launch::decode(&nothing_to_run.encode()), None);
+    }
+}

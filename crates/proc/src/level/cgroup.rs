@@ -1,0 +1,354 @@
+//! Control groups (v2): a leaf for each tree, frozen and killed as one.
+//!
+//! A leaf alone is no proof that a tree is gone, since a process may have moved elsewhere; it is used together with the
+//! walk. Leaves are made below the group that the keeper itself is in, where somebody gave us the right to.
+
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::path::{Component, Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
+use rustix::process::Signal;
+
+use crate::identity::{pidfd, send};
+use crate::sys;
+
+/// What each of our leaves is called by, so that a forged path names no group but one of ours.
+const PREFIX: &str = "lastword-";
+
+/// Bytes of a leaf's own name: an attempt's id and some.
+const NAME_BYTES_MAX: usize = 64;
+
+/// Groups that a tree may have made in its leaf before the rest is left lying: empty groups cost little, an endless
+/// removal costs the ending.
+const GROUPS_MAX: usize = 10_000;
+
+/// How long the self-test waits for the kernel to say that a group is frozen or empty; three times is less than a test has.
+const SELF_TEST_WAIT: Duration = Duration::from_secs(3);
+
+const FOLDER: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// The group in which leaves can be made.
+#[derive(Debug)]
+pub(crate) struct Base {
+    path: PathBuf,
+}
+
+impl Base {
+    /// Finds our own group and tries whether leaves can be made in it.
+    pub(crate) fn find() -> Result<Base, String> {
+        let read = |path| std::fs::read_to_string(path).map_err(|error| format!("{path}: {error}"));
+        let path = own_group(&read("/proc/self/mountinfo")?, &read("/proc/self/cgroup")?)
+            .ok_or("this process is in no control group (v2) that is mounted here")?;
+        Base::at(path)
+    }
+
+    /// Uses the group at `path`, if leaves can be made in it.
+    pub(crate) fn at(path: PathBuf) -> Result<Base, String> {
+        let base = Base { path };
+        let probe = base.leaf(&format!("probe-{}", std::process::id()));
+        let removed = probe.and_then(|leaf| leaf.remove());
+        removed.map_err(|error| {
+            let path = base.path.display();
+            format!("{path}: no group can be made here ({error}); a service needs Delegate=yes")
+        })?;
+        Ok(base)
+    }
+
+    /// Makes a leaf. One of that name that is already there, is an error.
+    pub(crate) fn leaf(&self, name: &str) -> io::Result<Leaf> {
+        let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+        if name.is_empty() || name.len() > NAME_BYTES_MAX || !name.bytes().all(fits) {
+            let why = format!(
+                "{name:?} cannot name a control group: letters, digits, - and _, at most {NAME_BYTES_MAX}"
+            );
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+        }
+        let path = self.path.join(format!("{PREFIX}{name}"));
+        rustix::fs::mkdir(&path, Mode::from_raw_mode(0o755))?;
+        Leaf::open(&path)
+    }
+
+    /// Shows that a process can be put into a leaf, is frozen and killed with it, and that the leaf says so.
+    pub(crate) fn self_test(&self) -> Result<(), String> {
+        self.self_test_with(Leaf::join, Leaf::kill)
+    }
+
+    /// The same with its two steps as parameters, so that a test can see each of them missed.
+    pub(super) fn self_test_with(&self, join: Step, kill: Step) -> Result<(), String> {
+        super::in_child(|| {
+            let leaf = self.leaf(&format!("test-{}", std::process::id()));
+            let leaf = leaf.map_err(|error| format!("making a leaf: {error}"))?;
+            let found = try_leaf(&leaf, join, kill);
+            let cleaned = leaf.kill().and_then(|()| leaf.wait_until("populated 0", SELF_TEST_WAIT));
+            let removed = cleaned.and_then(|_| leaf.remove());
+            found?;
+            removed.map_err(|error| format!("removing the leaf: {error}"))
+        })
+    }
+}
+
+/// A step of the self-test.
+pub(super) type Step = fn(&Leaf) -> io::Result<()>;
+
+fn try_leaf(leaf: &Leaf, join: Step, kill: Step) -> Result<(), String> {
+    let say = |what: &'static str| move |error: io::Error| format!("{what}: {error}");
+    let (mut reader, mut writer) = io::pipe().map_err(say("pipe"))?;
+    let child = match sys::fork().map_err(say("fork"))? {
+        sys::Fork::Parent(child) => child,
+        sys::Fork::Child => {
+            super::end_in_time();
+            if join(leaf).is_ok() {
+                let _ = writer.write_all(&[1]);
+                super::wait_for_the_end();
+            }
+            sys::exit(1)
+        }
+    };
+    drop(writer);
+    reader.read_exact(&mut [0]).map_err(say("a process could not join its leaf"))?;
+    let found = (|| {
+        if leaf.is_empty().map_err(say("cgroup.events"))?
+            || leaf.pids().map_err(say("cgroup.procs"))? != [child]
+        {
+            return Err("a process that joined is not in its leaf".to_owned());
+        }
+        leaf.freeze().map_err(say("cgroup.freeze"))?;
+        if !leaf.wait_until("frozen 1", SELF_TEST_WAIT).map_err(say("cgroup.events"))? {
+            return Err("a frozen leaf does not say so".to_owned());
+        }
+        kill(leaf).map_err(say("cgroup.kill"))?;
+        match leaf.wait_until("populated 0", SELF_TEST_WAIT).map_err(say("cgroup.events"))? {
+            true => Ok(()),
+            false => Err("a killed leaf is not empty".to_owned()),
+        }
+    })();
+    match found {
+        Ok(()) => match super::wait_for(child)? {
+            libc::SIGKILL => Ok(()),
+            status => Err(format!("a process killed with its leaf ended with status {status:#x}")),
+        },
+        Err(why) => super::kill_and_reap(child).and(Err(why)),
+    }
+}
+
+/// The group of one tree, held by a descriptor.
+#[derive(Debug)]
+pub(crate) struct Leaf {
+    path: PathBuf,
+    fd: OwnedFd,
+}
+
+impl Leaf {
+    /// Opens a leaf that is there. What is not a leaf of ours is refused.
+    pub(crate) fn open(path: &Path) -> io::Result<Leaf> {
+        /// `CGROUP2_SUPER_MAGIC`.
+        const CGROUP2: u64 = 0x6367_7270;
+        let is_plain = path.is_absolute() && path.components().all(|part| part != Component::ParentDir);
+        let is_ours =
+            path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with(PREFIX));
+        let fd = rustix::fs::open(path, FOLDER | OFlags::RDONLY, Mode::empty())?;
+        let is_group = rustix::fs::fstatfs(&fd)?.f_type as u64 == CGROUP2;
+        if !(is_plain && is_ours && is_group) {
+            let why = format!("{} is no control group of a keeper", path.display());
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+        }
+        Ok(Leaf { path: path.to_owned(), fd })
+    }
+
+    /// Returns where it is, for whoever has to find it after the keeper.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Puts this process into it, and so all that it will start. Called in a child, before its exec.
+    pub(crate) fn join(&self) -> io::Result<()> {
+        self.write("cgroup.procs", "0")
+    }
+
+    /// Stops all that is in it from running, at once. What is frozen can still be killed.
+    pub(crate) fn freeze(&self) -> io::Result<()> {
+        self.write("cgroup.freeze", "1")
+    }
+
+    /// Kills all that is in it or below it, at once.
+    pub(crate) fn kill(&self) -> io::Result<()> {
+        match self.write("cgroup.kill", "1") {
+            // Linux 5.10 to 5.13 have no such file.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => self.kill_each(),
+            done => done,
+        }
+    }
+
+    /// Kills one by one what is in it or below it. What is born meanwhile is missed: call it until the leaf is empty.
+    pub(super) fn kill_each(&self) -> io::Result<()> {
+        each_below(self.fd.as_fd(), &mut |group| {
+            for pid in pids_of(group)? {
+                let Some(fd) = pidfd(pid) else { continue };
+                // Looked up again after the opening: a number that was given away in between is not in the group.
+                if pids_of(group)?.contains(&pid) {
+                    send(&fd, Signal::KILL)?;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Reports whether nobody is in it or below it.
+    pub(crate) fn is_empty(&self) -> io::Result<bool> {
+        match read_at(self.fd.as_fd(), "cgroup.events") {
+            Ok(events) => Ok(says(&events, "populated 0")),
+            // Somebody removed it, which the kernel allows for an empty one only.
+            Err(error) if is_removed(&error) => Ok(true),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Returns the numbers of those that are in it, not below it.
+    pub(crate) fn pids(&self) -> io::Result<Vec<i32>> {
+        pids_of(self.fd.as_fd())
+    }
+
+    /// Waits until `cgroup.events` says `line`. `false` means that it did not in time.
+    pub(crate) fn wait_until(&self, line: &str, timeout: Duration) -> io::Result<bool> {
+        let until = Instant::now() + timeout;
+        loop {
+            let mut file = open_at(self.fd.as_fd(), "cgroup.events", OFlags::RDONLY)?;
+            let mut events = String::new();
+            file.read_to_string(&mut events)?;
+            let left = until.saturating_duration_since(Instant::now());
+            if says(&events, line) || left.is_zero() {
+                return Ok(says(&events, line));
+            }
+            let left = rustix::time::Timespec::try_from(left).map_err(io::Error::other)?;
+            // The kernel wakes us for a change after what was read.
+            let _ = poll(&mut [PollFd::new(&file, PollFlags::PRI)], Some(&left));
+        }
+    }
+
+    /// Removes it, and the groups that the tree made below it. It must be empty.
+    pub(crate) fn remove(&self) -> io::Result<()> {
+        for _ in 0..GROUPS_MAX {
+            match rustix::fs::rmdir(&self.path) {
+                Ok(()) | Err(rustix::io::Errno::NOENT) => return Ok(()),
+                Err(rustix::io::Errno::BUSY) => {}
+                Err(error) => return Err(error.into()),
+            }
+            remove_a_lowest(self.fd.as_fd())?;
+        }
+        Err(io::Error::other(format!("{}: more than {GROUPS_MAX} groups below it", self.path.display())))
+    }
+
+    fn write(&self, file: &str, word: &str) -> io::Result<()> {
+        open_at(self.fd.as_fd(), file, OFlags::WRONLY)?.write_all(word.as_bytes())
+    }
+}
+
+/// Goes down to a group that has none below it and removes it. Two descriptors are enough, however deep that is.
+fn remove_a_lowest(top: BorrowedFd<'_>) -> io::Result<()> {
+    let mut above = None;
+    let mut group = top.try_clone_to_owned()?;
+    while let Some(name) = groups_in(group.as_fd())?.into_iter().next() {
+        let below = rustix::fs::openat(&group, &name, FOLDER | OFlags::RDONLY, Mode::empty())?;
+        above = Some((group, name));
+        group = below;
+    }
+    match above {
+        Some((above, name)) => Ok(rustix::fs::unlinkat(&above, &name, AtFlags::REMOVEDIR)?),
+        None => Err(rustix::io::Errno::BUSY.into()),
+    }
+}
+
+/// Does something with a group and with every one below it, up to [`GROUPS_MAX`].
+fn each_below(top: BorrowedFd<'_>, act: &mut dyn FnMut(BorrowedFd<'_>) -> io::Result<()>) -> io::Result<()> {
+    let mut left = GROUPS_MAX;
+    let mut paths = vec![PathBuf::from(".")];
+    while let (Some(path), Some(fewer)) = (paths.pop(), left.checked_sub(1)) {
+        left = fewer;
+        let group = match rustix::fs::openat(top, &path, FOLDER | OFlags::RDONLY, Mode::empty()) {
+            Err(rustix::io::Errno::NOENT) => continue,
+            group => group?,
+        };
+        match act(group.as_fd()) {
+            Err(error) if is_removed(&error) => continue,
+            done => done?,
+        }
+        paths.extend(groups_in(group.as_fd())?.iter().map(|name| path.join(name)));
+    }
+    Ok(())
+}
+
+/// Returns the names of the groups in a group.
+fn groups_in(group: BorrowedFd<'_>) -> io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in Dir::read_from(group)? {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy();
+        if entry.file_type() == FileType::Directory && name != "." && name != ".." {
+            names.push(name.into_owned());
+        }
+    }
+    Ok(names)
+}
+
+/// A process of another namespace that cannot be named here reads as 0 and is left out.
+fn pids_of(group: BorrowedFd<'_>) -> io::Result<Vec<i32>> {
+    let pids = read_at(group, "cgroup.procs")?;
+    Ok(pids.lines().filter_map(|line| line.parse().ok()).filter(|pid| *pid > 0).collect())
+}
+
+fn read_at(group: BorrowedFd<'_>, file: &str) -> io::Result<String> {
+    let mut text = String::new();
+    open_at(group, file, OFlags::RDONLY)?.read_to_string(&mut text)?;
+    Ok(text)
+}
+
+fn open_at(group: BorrowedFd<'_>, file: &str, flags: OFlags) -> io::Result<File> {
+    let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    Ok(File::from(rustix::fs::openat(group, file, flags, Mode::empty())?))
+}
+
+fn says(events: &str, line: &str) -> bool {
+    events.lines().any(|said| said == line)
+}
+
+fn is_removed(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ENODEV))
+}
+
+/// Returns the folder of our own group, from where the groups are mounted and which one we are in.
+fn own_group(mountinfo: &str, cgroup: &str) -> Option<PathBuf> {
+    let own = Path::new(cgroup.lines().find_map(|line| line.strip_prefix("0::"))?);
+    mountinfo.lines().find_map(|line| {
+        let (mount, kind) = line.split_once(" - ")?;
+        if kind.split(' ').next()? != "cgroup2" {
+            return None;
+        }
+        let mut fields = mount.split(' ').skip(3).map(unescape);
+        let (root, point) = (fields.next()?, fields.next()?);
+        // A container may see only a part of the groups, and be in a group that is not in that part.
+        let below = own.strip_prefix(root).ok()?;
+        let is_plain = below.components().all(|part| matches!(part, Component::Normal(_)));
+        is_plain.then(|| Path::new(&point).join(below))
+    })
+}
+
+/// Undoes what the kernel does with spaces in `mountinfo`: `\040`.
+fn unescape(field: &str) -> String {
+    let mut parts = field.split('\\');
+    let mut plain = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let digits = part.get(..3).and_then(|digits| u8::from_str_radix(digits, 8).ok());
+        match (digits, part.get(3..)) {
+            (Some(byte), Some(rest)) => {
+                plain.push(char::from(byte));
+                plain.push_str(rest);
+            }
+            _ => plain.push_str(part),
+        }
+    }
+    plain
+}

@@ -1,0 +1,163 @@
+//! Ending a chosen orphan and everything below it: TERM, a grace, KILL; by identity, through pidfds.
+//!
+//! Nobody here is the parent of these processes, so nothing is given to us when one of them dies. They are stopped
+//! before they are signalled: what is stopped cannot fork, so the last look at a stopped tree sees all of it.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+use lastword_core::receipt::Process;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::Signal;
+
+use super::{Snapshot, argv_of, scan, show};
+use crate::identity::{Identity, send};
+
+/// How often a tree in its grace is looked at for new processes.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// How long a killed process may take to go before it is named as left; one in uninterruptible sleep may take for ever.
+const KILL_WAIT: Duration = Duration::from_secs(5);
+
+/// Looks after which a tree that still grows is taken as it is: each look stops whoever it finds, so a growing tree is one
+/// that forks faster than it can be read.
+const LOOKS_MAX: usize = 100;
+
+/// What was done to end an orphan.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ended {
+    /// Who was ended: the orphan first, then those below it.
+    pub processes: Vec<Process>,
+    /// Those of them that went only by KILL.
+    pub killed: Vec<i32>,
+    /// Those of them that were still there when this gave up.
+    pub left: Vec<i32>,
+}
+
+/// Ends an orphan and all below it. `None` means that nobody was signalled: it is gone, or [`scan`] does not show it.
+pub fn end(chosen: &Identity, grace: Duration) -> io::Result<Option<Ended>> {
+    if !scan()?.iter().any(|orphan| orphan.identity == *chosen) {
+        return Ok(None);
+    }
+    let Some(fd) = chosen.open() else { return Ok(None) };
+    let mut tree = Tree { members: vec![Member::new(chosen.clone(), fd)] };
+    tree.stop()?;
+    tree.signal(Signal::TERM)?;
+    tree.signal(Signal::CONT)?;
+    let until = Instant::now() + grace;
+    while tree.wait(LOOK_EVERY.min(until.saturating_duration_since(Instant::now())))?
+        && Instant::now() < until
+    {
+        tree.look()?;
+    }
+    tree.stop()?;
+    let killed = tree.alive()?;
+    tree.signal(Signal::KILL)?;
+    let until = Instant::now() + KILL_WAIT;
+    while tree.wait(until.saturating_duration_since(Instant::now()))? && Instant::now() < until {}
+    let left = tree.alive()?;
+    let processes = tree.members.into_iter().map(|member| member.process).collect();
+    Ok(Some(Ended { processes, killed, left }))
+}
+
+/// The processes that are ended together.
+struct Tree {
+    members: Vec<Member>,
+}
+
+/// One of them, held by a descriptor.
+struct Member {
+    process: Process,
+    identity: Identity,
+    fd: OwnedFd,
+}
+
+impl Member {
+    fn new(identity: Identity, fd: OwnedFd) -> Member {
+        let command = show(&argv_of(identity.pid).unwrap_or_default());
+        let process = Process { pid: identity.pid, start_ticks: identity.start_ticks, command };
+        Member { process, identity, fd }
+    }
+
+    fn is_alive(&self) -> io::Result<bool> {
+        let now = rustix::time::Timespec { tv_sec: 0, tv_nsec: 0 };
+        Ok(poll(&mut [PollFd::new(&self.fd, PollFlags::IN)], Some(&now))? == 0)
+    }
+}
+
+impl Tree {
+    /// Stops everybody, until a look finds nobody new.
+    fn stop(&mut self) -> io::Result<()> {
+        for _ in 0..LOOKS_MAX {
+            self.signal(Signal::STOP)?;
+            if self.look()? == 0 {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds who was born since the last look and says how many.
+    fn look(&mut self) -> io::Result<usize> {
+        let seen = Snapshot::take()?;
+        let before = self.members.len();
+        let mut at = 0;
+        while let Some(parent) = self.members.get(at) {
+            at += 1;
+            // A number of a member that is gone may be another's by now, and its children not ours.
+            if !parent.is_alive()? {
+                continue;
+            }
+            let parent = parent.identity.pid;
+            for (pid, process) in seen.processes.iter().filter(|(_, process)| process.stat.parent == parent) {
+                let is_new = self.members.iter().all(|member| member.identity.pid != *pid);
+                let Some(child) = Identity::of(*pid).filter(|_| is_new) else { continue };
+                // Opened after it was seen: it must be the one that was seen.
+                let same = child.start_ticks == process.stat.start_ticks;
+                if let Some(fd) = child.open().filter(|_| same) {
+                    self.members.push(Member::new(child, fd));
+                }
+            }
+        }
+        Ok(self.members.len() - before)
+    }
+
+    /// Signals everybody who is still there.
+    fn signal(&self, signal: Signal) -> io::Result<()> {
+        for member in &self.members {
+            match send(&member.fd, signal) {
+                // A program that changed its user: it stays, and is named as left.
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
+                sent => drop(sent?),
+            }
+        }
+        Ok(())
+    }
+
+    fn alive(&self) -> io::Result<Vec<i32>> {
+        let mut alive = Vec::new();
+        for member in &self.members {
+            if member.is_alive()? {
+                alive.push(member.identity.pid);
+            }
+        }
+        Ok(alive)
+    }
+
+    /// Waits until one goes or the time is up, and reports whether anybody is there.
+    fn wait(&self, timeout: Duration) -> io::Result<bool> {
+        let timeout = rustix::time::Timespec::try_from(timeout).map_err(io::Error::other)?;
+        let mut polls = Vec::new();
+        for member in &self.members {
+            if member.is_alive()? {
+                polls.push(PollFd::new(&member.fd, PollFlags::IN));
+            }
+        }
+        if polls.is_empty() {
+            return Ok(false);
+        }
+        poll(&mut polls, Some(&timeout))?;
+        Ok(!self.alive()?.is_empty())
+    }
+}

@@ -1,0 +1,233 @@
+//! Which programs are agents and tool servers (MCP), told by how they were started.
+//!
+//! A word somewhere in a command line says nothing: `vim claude` is an editor. What counts is the program itself, and for an
+//! interpreter or a runner the script or package that it was told to run.
+
+use std::path::Path;
+
+/// Names of agents and of tool servers. `*` stands for any characters, at one end.
+const NAMES: &[&str] = &[
+    "aider",
+    "amp",
+    "auggie",
+    "claude",
+    "claude-code",
+    "codex",
+    "copilot",
+    "crush",
+    "cursor-agent",
+    "droid",
+    "gemini",
+    "gemini-cli",
+    "goose",
+    "goosed",
+    "opencode",
+    "opencode-ai",
+    "qwen",
+    "qwen-code",
+    "*-acp",
+    "*-mcp",
+    "*-mcp-server",
+    "mcp-server",
+    "mcp-server-*",
+    "mcp_server_*",
+    "mcp-remote",
+    "@modelcontextprotocol",
+    "@playwright/mcp",
+];
+
+/// Programs that run another one, which is the first argument that is neither an option nor one of these words.
+const RUNNERS: &[(&str, &[&str])] = &[
+    ("node", &[]),
+    ("nodejs", &[]),
+    ("python*", &[]),
+    ("bun", &["run", "x"]),
+    ("bunx", &[]),
+    ("deno", &["run"]),
+    ("npm", &["exec", "x"]),
+    ("npx", &[]),
+    ("pnpm", &["dlx", "exec"]),
+    ("yarn", &["dlx", "exec"]),
+    ("uv", &["tool", "run", "uvx"]),
+    ("uvx", &[]),
+    ("pipx", &["run"]),
+];
+
+/// Shells, which say with `-c` what they run.
+const SHELLS: &[&str] = &["sh", "bash", "dash", "zsh"];
+
+/// Options of runners that take a value of their own.
+const WITH_VALUE: &[&str] =
+    &["-r", "--require", "--import", "--loader", "-X", "-W", "-p", "--package", "--from", "--with"];
+
+/// Options after which there is code, not a script.
+const CODE: &[&str] = &["-e", "--eval", "-c", "--print"];
+
+/// The kernel keeps this much of a program's name.
+const COMM_BYTES: usize = 15;
+
+/// Reports whether a process is an agent or a tool server: by its arguments, its name in the kernel and its executable.
+pub(super) fn is_known(argv: &[String], comm: &str, exe: Option<&Path>) -> bool {
+    // A program that gave itself a title has it as its only argument.
+    let words: Vec<&str> = match argv {
+        [title] => title.split_ascii_whitespace().collect(),
+        _ => argv.iter().map(String::as_str).collect(),
+    };
+    let Some((program, arguments)) = words.split_first() else { return false };
+    let name = base(program);
+    if NAMES.iter().any(|known| fits(known, name)) {
+        // Anybody can be started under any name; the kernel knows what was executed.
+        let cut = &name[..name.floor_char_boundary(COMM_BYTES)];
+        return comm == cut || exe.is_some_and(has_known_part);
+    }
+    runs_known(name, arguments)
+}
+
+fn runs_known(program: &str, arguments: &[&str]) -> bool {
+    if SHELLS.contains(&program) {
+        return matches!(arguments, ["-c", line, ..] if shell_runs_known(line));
+    }
+    let Some((_, verbs)) = RUNNERS.iter().find(|(runner, _)| fits(runner, program)) else { return false };
+    let mut words = arguments.iter().copied();
+    while let Some(word) = words.next() {
+        if word == "-m" {
+            return words.next().is_some_and(|module| has_known_part(Path::new(module)));
+        } else if CODE.contains(&word) {
+            return false;
+        } else if WITH_VALUE.contains(&word) {
+            words.next();
+        } else if !word.starts_with('-') && !verbs.contains(&word) {
+            return has_known_part(Path::new(word));
+        }
+    }
+    false
+}
+
+/// Looks at the first command of a line for a shell.
+fn shell_runs_known(line: &str) -> bool {
+    let words: Vec<&str> = line.split_ascii_whitespace().filter(|word| *word != "exec").collect();
+    match words.split_first() {
+        Some((program, arguments)) => {
+            let name = base(program);
+            let is_shell = SHELLS.contains(&name);
+            NAMES.iter().any(|known| fits(known, name)) || (!is_shell && runs_known(name, arguments))
+        }
+        None => false,
+    }
+}
+
+/// Reports whether a part of a path or the name of a package is known. A version and the end of a script's name do not count.
+fn has_known_part(path: &Path) -> bool {
+    let text = path.to_string_lossy();
+    let whole = without_version(&text);
+    if NAMES.iter().any(|known| fits(known, whole)) {
+        return true;
+    }
+    // Folders of a home or a project may be called anything; those of installed packages are called by what they hold.
+    let installed = ["node_modules/", "site-packages/", "/uv/", "/share/"];
+    let tail = installed
+        .iter()
+        .filter_map(|at| whole.rsplit_once(at))
+        .map(|(_, tail)| tail)
+        .min_by_key(|tail| tail.len());
+    let in_package = tail.is_some_and(|tail| tail.split('/').any(is_name));
+    let in_scope = whole.starts_with('@') && whole.split('/').any(is_name);
+    in_package || in_scope || is_name(base(whole))
+}
+
+fn is_name(part: &str) -> bool {
+    let stem =
+        [".js", ".mjs", ".cjs", ".ts", ".py"].iter().find_map(|end| part.strip_suffix(end)).unwrap_or(part);
+    NAMES.iter().any(|known| fits(known, without_version(stem)))
+}
+
+/// `name@1.2` is `name`; the mark of a scope, `@scope/name`, stays.
+fn without_version(package: &str) -> &str {
+    match package.rfind('@') {
+        Some(at) if at > 0 && !package[at..].contains('/') => &package[..at],
+        _ => package,
+    }
+}
+
+fn base(program: &str) -> &str {
+    program.rsplit('/').next().unwrap_or(program)
+}
+
+fn fits(pattern: &str, name: &str) -> bool {
+    match (pattern.strip_prefix('*'), pattern.strip_suffix('*')) {
+        (Some(end), _) => name.len() > end.len() && name.ends_with(end),
+        (_, Some(start)) => name.starts_with(start),
+        _ => pattern == name,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn known(line: &str) -> bool {
+        let argv: Vec<String> = line.split(' ').map(str::to_owned).collect();
+        let comm: String = base(&argv[0]).chars().take(COMM_BYTES).collect();
+        is_known(&argv, &comm, None)
+    }
+
+    #[test]
+    fn agents_and_tool_servers_are_known_by_what_runs() {
+        for line in [
+            "claude --continue",
+            "/home/a/.local/bin/codex exec",
+            "/opt/x/claude-code-acp",
+            "/usr/bin/mcp-server-filesystem /tmp",
+            "node /usr/lib/node_modules/@anthropic-ai/claude-code/cli.js",
+            "node --require ./x.js --max-old-space-size=4096 /home/a/.npm/_npx/7/node_modules/.bin/mcp-server-memory",
+            "/usr/bin/node /home/a/node_modules/@modelcontextprotocol/server-github/dist/index.js",
+            "npx -y @modelcontextprotocol/server-everything@1.0.2",
+            "npm exec mcp-remote https://example.org/sse",
+            "uv tool uvx mcp-server-fetch",
+            "uvx --from git+https://example.org/x mcp-server-git",
+            "python3.12 -m mcp_server_time",
+            "/home/a/.cache/uv/archive-v0/x/bin/python /home/a/.cache/uv/archive-v0/x/bin/mcp-server-fetch",
+            "bun run /srv/weather-mcp.ts",
+            "deno run -A /srv/mcp-server.ts",
+        ] {
+            assert!(known(line), "{line}");
+        }
+        let line = ["sh", "-c", "exec mcp-server-memory --x"].map(str::to_owned);
+        assert!(is_known(&line, "sh", None));
+        assert!(is_known(
+            &["npm exec @modelcontextprotocol/server-x /tmp".to_owned()],
+            "npm exec @model",
+            None
+        ));
+    }
+
+    #[test]
+    fn a_look_alike_is_not_known() {
+        for line in [
+            "vim claude",
+            "tail -f mcp-server-memory",
+            "claudette",
+            "claude.bak",
+            "-acp",
+            "python3 /home/a/claude/train.py",
+            "python3 /home/a/notes_about_claude.py",
+            "python3 -c import/claude claude",
+            "node -e claude codex",
+            "node server.js claude",
+            "npm run claude-notes",
+            "grep -r codex .",
+            "sh claude",
+        ] {
+            assert!(!known(line), "{line}");
+        }
+        assert!(!is_known(&["sh".to_owned(), "-c".to_owned(), "vim claude".to_owned()], "sh", None));
+        assert!(!is_known(&[], "claude", None), "a kernel thread has no arguments");
+    }
+
+    #[test]
+    fn a_borrowed_name_is_checked_against_what_was_executed() {
+        let argv = ["claude".to_owned(), "300".to_owned()];
+        assert!(!is_known(&argv, "sleep", Some(Path::new("/usr/bin/sleep"))));
+        assert!(is_known(&argv, "MainThread", Some(Path::new("/home/a/.local/share/claude/versions/2.0.1"))));
+    }
+}

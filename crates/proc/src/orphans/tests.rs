@@ -1,0 +1,223 @@
+//! Leaks made on purpose, with real processes, and what only looks like one.
+
+#![expect(clippy::disallowed_methods, reason = "what is leaked here must not be held by a keeper")]
+
+use std::io::Read as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use super::*;
+
+/// A user that owns nothing.
+const NOBODYS_UID: u32 = 54_321;
+
+/// A process of a test: killed at its end, whatever became of it, by identity.
+struct Started(Identity);
+
+impl Started {
+    fn is_shown(&self) -> bool {
+        scan().unwrap().iter().any(|orphan| orphan.identity == self.0)
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        let mut all = Snapshot::take().unwrap().below(self.0.pid);
+        all.retain(|_| self.0.is_alive());
+        let below: Vec<Identity> = all.into_iter().filter_map(Identity::of).collect();
+        for identity in below.iter().chain([&self.0]) {
+            let _ = identity.signal(Signal::KILL);
+        }
+    }
+}
+
+/// Puts a shell under another name into a folder, so that it can do things under that name.
+fn program(folder: &Path, name: &str) -> PathBuf {
+    let path = folder.join(name);
+    std::fs::copy("/bin/sh", &path).unwrap();
+    path
+}
+
+/// Runs a line of a shell in a session of its own, which is gone when this returns, and returns whom it left: the line ends in `&`.
+fn leak(command: &mut Command, line: &str) -> Started {
+    let mut shell = command.arg("-c").arg(format!("{line} echo $!")).stdout(Stdio::piped()).spawn().unwrap();
+    let mut said = String::new();
+    shell.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+    assert!(shell.wait().unwrap().success(), "{line}");
+    Started(Identity::of(said.trim().parse().unwrap()).unwrap())
+}
+
+fn in_session() -> Command {
+    let mut command = Command::new("setsid");
+    command.arg("--wait").arg("/bin/sh");
+    command
+}
+
+/// Looks again and again at a condition that must come true.
+fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let until = Instant::now() + Duration::from_secs(10);
+    while !holds() {
+        assert!(Instant::now() < until, "{what}");
+        std::thread::yield_now();
+    }
+}
+
+fn below(started: &Started) -> usize {
+    Snapshot::take().unwrap().below(started.0.pid).len()
+}
+
+#[test]
+fn a_leak_is_found_and_ended_with_all_below_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = program(folder.path(), "mcp-server-leak").display().to_string();
+    let cwd = folder.path().canonicalize().unwrap();
+    let line = format!("{server} -c 'sleep 300 & sleep 300; :' >/dev/null 2>&1 &");
+    let leaked = leak(in_session().current_dir(&cwd), &line);
+    wait_until("both below it run", || below(&leaked) == 2);
+    wait_until("it is shown", || leaked.is_shown());
+    let shown = scan().unwrap().into_iter().find(|orphan| orphan.identity == leaked.0).unwrap();
+    assert_eq!((shown.cwd, shown.descendants), (Some(cwd), 2));
+    assert!(shown.command.starts_with(&server), "{}", shown.command);
+    assert!(
+        shown.resident_bytes > 0 && shown.age < Duration::from_secs(60),
+        "{shown:?}",
+        shown = (shown.resident_bytes, shown.age)
+    );
+
+    let mut pids = Snapshot::take().unwrap().below(leaked.0.pid);
+    pids.insert(0, leaked.0.pid);
+    let ended = end(&leaked.0, Duration::from_secs(10)).unwrap().unwrap();
+    let mut named: Vec<i32> = ended.processes.iter().map(|process| process.pid).collect();
+    assert_eq!(named[0], leaked.0.pid);
+    named.sort_unstable();
+    pids.sort_unstable();
+    assert_eq!(named, pids);
+    assert_eq!((ended.killed, ended.left), (vec![], vec![]), "TERM was enough");
+    for process in &ended.processes {
+        let same = Stat::of(process.pid).filter(|stat| stat.start_ticks == process.start_ticks);
+        assert!(same.is_none_or(|stat| stat.is_dead()), "{process:?}");
+    }
+    assert_eq!(end(&leaked.0, Duration::ZERO).unwrap(), None, "gone");
+}
+
+#[test]
+fn c13_a_leak_that_ignores_term_is_killed_with_what_it_starts_meanwhile() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = program(folder.path(), "weather-mcp").display().to_string();
+    let line = format!("{server} -c 'trap \"\" TERM; while :; do sleep 0.02; done' >/dev/null 2>&1 &");
+    let leaked = leak(&mut in_session(), &line);
+    wait_until("it is shown, at work", || leaked.is_shown() && below(&leaked) > 0);
+    let ended = end(&leaked.0, Duration::from_millis(200)).unwrap().unwrap();
+    assert!(ended.killed.contains(&leaked.0.pid), "{ended:?}");
+    assert_eq!(ended.left, Vec::<i32>::new());
+    assert!(!leaked.0.is_alive());
+    wait_until("nobody of it is left", || {
+        let seen = Snapshot::take().unwrap();
+        ended.processes.iter().all(|process| {
+            seen.processes.get(&process.pid).is_none_or(|now| now.stat.start_ticks != process.start_ticks)
+        })
+    });
+}
+
+#[test]
+fn one_whose_parent_lives_is_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = program(folder.path(), "mcp-server-kept");
+    let line = ["-c", "sleep 300; :"];
+    let mut child = Command::new(&server).args(line).spawn().unwrap();
+    let mut apart = Command::new("setsid").arg(&server).args(line).spawn().unwrap();
+    for child in [&child, &apart] {
+        let started = Started(Identity::of(child.id().cast_signed()).unwrap());
+        wait_until("it runs", || below(&started) == 1);
+        assert!(!started.is_shown());
+        assert_eq!(end(&started.0, Duration::ZERO).unwrap(), None);
+        assert!(started.0.is_alive(), "nobody was signalled");
+    }
+    child.wait().unwrap();
+    apart.wait().unwrap();
+}
+
+#[test]
+fn another_program_under_a_known_name_is_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let claude = folder.path().join("claude");
+    std::fs::write(&claude, "words").unwrap();
+    let reader = leak(&mut in_session(), &format!("tail -f {} >/dev/null 2>&1 &", claude.display()));
+    // A shell that can give another name to what it executes.
+    let mut bash = Command::new("setsid");
+    let borrowed = leak(bash.arg("--wait").arg("bash"), "(exec -a claude sleep 300) >/dev/null 2>&1 &");
+    for started in [reader, borrowed] {
+        wait_until("it runs as an orphan", || {
+            let seen = Snapshot::take().unwrap();
+            let argv = argv_of(started.0.pid).unwrap_or_default().concat();
+            seen.is_orphan(started.0.pid) && argv.contains("claude") && !argv.contains("exec")
+        });
+        assert!(!started.is_shown());
+        assert_eq!(end(&started.0, Duration::ZERO).unwrap(), None);
+        assert!(started.0.is_alive(), "nobody was signalled");
+    }
+}
+
+#[test]
+fn the_orphan_of_another_user_is_not_shown() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let server = program(folder.path(), "mcp-server-foreign").display().to_string();
+    let mut other = in_session();
+    other.uid(NOBODYS_UID).gid(NOBODYS_UID).current_dir("/");
+    let leaked = leak(&mut other, &format!("{server} -c 'sleep 300; :' >/dev/null 2>&1 &"));
+    wait_until("it runs as an orphan", || {
+        Snapshot::take().unwrap().is_orphan(leaked.0.pid) && below(&leaked) == 1
+    });
+    assert!(!leaked.is_shown());
+    assert_eq!(end(&leaked.0, Duration::ZERO).unwrap(), None);
+    assert!(leaked.0.is_alive());
+}
+
+/// A picture of processes: number, parent, session, name.
+fn picture(processes: &[(i32, i32, i32, &str)]) -> Snapshot {
+    let seen = |(pid, parent, session, comm): &(i32, i32, i32, &str)| {
+        let stat = Stat { state: 'S', parent: *parent, session: *session, start_ticks: 1 };
+        (*pid, Seen { stat, comm: (*comm).to_owned() })
+    };
+    Snapshot { processes: processes.iter().map(seen).collect() }
+}
+
+#[test]
+fn who_is_an_orphan_is_told_by_parent_and_session() {
+    let seen = picture(&[
+        (1, 0, 1, "init"),
+        (10, 1, 10, "systemd"),
+        (20, 1, 19, "claude"),
+        (21, 10, 19, "claude"),
+        (22, 10, 22, "claude"),
+        (23, 10, 10, "claude"),
+        (30, 22, 22, "node"),
+        (31, 22, 29, "node"),
+        (40, 10, 30, "claude"),
+    ]);
+    let orphans: Vec<i32> =
+        [1, 10, 20, 21, 22, 23, 30, 31, 40, 99].into_iter().filter(|pid| seen.is_orphan(*pid)).collect();
+    // 10 is one by this rule and no agent; 40 is in a session whose leader's number is another's now.
+    assert_eq!(orphans, [10, 20, 21, 31, 40]);
+}
+
+#[test]
+fn what_a_keeper_holds_is_never_an_orphan() {
+    let with = |keeper: &str| {
+        let seen =
+            picture(&[(1, 0, 1, "init"), (5, 1, 4, keeper), (6, 5, 4, "shim"), (7, 6, 99, "mcp-server-x")]);
+        seen.is_orphan(7)
+    };
+    assert!(with("supervisor"), "without the rule it would be one");
+    for keeper in KEEPERS {
+        assert!(!with(keeper), "{keeper}");
+    }
+}

@@ -1,0 +1,85 @@
+//! A recording, read by offset while it is written and after.
+//!
+//! What the caps dropped, what was trimmed and what could not be written is a hole in the file: it is skipped and counted,
+//! never read as zeros.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+
+use rustix::fs::{OFlags, SeekFrom};
+
+use crate::error::Error;
+use crate::folder::Folder;
+
+/// A stream of an attempt.
+#[derive(Debug)]
+pub struct Recording {
+    file: Option<File>,
+    folder: Folder,
+    name: String,
+}
+
+/// What a read brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Read {
+    /// Bytes that are missing before what was read.
+    pub skipped: u64,
+    /// Where what was read begins.
+    pub offset: u64,
+    /// How much was read. Nothing means that there is no more yet.
+    pub bytes: usize,
+}
+
+impl Read {
+    /// Returns the cursor for the next read.
+    pub fn next(&self) -> u64 {
+        self.offset + self.bytes as u64
+    }
+}
+
+impl Recording {
+    /// Opens `stdout` or `stderr` of an attempt. It need not have written anything yet.
+    pub fn open(dir: &Path, name: &str) -> Result<Recording, Error> {
+        let folder = Folder::open(dir).map_err(Error::io(format!("cannot open {}", dir.display())))?;
+        Ok(Recording { file: None, folder, name: name.to_owned() })
+    }
+
+    /// Reads what follows a cursor.
+    pub fn read(&mut self, cursor: u64, buffer: &mut [u8]) -> Result<Read, Error> {
+        let what = format!("cannot read {}", self.name);
+        self.read_from(cursor, buffer).map_err(Error::io(what))
+    }
+
+    fn read_from(&mut self, cursor: u64, buffer: &mut [u8]) -> io::Result<Read> {
+        let nothing = Read { skipped: 0, offset: cursor, bytes: 0 };
+        if self.file.is_none() {
+            self.file = match self.folder.open_at(&self.name, OFlags::RDONLY) {
+                Ok(file) => Some(file),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(nothing),
+                Err(error) => return Err(error),
+            };
+        }
+        let Some(file) = &self.file else { return Ok(nothing) };
+        loop {
+            let offset = match rustix::fs::seek(file, SeekFrom::Data(cursor)) {
+                Ok(offset) => offset,
+                // No data from here on: the end, or a hole up to it.
+                Err(rustix::io::Errno::NXIO) => {
+                    let end = file.metadata()?.len().max(cursor);
+                    return Ok(Read { skipped: end - cursor, offset: end, bytes: 0 });
+                }
+                Err(error) => return Err(error.into()),
+            };
+            let hole = rustix::fs::seek(file, SeekFrom::Hole(offset))?;
+            let room = usize::try_from(hole - offset).unwrap_or(usize::MAX).min(buffer.len());
+            let bytes = file.read_at(&mut buffer[..room], offset)?;
+            // A hole that was made meanwhile reads as zeros: only what is still data was read.
+            let is_data = rustix::fs::seek(file, SeekFrom::Data(offset)) == Ok(offset);
+            if is_data && rustix::fs::seek(file, SeekFrom::Hole(offset))? >= offset + bytes as u64 {
+                return Ok(Read { skipped: offset - cursor, offset, bytes });
+            }
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! The tree of a process: found through `/proc`, signalled through pidfds.
+//!
+//! A pass can miss a child that was born after its parent was looked at. That parent is dead or dying, so the child falls to the
+//! subreaper and is found by the next pass; whoever kills goes on until there is nothing left to reap.
+
+use std::collections::HashSet;
+use std::io::Read as _;
+
+use lastword_core::receipt::Process;
+use rustix::process::Signal;
+
+use crate::ending::PROCESSES_MAX;
+use crate::identity::{Stat, pidfd, send};
+
+/// Bytes of a command line that a record keeps: enough to recognise it.
+const COMMAND_BYTES_MAX: usize = 200;
+
+/// Processes that a roll remembers. Beyond, a storm is only counted, and one process may be counted twice.
+const REMEMBERED_MAX: usize = 16_384;
+
+/// Everybody who was found, once each.
+#[derive(Debug, Default)]
+pub(crate) struct Roll {
+    remembered: HashSet<(i32, u64)>,
+    /// The first of them, by name.
+    pub(crate) processes: Vec<Process>,
+    /// How many there were.
+    pub(crate) found: u64,
+}
+
+impl Roll {
+    /// Takes note of a process; reports whether it is a new one.
+    pub(crate) fn note(&mut self, pid: i32, start_ticks: u64) -> bool {
+        if self.remembered.contains(&(pid, start_ticks)) {
+            return false;
+        }
+        if self.remembered.len() < REMEMBERED_MAX {
+            self.remembered.insert((pid, start_ticks));
+        }
+        self.found += 1;
+        if self.processes.len() < PROCESSES_MAX {
+            self.processes.push(Process { pid, start_ticks, command: command(pid) });
+        }
+        true
+    }
+}
+
+/// What a pass over the tree met.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Pass {
+    /// Processes that were alive.
+    pub(crate) alive: u32,
+    /// Those of them that no earlier pass had met.
+    pub(crate) fresh: u32,
+}
+
+/// Signals every descendant of `root`, and notes each on the roll. Without a signal it only looks.
+pub(crate) fn signal(root: i32, signal: Option<Signal>, roll: &mut Roll) -> Pass {
+    let pids = walk(root);
+    let ours: HashSet<i32> = pids.iter().copied().chain([root]).collect();
+    let mut pass = Pass::default();
+    for pid in pids {
+        let Some(fd) = pidfd(pid) else { continue };
+        // Looked at after it was opened: whoever has the number now must still be one of ours.
+        let Some(stat) = Stat::of(pid) else { continue };
+        if stat.is_dead() || !ours.contains(&stat.parent) {
+            continue;
+        }
+        pass.alive += 1;
+        pass.fresh += u32::from(roll.note(pid, stat.start_ticks));
+        if let Some(signal) = signal {
+            // A process of another user cannot be signalled; it stays on the roll, and the tree is not empty.
+            let _ = send(&fd, signal);
+        }
+    }
+    pass
+}
+
+/// Returns every descendant of a process, parents before their children.
+pub(crate) fn walk(root: i32) -> Vec<i32> {
+    let mut found = Vec::new();
+    let mut known = HashSet::from([root]);
+    let mut next = 0;
+    let mut parent = root;
+    loop {
+        for child in children(parent) {
+            if known.insert(child) {
+                found.push(child);
+            }
+        }
+        match found.get(next) {
+            Some(pid) => parent = *pid,
+            None => return found,
+        }
+        next += 1;
+    }
+}
+
+/// Returns the children of a process, of all its threads.
+fn children(pid: i32) -> Vec<i32> {
+    let mut found = Vec::new();
+    let mut text = String::new();
+    let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return found };
+    for thread in threads.flatten() {
+        text.clear();
+        let opened = std::fs::File::open(thread.path().join("children"));
+        match opened.and_then(|mut file| file.read_to_string(&mut text)) {
+            Ok(_) => found.extend(text.split_ascii_whitespace().filter_map(|word| word.parse::<i32>().ok())),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound && !kernel_lists_children() => {
+                return children_by_scan(pid);
+            }
+            Err(_) => {}
+        }
+    }
+    found
+}
+
+/// Reports whether this kernel was built to list children.
+fn kernel_lists_children() -> bool {
+    std::path::Path::new("/proc/thread-self/children").exists()
+}
+
+/// Returns the children of a process by asking everybody for their parent.
+fn children_by_scan(pid: i32) -> Vec<i32> {
+    every_pid().into_iter().filter(|each| Stat::of(*each).is_some_and(|stat| stat.parent == pid)).collect()
+}
+
+/// Returns the number of every process.
+pub(crate) fn every_pid() -> Vec<i32> {
+    let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
+    entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// Returns the command line of a process, cut short; its name in brackets if it has none.
+pub(crate) fn command(pid: i32) -> String {
+    let mut bytes = Vec::new();
+    if let Ok(file) = std::fs::File::open(format!("/proc/{pid}/cmdline")) {
+        let _ = file.take(COMMAND_BYTES_MAX as u64).read_to_end(&mut bytes);
+    }
+    while bytes.last() == Some(&0) {
+        bytes.pop();
+    }
+    if bytes.is_empty() {
+        let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        return format!("[{}]", name.trim_end());
+    }
+    bytes.iter_mut().filter(|byte| **byte == 0).for_each(|byte| *byte = b' ');
+    String::from_utf8_lossy(&bytes).into_owned()
+}

@@ -1,0 +1,64 @@
+//! The words of the core's receipt in records: how levels, proofs, rungs and reasons are spelled on disk.
+
+use lastword_core::receipt::{Exit, KeeperStop, Level, Proof, Rung};
+
+/// Makes a pair of functions out of one table, so that what is written is what is read.
+macro_rules! words {
+    ($of:ident, $read:ident, $type:ty, { $($word:literal => $value:path),+ $(,)? }) => {
+        pub(crate) fn $of(value: $type) -> &'static str {
+            match value { $($value => $word),+ }
+        }
+        pub(crate) fn $read(word: &str) -> Option<$type> {
+            match word { $($word => Some($value),)+ _ => None }
+        }
+    };
+}
+
+words!(of_level, level, Level, {
+    "none" => Level::None,
+    "subreaper" => Level::Subreaper,
+    "landlock" => Level::Landlock,
+    "cgroup" => Level::Cgroup,
+    "namespace" => Level::Namespace,
+});
+
+words!(of_proof, proof, Proof, {
+    "no_children" => Proof::NoChildren,
+    "cgroup_empty_and_no_children" => Proof::CgroupEmptyAndNoChildren,
+    "namespace_gone" => Proof::NamespaceGone,
+    "never_started" => Proof::NeverStarted,
+    "boot_changed" => Proof::BootChanged,
+    "lease_self_fenced" => Proof::LeaseSelfFenced,
+    "best_effort" => Proof::BestEffort,
+});
+
+words!(of_rung, rung, Rung, {
+    "interrupt" => Rung::Interrupt,
+    "stdin_closed" => Rung::StdinClosed,
+    "term" => Rung::Term,
+    "kill" => Rung::Kill,
+});
+
+words!(of_keeper_stop, keeper_stop, KeeperStop, {
+    "deadline" => KeeperStop::Deadline,
+    "lease" => KeeperStop::Lease,
+    "local_cancel" => KeeperStop::LocalCancel,
+    "local_stall" => KeeperStop::LocalStall,
+});
+
+/// Writes an exit as `code:7` or `signal:9`.
+pub(crate) fn of_exit(exit: Exit) -> String {
+    match exit {
+        Exit::Code(code) => format!("code:{code}"),
+        Exit::Signal(signal) => format!("signal:{signal}"),
+    }
+}
+
+/// Reads an exit.
+pub(crate) fn exit(word: &str) -> Option<Exit> {
+    match word.split_once(':')? {
+        ("code", code) => code.parse().ok().map(Exit::Code),
+        ("signal", signal) => signal.parse().ok().map(Exit::Signal),
+        _ => None,
+    }
+}

@@ -4,3 +4,4 @@ mod common;
 mod life;
 mod output;
 mod recovery;
+mod stopping;

@@ -1,5 +1,10 @@
 //! The keeper on trial. Each verb is a file; `cargo xtask help` lists them.
 
+mod args;
+mod clock;
+mod place;
+mod record;
+mod torture;
 mod tracer;
 
 use std::process::ExitCode;
@@ -7,7 +12,11 @@ use std::process::ExitCode;
 /// A verb, and what runs it. Its answer is the exit code: everything that was promised held, or something did not.
 type Verb = (&'static str, fn(&[&str]) -> Result<bool, String>);
 
-const VERBS: &[Verb] = &[];
+#[rustfmt::skip] // One row, one verb.
+const VERBS: &[Verb] = &[
+    ("torture", torture::run),
+    (torture::driver::VERB, torture::driver::run),
+];
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

@@ -3,6 +3,7 @@
 mod args;
 mod clock;
 mod place;
+mod points;
 mod record;
 mod torture;
 mod tracer;
@@ -16,6 +17,9 @@ type Verb = (&'static str, fn(&[&str]) -> Result<bool, String>);
 const VERBS: &[Verb] = &[
     ("torture", torture::run),
     (torture::driver::VERB, torture::driver::run),
+    ("kill-points", points::kill::run),
+    ("fault-points", points::fault::run),
+    (points::leader::VERB, points::leader::run),
 ];
 
 fn main() -> ExitCode {

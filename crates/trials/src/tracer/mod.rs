@@ -121,6 +121,8 @@ pub(crate) struct Tracer {
 struct Held {
     let_go: AtomicBool,
     tracees: Mutex<BTreeSet<i32>>,
+    /// Guard and shim, as they are born.
+    keepers: Mutex<Vec<i32>>,
 }
 
 impl Tracer {
@@ -160,6 +162,11 @@ impl Tracer {
     /// Reports whether it has nothing left to follow.
     pub(crate) fn is_done(&self) -> bool {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    /// Returns guard and shim as far as they are born.
+    pub(crate) fn keepers(&self) -> Vec<i32> {
+        self.held.keepers.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
     }
 
     /// Lets everybody go who is still followed, unharmed, and says what was seen.
@@ -317,6 +324,7 @@ impl Chase {
         let role = role.filter(|role| !self.seen.pids.contains_key(role));
         if let Some(role) = role {
             self.seen.pids.insert(role, child);
+            self.held.keepers.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(child);
         }
         let deeper =
             role.is_some_and(|role| self.wants(role) || (role == Role::Guard && self.wants(Role::Shim)));

@@ -40,7 +40,7 @@ impl Crew {
 
     /// Returns the levels to try: the strongest that needs no control group, and the control group.
     pub(super) fn levels(&self) -> Vec<Level> {
-        let here = lock(&self.stands[0]).levels();
+        let here = lock(&self.stands[0]).levels().to_vec();
         let plain = here.iter().filter(|level| **level < Level::Cgroup).max().copied();
         plain.into_iter().chain(here.contains(&Level::Cgroup).then_some(Level::Cgroup)).collect()
     }

@@ -28,9 +28,6 @@ const POINTS: usize = 14;
 /// Pairs in the short form.
 const PAIRS: usize = 30;
 
-/// Calls of the second role within which it is killed after the first: what a guard does to end a tree, and some.
-const THEN_MAX: usize = 60;
-
 /// Pairs that a seeded bug is given to be caught.
 const BUG_PAIRS: usize = 8;
 
@@ -131,19 +128,26 @@ fn rows(crew: &Crew, args: &Args<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Kills both, one after the other, at points drawn by lot.
+/// Kills both, one after the other, at points drawn by lot: the first anywhere, the second wherever it is then.
 fn pairs(crew: &Crew, args: &Args<'_>, pairs: usize) -> Result<(), String> {
     let levels = crew.levels();
     let mut dice = Dice(args.value("--seed", 1)? ^ 0x5EED);
     let mut cases = Vec::new();
-    for (role, variant) in
-        [Role::Shim, Role::Guard].into_iter().flat_map(|role| [(role, Variant::Run), (role, Variant::Stop)])
-    {
-        let calls = crew.list(variant, levels[0], role)?.len();
-        for _ in 0..pairs.div_ceil(4) {
+    for variant in [Variant::Run, Variant::Stop] {
+        let shim = crew.list(variant, levels[0], Role::Shim)?.len();
+        // As an orphan's guard it does all that it ever does after its shim.
+        let guard = crew.list(Variant::Orphan, levels[0], Role::Guard)?;
+        let waits =
+            guard.iter().position(|call| call.number == libc::SYS_wait4 as u64).map_or(1, |at| at + 1);
+        for number in 0..pairs.div_ceil(2) {
+            // Both can be met only after the guard has forked, and then it waits.
+            let (role, first, then) = match number % 2 {
+                0 => (Role::Shim, 1 + dice.roll(shim), guard.len().saturating_sub(waits).max(1)),
+                _ => (Role::Guard, waits, shim),
+            };
             let level = levels[dice.roll(levels.len())];
-            let mut case = Case::new(variant, level, role, Point::Nth(1 + dice.roll(calls)), Blow::Kill);
-            case.plan.then = Some((other(role), 1 + dice.roll(THEN_MAX)));
+            let mut case = Case::new(variant, level, role, Point::Nth(first), Blow::Kill);
+            case.plan.then = Some((other(role), 1 + dice.roll(then)));
             cases.push(case);
         }
     }

@@ -30,8 +30,14 @@ const GONE_WITHIN: Duration = Duration::from_secs(5);
 /// How long a stop waits for the job to have said everything.
 const TALK_WITHIN: Duration = Duration::from_secs(5);
 
+/// How long a look waits for a change, where a job that is to be stopped may have to be asked again.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+
 /// Graces of the job: long enough to be a state of the keeper, short enough for thousands of attempts.
 const GRACE_MS: u64 = 5;
+
+/// The program that a stand starts as its nursery.
+const SCRIPT: &str = "nursery";
 
 /// What whoever comes later believes, when it is made to be wrong on purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +84,7 @@ pub(super) struct Stand {
     folder: PathBuf,
     observer: Observer,
     nursery: Option<Nursery>,
+    levels: Vec<Level>,
     attempts: u32,
 }
 
@@ -86,22 +93,21 @@ impl Stand {
         let folder = folder.join(name);
         fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         let observer = Observer::new(&format!("points-{name}"), None)?;
-        let mut stand = Stand { programs, folder, observer, nursery: None, attempts: 0 };
+        let mut stand = Stand { programs, folder, observer, nursery: None, levels: Vec::new(), attempts: 0 };
+        stand.write_script()?;
         stand.start_nursery()?;
         Ok(stand)
     }
 
     /// Returns the levels that this machine has.
-    pub(super) fn levels(&self) -> Vec<Level> {
-        self.nursery.as_ref().map(Nursery::levels).unwrap_or_default()
+    pub(super) fn levels(&self) -> &[Level] {
+        &self.levels
     }
 
-    /// Starts a nursery that is inside from its first instruction, so that the groups it makes are, too.
-    fn start_nursery(&mut self) -> Result<i32, String> {
-        if let Some(nursery) = &self.nursery {
-            return Ok(nursery.pid());
-        }
-        let script = self.folder.join("nursery");
+    /// Writes the program that goes inside and becomes a nursery there. Once, before there are other threads: a
+    /// file that a fork of somebody else holds open for writing cannot be run.
+    fn write_script(&self) -> Result<(), String> {
+        let script = self.folder.join(SCRIPT);
         let text = format!(
             "#!/bin/sh\necho $$ >{} && exec {} \"$@\"\n",
             self.observer.ward().join("cgroup.procs").display(),
@@ -109,8 +115,16 @@ impl Stand {
         );
         let say = |error: std::io::Error| format!("{}: {error}", script.display());
         fs::write(&script, text).map_err(say)?;
-        fs::set_permissions(&script, fs::Permissions::from_mode(0o700)).map_err(say)?;
-        let nursery = Nursery::start(&script).map_err(|error| error.to_string())?;
+        fs::set_permissions(&script, fs::Permissions::from_mode(0o700)).map_err(say)
+    }
+
+    /// Starts a nursery that is inside from its first instruction, so that the groups it makes are, too.
+    fn start_nursery(&mut self) -> Result<i32, String> {
+        if let Some(nursery) = &self.nursery {
+            return Ok(nursery.pid());
+        }
+        let nursery = Nursery::start(&self.folder.join(SCRIPT)).map_err(|error| error.to_string())?;
+        self.levels = nursery.levels();
         Ok(self.nursery.insert(nursery).pid())
     }
 
@@ -225,28 +239,24 @@ impl Stand {
         errors: &mut Vec<String>,
     ) -> Option<Located> {
         clock::until(ENDING_WITHIN, Duration::from_millis(1), || {
-            if recovery == Recovery::NoSweep && tracer.is_done() && !dir.join("exit").exists() {
-                return Some(Located::Vanished(Box::new(believed_lost())));
+            if recovery == Recovery::NoSweep && !dir.join("exit").exists() {
+                if tracer.is_done() {
+                    return Some(Located::Vanished(Box::new(believed_lost())));
+                }
+                ask_to_stop(case, dir, effects);
+                return None;
             }
             let located = locate(dir, boot_id());
-            let alive = match located {
-                Ok(Located::Alive(alive)) => alive,
+            match located {
+                Ok(Located::Alive(_)) => ask_to_stop(case, dir, effects),
                 Ok(word) => return Some(word),
                 Err(error) => {
                     errors.push(error.to_string());
                     return None;
                 }
-            };
-            if case.variant == Variant::Stop
-                && alive.leader.is_some_and(|(leader, _)| printed(effects, leader.pid))
-            {
-                let asked = Keeper::connect(dir, 0)
-                    .and_then(|mut keeper| keeper.stop(Stop { cause: "trial", ..Stop::default() }));
-                // The keeper may have been struck meanwhile; the next look tells.
-                let _ = asked;
             }
             // An error is met again by the next look.
-            let _ = lastword_proc::wait(dir, Duration::from_millis(50));
+            let _ = lastword_proc::wait(dir, LOOK_EVERY);
             None
         })
     }
@@ -277,15 +287,19 @@ fn believed_lost() -> ExitRecord {
     }
 }
 
+/// Asks for the stop, once the job has said everything. The keeper may have been struck; the next look tells.
+fn ask_to_stop(case: &Case, dir: &Path, effects: &Path) {
+    if case.variant == Variant::Stop && effects.join(leader::PRINTED).exists() {
+        let asked = Keeper::connect(dir, 0);
+        let _ = asked.and_then(|mut keeper| keeper.stop(Stop { cause: "trial", ..Stop::default() }));
+    }
+}
+
 /// Waits until the job has said everything, or is gone.
 fn talked(effects: &Path, launched: &Launched) {
     clock::until(TALK_WITHIN, Duration::from_micros(200), || {
-        printed(effects, launched.leader.pid).then_some(())
+        (effects.join(leader::PRINTED).exists() || !launched.leader.is_alive()).then_some(())
     });
-}
-
-fn printed(effects: &Path, leader: i32) -> bool {
-    effects.join(leader::PRINTED).exists() || !Path::new(&format!("/proc/{leader}")).exists()
 }
 
 fn name_of(pid: i32) -> String {

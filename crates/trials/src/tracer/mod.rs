@@ -326,8 +326,8 @@ impl Chase {
             self.seen.pids.insert(role, child);
             self.held.keepers.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(child);
         }
-        let deeper =
-            role.is_some_and(|role| self.wants(role) || (role == Role::Guard && self.wants(Role::Shim)));
+        // The guard is followed to its first child in any case: who is a keeper must be known.
+        let deeper = role.is_some_and(|role| role == Role::Guard || self.wants(role));
         if let Some(role) = role.filter(|_| deeper) {
             let pace = if self.plan.first.role == role { Pace::Step } else { Pace::Run };
             self.tracees.insert(child, Tracee::new(role, pace));

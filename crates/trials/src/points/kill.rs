@@ -23,10 +23,10 @@ const WITH_VALUE: &[&str] = &[
 ];
 
 /// Points of each row in the short form, which is part of every change's checks.
-const POINTS: usize = 14;
+const POINTS: usize = 24;
 
 /// Pairs in the short form.
-const PAIRS: usize = 30;
+const PAIRS: usize = 80;
 
 /// Pairs that a seeded bug is given to be caught.
 const BUG_PAIRS: usize = 8;

@@ -2,7 +2,7 @@
 //! for each thing it has done, so that nobody can say it never ran when it has.
 
 use std::fs::File;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::path::Path;
 
 use super::Variant;
@@ -49,8 +49,8 @@ pub(crate) fn run(words: &[&str]) -> Result<bool, String> {
     let effects = Path::new(effects);
     let leave = |name: &str| File::create(effects.join(name)).map_err(|error| format!("{name}: {error}"));
     leave(RAN)?;
-    beget(false);
-    beget(true);
+    beget(false)?;
+    beget(true)?;
     for number in 0..BURSTS {
         let written = std::io::stdout().write_all(&burst(number));
         let written = written.and_then(|()| std::io::stdout().flush());
@@ -67,18 +67,21 @@ pub(crate) fn run(words: &[&str]) -> Result<bool, String> {
     linger()
 }
 
-/// Forks a child into a session of its own; with `twice`, one whose parent is gone as well.
-fn beget(twice: bool) {
-    // SAFETY: this process has one thread, and its children do nothing but fork, exit and sleep.
+/// Forks a child into a session of its own; with `twice`, one whose parent is gone as well. Returns when it is there.
+fn beget(twice: bool) -> Result<(), String> {
+    let (mut born, mut cry) = std::io::pipe().map_err(|error| error.to_string())?;
+    // SAFETY: this process has one thread, and its children do nothing but fork, exit, write and sleep.
     unsafe {
         if libc::fork() != 0 {
-            return;
+            drop(cry);
+            return born.read_exact(&mut [0]).map_err(|error| format!("a child was not born: {error}"));
         }
         libc::setsid();
         if twice && libc::fork() != 0 {
             libc::_exit(0);
         }
     }
+    cry.write_all(&[1]).map_err(|error| error.to_string())?;
     linger()
 }
 

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, ResolveFlags};
@@ -54,11 +54,6 @@ impl Folder {
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
         }
         Ok(Folder { fd })
-    }
-
-    /// Returns the descriptor.
-    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
     }
 
     /// Returns a path through the descriptor, for calls that take nothing else.
@@ -146,6 +141,11 @@ impl Folder {
         let mut bytes = Vec::new();
         (&file).take(RECORD_BYTES_MAX).read_to_end(&mut bytes)?;
         Ok(Some((file, String::from_utf8_lossy(&bytes).into_owned())))
+    }
+
+    /// Reports whether the folder was removed: nothing can be published in it, and nobody will look.
+    pub(crate) fn is_removed(&self) -> bool {
+        rustix::fs::fstat(&self.fd).is_ok_and(|stat| stat.st_nlink == 0)
     }
 
     /// Removes a file.

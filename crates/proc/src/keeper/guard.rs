@@ -51,6 +51,7 @@ struct Claimed {
     claim: File,
     listener: OwnedFd,
     socket: String,
+    guard: Identity,
 }
 
 /// Becomes a guard and takes the folder.
@@ -62,10 +63,11 @@ fn claim(launch: &Launch) -> io::Result<Claimed> {
     rustix::process::setsid()?;
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
     rustix::process::chdir("/")?;
+    let guard = Identity::own()?;
     let folder = Folder::open(&launch.dir)?;
     let (listener, socket) = control::listen(&folder)?;
-    match Claim::take(&folder, &socket, &launch.marker) {
-        Ok(Some(claim)) => Ok(Claimed { folder, claim, listener, socket }),
+    match Claim::take(&folder, &guard, &socket, &launch.marker) {
+        Ok(Some(claim)) => Ok(Claimed { folder, claim, listener, socket, guard }),
         Ok(None) => {
             let _ = folder.remove(&socket);
             Err(io::Error::new(io::ErrorKind::AlreadyExists, "it is taken or closed"))
@@ -79,8 +81,7 @@ fn claim(launch: &Launch) -> io::Result<Claimed> {
 
 /// Forks the shim and waits for it.
 fn keep(claimed: Claimed, launch: Launch, levels: Levels, reply: OwnedFd) -> ! {
-    let Claimed { folder, claim, listener, socket } = claimed;
-    let guard = Identity::own();
+    let Claimed { folder, claim, listener, socket, guard } = claimed;
     match sys::fork() {
         Ok(Fork::Child) => {
             shim::run(Handed { folder, claim, listener, socket, launch, levels, reply, guard })

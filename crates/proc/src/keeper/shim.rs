@@ -60,6 +60,7 @@ pub(super) struct Shim {
     spawned: Option<Spawned>,
     reply: Option<OwnedFd>,
     guard: Identity,
+    own: Identity,
     /// The ending, once the tree is empty, until it is durable.
     pub(super) ending: Option<(ExitRecord, u64)>,
     buffer: Vec<u8>,
@@ -68,8 +69,7 @@ pub(super) struct Shim {
 /// Keeps a tree from its first process to its exit record.
 pub(super) fn run(handed: Handed) -> ! {
     sys::set_name(c"lw-shim");
-    let own = Identity::own();
-    let Ok(signals) = sys::signal_fd() else { sys::exit(74) };
+    let (Ok(own), Ok(signals)) = (Identity::own(), sys::signal_fd()) else { sys::exit(74) };
     if rustix::process::set_child_subreaper(Some(rustix::process::getpid())).is_err() {
         sys::exit(74);
     }
@@ -97,6 +97,7 @@ pub(super) fn run(handed: Handed) -> ! {
         spawned: None,
         reply: Some(reply),
         guard,
+        own,
         ending: None,
         buffer: vec![0; CHUNK_BYTES],
         launch,
@@ -358,7 +359,7 @@ impl Shim {
             && let Some(leader) = &self.leader
         {
             let mut text = self.guard.write(Line::new("guard")).to_string();
-            text.push_str(&Identity::own().write(Line::new("shim")).to_string());
+            text.push_str(&self.own.write(Line::new("shim")).to_string());
             text.push_str(&leader.line().to_string());
             self.reply(&text);
         }

@@ -151,11 +151,13 @@ fn end(folder: &Folder, kept: Option<&Kept>) -> ExitRecord {
         let _ = leaf.remove();
     }
     let leader = kept.and_then(|kept| kept.leader.as_ref());
-    let proof = match (leader, leaf) {
+    let proof = match (kept, leader, leaf) {
+        // The claim cannot be read, so nobody can say whether something ran; that nothing is left was seen.
+        (None, ..) => Proof::NoChildren,
         // It was behind its gate, or not even there.
-        (None, _) => Proof::NeverStarted,
-        (Some(_), Some(_)) => Proof::CgroupEmptyAndNoChildren,
-        (Some(_), None) => Proof::NoChildren,
+        (Some(_), None, _) => Proof::NeverStarted,
+        (Some(_), Some(_), Some(_)) => Proof::CgroupEmptyAndNoChildren,
+        (Some(_), Some(_), None) => Proof::NoChildren,
     };
     left_behind(folder, kept, roll, began, ExitRecord::bare(proof, "guard"))
 }
@@ -191,7 +193,7 @@ pub(crate) fn left_behind(
             ..bare.receipt
         },
         // What was in a pipe when the shim died is gone, and nobody can say how much it was.
-        output_lost: drained.map_or(leader.is_some(), |drained| drained.lost),
+        output_lost: drained.map_or(kept.is_none() || leader.is_some(), |drained| drained.lost),
         may_escape: leader.is_some_and(|leader| leader.may_escape),
         found: roll.found,
         empty_at_boot_ns: clock::boot_ns(),

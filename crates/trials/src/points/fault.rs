@@ -75,7 +75,8 @@ const CALLS: &[(&[&str], &[i32])] = &[
     ),
     (&["bind", "listen"], &[libc::EIO, libc::ENOSPC, libc::ENOMEM]),
     (&["clone", "clone3", "fork", "vfork"], &[libc::EAGAIN, libc::ENOMEM]),
-    (&["poll", "ppoll", "wait4", "waitid"], &[libc::EINTR, libc::ENOMEM]),
+    (&["poll", "ppoll"], &[libc::EINTR, libc::ENOMEM]),
+    (&["wait4", "waitid"], &[libc::EINTR]),
 ];
 
 /// Bugs put into the judge's eyes, and which promise each must be seen to break.

@@ -49,7 +49,8 @@ impl Table {
         self.broken += usize::from(!complaints.is_empty());
         let struck =
             story.seen.struck.map_or("nothing".to_owned(), |call| crate::tracer::name_of(call.number));
-        let context = format!("{} (at {struck}, launch {})", case.command(), launch_word(story));
+        let object = story.seen.object.as_ref().map_or(String::new(), |object| format!(" of {object}"));
+        let context = format!("{} (at {struck}{object}, launch {})", case.command(), launch_word(story));
         self.complaints.extend(complaints.into_iter().map(|complaint| (context.clone(), complaint)));
         is_struck
     }

@@ -5,6 +5,7 @@
 //! thread that attached, which is why a [`Tracer`] is a thread of its own.
 
 mod calls;
+mod object;
 mod raw;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -104,6 +105,8 @@ pub(crate) struct Seen {
     pub(crate) calls: Vec<Call>,
     /// The call that was struck, if the role came so far.
     pub(crate) struck: Option<Call>,
+    /// What the struck call worked on, where it was a descriptor.
+    pub(crate) object: Option<String>,
     /// The call at which the second role was killed, if it came so far.
     pub(crate) struck_then: Option<Call>,
     /// Processes by role.
@@ -405,7 +408,15 @@ impl Chase {
                 self.resume(pid, 0);
                 return Ok(());
             }
+            let object = call.and_then(|call| object::of(pid, call));
+            if let Blow::Fail(errno) = first.blow
+                && !object.as_ref().is_none_or(|object| object.can_fail(errno))
+            {
+                self.resume(pid, 0);
+                return Ok(());
+            }
             self.seen.struck = call;
+            self.seen.object = object.map(|object| object.name);
             if let Blow::Fail(errno) = first.blow {
                 raw::skip(pid)?;
                 self.tracees.get_mut(&pid).expect("it is a tracee").answer = Some(errno);

@@ -40,8 +40,8 @@ pub(super) fn begin(launch: OwnedFd, levels: Levels, reply: OwnedFd) -> ! {
 }
 
 fn refuse(reply: &OwnedFd, words: &str) -> ! {
-    let line = Line::new("refused").with("words", words);
-    let _ = rustix::io::write(reply, format!("{line}done\n").as_bytes());
+    let text = format!("{}done\n", Line::new("refused").with("words", words));
+    let _ = rustix::io::retry_on_intr(|| rustix::io::write(reply, text.as_bytes()));
     sys::exit(74)
 }
 

@@ -28,6 +28,9 @@ use crate::words;
 /// Pause before a record that could not be written is tried again: a full disk is freed by people.
 const RETRY_MS: u64 = 500;
 
+/// How often the verdict on a leader that is gone is asked for; a second failure of the same read is no accident.
+const VERDICT_READS_MAX: usize = 3;
+
 /// What a guard hands to its shim.
 pub(super) struct Handed {
     pub(super) folder: Folder,
@@ -213,7 +216,10 @@ impl Shim {
     }
 
     fn leader_exited(&mut self, exit: Exit) {
-        self.read_verdict();
+        // The leader's end of the pipe is closed, so there is a verdict: only a read that failed is done again.
+        for _ in 0..VERDICT_READS_MAX {
+            self.read_verdict();
+        }
         if self.exec_error.is_none() {
             self.exit = Some(exit);
             // If this cannot be written and the keeper is killed before the end, the exit is not known: lost, not false.
@@ -350,10 +356,8 @@ impl Shim {
     /// Learns whether the program runs, and tells who launched it.
     fn read_verdict(&mut self) {
         let Some(spawned) = self.spawned.as_ref() else { return };
-        if !is_readable(spawned.verdict.as_fd()) {
-            return;
-        }
-        self.exec_error = spawned.verdict(&self.launch);
+        let Ok(exec_error) = spawned.verdict(&self.launch) else { return };
+        self.exec_error = exec_error;
         self.spawned = None;
         if self.exec_error.is_none()
             && let Some(leader) = &self.leader
@@ -368,7 +372,8 @@ impl Shim {
     fn reply(&mut self, text: &str) {
         if let Some(reply) = self.reply.take() {
             // Whoever asked may be gone; the claim says the same.
-            let _ = rustix::io::write(&reply, format!("{text}done\n").as_bytes());
+            let text = format!("{text}done\n");
+            let _ = rustix::io::retry_on_intr(|| rustix::io::write(&reply, text.as_bytes()));
         }
     }
 

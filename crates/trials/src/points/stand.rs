@@ -27,9 +27,6 @@ const HUNG_AFTER: Duration = Duration::from_secs(40);
 /// How long keepers may take to be gone after their last word.
 const GONE_WITHIN: Duration = Duration::from_secs(5);
 
-/// How long a stop waits for the job to have said everything.
-const TALK_WITHIN: Duration = Duration::from_secs(5);
-
 /// How long a look waits for a change, where a job that is to be stopped may have to be asked again.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
@@ -171,11 +168,6 @@ impl Stand {
         let nursery = self.nursery.as_ref().ok_or("there is no nursery")?;
         let launched = nursery.launch(&self.launch(case, dir, effects));
         let leader = launched.as_ref().ok().and_then(|launched| open(launched.leader.pid));
-        if let (Variant::Orphan, Ok(launched)) = (case.variant, &launched) {
-            talked(effects, launched);
-            // Gone already, if it was aimed at; then it is an orphan as well.
-            let _ = launched.shim.signal(rustix::process::Signal::KILL);
-        }
         let mut errors = Vec::new();
         let word = self.last_word(case, recovery, dir, effects, &tracer, &mut errors);
         let keepers = keepers(&tracer, &launched, nursery.pid());
@@ -243,12 +235,12 @@ impl Stand {
                 if tracer.is_done() {
                     return Some(Located::Vanished(Box::new(believed_lost())));
                 }
-                ask_to_stop(case, dir, effects);
+                disturb(case, dir, effects, tracer);
                 return None;
             }
             let located = locate(dir, boot_id());
             match located {
-                Ok(Located::Alive(_)) => ask_to_stop(case, dir, effects),
+                Ok(Located::Alive(_)) => disturb(case, dir, effects, tracer),
                 Ok(word) => return Some(word),
                 Err(error) => {
                     errors.push(error.to_string());
@@ -287,19 +279,25 @@ fn believed_lost() -> ExitRecord {
     }
 }
 
-/// Asks for the stop, once the job has said everything. The keeper may have been struck; the next look tells.
-fn ask_to_stop(case: &Case, dir: &Path, effects: &Path) {
-    if case.variant == Variant::Stop && effects.join(leader::PRINTED).exists() {
-        let asked = Keeper::connect(dir, 0);
-        let _ = asked.and_then(|mut keeper| keeper.stop(Stop { cause: "trial", ..Stop::default() }));
+/// Does to a job what its variant says, once it has said everything. Done again at each look, since whoever should
+/// have heard may have been struck.
+fn disturb(case: &Case, dir: &Path, effects: &Path, tracer: &Tracer) {
+    if !effects.join(leader::PRINTED).exists() {
+        return;
     }
-}
-
-/// Waits until the job has said everything, or is gone.
-fn talked(effects: &Path, launched: &Launched) {
-    clock::until(TALK_WITHIN, Duration::from_micros(200), || {
-        (effects.join(leader::PRINTED).exists() || !launched.leader.is_alive()).then_some(())
-    });
+    match case.variant {
+        Variant::Stop => {
+            let asked = Keeper::connect(dir, 0);
+            let _ = asked.and_then(|mut keeper| keeper.stop(Stop { cause: "trial", ..Stop::default() }));
+        }
+        Variant::Orphan => {
+            let shim = tracer.keepers().get(1).and_then(|pid| Identity::of(*pid));
+            if let Some(shim) = shim.filter(|shim| name_of(shim.pid) == "lw-shim") {
+                let _ = shim.signal(rustix::process::Signal::KILL);
+            }
+        }
+        Variant::Run | Variant::Exec => {}
+    }
 }
 
 fn name_of(pid: i32) -> String {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use lastword_core::receipt::{Exit, Level, Proof, Receipt};
 use lastword_proc::{
-    Error, ExitRecord, Keeper, Launch, Launched, Located, Nursery, Recording, Stop, boot_id, locate,
+    Error, ExitRecord, Identity, Keeper, Launch, Launched, Located, Nursery, Recording, Stop, boot_id, locate,
 };
 
 use super::{Case, Variant, leader};

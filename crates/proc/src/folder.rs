@@ -7,6 +7,8 @@ use std::path::Path;
 
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, ResolveFlags};
 
+use crate::seeded::{self, Bug};
+
 /// Ours alone.
 const PRIVATE: Mode = Mode::from_raw_mode(0o600);
 
@@ -83,7 +85,7 @@ impl Folder {
         let result = self.publish_draft(&draft, name, body, durable, lock);
         let _ = self.remove(&draft);
         if durable == Durable::Yes && matches!(result, Ok(Published::Ours(_))) {
-            rustix::fs::fsync(&self.fd)?;
+            self.sync_names()?;
         }
         result
     }
@@ -103,7 +105,7 @@ impl Folder {
             rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)?;
         }
         if durable == Durable::Yes {
-            rustix::fs::fsync(&file)?;
+            sync(&file)?;
         }
         match rustix::fs::linkat(&self.fd, draft, &self.fd, name, AtFlags::empty()) {
             Ok(()) => Ok(Published::Ours(file)),
@@ -114,8 +116,16 @@ impl Folder {
 
     /// Makes what was published durable: the file, then the folder. Free if it is already.
     pub(crate) fn sync(&self, name: &str) -> io::Result<()> {
-        rustix::fs::fsync(self.open_at(name, OFlags::RDONLY)?)?;
-        Ok(rustix::fs::fsync(&self.fd)?)
+        sync(&self.open_at(name, OFlags::RDONLY)?)?;
+        self.sync_names()
+    }
+
+    /// Makes durable what is in the folder under which name.
+    fn sync_names(&self) -> io::Result<()> {
+        match seeded::on(Bug::NoFolderSync) {
+            true => Ok(()),
+            false => Ok(rustix::fs::fsync(&self.fd)?),
+        }
     }
 
     /// Opens a file of the folder. What is not a plain file of ours is refused, and no link is followed.
@@ -151,5 +161,14 @@ impl Folder {
     /// Removes a file.
     pub(crate) fn remove(&self, name: &str) -> io::Result<()> {
         Ok(rustix::fs::unlinkat(&self.fd, name, AtFlags::empty())?)
+    }
+}
+
+/// Makes what is in a file durable.
+pub(crate) fn sync(file: &File) -> io::Result<()> {
+    match seeded::on(Bug::NoFileSync) {
+        true => Ok(()),
+        // The length of a file is flushed with its bytes, and nothing else of what is known about it matters.
+        false => Ok(rustix::fs::fdatasync(file)?),
     }
 }

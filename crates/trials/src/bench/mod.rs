@@ -1,0 +1,85 @@
+//! `bench keeper`: what it costs to be durable, captured and contained, beside programs that are not, in one run.
+//!
+//! - [`rates`]: `true` per second, ours and the others'.
+//! - [`rivals`]: task-spooler and pueue, fetched if they are not there.
+//! - [`latency`]: from the launch to the leader's first instruction, from the cancel to the proof.
+//! - [`cost`]: CPU, flushes and memory.
+
+mod cost;
+mod latency;
+mod rates;
+mod rivals;
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use crate::flags::Flags;
+
+/// Runs `bench keeper [--rounds N] [--short]`.
+pub(crate) fn run(words: &[&str]) -> Result<bool, String> {
+    let ["keeper", rest @ ..] = words else { return Err("bench keeper [--rounds N] [--short]".to_owned()) };
+    let flags = Flags(rest);
+    let short = flags.has("--short");
+    let rounds: usize = flags.value("--rounds", if short { 1 } else { 5 })?;
+    let keeper = keeper()?;
+    println!("bench keeper: {} rounds, interleaved; medians", rounds);
+    let mut flush = latency::flushes(if short { 50 } else { 300 })?;
+    flush.print();
+    let mut reached = rates::compare(&keeper, rounds, short)?;
+    reached &= cost::memory(&keeper)?;
+    let syncs = cost::syncs()?;
+    latency::start(&keeper, if short { 40 } else { 300 })?;
+    reached &= latency::cancel(&keeper, if short { 40 } else { 300 }, syncs, &flush)?;
+    println!("{}", if reached { "every goal was reached" } else { "some goals were NOT REACHED" });
+    // A goal that a busy machine misses is a figure to be read, not a broken promise.
+    Ok(true)
+}
+
+/// Runs one part by itself, to be watched from outside: `bench-part jobs N`, `bench-part cancels N`.
+pub(crate) fn part(words: &[&str]) -> Result<bool, String> {
+    let [what, count] = words else { return Err("bench-part jobs|cancels N".to_owned()) };
+    let count: usize = count.parse().map_err(|_| "not a number")?;
+    let keeper = keeper()?;
+    match *what {
+        "jobs" => rates::ours(&keeper, 2, count).map(|_| true),
+        "cancels" => latency::cancels(&keeper, count).map(|_| true),
+        _ => Err(format!("no such part: {what}")),
+    }
+}
+
+/// Returns the executable that ships, beside this one.
+fn keeper() -> Result<PathBuf, String> {
+    let own = std::env::current_exe().map_err(|error| error.to_string())?;
+    let beside = own.with_file_name("lastword");
+    match beside.is_file() {
+        true => Ok(beside),
+        false => Err(format!("{} is missing: build it, or start this with `cargo xtask`", beside.display())),
+    }
+}
+
+/// Runs a program whose words do not matter and which must succeed.
+fn quiet(command: &mut Command) -> Result<(), String> {
+    let status = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    match status {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("{command:?}: {status}")),
+        Err(error) => Err(format!("{command:?}: {error}")),
+    }
+}
+
+/// Returns the figure below which `percent` of a hundred lie.
+fn percentile(figures: &mut [f64], percent: usize) -> f64 {
+    figures.sort_by(f64::total_cmp);
+    let at = (figures.len() * percent / 100).min(figures.len().saturating_sub(1));
+    figures.get(at).copied().unwrap_or(f64::NAN)
+}
+
+/// Returns the middle figure.
+fn median(figures: &mut [f64]) -> f64 {
+    percentile(figures, 50)
+}
+
+/// Says whether a goal was reached.
+fn goal(reached: bool) -> &'static str {
+    if reached { "" } else { "  NOT REACHED" }
+}

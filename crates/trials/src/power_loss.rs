@@ -23,7 +23,7 @@ use crate::survive::whole;
 use crate::{leader, processes};
 
 /// The longest the jobs go on between two images: some jobs, and at times less than one.
-const RUN_MAX_US: u64 = 20_000;
+const RUN_MAX_US: u64 = 60_000;
 
 /// The longest a job may take: it writes some kilobytes, on a busy machine.
 const JOB_MAX: Duration = Duration::from_secs(60);

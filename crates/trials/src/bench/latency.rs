@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use lastword_core::receipt::Level;
 use lastword_proc::{Keeper, Launch, Nursery, Stop, wait};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -87,21 +88,29 @@ pub(super) fn start(keeper: &Path, count: usize) -> Result<(), String> {
     let temp = tempfile::tempdir().map_err(|error| error.to_string())?;
     let own = std::env::current_exe().map_err(|error| error.to_string())?;
     let nursery = Nursery::start(keeper).map_err(|error| error.to_string())?;
-    let (mut bare, mut ours, mut returned, mut each) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let mut times: [Vec<f64>; 5] = Default::default();
     for number in 0..count {
-        bare.push(bare_start(&own)?);
-        let (began, back) = our_start(&nursery, &temp.path().join(format!("fork-{number}")), now_ns())?;
-        ours.push(began);
-        returned.push(back);
+        let folder = |kind: &str| temp.path().join(format!("{kind}-{number}"));
+        times[0].push(bare_start(&own)?);
+        let (began, acknowledged) = our_start(&nursery, Level::Cgroup, &folder("group"), now_ns())?;
+        times[1].push(began);
+        times[2].push(acknowledged);
+        times[3].push(our_start(&nursery, Level::Landlock, &folder("none"), now_ns())?.0);
         let begin = now_ns();
         let nursery = Nursery::start(keeper).map_err(|error| error.to_string())?;
-        each.push(our_start(&nursery, &temp.path().join(format!("exec-{number}")), begin)?.0);
+        times[4].push(our_start(&nursery, Level::Cgroup, &folder("exec"), begin)?.0);
     }
     println!("\n{:<44} {:>9} {:>9}", "start → the leader's first instruction, ms", "p50", "p99");
-    Times(bare).print("bare posix_spawn");
-    Times(ours).print("ours, forked by the nursery");
-    Times(returned).print("ours, until the launch is acknowledged");
-    Times(each).print("ours, with an exec for each job");
+    let names = [
+        "bare posix_spawn",
+        "ours, forked by the nursery",
+        "ours, until the launch is acknowledged",
+        "ours, ungrouped",
+        "ours, with an exec for each job",
+    ];
+    for (name, times) in names.into_iter().zip(times) {
+        Times(times).print(name);
+    }
     Ok(())
 }
 
@@ -127,8 +136,9 @@ fn bare_start(own: &Path) -> Result<f64, String> {
     began(&said, begin)
 }
 
-fn our_start(nursery: &Nursery, folder: &Path, begin: u64) -> Result<(f64, f64), String> {
-    nursery.launch(&Launch::new(folder, leader::argv(&["stamp"])?)).map_err(|error| error.to_string())?;
+fn our_start(nursery: &Nursery, at_most: Level, folder: &Path, begin: u64) -> Result<(f64, f64), String> {
+    let launch = Launch { at_most, ..Launch::new(folder, leader::argv(&["stamp"])?) };
+    nursery.launch(&launch).map_err(|error| error.to_string())?;
     let back = (now_ns() - begin) as f64 / 1e6;
     wait(folder, END_MAX).map_err(|error| error.to_string())?.ok_or("it did not end")?;
     Ok((began(&whole(folder, "stdout")?, begin)?, back))

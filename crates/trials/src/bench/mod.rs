@@ -13,6 +13,8 @@ mod rivals;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
+use lastword_core::receipt::Level;
+
 use crate::flags::Flags;
 
 /// Runs `bench keeper [--rounds N] [--short]`.
@@ -41,7 +43,7 @@ pub(crate) fn part(words: &[&str]) -> Result<bool, String> {
     let count: usize = count.parse().map_err(|_| "not a number")?;
     let keeper = keeper()?;
     match *what {
-        "jobs" => rates::ours(&keeper, 2, count).map(|_| true),
+        "jobs" => rates::ours(&keeper, Level::Cgroup, 2, count).map(|_| true),
         "cancels" => latency::cancels(&keeper, count).map(|_| true),
         _ => Err(format!("no such part: {what}")),
     }

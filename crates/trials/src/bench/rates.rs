@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use lastword_core::receipt::Exit;
+use lastword_core::receipt::{Exit, Level};
 use lastword_proc::{Launch, Nursery, wait};
 
 use super::cost::Cpu;
@@ -20,6 +20,9 @@ const AT_ONCE: [usize; 2] = [2, 8];
 
 /// The longest a `true` may take.
 const TRUE_MAX: Duration = Duration::from_secs(60);
+
+/// Ours, at the best level this machine has.
+const OURS: &str = "ours";
 
 /// What all of them run.
 const TRUE: &str = "/bin/true";
@@ -46,7 +49,16 @@ pub(super) fn compare(keeper: &Path, rounds: usize, short: bool) -> Result<bool,
     let mut contenders = vec![
         Contender { name: "bare posix_spawn", jobs: 800, run: Box::new(bare) },
         Contender { name: "xargs -P", jobs: 800, run: Box::new(xargs) },
-        Contender { name: "ours", jobs: 200, run: Box::new(|at_once, jobs| ours(keeper, at_once, jobs)) },
+        Contender {
+            name: OURS,
+            jobs: 300,
+            run: Box::new(|at_once, jobs| ours(keeper, Level::Cgroup, at_once, jobs)),
+        },
+        Contender {
+            name: "ours, ungrouped",
+            jobs: 300,
+            run: Box::new(|at_once, jobs| ours(keeper, Level::Landlock, at_once, jobs)),
+        },
         Contender {
             name: "ours, exec per job",
             jobs: 80,
@@ -104,7 +116,7 @@ fn print(contenders: &[Contender<'_>], figures: &mut [Figures]) -> bool {
             let of = |name| rate(name, at).map_or(f64::NAN, |rate| own / rate);
             let (bare, spooler) = (of("bare posix_spawn"), of("task-spooler"));
             let cpu = median(&mut figures[place * AT_ONCE.len() + at].cpu_ms);
-            let fine = contender.name != "ours" || (bare >= 0.25 && (spooler >= 1.0 || spooler.is_nan()));
+            let fine = contender.name != OURS || (bare >= 0.25 && (spooler >= 1.0 || spooler.is_nan()));
             reached &= fine;
             println!(
                 "{:<20} {at_once:>8} {own:>12.0} {bare:>8.3} {spooler:>16.2} {cpu:>12.2}{}",
@@ -213,10 +225,10 @@ fn xargs(at_once: usize, jobs: usize) -> Result<f64, String> {
 }
 
 /// Ours: launched, held, recorded, and its exit record on the disk.
-pub(super) fn ours(keeper: &Path, at_once: usize, jobs: usize) -> Result<f64, String> {
+pub(super) fn ours(keeper: &Path, at_most: Level, at_once: usize, jobs: usize) -> Result<f64, String> {
     let temp = tempfile::tempdir().map_err(|error| error.to_string())?;
     let nursery = Nursery::start(keeper).map_err(|error| error.to_string())?;
-    timed(at_once, jobs, |job| one_of_ours(&nursery, temp.path(), job))
+    timed(at_once, jobs, |job| one_of_ours(&nursery, at_most, temp.path(), job))
 }
 
 /// What was not chosen: an executable loaded for each job.
@@ -224,13 +236,14 @@ fn exec_each(keeper: &Path, at_once: usize, jobs: usize) -> Result<f64, String> 
     let temp = tempfile::tempdir().map_err(|error| error.to_string())?;
     timed(at_once, jobs, |job| {
         let nursery = Nursery::start(keeper).map_err(|error| error.to_string())?;
-        one_of_ours(&nursery, temp.path(), job)
+        one_of_ours(&nursery, Level::Cgroup, temp.path(), job)
     })
 }
 
-fn one_of_ours(nursery: &Nursery, folder: &Path, job: usize) -> Result<(), String> {
+fn one_of_ours(nursery: &Nursery, at_most: Level, folder: &Path, job: usize) -> Result<(), String> {
     let folder = folder.join(format!("job-{job}"));
-    nursery.launch(&Launch::new(&folder, [TRUE])).map_err(|error| error.to_string())?;
+    let launch = Launch { at_most, ..Launch::new(&folder, [TRUE]) };
+    nursery.launch(&launch).map_err(|error| error.to_string())?;
     let record = wait(&folder, TRUE_MAX).map_err(|error| error.to_string())?;
     match record.and_then(|record| record.receipt.exit) {
         Some(Exit::Code(0)) => Ok(()),

@@ -157,3 +157,22 @@ fn a_program_that_wants_a_terminal_has_one() {
     let text = read(&launch, "stdout");
     assert!(text.contains("33 99") && text.contains("got hello"), "{text:?}");
 }
+
+#[test]
+fn c14_a_namespace_of_its_own_goes_as_one_and_tells_the_true_exit() {
+    let place = Place::new();
+    let script = "echo $$; setsid sleep 100 & exit 4";
+    let launch = Launch { at_most: Level::Namespace, leftover_ms: 20, ..place.script("a", script) };
+    let launched = place.launch(&launch);
+    let record = place.end_of(&launch);
+    assert_eq!(launched.level, Level::Namespace);
+    assert_eq!(read(&launch, "stdout"), "2\n", "the leader comes after its init");
+    assert_eq!((record.exit(), record.receipt.proof), (Some(Exit::Code(4)), Proof::NamespaceGone));
+    assert!(record.receipt.leftovers.iter().any(|process| process.command == "sleep 100"), "{record:?}");
+    assert!(!launched.leader.is_alive());
+    let launch = Launch { at_most: Level::Namespace, ..place.script("b", "sleep 100") };
+    let launched = place.launch(&launch);
+    let record = place.stop(&launch, true);
+    assert_eq!(record.exit(), Some(Exit::Signal(9)));
+    assert!(!launched.leader.is_alive());
+}

@@ -3,14 +3,18 @@
 //! The first line is published by link, so that there is one claim; the keeper adds lines as things happen. The lock on its inode
 //! says whether guard or shim is alive. Nothing of it is synced: a power cut changes the boot, and that proves death.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::PathBuf;
 
 use lastword_core::receipt::{Exit, Level, OutputBytes};
 use rustix::fs::FlockOperation;
 
 use crate::folder::{Durable, Folder, Published};
 use crate::identity::Identity;
+use crate::level::cgroup::Leaf;
 use crate::line::Line;
 use crate::words;
 
@@ -26,7 +30,7 @@ pub(crate) enum Claim {
     /// Nobody, ever: it was closed before anything was started.
     Closed,
     /// A keeper.
-    Kept(Kept),
+    Kept(Box<Kept>),
 }
 
 /// What is known of an attempt that has or had a keeper.
@@ -36,6 +40,8 @@ pub(crate) struct Kept {
     pub(crate) socket: String,
     pub(crate) marker: String,
     pub(crate) shim: Option<Identity>,
+    /// The control group that its shim was going to make.
+    pub(crate) cgroup: Option<PathBuf>,
     pub(crate) leader: Option<Leader>,
     pub(crate) exited: Option<Exit>,
     pub(crate) drained: Option<Drained>,
@@ -53,7 +59,6 @@ pub(crate) struct Drained {
 pub(crate) struct Leader {
     pub(crate) identity: Identity,
     pub(crate) level: Level,
-    pub(crate) cgroup: Option<String>,
     /// By the awake clock.
     pub(crate) launched: u64,
     pub(crate) may_escape: bool,
@@ -104,20 +109,35 @@ impl Claim {
             socket: first.text("socket")?.to_owned(),
             marker: first.text("marker")?.to_owned(),
             shim: None,
+            cgroup: None,
             leader: None,
             exited: None,
             drained: None,
         };
         for line in lines.filter_map(Line::parse) {
             match line.word() {
-                "shim" => kept.shim = Identity::read(&line),
+                "shim" => {
+                    kept.shim = Identity::read(&line);
+                    kept.cgroup = line.bytes("cgroup").map(|path| OsStr::from_bytes(path).into());
+                }
                 "leader" => kept.leader = Leader::read(&line),
                 "drained" => kept.drained = Drained::read(&line),
                 "exited" => kept.exited = line.text("how").and_then(words::exit),
                 _ => {}
             }
         }
-        Some(Claim::Kept(kept))
+        Some(Claim::Kept(Box::new(kept)))
+    }
+}
+
+impl Kept {
+    /// Opens its control group. `None` means that there is none: it was never made, or it was empty and removed.
+    pub(crate) fn leaf(&self) -> io::Result<Option<Leaf>> {
+        match self.cgroup.as_deref().map(Leaf::open) {
+            None => Ok(None),
+            Some(Err(error)) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Some(opened) => opened.map(Some),
+        }
     }
 }
 
@@ -127,7 +147,6 @@ impl Leader {
         self.identity
             .write(Line::new("leader"))
             .with("level", words::of_level(self.level))
-            .with_some("cgroup", self.cgroup.as_ref())
             .with("launched", self.launched)
             .with("may_escape", u8::from(self.may_escape))
     }
@@ -137,7 +156,6 @@ impl Leader {
         Some(Leader {
             identity: Identity::read(line)?,
             level: words::level(line.text("level")?)?,
-            cgroup: line.text("cgroup").map(str::to_owned),
             launched: line.get("launched")?,
             may_escape: line.get::<u8>("may_escape")? == 1,
         })

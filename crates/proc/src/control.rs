@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use lastword_core::receipt::{Exit, Rung};
 
-use crate::claim::{Claim, Kept};
+use crate::claim::Claim;
 use crate::error::Error;
 use crate::folder::Folder;
 use crate::line::Line;
@@ -72,11 +72,11 @@ impl Keeper {
         let folder = Folder::open(dir).map_err(Error::io(format!("cannot open {}", dir.display())))?;
         let claim =
             Claim::read(&folder).map_err(Error::io(format!("cannot read the claim in {}", dir.display())))?;
-        let Some((_, Claim::Kept(Kept { socket, .. }))) = claim else {
+        let Some((_, Claim::Kept(kept))) = claim else {
             return Err(Error::NoKeeper(dir.to_owned()));
         };
         let stream =
-            UnixStream::connect(folder.path_of(&socket)).map_err(|_| Error::NoKeeper(dir.to_owned()))?;
+            UnixStream::connect(folder.path_of(&kept.socket)).map_err(|_| Error::NoKeeper(dir.to_owned()))?;
         let peer = rustix::net::sockopt::socket_peercred(&stream);
         if !peer.is_ok_and(|peer| peer.uid == rustix::process::geteuid()) {
             return Err(Error::NoKeeper(dir.to_owned()));

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use lastword_core::receipt::Process;
+
 /// Why something was not done.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -28,6 +30,14 @@ pub enum Error {
         code: String,
         /// Its words.
         words: String,
+    },
+    /// What a dead keeper left cannot be killed: the attempt has not ended. Looking again tries again.
+    #[error("{} processes of {} cannot be killed, the first is {:?}", processes.len(), dir.display(), processes.first())]
+    Stuck {
+        /// The attempt's folder.
+        dir: PathBuf,
+        /// Who they are.
+        processes: Vec<Process>,
     },
     /// The folder or the system said no.
     #[error("{what}: {source}")]

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, ResolveFlags};
@@ -56,11 +56,6 @@ impl Folder {
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
         }
         Ok(Folder { fd })
-    }
-
-    /// Returns the descriptor.
-    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
     }
 
     /// Returns a path through the descriptor, for calls that take nothing else.

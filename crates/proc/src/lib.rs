@@ -36,7 +36,7 @@ pub use identity::{Identity, boot_id};
 pub use launch::{Input, Keep, Launch, MARKER};
 pub use line::Line;
 pub use locate::{Alive, Located, ended, locate, wait};
-pub use nursery::{Launched, Nursery, Pending};
+pub use nursery::{Finding, Launched, Nursery, Pending};
 pub use recording::{Read, Recording};
 
 /// The argument by which the executable is told to keep trees instead of anything else.

@@ -43,6 +43,15 @@ impl Line {
         self
     }
 
+    /// Adds a pair of bytes, if there are any.
+    #[must_use]
+    pub fn with_bytes_some(self, key: &str, value: Option<impl AsRef<std::ffi::OsStr>>) -> Line {
+        match value {
+            Some(value) => self.with_bytes(key, value),
+            None => self,
+        }
+    }
+
     /// Returns what the line is about.
     pub fn word(&self) -> &str {
         &self.word

@@ -51,7 +51,7 @@ pub fn locate(dir: &Path, intended_boot: &str) -> Result<Located, Error> {
         return Ok(found);
     }
     let (file, kept) = match Claim::read(&folder).map_err(Error::io(what()))? {
-        Some((file, Claim::Kept(kept))) => (file, kept),
+        Some((file, Claim::Kept(kept))) => (file, *kept),
         Some((_, Claim::Closed)) => return Ok(not_started(intended_boot)),
         None => match Claim::close(&folder).map_err(Error::io(what()))? {
             Claim::Closed => return Ok(not_started(intended_boot)),
@@ -69,7 +69,9 @@ pub fn locate(dir: &Path, intended_boot: &str) -> Result<Located, Error> {
     if let Some(found) = ended_in(&folder, dir)? {
         return Ok(found);
     }
-    let record = sweep::sweep(&folder, &kept);
+    let swept =
+        sweep::sweep(&folder, &kept).map_err(Error::io(format!("cannot sweep for {}", dir.display())))?;
+    let record = swept.map_err(|processes| Error::Stuck { dir: dir.to_owned(), processes })?;
     match record.publish(&folder).map_err(Error::io(format!("cannot record the end in {}", dir.display())))? {
         stands if stands.by == "sweep" => Ok(Located::Vanished(Box::new(stands))),
         stands => Ok(Located::Ended(Box::new(stands))),

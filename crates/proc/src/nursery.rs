@@ -30,8 +30,11 @@ const HELLO_BYTES_MAX: usize = 8 << 10;
 pub struct Nursery {
     socket: OwnedFd,
     process: Child,
-    levels: Vec<(Level, Result<(), String>)>,
+    levels: Vec<Finding>,
 }
+
+/// A level, and why this machine does not have it.
+pub type Finding = (Level, Result<(), String>);
 
 /// A tree that runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,7 +74,7 @@ impl Nursery {
         Ok(nursery)
     }
 
-    fn hear_hello(&self) -> Result<Vec<(Level, Result<(), String>)>, Error> {
+    fn hear_hello(&self) -> Result<Vec<Finding>, Error> {
         let mut bytes = vec![0; HELLO_BYTES_MAX];
         let received = rustix::io::retry_on_intr(|| {
             rustix::net::recv(&self.socket, bytes.as_mut_slice(), RecvFlags::empty())
@@ -92,7 +95,7 @@ impl Nursery {
     }
 
     /// Returns what this machine was found to be able to do, and why not the rest.
-    pub fn findings(&self) -> &[(Level, Result<(), String>)] {
+    pub fn findings(&self) -> &[Finding] {
         &self.levels
     }
 

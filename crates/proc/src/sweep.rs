@@ -4,8 +4,9 @@
 //! group, its marker, the identities that were written down, and the descendants of all these.
 
 use std::collections::HashSet;
+use std::io;
 
-use lastword_core::receipt::{Level, Proof, Receipt};
+use lastword_core::receipt::{Process, Proof};
 use rustix::event::{Timespec, poll};
 use rustix::process::Signal;
 
@@ -16,54 +17,40 @@ use crate::folder::Folder;
 use crate::identity::{Identity, Stat, pidfd, send};
 use crate::keeper::guard;
 use crate::launch::MARKER;
-use crate::level::cgroup::Leaf;
 use crate::tree::{self, Roll};
 
 /// Passes that must find nobody before the sweep ends: a child can be born behind a pass, but not behind several.
 const QUIET_PASSES: u32 = 3;
 
-/// How long a sweep goes on while it still finds somebody. Longer, and what it finds cannot be killed; the record lists it.
+/// How long a sweep goes on while it still finds somebody. Longer, and what it finds cannot be killed.
 const SWEEP_MS_MAX: u64 = 10_000;
 
-/// Kills what can be found of an attempt, and returns the record of it.
-pub(crate) fn sweep(folder: &Folder, kept: &Kept) -> ExitRecord {
+/// Kills what can be found of an attempt, and returns the record of it, or those that do not die: then it has not ended.
+pub(crate) fn sweep(folder: &Folder, kept: &Kept) -> io::Result<Result<ExitRecord, Vec<Process>>> {
     let began = clock::awake_ms();
-    let leader = kept.leader.as_ref();
-    let leaf =
-        leader.and_then(|leader| leader.cgroup.as_ref()).and_then(|path| Leaf::open(path.as_ref()).ok());
+    let leaf = kept.leaf()?;
     let mark = format!("{MARKER}={}", kept.marker).into_bytes();
     let mut roll = Roll::default();
     let mut quiet = 0;
-    while quiet < QUIET_PASSES && clock::awake_ms() - began < SWEEP_MS_MAX {
+    while quiet < QUIET_PASSES {
         let group_empty =
             leaf.as_ref().is_none_or(|leaf| leaf.kill().is_ok() && leaf.is_empty().unwrap_or(false));
         let alive = pass(kept, &mark, &mut roll);
         quiet = if alive == 0 && group_empty { quiet + 1 } else { 0 };
+        if quiet == 0 && clock::awake_ms() - began >= SWEEP_MS_MAX {
+            return Ok(Err(roll.processes));
+        }
         let _ = poll(&mut [], Some(&Timespec { tv_sec: 0, tv_nsec: 1_000_000 }));
     }
     if let Some(leaf) = &leaf {
         let _ = leaf.remove();
     }
-    let proof = match leader {
+    let proof = match kept.leader {
         // Nothing had been let go: its gate closed with its keeper.
         None => Proof::NeverStarted,
         Some(_) => Proof::BestEffort,
     };
-    ExitRecord {
-        receipt: Receipt {
-            level: leader.map_or(Level::None, |leader| leader.level),
-            processes: roll.processes,
-            output: kept.drained.map_or_else(|| guard::recorded(folder), |drained| drained.output),
-            exit: kept.exited,
-            asked_to_empty_ms: Some(clock::awake_ms() - began),
-            ..Receipt::bare(proof)
-        },
-        output_lost: kept.drained.map_or(leader.is_some(), |drained| drained.lost),
-        may_escape: leader.is_some_and(|leader| leader.may_escape),
-        found: roll.found,
-        empty_at_boot_ns: clock::boot_ns(),
-        ..ExitRecord::bare(proof, "sweep")
-    }
+    Ok(Ok(guard::left_behind(folder, Some(kept), roll, began, ExitRecord::bare(proof, "sweep"))))
 }
 
 /// Kills everybody who is found now; returns how many were alive.
@@ -78,11 +65,17 @@ fn pass(kept: &Kept, mark: &[u8], roll: &mut Roll) -> u32 {
         found.extend(tree::walk(pid));
     }
     let mut alive = 0;
-    for pid in found {
-        let Some(fd) = pidfd(pid) else { continue };
-        let Some(stat) = Stat::of(pid).filter(|stat| !stat.is_dead()) else { continue };
+    for pid in &found {
+        let Some(fd) = pidfd(*pid) else { continue };
+        let Some(stat) = Stat::of(*pid).filter(|stat| !stat.is_dead()) else { continue };
+        // Looked at again after it was opened: the number may have been given to somebody else since.
+        let is_known =
+            known.iter().any(|identity| identity.pid == *pid && identity.start_ticks == stat.start_ticks);
+        if !(is_known || found.contains(&stat.parent) || is_marked(*pid, mark)) {
+            continue;
+        }
         alive += 1;
-        roll.note(pid, stat.start_ticks);
+        roll.note(*pid, stat.start_ticks);
         let _ = send(&fd, Signal::KILL);
     }
     alive

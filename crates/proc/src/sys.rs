@@ -145,6 +145,14 @@ pub(crate) fn close_from(first: u32) {
     }
 }
 
+/// Closes a descriptor that a forked child has only because its parent has it.
+pub(crate) fn close_in_child(fd: &OwnedFd) {
+    // SAFETY: the child never returns to where the owner would be dropped: it execs, or ends with `exit`.
+    unsafe {
+        libc::close(fd.as_raw_fd());
+    }
+}
+
 /// Replaces this process. Returns only with the reason why not.
 pub(crate) fn execve(path: &CString, argv: &[CString], env: &[CString]) -> io::Error {
     let pointers = |words: &[CString]| -> Vec<*const libc::c_char> {

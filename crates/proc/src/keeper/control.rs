@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
+use rustix::fs::Mode;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
 
 use super::input::WAITING_BYTES_MAX;
@@ -49,7 +50,10 @@ pub(super) fn listen(folder: &Folder) -> io::Result<(OwnedFd, String)> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
     // Through the descriptor, because a socket's address is short and paths are not. The folder is private.
-    rustix::net::bind(&socket, &SocketAddrUnix::new(folder.path_of(&name))?)?;
+    let others = rustix::process::umask(Mode::from_raw_mode(0o177));
+    let bound = rustix::net::bind(&socket, &SocketAddrUnix::new(folder.path_of(&name))?);
+    rustix::process::umask(others);
+    bound?;
     rustix::net::listen(&socket, CLIENTS_MAX as i32)?;
     Ok((socket, name))
 }

@@ -10,7 +10,7 @@ use rustix::event::{Timespec, poll};
 use super::control;
 use super::levels::Levels;
 use super::shim::{self, Handed};
-use crate::claim::{Claim, Kept, Leader};
+use crate::claim::{Claim, Kept};
 use crate::clock;
 use crate::ending::ExitRecord;
 use crate::folder::Folder;
@@ -114,7 +114,7 @@ fn watch(folder: &Folder, claim: File, socket: &str, shim: i32) -> ! {
     }
     if !matches!(ExitRecord::read(folder), Ok(Some(_))) {
         let kept = match Claim::read(folder) {
-            Ok(Some((_, Claim::Kept(kept)))) => Some(kept),
+            Ok(Some((_, Claim::Kept(kept)))) => Some(*kept),
             _ => None,
         };
         let record = end(folder, kept.as_ref());
@@ -130,24 +130,11 @@ fn watch(folder: &Folder, claim: File, socket: &str, shim: i32) -> ! {
 /// Kills what is left to the last child, and says so.
 fn end(folder: &Folder, kept: Option<&Kept>) -> ExitRecord {
     let own = rustix::process::getpid().as_raw_nonzero().get();
-    let leader = kept.and_then(|kept| kept.leader.as_ref());
-    let leaf =
-        leader.and_then(|leader| leader.cgroup.as_ref()).and_then(|path| Leaf::open(path.as_ref()).ok());
+    // A group that cannot be opened is not claimed to be empty; the children are counted all the same.
+    let leaf = kept.and_then(|kept| kept.leaf().ok()).flatten();
     let began = clock::awake_ms();
     let mut roll = Roll::default();
-    loop {
-        let empty = loop {
-            match sys::reap(false) {
-                Reaped::One(..) => {}
-                Reaped::NoneYet => break false,
-                Reaped::NoChildren => {
-                    break leaf.as_ref().is_none_or(|leaf| leaf.is_empty().unwrap_or(false));
-                }
-            }
-        };
-        if empty {
-            break;
-        }
+    while !is_empty(leaf.as_ref()) {
         if let Some(leaf) = &leaf {
             let _ = leaf.kill();
         }
@@ -159,44 +146,57 @@ fn end(folder: &Folder, kept: Option<&Kept>) -> ExitRecord {
     if let Some(leaf) = &leaf {
         let _ = leaf.remove();
     }
-    let took = clock::awake_ms() - began;
-    record(folder, kept, leader, roll, took)
+    let leader = kept.and_then(|kept| kept.leader.as_ref());
+    let proof = match (leader, leaf) {
+        // It was behind its gate, or not even there.
+        (None, _) => Proof::NeverStarted,
+        (Some(_), Some(_)) => Proof::CgroupEmptyAndNoChildren,
+        (Some(_), None) => Proof::NoChildren,
+    };
+    left_behind(folder, kept, roll, began, ExitRecord::bare(proof, "guard"))
 }
 
-fn record(
+/// Reaps the dead, and reports whether nobody is left.
+fn is_empty(leaf: Option<&Leaf>) -> bool {
+    loop {
+        match sys::reap(false) {
+            Reaped::One(..) => {}
+            Reaped::NoneYet => return false,
+            Reaped::NoChildren => return leaf.is_none_or(|leaf| leaf.is_empty().unwrap_or(false)),
+        }
+    }
+}
+
+/// Fills in what a shim that is gone had written down, and what was found of its tree.
+pub(crate) fn left_behind(
     folder: &Folder,
     kept: Option<&Kept>,
-    leader: Option<&Leader>,
     roll: Roll,
-    took: u64,
+    began: u64,
+    bare: ExitRecord,
 ) -> ExitRecord {
+    let leader = kept.and_then(|kept| kept.leader.as_ref());
     let drained = kept.and_then(|kept| kept.drained);
-    let proof = match leader {
-        // It was behind its gate, or not even there.
-        None => Proof::NeverStarted,
-        Some(Leader { cgroup: Some(_), .. }) => Proof::CgroupEmptyAndNoChildren,
-        Some(_) => Proof::NoChildren,
-    };
     ExitRecord {
         receipt: Receipt {
             level: leader.map_or(Level::None, |leader| leader.level),
             processes: roll.processes,
             output: drained.map_or_else(|| recorded(folder), |drained| drained.output),
             exit: kept.and_then(|kept| kept.exited),
-            asked_to_empty_ms: Some(took),
-            ..Receipt::bare(proof)
+            asked_to_empty_ms: Some(clock::awake_ms() - began),
+            ..bare.receipt
         },
         // What was in a pipe when the shim died is gone, and nobody can say how much it was.
         output_lost: drained.map_or(leader.is_some(), |drained| drained.lost),
         may_escape: leader.is_some_and(|leader| leader.may_escape),
         found: roll.found,
         empty_at_boot_ns: clock::boot_ns(),
-        ..ExitRecord::bare(proof, "guard")
+        ..bare
     }
 }
 
 /// Returns what can be seen of the recordings themselves.
-pub(crate) fn recorded(folder: &Folder) -> OutputBytes {
+fn recorded(folder: &Folder) -> OutputBytes {
     let mut output = OutputBytes::default();
     for name in ["stdout", "stderr"] {
         let file = folder.open_at(name, rustix::fs::OFlags::RDONLY);

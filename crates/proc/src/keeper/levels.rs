@@ -1,5 +1,7 @@
 //! What the nursery found this machine to be able to do, and which of it a launch gets.
 
+use std::path::PathBuf;
+
 use lastword_core::receipt::Level;
 
 use crate::identity::Identity;
@@ -48,12 +50,21 @@ impl Levels {
         launch.at_most == Level::Namespace && self.has(Level::Namespace)
     }
 
+    /// Returns where the control group of a launch will be, if it gets one.
+    pub(super) fn leaf_path(&self, launch: &Launch, shim: &Identity) -> Option<PathBuf> {
+        let base =
+            self.base.as_ref().filter(|_| launch.at_most >= Level::Cgroup && !self.namespace(launch))?;
+        Some(base.path_of(&leaf_name(shim)))
+    }
+
     /// Makes the control group of a launch, if it gets one. One that cannot be made is done without, and the level says so.
     pub(super) fn leaf(&self, launch: &Launch, shim: &Identity) -> Option<cgroup::Leaf> {
-        if launch.at_most < Level::Cgroup || self.namespace(launch) {
-            return None;
-        }
-        let name = format!("lw-{}-{}", shim.pid, shim.start_ticks);
-        self.base.as_ref().and_then(|base| base.leaf(&name).ok())
+        self.leaf_path(launch, shim)?;
+        self.base.as_ref()?.leaf(&leaf_name(shim)).ok()
     }
+}
+
+/// A name that no other shim of this boot has had.
+fn leaf_name(shim: &Identity) -> String {
+    format!("{}-{}", shim.pid, shim.start_ticks)
 }

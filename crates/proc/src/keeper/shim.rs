@@ -1,7 +1,7 @@
 //! The shim: parent of the leader, subreaper of its tree, reader of its output, and the one who proves it empty.
 
 use std::fs::File;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
 use lastword_core::receipt::{Exit, KeeperStop, Level, OutputBytes, Proof, Receipt, Rung};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -11,7 +11,7 @@ use super::control::Control;
 use super::input::Input;
 use super::levels::Levels;
 use super::output::{CHUNK_BYTES, Stream};
-use super::spawn::{self, Spawned};
+use super::spawn::{self, Hold, Spawned};
 use super::stop::Stop;
 use crate::claim::{self, Drained, Leader};
 use crate::clock;
@@ -20,6 +20,7 @@ use crate::folder::Folder;
 use crate::identity::Identity;
 use crate::launch::Launch;
 use crate::level::cgroup::Leaf;
+use crate::level::namespace::Init;
 use crate::line::Line;
 use crate::sys::{self, Reaped};
 use crate::words;
@@ -52,6 +53,7 @@ pub(super) struct Shim {
     pub(super) input: Input,
     pub(super) stop: Stop,
     leaf: Option<Leaf>,
+    init: Option<Init>,
     pub(super) leader: Option<Leader>,
     pub(super) exit: Option<Exit>,
     exec_error: Option<String>,
@@ -72,7 +74,9 @@ pub(super) fn run(handed: Handed) -> ! {
         sys::exit(74);
     }
     let Handed { folder, claim, listener, socket, launch, levels, reply, guard } = handed;
-    if claim::note(&claim, &own.write(Line::new("shim"))).is_err() {
+    // The group is named before it is made: whoever comes after a killed shim finds it.
+    let line = own.write(Line::new("shim")).with_bytes_some("cgroup", levels.leaf_path(&launch, &own));
+    if claim::note(&claim, &line).is_err() {
         sys::exit(74);
     }
     let mut shim = Shim {
@@ -86,6 +90,7 @@ pub(super) fn run(handed: Handed) -> ! {
         input: Input::new(None, false),
         stop: Stop::new(own.pid),
         leaf: levels.leaf(&launch, &own),
+        init: None,
         leader: None,
         exit: None,
         exec_error: None,
@@ -106,8 +111,12 @@ pub(super) fn run(handed: Handed) -> ! {
 impl Shim {
     /// Forks the leader, makes it known, lets it go.
     fn start(&mut self, levels: &Levels) {
-        let use_landlock = levels.landlock(&self.launch);
-        let spawned = match spawn::spawn(&self.launch, self.leaf.as_ref(), use_landlock) {
+        let hold = Hold {
+            leaf: self.leaf.as_ref(),
+            use_landlock: levels.landlock(&self.launch),
+            use_namespace: levels.namespace(&self.launch),
+        };
+        let mut spawned = match spawn::spawn(&self.launch, &hold) {
             Ok(spawned) => spawned,
             Err(why) => {
                 self.exec_error = Some(why);
@@ -117,8 +126,7 @@ impl Shim {
         let Spawned { pid, is_landlocked, .. } = spawned;
         let leader = Identity::of(pid).map(|identity| Leader {
             identity,
-            level: spawn::level_of(self.leaf.as_ref(), is_landlocked),
-            cgroup: self.leaf.as_ref().map(|leaf| leaf.path().display().to_string()),
+            level: spawn::level_of(&hold, is_landlocked),
             launched: clock::awake_ms(),
             may_escape: self.launch.new_privileges,
         });
@@ -134,10 +142,10 @@ impl Shim {
             return;
         }
         self.leader = leader;
-        self.spawned = Some(spawned);
-        let spawned = self.spawned.as_mut().expect("it was just put there");
+        self.init = spawned.init.take();
         self.streams = std::mem::take(&mut spawned.streams);
         self.input = std::mem::replace(&mut spawned.input, Input::new(None, false));
+        self.spawned = Some(spawned);
         // A forked child has them; here they only cost memory.
         self.launch.env = Vec::new();
     }
@@ -182,9 +190,28 @@ impl Shim {
     }
 
     fn note_death(&mut self, pid: i32, exit: Exit) {
-        if self.leader.as_ref().is_none_or(|leader| leader.identity.pid != pid) {
-            return;
+        if self.init.as_ref().is_some_and(|init| init.pid == pid) {
+            // An init that went without a word was killed, and its leader with it.
+            self.hear_init();
+            if self.exit.is_none() {
+                self.leader_exited(Exit::Signal(libc::SIGKILL));
+            }
+        } else if self.leader.as_ref().is_some_and(|leader| leader.identity.pid == pid) {
+            self.leader_exited(exit);
         }
+    }
+
+    /// Hears from the init of a namespace how its leader ended. Only it can know: the leader is its child.
+    fn hear_init(&mut self) {
+        let Some(init) = self.init.as_ref().filter(|_| self.exit.is_none()) else { return };
+        if is_readable(init.status_fd())
+            && let Ok(Some(status)) = init.leader_status()
+        {
+            self.leader_exited(sys::exit_of(status));
+        }
+    }
+
+    fn leader_exited(&mut self, exit: Exit) {
         self.read_verdict();
         if self.exec_error.is_none() {
             self.exit = Some(exit);
@@ -268,6 +295,8 @@ impl Shim {
         );
         fds.extend(self.input.wanted().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::OUT)));
         fds.extend(self.spawned.as_ref().map(|spawned| PollFd::new(&spawned.verdict, PollFlags::IN)));
+        let init = self.init.as_ref().filter(|_| self.exit.is_none());
+        fds.extend(init.map(|init| PollFd::from_borrowed_fd(init.status_fd(), PollFlags::IN)));
         fds.extend(self.lease_timer.as_ref().map(|timer| PollFd::new(timer, PollFlags::IN)));
         let first_client = fds.len();
         fds.extend(self.control.wanted().map(|(fd, tells)| {
@@ -286,6 +315,7 @@ impl Shim {
             self.stop_tree(Some(KeeperStop::LocalCancel), false, self.launch.term_ms);
         }
         self.read_verdict();
+        self.hear_init();
         let mut buffer = std::mem::take(&mut self.buffer);
         for stream in
             self.streams.iter_mut().filter(|stream| stream.wanted().is_some() || stream.is_stalled())
@@ -319,9 +349,7 @@ impl Shim {
     /// Learns whether the program runs, and tells who launched it.
     fn read_verdict(&mut self) {
         let Some(spawned) = self.spawned.as_ref() else { return };
-        let mut ready = [PollFd::new(&spawned.verdict, PollFlags::IN)];
-        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-        if poll(&mut ready, Some(&now)) != Ok(1) {
+        if !is_readable(spawned.verdict.as_fd()) {
             return;
         }
         self.exec_error = spawned.verdict(&self.launch);
@@ -359,10 +387,11 @@ impl Shim {
         }
         let _ = claim::note(&self.claim, &Drained { output, lost }.line());
         let level = self.leader.as_ref().map_or(Level::None, |leader| leader.level);
-        let proof = match (&self.exec_error, &self.leaf) {
-            (Some(_), _) => Proof::NeverStarted,
-            (None, Some(_)) => Proof::CgroupEmptyAndNoChildren,
-            (None, None) => Proof::NoChildren,
+        let proof = match (&self.exec_error, &self.leaf, &self.init) {
+            (Some(_), ..) => Proof::NeverStarted,
+            (None, _, Some(_)) => Proof::NamespaceGone,
+            (None, Some(_), None) => Proof::CgroupEmptyAndNoChildren,
+            (None, None, None) => Proof::NoChildren,
         };
         if let Some(leaf) = &self.leaf {
             let _ = leaf.remove();
@@ -404,4 +433,10 @@ impl Shim {
             Err(_) => self.ending = Some((record, clock::awake_ms() + RETRY_MS)),
         }
     }
+}
+
+/// Reports whether a read would not wait.
+fn is_readable(fd: BorrowedFd<'_>) -> bool {
+    let mut ready = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
+    poll(&mut ready, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) == Ok(1)
 }

@@ -18,7 +18,7 @@ use rustix::process::{Pid, Signal, getpid, getppid, set_parent_process_death_sig
 use super::input::Input;
 use super::output::Stream;
 use crate::launch::{self, Launch, MARKER};
-use crate::level::{cgroup, landlock};
+use crate::level::{cgroup, landlock, namespace};
 use crate::sys::{self, Fork};
 
 /// Where programs are looked for when the environment does not say.
@@ -34,6 +34,15 @@ pub(super) struct Spawned {
     pub(super) streams: Vec<Stream>,
     pub(super) input: Input,
     pub(super) is_landlocked: bool,
+    /// The init of its namespace, if it has one.
+    pub(super) init: Option<namespace::Init>,
+}
+
+/// What holds a leader besides its keeper.
+pub(super) struct Hold<'a> {
+    pub(super) leaf: Option<&'a cgroup::Leaf>,
+    pub(super) use_landlock: bool,
+    pub(super) use_namespace: bool,
 }
 
 /// What the child reports: which step, and the error it came to.
@@ -61,29 +70,27 @@ struct Stdio {
 }
 
 /// Forks the leader and waits until it is ready behind its gate. An error is the words for why nothing can be run.
-pub(super) fn spawn(
-    launch: &Launch,
-    leaf: Option<&cgroup::Leaf>,
-    use_landlock: bool,
-) -> Result<Spawned, String> {
+pub(super) fn spawn(launch: &Launch, hold: &Hold<'_>) -> Result<Spawned, String> {
     let words = |what: &str, error: io::Error| format!("cannot {what}: {error}");
     let (streams, input, stdio) =
         connect(launch).map_err(|error| words("connect its input and output", error))?;
     let pipe = || pipe_with(PipeFlags::CLOEXEC).map_err(|error| words("make a pipe", error.into()));
     let ((gate_read, gate), (verdict, verdict_write)) = (pipe()?, pipe()?);
-    let keeper = getpid();
-    match sys::fork().map_err(|error| words("fork", error))? {
-        Fork::Child => {
-            drop(gate);
-            let child = Child { launch, leaf, use_landlock, keeper, verdict: verdict_write, gate: gate_read };
-            child.run(stdio)
+    let parent = if hold.use_namespace { Pid::INIT } else { getpid() };
+    let child = Child { launch, hold, parent, verdict: &verdict_write, gate: &gate_read, not_mine: &gate };
+    let (pid, init) = if hold.use_namespace {
+        let init =
+            namespace::spawn(|| child.run(&stdio)).map_err(|error| words("start a namespace", error))?;
+        (init.leader, Some(init))
+    } else {
+        match sys::fork().map_err(|error| words("fork", error))? {
+            Fork::Child => child.run(&stdio),
+            Fork::Parent(pid) => (pid, None),
         }
-        Fork::Parent(pid) => {
-            drop((gate_read, verdict_write, stdio));
-            let spawned = Spawned { pid, gate, verdict, streams, input, is_landlocked: false };
-            spawned.until_ready(launch)
-        }
-    }
+    };
+    drop((gate_read, verdict_write, stdio));
+    let spawned = Spawned { pid, gate, verdict, streams, input, is_landlocked: false, init };
+    spawned.until_ready(launch)
 }
 
 impl Spawned {
@@ -187,15 +194,17 @@ fn open_null() -> io::Result<OwnedFd> {
 /// The child's side, between fork and exec.
 struct Child<'a> {
     launch: &'a Launch,
-    leaf: Option<&'a cgroup::Leaf>,
-    use_landlock: bool,
-    keeper: Pid,
-    verdict: OwnedFd,
-    gate: OwnedFd,
+    hold: &'a Hold<'a>,
+    parent: Pid,
+    verdict: &'a OwnedFd,
+    gate: &'a OwnedFd,
+    /// The keeper's end of the gate: held open here, it would never close.
+    not_mine: &'a OwnedFd,
 }
 
 impl Child<'_> {
-    fn run(&self, stdio: Stdio) -> ! {
+    fn run(&self, stdio: &Stdio) -> ! {
+        sys::close_in_child(self.not_mine);
         let landlocked = match self.prepare(stdio) {
             Ok(landlocked) => landlocked,
             Err((step, error)) => self.fail(step, &error),
@@ -203,7 +212,7 @@ impl Child<'_> {
         self.report(Step::Ready, i32::from(landlocked));
         let mut word = [0];
         let opened = loop {
-            match rustix::io::read(&self.gate, &mut word) {
+            match rustix::io::read(self.gate, &mut word) {
                 Err(rustix::io::Errno::INTR) => {}
                 other => break other == Ok(1),
             }
@@ -215,12 +224,12 @@ impl Child<'_> {
         self.fail(Step::Exec, &error)
     }
 
-    fn prepare(&self, stdio: Stdio) -> Result<bool, (Step, io::Error)> {
+    fn prepare(&self, stdio: &Stdio) -> Result<bool, (Step, io::Error)> {
         let at = |step: Step| move |error: rustix::io::Errno| (step, io::Error::from(error));
         sys::default_signals();
         // Whoever dies first takes nothing along but this child: the rest of the tree falls to the guard.
         set_parent_process_death_signal(Some(Signal::KILL)).map_err(at(Step::Session))?;
-        if getppid() != Some(self.keeper) {
+        if getppid() != Some(self.parent) {
             sys::exit(125);
         }
         setsid().map_err(at(Step::Session))?;
@@ -230,13 +239,13 @@ impl Child<'_> {
         rustix::stdio::dup2_stdin(&stdio.input).map_err(at(Step::Stdio))?;
         rustix::stdio::dup2_stdout(&stdio.output).map_err(at(Step::Stdio))?;
         rustix::stdio::dup2_stderr(&stdio.error).map_err(at(Step::Stdio))?;
-        if let Some(leaf) = self.leaf {
+        if let Some(leaf) = self.hold.leaf {
             leaf.join().map_err(|error| (Step::Cgroup, error))?;
         }
         if !self.launch.new_privileges {
             rustix::thread::set_no_new_privs(true).map_err(at(Step::Privileges))?;
         }
-        let landlocked = self.use_landlock && landlock::restrict().is_ok();
+        let landlocked = self.hold.use_landlock && landlock::restrict().is_ok();
         rustix::process::chdir(self.launch.cwd.as_path()).map_err(at(Step::Folder))?;
         Ok(landlocked)
     }
@@ -304,11 +313,12 @@ pub(super) fn detach_stdio() -> io::Result<()> {
     Ok(())
 }
 
-/// The level that a leader is held with.
-pub(super) fn level_of(leaf: Option<&cgroup::Leaf>, is_landlocked: bool) -> Level {
-    match (leaf, is_landlocked) {
-        (Some(_), _) => Level::Cgroup,
-        (None, true) => Level::Landlock,
-        (None, false) => Level::Subreaper,
+/// Returns the level that a leader is held with.
+pub(super) fn level_of(hold: &Hold<'_>, is_landlocked: bool) -> Level {
+    match hold {
+        Hold { use_namespace: true, .. } => Level::Namespace,
+        Hold { leaf: Some(_), .. } => Level::Cgroup,
+        _ if is_landlocked => Level::Landlock,
+        _ => Level::Subreaper,
     }
 }

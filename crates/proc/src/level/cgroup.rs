@@ -58,6 +58,11 @@ impl Base {
         Ok(base)
     }
 
+    /// Returns where a leaf of that name is or would be.
+    pub(crate) fn path_of(&self, name: &str) -> PathBuf {
+        self.path.join(format!("{PREFIX}{name}"))
+    }
+
     /// Makes a leaf. One of that name that is already there, is an error.
     pub(crate) fn leaf(&self, name: &str) -> io::Result<Leaf> {
         let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
@@ -67,7 +72,7 @@ impl Base {
             );
             return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
         }
-        let path = self.path.join(format!("{PREFIX}{name}"));
+        let path = self.path_of(name);
         rustix::fs::mkdir(&path, Mode::from_raw_mode(0o755))?;
         Leaf::open(&path)
     }
@@ -159,7 +164,8 @@ impl Leaf {
         Ok(Leaf { path: path.to_owned(), fd })
     }
 
-    /// Returns where it is, for whoever has to find it after the keeper.
+    /// Returns where it is.
+    #[cfg(test)]
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }

@@ -35,30 +35,31 @@ pub struct Ended {
     pub left: Vec<i32>,
 }
 
-/// Ends an orphan and all below it. `None` means that nobody was signalled: it is gone, or [`scan`] does not show it.
+/// Ends an orphan and all below it, but for our own daemon and what keepers hold there. `None` means that nobody was
+/// signalled: it is gone, or [`scan`] does not show it.
 pub fn end(chosen: &Identity, grace: Duration) -> io::Result<Option<Ended>> {
     if !scan()?.iter().any(|orphan| orphan.identity == *chosen) {
         return Ok(None);
     }
+    let own = rustix::process::getpid().as_raw_nonzero().get();
+    if Snapshot::take()?.with_ancestors(own).any(|(above, _)| above == chosen.pid) {
+        let why =
+            format!("process {} is above this one and would take it along; ask from elsewhere", chosen.pid);
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+    }
     let Some(fd) = chosen.open() else { return Ok(None) };
     let mut tree = Tree { members: vec![Member::new(chosen.clone(), fd)] };
-    tree.stop()?;
-    tree.signal(Signal::TERM)?;
-    tree.signal(Signal::CONT)?;
-    let until = Instant::now() + grace;
-    while tree.wait(LOOK_EVERY.min(until.saturating_duration_since(Instant::now())))?
-        && Instant::now() < until
-    {
-        tree.look()?;
+    match tree.end(grace) {
+        Ok((killed, left)) => {
+            let processes = tree.members.into_iter().map(|member| member.process).collect();
+            Ok(Some(Ended { processes, killed, left }))
+        }
+        Err(error) => {
+            // Nobody stays stopped because of us.
+            let _ = tree.signal(Signal::CONT);
+            Err(error)
+        }
     }
-    tree.stop()?;
-    let killed = tree.alive()?;
-    tree.signal(Signal::KILL)?;
-    let until = Instant::now() + KILL_WAIT;
-    while tree.wait(until.saturating_duration_since(Instant::now()))? && Instant::now() < until {}
-    let left = tree.alive()?;
-    let processes = tree.members.into_iter().map(|member| member.process).collect();
-    Ok(Some(Ended { processes, killed, left }))
 }
 
 /// The processes that are ended together.
@@ -87,6 +88,25 @@ impl Member {
 }
 
 impl Tree {
+    /// Ends everybody, and returns who went by KILL only and who did not go.
+    fn end(&mut self, grace: Duration) -> io::Result<(Vec<i32>, Vec<i32>)> {
+        self.stop()?;
+        self.signal(Signal::TERM)?;
+        self.signal(Signal::CONT)?;
+        let until = Instant::now() + grace;
+        while self.wait(LOOK_EVERY.min(until.saturating_duration_since(Instant::now())))?
+            && Instant::now() < until
+        {
+            self.look()?;
+        }
+        self.stop()?;
+        let killed = self.alive()?;
+        self.signal(Signal::KILL)?;
+        let until = Instant::now() + KILL_WAIT;
+        while self.wait(until.saturating_duration_since(Instant::now()))? && Instant::now() < until {}
+        Ok((killed, self.alive()?))
+    }
+
     /// Stops everybody, until a look finds nobody new.
     fn stop(&mut self) -> io::Result<()> {
         for _ in 0..LOOKS_MAX {
@@ -110,9 +130,9 @@ impl Tree {
                 continue;
             }
             let parent = parent.identity.pid;
-            for (pid, process) in seen.processes.iter().filter(|(_, process)| process.stat.parent == parent) {
-                let is_new = self.members.iter().all(|member| member.identity.pid != *pid);
-                let Some(child) = Identity::of(*pid).filter(|_| is_new) else { continue };
+            for (pid, process) in seen.children(parent) {
+                let is_new = self.members.iter().all(|member| member.identity.pid != pid);
+                let Some(child) = Identity::of(pid).filter(|_| is_new) else { continue };
                 // Opened after it was seen: it must be the one that was seen.
                 let same = child.start_ticks == process.stat.start_ticks;
                 if let Some(fd) = child.open().filter(|_| same) {

@@ -85,7 +85,7 @@ pub(super) fn is_known(argv: &[String], comm: &str, exe: Option<&Path>) -> bool 
 
 fn runs_known(program: &str, arguments: &[&str]) -> bool {
     if SHELLS.contains(&program) {
-        return matches!(arguments, ["-c", line, ..] if shell_runs_known(line));
+        return matches!(arguments, ["-c" | "-lc", line, ..] if shell_runs_known(line));
     }
     let Some((_, verbs)) = RUNNERS.iter().find(|(runner, _)| fits(runner, program)) else { return false };
     let mut words = arguments.iter().copied();
@@ -124,7 +124,7 @@ fn has_known_part(path: &Path) -> bool {
         return true;
     }
     // Folders of a home or a project may be called anything; those of installed packages are called by what they hold.
-    let installed = ["node_modules/", "site-packages/", "/uv/", "/share/"];
+    let installed = ["node_modules/", "site-packages/", "/uv/", ".local/share/"];
     let tail = installed
         .iter()
         .filter_map(|at| whole.rsplit_once(at))

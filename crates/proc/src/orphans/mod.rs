@@ -20,8 +20,8 @@ use crate::identity::{Identity, Stat};
 /// Bytes of a command line that are worth showing.
 const COMMAND_BYTES_MAX: usize = 300;
 
-/// What our own processes that hold a tree are called by the kernel.
-const KEEPERS: [&str; 3] = ["lw-guard", "lw-shim", "lw-init"];
+/// What our own processes are called by the kernel: those that hold a tree, and those that may be asked to start one.
+const OURS: [&str; 5] = ["lw-guard", "lw-shim", "lw-init", "lw-nursery", "lastword"];
 
 /// A process that somebody leaked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,6 +97,12 @@ struct Seen {
     comm: String,
 }
 
+impl Seen {
+    fn is_ours(&self) -> bool {
+        OURS.contains(&self.comm.as_str())
+    }
+}
+
 impl Snapshot {
     fn take() -> io::Result<Snapshot> {
         let mut processes = HashMap::new();
@@ -130,26 +136,33 @@ impl Snapshot {
         self.processes.get(&session).is_some_and(|leader| leader.stat.session == session)
     }
 
-    /// Reports whether it is one of our keepers, or below one.
+    /// Reports whether it is one of ours, or below one.
     fn is_kept(&self, pid: i32) -> bool {
-        self.with_ancestors(pid).any(|process| KEEPERS.contains(&process.comm.as_str()))
+        self.with_ancestors(pid).any(|(_, process)| process.is_ours())
     }
 
     /// A process and those above it. Bounded, because a snapshot is not of one moment and could hold a ring.
-    fn with_ancestors(&self, pid: i32) -> impl Iterator<Item = &Seen> {
-        let next = |process: &&Seen| self.processes.get(&process.stat.parent);
-        std::iter::successors(self.processes.get(&pid), next).take(self.processes.len())
+    fn with_ancestors(&self, pid: i32) -> impl Iterator<Item = (i32, &Seen)> {
+        let find = |pid: i32| self.processes.get(&pid).map(|process| (pid, process));
+        std::iter::successors(find(pid), move |(_, process)| find(process.stat.parent))
+            .take(self.processes.len())
     }
 
-    /// Returns everybody below a process.
+    /// Returns the children of a process, without what is ours: an agent may have asked us for a job, which is not its own.
+    fn children(&self, parent: i32) -> impl Iterator<Item = (i32, &Seen)> {
+        let children =
+            self.processes.iter().filter(move |(_, child)| child.stat.parent == parent && !child.is_ours());
+        children.map(|(pid, child)| (*pid, child))
+    }
+
+    /// Returns everybody below a process, without what is ours.
     fn below(&self, pid: i32) -> Vec<i32> {
         let mut found = vec![pid];
         let mut at = 0;
         while let Some(parent) = found.get(at).copied() {
             at += 1;
-            let children = self.processes.iter().filter(|(_, process)| process.stat.parent == parent);
-            let new: Vec<i32> =
-                children.map(|(child, _)| *child).filter(|child| !found.contains(child)).collect();
+            let children = self.children(parent).map(|(child, _)| child);
+            let new: Vec<i32> = children.filter(|child| !found.contains(child)).collect();
             found.extend(new);
         }
         found.split_off(1)

@@ -124,6 +124,32 @@ fn c13_a_leak_that_ignores_term_is_killed_with_what_it_starts_meanwhile() {
 }
 
 #[test]
+fn what_is_ours_below_a_leak_is_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = program(folder.path(), "mcp-server-asks").display().to_string();
+    let keeper = program(folder.path(), "lw-guard").display().to_string();
+    let line = format!(
+        "{server} -c '{keeper} -c \"sleep 300; :\" & echo $! >{server}.pid; sleep 300; :' >/dev/null 2>&1 &"
+    );
+    let leaked = leak(&mut in_session(), &line);
+    let mut kept = None;
+    wait_until("the keeper is there", || {
+        let pid =
+            std::fs::read_to_string(format!("{server}.pid")).ok().and_then(|pid| pid.trim().parse().ok());
+        kept = pid.and_then(Identity::of);
+        kept.is_some()
+    });
+    let kept = Started(kept.unwrap());
+    wait_until("the keeper runs", || below(&kept) == 1);
+    wait_until("it is shown", || leaked.is_shown() && below(&leaked) == 1);
+    let ended = end(&leaked.0, Duration::from_secs(10)).unwrap().unwrap();
+    assert_eq!(ended.processes.len(), 2, "{ended:?}");
+    assert!(!leaked.0.is_alive());
+    assert!(kept.0.is_alive() && below(&kept) == 1, "the keeper and its tree go on");
+    assert_ne!(Stat::of(kept.0.pid).unwrap().state, 'T');
+}
+
+#[test]
 fn one_whose_parent_lives_is_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     let server = program(folder.path(), "mcp-server-kept");
@@ -217,7 +243,7 @@ fn what_a_keeper_holds_is_never_an_orphan() {
         seen.is_orphan(7)
     };
     assert!(with("supervisor"), "without the rule it would be one");
-    for keeper in KEEPERS {
+    for keeper in OURS {
         assert!(!with(keeper), "{keeper}");
     }
 }

@@ -109,7 +109,7 @@ impl Folder {
         }
     }
 
-    /// Makes what was published durable: the file, then the folder. Free if it is already.
+    /// Makes what was published durable: the file, then the folder. Costs two flushes of the disk, even if it is already.
     pub(crate) fn sync(&self, name: &str) -> io::Result<()> {
         sync(&self.open_at(name, OFlags::RDONLY)?)?;
         self.sync_names()

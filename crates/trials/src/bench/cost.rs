@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use lastword_proc::{Keeper, Launch, Nursery, Stop};
 
-use super::goal;
+use super::{Ground, goal};
 use crate::leader;
 
 /// Private memory of guard and shim together, at most.
@@ -104,12 +104,12 @@ fn calls(text: &str) -> BTreeMap<String, u64> {
 }
 
 /// Reads the memory of keepers whose jobs sleep.
-pub(super) fn memory(keeper: &Path) -> Result<bool, String> {
-    let temp = tempfile::tempdir().map_err(|error| error.to_string())?;
+pub(super) fn memory(keeper: &Path, ground: &Ground) -> Result<bool, String> {
+    let folder = ground.folder()?;
     let nursery = Nursery::start(keeper).map_err(|error| error.to_string())?;
     let mut sleepers = Vec::new();
     for job in 0..SLEEPERS {
-        let launch = Launch::new(temp.path().join(format!("job-{job}")), leader::argv(&["sleep"])?);
+        let launch = Launch::new(folder.join(format!("job-{job}")), leader::argv(&["sleep"])?);
         sleepers.push((launch.dir.clone(), nursery.launch(&launch).map_err(|error| error.to_string())?));
     }
     println!("\n{:<20} {:>10} {:>10} {:>10} {:>10}", "memory, kB", "resident", "PSS", "private", "dirty");

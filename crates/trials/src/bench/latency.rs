@@ -12,7 +12,7 @@ use lastword_proc::{Keeper, Launch, Nursery, Stop, wait};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::rates::{reap, spawn};
-use super::{goal, percentile};
+use super::{Ground, goal, percentile};
 use crate::leader;
 use crate::survive::whole;
 
@@ -54,19 +54,19 @@ impl Flush {
 }
 
 /// Measures flushes as an exit record makes them.
-pub(super) fn flushes(count: usize) -> Result<Flush, String> {
-    let temp = tempfile::tempdir().map_err(|error| error.to_string())?;
-    let folder = File::open(temp.path()).map_err(|error| error.to_string())?;
+pub(super) fn flushes(ground: &Ground, count: usize) -> Result<Flush, String> {
+    let temp = ground.folder()?;
+    let folder = File::open(&temp).map_err(|error| error.to_string())?;
     let mut times = [Vec::new(), Vec::new(), Vec::new()];
     for number in 0..count {
-        let draft = temp.path().join(format!("{number}.tmp"));
+        let draft = temp.join(format!("{number}.tmp"));
         let mut one = || -> std::io::Result<()> {
             let mut file = OpenOptions::new().write(true).create_new(true).open(&draft)?;
             file.write_all(&[b'x'; 500])?;
             let begin = Instant::now();
             file.sync_all()?;
             times[0].push(ms(begin));
-            fs::hard_link(&draft, temp.path().join(number.to_string()))?;
+            fs::hard_link(&draft, temp.join(number.to_string()))?;
             let begin = Instant::now();
             folder.sync_all()?;
             times[1].push(ms(begin));
@@ -84,13 +84,13 @@ pub(super) fn flushes(count: usize) -> Result<Flush, String> {
 }
 
 /// Measures from the launch to the leader's first instruction.
-pub(super) fn start(keeper: &Path, count: usize) -> Result<(), String> {
-    let temp = tempfile::tempdir().map_err(|error| error.to_string())?;
+pub(super) fn start(keeper: &Path, ground: &Ground, count: usize) -> Result<(), String> {
+    let temp = ground.folder()?;
     let own = std::env::current_exe().map_err(|error| error.to_string())?;
     let nursery = Nursery::start(keeper).map_err(|error| error.to_string())?;
     let mut times: [Vec<f64>; 5] = Default::default();
     for number in 0..count {
-        let folder = |kind: &str| temp.path().join(format!("{kind}-{number}"));
+        let folder = |kind: &str| temp.join(format!("{kind}-{number}"));
         times[0].push(bare_start(&own)?);
         let (began, acknowledged) = our_start(&nursery, Level::Cgroup, &folder("group"), now_ns())?;
         times[1].push(began);
@@ -145,13 +145,19 @@ fn our_start(nursery: &Nursery, at_most: Level, folder: &Path, begin: u64) -> Re
 }
 
 /// Measures from the cancel to the proof that nothing is left, beside a kill of a group.
-pub(super) fn cancel(keeper: &Path, count: usize, syncs: f64, flush: &Flush) -> Result<bool, String> {
+pub(super) fn cancel(
+    keeper: &Path,
+    ground: &Ground,
+    count: usize,
+    syncs: f64,
+    flush: &Flush,
+) -> Result<bool, String> {
     let (mut bare, mut ours) = (Vec::new(), Vec::new());
-    let temp = tempfile::tempdir().map_err(|error| error.to_string())?;
+    let temp = ground.folder()?;
     let nursery = Nursery::start(keeper).map_err(|error| error.to_string())?;
     for number in 0..count {
         bare.push(bare_cancel()?);
-        ours.push(one_cancel(&nursery, &temp.path().join(number.to_string()))?);
+        ours.push(one_cancel(&nursery, &temp.join(number.to_string()))?);
     }
     let (mut bare, mut ours) = (Times(bare), Times(ours));
     println!("\n{:<44} {:>9} {:>9}", "`--force` → proven dead, ms", "p50", "p99");
@@ -170,10 +176,10 @@ pub(super) fn cancel(keeper: &Path, count: usize, syncs: f64, flush: &Flush) -> 
 }
 
 /// Cancels so many jobs, one after the other.
-pub(super) fn cancels(keeper: &Path, count: usize) -> Result<(), String> {
-    let temp = tempfile::tempdir().map_err(|error| error.to_string())?;
+pub(super) fn cancels(keeper: &Path, ground: &Ground, count: usize) -> Result<(), String> {
+    let temp = ground.folder()?;
     let nursery = Nursery::start(keeper).map_err(|error| error.to_string())?;
-    (0..count).try_for_each(|number| one_cancel(&nursery, &temp.path().join(number.to_string())).map(|_| ()))
+    (0..count).try_for_each(|number| one_cancel(&nursery, &temp.join(number.to_string())).map(|_| ()))
 }
 
 fn bare_cancel() -> Result<f64, String> {

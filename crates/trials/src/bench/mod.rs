@@ -14,6 +14,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use lastword_core::receipt::Level;
+use tempfile::TempDir;
 
 use crate::flags::Flags;
 
@@ -23,15 +24,15 @@ pub(crate) fn run(words: &[&str]) -> Result<bool, String> {
     let flags = Flags(rest);
     let short = flags.has("--short");
     let rounds: usize = flags.value("--rounds", if short { 1 } else { 5 })?;
-    let keeper = keeper()?;
+    let (keeper, ground) = (keeper()?, Ground::new()?);
     println!("bench keeper: {} rounds, interleaved; medians", rounds);
-    let mut flush = latency::flushes(if short { 50 } else { 300 })?;
+    let mut flush = latency::flushes(&ground, if short { 50 } else { 300 })?;
     flush.print();
-    let mut reached = rates::compare(&keeper, rounds, short)?;
-    reached &= cost::memory(&keeper)?;
+    let mut reached = rates::compare(&keeper, &ground, rounds, short)?;
+    reached &= cost::memory(&keeper, &ground)?;
     let syncs = cost::syncs()?;
-    latency::start(&keeper, if short { 40 } else { 300 })?;
-    reached &= latency::cancel(&keeper, if short { 40 } else { 300 }, syncs, &flush)?;
+    latency::start(&keeper, &ground, if short { 40 } else { 300 })?;
+    reached &= latency::cancel(&keeper, &ground, if short { 40 } else { 300 }, syncs, &flush)?;
     println!("{}", if reached { "every goal was reached" } else { "some goals were NOT REACHED" });
     // A goal that a busy machine misses is a figure to be read, not a broken promise.
     Ok(true)
@@ -41,10 +42,10 @@ pub(crate) fn run(words: &[&str]) -> Result<bool, String> {
 pub(crate) fn part(words: &[&str]) -> Result<bool, String> {
     let [what, count] = words else { return Err("bench-part jobs|cancels N".to_owned()) };
     let count: usize = count.parse().map_err(|_| "not a number")?;
-    let keeper = keeper()?;
+    let (keeper, ground) = (keeper()?, Ground::new()?);
     match *what {
-        "jobs" => rates::ours(&keeper, Level::Cgroup, 2, count).map(|_| true),
-        "cancels" => latency::cancels(&keeper, count).map(|_| true),
+        "jobs" => rates::ours(&keeper, &ground, Level::Cgroup, 2, count).map(|_| true),
+        "cancels" => latency::cancels(&keeper, &ground, count).map(|_| true),
         _ => Err(format!("no such part: {what}")),
     }
 }
@@ -56,6 +57,22 @@ fn keeper() -> Result<PathBuf, String> {
     match beside.is_file() {
         true => Ok(beside),
         false => Err(format!("{} is missing: build it, or start this with `cargo xtask`", beside.display())),
+    }
+}
+
+/// Where the bench works. Nothing of it is removed before the end: a file system is slow to give away what was removed lately, and
+/// that must not fall on whoever comes next.
+struct Ground(TempDir);
+
+impl Ground {
+    fn new() -> Result<Ground, String> {
+        TempDir::new().map(Ground).map_err(|error| error.to_string())
+    }
+
+    /// Makes an empty folder.
+    fn folder(&self) -> Result<PathBuf, String> {
+        let folder = tempfile::Builder::new().tempdir_in(self.0.path());
+        folder.map(TempDir::keep).map_err(|error| error.to_string())
     }
 }
 

@@ -13,7 +13,7 @@ use lastword_proc::{Launch, Nursery, wait};
 
 use super::cost::Cpu;
 use super::rivals::{Pueue, TaskSpooler};
-use super::{goal, median};
+use super::{Ground, goal, median};
 
 /// How many run at once.
 const AT_ONCE: [usize; 2] = [2, 8];
@@ -43,7 +43,7 @@ struct Figures {
 }
 
 /// Compares all, prints the table and reports whether the goals were reached.
-pub(super) fn compare(keeper: &Path, rounds: usize, short: bool) -> Result<bool, String> {
+pub(super) fn compare(keeper: &Path, ground: &Ground, rounds: usize, short: bool) -> Result<bool, String> {
     let spooler = TaskSpooler::find();
     let pueue = Pueue::find();
     let mut contenders = vec![
@@ -52,24 +52,24 @@ pub(super) fn compare(keeper: &Path, rounds: usize, short: bool) -> Result<bool,
         Contender {
             name: OURS,
             jobs: 300,
-            run: Box::new(|at_once, jobs| ours(keeper, Level::Cgroup, at_once, jobs)),
+            run: Box::new(|at_once, jobs| ours(keeper, ground, Level::Cgroup, at_once, jobs)),
         },
         Contender {
             name: "ours, ungrouped",
             jobs: 300,
-            run: Box::new(|at_once, jobs| ours(keeper, Level::Landlock, at_once, jobs)),
+            run: Box::new(|at_once, jobs| ours(keeper, ground, Level::Landlock, at_once, jobs)),
         },
         Contender {
             name: "ours, exec per job",
             jobs: 80,
-            run: Box::new(|at_once, jobs| exec_each(keeper, at_once, jobs)),
+            run: Box::new(|at_once, jobs| exec_each(keeper, ground, at_once, jobs)),
         },
     ];
     match &spooler {
         Ok(spooler) => contenders.push(Contender {
             name: "task-spooler",
             jobs: 200,
-            run: Box::new(|at_once, jobs| spooler.run(at_once, jobs)),
+            run: Box::new(|at_once, jobs| spooler.run(ground, at_once, jobs)),
         }),
         Err(why) => println!("task-spooler cannot be had: {why}"),
     }
@@ -77,7 +77,7 @@ pub(super) fn compare(keeper: &Path, rounds: usize, short: bool) -> Result<bool,
         Ok(pueue) => contenders.push(Contender {
             name: "pueue",
             jobs: 40,
-            run: Box::new(|at_once, jobs| pueue.run(at_once, jobs)),
+            run: Box::new(|at_once, jobs| pueue.run(ground, at_once, jobs)),
         }),
         Err(why) => println!("pueue cannot be had: {why}"),
     }
@@ -225,18 +225,24 @@ fn xargs(at_once: usize, jobs: usize) -> Result<f64, String> {
 }
 
 /// Ours: launched, held, recorded, and its exit record on the disk.
-pub(super) fn ours(keeper: &Path, at_most: Level, at_once: usize, jobs: usize) -> Result<f64, String> {
-    let temp = tempfile::tempdir().map_err(|error| error.to_string())?;
+pub(super) fn ours(
+    keeper: &Path,
+    ground: &Ground,
+    at_most: Level,
+    at_once: usize,
+    jobs: usize,
+) -> Result<f64, String> {
+    let folder = ground.folder()?;
     let nursery = Nursery::start(keeper).map_err(|error| error.to_string())?;
-    timed(at_once, jobs, |job| one_of_ours(&nursery, at_most, temp.path(), job))
+    timed(at_once, jobs, |job| one_of_ours(&nursery, at_most, &folder, job))
 }
 
 /// What was not chosen: an executable loaded for each job.
-fn exec_each(keeper: &Path, at_once: usize, jobs: usize) -> Result<f64, String> {
-    let temp = tempfile::tempdir().map_err(|error| error.to_string())?;
+fn exec_each(keeper: &Path, ground: &Ground, at_once: usize, jobs: usize) -> Result<f64, String> {
+    let folder = ground.folder()?;
     timed(at_once, jobs, |job| {
         let nursery = Nursery::start(keeper).map_err(|error| error.to_string())?;
-        one_of_ours(&nursery, Level::Cgroup, temp.path(), job)
+        one_of_ours(&nursery, Level::Cgroup, &folder, job)
     })
 }
 

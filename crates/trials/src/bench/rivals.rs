@@ -7,10 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use tempfile::TempDir;
-
-use super::quiet;
 use super::rates::timed;
+use super::{Ground, quiet};
 
 /// The longest until a server answers, or until the last job is done.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -39,15 +37,15 @@ impl TaskSpooler {
     }
 
     /// Runs so many `true`; a last job says when they are done.
-    pub(super) fn run(&self, at_once: usize, jobs: usize) -> Result<f64, String> {
-        let temp = TempDir::new().map_err(|error| error.to_string())?;
+    pub(super) fn run(&self, ground: &Ground, at_once: usize, jobs: usize) -> Result<f64, String> {
+        let folder = ground.folder()?;
         let client = |words: &[&str]| {
             let mut client = Command::new(&self.program);
-            client.args(words).env("TS_SOCKET", temp.path().join("socket")).env("TMPDIR", temp.path());
+            client.args(words).env("TS_SOCKET", folder.join("socket")).env("TMPDIR", &folder);
             quiet(&mut client)
         };
         client(&["-S", &at_once.to_string()])?;
-        let rate = to_the_last(temp.path(), at_once, jobs, |words| client(words));
+        let rate = to_the_last(&folder, at_once, jobs, |words| client(words));
         let stopped = client(&["-K"]);
         rate.and_then(|rate| stopped.map(|()| rate))
     }
@@ -75,12 +73,12 @@ impl Pueue {
     }
 
     /// Runs so many `true`; a last job says when they are done.
-    pub(super) fn run(&self, at_once: usize, jobs: usize) -> Result<f64, String> {
-        let temp = TempDir::new().map_err(|error| error.to_string())?;
+    pub(super) fn run(&self, ground: &Ground, at_once: usize, jobs: usize) -> Result<f64, String> {
+        let folder = ground.folder()?;
         let command = |program: &str| {
             let mut command = Command::new(self.folder.join(program));
             for name in ["HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR"] {
-                command.env(name, temp.path());
+                command.env(name, &folder);
             }
             command
         };
@@ -92,9 +90,7 @@ impl Pueue {
                 return Err(why);
             }
         }
-        to_the_last(temp.path(), at_once, jobs, |words| {
-            quiet(command("pueue").args(["add", "--"]).args(words))
-        })
+        to_the_last(&folder, at_once, jobs, |words| quiet(command("pueue").args(["add", "--"]).args(words)))
     }
 }
 

@@ -10,7 +10,7 @@ mod latency;
 mod rates;
 mod rivals;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use lastword_core::receipt::Level;
@@ -18,14 +18,17 @@ use tempfile::TempDir;
 
 use crate::flags::Flags;
 
-/// Runs `bench keeper [--rounds N] [--short]`.
+/// Runs `bench keeper [--rounds N] [--short] [--in FOLDER]`.
 pub(crate) fn run(words: &[&str]) -> Result<bool, String> {
-    let ["keeper", rest @ ..] = words else { return Err("bench keeper [--rounds N] [--short]".to_owned()) };
+    let ["keeper", rest @ ..] = words else {
+        return Err("bench keeper [--rounds N] [--short] [--in FOLDER]".to_owned());
+    };
     let flags = Flags(rest);
     let short = flags.has("--short");
     let rounds: usize = flags.value("--rounds", if short { 1 } else { 5 })?;
-    let (keeper, ground) = (keeper()?, Ground::new()?);
-    println!("bench keeper: {} rounds, interleaved; medians", rounds);
+    let folder = flags.text("--in").map_or_else(std::env::temp_dir, PathBuf::from);
+    let (keeper, ground) = (keeper()?, Ground::within(&folder)?);
+    println!("bench keeper in {}: {rounds} rounds, interleaved; medians", folder.display());
     let mut flush = latency::flushes(&ground, if short { 50 } else { 300 })?;
     flush.print();
     let mut reached = rates::compare(&keeper, &ground, rounds, short)?;
@@ -42,7 +45,7 @@ pub(crate) fn run(words: &[&str]) -> Result<bool, String> {
 pub(crate) fn part(words: &[&str]) -> Result<bool, String> {
     let [what, count] = words else { return Err("bench-part jobs|cancels N".to_owned()) };
     let count: usize = count.parse().map_err(|_| "not a number")?;
-    let (keeper, ground) = (keeper()?, Ground::new()?);
+    let (keeper, ground) = (keeper()?, Ground::within(&std::env::temp_dir())?);
     match *what {
         "jobs" => rates::ours(&keeper, &ground, Level::Cgroup, 2, count).map(|_| true),
         "cancels" => latency::cancels(&keeper, &ground, count).map(|_| true),
@@ -65,8 +68,9 @@ fn keeper() -> Result<PathBuf, String> {
 struct Ground(TempDir);
 
 impl Ground {
-    fn new() -> Result<Ground, String> {
-        TempDir::new().map(Ground).map_err(|error| error.to_string())
+    /// Works in a folder of a file system that was chosen: what a flush costs, it decides.
+    fn within(folder: &Path) -> Result<Ground, String> {
+        TempDir::new_in(folder).map(Ground).map_err(|error| format!("{}: {error}", folder.display()))
     }
 
     /// Makes an empty folder.

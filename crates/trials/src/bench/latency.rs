@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use lastword_core::receipt::Level;
-use lastword_proc::{Keeper, Launch, Nursery, Stop, wait};
+use lastword_proc::{Keeper, Launch, Nursery, Stop, ended, wait};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::rates::{reap, spawn};
@@ -197,11 +197,18 @@ fn one_cancel(nursery: &Nursery, folder: &Path) -> Result<f64, String> {
         nursery.launch(&Launch::new(folder, ["/bin/sleep", "1000"])).map_err(|error| error.to_string())?;
     asleep(launched.leader.pid)?;
     let mut keeper = Keeper::connect(folder, 0).map_err(|error| error.to_string())?;
+    // As a daemon does: it hears of the ending, and then reads it.
+    keeper.watch().map_err(|error| error.to_string())?;
     let begin = Instant::now();
     keeper
         .stop(Stop { cause: "cancel", force: true, ..Stop::default() })
         .map_err(|error| error.to_string())?;
-    wait(folder, END_MAX).map_err(|error| error.to_string())?.ok_or("it did not end")?;
+    while let Some(event) = keeper.next_event().map_err(|error| error.to_string())? {
+        if event.text("what") == Some("ended") {
+            break;
+        }
+    }
+    ended(folder).map_err(|error| error.to_string())?.ok_or("it ended without a record")?;
     Ok(ms(begin))
 }
 

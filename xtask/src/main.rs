@@ -1,7 +1,7 @@
 //! Every task of this repository, as a cargo verb: `cargo xtask help`.
 //!
 //! A verb is one row of [`VERBS`]. What it does is in the file of its name; the verbs that run the proof share
-//! `proof.rs`, because they only hand their arguments on.
+//! `proof.rs` and those that run the trials `trials.rs`, because they only hand their arguments on.
 #![expect(clippy::disallowed_methods, reason = "a task runner starts programs; nothing of it is shipped")]
 #![expect(
     clippy::print_stdout,
@@ -16,6 +16,7 @@ mod program;
 mod proof;
 mod tidy;
 mod tools;
+mod trials;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -41,6 +42,7 @@ const VERBS: &[Verb] = &[
     Verb { name: "crash", arguments: "[...]", about: "kills real stores in mid-append", run: |args| proof::run("crash", args) },
     Verb { name: "power-loss", arguments: "[...]", about: "disk images as a power cut leaves them", run: |args| proof::run("power-loss", args) },
     Verb { name: "bench", arguments: "store [...]", about: "our journal beside the bare engine", run: |args| proof::run("bench", args) },
+    Verb { name: "torture", arguments: "[--repeats N] [...]", about: "trees that do not want to die, stopped and judged from outside", run: |args| trials::run("torture", args) },
     Verb { name: "mutants", arguments: "[...]", about: "changes core line by line and expects a failing test", run: mutants::run },
     Verb { name: "tools", arguments: "[--all]", about: "installs the cargo tools that are missing", run: tools::run },
     Verb { name: "help", arguments: "", about: "this list", run: |_| help() },

@@ -1,7 +1,7 @@
 //! What a new daemon finds, whoever was killed before.
 
 use lastword_core::receipt::{Exit, Proof};
-use lastword_proc::{Error, Keeper, Launch, Located, boot_id, locate};
+use lastword_proc::{Error, Folder, Keeper, Located, boot_id, locate};
 use rustix::process::Signal;
 
 use crate::common::{Place, read, start_nursery, until};
@@ -82,7 +82,17 @@ fn c36_a_folder_that_nobody_claimed_is_closed_before_it_is_called_never_started(
 fn an_attempt_of_an_earlier_boot_is_dead_but_not_unborn() {
     let place = Place::new();
     assert_eq!(locate(&place.dir("a"), "an earlier boot").unwrap(), Located::OtherBoot);
-    let launch = Launch { ..place.script("b", "exit 0") };
+    let launch = place.script("b", "exit 0");
     place.run(&launch);
     assert!(matches!(locate(&launch.dir, "an earlier boot").unwrap(), Located::Ended(_)));
+}
+
+#[test]
+fn c65_a_claim_that_a_power_cut_left_empty_needs_no_repair() {
+    let place = Place::new();
+    let dir = place.dir("a");
+    Folder::create(&dir).unwrap();
+    std::fs::write(dir.join("claim"), "").unwrap();
+    assert_eq!(locate(&dir, "an earlier boot").unwrap(), Located::OtherBoot);
+    assert!(locate(&dir, boot_id()).is_err(), "in this boot nothing can have emptied it");
 }

@@ -4,3 +4,6 @@ mod common;
 mod life;
 mod output;
 mod recovery;
+mod skew;
+mod stopping;
+mod trouble;

@@ -202,9 +202,8 @@ impl Owner {
                 self.stop_without_journal(now, outputs);
             }
             Input::Loaded(events) => self.loaded(&events, outputs),
-            // What is on its way may have been read before this was written.
-            Input::News if self.flight.is_some() || self.loading => self.news = true,
-            Input::News => self.load(outputs),
+            // Read as soon as nothing is on its way: what is may have been read before this was written.
+            Input::News => self.news = true,
         }
     }
 
@@ -245,9 +244,7 @@ impl Owner {
         let known = self.job.version;
         for event in events.iter().filter(|event| event.seq > known) {
             if let Err(illegal) = self.job.apply(event) {
-                self.gone = true;
-                outputs.push(Output::Broken(illegal));
-                return;
+                return self.broken(illegal, outputs);
             }
         }
         self.look_at_holder(outputs);
@@ -357,6 +354,7 @@ impl Owner {
         Ok(())
     }
 
+    /// What breaks a rule of the fold is told, and nothing is done on the strength of it.
     fn broken(&mut self, illegal: Illegal, outputs: &mut Vec<Output>) {
         self.gone = true;
         outputs.push(Output::Broken(illegal));

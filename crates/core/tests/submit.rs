@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lastword_core::decide::{Decision, Refusal, answer, depend, send, submit};
+use lastword_core::decide::{Decision, Refusal, answer, cancel, depend, send, submit};
 use lastword_core::effects::{self, Effect};
 use lastword_core::event::Submitted;
 use lastword_core::job::{Phase, Waits};
@@ -12,10 +12,22 @@ use lastword_core::report::{Found, Report, Signal};
 use lastword_core::spec::{Conversation, Dependency, Needs, RetryPolicy, Spec, Work};
 use lastword_core::{AttemptNo, Fact, InputNo};
 
-use crate::common::{Desk, agent, command, dependent, exited, id, kinds, question, retried};
+use crate::common::{Desk, agent, command, dependent, exited, id, kinds, question, retried, wish};
 
 fn shown(decision: &Decision) -> Result<Vec<&str>, Refusal> {
     decision.as_ref().map(|facts| kinds(facts)).map_err(Clone::clone)
+}
+
+#[test]
+fn c29_an_event_that_is_not_the_next_one_is_refused() {
+    let Desk { job, log, .. } = Desk::queued(command());
+    let last = log.last().expect("it was submitted").clone();
+    let facts = cancel::decide(&job, &wish(false), last.at).expect("it can be cancelled");
+    for seq in [job.version, job.version.next().next()] {
+        let mut job = job.clone();
+        let event = lastword_core::Event { seq, fact: facts[0].clone(), ..last.clone() };
+        assert!(job.apply(&event).is_err(), "{seq:?} after {:?}", job.version);
+    }
 }
 
 #[test]

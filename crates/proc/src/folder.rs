@@ -153,6 +153,11 @@ impl Folder {
         Ok(Some((file, String::from_utf8_lossy(&bytes).into_owned())))
     }
 
+    /// Reports whether the folder was removed: nothing can be published in it, and nobody will look.
+    pub(crate) fn is_removed(&self) -> bool {
+        rustix::fs::fstat(&self.fd).is_ok_and(|stat| stat.st_nlink == 0)
+    }
+
     /// Removes a file.
     pub(crate) fn remove(&self, name: &str) -> io::Result<()> {
         Ok(rustix::fs::unlinkat(&self.fd, name, AtFlags::empty())?)

@@ -50,7 +50,14 @@ pub fn locate(dir: &Path, intended_boot: &str) -> Result<Located, Error> {
     if let Some(found) = ended_in(&folder, dir)? {
         return Ok(found);
     }
-    let (file, kept) = match Claim::read(&folder).map_err(Error::io(what()))? {
+    let claim = match Claim::read(&folder) {
+        // A claim is not synced: a power cut may leave its name and nothing else. It was of an earlier boot, then.
+        Err(error) if error.kind() == std::io::ErrorKind::InvalidData && intended_boot != boot_id() => {
+            return Ok(Located::OtherBoot);
+        }
+        claim => claim.map_err(Error::io(what()))?,
+    };
+    let (file, kept) = match claim {
         Some((file, Claim::Kept(kept))) => (file, *kept),
         Some((_, Claim::Closed)) => return Ok(not_started(intended_boot)),
         None => match Claim::close(&folder).map_err(Error::io(what()))? {

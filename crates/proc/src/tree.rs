@@ -55,11 +55,20 @@ pub(crate) struct Pass {
 }
 
 /// Signals every descendant of `root`, and notes each on the roll. Without a signal it only looks.
+///
+/// KILL reaches each as it is found: in a storm every process that is left takes a share of the processor from the one that
+/// kills. Other signals are sent once, so the whole tree is found first: who dies of one must not hide its children.
 pub(crate) fn signal(root: i32, signal: Option<Signal>, roll: &mut Roll) -> Pass {
-    let pids = walk(root);
-    let ours: HashSet<i32> = pids.iter().copied().chain([root]).collect();
+    let at_once = signal == Some(Signal::KILL);
+    let mut pids = if at_once { children(root) } else { walk(root) };
+    let mut ours: HashSet<i32> = pids.iter().copied().chain([root]).collect();
     let mut pass = Pass::default();
-    for pid in pids {
+    let mut next = 0;
+    while let Some(pid) = pids.get(next).copied() {
+        next += 1;
+        if at_once {
+            pids.extend(children(pid).into_iter().filter(|child| ours.insert(*child)));
+        }
         let Some(fd) = pidfd(pid) else { continue };
         // Looked at after it was opened: whoever has the number now must still be one of ours.
         let Some(stat) = Stat::of(pid) else { continue };

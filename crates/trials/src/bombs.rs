@@ -11,11 +11,12 @@ use std::time::{Duration, Instant};
 
 use lastword_core::receipt::Exit;
 use lastword_proc::{ExitRecord, Keep, Keeper, Launch, Launched, Nursery, Recording, Stop, ended};
-use tempfile::TempDir;
 
-use crate::flags::{Flags, verdict};
+use crate::args::Args;
 use crate::leader;
+use crate::place::{Programs, temporary};
 use crate::survive::script::same;
+use crate::verdict::{bug, verdict};
 
 /// Bugs that must be caught.
 const BUGS: [&str; 2] = ["uncapped", "miscounted"];
@@ -115,10 +116,9 @@ impl Bomb {
 
 /// Runs `bombs [--short] [--bug NAME]`.
 pub(crate) fn run(words: &[&str]) -> Result<bool, String> {
-    let flags = Flags(words);
-    let (short, bug) = (flags.has("--short"), flags.bug(&BUGS)?);
-    let own = std::env::current_exe().map_err(|error| error.to_string())?;
-    let nursery = Nursery::start(&own).map_err(|error| error.to_string())?;
+    let args = Args::new(words, &["--bug"], &["--short"])?;
+    let (short, bug) = (args.has("--short"), bug(&args, &BUGS)?);
+    let nursery = Nursery::start(&Programs::beside()?.lastword).map_err(|error| error.to_string())?;
     println!(
         "{:<12} {:>13} {:>8} {:>8} {:>10} {:>10} {:>10} {:>9}",
         "", "bytes", "s", "MB/s", "shim kB", "guard kB", "disk kB", "samples"
@@ -140,7 +140,7 @@ pub(crate) fn run(words: &[&str]) -> Result<bool, String> {
 
 /// Throws one bomb at a keeper with caps.
 fn throw(nursery: &Nursery, bomb: Bomb, size: u64, bug: Option<&str>) -> Result<(), String> {
-    let temp = TempDir::new().map_err(|error| error.to_string())?;
+    let temp = temporary("bombs")?;
     let written = if bug == Some("miscounted") { size - 1 } else { size };
     let mut launch = launch(temp.path(), bomb, written)?;
     launch.stdout = match bug {
@@ -157,7 +157,7 @@ fn throw(nursery: &Nursery, bomb: Bomb, size: u64, bug: Option<&str>) -> Result<
 
 /// Reads a spool while it is written and trims behind: nothing may be missing, and the disk holds what was not read.
 fn spool(nursery: &Nursery, size: u64) -> Result<(), String> {
-    let temp = TempDir::new().map_err(|error| error.to_string())?;
+    let temp = temporary("bombs")?;
     let mut launch = launch(temp.path(), Bomb::Flood, size)?;
     launch.stdout = Keep::Spool { ahead_max: AHEAD };
     let launched = nursery.launch(&launch).map_err(|error| error.to_string())?;

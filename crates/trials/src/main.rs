@@ -1,19 +1,24 @@
 //! The keeper on trial. Each verb is a file; `cargo xtask help` lists them.
 
+mod args;
 mod bench;
 mod bombs;
-mod flags;
+mod clock;
 // The proof's own, and nothing but the standard library in them: a crate for two files would be one more to keep.
 #[path = "../../proof/src/power_loss/image.rs"]
 #[expect(unreachable_pub, reason = "written for a library")]
 mod image;
 mod leader;
+mod place;
 mod power_loss;
 mod processes;
 #[path = "../../proof/src/random.rs"]
 #[expect(unreachable_pub, reason = "written for a library")]
 mod random;
+mod record;
 mod survive;
+mod torture;
+mod verdict;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -29,11 +34,13 @@ const VERBS: &[Verb] = &[
     ("bombs", bombs::run),
     ("power-loss", power_loss::run),
     ("survive", survive::run),
-    // Parts of the others, as processes of their own.
+    ("torture", torture::run),
+    // Parts of these, as processes of their own.
     ("bench-part", bench::part),
     ("leader", leader::run),
     ("power-writer", power_loss::writer),
     ("stand-in", survive::stand_in::run),
+    (torture::driver::VERB, torture::driver::run),
 ];
 
 fn main() -> ExitCode {

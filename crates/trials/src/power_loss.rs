@@ -14,12 +14,14 @@ use lastword_core::receipt::Exit;
 use lastword_proc::seeded::Bug;
 use lastword_proc::{Launch, Nursery, ended, wait};
 
+use crate::args::Args;
 use crate::bombs::Bomb;
-use crate::flags::{Flags, verdict};
 use crate::image::Image;
+use crate::place::temporary;
 use crate::random::Random;
 use crate::survive::script::same;
 use crate::survive::whole;
+use crate::verdict::{bug, verdict};
 use crate::{leader, processes};
 
 /// The longest the jobs go on between two images: some jobs, and at times less than one.
@@ -33,14 +35,14 @@ pub(crate) fn run(words: &[&str]) -> Result<bool, String> {
     let ["keeper", rest @ ..] = words else {
         return Err("power-loss keeper [--images N] [--seed N] [--bug NAME]".to_owned());
     };
-    let flags = Flags(rest);
-    let images: u64 = flags.value("--images", 60)?;
-    let seed: u64 = flags.value("--seed", 1)?;
+    let args = Args::new(rest, &["--images", "--seed", "--bug"], &[])?;
+    let images: u64 = args.value("--images", 60)?;
+    let seed: u64 = args.value("--seed", 1)?;
     let bugs: Vec<&str> = Bug::ALL.iter().map(|bug| bug.name()).collect();
-    let bug = flags.bug(&bugs)?;
+    let bug = bug(&args, &bugs)?;
     println!("power-loss keeper: seed {seed}, {images} images");
     let disk = Image::make().map_err(|error| format!("no disk to lose power: {error}"))?;
-    let temp = tempfile::tempdir().map_err(|error| error.to_string())?;
+    let temp = temporary("power-loss")?;
     let mut writing = Writing::start(&disk.path(), &temp.path().join("acknowledged"), bug)?;
     let mut random = Random::new(seed);
     let mut found = Ok(Seen::default());

@@ -94,9 +94,7 @@ fn keep(claimed: Claimed, launch: Launch, levels: Levels, reply: OwnedFd) -> ! {
             let why = format!("cannot fork: {error}");
             let mut record = ExitRecord::bare(Proof::NeverStarted, "guard");
             record.exec_error = Some(why.clone());
-            while record.publish(&folder).is_err() {
-                pause(RETRY_MS);
-            }
+            publish(&folder, &record);
             let _ = folder.remove(&socket);
             refuse(&reply, &why)
         }
@@ -118,13 +116,18 @@ fn watch(folder: &Folder, claim: File, socket: &str, shim: i32) -> ! {
             _ => None,
         };
         let record = end(folder, kept.as_ref());
-        while record.publish(folder).is_err() {
-            pause(RETRY_MS);
-        }
+        publish(folder, &record);
     }
     let _ = folder.remove(socket);
     drop(claim);
     sys::exit(0)
+}
+
+/// Publishes a record, however long that takes; unless there is no place for it any more.
+fn publish(folder: &Folder, record: &ExitRecord) {
+    while record.publish(folder).is_err() && !folder.is_removed() {
+        pause(RETRY_MS);
+    }
 }
 
 /// Kills what is left to the last child, and says so.

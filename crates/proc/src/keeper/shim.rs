@@ -430,6 +430,7 @@ impl Shim {
                 let _ = self.folder.remove(&self.socket);
                 sys::exit(0)
             }
+            Err(_) if self.folder.is_removed() => sys::exit(75),
             Err(_) => self.ending = Some((record, clock::awake_ms() + RETRY_MS)),
         }
     }

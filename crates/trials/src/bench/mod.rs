@@ -16,18 +16,19 @@ use std::process::{Command, Stdio};
 use lastword_core::receipt::Level;
 use tempfile::TempDir;
 
-use crate::flags::Flags;
+use crate::args::Args;
+use crate::place::Programs;
 
 /// Runs `bench keeper [--rounds N] [--short] [--in FOLDER]`.
 pub(crate) fn run(words: &[&str]) -> Result<bool, String> {
     let ["keeper", rest @ ..] = words else {
         return Err("bench keeper [--rounds N] [--short] [--in FOLDER]".to_owned());
     };
-    let flags = Flags(rest);
-    let short = flags.has("--short");
-    let rounds: usize = flags.value("--rounds", if short { 1 } else { 5 })?;
-    let folder = flags.text("--in").map_or_else(std::env::temp_dir, PathBuf::from);
-    let (keeper, ground) = (keeper()?, Ground::within(&folder)?);
+    let args = Args::new(rest, &["--rounds", "--in"], &["--short"])?;
+    let short = args.has("--short");
+    let rounds: usize = args.value("--rounds", if short { 1 } else { 5 })?;
+    let folder = args.text("--in").map_or_else(std::env::temp_dir, PathBuf::from);
+    let (keeper, ground) = (Programs::beside()?.lastword, Ground::within(&folder)?);
     println!("bench keeper in {}: {rounds} rounds, interleaved; medians", folder.display());
     let mut flush = latency::flushes(&ground, if short { 50 } else { 300 })?;
     flush.print();
@@ -45,21 +46,11 @@ pub(crate) fn run(words: &[&str]) -> Result<bool, String> {
 pub(crate) fn part(words: &[&str]) -> Result<bool, String> {
     let [what, count] = words else { return Err("bench-part jobs|cancels N".to_owned()) };
     let count: usize = count.parse().map_err(|_| "not a number")?;
-    let (keeper, ground) = (keeper()?, Ground::within(&std::env::temp_dir())?);
+    let (keeper, ground) = (Programs::beside()?.lastword, Ground::within(&std::env::temp_dir())?);
     match *what {
         "jobs" => rates::ours(&keeper, &ground, Level::Cgroup, 2, count).map(|_| true),
         "cancels" => latency::cancels(&keeper, &ground, count).map(|_| true),
         _ => Err(format!("no such part: {what}")),
-    }
-}
-
-/// Returns the executable that ships, beside this one.
-fn keeper() -> Result<PathBuf, String> {
-    let own = std::env::current_exe().map_err(|error| error.to_string())?;
-    let beside = own.with_file_name("lastword");
-    match beside.is_file() {
-        true => Ok(beside),
-        false => Err(format!("{} is missing: build it, or start this with `cargo xtask`", beside.display())),
     }
 }
 

@@ -14,10 +14,11 @@ use std::process::{Child, Command};
 use std::time::Duration;
 
 use lastword_proc::{ExitRecord, Keeper, Located, Recording, Stop, boot_id, ended, locate, wait};
-use tempfile::TempDir;
 
-use crate::flags::{Flags, verdict};
+use crate::args::Args;
+use crate::place::temporary;
 use crate::random::Random;
+use crate::verdict::{bug, verdict};
 use script::Script;
 
 /// Bugs that must be caught.
@@ -34,10 +35,10 @@ const END_MAX: Duration = Duration::from_secs(60);
 
 /// Runs `survive [--rounds N] [--seed N] [--bug plain-child]`.
 pub(crate) fn run(words: &[&str]) -> Result<bool, String> {
-    let flags = Flags(words);
-    let rounds: u64 = flags.value("--rounds", 100)?;
-    let seed: u64 = flags.value("--seed", 1)?;
-    let bug = flags.bug(&BUGS)?;
+    let args = Args::new(words, &["--rounds", "--seed", "--bug"], &[])?;
+    let rounds: u64 = args.value("--rounds", 100)?;
+    let seed: u64 = args.value("--seed", 1)?;
+    let bug = bug(&args, &BUGS)?;
     println!("survive: seed {seed}, {rounds} kills");
     let mut random = Random::new(seed);
     let mut tally = Tally::default();
@@ -126,7 +127,7 @@ impl Drop for Ground {
 }
 
 fn one_round(random: &mut Random, bug: Option<&str>, tally: &mut Tally) -> Result<(), String> {
-    let temp = TempDir::new().map_err(|error| error.to_string())?;
+    let temp = temporary("survive")?;
     let ground = Ground::at(temp.path());
     let seed = random.draw() >> 1;
     let standing = Standing(stand_in(temp.path(), seed, bug)?);

@@ -12,6 +12,7 @@ use lastword_proc::{Input, Keep, Keeper, Launch, Nursery};
 use super::script::Script;
 use super::{Ground, JOBS};
 use crate::leader;
+use crate::place::Programs;
 
 /// More than any script says, so that nothing of it is dropped.
 const KEPT: u64 = 1 << 20;
@@ -33,8 +34,7 @@ pub(crate) fn run(words: &[&str]) -> Result<bool, String> {
 }
 
 fn keep(ground: &Ground, seed: u64, promises: &mut File) -> Result<(), String> {
-    let own = std::env::current_exe().map_err(|error| error.to_string())?;
-    let nursery = Nursery::start(&own).map_err(|error| error.to_string())?;
+    let nursery = Nursery::start(&Programs::beside()?.lastword).map_err(|error| error.to_string())?;
     promise(promises, &format!("nursery {}", nursery.pid()))?;
     std::thread::scope(|scope| {
         let mut speaking = Vec::new();

@@ -1,0 +1,153 @@
+//! A keeper in trouble: what cannot be written, read or found must not keep a tree alive, nor make a word of it false.
+
+use std::os::fd::AsFd as _;
+use std::time::Instant;
+
+use lastword_core::receipt::{Exit, Proof};
+use lastword_proc::{Folder, Identity, Keeper, Launch, Located, Stop, boot_id, ended, locate, wait};
+use rustix::fs::FlockOperation;
+use rustix::process::Signal;
+
+use crate::common::{PATIENCE, Place, read, until};
+
+const FORCE: Stop<'static> = Stop { cause: "cancel", force: true, local: false, term_ms: None };
+
+/// Puts something in the way of the exit record, so that it cannot be written until that is gone.
+fn block_record(launch: &Launch, shim: &Identity) -> std::path::PathBuf {
+    let in_the_way = launch.dir.join(format!("exit.{}.tmp", shim.pid));
+    std::fs::create_dir(&in_the_way).unwrap();
+    in_the_way
+}
+
+#[test]
+fn c18_c19_a_record_that_cannot_be_written_is_retried_and_requests_meanwhile_change_nothing() {
+    let place = Place::new();
+    let launch = place.script("a", "echo $$; while ! test -e go; do sleep 0.01; done; exit 5");
+    let launched = place.launch(&launch);
+    let pids = place.pids(&launch, 1);
+    let in_the_way = block_record(&launch, &launched.shim);
+    let mut keeper = Keeper::connect(&launch.dir, 0).unwrap();
+    std::fs::write(launch.cwd.join("go"), "").unwrap();
+    let status = until("the tree is gone and not recorded", || {
+        keeper.status().ok().filter(|status| status.phase == "unrecorded")
+    });
+    assert_eq!((status.alive, status.exited), (0, Some(Exit::Code(5))));
+    assert!(!pids[0].is_alive());
+    assert_eq!(ended(&launch.dir).unwrap(), None);
+    // A stop that comes now neither fails nor turns the ending into something else.
+    keeper.stop(FORCE).unwrap();
+    std::fs::remove_dir(in_the_way).unwrap();
+    let record = place.end_of(&launch);
+    assert_eq!((record.exit(), record.receipt.rungs.len()), (Some(Exit::Code(5)), 0));
+}
+
+#[test]
+fn c18_a_stop_does_not_wait_for_a_record_that_cannot_be_written() {
+    let place = Place::new();
+    let launch = place.script("a", "setsid sleep 100 & echo $!; echo $$; wait");
+    let launched = place.launch(&launch);
+    let pids = place.pids(&launch, 2);
+    let in_the_way = block_record(&launch, &launched.shim);
+    Keeper::connect(&launch.dir, 0).unwrap().stop(FORCE).unwrap();
+    until("everybody is dead", || pids.iter().all(|pid| !pid.is_alive()).then_some(()));
+    std::fs::remove_dir(in_the_way).unwrap();
+    assert_eq!(place.end_of(&launch).exit(), Some(Exit::Signal(9)));
+}
+
+#[test]
+fn c20_a_forced_stop_leaves_nothing_held_and_nothing_lying_about() {
+    let place = Place::new();
+    let launch = place.script("a", "echo out; sleep 100");
+    let launched = place.launch(&launch);
+    until("it wrote", || (read(&launch, "stdout") == "out\n").then_some(()));
+    place.stop(&launch, true);
+    until("its keeper is gone", || (!launched.guard.is_alive() && !launched.shim.is_alive()).then_some(()));
+    let mut names: Vec<String> = std::fs::read_dir(&launch.dir)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    assert_eq!(names, ["claim", "exit", "stdout", "stdout.times"]);
+    let claim = std::fs::File::open(launch.dir.join("claim")).unwrap();
+    rustix::fs::flock(claim.as_fd(), FlockOperation::NonBlockingLockExclusive)
+        .expect("nobody holds the claim");
+    let groups = std::fs::read_to_string(launch.dir.join("claim")).unwrap();
+    let group = groups.split_ascii_whitespace().find_map(|word| word.strip_prefix("cgroup="));
+    assert!(group.is_none_or(|group| !std::path::Path::new(group).exists()), "{group:?} is still there");
+}
+
+#[test]
+fn c40_a_folder_that_cannot_be_read_any_more_does_not_keep_the_tree_alive() {
+    let place = Place::new();
+    let launch = place.script("a", "echo $$; sleep 100");
+    let launched = place.launch(&launch);
+    let pids = place.pids(&launch, 1);
+    let mut keeper = Keeper::connect(&launch.dir, 0).unwrap();
+    std::fs::remove_dir_all(&launch.dir).unwrap();
+    keeper.stop(FORCE).unwrap();
+    until("the tree is dead", || (!pids[0].is_alive()).then_some(()));
+    // There is no place for a record any more: the keeper does not stay for ever to find one.
+    until("its keeper is gone", || (!launched.shim.is_alive() && !launched.guard.is_alive()).then_some(()));
+}
+
+#[test]
+fn c56_the_end_of_a_killed_leader_is_known_although_its_pipe_stays_open() {
+    let place = Place::new();
+    let launch =
+        Launch { leftover_ms: 100, ..place.script("a", "setsid sleep 100 & echo $!; echo $$; wait") };
+    let launched = place.launch(&launch);
+    let pids = place.pids(&launch, 2);
+    let begin = Instant::now();
+    assert!(launched.leader.signal(Signal::KILL).unwrap());
+    let record = place.end_of(&launch);
+    assert!(begin.elapsed() < PATIENCE / 2);
+    assert_eq!(record.exit(), Some(Exit::Signal(9)));
+    assert!(pids.iter().all(|pid| !pid.is_alive()));
+}
+
+#[test]
+fn c63_a_wait_returns_when_the_keeper_dies_not_at_its_limit() {
+    let place = Place::new();
+    let launch = place.script("a", "sleep 100");
+    let launched = place.launch(&launch);
+    let (dir, begin) = (launch.dir.clone(), Instant::now());
+    let waits = std::thread::spawn(move || wait(&dir, PATIENCE * 10).unwrap());
+    assert!(launched.guard.signal(Signal::KILL).unwrap());
+    assert!(launched.shim.signal(Signal::KILL).unwrap());
+    assert_eq!(waits.join().unwrap(), None);
+    assert!(begin.elapsed() < PATIENCE);
+    assert!(matches!(locate(&launch.dir, boot_id()).unwrap(), Located::Vanished(_)));
+}
+
+#[test]
+fn c64_an_ended_attempt_is_never_touched_again() {
+    let place = Place::new();
+    let launch = place.script("a", "exit 0");
+    place.run(&launch);
+    let before = std::fs::read(launch.dir.join("exit")).unwrap();
+    for _ in 0..3 {
+        assert!(matches!(locate(&launch.dir, boot_id()).unwrap(), Located::Ended(_)));
+    }
+    assert_eq!(std::fs::read(launch.dir.join("exit")).unwrap(), before);
+}
+
+#[test]
+fn c22_c64_a_recorded_number_that_is_somebody_else_now_is_left_alone() {
+    let place = Place::new();
+    // Somebody who has nothing to do with the attempt, and has the number that its claim names.
+    let bystander = place.script("bystander", "sleep 100");
+    let innocent = place.launch(&bystander).leader;
+    let dir = place.dir("a");
+    Folder::create(&dir).unwrap();
+    let (boot, pid) = (boot_id(), innocent.pid);
+    let then = innocent.start_ticks - 1;
+    let claim = format!(
+        "kept version=1 socket=ctl marker=somebody-else boot={boot} pid={pid} start={then}\n\
+         leader boot={boot} pid={pid} start={then} level=subreaper launched=1 may_escape=0\n"
+    );
+    std::fs::write(dir.join("claim"), claim).unwrap();
+    let Located::Vanished(record) = locate(&dir, boot).unwrap() else { panic!("its keeper is gone") };
+    assert_eq!((record.receipt.proof, record.found), (Proof::BestEffort, 0));
+    assert!(innocent.is_alive());
+    place.stop(&bystander, true);
+}

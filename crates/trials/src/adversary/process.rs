@@ -1,0 +1,141 @@
+//! The calls that trees are made of. Nothing here allocates, so that all of it may follow a fork in a program with threads.
+
+use std::ffi::CString;
+
+/// Every process ends by itself after so many seconds, whatever became of who should have stopped it: longer than
+/// any stop may take, short enough that a person who aborts a run does not notice. One that is SIGSTOPped
+/// cannot hear its alarm; that one is left to the judge.
+const LIFETIME_S: u32 = 15;
+
+/// Those that fork all the time look at the clock instead: alarms do not pass to children.
+const FORKING_NS: u64 = 10_000_000_000;
+
+/// Sets the alarm of this process.
+pub(crate) fn set_alarm() {
+    // SAFETY: takes a number.
+    unsafe {
+        libc::alarm(LIFETIME_S);
+    }
+}
+
+/// Forks without any ceremony: 0 in the child, negative if there is none.
+pub(crate) fn fork() -> i32 {
+    // SAFETY: what the child does after it does not allocate and takes no lock.
+    unsafe { libc::fork() }
+}
+
+/// Forks a child that sets its alarm, does its work and exits with 0. Returns its number.
+pub(crate) fn child(work: impl FnOnce()) -> i32 {
+    let pid = fork();
+    if pid == 0 {
+        set_alarm();
+        work();
+        exit(0);
+    }
+    pid
+}
+
+/// Ends this process at once.
+pub(crate) fn exit(code: i32) -> ! {
+    // SAFETY: takes a number and does not return.
+    unsafe { libc::_exit(code) }
+}
+
+/// Makes this process the leader of a session of its own.
+pub(crate) fn new_session() {
+    // SAFETY: takes nothing.
+    unsafe {
+        libc::setsid();
+    }
+}
+
+/// Makes this process the leader of a group of its own.
+pub(crate) fn new_group() {
+    // SAFETY: takes numbers.
+    unsafe {
+        libc::setpgid(0, 0);
+    }
+}
+
+/// Ignores every signal by which one is asked to end.
+pub(crate) fn turn_deaf() {
+    for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGQUIT, libc::SIGPIPE] {
+        // SAFETY: a disposition without a handler.
+        unsafe {
+            libc::signal(signal, libc::SIG_IGN);
+        }
+    }
+}
+
+/// Sends this process a signal.
+pub(crate) fn raise(signal: i32) {
+    // SAFETY: takes a number.
+    unsafe {
+        libc::raise(signal);
+    }
+}
+
+/// Sets one of the attributes that `prctl` sets with a number.
+pub(crate) fn attribute(option: i32, value: libc::c_ulong) {
+    // SAFETY: the options used here take a number and no pointer.
+    unsafe {
+        libc::prctl(option, value, 0, 0, 0);
+    }
+}
+
+/// Reaps the child `pid`, or any if -1, without waiting. Reports whether there was one to reap.
+pub(crate) fn reap(pid: i32) -> bool {
+    // SAFETY: no status is asked for.
+    unsafe { libc::waitpid(pid, std::ptr::null_mut(), libc::WNOHANG) > 0 }
+}
+
+/// Returns the number of this process.
+pub(crate) fn own_pid() -> i32 {
+    // SAFETY: takes nothing.
+    unsafe { libc::getpid() }
+}
+
+/// Returns the number of the parent.
+pub(crate) fn parent() -> i32 {
+    // SAFETY: takes nothing.
+    unsafe { libc::getppid() }
+}
+
+/// Sleeps for some microseconds.
+pub(crate) fn rest_us(microseconds: u32) {
+    let pause = libc::timespec { tv_sec: 0, tv_nsec: i64::from(microseconds) * 1_000 };
+    // SAFETY: the structure outlives the call.
+    unsafe {
+        libc::nanosleep(&raw const pause, std::ptr::null_mut());
+    }
+}
+
+/// Returns the nanoseconds since boot.
+pub(crate) fn boot_ns() -> u64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the structure outlives the call.
+    unsafe {
+        libc::clock_gettime(libc::CLOCK_BOOTTIME, &raw mut now);
+    }
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// Returns the moment at which those that fork all the time stop by themselves.
+pub(crate) fn forking_ends() -> u64 {
+    boot_ns() + FORKING_NS
+}
+
+/// Replaces this process by `program` with an empty environment.
+pub(crate) fn replace(program: &str, arguments: &[&str]) -> ! {
+    let word = |text: &str| CString::new(text).unwrap_or_default();
+    let path = word(program);
+    let words: Vec<CString> = [program].iter().chain(arguments).map(|text| word(text)).collect();
+    let words: Vec<*const libc::c_char> =
+        words.iter().map(|word| word.as_ptr()).chain([std::ptr::null()]).collect();
+    let environment = [std::ptr::null()];
+    // SAFETY: both lists end with a null pointer, and what they point to outlives the call.
+    unsafe {
+        libc::execve(path.as_ptr(), words.as_ptr(), environment.as_ptr());
+    }
+    exit(97)
+}

@@ -1,0 +1,63 @@
+//! Where a trial takes place: the programs it starts and a folder that is gone afterwards.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+
+/// The programs of a trial. One `cargo build` puts them side by side.
+#[derive(Clone, Debug)]
+pub(crate) struct Programs {
+    /// The executable that ships, and keeps.
+    pub(crate) lastword: PathBuf,
+    /// What it has to keep.
+    pub(crate) adversary: PathBuf,
+    /// This one, to start parts of a trial as processes of their own.
+    pub(crate) trials: PathBuf,
+}
+
+impl Programs {
+    /// Returns those beside the running one.
+    pub(crate) fn beside() -> Result<Programs, String> {
+        let own = std::env::current_exe().map_err(|error| format!("where is this program? {error}"))?;
+        let folder = own.parent().ok_or("this program lies in no folder")?;
+        Programs::of(folder)
+    }
+
+    /// Copies them to where any user may run them: a home folder is often closed to others.
+    pub(crate) fn copy_to(&self, folder: &Path) -> Result<Programs, String> {
+        fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        for program in [&self.lastword, &self.adversary, &self.trials] {
+            let name = program.file_name().ok_or("a program has a name")?;
+            fs::copy(program, folder.join(name))
+                .map_err(|error| format!("{}: {error}", program.display()))?;
+        }
+        Programs::of(folder)
+    }
+
+    fn of(folder: &Path) -> Result<Programs, String> {
+        let there = |name: &str| {
+            let path = folder.join(name);
+            match path.is_file() {
+                true => Ok(path),
+                false => Err(format!("{} is missing: start the trials with `cargo xtask`", path.display())),
+            }
+        };
+        Ok(Programs {
+            lastword: there("lastword")?,
+            adversary: there("lastword-adversary")?,
+            trials: there("lastword-trials")?,
+        })
+    }
+}
+
+/// Makes a folder that any user may enter, and that is removed with everything in it when the value is dropped.
+pub(crate) fn temporary(verb: &str) -> Result<TempDir, String> {
+    let folder = tempfile::Builder::new().prefix(&format!("lastword-{verb}-")).tempdir();
+    let folder = folder.map_err(|error| format!("no temporary folder: {error}"))?;
+    let open = fs::Permissions::from_mode(0o755);
+    fs::set_permissions(folder.path(), open)
+        .map_err(|error| format!("{}: {error}", folder.path().display()))?;
+    Ok(folder)
+}

@@ -1,0 +1,109 @@
+//! The keeper itself, driven as a daemon would drive it.
+
+use std::ffi::OsString;
+use std::time::{Duration, Instant};
+
+use lastword_proc::{Error, Keep, Keeper, Launch, Launched, Nursery, Stop};
+
+use super::driver::Tried;
+use super::order::{Done, Order, name_of};
+use crate::clock;
+use crate::place::Programs;
+
+/// How long a keeper may take until somebody can speak to it. Only a keeper that died takes so long.
+const LISTENING: Duration = Duration::from_secs(5);
+
+/// Bytes of output that are kept, at either end: what is said is of no interest here.
+const OUTPUT_BYTES: u64 = 64 << 10;
+
+/// The keeper, on trial.
+pub(crate) struct Kept {
+    nursery: Nursery,
+    programs: Programs,
+}
+
+impl Kept {
+    /// Starts a nursery of the executable that ships.
+    pub(crate) fn start(programs: Programs) -> Result<Kept, String> {
+        let nursery = Nursery::start(&programs.lastword).map_err(|error| error.to_string())?;
+        for (level, found) in nursery.findings() {
+            if let Err(why) = found {
+                eprintln!("no level {} here: {why}", name_of(*level));
+            }
+        }
+        Ok(Kept { nursery, programs })
+    }
+
+    fn launch(&self, order: &Order) -> Launch {
+        let mut words: Vec<OsString> =
+            vec![self.programs.adversary.clone().into(), order.adversary.clone().into()];
+        words.push(order.canary.clone().into());
+        words.extend(order.outside.iter().map(OsString::from));
+        let caps = Keep::Caps { head: OUTPUT_BYTES, tail: OUTPUT_BYTES };
+        let stdout = match order.adversary.as_str() {
+            // Nobody reads the spool, so that its writers do block.
+            "blocked-writers" => Keep::Spool { ahead_max: OUTPUT_BYTES },
+            _ => caps,
+        };
+        Launch { at_most: order.level, stdout, stderr: caps, ..Launch::new(&order.folder, words) }
+    }
+
+    /// Launches and stops as soon as anybody listens, often before the program runs.
+    fn stop_at_once(&self, order: &Order) -> Result<Done, String> {
+        let pending = self.nursery.send(&self.launch(order)).map_err(|error| error.to_string())?;
+        let connect = || Keeper::connect(&order.folder, 0).ok();
+        let keeper = clock::until(LISTENING, Duration::from_micros(20), connect);
+        let mut keeper = keeper.ok_or("nobody listens in the folder")?;
+        let sent = stop(&mut keeper, order);
+        let keepers = match pending.wait(&order.folder) {
+            Ok(launched) => keepers(&launched),
+            // It was stopped before its program ran.
+            Err(Error::Refused(_) | Error::Unclear(_)) => Vec::new(),
+            Err(error) => return Err(error.to_string()),
+        };
+        Ok(Done { sent_ns: sent?, keepers, trouble: None })
+    }
+
+    fn stop_later(&self, order: &Order) -> Result<Done, String> {
+        let launched = self.nursery.launch(&self.launch(order)).map_err(|error| error.to_string())?;
+        let begun = Instant::now();
+        let keepers = keepers(&launched);
+        let sent_ns = match Keeper::connect(&order.folder, 0) {
+            Ok(mut keeper) => {
+                clock::rest(order.moment.saturating_sub(begun.elapsed()));
+                stop(&mut keeper, order)?
+            }
+            // It has ended by itself, or there will be no last word: the judge sees which.
+            Err(_) => None,
+        };
+        Ok(Done { sent_ns, keepers, trouble: None })
+    }
+}
+
+impl Tried for Kept {
+    fn greeting(&self) -> String {
+        let levels: Vec<&str> = self.nursery.levels().into_iter().map(name_of).collect();
+        format!("{} {}", self.nursery.pid(), levels.join(" "))
+    }
+
+    fn try_one(&self, order: &Order) -> Result<Done, String> {
+        match order.moment.is_zero() {
+            true => self.stop_at_once(order),
+            false => self.stop_later(order),
+        }
+    }
+}
+
+/// Sends the stop and returns when. A keeper that has just gone has said its last word, or will be missed by the judge.
+fn stop(keeper: &mut Keeper, order: &Order) -> Result<Option<u64>, String> {
+    let sent = clock::boot_ns();
+    match keeper.stop(Stop { cause: "user", force: true, ..Stop::default() }) {
+        Ok(_) => Ok(Some(sent)),
+        Err(Error::NoKeeper(_)) => Ok(None),
+        Err(error) => Err(format!("{}: {error}", order.folder.display())),
+    }
+}
+
+fn keepers(launched: &Launched) -> Vec<i32> {
+    vec![launched.guard.pid, launched.shim.pid]
+}

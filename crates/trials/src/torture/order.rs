@@ -1,0 +1,133 @@
+//! The words between the judge and the driver, one line each. The judge is root and outside; the driver is whoever is
+//! tried, and inside.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use lastword_core::receipt::Level;
+
+/// Levels by the names they have on the command line.
+pub(crate) const LEVELS: [(&str, Level); 4] = [
+    ("subreaper", Level::Subreaper),
+    ("landlock", Level::Landlock),
+    ("cgroup", Level::Cgroup),
+    ("namespace", Level::Namespace),
+];
+
+/// Returns the name of a level.
+pub(crate) fn name_of(level: Level) -> &'static str {
+    LEVELS.iter().find(|(_, known)| *known == level).map_or("none", |(name, _)| name)
+}
+
+/// Returns the level of a name.
+pub(crate) fn level_of(name: &str) -> Result<Level, String> {
+    let known = LEVELS.iter().find(|(known, _)| *known == name);
+    known.map(|(_, level)| *level).ok_or_else(|| format!("there is no level `{name}`"))
+}
+
+/// One trial, as the driver is told it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Order {
+    /// The attempt's folder, to be made.
+    pub(crate) folder: PathBuf,
+    pub(crate) adversary: String,
+    pub(crate) canary: PathBuf,
+    /// What the adversary gets to escape with.
+    pub(crate) outside: Option<PathBuf>,
+    pub(crate) level: Level,
+    /// How long after the launch to stop it. Zero: as soon as anybody listens.
+    pub(crate) moment: Duration,
+}
+
+impl Order {
+    /// Writes it as a line. Paths here are of our own making and have no blanks.
+    pub(crate) fn to_line(&self) -> String {
+        format!(
+            "{} {} {} {} {} {}",
+            self.folder.display(),
+            self.adversary,
+            self.canary.display(),
+            self.outside.as_ref().map_or("-".into(), |path| path.display().to_string()),
+            name_of(self.level),
+            self.moment.as_nanos()
+        )
+    }
+
+    /// Reads a line.
+    pub(crate) fn from_line(line: &str) -> Result<Order, String> {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let &[folder, adversary, canary, outside, level, moment] = words.as_slice() else {
+            return Err(format!("`{line}` is no order"));
+        };
+        Ok(Order {
+            folder: folder.into(),
+            adversary: adversary.into(),
+            canary: canary.into(),
+            outside: (outside != "-").then(|| outside.into()),
+            level: level_of(level)?,
+            moment: Duration::from_nanos(moment.parse().map_err(|_| format!("`{moment}` is no time"))?),
+        })
+    }
+}
+
+/// What the driver did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Done {
+    /// When the stop was sent, on the boot clock. Nothing: the tree had ended by itself before.
+    pub(crate) sent_ns: Option<u64>,
+    /// Guard and shim, who may be there as long as it takes them to leave.
+    pub(crate) keepers: Vec<i32>,
+    /// What did not go as it must.
+    pub(crate) trouble: Option<String>,
+}
+
+impl Done {
+    /// Writes it as a line.
+    pub(crate) fn to_line(&self) -> String {
+        let sent = self.sent_ns.map_or("-".into(), |at| at.to_string());
+        let keepers: Vec<String> = self.keepers.iter().map(i32::to_string).collect();
+        let trouble = self.trouble.as_deref().unwrap_or_default().replace('\n', " ");
+        format!("{sent} {} {trouble}", if keepers.is_empty() { "-".into() } else { keepers.join(",") })
+    }
+
+    /// Reads a line.
+    pub(crate) fn from_line(line: &str) -> Result<Done, String> {
+        let mut words = line.trim_end().splitn(3, ' ');
+        let (Some(sent), Some(keepers)) = (words.next(), words.next()) else {
+            return Err(format!("the driver said `{line}`"));
+        };
+        let trouble = words.next().filter(|trouble| !trouble.is_empty()).map(str::to_owned);
+        Ok(Done {
+            sent_ns: sent.parse().ok(),
+            keepers: keepers.split(',').filter_map(|pid| pid.parse().ok()).collect(),
+            trouble,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_sides_read_what_the_other_wrote() {
+        let order = Order {
+            folder: "/tmp/a".into(),
+            adversary: "storm".into(),
+            canary: "/tmp/b".into(),
+            outside: None,
+            level: Level::Cgroup,
+            moment: Duration::from_micros(200),
+        };
+        assert_eq!(Order::from_line(&order.to_line()), Ok(order.clone()));
+        let order = Order { outside: Some("/tmp/c".into()), ..order };
+        assert_eq!(Order::from_line(&order.to_line()), Ok(order));
+        for done in [
+            Done::default(),
+            Done { sent_ns: Some(7), keepers: vec![1, 2], trouble: None },
+            Done { sent_ns: None, keepers: vec![3], trouble: Some("no exec: gone".into()) },
+        ] {
+            assert_eq!(Done::from_line(&done.to_line()), Ok(done));
+        }
+    }
+}

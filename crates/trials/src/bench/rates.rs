@@ -45,7 +45,7 @@ struct Figures {
 /// Compares all, prints the table and reports whether the goals were reached.
 pub(super) fn compare(keeper: &Path, ground: &Ground, rounds: usize, short: bool) -> Result<bool, String> {
     let spooler = TaskSpooler::find();
-    let pueue = Pueue::find();
+    let pueue = Pueue::find(!short);
     let mut contenders = vec![
         Contender { name: "bare posix_spawn", jobs: 800, run: Box::new(bare) },
         Contender { name: "xargs -P", jobs: 800, run: Box::new(xargs) },

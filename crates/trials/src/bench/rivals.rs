@@ -57,14 +57,17 @@ pub(super) struct Pueue {
 }
 
 impl Pueue {
-    /// Finds it, or builds it.
-    pub(super) fn find() -> Result<Pueue, String> {
+    /// Finds it, or builds it, which takes minutes.
+    pub(super) fn find(may_build: bool) -> Result<Pueue, String> {
         if quiet(Command::new("pueued").arg("--version")).is_ok() {
             return Ok(Pueue { folder: PathBuf::new() });
         }
         let cache = cache("pueue")?;
         let folder = cache.join("bin");
         if !folder.join("pueued").is_file() {
+            if !may_build {
+                return Err("it is not there, and the short form does not build it".to_owned());
+            }
             println!("building pueue {PUEUE_VERSION}, once");
             let crate_name = format!("pueue@{PUEUE_VERSION}");
             quiet(Command::new("cargo").args(["install", "--locked", &crate_name, "--root"]).arg(&cache))?;

@@ -15,6 +15,9 @@ const PRIVATE: Mode = Mode::from_raw_mode(0o600);
 /// Records longer than this are not ours: the longest is an exit with its list of processes.
 const RECORD_BYTES_MAX: u64 = 4 << 20;
 
+/// Most records are shorter, and are read at once.
+const RECORD_BYTES_USUAL: usize = 2 << 10;
+
 /// An attempt's folder.
 #[derive(Debug)]
 pub struct Folder {
@@ -148,7 +151,7 @@ impl Folder {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
         };
-        let mut bytes = Vec::new();
+        let mut bytes = Vec::with_capacity(RECORD_BYTES_USUAL);
         (&file).take(RECORD_BYTES_MAX).read_to_end(&mut bytes)?;
         Ok(Some((file, String::from_utf8_lossy(&bytes).into_owned())))
     }

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 
-use lastword_core::receipt::{Level, OutputBytes, Proof, Receipt};
+use lastword_core::receipt::{Exit, Level, OutputBytes, Proof, Receipt};
 use rustix::event::{Timespec, poll};
 
 use super::control;
@@ -103,14 +103,15 @@ fn keep(claimed: Claimed, launch: Launch, levels: Levels, reply: OwnedFd) -> ! {
 
 /// Waits for the shim. What it left without an ending is ended here.
 fn watch(folder: &Folder, claim: File, socket: &str, shim: i32) -> ! {
-    loop {
+    // A shim exits with zero when its record is on the disk, and only then.
+    let is_recorded = loop {
         match sys::reap(true) {
-            Reaped::One(pid, _) if pid == shim => break,
-            Reaped::NoChildren => break,
+            Reaped::One(pid, exit) if pid == shim => break exit == Exit::Code(0),
+            Reaped::NoChildren => break false,
             Reaped::One(..) | Reaped::NoneYet => {}
         }
-    }
-    if !matches!(ExitRecord::read(folder), Ok(Some(_))) {
+    };
+    if !is_recorded && !matches!(ExitRecord::read(folder), Ok(Some(_))) {
         let kept = match Claim::read(folder) {
             Ok(Some((_, Claim::Kept(kept)))) => Some(*kept),
             _ => None,

@@ -105,15 +105,15 @@ fn keep(claimed: Claimed, launch: Launch, levels: Levels, reply: OwnedFd) -> ! {
 
 /// Waits for the shim. What it left without an ending is ended here.
 fn watch(folder: &Folder, claim: File, socket: &str, shim: i32) -> ! {
-    let exit = loop {
+    // A shim exits with zero when its record is on the disk, and only then.
+    let is_recorded = loop {
         match sys::reap(true) {
-            Reaped::One(pid, exit) if pid == shim => break Some(exit),
-            Reaped::NoChildren => break None,
+            Reaped::One(pid, exit) if pid == shim => break exit == Exit::Code(0),
+            Reaped::NoChildren => break false,
             Reaped::One(..) | Reaped::NoneYet => {}
         }
     };
-    // A shim that ends by itself has published the ending and made it durable.
-    if exit != Some(Exit::Code(0)) && !matches!(ExitRecord::read(folder), Ok(Some(_))) {
+    if !is_recorded && !matches!(ExitRecord::read(folder), Ok(Some(_))) {
         let kept = match Claim::read(folder) {
             Ok(Some((_, Claim::Kept(kept)))) => Some(*kept),
             _ => None,

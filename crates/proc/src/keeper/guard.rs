@@ -25,6 +25,10 @@ use crate::tree::{self, Roll};
 /// Pause between passes over a tree that was ordered to die.
 const PASS_PAUSE_MS: i64 = 1;
 
+/// How long a tree may take to die, and the pause between passes after that: what cannot be killed now is not worth a core.
+const STUCK_AFTER_MS: u64 = 10_000;
+const STUCK_PAUSE_MS: i64 = 200;
+
 /// Pause before a record that could not be written is tried again.
 const RETRY_MS: i64 = 500;
 
@@ -145,7 +149,9 @@ fn end(folder: &Folder, kept: Option<&Kept>) -> ExitRecord {
             let _ = leaf.kill();
         }
         let pass = tree::signal(own, Some(rustix::process::Signal::KILL), &mut roll);
-        if pass.fresh == 0 {
+        if clock::awake_ms() - began >= STUCK_AFTER_MS {
+            pause(STUCK_PAUSE_MS);
+        } else if pass.fresh == 0 {
             pause(PASS_PAUSE_MS);
         }
     }

@@ -1,0 +1,70 @@
+//! A keeper among people who mean it no good, or have no luck: nothing they do makes a word of it false, keeps a tree alive or
+//! wears the keeper down.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::sync::Barrier;
+use std::time::{Duration, Instant};
+
+use lastword_core::receipt::{Exit, KeeperStop, Proof, Rung};
+use lastword_proc::{
+    Error, Input, Keep, Keeper, Launch, Located, Nursery, Stop, boot_id, clock, locate, wait,
+};
+use rustix::process::{Pid, Signal};
+
+use crate::common::{Place, block_record, read, until};
+
+const FORCE: Stop<'static> = Stop { cause: "cancel", force: true, local: false, term_ms: None };
+
+#[test]
+fn c12_a_tree_that_crowds_the_socket_is_stopped_all_the_same() {
+    let place = Place::new();
+    // Each is refused, and the next is there already: whoever lets in all who wait never does anything else.
+    // Far below its leader, so that it takes the keeper longer to see who they are than it takes them to come back.
+    let script = r#"perl -MSocket -e 'my ($path) = glob("a/ctl.*");
+        for (1..200) { if (fork) { wait; exit } } fork; fork; fork;
+        while (1) { socket(my $s, PF_UNIX, SOCK_STREAM, 0); connect($s, sockaddr_un($path)); }'"#;
+    let launch =
+        Launch { deadline: Some(clock::awake_ms() + 3_000), term_ms: 100, ..place.script("a", script) };
+    place.launch(&launch);
+    let record = place.end_of(&launch);
+    assert_eq!(record.receipt.keeper_stop, Some(KeeperStop::Deadline));
+}
+
+#[test]
+fn c35_a_peer_that_is_gone_may_not_speak() {
+    let place = Place::new();
+    let script = r#"perl -MSocket -e '$SIG{PIPE} = "IGNORE"; $| = 1; my ($path) = glob("a/ctl.*");
+        print "$$\n"; select(undef, undef, undef, 0.01) until -e "go";
+        socket(my $s, PF_UNIX, SOCK_STREAM, 0);
+        if (!fork) { connect($s, sockaddr_un($path)) or die; exit }
+        wait; syswrite $s, "stop cause=cancel force=1 epoch=99\n"; open(my $asked, ">", "asked"); close $asked;
+        sysread($s, my $answer, 100); open(my $f, ">", "answer"); print $f "<$answer>"; close $f; exit 6'"#;
+    let launch = place.script("a", script);
+    let launched = place.launch(&launch);
+    place.pids(&launch, 1);
+    // A keeper that is busy for a moment: who connected is dead by the time it looks.
+    assert!(launched.shim.signal(Signal::STOP).unwrap());
+    std::fs::write(launch.cwd.join("go"), "").unwrap();
+    until("it has asked", || launch.cwd.join("asked").exists().then_some(()));
+    assert!(launched.shim.signal(Signal::CONT).unwrap());
+    let record = place.end_of(&launch);
+    assert_eq!((record.exit(), record.receipt.rungs.len()), (Some(Exit::Code(6)), 0));
+    assert_eq!(std::fs::read_to_string(launch.cwd.join("answer")).unwrap(), "<>");
+}
+
+#[test]
+fn c36_who_listens_in_place_of_a_keeper_is_not_taken_for_it() {
+    let place = Place::new();
+    let launch = place.script("a", "sleep 100");
+    let launched = place.launch(&launch);
+    let socket = launch.dir.join(format!("ctl.{}", launched.guard.pid));
+    std::fs::remove_file(&socket).unwrap();
+    let _impostor = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    assert!(matches!(Keeper::connect(&launch.dir, 0), Err(Error::NoKeeper(_))));
+    // Whoever knows the keeper's process can still ask it.
+    assert!(launched.shim.signal(Signal::TERM).unwrap());
+    assert_eq!(place.end_of(&launch).exit(), Some(Exit::Signal(15)));
+}
+

@@ -54,6 +54,38 @@ fn c35_a_peer_that_is_gone_may_not_speak() {
     assert_eq!(std::fs::read_to_string(launch.cwd.join("answer")).unwrap(), "<>");
 }
 
+/// Returns how long a process was on a processor.
+fn spent(pid: i32) -> Duration {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/schedstat")).unwrap();
+    Duration::from_nanos(text.split_ascii_whitespace().next().unwrap().parse().unwrap())
+}
+
+#[test]
+fn c18_limits_that_pass_while_a_record_cannot_be_written_do_not_wear_the_keeper_down() {
+    let place = Place::new();
+    let launch = Launch {
+        deadline: Some(clock::awake_ms() + 1_500),
+        lease: Some(clock::boot_ms() + 1_500),
+        ..place.script("a", "while ! test -e go; do sleep 0.01; done")
+    };
+    let launched = place.launch(&launch);
+    let in_the_way = block_record(&launch, &launched.shim);
+    std::fs::write(launch.cwd.join("go"), "").unwrap();
+    let mut keeper = Keeper::connect(&launch.dir, 0).unwrap();
+    until("the tree is gone and not recorded", || {
+        keeper.status().ok().filter(|status| status.phase == "unrecorded")
+    });
+    drop(keeper);
+    until("both limits have passed", || (Some(clock::boot_ms()) > launch.lease).then_some(()));
+    let (before, begin) = (spent(launched.shim.pid), Instant::now());
+    until("a while has passed", || (begin.elapsed().as_millis() > 1_000).then_some(()));
+    let spent = spent(launched.shim.pid).saturating_sub(before);
+    std::fs::remove_dir(in_the_way).unwrap();
+    let record = place.end_of(&launch);
+    assert!(spent < Duration::from_millis(20), "{spent:?} in a second of waiting");
+    assert_eq!((record.exit(), record.receipt.keeper_stop), (Some(Exit::Code(0)), None));
+}
+
 #[test]
 fn c36_who_listens_in_place_of_a_keeper_is_not_taken_for_it() {
     let place = Place::new();

@@ -236,7 +236,7 @@ impl Shim {
         }
         // A lease that ran out is not argued with: another host may start the job any moment.
         if self.launch.lease.is_some_and(|at| clock::boot_ms() >= at) {
-            self.launch.lease = None;
+            self.set_lease(None);
             self.stop_tree(Some(KeeperStop::Lease), true, 0);
         }
     }
@@ -423,6 +423,9 @@ impl Shim {
             by: "shim".to_owned(),
             empty_at_boot_ns,
         };
+        // Limits bind what runs. One that passes from now on must not wake a keeper that only waits for room on a disk.
+        self.launch.deadline = None;
+        self.set_lease(None);
         self.publish(record);
     }
 

@@ -87,6 +87,52 @@ fn c18_limits_that_pass_while_a_record_cannot_be_written_do_not_wear_the_keeper_
 }
 
 #[test]
+fn c64_many_who_look_at_once_all_read_the_same() {
+    let place = Place::new();
+    for round in 0..30 {
+        let dir = place.dir(&format!("closed-{round}"));
+        let barrier = Barrier::new(8);
+        std::thread::scope(|scope| {
+            let looks: Vec<_> = (0..8)
+                .map(|_| {
+                    scope.spawn(|| {
+                        barrier.wait();
+                        locate(&dir, boot_id())
+                    })
+                })
+                .collect();
+            for look in looks {
+                assert_eq!(look.join().unwrap().unwrap(), Located::NeverStarted);
+            }
+        });
+    }
+    for round in 0..5 {
+        let launch = place.script(&format!("lost-{round}"), "sleep 100");
+        let launched = place.launch(&launch);
+        assert!(launched.guard.signal(Signal::KILL).unwrap());
+        assert!(launched.shim.signal(Signal::KILL).unwrap());
+        until("its keeper is gone", || {
+            (!launched.guard.is_alive() && !launched.shim.is_alive()).then_some(())
+        });
+        let barrier = Barrier::new(8);
+        let found: Vec<Located> = std::thread::scope(|scope| {
+            let looks: Vec<_> = (0..8)
+                .map(|_| {
+                    scope.spawn(|| {
+                        barrier.wait();
+                        locate(&launch.dir, boot_id()).unwrap()
+                    })
+                })
+                .collect();
+            looks.into_iter().map(|look| look.join().unwrap()).collect()
+        });
+        let stands = locate(&launch.dir, boot_id()).unwrap();
+        assert!(matches!(stands, Located::Vanished(_)));
+        assert!(found.iter().all(|each| *each == stands), "{found:#?}");
+    }
+}
+
+#[test]
 fn c36_who_listens_in_place_of_a_keeper_is_not_taken_for_it() {
     let place = Place::new();
     let launch = place.script("a", "sleep 100");

@@ -77,8 +77,8 @@ impl Folder {
         durable: Durable,
         lock: bool,
     ) -> io::Result<Published> {
-        let draft = format!("{name}.{}.tmp", rustix::process::getpid().as_raw_nonzero());
-        // What a former process with our number left behind is nobody's.
+        // By thread: two of one process may look at a folder at once. What a former one with our number left behind is nobody's.
+        let draft = format!("{name}.{}.tmp", rustix::thread::gettid().as_raw_nonzero());
         let _ = self.remove(&draft);
         let result = self.publish_draft(&draft, name, body, durable, lock);
         let _ = self.remove(&draft);

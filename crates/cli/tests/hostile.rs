@@ -133,6 +133,35 @@ fn c64_many_who_look_at_once_all_read_the_same() {
 }
 
 #[test]
+fn a_launch_that_is_too_long_is_refused_and_never_cut_short() {
+    let place = Place::new();
+    // With a large stack, the kernel takes more arguments than a launch may have.
+    let program = place.dir("lastword");
+    let script = format!("#!/bin/sh\nulimit -s 65536\nexec {} \"$@\"\n", env!("CARGO_BIN_EXE_lastword"));
+    std::fs::write(&program, script).unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o700)).unwrap();
+    let nursery = Nursery::start(&program).unwrap();
+    let mut launch = place.script("a", "env | grep -c ^V");
+    // Half of it is plain, so that it can be read wherever it is cut.
+    let value = OsString::from_vec([vec![1; 25_000], vec![b'x'; 75_000]].concat());
+    launch.env.extend((0..60).map(|number| (format!("V{number}").into(), value.clone())));
+    let refused = nursery.launch(&launch);
+    assert!(matches!(refused, Err(Error::Refused(_))), "{refused:?}, of 60: {}", read(&launch, "stdout"));
+    assert_eq!(locate(&launch.dir, boot_id()).unwrap(), Located::NeverStarted);
+    nursery.launch(&place.script("b", "exit 0")).unwrap();
+}
+
+#[test]
+fn c65_a_program_with_an_endless_name_leaves_a_record_that_can_be_read() {
+    let place = Place::new();
+    let name = format!("/{}", " ".repeat(2 << 20));
+    let launch = Launch::new(place.dir("a"), [name]);
+    assert!(matches!(place.nursery.launch(&launch), Err(Error::Refused(_))));
+    assert_eq!(place.end_of(&launch).receipt.proof, Proof::NeverStarted);
+    assert!(matches!(locate(&launch.dir, boot_id()).unwrap(), Located::Ended(_)));
+}
+
+#[test]
 fn c36_who_listens_in_place_of_a_keeper_is_not_taken_for_it() {
     let place = Place::new();
     let launch = place.script("a", "sleep 100");

@@ -39,7 +39,7 @@ pub(super) fn begin(launch: OwnedFd, levels: Levels, reply: OwnedFd) -> ! {
             Ok(claimed) => keep(claimed, launch, levels, reply),
             Err(error) => format!("cannot take {}: {error}", launch.dir.display()),
         },
-        None => "the launch cannot be read".to_owned(),
+        None => "the launch is empty, or too long (8 MiB), or cannot be read".to_owned(),
     };
     refuse(&reply, &refusal)
 }

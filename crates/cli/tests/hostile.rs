@@ -162,6 +162,46 @@ fn c65_a_program_with_an_endless_name_leaves_a_record_that_can_be_read() {
 }
 
 #[test]
+fn the_greatest_numbers_there_are_mean_for_ever_and_everything() {
+    let place = Place::new();
+    let script = "trap '' TERM; head -c 3000000 /dev/zero; echo done; sleep 100 & wait; sleep 100";
+    let launch = Launch {
+        leftover_ms: u64::MAX,
+        stdout: Keep::Caps { head: u64::MAX, tail: u64::MAX },
+        ..place.script("a", script)
+    };
+    let launched = place.launch(&launch);
+    until("it wrote everything", || read(&launch, "stdout").ends_with("done\n").then_some(()));
+    let mut keeper = Keeper::connect(&launch.dir, 0).unwrap();
+    keeper.stop(Stop { cause: "cancel", term_ms: Some(u64::MAX), ..Stop::default() }).unwrap();
+    assert_eq!(keeper.status().unwrap().rung, Some(Rung::Term));
+    keeper.lease(Some(u64::MAX)).unwrap();
+    keeper.deadline(Some(u64::MAX)).unwrap();
+    assert_eq!(keeper.status().unwrap().phase, "stopping");
+    assert!(launched.leader.is_alive());
+    keeper.stop(FORCE).unwrap();
+    let record = wait(&launch.dir, Duration::MAX).unwrap().expect("an ending");
+    assert_eq!((record.by.as_str(), record.exit()), ("shim", Some(Exit::Signal(9))));
+    assert_eq!((read(&launch, "stdout").len(), record.receipt.output.kept), (3_000_005, 3_000_005));
+}
+
+#[test]
+fn c37_a_forged_claim_does_not_end_what_a_keeper_holds() {
+    let place = Place::new();
+    let launch = place.script("a", "echo $$; while ! test -e go; do sleep 0.01; done; exit 4");
+    place.launch(&launch);
+    let pids = place.pids(&launch, 1);
+    // The same words in another file, on which nobody has a lock.
+    let text = std::fs::read(launch.dir.join("claim")).unwrap();
+    std::fs::remove_file(launch.dir.join("claim")).unwrap();
+    std::fs::write(launch.dir.join("claim"), text).unwrap();
+    assert!(matches!(locate(&launch.dir, boot_id()).unwrap(), Located::Alive(_)));
+    assert!(pids[0].is_alive());
+    std::fs::write(launch.cwd.join("go"), "").unwrap();
+    assert_eq!(place.end_of(&launch).exit(), Some(Exit::Code(4)));
+}
+
+#[test]
 fn c36_who_listens_in_place_of_a_keeper_is_not_taken_for_it() {
     let place = Place::new();
     let launch = place.script("a", "sleep 100");
@@ -175,3 +215,24 @@ fn c36_who_listens_in_place_of_a_keeper_is_not_taken_for_it() {
     assert_eq!(place.end_of(&launch).exit(), Some(Exit::Signal(15)));
 }
 
+#[test]
+fn what_a_keeper_remembers_has_an_end() {
+    let place = Place::new();
+    let script = "trap '' INT; echo ready; while ! test -e go; do sleep 0.01; done";
+    let launch = Launch { input: Input::Pipe, ..place.script("a", script) };
+    place.launch(&launch);
+    until("it is ready", || (read(&launch, "stdout") == "ready\n").then_some(()));
+    let mut keeper = Keeper::connect(&launch.dir, 0).unwrap();
+    for _ in 0..1_000 {
+        keeper.interrupt().unwrap();
+    }
+    keeper.input(1, &[b'x'; 500_000]).unwrap();
+    let refused = (2..10_000).find_map(|no| keeper.input(no, b"").err());
+    assert!(
+        matches!(refused, Some(Error::Declined { code, .. }) if code == "full"),
+        "it takes inputs without end"
+    );
+    std::fs::write(launch.cwd.join("go"), "").unwrap();
+    let record = place.end_of(&launch);
+    assert!(record.receipt.rungs.len() < 200, "{} rungs", record.receipt.rungs.len());
+}

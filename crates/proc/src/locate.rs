@@ -108,7 +108,8 @@ pub fn wait(dir: &Path, timeout: Duration) -> Result<Option<ExitRecord>, Error> 
         // The shim goes when the record is there; the guard goes when it is there whatever happened to the shim.
         for keeper in [kept.shim.as_ref(), Some(&kept.guard)].into_iter().flatten() {
             let Some(fd) = keeper.open() else { continue };
-            let left = timeout.saturating_sub(begin.elapsed());
+            // What is longer than the kernel can count is for ever, too.
+            let left = timeout.saturating_sub(begin.elapsed()).min(Duration::from_secs(u64::from(u32::MAX)));
             let left = Timespec { tv_sec: left.as_secs().cast_signed(), tv_nsec: left.subsec_nanos().into() };
             let mut fds = [PollFd::new(&fd, PollFlags::IN)];
             let _ = rustix::io::retry_on_intr(|| poll(&mut fds, Some(&left)));

@@ -186,6 +186,40 @@ fn the_greatest_numbers_there_are_mean_for_ever_and_everything() {
 }
 
 #[test]
+fn c37_a_keeper_dies_of_nothing_but_kill() {
+    let place = Place::new();
+    let launch = place.script("a", "while ! test -e go; do sleep 0.01; done; exit 3");
+    let launched = place.launch(&launch);
+    for signal in
+        [Signal::USR1, Signal::USR2, Signal::ALARM, Signal::IO, Signal::XFSZ, Signal::XCPU, Signal::PIPE]
+    {
+        assert!(launched.guard.signal(signal).unwrap());
+        assert!(launched.shim.signal(signal).unwrap());
+    }
+    Keeper::connect(&launch.dir, 0).unwrap().status().unwrap();
+    assert!(launched.guard.is_alive() && launched.shim.is_alive());
+    std::fs::write(launch.cwd.join("go"), "").unwrap();
+    let record = place.end_of(&launch);
+    assert_eq!((record.by.as_str(), record.exit()), ("shim", Some(Exit::Code(3))));
+    assert_eq!(record.receipt.rungs.len(), 0);
+}
+
+#[test]
+fn c65_a_kill_of_a_whole_group_leaves_guard_or_shim() {
+    let place = Place::new();
+    let launch = place.script("a", "setsid sleep 100 & echo $!; echo $$; wait");
+    let launched = place.launch(&launch);
+    let pids = place.pids(&launch, 2);
+    let group = rustix::process::getpgid(Pid::from_raw(launched.guard.pid)).unwrap();
+    rustix::process::kill_process_group(group, Signal::KILL).unwrap();
+    until("the guard is gone", || (!launched.guard.is_alive()).then_some(()));
+    assert!(launched.shim.is_alive());
+    let record = place.stop(&launch, true);
+    assert_eq!((record.by.as_str(), record.exit()), ("shim", Some(Exit::Signal(9))));
+    assert!(pids.iter().all(|pid| !pid.is_alive()));
+}
+
+#[test]
 fn c37_a_forged_claim_does_not_end_what_a_keeper_holds() {
     let place = Place::new();
     let launch = place.script("a", "echo $$; while ! test -e go; do sleep 0.01; done; exit 4");

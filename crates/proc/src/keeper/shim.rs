@@ -73,7 +73,10 @@ pub(super) struct Shim {
 pub(super) fn run(handed: Handed) -> ! {
     sys::set_name(c"lw-shim");
     let (Ok(own), Ok(signals)) = (Identity::own(), sys::signal_fd()) else { sys::exit(74) };
-    if rustix::process::set_child_subreaper(Some(rustix::process::getpid())).is_err() {
+    // A session of its own: whoever kills the group of its guard does not kill both.
+    if rustix::process::setsid().is_err()
+        || rustix::process::set_child_subreaper(Some(rustix::process::getpid())).is_err()
+    {
         sys::exit(74);
     }
     let Handed { folder, claim, listener, socket, launch, levels, reply, guard } = handed;

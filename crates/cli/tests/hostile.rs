@@ -220,6 +220,33 @@ fn c65_a_kill_of_a_whole_group_leaves_guard_or_shim() {
 }
 
 #[test]
+fn c36_a_claim_that_was_taken_away_does_not_unmake_what_runs() {
+    let place = Place::new();
+    let closed = "closed version=1\n";
+    for (name, instead) in [("removed", None), ("closed", Some(closed))] {
+        let launch = place.script(name, "echo $$; while ! test -e go; do sleep 0.01; done; exit 4");
+        place.launch(&launch);
+        let pids = place.pids(&launch, 1);
+        std::fs::remove_file(launch.dir.join("claim")).unwrap();
+        if let Some(text) = instead {
+            std::fs::write(launch.dir.join("claim"), text).unwrap();
+        }
+        let found = locate(&launch.dir, boot_id());
+        assert!(found.is_err(), "{name}: {found:?}, and it runs");
+        let refused = place.nursery.launch(&launch);
+        assert!(matches!(refused, Err(Error::Refused(_))), "{name}: {refused:?}");
+        assert!(pids[0].is_alive());
+        std::fs::write(launch.cwd.join("go"), "").unwrap();
+        let found = until("it has ended", || locate(&launch.dir, boot_id()).ok());
+        assert!(
+            matches!(&found, Located::Ended(record) if record.exit() == Some(Exit::Code(4))),
+            "{found:?}"
+        );
+        std::fs::remove_file(launch.cwd.join("go")).unwrap();
+    }
+}
+
+#[test]
 fn c37_a_forged_claim_does_not_end_what_a_keeper_holds() {
     let place = Place::new();
     let launch = place.script("a", "echo $$; while ! test -e go; do sleep 0.01; done; exit 4");

@@ -277,6 +277,17 @@ fn c36_who_listens_in_place_of_a_keeper_is_not_taken_for_it() {
 }
 
 #[test]
+fn c12_a_folder_that_cannot_be_entered_yet_does_not_keep_the_keeper_waiting() {
+    let place = Place::new();
+    let launch = Launch { cwd: "/nowhere".into(), ..Launch::new(place.dir("a"), ["true"]) };
+    assert!(place.nursery.launch(&launch).is_err());
+    // A folder of a server that does not answer cannot be had here; what counts is that its leader was known before it tried.
+    let claim = std::fs::read_to_string(launch.dir.join("claim")).unwrap();
+    assert!(claim.contains("\nleader "), "{claim}");
+    assert_eq!(place.end_of(&launch).receipt.proof, Proof::NeverStarted);
+}
+
+#[test]
 fn what_a_keeper_remembers_has_an_end() {
     let place = Place::new();
     let script = "trap '' INT; echo ready; while ! test -e go; do sleep 0.01; done";

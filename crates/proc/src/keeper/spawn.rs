@@ -242,6 +242,10 @@ impl Child<'_> {
         if !opened {
             sys::exit(125);
         }
+        // Behind the gate: the folder may be on a server that does not answer, and until here the keeper waits for us.
+        if let Err(error) = rustix::process::chdir(self.launch.cwd.as_path()) {
+            self.fail(Step::Folder, &error.into());
+        }
         let error = self.exec();
         self.fail(Step::Exec, &error)
     }
@@ -268,7 +272,6 @@ impl Child<'_> {
             rustix::thread::set_no_new_privs(true).map_err(at(Step::Privileges))?;
         }
         let landlocked = self.hold.use_landlock && landlock::restrict().is_ok();
-        rustix::process::chdir(self.launch.cwd.as_path()).map_err(at(Step::Folder))?;
         Ok(landlocked)
     }
 

@@ -205,6 +205,15 @@ pub(crate) fn set_undumpable() {
     }
 }
 
+/// Undoes [`set_undumpable`], for a child that will be somebody else's program: its keeper must see it in `/proc`, which hides
+/// what cannot be read where it is mounted with `hidepid`.
+pub(crate) fn set_dumpable() {
+    // SAFETY: `prctl` with these constants takes no pointers.
+    unsafe {
+        libc::prctl(libc::PR_SET_DUMPABLE, 1, 0, 0, 0);
+    }
+}
+
 /// Names this process for `ps`.
 pub(crate) fn set_name(name: &std::ffi::CStr) {
     // SAFETY: the kernel reads at most 16 bytes of a string that ends before.

@@ -253,6 +253,7 @@ impl Child<'_> {
     fn prepare(&self, stdio: &Stdio) -> Result<bool, (Step, io::Error)> {
         let at = |step: Step| move |error: rustix::io::Errno| (step, io::Error::from(error));
         sys::default_signals();
+        sys::set_dumpable();
         // Whoever dies first takes nothing along but this child: the rest of the tree falls to the guard.
         set_parent_process_death_signal(Some(Signal::KILL)).map_err(at(Step::Session))?;
         if getppid() != Some(self.parent) {

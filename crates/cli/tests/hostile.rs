@@ -308,3 +308,43 @@ fn what_a_keeper_remembers_has_an_end() {
     let record = place.end_of(&launch);
     assert!(record.receipt.rungs.len() < 200, "{} rungs", record.receipt.rungs.len());
 }
+
+/// Runs one test of this binary again, where `/proc` shows nobody what must not be read, and with no privileges.
+#[expect(clippy::disallowed_methods, reason = "a test of what another place does needs that place")]
+fn again_where_proc_hides(test: &str) {
+    let enter =
+        "mount -t proc -o hidepid=4 proc /proc && exec setpriv --bounding-set=-all --inh-caps=-all \"$@\"";
+    let output = std::process::Command::new("unshare")
+        .args(["--user", "--map-root-user", "--mount", "--pid", "--fork", "sh", "-c", enter, "sh"])
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", test, "--nocapture"])
+        .env("LASTWORD_TEST_HIDDEN", "1")
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the only thing to tell this process from the one that started it"
+)]
+fn c13_a_keeper_works_where_proc_hides_what_must_not_be_read() {
+    if std::env::var_os("LASTWORD_TEST_HIDDEN").is_none() {
+        return again_where_proc_hides("hostile::c13_a_keeper_works_where_proc_hides_what_must_not_be_read");
+    }
+    let place = Place::new();
+    // A program that cannot be read must not be looked into while it runs, either.
+    let script = "cp $(command -v sleep) private && chmod 0111 private && setsid ./private 100 & \
+                  while ! test -e private; do :; done; echo $$; wait; ./private 100";
+    let launch = place.script("a", script);
+    let launched = place.launch(&launch);
+    place.pids(&launch, 1);
+    assert!(std::fs::read(format!("/proc/{}/stat", launched.shim.pid)).is_err(), "nothing is hidden here");
+    assert!(launched.guard.is_alive() && launched.shim.is_alive());
+    let mut keeper = Keeper::connect(&launch.dir, 0).unwrap();
+    until("both run", || (keeper.status().unwrap().alive == 2).then_some(()));
+    keeper.stop(FORCE).unwrap();
+    let record = place.end_of(&launch);
+    assert_eq!((record.by.as_str(), record.exit()), ("shim", Some(Exit::Signal(9))));
+}

@@ -348,3 +348,25 @@ fn c13_a_keeper_works_where_proc_hides_what_must_not_be_read() {
     let record = place.end_of(&launch);
     assert_eq!((record.by.as_str(), record.exit()), ("shim", Some(Exit::Signal(9))));
 }
+
+#[test]
+fn c18_a_recording_is_let_go_of_before_its_record_waits_for_room() {
+    let place = Place::new();
+    // On a full disk, a recording that somebody removes gives back its room only if nobody holds it open.
+    let script = "echo '#!/bin/sh'; echo 'exit 7'; while ! test -e go; do sleep 0.01; done";
+    let launch = place.script("a", script);
+    let launched = place.launch(&launch);
+    let in_the_way = block_record(&launch, &launched.shim);
+    std::fs::write(launch.cwd.join("go"), "").unwrap();
+    let mut keeper = Keeper::connect(&launch.dir, 0).unwrap();
+    until("the tree is gone and not recorded", || {
+        keeper.status().ok().filter(|status| status.phase == "unrecorded")
+    });
+    // What is open for writing cannot be run.
+    let recording = launch.dir.join("stdout");
+    std::fs::set_permissions(&recording, std::fs::Permissions::from_mode(0o700)).unwrap();
+    let record = place.run(&Launch { argv: vec![recording.into()], ..place.script("b", "") });
+    assert_eq!(record.exit(), Some(Exit::Code(7)));
+    std::fs::remove_dir(in_the_way).unwrap();
+    assert_eq!(place.end_of(&launch).exit(), Some(Exit::Code(0)));
+}

@@ -2,6 +2,7 @@
 //! wears the keeper down.
 
 use std::ffi::OsString;
+use std::io::{Read as _, Write as _};
 use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Barrier;
@@ -13,7 +14,7 @@ use lastword_proc::{
 };
 use rustix::process::{Pid, Signal};
 
-use crate::common::{Place, block_record, read, until};
+use crate::common::{PATIENCE, Place, block_record, read, until};
 
 const FORCE: Stop<'static> = Stop { cause: "cancel", force: true, local: false, term_ms: None };
 
@@ -369,4 +370,47 @@ fn c18_a_recording_is_let_go_of_before_its_record_waits_for_room() {
     assert_eq!(record.exit(), Some(Exit::Code(7)));
     std::fs::remove_dir(in_the_way).unwrap();
     assert_eq!(place.end_of(&launch).exit(), Some(Exit::Code(0)));
+}
+
+#[test]
+fn c35_what_is_not_understood_changes_nothing() {
+    let place = Place::new();
+    let launch = Launch { input: Input::Pipe, ..place.script("a", "cat") };
+    let launched = place.launch(&launch);
+    let socket = launch.dir.join(format!("ctl.{}", launched.guard.pid));
+    let say = |text: &str| {
+        let mut stream = std::os::unix::net::UnixStream::connect(&socket).unwrap();
+        stream.write_all(text.as_bytes()).unwrap();
+        stream.shutdown(std::net::Shutdown::Write).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    assert!(say("obey epoch=18446744073709551615\n").starts_with("err code=unknown"));
+    // A length that cannot be, and a payload that looks like a request.
+    let answer = say("input no=1 bytes=18446744073709551616 epoch=0\nstop cause=cancel force=1 epoch=0\n");
+    assert!(answer.starts_with("err code=too_long") && answer.lines().count() == 1, "{answer}");
+    let mut owner = Keeper::connect(&launch.dir, 0).unwrap();
+    assert_eq!(owner.status().unwrap().phase, "running");
+    owner.close_input().unwrap();
+    assert_eq!(place.end_of(&launch).exit(), Some(Exit::Code(0)));
+}
+
+#[test]
+fn c17_a_keeper_that_is_stopped_keeps_nobody_waiting_for_ever() {
+    let place = Place::new();
+    let launch = place.script("a", "sleep 100");
+    let launched = place.launch(&launch);
+    assert!(launched.shim.signal(Signal::STOP).unwrap());
+    let dir = launch.dir.clone();
+    // Its queue takes some; whoever comes after those is told in time.
+    let (told, tells) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let all: Result<Vec<Keeper>, Error> = (0..100).map(|_| Keeper::connect(&dir, 0)).collect();
+        told.send(all.map(|all| all.len())).unwrap();
+    });
+    let all = tells.recv_timeout(PATIENCE);
+    assert!(launched.shim.signal(Signal::CONT).unwrap());
+    assert!(matches!(all, Ok(Err(Error::NoKeeper(_)))), "{all:?}");
+    place.stop(&launch, true);
 }

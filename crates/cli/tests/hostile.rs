@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use lastword_core::receipt::{Exit, KeeperStop, Proof, Rung};
 use lastword_proc::{
-    Error, Input, Keep, Keeper, Launch, Located, Nursery, Stop, boot_id, clock, locate, wait,
+    Error, Identity, Input, Keep, Keeper, Launch, Located, Nursery, Stop, boot_id, clock, locate, wait,
 };
 use rustix::process::{Pid, Signal};
 
@@ -336,15 +336,15 @@ fn c13_a_keeper_works_where_proc_hides_what_must_not_be_read() {
     }
     let place = Place::new();
     // A program that cannot be read must not be looked into while it runs, either.
-    let script = "cp $(command -v sleep) private && chmod 0111 private && setsid ./private 100 & \
-                  while ! test -e private; do :; done; echo $$; wait; ./private 100";
+    let script = "cp $(command -v sh) private && chmod 0111 private; echo $$; \
+                  setsid ./private -c 'touch started; sleep 100; :' & wait";
     let launch = place.script("a", script);
     let launched = place.launch(&launch);
     place.pids(&launch, 1);
     assert!(std::fs::read(format!("/proc/{}/stat", launched.shim.pid)).is_err(), "nothing is hidden here");
     assert!(launched.guard.is_alive() && launched.shim.is_alive());
     let mut keeper = Keeper::connect(&launch.dir, 0).unwrap();
-    until("both run", || (keeper.status().unwrap().alive == 2).then_some(()));
+    until("all run", || launch.cwd.join("started").exists().then_some(()));
     keeper.stop(FORCE).unwrap();
     let record = place.end_of(&launch);
     assert_eq!((record.by.as_str(), record.exit()), ("shim", Some(Exit::Signal(9))));
@@ -413,4 +413,40 @@ fn c17_a_keeper_that_is_stopped_keeps_nobody_waiting_for_ever() {
     assert!(launched.shim.signal(Signal::CONT).unwrap());
     assert!(matches!(all, Ok(Err(Error::NoKeeper(_)))), "{all:?}");
     place.stop(&launch, true);
+}
+
+#[test]
+fn c12_a_tree_that_takes_its_keepers_descriptors_away_is_stopped_all_the_same() {
+    let place = Place::new();
+    // One user's processes may set each other's limits, in a scope or not.
+    let limits = "prlimit --nofile=3:3 --fsize=0:0 --pid";
+    for (name, whose) in [("shim", "$PPID"), ("both", "$PPID $(cut -d' ' -f4 /proc/$PPID/stat)")] {
+        let script = format!(
+            "setsid sleep 100 & echo $! >{name}.pids; echo $$ >>{name}.pids; for pid in {whose}; do {limits} $pid || exit 1; done; \
+             touch {name}.done; wait; sleep 100"
+        );
+        let deadline = Some(clock::awake_ms() + 2_000);
+        let launch = Launch { deadline, term_ms: 100, ..place.script(name, &script) };
+        place.launch(&launch);
+        until("the limits are set", || launch.cwd.join(format!("{name}.done")).exists().then_some(()));
+        let pids = std::fs::read_to_string(launch.cwd.join(format!("{name}.pids"))).unwrap();
+        let pids: Vec<Identity> = pids.lines().filter_map(|pid| Identity::of(pid.parse().unwrap())).collect();
+        assert_eq!(pids.len(), 2);
+        let found = until("it has ended", || match locate(&launch.dir, boot_id()).unwrap() {
+            Located::Alive(_) => None,
+            found => Some(found),
+        });
+        assert!(pids.iter().all(|pid| !pid.is_alive()), "{name}: {found:?}, and it runs");
+        match found {
+            // How its leader exited could not be written down, and is not made up.
+            Located::Ended(record) => {
+                assert_eq!((name, record.by.as_str(), record.exit()), ("shim", "guard", None));
+                assert!(record.receipt.proof.is_certain());
+            }
+            Located::Vanished(record) => {
+                assert_eq!((name, record.receipt.proof), ("both", Proof::BestEffort))
+            }
+            other => panic!("{name}: {other:?}"),
+        }
+    }
 }

@@ -5,6 +5,7 @@
 
 use std::collections::HashSet;
 use std::io::Read as _;
+use std::os::unix::fs::FileExt as _;
 
 use lastword_core::receipt::Process;
 use rustix::process::Signal;
@@ -86,6 +87,31 @@ pub(crate) fn signal(root: i32, signal: Option<Signal>, roll: &mut Roll) -> Pass
         }
     }
     pass
+}
+
+/// The list of this process's own children, opened while that could be done. Whoever is of the same user may take a process's
+/// descriptors away by a limit; a keeper must be able to kill all the same.
+#[derive(Debug)]
+pub(crate) struct OwnChildren(Option<std::fs::File>);
+
+impl OwnChildren {
+    /// Opens the list of whoever calls. A forked child needs its own.
+    pub(crate) fn open() -> OwnChildren {
+        OwnChildren(std::fs::File::open("/proc/thread-self/children").ok())
+    }
+
+    /// Kills every child, by number: a child keeps its number until it is reaped, and nobody else does that here. What they leave
+    /// comes to us, and is next.
+    pub(crate) fn kill(&self) {
+        let mut text = [0; 4096];
+        let Some(read) = self.0.as_ref().and_then(|file| file.read_at(&mut text, 0).ok()) else { return };
+        // What is cut off at the end is not a number of a child of ours, but the beginning of one.
+        let whole = text[..read].iter().rposition(|byte| *byte == b' ').unwrap_or(0);
+        let pids = String::from_utf8_lossy(&text[..whole]);
+        for pid in pids.split(' ').filter_map(|pid| rustix::process::Pid::from_raw(pid.parse().ok()?)) {
+            let _ = rustix::process::kill_process(pid, Signal::KILL);
+        }
+    }
 }
 
 /// Returns every descendant of a process, parents before their children.

@@ -8,6 +8,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags};
 
 use super::control::Control;
+use super::guard;
 use super::input::Input;
 use super::levels::Levels;
 use super::output::{CHUNK_BYTES, Stream};
@@ -444,7 +445,7 @@ impl Shim {
                 let _ = self.folder.remove(&self.socket);
                 sys::exit(0)
             }
-            Err(_) if self.folder.is_removed() => sys::exit(75),
+            Err(error) if self.folder.is_removed() || guard::is_limited(&error) => sys::exit(75),
             Err(_) => self.ending = Some((record, clock::awake_ms() + RETRY_MS)),
         }
     }

@@ -6,7 +6,7 @@ use rustix::process::Signal;
 
 use crate::clock;
 use crate::level::cgroup::Leaf;
-use crate::tree::{self, Pass, Roll};
+use crate::tree::{self, OwnChildren, Pass, Roll};
 
 /// How long a tree may take to die of KILL before it is called stuck: uninterruptible, or another user's.
 const STUCK_AFTER_MS: u64 = 10_000;
@@ -37,6 +37,7 @@ enum Stage {
 #[derive(Debug)]
 pub(super) struct Stop {
     keeper: i32,
+    children: OwnChildren,
     stage: Stage,
     asked_at: Option<u64>,
     pub(super) rungs: Vec<RungTaken>,
@@ -52,6 +53,7 @@ impl Stop {
     pub(super) fn new(keeper: i32) -> Stop {
         Stop {
             keeper,
+            children: OwnChildren::open(),
             stage: Stage::Running,
             asked_at: None,
             rungs: Vec::new(),
@@ -156,6 +158,10 @@ impl Stop {
             let _ = leaf.kill();
         }
         self.last = tree::signal(self.keeper, Some(Signal::KILL), &mut self.roll);
+        // Some are left, and none of them can be seen.
+        if self.last.alive == 0 {
+            self.children.kill();
+        }
     }
 
     pub(super) fn climb(&mut self, rung: Rung) {

@@ -9,7 +9,7 @@ use crate::program::{Failure, Outcome, cargo, cargo_with, succeeds};
 use crate::{contract, proof, tidy, tools, trials};
 
 /// How long all of it may take on two cores from a clean clone. Longer, and people stop running it.
-const BUDGET: Duration = Duration::from_secs(15 * 60);
+const BUDGET: Duration = Duration::from_secs(25 * 60);
 
 /// What a step that did not fail has to say.
 enum Done {

@@ -78,9 +78,14 @@ impl Claim {
 
     /// Takes the folder for a keeper that listens on `socket`. `None` if somebody was first. The file is locked as long as
     /// any process holds it.
-    pub(crate) fn take(folder: &Folder, socket: &str, marker: &str) -> io::Result<Option<File>> {
+    pub(crate) fn take(
+        folder: &Folder,
+        guard: &Identity,
+        socket: &str,
+        marker: &str,
+    ) -> io::Result<Option<File>> {
         let line = Line::new("kept").with("version", VERSION).with("socket", socket).with("marker", marker);
-        let line = Identity::own().write(line).to_string();
+        let line = guard.write(line).to_string();
         match folder.publish(NAME, line.as_bytes(), Durable::No, true)? {
             Published::Ours(file) => Ok(Some(file)),
             Published::Taken => Ok(None),

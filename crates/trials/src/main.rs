@@ -10,6 +10,7 @@ mod clock;
 mod image;
 mod leader;
 mod place;
+mod points;
 mod power_loss;
 mod processes;
 #[path = "../../proof/src/random.rs"]
@@ -18,6 +19,7 @@ mod random;
 mod record;
 mod survive;
 mod torture;
+mod tracer;
 mod verdict;
 
 use std::path::Path;
@@ -41,6 +43,9 @@ const VERBS: &[Verb] = &[
     ("power-writer", power_loss::writer),
     ("stand-in", survive::stand_in::run),
     (torture::driver::VERB, torture::driver::run),
+    ("kill-points", points::kill::run),
+    ("fault-points", points::fault::run),
+    (points::leader::VERB, points::leader::run),
 ];
 
 fn main() -> ExitCode {

@@ -4,7 +4,8 @@ use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 
-use lastword_core::receipt::{Exit, Level, OutputBytes, Proof, Receipt};
+use lastword_core::ids::Timestamp;
+use lastword_core::receipt::{Exit, Level, OutputBytes, Proof, Receipt, Rung, RungTaken};
 use rustix::event::{Timespec, poll};
 
 use super::control;
@@ -24,6 +25,10 @@ use crate::tree::{self, Roll};
 /// Pause between passes over a tree that was ordered to die.
 const PASS_PAUSE_MS: i64 = 1;
 
+/// How long a tree may take to die, and the pause between passes after that: what cannot be killed now is not worth a core.
+const STUCK_AFTER_MS: u64 = 10_000;
+const STUCK_PAUSE_MS: i64 = 200;
+
 /// Pause before a record that could not be written is tried again.
 const RETRY_MS: i64 = 500;
 
@@ -40,8 +45,8 @@ pub(super) fn begin(launch: OwnedFd, levels: Levels, reply: OwnedFd) -> ! {
 }
 
 fn refuse(reply: &OwnedFd, words: &str) -> ! {
-    let line = Line::new("refused").with("words", words);
-    let _ = rustix::io::write(reply, format!("{line}done\n").as_bytes());
+    let text = format!("{}done\n", Line::new("refused").with("words", words));
+    let _ = rustix::io::retry_on_intr(|| rustix::io::write(reply, text.as_bytes()));
     sys::exit(74)
 }
 
@@ -51,6 +56,7 @@ struct Claimed {
     claim: File,
     listener: OwnedFd,
     socket: String,
+    guard: Identity,
 }
 
 /// Becomes a guard and takes the folder.
@@ -62,10 +68,11 @@ fn claim(launch: &Launch) -> io::Result<Claimed> {
     rustix::process::setsid()?;
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
     rustix::process::chdir("/")?;
+    let guard = Identity::own()?;
     let folder = Folder::open(&launch.dir)?;
     let (listener, socket) = control::listen(&folder)?;
-    match Claim::take(&folder, &socket, &launch.marker) {
-        Ok(Some(claim)) => Ok(Claimed { folder, claim, listener, socket }),
+    match Claim::take(&folder, &guard, &socket, &launch.marker) {
+        Ok(Some(claim)) => Ok(Claimed { folder, claim, listener, socket, guard }),
         Ok(None) => {
             let _ = folder.remove(&socket);
             Err(io::Error::new(io::ErrorKind::AlreadyExists, "it is taken or closed"))
@@ -79,8 +86,7 @@ fn claim(launch: &Launch) -> io::Result<Claimed> {
 
 /// Forks the shim and waits for it.
 fn keep(claimed: Claimed, launch: Launch, levels: Levels, reply: OwnedFd) -> ! {
-    let Claimed { folder, claim, listener, socket } = claimed;
-    let guard = Identity::own();
+    let Claimed { folder, claim, listener, socket, guard } = claimed;
     match sys::fork() {
         Ok(Fork::Child) => {
             shim::run(Handed { folder, claim, listener, socket, launch, levels, reply, guard })
@@ -143,7 +149,9 @@ fn end(folder: &Folder, kept: Option<&Kept>) -> ExitRecord {
             let _ = leaf.kill();
         }
         let pass = tree::signal(own, Some(rustix::process::Signal::KILL), &mut roll);
-        if pass.fresh == 0 {
+        if clock::awake_ms() - began >= STUCK_AFTER_MS {
+            pause(STUCK_PAUSE_MS);
+        } else if pass.fresh == 0 {
             pause(PASS_PAUSE_MS);
         }
     }
@@ -151,11 +159,13 @@ fn end(folder: &Folder, kept: Option<&Kept>) -> ExitRecord {
         let _ = leaf.remove();
     }
     let leader = kept.and_then(|kept| kept.leader.as_ref());
-    let proof = match (leader, leaf) {
+    let proof = match (kept, leader, leaf) {
+        // The claim cannot be read, so nobody can say whether something ran; that nothing is left was seen.
+        (None, ..) => Proof::NoChildren,
         // It was behind its gate, or not even there.
-        (None, _) => Proof::NeverStarted,
-        (Some(_), Some(_)) => Proof::CgroupEmptyAndNoChildren,
-        (Some(_), None) => Proof::NoChildren,
+        (Some(_), None, _) => Proof::NeverStarted,
+        (Some(_), Some(_), Some(_)) => Proof::CgroupEmptyAndNoChildren,
+        (Some(_), Some(_), None) => Proof::NoChildren,
     };
     left_behind(folder, kept, roll, began, ExitRecord::bare(proof, "guard"))
 }
@@ -181,17 +191,21 @@ pub(crate) fn left_behind(
 ) -> ExitRecord {
     let leader = kept.and_then(|kept| kept.leader.as_ref());
     let drained = kept.and_then(|kept| kept.drained);
+    let took = clock::awake_ms() - began;
+    // Whoever was found was killed; there is no gentler rung here.
+    let kill = RungTaken { rung: Rung::Kill, at: Timestamp(clock::wall_ms().saturating_sub(took)) };
     ExitRecord {
         receipt: Receipt {
             level: leader.map_or(Level::None, |leader| leader.level),
+            rungs: if roll.found > 0 { vec![kill] } else { Vec::new() },
             processes: roll.processes,
             output: drained.map_or_else(|| recorded(folder), |drained| drained.output),
             exit: kept.and_then(|kept| kept.exited),
-            asked_to_empty_ms: Some(clock::awake_ms() - began),
+            asked_to_empty_ms: Some(took),
             ..bare.receipt
         },
         // What was in a pipe when the shim died is gone, and nobody can say how much it was.
-        output_lost: drained.map_or(leader.is_some(), |drained| drained.lost),
+        output_lost: drained.map_or(kept.is_none() || leader.is_some(), |drained| drained.lost),
         may_escape: leader.is_some_and(|leader| leader.may_escape),
         found: roll.found,
         empty_at_boot_ns: clock::boot_ns(),

@@ -5,11 +5,15 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use lastword_proc::{Keeper, Launch, Launched, Nursery, Stop};
 
 use super::{Ground, goal};
-use crate::leader;
+use crate::{clock, leader};
+
+/// How long the last processes of a bench may take to go. A group that is left after that is only a name.
+const GROUP_EMPTY_MAX: Duration = Duration::from_secs(10);
 
 /// Private memory of guard and shim together, at most.
 const PRIVATE_MAX_KB: u64 = 400;
@@ -56,7 +60,8 @@ impl Drop for Cpu {
         let Some(group) = &self.group else { return };
         let parent = group.parent().unwrap_or(group);
         let _ = fs::write(parent.join("cgroup.procs"), "0");
-        let _ = fs::remove_dir(group);
+        // What was started in it may still be on its way out.
+        clock::until(GROUP_EMPTY_MAX, Duration::from_millis(10), || fs::remove_dir(group).ok());
     }
 }
 

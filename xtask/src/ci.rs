@@ -6,7 +6,7 @@
 use std::time::{Duration, Instant};
 
 use crate::program::{Failure, Outcome, cargo, cargo_with, succeeds};
-use crate::{contract, proof, tidy, tools};
+use crate::{contract, proof, tidy, tools, trials};
 
 /// How long all of it may take on two cores from a clean clone. Longer, and people stop running it.
 const BUDGET: Duration = Duration::from_secs(15 * 60);
@@ -43,6 +43,9 @@ const STEPS: &[Step] = &[
     Step { name: "advisories", run: advisories },
     step!("tests", cargo("nextest run --workspace --no-fail-fast")),
     step!("contract", contract::run(&["--require"])),
+    // The long form is `torture` with three repeats or more, and with shim and guard killed.
+    step!("torture", trials::run("torture", &["--repeats", "1"])),
+    step!("torture, stand-ins", trials::run("torture", &["--bugs"])),
     step!("model", proof::run("model", &[])),
     step!("simulation", proof::run("sim", &["--schedules", "1000000"])),
     step!("seeded bugs", proof::run("bugs", &[])),

@@ -25,7 +25,7 @@ fn folder() -> (tempfile::TempDir, PathBuf) {
 
 /// Writes the recorded claim, as of a keeper that is this process.
 fn claim(dir: &Path, text: &str) -> std::fs::File {
-    let own = Identity::own();
+    let own = Identity::own().unwrap();
     let text = text
         .replace("BOOT", &own.boot)
         .replace("PID", &own.pid.to_string())

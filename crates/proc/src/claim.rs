@@ -45,6 +45,8 @@ pub(crate) struct Kept {
     pub(crate) leader: Option<Leader>,
     pub(crate) exited: Option<Exit>,
     pub(crate) drained: Option<Drained>,
+    /// Its exit record is durable.
+    pub(crate) recorded: bool,
 }
 
 /// What was recorded of the output, once there can be no more of it.
@@ -78,9 +80,14 @@ impl Claim {
 
     /// Takes the folder for a keeper that listens on `socket`. `None` if somebody was first. The file is locked as long as
     /// any process holds it.
-    pub(crate) fn take(folder: &Folder, socket: &str, marker: &str) -> io::Result<Option<File>> {
+    pub(crate) fn take(
+        folder: &Folder,
+        guard: &Identity,
+        socket: &str,
+        marker: &str,
+    ) -> io::Result<Option<File>> {
         let line = Line::new("kept").with("version", VERSION).with("socket", socket).with("marker", marker);
-        let line = Identity::own().write(line).to_string();
+        let line = guard.write(line).to_string();
         match folder.publish(NAME, line.as_bytes(), Durable::No, true)? {
             Published::Ours(file) => Ok(Some(file)),
             Published::Taken => Ok(None),
@@ -113,6 +120,7 @@ impl Claim {
             leader: None,
             exited: None,
             drained: None,
+            recorded: false,
         };
         for line in lines.filter_map(Line::parse) {
             match line.word() {
@@ -121,6 +129,7 @@ impl Claim {
                     kept.cgroup = line.bytes("cgroup").map(|path| OsStr::from_bytes(path).into());
                 }
                 "leader" => kept.leader = Leader::read(&line),
+                "recorded" => kept.recorded = true,
                 "drained" => kept.drained = Drained::read(&line),
                 "exited" => kept.exited = line.text("how").and_then(words::exit),
                 _ => {}

@@ -25,8 +25,11 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Returns who has this number now.
+    /// Returns who has this number now. `None` if nobody has, or if it cannot be said for certain who.
     pub fn of(pid: i32) -> Option<Identity> {
+        if boot_id() == NO_BOOT {
+            return None;
+        }
         let fd = pidfd(pid)?;
         let stat = Stat::of(pid)?;
         Some(Identity {
@@ -37,15 +40,11 @@ impl Identity {
         })
     }
 
-    /// Returns this process.
-    pub fn own() -> Identity {
+    /// Returns this process. Whoever cannot say who it is, for want of a descriptor, could not be found again either.
+    pub fn own() -> io::Result<Identity> {
         let pid = rustix::process::getpid().as_raw_nonzero().get();
-        Identity::of(pid).unwrap_or_else(|| Identity {
-            boot: boot_id().to_owned(),
-            pid,
-            start_ticks: 0,
-            inode: None,
-        })
+        Identity::of(pid)
+            .ok_or_else(|| io::Error::other("this process cannot read its own identity in /proc"))
     }
 
     /// Opens the process, if it is still the one that is meant. `None` means it is gone, whoever has its number now.
@@ -109,13 +108,19 @@ pub(crate) fn pidfd(pid: i32) -> Option<OwnedFd> {
     pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()).ok()
 }
 
-/// Returns the id of this boot. A machine that cannot say has no boot to compare with.
+/// The id of no boot: what cannot be read now is asked for again, and compared with nothing meanwhile.
+pub(crate) const NO_BOOT: &str = "unknown";
+
+/// Returns the id of this boot, or [`NO_BOOT`] while that cannot be read.
 pub fn boot_id() -> &'static str {
     static BOOT: OnceLock<String> = OnceLock::new();
-    BOOT.get_or_init(|| {
-        let read = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
-        read.map_or_else(|_| "unknown".to_owned(), |text| text.trim().to_owned())
-    })
+    if let Some(boot) = BOOT.get() {
+        return boot;
+    }
+    match std::fs::read_to_string("/proc/sys/kernel/random/boot_id") {
+        Ok(text) => BOOT.get_or_init(|| text.trim().to_owned()),
+        Err(_) => NO_BOOT,
+    }
 }
 
 /// Returns the inode of a pidfd where it means something: on the file system that gives each process its own.
@@ -172,14 +177,14 @@ mod tests {
 
     #[test]
     fn this_process_is_itself_and_alive() {
-        let own = Identity::own();
+        let own = Identity::own().unwrap();
         assert!(own.is_alive());
         assert_eq!(Identity::read(&own.write(Line::new("keeper"))), Some(own));
     }
 
     #[test]
     fn c22_another_start_boot_or_inode_is_somebody_else() {
-        let own = Identity::own();
+        let own = Identity::own().unwrap();
         let later = Identity { start_ticks: own.start_ticks + 1, ..own.clone() };
         let elsewhere = Identity { boot: "another".to_owned(), ..own.clone() };
         let recycled = Identity { inode: own.inode.map(|inode| inode + 1), ..own.clone() };

@@ -13,7 +13,7 @@ use crate::claim::{self, Claim, Kept};
 use crate::ending::ExitRecord;
 use crate::error::Error;
 use crate::folder::Folder;
-use crate::identity::{Identity, boot_id};
+use crate::identity::{Identity, NO_BOOT, boot_id};
 use crate::sweep;
 
 /// What was found.
@@ -45,6 +45,11 @@ pub struct Alive {
 /// Looks for an attempt that was intended in the given boot.
 pub fn locate(dir: &Path, intended_boot: &str) -> Result<Located, Error> {
     let what = || format!("cannot look into {}", dir.display());
+    if boot_id() == NO_BOOT {
+        let unknown =
+            std::io::Error::other("the id of this boot cannot be read, so no other can be told from it");
+        return Err(Error::io(what())(unknown));
+    }
     let folder = Folder::create(dir).map_err(Error::io(what()))?;
     // The ending first: whoever was there before us may have said everything.
     if let Some(found) = ended_in(&folder, dir)? {

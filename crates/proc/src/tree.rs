@@ -105,6 +105,21 @@ pub(crate) fn walk(root: i32) -> Vec<i32> {
     }
 }
 
+/// Reports whether a process is a descendant of another.
+pub(crate) fn is_below(pid: i32, ancestor: i32) -> bool {
+    /// Longer lines of ancestors are not looked through: who hides behind one is taken for a descendant.
+    const GENERATIONS_MAX: usize = 1_000;
+    let mut pid = pid;
+    for _ in 0..GENERATIONS_MAX {
+        match Stat::of(pid) {
+            Some(stat) if stat.parent == ancestor => return true,
+            Some(stat) if stat.parent > 0 => pid = stat.parent,
+            _ => return false,
+        }
+    }
+    true
+}
+
 /// Returns the children of a process, of all its threads.
 fn children(pid: i32) -> Vec<i32> {
     let mut found = Vec::new();

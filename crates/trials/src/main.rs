@@ -3,8 +3,10 @@
 mod args;
 mod clock;
 mod place;
+mod points;
 mod record;
 mod torture;
+mod tracer;
 
 use std::process::ExitCode;
 
@@ -15,6 +17,9 @@ type Verb = (&'static str, fn(&[&str]) -> Result<bool, String>);
 const VERBS: &[Verb] = &[
     ("torture", torture::run),
     (torture::driver::VERB, torture::driver::run),
+    ("kill-points", points::kill::run),
+    ("fault-points", points::fault::run),
+    (points::leader::VERB, points::leader::run),
 ];
 
 fn main() -> ExitCode {

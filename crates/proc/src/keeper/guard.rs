@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 use lastword_core::ids::Timestamp;
-use lastword_core::receipt::{Level, OutputBytes, Proof, Receipt, Rung, RungTaken};
+use lastword_core::receipt::{Exit, Level, OutputBytes, Proof, Receipt, Rung, RungTaken};
 use rustix::event::{Timespec, poll};
 
 use super::control;
@@ -41,8 +41,8 @@ pub(super) fn begin(launch: OwnedFd, levels: Levels, reply: OwnedFd) -> ! {
 }
 
 fn refuse(reply: &OwnedFd, words: &str) -> ! {
-    let line = Line::new("refused").with("words", words);
-    let _ = rustix::io::write(reply, format!("{line}done\n").as_bytes());
+    let text = format!("{}done\n", Line::new("refused").with("words", words));
+    let _ = rustix::io::retry_on_intr(|| rustix::io::write(reply, text.as_bytes()));
     sys::exit(74)
 }
 
@@ -52,6 +52,7 @@ struct Claimed {
     claim: File,
     listener: OwnedFd,
     socket: String,
+    guard: Identity,
 }
 
 /// Becomes a guard and takes the folder.
@@ -63,10 +64,11 @@ fn claim(launch: &Launch) -> io::Result<Claimed> {
     rustix::process::setsid()?;
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
     rustix::process::chdir("/")?;
+    let guard = Identity::own()?;
     let folder = Folder::open(&launch.dir)?;
     let (listener, socket) = control::listen(&folder)?;
-    match Claim::take(&folder, &socket, &launch.marker) {
-        Ok(Some(claim)) => Ok(Claimed { folder, claim, listener, socket }),
+    match Claim::take(&folder, &guard, &socket, &launch.marker) {
+        Ok(Some(claim)) => Ok(Claimed { folder, claim, listener, socket, guard }),
         Ok(None) => {
             let _ = folder.remove(&socket);
             Err(io::Error::new(io::ErrorKind::AlreadyExists, "it is taken or closed"))
@@ -80,8 +82,7 @@ fn claim(launch: &Launch) -> io::Result<Claimed> {
 
 /// Forks the shim and waits for it.
 fn keep(claimed: Claimed, launch: Launch, levels: Levels, reply: OwnedFd) -> ! {
-    let Claimed { folder, claim, listener, socket } = claimed;
-    let guard = Identity::own();
+    let Claimed { folder, claim, listener, socket, guard } = claimed;
     match sys::fork() {
         Ok(Fork::Child) => {
             shim::run(Handed { folder, claim, listener, socket, launch, levels, reply, guard })
@@ -104,14 +105,15 @@ fn keep(claimed: Claimed, launch: Launch, levels: Levels, reply: OwnedFd) -> ! {
 
 /// Waits for the shim. What it left without an ending is ended here.
 fn watch(folder: &Folder, claim: File, socket: &str, shim: i32) -> ! {
-    loop {
+    let exit = loop {
         match sys::reap(true) {
-            Reaped::One(pid, _) if pid == shim => break,
-            Reaped::NoChildren => break,
+            Reaped::One(pid, exit) if pid == shim => break Some(exit),
+            Reaped::NoChildren => break None,
             Reaped::One(..) | Reaped::NoneYet => {}
         }
-    }
-    if !matches!(ExitRecord::read(folder), Ok(Some(_))) {
+    };
+    // A shim that ends by itself has published the ending and made it durable.
+    if exit != Some(Exit::Code(0)) && !matches!(ExitRecord::read(folder), Ok(Some(_))) {
         let kept = match Claim::read(folder) {
             Ok(Some((_, Claim::Kept(kept)))) => Some(*kept),
             _ => None,
@@ -151,11 +153,13 @@ fn end(folder: &Folder, kept: Option<&Kept>) -> ExitRecord {
         let _ = leaf.remove();
     }
     let leader = kept.and_then(|kept| kept.leader.as_ref());
-    let proof = match (leader, leaf) {
+    let proof = match (kept, leader, leaf) {
+        // The claim cannot be read, so nobody can say whether something ran; that nothing is left was seen.
+        (None, ..) => Proof::NoChildren,
         // It was behind its gate, or not even there.
-        (None, _) => Proof::NeverStarted,
-        (Some(_), Some(_)) => Proof::CgroupEmptyAndNoChildren,
-        (Some(_), None) => Proof::NoChildren,
+        (Some(_), None, _) => Proof::NeverStarted,
+        (Some(_), Some(_), Some(_)) => Proof::CgroupEmptyAndNoChildren,
+        (Some(_), Some(_), None) => Proof::NoChildren,
     };
     left_behind(folder, kept, roll, began, ExitRecord::bare(proof, "guard"))
 }
@@ -195,7 +199,7 @@ pub(crate) fn left_behind(
             ..bare.receipt
         },
         // What was in a pipe when the shim died is gone, and nobody can say how much it was.
-        output_lost: drained.map_or(leader.is_some(), |drained| drained.lost),
+        output_lost: drained.map_or(kept.is_none() || leader.is_some(), |drained| drained.lost),
         may_escape: leader.is_some_and(|leader| leader.may_escape),
         found: roll.found,
         empty_at_boot_ns: clock::boot_ns(),

@@ -28,6 +28,9 @@ use crate::words;
 /// Pause before a record that could not be written is tried again: a full disk is freed by people.
 const RETRY_MS: u64 = 500;
 
+/// How often the verdict on a leader that is gone is asked for; a second failure of the same read is no accident.
+const VERDICT_READS_MAX: usize = 3;
+
 /// What a guard hands to its shim.
 pub(super) struct Handed {
     pub(super) folder: Folder,
@@ -60,6 +63,7 @@ pub(super) struct Shim {
     spawned: Option<Spawned>,
     reply: Option<OwnedFd>,
     guard: Identity,
+    own: Identity,
     /// The ending, once the tree is empty, until it is durable.
     pub(super) ending: Option<(ExitRecord, u64)>,
     buffer: Vec<u8>,
@@ -68,8 +72,7 @@ pub(super) struct Shim {
 /// Keeps a tree from its first process to its exit record.
 pub(super) fn run(handed: Handed) -> ! {
     sys::set_name(c"lw-shim");
-    let own = Identity::own();
-    let Ok(signals) = sys::signal_fd() else { sys::exit(74) };
+    let (Ok(own), Ok(signals)) = (Identity::own(), sys::signal_fd()) else { sys::exit(74) };
     if rustix::process::set_child_subreaper(Some(rustix::process::getpid())).is_err() {
         sys::exit(74);
     }
@@ -97,6 +100,7 @@ pub(super) fn run(handed: Handed) -> ! {
         spawned: None,
         reply: Some(reply),
         guard,
+        own,
         ending: None,
         buffer: vec![0; CHUNK_BYTES],
         launch,
@@ -212,7 +216,10 @@ impl Shim {
     }
 
     fn leader_exited(&mut self, exit: Exit) {
-        self.read_verdict();
+        // The leader's end of the pipe is closed, so there is a verdict: only a read that failed is done again.
+        for _ in 0..VERDICT_READS_MAX {
+            self.read_verdict();
+        }
         if self.exec_error.is_none() {
             self.exit = Some(exit);
             // If this cannot be written and the keeper is killed before the end, the exit is not known: lost, not false.
@@ -349,16 +356,14 @@ impl Shim {
     /// Learns whether the program runs, and tells who launched it.
     fn read_verdict(&mut self) {
         let Some(spawned) = self.spawned.as_ref() else { return };
-        if !is_readable(spawned.verdict.as_fd()) {
-            return;
-        }
-        self.exec_error = spawned.verdict(&self.launch);
+        let Ok(exec_error) = spawned.verdict(&self.launch) else { return };
+        self.exec_error = exec_error;
         self.spawned = None;
         if self.exec_error.is_none()
             && let Some(leader) = &self.leader
         {
             let mut text = self.guard.write(Line::new("guard")).to_string();
-            text.push_str(&Identity::own().write(Line::new("shim")).to_string());
+            text.push_str(&self.own.write(Line::new("shim")).to_string());
             text.push_str(&leader.line().to_string());
             self.reply(&text);
         }
@@ -367,7 +372,8 @@ impl Shim {
     fn reply(&mut self, text: &str) {
         if let Some(reply) = self.reply.take() {
             // Whoever asked may be gone; the claim says the same.
-            let _ = rustix::io::write(&reply, format!("{text}done\n").as_bytes());
+            let text = format!("{text}done\n");
+            let _ = rustix::io::retry_on_intr(|| rustix::io::write(&reply, text.as_bytes()));
         }
     }
 
@@ -426,6 +432,7 @@ impl Shim {
                     let line = Line::new("refused").with("words", why).to_string();
                     self.reply(&line);
                 }
+                let _ = claim::note(&self.claim, &Line::new("recorded"));
                 self.control.tell(&Line::new("event").with("what", "ended"));
                 let _ = self.folder.remove(&self.socket);
                 sys::exit(0)

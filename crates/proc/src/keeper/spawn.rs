@@ -96,9 +96,10 @@ pub(super) fn spawn(launch: &Launch, hold: &Hold<'_>) -> Result<Spawned, String>
 impl Spawned {
     fn until_ready(mut self, launch: &Launch) -> Result<Spawned, String> {
         match read_report(&self.verdict) {
-            Some((Step::Ready, flag)) => self.is_landlocked = flag == 1,
-            Some(report) => return Err(words_for(launch, report)),
-            None => return Err("the child died before it was ready".to_owned()),
+            Ok(Some((Step::Ready, flag))) => self.is_landlocked = flag == 1,
+            Ok(Some(report)) => return Err(words_for(launch, report)),
+            Ok(None) => return Err("the child died before it was ready".to_owned()),
+            Err(error) => return Err(format!("cannot hear from the child: {error}")),
         }
         let flags = rustix::fs::fcntl_getfl(&self.verdict).unwrap_or(OFlags::empty());
         let _ = rustix::fs::fcntl_setfl(&self.verdict, flags | OFlags::NONBLOCK);
@@ -107,30 +108,27 @@ impl Spawned {
 
     /// Lets the program run.
     pub(super) fn open_gate(&self) -> io::Result<()> {
-        rustix::io::write(&self.gate, &[1])?;
+        rustix::io::retry_on_intr(|| rustix::io::write(&self.gate, &[1]))?;
         Ok(())
     }
 
-    /// Reads the verdict once there is one: `None` if the program runs, or the words for why it does not.
-    pub(super) fn verdict(&self, launch: &Launch) -> Option<String> {
-        read_report(&self.verdict).map(|report| words_for(launch, report))
+    /// Reads the verdict: nothing if the program runs, or the words for why it does not. An error means that there is none
+    /// yet, or that it could not be read now; only the end of the pipe says that the program runs.
+    pub(super) fn verdict(&self, launch: &Launch) -> io::Result<Option<String>> {
+        Ok(read_report(&self.verdict)?.map(|report| words_for(launch, report)))
     }
 }
 
-fn read_report(pipe: &OwnedFd) -> Option<(Step, i32)> {
+fn read_report(pipe: &OwnedFd) -> io::Result<Option<(Step, i32)>> {
     let mut report = [0; REPORT_BYTES];
-    loop {
-        match rustix::io::read(pipe, &mut report) {
-            Ok(REPORT_BYTES) => break,
-            Err(rustix::io::Errno::INTR) => {}
-            _ => return None,
-        }
+    if rustix::io::retry_on_intr(|| rustix::io::read(pipe, &mut report))? != REPORT_BYTES {
+        return Ok(None);
     }
     let [step, number @ ..] = report;
     let steps =
         [Step::Ready, Step::Session, Step::Stdio, Step::Cgroup, Step::Privileges, Step::Folder, Step::Exec];
-    let step = steps.into_iter().find(|known| *known as u8 == step)?;
-    Some((step, i32::from_le_bytes(number)))
+    let step = steps.into_iter().find(|known| *known as u8 == step);
+    Ok(step.map(|step| (step, i32::from_le_bytes(number))))
 }
 
 fn words_for(launch: &Launch, (step, errno): (Step, i32)) -> String {

@@ -8,7 +8,7 @@ mod adversaries;
 pub(crate) mod driver;
 mod judge;
 mod kept;
-mod observer;
+pub(crate) mod observer;
 mod order;
 mod report;
 mod standin;

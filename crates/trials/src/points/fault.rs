@@ -1,0 +1,217 @@
+//! `fault-points`: each durable or resource call of guard and shim fails once.
+
+use super::crew::Crew;
+use super::judge::Broken;
+use super::stand::{Recovery, Story};
+use super::{Case, Dice, Variant, chosen, level_of};
+use crate::args::Args;
+use crate::place;
+use crate::tracer::{Blow, Point, Role, name_of, number_of};
+
+const WITH_VALUE: &[&str] = &[
+    "--role",
+    "--variant",
+    "--level",
+    "--call",
+    "--nth",
+    "--errno",
+    "--points",
+    "--bug",
+    "--seed",
+    "--workers",
+];
+
+/// Faults of each row in the short form, which is part of every change's checks.
+const POINTS: usize = 40;
+
+/// Errors, by the names people know.
+const ERRNOS: &[(i32, &str)] = &[
+    (libc::EIO, "EIO"),
+    (libc::ENOSPC, "ENOSPC"),
+    (libc::EMFILE, "EMFILE"),
+    (libc::EINTR, "EINTR"),
+    (libc::EAGAIN, "EAGAIN"),
+    (libc::ENOMEM, "ENOMEM"),
+];
+
+/// Calls that touch the disk or take something the system can run out of, and how each can fail.
+const CALLS: &[(&[&str], &[i32])] = &[
+    (
+        &["openat", "openat2", "memfd_create", "mkdirat", "mkdir"],
+        &[libc::EIO, libc::ENOSPC, libc::EMFILE, libc::EINTR],
+    ),
+    (
+        &[
+            "write",
+            "pwrite64",
+            "writev",
+            "pwritev",
+            "fallocate",
+            "ftruncate",
+            "sendmsg",
+            "sendto",
+            "linkat",
+            "link",
+        ],
+        &[libc::EIO, libc::ENOSPC, libc::EINTR, libc::EAGAIN],
+    ),
+    (&["fsync", "fdatasync"], &[libc::EIO, libc::ENOSPC, libc::EINTR]),
+    (&["unlinkat", "unlink", "rename", "renameat2", "rmdir", "flock"], &[libc::EIO, libc::EINTR]),
+    (&["read", "pread64", "recvfrom", "recvmsg", "getdents64"], &[libc::EIO, libc::EINTR, libc::EAGAIN]),
+    (
+        &[
+            "pipe2",
+            "socket",
+            "socketpair",
+            "accept4",
+            "signalfd4",
+            "timerfd_create",
+            "epoll_create1",
+            "pidfd_open",
+            "fcntl",
+            "dup3",
+        ],
+        &[libc::EMFILE, libc::ENOMEM, libc::EINTR],
+    ),
+    (&["bind", "listen"], &[libc::EIO, libc::ENOSPC, libc::ENOMEM]),
+    (&["clone", "clone3", "fork", "vfork"], &[libc::EAGAIN, libc::ENOMEM]),
+    (&["poll", "ppoll"], &[libc::EINTR, libc::ENOMEM]),
+    (&["wait4", "waitid"], &[libc::EINTR]),
+];
+
+/// Bugs put into the judge's eyes, and which promise each must be seen to break.
+#[rustfmt::skip] // One row, one bug.
+const BUGS: &[(&str, fn(&mut Story), Broken)] = &[
+    ("hole", cut_recording, Broken::UnadmittedLoss),
+    ("ran-unseen", let_it_have_run, Broken::False),
+];
+
+/// Returns the name of an error.
+pub(super) fn errno_word(errno: i32) -> String {
+    match ERRNOS.iter().find(|(known, _)| *known == errno) {
+        Some((_, word)) => (*word).to_owned(),
+        None => errno.to_string(),
+    }
+}
+
+fn errno_of(word: &str) -> Option<i32> {
+    let named = ERRNOS.iter().find(|(_, known)| *known == word).map(|(errno, _)| *errno);
+    named.or_else(|| word.parse().ok())
+}
+
+/// Runs the verb.
+pub(crate) fn run(words: &[&str]) -> Result<bool, String> {
+    let args = Args::new(words, WITH_VALUE, &["--all"])?;
+    if let Some(name) = args.text("--bug") {
+        return bug(name, &args);
+    }
+    let folder = place::temporary("fault-points")?;
+    let crew = Crew::new(folder.path(), args.value("--workers", 2)?, Recovery::Locate, |_| {})?;
+    let is_single = args.text("--call").is_some() && args.text("--errno").is_some();
+    if is_single {
+        crew.each(&[single(&args)?])?;
+    } else {
+        rows(&crew, &args)?;
+    }
+    crew.table().print();
+    let holds = crew.table().holds();
+    drop(crew);
+    let is_whole = !is_single && args.text("--role").is_none();
+    let caught = !is_whole
+        || BUGS
+            .iter()
+            .map(|(name, ..)| bug(name, &args))
+            .try_fold(true, |all, one| one.map(|one| all && one))?;
+    Ok(holds && caught)
+}
+
+/// Reads one fault from the command line, as a complaint prints it.
+fn single(args: &Args<'_>) -> Result<Case, String> {
+    let role = chosen(args, "--role", Role::parse)?.ok_or("--call needs --role")?;
+    let call = chosen(args, "--call", number_of)?.ok_or("which --call?")?;
+    let errno = chosen(args, "--errno", errno_of)?.ok_or("which --errno?")?;
+    let variant = chosen(args, "--variant", Variant::parse)?.unwrap_or(Variant::Run);
+    let level = chosen(args, "--level", level_of)?.unwrap_or(lastword_core::receipt::Level::Cgroup);
+    Ok(Case::new(variant, level, role, Point::NthOf(call, args.value("--nth", 1)?), Blow::Fail(errno)))
+}
+
+/// Lets every call of every role fail in every way, or some of each row.
+fn rows(crew: &Crew, args: &Args<'_>) -> Result<(), String> {
+    let roles = chosen(args, "--role", Role::parse)?.map_or(vec![Role::Shim, Role::Guard], |role| vec![role]);
+    let variants =
+        chosen(args, "--variant", Variant::parse)?.map_or(Variant::ALL.to_vec(), |variant| vec![variant]);
+    let levels = chosen(args, "--level", level_of)?.map_or(crew.levels(), |level| vec![level]);
+    let only = chosen(args, "--call", number_of)?;
+    let mut dice = Dice(args.value("--seed", 1)?);
+    for role in roles {
+        for &variant in &variants {
+            for &level in &levels {
+                let mut cases = Vec::new();
+                let mut counts = std::collections::BTreeMap::<u64, usize>::new();
+                for call in crew.list(variant, level, role)? {
+                    let nth = counts.entry(call.number).or_default();
+                    *nth += 1;
+                    let wanted = only.is_none_or(|only| only == call.number);
+                    for errno in errnos_of(call.number).iter().filter(|_| wanted) {
+                        cases.push(Case::new(
+                            variant,
+                            level,
+                            role,
+                            Point::NthOf(call.number, *nth),
+                            Blow::Fail(*errno),
+                        ));
+                    }
+                }
+                if !args.has("--all") {
+                    let points = args.value("--points", POINTS)?.min(cases.len());
+                    let (all, step) = (cases.len(), cases.len() / points.max(1));
+                    cases = (0..points)
+                        .map(|number| cases[(number * all / points + dice.roll(step.max(1))).min(all - 1)])
+                        .collect();
+                }
+                crew.each(&cases)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn errnos_of(number: u64) -> &'static [i32] {
+    let name = name_of(number);
+    CALLS.iter().find(|(names, _)| names.contains(&name.as_str())).map_or(&[], |(_, errnos)| errnos)
+}
+
+/// Seeds one bug, and expects that the judge notices.
+fn bug(name: &str, args: &Args<'_>) -> Result<bool, String> {
+    let known = || BUGS.iter().map(|(name, ..)| *name).collect::<Vec<_>>().join(", ");
+    let found = BUGS.iter().find(|(known, ..)| *known == name);
+    let (_, bend, expected) = found.ok_or_else(|| format!("--bug {name}: known are {}", known()))?;
+    let folder = place::temporary("fault-points")?;
+    let crew = Crew::new(folder.path(), args.value("--workers", 2)?, Recovery::Locate, *bend)?;
+    let level = crew.levels()[0];
+    let open = number_of("openat2").ok_or("openat2 has no name")?;
+    let poll =
+        number_of(if cfg!(target_arch = "x86_64") { "poll" } else { "ppoll" }).ok_or("poll has no name")?;
+    // One that the job survives, and one that refuses the launch.
+    crew.each(&[
+        Case::new(Variant::Run, level, Role::Shim, Point::NthOf(poll, 2), Blow::Fail(libc::EINTR)),
+        Case::new(Variant::Run, level, Role::Guard, Point::NthOf(open, 1), Blow::Fail(libc::EIO)),
+    ])?;
+    let table = crew.table();
+    let caught = table.complaints.iter().filter(|(_, complaint)| complaint.broken == *expected).count();
+    println!(
+        "seeded bug {name}: {}",
+        if caught > 0 { format!("caught {caught} times") } else { "NOT CAUGHT".to_owned() }
+    );
+    Ok(caught > 0)
+}
+
+fn cut_recording(story: &mut Story) {
+    if let Some((_, bytes)) = story.stdout.parts.last_mut() {
+        bytes.pop();
+    }
+}
+
+fn let_it_have_run(story: &mut Story) {
+    story.ran = true;
+}

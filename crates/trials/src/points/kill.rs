@@ -1,0 +1,203 @@
+//! `kill-points`: kill -9 of a keeper's process at its system calls, then recovery.
+
+use super::crew::Crew;
+use super::judge::Broken;
+use super::stand::{Recovery, Story};
+use super::{Case, Dice, Variant, chosen, level_of};
+use crate::args::Args;
+use crate::place;
+use crate::tracer::{Blow, Point, Role, Side};
+
+const WITH_VALUE: &[&str] = &[
+    "--role",
+    "--variant",
+    "--level",
+    "--at",
+    "--side",
+    "--then",
+    "--points",
+    "--pairs",
+    "--bug",
+    "--seed",
+    "--workers",
+];
+
+/// Points of each row in the short form, which is part of every change's checks.
+const POINTS: usize = 24;
+
+/// Pairs in the short form.
+const PAIRS: usize = 80;
+
+/// Pairs that a seeded bug is given to be caught: the first writes of the job's output.
+const BUG_PAIRS: usize = 4;
+
+/// Bugs that are put into recovery or into the judge's eyes, and which promise each must be seen to break.
+#[rustfmt::skip] // One row, one bug.
+const BUGS: &[(&str, Recovery, fn(&mut Story), Broken)] = &[
+    ("no-sweep", Recovery::NoSweep, |_| {}, Broken::Survivor),
+    ("false-code", Recovery::Locate, claim_success, Broken::False),
+    ("two-endings", Recovery::Locate, forget_second, Broken::TwoEndings),
+    ("hidden-loss", Recovery::Locate, hide_loss, Broken::UnadmittedLoss),
+];
+
+/// Runs the verb.
+pub(crate) fn run(words: &[&str]) -> Result<bool, String> {
+    let args = Args::new(words, WITH_VALUE, &["--all"])?;
+    if let Some(name) = args.text("--bug") {
+        return bug(name, &args);
+    }
+    let folder = place::temporary("kill-points")?;
+    let crew = Crew::new(folder.path(), args.value("--workers", 2)?, Recovery::Locate, |_| {})?;
+    if args.text("--at").is_some() {
+        crew.each(&[single(&args)?])?;
+    } else {
+        rows(&crew, &args)?;
+        pairs(&crew, &args, args.value("--pairs", if args.has("--all") { PAIRS * 10 } else { PAIRS })?)?;
+    }
+    crew.table().print();
+    let holds = crew.table().holds();
+    drop(crew);
+    let is_whole = args.text("--at").is_none() && args.text("--role").is_none();
+    let caught = !is_whole
+        || BUGS
+            .iter()
+            .map(|(name, ..)| bug(name, &args))
+            .try_fold(true, |all, one| one.map(|one| all && one))?;
+    Ok(holds && caught)
+}
+
+/// Reads one point from the command line, as a complaint prints it.
+fn single(args: &Args<'_>) -> Result<Case, String> {
+    let role = chosen(args, "--role", Role::parse)?.ok_or("--at needs --role")?;
+    let variant = chosen(args, "--variant", Variant::parse)?.unwrap_or(Variant::Run);
+    let level = chosen(args, "--level", level_of)?.unwrap_or(lastword_core::receipt::Level::Cgroup);
+    let mut case = Case::new(variant, level, role, Point::Nth(args.value("--at", 1)?), Blow::Kill);
+    case.plan.first.side = match args.text("--side") {
+        None | Some("entry") => Side::Entry,
+        Some("exit") => Side::Exit,
+        Some(other) => return Err(format!("--side {other}: entry or exit")),
+    };
+    if args.text("--then").is_some() {
+        case.plan.then = Some((other(role), args.value("--then", 1)?));
+    }
+    Ok(case)
+}
+
+fn other(role: Role) -> Role {
+    match role {
+        Role::Shim => Role::Guard,
+        Role::Guard | Role::Nursery => Role::Shim,
+    }
+}
+
+/// Kills one role at a time: at every point, or at some of each row.
+fn rows(crew: &Crew, args: &Args<'_>) -> Result<(), String> {
+    let roles = chosen(args, "--role", Role::parse)?
+        .map_or(vec![Role::Shim, Role::Guard, Role::Nursery], |role| vec![role]);
+    let variants =
+        chosen(args, "--variant", Variant::parse)?.map_or(Variant::ALL.to_vec(), |variant| vec![variant]);
+    let levels = chosen(args, "--level", level_of)?.map_or(crew.levels(), |level| vec![level]);
+    let mut dice = Dice(args.value("--seed", 1)?);
+    for role in roles {
+        for &variant in &variants {
+            for &level in &levels {
+                if role == Role::Nursery && level != levels[0] {
+                    continue; // It does the same for every level.
+                }
+                let calls = crew.list(variant, level, role)?.len();
+                let at = |nth, side| {
+                    let mut case = Case::new(variant, level, role, Point::Nth(nth), Blow::Kill);
+                    case.plan.first.side = side;
+                    case
+                };
+                if args.has("--all") {
+                    crew.series(|nth| at(nth, Side::Entry))?;
+                    crew.series(|nth| at(nth, Side::Exit))?;
+                } else {
+                    let points = args.value("--points", POINTS)?.min(calls);
+                    let spread = |number: usize| 1 + (number * calls + dice.roll(calls)) / points;
+                    let points: Vec<usize> = (0..points).map(spread).collect();
+                    let cases = points
+                        .iter()
+                        .map(|nth| at(*nth, if nth % 4 == 0 { Side::Exit } else { Side::Entry }));
+                    crew.each(&cases.collect::<Vec<_>>())?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Kills both, one after the other, at points drawn by lot: the first anywhere, the second wherever it is then.
+fn pairs(crew: &Crew, args: &Args<'_>, pairs: usize) -> Result<(), String> {
+    let levels = crew.levels();
+    let mut dice = Dice(args.value("--seed", 1)? ^ 0x5EED);
+    let mut cases = Vec::new();
+    for variant in [Variant::Run, Variant::Stop] {
+        let shim = crew.list(variant, levels[0], Role::Shim)?.len();
+        // As an orphan's guard it does all that it ever does after its shim.
+        let guard = crew.list(Variant::Orphan, levels[0], Role::Guard)?;
+        let waits =
+            guard.iter().position(|call| call.number == libc::SYS_wait4 as u64).map_or(1, |at| at + 1);
+        for number in 0..pairs.div_ceil(2) {
+            // Both can be met only after the guard has forked, and then it waits.
+            let (role, first, then) = match number % 2 {
+                0 => (Role::Shim, 1 + dice.roll(shim), guard.len().saturating_sub(waits).max(1)),
+                _ => (Role::Guard, waits, shim),
+            };
+            let level = levels[dice.roll(levels.len())];
+            let mut case = Case::new(variant, level, role, Point::Nth(first), Blow::Kill);
+            case.plan.then = Some((other(role), 1 + dice.roll(then)));
+            cases.push(case);
+        }
+    }
+    crew.each(&cases)
+}
+
+/// Seeds one bug, and expects that the judge notices.
+fn bug(name: &str, args: &Args<'_>) -> Result<bool, String> {
+    let known = || BUGS.iter().map(|(name, ..)| *name).collect::<Vec<_>>().join(", ");
+    let found = BUGS.iter().find(|(known, ..)| *known == name);
+    let (_, recovery, bend, expected) =
+        found.ok_or_else(|| format!("--bug {name}: known are {}", known()))?;
+    let folder = place::temporary("kill-points")?;
+    let crew = Crew::new(folder.path(), args.value("--workers", 2)?, *recovery, *bend)?;
+    let level = crew.levels()[0];
+    let cases: Vec<Case> = (1..=BUG_PAIRS)
+        .map(|nth| {
+            // When its output is written the job has its children, so there is something to be wrong about.
+            let point = Point::NthOf(libc::SYS_pwrite64 as u64, nth);
+            let mut case = Case::new(Variant::Stop, level, Role::Shim, point, Blow::Kill);
+            case.plan.then = Some((Role::Guard, 1));
+            case
+        })
+        .collect();
+    crew.each(&cases)?;
+    let table = crew.table();
+    let caught = table.complaints.iter().filter(|(_, complaint)| complaint.broken == *expected).count();
+    println!(
+        "seeded bug {name}: {}",
+        if caught > 0 { format!("caught {caught} times") } else { "NOT CAUGHT".to_owned() }
+    );
+    Ok(caught > 0)
+}
+
+fn claim_success(story: &mut Story) {
+    use lastword_core::receipt::Exit;
+    use lastword_proc::Located;
+    if let Some(Located::Ended(record) | Located::Vanished(record)) = &mut story.word {
+        record.receipt.exit = Some(Exit::Code(super::leader::CODE));
+    }
+}
+
+fn forget_second(story: &mut Story) {
+    story.again = Some(lastword_proc::Located::NeverStarted);
+}
+
+fn hide_loss(story: &mut Story) {
+    use lastword_proc::Located;
+    story.stdout.parts.clear();
+    if let Some(Located::Ended(record) | Located::Vanished(record)) = &mut story.word {
+        record.output_lost = false;
+    }
+}

@@ -52,6 +52,9 @@ pub(crate) const ADVERSARIES: &[Adversary] = &[
 /// control group ends it. For a user without rights; root needs no permission.
 pub(crate) const SETUID_ALLOWED: Adversary = small("setuid-allowed", "the same, allowed (cgroup)");
 
+/// The same without a control group: its keeper cannot end it, and must say so by saying nothing.
+pub(crate) const UNKILLABLE: Adversary = small("unkillable", "the same, no cgroup: silence");
+
 /// Returns the adversaries named in `list`, or all.
 pub(crate) fn named(list: Option<&str>) -> Result<Vec<Adversary>, String> {
     let Some(list) = list else { return Ok(ADVERSARIES.to_vec()) };

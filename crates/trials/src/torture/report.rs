@@ -19,6 +19,8 @@ pub(crate) struct Verdict {
     pub(crate) level: &'static str,
     /// From sending the stop to a last word that can be read, if the stop could be sent at all.
     pub(crate) took: Option<Duration>,
+    /// The part of it until the tree was empty, by the keeper's account; the rest is writing and syncing the record.
+    pub(crate) emptied: Option<Duration>,
 }
 
 /// All trials of one adversary.
@@ -51,8 +53,18 @@ impl Faults {
 
 pub(crate) fn heading() -> String {
     format!(
-        "{:<16} {:<28} {:>6} {:>7} {:>9} {:>5} {:>5} {:>8} {:>8} {:>8}",
-        "adversary", "", "trials", "settled", "survivors", "early", "wrong", "p50 ms", "p99 ms", "max ms"
+        "{:<16} {:<28} {:>6} {:>7} {:>9} {:>5} {:>5} {:>8} {:>8} {:>8} {:>9}",
+        "adversary",
+        "",
+        "trials",
+        "settled",
+        "survivors",
+        "early",
+        "wrong",
+        "p50 ms",
+        "p99 ms",
+        "max ms",
+        "empty p99"
     )
 }
 
@@ -87,7 +99,7 @@ impl Row {
     pub(crate) fn text(&self, notes: usize) -> String {
         let faults = self.faults();
         let mut text = format!(
-            "{:<16} {:<28} {:>6} {:>7} {:>9} {:>5} {:>5} {:>8.1} {:>8.1} {:>8.1}",
+            "{:<16} {:<28} {:>6} {:>7} {:>9} {:>5} {:>5} {:>8.1} {:>8.1} {:>8.1} {:>9.1}",
             self.adversary.name,
             self.adversary.about,
             self.verdicts.len(),
@@ -98,6 +110,10 @@ impl Row {
             milliseconds(self.quantile(0.5)),
             milliseconds(self.quantile(0.99)),
             milliseconds(self.quantile(1.0)),
+            milliseconds(quantile(
+                self.verdicts.iter().filter_map(|verdict| verdict.emptied).collect(),
+                0.99
+            )),
         );
         if faults.late > 0 {
             text += &format!("  p99 over {} ms", self.adversary.bound.as_millis());

@@ -7,7 +7,7 @@ use crate::program::{Outcome, cargo, cargo_with};
 
 /// Runs a verb of the trials.
 pub(crate) fn run(verb: &str, arguments: &[&str]) -> Outcome {
-    // By itself: built together with the trials, it would be built as they need it.
+    // By itself: built together with the trials, it would have their seeded bugs compiled in.
     cargo("build --release --quiet --package lastword")?;
     // With its adversary: to run one program of a package builds only that one.
     cargo("build --release --quiet --package lastword-trials")?;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// The p99 that stopping a small tree may take, on a loaded machine with two cores.
+/// The p99 from the request to an empty tree that a small one may take, on a loaded machine with two cores.
 const SMALL: Duration = Duration::from_millis(250);
 
 /// The same for one that fills every process it may have.
@@ -14,7 +14,7 @@ pub(crate) struct Adversary {
     pub(crate) name: &'static str,
     /// What it does, for the table.
     pub(crate) about: &'static str,
-    /// What the p99 from the request to the last word may be.
+    /// What the p99 from the request to the empty tree may be.
     pub(crate) bound: Duration,
 }
 

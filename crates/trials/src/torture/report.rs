@@ -79,7 +79,7 @@ impl Row {
             survivors: count(|verdict| verdict.survivors > 0),
             early: count(|verdict| verdict.early.is_some()),
             wrong: count(|verdict| verdict.wrong.is_some()),
-            late: usize::from(self.quantile(0.99) > self.adversary.bound),
+            late: usize::from(self.emptied_p99() > self.adversary.bound),
         }
     }
 
@@ -110,19 +110,22 @@ impl Row {
             milliseconds(self.quantile(0.5)),
             milliseconds(self.quantile(0.99)),
             milliseconds(self.quantile(1.0)),
-            milliseconds(quantile(
-                self.verdicts.iter().filter_map(|verdict| verdict.emptied).collect(),
-                0.99
-            )),
+            milliseconds(self.emptied_p99()),
         );
         if faults.late > 0 {
-            text += &format!("  p99 over {} ms", self.adversary.bound.as_millis());
+            text += &format!("  over {} ms", self.adversary.bound.as_millis());
         }
         let reasons = self.verdicts.iter().flat_map(|verdict| [&verdict.early, &verdict.wrong]).flatten();
         for reason in reasons.take(notes) {
             text += &format!("\n    {reason}");
         }
         text
+    }
+
+    /// Returns what the bound is for. A keeper that names too early a moment is caught by the canaries; what follows is one sync of
+    /// the disk, which is not the keeper's and is counted by its bench.
+    fn emptied_p99(&self) -> Duration {
+        quantile(self.verdicts.iter().filter_map(|verdict| verdict.emptied).collect(), 0.99)
     }
 
     /// Returns the time that the share `part` of the trials did not exceed.
@@ -148,7 +151,8 @@ mod tests {
     use super::*;
 
     fn took(milliseconds: u64) -> Verdict {
-        Verdict { took: Some(Duration::from_millis(milliseconds)), ..Verdict::default() }
+        let time = Some(Duration::from_millis(milliseconds));
+        Verdict { took: time, emptied: time, ..Verdict::default() }
     }
 
     #[test]

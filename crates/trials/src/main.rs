@@ -17,6 +17,7 @@ mod processes;
 #[expect(unreachable_pub, reason = "written for a library")]
 mod random;
 mod record;
+mod scope;
 mod survive;
 mod torture;
 mod tracer;
@@ -35,6 +36,7 @@ const VERBS: &[Verb] = &[
     ("bench", bench::run),
     ("bombs", bombs::run),
     ("power-loss", power_loss::run),
+    ("scope", scope::run),
     ("survive", survive::run),
     ("torture", torture::run),
     // Parts of these, as processes of their own.
@@ -42,6 +44,7 @@ const VERBS: &[Verb] = &[
     ("leader", leader::run),
     ("power-writer", power_loss::writer),
     ("stand-in", survive::stand_in::run),
+    (scope::VERB, scope::part),
     (torture::driver::VERB, torture::driver::run),
     ("kill-points", points::kill::run),
     ("fault-points", points::fault::run),

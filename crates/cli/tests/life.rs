@@ -176,3 +176,14 @@ fn c14_a_namespace_of_its_own_goes_as_one_and_tells_the_true_exit() {
     assert_eq!(record.exit(), Some(Exit::Signal(9)));
     assert!(!launched.leader.is_alive());
 }
+
+#[test]
+fn a_program_on_a_terminal_is_told_the_end_of_its_input() {
+    let place = Place::new();
+    let launch = Launch { terminal: Some((24, 80)), input: Input::Pipe, ..place.script("a", "cat") };
+    place.launch(&launch);
+    let mut keeper = Keeper::connect(&launch.dir, 0).unwrap();
+    keeper.input(1, b"hello\n").unwrap();
+    keeper.close_input().unwrap();
+    assert_eq!(place.end_of(&launch).exit(), Some(Exit::Code(0)));
+}

@@ -151,3 +151,37 @@ fn c22_c64_a_recorded_number_that_is_somebody_else_now_is_left_alone() {
     assert!(innocent.is_alive());
     place.stop(&bystander, true);
 }
+
+#[test]
+fn a_crowd_at_the_socket_neither_shuts_the_owner_out_nor_wears_the_keeper_down() {
+    let place = Place::new();
+    let launch = place.script("a", "sleep 100");
+    let launched = place.launch(&launch);
+    let crowd: Vec<Keeper> = (0..40).map(|_| Keeper::connect(&launch.dir, 0).unwrap()).collect();
+    let mut owner = Keeper::connect(&launch.dir, 0).unwrap();
+    assert_eq!(owner.status().unwrap().phase, "running");
+    let spent = |pid: i32| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+        let ticks = stat.rsplit(')').next().unwrap().split_ascii_whitespace().skip(11).take(2);
+        ticks.map(|word| word.parse::<u64>().unwrap()).sum::<u64>()
+    };
+    let before = spent(launched.shim.pid);
+    let begin = Instant::now();
+    until("a while has passed", || (begin.elapsed().as_millis() > 300).then_some(()));
+    assert!(spent(launched.shim.pid) - before < 10, "the keeper spins while nobody asks for anything");
+    drop(crowd);
+    owner.stop(FORCE).unwrap();
+    place.end_of(&launch);
+}
+
+#[test]
+fn c35_the_tree_itself_cannot_speak_to_its_keeper() {
+    let place = Place::new();
+    let script = r#"perl -MSocket -e '$SIG{PIPE} = "IGNORE"; my ($path) = glob("a/ctl.*");
+        socket(my $s, PF_UNIX, SOCK_STREAM, 0); connect($s, sockaddr_un($path)) or die;
+        syswrite $s, "stop cause=cancel force=1 epoch=99\n"; print sysread($s, my $answer, 100) // 0, "\n"'"#;
+    let launch = place.script("a", script);
+    let record = place.run(&launch);
+    assert_eq!((record.exit(), read(&launch, "stdout").as_str()), (Some(Exit::Code(0)), "0\n"));
+    assert_eq!(record.receipt.rungs.len(), 0);
+}

@@ -45,6 +45,8 @@ pub(crate) struct Kept {
     pub(crate) leader: Option<Leader>,
     pub(crate) exited: Option<Exit>,
     pub(crate) drained: Option<Drained>,
+    /// Its exit record is durable.
+    pub(crate) recorded: bool,
 }
 
 /// What was recorded of the output, once there can be no more of it.
@@ -118,6 +120,7 @@ impl Claim {
             leader: None,
             exited: None,
             drained: None,
+            recorded: false,
         };
         for line in lines.filter_map(Line::parse) {
             match line.word() {
@@ -126,6 +129,7 @@ impl Claim {
                     kept.cgroup = line.bytes("cgroup").map(|path| OsStr::from_bytes(path).into());
                 }
                 "leader" => kept.leader = Leader::read(&line),
+                "recorded" => kept.recorded = true,
                 "drained" => kept.drained = Drained::read(&line),
                 "exited" => kept.exited = line.text("how").and_then(words::exit),
                 _ => {}

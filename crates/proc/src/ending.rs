@@ -4,7 +4,7 @@ use std::io;
 
 use lastword_core::receipt::{Exit, OutputBytes, Process, Proof, Receipt, RungTaken};
 
-use crate::claim::VERSION;
+use crate::claim::{Claim, VERSION};
 use crate::folder::{Durable, Folder, Published};
 use crate::line::Line;
 use crate::words;
@@ -61,13 +61,17 @@ impl ExitRecord {
         }
     }
 
-    /// Reads the record, if there is one. It is made durable first: its writer may have died before.
+    /// Reads the record, if there is one. It is made durable first, unless the claim says that it is: its writer may have
+    /// died before.
     pub(crate) fn read(folder: &Folder) -> io::Result<Option<ExitRecord>> {
         let Some((_, text)) = folder.read(NAME)? else { return Ok(None) };
         let record = ExitRecord::decode(&text).ok_or_else(|| {
             io::Error::new(io::ErrorKind::InvalidData, "the exit record is torn or of a newer version")
         })?;
-        folder.sync(NAME)?;
+        let is_durable = matches!(Claim::read(folder), Ok(Some((_, Claim::Kept(kept)))) if kept.recorded);
+        if !is_durable {
+            folder.sync(NAME)?;
+        }
         Ok(Some(record))
     }
 

@@ -55,11 +55,20 @@ pub(crate) struct Pass {
 }
 
 /// Signals every descendant of `root`, and notes each on the roll. Without a signal it only looks.
+///
+/// KILL reaches each as it is found: in a storm every process that is left takes a share of the processor from the one that
+/// kills. Other signals are sent once, so the whole tree is found first: who dies of one must not hide its children.
 pub(crate) fn signal(root: i32, signal: Option<Signal>, roll: &mut Roll) -> Pass {
-    let pids = walk(root);
-    let ours: HashSet<i32> = pids.iter().copied().chain([root]).collect();
+    let at_once = signal == Some(Signal::KILL);
+    let mut pids = if at_once { children(root) } else { walk(root) };
+    let mut ours: HashSet<i32> = pids.iter().copied().chain([root]).collect();
     let mut pass = Pass::default();
-    for pid in pids {
+    let mut next = 0;
+    while let Some(pid) = pids.get(next).copied() {
+        next += 1;
+        if at_once {
+            pids.extend(children(pid).into_iter().filter(|child| ours.insert(*child)));
+        }
         let Some(fd) = pidfd(pid) else { continue };
         // Looked at after it was opened: whoever has the number now must still be one of ours.
         let Some(stat) = Stat::of(pid) else { continue };
@@ -94,6 +103,21 @@ pub(crate) fn walk(root: i32) -> Vec<i32> {
         }
         next += 1;
     }
+}
+
+/// Reports whether a process is a descendant of another.
+pub(crate) fn is_below(pid: i32, ancestor: i32) -> bool {
+    /// Longer lines of ancestors are not looked through: who hides behind one is taken for a descendant.
+    const GENERATIONS_MAX: usize = 1_000;
+    let mut pid = pid;
+    for _ in 0..GENERATIONS_MAX {
+        match Stat::of(pid) {
+            Some(stat) if stat.parent == ancestor => return true,
+            Some(stat) if stat.parent > 0 => pid = stat.parent,
+            _ => return false,
+        }
+    }
+    true
 }
 
 /// Returns the children of a process, of all its threads.

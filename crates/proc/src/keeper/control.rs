@@ -9,6 +9,7 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFla
 use super::input::WAITING_BYTES_MAX;
 use crate::folder::Folder;
 use crate::line::Line;
+use crate::tree;
 
 /// Connections at once: a daemon, its successor, and people who look.
 const CLIENTS_MAX: usize = 16;
@@ -69,23 +70,24 @@ impl Control {
         [(self.listener.as_fd(), false)].into_iter().chain(clients)
     }
 
-    /// Lets in who waits, if they are of this user.
+    /// Lets in who waits, if they are of this user and not of the tree. Whoever was here longest makes room.
     pub(super) fn accept(&mut self) {
-        while self.clients.len() < CLIENTS_MAX {
-            let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-            let Ok(socket) = rustix::net::accept_with(&self.listener, flags) else { return };
-            let peer = rustix::net::sockopt::socket_peercred(&socket).map(|peer| peer.uid);
-            let own = rustix::process::geteuid();
-            if peer.is_ok_and(|uid| uid == own || uid.is_root()) {
-                self.clients.push(Client {
-                    socket,
-                    inbox: Vec::new(),
-                    outbox: Vec::new(),
-                    awaits: None,
-                    watches: false,
-                    gone: false,
-                });
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        while let Ok(socket) = rustix::net::accept_with(&self.listener, flags) {
+            if !may_speak(&socket) {
+                continue;
             }
+            if self.clients.len() == CLIENTS_MAX {
+                self.clients.remove(0);
+            }
+            self.clients.push(Client {
+                socket,
+                inbox: Vec::new(),
+                outbox: Vec::new(),
+                awaits: None,
+                watches: false,
+                gone: false,
+            });
         }
     }
 
@@ -125,6 +127,14 @@ impl Control {
     pub(super) fn forget(&mut self) {
         self.clients.retain(|client| !client.gone);
     }
+}
+
+/// Reports whether a peer may speak to a keeper: this user or root, but nobody that the keeper itself holds.
+fn may_speak(socket: &OwnedFd) -> bool {
+    let Ok(peer) = rustix::net::sockopt::socket_peercred(socket) else { return false };
+    let keeper = rustix::process::getpid().as_raw_nonzero().get();
+    let own = rustix::process::geteuid();
+    (peer.uid == own || peer.uid.is_root()) && !tree::is_below(peer.pid.as_raw_nonzero().get(), keeper)
 }
 
 impl Client {

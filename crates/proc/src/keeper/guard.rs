@@ -4,7 +4,8 @@ use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 
-use lastword_core::receipt::{Level, OutputBytes, Proof, Receipt};
+use lastword_core::ids::Timestamp;
+use lastword_core::receipt::{Exit, Level, OutputBytes, Proof, Receipt, Rung, RungTaken};
 use rustix::event::{Timespec, poll};
 
 use super::control;
@@ -104,14 +105,15 @@ fn keep(claimed: Claimed, launch: Launch, levels: Levels, reply: OwnedFd) -> ! {
 
 /// Waits for the shim. What it left without an ending is ended here.
 fn watch(folder: &Folder, claim: File, socket: &str, shim: i32) -> ! {
-    loop {
+    let exit = loop {
         match sys::reap(true) {
-            Reaped::One(pid, _) if pid == shim => break,
-            Reaped::NoChildren => break,
+            Reaped::One(pid, exit) if pid == shim => break Some(exit),
+            Reaped::NoChildren => break None,
             Reaped::One(..) | Reaped::NoneYet => {}
         }
-    }
-    if !matches!(ExitRecord::read(folder), Ok(Some(_))) {
+    };
+    // A shim that ends by itself has published the ending and made it durable.
+    if exit != Some(Exit::Code(0)) && !matches!(ExitRecord::read(folder), Ok(Some(_))) {
         let kept = match Claim::read(folder) {
             Ok(Some((_, Claim::Kept(kept)))) => Some(*kept),
             _ => None,
@@ -183,13 +185,17 @@ pub(crate) fn left_behind(
 ) -> ExitRecord {
     let leader = kept.and_then(|kept| kept.leader.as_ref());
     let drained = kept.and_then(|kept| kept.drained);
+    let took = clock::awake_ms() - began;
+    // Whoever was found was killed; there is no gentler rung here.
+    let kill = RungTaken { rung: Rung::Kill, at: Timestamp(clock::wall_ms().saturating_sub(took)) };
     ExitRecord {
         receipt: Receipt {
             level: leader.map_or(Level::None, |leader| leader.level),
+            rungs: if roll.found > 0 { vec![kill] } else { Vec::new() },
             processes: roll.processes,
             output: drained.map_or_else(|| recorded(folder), |drained| drained.output),
             exit: kept.and_then(|kept| kept.exited),
-            asked_to_empty_ms: Some(clock::awake_ms() - began),
+            asked_to_empty_ms: Some(took),
             ..bare.receipt
         },
         // What was in a pipe when the shim died is gone, and nobody can say how much it was.

@@ -34,7 +34,7 @@ pub(super) enum Taken {
 #[derive(Debug)]
 pub(super) struct Input {
     pipe: Option<OwnedFd>,
-    /// A terminal is not closed: its other end is the output.
+    /// A terminal cannot be closed, since its output is still wanted; it is told that there is no more.
     is_terminal: bool,
     waiting: VecDeque<(u64, Vec<u8>)>,
     waiting_bytes: usize,
@@ -90,9 +90,14 @@ impl Input {
 
     /// Closes the input once everything taken is written.
     pub(super) fn close(&mut self) {
+        /// What a terminal takes for the end of its input.
+        const END_OF_TRANSMISSION: u8 = 4;
         self.closing = true;
-        if self.waiting.is_empty() && !self.is_terminal {
-            self.pipe = None;
+        if self.waiting.is_empty()
+            && let Some(pipe) = self.pipe.take()
+            && self.is_terminal
+        {
+            let _ = rustix::io::write(&pipe, &[END_OF_TRANSMISSION]);
         }
     }
 

@@ -432,6 +432,7 @@ impl Shim {
                     let line = Line::new("refused").with("words", why).to_string();
                     self.reply(&line);
                 }
+                let _ = claim::note(&self.claim, &Line::new("recorded"));
                 self.control.tell(&Line::new("event").with("what", "ended"));
                 let _ = self.folder.remove(&self.socket);
                 sys::exit(0)

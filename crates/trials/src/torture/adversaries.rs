@@ -48,6 +48,10 @@ pub(crate) const ADVERSARIES: &[Adversary] = &[
     small("cgroup-escape", "moves to another cgroup"),
 ];
 
+/// The setuid program once more, in a tree that was allowed to gain privileges: its keeper may not signal it, so that only a
+/// control group ends it. For a user without rights; root needs no permission.
+pub(crate) const SETUID_ALLOWED: Adversary = small("setuid-allowed", "the same, allowed (cgroup)");
+
 /// Returns the adversaries named in `list`, or all.
 pub(crate) fn named(list: Option<&str>) -> Result<Vec<Adversary>, String> {
     let Some(list) = list else { return Ok(ADVERSARIES.to_vec()) };

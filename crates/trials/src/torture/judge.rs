@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use super::adversaries::Adversary;
 use super::driver;
 use super::observer::Observer;
-use super::order::{Done, Order, level_of};
+use super::order::{Done, Order, Victim, level_of, name_of};
 use super::report::Verdict;
 use super::standin::Bug;
 use super::word::Word;
@@ -51,12 +51,13 @@ pub(crate) struct Judge {
     bug: Option<Bug>,
     owner: Option<u32>,
     count: u32,
+    victim: Victim,
     pub(crate) levels: Vec<Level>,
 }
 
 impl Judge {
     /// Sets a run up as root, or as the user without rights.
-    pub(crate) fn new(owner: Option<u32>, bug: Option<Bug>) -> Result<Judge, String> {
+    pub(crate) fn new(owner: Option<u32>, bug: Option<Bug>, victim: Victim) -> Result<Judge, String> {
         let folder = place::temporary("torture")?;
         let programs = Programs::beside()?.copy_to(&folder.path().join("bin"))?;
         chown(folder.path(), owner, owner)
@@ -75,8 +76,20 @@ impl Judge {
         let answers = listen(driver.stdout.take().ok_or("the driver has no voice")?);
         let staying = vec![driver.id() as i32];
         let (levels, count) = (Vec::new(), 0);
-        let mut judge =
-            Judge { folder, setuid, observer, driver, orders, answers, staying, bug, owner, count, levels };
+        let mut judge = Judge {
+            folder,
+            setuid,
+            observer,
+            driver,
+            orders,
+            answers,
+            staying,
+            bug,
+            owner,
+            count,
+            victim,
+            levels,
+        };
         judge.observer.admit(judge.driver.id())?;
         judge.say("go")?;
         let greeting = judge.hear()?;
@@ -103,6 +116,7 @@ impl Judge {
             outside: self.outside(adversary),
             level,
             moment,
+            victim: self.victim,
         };
         self.make_canary(&order.canary)?;
         self.say(&order.to_line())?;
@@ -113,7 +127,12 @@ impl Judge {
         let done = Done::from_line(&self.hear()?)?;
         let mut verdict = self.verdict(&order, &done, readable, &present);
         verdict.survivors = self.survivors(&done).len();
+        if let Some(left) = self.leavings(&order) {
+            verdict.wrong.get_or_insert(format!("{}: left behind {}", scene(&order), left.display()));
+        }
         self.observer.clear(&self.staying)?;
+        // Its owner is gone and so is everybody in it: from here on it is a thing of the judge's, who may read it.
+        let _ = chown(&order.folder, Some(0), Some(0));
         let signs =
             fs::read(&order.canary).map_err(|error| format!("{}: {error}", order.canary.display()))?;
         self.hear_canaries(&order, &done, &records(&signs), &mut verdict);
@@ -124,7 +143,7 @@ impl Judge {
 
     /// Judges the moment at which the last word could be read.
     fn verdict(&self, order: &Order, done: &Done, readable: Option<u64>, present: &[i32]) -> Verdict {
-        let mut verdict = Verdict::default();
+        let mut verdict = Verdict { level: name_of(order.level), ..Verdict::default() };
         let scene = scene(order);
         verdict.wrong = done.trouble.as_ref().map(|trouble| format!("{scene}: {trouble}"));
         let Some(readable) = readable else {
@@ -163,6 +182,16 @@ impl Judge {
         left()
     }
 
+    /// Returns what a keeper forgot to take away: its control group, its socket.
+    fn leavings(&self, order: &Order) -> Option<PathBuf> {
+        let is_socket =
+            |path: &PathBuf| path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"ctl"));
+        let escape = self.observer.escape();
+        let groups =
+            entries(&self.observer.ward()).into_iter().filter(|path| path.is_dir() && *path != escape);
+        groups.chain(entries(&order.folder).into_iter().filter(is_socket)).next()
+    }
+
     /// Judges what the canaries wrote, and what the last word says of itself.
     fn hear_canaries(&self, order: &Order, done: &Done, signs: &[Record], verdict: &mut Verdict) {
         let scene = scene(order);
@@ -189,7 +218,7 @@ impl Judge {
 
     fn outside(&self, adversary: Adversary) -> Option<PathBuf> {
         match adversary.name {
-            "setuid" => self.setuid.clone(),
+            "setuid" | "setuid-allowed" => self.setuid.clone(),
             "cgroup-escape" => Some(self.observer.escape()),
             _ => None,
         }
@@ -255,6 +284,10 @@ fn records(bytes: &[u8]) -> Vec<Record> {
 
 fn scene(order: &Order) -> String {
     format!("{:?} at {:.1} ms", order.level, order.moment.as_secs_f64() * 1_000.0)
+}
+
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
 }
 
 fn program_of(pid: i32) -> PathBuf {

@@ -3,10 +3,10 @@
 use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
-use lastword_proc::{Error, Keep, Keeper, Launch, Launched, Nursery, Stop};
+use lastword_proc::{Error, Identity, Keep, Keeper, Launch, Launched, Nursery, Stop};
 
 use super::driver::Tried;
-use super::order::{Done, Order, name_of};
+use super::order::{Done, Order, Victim, name_of};
 use crate::clock;
 use crate::place::Programs;
 
@@ -35,17 +35,21 @@ impl Kept {
     }
 
     fn launch(&self, order: &Order) -> Launch {
-        let mut words: Vec<OsString> =
-            vec![self.programs.adversary.clone().into(), order.adversary.clone().into()];
+        let (kind, new_privileges) = match order.adversary.as_str() {
+            "setuid-allowed" => ("setuid", true),
+            kind => (kind, false),
+        };
+        let mut words: Vec<OsString> = vec![self.programs.adversary.clone().into(), kind.into()];
         words.push(order.canary.clone().into());
         words.extend(order.outside.iter().map(OsString::from));
         let caps = Keep::Caps { head: OUTPUT_BYTES, tail: OUTPUT_BYTES };
-        let stdout = match order.adversary.as_str() {
+        let stdout = match kind {
             // Nobody reads the spool, so that its writers do block.
             "blocked-writers" => Keep::Spool { ahead_max: OUTPUT_BYTES },
             _ => caps,
         };
-        Launch { at_most: order.level, stdout, stderr: caps, ..Launch::new(&order.folder, words) }
+        let plain = Launch::new(&order.folder, words);
+        Launch { at_most: order.level, stdout, stderr: caps, new_privileges, ..plain }
     }
 
     /// Launches and stops as soon as anybody listens, often before the program runs.
@@ -71,7 +75,7 @@ impl Kept {
         let sent_ns = match Keeper::connect(&order.folder, 0) {
             Ok(mut keeper) => {
                 clock::rest(order.moment.saturating_sub(begun.elapsed()));
-                stop(&mut keeper, order)?
+                end(&mut keeper, &launched, order)?
             }
             // It has ended by itself, or there will be no last word: the judge sees which.
             Err(_) => None,
@@ -87,7 +91,8 @@ impl Tried for Kept {
     }
 
     fn try_one(&self, order: &Order) -> Result<Done, String> {
-        match order.moment.is_zero() {
+        // Before it was launched there is nobody to kill yet.
+        match order.moment.is_zero() && order.victim == Victim::None {
             true => self.stop_at_once(order),
             false => self.stop_later(order),
         }
@@ -101,6 +106,22 @@ fn stop(keeper: &mut Keeper, order: &Order) -> Result<Option<u64>, String> {
         Ok(_) => Ok(Some(sent)),
         Err(Error::NoKeeper(_)) => Ok(None),
         Err(error) => Err(format!("{}: {error}", order.folder.display())),
+    }
+}
+
+/// Does what the trial is about at its moment, and returns when.
+fn end(keeper: &mut Keeper, launched: &Launched, order: &Order) -> Result<Option<u64>, String> {
+    let kill = |who: &Identity| who.signal(rustix::process::Signal::KILL).map_err(|error| error.to_string());
+    match order.victim {
+        Victim::None => stop(keeper, order),
+        Victim::Guard => {
+            kill(&launched.guard)?;
+            stop(keeper, order)
+        }
+        Victim::Shim => {
+            let sent = clock::boot_ns();
+            Ok(kill(&launched.shim)?.then_some(sent))
+        }
     }
 }
 

@@ -19,9 +19,9 @@ use std::time::{Duration, Instant};
 
 use lastword_core::receipt::Level;
 
-use adversaries::{ADVERSARIES, Adversary};
+use adversaries::{ADVERSARIES, Adversary, SETUID_ALLOWED};
 use judge::{Judge, USER};
-use order::{level_of, name_of};
+use order::{Victim, level_of, name_of};
 use report::{Faults, Row};
 use standin::Bug;
 
@@ -44,12 +44,15 @@ struct Plan {
     levels: Option<Vec<Level>>,
     moments: Vec<Duration>,
     repeats: u32,
+    /// Whether each row is followed by its times at each level.
+    by_level: bool,
+    victim: Victim,
 }
 
 /// Runs the verb.
 pub(crate) fn run(words: &[&str]) -> Result<bool, String> {
-    let with_value = ["--repeats", "--adversaries", "--levels", "--bug"];
-    let args = Args::new(words, &with_value, &["--as-user", "--as-root", "--bugs"])?;
+    let with_value = ["--repeats", "--adversaries", "--levels", "--bug", "--kill"];
+    let args = Args::new(words, &with_value, &["--as-user", "--as-root", "--bugs", "--by-level"])?;
     agree_with_the_adversary()?;
     let levels = args.text("--levels").map(|list| list.split(',').map(level_of).collect()).transpose()?;
     let plan = Plan {
@@ -57,6 +60,8 @@ pub(crate) fn run(words: &[&str]) -> Result<bool, String> {
         levels,
         moments: moments(&MOMENTS_US),
         repeats: args.value("--repeats", 3)?,
+        by_level: args.has("--by-level"),
+        victim: Victim::named(args.text("--kill").unwrap_or("none"))?,
     };
     if args.has("--bugs") {
         return bugs();
@@ -103,6 +108,8 @@ fn with_bug(bug: Bug) -> Result<Faults, String> {
         levels: None,
         moments: moments(&BUG_MOMENTS_US),
         repeats: 1,
+        by_level: false,
+        victim: Victim::None,
     };
     try_as(&format!("root, with the stand-in `{}`", bug.name()), None, Some(bug), &plan)
 }
@@ -110,27 +117,35 @@ fn with_bug(bug: Bug) -> Result<Faults, String> {
 /// Tries all of a plan as one user and prints its rows.
 fn try_as(who: &str, owner: Option<u32>, bug: Option<Bug>, plan: &Plan) -> Result<Faults, String> {
     let started = Instant::now();
-    let mut judge = Judge::new(owner, bug)?;
+    let mut judge = Judge::new(owner, bug, plan.victim)?;
     let levels = plan.levels.clone().unwrap_or_else(|| judge.levels.clone());
     if let Some(missing) = levels.iter().find(|level| !judge.levels.contains(level)) {
         return Err(format!("the nursery did not find the level {} here", name_of(*missing)));
     }
     let names: Vec<&str> = levels.iter().map(|level| name_of(*level)).collect();
-    println!("as {who}: levels {}", names.join(", "));
+    let victim = if plan.victim == Victim::None { "" } else { ", killed with -9: the " };
+    let victim = format!("{victim}{}", plan.victim.name().trim_start_matches("none"));
+    println!("as {who}{victim}: levels {}", names.join(", "));
     println!("{}", report::heading());
     let (mut faults, mut trials) = (Faults::default(), 0);
-    for adversary in &plan.adversaries {
+    let every = plan.adversaries.iter().map(|adversary| (*adversary, levels.clone()));
+    let permitted = owner.is_some() && levels.contains(&Level::Cgroup);
+    let permitted = permitted.then(|| (SETUID_ALLOWED, vec![Level::Cgroup]));
+    for (adversary, levels) in every.chain(permitted) {
         let mut verdicts = Vec::new();
-        for level in &levels {
+        for level in levels {
             for moment in &plan.moments {
                 for _ in 0..plan.repeats {
-                    verdicts.push(judge.hold(*adversary, *level, *moment)?);
+                    verdicts.push(judge.hold(adversary, level, *moment)?);
                 }
             }
         }
         trials += verdicts.len();
-        let row = Row::new(*adversary, verdicts);
+        let row = Row::new(adversary, verdicts);
         println!("{}", row.text(NOTES));
+        if plan.by_level {
+            println!("{}", row.by_level(&names));
+        }
         faults.add(row.faults());
     }
     println!("{trials} trials in {:.0} s\n", started.elapsed().as_secs_f64());

@@ -25,6 +25,33 @@ pub(crate) fn level_of(name: &str) -> Result<Level, String> {
     known.map(|(_, level)| *level).ok_or_else(|| format!("there is no level `{name}`"))
 }
 
+/// Who of the keeper is killed with -9 at the moment of the stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Victim {
+    /// Nobody.
+    None,
+    /// The shim, instead of a stop: the guard must end the tree.
+    Shim,
+    /// The guard, just before the stop: the shim must do without.
+    Guard,
+}
+
+impl Victim {
+    const NAMES: [(&'static str, Victim); 3] =
+        [("none", Victim::None), ("shim", Victim::Shim), ("guard", Victim::Guard)];
+
+    pub(crate) fn named(name: &str) -> Result<Victim, String> {
+        let known = Victim::NAMES.iter().find(|(known, _)| *known == name);
+        known
+            .map(|(_, victim)| *victim)
+            .ok_or_else(|| format!("`{name}` is no part of a keeper: shim, guard"))
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        Victim::NAMES.iter().find(|(_, victim)| *victim == self).map_or("", |(name, _)| name)
+    }
+}
+
 /// One trial, as the driver is told it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Order {
@@ -37,26 +64,28 @@ pub(crate) struct Order {
     pub(crate) level: Level,
     /// How long after the launch to stop it. Zero: as soon as anybody listens.
     pub(crate) moment: Duration,
+    pub(crate) victim: Victim,
 }
 
 impl Order {
     /// Writes it as a line. Paths here are of our own making and have no blanks.
     pub(crate) fn to_line(&self) -> String {
         format!(
-            "{} {} {} {} {} {}",
+            "{} {} {} {} {} {} {}",
             self.folder.display(),
             self.adversary,
             self.canary.display(),
             self.outside.as_ref().map_or("-".into(), |path| path.display().to_string()),
             name_of(self.level),
-            self.moment.as_nanos()
+            self.moment.as_nanos(),
+            self.victim.name()
         )
     }
 
     /// Reads a line.
     pub(crate) fn from_line(line: &str) -> Result<Order, String> {
         let words: Vec<&str> = line.split_whitespace().collect();
-        let &[folder, adversary, canary, outside, level, moment] = words.as_slice() else {
+        let &[folder, adversary, canary, outside, level, moment, victim] = words.as_slice() else {
             return Err(format!("`{line}` is no order"));
         };
         Ok(Order {
@@ -66,6 +95,7 @@ impl Order {
             outside: (outside != "-").then(|| outside.into()),
             level: level_of(level)?,
             moment: Duration::from_nanos(moment.parse().map_err(|_| format!("`{moment}` is no time"))?),
+            victim: Victim::named(victim)?,
         })
     }
 }
@@ -118,6 +148,7 @@ mod tests {
             outside: None,
             level: Level::Cgroup,
             moment: Duration::from_micros(200),
+            victim: Victim::Shim,
         };
         assert_eq!(Order::from_line(&order.to_line()), Ok(order.clone()));
         let order = Order { outside: Some("/tmp/c".into()), ..order };

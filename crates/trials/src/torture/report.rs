@@ -15,6 +15,8 @@ pub(crate) struct Verdict {
     pub(crate) wrong: Option<String>,
     /// Whether the tree was complete when it was stopped.
     pub(crate) settled: bool,
+    /// How the tree was to be held, by name.
+    pub(crate) level: &'static str,
     /// From sending the stop to a last word that can be read, if the stop could be sent at all.
     pub(crate) took: Option<Duration>,
 }
@@ -67,6 +69,18 @@ impl Row {
             wrong: count(|verdict| verdict.wrong.is_some()),
             late: usize::from(self.quantile(0.99) > self.adversary.bound),
         }
+    }
+
+    /// Returns the times by level, for whoever wants to know where a tail comes from.
+    pub(crate) fn by_level(&self, levels: &[&'static str]) -> String {
+        let of = |level: &str| {
+            let mine = self.verdicts.iter().filter(|verdict| verdict.level == level);
+            let times: Vec<Duration> = mine.filter_map(|verdict| verdict.took).collect();
+            let (p50, p99) = (quantile(times.clone(), 0.5), quantile(times, 0.99));
+            format!("{level} {:.1}/{:.1}", milliseconds(p50), milliseconds(p99))
+        };
+        let levels: Vec<String> = levels.iter().map(|level| of(level)).collect();
+        format!("    p50/p99 ms: {}", levels.join(", "))
     }
 
     /// Returns the row as text, with at most `notes` reasons below it.

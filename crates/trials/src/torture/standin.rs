@@ -30,11 +30,13 @@ pub(crate) enum Bug {
     EarlyWord,
     /// Does everything right, and takes its time.
     Slow,
+    /// Does everything right, and leaves its socket lying about.
+    Untidy,
 }
 
 impl Bug {
     #[rustfmt::skip] // One row, one bug.
-    const NAMES: [(&'static str, Bug); 7] = [
+    const NAMES: [(&'static str, Bug); 8] = [
         ("none", Bug::None),
         ("group-kill", Bug::GroupKill),
         ("one-look", Bug::OneLook),
@@ -42,6 +44,7 @@ impl Bug {
         ("cgroup-only", Bug::CgroupOnly),
         ("early-word", Bug::EarlyWord),
         ("slow", Bug::Slow),
+        ("untidy", Bug::Untidy),
     ];
 
     pub(crate) fn all() -> impl Iterator<Item = Bug> {
@@ -66,6 +69,7 @@ impl Bug {
             // What it misses is often in the middle of exiting.
             Bug::OneLook => found.survivors > 0 || found.early > 0,
             Bug::EarlyWord => found.early > 0 && found.survivors == 0,
+            Bug::Untidy => found.wrong > 0 && found.survivors == 0 && found.early == 0,
             Bug::Slow => found == Faults { late: found.late, ..Faults::default() } && found.late > 0,
         }
     }
@@ -126,10 +130,15 @@ pub(crate) fn try_one(bug: Bug, programs: &Programs, ward: &Path, order: &Order)
             let empty =
                 || fs::read_to_string(&events).is_ok_and(|text| text.contains("populated 0")).then_some(());
             clock::until(Duration::from_secs(5), Duration::from_micros(50), empty);
+            let _ = fs::remove_dir(&leaf);
         }
         Bug::EarlyWord => {
             speak(&order.folder).map_err(io)?;
             kill_to_the_last();
+        }
+        Bug::Untidy => {
+            kill_to_the_last();
+            fs::write(order.folder.join("ctl.0"), "").map_err(io)?;
         }
         Bug::Slow => {
             kill_to_the_last();

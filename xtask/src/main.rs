@@ -43,6 +43,8 @@ const VERBS: &[Verb] = &[
     Verb { name: "power-loss", arguments: "[...]", about: "disk images as a power cut leaves them", run: |args| proof::run("power-loss", args) },
     Verb { name: "bench", arguments: "store [...]", about: "our journal beside the bare engine", run: |args| proof::run("bench", args) },
     Verb { name: "torture", arguments: "[--repeats N] [...]", about: "trees that do not want to die, stopped and judged from outside", run: |args| trials::run("torture", args) },
+    Verb { name: "kill-points", arguments: "[--all] [...]", about: "kill -9 of a keeper at its system calls, then recovery", run: |args| trials::run("kill-points", args) },
+    Verb { name: "fault-points", arguments: "[--all] [...]", about: "a keeper's calls fail one by one", run: |args| trials::run("fault-points", args) },
     Verb { name: "mutants", arguments: "[...]", about: "changes core line by line and expects a failing test", run: mutants::run },
     Verb { name: "tools", arguments: "[--all]", about: "installs the cargo tools that are missing", run: tools::run },
     Verb { name: "help", arguments: "", about: "this list", run: |_| help() },

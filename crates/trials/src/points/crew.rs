@@ -38,11 +38,12 @@ impl Crew {
         Ok(Crew { stands, table: Mutex::new(Table::default()), recovery, bend })
     }
 
-    /// Returns the levels to try: the strongest that needs no control group, and the control group.
+    /// Returns the levels to try: the strongest that needs no control group, and what this machine has above it.
     pub(super) fn levels(&self) -> Vec<Level> {
         let here = lock(&self.stands[0]).levels().to_vec();
         let plain = here.iter().filter(|level| **level < Level::Cgroup).max().copied();
-        plain.into_iter().chain(here.contains(&Level::Cgroup).then_some(Level::Cgroup)).collect()
+        let above = here.iter().filter(|level| **level >= Level::Cgroup).copied();
+        plain.into_iter().chain(above).collect()
     }
 
     pub(super) fn table(&self) -> MutexGuard<'_, Table> {

@@ -6,10 +6,10 @@
 use std::time::{Duration, Instant};
 
 use crate::program::{Failure, Outcome, cargo, cargo_with, succeeds};
-use crate::{contract, proof, tidy, tools};
+use crate::{contract, proof, tidy, tools, trials};
 
 /// How long all of it may take on two cores from a clean clone. Longer, and people stop running it.
-const BUDGET: Duration = Duration::from_secs(15 * 60);
+const BUDGET: Duration = Duration::from_secs(25 * 60);
 
 /// What a step that did not fail has to say.
 enum Done {
@@ -55,6 +55,18 @@ const STEPS: &[Step] = &[
     // Each checker must fail when a store does not sync.
     step!("unsynced SQLite", proof::run("power-loss", &["sqlite", "--images", "5", "--bug", "ack-before-sync"])),
     step!("unsynced PostgreSQL", proof::run("power-loss", &["postgres", "--images", "5", "--bug", "fsync-off"])),
+    // The keeper. The long forms are 100 kills, 60 images and 5 GB; each checker must fail when its bug is seeded.
+    step!("scope", trials::run("scope", &[])),
+    step!("scope, none", trials::run("scope", &["--bug", "no-scope"])),
+    step!("survive", trials::run("survive", &["--rounds", "25"])),
+    step!("not surviving", trials::run("survive", &["--rounds", "5", "--bug", "plain-child"])),
+    step!("bombs", trials::run("bombs", &["--short"])),
+    step!("bombs, uncapped", trials::run("bombs", &["--short", "--bug", "uncapped"])),
+    step!("bombs, miscounted", trials::run("bombs", &["--short", "--bug", "miscounted"])),
+    step!("power loss, keeper", trials::run("power-loss", &["keeper", "--images", "20"])),
+    step!("no file sync", trials::run("power-loss", &["keeper", "--images", "20", "--bug", "no-file-sync"])),
+    step!("no folder sync", trials::run("power-loss", &["keeper", "--images", "20", "--bug", "no-folder-sync"])),
+    step!("bench, keeper", trials::run("bench", &["keeper", "--short"])),
 ];
 
 /// Runs every step, and says how long each took.

@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
 use lastword_core::receipt::{Exit, Level, OutputBytes};
-use rustix::fs::FlockOperation;
+use rustix::fs::{FlockOperation, OFlags};
 
 use crate::folder::{Durable, Folder, Published};
 use crate::identity::Identity;
@@ -45,8 +45,6 @@ pub(crate) struct Kept {
     pub(crate) leader: Option<Leader>,
     pub(crate) exited: Option<Exit>,
     pub(crate) drained: Option<Drained>,
-    /// Its exit record is durable.
-    pub(crate) recorded: bool,
 }
 
 /// What was recorded of the output, once there can be no more of it.
@@ -120,7 +118,6 @@ impl Claim {
             leader: None,
             exited: None,
             drained: None,
-            recorded: false,
         };
         for line in lines.filter_map(Line::parse) {
             match line.word() {
@@ -129,7 +126,6 @@ impl Claim {
                     kept.cgroup = line.bytes("cgroup").map(|path| OsStr::from_bytes(path).into());
                 }
                 "leader" => kept.leader = Leader::read(&line),
-                "recorded" => kept.recorded = true,
                 "drained" => kept.drained = Drained::read(&line),
                 "exited" => kept.exited = line.text("how").and_then(words::exit),
                 _ => {}
@@ -189,6 +185,22 @@ impl Drained {
 /// Adds a line to a claim that is held.
 pub(crate) fn note(mut claim: &File, line: &Line) -> io::Result<()> {
     claim.write_all(line.to_string().as_bytes())
+}
+
+/// What a claim says last: the exit record is on the disk. Whoever reads it there need not flush the record again, which costs as
+/// much for a clean file as for a dirty one.
+const RECORDED: &str = "recorded\n";
+
+/// Adds that the exit record is on the disk. Where that cannot be added, readers flush.
+pub(crate) fn note_recorded(folder: &Folder) {
+    if let Ok(mut claim) = folder.open_at(NAME, OFlags::WRONLY | OFlags::APPEND) {
+        let _ = claim.write_all(RECORDED.as_bytes());
+    }
+}
+
+/// Reports whether the exit record was said to be on the disk.
+pub(crate) fn is_recorded(folder: &Folder) -> bool {
+    matches!(folder.read(NAME), Ok(Some((_, text))) if text.ends_with(RECORDED))
 }
 
 /// Reports whether a keeper holds the claim.

@@ -4,7 +4,7 @@ use std::io;
 
 use lastword_core::receipt::{Exit, OutputBytes, Process, Proof, Receipt, RungTaken};
 
-use crate::claim::{Claim, VERSION};
+use crate::claim::{self, VERSION};
 use crate::folder::{Durable, Folder, Published};
 use crate::line::Line;
 use crate::words;
@@ -51,7 +51,10 @@ impl ExitRecord {
     /// Publishes it; returns the record that stands, ours or that of whoever was first.
     pub(crate) fn publish(&self, folder: &Folder) -> io::Result<ExitRecord> {
         match folder.publish(NAME, self.encode().as_bytes(), Durable::Yes, false)? {
-            Published::Ours(_) => Ok(self.clone()),
+            Published::Ours(_) => {
+                claim::note_recorded(folder);
+                Ok(self.clone())
+            }
             Published::Taken => {
                 let stands = ExitRecord::read(folder)?;
                 stands.ok_or_else(|| {
@@ -61,15 +64,13 @@ impl ExitRecord {
         }
     }
 
-    /// Reads the record, if there is one. It is made durable first, unless the claim says that it is: its writer may have
-    /// died before.
+    /// Reads the record, if there is one. It is made durable first, unless its writer said that it is: it may have died before.
     pub(crate) fn read(folder: &Folder) -> io::Result<Option<ExitRecord>> {
         let Some((_, text)) = folder.read(NAME)? else { return Ok(None) };
         let record = ExitRecord::decode(&text).ok_or_else(|| {
             io::Error::new(io::ErrorKind::InvalidData, "the exit record is torn or of a newer version")
         })?;
-        let is_durable = matches!(Claim::read(folder), Ok(Some((_, Claim::Kept(kept)))) if kept.recorded);
-        if !is_durable {
+        if !claim::is_recorded(folder) {
             folder.sync(NAME)?;
         }
         Ok(Some(record))

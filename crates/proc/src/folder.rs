@@ -7,11 +7,16 @@ use std::path::Path;
 
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, ResolveFlags};
 
+use crate::seeded::{self, Bug};
+
 /// Ours alone.
 const PRIVATE: Mode = Mode::from_raw_mode(0o600);
 
 /// Records longer than this are not ours: the longest is an exit with its list of processes.
 const RECORD_BYTES_MAX: u64 = 4 << 20;
+
+/// Most records are shorter, and are read at once.
+const RECORD_BYTES_USUAL: usize = 2 << 10;
 
 /// An attempt's folder.
 #[derive(Debug)]
@@ -78,7 +83,7 @@ impl Folder {
         let result = self.publish_draft(&draft, name, body, durable, lock);
         let _ = self.remove(&draft);
         if durable == Durable::Yes && matches!(result, Ok(Published::Ours(_))) {
-            rustix::fs::fsync(&self.fd)?;
+            self.sync_names()?;
         }
         result
     }
@@ -98,7 +103,7 @@ impl Folder {
             rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)?;
         }
         if durable == Durable::Yes {
-            rustix::fs::fsync(&file)?;
+            sync(&file)?;
         }
         match rustix::fs::linkat(&self.fd, draft, &self.fd, name, AtFlags::empty()) {
             Ok(()) => Ok(Published::Ours(file)),
@@ -107,10 +112,18 @@ impl Folder {
         }
     }
 
-    /// Makes what was published durable: the file, then the folder. Free if it is already.
+    /// Makes what was published durable: the file, then the folder. Costs two flushes of the disk, even if it is already.
     pub(crate) fn sync(&self, name: &str) -> io::Result<()> {
-        rustix::fs::fsync(self.open_at(name, OFlags::RDONLY)?)?;
-        Ok(rustix::fs::fsync(&self.fd)?)
+        sync(&self.open_at(name, OFlags::RDONLY)?)?;
+        self.sync_names()
+    }
+
+    /// Makes durable what is in the folder under which name.
+    fn sync_names(&self) -> io::Result<()> {
+        match seeded::on(Bug::NoFolderSync) {
+            true => Ok(()),
+            false => Ok(rustix::fs::fsync(&self.fd)?),
+        }
     }
 
     /// Opens a file of the folder. What is not a plain file of ours is refused, and no link is followed.
@@ -138,7 +151,7 @@ impl Folder {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
         };
-        let mut bytes = Vec::new();
+        let mut bytes = Vec::with_capacity(RECORD_BYTES_USUAL);
         (&file).take(RECORD_BYTES_MAX).read_to_end(&mut bytes)?;
         Ok(Some((file, String::from_utf8_lossy(&bytes).into_owned())))
     }
@@ -151,5 +164,14 @@ impl Folder {
     /// Removes a file.
     pub(crate) fn remove(&self, name: &str) -> io::Result<()> {
         Ok(rustix::fs::unlinkat(&self.fd, name, AtFlags::empty())?)
+    }
+}
+
+/// Makes what is in a file durable.
+pub(crate) fn sync(file: &File) -> io::Result<()> {
+    match seeded::on(Bug::NoFileSync) {
+        true => Ok(()),
+        // The length of a file is flushed with its bytes, and nothing else of what is known about it matters.
+        false => Ok(rustix::fs::fdatasync(file)?),
     }
 }

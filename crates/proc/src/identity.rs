@@ -3,7 +3,8 @@
 //! A number alone is nobody: it is given to another process sooner or later. Whatever is signalled here was opened first and
 //! compared after, so that the signal reaches the process that was meant, or nobody.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::os::fd::OwnedFd;
 use std::sync::OnceLock;
 
@@ -131,6 +132,9 @@ fn inode_of(fd: &OwnedFd) -> Option<u64> {
     on_pidfs.then(|| rustix::fs::fstat(fd).ok().map(|stat| stat.st_ino)).flatten()
 }
 
+/// Longer than any `/proc/PID/stat`: some fifty numbers of at most twenty digits.
+const STAT_BYTES_MAX: usize = 2 << 10;
+
 /// The part of `/proc/PID/stat` that is needed here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stat {
@@ -143,7 +147,10 @@ pub(crate) struct Stat {
 impl Stat {
     /// Reads it, if there is such a process.
     pub(crate) fn of(pid: i32) -> Option<Stat> {
-        Stat::parse(&std::fs::read(format!("/proc/{pid}/stat")).ok()?)
+        // One read: it is made anew for each, and looked at for every process of every pass.
+        let mut stat = [0; STAT_BYTES_MAX];
+        let read = File::open(format!("/proc/{pid}/stat")).ok()?.read(&mut stat).ok()?;
+        Stat::parse(&stat[..read])
     }
 
     /// The name of a program may hold spaces and brackets, so the fields are counted from its last bracket.

@@ -22,6 +22,7 @@ mod locate;
 mod nursery;
 pub mod orphans;
 mod recording;
+pub mod seeded;
 mod sweep;
 mod sys;
 mod tree;

@@ -55,20 +55,33 @@ impl Nursery {
     /// Starts a nursery from an executable that knows the keeper's verb.
     #[expect(clippy::disallowed_methods, reason = "this is where processes are started")]
     pub fn start(executable: &Path) -> Result<Nursery, Error> {
-        let what = || format!("cannot start {} {}", executable.display(), crate::KEEPER_VERB);
+        let mut command = Command::new(executable);
+        command.arg(crate::KEEPER_VERB).env_clear();
+        Nursery::start_by(command)
+    }
+
+    /// Starts a nursery in a scope of its own, delegated by the user's service manager that is found in `runtime_dir`: there,
+    /// trees can have control groups without root, and outlive the service that started them.
+    #[expect(clippy::disallowed_methods, reason = "this is where processes are started")]
+    pub fn start_in_scope(executable: &Path, runtime_dir: &Path) -> Result<Nursery, Error> {
+        let mut command = Command::new("systemd-run");
+        command.args(["--user", "--scope", "--quiet", "--collect", "--property=Delegate=yes", "--"]);
+        command.arg(executable).arg(crate::KEEPER_VERB);
+        command.env_clear().env("PATH", "/usr/bin:/bin").env("XDG_RUNTIME_DIR", runtime_dir);
+        Nursery::start_by(command)
+    }
+
+    fn start_by(mut command: Command) -> Result<Nursery, Error> {
+        let what = || format!("cannot start {}", command.get_program().display());
         let flags = SocketFlags::CLOEXEC;
         let (socket, theirs) =
             rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
                 .map_err(|error| Error::io(what())(error.into()))?;
-        let process = Command::new(executable)
-            .arg(crate::KEEPER_VERB)
-            .env_clear()
-            .current_dir("/")
-            .stdin(Stdio::from(theirs))
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .map_err(Error::io(what()))?;
+        let what = what();
+        command.current_dir("/").stdin(Stdio::from(theirs)).stdout(Stdio::null()).stderr(Stdio::null());
+        let process = command.spawn().map_err(Error::io(what))?;
+        // The command holds our copy of the nursery's end: kept, it would hide that the nursery is gone.
+        drop(command);
         let mut nursery = Nursery { socket, process, levels: Vec::new() };
         nursery.levels = nursery.hear_hello()?;
         Ok(nursery)

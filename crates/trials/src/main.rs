@@ -1,21 +1,50 @@
 //! The keeper on trial. Each verb is a file; `cargo xtask help` lists them.
 
 mod args;
+mod bench;
+mod bombs;
 mod clock;
+// The proof's own, and nothing but the standard library in them: a crate for two files would be one more to keep.
+#[path = "../../proof/src/power_loss/image.rs"]
+#[expect(unreachable_pub, reason = "written for a library")]
+mod image;
+mod leader;
 mod place;
 mod points;
+mod power_loss;
+mod processes;
+#[path = "../../proof/src/random.rs"]
+#[expect(unreachable_pub, reason = "written for a library")]
+mod random;
 mod record;
+mod scope;
+mod survive;
 mod torture;
 mod tracer;
+mod verdict;
 
+use std::path::Path;
 use std::process::ExitCode;
+
+use lastword_proc::seeded::{self, Bug};
 
 /// A verb, and what runs it. Its answer is the exit code: everything that was promised held, or something did not.
 type Verb = (&'static str, fn(&[&str]) -> Result<bool, String>);
 
 #[rustfmt::skip] // One row, one verb.
 const VERBS: &[Verb] = &[
+    ("bench", bench::run),
+    ("bombs", bombs::run),
+    ("power-loss", power_loss::run),
+    ("scope", scope::run),
+    ("survive", survive::run),
     ("torture", torture::run),
+    // Parts of these, as processes of their own.
+    ("bench-part", bench::part),
+    ("leader", leader::run),
+    ("power-writer", power_loss::writer),
+    ("stand-in", survive::stand_in::run),
+    (scope::VERB, scope::part),
     (torture::driver::VERB, torture::driver::run),
     ("kill-points", points::kill::run),
     ("fault-points", points::fault::run),
@@ -23,12 +52,18 @@ const VERBS: &[Verb] = &[
 ];
 
 fn main() -> ExitCode {
+    let called = std::env::args_os().next().unwrap_or_default();
+    seeded::switch(bug_of(Path::new(&called)));
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let [name, rest @ ..] = arguments.as_slice() else {
         eprintln!("lastword-trials: which verb? `cargo xtask help` lists them");
         return ExitCode::from(2);
     };
+    // The trials that break the keeper on purpose are their own keeper: what ships has no bugs to switch on.
+    if *name == lastword_proc::KEEPER_VERB {
+        return lastword_proc::keeper::run();
+    }
     let Some((_, run)) = VERBS.iter().find(|(verb, _)| verb == name) else {
         eprintln!("lastword-trials: there is no verb `{name}`");
         return ExitCode::from(2);
@@ -41,4 +76,10 @@ fn main() -> ExitCode {
             ExitCode::from(2)
         }
     }
+}
+
+/// Returns the bug that a process of a trial has, and everything it forks: the ending of the name it was called by.
+fn bug_of(called: &Path) -> Option<Bug> {
+    let name = called.extension()?;
+    Bug::ALL.iter().copied().find(|bug| name == bug.name())
 }

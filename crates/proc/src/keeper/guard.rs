@@ -25,6 +25,10 @@ use crate::tree::{self, Roll};
 /// Pause between passes over a tree that was ordered to die.
 const PASS_PAUSE_MS: i64 = 1;
 
+/// How long a tree may take to die, and the pause between passes after that: what cannot be killed now is not worth a core.
+const STUCK_AFTER_MS: u64 = 10_000;
+const STUCK_PAUSE_MS: i64 = 200;
+
 /// Pause before a record that could not be written is tried again.
 const RETRY_MS: i64 = 500;
 
@@ -105,15 +109,15 @@ fn keep(claimed: Claimed, launch: Launch, levels: Levels, reply: OwnedFd) -> ! {
 
 /// Waits for the shim. What it left without an ending is ended here.
 fn watch(folder: &Folder, claim: File, socket: &str, shim: i32) -> ! {
-    let exit = loop {
+    // A shim exits with zero when its record is on the disk, and only then.
+    let is_recorded = loop {
         match sys::reap(true) {
-            Reaped::One(pid, exit) if pid == shim => break Some(exit),
-            Reaped::NoChildren => break None,
+            Reaped::One(pid, exit) if pid == shim => break exit == Exit::Code(0),
+            Reaped::NoChildren => break false,
             Reaped::One(..) | Reaped::NoneYet => {}
         }
     };
-    // A shim that ends by itself has published the ending and made it durable.
-    if exit != Some(Exit::Code(0)) && !matches!(ExitRecord::read(folder), Ok(Some(_))) {
+    if !is_recorded && !matches!(ExitRecord::read(folder), Ok(Some(_))) {
         let kept = match Claim::read(folder) {
             Ok(Some((_, Claim::Kept(kept)))) => Some(*kept),
             _ => None,
@@ -145,7 +149,9 @@ fn end(folder: &Folder, kept: Option<&Kept>) -> ExitRecord {
             let _ = leaf.kill();
         }
         let pass = tree::signal(own, Some(rustix::process::Signal::KILL), &mut roll);
-        if pass.fresh == 0 {
+        if clock::awake_ms() - began >= STUCK_AFTER_MS {
+            pause(STUCK_PAUSE_MS);
+        } else if pass.fresh == 0 {
             pause(PASS_PAUSE_MS);
         }
     }

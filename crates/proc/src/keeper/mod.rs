@@ -20,6 +20,7 @@ use levels::Levels;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags};
 
 use crate::claim::VERSION;
+use crate::identity::boot_id;
 use crate::launch::Launch;
 
 use crate::line::Line;
@@ -37,6 +38,8 @@ pub fn run() -> ExitCode {
     sys::set_name(c"lw-nursery");
     let Ok(socket) = own_socket() else { return ExitCode::from(74) };
     let levels = Levels::find();
+    // Read once, here: every fork has it then.
+    let _ = boot_id();
     sys::set_undumpable();
     sys::ignore_children();
     let hello = levels.write(Line::new("hello").with("version", VERSION));

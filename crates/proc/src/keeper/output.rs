@@ -12,7 +12,7 @@ use std::os::unix::fs::FileExt as _;
 use rustix::fs::{FallocateFlags, OFlags};
 
 use crate::clock;
-use crate::folder::Folder;
+use crate::folder::{self, Folder};
 use crate::launch::Keep;
 
 /// Bytes read at once. A pipe holds as much.
@@ -242,7 +242,7 @@ impl Stream {
     /// Makes the recording durable. A recording that cannot be made so is lost, whatever the page cache shows.
     pub(super) fn sync(&mut self) {
         if let Some(file) = &self.file
-            && rustix::fs::fdatasync(file).is_err()
+            && folder::sync(file).is_err()
         {
             self.lost += self.kept;
         }

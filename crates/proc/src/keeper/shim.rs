@@ -292,7 +292,9 @@ impl Shim {
         let stage = self.stop.pause_ms().filter(|_| self.ending.is_none());
         let retry = self.ending.as_ref().map(|(_, at)| at.saturating_sub(now));
         let stalled = self.streams.iter().any(Stream::is_stalled).then_some(RETRY_MS);
-        let pause = [deadline, stage, retry, stalled].into_iter().flatten().min();
+        // The timer of the lease wakes after a sleep of the machine; this wakes even where there is no timer.
+        let lease = self.launch.lease.map(|at| at.saturating_sub(clock::boot_ms()));
+        let pause = [deadline, stage, retry, stalled, lease].into_iter().flatten().min();
         let timeout =
             pause.map(|ms| Timespec { tv_sec: (ms / 1000) as i64, tv_nsec: (ms % 1000 * 1_000_000) as i64 });
 
@@ -435,7 +437,6 @@ impl Shim {
                     let line = Line::new("refused").with("words", why).to_string();
                     self.reply(&line);
                 }
-                let _ = claim::note(&self.claim, &Line::new("recorded"));
                 self.control.tell(&Line::new("event").with("what", "ended"));
                 let _ = self.folder.remove(&self.socket);
                 sys::exit(0)

@@ -77,13 +77,28 @@ pub(super) fn spawn(launch: &Launch, hold: &Hold<'_>) -> Result<Spawned, String>
     let pipe = || pipe_with(PipeFlags::CLOEXEC).map_err(|error| words("make a pipe", error.into()));
     let ((gate_read, gate), (verdict, verdict_write)) = (pipe()?, pipe()?);
     let parent = if hold.use_namespace { Pid::INIT } else { getpid() };
-    let child = Child { launch, hold, parent, verdict: &verdict_write, gate: &gate_read, not_mine: &gate };
+    let mut child = Child {
+        launch,
+        hold,
+        to_join: None,
+        parent,
+        verdict: &verdict_write,
+        gate: &gate_read,
+        not_mine: &gate,
+    };
     let (pid, init) = if hold.use_namespace {
         let init =
             namespace::spawn(|| child.run(&stdio)).map_err(|error| words("start a namespace", error))?;
         (init.leader, Some(init))
     } else {
-        match sys::fork().map_err(|error| words("fork", error))? {
+        let forked = match hold.leaf.map(cgroup::Leaf::fork) {
+            Some(Ok(forked)) => Ok(forked),
+            _ => {
+                child.to_join = hold.leaf;
+                sys::fork()
+            }
+        };
+        match forked.map_err(|error| words("fork", error))? {
             Fork::Child => child.run(&stdio),
             Fork::Parent(pid) => (pid, None),
         }
@@ -193,6 +208,8 @@ fn open_null() -> io::Result<OwnedFd> {
 struct Child<'a> {
     launch: &'a Launch,
     hold: &'a Hold<'a>,
+    /// The control group, if the fork was not into it.
+    to_join: Option<&'a cgroup::Leaf>,
     parent: Pid,
     verdict: &'a OwnedFd,
     gate: &'a OwnedFd,
@@ -237,7 +254,7 @@ impl Child<'_> {
         rustix::stdio::dup2_stdin(&stdio.input).map_err(at(Step::Stdio))?;
         rustix::stdio::dup2_stdout(&stdio.output).map_err(at(Step::Stdio))?;
         rustix::stdio::dup2_stderr(&stdio.error).map_err(at(Step::Stdio))?;
-        if let Some(leaf) = self.hold.leaf {
+        if let Some(leaf) = self.to_join {
             leaf.join().map_err(|error| (Step::Cgroup, error))?;
         }
         if !self.launch.new_privileges {

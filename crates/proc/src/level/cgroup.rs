@@ -170,7 +170,12 @@ impl Leaf {
         &self.path
     }
 
-    /// Puts this process into it, and so all that it will start. Called in a child, before its exec.
+    /// Forks a child into it.
+    pub(crate) fn fork(&self) -> io::Result<sys::Fork> {
+        sys::fork_into(self.fd.as_fd())
+    }
+
+    /// Puts this process into it, and so all that it will start. Called in a child, before its exec, where the fork did not.
     pub(crate) fn join(&self) -> io::Result<()> {
         self.write("cgroup.procs", "0")
     }

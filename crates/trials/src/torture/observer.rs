@@ -154,7 +154,7 @@ fn groups_in(group: &Path) -> Vec<PathBuf> {
 
 /// Returns where the control groups of version 2 are mounted. The top, not the group of this process: only there may
 /// processes and a cap for others stand side by side.
-fn unified() -> Result<PathBuf, String> {
+pub(crate) fn unified() -> Result<PathBuf, String> {
     let mounts =
         fs::read_to_string("/proc/self/mounts").map_err(|error| format!("/proc/self/mounts: {error}"))?;
     let mut fields = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());

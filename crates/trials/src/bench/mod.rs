@@ -1,0 +1,99 @@
+//! `bench keeper`: what it costs to be durable, captured and contained, beside programs that are not, in one run.
+//!
+//! - [`rates`]: `true` per second, ours and the others'.
+//! - [`rivals`]: task-spooler and pueue, fetched if they are not there.
+//! - [`latency`]: from the launch to the leader's first instruction, from the cancel to the proof.
+//! - [`cost`]: CPU, flushes and memory.
+
+mod cost;
+mod latency;
+mod rates;
+mod rivals;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use lastword_core::receipt::Level;
+use tempfile::TempDir;
+
+use crate::args::Args;
+use crate::place::Programs;
+
+/// Runs `bench keeper [--rounds N] [--short] [--in FOLDER]`.
+pub(crate) fn run(words: &[&str]) -> Result<bool, String> {
+    let ["keeper", rest @ ..] = words else {
+        return Err("bench keeper [--rounds N] [--short] [--in FOLDER]".to_owned());
+    };
+    let args = Args::new(rest, &["--rounds", "--in"], &["--short"])?;
+    let short = args.has("--short");
+    let rounds: usize = args.value("--rounds", if short { 1 } else { 5 })?;
+    let folder = args.text("--in").map_or_else(std::env::temp_dir, PathBuf::from);
+    let (keeper, ground) = (Programs::beside()?.lastword, Ground::within(&folder)?);
+    println!("bench keeper in {}: {rounds} rounds, interleaved; medians", folder.display());
+    let mut flush = latency::flushes(&ground, if short { 50 } else { 300 })?;
+    flush.print();
+    let mut reached = rates::compare(&keeper, &ground, rounds, short)?;
+    reached &= cost::memory(&keeper, &ground)?;
+    let syncs = cost::syncs()?;
+    latency::start(&keeper, &ground, if short { 40 } else { 300 })?;
+    reached &= latency::cancel(&keeper, &ground, if short { 40 } else { 300 }, syncs, &flush)?;
+    println!("{}", if reached { "every goal was reached" } else { "some goals were NOT REACHED" });
+    // A goal that a busy machine misses is a figure to be read, not a broken promise.
+    Ok(true)
+}
+
+/// Runs one part by itself, to be watched from outside: `bench-part jobs N`, `bench-part cancels N`.
+pub(crate) fn part(words: &[&str]) -> Result<bool, String> {
+    let [what, count] = words else { return Err("bench-part jobs|cancels N".to_owned()) };
+    let count: usize = count.parse().map_err(|_| "not a number")?;
+    let (keeper, ground) = (Programs::beside()?.lastword, Ground::within(&std::env::temp_dir())?);
+    match *what {
+        "jobs" => rates::ours(&keeper, &ground, Level::Cgroup, 2, count).map(|_| true),
+        "cancels" => latency::cancels(&keeper, &ground, count).map(|_| true),
+        _ => Err(format!("no such part: {what}")),
+    }
+}
+
+/// Where the bench works. Nothing of it is removed before the end: a file system is slow to give away what was removed lately, and
+/// that must not fall on whoever comes next.
+struct Ground(TempDir);
+
+impl Ground {
+    /// Works in a folder of a file system that was chosen: what a flush costs, it decides.
+    fn within(folder: &Path) -> Result<Ground, String> {
+        TempDir::new_in(folder).map(Ground).map_err(|error| format!("{}: {error}", folder.display()))
+    }
+
+    /// Makes an empty folder.
+    fn folder(&self) -> Result<PathBuf, String> {
+        let folder = tempfile::Builder::new().tempdir_in(self.0.path());
+        folder.map(TempDir::keep).map_err(|error| error.to_string())
+    }
+}
+
+/// Runs a program whose words do not matter and which must succeed.
+fn quiet(command: &mut Command) -> Result<(), String> {
+    let status = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    match status {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("{command:?}: {status}")),
+        Err(error) => Err(format!("{command:?}: {error}")),
+    }
+}
+
+/// Returns the figure below which `percent` of a hundred lie.
+fn percentile(figures: &mut [f64], percent: usize) -> f64 {
+    figures.sort_by(f64::total_cmp);
+    let at = (figures.len() * percent / 100).min(figures.len().saturating_sub(1));
+    figures.get(at).copied().unwrap_or(f64::NAN)
+}
+
+/// Returns the middle figure.
+fn median(figures: &mut [f64]) -> f64 {
+    percentile(figures, 50)
+}
+
+/// Says whether a goal was reached.
+fn goal(reached: bool) -> &'static str {
+    if reached { "" } else { "  NOT REACHED" }
+}

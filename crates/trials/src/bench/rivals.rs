@@ -1,0 +1,136 @@
+//! task-spooler and pueue, as their users run them: a server of their own in a temporary folder, a client for each job.
+//!
+//! What this machine does not have is fetched into a cache outside the repository; what cannot be fetched is left out, and the
+//! table says so.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use super::rates::timed;
+use super::{Ground, quiet};
+
+/// The longest until a server answers, or until the last job is done.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The version the figures in the documents are of.
+const PUEUE_VERSION: &str = "4.0.4";
+
+/// Debian's task-spooler.
+pub(super) struct TaskSpooler {
+    program: PathBuf,
+}
+
+impl TaskSpooler {
+    /// Finds it, or fetches the package and unpacks it; nothing is installed.
+    pub(super) fn find() -> Result<TaskSpooler, String> {
+        if quiet(Command::new("tsp").arg("-V")).is_ok() {
+            return Ok(TaskSpooler { program: "tsp".into() });
+        }
+        let cache = cache("task-spooler")?;
+        let program = cache.join("usr/bin/tsp");
+        if !program.is_file() {
+            quiet(Command::new("apt-get").args(["download", "task-spooler"]).current_dir(&cache))?;
+            quiet(Command::new("sh").args(["-c", "dpkg -x task-spooler_*.deb ."]).current_dir(&cache))?;
+        }
+        Ok(TaskSpooler { program })
+    }
+
+    /// Runs so many `true`; a last job says when they are done.
+    pub(super) fn run(&self, ground: &Ground, at_once: usize, jobs: usize) -> Result<f64, String> {
+        let folder = ground.folder()?;
+        let client = |words: &[&str]| {
+            let mut client = Command::new(&self.program);
+            client.args(words).env("TS_SOCKET", folder.join("socket")).env("TMPDIR", &folder);
+            quiet(&mut client)
+        };
+        client(&["-S", &at_once.to_string()])?;
+        let rate = to_the_last(&folder, at_once, jobs, |words| client(words));
+        let stopped = client(&["-K"]);
+        rate.and_then(|rate| stopped.map(|()| rate))
+    }
+}
+
+/// pueue, from its crate.
+pub(super) struct Pueue {
+    folder: PathBuf,
+}
+
+impl Pueue {
+    /// Finds it, or builds it, which takes minutes.
+    pub(super) fn find(may_build: bool) -> Result<Pueue, String> {
+        if quiet(Command::new("pueued").arg("--version")).is_ok() {
+            return Ok(Pueue { folder: PathBuf::new() });
+        }
+        let cache = cache("pueue")?;
+        let folder = cache.join("bin");
+        if !folder.join("pueued").is_file() {
+            if !may_build {
+                return Err("it is not there, and the short form does not build it".to_owned());
+            }
+            println!("building pueue {PUEUE_VERSION}, once");
+            let crate_name = format!("pueue@{PUEUE_VERSION}");
+            quiet(Command::new("cargo").args(["install", "--locked", &crate_name, "--root"]).arg(&cache))?;
+        }
+        Ok(Pueue { folder })
+    }
+
+    /// Runs so many `true`; a last job says when they are done.
+    pub(super) fn run(&self, ground: &Ground, at_once: usize, jobs: usize) -> Result<f64, String> {
+        let folder = ground.folder()?;
+        let command = |program: &str| {
+            let mut command = Command::new(self.folder.join(program));
+            for name in ["HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR"] {
+                command.env(name, &folder);
+            }
+            command
+        };
+        let server = command("pueued").stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        let _server = Server(server.map_err(|error| format!("pueued: {error}"))?);
+        let begin = Instant::now();
+        while let Err(why) = quiet(command("pueue").args(["parallel", &at_once.to_string()])) {
+            if begin.elapsed() > PATIENCE {
+                return Err(why);
+            }
+        }
+        to_the_last(&folder, at_once, jobs, |words| quiet(command("pueue").args(["add", "--"]).args(words)))
+    }
+}
+
+/// A server that ends with its value.
+struct Server(Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Queues `jobs` and one more that makes a file, and returns the rate until the file is there.
+fn to_the_last(
+    folder: &Path,
+    at_once: usize,
+    jobs: usize,
+    queue: impl Fn(&[&str]) -> Result<(), String> + Sync,
+) -> Result<f64, String> {
+    let done = folder.join("done");
+    let begin = Instant::now();
+    timed(at_once, jobs, |_| queue(&["true"]))?;
+    queue(&["touch", &done.to_string_lossy()])?;
+    while !done.exists() {
+        if begin.elapsed() > PATIENCE {
+            return Err("the last job was never done".to_owned());
+        }
+        std::thread::yield_now();
+    }
+    Ok(jobs as f64 / begin.elapsed().as_secs_f64())
+}
+
+/// Returns a folder that is there the next time.
+fn cache(name: &str) -> Result<PathBuf, String> {
+    let home = std::env::var_os("HOME").ok_or("there is no home folder to keep programs in")?;
+    let folder = PathBuf::from(home).join(".cache/lastword-trials").join(name);
+    std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    Ok(folder)
+}

@@ -1,0 +1,78 @@
+//! A process with everything below it, stood still all at once and sent on.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::time::{Duration, Instant};
+
+/// The longest until everything stands still: a process in the middle of a flush stops when the flush is over.
+const STILL_MAX: Duration = Duration::from_secs(30);
+
+/// Stops a process and all below it, and returns them once each stands still. None of them is in a system call then.
+pub(crate) fn stop(root: i32) -> Result<Vec<i32>, String> {
+    let begin = Instant::now();
+    loop {
+        // One that was made after the list was read is found in the next pass: its parent has stopped by then.
+        let tree = tree(root);
+        let moving: Vec<i32> = tree.iter().filter(|(_, state)| **state != 'T').map(|(pid, _)| *pid).collect();
+        if moving.is_empty() {
+            return Ok(tree.into_keys().collect());
+        }
+        signal(&moving, libc::SIGSTOP);
+        if begin.elapsed() > STILL_MAX {
+            let still = signal_all(tree, libc::SIGCONT);
+            return Err(format!("{} processes do not stand still", still.len()));
+        }
+        std::thread::yield_now();
+    }
+}
+
+/// Sends on what [`stop`] has stopped.
+pub(crate) fn go_on(stopped: &[i32]) {
+    signal(stopped, libc::SIGCONT);
+}
+
+/// Kills what [`stop`] has stopped.
+pub(crate) fn kill(stopped: &[i32]) {
+    signal(stopped, libc::SIGKILL);
+}
+
+fn signal_all(tree: BTreeMap<i32, char>, number: i32) -> Vec<i32> {
+    let pids: Vec<i32> = tree.into_keys().collect();
+    signal(&pids, number);
+    pids
+}
+
+fn signal(pids: &[i32], number: i32) {
+    for pid in pids {
+        // SAFETY: a signal to a number that a moment ago was below a child of this process.
+        unsafe { libc::kill(*pid, number) };
+    }
+}
+
+/// Returns a process and all below it, each with its state; the dead are left out.
+fn tree(root: i32) -> BTreeMap<i32, char> {
+    let all: Vec<(i32, i32, char)> = fs::read_dir("/proc")
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .filter_map(|pid: i32| {
+            let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+            let mut fields = stat.rsplit_once(") ")?.1.split(' ');
+            let state = fields.next()?.chars().next()?;
+            Some((pid, fields.next()?.parse().ok()?, state))
+        })
+        .filter(|(_, _, state)| !matches!(state, 'Z' | 'X'))
+        .collect();
+    let mut tree = BTreeMap::new();
+    let mut fresh: Vec<i32> = vec![root];
+    while let Some(pid) = fresh.pop() {
+        for (child, parent, state) in &all {
+            if *child == pid {
+                tree.insert(pid, *state);
+            } else if *parent == pid && !tree.contains_key(child) {
+                fresh.push(*child);
+            }
+        }
+    }
+    tree
+}

@@ -53,7 +53,7 @@ impl Crew {
     /// Lists the calls of a role in an undisturbed attempt, which must come out clean.
     pub(super) fn list(&self, variant: Variant, level: Level, role: Role) -> Result<Vec<Call>, String> {
         let first = Aim { role, point: Point::Nth(1), side: Side::Entry, blow: Blow::None };
-        let case = Case { variant, level, plan: Plan { first, then: None } };
+        let case = Case { variant, level, plan: Plan { first, times: 1, then: None } };
         let story = lock(&self.stands[0]).attempt(&case, Recovery::Locate)?;
         self.table().note(&case, &story);
         Ok(story.seen.calls)

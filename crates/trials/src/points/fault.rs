@@ -3,10 +3,11 @@
 use super::crew::Crew;
 use super::judge::Broken;
 use super::stand::{Recovery, Story};
-use super::{Case, Dice, Variant, chosen, level_of};
+use super::{Case, Variant, below, chosen, level_of};
 use crate::args::Args;
 use crate::place;
-use crate::tracer::{Blow, Point, Role, name_of, number_of};
+use crate::random::Random;
+use crate::tracer::{Blow, Plan, Point, Role, name_of, number_of};
 
 const WITH_VALUE: &[&str] = &[
     "--role",
@@ -15,11 +16,15 @@ const WITH_VALUE: &[&str] = &[
     "--call",
     "--nth",
     "--errno",
+    "--times",
     "--points",
     "--bug",
     "--seed",
     "--workers",
 ];
+
+/// Calls in a row that find the disk full or no descriptor left: such a state seldom ends after one.
+const LASTING: usize = 4;
 
 /// Faults of each row in the short form, which is part of every change's checks.
 const POINTS: usize = 40;
@@ -132,7 +137,10 @@ fn single(args: &Args<'_>) -> Result<Case, String> {
     let errno = chosen(args, "--errno", errno_of)?.ok_or("which --errno?")?;
     let variant = chosen(args, "--variant", Variant::parse)?.unwrap_or(Variant::Run);
     let level = chosen(args, "--level", level_of)?.unwrap_or(lastword_core::receipt::Level::Cgroup);
-    Ok(Case::new(variant, level, role, Point::NthOf(call, args.value("--nth", 1)?), Blow::Fail(errno)))
+    let mut case =
+        Case::new(variant, level, role, Point::NthOf(call, args.value("--nth", 1)?), Blow::Fail(errno));
+    case.plan.times = args.value("--times", 1)?;
+    Ok(case)
 }
 
 /// Lets every call of every role fail in every way, or some of each row.
@@ -142,7 +150,7 @@ fn rows(crew: &Crew, args: &Args<'_>) -> Result<(), String> {
         chosen(args, "--variant", Variant::parse)?.map_or(Variant::ALL.to_vec(), |variant| vec![variant]);
     let levels = chosen(args, "--level", level_of)?.map_or(crew.levels(), |level| vec![level]);
     let only = chosen(args, "--call", number_of)?;
-    let mut dice = Dice(args.value("--seed", 1)?);
+    let mut random = Random::new(args.value("--seed", 1)?);
     for role in roles {
         for &variant in &variants {
             for &level in &levels {
@@ -153,20 +161,21 @@ fn rows(crew: &Crew, args: &Args<'_>) -> Result<(), String> {
                     *nth += 1;
                     let wanted = only.is_none_or(|only| only == call.number);
                     for errno in errnos_of(call.number).iter().filter(|_| wanted) {
-                        cases.push(Case::new(
-                            variant,
-                            level,
-                            role,
-                            Point::NthOf(call.number, *nth),
-                            Blow::Fail(*errno),
-                        ));
+                        let point = Point::NthOf(call.number, *nth);
+                        let case = Case::new(variant, level, role, point, Blow::Fail(*errno));
+                        cases.push(case);
+                        if [libc::ENOSPC, libc::EMFILE].contains(errno) {
+                            cases.push(Case { plan: Plan { times: LASTING, ..case.plan }, ..case });
+                        }
                     }
                 }
                 if !args.has("--all") {
                     let points = args.value("--points", POINTS)?.min(cases.len());
                     let (all, step) = (cases.len(), cases.len() / points.max(1));
                     cases = (0..points)
-                        .map(|number| cases[(number * all / points + dice.roll(step.max(1))).min(all - 1)])
+                        .map(|number| {
+                            cases[(number * all / points + below(&mut random, step.max(1))).min(all - 1)]
+                        })
                         .collect();
                 }
                 crew.each(&cases)?;

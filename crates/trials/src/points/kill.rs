@@ -3,9 +3,10 @@
 use super::crew::Crew;
 use super::judge::Broken;
 use super::stand::{Recovery, Story};
-use super::{Case, Dice, Variant, chosen, level_of};
+use super::{Case, Variant, below, chosen, level_of};
 use crate::args::Args;
 use crate::place;
+use crate::random::Random;
 use crate::tracer::{Blow, Point, Role, Side};
 
 const WITH_VALUE: &[&str] = &[
@@ -97,7 +98,7 @@ fn rows(crew: &Crew, args: &Args<'_>) -> Result<(), String> {
     let variants =
         chosen(args, "--variant", Variant::parse)?.map_or(Variant::ALL.to_vec(), |variant| vec![variant]);
     let levels = chosen(args, "--level", level_of)?.map_or(crew.levels(), |level| vec![level]);
-    let mut dice = Dice(args.value("--seed", 1)?);
+    let mut random = Random::new(args.value("--seed", 1)?);
     for role in roles {
         for &variant in &variants {
             for &level in &levels {
@@ -115,7 +116,7 @@ fn rows(crew: &Crew, args: &Args<'_>) -> Result<(), String> {
                     crew.series(|nth| at(nth, Side::Exit))?;
                 } else {
                     let points = args.value("--points", POINTS)?.min(calls);
-                    let spread = |number: usize| 1 + (number * calls + dice.roll(calls)) / points;
+                    let spread = |number: usize| 1 + (number * calls + below(&mut random, calls)) / points;
                     let points: Vec<usize> = (0..points).map(spread).collect();
                     let cases = points
                         .iter()
@@ -131,7 +132,7 @@ fn rows(crew: &Crew, args: &Args<'_>) -> Result<(), String> {
 /// Kills both, one after the other, at points drawn by lot: the first anywhere, the second wherever it is then.
 fn pairs(crew: &Crew, args: &Args<'_>, pairs: usize) -> Result<(), String> {
     let levels = crew.levels();
-    let mut dice = Dice(args.value("--seed", 1)? ^ 0x5EED);
+    let mut random = Random::new(args.value("--seed", 1)?);
     let mut cases = Vec::new();
     for variant in [Variant::Run, Variant::Stop] {
         let shim = crew.list(variant, levels[0], Role::Shim)?.len();
@@ -142,12 +143,12 @@ fn pairs(crew: &Crew, args: &Args<'_>, pairs: usize) -> Result<(), String> {
         for number in 0..pairs.div_ceil(2) {
             // Both can be met only after the guard has forked, and then it waits.
             let (role, first, then) = match number % 2 {
-                0 => (Role::Shim, 1 + dice.roll(shim), guard.len().saturating_sub(waits).max(1)),
+                0 => (Role::Shim, 1 + below(&mut random, shim), guard.len().saturating_sub(waits).max(1)),
                 _ => (Role::Guard, waits, shim),
             };
-            let level = levels[dice.roll(levels.len())];
+            let level = levels[below(&mut random, levels.len())];
             let mut case = Case::new(variant, level, role, Point::Nth(first), Blow::Kill);
-            case.plan.then = Some((other(role), 1 + dice.roll(then)));
+            case.plan.then = Some((other(role), 1 + below(&mut random, then)));
             cases.push(case);
         }
     }

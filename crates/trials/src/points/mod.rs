@@ -3,6 +3,7 @@
 //! * `kill-points`: kill -9 of guard, shim or nursery at a call; `fault-points`: the call fails.
 //! * What a job does is in `leader`, one attempt from launch to last word in `stand`, what must hold in `judge`.
 
+mod bug;
 mod crew;
 pub(crate) mod fault;
 mod judge;
@@ -15,6 +16,9 @@ use lastword_core::receipt::Level;
 
 use crate::random::Random;
 use crate::tracer::{Aim, Blow, Plan, Point, Role, Side};
+
+/// Attempts side by side: one for each of two cores.
+const WORKERS: usize = 2;
 
 /// What a job does, and what is done to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -102,7 +102,8 @@ pub(super) fn run(handed: Handed) -> ! {
         guard,
         own,
         ending: None,
-        buffer: vec![0; CHUNK_BYTES],
+        // Not filled, so that a job that says little takes little memory.
+        buffer: Vec::with_capacity(CHUNK_BYTES),
         launch,
     };
     shim.set_lease(shim.launch.lease);

@@ -24,7 +24,7 @@ type PromiseId = u16;
 /// Every promise there is.
 const PROMISES: RangeInclusive<PromiseId> = 1..=83;
 
-/// The promises that decisions and the journal must keep by themselves, before there are processes.
+/// The promises that decisions, the journal and the keeper must keep by themselves, before there is a daemon.
 const REQUIRED: &[RangeInclusive<PromiseId>] = &[1..=37, 39..=44, 46..=56, 63..=65, 68..=83];
 
 /// Checks the page, and with `--write` first brings its test names up to date.

@@ -196,13 +196,14 @@ impl Shim {
 
     fn note_death(&mut self, pid: i32, exit: Exit) {
         if self.init.as_ref().is_some_and(|init| init.pid == pid) {
-            // An init that went without a word was killed, and its leader with it.
             self.hear_init();
             if self.exit.is_none() {
-                self.leader_exited(Exit::Signal(libc::SIGKILL));
+                // An init that went without a word was killed, and its leader with it, unless that had ended before:
+                // nobody knows.
+                self.leader_exited(None);
             }
         } else if self.leader.as_ref().is_some_and(|leader| leader.identity.pid == pid) {
-            self.leader_exited(exit);
+            self.leader_exited(Some(exit));
         }
     }
 
@@ -212,16 +213,18 @@ impl Shim {
         if is_readable(init.status_fd())
             && let Ok(Some(status)) = init.leader_status()
         {
-            self.leader_exited(sys::exit_of(status));
+            self.leader_exited(Some(sys::exit_of(status)));
         }
     }
 
-    fn leader_exited(&mut self, exit: Exit) {
+    fn leader_exited(&mut self, exit: Option<Exit>) {
         // The leader's end of the pipe is closed, so there is a verdict: only a read that failed is done again.
         for _ in 0..VERDICT_READS_MAX {
             self.read_verdict();
         }
-        if self.exec_error.is_none() {
+        if self.exec_error.is_none()
+            && let Some(exit) = exit
+        {
             self.exit = Some(exit);
             // If this cannot be written and the keeper is killed before the end, the exit is not known: lost, not false.
             let _ = claim::note(&self.claim, &Line::new("exited").with("how", words::of_exit(exit)));

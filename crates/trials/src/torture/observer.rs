@@ -130,7 +130,8 @@ impl Drop for Observer {
 
 fn collect(group: &Path, members: &mut Vec<i32>) {
     let list = fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default();
-    members.extend(list.lines().filter_map(|line| line.parse::<i32>().ok()));
+    // One that is reaped while the list is made is listed as 0, which as a target means us.
+    members.extend(list.lines().filter_map(|line| line.parse::<i32>().ok()).filter(|pid| *pid > 0));
     for inner in groups_in(group) {
         collect(&inner, members);
     }

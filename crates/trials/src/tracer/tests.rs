@@ -24,7 +24,7 @@ fn told(mut child: Child) -> String {
 }
 
 fn aim(role: Role, point: Point, side: Side, blow: Blow) -> Plan {
-    Plan { first: Aim { role, point, side, blow }, then: None }
+    Plan { first: Aim { role, point, side, blow }, times: 1, then: None }
 }
 
 fn traced(plan: Plan) -> (Seen, String) {
@@ -94,7 +94,7 @@ fn a_call_is_made_to_fail() {
 #[test]
 fn a_second_role_is_killed_after_the_first() {
     let first = Aim { role: Role::Shim, point: Point::Nth(2), side: Side::Entry, blow: Blow::Kill };
-    let (seen, words) = traced(Plan { first, then: Some((Role::Guard, 1)) });
+    let (seen, words) = traced(Plan { first, times: 1, then: Some((Role::Guard, 1)) });
     assert!(seen.struck.is_some() && seen.struck_then.is_some());
     assert_eq!(words, "guard 137\n");
 }

@@ -148,6 +148,7 @@ impl Shim {
         }
         self.leader = leader;
         self.init = spawned.init.take();
+        self.stop.has_init = self.init.is_some();
         self.streams = std::mem::take(&mut spawned.streams);
         self.input = std::mem::replace(&mut spawned.input, Input::new(None, false));
         self.spawned = Some(spawned);

@@ -34,6 +34,8 @@ enum Stage {
 #[derive(Debug)]
 pub(super) struct Stop {
     keeper: i32,
+    /// The tree is in a namespace: one death ends all.
+    pub(super) has_init: bool,
     stage: Stage,
     asked_at: Option<u64>,
     pub(super) rungs: Vec<RungTaken>,
@@ -49,6 +51,7 @@ impl Stop {
     pub(super) fn new(keeper: i32) -> Stop {
         Stop {
             keeper,
+            has_init: false,
             stage: Stage::Running,
             asked_at: None,
             rungs: Vec::new(),
@@ -141,6 +144,9 @@ impl Stop {
         if let Some(leaf) = leaf {
             // Frozen first: nothing of it acts any more, and who is in it stays to be counted.
             let _ = leaf.freeze();
+        }
+        if leaf.is_some() || self.has_init {
+            // An init takes the others with it before they are met.
             tree::signal(self.keeper, None, &mut self.roll);
         }
         self.kill_once(leaf);

@@ -152,6 +152,7 @@ impl Shim {
         self.leader = leader;
         self.init = spawned.init.take();
         self.leader_fd = self.init.as_ref().and_then(|_| pidfd(pid));
+        self.stop.dies_as_one = self.init.is_some();
         self.streams = std::mem::take(&mut spawned.streams);
         self.input = std::mem::replace(&mut spawned.input, Input::new(None, false));
         self.spawned = Some(spawned);

@@ -17,7 +17,7 @@ use crate::claim::{self, Drained, Leader};
 use crate::clock;
 use crate::ending::ExitRecord;
 use crate::folder::Folder;
-use crate::identity::Identity;
+use crate::identity::{Identity, pidfd};
 use crate::launch::Launch;
 use crate::level::cgroup::Leaf;
 use crate::level::namespace::Init;
@@ -57,6 +57,8 @@ pub(super) struct Shim {
     pub(super) stop: Stop,
     leaf: Option<Leaf>,
     init: Option<Init>,
+    /// The leader, where it is its init's child and not ours.
+    leader_fd: Option<OwnedFd>,
     pub(super) leader: Option<Leader>,
     pub(super) exit: Option<Exit>,
     exec_error: Option<String>,
@@ -94,6 +96,7 @@ pub(super) fn run(handed: Handed) -> ! {
         stop: Stop::new(own.pid),
         leaf: levels.leaf(&launch, &own),
         init: None,
+        leader_fd: None,
         leader: None,
         exit: None,
         exec_error: None,
@@ -148,7 +151,8 @@ impl Shim {
         }
         self.leader = leader;
         self.init = spawned.init.take();
-        self.stop.has_init = self.init.is_some();
+        self.leader_fd = self.init.as_ref().and_then(|_| pidfd(pid));
+        self.stop.dies_as_one = self.init.is_some();
         self.streams = std::mem::take(&mut spawned.streams);
         self.input = std::mem::replace(&mut spawned.input, Input::new(None, false));
         self.spawned = Some(spawned);
@@ -199,9 +203,10 @@ impl Shim {
         if self.init.as_ref().is_some_and(|init| init.pid == pid) {
             self.hear_init();
             if self.exit.is_none() {
-                // An init that went without a word was killed, and its leader with it, unless that had ended before:
-                // nobody knows.
-                self.leader_exited(None);
+                // An init that went without a word was killed, and its leader with it, unless that had ended before. The
+                // kernel may know; it is not guessed.
+                let told = self.leader_fd.as_ref().and_then(sys::exit_told);
+                self.leader_exited(told);
             }
         } else if self.leader.as_ref().is_some_and(|leader| leader.identity.pid == pid) {
             self.leader_exited(Some(exit));

@@ -34,13 +34,13 @@ enum Stage {
 #[derive(Debug)]
 pub(super) struct Stop {
     keeper: i32,
-    /// The tree is in a namespace: one death ends all.
-    pub(super) has_init: bool,
     stage: Stage,
     asked_at: Option<u64>,
     pub(super) rungs: Vec<RungTaken>,
     pub(super) roll: Roll,
     pub(super) leftovers: Vec<Process>,
+    /// The first KILL ends all of it at once, as in a namespace: who is in it must be counted before.
+    pub(super) dies_as_one: bool,
     /// The first reason to stop that was the keeper's own.
     pub(super) keeper_stop: Option<KeeperStop>,
     /// What the last pass met.
@@ -51,12 +51,12 @@ impl Stop {
     pub(super) fn new(keeper: i32) -> Stop {
         Stop {
             keeper,
-            has_init: false,
             stage: Stage::Running,
             asked_at: None,
             rungs: Vec::new(),
             roll: Roll::default(),
             leftovers: Vec::new(),
+            dies_as_one: false,
             keeper_stop: None,
             last: Pass::default(),
         }
@@ -145,8 +145,7 @@ impl Stop {
             // Frozen first: nothing of it acts any more, and who is in it stays to be counted.
             let _ = leaf.freeze();
         }
-        if leaf.is_some() || self.has_init {
-            // An init takes the others with it before they are met.
+        if leaf.is_some() || self.dies_as_one {
             tree::signal(self.keeper, None, &mut self.roll);
         }
         self.kill_once(leaf);

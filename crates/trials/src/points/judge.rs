@@ -183,13 +183,11 @@ impl Bench {
             return self.complain(Broken::NotClean, format!("undisturbed, it ended as {word:?}"));
         };
         let receipt = &record.receipt;
-        // A namespace dies with its init, often before the others in it were counted.
-        let left_min = if case.level == Level::Namespace { 1 } else { 2 };
         let held = match case.variant {
             Variant::Run => {
                 receipt.exit == Some(Exit::Code(leader::CODE))
                     && !record.output_lost
-                    && receipt.leftovers.len() >= left_min
+                    && receipt.leftovers.len() >= 2
             }
             // A namespace that is killed may take its init along before that has told how the leader ended.
             Variant::Stop => match receipt.exit {

@@ -86,8 +86,12 @@ fn a_call_is_made_to_fail() {
     assert!(seen.struck.is_some());
     // A shell whose redirection fails goes on without the command.
     assert_eq!(words, "shim 5\nguard 3\n");
-    let (_, words) =
-        traced(aim(Role::Guard, Point::NthOf(libc::SYS_write as u64, 1), Side::Entry, Blow::Fail(libc::EIO)));
+    // A pipe has no bad sectors, but a sandbox may forbid to write.
+    let write = Point::NthOf(libc::SYS_write as u64, 1);
+    let (seen, words) = traced(aim(Role::Guard, write, Side::Entry, Blow::Fail(libc::EIO)));
+    assert!(seen.is_spared && seen.struck.is_none());
+    assert_eq!(words, "shim 5\nguard 3\n");
+    let (_, words) = traced(aim(Role::Guard, write, Side::Entry, Blow::Fail(libc::EPERM)));
     assert_eq!(words, "guard 3\n", "the guard's line was refused");
 }
 

@@ -78,7 +78,11 @@ impl Keeper {
         let stream =
             UnixStream::connect(folder.path_of(&kept.socket)).map_err(|_| Error::NoKeeper(dir.to_owned()))?;
         let peer = rustix::net::sockopt::socket_peercred(&stream);
-        if !peer.is_ok_and(|peer| peer.uid == rustix::process::geteuid()) {
+        // Its guard made the socket: who listens there now and is not it has put another in its place.
+        let is_keeper = |peer: rustix::net::UCred| {
+            peer.uid == rustix::process::geteuid() && peer.pid.as_raw_nonzero().get() == kept.guard.pid
+        };
+        if !peer.is_ok_and(is_keeper) {
             return Err(Error::NoKeeper(dir.to_owned()));
         }
         let timed = stream.set_read_timeout(Some(ANSWER_TIMEOUT));

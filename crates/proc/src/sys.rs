@@ -113,6 +113,10 @@ pub(crate) fn exit_told(process: &OwnedFd) -> Option<Exit> {
 /// Signals that a keeper handles in its loop instead of dying of them.
 const HANDLED: [i32; 5] = [libc::SIGCHLD, libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGQUIT];
 
+/// Signals by which the kernel says that a program is broken: it must not go on.
+const FAULTS: [i32; 6] =
+    [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGABRT, libc::SIGSYS];
+
 /// Blocks what a keeper must not die of and returns a descriptor that becomes readable instead.
 pub(crate) fn signal_fd() -> io::Result<OwnedFd> {
     // SAFETY: the set is initialised by `sigemptyset` before it is read, and outlives the calls.
@@ -122,7 +126,13 @@ pub(crate) fn signal_fd() -> io::Result<OwnedFd> {
         for signal in HANDLED {
             libc::sigaddset(&raw mut set, signal);
         }
-        libc::sigprocmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
+        // Whatever else can be kept away is: a limit on file sizes must not end a keeper, nor a timer somebody else set.
+        let mut all: libc::sigset_t = std::mem::zeroed();
+        libc::sigfillset(&raw mut all);
+        for fault in FAULTS {
+            libc::sigdelset(&raw mut all, fault);
+        }
+        libc::sigprocmask(libc::SIG_SETMASK, &raw const all, std::ptr::null_mut());
         match libc::signalfd(-1, &raw const set, libc::SFD_NONBLOCK | libc::SFD_CLOEXEC) {
             -1 => Err(io::Error::last_os_error()),
             fd => Ok(OwnedFd::from_raw_fd(fd)),
@@ -213,6 +223,15 @@ pub(crate) fn set_undumpable() {
     // SAFETY: `prctl` with these constants takes no pointers.
     unsafe {
         libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0);
+    }
+}
+
+/// Undoes [`set_undumpable`], for a child that will be somebody else's program: its keeper must see it in `/proc`, which hides
+/// what cannot be read where it is mounted with `hidepid`.
+pub(crate) fn set_dumpable() {
+    // SAFETY: `prctl` with these constants takes no pointers.
+    unsafe {
+        libc::prctl(libc::PR_SET_DUMPABLE, 1, 0, 0, 0);
     }
 }
 

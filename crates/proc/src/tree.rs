@@ -105,16 +105,19 @@ pub(crate) fn walk(root: i32) -> Vec<i32> {
     }
 }
 
-/// Reports whether a process is a descendant of another.
+/// Reports whether a process is a descendant of another. One that is gone is nobody's to vouch for, and is taken for one too.
 pub(crate) fn is_below(pid: i32, ancestor: i32) -> bool {
     /// Longer lines of ancestors are not looked through: who hides behind one is taken for a descendant.
     const GENERATIONS_MAX: usize = 1_000;
-    let mut pid = pid;
+    let mut at = pid;
     for _ in 0..GENERATIONS_MAX {
-        match Stat::of(pid) {
+        match Stat::of(at) {
             Some(stat) if stat.parent == ancestor => return true,
-            Some(stat) if stat.parent > 0 => pid = stat.parent,
-            _ => return false,
+            Some(stat) if stat.parent > 0 => at = stat.parent,
+            Some(_) => return false,
+            None if at == pid => return true,
+            // A parent ended meanwhile, and its children were given to another: from the start again.
+            None => at = pid,
         }
     }
     true

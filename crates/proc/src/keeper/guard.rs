@@ -39,7 +39,7 @@ pub(super) fn begin(launch: OwnedFd, levels: Levels, reply: OwnedFd) -> ! {
             Ok(claimed) => keep(claimed, launch, levels, reply),
             Err(error) => format!("cannot take {}: {error}", launch.dir.display()),
         },
-        None => "the launch cannot be read".to_owned(),
+        None => "the launch is empty, or too long (8 MiB), or cannot be read".to_owned(),
     };
     refuse(&reply, &refusal)
 }
@@ -70,9 +70,15 @@ fn claim(launch: &Launch) -> io::Result<Claimed> {
     rustix::process::chdir("/")?;
     let guard = Identity::own()?;
     let folder = Folder::open(&launch.dir)?;
+    if folder.is_held() {
+        return Err(io::Error::new(io::ErrorKind::AlreadyExists, "a keeper holds it"));
+    }
     let (listener, socket) = control::listen(&folder)?;
     match Claim::take(&folder, &guard, &socket, &launch.marker) {
-        Ok(Some(claim)) => Ok(Claimed { folder, claim, listener, socket, guard }),
+        Ok(Some(claim)) => {
+            folder.hold();
+            Ok(Claimed { folder, claim, listener, socket, guard })
+        }
         Ok(None) => {
             let _ = folder.remove(&socket);
             Err(io::Error::new(io::ErrorKind::AlreadyExists, "it is taken or closed"))

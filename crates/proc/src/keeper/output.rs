@@ -157,7 +157,7 @@ impl Stream {
         if let Keep::Caps { head, tail } = self.keep
             && self.no_holes
         {
-            let room = usize::try_from((head + tail).saturating_sub(at)).unwrap_or(usize::MAX);
+            let room = usize::try_from(head.saturating_add(tail).saturating_sub(at)).unwrap_or(usize::MAX);
             self.write(folder, at, &bytes[..bytes.len().min(room)]);
             return;
         }
@@ -212,9 +212,10 @@ impl Stream {
     /// Gives back what lies between head and tail, once it is worth a call.
     fn make_hole(&mut self) {
         let Keep::Caps { head, tail } = self.keep else { return };
-        let from = self.hole_end.max(head.next_multiple_of(BLOCK_BYTES));
+        let Some(head) = head.checked_next_multiple_of(BLOCK_BYTES) else { return };
+        let from = self.hole_end.max(head);
         let upto = self.seen.saturating_sub(tail) / BLOCK_BYTES * BLOCK_BYTES;
-        if upto >= from + SLACK_BYTES.min(tail.max(BLOCK_BYTES)) {
+        if upto >= from.saturating_add(SLACK_BYTES.min(tail.max(BLOCK_BYTES))) {
             self.punch(from, upto);
         }
     }

@@ -75,7 +75,10 @@ pub(super) struct Shim {
 pub(super) fn run(handed: Handed) -> ! {
     sys::set_name(c"lw-shim");
     let (Ok(own), Ok(signals)) = (Identity::own(), sys::signal_fd()) else { sys::exit(74) };
-    if rustix::process::set_child_subreaper(Some(rustix::process::getpid())).is_err() {
+    // A session of its own: whoever kills the group of its guard does not kill both.
+    if rustix::process::setsid().is_err()
+        || rustix::process::set_child_subreaper(Some(rustix::process::getpid())).is_err()
+    {
         sys::exit(74);
     }
     let Handed { folder, claim, listener, socket, launch, levels, reply, guard } = handed;
@@ -246,7 +249,7 @@ impl Shim {
         }
         // A lease that ran out is not argued with: another host may start the job any moment.
         if self.launch.lease.is_some_and(|at| clock::boot_ms() >= at) {
-            self.launch.lease = None;
+            self.set_lease(None);
             self.stop_tree(Some(KeeperStop::Lease), true, 0);
         }
     }
@@ -433,6 +436,9 @@ impl Shim {
             by: "shim".to_owned(),
             empty_at_boot_ns,
         };
+        // Limits bind what runs. One that passes from now on must not wake a keeper that only waits for room on a disk.
+        self.launch.deadline = None;
+        self.set_lease(None);
         self.publish(record);
     }
 

@@ -17,6 +17,9 @@ const STUCK_PAUSE_MS: u64 = 200;
 /// How long to wait for deaths that were ordered before looking again; a death wakes the keeper earlier.
 const KILL_PAUSE_MS: u64 = 1;
 
+/// Rungs that are recorded. Only interrupts can be asked for again and again; those beyond are sent all the same.
+const RUNGS_MAX: usize = 100;
+
 /// Where a tree is on its way out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
@@ -92,7 +95,7 @@ impl Stop {
                 self.last = tree::signal(self.keeper, Some(Signal::TERM), &mut self.roll);
                 // A stopped process acts on TERM only when it goes on.
                 tree::signal(self.keeper, Some(Signal::CONT), &mut self.roll);
-                self.stage = Stage::Terming { until: now + term_ms };
+                self.stage = Stage::Terming { until: now.saturating_add(term_ms) };
             }
         }
     }
@@ -100,7 +103,7 @@ impl Stop {
     /// Takes note that the leader is gone.
     pub(super) fn leader_exited(&mut self, leftover_ms: u64) {
         if self.stage == Stage::Running {
-            self.stage = Stage::Leftovers { until: clock::awake_ms() + leftover_ms };
+            self.stage = Stage::Leftovers { until: clock::awake_ms().saturating_add(leftover_ms) };
         }
     }
 
@@ -159,6 +162,9 @@ impl Stop {
     }
 
     pub(super) fn climb(&mut self, rung: Rung) {
+        if self.rungs.len() >= RUNGS_MAX && rung == Rung::Interrupt {
+            return;
+        }
         self.rungs.push(RungTaken { rung, at: Timestamp(clock::wall_ms()) });
     }
 }

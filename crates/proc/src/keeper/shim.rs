@@ -28,6 +28,9 @@ use crate::words;
 /// Pause before a record that could not be written is tried again: a full disk is freed by people.
 const RETRY_MS: u64 = 500;
 
+/// Pause before a control group without a child of ours is looked at again: it empties at once, or cannot be read now.
+const GROUP_PAUSE_MS: u64 = 10;
+
 /// How often the verdict on a leader that is gone is asked for; a second failure of the same read is no accident.
 const VERDICT_READS_MAX: usize = 3;
 
@@ -59,6 +62,8 @@ pub(super) struct Shim {
     init: Option<Init>,
     /// The leader, where it is its init's child and not ours.
     leader_fd: Option<OwnedFd>,
+    /// There is no child, but the control group is not known to be empty.
+    awaits_group: bool,
     pub(super) leader: Option<Leader>,
     pub(super) exit: Option<Exit>,
     exec_error: Option<String>,
@@ -100,6 +105,7 @@ pub(super) fn run(handed: Handed) -> ! {
         leaf: levels.leaf(&launch, &own),
         init: None,
         leader_fd: None,
+        awaits_group: false,
         leader: None,
         exit: None,
         exec_error: None,
@@ -190,13 +196,12 @@ impl Shim {
                 Reaped::NoneYet => return false,
                 Reaped::NoChildren => {
                     // A group with somebody in it is not empty, whoever put them there.
-                    return self.leaf.as_ref().is_none_or(|leaf| match leaf.is_empty() {
-                        Ok(true) => true,
-                        Ok(false) | Err(_) => {
-                            let _ = leaf.kill();
-                            false
-                        }
-                    });
+                    let Some(leaf) = &self.leaf else { return true };
+                    self.awaits_group = !matches!(leaf.is_empty(), Ok(true));
+                    if self.awaits_group {
+                        let _ = leaf.kill();
+                    }
+                    return !self.awaits_group;
                 }
             }
         }
@@ -304,7 +309,9 @@ impl Shim {
         let stalled = self.streams.iter().any(Stream::is_stalled).then_some(RETRY_MS);
         // The timer of the lease wakes after a sleep of the machine; this wakes even where there is no timer.
         let lease = self.launch.lease.map(|at| at.saturating_sub(clock::boot_ms()));
-        let pause = [deadline, stage, retry, stalled, lease].into_iter().flatten().min();
+        // No child is left whose death would wake us.
+        let group = (self.awaits_group && self.ending.is_none()).then_some(GROUP_PAUSE_MS);
+        let pause = [deadline, stage, retry, stalled, lease, group].into_iter().flatten().min();
         let timeout =
             pause.map(|ms| Timespec { tv_sec: (ms / 1000) as i64, tv_nsec: (ms % 1000 * 1_000_000) as i64 });
 

@@ -2,6 +2,7 @@
 //! wears the keeper down.
 
 use std::ffi::OsString;
+use std::io::{Read as _, Write as _};
 use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Barrier;
@@ -13,7 +14,7 @@ use lastword_proc::{
 };
 use rustix::process::{Pid, Signal};
 
-use crate::common::{Place, block_record, read, until};
+use crate::common::{PATIENCE, Place, block_record, read, until};
 
 const FORCE: Stop<'static> = Stop { cause: "cancel", force: true, local: false, term_ms: None };
 
@@ -307,4 +308,109 @@ fn what_a_keeper_remembers_has_an_end() {
     std::fs::write(launch.cwd.join("go"), "").unwrap();
     let record = place.end_of(&launch);
     assert!(record.receipt.rungs.len() < 200, "{} rungs", record.receipt.rungs.len());
+}
+
+/// Runs one test of this binary again, where `/proc` shows nobody what must not be read, and with no privileges.
+#[expect(clippy::disallowed_methods, reason = "a test of what another place does needs that place")]
+fn again_where_proc_hides(test: &str) {
+    let enter =
+        "mount -t proc -o hidepid=4 proc /proc && exec setpriv --bounding-set=-all --inh-caps=-all \"$@\"";
+    let output = std::process::Command::new("unshare")
+        .args(["--user", "--map-root-user", "--mount", "--pid", "--fork", "sh", "-c", enter, "sh"])
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", test, "--nocapture"])
+        .env("LASTWORD_TEST_HIDDEN", "1")
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the only thing to tell this process from the one that started it"
+)]
+fn c13_a_keeper_works_where_proc_hides_what_must_not_be_read() {
+    if std::env::var_os("LASTWORD_TEST_HIDDEN").is_none() {
+        return again_where_proc_hides("hostile::c13_a_keeper_works_where_proc_hides_what_must_not_be_read");
+    }
+    let place = Place::new();
+    // A program that cannot be read must not be looked into while it runs, either.
+    let script = "cp $(command -v sleep) private && chmod 0111 private && setsid ./private 100 & \
+                  while ! test -e private; do :; done; echo $$; wait; ./private 100";
+    let launch = place.script("a", script);
+    let launched = place.launch(&launch);
+    place.pids(&launch, 1);
+    assert!(std::fs::read(format!("/proc/{}/stat", launched.shim.pid)).is_err(), "nothing is hidden here");
+    assert!(launched.guard.is_alive() && launched.shim.is_alive());
+    let mut keeper = Keeper::connect(&launch.dir, 0).unwrap();
+    until("both run", || (keeper.status().unwrap().alive == 2).then_some(()));
+    keeper.stop(FORCE).unwrap();
+    let record = place.end_of(&launch);
+    assert_eq!((record.by.as_str(), record.exit()), ("shim", Some(Exit::Signal(9))));
+}
+
+#[test]
+fn c18_a_recording_is_let_go_of_before_its_record_waits_for_room() {
+    let place = Place::new();
+    // On a full disk, a recording that somebody removes gives back its room only if nobody holds it open.
+    let script = "echo '#!/bin/sh'; echo 'exit 7'; while ! test -e go; do sleep 0.01; done";
+    let launch = place.script("a", script);
+    let launched = place.launch(&launch);
+    let in_the_way = block_record(&launch, &launched.shim);
+    std::fs::write(launch.cwd.join("go"), "").unwrap();
+    let mut keeper = Keeper::connect(&launch.dir, 0).unwrap();
+    until("the tree is gone and not recorded", || {
+        keeper.status().ok().filter(|status| status.phase == "unrecorded")
+    });
+    // What is open for writing cannot be run.
+    let recording = launch.dir.join("stdout");
+    std::fs::set_permissions(&recording, std::fs::Permissions::from_mode(0o700)).unwrap();
+    let record = place.run(&Launch { argv: vec![recording.into()], ..place.script("b", "") });
+    assert_eq!(record.exit(), Some(Exit::Code(7)));
+    std::fs::remove_dir(in_the_way).unwrap();
+    assert_eq!(place.end_of(&launch).exit(), Some(Exit::Code(0)));
+}
+
+#[test]
+fn c35_what_is_not_understood_changes_nothing() {
+    let place = Place::new();
+    let launch = Launch { input: Input::Pipe, ..place.script("a", "cat") };
+    let launched = place.launch(&launch);
+    let socket = launch.dir.join(format!("ctl.{}", launched.guard.pid));
+    let say = |text: &str| {
+        let mut stream = std::os::unix::net::UnixStream::connect(&socket).unwrap();
+        stream.write_all(text.as_bytes()).unwrap();
+        stream.shutdown(std::net::Shutdown::Write).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    assert!(say("obey epoch=18446744073709551615\n").starts_with("err code=unknown"));
+    // A length that cannot be, and a payload that looks like a request.
+    let answer = say("input no=1 bytes=18446744073709551616 epoch=0\nstop cause=cancel force=1 epoch=0\n");
+    assert!(answer.starts_with("err code=too_long") && answer.lines().count() == 1, "{answer}");
+    let mut owner = Keeper::connect(&launch.dir, 0).unwrap();
+    assert_eq!(owner.status().unwrap().phase, "running");
+    owner.close_input().unwrap();
+    assert_eq!(place.end_of(&launch).exit(), Some(Exit::Code(0)));
+}
+
+#[test]
+fn c17_a_keeper_that_is_stopped_keeps_nobody_waiting_for_ever() {
+    let place = Place::new();
+    let launch = place.script("a", "sleep 100");
+    let launched = place.launch(&launch);
+    assert!(launched.shim.signal(Signal::STOP).unwrap());
+    let dir = launch.dir.clone();
+    // Its queue takes some; whoever comes after those is told in time.
+    let (told, tells) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let all: Result<Vec<Keeper>, Error> = (0..100).map(|_| Keeper::connect(&dir, 0)).collect();
+        told.send(all.map(|all| all.len())).unwrap();
+    });
+    let all = tells.recv_timeout(PATIENCE);
+    assert!(launched.shim.signal(Signal::CONT).unwrap());
+    assert!(matches!(all, Ok(Err(Error::NoKeeper(_)))), "{all:?}");
+    place.stop(&launch, true);
 }

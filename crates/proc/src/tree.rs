@@ -54,7 +54,7 @@ pub(crate) struct Pass {
     pub(crate) fresh: u32,
 }
 
-/// Signals every descendant of `root`, and notes each on the roll. Without a signal it only looks.
+/// Signals every descendant of `root`, which is the caller, and notes each on the roll. Without a signal it only looks.
 ///
 /// KILL reaches each as it is found: in a storm every process that is left takes a share of the processor from the one that
 /// kills. Other signals are sent once, so the whole tree is found first: who dies of one must not hide its children.
@@ -71,12 +71,15 @@ pub(crate) fn signal(root: i32, signal: Option<Signal>, roll: &mut Roll) -> Pass
         }
         let Some(fd) = pidfd(pid) else { continue };
         // Looked at after it was opened: whoever has the number now must still be one of ours.
-        let Some(stat) = Stat::of(pid) else { continue };
-        if stat.is_dead() || !ours.contains(&stat.parent) {
-            continue;
-        }
+        let start_ticks = match Stat::of(pid) {
+            Some(stat) if stat.is_dead() || !ours.contains(&stat.parent) => continue,
+            Some(stat) => stat.start_ticks,
+            // Gone, or hidden by `/proc` because it must not be read. A child of ours keeps its number until we reap it.
+            None if children(root).contains(&pid) => 0,
+            None => continue,
+        };
         pass.alive += 1;
-        pass.fresh += u32::from(roll.note(pid, stat.start_ticks));
+        pass.fresh += u32::from(roll.note(pid, start_ticks));
         if let Some(signal) = signal {
             // A process of another user cannot be signalled; it stays on the roll, and the tree is not empty.
             let _ = send(&fd, signal);
@@ -115,6 +118,8 @@ pub(crate) fn is_below(pid: i32, ancestor: i32) -> bool {
             Some(stat) if stat.parent == ancestor => return true,
             Some(stat) if stat.parent > 0 => at = stat.parent,
             Some(_) => return false,
+            // Hidden from us by `/proc`, so of another user, or one that must not be read: as far as can be seen, not of ours.
+            None if pidfd(at).is_some() => return false,
             None if at == pid => return true,
             // A parent ended meanwhile, and its children were given to another: from the start again.
             None => at = pid,

@@ -169,7 +169,8 @@ impl Client {
                 self.refuse("malformed", "a request is a line of words");
                 return None;
             };
-            let bytes = line.get::<usize>("bytes").unwrap_or(0);
+            // A length that is no number: what follows it must not be taken for requests.
+            let bytes = line.bytes("bytes").map_or(0, |_| line.get("bytes").unwrap_or(usize::MAX));
             if bytes > WAITING_BYTES_MAX {
                 self.refuse("too_long", "an input has at most 1 MiB");
                 return None;

@@ -242,10 +242,12 @@ impl Stream {
         }
     }
 
-    /// Makes the recording durable. A recording that cannot be made so is lost, whatever the page cache shows.
+    /// Makes the recording durable, and lets go of it: held open, it would keep its room on a full disk although somebody
+    /// removes it. A recording that cannot be made durable is lost, whatever the page cache shows.
     pub(super) fn sync(&mut self) {
-        if let Some(file) = &self.file
-            && folder::sync(file).is_err()
+        self.times = None;
+        if let Some(file) = self.file.take()
+            && folder::sync(&file).is_err()
         {
             self.lost += self.kept;
         }

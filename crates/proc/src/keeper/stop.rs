@@ -112,6 +112,8 @@ impl Stop {
         let now = clock::awake_ms();
         match self.stage {
             Stage::Leftovers { until } if now >= until => {
+                // Named first: in a namespace the first death is everybody's, and the dead have no command line.
+                tree::signal(self.keeper, None, &mut self.roll);
                 self.kill(now, leaf);
                 self.leftovers = std::mem::take(&mut self.roll.processes);
                 true

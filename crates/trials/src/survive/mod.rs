@@ -3,7 +3,7 @@
 //! both streams must be there, every input once, and every exit status must be true.
 //!
 //! - [`script`]: what each job says, from its seed.
-//! - [`stand_in`]: the one that is killed.
+//! - `stand_in`: the one that is killed.
 
 pub(crate) mod script;
 pub(crate) mod stand_in;

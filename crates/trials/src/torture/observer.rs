@@ -1,9 +1,11 @@
 //! The judge's own control group: whatever is forked inside is counted by the kernel, whatever a keeper believes.
 //!
-//!     observer (root's)          nobody inside but below
-//!     └── ward                   the driver, the nursery and all they fork; the user's, if there is one
-//!         ├── escape             where an adversary may move itself
-//!         └── …                  what a keeper makes
+//! ```text
+//! observer (root's)          nobody inside but below
+//! └── ward                   the driver, the nursery and all they fork; the user's, if there is one
+//!     ├── escape             where an adversary may move itself
+//!     └── …                  what a keeper makes
+//! ```
 
 use std::fs;
 use std::os::unix::fs::chown;

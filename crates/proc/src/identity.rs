@@ -116,7 +116,7 @@ pub(crate) fn pidfd(pid: i32) -> Option<OwnedFd> {
 /// The id of no boot: what cannot be read now is asked for again, and compared with nothing meanwhile.
 pub(crate) const NO_BOOT: &str = "unknown";
 
-/// Returns the id of this boot, or [`NO_BOOT`] while that cannot be read.
+/// Returns the id of this boot, or a word that no boot has while that cannot be read.
 pub fn boot_id() -> &'static str {
     static BOOT: OnceLock<String> = OnceLock::new();
     if let Some(boot) = BOOT.get() {

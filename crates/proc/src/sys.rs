@@ -89,6 +89,27 @@ pub(crate) fn exit_of(status: i32) -> Exit {
     }
 }
 
+/// Asks the kernel how a process ended that somebody else has reaped. `None` where it does not tell: before Linux 6.15,
+/// and as long as the process is not reaped.
+pub(crate) fn exit_told(process: &OwnedFd) -> Option<Exit> {
+    /// `struct pidfd_info` in its first version, which every later kernel takes.
+    #[repr(C)]
+    struct Info {
+        mask: u64,
+        cgroup: u64,
+        ids: [u32; 11],
+        exit_code: i32,
+    }
+    /// `PIDFD_GET_INFO`, for a structure of that size.
+    const GET_INFO: u32 = 0xC040_FF0B;
+    /// `PIDFD_INFO_EXIT`.
+    const EXIT: u64 = 1 << 3;
+    let mut info = Info { mask: EXIT, cgroup: 0, ids: [0; 11], exit_code: 0 };
+    // SAFETY: the kernel writes at most the size that is part of the request, into a structure that outlives the call.
+    let told = unsafe { libc::ioctl(process.as_raw_fd(), GET_INFO as _, &raw mut info) };
+    (told == 0 && info.mask & EXIT != 0).then(|| exit_of(info.exit_code))
+}
+
 /// Signals that a keeper handles in its loop instead of dying of them.
 const HANDLED: [i32; 5] = [libc::SIGCHLD, libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGQUIT];
 

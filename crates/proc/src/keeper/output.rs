@@ -9,6 +9,7 @@ use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt as _;
 
+use rustix::buffer::spare_capacity;
 use rustix::fs::{FallocateFlags, OFlags};
 
 use crate::clock;
@@ -98,7 +99,7 @@ impl Stream {
     }
 
     /// Reads what is there, up to a turn's worth. Reports whether there may be more.
-    pub(super) fn take(&mut self, folder: &Folder, buffer: &mut [u8]) -> bool {
+    pub(super) fn take(&mut self, folder: &Folder, buffer: &mut Vec<u8>) -> bool {
         if !self.stalled.is_empty() {
             let bytes = std::mem::take(&mut self.stalled);
             self.spool(folder, &bytes);
@@ -108,9 +109,10 @@ impl Stream {
                 return false;
             }
             let Some(pipe) = &self.pipe else { return false };
-            match rustix::io::read(pipe, &mut *buffer) {
+            buffer.clear();
+            match rustix::io::read(pipe, spare_capacity(buffer)) {
                 Ok(0) => self.pipe = None,
-                Ok(read) => self.record(folder, &buffer[..read]),
+                Ok(_) => self.record(folder, buffer),
                 Err(rustix::io::Errno::INTR) => {}
                 Err(rustix::io::Errno::AGAIN) => return false,
                 // A terminal whose last user is gone says so with an error.
@@ -125,7 +127,7 @@ impl Stream {
     }
 
     /// Reads what is left after the tree is gone. Never waits: whoever holds the other end is not of the tree.
-    pub(super) fn drain(&mut self, folder: &Folder, buffer: &mut [u8]) {
+    pub(super) fn drain(&mut self, folder: &Folder, buffer: &mut Vec<u8>) {
         while self.take(folder, buffer) {}
         self.pipe = None;
         self.lost += self.stalled.len() as u64;

@@ -43,6 +43,8 @@ pub(super) struct Stop {
     pub(super) rungs: Vec<RungTaken>,
     pub(super) roll: Roll,
     pub(super) leftovers: Vec<Process>,
+    /// The first KILL ends all of it at once, as in a namespace: who is in it must be counted before.
+    pub(super) dies_as_one: bool,
     /// The first reason to stop that was the keeper's own.
     pub(super) keeper_stop: Option<KeeperStop>,
     /// What the last pass met.
@@ -59,6 +61,7 @@ impl Stop {
             rungs: Vec::new(),
             roll: Roll::default(),
             leftovers: Vec::new(),
+            dies_as_one: false,
             keeper_stop: None,
             last: Pass::default(),
         }
@@ -148,6 +151,8 @@ impl Stop {
         if let Some(leaf) = leaf {
             // Frozen first: nothing of it acts any more, and who is in it stays to be counted.
             let _ = leaf.freeze();
+        }
+        if leaf.is_some() || self.dies_as_one {
             tree::signal(self.keeper, None, &mut self.roll);
         }
         self.kill_once(leaf);

@@ -310,16 +310,16 @@ fn what_a_keeper_remembers_has_an_end() {
     assert!(record.receipt.rungs.len() < 200, "{} rungs", record.receipt.rungs.len());
 }
 
-/// Runs one test of this binary again, where `/proc` shows nobody what must not be read, and with no privileges.
+/// Runs one test of this binary again, apart from the others, where `/proc` hides what must not be read, without privileges.
 #[expect(clippy::disallowed_methods, reason = "a test of what another place does needs that place")]
-fn again_where_proc_hides(test: &str) {
+fn again_apart(test: &str) {
     let enter =
         "mount -t proc -o hidepid=4 proc /proc && exec setpriv --bounding-set=-all --inh-caps=-all \"$@\"";
     let output = std::process::Command::new("unshare")
         .args(["--user", "--map-root-user", "--mount", "--pid", "--fork", "sh", "-c", enter, "sh"])
         .arg(std::env::current_exe().unwrap())
         .args(["--exact", test, "--nocapture"])
-        .env("LASTWORD_TEST_HIDDEN", "1")
+        .env("LASTWORD_TEST_APART", "1")
         .output()
         .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -331,8 +331,8 @@ fn again_where_proc_hides(test: &str) {
     reason = "the only thing to tell this process from the one that started it"
 )]
 fn c13_a_keeper_works_where_proc_hides_what_must_not_be_read() {
-    if std::env::var_os("LASTWORD_TEST_HIDDEN").is_none() {
-        return again_where_proc_hides("hostile::c13_a_keeper_works_where_proc_hides_what_must_not_be_read");
+    if std::env::var_os("LASTWORD_TEST_APART").is_none() {
+        return again_apart("hostile::c13_a_keeper_works_where_proc_hides_what_must_not_be_read");
     }
     let place = Place::new();
     // A program that cannot be read must not be looked into while it runs, either.
@@ -448,5 +448,35 @@ fn c12_a_tree_that_takes_its_keepers_descriptors_away_is_stopped_all_the_same() 
             }
             other => panic!("{name}: {other:?}"),
         }
+    }
+}
+
+#[test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the only thing to tell this process from the one that started it"
+)]
+fn c16_a_sweep_that_runs_out_of_descriptors_calls_nobody_dead() {
+    if std::env::var_os("LASTWORD_TEST_APART").is_none() {
+        return again_apart("hostile::c16_a_sweep_that_runs_out_of_descriptors_calls_nobody_dead");
+    }
+    let place = Place::new();
+    for free in 0..12 {
+        let launch = place.script(&format!("a{free}"), "setsid sleep 100 & echo $!; wait");
+        let launched = place.launch(&launch);
+        let pids = place.pids(&launch, 1);
+        assert!(launched.guard.signal(Signal::KILL).unwrap());
+        assert!(launched.shim.signal(Signal::KILL).unwrap());
+        until("its keeper is gone", || {
+            (!launched.guard.is_alive() && !launched.shim.is_alive()).then_some(())
+        });
+        let mut taken: Vec<std::fs::File> =
+            std::iter::from_fn(|| std::fs::File::open("/dev/null").ok()).collect();
+        taken.truncate(taken.len() - free);
+        let found = locate(&launch.dir, boot_id());
+        drop(taken);
+        assert!(found.is_err() || !pids[0].is_alive(), "{free} left: {found:?}, and it runs");
+        assert!(matches!(locate(&launch.dir, boot_id()).unwrap(), Located::Vanished(_)));
+        assert!(!pids[0].is_alive());
     }
 }

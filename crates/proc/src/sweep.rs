@@ -4,6 +4,7 @@
 //! group, its marker, the identities that were written down, and the descendants of all these.
 
 use std::collections::HashSet;
+use std::fs::File;
 use std::io;
 
 use lastword_core::receipt::{Process, Proof};
@@ -35,7 +36,7 @@ pub(crate) fn sweep(folder: &Folder, kept: &Kept) -> io::Result<Result<ExitRecor
     while quiet < QUIET_PASSES {
         let group_empty =
             leaf.as_ref().is_none_or(|leaf| leaf.kill().is_ok() && leaf.is_empty().unwrap_or(false));
-        let alive = pass(kept, &mark, &mut roll);
+        let alive = pass(kept, &mark, &mut roll)?;
         quiet = if alive == 0 && group_empty { quiet + 1 } else { 0 };
         if quiet == 0 && clock::awake_ms() - began >= SWEEP_MS_MAX {
             return Ok(Err(roll.processes));
@@ -53,14 +54,19 @@ pub(crate) fn sweep(folder: &Folder, kept: &Kept) -> io::Result<Result<ExitRecor
     Ok(Ok(guard::left_behind(folder, Some(kept), roll, began, ExitRecord::bare(proof, "sweep"))))
 }
 
-/// Kills everybody who is found now; returns how many were alive.
-fn pass(kept: &Kept, mark: &[u8], roll: &mut Roll) -> u32 {
+/// Kills everybody who is found now; returns how many were alive. Whoever cannot look has found nothing out.
+fn pass(kept: &Kept, mark: &[u8], roll: &mut Roll) -> io::Result<u32> {
+    has_descriptors()?;
     let own = rustix::process::getpid().as_raw_nonzero().get();
     let known: Vec<&Identity> =
         kept.leader.iter().map(|leader| &leader.identity).chain(&kept.shim).chain([&kept.guard]).collect();
     let recorded = known.iter().filter(|identity| identity.is_alive()).map(|identity| identity.pid);
-    let marked = tree::every_pid().into_iter().filter(|pid| *pid != own && is_marked(*pid, mark));
-    let mut found: HashSet<i32> = recorded.chain(marked).collect();
+    let mut found: HashSet<i32> = recorded.collect();
+    for pid in tree::every_pid()? {
+        if pid != own && is_marked(pid, mark)? {
+            found.insert(pid);
+        }
+    }
     for pid in found.clone() {
         found.extend(tree::walk(pid));
     }
@@ -73,17 +79,33 @@ fn pass(kept: &Kept, mark: &[u8], roll: &mut Roll) -> u32 {
         // Looked at again after it was opened: the number may have been given to somebody else since.
         let is_known =
             known.iter().any(|identity| identity.pid == *pid && identity.start_ticks == stat.start_ticks);
-        if !(is_known || found.contains(&stat.parent) || is_marked(*pid, mark)) {
+        if !(is_known || found.contains(&stat.parent) || is_marked(*pid, mark)?) {
             continue;
         }
         alive += 1;
         roll.note(*pid, stat.start_ticks);
         let _ = send(&fd, Signal::KILL);
     }
-    alive
+    // Another thread may have taken the last meanwhile.
+    has_descriptors()?;
+    Ok(alive)
 }
 
-fn is_marked(pid: i32, mark: &[u8]) -> bool {
-    std::fs::read(format!("/proc/{pid}/environ"))
-        .is_ok_and(|environment| environment.split(|byte| *byte == 0).any(|pair| pair == mark))
+/// Fails if this process is out of descriptors: to such a one, everybody looks gone.
+fn has_descriptors() -> io::Result<()> {
+    /// A pass needs three at once.
+    const SPARE: usize = 4;
+    let spare: io::Result<Vec<File>> = (0..SPARE).map(|_| File::open("/proc/self/stat")).collect();
+    spare.map(drop)
+}
+
+fn is_marked(pid: i32, mark: &[u8]) -> io::Result<bool> {
+    match std::fs::read(format!("/proc/{pid}/environ")) {
+        Ok(environment) => Ok(environment.split(|byte| *byte == 0).any(|pair| pair == mark)),
+        Err(error) if matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM)) => {
+            Err(error)
+        }
+        // Gone, or not ours to read.
+        Err(_) => Ok(false),
+    }
 }

@@ -180,13 +180,14 @@ fn kernel_lists_children() -> bool {
 
 /// Returns the children of a process by asking everybody for their parent.
 fn children_by_scan(pid: i32) -> Vec<i32> {
-    every_pid().into_iter().filter(|each| Stat::of(*each).is_some_and(|stat| stat.parent == pid)).collect()
+    let everybody = every_pid().unwrap_or_default();
+    everybody.into_iter().filter(|each| Stat::of(*each).is_some_and(|stat| stat.parent == pid)).collect()
 }
 
 /// Returns the number of every process.
-pub(crate) fn every_pid() -> Vec<i32> {
-    let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
-    entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+pub(crate) fn every_pid() -> std::io::Result<Vec<i32>> {
+    let entries = std::fs::read_dir("/proc")?;
+    Ok(entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect())
 }
 
 /// Returns the command line of a process, cut short; its name in brackets if it has none.

@@ -480,3 +480,20 @@ fn c16_a_sweep_that_runs_out_of_descriptors_calls_nobody_dead() {
         assert!(!pids[0].is_alive());
     }
 }
+
+#[test]
+fn c36_a_folder_removed_under_a_running_tree_is_not_called_never_started() {
+    let place = Place::new();
+    let launch = place.script("a", "echo $$; sleep 100");
+    place.launch(&launch);
+    let pids = place.pids(&launch, 1);
+    let mut keeper = Keeper::connect(&launch.dir, 0).unwrap();
+    std::fs::remove_dir_all(&launch.dir).unwrap();
+    let found = locate(&launch.dir, boot_id());
+    assert!(matches!(&found, Err(Error::Io { .. })), "{found:?}");
+    keeper.stop(FORCE).unwrap();
+    until("the tree is dead", || (!pids[0].is_alive()).then_some(()));
+    until("nothing is left of it", || {
+        (locate(&launch.dir, boot_id()).ok() == Some(Located::NeverStarted)).then_some(())
+    });
+}

@@ -72,9 +72,9 @@ pub fn locate(dir: &Path, intended_boot: &str) -> Result<Located, Error> {
                 return Err(Error::io(what())(std::io::Error::new(std::io::ErrorKind::InvalidData, why)));
             }
         },
-        Some((_, Claim::Closed)) => return Ok(not_started(intended_boot)),
+        Some((_, Claim::Closed)) => return not_started(dir, intended_boot),
         None => match Claim::close(&folder).map_err(Error::io(what()))? {
-            Claim::Closed => return Ok(not_started(intended_boot)),
+            Claim::Closed => return not_started(dir, intended_boot),
             // A keeper was faster; it is as if we had come later.
             Claim::Kept(_) => return locate(dir, intended_boot),
         },
@@ -138,11 +138,22 @@ fn ended_in(folder: &Folder, dir: &Path) -> Result<Option<Located>, Error> {
     }))
 }
 
-fn not_started(intended_boot: &str) -> Located {
-    match intended_boot == boot_id() {
-        true => Located::NeverStarted,
-        // Its claim may have been lost in the power cut: what ran then is dead, but that it never ran nobody can say.
-        false => Located::OtherBoot,
+fn not_started(dir: &Path, intended_boot: &str) -> Result<Located, Error> {
+    // Its claim may have been lost in a power cut: what ran then is dead, but that it never ran nobody can say.
+    if intended_boot != boot_id() {
+        return Ok(Located::OtherBoot);
+    }
+    // A folder can be removed under a keeper, and then looks as if nobody had ever been there; what runs is still marked.
+    let marked = sweep::marked(&dir.to_string_lossy());
+    match marked.map_err(Error::io(format!("cannot look for what belongs to {}", dir.display())))?.first() {
+        None => Ok(Located::NeverStarted),
+        Some(pid) => {
+            let why = format!(
+                "nothing here says that it was started, but process {pid} belongs to it; end that first"
+            );
+            let source = std::io::Error::new(std::io::ErrorKind::InvalidData, why);
+            Err(Error::Io { what: format!("{} was removed or emptied", dir.display()), source })
+        }
     }
 }
 

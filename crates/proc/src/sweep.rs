@@ -99,6 +99,18 @@ fn has_descriptors() -> io::Result<()> {
     spare.map(drop)
 }
 
+/// Returns everybody who was started by the attempt of that marker.
+pub(crate) fn marked(marker: &str) -> io::Result<Vec<i32>> {
+    let mark = format!("{MARKER}={marker}").into_bytes();
+    let mut found = Vec::new();
+    for pid in tree::every_pid()? {
+        if is_marked(pid, &mark)? {
+            found.push(pid);
+        }
+    }
+    Ok(found)
+}
+
 fn is_marked(pid: i32, mark: &[u8]) -> io::Result<bool> {
     match std::fs::read(format!("/proc/{pid}/environ")) {
         Ok(environment) => Ok(environment.split(|byte| *byte == 0).any(|pair| pair == mark)),

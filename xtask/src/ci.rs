@@ -43,6 +43,9 @@ const STEPS: &[Step] = &[
     Step { name: "advisories", run: advisories },
     step!("tests", cargo("nextest run --workspace --no-fail-fast")),
     step!("contract", contract::run(&["--require"])),
+    // The long form is `torture` with three repeats or more, and with shim and guard killed.
+    step!("torture", trials::run("torture", &["--repeats", "1"])),
+    step!("torture, stand-ins", trials::run("torture", &["--bugs"])),
     step!("model", proof::run("model", &[])),
     step!("simulation", proof::run("sim", &["--schedules", "1000000"])),
     step!("seeded bugs", proof::run("bugs", &[])),
@@ -56,6 +59,8 @@ const STEPS: &[Step] = &[
     step!("unsynced SQLite", proof::run("power-loss", &["sqlite", "--images", "5", "--bug", "ack-before-sync"])),
     step!("unsynced PostgreSQL", proof::run("power-loss", &["postgres", "--images", "5", "--bug", "fsync-off"])),
     // The keeper. The long forms are 100 kills, 60 images and 5 GB; each checker must fail when its bug is seeded.
+    step!("kill points", trials::run("kill-points", &[])),
+    step!("fault points", trials::run("fault-points", &[])),
     step!("scope", trials::run("scope", &[])),
     step!("scope, none", trials::run("scope", &["--bug", "no-scope"])),
     step!("survive", trials::run("survive", &["--rounds", "25"])),

@@ -46,6 +46,8 @@ const VERBS: &[Verb] = &[
     Verb { name: "survive", arguments: "[--rounds N] [--seed S]", about: "kills a daemon's stand-in and has another take over", run: |args| trials::run("survive", args) },
     Verb { name: "bombs", arguments: "[--short]", about: "output by the gigabyte against memory and disk", run: |args| trials::run("bombs", args) },
     Verb { name: "torture", arguments: "[--repeats N] [...]", about: "trees that do not want to die, stopped and judged from outside", run: |args| trials::run("torture", args) },
+    Verb { name: "kill-points", arguments: "[--all] [...]", about: "kill -9 of a keeper at its system calls, then recovery", run: |args| trials::run("kill-points", args) },
+    Verb { name: "fault-points", arguments: "[--all] [...]", about: "a keeper's calls fail one by one", run: |args| trials::run("fault-points", args) },
     Verb { name: "mutants", arguments: "[...]", about: "changes core line by line and expects a failing test", run: mutants::run },
     Verb { name: "tools", arguments: "[--all]", about: "installs the cargo tools that are missing", run: tools::run },
     Verb { name: "help", arguments: "", about: "this list", run: |_| help() },

@@ -9,6 +9,8 @@ use crate::program::{Outcome, cargo, cargo_with};
 pub(crate) fn run(verb: &str, arguments: &[&str]) -> Outcome {
     // By itself: built together with the trials, it would have their seeded bugs compiled in.
     cargo("build --release --quiet --package lastword")?;
+    // With its adversary: to run one program of a package builds only that one.
+    cargo("build --release --quiet --package lastword-trials")?;
     let run = [
         "run",
         "--release",

@@ -122,15 +122,16 @@ fn c15_the_exit_of_the_agent_is_seen_while_another_holds_its_output() {
 #[test]
 fn c16_no_timer_writes_the_last_word_of_a_tree_that_lives() {
     let place = Place::new();
-    let launch = Launch { term_ms: 300, ..place.script("a", DEAF) };
+    let launch = Launch { term_ms: LONG_MS, ..place.script("a", DEAF) };
     place.launch(&launch);
     let tree = place.pids(&launch, 2);
-    // Its time is over at once; its last word is not due before it is.
+    // Its time is over at once; its last word is not due before it is empty.
     let mut keeper = keeper(&launch);
     keeper.deadline(Some(lastword_proc::clock::awake_ms())).expect("a deadline");
     until("the stop begins", || (keeper.status().expect("a status").phase == "stopping").then_some(()));
-    assert_eq!(ended(&launch.dir).expect("it can be read"), None);
     assert!(tree.iter().all(Identity::is_alive));
+    assert_eq!(ended(&launch.dir).expect("it can be read"), None);
+    keeper.stop(Stop { force: true, ..POLITE }).expect("a stop");
     let record = last_word(&launch, &tree);
     assert!(
         matches!(record.receipt.proof, Proof::NoChildren | Proof::CgroupEmptyAndNoChildren),
@@ -164,6 +165,7 @@ fn c21_the_receipt_names_processes_rungs_proof_and_time() {
     let launch = Launch { term_ms: 300, ..place.script("a", DEAF) };
     let launched = place.launch(&launch);
     let tree = place.pids(&launch, 2);
+    until("all four are there", || (living(&launch).len() >= 4).then_some(()));
     keeper(&launch).stop(POLITE).expect("a stop");
     let record = last_word(&launch, &tree);
     let receipt = &record.receipt;

@@ -4,20 +4,13 @@ use std::os::fd::AsFd as _;
 use std::time::Instant;
 
 use lastword_core::receipt::{Exit, Proof};
-use lastword_proc::{Folder, Identity, Keeper, Launch, Located, Stop, boot_id, ended, locate, wait};
+use lastword_proc::{Folder, Keeper, Launch, Located, Stop, boot_id, ended, locate, wait};
 use rustix::fs::FlockOperation;
 use rustix::process::Signal;
 
-use crate::common::{PATIENCE, Place, read, until};
+use crate::common::{PATIENCE, Place, block_record, read, until};
 
 const FORCE: Stop<'static> = Stop { cause: "cancel", force: true, local: false, term_ms: None };
-
-/// Puts something in the way of the exit record, so that it cannot be written until that is gone.
-fn block_record(launch: &Launch, shim: &Identity) -> std::path::PathBuf {
-    let in_the_way = launch.dir.join(format!("exit.{}.tmp", shim.pid));
-    std::fs::create_dir(&in_the_way).unwrap();
-    in_the_way
-}
 
 #[test]
 fn c18_c19_a_record_that_cannot_be_written_is_retried_and_requests_meanwhile_change_nothing() {

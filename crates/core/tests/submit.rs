@@ -116,9 +116,10 @@ fn send_in_each_phase() {
         check(&desk, "hi", Ok(&["input_requested"]));
     }
     let running = Desk::running(agent());
-    check(&running, &"x".repeat(send::INPUT_BYTES_MAX), Ok(&["input_requested"]));
+    // The refusal says 256 KiB, so that is where it must begin.
+    check(&running, &"x".repeat(262_144), Ok(&["input_requested"]));
     let large = Refusal::Full(id(1), "an input of at most 256 KiB");
-    check(&running, &"x".repeat(send::INPUT_BYTES_MAX + 1), Err(large));
+    check(&running, &"x".repeat(262_145), Err(large));
     let mut desk = running;
     for _ in 0..send::INPUTS_MAX {
         let facts = send::decide(&desk.job, "ann", "hi");

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use lastword_core::receipt::{Exit, Rung};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use crate::claim::Claim;
 use crate::error::Error;
@@ -75,16 +76,15 @@ impl Keeper {
         let Some((_, Claim::Kept(kept))) = claim else {
             return Err(Error::NoKeeper(dir.to_owned()));
         };
-        let stream =
-            UnixStream::connect(folder.path_of(&kept.socket)).map_err(|_| Error::NoKeeper(dir.to_owned()))?;
+        let stream = reach(&folder.path_of(&kept.socket)).map_err(|_| Error::NoKeeper(dir.to_owned()))?;
         let peer = rustix::net::sockopt::socket_peercred(&stream);
-        if !peer.is_ok_and(|peer| peer.uid == rustix::process::geteuid()) {
+        // Its guard made the socket: who listens there now and is not it has put another in its place.
+        let is_keeper = |peer: rustix::net::UCred| {
+            peer.uid == rustix::process::geteuid() && peer.pid.as_raw_nonzero().get() == kept.guard.pid
+        };
+        if !peer.is_ok_and(is_keeper) {
             return Err(Error::NoKeeper(dir.to_owned()));
         }
-        let timed = stream.set_read_timeout(Some(ANSWER_TIMEOUT));
-        timed
-            .and_then(|()| stream.set_write_timeout(Some(ANSWER_TIMEOUT)))
-            .map_err(Error::io("cannot set a time limit"))?;
         Ok(Keeper { stream: BufReader::new(stream), epoch, dir: dir.to_owned() })
     }
 
@@ -209,9 +209,21 @@ impl Keeper {
     }
 }
 
+<<<<<<< HEAD
 /// Reads the rung that was climbed, and how many were alive, from an event of a keeper that is watched.
 pub fn climbed(line: &str) -> Option<(Rung, u32)> {
     let line =
         Line::parse(line).filter(|line| line.word() == "event" && line.text("what") == Some("climbed"))?;
     Some((line.text("rung").and_then(words::rung)?, line.get("alive")?))
+=======
+/// Connects to a socket, with a time limit on that too: a keeper that is stopped lets nobody in once its queue is full.
+fn reach(path: &str) -> std::io::Result<UnixStream> {
+    let socket =
+        rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    let stream = UnixStream::from(socket);
+    stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
+    stream.set_write_timeout(Some(ANSWER_TIMEOUT))?;
+    rustix::net::connect(&stream, &SocketAddrUnix::new(path)?)?;
+    Ok(stream)
+>>>>>>> keeper
 }

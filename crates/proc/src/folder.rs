@@ -5,6 +5,7 @@ use std::io::{self, Read as _, Write as _};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
+use rustix::event::Timespec;
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, ResolveFlags};
 
 use crate::seeded::{self, Bug};
@@ -77,8 +78,8 @@ impl Folder {
         durable: Durable,
         lock: bool,
     ) -> io::Result<Published> {
-        let draft = format!("{name}.{}.tmp", rustix::process::getpid().as_raw_nonzero());
-        // What a former process with our number left behind is nobody's.
+        // By thread: two of one process may look at a folder at once. What a former one with our number left behind is nobody's.
+        let draft = format!("{name}.{}.tmp", rustix::thread::gettid().as_raw_nonzero());
         let _ = self.remove(&draft);
         let result = self.publish_draft(&draft, name, body, durable, lock);
         let _ = self.remove(&draft);
@@ -154,6 +155,32 @@ impl Folder {
         let mut bytes = Vec::with_capacity(RECORD_BYTES_USUAL);
         (&file).take(RECORD_BYTES_MAX).read_to_end(&mut bytes)?;
         Ok(Some((file, String::from_utf8_lossy(&bytes).into_owned())))
+    }
+
+    /// Locks the folder itself, for as long as this process or one that it forks lives. Unlike a claim, it cannot be replaced
+    /// by another without its path being another's. Where a file system refuses, the claim's lock is all there is.
+    pub(crate) fn hold(&self) {
+        /// Who looks holds it for an instant. Longer than this many of them is no instant.
+        const TRIES: usize = 50;
+        for _ in 0..TRIES {
+            match rustix::fs::flock(&self.fd, FlockOperation::NonBlockingLockExclusive) {
+                Err(rustix::io::Errno::WOULDBLOCK) => {}
+                _ => return,
+            }
+            let _ = rustix::event::poll(&mut [], Some(&Timespec { tv_sec: 0, tv_nsec: 1_000_000 }));
+        }
+    }
+
+    /// Reports whether somebody holds the folder.
+    pub(crate) fn is_held(&self) -> bool {
+        // Shared, so that two who look do not take each other for a keeper.
+        match rustix::fs::flock(&self.fd, FlockOperation::NonBlockingLockShared) {
+            Ok(()) => {
+                let _ = rustix::fs::flock(&self.fd, FlockOperation::Unlock);
+                false
+            }
+            Err(error) => error == rustix::io::Errno::WOULDBLOCK,
+        }
     }
 
     /// Reports whether the folder was removed: nothing can be published in it, and nobody will look.

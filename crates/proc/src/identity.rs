@@ -8,6 +8,7 @@ use std::io::{self, Read as _};
 use std::os::fd::OwnedFd;
 use std::sync::OnceLock;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use crate::line::Line;
@@ -54,18 +55,21 @@ impl Identity {
             return None;
         }
         let fd = pidfd(self.pid)?;
-        // Compared after the opening: a number that was given away in between shows a later start.
-        let stat = Stat::of(self.pid)?;
-        let same_inode = match (self.inode, inode_of(&fd)) {
+        let is_same = match (self.inode, inode_of(&fd)) {
+            // Enough by itself, and known of processes that `/proc` hides: a keeper, from its own user, with `hidepid`.
             (Some(known), Some(now)) => known == now,
-            _ => true,
+            // Compared after the opening: a number that was given away in between shows a later start.
+            _ => Stat::of(self.pid)?.start_ticks == self.start_ticks,
         };
-        (stat.start_ticks == self.start_ticks && same_inode).then_some(fd)
+        is_same.then_some(fd)
     }
 
     /// Reports whether it runs: there, and not a zombie.
     pub fn is_alive(&self) -> bool {
-        self.open().is_some() && Stat::of(self.pid).is_some_and(|stat| !stat.is_dead())
+        let Some(fd) = self.open() else { return false };
+        // Readable from its death on, reaped or not.
+        let mut death = [PollFd::new(&fd, PollFlags::IN)];
+        rustix::io::retry_on_intr(|| poll(&mut death, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))) == Ok(0)
     }
 
     /// Signals it. `false` means that it was gone.
@@ -112,7 +116,7 @@ pub(crate) fn pidfd(pid: i32) -> Option<OwnedFd> {
 /// The id of no boot: what cannot be read now is asked for again, and compared with nothing meanwhile.
 pub(crate) const NO_BOOT: &str = "unknown";
 
-/// Returns the id of this boot, or [`NO_BOOT`] while that cannot be read.
+/// Returns the id of this boot, or a word that no boot has while that cannot be read.
 pub fn boot_id() -> &'static str {
     static BOOT: OnceLock<String> = OnceLock::new();
     if let Some(boot) = BOOT.get() {
@@ -195,6 +199,8 @@ mod tests {
         let later = Identity { start_ticks: own.start_ticks + 1, ..own.clone() };
         let elsewhere = Identity { boot: "another".to_owned(), ..own.clone() };
         let recycled = Identity { inode: own.inode.map(|inode| inode + 1), ..own.clone() };
+        assert_eq!(later.open().is_none(), own.inode.is_none(), "the inode says more than the start");
+        let later = Identity { inode: None, ..later };
         assert!(later.open().is_none());
         assert!(elsewhere.open().is_none());
         assert_eq!(recycled.open().is_none(), own.inode.is_some());

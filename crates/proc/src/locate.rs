@@ -64,6 +64,14 @@ pub fn locate(dir: &Path, intended_boot: &str) -> Result<Located, Error> {
     };
     let (file, kept) = match claim {
         Some((file, Claim::Kept(kept))) => (file, *kept),
+        // Whoever holds the folder had a claim to it, or has had one since.
+        None | Some((_, Claim::Closed)) if folder.is_held() => match Claim::read(&folder) {
+            Ok(Some((_, Claim::Kept(_)))) => return locate(dir, intended_boot),
+            _ => {
+                let why = "a keeper lives whose claim was taken away; it says when it has ended";
+                return Err(Error::io(what())(std::io::Error::new(std::io::ErrorKind::InvalidData, why)));
+            }
+        },
         Some((_, Claim::Closed)) => return Ok(not_started(intended_boot)),
         None => match Claim::close(&folder).map_err(Error::io(what()))? {
             Claim::Closed => return Ok(not_started(intended_boot)),
@@ -74,7 +82,7 @@ pub fn locate(dir: &Path, intended_boot: &str) -> Result<Located, Error> {
     if kept.guard.boot != boot_id() {
         return Ok(Located::OtherBoot);
     }
-    if claim::is_held(&file).map_err(Error::io(what()))? {
+    if claim::is_held(&file).map_err(Error::io(what()))? || folder.is_held() {
         return Ok(alive(kept));
     }
     // It may have ended between the two looks.
@@ -108,7 +116,8 @@ pub fn wait(dir: &Path, timeout: Duration) -> Result<Option<ExitRecord>, Error> 
         // The shim goes when the record is there; the guard goes when it is there whatever happened to the shim.
         for keeper in [kept.shim.as_ref(), Some(&kept.guard)].into_iter().flatten() {
             let Some(fd) = keeper.open() else { continue };
-            let left = timeout.saturating_sub(begin.elapsed());
+            // What is longer than the kernel can count is for ever, too.
+            let left = timeout.saturating_sub(begin.elapsed()).min(Duration::from_secs(u64::from(u32::MAX)));
             let left = Timespec { tv_sec: left.as_secs().cast_signed(), tv_nsec: left.subsec_nanos().into() };
             let mut fds = [PollFd::new(&fd, PollFlags::IN)];
             let _ = rustix::io::retry_on_intr(|| poll(&mut fds, Some(&left)));

@@ -64,6 +64,8 @@ fn pass(kept: &Kept, mark: &[u8], roll: &mut Roll) -> u32 {
     for pid in found.clone() {
         found.extend(tree::walk(pid));
     }
+    // A daemon that was started from within a tree sweeps around itself.
+    found.remove(&own);
     let mut alive = 0;
     for pid in &found {
         let Some(fd) = pidfd(*pid) else { continue };

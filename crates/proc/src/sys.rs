@@ -89,8 +89,33 @@ pub(crate) fn exit_of(status: i32) -> Exit {
     }
 }
 
+/// Asks the kernel how a process ended that somebody else has reaped. `None` where it does not tell: before Linux 6.15,
+/// and as long as the process is not reaped.
+pub(crate) fn exit_told(process: &OwnedFd) -> Option<Exit> {
+    /// `struct pidfd_info` in its first version, which every later kernel takes.
+    #[repr(C)]
+    struct Info {
+        mask: u64,
+        cgroup: u64,
+        ids: [u32; 11],
+        exit_code: i32,
+    }
+    /// `PIDFD_GET_INFO`, for a structure of that size.
+    const GET_INFO: u32 = 0xC040_FF0B;
+    /// `PIDFD_INFO_EXIT`.
+    const EXIT: u64 = 1 << 3;
+    let mut info = Info { mask: EXIT, cgroup: 0, ids: [0; 11], exit_code: 0 };
+    // SAFETY: the kernel writes at most the size that is part of the request, into a structure that outlives the call.
+    let told = unsafe { libc::ioctl(process.as_raw_fd(), GET_INFO as _, &raw mut info) };
+    (told == 0 && info.mask & EXIT != 0).then(|| exit_of(info.exit_code))
+}
+
 /// Signals that a keeper handles in its loop instead of dying of them.
 const HANDLED: [i32; 5] = [libc::SIGCHLD, libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGQUIT];
+
+/// Signals by which the kernel says that a program is broken: it must not go on.
+const FAULTS: [i32; 6] =
+    [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGABRT, libc::SIGSYS];
 
 /// Blocks what a keeper must not die of and returns a descriptor that becomes readable instead.
 pub(crate) fn signal_fd() -> io::Result<OwnedFd> {
@@ -101,7 +126,13 @@ pub(crate) fn signal_fd() -> io::Result<OwnedFd> {
         for signal in HANDLED {
             libc::sigaddset(&raw mut set, signal);
         }
-        libc::sigprocmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
+        // Whatever else can be kept away is: a limit on file sizes must not end a keeper, nor a timer somebody else set.
+        let mut all: libc::sigset_t = std::mem::zeroed();
+        libc::sigfillset(&raw mut all);
+        for fault in FAULTS {
+            libc::sigdelset(&raw mut all, fault);
+        }
+        libc::sigprocmask(libc::SIG_SETMASK, &raw const all, std::ptr::null_mut());
         match libc::signalfd(-1, &raw const set, libc::SFD_NONBLOCK | libc::SFD_CLOEXEC) {
             -1 => Err(io::Error::last_os_error()),
             fd => Ok(OwnedFd::from_raw_fd(fd)),
@@ -192,6 +223,15 @@ pub(crate) fn set_undumpable() {
     // SAFETY: `prctl` with these constants takes no pointers.
     unsafe {
         libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0);
+    }
+}
+
+/// Undoes [`set_undumpable`], for a child that will be somebody else's program: its keeper must see it in `/proc`, which hides
+/// what cannot be read where it is mounted with `hidepid`.
+pub(crate) fn set_dumpable() {
+    // SAFETY: `prctl` with these constants takes no pointers.
+    unsafe {
+        libc::prctl(libc::PR_SET_DUMPABLE, 1, 0, 0, 0);
     }
 }
 

@@ -5,6 +5,7 @@
 
 use std::collections::HashSet;
 use std::io::Read as _;
+use std::os::unix::fs::FileExt as _;
 
 use lastword_core::receipt::Process;
 use rustix::process::Signal;
@@ -54,7 +55,7 @@ pub(crate) struct Pass {
     pub(crate) fresh: u32,
 }
 
-/// Signals every descendant of `root`, and notes each on the roll. Without a signal it only looks.
+/// Signals every descendant of `root`, which is the caller, and notes each on the roll. Without a signal it only looks.
 ///
 /// KILL reaches each as it is found: in a storm every process that is left takes a share of the processor from the one that
 /// kills. Other signals are sent once, so the whole tree is found first: who dies of one must not hide its children.
@@ -71,18 +72,46 @@ pub(crate) fn signal(root: i32, signal: Option<Signal>, roll: &mut Roll) -> Pass
         }
         let Some(fd) = pidfd(pid) else { continue };
         // Looked at after it was opened: whoever has the number now must still be one of ours.
-        let Some(stat) = Stat::of(pid) else { continue };
-        if stat.is_dead() || !ours.contains(&stat.parent) {
-            continue;
-        }
+        let start_ticks = match Stat::of(pid) {
+            Some(stat) if stat.is_dead() || !ours.contains(&stat.parent) => continue,
+            Some(stat) => stat.start_ticks,
+            // Gone, or hidden by `/proc` because it must not be read. A child of ours keeps its number until we reap it.
+            None if children(root).contains(&pid) => 0,
+            None => continue,
+        };
         pass.alive += 1;
-        pass.fresh += u32::from(roll.note(pid, stat.start_ticks));
+        pass.fresh += u32::from(roll.note(pid, start_ticks));
         if let Some(signal) = signal {
             // A process of another user cannot be signalled; it stays on the roll, and the tree is not empty.
             let _ = send(&fd, signal);
         }
     }
     pass
+}
+
+/// The list of this process's own children, opened while that could be done. Whoever is of the same user may take a process's
+/// descriptors away by a limit; a keeper must be able to kill all the same.
+#[derive(Debug)]
+pub(crate) struct OwnChildren(Option<std::fs::File>);
+
+impl OwnChildren {
+    /// Opens the list of whoever calls. A forked child needs its own.
+    pub(crate) fn open() -> OwnChildren {
+        OwnChildren(std::fs::File::open("/proc/thread-self/children").ok())
+    }
+
+    /// Kills every child, by number: a child keeps its number until it is reaped, and nobody else does that here. What they leave
+    /// comes to us, and is next.
+    pub(crate) fn kill(&self) {
+        let mut text = [0; 4096];
+        let Some(read) = self.0.as_ref().and_then(|file| file.read_at(&mut text, 0).ok()) else { return };
+        // What is cut off at the end is not a number of a child of ours, but the beginning of one.
+        let whole = text[..read].iter().rposition(|byte| *byte == b' ').unwrap_or(0);
+        let pids = String::from_utf8_lossy(&text[..whole]);
+        for pid in pids.split(' ').filter_map(|pid| rustix::process::Pid::from_raw(pid.parse().ok()?)) {
+            let _ = rustix::process::kill_process(pid, Signal::KILL);
+        }
+    }
 }
 
 /// Returns every descendant of a process, parents before their children.
@@ -105,16 +134,21 @@ pub(crate) fn walk(root: i32) -> Vec<i32> {
     }
 }
 
-/// Reports whether a process is a descendant of another.
+/// Reports whether a process is a descendant of another. One that is gone is nobody's to vouch for, and is taken for one too.
 pub(crate) fn is_below(pid: i32, ancestor: i32) -> bool {
     /// Longer lines of ancestors are not looked through: who hides behind one is taken for a descendant.
     const GENERATIONS_MAX: usize = 1_000;
-    let mut pid = pid;
+    let mut at = pid;
     for _ in 0..GENERATIONS_MAX {
-        match Stat::of(pid) {
+        match Stat::of(at) {
             Some(stat) if stat.parent == ancestor => return true,
-            Some(stat) if stat.parent > 0 => pid = stat.parent,
-            _ => return false,
+            Some(stat) if stat.parent > 0 => at = stat.parent,
+            Some(_) => return false,
+            // Hidden from us by `/proc`, so of another user, or one that must not be read: as far as can be seen, not of ours.
+            None if pidfd(at).is_some() => return false,
+            None if at == pid => return true,
+            // A parent ended meanwhile, and its children were given to another: from the start again.
+            None => at = pid,
         }
     }
     true

@@ -35,6 +35,8 @@ type Verb = (&'static str, fn(&[&str]) -> Result<bool, String>);
 const VERBS: &[Verb] = &[
     ("bench", bench::run),
     ("bombs", bombs::run),
+    ("fault-points", points::fault::run),
+    ("kill-points", points::kill::run),
     ("power-loss", power_loss::run),
     ("scope", scope::run),
     ("survive", survive::run),
@@ -46,8 +48,6 @@ const VERBS: &[Verb] = &[
     ("stand-in", survive::stand_in::run),
     (scope::VERB, scope::part),
     (torture::driver::VERB, torture::driver::run),
-    ("kill-points", points::kill::run),
-    ("fault-points", points::fault::run),
     (points::leader::VERB, points::leader::run),
 ];
 

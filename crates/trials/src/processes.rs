@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::time::{Duration, Instant};
 
+use crate::clock;
+
 /// The longest until everything stands still: a process in the middle of a flush stops when the flush is over.
 const STILL_MAX: Duration = Duration::from_secs(30);
 
@@ -31,9 +33,11 @@ pub(crate) fn go_on(stopped: &[i32]) {
     signal(stopped, libc::SIGCONT);
 }
 
-/// Kills what [`stop`] has stopped.
+/// Kills what [`stop`] has stopped, and waits until nothing of it holds anything open.
 pub(crate) fn kill(stopped: &[i32]) {
     signal(stopped, libc::SIGKILL);
+    let gone = |pid: &i32| state(*pid).is_none_or(|(_, state)| matches!(state, 'Z' | 'X'));
+    clock::until(STILL_MAX, Duration::from_millis(1), || stopped.iter().all(gone).then_some(()));
 }
 
 fn signal_all(tree: BTreeMap<i32, char>, number: i32) -> Vec<i32> {
@@ -55,12 +59,7 @@ fn tree(root: i32) -> BTreeMap<i32, char> {
         .into_iter()
         .flatten()
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
-        .filter_map(|pid: i32| {
-            let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-            let mut fields = stat.rsplit_once(") ")?.1.split(' ');
-            let state = fields.next()?.chars().next()?;
-            Some((pid, fields.next()?.parse().ok()?, state))
-        })
+        .filter_map(|pid: i32| state(pid).map(|(parent, state)| (pid, parent, state)))
         .filter(|(_, _, state)| !matches!(state, 'Z' | 'X'))
         .collect();
     let mut tree = BTreeMap::new();
@@ -75,4 +74,12 @@ fn tree(root: i32) -> BTreeMap<i32, char> {
         }
     }
     tree
+}
+
+/// Returns the parent of a process and what it is doing.
+fn state(pid: i32) -> Option<(i32, char)> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let mut fields = stat.rsplit_once(") ")?.1.split(' ');
+    let state = fields.next()?.chars().next()?;
+    Some((fields.next()?.parse().ok()?, state))
 }

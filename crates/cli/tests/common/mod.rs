@@ -83,6 +83,13 @@ pub(crate) fn read(launch: &Launch, stream: &str) -> String {
     }
 }
 
+/// Puts something in the way of the exit record, so that it cannot be written until that is gone.
+pub(crate) fn block_record(launch: &Launch, shim: &Identity) -> PathBuf {
+    let in_the_way = launch.dir.join(format!("exit.{}.tmp", shim.pid));
+    std::fs::create_dir(&in_the_way).expect("something in the way");
+    in_the_way
+}
+
 /// Waits for a condition, and says which one did not come.
 pub(crate) fn until<T>(what: &str, mut is_so: impl FnMut() -> Option<T>) -> T {
     let begin = Instant::now();

@@ -70,10 +70,12 @@ impl Control {
         [(self.listener.as_fd(), false)].into_iter().chain(clients)
     }
 
-    /// Lets in who waits, if they are of this user and not of the tree. Whoever was here longest makes room.
+    /// Lets in who waits, if they are of this user and not of the tree. Whoever was here longest makes room. A turn's worth
+    /// and no more: a tree that never stops coming must not keep its keeper from stopping it.
     pub(super) fn accept(&mut self) {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        while let Ok(socket) = rustix::net::accept_with(&self.listener, flags) {
+        for _ in 0..CLIENTS_MAX {
+            let Ok(socket) = rustix::net::accept_with(&self.listener, flags) else { return };
             if !may_speak(&socket) {
                 continue;
             }
@@ -167,7 +169,8 @@ impl Client {
                 self.refuse("malformed", "a request is a line of words");
                 return None;
             };
-            let bytes = line.get::<usize>("bytes").unwrap_or(0);
+            // A length that is no number: what follows it must not be taken for requests.
+            let bytes = line.bytes("bytes").map_or(0, |_| line.get("bytes").unwrap_or(usize::MAX));
             if bytes > WAITING_BYTES_MAX {
                 self.refuse("too_long", "an input has at most 1 MiB");
                 return None;

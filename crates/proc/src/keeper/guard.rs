@@ -20,7 +20,7 @@ use crate::launch::Launch;
 use crate::level::cgroup::Leaf;
 use crate::line::Line;
 use crate::sys::{self, Fork, Reaped};
-use crate::tree::{self, Roll};
+use crate::tree::{self, OwnChildren, Roll};
 
 /// Pause between passes over a tree that was ordered to die.
 const PASS_PAUSE_MS: i64 = 1;
@@ -39,7 +39,7 @@ pub(super) fn begin(launch: OwnedFd, levels: Levels, reply: OwnedFd) -> ! {
             Ok(claimed) => keep(claimed, launch, levels, reply),
             Err(error) => format!("cannot take {}: {error}", launch.dir.display()),
         },
-        None => "the launch cannot be read".to_owned(),
+        None => "the launch is empty, or too long (8 MiB), or cannot be read".to_owned(),
     };
     refuse(&reply, &refusal)
 }
@@ -70,9 +70,15 @@ fn claim(launch: &Launch) -> io::Result<Claimed> {
     rustix::process::chdir("/")?;
     let guard = Identity::own()?;
     let folder = Folder::open(&launch.dir)?;
+    if folder.is_held() {
+        return Err(io::Error::new(io::ErrorKind::AlreadyExists, "a keeper holds it"));
+    }
     let (listener, socket) = control::listen(&folder)?;
     match Claim::take(&folder, &guard, &socket, &launch.marker) {
-        Ok(Some(claim)) => Ok(Claimed { folder, claim, listener, socket, guard }),
+        Ok(Some(claim)) => {
+            folder.hold();
+            Ok(Claimed { folder, claim, listener, socket, guard })
+        }
         Ok(None) => {
             let _ = folder.remove(&socket);
             Err(io::Error::new(io::ErrorKind::AlreadyExists, "it is taken or closed"))
@@ -109,6 +115,7 @@ fn keep(claimed: Claimed, launch: Launch, levels: Levels, reply: OwnedFd) -> ! {
 
 /// Waits for the shim. What it left without an ending is ended here.
 fn watch(folder: &Folder, claim: File, socket: &str, shim: i32) -> ! {
+    let children = OwnChildren::open();
     // A shim exits with zero when its record is on the disk, and only then.
     let is_recorded = loop {
         match sys::reap(true) {
@@ -122,7 +129,7 @@ fn watch(folder: &Folder, claim: File, socket: &str, shim: i32) -> ! {
             Ok(Some((_, Claim::Kept(kept)))) => Some(*kept),
             _ => None,
         };
-        let record = end(folder, kept.as_ref());
+        let record = end(folder, kept.as_ref(), &children);
         publish(folder, &record);
     }
     let _ = folder.remove(socket);
@@ -130,15 +137,24 @@ fn watch(folder: &Folder, claim: File, socket: &str, shim: i32) -> ! {
     sys::exit(0)
 }
 
-/// Publishes a record, however long that takes; unless there is no place for it any more.
+/// Publishes a record, however long that takes; unless there is no place for it any more, or this process cannot write at all.
 fn publish(folder: &Folder, record: &ExitRecord) {
-    while record.publish(folder).is_err() && !folder.is_removed() {
+    while let Err(error) = record.publish(folder) {
+        if folder.is_removed() || is_limited(&error) {
+            return;
+        }
         pause(RETRY_MS);
     }
 }
 
+/// Reports whether a record failed for a limit of this process, which waiting does not cure: another must write it. The tree is
+/// empty by then, so that is safe; where guard and shim both cannot, whoever looks next does.
+pub(super) fn is_limited(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::EFBIG))
+}
+
 /// Kills what is left to the last child, and says so.
-fn end(folder: &Folder, kept: Option<&Kept>) -> ExitRecord {
+fn end(folder: &Folder, kept: Option<&Kept>, children: &OwnChildren) -> ExitRecord {
     let own = rustix::process::getpid().as_raw_nonzero().get();
     // A group that cannot be opened is not claimed to be empty; the children are counted all the same.
     let leaf = kept.and_then(|kept| kept.leaf().ok()).flatten();
@@ -149,6 +165,9 @@ fn end(folder: &Folder, kept: Option<&Kept>) -> ExitRecord {
             let _ = leaf.kill();
         }
         let pass = tree::signal(own, Some(rustix::process::Signal::KILL), &mut roll);
+        if pass.alive == 0 {
+            children.kill();
+        }
         if clock::awake_ms() - began >= STUCK_AFTER_MS {
             pause(STUCK_PAUSE_MS);
         } else if pass.fresh == 0 {

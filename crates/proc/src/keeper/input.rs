@@ -14,6 +14,9 @@ use crate::line::Line;
 /// Bytes that may wait for the leader to read them. The keeper must stay small; the sender still has what is refused.
 pub(crate) const WAITING_BYTES_MAX: usize = 1 << 20;
 
+/// Inputs that may wait: an empty one takes room as well.
+const WAITING_MAX: usize = 1_024;
+
 /// The recording's name in its folder.
 pub(crate) const NAME: &str = "input";
 
@@ -79,7 +82,7 @@ impl Input {
         if self.pipe.is_none() || self.closing {
             return Taken::Closed;
         }
-        if self.waiting_bytes + bytes.len() > WAITING_BYTES_MAX {
+        if self.waiting_bytes + bytes.len() > WAITING_BYTES_MAX || self.waiting.len() >= WAITING_MAX {
             return Taken::Full;
         }
         self.taken = no;

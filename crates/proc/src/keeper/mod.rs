@@ -101,6 +101,10 @@ fn read_launch(fd: OwnedFd) -> Option<Launch> {
     let mut text = String::new();
     let mut file = File::from(fd);
     file.rewind().ok()?;
-    file.take(LAUNCH_BYTES_MAX).read_to_string(&mut text).ok()?;
+    // One byte more than may be: what was cut short could still be read, and would run as something else.
+    let read = file.take(LAUNCH_BYTES_MAX + 1).read_to_string(&mut text).ok()?;
+    if read as u64 > LAUNCH_BYTES_MAX {
+        return None;
+    }
     Launch::decode(&text)
 }

@@ -9,6 +9,7 @@ use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt as _;
 
+use rustix::buffer::spare_capacity;
 use rustix::fs::{FallocateFlags, OFlags};
 
 use crate::clock;
@@ -98,7 +99,7 @@ impl Stream {
     }
 
     /// Reads what is there, up to a turn's worth. Reports whether there may be more.
-    pub(super) fn take(&mut self, folder: &Folder, buffer: &mut [u8]) -> bool {
+    pub(super) fn take(&mut self, folder: &Folder, buffer: &mut Vec<u8>) -> bool {
         if !self.stalled.is_empty() {
             let bytes = std::mem::take(&mut self.stalled);
             self.spool(folder, &bytes);
@@ -108,9 +109,10 @@ impl Stream {
                 return false;
             }
             let Some(pipe) = &self.pipe else { return false };
-            match rustix::io::read(pipe, &mut *buffer) {
+            buffer.clear();
+            match rustix::io::read(pipe, spare_capacity(buffer)) {
                 Ok(0) => self.pipe = None,
-                Ok(read) => self.record(folder, &buffer[..read]),
+                Ok(_) => self.record(folder, buffer),
                 Err(rustix::io::Errno::INTR) => {}
                 Err(rustix::io::Errno::AGAIN) => return false,
                 // A terminal whose last user is gone says so with an error.
@@ -125,7 +127,7 @@ impl Stream {
     }
 
     /// Reads what is left after the tree is gone. Never waits: whoever holds the other end is not of the tree.
-    pub(super) fn drain(&mut self, folder: &Folder, buffer: &mut [u8]) {
+    pub(super) fn drain(&mut self, folder: &Folder, buffer: &mut Vec<u8>) {
         while self.take(folder, buffer) {}
         self.pipe = None;
         self.lost += self.stalled.len() as u64;
@@ -155,7 +157,7 @@ impl Stream {
         if let Keep::Caps { head, tail } = self.keep
             && self.no_holes
         {
-            let room = usize::try_from((head + tail).saturating_sub(at)).unwrap_or(usize::MAX);
+            let room = usize::try_from(head.saturating_add(tail).saturating_sub(at)).unwrap_or(usize::MAX);
             self.write(folder, at, &bytes[..bytes.len().min(room)]);
             return;
         }
@@ -210,9 +212,10 @@ impl Stream {
     /// Gives back what lies between head and tail, once it is worth a call.
     fn make_hole(&mut self) {
         let Keep::Caps { head, tail } = self.keep else { return };
-        let from = self.hole_end.max(head.next_multiple_of(BLOCK_BYTES));
+        let Some(head) = head.checked_next_multiple_of(BLOCK_BYTES) else { return };
+        let from = self.hole_end.max(head);
         let upto = self.seen.saturating_sub(tail) / BLOCK_BYTES * BLOCK_BYTES;
-        if upto >= from + SLACK_BYTES.min(tail.max(BLOCK_BYTES)) {
+        if upto >= from.saturating_add(SLACK_BYTES.min(tail.max(BLOCK_BYTES))) {
             self.punch(from, upto);
         }
     }
@@ -239,10 +242,12 @@ impl Stream {
         }
     }
 
-    /// Makes the recording durable. A recording that cannot be made so is lost, whatever the page cache shows.
+    /// Makes the recording durable, and lets go of it: held open, it would keep its room on a full disk although somebody
+    /// removes it. A recording that cannot be made durable is lost, whatever the page cache shows.
     pub(super) fn sync(&mut self) {
-        if let Some(file) = &self.file
-            && folder::sync(file).is_err()
+        self.times = None;
+        if let Some(file) = self.file.take()
+            && folder::sync(&file).is_err()
         {
             self.lost += self.kept;
         }

@@ -23,7 +23,9 @@ impl Shim {
                 self.control.watch(request.client);
                 return self.status();
             }
-            _ => {}
+            "input" | "close" | "interrupt" | "stop" | "deadline" | "lease" | "trim" => {}
+            // Before its epoch is looked at: what is not understood changes nothing, and least of all whom to obey.
+            _ => return refusal("unknown", "this keeper does not know that verb"),
         }
         let epoch = line.get::<u64>("epoch").unwrap_or(0);
         if epoch < self.launch.epoch {
@@ -50,8 +52,7 @@ impl Shim {
                 self.set_lease(line.get("at"));
                 Line::new("ok")
             }
-            "trim" => self.trim(line),
-            _ => refusal("unknown", "this keeper does not know that verb"),
+            _ => self.trim(line),
         }
     }
 

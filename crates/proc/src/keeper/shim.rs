@@ -8,6 +8,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags};
 
 use super::control::Control;
+use super::guard;
 use super::input::Input;
 use super::levels::Levels;
 use super::output::{CHUNK_BYTES, Stream};
@@ -17,7 +18,7 @@ use crate::claim::{self, Drained, Leader};
 use crate::clock;
 use crate::ending::ExitRecord;
 use crate::folder::Folder;
-use crate::identity::Identity;
+use crate::identity::{Identity, pidfd};
 use crate::launch::Launch;
 use crate::level::cgroup::Leaf;
 use crate::level::namespace::Init;
@@ -27,6 +28,9 @@ use crate::words;
 
 /// Pause before a record that could not be written is tried again: a full disk is freed by people.
 const RETRY_MS: u64 = 500;
+
+/// Pause before a control group without a child of ours is looked at again: it empties at once, or cannot be read now.
+const GROUP_PAUSE_MS: u64 = 10;
 
 /// How often the verdict on a leader that is gone is asked for; a second failure of the same read is no accident.
 const VERDICT_READS_MAX: usize = 3;
@@ -57,6 +61,10 @@ pub(super) struct Shim {
     pub(super) stop: Stop,
     leaf: Option<Leaf>,
     init: Option<Init>,
+    /// The leader, where it is its init's child and not ours.
+    leader_fd: Option<OwnedFd>,
+    /// There is no child, but the control group is not known to be empty.
+    awaits_group: bool,
     pub(super) leader: Option<Leader>,
     pub(super) exit: Option<Exit>,
     exec_error: Option<String>,
@@ -73,7 +81,10 @@ pub(super) struct Shim {
 pub(super) fn run(handed: Handed) -> ! {
     sys::set_name(c"lw-shim");
     let (Ok(own), Ok(signals)) = (Identity::own(), sys::signal_fd()) else { sys::exit(74) };
-    if rustix::process::set_child_subreaper(Some(rustix::process::getpid())).is_err() {
+    // A session of its own: whoever kills the group of its guard does not kill both.
+    if rustix::process::setsid().is_err()
+        || rustix::process::set_child_subreaper(Some(rustix::process::getpid())).is_err()
+    {
         sys::exit(74);
     }
     let Handed { folder, claim, listener, socket, launch, levels, reply, guard } = handed;
@@ -94,6 +105,8 @@ pub(super) fn run(handed: Handed) -> ! {
         stop: Stop::new(own.pid),
         leaf: levels.leaf(&launch, &own),
         init: None,
+        leader_fd: None,
+        awaits_group: false,
         leader: None,
         exit: None,
         exec_error: None,
@@ -102,7 +115,8 @@ pub(super) fn run(handed: Handed) -> ! {
         guard,
         own,
         ending: None,
-        buffer: vec![0; CHUNK_BYTES],
+        // Not filled, so that a job that says little takes little memory.
+        buffer: Vec::with_capacity(CHUNK_BYTES),
         launch,
     };
     shim.set_lease(shim.launch.lease);
@@ -147,6 +161,8 @@ impl Shim {
         }
         self.leader = leader;
         self.init = spawned.init.take();
+        self.leader_fd = self.init.as_ref().and_then(|_| pidfd(pid));
+        self.stop.dies_as_one = self.init.is_some();
         self.streams = std::mem::take(&mut spawned.streams);
         self.input = std::mem::replace(&mut spawned.input, Input::new(None, false));
         self.spawned = Some(spawned);
@@ -181,13 +197,12 @@ impl Shim {
                 Reaped::NoneYet => return false,
                 Reaped::NoChildren => {
                     // A group with somebody in it is not empty, whoever put them there.
-                    return self.leaf.as_ref().is_none_or(|leaf| match leaf.is_empty() {
-                        Ok(true) => true,
-                        Ok(false) | Err(_) => {
-                            let _ = leaf.kill();
-                            false
-                        }
-                    });
+                    let Some(leaf) = &self.leaf else { return true };
+                    self.awaits_group = !matches!(leaf.is_empty(), Ok(true));
+                    if self.awaits_group {
+                        let _ = leaf.kill();
+                    }
+                    return !self.awaits_group;
                 }
             }
         }
@@ -195,13 +210,15 @@ impl Shim {
 
     fn note_death(&mut self, pid: i32, exit: Exit) {
         if self.init.as_ref().is_some_and(|init| init.pid == pid) {
-            // An init that went without a word was killed, and its leader with it.
             self.hear_init();
             if self.exit.is_none() {
-                self.leader_exited(Exit::Signal(libc::SIGKILL));
+                // An init that went without a word was killed, and its leader with it, unless that had ended before. The
+                // kernel may know; it is not guessed.
+                let told = self.leader_fd.as_ref().and_then(sys::exit_told);
+                self.leader_exited(told);
             }
         } else if self.leader.as_ref().is_some_and(|leader| leader.identity.pid == pid) {
-            self.leader_exited(exit);
+            self.leader_exited(Some(exit));
         }
     }
 
@@ -211,16 +228,18 @@ impl Shim {
         if is_readable(init.status_fd())
             && let Ok(Some(status)) = init.leader_status()
         {
-            self.leader_exited(sys::exit_of(status));
+            self.leader_exited(Some(sys::exit_of(status)));
         }
     }
 
-    fn leader_exited(&mut self, exit: Exit) {
+    fn leader_exited(&mut self, exit: Option<Exit>) {
         // The leader's end of the pipe is closed, so there is a verdict: only a read that failed is done again.
         for _ in 0..VERDICT_READS_MAX {
             self.read_verdict();
         }
-        if self.exec_error.is_none() {
+        if self.exec_error.is_none()
+            && let Some(exit) = exit
+        {
             self.exit = Some(exit);
             // If this cannot be written and the keeper is killed before the end, the exit is not known: lost, not false.
             let _ = claim::note(&self.claim, &Line::new("exited").with("how", words::of_exit(exit)));
@@ -236,7 +255,7 @@ impl Shim {
         }
         // A lease that ran out is not argued with: another host may start the job any moment.
         if self.launch.lease.is_some_and(|at| clock::boot_ms() >= at) {
-            self.launch.lease = None;
+            self.set_lease(None);
             self.stop_tree(Some(KeeperStop::Lease), true, 0);
         }
     }
@@ -291,7 +310,9 @@ impl Shim {
         let stalled = self.streams.iter().any(Stream::is_stalled).then_some(RETRY_MS);
         // The timer of the lease wakes after a sleep of the machine; this wakes even where there is no timer.
         let lease = self.launch.lease.map(|at| at.saturating_sub(clock::boot_ms()));
-        let pause = [deadline, stage, retry, stalled, lease].into_iter().flatten().min();
+        // No child is left whose death would wake us.
+        let group = (self.awaits_group && self.ending.is_none()).then_some(GROUP_PAUSE_MS);
+        let pause = [deadline, stage, retry, stalled, lease, group].into_iter().flatten().min();
         let timeout =
             pause.map(|ms| Timespec { tv_sec: (ms / 1000) as i64, tv_nsec: (ms % 1000 * 1_000_000) as i64 });
 
@@ -423,6 +444,9 @@ impl Shim {
             by: "shim".to_owned(),
             empty_at_boot_ns,
         };
+        // Limits bind what runs. One that passes from now on must not wake a keeper that only waits for room on a disk.
+        self.launch.deadline = None;
+        self.set_lease(None);
         self.publish(record);
     }
 
@@ -438,7 +462,7 @@ impl Shim {
                 let _ = self.folder.remove(&self.socket);
                 sys::exit(0)
             }
-            Err(_) if self.folder.is_removed() => sys::exit(75),
+            Err(error) if self.folder.is_removed() || guard::is_limited(&error) => sys::exit(75),
             Err(_) => self.ending = Some((record, clock::awake_ms() + RETRY_MS)),
         }
     }

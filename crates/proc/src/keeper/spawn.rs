@@ -3,7 +3,7 @@
 //! The child prepares itself (session, input and output, folder, level) and says how far it came; it runs the program only when
 //! the gate opens. If its keeper dies first, the gate closes and the child ends: nothing of the user's has run.
 
-use std::ffi::{CString, OsString};
+use std::ffi::{CString, OsStr, OsString};
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -149,13 +149,20 @@ fn read_report(pipe: &OwnedFd) -> io::Result<Option<(Step, i32)>> {
 fn words_for(launch: &Launch, (step, errno): (Step, i32)) -> String {
     let error = io::Error::from_raw_os_error(errno);
     match step {
-        Step::Folder => format!("cannot enter the folder {}: {error}", launch.cwd.display()),
-        Step::Exec => format!("cannot run {}: {error}", launch.argv[0].display()),
+        Step::Folder => format!("cannot enter the folder {}: {error}", shown(launch.cwd.as_os_str())),
+        Step::Exec => format!("cannot run {}: {error}", shown(&launch.argv[0])),
         Step::Cgroup => format!("cannot enter the control group: {error}"),
         Step::Privileges => format!("cannot give up privileges: {error}"),
         Step::Session => format!("cannot start a session: {error}"),
         Step::Stdio | Step::Ready => format!("cannot connect its input and output: {error}"),
     }
+}
+
+/// Shows a name, cut short: it becomes part of a record, and a record that is too long is not read.
+fn shown(name: &OsStr) -> String {
+    /// A path has at most 4 KiB; this is enough to know it by.
+    const CHARACTERS_MAX: usize = 1_000;
+    name.to_string_lossy().chars().take(CHARACTERS_MAX).collect()
 }
 
 /// Makes the two sides of input and output: ours, and the child's.
@@ -235,6 +242,10 @@ impl Child<'_> {
         if !opened {
             sys::exit(125);
         }
+        // Behind the gate: the folder may be on a server that does not answer, and until here the keeper waits for us.
+        if let Err(error) = rustix::process::chdir(self.launch.cwd.as_path()) {
+            self.fail(Step::Folder, &error.into());
+        }
         let error = self.exec();
         self.fail(Step::Exec, &error)
     }
@@ -242,6 +253,7 @@ impl Child<'_> {
     fn prepare(&self, stdio: &Stdio) -> Result<bool, (Step, io::Error)> {
         let at = |step: Step| move |error: rustix::io::Errno| (step, io::Error::from(error));
         sys::default_signals();
+        sys::set_dumpable();
         // Whoever dies first takes nothing along but this child: the rest of the tree falls to the guard.
         set_parent_process_death_signal(Some(Signal::KILL)).map_err(at(Step::Session))?;
         if getppid() != Some(self.parent) {
@@ -261,7 +273,6 @@ impl Child<'_> {
             rustix::thread::set_no_new_privs(true).map_err(at(Step::Privileges))?;
         }
         let landlocked = self.hold.use_landlock && landlock::restrict().is_ok();
-        rustix::process::chdir(self.launch.cwd.as_path()).map_err(at(Step::Folder))?;
         Ok(landlocked)
     }
 

@@ -6,7 +6,7 @@ use rustix::process::Signal;
 
 use crate::clock;
 use crate::level::cgroup::Leaf;
-use crate::tree::{self, Pass, Roll};
+use crate::tree::{self, OwnChildren, Pass, Roll};
 
 /// How long a tree may take to die of KILL before it is called stuck: uninterruptible, or another user's.
 const STUCK_AFTER_MS: u64 = 10_000;
@@ -16,6 +16,9 @@ const STUCK_PAUSE_MS: u64 = 200;
 
 /// How long to wait for deaths that were ordered before looking again; a death wakes the keeper earlier.
 const KILL_PAUSE_MS: u64 = 1;
+
+/// Rungs that are recorded. Only interrupts can be asked for again and again; those beyond are sent all the same.
+const RUNGS_MAX: usize = 100;
 
 /// Where a tree is on its way out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,11 +37,14 @@ enum Stage {
 #[derive(Debug)]
 pub(super) struct Stop {
     keeper: i32,
+    children: OwnChildren,
     stage: Stage,
     asked_at: Option<u64>,
     pub(super) rungs: Vec<RungTaken>,
     pub(super) roll: Roll,
     pub(super) leftovers: Vec<Process>,
+    /// The first KILL ends all of it at once, as in a namespace: who is in it must be counted before.
+    pub(super) dies_as_one: bool,
     /// The first reason to stop that was the keeper's own.
     pub(super) keeper_stop: Option<KeeperStop>,
     /// What the last pass met.
@@ -49,11 +55,13 @@ impl Stop {
     pub(super) fn new(keeper: i32) -> Stop {
         Stop {
             keeper,
+            children: OwnChildren::open(),
             stage: Stage::Running,
             asked_at: None,
             rungs: Vec::new(),
             roll: Roll::default(),
             leftovers: Vec::new(),
+            dies_as_one: false,
             keeper_stop: None,
             last: Pass::default(),
         }
@@ -89,7 +97,7 @@ impl Stop {
                 self.last = tree::signal(self.keeper, Some(Signal::TERM), &mut self.roll);
                 // A stopped process acts on TERM only when it goes on.
                 tree::signal(self.keeper, Some(Signal::CONT), &mut self.roll);
-                self.stage = Stage::Terming { until: now + term_ms };
+                self.stage = Stage::Terming { until: now.saturating_add(term_ms) };
             }
         }
     }
@@ -97,7 +105,7 @@ impl Stop {
     /// Takes note that the leader is gone.
     pub(super) fn leader_exited(&mut self, leftover_ms: u64) {
         if self.stage == Stage::Running {
-            self.stage = Stage::Leftovers { until: clock::awake_ms() + leftover_ms };
+            self.stage = Stage::Leftovers { until: clock::awake_ms().saturating_add(leftover_ms) };
         }
     }
 
@@ -106,6 +114,8 @@ impl Stop {
         let now = clock::awake_ms();
         match self.stage {
             Stage::Leftovers { until } if now >= until => {
+                // Named first: in a namespace the first death is everybody's, and the dead have no command line.
+                tree::signal(self.keeper, None, &mut self.roll);
                 self.kill(now, leaf);
                 self.leftovers = std::mem::take(&mut self.roll.processes);
                 true
@@ -141,6 +151,8 @@ impl Stop {
         if let Some(leaf) = leaf {
             // Frozen first: nothing of it acts any more, and who is in it stays to be counted.
             let _ = leaf.freeze();
+        }
+        if leaf.is_some() || self.dies_as_one {
             tree::signal(self.keeper, None, &mut self.roll);
         }
         self.kill_once(leaf);
@@ -151,9 +163,16 @@ impl Stop {
             let _ = leaf.kill();
         }
         self.last = tree::signal(self.keeper, Some(Signal::KILL), &mut self.roll);
+        // Some are left, and none of them can be seen.
+        if self.last.alive == 0 {
+            self.children.kill();
+        }
     }
 
     pub(super) fn climb(&mut self, rung: Rung) {
+        if self.rungs.len() >= RUNGS_MAX && rung == Rung::Interrupt {
+            return;
+        }
         self.rungs.push(RungTaken { rung, at: Timestamp(clock::wall_ms()) });
     }
 }

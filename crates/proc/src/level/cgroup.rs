@@ -6,6 +6,7 @@
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileExt as _;
 use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -28,6 +29,9 @@ const GROUPS_MAX: usize = 10_000;
 
 /// How long the self-test waits for the kernel to say that a group is frozen or empty; three times is less than a test has.
 const SELF_TEST_WAIT: Duration = Duration::from_secs(3);
+
+/// Longer than any `cgroup.events`: two lines, and room for some to come.
+const EVENTS_BYTES_MAX: usize = 512;
 
 const FOLDER: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
@@ -145,6 +149,8 @@ fn try_leaf(leaf: &Leaf, join: Step, kill: Step) -> Result<(), String> {
 pub(crate) struct Leaf {
     path: PathBuf,
     fd: OwnedFd,
+    /// Says whether somebody is in it; held open, so that a process out of descriptors can still see it empty.
+    events: File,
 }
 
 impl Leaf {
@@ -161,7 +167,8 @@ impl Leaf {
             let why = format!("{} is no control group of a keeper", path.display());
             return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
         }
-        Ok(Leaf { path: path.to_owned(), fd })
+        let events = open_at(fd.as_fd(), "cgroup.events", OFlags::RDONLY)?;
+        Ok(Leaf { path: path.to_owned(), fd, events })
     }
 
     /// Returns where it is.
@@ -210,8 +217,9 @@ impl Leaf {
 
     /// Reports whether nobody is in it or below it.
     pub(crate) fn is_empty(&self) -> io::Result<bool> {
-        match read_at(self.fd.as_fd(), "cgroup.events") {
-            Ok(events) => Ok(says(&events, "populated 0")),
+        let mut events = [0; EVENTS_BYTES_MAX];
+        match self.events.read_at(&mut events, 0) {
+            Ok(read) => Ok(says(&String::from_utf8_lossy(&events[..read]), "populated 0")),
             // Somebody removed it, which the kernel allows for an empty one only.
             Err(error) if is_removed(&error) => Ok(true),
             Err(error) => Err(error),

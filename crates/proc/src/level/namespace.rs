@@ -41,7 +41,7 @@ impl Init {
     }
 
     /// Waits for the leader's end and returns its raw wait status. `None` means that the init went without a word: it
-    /// was killed, and the leader with it.
+    /// was killed, and the leader with it if that had not ended before.
     pub(crate) fn leader_status(&self) -> io::Result<Option<i32>> {
         let mut status = [0; 4];
         match rustix::io::retry_on_intr(|| rustix::io::read(&self.status, &mut status))? {

@@ -2,16 +2,24 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
-use lastword_proc::{Keeper, Launch, Nursery, Stop};
+use lastword_proc::{Keeper, Launch, Launched, Nursery, Stop};
 
 use super::{Ground, goal};
-use crate::leader;
+use crate::{clock, leader};
+
+/// How long the last processes of a bench may take to go. A group that is left after that is only a name.
+const GROUP_EMPTY_MAX: Duration = Duration::from_secs(10);
 
 /// Private memory of guard and shim together, at most.
 const PRIVATE_MAX_KB: u64 = 400;
+
+/// What is there once, however many jobs there are.
+const NURSERY: &str = "nursery, one for all";
 
 /// Jobs that sleep at once while their memory is read.
 const SLEEPERS: usize = 20;
@@ -52,7 +60,8 @@ impl Drop for Cpu {
         let Some(group) = &self.group else { return };
         let parent = group.parent().unwrap_or(group);
         let _ = fs::write(parent.join("cgroup.procs"), "0");
-        let _ = fs::remove_dir(group);
+        // What was started in it may still be on its way out.
+        clock::until(GROUP_EMPTY_MAX, Duration::from_millis(10), || fs::remove_dir(group).ok());
     }
 }
 
@@ -103,31 +112,44 @@ fn calls(text: &str) -> BTreeMap<String, u64> {
         .collect()
 }
 
+/// Jobs that sleep, until the value goes.
+struct Sleepers(Vec<(PathBuf, Launched)>);
+
+impl Drop for Sleepers {
+    fn drop(&mut self) {
+        for (folder, _) in &self.0 {
+            if let Ok(mut keeper) = Keeper::connect(folder, 0) {
+                let _ = keeper.stop(Stop { cause: "cancel", force: true, ..Stop::default() });
+            }
+        }
+    }
+}
+
 /// Reads the memory of keepers whose jobs sleep.
 pub(super) fn memory(keeper: &Path, ground: &Ground) -> Result<bool, String> {
     let folder = ground.folder()?;
     let nursery = Nursery::start(keeper).map_err(|error| error.to_string())?;
-    let mut sleepers = Vec::new();
+    let mut sleepers = Sleepers(Vec::new());
     for job in 0..SLEEPERS {
         let launch = Launch::new(folder.join(format!("job-{job}")), leader::argv(&["sleep"])?);
-        sleepers.push((launch.dir.clone(), nursery.launch(&launch).map_err(|error| error.to_string())?));
+        let launched = nursery.launch(&launch).map_err(|error| error.to_string())?;
+        sleepers.0.push((launch.dir, launched));
     }
     println!("\n{:<20} {:>10} {:>10} {:>10} {:>10}", "memory, kB", "resident", "PSS", "private", "dirty");
+    let pids = |of: fn(&Launched) -> i32| sleepers.0.iter().map(|(_, launched)| of(launched)).collect();
+    let groups: [(&str, Vec<i32>); 3] = [
+        ("guard", pids(|launched| launched.guard.pid)),
+        ("shim", pids(|launched| launched.shim.pid)),
+        (NURSERY, vec![nursery.pid()]),
+    ];
     let mut private = 0;
-    for (name, pids) in [
-        ("guard", sleepers.iter().map(|(_, launched)| launched.guard.pid).collect::<Vec<_>>()),
-        ("shim", sleepers.iter().map(|(_, launched)| launched.shim.pid).collect()),
-        ("nursery, one for all", vec![nursery.pid()]),
-    ] {
-        let [rss, pss, clean, dirty] = mean(&pids)?;
+    for (name, pids) in groups {
+        let Ok([rss, pss, clean, dirty]) = mean(&pids) else {
+            println!("memory is not read: a keeper's is closed to everybody but root");
+            return Ok(true);
+        };
         println!("{name:<20} {rss:>10} {pss:>10} {:>10} {dirty:>10}", clean + dirty);
-        private += if name.starts_with("nursery") { 0 } else { clean + dirty };
-    }
-    for (folder, _) in &sleepers {
-        let mut keeper = Keeper::connect(folder, 0).map_err(|error| error.to_string())?;
-        keeper
-            .stop(Stop { cause: "cancel", force: true, ..Stop::default() })
-            .map_err(|error| error.to_string())?;
+        private += if name == NURSERY { 0 } else { clean + dirty };
     }
     let fine = private <= PRIVATE_MAX_KB;
     println!(
@@ -138,11 +160,10 @@ pub(super) fn memory(keeper: &Path, ground: &Ground) -> Result<bool, String> {
 }
 
 /// Returns what the kernel says of the processes' memory, in kB: resident, proportional, private clean, private dirty.
-fn mean(pids: &[i32]) -> Result<[u64; 4], String> {
+fn mean(pids: &[i32]) -> io::Result<[u64; 4]> {
     let mut sums = [0; 4];
     for pid in pids {
-        let path = format!("/proc/{pid}/smaps_rollup");
-        let text = fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
+        let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup"))?;
         for (sum, name) in sums.iter_mut().zip(["Rss:", "Pss:", "Private_Clean:", "Private_Dirty:"]) {
             let line = text.lines().find_map(|line| line.strip_prefix(name));
             *sum +=

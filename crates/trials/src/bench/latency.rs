@@ -152,17 +152,19 @@ pub(super) fn cancel(
     syncs: f64,
     flush: &Flush,
 ) -> Result<bool, String> {
-    let (mut bare, mut ours) = (Vec::new(), Vec::new());
+    let (mut bare, mut ours, mut ungrouped) = (Vec::new(), Vec::new(), Vec::new());
     let temp = ground.folder()?;
     let nursery = Nursery::start(keeper).map_err(|error| error.to_string())?;
     for number in 0..count {
         bare.push(bare_cancel()?);
-        ours.push(one_cancel(&nursery, &temp.join(number.to_string()))?);
+        ours.push(one_cancel(&nursery, Level::Cgroup, &temp.join(format!("group-{number}")))?);
+        ungrouped.push(one_cancel(&nursery, Level::Landlock, &temp.join(format!("none-{number}")))?);
     }
     let (mut bare, mut ours) = (Times(bare), Times(ours));
     println!("\n{:<44} {:>9} {:>9}", "`--force` → proven dead, ms", "p50", "p99");
     bare.print("bare killpg and waitpid (nothing proven)");
     ours.print("ours, exit record on the disk and read");
+    Times(ungrouped).print("ours, ungrouped");
     let allowed = 3.0 * bare.p50() + syncs * flush.p50;
     let fine = ours.p50() <= allowed || allowed.is_nan();
     println!(
@@ -179,7 +181,9 @@ pub(super) fn cancel(
 pub(super) fn cancels(keeper: &Path, ground: &Ground, count: usize) -> Result<(), String> {
     let temp = ground.folder()?;
     let nursery = Nursery::start(keeper).map_err(|error| error.to_string())?;
-    (0..count).try_for_each(|number| one_cancel(&nursery, &temp.join(number.to_string())).map(|_| ()))
+    (0..count).try_for_each(|number| {
+        one_cancel(&nursery, Level::Cgroup, &temp.join(number.to_string())).map(|_| ())
+    })
 }
 
 fn bare_cancel() -> Result<f64, String> {
@@ -192,9 +196,9 @@ fn bare_cancel() -> Result<f64, String> {
     Ok(ms(begin))
 }
 
-fn one_cancel(nursery: &Nursery, folder: &Path) -> Result<f64, String> {
-    let launched =
-        nursery.launch(&Launch::new(folder, ["/bin/sleep", "1000"])).map_err(|error| error.to_string())?;
+fn one_cancel(nursery: &Nursery, at_most: Level, folder: &Path) -> Result<f64, String> {
+    let launch = Launch { at_most, ..Launch::new(folder, ["/bin/sleep", "1000"]) };
+    let launched = nursery.launch(&launch).map_err(|error| error.to_string())?;
     asleep(launched.leader.pid)?;
     let mut keeper = Keeper::connect(folder, 0).map_err(|error| error.to_string())?;
     // As a daemon does: it hears of the ending, and then reads it.

@@ -38,11 +38,12 @@ impl Crew {
         Ok(Crew { stands, table: Mutex::new(Table::default()), recovery, bend })
     }
 
-    /// Returns the levels to try: the strongest that needs no control group, and the control group.
+    /// Returns the levels to try: the strongest that needs no control group, and what this machine has above it.
     pub(super) fn levels(&self) -> Vec<Level> {
         let here = lock(&self.stands[0]).levels().to_vec();
         let plain = here.iter().filter(|level| **level < Level::Cgroup).max().copied();
-        plain.into_iter().chain(here.contains(&Level::Cgroup).then_some(Level::Cgroup)).collect()
+        let above = here.iter().filter(|level| **level >= Level::Cgroup).copied();
+        plain.into_iter().chain(above).collect()
     }
 
     pub(super) fn table(&self) -> MutexGuard<'_, Table> {
@@ -52,7 +53,7 @@ impl Crew {
     /// Lists the calls of a role in an undisturbed attempt, which must come out clean.
     pub(super) fn list(&self, variant: Variant, level: Level, role: Role) -> Result<Vec<Call>, String> {
         let first = Aim { role, point: Point::Nth(1), side: Side::Entry, blow: Blow::None };
-        let case = Case { variant, level, plan: Plan { first, then: None } };
+        let case = Case { variant, level, plan: Plan { first, times: 1, then: None } };
         let story = lock(&self.stands[0]).attempt(&case, Recovery::Locate)?;
         self.table().note(&case, &story);
         Ok(story.seen.calls)

@@ -1,12 +1,15 @@
 //! `fault-points`: each durable or resource call of guard and shim fails once.
 
+use lastword_core::receipt::Level;
+
+use super::bug::{self, Bug};
 use super::crew::Crew;
-use super::judge::Broken;
-use super::stand::{Recovery, Story};
-use super::{Case, Dice, Variant, chosen, level_of};
+use super::stand::Recovery;
+use super::{Case, Variant, WORKERS, below, chosen, level_of};
 use crate::args::Args;
 use crate::place;
-use crate::tracer::{Blow, Point, Role, name_of, number_of};
+use crate::random::Random;
+use crate::tracer::{Blow, Plan, Point, Role, name_of, number_of};
 
 const WITH_VALUE: &[&str] = &[
     "--role",
@@ -15,11 +18,15 @@ const WITH_VALUE: &[&str] = &[
     "--call",
     "--nth",
     "--errno",
+    "--times",
     "--points",
     "--bug",
     "--seed",
     "--workers",
 ];
+
+/// Calls in a row that find the disk full or no descriptor left: such a state seldom ends after one.
+const LASTING: usize = 4;
 
 /// Faults of each row in the short form, which is part of every change's checks.
 const POINTS: usize = 40;
@@ -79,13 +86,6 @@ const CALLS: &[(&[&str], &[i32])] = &[
     (&["wait4", "waitid"], &[libc::EINTR]),
 ];
 
-/// Bugs put into the judge's eyes, and which promise each must be seen to break.
-#[rustfmt::skip] // One row, one bug.
-const BUGS: &[(&str, fn(&mut Story), Broken)] = &[
-    ("hole", cut_recording, Broken::UnadmittedLoss),
-    ("ran-unseen", let_it_have_run, Broken::False),
-];
-
 /// Returns the name of an error.
 pub(super) fn errno_word(errno: i32) -> String {
     match ERRNOS.iter().find(|(known, _)| *known == errno) {
@@ -102,11 +102,12 @@ fn errno_of(word: &str) -> Option<i32> {
 /// Runs the verb.
 pub(crate) fn run(words: &[&str]) -> Result<bool, String> {
     let args = Args::new(words, WITH_VALUE, &["--all"])?;
+    let workers = args.value("--workers", WORKERS)?;
     if let Some(name) = args.text("--bug") {
-        return bug(name, &args);
+        return Bug::named(bug::OF_FAULTS, name)?.is_caught(workers, where_bugs_show);
     }
     let folder = place::temporary("fault-points")?;
-    let crew = Crew::new(folder.path(), args.value("--workers", 2)?, Recovery::Locate, |_| {})?;
+    let crew = Crew::new(folder.path(), workers, Recovery::Locate, |_| {})?;
     let is_single = args.text("--call").is_some() && args.text("--errno").is_some();
     if is_single {
         crew.each(&[single(&args)?])?;
@@ -117,11 +118,10 @@ pub(crate) fn run(words: &[&str]) -> Result<bool, String> {
     let holds = crew.table().holds();
     drop(crew);
     let is_whole = !is_single && args.text("--role").is_none();
-    let caught = !is_whole
-        || BUGS
-            .iter()
-            .map(|(name, ..)| bug(name, &args))
-            .try_fold(true, |all, one| one.map(|one| all && one))?;
+    let mut caught = true;
+    for bug in bug::OF_FAULTS.iter().filter(|_| is_whole) {
+        caught &= bug.is_caught(workers, where_bugs_show)?;
+    }
     Ok(holds && caught)
 }
 
@@ -131,8 +131,11 @@ fn single(args: &Args<'_>) -> Result<Case, String> {
     let call = chosen(args, "--call", number_of)?.ok_or("which --call?")?;
     let errno = chosen(args, "--errno", errno_of)?.ok_or("which --errno?")?;
     let variant = chosen(args, "--variant", Variant::parse)?.unwrap_or(Variant::Run);
-    let level = chosen(args, "--level", level_of)?.unwrap_or(lastword_core::receipt::Level::Cgroup);
-    Ok(Case::new(variant, level, role, Point::NthOf(call, args.value("--nth", 1)?), Blow::Fail(errno)))
+    let level = chosen(args, "--level", level_of)?.unwrap_or(Level::Cgroup);
+    let mut case =
+        Case::new(variant, level, role, Point::NthOf(call, args.value("--nth", 1)?), Blow::Fail(errno));
+    case.plan.times = args.value("--times", 1)?;
+    Ok(case)
 }
 
 /// Lets every call of every role fail in every way, or some of each row.
@@ -142,7 +145,7 @@ fn rows(crew: &Crew, args: &Args<'_>) -> Result<(), String> {
         chosen(args, "--variant", Variant::parse)?.map_or(Variant::ALL.to_vec(), |variant| vec![variant]);
     let levels = chosen(args, "--level", level_of)?.map_or(crew.levels(), |level| vec![level]);
     let only = chosen(args, "--call", number_of)?;
-    let mut dice = Dice(args.value("--seed", 1)?);
+    let mut random = Random::new(args.value("--seed", 1)?);
     for role in roles {
         for &variant in &variants {
             for &level in &levels {
@@ -153,20 +156,21 @@ fn rows(crew: &Crew, args: &Args<'_>) -> Result<(), String> {
                     *nth += 1;
                     let wanted = only.is_none_or(|only| only == call.number);
                     for errno in errnos_of(call.number).iter().filter(|_| wanted) {
-                        cases.push(Case::new(
-                            variant,
-                            level,
-                            role,
-                            Point::NthOf(call.number, *nth),
-                            Blow::Fail(*errno),
-                        ));
+                        let point = Point::NthOf(call.number, *nth);
+                        let case = Case::new(variant, level, role, point, Blow::Fail(*errno));
+                        cases.push(case);
+                        if [libc::ENOSPC, libc::EMFILE].contains(errno) {
+                            cases.push(Case { plan: Plan { times: LASTING, ..case.plan }, ..case });
+                        }
                     }
                 }
                 if !args.has("--all") {
                     let points = args.value("--points", POINTS)?.min(cases.len());
                     let (all, step) = (cases.len(), cases.len() / points.max(1));
                     cases = (0..points)
-                        .map(|number| cases[(number * all / points + dice.roll(step.max(1))).min(all - 1)])
+                        .map(|number| {
+                            cases[(number * all / points + below(&mut random, step.max(1))).min(all - 1)]
+                        })
                         .collect();
                 }
                 crew.each(&cases)?;
@@ -181,37 +185,12 @@ fn errnos_of(number: u64) -> &'static [i32] {
     CALLS.iter().find(|(names, _)| names.contains(&name.as_str())).map_or(&[], |(_, errnos)| errnos)
 }
 
-/// Seeds one bug, and expects that the judge notices.
-fn bug(name: &str, args: &Args<'_>) -> Result<bool, String> {
-    let known = || BUGS.iter().map(|(name, ..)| *name).collect::<Vec<_>>().join(", ");
-    let found = BUGS.iter().find(|(known, ..)| *known == name);
-    let (_, bend, expected) = found.ok_or_else(|| format!("--bug {name}: known are {}", known()))?;
-    let folder = place::temporary("fault-points")?;
-    let crew = Crew::new(folder.path(), args.value("--workers", 2)?, Recovery::Locate, *bend)?;
-    let level = crew.levels()[0];
-    let open = number_of("openat2").ok_or("openat2 has no name")?;
-    let poll =
-        number_of(if cfg!(target_arch = "x86_64") { "poll" } else { "ppoll" }).ok_or("poll has no name")?;
-    // One that the job survives, and one that refuses the launch.
-    crew.each(&[
-        Case::new(Variant::Run, level, Role::Shim, Point::NthOf(poll, 2), Blow::Fail(libc::EINTR)),
-        Case::new(Variant::Run, level, Role::Guard, Point::NthOf(open, 1), Blow::Fail(libc::EIO)),
-    ])?;
-    let table = crew.table();
-    let caught = table.complaints.iter().filter(|(_, complaint)| complaint.broken == *expected).count();
-    println!(
-        "seeded bug {name}: {}",
-        if caught > 0 { format!("caught {caught} times") } else { "NOT CAUGHT".to_owned() }
-    );
-    Ok(caught > 0)
-}
-
-fn cut_recording(story: &mut Story) {
-    if let Some((_, bytes)) = story.stdout.parts.last_mut() {
-        bytes.pop();
-    }
-}
-
-fn let_it_have_run(story: &mut Story) {
-    story.ran = true;
+/// Returns where a bug is seeded: one fault that the job survives, and one that refuses the launch.
+fn where_bugs_show(level: Level) -> Vec<Case> {
+    let interrupted = Point::NthOf(libc::SYS_pwrite64 as u64, 1);
+    let unopened = Point::NthOf(libc::SYS_openat2 as u64, 1);
+    vec![
+        Case::new(Variant::Run, level, Role::Shim, interrupted, Blow::Fail(libc::EINTR)),
+        Case::new(Variant::Run, level, Role::Guard, unopened, Blow::Fail(libc::EIO)),
+    ]
 }

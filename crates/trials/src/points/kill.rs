@@ -1,11 +1,14 @@
 //! `kill-points`: kill -9 of a keeper's process at its system calls, then recovery.
 
+use lastword_core::receipt::Level;
+
+use super::bug::{self, Bug};
 use super::crew::Crew;
-use super::judge::Broken;
-use super::stand::{Recovery, Story};
-use super::{Case, Dice, Variant, chosen, level_of};
+use super::stand::Recovery;
+use super::{Case, Variant, WORKERS, below, chosen, level_of};
 use crate::args::Args;
 use crate::place;
+use crate::random::Random;
 use crate::tracer::{Blow, Point, Role, Side};
 
 const WITH_VALUE: &[&str] = &[
@@ -31,23 +34,15 @@ const PAIRS: usize = 80;
 /// Pairs that a seeded bug is given to be caught: the first writes of the job's output.
 const BUG_PAIRS: usize = 4;
 
-/// Bugs that are put into recovery or into the judge's eyes, and which promise each must be seen to break.
-#[rustfmt::skip] // One row, one bug.
-const BUGS: &[(&str, Recovery, fn(&mut Story), Broken)] = &[
-    ("no-sweep", Recovery::NoSweep, |_| {}, Broken::Survivor),
-    ("false-code", Recovery::Locate, claim_success, Broken::False),
-    ("two-endings", Recovery::Locate, forget_second, Broken::TwoEndings),
-    ("hidden-loss", Recovery::Locate, hide_loss, Broken::UnadmittedLoss),
-];
-
 /// Runs the verb.
 pub(crate) fn run(words: &[&str]) -> Result<bool, String> {
     let args = Args::new(words, WITH_VALUE, &["--all"])?;
+    let workers = args.value("--workers", WORKERS)?;
     if let Some(name) = args.text("--bug") {
-        return bug(name, &args);
+        return Bug::named(bug::OF_KILLS, name)?.is_caught(workers, where_bugs_show);
     }
     let folder = place::temporary("kill-points")?;
-    let crew = Crew::new(folder.path(), args.value("--workers", 2)?, Recovery::Locate, |_| {})?;
+    let crew = Crew::new(folder.path(), workers, Recovery::Locate, |_| {})?;
     if args.text("--at").is_some() {
         crew.each(&[single(&args)?])?;
     } else {
@@ -58,11 +53,10 @@ pub(crate) fn run(words: &[&str]) -> Result<bool, String> {
     let holds = crew.table().holds();
     drop(crew);
     let is_whole = args.text("--at").is_none() && args.text("--role").is_none();
-    let caught = !is_whole
-        || BUGS
-            .iter()
-            .map(|(name, ..)| bug(name, &args))
-            .try_fold(true, |all, one| one.map(|one| all && one))?;
+    let mut caught = true;
+    for bug in bug::OF_KILLS.iter().filter(|_| is_whole) {
+        caught &= bug.is_caught(workers, where_bugs_show)?;
+    }
     Ok(holds && caught)
 }
 
@@ -70,7 +64,7 @@ pub(crate) fn run(words: &[&str]) -> Result<bool, String> {
 fn single(args: &Args<'_>) -> Result<Case, String> {
     let role = chosen(args, "--role", Role::parse)?.ok_or("--at needs --role")?;
     let variant = chosen(args, "--variant", Variant::parse)?.unwrap_or(Variant::Run);
-    let level = chosen(args, "--level", level_of)?.unwrap_or(lastword_core::receipt::Level::Cgroup);
+    let level = chosen(args, "--level", level_of)?.unwrap_or(Level::Cgroup);
     let mut case = Case::new(variant, level, role, Point::Nth(args.value("--at", 1)?), Blow::Kill);
     case.plan.first.side = match args.text("--side") {
         None | Some("entry") => Side::Entry,
@@ -97,7 +91,7 @@ fn rows(crew: &Crew, args: &Args<'_>) -> Result<(), String> {
     let variants =
         chosen(args, "--variant", Variant::parse)?.map_or(Variant::ALL.to_vec(), |variant| vec![variant]);
     let levels = chosen(args, "--level", level_of)?.map_or(crew.levels(), |level| vec![level]);
-    let mut dice = Dice(args.value("--seed", 1)?);
+    let mut random = Random::new(args.value("--seed", 1)?);
     for role in roles {
         for &variant in &variants {
             for &level in &levels {
@@ -115,7 +109,7 @@ fn rows(crew: &Crew, args: &Args<'_>) -> Result<(), String> {
                     crew.series(|nth| at(nth, Side::Exit))?;
                 } else {
                     let points = args.value("--points", POINTS)?.min(calls);
-                    let spread = |number: usize| 1 + (number * calls + dice.roll(calls)) / points;
+                    let spread = |number: usize| 1 + (number * calls + below(&mut random, calls)) / points;
                     let points: Vec<usize> = (0..points).map(spread).collect();
                     let cases = points
                         .iter()
@@ -131,7 +125,7 @@ fn rows(crew: &Crew, args: &Args<'_>) -> Result<(), String> {
 /// Kills both, one after the other, at points drawn by lot: the first anywhere, the second wherever it is then.
 fn pairs(crew: &Crew, args: &Args<'_>, pairs: usize) -> Result<(), String> {
     let levels = crew.levels();
-    let mut dice = Dice(args.value("--seed", 1)? ^ 0x5EED);
+    let mut random = Random::new(args.value("--seed", 1)?);
     let mut cases = Vec::new();
     for variant in [Variant::Run, Variant::Stop] {
         let shim = crew.list(variant, levels[0], Role::Shim)?.len();
@@ -142,62 +136,26 @@ fn pairs(crew: &Crew, args: &Args<'_>, pairs: usize) -> Result<(), String> {
         for number in 0..pairs.div_ceil(2) {
             // Both can be met only after the guard has forked, and then it waits.
             let (role, first, then) = match number % 2 {
-                0 => (Role::Shim, 1 + dice.roll(shim), guard.len().saturating_sub(waits).max(1)),
+                0 => (Role::Shim, 1 + below(&mut random, shim), guard.len().saturating_sub(waits).max(1)),
                 _ => (Role::Guard, waits, shim),
             };
-            let level = levels[dice.roll(levels.len())];
+            let level = levels[below(&mut random, levels.len())];
             let mut case = Case::new(variant, level, role, Point::Nth(first), Blow::Kill);
-            case.plan.then = Some((other(role), 1 + dice.roll(then)));
+            case.plan.then = Some((other(role), 1 + below(&mut random, then)));
             cases.push(case);
         }
     }
     crew.each(&cases)
 }
 
-/// Seeds one bug, and expects that the judge notices.
-fn bug(name: &str, args: &Args<'_>) -> Result<bool, String> {
-    let known = || BUGS.iter().map(|(name, ..)| *name).collect::<Vec<_>>().join(", ");
-    let found = BUGS.iter().find(|(known, ..)| *known == name);
-    let (_, recovery, bend, expected) =
-        found.ok_or_else(|| format!("--bug {name}: known are {}", known()))?;
-    let folder = place::temporary("kill-points")?;
-    let crew = Crew::new(folder.path(), args.value("--workers", 2)?, *recovery, *bend)?;
-    let level = crew.levels()[0];
-    let cases: Vec<Case> = (1..=BUG_PAIRS)
-        .map(|nth| {
-            // When its output is written the job has its children, so there is something to be wrong about.
-            let point = Point::NthOf(libc::SYS_pwrite64 as u64, nth);
-            let mut case = Case::new(Variant::Stop, level, Role::Shim, point, Blow::Kill);
-            case.plan.then = Some((Role::Guard, 1));
-            case
-        })
-        .collect();
-    crew.each(&cases)?;
-    let table = crew.table();
-    let caught = table.complaints.iter().filter(|(_, complaint)| complaint.broken == *expected).count();
-    println!(
-        "seeded bug {name}: {}",
-        if caught > 0 { format!("caught {caught} times") } else { "NOT CAUGHT".to_owned() }
-    );
-    Ok(caught > 0)
-}
-
-fn claim_success(story: &mut Story) {
-    use lastword_core::receipt::Exit;
-    use lastword_proc::Located;
-    if let Some(Located::Ended(record) | Located::Vanished(record)) = &mut story.word {
-        record.receipt.exit = Some(Exit::Code(super::leader::CODE));
-    }
-}
-
-fn forget_second(story: &mut Story) {
-    story.again = Some(lastword_proc::Located::NeverStarted);
-}
-
-fn hide_loss(story: &mut Story) {
-    use lastword_proc::Located;
-    story.stdout.parts.clear();
-    if let Some(Located::Ended(record) | Located::Vanished(record)) = &mut story.word {
-        record.output_lost = false;
-    }
+/// Returns where a bug is seeded: both are killed while the job writes, so it has its children and there is something to
+/// be wrong about.
+fn where_bugs_show(level: Level) -> Vec<Case> {
+    let pair = |nth| {
+        let point = Point::NthOf(libc::SYS_pwrite64 as u64, nth);
+        let mut case = Case::new(Variant::Stop, level, Role::Shim, point, Blow::Kill);
+        case.plan.then = Some((Role::Guard, 1));
+        case
+    };
+    (1..=BUG_PAIRS).map(pair).collect()
 }

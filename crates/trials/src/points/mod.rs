@@ -3,6 +3,7 @@
 //! * `kill-points`: kill -9 of guard, shim or nursery at a call; `fault-points`: the call fails.
 //! * What a job does is in `leader`, one attempt from launch to last word in `stand`, what must hold in `judge`.
 
+mod bug;
 mod crew;
 pub(crate) mod fault;
 mod judge;
@@ -13,7 +14,11 @@ mod table;
 
 use lastword_core::receipt::Level;
 
+use crate::random::Random;
 use crate::tracer::{Aim, Blow, Plan, Point, Role, Side};
+
+/// Attempts side by side: one for each of two cores.
+const WORKERS: usize = 2;
 
 /// What a job does, and what is done to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -71,7 +76,7 @@ struct Case {
 impl Case {
     fn new(variant: Variant, level: Level, role: Role, point: Point, blow: Blow) -> Case {
         let first = Aim { role, point, side: Side::Entry, blow };
-        Case { variant, level, plan: Plan { first, then: None } }
+        Case { variant, level, plan: Plan { first, times: 1, then: None } }
     }
 
     /// Returns the one command that does the same again.
@@ -90,6 +95,9 @@ impl Case {
         }
         if let Blow::Fail(errno) = blow {
             words += &format!(" --errno {}", fault::errno_word(errno));
+        }
+        if self.plan.times > 1 {
+            words += &format!(" --times {}", self.plan.times);
         }
         if let Some((_, after)) = self.plan.then {
             words += &format!(" --then {after}");
@@ -112,16 +120,7 @@ fn chosen<T>(
     }
 }
 
-/// A small generator of numbers, the same for the same seed everywhere.
-struct Dice(u64);
-
-impl Dice {
-    /// Returns a number below `below`, which is not zero.
-    fn roll(&mut self, below: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        ((mixed ^ (mixed >> 31)) % below as u64) as usize
-    }
+/// Draws a place below `end`, which is not zero.
+fn below(random: &mut Random, end: usize) -> usize {
+    random.below(end as u64) as usize
 }

@@ -255,7 +255,8 @@ impl Stand {
 
     /// Returns everybody inside but `known`, with their names.
     fn alive_but(&self, known: &[i32]) -> Vec<String> {
-        let members = self.observer.members().into_iter().filter(|pid| !known.contains(pid));
+        let members = self.observer.members().into_iter();
+        let members = members.filter(|pid| !known.contains(pid) && !is_past_its_last_instruction(*pid));
         members.map(|pid| format!("{} {pid}", name_of(pid))).collect()
     }
 }
@@ -298,6 +299,18 @@ fn disturb(case: &Case, dir: &Path, effects: &Path, tracer: &Tracer) {
         }
         Variant::Run | Variant::Exec => {}
     }
+}
+
+/// Reports whether a process is on its way out inside the kernel. It has given up its memory and can do nothing any
+/// more, but is in its control group for some microseconds yet.
+fn is_past_its_last_instruction(pid: i32) -> bool {
+    /// `PF_EXITING`.
+    const EXITING: u64 = 4;
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The flags are the seventh field after the name, which may hold anything.
+    let flags =
+        stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(6)?.parse::<u64>().ok());
+    flags.is_none_or(|flags| flags & EXITING != 0)
 }
 
 fn name_of(pid: i32) -> String {

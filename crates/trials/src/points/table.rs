@@ -22,6 +22,8 @@ pub(super) struct Table {
     rows: BTreeMap<Row, BTreeMap<String, usize>>,
     /// Attempts whose role ended before it was struck.
     unreached: usize,
+    /// Attempts whose role was not struck, because what it worked on cannot fail so.
+    spared: usize,
     struck: usize,
     pub(super) complaints: Vec<(String, Complaint)>,
     broken: usize,
@@ -43,6 +45,8 @@ impl Table {
             };
             let row = (role, case.variant.word(), level_word(case.level));
             *self.rows.entry(row).or_default().entry(ending_of(story)).or_default() += 1;
+        } else if story.seen.is_spared {
+            self.spared += 1;
         } else {
             self.unreached += 1;
         }
@@ -70,8 +74,8 @@ impl Table {
             println!("{role:<11} {variant:<7} {level:<10} {points:>6}  {}", words.join(" · "));
         }
         println!(
-            "{} points struck, {} attempts ended before theirs, {} with a broken promise",
-            self.struck, self.unreached, self.broken
+            "{} points struck, {} attempts ended before theirs, {} cannot fail so, {} with a broken promise",
+            self.struck, self.unreached, self.spared, self.broken
         );
         for (context, complaint) in self.complaints.iter().take(SHOWN_MAX) {
             println!("  {:?}: {}\n    {context}", complaint.broken, complaint.words);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// The p99 that stopping a small tree may take, on a loaded machine with two cores.
+/// The p99 from the request to an empty tree that a small one may take, on a loaded machine with two cores.
 const SMALL: Duration = Duration::from_millis(250);
 
 /// The same for one that fills every process it may have.
@@ -14,7 +14,7 @@ pub(crate) struct Adversary {
     pub(crate) name: &'static str,
     /// What it does, for the table.
     pub(crate) about: &'static str,
-    /// What the p99 from the request to the last word may be.
+    /// What the p99 from the request to the empty tree may be.
     pub(crate) bound: Duration,
 }
 
@@ -51,6 +51,9 @@ pub(crate) const ADVERSARIES: &[Adversary] = &[
 /// The setuid program once more, in a tree that was allowed to gain privileges: its keeper may not signal it, so that only a
 /// control group ends it. For a user without rights; root needs no permission.
 pub(crate) const SETUID_ALLOWED: Adversary = small("setuid-allowed", "the same, allowed (cgroup)");
+
+/// The same without a control group: its keeper cannot end it, and must say so by saying nothing.
+pub(crate) const UNKILLABLE: Adversary = small("unkillable", "the same, no cgroup: silence");
 
 /// Returns the adversaries named in `list`, or all.
 pub(crate) fn named(list: Option<&str>) -> Result<Vec<Adversary>, String> {

@@ -1,5 +1,7 @@
 //! The judge: watches a trial from outside, by the kernel's own list of processes and by the canaries.
 
+mod unkillable;
+
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::chown;
@@ -108,6 +110,18 @@ impl Judge {
         level: Level,
         moment: Duration,
     ) -> Result<Verdict, String> {
+        let order = self.order(adversary, level, moment)?;
+        let exit = order.folder.join("exit");
+        let readable = clock::until(PATIENCE, LOOK, || exit.exists().then(clock::boot_ns));
+        // At once: whoever is inside now was there when the last word could be read.
+        let present = self.observer.members();
+        let done = Done::from_line(&self.hear()?)?;
+        let verdict = self.verdict(&order, &done, readable, &present);
+        self.conclude(&order, &done, verdict)
+    }
+
+    /// Has the driver begin a trial.
+    fn order(&mut self, adversary: Adversary, level: Level, moment: Duration) -> Result<Order, String> {
         self.count += 1;
         let order = Order {
             folder: self.folder.path().join(format!("attempt-{}", self.count)),
@@ -120,22 +134,21 @@ impl Judge {
         };
         self.make_canary(&order.canary)?;
         self.say(&order.to_line())?;
-        let exit = order.folder.join("exit");
-        let readable = clock::until(PATIENCE, LOOK, || exit.exists().then(clock::boot_ns));
-        // At once: whoever is inside now was there when the last word could be read.
-        let present = self.observer.members();
-        let done = Done::from_line(&self.hear()?)?;
-        let mut verdict = self.verdict(&order, &done, readable, &present);
-        verdict.survivors = self.survivors(&done).len();
-        if let Some(left) = self.leavings(&order) {
-            verdict.wrong.get_or_insert(format!("{}: left behind {}", scene(&order), left.display()));
+        Ok(order)
+    }
+
+    /// Judges what is left after a last word, and clears it away.
+    fn conclude(&self, order: &Order, done: &Done, mut verdict: Verdict) -> Result<Verdict, String> {
+        verdict.survivors = self.survivors(done).len();
+        if let Some(left) = self.leavings(order) {
+            verdict.wrong.get_or_insert(format!("{}: left behind {}", scene(order), left.display()));
         }
         self.observer.clear(&self.staying)?;
         // Its owner is gone and so is everybody in it: from here on it is a thing of the judge's, who may read it.
         let _ = chown(&order.folder, Some(0), Some(0));
         let signs =
             fs::read(&order.canary).map_err(|error| format!("{}: {error}", order.canary.display()))?;
-        self.hear_canaries(&order, &done, &records(&signs), &mut verdict);
+        self.hear_canaries(order, done, &records(&signs), &mut verdict);
         let _ = fs::remove_dir_all(&order.folder);
         let _ = fs::remove_file(&order.canary);
         Ok(verdict)
@@ -203,6 +216,8 @@ impl Judge {
             }
         };
         let stopped = done.sent_ns.unwrap_or(word.at_ns);
+        // Not for a trial whose whole time does not count either.
+        verdict.emptied = verdict.took.map(|_| Duration::from_nanos(word.at_ns.saturating_sub(stopped)));
         verdict.settled = signs.iter().any(|sign| sign.settled && sign.at_ns <= stopped);
         let after: Vec<&Record> = signs.iter().filter(|sign| sign.at_ns > word.at_ns).collect();
         if let Some(last) = after.iter().max_by_key(|sign| sign.at_ns) {

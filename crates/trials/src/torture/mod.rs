@@ -19,10 +19,10 @@ use std::time::{Duration, Instant};
 
 use lastword_core::receipt::Level;
 
-use adversaries::{ADVERSARIES, Adversary, SETUID_ALLOWED};
+use adversaries::{ADVERSARIES, Adversary, SETUID_ALLOWED, UNKILLABLE};
 use judge::{Judge, USER};
 use order::{Victim, level_of, name_of};
-use report::{Faults, Row};
+use report::{Faults, Row, Verdict};
 use standin::Bug;
 
 use crate::args::Args;
@@ -117,39 +117,68 @@ fn with_bug(bug: Bug) -> Result<Faults, String> {
 /// Tries all of a plan as one user and prints its rows.
 fn try_as(who: &str, owner: Option<u32>, bug: Option<Bug>, plan: &Plan) -> Result<Faults, String> {
     let started = Instant::now();
-    let mut judge = Judge::new(owner, bug, plan.victim)?;
+    let judge = Judge::new(owner, bug, plan.victim)?;
     let levels = plan.levels.clone().unwrap_or_else(|| judge.levels.clone());
     if let Some(missing) = levels.iter().find(|level| !judge.levels.contains(level)) {
         return Err(format!("the nursery did not find the level {} here", name_of(*missing)));
     }
     let names: Vec<&str> = levels.iter().map(|level| name_of(*level)).collect();
-    let victim = if plan.victim == Victim::None { "" } else { ", killed with -9: the " };
-    let victim = format!("{victim}{}", plan.victim.name().trim_start_matches("none"));
+    let victim = match plan.victim {
+        Victim::None => String::new(),
+        victim => format!(", the {} killed first", victim.name()),
+    };
     println!("as {who}{victim}: levels {}", names.join(", "));
     println!("{}", report::heading());
-    let (mut faults, mut trials) = (Faults::default(), 0);
-    let every = plan.adversaries.iter().map(|adversary| (*adversary, levels.clone()));
-    let permitted = owner.is_some() && levels.contains(&Level::Cgroup);
-    let permitted = permitted.then(|| (SETUID_ALLOWED, vec![Level::Cgroup]));
-    for (adversary, levels) in every.chain(permitted) {
+    let mut run = Run { judge, plan, names, faults: Faults::default(), trials: 0 };
+    for adversary in &plan.adversaries {
+        run.hold(*adversary, &levels)?;
+    }
+    if owner.is_some() && levels.contains(&Level::Cgroup) {
+        run.hold(SETUID_ALLOWED, &[Level::Cgroup])?;
+    }
+    if owner.is_some() && levels.contains(&Level::Subreaper) && plan.victim == Victim::None {
+        let verdicts = (0..plan.repeats).map(|_| run.judge.hold_unkillable()).collect::<Result<_, _>>()?;
+        run.note(UNKILLABLE, verdicts);
+    }
+    println!("{} trials in {:.0} s\n", run.trials, started.elapsed().as_secs_f64());
+    Ok(run.faults)
+}
+
+/// A plan under way.
+struct Run<'a> {
+    judge: Judge,
+    plan: &'a Plan,
+    /// The levels that are tried.
+    names: Vec<&'static str>,
+    faults: Faults,
+    trials: usize,
+}
+
+impl Run<'_> {
+    /// Tries one adversary at every level and moment.
+    fn hold(&mut self, adversary: Adversary, levels: &[Level]) -> Result<(), String> {
         let mut verdicts = Vec::new();
         for level in levels {
-            for moment in &plan.moments {
-                for _ in 0..plan.repeats {
-                    verdicts.push(judge.hold(adversary, level, *moment)?);
+            for moment in &self.plan.moments {
+                for _ in 0..self.plan.repeats {
+                    verdicts.push(self.judge.hold(adversary, *level, *moment)?);
                 }
             }
         }
-        trials += verdicts.len();
+        self.note(adversary, verdicts);
+        Ok(())
+    }
+
+    /// Prints what became of one adversary.
+    fn note(&mut self, adversary: Adversary, verdicts: Vec<Verdict>) {
+        self.trials += verdicts.len();
         let row = Row::new(adversary, verdicts);
         println!("{}", row.text(NOTES));
-        if plan.by_level {
-            println!("{}", row.by_level(&names));
+        if self.plan.by_level {
+            println!("{}", row.by_level(&self.names));
         }
-        faults.add(row.faults());
+        self.faults.add(row.faults());
     }
-    println!("{trials} trials in {:.0} s\n", started.elapsed().as_secs_f64());
-    Ok(faults)
 }
 
 fn moments(microseconds: &[u64]) -> Vec<Duration> {

@@ -1,9 +1,11 @@
 //! The judge's own control group: whatever is forked inside is counted by the kernel, whatever a keeper believes.
 //!
-//!     observer (root's)          nobody inside but below
-//!     └── ward                   the driver, the nursery and all they fork; the user's, if there is one
-//!         ├── escape             where an adversary may move itself
-//!         └── …                  what a keeper makes
+//! ```text
+//! observer (root's)          nobody inside but below
+//! └── ward                   the driver, the nursery and all they fork; the user's, if there is one
+//!     ├── escape             where an adversary may move itself
+//!     └── …                  what a keeper makes
+//! ```
 
 use std::fs;
 use std::os::unix::fs::chown;
@@ -130,7 +132,8 @@ impl Drop for Observer {
 
 fn collect(group: &Path, members: &mut Vec<i32>) {
     let list = fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default();
-    members.extend(list.lines().filter_map(|line| line.parse::<i32>().ok()));
+    // One that is reaped while the list is made is listed as 0, which as a target means us.
+    members.extend(list.lines().filter_map(|line| line.parse::<i32>().ok()).filter(|pid| *pid > 0));
     for inner in groups_in(group) {
         collect(&inner, members);
     }

@@ -85,6 +85,8 @@ pub(crate) struct Aim {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
     pub(crate) first: Aim,
+    /// How many calls fail, where that is the blow: the one aimed at, and those of its kind that follow.
+    pub(crate) times: usize,
     /// A second role, killed so many calls after the first was.
     pub(crate) then: Option<(Role, usize)>,
 }
@@ -105,6 +107,8 @@ pub(crate) struct Seen {
     pub(crate) calls: Vec<Call>,
     /// The call that was struck, if the role came so far.
     pub(crate) struck: Option<Call>,
+    /// The role came so far, but what it worked on there cannot fail so.
+    pub(crate) is_spared: bool,
     /// What the struck call worked on, where it was a descriptor.
     pub(crate) object: Option<String>,
     /// The call at which the second role was killed, if it came so far.
@@ -248,6 +252,8 @@ struct Chase {
     tracees: BTreeMap<i32, Tracee>,
     /// Children that stopped before their parent told of them.
     strangers: BTreeSet<i32>,
+    /// Calls that were made to fail.
+    failed: usize,
     seen: Seen,
 }
 
@@ -256,7 +262,7 @@ impl Chase {
         let pace = if plan.first.role == Role::Nursery { Pace::Step } else { Pace::Run };
         let tracees = BTreeMap::from([(nursery, Tracee::new(Role::Nursery, pace))]);
         let seen = Seen { pids: BTreeMap::from([(Role::Nursery, nursery)]), ..Seen::default() };
-        Chase { plan, held, tracees, strangers: BTreeSet::new(), seen }
+        Chase { plan, held, tracees, strangers: BTreeSet::new(), failed: 0, seen }
     }
 
     fn run(mut self) -> std::io::Result<Seen> {
@@ -401,38 +407,53 @@ impl Chase {
     /// Strikes, if this is the place; otherwise the tracee goes on.
     fn strike(&mut self, pid: i32, side: Side) -> std::io::Result<()> {
         let tracee = &self.tracees[&pid];
-        let (role, call, count) = (tracee.role, tracee.call, tracee.count);
-        let first = self.plan.first;
-        if role == first.role && self.seen.struck.is_none() {
-            if first.blow == Blow::None || side != first.side || !tracee.is_at(first.point) {
-                self.resume(pid, 0);
-                return Ok(());
-            }
-            let object = call.and_then(|call| object::of(pid, call));
-            if let Blow::Fail(errno) = first.blow
-                && !object.as_ref().is_none_or(|object| object.can_fail(errno))
-            {
-                self.resume(pid, 0);
-                return Ok(());
-            }
-            self.seen.struck = call;
-            self.seen.object = object.map(|object| object.name);
-            if let Blow::Fail(errno) = first.blow {
-                raw::skip(pid)?;
-                self.tracees.get_mut(&pid).expect("it is a tracee").answer = Some(errno);
-                self.resume(pid, 0);
-            } else {
+        let (first, call) = (self.plan.first, tracee.call);
+        let is_first = tracee.role == first.role && side == first.side;
+        match (first.blow, self.plan.then) {
+            (Blow::Kill, _) if is_first && self.seen.struck.is_none() && tracee.is_at(first.point) => {
+                self.seen.struck = call;
                 self.kill_first(pid);
             }
-            return Ok(());
-        }
-        match self.plan.then {
-            Some((then, after)) if then == role && side == Side::Entry && count >= after => {
+            (Blow::Fail(errno), _) if is_first && self.is_to_fail(tracee) => return self.fail(pid, errno),
+            (Blow::Kill, Some((then, after)))
+                if then == tracee.role
+                    && self.seen.struck.is_some()
+                    && side == Side::Entry
+                    && tracee.count >= after =>
+            {
                 self.seen.struck_then = call;
                 raw::kill(pid);
             }
             _ => self.resume(pid, 0),
         }
+        Ok(())
+    }
+
+    /// Reports whether this is the call that fails, or one of its kind that follows.
+    fn is_to_fail(&self, tracee: &Tracee) -> bool {
+        match (self.seen.struck, tracee.call) {
+            (None, _) => tracee.is_at(self.plan.first.point),
+            (Some(struck), Some(call)) => struck.number == call.number && self.failed < self.plan.times,
+            (Some(_), None) => false,
+        }
+    }
+
+    /// Makes the call that is being entered fail, if it can.
+    fn fail(&mut self, pid: i32, errno: i32) -> std::io::Result<()> {
+        let tracee = self.tracees.get_mut(&pid).expect("it is a tracee");
+        let object = tracee.call.and_then(|call| object::of(pid, call));
+        if object.as_ref().is_none_or(|object| object.can_fail(errno)) {
+            raw::skip(pid)?;
+            tracee.answer = Some(errno);
+            self.failed += 1;
+            if self.seen.struck.is_none() {
+                self.seen.struck = tracee.call;
+                self.seen.object = object.map(|object| object.name);
+            }
+        } else {
+            self.seen.is_spared |= self.seen.struck.is_none();
+        }
+        self.resume(pid, 0);
         Ok(())
     }
 

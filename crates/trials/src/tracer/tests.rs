@@ -24,7 +24,7 @@ fn told(mut child: Child) -> String {
 }
 
 fn aim(role: Role, point: Point, side: Side, blow: Blow) -> Plan {
-    Plan { first: Aim { role, point, side, blow }, then: None }
+    Plan { first: Aim { role, point, side, blow }, times: 1, then: None }
 }
 
 fn traced(plan: Plan) -> (Seen, String) {
@@ -86,15 +86,19 @@ fn a_call_is_made_to_fail() {
     assert!(seen.struck.is_some());
     // A shell whose redirection fails goes on without the command.
     assert_eq!(words, "shim 5\nguard 3\n");
-    let (_, words) =
-        traced(aim(Role::Guard, Point::NthOf(libc::SYS_write as u64, 1), Side::Entry, Blow::Fail(libc::EIO)));
+    // A pipe has no bad sectors, but a sandbox may forbid to write.
+    let write = Point::NthOf(libc::SYS_write as u64, 1);
+    let (seen, words) = traced(aim(Role::Guard, write, Side::Entry, Blow::Fail(libc::EIO)));
+    assert!(seen.is_spared && seen.struck.is_none());
+    assert_eq!(words, "shim 5\nguard 3\n");
+    let (_, words) = traced(aim(Role::Guard, write, Side::Entry, Blow::Fail(libc::EPERM)));
     assert_eq!(words, "guard 3\n", "the guard's line was refused");
 }
 
 #[test]
 fn a_second_role_is_killed_after_the_first() {
     let first = Aim { role: Role::Shim, point: Point::Nth(2), side: Side::Entry, blow: Blow::Kill };
-    let (seen, words) = traced(Plan { first, then: Some((Role::Guard, 1)) });
+    let (seen, words) = traced(Plan { first, times: 1, then: Some((Role::Guard, 1)) });
     assert!(seen.struck.is_some() && seen.struck_then.is_some());
     assert_eq!(words, "guard 137\n");
 }

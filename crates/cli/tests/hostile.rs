@@ -1,0 +1,452 @@
+//! A keeper among people who mean it no good, or have no luck: nothing they do makes a word of it false, keeps a tree alive or
+//! wears the keeper down.
+
+use std::ffi::OsString;
+use std::io::{Read as _, Write as _};
+use std::os::unix::ffi::OsStringExt as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::sync::Barrier;
+use std::time::{Duration, Instant};
+
+use lastword_core::receipt::{Exit, KeeperStop, Proof, Rung};
+use lastword_proc::{
+    Error, Identity, Input, Keep, Keeper, Launch, Located, Nursery, Stop, boot_id, clock, locate, wait,
+};
+use rustix::process::{Pid, Signal};
+
+use crate::common::{PATIENCE, Place, block_record, read, until};
+
+const FORCE: Stop<'static> = Stop { cause: "cancel", force: true, local: false, term_ms: None };
+
+#[test]
+fn c12_a_tree_that_crowds_the_socket_is_stopped_all_the_same() {
+    let place = Place::new();
+    // Each is refused, and the next is there already: whoever lets in all who wait never does anything else.
+    // Far below its leader, so that it takes the keeper longer to see who they are than it takes them to come back.
+    let script = r#"perl -MSocket -e 'my ($path) = glob("a/ctl.*");
+        for (1..200) { if (fork) { wait; exit } } fork; fork; fork;
+        while (1) { socket(my $s, PF_UNIX, SOCK_STREAM, 0); connect($s, sockaddr_un($path)); }'"#;
+    let launch =
+        Launch { deadline: Some(clock::awake_ms() + 3_000), term_ms: 100, ..place.script("a", script) };
+    place.launch(&launch);
+    let record = place.end_of(&launch);
+    assert_eq!(record.receipt.keeper_stop, Some(KeeperStop::Deadline));
+}
+
+#[test]
+fn c35_a_peer_that_is_gone_may_not_speak() {
+    let place = Place::new();
+    let script = r#"perl -MSocket -e '$SIG{PIPE} = "IGNORE"; $| = 1; my ($path) = glob("a/ctl.*");
+        print "$$\n"; select(undef, undef, undef, 0.01) until -e "go";
+        socket(my $s, PF_UNIX, SOCK_STREAM, 0);
+        if (!fork) { connect($s, sockaddr_un($path)) or die; exit }
+        wait; syswrite $s, "stop cause=cancel force=1 epoch=99\n"; open(my $asked, ">", "asked"); close $asked;
+        sysread($s, my $answer, 100); open(my $f, ">", "answer"); print $f "<$answer>"; close $f; exit 6'"#;
+    let launch = place.script("a", script);
+    let launched = place.launch(&launch);
+    place.pids(&launch, 1);
+    // A keeper that is busy for a moment: who connected is dead by the time it looks.
+    assert!(launched.shim.signal(Signal::STOP).unwrap());
+    std::fs::write(launch.cwd.join("go"), "").unwrap();
+    until("it has asked", || launch.cwd.join("asked").exists().then_some(()));
+    assert!(launched.shim.signal(Signal::CONT).unwrap());
+    let record = place.end_of(&launch);
+    assert_eq!((record.exit(), record.receipt.rungs.len()), (Some(Exit::Code(6)), 0));
+    assert_eq!(std::fs::read_to_string(launch.cwd.join("answer")).unwrap(), "<>");
+}
+
+/// Returns how long a process was on a processor.
+fn spent(pid: i32) -> Duration {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/schedstat")).unwrap();
+    Duration::from_nanos(text.split_ascii_whitespace().next().unwrap().parse().unwrap())
+}
+
+#[test]
+fn c18_limits_that_pass_while_a_record_cannot_be_written_do_not_wear_the_keeper_down() {
+    let place = Place::new();
+    let launch = Launch {
+        deadline: Some(clock::awake_ms() + 1_500),
+        lease: Some(clock::boot_ms() + 1_500),
+        ..place.script("a", "while ! test -e go; do sleep 0.01; done")
+    };
+    let launched = place.launch(&launch);
+    let in_the_way = block_record(&launch, &launched.shim);
+    std::fs::write(launch.cwd.join("go"), "").unwrap();
+    let mut keeper = Keeper::connect(&launch.dir, 0).unwrap();
+    until("the tree is gone and not recorded", || {
+        keeper.status().ok().filter(|status| status.phase == "unrecorded")
+    });
+    drop(keeper);
+    until("both limits have passed", || (Some(clock::boot_ms()) > launch.lease).then_some(()));
+    let (before, begin) = (spent(launched.shim.pid), Instant::now());
+    until("a while has passed", || (begin.elapsed().as_millis() > 1_000).then_some(()));
+    let spent = spent(launched.shim.pid).saturating_sub(before);
+    std::fs::remove_dir(in_the_way).unwrap();
+    let record = place.end_of(&launch);
+    assert!(spent < Duration::from_millis(20), "{spent:?} in a second of waiting");
+    assert_eq!((record.exit(), record.receipt.keeper_stop), (Some(Exit::Code(0)), None));
+}
+
+#[test]
+fn c64_many_who_look_at_once_all_read_the_same() {
+    let place = Place::new();
+    for round in 0..30 {
+        let dir = place.dir(&format!("closed-{round}"));
+        let barrier = Barrier::new(8);
+        std::thread::scope(|scope| {
+            let looks: Vec<_> = (0..8)
+                .map(|_| {
+                    scope.spawn(|| {
+                        barrier.wait();
+                        locate(&dir, boot_id())
+                    })
+                })
+                .collect();
+            for look in looks {
+                assert_eq!(look.join().unwrap().unwrap(), Located::NeverStarted);
+            }
+        });
+    }
+    for round in 0..5 {
+        let launch = place.script(&format!("lost-{round}"), "sleep 100");
+        let launched = place.launch(&launch);
+        assert!(launched.guard.signal(Signal::KILL).unwrap());
+        assert!(launched.shim.signal(Signal::KILL).unwrap());
+        until("its keeper is gone", || {
+            (!launched.guard.is_alive() && !launched.shim.is_alive()).then_some(())
+        });
+        let barrier = Barrier::new(8);
+        let found: Vec<Located> = std::thread::scope(|scope| {
+            let looks: Vec<_> = (0..8)
+                .map(|_| {
+                    scope.spawn(|| {
+                        barrier.wait();
+                        locate(&launch.dir, boot_id()).unwrap()
+                    })
+                })
+                .collect();
+            looks.into_iter().map(|look| look.join().unwrap()).collect()
+        });
+        let stands = locate(&launch.dir, boot_id()).unwrap();
+        assert!(matches!(stands, Located::Vanished(_)));
+        assert!(found.iter().all(|each| *each == stands), "{found:#?}");
+    }
+}
+
+#[test]
+fn a_launch_that_is_too_long_is_refused_and_never_cut_short() {
+    let place = Place::new();
+    // With a large stack, the kernel takes more arguments than a launch may have.
+    let program = place.dir("lastword");
+    let script = format!("#!/bin/sh\nulimit -s 65536\nexec {} \"$@\"\n", env!("CARGO_BIN_EXE_lastword"));
+    std::fs::write(&program, script).unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o700)).unwrap();
+    let nursery = Nursery::start(&program).unwrap();
+    let mut launch = place.script("a", "env | grep -c ^V");
+    // Half of it is plain, so that it can be read wherever it is cut.
+    let value = OsString::from_vec([vec![1; 25_000], vec![b'x'; 75_000]].concat());
+    launch.env.extend((0..60).map(|number| (format!("V{number}").into(), value.clone())));
+    let refused = nursery.launch(&launch);
+    assert!(matches!(refused, Err(Error::Refused(_))), "{refused:?}, of 60: {}", read(&launch, "stdout"));
+    assert_eq!(locate(&launch.dir, boot_id()).unwrap(), Located::NeverStarted);
+    nursery.launch(&place.script("b", "exit 0")).unwrap();
+}
+
+#[test]
+fn c65_a_program_with_an_endless_name_leaves_a_record_that_can_be_read() {
+    let place = Place::new();
+    let name = format!("/{}", " ".repeat(2 << 20));
+    let launch = Launch::new(place.dir("a"), [name]);
+    assert!(matches!(place.nursery.launch(&launch), Err(Error::Refused(_))));
+    assert_eq!(place.end_of(&launch).receipt.proof, Proof::NeverStarted);
+    assert!(matches!(locate(&launch.dir, boot_id()).unwrap(), Located::Ended(_)));
+}
+
+#[test]
+fn the_greatest_numbers_there_are_mean_for_ever_and_everything() {
+    let place = Place::new();
+    let script = "trap '' TERM; head -c 3000000 /dev/zero; echo done; sleep 100 & wait; sleep 100";
+    let launch = Launch {
+        leftover_ms: u64::MAX,
+        stdout: Keep::Caps { head: u64::MAX, tail: u64::MAX },
+        ..place.script("a", script)
+    };
+    let launched = place.launch(&launch);
+    until("it wrote everything", || read(&launch, "stdout").ends_with("done\n").then_some(()));
+    let mut keeper = Keeper::connect(&launch.dir, 0).unwrap();
+    keeper.stop(Stop { cause: "cancel", term_ms: Some(u64::MAX), ..Stop::default() }).unwrap();
+    assert_eq!(keeper.status().unwrap().rung, Some(Rung::Term));
+    keeper.lease(Some(u64::MAX)).unwrap();
+    keeper.deadline(Some(u64::MAX)).unwrap();
+    assert_eq!(keeper.status().unwrap().phase, "stopping");
+    assert!(launched.leader.is_alive());
+    keeper.stop(FORCE).unwrap();
+    let record = wait(&launch.dir, Duration::MAX).unwrap().expect("an ending");
+    assert_eq!((record.by.as_str(), record.exit()), ("shim", Some(Exit::Signal(9))));
+    assert_eq!((read(&launch, "stdout").len(), record.receipt.output.kept), (3_000_005, 3_000_005));
+}
+
+#[test]
+fn c37_a_keeper_dies_of_nothing_but_kill() {
+    let place = Place::new();
+    let launch = place.script("a", "while ! test -e go; do sleep 0.01; done; exit 3");
+    let launched = place.launch(&launch);
+    for signal in
+        [Signal::USR1, Signal::USR2, Signal::ALARM, Signal::IO, Signal::XFSZ, Signal::XCPU, Signal::PIPE]
+    {
+        assert!(launched.guard.signal(signal).unwrap());
+        assert!(launched.shim.signal(signal).unwrap());
+    }
+    Keeper::connect(&launch.dir, 0).unwrap().status().unwrap();
+    assert!(launched.guard.is_alive() && launched.shim.is_alive());
+    std::fs::write(launch.cwd.join("go"), "").unwrap();
+    let record = place.end_of(&launch);
+    assert_eq!((record.by.as_str(), record.exit()), ("shim", Some(Exit::Code(3))));
+    assert_eq!(record.receipt.rungs.len(), 0);
+}
+
+#[test]
+fn c65_a_kill_of_a_whole_group_leaves_guard_or_shim() {
+    let place = Place::new();
+    let launch = place.script("a", "setsid sleep 100 & echo $!; echo $$; wait");
+    let launched = place.launch(&launch);
+    let pids = place.pids(&launch, 2);
+    let group = rustix::process::getpgid(Pid::from_raw(launched.guard.pid)).unwrap();
+    rustix::process::kill_process_group(group, Signal::KILL).unwrap();
+    until("the guard is gone", || (!launched.guard.is_alive()).then_some(()));
+    assert!(launched.shim.is_alive());
+    let record = place.stop(&launch, true);
+    assert_eq!((record.by.as_str(), record.exit()), ("shim", Some(Exit::Signal(9))));
+    assert!(pids.iter().all(|pid| !pid.is_alive()));
+}
+
+#[test]
+fn c36_a_claim_that_was_taken_away_does_not_unmake_what_runs() {
+    let place = Place::new();
+    let closed = "closed version=1\n";
+    for (name, instead) in [("removed", None), ("closed", Some(closed))] {
+        let launch = place.script(name, "echo $$; while ! test -e go; do sleep 0.01; done; exit 4");
+        place.launch(&launch);
+        let pids = place.pids(&launch, 1);
+        std::fs::remove_file(launch.dir.join("claim")).unwrap();
+        if let Some(text) = instead {
+            std::fs::write(launch.dir.join("claim"), text).unwrap();
+        }
+        let found = locate(&launch.dir, boot_id());
+        assert!(found.is_err(), "{name}: {found:?}, and it runs");
+        let refused = place.nursery.launch(&launch);
+        assert!(matches!(refused, Err(Error::Refused(_))), "{name}: {refused:?}");
+        assert!(pids[0].is_alive());
+        std::fs::write(launch.cwd.join("go"), "").unwrap();
+        let found = until("it has ended", || locate(&launch.dir, boot_id()).ok());
+        assert!(
+            matches!(&found, Located::Ended(record) if record.exit() == Some(Exit::Code(4))),
+            "{found:?}"
+        );
+        std::fs::remove_file(launch.cwd.join("go")).unwrap();
+    }
+}
+
+#[test]
+fn c37_a_forged_claim_does_not_end_what_a_keeper_holds() {
+    let place = Place::new();
+    let launch = place.script("a", "echo $$; while ! test -e go; do sleep 0.01; done; exit 4");
+    place.launch(&launch);
+    let pids = place.pids(&launch, 1);
+    // The same words in another file, on which nobody has a lock.
+    let text = std::fs::read(launch.dir.join("claim")).unwrap();
+    std::fs::remove_file(launch.dir.join("claim")).unwrap();
+    std::fs::write(launch.dir.join("claim"), text).unwrap();
+    assert!(matches!(locate(&launch.dir, boot_id()).unwrap(), Located::Alive(_)));
+    assert!(pids[0].is_alive());
+    std::fs::write(launch.cwd.join("go"), "").unwrap();
+    assert_eq!(place.end_of(&launch).exit(), Some(Exit::Code(4)));
+}
+
+#[test]
+fn c36_who_listens_in_place_of_a_keeper_is_not_taken_for_it() {
+    let place = Place::new();
+    let launch = place.script("a", "sleep 100");
+    let launched = place.launch(&launch);
+    let socket = launch.dir.join(format!("ctl.{}", launched.guard.pid));
+    std::fs::remove_file(&socket).unwrap();
+    let _impostor = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    assert!(matches!(Keeper::connect(&launch.dir, 0), Err(Error::NoKeeper(_))));
+    // Whoever knows the keeper's process can still ask it.
+    assert!(launched.shim.signal(Signal::TERM).unwrap());
+    assert_eq!(place.end_of(&launch).exit(), Some(Exit::Signal(15)));
+}
+
+#[test]
+fn c12_a_folder_that_cannot_be_entered_yet_does_not_keep_the_keeper_waiting() {
+    let place = Place::new();
+    let launch = Launch { cwd: "/nowhere".into(), ..Launch::new(place.dir("a"), ["true"]) };
+    assert!(place.nursery.launch(&launch).is_err());
+    // A folder of a server that does not answer cannot be had here; what counts is that its leader was known before it tried.
+    let claim = std::fs::read_to_string(launch.dir.join("claim")).unwrap();
+    assert!(claim.contains("\nleader "), "{claim}");
+    assert_eq!(place.end_of(&launch).receipt.proof, Proof::NeverStarted);
+}
+
+#[test]
+fn what_a_keeper_remembers_has_an_end() {
+    let place = Place::new();
+    let script = "trap '' INT; echo ready; while ! test -e go; do sleep 0.01; done";
+    let launch = Launch { input: Input::Pipe, ..place.script("a", script) };
+    place.launch(&launch);
+    until("it is ready", || (read(&launch, "stdout") == "ready\n").then_some(()));
+    let mut keeper = Keeper::connect(&launch.dir, 0).unwrap();
+    for _ in 0..1_000 {
+        keeper.interrupt().unwrap();
+    }
+    keeper.input(1, &[b'x'; 500_000]).unwrap();
+    let refused = (2..10_000).find_map(|no| keeper.input(no, b"").err());
+    assert!(
+        matches!(refused, Some(Error::Declined { code, .. }) if code == "full"),
+        "it takes inputs without end"
+    );
+    std::fs::write(launch.cwd.join("go"), "").unwrap();
+    let record = place.end_of(&launch);
+    assert!(record.receipt.rungs.len() < 200, "{} rungs", record.receipt.rungs.len());
+}
+
+/// Runs one test of this binary again, where `/proc` shows nobody what must not be read, and with no privileges.
+#[expect(clippy::disallowed_methods, reason = "a test of what another place does needs that place")]
+fn again_where_proc_hides(test: &str) {
+    let enter =
+        "mount -t proc -o hidepid=4 proc /proc && exec setpriv --bounding-set=-all --inh-caps=-all \"$@\"";
+    let output = std::process::Command::new("unshare")
+        .args(["--user", "--map-root-user", "--mount", "--pid", "--fork", "sh", "-c", enter, "sh"])
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", test, "--nocapture"])
+        .env("LASTWORD_TEST_HIDDEN", "1")
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the only thing to tell this process from the one that started it"
+)]
+fn c13_a_keeper_works_where_proc_hides_what_must_not_be_read() {
+    if std::env::var_os("LASTWORD_TEST_HIDDEN").is_none() {
+        return again_where_proc_hides("hostile::c13_a_keeper_works_where_proc_hides_what_must_not_be_read");
+    }
+    let place = Place::new();
+    // A program that cannot be read must not be looked into while it runs, either.
+    let script = "cp $(command -v sh) private && chmod 0111 private; echo $$; \
+                  setsid ./private -c 'touch started; sleep 100; :' & wait";
+    let launch = place.script("a", script);
+    let launched = place.launch(&launch);
+    place.pids(&launch, 1);
+    assert!(std::fs::read(format!("/proc/{}/stat", launched.shim.pid)).is_err(), "nothing is hidden here");
+    assert!(launched.guard.is_alive() && launched.shim.is_alive());
+    let mut keeper = Keeper::connect(&launch.dir, 0).unwrap();
+    until("all run", || launch.cwd.join("started").exists().then_some(()));
+    keeper.stop(FORCE).unwrap();
+    let record = place.end_of(&launch);
+    assert_eq!((record.by.as_str(), record.exit()), ("shim", Some(Exit::Signal(9))));
+}
+
+#[test]
+fn c18_a_recording_is_let_go_of_before_its_record_waits_for_room() {
+    let place = Place::new();
+    // On a full disk, a recording that somebody removes gives back its room only if nobody holds it open.
+    let script = "echo '#!/bin/sh'; echo 'exit 7'; while ! test -e go; do sleep 0.01; done";
+    let launch = place.script("a", script);
+    let launched = place.launch(&launch);
+    let in_the_way = block_record(&launch, &launched.shim);
+    std::fs::write(launch.cwd.join("go"), "").unwrap();
+    let mut keeper = Keeper::connect(&launch.dir, 0).unwrap();
+    until("the tree is gone and not recorded", || {
+        keeper.status().ok().filter(|status| status.phase == "unrecorded")
+    });
+    // What is open for writing cannot be run.
+    let recording = launch.dir.join("stdout");
+    std::fs::set_permissions(&recording, std::fs::Permissions::from_mode(0o700)).unwrap();
+    let record = place.run(&Launch { argv: vec![recording.into()], ..place.script("b", "") });
+    assert_eq!(record.exit(), Some(Exit::Code(7)));
+    std::fs::remove_dir(in_the_way).unwrap();
+    assert_eq!(place.end_of(&launch).exit(), Some(Exit::Code(0)));
+}
+
+#[test]
+fn c35_what_is_not_understood_changes_nothing() {
+    let place = Place::new();
+    let launch = Launch { input: Input::Pipe, ..place.script("a", "cat") };
+    let launched = place.launch(&launch);
+    let socket = launch.dir.join(format!("ctl.{}", launched.guard.pid));
+    let say = |text: &str| {
+        let mut stream = std::os::unix::net::UnixStream::connect(&socket).unwrap();
+        stream.write_all(text.as_bytes()).unwrap();
+        stream.shutdown(std::net::Shutdown::Write).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    assert!(say("obey epoch=18446744073709551615\n").starts_with("err code=unknown"));
+    // A length that cannot be, and a payload that looks like a request.
+    let answer = say("input no=1 bytes=18446744073709551616 epoch=0\nstop cause=cancel force=1 epoch=0\n");
+    assert!(answer.starts_with("err code=too_long") && answer.lines().count() == 1, "{answer}");
+    let mut owner = Keeper::connect(&launch.dir, 0).unwrap();
+    assert_eq!(owner.status().unwrap().phase, "running");
+    owner.close_input().unwrap();
+    assert_eq!(place.end_of(&launch).exit(), Some(Exit::Code(0)));
+}
+
+#[test]
+fn c17_a_keeper_that_is_stopped_keeps_nobody_waiting_for_ever() {
+    let place = Place::new();
+    let launch = place.script("a", "sleep 100");
+    let launched = place.launch(&launch);
+    assert!(launched.shim.signal(Signal::STOP).unwrap());
+    let dir = launch.dir.clone();
+    // Its queue takes some; whoever comes after those is told in time.
+    let (told, tells) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let all: Result<Vec<Keeper>, Error> = (0..100).map(|_| Keeper::connect(&dir, 0)).collect();
+        told.send(all.map(|all| all.len())).unwrap();
+    });
+    let all = tells.recv_timeout(PATIENCE);
+    assert!(launched.shim.signal(Signal::CONT).unwrap());
+    assert!(matches!(all, Ok(Err(Error::NoKeeper(_)))), "{all:?}");
+    place.stop(&launch, true);
+}
+
+#[test]
+fn c12_a_tree_that_takes_its_keepers_descriptors_away_is_stopped_all_the_same() {
+    let place = Place::new();
+    // One user's processes may set each other's limits, in a scope or not.
+    let limits = "prlimit --nofile=3:3 --fsize=0:0 --pid";
+    for (name, whose) in [("shim", "$PPID"), ("both", "$PPID $(cut -d' ' -f4 /proc/$PPID/stat)")] {
+        let script = format!(
+            "setsid sleep 100 & echo $! >{name}.pids; echo $$ >>{name}.pids; for pid in {whose}; do {limits} $pid || exit 1; done; \
+             touch {name}.done; wait; sleep 100"
+        );
+        let deadline = Some(clock::awake_ms() + 2_000);
+        let launch = Launch { deadline, term_ms: 100, ..place.script(name, &script) };
+        place.launch(&launch);
+        until("the limits are set", || launch.cwd.join(format!("{name}.done")).exists().then_some(()));
+        let pids = std::fs::read_to_string(launch.cwd.join(format!("{name}.pids"))).unwrap();
+        let pids: Vec<Identity> = pids.lines().filter_map(|pid| Identity::of(pid.parse().unwrap())).collect();
+        assert_eq!(pids.len(), 2);
+        let found = until("it has ended", || match locate(&launch.dir, boot_id()).unwrap() {
+            Located::Alive(_) => None,
+            found => Some(found),
+        });
+        assert!(pids.iter().all(|pid| !pid.is_alive()), "{name}: {found:?}, and it runs");
+        match found {
+            // How its leader exited could not be written down, and is not made up.
+            Located::Ended(record) => {
+                assert_eq!((name, record.by.as_str(), record.exit()), ("shim", "guard", None));
+                assert!(record.receipt.proof.is_certain());
+            }
+            Located::Vanished(record) => {
+                assert_eq!((name, record.receipt.proof), ("both", Proof::BestEffort))
+            }
+            other => panic!("{name}: {other:?}"),
+        }
+    }
+}

@@ -74,8 +74,7 @@ async fn until(engine: &Engine<Sqlite>, id: JobId, is_so: impl Fn(&Job) -> bool)
 }
 
 fn outcome(job: &Job) -> (Outcome, Option<Exit>) {
-    let receipt =
-        job.attempts.last().and_then(|attempt| attempt.end.as_ref()).map(|end| end.receipt.exit);
+    let receipt = job.attempts.last().and_then(|attempt| attempt.end.as_ref()).map(|end| end.receipt.exit);
     (job.last_word().expect("it ended").outcome, receipt.flatten())
 }
 

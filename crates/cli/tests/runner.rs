@@ -2,11 +2,8 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
 mod common;
-<<<<<<< HEAD
 mod engine;
-=======
 mod hostile;
->>>>>>> keeper
 mod life;
 mod output;
 mod recovery;

@@ -209,13 +209,13 @@ impl Keeper {
     }
 }
 
-<<<<<<< HEAD
 /// Reads the rung that was climbed, and how many were alive, from an event of a keeper that is watched.
 pub fn climbed(line: &str) -> Option<(Rung, u32)> {
     let line =
         Line::parse(line).filter(|line| line.word() == "event" && line.text("what") == Some("climbed"))?;
     Some((line.text("rung").and_then(words::rung)?, line.get("alive")?))
-=======
+}
+
 /// Connects to a socket, with a time limit on that too: a keeper that is stopped lets nobody in once its queue is full.
 fn reach(path: &str) -> std::io::Result<UnixStream> {
     let socket =
@@ -225,5 +225,4 @@ fn reach(path: &str) -> std::io::Result<UnixStream> {
     stream.set_write_timeout(Some(ANSWER_TIMEOUT))?;
     rustix::net::connect(&stream, &SocketAddrUnix::new(path)?)?;
     Ok(stream)
->>>>>>> keeper
 }

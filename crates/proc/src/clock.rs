@@ -23,6 +23,6 @@ pub fn boot_ns() -> u64 {
 }
 
 /// Milliseconds since 1970, as far as this machine knows.
-pub(crate) fn wall_ms() -> u64 {
+pub fn wall_ms() -> u64 {
     ns(ClockId::Realtime) / 1_000_000
 }

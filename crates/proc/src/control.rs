@@ -148,6 +148,12 @@ impl Keeper {
         Ok(self.read_line())
     }
 
+    /// Gives the connection away, with what was received and not read yet: for whoever waits for events in its own way.
+    pub fn into_parts(self) -> (UnixStream, Vec<u8>) {
+        let unread = self.stream.buffer().to_vec();
+        (self.stream.into_inner(), unread)
+    }
+
     fn call(&mut self, line: Line, payload: &[u8]) -> Result<Line, Error> {
         let gone = || Error::NoKeeper(self.dir.clone());
         let text = line.with("epoch", self.epoch).to_string();
@@ -201,6 +207,13 @@ impl Keeper {
             epoch: line.get("epoch").unwrap_or(0),
         })
     }
+}
+
+/// Reads the rung that was climbed, and how many were alive, from an event of a keeper that is watched.
+pub fn climbed(line: &str) -> Option<(Rung, u32)> {
+    let line =
+        Line::parse(line).filter(|line| line.word() == "event" && line.text("what") == Some("climbed"))?;
+    Some((line.text("rung").and_then(words::rung)?, line.get("alive")?))
 }
 
 /// Connects to a socket, with a time limit on that too: a keeper that is stopped lets nobody in once its queue is full.

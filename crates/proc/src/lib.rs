@@ -28,7 +28,7 @@ mod sys;
 mod tree;
 mod words;
 
-pub use control::{Keeper, Status, Stop};
+pub use control::{Keeper, Status, Stop, climbed};
 pub use ending::ExitRecord;
 pub use error::Error;
 pub use folder::Folder;

@@ -61,12 +61,7 @@ fn pass(kept: &Kept, mark: &[u8], roll: &mut Roll) -> io::Result<u32> {
     let known: Vec<&Identity> =
         kept.leader.iter().map(|leader| &leader.identity).chain(&kept.shim).chain([&kept.guard]).collect();
     let recorded = known.iter().filter(|identity| identity.is_alive()).map(|identity| identity.pid);
-    let mut found: HashSet<i32> = recorded.collect();
-    for pid in tree::every_pid()? {
-        if pid != own && is_marked(pid, mark)? {
-            found.insert(pid);
-        }
-    }
+    let mut found: HashSet<i32> = recorded.chain(marked(&kept.marker)?).collect();
     for pid in found.clone() {
         found.extend(tree::walk(pid));
     }

@@ -96,7 +96,7 @@ async fn c37_another_engine_takes_over_and_a_cancel_ends_the_tree() {
     let engine = bench.start();
     let id = engine.new_id().unwrap();
     engine.submit(id, bench.script("sleep 100"), "ann").await.unwrap();
-    let job = until(&engine, id, |job| matches!(job.phase, Phase::Running { .. })).await;
+    let job = until(&engine, id, |job| matches!(job.phase, Phase::Running)).await;
     let pid = job.open_attempt().unwrap().tree.as_ref().unwrap().pid;
     drop(engine);
     let engine = bench.start();

@@ -43,7 +43,7 @@ const STEPS: &[Step] = &[
     Step { name: "advisories", run: advisories },
     step!("tests", cargo("nextest run --workspace --no-fail-fast")),
     step!("contract", contract::run(&["--require"])),
-    // The long form is `torture` with three repeats or more, and with shim and guard killed.
+    // The long form is `torture` with three repeats or more, which also decides on times, and with shim and guard killed.
     step!("torture", trials::run("torture", &["--repeats", "1"])),
     step!("torture, stand-ins", trials::run("torture", &["--bugs"])),
     step!("model", proof::run("model", &[])),

@@ -76,13 +76,18 @@ pub(crate) fn run(words: &[&str]) -> Result<bool, String> {
     if !args.has("--as-root") {
         faults.add(try_as("a user without rights", Some(USER), None, &plan)?);
     }
-    let verdict = if faults.any() { "NOT HELD" } else { "held" };
+    // A p99 of a few trials is the worst of them, and the worst of them may be the machine's: it is shown, and decides nothing.
+    let decisive = if plan.repeats < REPEATS_FOR_BOUNDS { Faults { late: 0, ..faults } } else { faults };
+    let verdict = if decisive.any() { "NOT HELD" } else { "held" };
     println!(
         "{verdict}: {} trials with survivors, {} with an early last word, {} otherwise wrong, {} bounds missed",
         faults.survivors, faults.early, faults.wrong, faults.late
     );
-    Ok(!faults.any())
+    Ok(!decisive.any())
 }
+
+/// From so many repeats on, the bounds on time decide.
+const REPEATS_FOR_BOUNDS: u32 = 3;
 
 /// Runs every stand-in and reports whether the judge found what is wrong with each, and nothing wrong with the right one.
 fn bugs() -> Result<bool, String> {

@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
 use lastword_core::receipt::{Exit, Level, OutputBytes};
-use rustix::fs::{FlockOperation, OFlags};
+use rustix::fs::OFlags;
 
 use crate::folder::{Durable, Folder, Published};
 use crate::identity::Identity;
@@ -201,18 +201,6 @@ pub(crate) fn note_recorded(folder: &Folder) {
 /// Reports whether the exit record was said to be on the disk.
 pub(crate) fn is_recorded(folder: &Folder) -> bool {
     matches!(folder.read(NAME), Ok(Some((_, text))) if text.ends_with(RECORDED))
-}
-
-/// Reports whether a keeper holds the claim.
-pub(crate) fn is_held(claim: &File) -> io::Result<bool> {
-    match rustix::fs::flock(claim, FlockOperation::NonBlockingLockShared) {
-        Ok(()) => {
-            rustix::fs::flock(claim, FlockOperation::Unlock)?;
-            Ok(false)
-        }
-        Err(rustix::io::Errno::WOULDBLOCK) => Ok(true),
-        Err(error) => Err(error.into()),
-    }
 }
 
 fn invalid(why: &str) -> io::Error {

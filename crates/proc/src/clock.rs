@@ -1,5 +1,6 @@
 //! The three clocks: awake for limits, boot for leases, wall for people.
 
+use rustix::event::{Timespec, poll};
 use rustix::time::{ClockId, clock_gettime};
 
 fn ns(clock: ClockId) -> u64 {
@@ -25,4 +26,14 @@ pub fn boot_ns() -> u64 {
 /// Milliseconds since 1970, as far as this machine knows.
 pub fn wall_ms() -> u64 {
     ns(ClockId::Realtime) / 1_000_000
+}
+
+/// Waits, in a process that has nothing else to hear of.
+pub(crate) fn pause(ms: u64) {
+    let _ = poll(&mut [], Some(&span(ms)));
+}
+
+/// Returns a span of time as the kernel takes it.
+pub(crate) fn span(ms: u64) -> Timespec {
+    Timespec { tv_sec: (ms / 1000).cast_signed(), tv_nsec: (ms % 1000 * 1_000_000).cast_signed() }
 }

@@ -2,12 +2,12 @@
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
-use rustix::event::Timespec;
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, ResolveFlags};
 
+use crate::clock;
 use crate::seeded::{self, Bug};
 
 /// Ours alone.
@@ -167,20 +167,13 @@ impl Folder {
                 Err(rustix::io::Errno::WOULDBLOCK) => {}
                 _ => return,
             }
-            let _ = rustix::event::poll(&mut [], Some(&Timespec { tv_sec: 0, tv_nsec: 1_000_000 }));
+            clock::pause(1);
         }
     }
 
     /// Reports whether somebody holds the folder.
     pub(crate) fn is_held(&self) -> bool {
-        // Shared, so that two who look do not take each other for a keeper.
-        match rustix::fs::flock(&self.fd, FlockOperation::NonBlockingLockShared) {
-            Ok(()) => {
-                let _ = rustix::fs::flock(&self.fd, FlockOperation::Unlock);
-                false
-            }
-            Err(error) => error == rustix::io::Errno::WOULDBLOCK,
-        }
+        is_locked(&self.fd).unwrap_or(false)
     }
 
     /// Reports whether the folder was removed: nothing can be published in it, and nobody will look.
@@ -200,5 +193,18 @@ pub(crate) fn sync(file: &File) -> io::Result<()> {
         true => Ok(()),
         // The length of a file is flushed with its bytes, and nothing else of what is known about it matters.
         false => Ok(rustix::fs::fdatasync(file)?),
+    }
+}
+
+/// Reports whether another process holds a lock on a file or folder.
+pub(crate) fn is_locked(fd: impl AsFd) -> io::Result<bool> {
+    // Shared, so that two who look do not take each other for a keeper.
+    match rustix::fs::flock(&fd, FlockOperation::NonBlockingLockShared) {
+        Ok(()) => {
+            rustix::fs::flock(&fd, FlockOperation::Unlock)?;
+            Ok(false)
+        }
+        Err(rustix::io::Errno::WOULDBLOCK) => Ok(true),
+        Err(error) => Err(error.into()),
     }
 }

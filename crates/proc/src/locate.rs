@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use lastword_core::receipt::Level;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::claim::{self, Claim, Kept};
+use crate::claim::{Claim, Kept};
 use crate::ending::ExitRecord;
 use crate::error::Error;
-use crate::folder::Folder;
+use crate::folder::{self, Folder};
 use crate::identity::{Identity, NO_BOOT, boot_id};
 use crate::sweep;
 
@@ -82,7 +82,7 @@ pub fn locate(dir: &Path, intended_boot: &str) -> Result<Located, Error> {
     if kept.guard.boot != boot_id() {
         return Ok(Located::OtherBoot);
     }
-    if claim::is_held(&file).map_err(Error::io(what()))? || folder.is_held() {
+    if folder::is_locked(&file).map_err(Error::io(what()))? || folder.is_held() {
         return Ok(alive(kept));
     }
     // It may have ended between the two looks.

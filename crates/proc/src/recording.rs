@@ -1,7 +1,7 @@
 //! A recording, read by offset while it is written and after.
 //!
-//! What the caps dropped, what was trimmed and what could not be written is a hole in the file: it is skipped and counted,
-//! never read as zeros.
+//! What the caps dropped, what was trimmed and what could not be written is a hole in the file: it is skipped and counted, not
+//! read as zeros. Only bytes that could not be written and do not fill a block are; the exit record says that some were lost.
 
 use std::fs::File;
 use std::io;

@@ -8,7 +8,6 @@ use std::fs::File;
 use std::io;
 
 use lastword_core::receipt::{Process, Proof};
-use rustix::event::{Timespec, poll};
 use rustix::process::Signal;
 
 use crate::claim::Kept;
@@ -26,6 +25,9 @@ const QUIET_PASSES: u32 = 3;
 /// How long a sweep goes on while it still finds somebody. Longer, and what it finds cannot be killed.
 const SWEEP_MS_MAX: u64 = 10_000;
 
+/// Pause between passes.
+const PASS_PAUSE_MS: u64 = 1;
+
 /// Kills what can be found of an attempt, and returns the record of it, or those that do not die: then it has not ended.
 pub(crate) fn sweep(folder: &Folder, kept: &Kept) -> io::Result<Result<ExitRecord, Vec<Process>>> {
     let began = clock::awake_ms();
@@ -41,7 +43,7 @@ pub(crate) fn sweep(folder: &Folder, kept: &Kept) -> io::Result<Result<ExitRecor
         if quiet == 0 && clock::awake_ms() - began >= SWEEP_MS_MAX {
             return Ok(Err(roll.processes));
         }
-        let _ = poll(&mut [], Some(&Timespec { tv_sec: 0, tv_nsec: 1_000_000 }));
+        clock::pause(PASS_PAUSE_MS);
     }
     if let Some(leaf) = &leaf {
         let _ = leaf.remove();

@@ -6,11 +6,11 @@ use std::os::fd::OwnedFd;
 
 use lastword_core::ids::Timestamp;
 use lastword_core::receipt::{Exit, Level, OutputBytes, Proof, Receipt, Rung, RungTaken};
-use rustix::event::{Timespec, poll};
 
 use super::control;
 use super::levels::Levels;
 use super::shim::{self, Handed};
+use super::stop::{KILL_PAUSE_MS, STUCK_AFTER_MS, STUCK_PAUSE_MS};
 use crate::claim::{Claim, Kept};
 use crate::clock;
 use crate::ending::ExitRecord;
@@ -18,19 +18,11 @@ use crate::folder::Folder;
 use crate::identity::Identity;
 use crate::launch::Launch;
 use crate::level::cgroup::Leaf;
-use crate::line::Line;
 use crate::sys::{self, Fork, Reaped};
 use crate::tree::{self, OwnChildren, Roll};
 
-/// Pause between passes over a tree that was ordered to die.
-const PASS_PAUSE_MS: i64 = 1;
-
-/// How long a tree may take to die, and the pause between passes after that: what cannot be killed now is not worth a core.
-const STUCK_AFTER_MS: u64 = 10_000;
-const STUCK_PAUSE_MS: i64 = 200;
-
 /// Pause before a record that could not be written is tried again.
-const RETRY_MS: i64 = 500;
+const RETRY_MS: u64 = 500;
 
 /// Keeps one attempt, as a fork of the nursery. The launch is read here: it is the attempt's alone.
 pub(super) fn begin(launch: OwnedFd, levels: Levels, reply: OwnedFd) -> ! {
@@ -45,8 +37,7 @@ pub(super) fn begin(launch: OwnedFd, levels: Levels, reply: OwnedFd) -> ! {
 }
 
 fn refuse(reply: &OwnedFd, words: &str) -> ! {
-    let text = format!("{}done\n", Line::new("refused").with("words", words));
-    let _ = rustix::io::retry_on_intr(|| rustix::io::write(reply, text.as_bytes()));
+    super::answer(reply, &super::refused(words));
     sys::exit(74)
 }
 
@@ -143,7 +134,7 @@ fn publish(folder: &Folder, record: &ExitRecord) {
         if folder.is_removed() || is_limited(&error) {
             return;
         }
-        pause(RETRY_MS);
+        clock::pause(RETRY_MS);
     }
 }
 
@@ -169,9 +160,9 @@ fn end(folder: &Folder, kept: Option<&Kept>, children: &OwnChildren) -> ExitReco
             children.kill();
         }
         if clock::awake_ms() - began >= STUCK_AFTER_MS {
-            pause(STUCK_PAUSE_MS);
+            clock::pause(STUCK_PAUSE_MS);
         } else if pass.fresh == 0 {
-            pause(PASS_PAUSE_MS);
+            clock::pause(KILL_PAUSE_MS);
         }
     }
     if let Some(leaf) = &leaf {
@@ -244,9 +235,4 @@ fn recorded(folder: &Folder) -> OutputBytes {
         }
     }
     output
-}
-
-fn pause(ms: i64) {
-    let time = Timespec { tv_sec: ms / 1000, tv_nsec: ms % 1000 * 1_000_000 };
-    let _ = poll(&mut [], Some(&time));
 }

@@ -8,21 +8,22 @@ use crate::identity::Identity;
 use crate::launch::Launch;
 use crate::level::{self, cgroup};
 use crate::line::Line;
+use crate::nursery::Finding;
 use crate::words;
 
 /// The levels that stood their test when the nursery started.
 pub(super) struct Levels {
-    found: Vec<(Level, Result<(), String>)>,
+    found: Vec<Finding>,
     base: Option<cgroup::Base>,
 }
 
 impl Levels {
     /// Tries every level.
     pub(super) fn find() -> Levels {
-        let found = level::available();
-        let has_cgroup = found.iter().any(|(level, test)| *level == Level::Cgroup && test.is_ok());
-        let base = has_cgroup.then(|| cgroup::Base::find().ok()).flatten();
-        Levels { found, base }
+        let base = cgroup::Base::find();
+        let mut levels = Levels { found: level::available(&base), base: None };
+        levels.base = base.ok().filter(|_| levels.has(Level::Cgroup));
+        levels
     }
 
     fn has(&self, level: Level) -> bool {

@@ -22,7 +22,6 @@ use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlag
 use crate::claim::VERSION;
 use crate::identity::boot_id;
 use crate::launch::Launch;
-
 use crate::line::Line;
 use crate::sys::{self, Fork};
 
@@ -54,8 +53,7 @@ pub fn run() -> ExitCode {
             }
             Ok(Fork::Parent(_)) => {}
             Err(error) => {
-                let line = Line::new("refused").with("words", format!("cannot fork: {error}"));
-                let _ = rustix::io::write(&reply, format!("{line}done\n").as_bytes());
+                answer(&reply, &refused(&format!("cannot fork: {error}")));
             }
         }
     }
@@ -94,6 +92,17 @@ fn receive(socket: &OwnedFd) -> Option<(OwnedFd, OwnedFd)> {
             return Some((launch, reply));
         }
     }
+}
+
+/// Answers a launch. Whoever asked may be gone; the folder says the same.
+fn answer(reply: &OwnedFd, text: &str) {
+    let text = format!("{text}done\n");
+    let _ = rustix::io::retry_on_intr(|| rustix::io::write(reply, text.as_bytes()));
+}
+
+/// Returns the answer that nothing was started.
+fn refused(words: &str) -> String {
+    Line::new("refused").with("words", words).to_string()
 }
 
 /// Reads a launch from the memory it was sent in.

@@ -313,8 +313,7 @@ impl Shim {
         // No child is left whose death would wake us.
         let group = (self.awaits_group && self.ending.is_none()).then_some(GROUP_PAUSE_MS);
         let pause = [deadline, stage, retry, stalled, lease, group].into_iter().flatten().min();
-        let timeout =
-            pause.map(|ms| Timespec { tv_sec: (ms / 1000) as i64, tv_nsec: (ms % 1000 * 1_000_000) as i64 });
+        let timeout = pause.map(clock::span);
 
         let mut fds = vec![PollFd::new(&self.signals, PollFlags::IN)];
         fds.extend(
@@ -394,9 +393,7 @@ impl Shim {
 
     fn reply(&mut self, text: &str) {
         if let Some(reply) = self.reply.take() {
-            // Whoever asked may be gone; the claim says the same.
-            let text = format!("{text}done\n");
-            let _ = rustix::io::retry_on_intr(|| rustix::io::write(&reply, text.as_bytes()));
+            super::answer(&reply, text);
         }
     }
 
@@ -455,8 +452,7 @@ impl Shim {
         match record.publish(&self.folder) {
             Ok(_) => {
                 if let Some(why) = &record.exec_error {
-                    let line = Line::new("refused").with("words", why).to_string();
-                    self.reply(&line);
+                    self.reply(&super::refused(why));
                 }
                 self.control.tell(&Line::new("event").with("what", "ended"));
                 let _ = self.folder.remove(&self.socket);

@@ -9,13 +9,13 @@ use crate::level::cgroup::Leaf;
 use crate::tree::{self, OwnChildren, Pass, Roll};
 
 /// How long a tree may take to die of KILL before it is called stuck: uninterruptible, or another user's.
-const STUCK_AFTER_MS: u64 = 10_000;
+pub(super) const STUCK_AFTER_MS: u64 = 10_000;
 
 /// How often a stuck tree is tried again.
-const STUCK_PAUSE_MS: u64 = 200;
+pub(super) const STUCK_PAUSE_MS: u64 = 200;
 
 /// How long to wait for deaths that were ordered before looking again; a death wakes the keeper earlier.
-const KILL_PAUSE_MS: u64 = 1;
+pub(super) const KILL_PAUSE_MS: u64 = 1;
 
 /// Rungs that are recorded. Only interrupts can be asked for again and again; those beyond are sent all the same.
 const RUNGS_MAX: usize = 100;

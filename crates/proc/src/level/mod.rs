@@ -14,6 +14,7 @@ use std::io::{self, Read as _, Write as _};
 use lastword_core::receipt::Level;
 use rustix::process::{Signal, WaitOptions};
 
+use crate::nursery::Finding;
 use crate::sys;
 
 /// Seconds after which a process of a self-test ends by itself. A test takes milliseconds; the rest is room for a machine
@@ -23,16 +24,13 @@ const TEST_SECONDS: u32 = 10;
 /// Bytes of a self-test's finding: one write to a pipe that no other write can tear.
 const FINDING_BYTES_MAX: usize = 1024;
 
-/// Returns each level, weakest first, with the reason why this machine does not have it.
-pub fn available() -> Vec<(Level, Result<(), String>)> {
-    let cgroup = || match cgroup::Base::find() {
-        Ok(base) => base.self_test(),
-        Err(error) => Err(error.to_string()),
-    };
+/// Returns each level, weakest first, with the reason why this machine does not have it. `base` is where groups can be made.
+pub(crate) fn available(base: &Result<cgroup::Base, String>) -> Vec<Finding> {
+    let cgroup = base.as_ref().map_err(String::clone).and_then(cgroup::Base::self_test);
     vec![
         (Level::Subreaper, subreaper_test(rustix::process::set_child_subreaper)),
         (Level::Landlock, landlock::self_test(landlock::restrict)),
-        (Level::Cgroup, cgroup()),
+        (Level::Cgroup, cgroup),
         (Level::Namespace, namespace::self_test(namespace::FLAGS)),
     ]
 }

@@ -90,7 +90,7 @@ fn seeded_without_the_subreaper_its_self_test_fails() {
 
 #[test]
 fn what_this_machine_has_is_found_by_root_and_by_a_user_alike() {
-    let found = available();
+    let found = available(&Base::find());
     let levels: Vec<Level> = found.iter().map(|(level, _)| *level).collect();
     assert_eq!(levels, [Level::Subreaper, Level::Landlock, Level::Cgroup, Level::Namespace]);
     for (level, result) in &found {
@@ -104,7 +104,7 @@ fn what_this_machine_has_is_found_by_root_and_by_a_user_alike() {
     let as_root: Vec<bool> = found.iter().map(|(_, result)| result.is_ok()).collect();
     in_child(|| {
         become_nobody()?;
-        let found = available();
+        let found = available(&Base::find());
         let landlock = found.iter().any(|(level, result)| *level == Level::Landlock && result.is_ok());
         check(landlock == as_root[1], "Landlock needs no root")?;
         match &found[2] {

@@ -14,9 +14,7 @@ use lastword_proc::{
 };
 use rustix::process::{Pid, Signal};
 
-use crate::common::{PATIENCE, Place, block_record, read, until};
-
-const FORCE: Stop<'static> = Stop { cause: "cancel", force: true, local: false, term_ms: None };
+use crate::common::{FORCE, PATIENCE, Place, block_record, read, until};
 
 #[test]
 fn c12_a_tree_that_crowds_the_socket_is_stopped_all_the_same() {
@@ -310,29 +308,34 @@ fn what_a_keeper_remembers_has_an_end() {
     assert!(record.receipt.rungs.len() < 200, "{} rungs", record.receipt.rungs.len());
 }
 
-/// Runs one test of this binary again, apart from the others, where `/proc` hides what must not be read, without privileges.
-#[expect(clippy::disallowed_methods, reason = "a test of what another place does needs that place")]
-fn again_apart(test: &str) {
+/// Reports whether this process is apart from the others, where `/proc` hides what must not be read, without privileges. If it is
+/// not, the test is run again in one that is, and is done.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a test of what another place does needs that place, and to know whether it is there"
+)]
+fn is_apart(test: &str) -> bool {
+    const APART: &str = "LASTWORD_TEST_APART";
+    if std::env::var_os(APART).is_some() {
+        return true;
+    }
     let enter =
         "mount -t proc -o hidepid=4 proc /proc && exec setpriv --bounding-set=-all --inh-caps=-all \"$@\"";
     let output = std::process::Command::new("unshare")
         .args(["--user", "--map-root-user", "--mount", "--pid", "--fork", "sh", "-c", enter, "sh"])
         .arg(std::env::current_exe().unwrap())
         .args(["--exact", test, "--nocapture"])
-        .env("LASTWORD_TEST_APART", "1")
+        .env(APART, "1")
         .output()
         .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    false
 }
 
 #[test]
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the only thing to tell this process from the one that started it"
-)]
 fn c13_a_keeper_works_where_proc_hides_what_must_not_be_read() {
-    if std::env::var_os("LASTWORD_TEST_APART").is_none() {
-        return again_apart("hostile::c13_a_keeper_works_where_proc_hides_what_must_not_be_read");
+    if !is_apart("hostile::c13_a_keeper_works_where_proc_hides_what_must_not_be_read") {
+        return;
     }
     let place = Place::new();
     // A program that cannot be read must not be looked into while it runs, either.
@@ -452,13 +455,9 @@ fn c12_a_tree_that_takes_its_keepers_descriptors_away_is_stopped_all_the_same() 
 }
 
 #[test]
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the only thing to tell this process from the one that started it"
-)]
 fn c16_a_sweep_that_runs_out_of_descriptors_calls_nobody_dead() {
-    if std::env::var_os("LASTWORD_TEST_APART").is_none() {
-        return again_apart("hostile::c16_a_sweep_that_runs_out_of_descriptors_calls_nobody_dead");
+    if !is_apart("hostile::c16_a_sweep_that_runs_out_of_descriptors_calls_nobody_dead") {
+        return;
     }
     let place = Place::new();
     for free in 0..12 {

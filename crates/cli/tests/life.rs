@@ -1,9 +1,9 @@
 //! A tree from its launch to its exit record.
 
 use lastword_core::receipt::{Exit, KeeperStop, Level, Proof, Rung};
-use lastword_proc::{Error, Input, Keeper, Launch, Stop, clock};
+use lastword_proc::{Error, Input, Keeper, Launch, clock};
 
-use crate::common::{Place, read, until};
+use crate::common::{FORCE, Place, read, until};
 
 #[test]
 fn c36_a_command_ends_with_its_own_code_and_output() {
@@ -118,7 +118,7 @@ fn c35_a_lease_that_is_not_renewed_ends_the_tree_and_an_old_owner_is_refused() {
     let mut old = Keeper::connect(&launch.dir, 5).unwrap();
     let mut new = Keeper::connect(&launch.dir, 6).unwrap();
     new.lease(Some(clock::boot_ms() + 120_000)).unwrap();
-    let refused = old.stop(Stop { cause: "cancel", force: true, ..Stop::default() });
+    let refused = old.stop(FORCE);
     assert!(matches!(refused, Err(Error::Stale(_))));
     assert!(pids[0].is_alive());
     assert_eq!(new.status().unwrap().phase, "running");

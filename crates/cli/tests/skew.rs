@@ -9,8 +9,10 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
 use lastword_core::receipt::{Exit, Level, Proof, Rung};
-use lastword_proc::{Error, Identity, Keeper, Located, Stop, boot_id, locate};
+use lastword_proc::{Error, Identity, Keeper, Located, boot_id, locate};
 use rustix::fs::FlockOperation;
+
+use crate::common::FORCE;
 
 const CLAIM: &str = include_str!("recorded/v1/claim");
 const EXIT: &str = include_str!("recorded/v1/exit");
@@ -50,8 +52,7 @@ fn c37_the_words_of_a_keeper_of_version_1_are_understood() {
     assert_eq!(status.pids, [1731, 1733]);
     assert!(client.input(1, b"hello\n").unwrap());
     assert!(!client.input(1, b"hello\n").unwrap());
-    let stop = Stop { cause: "cancel", force: true, ..Stop::default() };
-    assert!(matches!(client.stop(stop), Err(Error::Stale(_))));
+    assert!(matches!(client.stop(FORCE), Err(Error::Stale(_))));
     assert!(
         matches!(client.deadline(Some(99_999_999_999)), Err(Error::Declined { code, .. }) if code == "unknown")
     );

@@ -6,7 +6,7 @@ use lastword_core::receipt::{Exit, Level, Proof, Rung};
 use lastword_proc::{ExitRecord, Identity, Keeper, Launch, Stop, ended};
 use rustix::process::Signal;
 
-use crate::common::{Place, until};
+use crate::common::{FORCE, Place, until};
 
 /// A grace that no test waits for: who needs it is late by a minute.
 const LONG_MS: u64 = 60_000;
@@ -85,7 +85,7 @@ fn c14_nothing_that_was_started_outlives_the_last_word_at_any_level() {
         // In a namespace of their own they know themselves by other numbers: they are looked for from outside.
         let tree = living(&launch);
         assert!(tree.len() >= 5, "{tree:?}");
-        keeper(&launch).stop(Stop { force: true, ..POLITE }).expect("a stop");
+        keeper(&launch).stop(FORCE).expect("a stop");
         let record = last_word(&launch, &tree);
         assert_eq!(record.receipt.level, level);
         assert!(record.receipt.proof.is_certain(), "{record:?}");
@@ -115,7 +115,7 @@ fn c15_the_exit_of_the_agent_is_seen_while_another_holds_its_output() {
     let seen = until("the exit of the leader", || keeper.status().expect("a status").exited);
     assert_eq!(seen, Exit::Code(7));
     assert!(holder[0].is_alive(), "it holds the output");
-    keeper.stop(Stop { force: true, ..POLITE }).expect("a stop");
+    keeper.stop(FORCE).expect("a stop");
     assert_eq!(last_word(&launch, &holder).receipt.exit, Some(Exit::Code(7)));
 }
 
@@ -131,7 +131,7 @@ fn c16_no_timer_writes_the_last_word_of_a_tree_that_lives() {
     until("the stop begins", || (keeper.status().expect("a status").phase == "stopping").then_some(()));
     assert!(tree.iter().all(Identity::is_alive));
     assert_eq!(ended(&launch.dir).expect("it can be read"), None);
-    keeper.stop(Stop { force: true, ..POLITE }).expect("a stop");
+    keeper.stop(FORCE).expect("a stop");
     let record = last_word(&launch, &tree);
     assert!(
         matches!(record.receipt.proof, Proof::NoChildren | Proof::CgroupEmptyAndNoChildren),
@@ -154,7 +154,7 @@ fn c17_a_stop_that_takes_long_is_answered_with_what_is_still_alive() {
     assert!(tree.iter().all(|who| status.pids.contains(&who.pid)), "{tree:?} live and are not in {status:?}");
     assert_eq!(ended(&launch.dir).expect("it can be read"), None);
     // Asked again with force, it does not wait for the rest of the grace.
-    keeper.stop(Stop { force: true, ..POLITE }).expect("a stop");
+    keeper.stop(FORCE).expect("a stop");
     let record = last_word(&launch, &tree);
     assert!(record.receipt.asked_to_empty_ms.is_some_and(|took| took < LONG_MS), "{record:?}");
 }

@@ -4,13 +4,11 @@ use std::os::fd::AsFd as _;
 use std::time::Instant;
 
 use lastword_core::receipt::{Exit, Proof};
-use lastword_proc::{Folder, Keeper, Launch, Located, Stop, boot_id, ended, locate, wait};
+use lastword_proc::{Folder, Keeper, Launch, Located, boot_id, ended, locate, wait};
 use rustix::fs::FlockOperation;
 use rustix::process::Signal;
 
-use crate::common::{PATIENCE, Place, block_record, read, until};
-
-const FORCE: Stop<'static> = Stop { cause: "cancel", force: true, local: false, term_ms: None };
+use crate::common::{FORCE, PATIENCE, Place, block_record, read, until};
 
 #[test]
 fn c18_c19_a_record_that_cannot_be_written_is_retried_and_requests_meanwhile_change_nothing() {

@@ -8,6 +8,9 @@ use lastword_proc::{ExitRecord, Identity, Keeper, Launch, Launched, Nursery, Rec
 /// How long anything may take on a busy machine before the test calls it stuck.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
+/// A stop that goes straight to KILL.
+pub(crate) const FORCE: Stop<'static> = Stop { cause: "cancel", force: true, local: false, term_ms: None };
+
 /// A nursery and a folder for its attempts.
 pub(crate) struct Place {
     pub(crate) nursery: Nursery,

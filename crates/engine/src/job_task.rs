@@ -65,7 +65,7 @@ impl<J: Journal, T: Trees> JobTask<J, T> {
                     Output::Append(append) => self.append(*append),
                     Output::Load { after } => self.load(after),
                     Output::Do(effect) => self.perform(effect),
-                    // What came too late has no place yet: `late` is appended by the engine's keeper of records.
+                    // What came too late, and what is broken, reaches nobody yet: docs/design/2026-11-15-the-engine.md.
                     Output::LetGo { .. } | Output::Broken(_) => return,
                 }
             }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use lastword_core::effects::Effect;
 use lastword_core::outcome::Cause;
-use lastword_core::receipt::{Receipt, Tree};
+use lastword_core::receipt::{Level, Tree};
 use lastword_core::report::{Found, Report};
 use lastword_core::spec::Work;
 use lastword_core::{AttemptNo, Awake, Epoch, Job};
@@ -188,7 +188,7 @@ impl Kept {
         let looked = self.blocking(move |kept| kept.locate(&job, attempt)).await;
         match looked.unwrap_or(Answer::Unclear) {
             Answer::Report(Report::Located { found: Found::Ended(receipt), .. }) => {
-                Answer::Report(Report::Emptied { attempt, receipt: Box::<Receipt>::clone(&receipt) })
+                Answer::Report(Report::Emptied { attempt, receipt })
             }
             other => other,
         }
@@ -211,6 +211,6 @@ async fn follow(
     }
 }
 
-fn tree(leader: &Identity, level: lastword_core::receipt::Level) -> Tree {
+fn tree(leader: &Identity, level: Level) -> Tree {
     Tree { boot: leader.boot.clone(), pid: leader.pid, start_ticks: leader.start_ticks, level }
 }

@@ -3,6 +3,8 @@
 //! Without the feature `seeded` every switch is a constant `false` and the compiler removes it. With it, one
 //! bug at a time can be on for the whole process. `cargo xtask bugs` turns each on and expects to be caught.
 
+/// Names bugs, and makes a switch for them: `Bug`, `on` and, with the feature `seeded` of the crate that calls it, `switch`.
+#[macro_export]
 macro_rules! bugs {
     ($($(#[$doc:meta])* $name:ident = $text:literal,)*) => {
         /// A rule that can be broken.
@@ -21,10 +23,41 @@ macro_rules! bugs {
                 match self { $(Bug::$name => $text,)* }
             }
         }
+
+        /// Reports whether a bug is switched on.
+        #[cfg(not(feature = "seeded"))]
+        #[inline(always)]
+        pub const fn on(_: Bug) -> bool {
+            false
+        }
+
+        #[cfg(feature = "seeded")]
+        mod switch {
+            use std::sync::atomic::{AtomicU8, Ordering};
+
+            use super::Bug;
+
+            /// The bug that is on, by its number plus one; zero is none.
+            static ON: AtomicU8 = AtomicU8::new(0);
+
+            /// Reports whether a bug is switched on.
+            #[inline]
+            pub fn on(bug: Bug) -> bool {
+                ON.load(Ordering::Relaxed) == bug as u8 + 1
+            }
+
+            /// Switches one bug on, or all off, for the whole process and what it forks.
+            pub fn switch(bug: Option<Bug>) {
+                ON.store(bug.map_or(0, |bug| bug as u8 + 1), Ordering::Relaxed);
+            }
+        }
+
+        #[cfg(feature = "seeded")]
+        pub use switch::{on, switch};
     };
 }
 
-bugs! {
+crate::bugs! {
     /// The store does not compare the fence.
     NoFence = "no-fence",
     /// The store does not compare the version.
@@ -72,34 +105,3 @@ bugs! {
     /// The feed over all jobs orders by a counter and skips what commits late.
     FeedSkipsLate = "feed-skips-late",
 }
-
-/// Reports whether a bug is switched on.
-#[cfg(not(feature = "seeded"))]
-#[inline(always)]
-pub const fn on(_: Bug) -> bool {
-    false
-}
-
-#[cfg(feature = "seeded")]
-mod switch {
-    use std::sync::atomic::{AtomicU8, Ordering};
-
-    use super::Bug;
-
-    /// The bug that is on, by its number plus one; zero is none.
-    static ON: AtomicU8 = AtomicU8::new(0);
-
-    /// Reports whether a bug is switched on.
-    #[inline]
-    pub fn on(bug: Bug) -> bool {
-        ON.load(Ordering::Relaxed) == bug as u8 + 1
-    }
-
-    /// Switches one bug on, or all off, for the whole process.
-    pub fn switch(bug: Option<Bug>) {
-        ON.store(bug.map_or(0, |bug| bug as u8 + 1), Ordering::Relaxed);
-    }
-}
-
-#[cfg(feature = "seeded")]
-pub use switch::{on, switch};

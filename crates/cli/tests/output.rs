@@ -35,13 +35,10 @@ fn head_and_tail_are_kept_and_the_middle_is_counted() {
 #[test]
 fn a_spool_loses_nothing_and_makes_its_writer_wait() {
     let place = Place::new();
-    let launch = Launch {
-        stdout: Keep::Spool { ahead_max: 1 << 18 },
-        ..place.script("a", "seq 1 200000; echo $$ >&2")
-    };
+    let launch = Launch { stdout: Keep::Spool { ahead_max: 1 << 18 }, ..place.script("a", "seq 1 2000000") };
     place.launch(&launch);
     let mut keeper = Keeper::connect(&launch.dir, 0).unwrap();
-    let whole: String = (1..=200_000).map(|n| format!("{n}\n")).collect();
+    let whole: String = (1..=2_000_000).map(|n| format!("{n}\n")).collect();
     let mut recording = Recording::open(&launch.dir, "stdout").unwrap();
     let (mut cursor, mut all, mut buffer) = (0, Vec::new(), vec![0; 1 << 16]);
     until("everything came", || {

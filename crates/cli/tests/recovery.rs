@@ -1,7 +1,7 @@
 //! What a new daemon finds, whoever was killed before.
 
-use lastword_core::receipt::{Exit, Proof};
-use lastword_proc::{Error, Folder, Keeper, Located, boot_id, locate};
+use lastword_core::receipt::{Exit, Level, Proof};
+use lastword_proc::{Error, Folder, Keeper, Launch, Located, boot_id, locate};
 use rustix::process::Signal;
 
 use crate::common::{Place, read, start_nursery, until};
@@ -52,10 +52,17 @@ fn c65_a_killed_guard_leaves_the_shim_at_work() {
 #[test]
 fn c65_when_both_are_killed_the_sweep_finds_the_rest_before_it_says_lost() {
     let place = Place::new();
-    let launch =
-        place.script("a", "setsid sh -c 'echo $$; sleep 100' & setsid sleep 100 & echo $!; sleep 100");
-    let launched = place.launch(&launch);
-    let pids = place.pids(&launch, 2);
+    // A group finds them all by itself; without one, only what they carry does.
+    for at_most in [Level::Subreaper, Level::Cgroup] {
+        let script = "setsid sh -c 'echo $$; sleep 100' & setsid sleep 100 & echo $!; sleep 100";
+        let launch = Launch { at_most, ..place.script(&format!("{at_most:?}"), script) };
+        sweep_finds_the_rest(&place, &launch);
+    }
+}
+
+fn sweep_finds_the_rest(place: &Place, launch: &Launch) {
+    let launched = place.launch(launch);
+    let pids = place.pids(launch, 2);
     assert!(launched.guard.signal(Signal::STOP).unwrap());
     assert!(launched.shim.signal(Signal::KILL).unwrap());
     assert!(launched.guard.signal(Signal::KILL).unwrap());

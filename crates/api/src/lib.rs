@@ -1,0 +1,1 @@
+//! What is said on the wire: requests, answers, problems. No IO.

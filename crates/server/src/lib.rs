@@ -1,0 +1,1 @@
+//! The API on a private unix socket.

@@ -1,1 +1,45 @@
 //! What is said on the wire: requests, answers, problems. No IO.
+//!
+//! These types are the API, and nothing else is: what core calls a thing may change, what is said here may not. A field is
+//! added, never renamed; a word of an open list may be new to the reader and is kept as it came. Every doc comment here is
+//! read by users, in the OpenAPI document.
+//!
+//! - [`Job`], [`Row`]: a job in full, and as a line of a list; [`attempt`]: its tries and their receipts.
+//! - [`Event`]: a fact of its log. [`words`]: the lists of names that may grow. [`Time`]: moments.
+//! - [`Submit`] and [`requests`]: what is asked for. [`daemon`]: the supervisor itself, its groups, its troubles.
+//! - [`Problem`]: every answer that is not a success.
+
+pub mod attempt;
+pub mod daemon;
+mod event;
+mod job;
+mod page;
+mod problem;
+pub mod requests;
+mod result;
+mod row;
+mod submit;
+mod time;
+pub mod words;
+
+pub use attempt::{Attempt, Exit, Output, Process, Receipt, RungTaken};
+pub use daemon::{Daemon, Group, GroupChange, Trouble};
+pub use event::{ENVELOPE, Event};
+pub use job::{After, Agent, Io, Job, Ladder, Limits, Retry, Spent, Stop, Waits};
+pub use page::{Feed, Page};
+pub use problem::{Candidate, Problem};
+pub use requests::{Accepted, Again, Cancel, CancelMany, LimitsPatch, Message, Prune, Pruned, StopDaemon};
+pub use result::JobResult;
+pub use row::{Row, short};
+pub use submit::{GROUP, Submit};
+pub use time::{NotATime, Time};
+pub use words::{
+    Cause, Code, IoKind, JobsFate, KeeperStop, Level, Needs, Outcome, OutcomeDetail, Phase, Proof, Rung,
+    WaitsFor,
+};
+
+/// The header in which every answer carries the version of the daemon that gave it.
+pub const VERSION_HEADER: &str = "lastword-version";
+
+/// The version of this build, as [`VERSION_HEADER`] and [`Daemon`] say it.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");

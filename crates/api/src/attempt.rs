@@ -1,0 +1,191 @@
+//! Tries of a job, and what proves that nothing of them is left.
+
+use lastword_core::event::AttemptEnded;
+use lastword_core::{Event, Fact, job, receipt};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::Time;
+use crate::words::{Cause, KeeperStop, Level, Outcome, OutcomeDetail, Proof, Rung};
+
+/// One try of a job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Attempt {
+    /// Its number, from one.
+    pub no: u32,
+    /// The machine its tree is on.
+    pub host: String,
+    /// The number of the tree's first process. Another process has it sooner or later.
+    pub pid: Option<i32>,
+    /// How the tree is held.
+    pub level: Option<Level>,
+    /// When the supervisor decided to start it.
+    pub intended_at: Option<Time>,
+    /// When its tree was there.
+    pub launched_at: Option<Time>,
+    /// When its end was recorded.
+    pub ended_at: Option<Time>,
+    /// How it ended.
+    pub outcome: Option<Outcome>,
+    /// What the outcome leaves open.
+    pub outcome_detail: Option<OutcomeDetail>,
+    /// Why it ended.
+    pub cause: Option<Cause>,
+    /// What was reported wrong.
+    pub error: Option<String>,
+    /// How its first process exited, if that was seen.
+    pub exit: Option<Exit>,
+    /// What proves that nothing of it is left.
+    pub receipt: Option<Receipt>,
+}
+
+/// How a process exited: by a code or by a signal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Exit {
+    /// The code it exited with.
+    pub code: Option<i32>,
+    /// The signal that ended it.
+    pub signal: Option<i32>,
+}
+
+/// What was found, what was signalled, and how the tree was proven empty.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Receipt {
+    /// How well the tree was held.
+    pub level: Level,
+    /// Why nothing of it can be alive.
+    pub proof: Proof,
+    /// Whether the proof leaves no room for a survivor.
+    pub certain: bool,
+    /// Processes found in all; `processes` and `leftovers` name the first of them.
+    pub found: u64,
+    /// Processes seen when the stop began.
+    pub processes: Vec<Process>,
+    /// Rungs of the stop, in order.
+    pub rungs: Vec<RungTaken>,
+    /// Processes still there after the first one had exited.
+    pub leftovers: Vec<Process>,
+    /// Bytes of output.
+    pub output: Output,
+    /// How the first process exited, if that was seen.
+    pub exit: Option<Exit>,
+    /// From the request to the empty tree.
+    pub asked_to_empty_ms: Option<u64>,
+    /// Whether a process may have escaped by becoming another user.
+    pub may_escape: bool,
+    /// The keeper's own reason to stop, when it acted alone.
+    pub keeper_stop: Option<KeeperStop>,
+}
+
+/// One process, by identity.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Process {
+    /// Its number.
+    pub pid: i32,
+    /// When it started, in clock ticks since boot.
+    pub start_ticks: u64,
+    /// Its command line, cut short.
+    pub command: String,
+}
+
+/// A rung of the stop, as climbed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RungTaken {
+    /// Which.
+    pub rung: Rung,
+    /// When.
+    pub at: Time,
+}
+
+/// Output of a tree, counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Output {
+    /// Bytes the tree wrote.
+    pub seen: u64,
+    /// Bytes on disk.
+    pub kept: u64,
+    /// Whether some could not be written, for example because the disk was full.
+    pub lost: bool,
+}
+
+impl Attempt {
+    /// Returns an attempt as the fold has it, with its times from the log.
+    pub fn of(attempt: &job::Attempt, events: &[Event]) -> Attempt {
+        let of_it = |is_it: fn(&Fact) -> Option<u32>| {
+            let mut events = events.iter();
+            events.find(|event| is_it(&event.fact) == Some(attempt.no.0)).map(|event| Time::from(event.at))
+        };
+        let intended = |fact: &Fact| match fact {
+            Fact::LaunchIntended(intent) => Some(intent.attempt.0),
+            _ => None,
+        };
+        // One that was adopted before its launch was recorded has only that.
+        let launched = |fact: &Fact| match fact {
+            Fact::Launched(launched) => Some(launched.attempt.0),
+            Fact::Adopted(adopted) => Some(adopted.attempt.0),
+            _ => None,
+        };
+        let ended = |fact: &Fact| match fact {
+            Fact::AttemptEnded(ended) => Some(ended.attempt.0),
+            _ => None,
+        };
+        let end: Option<&AttemptEnded> = attempt.end.as_deref();
+        Attempt {
+            no: attempt.no.0,
+            host: attempt.host.0.to_string(),
+            pid: attempt.tree.as_ref().map(|tree| tree.pid),
+            level: attempt.tree.as_ref().map(|tree| tree.level.into()),
+            intended_at: of_it(intended),
+            launched_at: of_it(launched),
+            ended_at: of_it(ended),
+            outcome: end.map(|end| end.outcome.into()),
+            outcome_detail: end.and_then(|end| OutcomeDetail::of(end.outcome)),
+            cause: end.map(|end| end.cause.into()),
+            error: end.and_then(|end| end.error.clone()),
+            exit: end.and_then(|end| end.receipt.exit).map(Exit::from),
+            receipt: end.map(|end| Receipt::of(&end.receipt)),
+        }
+    }
+}
+
+impl From<receipt::Exit> for Exit {
+    fn from(exit: receipt::Exit) -> Exit {
+        match exit {
+            receipt::Exit::Code(code) => Exit { code: Some(code), signal: None },
+            receipt::Exit::Signal(signal) => Exit { code: None, signal: Some(signal) },
+        }
+    }
+}
+
+impl Receipt {
+    /// Returns a receipt as core keeps it.
+    pub fn of(receipt: &receipt::Receipt) -> Receipt {
+        let named = receipt.processes.len().max(receipt.leftovers.len()) as u64;
+        Receipt {
+            level: receipt.level.into(),
+            proof: receipt.proof.into(),
+            certain: receipt.proof.is_certain(),
+            found: named,
+            processes: receipt.processes.iter().map(Process::of).collect(),
+            rungs: receipt.rungs.iter().map(RungTaken::of).collect(),
+            leftovers: receipt.leftovers.iter().map(Process::of).collect(),
+            output: Output { seen: receipt.output.seen, kept: receipt.output.kept, lost: false },
+            exit: receipt.exit.map(Exit::from),
+            asked_to_empty_ms: receipt.asked_to_empty_ms,
+            may_escape: false,
+            keeper_stop: receipt.keeper_stop.map(KeeperStop::from),
+        }
+    }
+}
+
+impl Process {
+    fn of(process: &receipt::Process) -> Process {
+        Process { pid: process.pid, start_ticks: process.start_ticks, command: process.command.clone() }
+    }
+}
+
+impl RungTaken {
+    fn of(taken: &receipt::RungTaken) -> RungTaken {
+        RungTaken { rung: taken.rung.into(), at: taken.at.into() }
+    }
+}

@@ -1,0 +1,197 @@
+//! The envelope of an event: a fact of a job's log, as readers and streams get it.
+
+use lastword_core::event::{Fact, SessionState, TurnEnding, Usage};
+use lastword_core::limits::{Limit, SETTINGS};
+use lastword_core::view::timeline;
+use lastword_core::{self as core, JobId, receipt};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use utoipa::ToSchema;
+
+use crate::Time;
+use crate::attempt::Receipt;
+use crate::job::Limits;
+use crate::words::{Cause, Level, Outcome, OutcomeDetail, Rung};
+
+/// The version of the envelope.
+pub const ENVELOPE: u16 = 1;
+
+/// A fact of a job's log.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Event {
+    /// The version of this envelope.
+    pub v: u16,
+    /// Its place in the job's log, from one, without gaps.
+    pub seq: u64,
+    /// When it was decided.
+    pub time: Time,
+    /// What kind of fact it is. The list may grow.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// Which job.
+    pub job: String,
+    /// Which attempt it is about.
+    pub attempt: Option<u32>,
+    /// The fact in one line, for people. Nothing in it acts on a terminal.
+    pub text: String,
+    /// The fact itself. What is in it depends on the kind, and may grow.
+    #[schema(value_type = Object)]
+    pub data: Value,
+}
+
+impl Event {
+    /// Returns an event of a job's log.
+    pub fn of(job: JobId, event: &core::Event) -> Event {
+        Event {
+            v: ENVELOPE,
+            seq: event.seq.0,
+            time: event.at.into(),
+            kind: event.fact.kind().to_owned(),
+            job: job.to_string(),
+            attempt: attempt(&event.fact),
+            text: timeline::line(event).text,
+            data: data(&event.fact),
+        }
+    }
+}
+
+fn attempt(fact: &Fact) -> Option<u32> {
+    let no = match fact {
+        Fact::LaunchIntended(intent) => intent.attempt,
+        Fact::Launched(launched) => launched.attempt,
+        Fact::Adopted(adopted) => adopted.attempt,
+        Fact::StopBegan(began) => began.attempt,
+        Fact::RungClimbed(climbed) => climbed.attempt,
+        Fact::LimitFired(fired) => fired.attempt,
+        Fact::SessionStarted(started) => started.attempt,
+        Fact::AttemptEnded(ended) => ended.attempt,
+        Fact::RetryScheduled(retry) => retry.attempt,
+        Fact::LastWord(word) => word.attempt?,
+        _ => return None,
+    };
+    Some(no.0)
+}
+
+fn data(fact: &Fact) -> Value {
+    match fact {
+        Fact::Submitted(submitted) => json!({
+            "by": submitted.by,
+            "group": submitted.spec.queue,
+            "limits": Limits::in_force(&submitted.limits),
+        }),
+        Fact::DependencySettled(settled) => json!({
+            "job": settled.job,
+            "outcome": Outcome::from(settled.outcome),
+            "outcome_detail": OutcomeDetail::of(settled.outcome),
+        }),
+        Fact::CancelRequested(request) => json!({
+            "by": request.by,
+            "cause": Cause::from(core::outcome::Cause::from(request.asked)),
+            "force": request.force,
+        }),
+        Fact::LimitChanged(change) => {
+            json!({ "by": change.by, "limit": limit(change.limit), "value": change.value })
+        }
+        Fact::InputRequested(request) => {
+            json!({ "by": request.by, "input": request.input, "text": request.text })
+        }
+        Fact::AnswerRequested(request) => json!({
+            "by": request.by, "input": request.input, "question": request.question, "text": request.text,
+        }),
+        Fact::InterruptRequested(request) => json!({ "by": request.by, "turn": request.turn }),
+        Fact::Abandoned(abandoned) => json!({ "by": abandoned.by }),
+        Fact::Claimed(claim) => json!({ "owner": claim.owner, "host": claim.host, "epoch": claim.epoch }),
+        Fact::Released(released) => json!({ "epoch": released.epoch }),
+        Fact::LaunchIntended(intent) => {
+            json!({ "epoch": intent.epoch, "limits": Limits::in_force(&intent.limits) })
+        }
+        Fact::Launched(launched) => tree(&launched.tree),
+        Fact::Adopted(adopted) => tree(&adopted.tree),
+        Fact::StopBegan(_) => json!({}),
+        Fact::RungClimbed(climbed) => json!({ "rung": Rung::from(climbed.rung), "alive": climbed.alive }),
+        Fact::LimitFired(fired) => json!({
+            "limit": limit(fired.limit), "measured": fired.measured, "allowed": fired.allowed,
+        }),
+        Fact::InputDelivered(delivered) => json!({ "input": delivered.input }),
+        Fact::AttemptEnded(ended) => json!({
+            "outcome": Outcome::from(ended.outcome),
+            "outcome_detail": OutcomeDetail::of(ended.outcome),
+            "cause": Cause::from(ended.cause),
+            "error": ended.error,
+            "receipt": Receipt::of(&ended.receipt),
+        }),
+        Fact::RetryScheduled(retry) => json!({ "due_at": Time::from(retry.due) }),
+        Fact::LastWord(word) => json!({
+            "outcome": Outcome::from(word.outcome),
+            "outcome_detail": OutcomeDetail::of(word.outcome),
+            "cause": Cause::from(word.cause),
+            "requested_at": word.requested_at.map(Time::from),
+        }),
+        Fact::LateReported(late) => json!({ "epoch": late.epoch, "what": late.what }),
+        Fact::Unknown(stored) => json!({ "version": stored.version }),
+        said_by_an_agent => conversation(said_by_an_agent),
+    }
+}
+
+/// What an agent's session is told by. Plain commands have none of it.
+fn conversation(fact: &Fact) -> Value {
+    match fact {
+        Fact::SessionStarted(started) => {
+            json!({ "reference": started.reference, "resumed_from": started.resumed_from })
+        }
+        Fact::SessionChanged(changed) => {
+            json!({ "state": state(changed.state), "background": changed.background })
+        }
+        Fact::TurnStarted(started) => json!({ "turn": started.turn }),
+        Fact::QuestionAsked(asked) => json!({ "question": asked.question, "text": asked.text }),
+        Fact::QuestionClosed(closed) => json!({ "question": closed.question }),
+        Fact::ItemCompleted(item) => json!({ "title": item.title }),
+        Fact::Spent(spent) => usage(spent.usage),
+        Fact::TurnEnded(ended) => json!({
+            "turn": ended.turn,
+            "ending": ending(ended.ending),
+            "error": ended.error,
+            "usage": ended.commit.as_ref().map(|commit| usage(commit.usage)),
+        }),
+        _ => json!({}),
+    }
+}
+
+fn tree(tree: &receipt::Tree) -> Value {
+    json!({ "pid": tree.pid, "start_ticks": tree.start_ticks, "boot": tree.boot, "level": Level::from(tree.level) })
+}
+
+fn usage(usage: Usage) -> Value {
+    json!({
+        "tokens_in": usage.tokens_in, "tokens_out": usage.tokens_out, "money_micros": usage.money_micros,
+    })
+}
+
+fn limit(limit: Limit) -> &'static str {
+    SETTINGS.iter().find(|(known, _)| *known == limit).map_or("unknown", |(_, name)| name)
+}
+
+fn state(state: SessionState) -> &'static str {
+    match state {
+        SessionState::Starting => "starting",
+        SessionState::Running => "running",
+        SessionState::Ready => "ready",
+        SessionState::Interrupted => "interrupted",
+        SessionState::Stopped => "stopped",
+        SessionState::Errored => "errored",
+    }
+}
+
+fn ending(ending: TurnEnding) -> &'static str {
+    match ending {
+        TurnEnding::Completed => "completed",
+        TurnEnding::Failed => "failed",
+        TurnEnding::Aborted => "aborted",
+        TurnEnding::Cancelled => "cancelled",
+        TurnEnding::OverLimit(_) => "over_limit",
+        TurnEnding::Interrupted => "interrupted",
+        TurnEnding::Superseded => "superseded",
+        TurnEnding::AgentExit => "agent_exit",
+        TurnEnding::RuntimeError => "runtime_error",
+    }
+}

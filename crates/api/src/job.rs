@@ -1,0 +1,419 @@
+//! A job in full, as one call returns it.
+
+use std::collections::BTreeMap;
+
+use lastword_core::job::Phase as CorePhase;
+use lastword_core::view::row::Row as CoreRow;
+use lastword_core::{Event, Fact, job, limits, spec};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::Time;
+use crate::attempt::Attempt;
+use crate::row::short;
+use crate::words::{Cause, IoKind, Needs, Outcome, OutcomeDetail, Phase, Rung, WaitsFor};
+
+/// A job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Job {
+    /// Its name for ever: `job_` and 28 characters.
+    pub id: String,
+    /// The last eight characters of the id, which lists show and every call understands.
+    pub short: String,
+    /// The name its submitter gave it. The newest job of a name is meant by it.
+    pub name: Option<String>,
+    /// What runs, in one line.
+    pub title: String,
+    /// Where it stands.
+    pub phase: Phase,
+    /// What it waits for, while it is queued or between attempts.
+    pub waits: Option<Waits>,
+    /// How it ended.
+    pub outcome: Option<Outcome>,
+    /// What the outcome leaves open.
+    pub outcome_detail: Option<OutcomeDetail>,
+    /// Why it ended.
+    pub cause: Option<Cause>,
+    /// Who submitted it.
+    pub by: String,
+    /// Program and arguments; empty for an agent.
+    pub argv: Vec<String>,
+    /// The agent, if it is one.
+    pub agent: Option<Agent>,
+    /// The folder it runs in.
+    pub cwd: String,
+    /// The group it belongs to, which has slots.
+    pub group: String,
+    /// Higher goes first.
+    pub priority: i16,
+    /// Names and values for people and filters.
+    pub labels: BTreeMap<String, String>,
+    /// Limits in force.
+    pub limits: Limits,
+    /// Whether and when another attempt follows one that failed.
+    pub retry: Retry,
+    /// How politely it is stopped.
+    pub ladder: Ladder,
+    /// Jobs that must end first, as asked for.
+    pub after: Vec<After>,
+    /// Not to be started before this moment.
+    pub not_before: Option<Time>,
+    /// The ended job that this one tries again.
+    pub retry_of: Option<String>,
+    /// The job whose process submitted it.
+    pub parent: Option<String>,
+    /// What it reads from.
+    pub io: Io,
+    /// When it was submitted.
+    pub submitted_at: Time,
+    /// When the first tree was there.
+    pub started_at: Option<Time>,
+    /// When the last word was spoken.
+    pub ended_at: Option<Time>,
+    /// When its newest event was decided.
+    pub updated_at: Time,
+    /// The number of its newest event. Also its ETag.
+    pub version: u64,
+    /// The stop that was asked for, or that a limit began.
+    pub stop: Option<Stop>,
+    /// Every try, in order.
+    pub attempts: Vec<Attempt>,
+    /// Messages that were accepted and have not reached the job yet.
+    pub inputs_waiting: u32,
+    /// What was spent, over all attempts.
+    pub spent: Spent,
+    /// Reports that came too late and were kept without effect.
+    pub late: u32,
+    /// Whether the log holds a fact that this build cannot read.
+    pub foreign: bool,
+    /// Whether something of the job has just died and its end could not be recorded yet: ask again.
+    pub unsettled: bool,
+}
+
+/// A coding agent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Agent {
+    /// Which one.
+    pub provider: String,
+    /// The first prompt.
+    pub prompt: String,
+}
+
+/// What a job waits for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Waits {
+    /// What kind of thing.
+    #[serde(rename = "for")]
+    pub on: WaitsFor,
+    /// Until when, if it waits for a moment.
+    pub until: Option<Time>,
+    /// Jobs that have not ended yet.
+    pub jobs: Vec<After>,
+}
+
+/// Limits. Absent means that there is none; in a request it leaves the choice to the settings, and zero switches it off.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limits {
+    /// Milliseconds an attempt may take; time in which the machine sleeps is not counted.
+    pub wall_ms: Option<u64>,
+    /// Milliseconds without progress: without output, for a plain command.
+    pub stall_ms: Option<u64>,
+    /// Bytes of standard output and error together.
+    pub output_bytes: Option<u64>,
+    /// Turns of an agent.
+    pub turns: Option<u64>,
+    /// Tokens, in and out.
+    pub tokens: Option<u64>,
+    /// Money, in millionths of a dollar.
+    pub money_micros: Option<u64>,
+}
+
+/// Whether another attempt follows one that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Retry {
+    /// Attempts in all; one means that nothing is tried again.
+    pub attempts: u32,
+    /// Pause before the second attempt; it doubles with each one after.
+    pub backoff_ms: u64,
+    /// The longest pause.
+    pub backoff_max_ms: u64,
+    /// Also try again when nobody can say how an attempt ended. The work may have been done.
+    pub when_lost: bool,
+}
+
+/// How politely a job is stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Ladder {
+    /// Milliseconds after the protocol's own interrupt; agents only.
+    pub interrupt_ms: u64,
+    /// Milliseconds between TERM and KILL, both to the whole tree.
+    pub term_ms: u64,
+}
+
+/// Another job that must end first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct After {
+    /// Which one: an id in an answer, any reference in a request.
+    pub job: String,
+    /// How it must end; success if not said.
+    #[serde(default = "success")]
+    pub on: Needs,
+}
+
+fn success() -> Needs {
+    Needs::Success
+}
+
+/// What a job reads from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Io {
+    /// What kind of thing.
+    pub kind: IoKind,
+    /// Lines of its terminal.
+    #[serde(default)]
+    pub rows: Option<u16>,
+    /// Columns of its terminal.
+    #[serde(default)]
+    pub columns: Option<u16>,
+}
+
+/// A stop.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Stop {
+    /// Why.
+    pub cause: Cause,
+    /// Who asked, if somebody did.
+    pub by: Option<String>,
+    /// When it was asked for, or when the limit fired.
+    pub requested_at: Time,
+    /// When the supervisor began with it.
+    pub began_at: Option<Time>,
+    /// Whether it went straight to the last rung.
+    pub force: bool,
+    /// The last rung climbed so far.
+    pub rung: Option<Rung>,
+    /// Processes alive at that rung.
+    pub alive: Option<u32>,
+}
+
+/// What was spent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Spent {
+    /// Tokens read.
+    pub tokens_in: u64,
+    /// Tokens written.
+    pub tokens_out: u64,
+    /// Money, in millionths of a dollar.
+    pub money_micros: u64,
+}
+
+impl Job {
+    /// Returns a job as its log tells it; `None` if nothing was ever written about it.
+    ///
+    /// `job` is the fold of `events`; those beyond its version are not looked at, so that the answer is the job at one version.
+    pub fn of(job: &job::Job, events: &[Event]) -> Option<Job> {
+        let spec = job.spec.as_ref()?;
+        let upto = events.iter().take_while(|event| event.seq <= job.version).count();
+        let events = &events[..upto];
+        let row = CoreRow::of(job);
+        let last_word = job.last_word();
+        let (argv, agent) = match &spec.work {
+            spec::Work::Command { argv } => (argv.clone(), None),
+            spec::Work::Agent { provider, prompt } => {
+                (Vec::new(), Some(Agent { provider: provider.clone(), prompt: prompt.clone() }))
+            }
+        };
+        let attempts: Vec<Attempt> =
+            job.attempts.iter().map(|attempt| Attempt::of(attempt, events)).collect();
+        Some(Job {
+            id: job.id.to_string(),
+            short: short(job.id),
+            name: None,
+            title: row.summary.title,
+            phase: row.phase.into(),
+            waits: Waits::of(job),
+            outcome: last_word.map(|word| word.outcome.into()),
+            outcome_detail: last_word.and_then(|word| OutcomeDetail::of(word.outcome)),
+            cause: last_word.map(|word| word.cause.into()),
+            by: submitted_by(events),
+            argv,
+            agent,
+            cwd: spec.cwd.clone(),
+            group: spec.queue.clone(),
+            priority: spec.priority,
+            labels: spec.labels.clone(),
+            limits: Limits::in_force(&job.limits),
+            retry: Retry::of(&spec.retry),
+            ladder: Ladder { interrupt_ms: spec.ladder.interrupt_ms, term_ms: spec.ladder.term_ms },
+            after: spec.after.iter().map(After::of).collect(),
+            not_before: spec.not_before.map(Time::from),
+            retry_of: spec.retry_of.map(|id| id.to_string()),
+            parent: None,
+            io: Io::default(),
+            submitted_at: job.submitted_at.into(),
+            started_at: attempts.iter().find_map(|attempt| attempt.launched_at),
+            ended_at: ended_at(events),
+            updated_at: job.updated_at.into(),
+            version: job.version.0,
+            stop: Stop::of(job, events),
+            attempts,
+            inputs_waiting: job.inputs.len() as u32,
+            spent: Spent {
+                tokens_in: job.meter.tokens_in,
+                tokens_out: job.meter.tokens_out,
+                money_micros: job.meter.money_micros,
+            },
+            late: job.late,
+            foreign: job.foreign,
+            unsettled: false,
+        })
+    }
+
+    /// Reports whether it is over.
+    pub fn is_ended(&self) -> bool {
+        self.phase == Phase::Ended
+    }
+
+    /// Returns the attempt that decided the end, or the newest one.
+    pub fn last_attempt(&self) -> Option<&Attempt> {
+        self.attempts.last()
+    }
+}
+
+fn submitted_by(events: &[Event]) -> String {
+    let by = events.iter().find_map(|event| match &event.fact {
+        Fact::Submitted(submitted) => Some(submitted.by.clone()),
+        _ => None,
+    });
+    by.unwrap_or_default()
+}
+
+fn ended_at(events: &[Event]) -> Option<Time> {
+    let word = events.iter().find(|event| matches!(event.fact, Fact::LastWord(_)))?;
+    Some(word.at.into())
+}
+
+impl Waits {
+    fn of(job: &job::Job) -> Option<Waits> {
+        let (on, until) = match job.phase {
+            CorePhase::Queued { waits: job::Waits::Slot } => (WaitsFor::Slot, None),
+            CorePhase::Queued { waits: job::Waits::Dependencies } => (WaitsFor::Dependencies, None),
+            CorePhase::Queued { waits: job::Waits::Until(moment) } => (WaitsFor::Time, Some(moment)),
+            CorePhase::Backoff { until } => (WaitsFor::Time, Some(until)),
+            _ => return None,
+        };
+        let jobs = job.unmet.iter().map(After::of).collect();
+        Some(Waits { on, until: until.map(Time::from), jobs })
+    }
+}
+
+impl Limits {
+    /// Returns what binds: a limit that is switched off is absent.
+    pub fn in_force(limits: &limits::Limits) -> Limits {
+        use limits::Limit;
+        Limits {
+            wall_ms: limits.get(Limit::Wall),
+            stall_ms: limits.get(Limit::Stall),
+            output_bytes: None,
+            turns: limits.get(Limit::Turns),
+            tokens: limits.get(Limit::Tokens),
+            money_micros: limits.get(Limit::Money),
+        }
+    }
+
+    /// Returns the limits as core keeps what was asked for.
+    pub fn asked(&self) -> limits::Limits {
+        limits::Limits {
+            wall_ms: self.wall_ms,
+            stall_ms: self.stall_ms,
+            turns: self.turns,
+            tokens: self.tokens,
+            money_micros: self.money_micros,
+        }
+    }
+}
+
+impl Retry {
+    /// Returns a policy as core keeps it.
+    pub fn of(retry: &spec::RetryPolicy) -> Retry {
+        Retry {
+            attempts: retry.attempts_max,
+            backoff_ms: retry.backoff_ms,
+            backoff_max_ms: retry.backoff_max_ms,
+            when_lost: retry.when_lost,
+        }
+    }
+}
+
+impl Default for Retry {
+    fn default() -> Retry {
+        Retry::of(&spec::RetryPolicy::default())
+    }
+}
+
+impl Default for Ladder {
+    fn default() -> Ladder {
+        let spec::Ladder { interrupt_ms, term_ms } = spec::Ladder::default();
+        Ladder { interrupt_ms, term_ms }
+    }
+}
+
+impl After {
+    /// Returns a dependency as core keeps it.
+    pub fn of(dependency: &spec::Dependency) -> After {
+        After { job: dependency.job.to_string(), on: dependency.on.into() }
+    }
+}
+
+impl Default for Io {
+    fn default() -> Io {
+        Io { kind: IoKind::None, rows: None, columns: None }
+    }
+}
+
+impl Stop {
+    fn of(job: &job::Job, events: &[Event]) -> Option<Stop> {
+        // What an earlier attempt was stopped by is over with it.
+        let intent = events.iter().rposition(|event| matches!(event.fact, Fact::LaunchIntended(_)));
+        let events = &events[intent.unwrap_or(0)..];
+        let by = events.iter().find_map(|event| match &event.fact {
+            Fact::CancelRequested(request) => Some(request.by.clone()),
+            Fact::Abandoned(abandoned) => Some(abandoned.by.clone()),
+            _ => None,
+        });
+        if let Some(stop) = &job.stop {
+            let (rung, alive) = events.iter().rev().find_map(climbed).unzip();
+            let asked = matches!(
+                stop.cause.into(),
+                Cause::User | Cause::Shutdown | Cause::ParentGone | Cause::Abandoned
+            );
+            return Some(Stop {
+                cause: stop.cause.into(),
+                by: by.filter(|_| asked),
+                requested_at: stop.requested_at.into(),
+                began_at: stop.began_at.map(Time::from),
+                force: stop.force,
+                rung,
+                alive,
+            });
+        }
+        // A job that had nothing alive is ended by the request itself.
+        let word = job.last_word()?;
+        let requested_at = word.requested_at?.into();
+        let cause = word.cause.into();
+        Some(Stop { cause, by: None, requested_at, began_at: None, force: false, rung: None, alive: None })
+    }
+}
+
+/// Returns the rung that an event tells of.
+fn climbed(event: &Event) -> Option<(Rung, u32)> {
+    match &event.fact {
+        Fact::RungClimbed(climbed) => Some((climbed.rung.into(), climbed.alive)),
+        _ => None,
+    }
+}

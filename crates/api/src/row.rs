@@ -1,0 +1,93 @@
+//! A job as a line of a list.
+
+use std::collections::BTreeMap;
+
+use lastword_core::JobId;
+use lastword_core::view::row;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::Time;
+use crate::words::{Cause, Outcome, OutcomeDetail, Phase};
+
+/// Characters of the short form of an id: its random part, in which two jobs of one laptop do not meet.
+const SHORT_CHARS: usize = 8;
+
+/// Returns the short form of an id: its last eight characters.
+pub fn short(id: JobId) -> String {
+    let id = id.to_string();
+    id[id.len() - SHORT_CHARS..].to_owned()
+}
+
+/// A job as a line of a list.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Row {
+    /// Its name for ever.
+    pub id: String,
+    /// The last eight characters of the id.
+    pub short: String,
+    /// The name its submitter gave it.
+    pub name: Option<String>,
+    /// What runs, in one line.
+    pub title: String,
+    /// Where it stands.
+    pub phase: Phase,
+    /// From when on it may be started, while it waits.
+    pub due_at: Option<Time>,
+    /// How it ended.
+    pub outcome: Option<Outcome>,
+    /// What the outcome leaves open.
+    pub outcome_detail: Option<OutcomeDetail>,
+    /// Why it ended.
+    pub cause: Option<Cause>,
+    /// The group it belongs to.
+    pub group: String,
+    /// Higher goes first.
+    pub priority: i16,
+    /// Names and values for people and filters.
+    pub labels: BTreeMap<String, String>,
+    /// Attempts so far.
+    pub attempts: u32,
+    /// Whether it waits for a person.
+    pub waiting: bool,
+    /// Whether its agent works on a turn.
+    pub working: bool,
+    /// When it was submitted.
+    pub submitted_at: Time,
+    /// When the first tree was there.
+    pub started_at: Option<Time>,
+    /// When the last word was spoken.
+    pub ended_at: Option<Time>,
+    /// When its newest event was decided.
+    pub updated_at: Time,
+    /// The number of its newest event.
+    pub version: u64,
+}
+
+impl Row {
+    /// Returns a row as a journal keeps it.
+    pub fn of(row: &row::Row) -> Row {
+        Row {
+            id: row.job.to_string(),
+            short: short(row.job),
+            name: None,
+            title: row.summary.title.clone(),
+            phase: row.phase.into(),
+            due_at: row.due.map(Time::from),
+            outcome: row.outcome.map(Outcome::from),
+            outcome_detail: row.outcome.and_then(OutcomeDetail::of),
+            cause: row.summary.cause.map(Cause::from),
+            group: row.queue.clone(),
+            priority: row.priority,
+            labels: row.summary.labels.clone(),
+            attempts: row.summary.attempts,
+            waiting: row.summary.waiting,
+            working: row.summary.working,
+            submitted_at: row.submitted_at.into(),
+            started_at: None,
+            ended_at: row.outcome.map(|_| row.updated_at.into()),
+            updated_at: row.updated_at.into(),
+            version: row.version.0,
+        }
+    }
+}

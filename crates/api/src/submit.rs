@@ -1,0 +1,88 @@
+//! What is asked for when a job is submitted.
+
+use std::collections::BTreeMap;
+
+use lastword_core::spec::{self, Dependency, OnPartition, RetryPolicy, Spec, Work};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::Time;
+use crate::job::{After, Io, Ladder, Limits, Retry};
+use crate::words::{Level, Needs};
+
+/// A job as it is asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Submit {
+    /// Its id, if the client made one; asking again with the same id and the same job is asking once.
+    pub id: Option<String>,
+    /// A name for people: a letter or digit, then up to 63 letters, digits, dots, underscores and dashes.
+    pub name: Option<String>,
+    /// Program and arguments.
+    pub argv: Vec<String>,
+    /// The folder it runs in: an absolute path.
+    pub cwd: String,
+    /// Its environment. It is kept in a private file until the job has ended, and never shown.
+    pub env: BTreeMap<String, String>,
+    /// The group it belongs to; `default` if not said. One that is not there is made, with one slot.
+    pub group: Option<String>,
+    /// Higher goes first.
+    pub priority: i16,
+    /// Names and values for people and filters.
+    pub labels: BTreeMap<String, String>,
+    /// Limits of this job; the settings fill the rest.
+    pub limits: Limits,
+    /// Whether and when another attempt follows one that failed.
+    pub retry: Retry,
+    /// How politely it is stopped.
+    pub ladder: Ladder,
+    /// Jobs that must end first.
+    pub after: Vec<After>,
+    /// Not to be started before this moment.
+    pub not_before: Option<Time>,
+    /// What it reads from.
+    pub io: Io,
+    /// The strongest level to hold its tree with; the strongest this machine has, if not said.
+    pub level: Option<Level>,
+}
+
+/// The group of a job that names none.
+pub const GROUP: &str = "default";
+
+impl Submit {
+    /// Returns the spec, with the jobs it waits for already looked up, and without the environment.
+    pub fn spec(&self, after: Vec<Dependency>) -> Spec {
+        Spec {
+            work: Work::Command { argv: self.argv.clone() },
+            cwd: self.cwd.clone(),
+            queue: self.group.clone().unwrap_or_else(|| GROUP.to_owned()),
+            priority: self.priority,
+            labels: self.labels.clone(),
+            limits: self.limits.asked(),
+            retry: RetryPolicy {
+                attempts_max: self.retry.attempts,
+                backoff_ms: self.retry.backoff_ms,
+                backoff_max_ms: self.retry.backoff_max_ms,
+                when_lost: self.retry.when_lost,
+                ..RetryPolicy::default()
+            },
+            ladder: spec::Ladder { interrupt_ms: self.ladder.interrupt_ms, term_ms: self.ladder.term_ms },
+            after,
+            not_before: self.not_before.map(Into::into),
+            on_partition: OnPartition::Stop,
+            resume: None,
+            retry_of: None,
+        }
+    }
+}
+
+impl Needs {
+    /// Returns the need in the words of core; `None` if this build does not know it.
+    pub fn known(&self) -> Option<spec::Needs> {
+        match self {
+            Needs::Success => Some(spec::Needs::Success),
+            Needs::Any => Some(spec::Needs::AnyEnd),
+            Needs::Other(_) => None,
+        }
+    }
+}

@@ -10,7 +10,7 @@ use lastword_core::outcome::{Asked, Outcome};
 use lastword_core::receipt::Exit;
 use lastword_core::spec::{Ladder, OnPartition, RetryPolicy, Spec, Work};
 use lastword_core::{HostId, Job, JobId, OwnerId};
-use lastword_engine::{Engine, Options, trees::Kept};
+use lastword_engine::{Engine, Env, Options, trees::Kept};
 use lastword_store::sqlite::Sqlite;
 
 use crate::common::{PATIENCE, start_nursery};
@@ -64,7 +64,7 @@ impl Bench {
 async fn until(engine: &Engine<Sqlite>, id: JobId, is_so: impl Fn(&Job) -> bool) -> Job {
     let begin = Instant::now();
     loop {
-        let job = engine.job(id).await.unwrap();
+        let job = engine.job(id).await.unwrap().value;
         if is_so(&job) {
             return job;
         }
@@ -84,7 +84,7 @@ async fn a_command_runs_to_its_last_word() {
     let engine = bench.start();
     for (script, code) in [("exit 0", 0), ("exit 7", 7)] {
         let id = engine.new_id().unwrap();
-        engine.submit(id, bench.script(script), "ann").await.unwrap();
+        engine.submit(id, bench.script(script), Env::default(), "ann").await.unwrap();
         let job = until(&engine, id, Job::is_ended).await;
         assert_eq!(outcome(&job).1, Some(Exit::Code(code)));
     }
@@ -95,7 +95,7 @@ async fn c37_another_engine_takes_over_and_a_cancel_ends_the_tree() {
     let bench = Bench::new();
     let engine = bench.start();
     let id = engine.new_id().unwrap();
-    engine.submit(id, bench.script("sleep 100"), "ann").await.unwrap();
+    engine.submit(id, bench.script("sleep 100"), Env::default(), "ann").await.unwrap();
     let job = until(&engine, id, |job| matches!(job.phase, Phase::Running)).await;
     let pid = job.open_attempt().unwrap().tree.as_ref().unwrap().pid;
     drop(engine);

@@ -8,21 +8,31 @@
 //! - `job_task.rs`: one job, from its claim until it is let go.
 //! - [`trees`]: what is done in the world.
 
+mod answers;
 mod clock;
+mod error;
+mod groups;
 mod job_task;
 mod life;
+mod reads;
 mod requests;
 pub mod trees;
 
 use std::sync::Arc;
 
-use lastword_core::{HostId, OwnerId};
+use lastword_core::{HostId, JobId, OwnerId};
 use lastword_store::Journal;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, broadcast};
 
+pub use answers::{Env, Jobs, NoAttempt, Prune, Pruned, Settled, Stream, Trouble, Until};
 pub use clock::now;
-pub use requests::Error;
+pub use error::{Error, FindError};
+pub use groups::Group;
+pub use lastword_proc::{Read, Recording};
 pub use trees::Trees;
+
+/// Changes that a listener may lag behind. Beyond, it is told that it does, and looks at all.
+const CHANGES_MAX: usize = 1_024;
 
 /// What an engine needs to know.
 #[derive(Clone, Debug)]
@@ -45,13 +55,19 @@ pub struct Engine<J> {
     journal: J,
     /// Woken when there may be something to take or to tell.
     wake: Arc<Notify>,
+    changes: broadcast::Sender<JobId>,
     alive: Arc<()>,
 }
 
 impl<J: Journal> Engine<J> {
     /// Starts an engine on the runtime of the caller.
     pub fn start(journal: J, trees: impl Trees, options: Options) -> Engine<J> {
-        let engine = Engine { journal: journal.clone(), wake: Arc::default(), alive: Arc::default() };
+        let engine = Engine {
+            journal: journal.clone(),
+            wake: Arc::default(),
+            changes: broadcast::Sender::new(CHANGES_MAX),
+            alive: Arc::default(),
+        };
         let alive = Arc::downgrade(&engine.alive);
         let life = life::Life::new(journal, trees, options, Arc::clone(&engine.wake), alive);
         tokio::spawn(life.run());

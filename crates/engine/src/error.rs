@@ -1,0 +1,61 @@
+//! Why a request came to nothing, by what the caller can do.
+
+use lastword_core::Illegal;
+use lastword_core::decide::Refusal;
+use lastword_core::view::row::Row;
+use lastword_store as store;
+
+use crate::NoAttempt;
+
+/// Why a request came to nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// It does not apply.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// The journal said no.
+    #[error(transparent)]
+    Journal(#[from] store::Error),
+    /// The log breaks a rule.
+    #[error(transparent)]
+    Illegal(#[from] Illegal),
+    /// There is no such recording.
+    #[error(transparent)]
+    NoAttempt(#[from] NoAttempt),
+    /// A file of the job could not be written or read.
+    #[error("{what}: {source}")]
+    Disk {
+        /// What was tried.
+        what: String,
+        /// What it came to.
+        source: std::io::Error,
+    },
+    /// No random bytes could be had.
+    #[error("no random bytes: {0}")]
+    NoRandom(getrandom::Error),
+    /// The engine goes down and takes no more.
+    #[error("the supervisor is going down; ask the next one")]
+    GoingDown,
+    /// This build cannot do it.
+    #[error("this build cannot {0} yet")]
+    NotYet(&'static str),
+}
+
+/// Why a reference names no job.
+#[derive(Debug, thiserror::Error)]
+pub enum FindError {
+    /// Nothing fits.
+    #[error("no job is meant by `{0}`")]
+    NotFound(String),
+    /// More than one fits.
+    #[error("`{reference}` fits {} jobs: use more of the id", candidates.len())]
+    Ambiguous {
+        /// What was asked for.
+        reference: String,
+        /// Some of the jobs that fit.
+        candidates: Vec<Row>,
+    },
+    /// It could not be looked up.
+    #[error(transparent)]
+    Engine(#[from] Error),
+}

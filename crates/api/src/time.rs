@@ -19,8 +19,8 @@ pub struct Time(pub u64);
 #[error("`{0}` is not a moment such as 2026-11-15T08:23:01.250Z")]
 pub struct NotATime(String);
 
-/// The last moment with a year of four digits. A stored one beyond it is damage, and still has a text.
-const LATEST_MS: u64 = 253_402_207_200_999;
+/// The last day with a year of four digits in every zone. A stored moment beyond it is damage, and still has a text.
+const LATEST_MS: u64 = 253_402_128_000_000;
 
 impl fmt::Display for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -89,14 +89,14 @@ mod tests {
             (0, "1970-01-01T00:00:00.000Z"),
             (1, "1970-01-01T00:00:00.001Z"),
             (1_794_730_981_250, "2026-11-15T08:23:01.250Z"),
-            (LATEST_MS, "9999-12-30T22:00:00.999Z"),
+            (LATEST_MS, "9999-12-30T00:00:00.000Z"),
         ] {
             assert_eq!(Time(ms).to_string(), text);
             assert_eq!(text.parse(), Ok(Time(ms)));
             assert_eq!(serde_json::to_string(&Time(ms)).unwrap(), format!("\"{text}\""));
             assert_eq!(serde_json::from_str::<Time>(&format!("\"{text}\"")).unwrap(), Time(ms));
         }
-        assert_eq!(Time(u64::MAX).to_string(), "9999-12-30T22:00:00.999Z", "damage has a text too");
+        assert_eq!(Time(u64::MAX).to_string(), "9999-12-30T00:00:00.000Z", "damage has a text too");
     }
 
     #[test]

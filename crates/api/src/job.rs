@@ -319,7 +319,7 @@ impl Limits {
         Limits {
             wall_ms: limits.get(Limit::Wall),
             stall_ms: limits.get(Limit::Stall),
-            output_bytes: None,
+            output_bytes: limits.get(Limit::Output),
             turns: limits.get(Limit::Turns),
             tokens: limits.get(Limit::Tokens),
             money_micros: limits.get(Limit::Money),
@@ -331,6 +331,7 @@ impl Limits {
         limits::Limits {
             wall_ms: self.wall_ms,
             stall_ms: self.stall_ms,
+            output_bytes: self.output_bytes,
             turns: self.turns,
             tokens: self.tokens,
             money_micros: self.money_micros,

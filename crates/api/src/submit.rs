@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use lastword_core::spec::{self, Dependency, OnPartition, RetryPolicy, Spec, Work};
+use lastword_core::spec::{self, Dependency, RetryPolicy, Spec};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -53,8 +53,7 @@ impl Submit {
     /// Returns the spec, with the jobs it waits for already looked up, and without the environment.
     pub fn spec(&self, after: Vec<Dependency>) -> Spec {
         Spec {
-            work: Work::Command { argv: self.argv.clone() },
-            cwd: self.cwd.clone(),
+            name: self.name.clone(),
             queue: self.group.clone().unwrap_or_else(|| GROUP.to_owned()),
             priority: self.priority,
             labels: self.labels.clone(),
@@ -69,9 +68,7 @@ impl Submit {
             ladder: spec::Ladder { interrupt_ms: self.ladder.interrupt_ms, term_ms: self.ladder.term_ms },
             after,
             not_before: self.not_before.map(Into::into),
-            on_partition: OnPartition::Stop,
-            resume: None,
-            retry_of: None,
+            ..Spec::command(self.argv.clone(), self.cwd.clone())
         }
     }
 }

@@ -223,6 +223,8 @@ words! {
         LocalCancel = "local_cancel",
         /// It was told to stop for stall while the journal was away.
         LocalStall = "local_stall",
+        /// It was told to stop for a budget while the journal was away.
+        LocalBudget = "local_budget",
     }
     /// How a job that others wait for must end.
     Needs {
@@ -321,6 +323,7 @@ impl OutcomeDetail {
             outcome::Outcome::Cancelled(Begun::WhileRunning) => Some(OutcomeDetail::WhileRunning),
             outcome::Outcome::TimedOut(Clock::Deadline) => Some(OutcomeDetail::Deadline),
             outcome::Outcome::TimedOut(Clock::Stall) => Some(OutcomeDetail::Stall),
+            outcome::Outcome::OverBudget(Budget::Output) => Some(OutcomeDetail::Output),
             outcome::Outcome::OverBudget(Budget::Turns) => Some(OutcomeDetail::Turns),
             outcome::Outcome::OverBudget(Budget::Tokens) => Some(OutcomeDetail::Tokens),
             outcome::Outcome::OverBudget(Budget::Money) => Some(OutcomeDetail::Money),
@@ -342,6 +345,7 @@ impl From<outcome::Cause> for Cause {
             outcome::Cause::Dependency => Cause::Dependency,
             outcome::Cause::Limit(Limit::Wall) => Cause::LimitWall,
             outcome::Cause::Limit(Limit::Stall) => Cause::LimitStall,
+            outcome::Cause::Limit(Limit::Output) => Cause::LimitOutput,
             outcome::Cause::Limit(Limit::Turns) => Cause::LimitTurns,
             outcome::Cause::Limit(Limit::Tokens) => Cause::LimitTokens,
             outcome::Cause::Limit(Limit::Money) => Cause::LimitMoney,
@@ -395,6 +399,7 @@ impl From<receipt::KeeperStop> for KeeperStop {
             receipt::KeeperStop::Lease => KeeperStop::Lease,
             receipt::KeeperStop::LocalCancel => KeeperStop::LocalCancel,
             receipt::KeeperStop::LocalStall => KeeperStop::LocalStall,
+            receipt::KeeperStop::LocalBudget(_) => KeeperStop::LocalBudget,
         }
     }
 }

@@ -5,10 +5,9 @@ use std::time::Instant;
 
 use lastword_core::decide::cancel::Cancel;
 use lastword_core::job::Phase;
-use lastword_core::limits::Limits;
 use lastword_core::outcome::{Asked, Outcome};
 use lastword_core::receipt::Exit;
-use lastword_core::spec::{Ladder, OnPartition, RetryPolicy, Spec, Work};
+use lastword_core::spec::{Ladder, Spec};
 use lastword_core::{HostId, Job, JobId, OwnerId};
 use lastword_engine::{Engine, Env, Options, trees::Kept};
 use lastword_store::sqlite::Sqlite;
@@ -43,21 +42,8 @@ impl Bench {
     }
 
     fn script(&self, script: &str) -> Spec {
-        Spec {
-            work: Work::Command { argv: ["sh", "-c", script].map(str::to_owned).to_vec() },
-            cwd: self.folder.path().display().to_string(),
-            queue: "default".to_owned(),
-            priority: 0,
-            labels: Default::default(),
-            limits: Limits::default(),
-            retry: RetryPolicy::default(),
-            ladder: Ladder { interrupt_ms: 0, term_ms: 200 },
-            after: Vec::new(),
-            not_before: None,
-            on_partition: OnPartition::Stop,
-            resume: None,
-            retry_of: None,
-        }
+        let cwd = self.folder.path().display().to_string();
+        Spec { ladder: Ladder { interrupt_ms: 0, term_ms: 200 }, ..Spec::command(["sh", "-c", script], cwd) }
     }
 }
 

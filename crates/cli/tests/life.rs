@@ -13,7 +13,7 @@ fn c36_a_command_ends_with_its_own_code_and_output() {
     assert_eq!(record.exit(), Some(Exit::Code(7)));
     assert_eq!((read(&launch, "stdout").as_str(), read(&launch, "stderr").as_str()), ("out\n", "err\n"));
     assert_eq!(record.receipt.output.seen, 8);
-    assert!(!record.output_lost);
+    assert!(!record.receipt.output_lost);
     assert!(record.receipt.proof.is_certain());
     assert_eq!(
         record.receipt.level,

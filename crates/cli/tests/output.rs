@@ -14,7 +14,7 @@ fn head_and_tail_are_kept_and_the_middle_is_counted() {
     let whole: String = (1..=1_000_000).map(|n| format!("{n}\n")).collect();
     assert_eq!(record.receipt.output.seen, whole.len() as u64);
     assert!(record.receipt.output.kept <= (2 << 17) + SLACK_BYTES);
-    assert!(!record.output_lost);
+    assert!(!record.receipt.output_lost);
     let mut recording = Recording::open(&launch.dir, "stdout").unwrap();
     let (mut cursor, mut skipped, mut buffer) = (0, 0, vec![0; 10_000]);
     loop {
@@ -55,7 +55,7 @@ fn a_spool_loses_nothing_and_makes_its_writer_wait() {
     });
     assert_eq!(all, whole.as_bytes());
     let record = place.end_of(&launch);
-    assert!(!record.output_lost);
+    assert!(!record.receipt.output_lost);
     assert!(record.receipt.output.kept < record.receipt.output.seen, "what was read is given back");
 }
 

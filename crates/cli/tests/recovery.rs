@@ -32,7 +32,7 @@ fn c65_a_killed_shim_is_replaced_by_its_guard() {
     assert!(pids.iter().all(|pid| !pid.is_alive()));
     assert_eq!((record.by.as_str(), record.exit()), ("guard", None));
     assert!(record.receipt.proof.is_certain());
-    assert!(record.output_lost, "nobody knows what was in the pipe");
+    assert!(record.receipt.output_lost, "nobody knows what was in the pipe");
 }
 
 #[test]

@@ -175,7 +175,7 @@ fn c21_the_receipt_names_processes_rungs_proof_and_time() {
         assert_eq!(named.start_ticks, who.start_ticks);
         assert!(named.command.starts_with("sh -c"), "{named:?}");
     }
-    assert!(record.found >= 4, "two shells and what they wait for: {record:?}");
+    assert!(record.receipt.found >= 4, "two shells and what they wait for: {record:?}");
     assert_eq!(rungs(&record), [Rung::Term, Rung::Kill]);
     assert_eq!(receipt.level, launched.level);
     assert!(receipt.proof.is_certain());

@@ -138,7 +138,7 @@ fn c22_c64_a_recorded_number_that_is_somebody_else_now_is_left_alone() {
     );
     std::fs::write(dir.join("claim"), claim).unwrap();
     let Located::Vanished(record) = locate(&dir, boot).unwrap() else { panic!("its keeper is gone") };
-    assert_eq!((record.receipt.proof, record.found), (Proof::BestEffort, 0));
+    assert_eq!((record.receipt.proof, record.receipt.found), (Proof::BestEffort, 0));
     assert!(innocent.is_alive());
     place.stop(&bystander, true);
 }

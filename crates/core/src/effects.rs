@@ -98,7 +98,7 @@ pub fn due(job: &Job, fence: &Fence) -> Vec<Effect> {
 fn of_tree(job: &Job, attempt: &Attempt) -> Vec<Effect> {
     let no = attempt.no;
     let mut due = vec![Effect::Watch { attempt: no }];
-    if let Some(Stop { cause, force, .. }) = job.stop {
+    if let Some(&Stop { cause, force, .. }) = job.stop.as_ref() {
         due.push(Effect::Stop { attempt: no, cause, force });
         return due;
     }

@@ -256,6 +256,9 @@ bodies! {
         input: InputNo,
         /// What.
         text: String,
+        /// Nothing more comes: its input is closed after this.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        eof: bool,
     }
     /// Somebody answered a question of the agent.
     AnswerRequested {
@@ -304,6 +307,9 @@ bodies! {
         epoch: Epoch,
         /// Limits in force.
         limits: Limits,
+        /// In which boot of the host: in a later one nothing of it can be alive.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        boot: Option<Arc<str>>,
     }
     /// The attempt's tree is there.
     Launched {
@@ -444,6 +450,9 @@ bodies! {
         attempt: Option<AttemptNo>,
         /// When the stop was asked for, if it was.
         requested_at: Option<Timestamp>,
+        /// Who asked for the stop, if somebody did; or the job that did not end as this one needed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
     }
     /// Something was reported too late to matter. Kept, and of no effect.
     LateReported {

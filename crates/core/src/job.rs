@@ -7,11 +7,12 @@ use std::sync::Arc;
 
 use crate::append::Illegal;
 use crate::event::{
-    AttemptEnded, Event, Fact, LastWord, SessionState, Submitted, TurnEnded, TurnEnding, Usage,
+    AttemptEnded, CancelRequested, Event, Fact, LastWord, LaunchIntended, SessionState, Submitted, TurnEnded,
+    TurnEnding, Usage,
 };
 use crate::ids::{AttemptNo, Awake, Epoch, Fence, HostId, InputNo, JobId, Seq, Timestamp, TurnNo};
 use crate::limits::Limits;
-use crate::outcome::{Asked, Cause};
+use crate::outcome::Cause;
 use crate::receipt::{Proof, Rung, Tree};
 use crate::seeded::{self, Bug};
 use crate::session::Session;
@@ -52,6 +53,8 @@ pub struct Job {
     pub inputs: Vec<PendingInput>,
     /// The number of the newest input.
     pub inputs_made: InputNo,
+    /// Whether its input was closed, or will be after what waits.
+    pub input_closed: bool,
     /// What was spent, over all attempts, whatever became of the turns.
     pub meter: Usage,
     /// Late reports that were kept.
@@ -115,12 +118,14 @@ pub struct Holder {
 }
 
 /// Why a job is to stop.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Stop {
     /// The reason.
     pub cause: Cause,
     /// When it was asked for or fired.
     pub requested_at: Timestamp,
+    /// Who asked, if somebody did.
+    pub by: Option<String>,
     /// Straight to the last rung.
     pub force: bool,
     /// When the owner began, if it did.
@@ -136,10 +141,16 @@ pub struct Attempt {
     pub epoch: Epoch,
     /// Where its tree is, if there is one.
     pub host: HostId,
+    /// Which boot of that host it was intended in; `None` in a log of an older build.
+    pub boot: Option<Arc<str>>,
     /// Its tree, once seen.
     pub tree: Option<Tree>,
     /// When the tree was launched, by the awake clock of its host.
     pub launched: Option<Awake>,
+    /// When its tree was first known to be there, by the wall clock.
+    pub started_at: Option<Timestamp>,
+    /// When it was known to have ended, by the wall clock.
+    pub ended_at: Option<Timestamp>,
     /// How far the recording was heard.
     pub heard: u64,
     /// Turns of this attempt that completed.
@@ -157,6 +168,8 @@ pub struct PendingInput {
     pub question: Option<String>,
     /// What.
     pub text: String,
+    /// Nothing more comes after it.
+    pub eof: bool,
 }
 
 impl Job {
@@ -179,6 +192,7 @@ impl Job {
             turns: TurnNo(0),
             inputs: Vec::new(),
             inputs_made: InputNo(0),
+            input_closed: false,
             meter: Usage::default(),
             late: 0,
             abandoned: false,
@@ -300,7 +314,7 @@ impl Job {
                 }
                 Ok(())
             }
-            Fact::CancelRequested(request) => self.cancel_requested(at, request.asked, request.force),
+            Fact::CancelRequested(request) => self.cancel_requested(at, request),
             Fact::LimitChanged(change) => {
                 self.limits.set(change.limit, change.value);
                 if seeded::on(Bug::RaisedLimitForgives)
@@ -312,11 +326,11 @@ impl Job {
                 Ok(())
             }
             Fact::InputRequested(request) => {
-                self.push_input(request.input, None, &request.text);
+                self.push_input(request.input, None, &request.text, request.eof);
                 Ok(())
             }
             Fact::AnswerRequested(request) => {
-                self.push_input(request.input, Some(request.question.clone()), &request.text);
+                self.push_input(request.input, Some(request.question.clone()), &request.text, false);
                 match &mut self.session {
                     Some(session) => session.answer(&request.question),
                     None => Err("there is no session"),
@@ -326,9 +340,9 @@ impl Job {
                 Some(session) => session.interrupt(request.turn),
                 None => Err("there is no session"),
             },
-            Fact::Abandoned(_) => {
+            Fact::Abandoned(abandoned) => {
                 self.abandoned = true;
-                self.stop_for(Cause::Abandoned, at, true);
+                self.stop_for(Cause::Abandoned, at, Some(&abandoned.by), true);
                 Ok(())
             }
             Fact::Claimed(claim) => {
@@ -353,7 +367,7 @@ impl Job {
                 self.holder = None;
                 Ok(())
             }
-            Fact::LaunchIntended(intent) => self.launch_intended(intent.attempt, intent.epoch),
+            Fact::LaunchIntended(intent) => self.launch_intended(intent),
             Fact::Launched(launched) => {
                 let attempt = self.expect_open(launched.attempt)?;
                 if attempt.tree.is_some() {
@@ -361,6 +375,7 @@ impl Job {
                 }
                 attempt.tree = Some(launched.tree.clone());
                 attempt.launched = Some(launched.awake);
+                attempt.started_at = Some(at);
                 self.now_running();
                 Ok(())
             }
@@ -368,6 +383,7 @@ impl Job {
                 let attempt = self.expect_open(adopted.attempt)?;
                 attempt.tree = Some(adopted.tree.clone());
                 attempt.launched = Some(adopted.awake);
+                attempt.started_at.get_or_insert(at);
                 attempt.epoch = adopted.epoch;
                 self.now_running();
                 Ok(())
@@ -391,7 +407,7 @@ impl Job {
                 _ => Err("no stop was asked for"),
             },
             Fact::LimitFired(fired) => {
-                self.stop_for(Cause::Limit(fired.limit), at, false);
+                self.stop_for(Cause::Limit(fired.limit), at, None, false);
                 Ok(())
             }
             Fact::InputDelivered(delivered) => {
@@ -445,6 +461,7 @@ impl Job {
             Fact::AttemptEnded(ended) => {
                 let attempt = self.expect_open(ended.attempt)?;
                 attempt.end = Some(Arc::new(ended.clone()));
+                attempt.ended_at = Some(at);
                 // A session that an earlier attempt left behind is over already.
                 let session = self.session.as_mut().filter(|session| session.attempt == ended.attempt);
                 if let Some(session) = session {
@@ -453,6 +470,7 @@ impl Job {
                 // What was never started was told nothing: its inputs are for the next attempt. Questions ended with it.
                 let untold = ended.receipt.proof == Proof::NeverStarted;
                 self.inputs.retain(|input| untold && input.question.is_none());
+                self.input_closed = self.inputs.iter().any(|input| input.eof);
                 Ok(())
             }
             Fact::RetryScheduled(retry) => {
@@ -505,30 +523,37 @@ impl Job {
         }
     }
 
-    fn cancel_requested(&mut self, at: Timestamp, asked: Asked, force: bool) -> Result<(), &'static str> {
+    fn cancel_requested(&mut self, at: Timestamp, request: &CancelRequested) -> Result<(), &'static str> {
         if self.open_attempt().is_none() {
             return Err("there is no attempt to stop");
         }
-        self.stop_for(asked.into(), at, force);
+        self.stop_for(request.asked.into(), at, Some(&request.by), request.force);
         Ok(())
     }
 
     /// Notes why the job is to stop. The first reason stands; force is added to it. A turn that failed is no reason to end
     /// the job for good, so any other reason takes its place.
-    fn stop_for(&mut self, cause: Cause, at: Timestamp, force: bool) {
-        let stop = self.stop.get_or_insert(Stop { cause, requested_at: at, force: false, began_at: None });
-        if stop.cause == Cause::Agent && cause != Cause::Agent {
-            (stop.cause, stop.requested_at) = (cause, at);
-        }
+    fn stop_for(&mut self, cause: Cause, at: Timestamp, by: Option<&str>, force: bool) {
+        let by = by.map(str::to_owned);
+        let stop = match &mut self.stop {
+            Some(stop) => {
+                if stop.cause == Cause::Agent && cause != Cause::Agent {
+                    (stop.cause, stop.requested_at, stop.by) = (cause, at, by);
+                }
+                stop
+            }
+            none => none.insert(Stop { cause, requested_at: at, by, force: false, began_at: None }),
+        };
         stop.force |= force;
         if matches!(self.phase, Phase::Launching | Phase::Running) {
             self.phase = Phase::Stopping { since: at, rung: None, alive: None };
         }
     }
 
-    fn push_input(&mut self, no: InputNo, question: Option<String>, text: &str) {
+    fn push_input(&mut self, no: InputNo, question: Option<String>, text: &str, eof: bool) {
         self.inputs_made = no;
-        self.inputs.push(PendingInput { no, question, text: text.to_owned() });
+        self.input_closed |= eof;
+        self.inputs.push(PendingInput { no, question, text: text.to_owned(), eof });
     }
 
     /// Drops answers that wait for delivery although their question is gone: said into a later turn, they would answer
@@ -539,7 +564,8 @@ impl Job {
         self.inputs.retain(|input| input.question.as_ref().is_none_or(open));
     }
 
-    fn launch_intended(&mut self, no: AttemptNo, epoch: Epoch) -> Result<(), &'static str> {
+    fn launch_intended(&mut self, intent: &LaunchIntended) -> Result<(), &'static str> {
+        let &LaunchIntended { attempt: no, epoch, .. } = intent;
         let Some(holder) = &self.holder else { return Err("nobody holds the job") };
         let host = holder.host.clone();
         match self.phase {
@@ -554,8 +580,11 @@ impl Job {
             no,
             epoch,
             host,
+            boot: intent.boot.clone(),
             tree: None,
             launched: None,
+            started_at: None,
+            ended_at: None,
             heard: 0,
             turns_completed: 0,
             end: None,
@@ -587,7 +616,7 @@ impl Job {
             | TurnEnding::Cancelled
             | TurnEnding::OverLimit(_)
             | TurnEnding::AgentExit
-            | TurnEnding::RuntimeError => self.stop_for(Cause::Agent, at, false),
+            | TurnEnding::RuntimeError => self.stop_for(Cause::Agent, at, None, false),
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Limits and their arithmetic: wall clock, stall, turns, tokens, money.
+//! Limits and their arithmetic: wall clock, stall, output, turns, tokens, money.
 //!
 //! Times run on the awake clock. What a limit means for the job is decided in `decide::limit`.
 
@@ -21,6 +21,9 @@ pub struct Limits {
     pub wall_ms: Option<u64>,
     /// Awake milliseconds without progress.
     pub stall_ms: Option<u64>,
+    /// Bytes an attempt may write.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output_bytes: Option<u64>,
     /// Turns of the session.
     pub turns: Option<u64>,
     /// Tokens, in and out.
@@ -38,6 +41,8 @@ pub enum Limit {
     Wall,
     /// No progress.
     Stall,
+    /// Too much output.
+    Output,
     /// Too many turns.
     Turns,
     /// Too many tokens.
@@ -47,9 +52,10 @@ pub enum Limit {
 }
 
 /// Every limit, with the name its setting has.
-pub const SETTINGS: [(Limit, &str); 5] = [
+pub const SETTINGS: [(Limit, &str); 6] = [
     (Limit::Wall, "wall"),
     (Limit::Stall, "stall"),
+    (Limit::Output, "output"),
     (Limit::Turns, "turns"),
     (Limit::Tokens, "tokens"),
     (Limit::Money, "money"),
@@ -59,7 +65,7 @@ pub const SETTINGS: [(Limit, &str); 5] = [
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadSetting {
     /// No limit has this name.
-    #[error("unknown setting `{0}`: the limits are wall, stall, turns, tokens, money")]
+    #[error("unknown setting `{0}`: the limits are wall, stall, output, turns, tokens, money")]
     Unknown(String),
     /// The value does not fit the limit.
     #[error("setting `{name}`: `{value}` is not {expected}; 0 switches the limit off")]
@@ -89,6 +95,7 @@ impl Limits {
         Limits {
             wall_ms: self.wall_ms.or(fallback.wall_ms),
             stall_ms: self.stall_ms.or(fallback.stall_ms),
+            output_bytes: self.output_bytes.or(fallback.output_bytes),
             turns: self.turns.or(fallback.turns),
             tokens: self.tokens.or(fallback.tokens),
             money_micros: self.money_micros.or(fallback.money_micros),
@@ -100,6 +107,7 @@ impl Limits {
         let value = match limit {
             Limit::Wall => self.wall_ms,
             Limit::Stall => self.stall_ms,
+            Limit::Output => self.output_bytes,
             Limit::Turns => self.turns,
             Limit::Tokens => self.tokens,
             Limit::Money => self.money_micros,
@@ -112,6 +120,7 @@ impl Limits {
         let slot = match limit {
             Limit::Wall => &mut self.wall_ms,
             Limit::Stall => &mut self.stall_ms,
+            Limit::Output => &mut self.output_bytes,
             Limit::Turns => &mut self.turns,
             Limit::Tokens => &mut self.tokens,
             Limit::Money => &mut self.money_micros,
@@ -119,7 +128,7 @@ impl Limits {
         *slot = Some(value);
     }
 
-    /// Reads settings as people write them (`wall=2h`, `money=1.50`), refusing what it does not understand.
+    /// Reads settings as people write them (`wall=2h`, `output=10M`, `money=1.50`), refusing what it does not understand.
     pub fn parse<'a>(settings: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Limits, BadSetting> {
         let mut limits = Limits::default();
         for (key, value) in settings {
@@ -138,6 +147,7 @@ pub fn parse_setting(key: &str, value: &str) -> Result<(Limit, u64), BadSetting>
         .ok_or_else(|| BadSetting::Unknown(key.chars().take(64).collect()))?;
     let (parsed, expected) = match limit {
         Limit::Wall | Limit::Stall => (parse_duration_ms(value), "a duration such as 90s, 20m or 4h"),
+        Limit::Output => (parse_bytes(value), "a size such as 500k, 10M or 1G"),
         Limit::Turns | Limit::Tokens => (whole(value), "a whole number"),
         Limit::Money => (parse_micros(value), "an amount in dollars such as 1.50"),
     };
@@ -164,6 +174,20 @@ fn parse_duration_ms(text: &str) -> Option<u64> {
     whole(digits)?.checked_mul(unit_ms)
 }
 
+/// Reads a size. Units count in steps of 1024, as those of `head -c` and `du` do.
+fn parse_bytes(text: &str) -> Option<u64> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let shift = match &text[digits.len()..] {
+        "" => 0,
+        "k" | "K" => 10,
+        "M" => 20,
+        "G" => 30,
+        "T" => 40,
+        _ => return None,
+    };
+    whole(digits)?.checked_mul(1 << shift)
+}
+
 fn parse_micros(text: &str) -> Option<u64> {
     let (dollars, fraction) = text.split_once('.').unwrap_or((text, "0"));
     if fraction.is_empty() || fraction.len() > 6 {
@@ -185,6 +209,8 @@ pub struct Used {
     pub wall_ms: u64,
     /// Awake milliseconds without progress; zero while the stall clock rests.
     pub stall_ms: u64,
+    /// Bytes it wrote.
+    pub output_bytes: u64,
     /// Turns begun by the session.
     pub turns: u64,
     /// Tokens on the meter.
@@ -211,6 +237,7 @@ pub fn reached(limits: &Limits, used: &Used) -> Option<Reached> {
         let measured = match limit {
             Limit::Wall => used.wall_ms,
             Limit::Stall => used.stall_ms,
+            Limit::Output => used.output_bytes,
             Limit::Turns => used.turns,
             Limit::Tokens => used.tokens,
             Limit::Money => used.money_micros,
@@ -218,7 +245,7 @@ pub fn reached(limits: &Limits, used: &Used) -> Option<Reached> {
         let over = match limit {
             // Time is up at the limit; of what is counted, the last allowed one is still allowed.
             Limit::Wall | Limit::Stall => measured >= allowed,
-            Limit::Turns | Limit::Tokens | Limit::Money => measured > allowed,
+            Limit::Output | Limit::Turns | Limit::Tokens | Limit::Money => measured > allowed,
         };
         over.then_some(Reached { limit, measured, allowed })
     })

@@ -60,6 +60,8 @@ pub enum Clock {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Budget {
+    /// Output.
+    Output,
     /// Turns.
     Turns,
     /// Tokens.
@@ -121,9 +123,21 @@ impl From<Limit> for Outcome {
         match limit {
             Limit::Wall => Outcome::TimedOut(Clock::Deadline),
             Limit::Stall => Outcome::TimedOut(Clock::Stall),
+            Limit::Output => Outcome::OverBudget(Budget::Output),
             Limit::Turns => Outcome::OverBudget(Budget::Turns),
             Limit::Tokens => Outcome::OverBudget(Budget::Tokens),
             Limit::Money => Outcome::OverBudget(Budget::Money),
+        }
+    }
+}
+
+impl From<Budget> for Limit {
+    fn from(budget: Budget) -> Limit {
+        match budget {
+            Budget::Output => Limit::Output,
+            Budget::Turns => Limit::Turns,
+            Budget::Tokens => Limit::Tokens,
+            Budget::Money => Limit::Money,
         }
     }
 }

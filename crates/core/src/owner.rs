@@ -5,6 +5,7 @@
 //! in flight at a time; a report is kept until the facts that follow from it are stored.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use crate::append::{Append, Illegal};
 use crate::decide::{launch, limit, observe, take_over};
@@ -12,7 +13,7 @@ use crate::effects::{self, Effect};
 use crate::event::{Event, Fact, LimitFired};
 use crate::ids::{AppendId, Awake, Fence, HostId, Now, Seq};
 use crate::job::Job;
-use crate::report::{Pulse, Report, Signal};
+use crate::report::{Pulse, Report};
 use crate::seeded::{self, Bug};
 
 /// Facts of reports one append may carry, give or take the last report's. More would only make a single write slower
@@ -27,6 +28,8 @@ const INBOX_MAX: usize = 256;
 pub struct Owner {
     fence: Fence,
     host: HostId,
+    /// Which boot of it.
+    boot: Arc<str>,
     /// The job as it is remembered.
     job: Job,
     /// Reports whose facts are not stored yet.
@@ -103,11 +106,12 @@ pub enum Output {
 }
 
 impl Owner {
-    /// Returns the owner of a job that was just claimed under `fence`, from `host`.
-    pub fn new(job: Job, fence: Fence, host: HostId, now: Now) -> Owner {
+    /// Returns the owner of a job that was just claimed under `fence`, from `host` in this `boot` of it.
+    pub fn new(job: Job, fence: Fence, host: HostId, boot: Arc<str>, now: Now) -> Owner {
         Owner {
             fence,
             host,
+            boot,
             job,
             inbox: VecDeque::new(),
             flight: None,
@@ -116,7 +120,7 @@ impl Owner {
             asked: Vec::new(),
             busy: None,
             unsure: false,
-            pulse: Pulse { progress: now.awake, tools: 0 },
+            pulse: Pulse { progress: now.awake, ..Pulse::default() },
             fired: None,
             appends: 0,
             gone: false,
@@ -222,7 +226,7 @@ impl Owner {
             }
             Report::Heard { signal, .. } => {
                 self.pulse.feel(signal, now.awake);
-                if matches!(signal, Signal::Progress | Signal::ToolStarted | Signal::ToolEnded) {
+                if signal.is_pulse_only() {
                     return;
                 }
             }
@@ -349,7 +353,7 @@ impl Owner {
         }
         draft.extend(observe::stop_began(&draft.job))?;
         if holds(&draft.job) {
-            draft.extend(launch::decide(&draft.job, &self.fence).unwrap_or_default())?;
+            draft.extend(launch::decide(&draft.job, &self.fence, &self.boot).unwrap_or_default())?;
         }
         Ok(())
     }

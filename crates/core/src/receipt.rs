@@ -5,6 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::ids::Timestamp;
+use crate::outcome::Budget;
 
 /// What was found, what was signalled, and how the tree was proven empty.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -13,14 +14,23 @@ pub struct Receipt {
     pub level: Level,
     /// Why nothing of it can be alive.
     pub proof: Proof,
-    /// Processes seen when the stop began.
+    /// Processes seen when the stop began; of a storm of them only the first.
     pub processes: Vec<Process>,
+    /// Processes found in all.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub found: u64,
     /// Rungs tried, in order.
     pub rungs: Vec<RungTaken>,
     /// Processes still there after the leader had exited.
     pub leftovers: Vec<Process>,
     /// Output bytes.
     pub output: OutputBytes,
+    /// Bytes of the recording are missing that its caps do not explain.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub output_lost: bool,
+    /// The tree was allowed to gain privileges, and so to escape to another user.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub may_escape: bool,
     /// How the leader exited, if it was seen.
     pub exit: Option<Exit>,
     /// From the request to the empty tree.
@@ -36,14 +46,23 @@ impl Receipt {
             level: Level::None,
             proof,
             processes: Vec::new(),
+            found: 0,
             rungs: Vec::new(),
             leftovers: Vec::new(),
             output: OutputBytes::default(),
+            output_lost: false,
+            may_escape: false,
             exit: None,
             asked_to_empty_ms: None,
             keeper_stop: None,
         }
     }
+}
+
+/// A count that says nothing is not written.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// How a tree is held, weakest first.
@@ -154,6 +173,8 @@ pub enum KeeperStop {
     LocalCancel,
     /// It was told to stop for stall while the journal was away.
     LocalStall,
+    /// It was told to stop for a budget while the journal was away.
+    LocalBudget(Budget),
 }
 
 /// A process tree, by the identity of its leader.

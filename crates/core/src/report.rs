@@ -93,6 +93,11 @@ pub enum Found {
 pub enum Signal {
     /// It lives and works. Not worth a fact.
     Progress,
+    /// Its tree has written so much by now. No fact either: the recording holds the bytes themselves.
+    Wrote {
+        /// Over both streams, since the attempt began.
+        total_bytes: u64,
+    },
     /// It runs a tool: the stall clock rests.
     ToolStarted,
     /// A tool is done.
@@ -143,6 +148,13 @@ pub enum Signal {
     },
 }
 
+impl Signal {
+    /// Reports whether this only moves the pulse, and no fact ever follows from it.
+    pub fn is_pulse_only(&self) -> bool {
+        matches!(self, Signal::Progress | Signal::Wrote { .. } | Signal::ToolStarted | Signal::ToolEnded)
+    }
+}
+
 /// What an owner remembers of the agent's pulse. Not stored: it is rebuilt from the recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Pulse {
@@ -150,11 +162,20 @@ pub struct Pulse {
     pub progress: Awake,
     /// Tools that run.
     pub tools: u32,
+    /// Bytes the attempt wrote.
+    pub output: u64,
 }
 
 impl Pulse {
     /// Takes note of a signal.
     pub fn feel(&mut self, signal: &Signal, now: Awake) {
+        if let Signal::Wrote { total_bytes } = signal {
+            // The same count again is no sign of life, and a smaller one was counted before.
+            if *total_bytes > self.output {
+                (self.output, self.progress) = (*total_bytes, now);
+            }
+            return;
+        }
         self.progress = now;
         match signal {
             Signal::ToolStarted => self.tools += 1,

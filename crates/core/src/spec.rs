@@ -8,14 +8,24 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::{JobId, Timestamp};
 use crate::limits::Limits;
+use crate::receipt::Level;
 
 /// A job as it was asked for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Spec {
+    /// What people call it; it need not be the only one of that name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// What runs.
     pub work: Work,
     /// The folder it runs in.
     pub cwd: String,
+    /// What a command reads from and writes to. Agents are spoken to in their own way.
+    #[serde(default, skip_serializing_if = "Io::is_null")]
+    pub io: Io,
+    /// The strongest level to hold its tree with; `None` is the strongest that its host has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub level: Option<Level>,
     /// The queue it waits in; slots are counted per queue.
     pub queue: String,
     /// Higher goes first.
@@ -38,6 +48,68 @@ pub struct Spec {
     pub resume: Option<Conversation>,
     /// The ended job that this one tries again.
     pub retry_of: Option<JobId>,
+    /// The job that asked for this one from inside its tree.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<JobId>,
+}
+
+impl Spec {
+    /// Returns the spec of a command in the default queue, with nothing asked for but that it runs.
+    pub fn command(argv: impl IntoIterator<Item = impl Into<String>>, cwd: impl Into<String>) -> Spec {
+        Spec::of(Work::Command { argv: argv.into_iter().map(Into::into).collect() }, cwd)
+    }
+
+    /// The same, for any kind of work.
+    pub fn of(work: Work, cwd: impl Into<String>) -> Spec {
+        Spec {
+            name: None,
+            work,
+            cwd: cwd.into(),
+            io: Io::Null,
+            level: None,
+            queue: DEFAULT_QUEUE.to_owned(),
+            priority: 0,
+            labels: BTreeMap::new(),
+            limits: Limits::default(),
+            retry: RetryPolicy::default(),
+            ladder: Ladder::default(),
+            after: Vec::new(),
+            not_before: None,
+            on_partition: OnPartition::Stop,
+            resume: None,
+            retry_of: None,
+            parent: None,
+        }
+    }
+}
+
+/// The queue a job waits in when none is named. It is always there.
+pub const DEFAULT_QUEUE: &str = "default";
+
+/// What a command reads from and writes to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Io {
+    /// It reads nothing; what it writes is recorded.
+    #[default]
+    Null,
+    /// It reads what is sent to it; what it writes is recorded.
+    Pipe,
+    /// It has a terminal, and both are one stream.
+    Terminal {
+        /// Lines.
+        rows: u16,
+        /// Characters in a line.
+        columns: u16,
+    },
+}
+
+impl Io {
+    /// Reports whether nothing can be sent to it.
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+    pub fn is_null(&self) -> bool {
+        *self == Io::Null
+    }
 }
 
 /// What a job runs.

@@ -10,7 +10,9 @@ use lastword_core::report::{Found, Report};
 use lastword_core::view::row::Row;
 use lastword_core::{Append, AppendId, Epoch, Fact, Illegal, Timestamp, effects};
 
-use crate::common::{Desk, agent, claimant, command, dependent, ends, exited, id, kinds, retried, wish};
+use crate::common::{
+    Desk, agent, boot, claimant, command, dependent, ends, exited, id, kinds, retried, wish,
+};
 
 fn cancel(desk: &Desk, wish: &Cancel) -> Result<Vec<Fact>, Refusal> {
     cancel::decide(&desk.job, wish, desk.now.wall)
@@ -62,11 +64,11 @@ fn c4_cancelled_before_start_is_never_launched() {
             Err(Refusal::Ended(job.id))
         );
         let fence = Desk::held(agent()).fence().clone();
-        assert!(launch::decide(job, &fence).is_err());
+        assert!(launch::decide(job, &fence, &boot()).is_err());
         assert_eq!(effects::due(job, &fence), Vec::new());
         assert_eq!(job.attempts.len(), before);
         // An owner that had read the job before cannot slip its intent in behind the last word.
-        let intent = launch::decide(&Desk::held(agent()).job, &fence).expect("it was queued");
+        let intent = launch::decide(&Desk::held(agent()).job, &fence, &boot()).expect("it was queued");
         let refused = Append::new(job, Some(&fence), AppendId(99), desk.now.wall, intent);
         assert!(matches!(refused, Err(Illegal::OutOfPlace { .. })));
     }
@@ -82,7 +84,7 @@ fn c8_a_queued_job_ends_at_once_and_nothing_is_left_behind() {
             (row.due, row.holder, row.summary.working, row.summary.waiting),
             (None, None, false, false)
         );
-        assert_eq!((desk.job.stop, desk.job.open_attempt()), (None, None));
+        assert_eq!((&desk.job.stop, desk.job.open_attempt()), (&None, None));
         assert_eq!(desk.job.last_word().and_then(|word| word.requested_at), Some(desk.now.wall));
     }
 }
@@ -125,7 +127,7 @@ fn c6_a_lease_taken_between_request_and_acknowledgement_keeps_the_request() {
         (Desk::running(agent()), Found::OtherBoot),
     ] {
         let desk = desk.cancelled();
-        let (stop, since) = (desk.job.stop, desk.now.wall);
+        let (stop, since) = (desk.job.stop.clone(), desk.now.wall);
         let desk = desk.later(5).claimed("a", 2);
         assert_eq!(desk.job.stop, stop);
         assert_eq!(stop.map(|stop| (stop.cause, stop.requested_at)), Some((Cause::User, since)));
@@ -165,14 +167,17 @@ fn c10_asking_again_adds_nothing_and_asking_for_force_adds_once() {
     }
     let force = cancel(&desk, &wish(true));
     desk.anyone(force);
-    assert_eq!(desk.job.stop.map(|stop| stop.force), Some(true));
+    assert_eq!(desk.job.stop.as_ref().map(|stop| stop.force), Some(true));
     assert_eq!(cancel(&desk, &wish(true)), Ok(Vec::new()));
     // Force is never taken back, and the first wish keeps its moment.
     let calm = CancelRequested { by: "bob".to_owned(), asked: Asked::User, force: false };
-    let since = desk.job.stop.map(|stop| stop.requested_at);
+    let since = desk.job.stop.as_ref().map(|stop| stop.requested_at);
     let mut desk = desk.later(50);
     desk.owner(vec![calm.into()]);
-    assert_eq!(desk.job.stop.map(|stop| (stop.force, stop.requested_at)), since.map(|since| (true, since)));
+    assert_eq!(
+        desk.job.stop.as_ref().map(|stop| (stop.force, stop.requested_at)),
+        since.map(|since| (true, since))
+    );
     let Phase::Stopping { since: shown, .. } = desk.job.phase else { panic!("it stops") };
     assert_eq!(Some(shown), since);
 }
@@ -218,14 +223,14 @@ fn c31_a_late_report_is_kept_as_late_and_changes_no_view() {
 fn c11_the_wish_and_the_owners_note_are_two_facts_with_two_times() {
     let desk = Desk::stopping(agent());
     let asked = desk.now.wall;
-    assert_eq!(desk.job.stop.and_then(|stop| stop.began_at), None);
+    assert_eq!(desk.job.stop.as_ref().and_then(|stop| stop.began_at), None);
     let mut desk = desk.later(30);
     let note = lastword_core::decide::observe::stop_began(&desk.job).expect("it is not noted yet");
     // Only the owner may say so.
     let refused = Append::new(&desk.job, None, AppendId(9), desk.now.wall, vec![note.clone()]);
     assert!(matches!(refused, Err(Illegal::NotTheOwner(_))));
     desk.owner(vec![note]);
-    let stop = desk.job.stop.expect("it stops");
+    let stop = desk.job.stop.as_ref().expect("it stops");
     assert_eq!((stop.requested_at, stop.began_at), (asked, Some(desk.now.wall)));
     assert_eq!(lastword_core::decide::observe::stop_began(&desk.job), None);
     assert_eq!(lastword_core::decide::observe::stop_began(&Desk::running(agent()).job), None);
@@ -282,10 +287,13 @@ fn c9_a_tree_seen_only_in_its_receipt_counts_as_begun() {
 #[test]
 fn c7_a_cancel_while_a_failed_turn_is_wound_up_prevents_the_retry() {
     let failing = Desk::in_turn(retried(3)).says(ends(TurnEnding::Failed));
-    assert_eq!(failing.job.stop.map(|stop| stop.cause), Some(Cause::Agent));
+    assert_eq!(failing.job.stop.as_ref().map(|stop| stop.cause), Some(Cause::Agent));
     let desk = failing.later(7).cancelled();
     assert_eq!(desk.count("cancel_requested"), 1);
-    assert_eq!(desk.job.stop.map(|stop| (stop.cause, stop.requested_at)), Some((Cause::User, desk.now.wall)));
+    assert_eq!(
+        desk.job.stop.as_ref().map(|stop| (stop.cause, stop.requested_at)),
+        Some((Cause::User, desk.now.wall))
+    );
     assert_eq!(cancel(&desk, &wish(false)), Ok(Vec::new()));
     let desk = desk.emptied(exited(1));
     assert_eq!(desk.outcome(), Some(Outcome::Cancelled(Begun::WhileRunning)));

@@ -12,7 +12,7 @@ use lastword_core::report::{Found, Report};
 use lastword_core::spec::{Needs, OnPartition, RetryPolicy, Spec};
 use lastword_core::{Append, AppendId, AttemptNo, Epoch, Fact, HostId, Illegal, OwnerId, Timestamp};
 
-use crate::common::{Desk, agent, claimant, command, dependent, exited, id, kinds, retried, tree};
+use crate::common::{Desk, agent, boot, claimant, command, dependent, exited, id, kinds, retried, tree};
 
 fn kept() -> Spec {
     Spec { on_partition: OnPartition::Keep, ..agent() }
@@ -100,7 +100,7 @@ fn c33_of_two_intents_on_one_version_the_second_does_not_follow() {
     let mut loser = Desk::held(agent()).fence().clone();
     loser.owner = OwnerId("b".into());
     assert_eq!(
-        launch::decide(&Desk::held(agent()).job, &loser),
+        launch::decide(&Desk::held(agent()).job, &loser, &boot()),
         Err(Refusal::Held(id(1), OwnerId("a".into())))
     );
     assert_eq!(effects::due(&Desk::launching(agent()).job, &loser), Vec::new());
@@ -110,21 +110,25 @@ fn c33_of_two_intents_on_one_version_the_second_does_not_follow() {
 fn c33_a_second_intent_for_one_job_does_not_follow() {
     let desk = Desk::launching(agent());
     let again = |attempt, epoch| {
-        let intent = LaunchIntended { attempt, epoch, limits: Limits::default() };
+        let intent = LaunchIntended { attempt, epoch, limits: Limits::default(), boot: None };
         let append =
             Append::new(&desk.job, desk.fence.as_ref(), AppendId(9), desk.now.wall, vec![intent.into()]);
         append.map(|_| ())
     };
     assert!(again(AttemptNo(2), Epoch(1)).is_err());
-    assert_eq!(launch::decide(&desk.job, desk.fence()), Ok(Vec::new()));
-    assert_eq!(launch::decide(&Desk::running(agent()).job, desk.fence()), Ok(Vec::new()));
+    assert_eq!(launch::decide(&desk.job, desk.fence(), &boot()), Ok(Vec::new()));
+    assert_eq!(launch::decide(&Desk::running(agent()).job, desk.fence(), &boot()), Ok(Vec::new()));
 }
 
 #[test]
 fn an_intent_must_be_the_next_attempt_of_the_present_claim() {
     let check = |desk: &Desk, attempt, epoch, why: Option<&str>| {
-        let intent =
-            LaunchIntended { attempt: AttemptNo(attempt), epoch: Epoch(epoch), limits: Limits::default() };
+        let intent = LaunchIntended {
+            attempt: AttemptNo(attempt),
+            epoch: Epoch(epoch),
+            limits: Limits::default(),
+            boot: None,
+        };
         let fence = Desk::held(agent()).fence;
         let result = Append::new(&desk.job, fence.as_ref(), AppendId(9), desk.now.wall, vec![intent.into()]);
         let said = match &result {
@@ -225,7 +229,7 @@ fn c35_nothing_is_due_for_a_claim_that_is_over() {
         let taken = desk.claimed("a", 2);
         assert_eq!(effects::due(&taken.job, &old), Vec::new());
         assert_eq!(effects::due(&taken.job, taken.fence()), vec![Effect::Locate { attempt: AttemptNo(1) }]);
-        assert!(launch::decide(&taken.job, &old).is_err());
+        assert!(launch::decide(&taken.job, &old, &boot()).is_err());
     }
 }
 
@@ -298,7 +302,7 @@ fn abandon_in_each_phase() {
         let facts = abandon::decide(&desk.job, "ann");
         desk.anyone(facts);
         check(&desk, Ok(&[]));
-        assert!(desk.job.is_abandoned() && desk.job.stop.is_some_and(|stop| stop.force));
+        assert!(desk.job.is_abandoned() && desk.job.stop.as_ref().is_some_and(|stop| stop.force));
     }
     assert!(!Desk::running(agent()).job.is_abandoned());
 }

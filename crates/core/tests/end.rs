@@ -74,6 +74,15 @@ fn c28_the_precedence_of_endings_is_the_written_one() {
             stall,
             Cause::Limit(Limit::Stall),
         );
+        for (budget, limit) in [
+            (Budget::Output, Limit::Output),
+            (Budget::Turns, Limit::Turns),
+            (Budget::Tokens, Limit::Tokens),
+            (Budget::Money, Limit::Money),
+        ] {
+            let record = receipt(NoChildren, exit, Some(KeeperStop::LocalBudget(budget)));
+            check(run(), record, Outcome::OverBudget(budget), Cause::Limit(limit));
+        }
         check(run(), receipt(NoChildren, exit, Some(KeeperStop::LocalCancel)), RUNNING, Cause::User);
         check(run(), receipt(NoChildren, exit, Some(KeeperStop::Lease)), Outcome::Lost, Cause::Unaccounted);
     }
@@ -114,11 +123,12 @@ fn c52_c28_each_limit_has_its_own_outcome_and_cause() {
     let outcomes = [
         Outcome::TimedOut(Clock::Deadline),
         Outcome::TimedOut(Clock::Stall),
+        Outcome::OverBudget(Budget::Output),
         Outcome::OverBudget(Budget::Turns),
         Outcome::OverBudget(Budget::Tokens),
         Outcome::OverBudget(Budget::Money),
     ];
-    let names = ["timed_out", "timed_out", "over_budget", "over_budget", "over_budget"];
+    let names = ["timed_out", "timed_out", "over_budget", "over_budget", "over_budget", "over_budget"];
     for (((limit, _), outcome), name) in SETTINGS.into_iter().zip(outcomes).zip(names) {
         let desk = fired(Desk::running(agent()), limit);
         assert_eq!(ended_as(desk, exited(0)), (outcome, Cause::Limit(limit)));
@@ -157,8 +167,13 @@ fn c41_what_is_not_known_adds_nothing() {
 
 #[test]
 fn core_writes_no_last_word_while_an_attempt_is_open() {
-    let word =
-        LastWord { outcome: RUNNING, cause: Cause::User, attempt: Some(AttemptNo(1)), requested_at: None };
+    let word = LastWord {
+        outcome: RUNNING,
+        cause: Cause::User,
+        attempt: Some(AttemptNo(1)),
+        requested_at: None,
+        by: None,
+    };
     for desk in [Desk::launching(agent()), Desk::running(agent()), Desk::stopping(agent())] {
         let result =
             Append::new(&desk.job, desk.fence.as_ref(), AppendId(9), Timestamp(1), vec![word.clone().into()]);
@@ -185,7 +200,8 @@ fn a_stop_shows_its_rung_and_what_is_still_alive() {
 
 #[test]
 fn c23_a_second_last_word_does_not_follow_whoever_wrote_the_first() {
-    let word = |cause| LastWord { outcome: Outcome::Failed, cause, attempt: None, requested_at: None };
+    let word =
+        |cause| LastWord { outcome: Outcome::Failed, cause, attempt: None, requested_at: None, by: None };
     let ways = [
         Desk::ended(0),
         Desk::ended(1),
@@ -294,7 +310,7 @@ fn c29_no_ending_without_a_beginning() {
         };
         assert_eq!((said, after, job, named), (why, desk.job.version, desk.job.id, kind));
     };
-    let word = LastWord { outcome: RUNNING, cause: Cause::User, attempt: None, requested_at: None };
+    let word = LastWord { outcome: RUNNING, cause: Cause::User, attempt: None, requested_at: None, by: None };
     let attempt_end = |no| {
         let attempt = AttemptNo(no);
         AttemptEnded { attempt, outcome: RUNNING, cause: Cause::User, error: None, receipt: exited(0) }

@@ -9,17 +9,32 @@ use lastword_core::event::{KINDS, LimitFired, SessionState, Stored, TurnEnding, 
 use lastword_core::limits::{Limit, SETTINGS};
 use lastword_core::outcome::{Asked, Begun, Budget, Cause, Clock, Outcome};
 use lastword_core::receipt::{Exit, KeeperStop, Level, Proof, Rung};
-use lastword_core::spec::{Needs, OnPartition};
+use lastword_core::spec::{Io, Needs, OnPartition};
 use serde_json::{Value, json};
 
-/// Returns the file of a kind.
-pub(crate) fn file(kind: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("golden").join(format!("{kind}.v1.json"))
+/// Fields that were added to a kind later, each with an example of its own. The first one stays as it was stored.
+const GROWN: [&str; 5] = [
+    "submitted.v1+named",
+    "input_requested.v1+eof",
+    "launch_intended.v1+boot",
+    "attempt_ended.v1+lost",
+    "last_word.v1+by",
+];
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("golden")
 }
 
 /// Returns the stored example of a kind.
 pub(crate) fn example(kind: &str) -> Stored {
-    let body = fs::read_to_string(file(kind)).unwrap_or_else(|error| panic!("{kind}: {error}"));
+    stored(&format!("{kind}.v1"))
+}
+
+/// Returns a stored example by its name.
+pub(crate) fn stored(name: &str) -> Stored {
+    let path = folder().join(format!("{name}.json"));
+    let body = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{name}: {error}"));
+    let kind = name.split('.').next().unwrap_or(name);
     Stored { kind: kind.to_owned(), version: 1, body }
 }
 
@@ -29,24 +44,26 @@ fn read(kind: &str, body: &Value) -> Result<Fact, Unreadable> {
 
 #[test]
 fn every_kind_has_a_file_and_every_file_a_kind() {
-    let folder = file("x").parent().expect("it is in a folder").to_owned();
-    let names = fs::read_dir(folder).expect("the folder is there");
+    let names = fs::read_dir(folder()).expect("the folder is there");
     let names = names.map(|entry| entry.expect("it can be listed").file_name().into_string());
     let found: BTreeSet<String> = names.map(|name| name.expect("names are plain")).collect();
-    let wanted: BTreeSet<String> = KINDS.iter().map(|kind| format!("{kind}.v1.json")).collect();
+    let first = KINDS.iter().map(|kind| format!("{kind}.v1.json"));
+    let wanted: BTreeSet<String> = first.chain(GROWN.map(|name| format!("{name}.json"))).collect();
     assert_eq!(found, wanted);
 }
 
 #[test]
 fn every_stored_example_reads_and_writes_the_same() {
-    for kind in KINDS {
-        let stored = example(kind);
+    let first = KINDS.iter().map(|kind| format!("{kind}.v1"));
+    for name in first.chain(GROWN.map(str::to_owned)) {
+        let stored = stored(&name);
+        let kind = stored.kind.clone();
         let before: Value = serde_json::from_str(&stored.body).expect("it is JSON");
         let fact = Fact::decode(stored).unwrap_or_else(|error| panic!("{error}"));
         assert!(!matches!(fact, Fact::Unknown(_)), "{kind} is not known");
         let again = fact.encode();
-        assert_eq!((again.kind.as_str(), again.version), (*kind, 1));
-        assert_eq!(serde_json::from_str::<Value>(&again.body).expect("it is JSON"), before, "{kind}");
+        assert_eq!((again.kind.as_str(), again.version), (kind.as_str(), 1));
+        assert_eq!(serde_json::from_str::<Value>(&again.body).expect("it is JSON"), before, "{name}");
     }
 }
 
@@ -132,7 +149,8 @@ fn stored_words_are_fixed() {
     );
     check(
         &SETTINGS.map(|(limit, _)| Cause::Limit(limit)),
-        json!([{"limit": "wall"}, {"limit": "stall"}, {"limit": "turns"}, {"limit": "tokens"}, {"limit": "money"}]),
+        json!([{"limit": "wall"}, {"limit": "stall"}, {"limit": "output"}, {"limit": "turns"}, {"limit": "tokens"},
+            {"limit": "money"}]),
     );
     check(
         &[
@@ -142,6 +160,7 @@ fn stored_words_are_fixed() {
             Outcome::Cancelled(Begun::WhileRunning),
             Outcome::TimedOut(Clock::Deadline),
             Outcome::TimedOut(Clock::Stall),
+            Outcome::OverBudget(Budget::Output),
             Outcome::OverBudget(Budget::Turns),
             Outcome::OverBudget(Budget::Tokens),
             Outcome::OverBudget(Budget::Money),
@@ -149,7 +168,8 @@ fn stored_words_are_fixed() {
         ],
         json!([
             "completed", "failed", {"cancelled": "before_start"}, {"cancelled": "while_running"},
-            {"timed_out": "deadline"}, {"timed_out": "stall"}, {"over_budget": "turns"},
+            {"timed_out": "deadline"}, {"timed_out": "stall"}, {"over_budget": "output"},
+            {"over_budget": "turns"},
             {"over_budget": "tokens"}, {"over_budget": "money"}, "lost"
         ]),
     );
@@ -212,10 +232,20 @@ fn stored_words_are_fixed() {
     );
     check(&[Exit::Code(1), Exit::Signal(9)], json!([{"code": 1}, {"signal": 9}]));
     check(
-        &[KeeperStop::Deadline, KeeperStop::Lease, KeeperStop::LocalCancel, KeeperStop::LocalStall],
-        json!(["deadline", "lease", "local_cancel", "local_stall"]),
+        &[
+            KeeperStop::Deadline,
+            KeeperStop::Lease,
+            KeeperStop::LocalCancel,
+            KeeperStop::LocalStall,
+            KeeperStop::LocalBudget(Budget::Output),
+        ],
+        json!(["deadline", "lease", "local_cancel", "local_stall", {"local_budget": "output"}]),
     );
     check(&[Needs::Success, Needs::AnyEnd], json!(["success", "any_end"]));
+    check(
+        &[Io::Null, Io::Pipe, Io::Terminal { rows: 24, columns: 80 }],
+        json!(["null", "pipe", {"terminal": {"rows": 24, "columns": 80}}]),
+    );
     check(&[OnPartition::Stop, OnPartition::Keep], json!(["stop", "keep"]));
 }
 

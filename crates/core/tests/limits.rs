@@ -19,6 +19,12 @@ fn c55_settings_are_read_as_people_write_them() {
     check("wall", "1d", (Limit::Wall, 86_400_000));
     check("stall", "20m", (Limit::Stall, 1_200_000));
     check("stall", "250ms", (Limit::Stall, 250));
+    check("output", "4096", (Limit::Output, 4_096));
+    check("output", "500k", (Limit::Output, 500 << 10));
+    check("output", "500K", (Limit::Output, 500 << 10));
+    check("output", "10M", (Limit::Output, 10 << 20));
+    check("output", "1G", (Limit::Output, 1 << 30));
+    check("output", "2T", (Limit::Output, 2 << 40));
     check("turns", "12", (Limit::Turns, 12));
     check("tokens", "2000000", (Limit::Tokens, 2_000_000));
     check("money", "1.50", (Limit::Money, 1_500_000));
@@ -30,6 +36,7 @@ fn c55_settings_are_read_as_people_write_them() {
         check(name, "0", (limit, 0));
     }
     check("wall", "0s", (Limit::Wall, 0));
+    check("output", "0M", (Limit::Output, 0));
     check("money", "0.0", (Limit::Money, 0));
 }
 
@@ -38,11 +45,14 @@ fn c55_what_is_malformed_is_refused_with_its_name() {
     let duration =
         ["", "h", "2", "-1h", "+1h", "1.5h", "2 h", " 2h", "2h ", "2H", "2w", "1h30m", "0x1s", "٢h"];
     let number = ["", "-1", "+1", "1.5", "1e3", "many", " 1", "1 ", "0x10", "1_000", "18446744073709551616"];
+    let size =
+        ["", "k", "-1", "+1k", "1.5M", "10m", "1g", "10 M", " 1k", "1k ", "1MB", "1KiB", "0x1k", "16777216T"];
     let amount =
         ["", "-1", "+1", "1.", ".5", "1.0000001", "1,50", "$1", "1.5.0", "1.-5", "18446744073709.551616"];
     let cases = [
         ("wall", &duration[..]),
         ("stall", &duration),
+        ("output", &size),
         ("turns", &number),
         ("tokens", &number),
         ("money", &amount),
@@ -106,13 +116,15 @@ fn c52_each_limit_is_reached_by_its_own_measure() {
         let expected = expected.map(|(limit, measured, allowed)| Reached { limit, measured, allowed });
         assert_eq!(limits::reached(&limits, &used), expected);
     };
-    let used = Used { wall_ms: 100, stall_ms: 40, turns: 3, tokens: 70, money_micros: 9 };
+    let used = Used { wall_ms: 100, stall_ms: 40, output_bytes: 500, turns: 3, tokens: 70, money_micros: 9 };
     check(none, used, None);
     // Time is up at the limit; of what is counted the last allowed one is allowed.
     check(Limits { wall_ms: Some(100), ..none }, used, Some((Limit::Wall, 100, 100)));
     check(Limits { wall_ms: Some(101), ..none }, used, None);
     check(Limits { stall_ms: Some(40), ..none }, used, Some((Limit::Stall, 40, 40)));
     check(Limits { stall_ms: Some(41), ..none }, used, None);
+    check(Limits { output_bytes: Some(499), ..none }, used, Some((Limit::Output, 500, 499)));
+    check(Limits { output_bytes: Some(500), ..none }, used, None);
     check(Limits { turns: Some(2), ..none }, used, Some((Limit::Turns, 3, 2)));
     check(Limits { turns: Some(3), ..none }, used, None);
     check(Limits { tokens: Some(69), ..none }, used, Some((Limit::Tokens, 70, 69)));
@@ -123,6 +135,7 @@ fn c52_each_limit_is_reached_by_its_own_measure() {
     let all = Limits {
         wall_ms: Some(1),
         stall_ms: Some(1),
+        output_bytes: Some(1),
         turns: Some(1),
         tokens: Some(1),
         money_micros: Some(1),
@@ -147,7 +160,7 @@ fn c49_c54_a_look_is_due_at_the_nearer_of_the_two_clocks() {
     check(Some(700), Some(100), None, Some(1_700));
     check(None, Some(100), None, None);
     check(Some(u64::MAX), None, progress, Some(u64::MAX));
-    let pulse = Pulse { progress: Awake(600), tools: 0 };
+    let pulse = Pulse { progress: Awake(600), ..Pulse::default() };
     for desk in [Desk::held(agent()), Desk::launching(agent()), Desk::stopping(agent()), Desk::ended(0)] {
         assert_eq!(limit::next_look(&desk.job, &pulse), None);
         assert_eq!(limit::fire(&desk.job, &pulse, Awake(u64::MAX)), None);
@@ -155,7 +168,7 @@ fn c49_c54_a_look_is_due_at_the_nearer_of_the_two_clocks() {
     let running = Desk::running(agent());
     assert_eq!(limit::next_look(&running.job, &pulse), Some(Awake(600 + 20 * 60_000)));
     // Progress before the launch was somebody else's.
-    let early = Pulse { progress: Awake(1), tools: 0 };
+    let early = Pulse { progress: Awake(1), ..Pulse::default() };
     assert_eq!(limit::stalled_since(&running.job, &early), Some(Awake(500)));
 }
 
@@ -230,4 +243,28 @@ fn c48_a_malformed_decision_still_stops_the_job() {
         (stop.cause, stop.requested_at),
         (lastword_core::outcome::Cause::Limit(Limit::Wall), desk.now.wall)
     );
+}
+
+#[test]
+fn c52_output_is_counted_by_attempt_and_is_progress_while_it_grows() {
+    let limits = Limits { output_bytes: Some(100), stall_ms: Some(50), ..Limits::default() };
+    let wrote = |total_bytes| Signal::Wrote { total_bytes };
+    let desk = Desk::running(Spec { limits, ..command() }).later(10).says(wrote(100));
+    assert_eq!((desk.pulse.output, desk.pulse.progress), (100, Awake(510)));
+    assert_eq!(desk.count("launched") + 3, desk.log.len(), "it is no fact");
+    // The same count again, or a smaller one, is no sign of life.
+    let desk = desk.later(10).says(wrote(100)).says(wrote(7));
+    assert_eq!((desk.pulse.output, desk.pulse.progress), (100, Awake(510)));
+    let fired = |desk: &Desk| match limit::fire(&desk.job, &desk.pulse, desk.now.awake) {
+        Some(Fact::LimitFired(fired)) => Some((fired.limit, fired.measured, fired.allowed)),
+        _ => None,
+    };
+    assert_eq!(fired(&desk), None, "the last allowed one is allowed");
+    assert_eq!(fired(&desk.clone().says(wrote(101))), Some((Limit::Output, 101, 100)));
+    assert_eq!(fired(&desk.clone().later(40)), Some((Limit::Stall, 50, 50)));
+    // Raised in time, it binds at its new value.
+    let mut raised = desk;
+    let facts = limit::decide(&raised.job, "ann", Limit::Output, 200);
+    raised.anyone(facts);
+    assert_eq!(fired(&raised.says(wrote(200))), None);
 }

@@ -311,7 +311,7 @@ fn c46_a_limit_acted_on_without_the_journal_stands_after_a_conflict() {
     rig.cancelled();
     let again = rig.step(Input::Tick);
     rig.settle(again);
-    assert_eq!(rig.desk.job.stop.map(|stop| stop.cause), Some(Cause::User));
+    assert_eq!(rig.desk.job.stop.as_ref().map(|stop| stop.cause), Some(Cause::User));
     assert_eq!(rig.desk.count("limit_fired"), 0);
 }
 

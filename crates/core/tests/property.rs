@@ -10,7 +10,7 @@ use lastword_core::decide::{
 use lastword_core::effects::Effect;
 use lastword_core::event::{Commit, KINDS, SessionState, Stored, TurnEnding, Usage};
 use lastword_core::limits::{Limit, Limits, SETTINGS};
-use lastword_core::outcome::Asked;
+use lastword_core::outcome::{Asked, Budget};
 use lastword_core::owner::{Input, Output};
 use lastword_core::receipt::{Exit, KeeperStop, Proof, Receipt, Rung};
 use lastword_core::report::{Found, Report, Signal};
@@ -23,7 +23,7 @@ use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use serde_json::{Value, json};
 
-use crate::common::{Desk, agent, claimant, command, exited, id, tree};
+use crate::common::{Desk, agent, boot, claimant, command, exited, id, tree};
 use crate::rig::Rig;
 
 /// Steps of one life: enough for several attempts with turns in them.
@@ -65,6 +65,7 @@ fn receipt(n: u32) -> Receipt {
         Some(KeeperStop::Lease),
         Some(KeeperStop::LocalCancel),
         Some(KeeperStop::LocalStall),
+        Some(KeeperStop::LocalBudget(Budget::Output)),
     ];
     Receipt {
         proof: pick(n, &proofs),
@@ -152,8 +153,8 @@ fn request(n: u32, desk: &Desk) -> Decision {
             let asked = pick(more / 4, &[Asked::User, Asked::Shutdown, Asked::ParentGone]);
             cancel::decide(job, &Cancel { by: "ann".to_owned(), asked, force: more & 1 == 0 }, now)
         }
-        1 => limit::decide(job, "ann", SETTINGS[more as usize % 5].0, u64::from(more / 5 % 4) * 10),
-        2 => send::decide(job, "ann", "hi"),
+        1 => limit::decide(job, "ann", SETTINGS[more as usize % 6].0, u64::from(more / 6 % 4) * 10),
+        2 => send::decide(job, "ann", "hi", more % 7 == 0),
         3 => answer::decide(job, "ann", &(more % 3).to_string(), "yes"),
         4 => interrupt::decide(job, "ann", (more % 2 == 0).then_some(TurnNo(more / 2 % 4))),
         5 if more % 8 == 0 => abandon::decide(job, "ann"),
@@ -175,7 +176,7 @@ fn owners(n: u32, desk: &Desk) -> Decision {
         return Ok(by_itself);
     }
     match n % 6 {
-        0 => launch::decide(job, fence),
+        0 => launch::decide(job, fence, &boot()),
         1 => Ok(limit::fire(job, &desk.pulse, desk.now.awake).into_iter().collect()),
         2 => Ok(observe::stop_began(job).into_iter().collect()),
         3 if more % 8 == 0 => {
@@ -231,10 +232,10 @@ fn holds(before: &Job, job: &Job, fact: &Fact) {
         assert!(job.inputs.is_empty() && job.due().is_none());
     }
     // C7, C46: nothing but an ending follows a reason to stop.
-    let stopped = before.stop.is_some_and(|stop| stop.cause != lastword_core::outcome::Cause::Agent);
+    let stopped = before.stop.as_ref().is_some_and(|stop| stop.cause != lastword_core::outcome::Cause::Agent);
     if stopped {
         assert!(!matches!(fact, Fact::LaunchIntended(_) | Fact::RetryScheduled(_) | Fact::TurnStarted(_)));
-        assert_eq!(job.stop.map(|stop| stop.cause), before.stop.map(|stop| stop.cause));
+        assert_eq!(job.stop.as_ref().map(|stop| stop.cause), before.stop.as_ref().map(|stop| stop.cause));
     }
     assert!(job.attempts.iter().rev().skip(1).all(|attempt| attempt.end.is_some()));
     assert_eq!(job.version, before.version.next());

@@ -10,7 +10,7 @@ use lastword_core::report::{Report, Signal};
 use lastword_core::spec::Spec;
 use lastword_core::{Append, AppendId, AttemptNo, Event, Job, Seq};
 
-use crate::common::{Desk, agent, tree, wish};
+use crate::common::{Desk, agent, boot, tree, wish};
 
 pub(crate) const FIRST: AttemptNo = AttemptNo(1);
 
@@ -26,7 +26,7 @@ impl Rig {
     pub(crate) fn new(desk: Desk) -> Rig {
         let host = desk.job.holder.as_ref().expect("it is held").host.clone();
         let job = Job::fold(desk.job.id, &desk.log).expect("it replays");
-        let owner = Owner::new(job, desk.fence().clone(), host, desk.now);
+        let owner = Owner::new(job, desk.fence().clone(), host, boot(), desk.now);
         Rig { desk, owner, stored: Vec::new() }
     }
 

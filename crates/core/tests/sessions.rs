@@ -87,7 +87,7 @@ fn c79_a_settled_session_is_not_shown_as_working_and_may_be_closed() {
     check(&done.clone().says(background).says(becomes(SessionState::Ready)), true, false, true);
     check(&done.clone().says(Signal::TurnStarted), false, true, false);
     let mut told = done.clone();
-    let facts = send::decide(&told.job, "ann", "and the docs");
+    let facts = send::decide(&told.job, "ann", "and the docs", false);
     told.anyone(facts);
     check(&told, true, false, false);
     // Ready before any turn completed is not the end of the work, and neither is an interrupt.

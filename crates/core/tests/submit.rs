@@ -2,17 +2,20 @@
 
 use std::sync::Arc;
 
+use lastword_core::decide::cancel::Cancel;
 use lastword_core::decide::{Decision, Refusal, answer, cancel, depend, send, submit};
 use lastword_core::effects::{self, Effect};
-use lastword_core::event::Submitted;
+use lastword_core::event::{Submitted, TurnEnding};
 use lastword_core::job::{Phase, Waits};
 use lastword_core::limits::Limits;
 use lastword_core::outcome::{Begun, Cause, Outcome};
 use lastword_core::report::{Found, Report, Signal};
-use lastword_core::spec::{Conversation, Dependency, Needs, RetryPolicy, Spec, Work};
+use lastword_core::spec::{Conversation, Dependency, Io, Needs, RetryPolicy, Spec, Work};
 use lastword_core::{AttemptNo, Fact, InputNo};
 
-use crate::common::{Desk, agent, command, dependent, exited, id, kinds, question, retried, wish};
+use crate::common::{
+    Desk, agent, command, dependent, ends, exited, id, kinds, question, reader, retried, wish,
+};
 
 fn shown(decision: &Decision) -> Result<Vec<&str>, Refusal> {
     decision.as_ref().map(|facts| kinds(facts)).map_err(Clone::clone)
@@ -105,7 +108,7 @@ fn a_job_waits_for_every_other_and_runs_or_ends_by_what_they_come_to() {
 #[test]
 fn send_in_each_phase() {
     let check = |desk: &Desk, text: &str, expected: Result<&[&str], Refusal>| {
-        let decided = send::decide(&desk.job, "ann", text);
+        let decided = send::decide(&desk.job, "ann", text, false);
         assert_eq!(shown(&decided), expected.map(<[_]>::to_vec), "{:?}", desk.job.phase);
     };
     let stop = Refusal::Nothing(id(1), "been asked to stop: nothing more is said to it");
@@ -122,7 +125,7 @@ fn send_in_each_phase() {
     check(&running, &"x".repeat(262_145), Err(large));
     let mut desk = running;
     for _ in 0..send::INPUTS_MAX {
-        let facts = send::decide(&desk.job, "ann", "hi");
+        let facts = send::decide(&desk.job, "ann", "hi", false);
         desk.anyone(facts);
     }
     check(&desk, "hi", Err(Refusal::Full(id(1), "64 inputs that were not delivered yet")));
@@ -132,7 +135,7 @@ fn send_in_each_phase() {
 fn an_input_is_numbered_told_while_it_waits_and_delivered_once() {
     let mut desk = Desk::running(agent());
     for text in ["one", "two"] {
-        let facts = send::decide(&desk.job, "ann", text);
+        let facts = send::decide(&desk.job, "ann", text, false);
         desk.anyone(facts);
     }
     let tells = |desk: &Desk| {
@@ -241,7 +244,7 @@ fn a_spec_that_cannot_be_run_is_refused() {
 #[test]
 fn c39_an_input_asked_for_before_a_launch_that_never_was_is_still_to_be_said() {
     let mut desk = Desk::launching(retried(2));
-    let facts = send::decide(&desk.job, "ann", "and the docs");
+    let facts = send::decide(&desk.job, "ann", "and the docs", false);
     desk.anyone(facts);
     let desk =
         desk.claimed("a", 2).reports(Report::Located { attempt: AttemptNo(1), found: Found::NeverStarted });
@@ -251,4 +254,103 @@ fn c39_an_input_asked_for_before_a_launch_that_never_was_is_still_to_be_said() {
     // One that ran may have heard it: nothing is said twice.
     let desk = desk.emptied(exited(1)).later(1_000).claimed("a", 2).intended().launched(6);
     assert!(matches!(desk.job.phase, Phase::Running) && desk.job.inputs.is_empty());
+}
+
+#[test]
+fn a_command_is_sent_only_what_it_can_read() {
+    let check = |desk: &Desk, eof: bool, expected: Result<&[&str], &'static str>| {
+        let decided = send::decide(&desk.job, "ann", "hi", eof);
+        let expected = expected.map(<[_]>::to_vec).map_err(|why| Refusal::Nothing(id(1), why));
+        assert_eq!(shown(&decided), expected, "{:?}", desk.job.phase);
+    };
+    let deaf = "no input: it was not started with a pipe or a terminal";
+    for desk in [Desk::queued(command()), Desk::running(command())] {
+        check(&desk, false, Err(deaf));
+        check(&desk, true, Err(deaf));
+    }
+    let terminal = Spec { io: Io::Terminal { rows: 24, columns: 80 }, ..command() };
+    for desk in [Desk::queued(reader()), Desk::running(reader()), Desk::running(terminal)] {
+        check(&desk, false, Ok(&["input_requested"]));
+        check(&desk, true, Ok(&["input_requested"]));
+    }
+    check(&Desk::running(agent()), true, Err("no input to close: an agent ends when its work is done"));
+}
+
+/// Sends the last input.
+fn closed(mut desk: Desk) -> Desk {
+    let facts = send::decide(&desk.job, "ann", "bye", true);
+    desk.anyone(facts);
+    desk
+}
+
+#[test]
+fn after_the_last_input_nothing_more_is_taken_until_another_attempt_reads() {
+    let retry = RetryPolicy { attempts_max: 3, ..RetryPolicy::default() };
+    let refused = Err(Refusal::Nothing(id(1), "had its input closed: nothing more can be sent"));
+    let desk = closed(Desk::running(Spec { retry, ..reader() }));
+    let waits: Vec<_> = desk.job.inputs.iter().map(|input| (input.text.as_str(), input.eof)).collect();
+    assert_eq!(waits, [("bye", true)]);
+    assert_eq!(send::decide(&desk.job, "ann", "more", false), refused);
+    let desk = desk.reports(Report::Told { input: InputNo(1) });
+    assert_eq!(send::decide(&desk.job, "ann", "", true), refused);
+    // The next attempt has an input of its own.
+    let next = desk.emptied(exited(1)).later(1_000);
+    assert!(send::decide(&next.job, "ann", "more", false).is_ok());
+    // What was closed before anything was started is still to be closed.
+    let early = closed(Desk::launching(Spec { retry, ..reader() })).claimed("a", 2);
+    let early = early.reports(Report::Located { attempt: AttemptNo(1), found: Found::NeverStarted });
+    assert_eq!(send::decide(&early.job, "ann", "more", false), refused);
+}
+
+#[test]
+fn a_name_is_plain_and_no_id() {
+    for name in ["a", "7", "Nightly", "web.1", "a-b_c", "job_1", &"x".repeat(64)] {
+        assert!(submit::is_name(name), "{name}");
+    }
+    let known = id(1).to_string();
+    for name in ["", ".hidden", "-x", "_x", "a b", "a/b", "@last", "a:b", "é", "a\n", &"x".repeat(65), &known]
+    {
+        assert!(!submit::is_name(name), "{name}");
+    }
+    let check = |spec: Spec, valid: bool| {
+        let decided = submit::decide(&Desk::empty().job, &Arc::new(spec), "ann", Limits::default());
+        assert_eq!(decided.is_ok(), valid, "{decided:?}");
+    };
+    let named = |name: &str| Spec { name: Some(name.to_owned()), ..command() };
+    check(named("nightly"), true);
+    check(named("night ly"), false);
+    let terminal = |rows, columns| Spec { io: Io::Terminal { rows, columns }, ..command() };
+    check(terminal(24, 80), true);
+    check(terminal(0, 80), false);
+    check(terminal(24, 0), false);
+    check(Spec { io: Io::Pipe, ..agent() }, false);
+    check(Spec { parent: Some(id(9)), ..command() }, true);
+    check(Spec { parent: Some(id(1)), ..command() }, false);
+}
+
+#[test]
+fn c28_the_last_word_says_who_asked() {
+    let by = |desk: &Desk| desk.job.last_word().and_then(|word| word.by.clone());
+    assert_eq!(by(&Desk::queued(command()).cancelled()).as_deref(), Some("ann"));
+    assert_eq!(by(&Desk::stopping(command()).emptied(exited(0))).as_deref(), Some("ann"));
+    assert_eq!(by(&Desk::ended(0)), None);
+    // The first who asked is the one named, also when somebody else adds force.
+    let mut desk = Desk::stopping(command());
+    let bob = Cancel { by: "bob".to_owned(), ..wish(true) };
+    let facts = cancel::decide(&desk.job, &bob, desk.now.wall);
+    desk.anyone(facts);
+    assert_eq!(
+        desk.job.stop.as_ref().map(|stop| (stop.by.as_deref(), stop.force)),
+        Some((Some("ann"), true))
+    );
+    assert_eq!(by(&desk.emptied(exited(0))).as_deref(), Some("ann"));
+    // A turn that failed is nobody's wish, so a wish takes its place.
+    let failed = Desk::in_turn(agent()).says(ends(TurnEnding::Failed));
+    assert_eq!(failed.job.stop.as_ref().and_then(|stop| stop.by.clone()), None);
+    assert_eq!(by(&failed.cancelled().emptied(exited(0))).as_deref(), Some("ann"));
+    // A job whose dependency failed names that one.
+    let mut desk = Desk::queued(dependent(Needs::Success));
+    let facts = depend::decide(&desk.job, id(9), Outcome::Failed);
+    desk.anyone(facts);
+    assert_eq!(by(&desk), Some(id(9).to_string()));
 }

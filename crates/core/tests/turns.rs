@@ -157,7 +157,7 @@ fn c73_a_deadline_between_the_last_check_and_the_commit_refuses_the_commit() {
     let desk = Desk::in_turn(limited(limits)).later(1_000).says(ends(TurnEnding::Completed));
     assert_eq!(desk.kinds().split_off(6), ["limit_fired", "turn_ended"]);
     assert_eq!(conversation(&desk), &Commit::default());
-    assert_eq!(desk.job.stop.map(|stop| stop.cause), Some(Cause::Limit(Limit::Wall)));
+    assert_eq!(desk.job.stop.as_ref().map(|stop| stop.cause), Some(Cause::Limit(Limit::Wall)));
     assert_eq!(
         desk.emptied(exited(0)).job.last_word().map(|word| word.cause),
         Some(Cause::Limit(Limit::Wall))
@@ -169,6 +169,7 @@ fn c75_without_limits_nothing_is_looked_at() {
     let off = Limits {
         wall_ms: Some(0),
         stall_ms: Some(0),
+        output_bytes: Some(0),
         turns: Some(0),
         tokens: Some(0),
         money_micros: Some(0),
@@ -240,7 +241,7 @@ fn c52_the_turn_after_the_last_allowed_one_is_not_begun() {
     assert_eq!((two.count("turn_started"), two.count("limit_fired")), (2, 0));
     let third = two.says(Signal::TurnStarted);
     assert_eq!((third.count("turn_started"), third.count("limit_fired")), (2, 1));
-    assert_eq!(third.job.stop.map(|stop| stop.cause), Some(Cause::Limit(Limit::Turns)));
+    assert_eq!(third.job.stop.as_ref().map(|stop| stop.cause), Some(Cause::Limit(Limit::Turns)));
 }
 
 #[test]

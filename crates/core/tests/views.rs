@@ -1,15 +1,18 @@
 //! Views: the session and its turns, usage, the timeline, and the row beside them.
 
 use lastword_core::event::{KINDS, SessionState, Stored, TurnEnding, Usage};
-use lastword_core::report::Signal;
-use lastword_core::spec::{Conversation, Spec, Work};
-use lastword_core::view::row::{PhaseName, Row};
+use lastword_core::receipt::Exit;
+use lastword_core::report::{Found, Report, Signal};
+use lastword_core::spec::{Conversation, Needs, Spec, Work};
+use lastword_core::view::row::{PhaseName, Row, Summary};
 use lastword_core::view::session::{OpenQuestion, SessionView, turns};
 use lastword_core::view::timeline;
 use lastword_core::view::usage::UsageView;
-use lastword_core::{AttemptNo, Event, Fact, Seq, Timestamp, TurnNo};
+use lastword_core::{AttemptNo, Awake, Event, Fact, Seq, Timestamp, TurnNo};
 
-use crate::common::{Desk, agent, becomes, command, commit, ends, exited, question, retried, session};
+use crate::common::{
+    Desk, agent, becomes, command, commit, dependent, ends, exited, question, retried, session, tree,
+};
 
 fn spent(tokens_in: u64) -> Signal {
     Signal::Spent(Usage { tokens_in, tokens_out: 1, money_micros: 2 })
@@ -118,7 +121,7 @@ fn a_timeline_has_a_line_for_every_event_in_order() {
             "stop asked for by `ann` (a user asked)",
             "turn 1 cancelled: `the agent ended before its turn`",
             "attempt 1 ended: cancelled while running (a user asked)",
-            "last word: cancelled while running (a user asked)",
+            "last word: cancelled while running (a user asked: `ann`)",
         ]
     );
 }
@@ -134,11 +137,14 @@ fn every_kind_has_a_line_of_its_own() {
         ("limit_changed", "limit wall switched off by `ann`"),
         ("limit_fired", "limit money reached: 2000001 of 2000000"),
         ("attempt_ended", "attempt 1 ended: timed out at its deadline (limit wall): `out of time`"),
+        ("input_requested", "input 1 from `ann`: `and the docs`"),
         ("answer_requested", "answer to `q1` from `ann`: `yes`"),
         ("late_reported", "too late (epoch 1): `attempt 1: tree empty`"),
     ] {
         assert_eq!(golden(kind), line);
     }
+    let grown = |name: &str| text(Fact::decode(crate::golden::stored(name)).expect("it reads"));
+    assert_eq!(grown("input_requested.v1+eof"), "input 1 from `ann`, the last: `and the docs`");
     let newer = Stored { kind: "dreamt\u{1b}[2J".to_owned(), version: 3, body: "{}".to_owned() };
     assert_eq!(text(Fact::Unknown(newer)), "`dreamt\\u{1b}[2J` (version 3), written by a newer build");
 }
@@ -184,6 +190,48 @@ fn a_row_tells_what_lists_and_claims_need() {
     let long = Work::Agent { provider: "codex".to_owned(), prompt: "é".repeat(500) };
     let row = Row::of(&Desk::running(Spec { work: long, ..agent() }).job);
     assert_eq!((row.summary.title.chars().count(), row.summary.attempts), (120, 1));
+}
+
+#[test]
+fn a_row_tells_when_it_began_and_how_it_ended() {
+    let of = |desk: &Desk| Row::of(&desk.job).summary;
+    let named = Spec { name: Some("nightly".to_owned()), ..command() };
+    let queued = of(&Desk::queued(named.clone()));
+    assert_eq!((queued.name.as_deref(), queued.started_at, queued.ended_at), (Some("nightly"), None, None));
+    assert_eq!(of(&Desk::launching(named.clone())).started_at, None);
+    // The first tree counts, also when it was only found later and when others followed.
+    let found = Desk::launching(named.clone()).later(3).claimed("a", 2).reports(Report::Located {
+        attempt: AttemptNo(1),
+        found: Found::Alive { tree: tree(7), awake: Awake(9) },
+    });
+    assert_eq!(of(&found).started_at, Some(Timestamp(10_003)));
+    let found = found.later(4).claimed("a", 3).reports(Report::Located {
+        attempt: AttemptNo(1),
+        found: Found::Alive { tree: tree(7), awake: Awake(9) },
+    });
+    assert_eq!(of(&found).started_at, Some(Timestamp(10_003)));
+    let again = Desk::running(retried(2)).later(5).emptied(exited(3)).later(1_000);
+    let summary = of(&again.clone().claimed("a", 1).intended().launched(2));
+    assert_eq!((summary.started_at, summary.ended_at, summary.exit), (Some(Timestamp(10_000)), None, None));
+    let again = again.claimed("a", 1).intended().launched(2).later(7).emptied(exited(4));
+    let times: Vec<_> = again.job.attempts.iter().map(|one| (one.started_at, one.ended_at)).collect();
+    let moment = |ms| Some(Timestamp(ms));
+    assert_eq!(times, [(moment(10_000), moment(10_005)), (moment(11_005), moment(11_012))]);
+    let summary = of(&again);
+    assert_eq!((summary.ended_at, summary.exit), (moment(11_012), Some(Exit::Code(4))));
+    let cancelled = of(&Desk::queued(command()).later(2).cancelled());
+    assert_eq!((cancelled.started_at, cancelled.ended_at, cancelled.exit), (None, moment(10_002), None));
+    assert_eq!(of(&Desk::queued(dependent(Needs::AnyEnd))).unmet, 1);
+    assert_eq!(of(&Desk::queued(command())).unmet, 0);
+}
+
+/// A row of an older build lacks what was added since.
+#[test]
+fn a_summary_of_an_older_build_reads() {
+    let before = r#"{"title": "make", "labels": {}, "attempts": 1, "decided_by": 1, "cause": "finished", "waiting": false,
+        "working": false, "meter": {}}"#;
+    let summary: Summary = serde_json::from_str(before).expect("it reads");
+    assert_eq!((summary.name, summary.unmet, summary.started_at, summary.exit), (None, 0, None, None));
 }
 
 #[test]

@@ -49,7 +49,7 @@ impl<J: Journal, T: Trees> JobTask<J, T> {
         nudges: mpsc::Receiver<Nudge>,
     ) -> Option<JobTask<J, T>> {
         let job = Job::fold(claimed.job, &claimed.events).ok()?;
-        let owner = Owner::new(job, claimed.fence, host, clock::now());
+        let owner = Owner::new(job, claimed.fence, host, lastword_proc::boot_id().into(), clock::now());
         let (input, inputs) = mpsc::channel(INPUTS_MAX);
         Some(JobTask { owner, journal, trees, nudges, inputs, input, retry_at: None })
     }

@@ -50,10 +50,7 @@ impl<J: Journal> Engine<J> {
         eof: bool,
         append: Option<AppendId>,
     ) -> Result<(Job, InputNo), Error> {
-        if eof {
-            return Err(Error::NotYet("close an input"));
-        }
-        let job = self.request(id, append, |job| send::decide(job, by, text)).await?;
+        let job = self.request(id, append, |job| send::decide(job, by, text, eof)).await?;
         let input = job.inputs_made;
         Ok((job, input))
     }

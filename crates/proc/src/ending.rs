@@ -22,12 +22,6 @@ pub struct ExitRecord {
     pub receipt: Receipt,
     /// Why nothing was run: the leader's exec failed.
     pub exec_error: Option<String>,
-    /// Bytes of the recording are missing that the caps do not explain.
-    pub output_lost: bool,
-    /// The tree was allowed to gain privileges, and so to escape to another user.
-    pub may_escape: bool,
-    /// Processes found in all; the receipt names the first of them.
-    pub found: u64,
     /// Who wrote it: `shim`, `guard` or `sweep`.
     pub by: String,
     /// When the tree was empty, in nanoseconds of the boot clock.
@@ -37,15 +31,7 @@ pub struct ExitRecord {
 impl ExitRecord {
     /// Returns a record with nothing but its proof.
     pub(crate) fn bare(proof: Proof, by: &str) -> ExitRecord {
-        ExitRecord {
-            receipt: Receipt::bare(proof),
-            exec_error: None,
-            output_lost: false,
-            may_escape: false,
-            found: 0,
-            by: by.to_owned(),
-            empty_at_boot_ns: 0,
-        }
+        ExitRecord { receipt: Receipt::bare(proof), exec_error: None, by: by.to_owned(), empty_at_boot_ns: 0 }
     }
 
     /// Publishes it; returns the record that stands, ours or that of whoever was first.
@@ -89,9 +75,9 @@ impl ExitRecord {
             .with_some("asked_to_empty_ms", receipt.asked_to_empty_ms)
             .with("seen", receipt.output.seen)
             .with("kept", receipt.output.kept)
-            .with("lost", u8::from(self.output_lost))
-            .with("may_escape", u8::from(self.may_escape))
-            .with("found", self.found)
+            .with("lost", u8::from(receipt.output_lost))
+            .with("may_escape", u8::from(receipt.may_escape))
+            .with("found", receipt.found)
             .with("empty_at_boot_ns", self.empty_at_boot_ns)
             .to_string();
         for taken in &receipt.rungs {
@@ -125,6 +111,9 @@ impl ExitRecord {
             keeper_stop: first.text("keeper_stop").and_then(words::keeper_stop),
             asked_to_empty_ms: first.get("asked_to_empty_ms"),
             output: OutputBytes { seen: first.get("seen")?, kept: first.get("kept")? },
+            output_lost: first.get::<u8>("lost")? == 1,
+            may_escape: first.get::<u8>("may_escape")? == 1,
+            found: first.get("found")?,
             ..Receipt::bare(words::proof(first.text("proof")?)?)
         };
         for line in lines {
@@ -141,9 +130,6 @@ impl ExitRecord {
         Some(ExitRecord {
             receipt,
             exec_error: first.text("exec_error").map(str::to_owned),
-            output_lost: first.get::<u8>("lost")? == 1,
-            may_escape: first.get::<u8>("may_escape")? == 1,
-            found: first.get("found")?,
             by: first.text("by")?.to_owned(),
             empty_at_boot_ns: first.get("empty_at_boot_ns")?,
         })

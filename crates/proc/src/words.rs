@@ -1,15 +1,16 @@
 //! The words of the core's receipt in records: how levels, proofs, rungs and reasons are spelled on disk.
 
+use lastword_core::outcome::Budget;
 use lastword_core::receipt::{Exit, KeeperStop, Level, Proof, Rung};
 
 /// Makes a pair of functions out of one table, so that what is written is what is read.
 macro_rules! words {
-    ($of:ident, $read:ident, $type:ty, { $($word:literal => $value:path),+ $(,)? }) => {
+    ($of:ident, $read:ident, $type:ty, { $($word:literal => $head:ident$(::$tail:ident)+$(($inner:path))?),+ $(,)? }) => {
         pub(crate) fn $of(value: $type) -> &'static str {
-            match value { $($value => $word),+ }
+            match value { $($head$(::$tail)+$(($inner))? => $word),+ }
         }
         pub(crate) fn $read(word: &str) -> Option<$type> {
-            match word { $($word => Some($value),)+ _ => None }
+            match word { $($word => Some($head$(::$tail)+$(($inner))?),)+ _ => None }
         }
     };
 }
@@ -44,7 +45,25 @@ words!(of_keeper_stop, keeper_stop, KeeperStop, {
     "lease" => KeeperStop::Lease,
     "local_cancel" => KeeperStop::LocalCancel,
     "local_stall" => KeeperStop::LocalStall,
+    "local_output" => KeeperStop::LocalBudget(Budget::Output),
+    "local_turns" => KeeperStop::LocalBudget(Budget::Turns),
+    "local_tokens" => KeeperStop::LocalBudget(Budget::Tokens),
+    "local_money" => KeeperStop::LocalBudget(Budget::Money),
 });
+
+/// Returns the reason a keeper notes for a stop that the journal could not take: the name of the limit that was reached, or
+/// anything else for somebody's wish.
+pub(crate) fn local_stop(cause: &str) -> KeeperStop {
+    match cause {
+        "wall" => KeeperStop::Deadline,
+        "stall" => KeeperStop::LocalStall,
+        "output" => KeeperStop::LocalBudget(Budget::Output),
+        "turns" => KeeperStop::LocalBudget(Budget::Turns),
+        "tokens" => KeeperStop::LocalBudget(Budget::Tokens),
+        "money" => KeeperStop::LocalBudget(Budget::Money),
+        _ => KeeperStop::LocalCancel,
+    }
+}
 
 /// Writes an exit as `code:7` or `signal:9`.
 pub(crate) fn of_exit(exit: Exit) -> String {

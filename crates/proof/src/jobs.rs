@@ -2,7 +2,6 @@
 //!
 //! Facts are built here without asking a decision: a store must cope with any log the fold accepts.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -11,10 +10,10 @@ use lastword_core::event::{
     LimitChanged, Released, RetryScheduled, SessionStarted, Spent, Stored, Submitted, TurnEnded, TurnEnding,
     TurnStarted, Usage,
 };
-use lastword_core::limits::{Limit, Limits};
+use lastword_core::limits::Limit;
 use lastword_core::outcome::{Asked, Begun, Cause, Outcome};
 use lastword_core::receipt::{Level, Proof, Receipt, Tree};
-use lastword_core::spec::{Conversation, Ladder, OnPartition, RetryPolicy, Spec, Work};
+use lastword_core::spec::{Conversation, Spec, Work};
 use lastword_core::{
     Append, AppendId, AttemptNo, Awake, Fact, Fence, Illegal, Job, JobId, Timestamp, TurnNo,
 };
@@ -37,21 +36,7 @@ pub fn append_id() -> AppendId {
 
 /// Returns the spec of a plain command in `queue`.
 pub fn spec(queue: &str) -> Spec {
-    Spec {
-        work: Work::Command { argv: vec!["true".to_owned()] },
-        cwd: "/".to_owned(),
-        queue: queue.to_owned(),
-        priority: 0,
-        labels: BTreeMap::new(),
-        limits: Limits::default(),
-        retry: RetryPolicy::default(),
-        ladder: Ladder::default(),
-        after: Vec::new(),
-        not_before: None,
-        on_partition: OnPartition::Stop,
-        resume: None,
-        retry_of: None,
-    }
+    Spec { queue: queue.to_owned(), ..Spec::command(["true"], "/") }
 }
 
 /// Returns the spec of an agent in `queue`.
@@ -121,7 +106,13 @@ pub fn newest_attempt(job: &Job) -> AttemptNo {
 
 /// The next attempt is about to start.
 pub fn launch_intended(job: &Job) -> Fact {
-    LaunchIntended { attempt: next_attempt(job), epoch: job.epoch, limits: job.limits }.into()
+    LaunchIntended {
+        attempt: next_attempt(job),
+        epoch: job.epoch,
+        limits: job.limits,
+        boot: Some("boot-1".into()),
+    }
+    .into()
 }
 
 /// The attempt's tree is there.
@@ -177,7 +168,8 @@ pub fn retry_scheduled(attempt: AttemptNo, due: Timestamp) -> Fact {
 
 /// The job completed.
 pub fn last_word(attempt: Option<AttemptNo>) -> Fact {
-    LastWord { outcome: Outcome::Completed, cause: Cause::Finished, attempt, requested_at: None }.into()
+    LastWord { outcome: Outcome::Completed, cause: Cause::Finished, attempt, requested_at: None, by: None }
+        .into()
 }
 
 /// The job was cancelled before anything of it was started.
@@ -187,6 +179,7 @@ pub fn cancelled_before_start() -> Fact {
         cause: Cause::User,
         attempt: None,
         requested_at: Some(NOW),
+        by: Some("tester".to_owned()),
     }
     .into()
 }

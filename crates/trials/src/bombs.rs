@@ -227,7 +227,7 @@ impl Reader {
 }
 
 fn ended_well(record: &ExitRecord, size: u64) -> Result<(), String> {
-    if record.receipt.exit != Some(Exit::Code(0)) || record.output_lost {
+    if record.receipt.exit != Some(Exit::Code(0)) || record.receipt.output_lost {
         return Err(format!("it did not end well: {record:?}"));
     }
     match record.receipt.output.seen == size {

@@ -179,7 +179,9 @@ fn check_job(disk: &Path, job: u64) -> Result<(), String> {
     let folder = folder(disk, job);
     let record = ended(&folder).map_err(|error| error.to_string())?.ok_or("its exit record is lost")?;
     let size = size(job);
-    if record.receipt.exit != Some(Exit::Code(0)) || record.receipt.output.seen != size || record.output_lost
+    if record.receipt.exit != Some(Exit::Code(0))
+        || record.receipt.output.seen != size
+        || record.receipt.output_lost
     {
         return Err(format!("its exit record is torn: {record:?}"));
     }

@@ -172,7 +172,7 @@ pub(crate) fn part(words: &[&str]) -> Result<bool, String> {
     let record = wait(&launch.dir, PATIENCE).map_err(say)?.ok_or("the tree has no ending")?;
     println!(
         "in {group}: {} processes found, {:?}, {:?}",
-        record.found, launched.level, record.receipt.proof
+        record.receipt.found, launched.level, record.receipt.proof
     );
     let survivors: Vec<i32> = record
         .receipt

@@ -30,15 +30,20 @@ pub fn decide(job: &Job, cancel: &Cancel, now: Timestamp) -> Decision {
         Phase::Queued { .. } | Phase::Backoff { .. } if job.foreign => Err(Refusal::NeedsNewerReader(job.id)),
         Phase::Queued { .. } | Phase::Backoff { .. } => {
             let begun = if job.has_begun() { Begun::WhileRunning } else { Begun::BeforeStart };
-            Ok(vec![end::unstarted(Outcome::Cancelled(begun), cancel.asked.into(), Some(now))])
+            Ok(vec![end::unstarted(Outcome::Cancelled(begun), cancel.asked.into(), &cancel.by, Some(now))])
         }
         Phase::Launching | Phase::Running if seeded::on(Bug::CancelReportedEarly) => {
-            Ok(vec![end::unstarted(Outcome::Cancelled(Begun::WhileRunning), cancel.asked.into(), Some(now))])
+            Ok(vec![end::unstarted(
+                Outcome::Cancelled(Begun::WhileRunning),
+                cancel.asked.into(),
+                &cancel.by,
+                Some(now),
+            )])
         }
         Phase::Launching | Phase::Running => Ok(vec![request.into()]),
         // Asking again changes nothing, but force may be added. A job that winds up a failed turn may be tried again, and a
         // wish that is not in the log would not prevent that.
-        Phase::Stopping { .. } => match job.stop {
+        Phase::Stopping { .. } => match &job.stop {
             Some(stop) if stop.cause == Cause::Agent => Ok(vec![request.into()]),
             Some(stop) if cancel.force && !stop.force => Ok(vec![request.into()]),
             _ => Ok(Vec::new()),

@@ -18,7 +18,8 @@ pub fn decide(job: &Job, other: JobId, outcome: Outcome) -> Decision {
         if job.foreign {
             return Err(Refusal::NeedsNewerReader(job.id));
         }
-        return Ok(vec![end::unstarted(Outcome::Cancelled(Begun::BeforeStart), Cause::Dependency, None)]);
+        let outcome = Outcome::Cancelled(Begun::BeforeStart);
+        return Ok(vec![end::unstarted(outcome, Cause::Dependency, &other.to_string(), None)]);
     }
     Ok(vec![DependencySettled { job: other, outcome }.into()])
 }

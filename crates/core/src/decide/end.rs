@@ -40,14 +40,15 @@ pub(super) fn attempt(job: &Job, receipt: Receipt, error: Option<String>, now: T
     facts
 }
 
-/// Returns the last word of a job of which nothing runs.
-pub(super) fn unstarted(outcome: Outcome, cause: Cause, requested_at: Option<Timestamp>) -> Fact {
-    LastWord { outcome, cause, attempt: None, requested_at }.into()
+/// Returns the last word of a job of which nothing runs, by whom that is so, and since when if it was asked for.
+pub(super) fn unstarted(outcome: Outcome, cause: Cause, by: &str, requested_at: Option<Timestamp>) -> Fact {
+    LastWord { outcome, cause, attempt: None, requested_at, by: Some(by.to_owned()) }.into()
 }
 
 fn last_word(job: &Job, outcome: Outcome, cause: Cause, attempt: Option<AttemptNo>) -> Fact {
-    let requested_at = job.stop.map(|stop| stop.requested_at);
-    LastWord { outcome, cause, attempt, requested_at }.into()
+    let requested_at = job.stop.as_ref().map(|stop| stop.requested_at);
+    let by = job.stop.as_ref().and_then(|stop| stop.by.clone());
+    LastWord { outcome, cause, attempt, requested_at, by }.into()
 }
 
 fn verdict(job: &Job, attempt: &Attempt, receipt: &Receipt) -> (Outcome, Cause) {
@@ -63,7 +64,7 @@ fn verdict(job: &Job, attempt: &Attempt, receipt: &Receipt) -> (Outcome, Cause) 
         Proof::NeverStarted if !job.has_begun() => Begun::BeforeStart,
         _ => Begun::WhileRunning,
     });
-    match job.stop.map(|stop| stop.cause) {
+    match job.stop.as_ref().map(|stop| stop.cause) {
         Some(Cause::User | Cause::Shutdown | Cause::ParentGone) if seeded::on(Bug::CauseMixedUp) => {
             return (Limit::Wall.into(), Cause::Limit(Limit::Wall));
         }
@@ -76,6 +77,9 @@ fn verdict(job: &Job, attempt: &Attempt, receipt: &Receipt) -> (Outcome, Cause) 
     match receipt.keeper_stop {
         Some(KeeperStop::Deadline) => return (Limit::Wall.into(), Cause::Limit(Limit::Wall)),
         Some(KeeperStop::LocalStall) => return (Limit::Stall.into(), Cause::Limit(Limit::Stall)),
+        Some(KeeperStop::LocalBudget(budget)) => {
+            return (Outcome::OverBudget(budget), Cause::Limit(budget.into()));
+        }
         Some(KeeperStop::LocalCancel) => return (cancelled, Cause::User),
         Some(KeeperStop::Lease) => return (Outcome::Lost, Cause::Unaccounted),
         None => {}
@@ -105,7 +109,7 @@ fn retry_due(
 ) -> Option<Timestamp> {
     let policy = job.spec.as_ref()?.retry;
     // Not knowing how it ended does not undo the wish, so the log is asked beside the verdict.
-    let wanted = job.stop.is_some_and(|stop| stop.cause != Cause::Agent);
+    let wanted = job.stop.as_ref().is_some_and(|stop| stop.cause != Cause::Agent);
     let stopped = wanted || !matches!(cause, Cause::Agent | Cause::Launch | Cause::Unaccounted);
     if stopped && !seeded::on(Bug::RetryAfterCancel) {
         return None;

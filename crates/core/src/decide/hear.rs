@@ -26,7 +26,7 @@ pub fn decide(job: &Job, offset: u64, signal: &Signal, pulse: &Pulse, now: Now) 
     let session = session.filter(|(attempt, session)| attempt.no == session.attempt);
     let session = session.map(|(_, session)| session);
     match signal {
-        Signal::Progress | Signal::ToolStarted | Signal::ToolEnded => Vec::new(),
+        Signal::Progress | Signal::Wrote { .. } | Signal::ToolStarted | Signal::ToolEnded => Vec::new(),
         Signal::SessionStarted { reference, resumed_from } => {
             started(job, offset, reference.as_deref(), resumed_from.as_deref())
         }
@@ -67,7 +67,7 @@ pub fn decide(job: &Job, offset: u64, signal: &Signal, pulse: &Pulse, now: Now) 
 /// Returns how a turn really ended, given what is in the log and on the clocks when the agent says so.
 fn settle(job: &Job, turn: TurnNo, said: TurnEnding, limit: Option<&Fact>) -> TurnEnding {
     let interrupted = job.session.as_ref().is_some_and(|session| session.interrupt == Some(turn));
-    match (job.stop.map(|stop| stop.cause), limit) {
+    match (job.stop.as_ref().map(|stop| stop.cause), limit) {
         (Some(Cause::Limit(limit)), _) => TurnEnding::OverLimit(limit),
         (Some(_), _) => TurnEnding::Cancelled,
         (None, Some(Fact::LimitFired(fired))) => TurnEnding::OverLimit(fired.limit),

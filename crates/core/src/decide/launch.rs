@@ -3,13 +3,15 @@
 //! The record exists before the process. The intent is stored at the version the holder has read, so a cancel that
 //! came in between makes it read again.
 
+use std::sync::Arc;
+
 use super::{Decision, Refusal};
 use crate::event::LaunchIntended;
 use crate::ids::{AttemptNo, Fence};
 use crate::job::{Job, Phase};
 
-/// Decides the start of an attempt by the holder of `fence`; nothing when none is to be started.
-pub fn decide(job: &Job, fence: &Fence) -> Decision {
+/// Decides the start of an attempt by the holder of `fence`, in this boot of its host; nothing when none is to be started.
+pub fn decide(job: &Job, fence: &Fence, boot: &Arc<str>) -> Decision {
     match &job.holder {
         Some(holder) if holder.fence == *fence => {}
         Some(holder) => return Err(Refusal::Held(job.id, holder.fence.owner.clone())),
@@ -18,7 +20,8 @@ pub fn decide(job: &Job, fence: &Fence) -> Decision {
     match job.phase {
         Phase::Queued { .. } | Phase::Backoff { .. } => {
             let attempt = AttemptNo(job.attempts.len() as u32 + 1);
-            Ok(vec![LaunchIntended { attempt, epoch: fence.epoch, limits: job.limits }.into()])
+            let (limits, boot) = (job.limits, Some(Arc::clone(boot)));
+            Ok(vec![LaunchIntended { attempt, epoch: fence.epoch, limits, boot }.into()])
         }
         Phase::Unborn | Phase::Launching | Phase::Running | Phase::Stopping { .. } | Phase::Ended(_) => {
             Ok(Vec::new())

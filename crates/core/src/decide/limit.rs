@@ -35,6 +35,7 @@ pub(super) fn fire_at_turn(job: &Job, pulse: &Pulse, now: Awake, turns: TurnNo) 
     let used = Used {
         wall_ms: now.0.saturating_sub(launched.0),
         stall_ms: stalled_since(job, pulse).map_or(0, |since| now.0.saturating_sub(since.0)),
+        output_bytes: pulse.output,
         turns: u64::from(turns.0),
         tokens: job.meter.tokens(),
         money_micros: job.meter.money_micros,

@@ -73,6 +73,6 @@ fn located(job: &Job, fence: &Fence, attempt: &Attempt, found: &Found, now: Now)
 /// Returns the note that the owner began to stop, once, if a stop is wanted. The wish and this are two facts.
 pub fn stop_began(job: &Job) -> Option<Fact> {
     let attempt = job.open_attempt()?.no;
-    let unseen = job.stop.is_some_and(|stop| stop.began_at.is_none());
+    let unseen = job.stop.as_ref().is_some_and(|stop| stop.began_at.is_none());
     (unseen && matches!(job.phase, Phase::Stopping { .. })).then(|| StopBegan { attempt }.into())
 }

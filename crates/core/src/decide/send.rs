@@ -1,8 +1,9 @@
-//! `send`: something to say to the agent. Numbered, so that it is said once.
+//! `send`: something to say to an agent, or to a command that reads. Numbered, so that it is said once.
 
 use super::{Decision, Refusal};
 use crate::event::InputRequested;
 use crate::job::{Job, Phase};
+use crate::spec::{Io, Spec, Work};
 
 /// Inputs that wait for one job. Small: an agent reads one prompt at a time, and a longer queue would only hide that
 /// it does not.
@@ -11,12 +12,23 @@ pub const INPUTS_MAX: usize = 64;
 /// Bytes of one input; it is stored in the log.
 pub const INPUT_BYTES_MAX: usize = 256 * 1024;
 
-/// Decides an input.
-pub fn decide(job: &Job, by: &str, text: &str) -> Decision {
+/// Decides an input. After one with `eof` nothing more is taken, until another attempt reads anew.
+pub fn decide(job: &Job, by: &str, text: &str, eof: bool) -> Decision {
     room(job, text)?;
-    Ok(vec![
-        InputRequested { by: by.to_owned(), input: job.inputs_made.next(), text: text.to_owned() }.into(),
-    ])
+    match job.spec.as_deref() {
+        Some(Spec { work: Work::Command { .. }, io: Io::Null, .. }) => {
+            return Err(Refusal::Nothing(job.id, "no input: it was not started with a pipe or a terminal"));
+        }
+        Some(Spec { work: Work::Agent { .. }, .. }) if eof => {
+            return Err(Refusal::Nothing(job.id, "no input to close: an agent ends when its work is done"));
+        }
+        _ if job.input_closed => {
+            return Err(Refusal::Nothing(job.id, "had its input closed: nothing more can be sent"));
+        }
+        _ => {}
+    }
+    let (by, text) = (by.to_owned(), text.to_owned());
+    Ok(vec![InputRequested { by, input: job.inputs_made.next(), text, eof }.into()])
 }
 
 /// Refuses an input the job cannot take.

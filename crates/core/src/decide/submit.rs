@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use super::{Decision, Refusal};
 use crate::event::Submitted;
+use crate::ids::JobId;
 use crate::job::Job;
 use crate::limits::Limits;
-use crate::spec::{Spec, Work};
+use crate::spec::{Io, Spec, Work};
 
 /// Bytes of everything a submitter may write into a spec. A spec is stored, folded and listed for ever.
 const SPEC_BYTES_MAX: usize = 256 * 1024;
@@ -30,6 +31,17 @@ pub fn decide(job: &Job, spec: &Arc<Spec>, by: &str, global: Limits) -> Decision
     }
 }
 
+/// Characters of a name: it stands in a column of a list.
+const NAME_CHARS_MAX: usize = 64;
+
+/// Reports whether people may call a job this: letters, digits, and after the first also `.`, `_` and `-`. A job id is no
+/// name, since it would name two jobs.
+pub fn is_name(text: &str) -> bool {
+    let plain = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
+    let begins = text.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric());
+    plain && begins && text.len() <= NAME_CHARS_MAX && text.parse::<JobId>().is_err()
+}
+
 fn check(job: &Job, spec: &Spec) -> Result<(), Refusal> {
     let words: usize = match &spec.work {
         Work::Command { argv } if argv.is_empty() => return Err(Refusal::Invalid("there is no command")),
@@ -44,6 +56,16 @@ fn check(job: &Job, spec: &Spec) -> Result<(), Refusal> {
     let too_large = words + labels + resume + spec.cwd.len() + spec.queue.len() > SPEC_BYTES_MAX;
     match spec {
         _ if too_large => Err(Refusal::Invalid("it is larger than 256 KiB")),
+        Spec { name: Some(name), .. } if !is_name(name) => Err(Refusal::Invalid(
+            "its name is not 1 to 64 letters, digits, `.`, `_` or `-` that open with a letter or digit, or it is a job id",
+        )),
+        Spec { io: Io::Terminal { rows: 0, .. } | Io::Terminal { columns: 0, .. }, .. } => {
+            Err(Refusal::Invalid("its terminal has no size"))
+        }
+        _ if spec.work.is_agent() && spec.io != Io::Null => {
+            Err(Refusal::Invalid("an agent is spoken to in its own way: it takes no pipe and no terminal"))
+        }
+        _ if spec.parent == Some(job.id) => Err(Refusal::Invalid("it is its own parent")),
         _ if spec.queue.is_empty() => Err(Refusal::Invalid("the queue has no name")),
         _ if spec.labels.len() > LABELS_MAX => Err(Refusal::Invalid("it has more than 64 labels")),
         _ if spec.after.len() > DEPENDENCIES_MAX => Err(Refusal::Invalid("it waits for more than 256 jobs")),

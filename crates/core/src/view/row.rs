@@ -6,13 +6,14 @@ use crate::event::{READER, Usage};
 use crate::ids::{AttemptNo, Fence, JobId, Seq, Timestamp};
 use crate::job::{Job, Phase};
 use crate::outcome::{Cause, Outcome};
+use crate::receipt::Exit;
 use crate::spec::{Conversation, Work};
 
 /// Characters of a title: a line of a list, not the prompt.
 const TITLE_CHARS_MAX: usize = 120;
 
 /// The version of the fold that made a row. A row of an older one can be rebuilt from the events.
-pub const FOLD: u16 = 1;
+pub const FOLD: u16 = 2;
 
 /// One job as lists, filters and claims see it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -48,6 +49,9 @@ pub struct Row {
 /// The part of a row that no store looks into. Stored as JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Summary {
+    /// What people call it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// What runs, in one line.
     pub title: String,
     /// Labels.
@@ -64,6 +68,18 @@ pub struct Summary {
     pub working: bool,
     /// The spend meter.
     pub meter: Usage,
+    /// Jobs it still waits for.
+    #[serde(default)]
+    pub unmet: u32,
+    /// When its first tree was there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<Timestamp>,
+    /// When it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<Timestamp>,
+    /// How the leader of the deciding attempt exited, if that was seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit: Option<Exit>,
 }
 
 /// A phase without its data.
@@ -167,15 +183,23 @@ impl Summary {
             Work::Command { argv } => argv.join(" "),
             Work::Agent { provider, prompt } => format!("{provider}: {prompt}"),
         };
+        let decided_by = job.last_word().and_then(|word| word.attempt);
+        let deciding = job.attempts.iter().find(|attempt| Some(attempt.no) == decided_by);
         Summary {
+            name: spec.name.clone(),
             title: title.chars().take(TITLE_CHARS_MAX).collect(),
             labels: spec.labels.clone(),
             attempts: job.attempts.len() as u32,
-            decided_by: job.last_word().and_then(|word| word.attempt),
+            decided_by,
             cause: job.last_word().map(|word| word.cause),
             waiting: job.waits_for_person(),
             working: job.active_turn().is_some(),
             meter: job.meter,
+            unmet: job.unmet.len() as u32,
+            started_at: job.attempts.iter().find_map(|attempt| attempt.started_at),
+            // A late report does not move this.
+            ended_at: job.is_ended().then_some(job.updated_at),
+            exit: deciding.and_then(|attempt| attempt.end.as_ref()).and_then(|end| end.receipt.exit),
         }
     }
 }

@@ -50,7 +50,9 @@ fn describe(fact: &Fact) -> String {
             }
         }
         Fact::InputRequested(request) => {
-            format!("input {} from {}: {}", request.input, quote(&request.by), quote(&request.text))
+            let (input, by, eof) =
+                (request.input, quote(&request.by), if request.eof { ", the last" } else { "" });
+            format!("input {input} from {by}{eof}: {}", quote(&request.text))
         }
         Fact::AnswerRequested(request) => {
             let (by, question) = (quote(&request.by), quote(&request.question));
@@ -102,7 +104,10 @@ fn describe(fact: &Fact) -> String {
             )
         }
         Fact::RetryScheduled(retry) => format!("attempt {} will follow", retry.attempt),
-        Fact::LastWord(word) => format!("last word: {} ({})", outcome(word.outcome), cause(word.cause)),
+        Fact::LastWord(word) => {
+            let by = word.by.as_ref().map(|by| format!(": {}", quote(by))).unwrap_or_default();
+            format!("last word: {} ({}{by})", outcome(word.outcome), cause(word.cause))
+        }
         Fact::LateReported(late) => format!("too late (epoch {}): {}", late.epoch, quote(&late.what)),
         Fact::Unknown(stored) => {
             format!("{} (version {}), written by a newer build", quote(&stored.kind), stored.version)
@@ -152,6 +157,7 @@ fn outcome(outcome: Outcome) -> &'static str {
         Outcome::Cancelled(Begun::WhileRunning) => "cancelled while running",
         Outcome::TimedOut(Clock::Deadline) => "timed out at its deadline",
         Outcome::TimedOut(Clock::Stall) => "timed out without progress",
+        Outcome::OverBudget(Budget::Output) => "over its budget of output",
         Outcome::OverBudget(Budget::Turns) => "over its budget of turns",
         Outcome::OverBudget(Budget::Tokens) => "over its budget of tokens",
         Outcome::OverBudget(Budget::Money) => "over its budget of money",

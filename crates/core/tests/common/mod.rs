@@ -1,6 +1,5 @@
 //! A desk: one job with its log, moved on by decisions and reports as in production, through `Append::new`.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use lastword_core::decide::cancel::{self, Cancel};
@@ -11,7 +10,7 @@ use lastword_core::limits::Limits;
 use lastword_core::outcome::{Asked, Outcome};
 use lastword_core::receipt::{Exit, Level, Proof, Receipt, Tree};
 use lastword_core::report::{Pulse, Report, Signal};
-use lastword_core::spec::{Dependency, Ladder, Needs, OnPartition, RetryPolicy, Spec, Work};
+use lastword_core::spec::{Dependency, Io, Needs, RetryPolicy, Spec, Work};
 use lastword_core::{
     Append, AppendId, AttemptNo, Awake, Event, Fact, Fence, HostId, Incarnation, Job, JobId, Now, OwnerId,
     Timestamp,
@@ -24,12 +23,17 @@ pub(crate) fn id(n: u8) -> JobId {
 
 /// Returns a plain command.
 pub(crate) fn command() -> Spec {
-    spec(Work::Command { argv: vec!["make".to_owned(), "test".to_owned()] })
+    Spec::command(["make", "test"], "/src")
+}
+
+/// Returns a command that reads what is sent to it.
+pub(crate) fn reader() -> Spec {
+    Spec { io: Io::Pipe, ..command() }
 }
 
 /// Returns an agent.
 pub(crate) fn agent() -> Spec {
-    spec(Work::Agent { provider: "codex".to_owned(), prompt: "fix the build".to_owned() })
+    Spec::of(Work::Agent { provider: "codex".to_owned(), prompt: "fix the build".to_owned() }, "/src")
 }
 
 /// Returns an agent that is tried up to `attempts_max` times.
@@ -42,22 +46,9 @@ pub(crate) fn dependent(on: Needs) -> Spec {
     Spec { after: vec![Dependency { job: id(9), on }], ..command() }
 }
 
-fn spec(work: Work) -> Spec {
-    Spec {
-        work,
-        cwd: "/src".to_owned(),
-        queue: "default".to_owned(),
-        priority: 0,
-        labels: BTreeMap::new(),
-        limits: Limits::default(),
-        retry: RetryPolicy::default(),
-        ladder: Ladder::default(),
-        after: Vec::new(),
-        not_before: None,
-        on_partition: OnPartition::Stop,
-        resume: None,
-        retry_of: None,
-    }
+/// Returns the boot in which everything here runs.
+pub(crate) fn boot() -> Arc<str> {
+    "b1".into()
 }
 
 /// Returns the claimant of one life of an owner, on its own host.
@@ -234,7 +225,7 @@ impl Desk {
 
     /// Stores the intent of the next attempt.
     pub(crate) fn intended(mut self) -> Desk {
-        let facts = launch::decide(&self.job, self.fence()).expect("it is held");
+        let facts = launch::decide(&self.job, self.fence(), &boot()).expect("it is held");
         self.owner(facts);
         self
     }

@@ -146,7 +146,10 @@ impl Kept {
     }
 
     fn locate(&self, job: &Job, attempt: AttemptNo) -> Answer {
-        let found = match proc::locate(&self.dir(job, attempt), boot_id()) {
+        // An intent that does not say when it was made is taken for one of this boot.
+        let intended = job.attempts.iter().find(|known| known.no == attempt);
+        let boot = intended.and_then(|attempt| attempt.boot.as_deref()).unwrap_or(boot_id());
+        let found = match proc::locate(&self.dir(job, attempt), boot) {
             Ok(Located::Alive(Alive { leader: Some((leader, level)), launched: Some(awake), .. })) => {
                 Found::Alive { tree: tree(&leader, level), awake: Awake(awake) }
             }

@@ -209,15 +209,15 @@ pub(crate) fn left_behind(
             level: leader.map_or(Level::None, |leader| leader.level),
             rungs: if roll.found > 0 { vec![kill] } else { Vec::new() },
             processes: roll.processes,
+            found: roll.found,
             output: drained.map_or_else(|| recorded(folder), |drained| drained.output),
+            // What was in a pipe when the shim died is gone, and nobody can say how much it was.
+            output_lost: drained.map_or(kept.is_none() || leader.is_some(), |drained| drained.lost),
+            may_escape: leader.is_some_and(|leader| leader.may_escape),
             exit: kept.and_then(|kept| kept.exited),
             asked_to_empty_ms: Some(took),
             ..bare.receipt
         },
-        // What was in a pipe when the shim died is gone, and nobody can say how much it was.
-        output_lost: drained.map_or(kept.is_none() || leader.is_some(), |drained| drained.lost),
-        may_escape: leader.is_some_and(|leader| leader.may_escape),
-        found: roll.found,
         empty_at_boot_ns: clock::boot_ns(),
         ..bare
     }

@@ -1,7 +1,5 @@
 //! What can be asked of a keeper, one verb after the other.
 
-use lastword_core::receipt::KeeperStop;
-
 use super::control::{Request, refusal};
 use super::input::Taken;
 use super::shim::Shim;
@@ -105,7 +103,7 @@ impl Shim {
         if is_local {
             let record = Line::new("stop").with("cause", cause).with("at", clock::wall_ms()).to_string();
             durable = self.folder.publish("stop", record.as_bytes(), Durable::Yes, false).is_ok();
-            why = Some(if cause == "stall" { KeeperStop::LocalStall } else { KeeperStop::LocalCancel });
+            why = Some(words::local_stop(cause));
         }
         self.stop_tree(why, force, line.get("term").unwrap_or(self.launch.term_ms));
         Line::new("ok").with("durable", u8::from(durable))

@@ -172,7 +172,7 @@ fn begin() -> Talk {
     put(&mut shelf, 2, facts).expect("a waiting job can be claimed");
     let fence = Fence { owner: by.owner, incarnation: by.incarnation, epoch: shelf.job.epoch };
     let now = Now { wall: Timestamp(1), awake: Awake(1) };
-    let owner = Owner::new(Job::clone(&shelf.job), fence, by.host, now);
+    let owner = Owner::new(Job::clone(&shelf.job), fence, by.host, "0".into(), now);
     let mut talk = Talk {
         shelf,
         owner: Arc::new(owner),
@@ -227,7 +227,7 @@ impl Talk {
                 cancel::decide(job, &wish, now)
             }
             Act::Interrupt => interrupt::decide(job, "somebody", None),
-            Act::Send => send::decide(job, "somebody", "more"),
+            Act::Send => send::decide(job, "somebody", "more", false),
             Act::Answer => answer::decide(job, "somebody", "q", "yes"),
             _ => limit::decide(job, "somebody", Limit::Wall, 10_000),
         };

@@ -276,7 +276,8 @@ fn claim(mut world: World, i: usize) -> Option<World> {
     let id = AppendId::of_owner(&fence, u32::MAX);
     let (append, after) = Append::new(&world.shelf.job, None, id, Timestamp(1), facts).ok()?;
     store(&mut world, &append).ok()?;
-    let mut owner = Owner::new(after, fence, by.host, world.now());
+    let mut owner =
+        Owner::new(after, fence, by.host, world.boots[host_of(i)].to_string().into(), world.now());
     let outputs = owner.step(Input::Tick, world.now());
     let proc = &mut world.procs[i];
     *proc = Proc { owner: Some(Arc::new(owner)), ticked: world.late, ..fresh(proc) };

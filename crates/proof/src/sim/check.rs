@@ -361,7 +361,7 @@ fn watch_event(known: &mut Known, index: usize, event: &Event, places: &[Place])
         Fact::TurnStarted(_) => known.turns_open += 1,
         Fact::TurnEnded(ended) => {
             known.turns_open = known.turns_open.saturating_sub(1);
-            known.stop_at_turn = before.stop.map(|stop| stop.cause);
+            known.stop_at_turn = before.stop.as_ref().map(|stop| stop.cause);
             if ended.commit.is_some() && ended.ending != TurnEnding::Completed {
                 return broken("only a completed turn commits", at());
             }
@@ -419,7 +419,7 @@ fn attempt_ended(known: &Known, ended: &AttemptEnded, index: usize, places: &[Pl
     if !certain {
         return Ok(());
     }
-    let stop = known.job.stop.map(|stop| stop.cause);
+    let stop = known.job.stop.as_ref().map(|stop| stop.cause);
     let turn_just_ended = matches!(known.events.last(), Some(Event { fact: Fact::TurnEnded(_), .. }));
     if fits(known, ended, stop) || (turn_just_ended && fits(known, ended, known.stop_at_turn)) {
         return Ok(());
@@ -442,7 +442,11 @@ fn fits(known: &Known, ended: &AttemptEnded, stop: Option<Cause>) -> bool {
         (Some(_), _, _) => false,
         // Nobody asked and nothing fired: the keeper's reasons and the exit.
         (None, Outcome::TimedOut(_) | Outcome::OverBudget(_), _) => {
-            limit.is_none() && matches!(keeper_stop, Some(KeeperStop::Deadline | KeeperStop::LocalStall))
+            let alone = matches!(
+                keeper_stop,
+                Some(KeeperStop::Deadline | KeeperStop::LocalStall | KeeperStop::LocalBudget(_))
+            );
+            limit.is_none() && alone
         }
         (None, Outcome::Cancelled(_), _) => keeper_stop == Some(KeeperStop::LocalCancel),
         (None, Outcome::Completed, _) => limit.is_none() && ended.receipt.exit == Some(Exit::Code(0)),
@@ -484,7 +488,7 @@ fn last_word(known: &Known, word: &LastWord, seq: Seq) -> Broken {
         return Ok(());
     }
     // Cancelled, or what was in the log before the cancel, or lost.
-    let first = known.job.stop.map(|stop| stop.cause);
+    let first = known.job.stop.as_ref().map(|stop| stop.cause);
     let right = match word.outcome {
         Outcome::Cancelled(_) | Outcome::Lost => true,
         Outcome::TimedOut(_) | Outcome::OverBudget(_) => matches!(first, Some(Cause::Limit(_))),

@@ -5,7 +5,7 @@
 
 use lastword_core::effects::Effect;
 use lastword_core::limits::Limit;
-use lastword_core::outcome::Cause;
+use lastword_core::outcome::{Budget, Cause};
 use lastword_core::receipt::{Exit, KeeperStop, Level, Proof, Receipt, Rung, Tree};
 use lastword_core::report::{Found, Report, Signal};
 use lastword_core::spec::OnPartition;
@@ -38,6 +38,11 @@ impl Host {
     /// Returns its awake clock.
     pub(super) fn awake(&self, now: u64) -> Awake {
         Awake(now.saturating_sub(self.booted_at + self.slept_ms))
+    }
+
+    /// Returns the id of the boot it is in.
+    pub(super) fn boot_id(&self) -> &'static str {
+        boot_id(self.boot)
     }
 }
 
@@ -84,10 +89,15 @@ struct Stopping {
     run: u32,
 }
 
+/// Names a boot by its number. A few names are enough: no two boots that meet share one.
+fn boot_id(boot: u32) -> &'static str {
+    ["b0", "b1", "b2", "b3"][boot as usize % 4]
+}
+
 impl Life {
     fn tree(&self) -> Tree {
         Tree {
-            boot: ["b0", "b1", "b2", "b3"][self.boot as usize % 4].to_owned(),
+            boot: boot_id(self.boot).to_owned(),
             pid: self.no as i32,
             start_ticks: self.launched.0,
             level: Level::Subreaper,
@@ -400,6 +410,10 @@ impl World {
         let why = match cause {
             Cause::Limit(Limit::Wall) => Some(KeeperStop::Deadline),
             Cause::Limit(Limit::Stall) => Some(KeeperStop::LocalStall),
+            Cause::Limit(Limit::Output) => Some(KeeperStop::LocalBudget(Budget::Output)),
+            Cause::Limit(Limit::Turns) => Some(KeeperStop::LocalBudget(Budget::Turns)),
+            Cause::Limit(Limit::Tokens) => Some(KeeperStop::LocalBudget(Budget::Tokens)),
+            Cause::Limit(Limit::Money) => Some(KeeperStop::LocalBudget(Budget::Money)),
             _ => None,
         };
         let run = life.stop.as_ref().map_or(0, |stop| stop.run + 1);

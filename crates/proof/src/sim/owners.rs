@@ -260,7 +260,8 @@ impl World {
             return self.ask_as_owner(job, Wish::Release(fence));
         }
         let now = self.clock(self.processes[no].host);
-        let owner = Owner::new(folded, fence, self.processes[no].host_id.clone(), now);
+        let boot = self.hosts[self.processes[no].host].boot_id().into();
+        let owner = Owner::new(folded, fence, self.processes[no].host_id.clone(), boot, now);
         let lease_until = self.processes[no].lease_until;
         let hand =
             Hand { hold, owner, lease_until, call: 0, called_at: 0, watch: None, listens: false, idle: 0 };

@@ -1,10 +1,9 @@
 //! What a schedule is about: its jobs, drawn from the seed.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use lastword_core::limits::{Limit, Limits};
-use lastword_core::spec::{Dependency, Ladder, Needs, OnPartition, RetryPolicy, Spec, Work};
+use lastword_core::spec::{Dependency, Needs, OnPartition, RetryPolicy, Spec, Work};
 use lastword_core::{JobId, Timestamp};
 
 use crate::random::Random;
@@ -81,21 +80,7 @@ fn limits(random: &mut Random, agent: bool) -> Limits {
 }
 
 fn blank() -> Spec {
-    Spec {
-        work: Work::Command { argv: Vec::new() },
-        cwd: String::new(),
-        queue: QUEUE.to_owned(),
-        priority: 0,
-        labels: BTreeMap::new(),
-        limits: Limits::default(),
-        retry: RetryPolicy::default(),
-        ladder: Ladder::default(),
-        after: Vec::new(),
-        not_before: None,
-        on_partition: OnPartition::Stop,
-        resume: None,
-        retry_of: None,
-    }
+    Spec { queue: QUEUE.to_owned(), ..Spec::command([""; 0], "") }
 }
 
 /// Returns the spec of nothing in particular.

@@ -183,7 +183,7 @@ impl World {
             Wish::Cancel { asked, force } => {
                 cancel::decide(job, &Cancel { by: "me".to_owned(), asked: *asked, force: *force }, now)
             }
-            Wish::Send => send::decide(job, "me", &unique),
+            Wish::Send => send::decide(job, "me", &unique, false),
             Wish::Answer => {
                 let questions = job.session.iter().flat_map(|session| &session.questions);
                 match questions.into_iter().find(|question| !question.answered) {

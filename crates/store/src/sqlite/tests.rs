@@ -1,7 +1,6 @@
 //! What only the SQLite journal promises: its file, its copies, its batches. What every journal promises is in the
 //! conformance suite.
 
-use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -11,7 +10,7 @@ use lastword_core::decide::claim::Claimant;
 use lastword_core::decide::submit;
 use lastword_core::event::{LaunchIntended, LimitChanged, Stored};
 use lastword_core::limits::{Limit, Limits};
-use lastword_core::spec::{Ladder, OnPartition, RetryPolicy, Spec, Work};
+use lastword_core::spec::Spec;
 use lastword_core::{
     Append, AppendId, AttemptNo, Fact, Fence, HostId, Incarnation, Job, JobId, OwnerId, Seq, Timestamp,
 };
@@ -46,21 +45,7 @@ fn id(n: u8) -> JobId {
 }
 
 fn submission(job: JobId) -> (Append, Job) {
-    let spec = Spec {
-        work: Work::Command { argv: vec!["true".to_owned()] },
-        cwd: "/".to_owned(),
-        queue: "q".to_owned(),
-        priority: 0,
-        labels: BTreeMap::new(),
-        limits: Limits::default(),
-        retry: RetryPolicy::default(),
-        ladder: Ladder::default(),
-        after: Vec::new(),
-        not_before: None,
-        on_partition: OnPartition::Stop,
-        resume: None,
-        retry_of: None,
-    };
+    let spec = Spec { queue: "q".to_owned(), ..Spec::command(["true"], "/") };
     let job = Job::unborn(job);
     let facts = submit::decide(&job, &Arc::new(spec), "tester", Limits::default()).expect("it is valid");
     Append::new(&job, None, AppendId(1), NOW, facts).expect("it is the first")
@@ -72,7 +57,8 @@ fn limit_changed(job: &Job, append: u128) -> Append {
 }
 
 fn launch(job: &Job, fence: &Fence) -> Append {
-    let fact = LaunchIntended { attempt: AttemptNo(1), epoch: fence.epoch, limits: Limits::default() };
+    let (epoch, limits) = (fence.epoch, Limits::default());
+    let fact = LaunchIntended { attempt: AttemptNo(1), epoch, limits, boot: None };
     let id = AppendId::of_owner(fence, 1);
     Append::new(job, Some(fence), id, NOW, vec![fact.into()]).expect("it was claimed").0
 }

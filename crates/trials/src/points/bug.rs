@@ -66,7 +66,7 @@ fn change_its_word(story: &mut Story) {
 fn hide_loss(story: &mut Story) {
     story.stdout.parts.clear();
     if let Some(Located::Ended(record) | Located::Vanished(record)) = &mut story.word {
-        record.output_lost = false;
+        record.receipt.output_lost = false;
     }
 }
 

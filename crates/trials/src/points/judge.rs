@@ -60,7 +60,7 @@ pub(super) fn ending_of(story: &Story) -> String {
         (Some(Exit::Signal(signal)), ..) => format!("signal {signal}"),
         (None, ..) => "lost".to_owned(),
     };
-    let loss = if record.output_lost { ", output lost" } else { "" };
+    let loss = if record.receipt.output_lost { ", output lost" } else { "" };
     format!("{how} by {}{loss}", record.by)
 }
 
@@ -156,12 +156,12 @@ impl Bench {
         let mut bytes = 0;
         for (name, recorded, written) in streams {
             bytes += recorded.bytes();
-            if !recorded.is_part_of(&written, record.output_lost) {
+            if !recorded.is_part_of(&written, record.receipt.output_lost) {
                 self.complain(Broken::False, format!("{name} holds what the job did not write"));
             }
             let is_whole =
                 recorded.is_prefix() && (!story.printed || recorded.bytes() == written.len() as u64);
-            if !is_whole && !record.output_lost {
+            if !is_whole && !record.receipt.output_lost {
                 let words = format!(
                     "{name} holds {} of {} bytes, and the record says nothing of a loss",
                     recorded.bytes(),
@@ -171,7 +171,7 @@ impl Bench {
             }
         }
         let counted = record.receipt.output;
-        if !record.output_lost && counted.kept != bytes {
+        if !record.receipt.output_lost && counted.kept != bytes {
             let words = format!("the record counts {} bytes kept, the recordings have {bytes}", counted.kept);
             self.complain(Broken::UnadmittedLoss, words);
         }
@@ -186,16 +186,16 @@ impl Bench {
         let held = match case.variant {
             Variant::Run => {
                 receipt.exit == Some(Exit::Code(leader::CODE))
-                    && !record.output_lost
+                    && !record.receipt.output_lost
                     && receipt.leftovers.len() >= 2
             }
             // A namespace that is killed may take its init along before that has told how the leader ended.
             Variant::Stop => match receipt.exit {
-                Some(exit) => matches!(exit, Exit::Signal(_)) && !record.output_lost,
-                None => case.level == Level::Namespace && !record.output_lost,
+                Some(exit) => matches!(exit, Exit::Signal(_)) && !record.receipt.output_lost,
+                None => case.level == Level::Namespace && !record.receipt.output_lost,
             },
             Variant::Exec => record.exec_error.is_some() && receipt.proof == Proof::NeverStarted,
-            Variant::Orphan => record.by == "guard" && receipt.exit.is_none() && record.output_lost,
+            Variant::Orphan => record.by == "guard" && receipt.exit.is_none() && record.receipt.output_lost,
         };
         if !held || !receipt.proof.is_certain() || story.launched.is_ok() == (case.variant == Variant::Exec) {
             self.complain(

@@ -270,11 +270,8 @@ fn keepers(tracer: &Tracer, launched: &Result<Launched, Error>, nursery: i32) ->
 /// Returns what somebody would write who does not look.
 fn believed_lost() -> ExitRecord {
     ExitRecord {
-        receipt: Receipt::bare(Proof::BestEffort),
+        receipt: Receipt { output_lost: true, ..Receipt::bare(Proof::BestEffort) },
         exec_error: None,
-        output_lost: true,
-        may_escape: false,
-        found: 0,
         by: "sweep".to_owned(),
         empty_at_boot_ns: clock::boot_ns(),
     }

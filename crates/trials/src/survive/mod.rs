@@ -288,7 +288,7 @@ fn ended_well(ground: &Ground, job: u64, script: &Script, record: &ExitRecord) -
     if record.receipt.exit != Some(script.exit) {
         return Err(format!("ended with {:?}, recorded as {:?}", script.exit, record.receipt.exit));
     }
-    if record.output_lost {
+    if record.receipt.output_lost {
         return Err("its record admits that output was lost".to_owned());
     }
     if ground.started(job).with_extension("twice").exists() {

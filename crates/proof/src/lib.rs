@@ -8,6 +8,7 @@
 //! - [`bugs`]: rules broken on purpose, and who noticed.
 //! - [`crash`]: stores killed with -9; [`power_loss`]: disks as a power cut leaves them.
 //! - [`sim`]: random schedules of crashes and faults, over the production owner, decisions and journal.
+//! - [`engine_sim`]: the same for the whole engine, with simulated keepers.
 //! - [`args`]: flags of the program's verbs.
 //! - [`pg`]: a PostgreSQL to throw away; [`mod@bench`]: our journals beside the bare engines.
 
@@ -18,6 +19,7 @@ pub mod bugs;
 pub mod conformance;
 pub mod crash;
 pub mod differential;
+pub mod engine_sim;
 pub mod jobs;
 pub mod model;
 pub mod pg;

@@ -21,6 +21,7 @@ mod line;
 mod locate;
 mod nursery;
 pub mod orphans;
+mod peer;
 mod recording;
 pub mod seeded;
 mod sweep;
@@ -37,6 +38,7 @@ pub use launch::{Input, Keep, Launch, MARKER};
 pub use line::Line;
 pub use locate::{Alive, Located, ended, locate, wait};
 pub use nursery::{Finding, Launched, Nursery, Pending};
+pub use peer::Peer;
 pub use recording::{Read, Recording};
 
 /// The argument by which the executable is told to keep trees instead of anything else.

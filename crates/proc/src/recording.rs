@@ -52,16 +52,27 @@ impl Recording {
         self.read_from(cursor, buffer).map_err(Error::io(what))
     }
 
-    fn read_from(&mut self, cursor: u64, buffer: &mut [u8]) -> io::Result<Read> {
-        let nothing = Read { skipped: 0, offset: cursor, bytes: 0 };
+    /// Returns how long it is by now, with what is missing.
+    pub fn size(&mut self) -> Result<u64, Error> {
+        let what = format!("cannot read {}", self.name);
+        let size = self.file().and_then(|file| file.map_or(Ok(0), |file| Ok(file.metadata()?.len())));
+        size.map_err(Error::io(what))
+    }
+
+    /// Opens the file, once it is there.
+    fn file(&mut self) -> io::Result<Option<&File>> {
         if self.file.is_none() {
             self.file = match self.folder.open_at(&self.name, OFlags::RDONLY) {
                 Ok(file) => Some(file),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(nothing),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => None,
                 Err(error) => return Err(error),
             };
         }
-        let Some(file) = &self.file else { return Ok(nothing) };
+        Ok(self.file.as_ref())
+    }
+
+    fn read_from(&mut self, cursor: u64, buffer: &mut [u8]) -> io::Result<Read> {
+        let Some(file) = self.file()? else { return Ok(Read { skipped: 0, offset: cursor, bytes: 0 }) };
         loop {
             let offset = match rustix::fs::seek(file, SeekFrom::Data(cursor)) {
                 Ok(offset) => offset,

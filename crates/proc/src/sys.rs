@@ -242,3 +242,31 @@ pub(crate) fn set_name(name: &std::ffi::CStr) {
         libc::prctl(libc::PR_SET_NAME, name.as_ptr(), 0, 0, 0);
     }
 }
+
+/// Returns number and user of the process that connected to a socket. The number is zero if it cannot be seen from here, which
+/// is why this is not left to rustix: its numbers are never zero.
+pub(crate) fn peer_credentials(socket: BorrowedFd<'_>) -> io::Result<(i32, u32)> {
+    let ucred = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
+    let ucred = socket_option(socket, libc::SO_PEERCRED, ucred)?;
+    Ok((ucred.pid, ucred.uid))
+}
+
+/// Returns the process that connected to a socket, as the kernel kept it. Kernels before 6.5 do not.
+pub(crate) fn peer_process(socket: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    match socket_option(socket, libc::SO_PEERPIDFD, -1)? {
+        // SAFETY: the kernel has just opened this descriptor for the caller, and nobody else has it yet.
+        fd if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
+        _ => Err(io::Error::from(io::ErrorKind::NotFound)),
+    }
+}
+
+/// Reads an option that is plain data: numbers only, for which every pattern of bits is a value.
+fn socket_option<T: Copy>(socket: BorrowedFd<'_>, option: libc::c_int, mut value: T) -> io::Result<T> {
+    let mut size = size_of::<T>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `size` bytes into a value that outlives the call and may hold any bits.
+    let got = unsafe {
+        let place = (&raw mut value).cast();
+        libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, option, place, &raw mut size)
+    };
+    if got == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
+}

@@ -57,7 +57,7 @@ pub struct Receipt {
     pub proof: Proof,
     /// Whether the proof leaves no room for a survivor.
     pub certain: bool,
-    /// Processes found in all; `processes` and `leftovers` name the first of them.
+    /// Processes found in all; `processes` names the first of them.
     pub found: u64,
     /// Processes seen when the stop began.
     pub processes: Vec<Process>,
@@ -71,7 +71,7 @@ pub struct Receipt {
     pub exit: Option<Exit>,
     /// From the request to the empty tree.
     pub asked_to_empty_ms: Option<u64>,
-    /// Whether a process may have escaped by becoming another user.
+    /// Whether the tree was allowed to gain privileges, and so to escape to another user.
     pub may_escape: bool,
     /// The keeper's own reason to stop, when it acted alone.
     pub keeper_stop: Option<KeeperStop>,
@@ -104,40 +104,26 @@ pub struct Output {
     pub seen: u64,
     /// Bytes on disk.
     pub kept: u64,
-    /// Whether some could not be written, for example because the disk was full.
+    /// Whether bytes are missing that the caps do not explain, for example because the disk was full.
     pub lost: bool,
 }
 
 impl Attempt {
-    /// Returns an attempt as the fold has it, with its times from the log.
+    /// Returns an attempt as the fold has it, with the moment of its intent from the log.
     pub fn of(attempt: &job::Attempt, events: &[Event]) -> Attempt {
-        let of_it = |is_it: fn(&Fact) -> Option<u32>| {
-            let mut events = events.iter();
-            events.find(|event| is_it(&event.fact) == Some(attempt.no.0)).map(|event| Time::from(event.at))
-        };
-        let intended = |fact: &Fact| match fact {
-            Fact::LaunchIntended(intent) => Some(intent.attempt.0),
-            _ => None,
-        };
-        // One that was adopted before its launch was recorded has only that.
-        let launched = |fact: &Fact| match fact {
-            Fact::Launched(launched) => Some(launched.attempt.0),
-            Fact::Adopted(adopted) => Some(adopted.attempt.0),
-            _ => None,
-        };
-        let ended = |fact: &Fact| match fact {
-            Fact::AttemptEnded(ended) => Some(ended.attempt.0),
-            _ => None,
-        };
+        let intent = events.iter().find(|event| match &event.fact {
+            Fact::LaunchIntended(intent) => intent.attempt == attempt.no,
+            _ => false,
+        });
         let end: Option<&AttemptEnded> = attempt.end.as_deref();
         Attempt {
             no: attempt.no.0,
             host: attempt.host.0.to_string(),
             pid: attempt.tree.as_ref().map(|tree| tree.pid),
             level: attempt.tree.as_ref().map(|tree| tree.level.into()),
-            intended_at: of_it(intended),
-            launched_at: of_it(launched),
-            ended_at: of_it(ended),
+            intended_at: intent.map(|event| event.at.into()),
+            launched_at: attempt.started_at.map(Time::from),
+            ended_at: attempt.ended_at.map(Time::from),
             outcome: end.map(|end| end.outcome.into()),
             outcome_detail: end.and_then(|end| OutcomeDetail::of(end.outcome)),
             cause: end.map(|end| end.cause.into()),
@@ -160,19 +146,22 @@ impl From<receipt::Exit> for Exit {
 impl Receipt {
     /// Returns a receipt as core keeps it.
     pub fn of(receipt: &receipt::Receipt) -> Receipt {
-        let named = receipt.processes.len().max(receipt.leftovers.len()) as u64;
         Receipt {
             level: receipt.level.into(),
             proof: receipt.proof.into(),
             certain: receipt.proof.is_certain(),
-            found: named,
+            found: receipt.found,
             processes: receipt.processes.iter().map(Process::of).collect(),
             rungs: receipt.rungs.iter().map(RungTaken::of).collect(),
             leftovers: receipt.leftovers.iter().map(Process::of).collect(),
-            output: Output { seen: receipt.output.seen, kept: receipt.output.kept, lost: false },
+            output: Output {
+                seen: receipt.output.seen,
+                kept: receipt.output.kept,
+                lost: receipt.output_lost,
+            },
             exit: receipt.exit.map(Exit::from),
             asked_to_empty_ms: receipt.asked_to_empty_ms,
-            may_escape: false,
+            may_escape: receipt.may_escape,
             keeper_stop: receipt.keeper_stop.map(KeeperStop::from),
         }
     }

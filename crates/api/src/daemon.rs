@@ -43,8 +43,6 @@ pub struct Group {
     pub slots: Option<u32>,
     /// Whether nothing new is started.
     pub paused: bool,
-    /// Jobs of it by phase, the ended ones left out.
-    pub counts: BTreeMap<String, u64>,
 }
 
 /// A change of a group, which is made if it is not there.
@@ -63,7 +61,7 @@ pub struct GroupChange {
 /// Something that went wrong and concerns a person.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Trouble {
-    /// When.
+    /// When it was last seen.
     pub time: Time,
     /// With which job, if with one.
     pub job: Option<String>,
@@ -71,4 +69,6 @@ pub struct Trouble {
     pub text: String,
     /// What to do about it.
     pub remedy: String,
+    /// How often it was seen.
+    pub count: u32,
 }

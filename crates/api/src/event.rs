@@ -93,7 +93,7 @@ fn data(fact: &Fact) -> Value {
             json!({ "by": change.by, "limit": limit(change.limit), "value": change.value })
         }
         Fact::InputRequested(request) => {
-            json!({ "by": request.by, "input": request.input, "text": request.text })
+            json!({ "by": request.by, "input": request.input, "text": request.text, "eof": request.eof })
         }
         Fact::AnswerRequested(request) => json!({
             "by": request.by, "input": request.input, "question": request.question, "text": request.text,
@@ -125,6 +125,7 @@ fn data(fact: &Fact) -> Value {
             "outcome": Outcome::from(word.outcome),
             "outcome_detail": OutcomeDetail::of(word.outcome),
             "cause": Cause::from(word.cause),
+            "by": word.by,
             "requested_at": word.requested_at.map(Time::from),
         }),
         Fact::LateReported(late) => json!({ "epoch": late.epoch, "what": late.what }),

@@ -233,7 +233,7 @@ impl Job {
         Some(Job {
             id: job.id.to_string(),
             short: short(job.id),
-            name: None,
+            name: spec.name.clone(),
             title: row.summary.title,
             phase: row.phase.into(),
             waits: Waits::of(job),
@@ -253,11 +253,11 @@ impl Job {
             after: spec.after.iter().map(After::of).collect(),
             not_before: spec.not_before.map(Time::from),
             retry_of: spec.retry_of.map(|id| id.to_string()),
-            parent: None,
-            io: Io::default(),
+            parent: spec.parent.map(|id| id.to_string()),
+            io: Io::of(spec.io),
             submitted_at: job.submitted_at.into(),
-            started_at: attempts.iter().find_map(|attempt| attempt.launched_at),
-            ended_at: ended_at(events),
+            started_at: row.summary.started_at.map(Time::from),
+            ended_at: row.summary.ended_at.map(Time::from),
             updated_at: job.updated_at.into(),
             version: job.version.0,
             stop: Stop::of(job, events),
@@ -291,11 +291,6 @@ fn submitted_by(events: &[Event]) -> String {
         _ => None,
     });
     by.unwrap_or_default()
-}
-
-fn ended_at(events: &[Event]) -> Option<Time> {
-    let word = events.iter().find(|event| matches!(event.fact, Fact::LastWord(_)))?;
-    Some(word.at.into())
 }
 
 impl Waits {
@@ -371,6 +366,18 @@ impl After {
     }
 }
 
+impl Io {
+    fn of(io: spec::Io) -> Io {
+        match io {
+            spec::Io::Null => Io::default(),
+            spec::Io::Pipe => Io { kind: IoKind::Pipe, rows: None, columns: None },
+            spec::Io::Terminal { rows, columns } => {
+                Io { kind: IoKind::Terminal, rows: Some(rows), columns: Some(columns) }
+            }
+        }
+    }
+}
+
 impl Default for Io {
     fn default() -> Io {
         Io { kind: IoKind::None, rows: None, columns: None }
@@ -379,23 +386,13 @@ impl Default for Io {
 
 impl Stop {
     fn of(job: &job::Job, events: &[Event]) -> Option<Stop> {
-        // What an earlier attempt was stopped by is over with it.
-        let intent = events.iter().rposition(|event| matches!(event.fact, Fact::LaunchIntended(_)));
-        let events = &events[intent.unwrap_or(0)..];
-        let by = events.iter().find_map(|event| match &event.fact {
-            Fact::CancelRequested(request) => Some(request.by.clone()),
-            Fact::Abandoned(abandoned) => Some(abandoned.by.clone()),
-            _ => None,
-        });
         if let Some(stop) = &job.stop {
-            let (rung, alive) = events.iter().rev().find_map(climbed).unzip();
-            let asked = matches!(
-                stop.cause.into(),
-                Cause::User | Cause::Shutdown | Cause::ParentGone | Cause::Abandoned
-            );
+            // What an earlier attempt was stopped by is over with it.
+            let intent = events.iter().rposition(|event| matches!(event.fact, Fact::LaunchIntended(_)));
+            let (rung, alive) = events[intent.unwrap_or(0)..].iter().rev().find_map(climbed).unzip();
             return Some(Stop {
                 cause: stop.cause.into(),
-                by: by.filter(|_| asked),
+                by: stop.by.clone(),
                 requested_at: stop.requested_at.into(),
                 began_at: stop.began_at.map(Time::from),
                 force: stop.force,
@@ -405,9 +402,15 @@ impl Stop {
         }
         // A job that had nothing alive is ended by the request itself.
         let word = job.last_word()?;
-        let requested_at = word.requested_at?.into();
-        let cause = word.cause.into();
-        Some(Stop { cause, by: None, requested_at, began_at: None, force: false, rung: None, alive: None })
+        Some(Stop {
+            cause: word.cause.into(),
+            by: word.by.clone(),
+            requested_at: word.requested_at?.into(),
+            began_at: None,
+            force: false,
+            rung: None,
+            alive: None,
+        })
     }
 }
 

@@ -31,7 +31,7 @@ pub use problem::{Candidate, Problem};
 pub use requests::{Accepted, Again, Cancel, CancelMany, LimitsPatch, Message, Prune, Pruned, StopDaemon};
 pub use result::JobResult;
 pub use row::{Row, short};
-pub use submit::{GROUP, Submit};
+pub use submit::{GROUP, Submit, UnknownIo};
 pub use time::{NotATime, Time};
 pub use words::{
     Cause, Code, IoKind, JobsFate, KeeperStop, Level, Needs, Outcome, OutcomeDetail, Phase, Proof, Rung,

@@ -81,6 +81,7 @@ impl LimitsPatch {
         let fields = [
             (Limit::Wall, self.wall_ms),
             (Limit::Stall, self.stall_ms),
+            (Limit::Output, self.output_bytes),
             (Limit::Turns, self.turns),
             (Limit::Tokens, self.tokens),
             (Limit::Money, self.money_micros),

@@ -18,7 +18,7 @@ pub struct JobResult {
     pub outcome_detail: Option<OutcomeDetail>,
     /// Why it ended.
     pub cause: Cause,
-    /// Who asked for its end, if somebody did.
+    /// Who asked for its end, if somebody did; or the job that did not end as this one needed.
     pub by: Option<String>,
     /// How the first process of the last attempt exited.
     pub exit: Option<Exit>,

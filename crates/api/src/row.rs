@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::Time;
+use crate::attempt::Exit;
 use crate::words::{Cause, Outcome, OutcomeDetail, Phase};
 
 /// Characters of the short form of an id: its random part, in which two jobs of one laptop do not meet.
@@ -34,12 +35,16 @@ pub struct Row {
     pub phase: Phase,
     /// From when on it may be started, while it waits.
     pub due_at: Option<Time>,
+    /// Jobs it still waits for.
+    pub unmet: u32,
     /// How it ended.
     pub outcome: Option<Outcome>,
     /// What the outcome leaves open.
     pub outcome_detail: Option<OutcomeDetail>,
     /// Why it ended.
     pub cause: Option<Cause>,
+    /// How the first process of the deciding attempt exited.
+    pub exit: Option<Exit>,
     /// The group it belongs to.
     pub group: String,
     /// Higher goes first.
@@ -70,13 +75,15 @@ impl Row {
         Row {
             id: row.job.to_string(),
             short: short(row.job),
-            name: None,
+            name: row.summary.name.clone(),
             title: row.summary.title.clone(),
             phase: row.phase.into(),
             due_at: row.due.map(Time::from),
+            unmet: row.summary.unmet,
             outcome: row.outcome.map(Outcome::from),
             outcome_detail: row.outcome.and_then(OutcomeDetail::of),
             cause: row.summary.cause.map(Cause::from),
+            exit: row.summary.exit.map(Exit::from),
             group: row.queue.clone(),
             priority: row.priority,
             labels: row.summary.labels.clone(),
@@ -84,8 +91,8 @@ impl Row {
             waiting: row.summary.waiting,
             working: row.summary.working,
             submitted_at: row.submitted_at.into(),
-            started_at: None,
-            ended_at: row.outcome.map(|_| row.updated_at.into()),
+            started_at: row.summary.started_at.map(Time::from),
+            ended_at: row.summary.ended_at.map(Time::from),
             updated_at: row.updated_at.into(),
             version: row.version.0,
         }

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use lastword_core::JobId;
 use lastword_core::spec::{self, Dependency, RetryPolicy, Spec};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::Time;
 use crate::job::{After, Io, Ladder, Limits, Retry};
-use crate::words::{Level, Needs};
+use crate::words::{IoKind, Needs};
 
 /// A job as it is asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -42,18 +43,18 @@ pub struct Submit {
     pub not_before: Option<Time>,
     /// What it reads from.
     pub io: Io,
-    /// The strongest level to hold its tree with; the strongest this machine has, if not said.
-    pub level: Option<Level>,
 }
 
 /// The group of a job that names none.
-pub const GROUP: &str = "default";
+pub const GROUP: &str = spec::DEFAULT_QUEUE;
 
 impl Submit {
     /// Returns the spec, with the jobs it waits for already looked up, and without the environment.
-    pub fn spec(&self, after: Vec<Dependency>) -> Spec {
-        Spec {
+    pub fn spec(&self, after: Vec<Dependency>, parent: Option<JobId>) -> Result<Spec, UnknownIo> {
+        Ok(Spec {
             name: self.name.clone(),
+            io: self.io.known().ok_or(UnknownIo)?,
+            parent,
             queue: self.group.clone().unwrap_or_else(|| GROUP.to_owned()),
             priority: self.priority,
             labels: self.labels.clone(),
@@ -69,6 +70,23 @@ impl Submit {
             after,
             not_before: self.not_before.map(Into::into),
             ..Spec::command(self.argv.clone(), self.cwd.clone())
+        })
+    }
+}
+
+/// The request names something to read from that this build does not have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`io`: `kind` is `none`, `pipe`, or `terminal` with `rows` and `columns`")]
+pub struct UnknownIo;
+
+impl Io {
+    /// Returns what is asked for in the words of core; `None` if this build does not know it.
+    fn known(&self) -> Option<spec::Io> {
+        match (&self.kind, self.rows, self.columns) {
+            (IoKind::None, None, None) => Some(spec::Io::Null),
+            (IoKind::Pipe, None, None) => Some(spec::Io::Pipe),
+            (IoKind::Terminal, Some(rows), Some(columns)) => Some(spec::Io::Terminal { rows, columns }),
+            _ => None,
         }
     }
 }

@@ -9,6 +9,7 @@
 //! - [`crash`]: stores killed with -9; [`power_loss`]: disks as a power cut leaves them.
 //! - [`sim`]: random schedules of crashes and faults, over the production owner, decisions and journal.
 //! - [`engine_sim`]: the same for the whole engine, with simulated keepers.
+//! - [`schedules`]: many of either, on several threads, with figures.
 //! - [`args`]: flags of the program's verbs.
 //! - [`pg`]: a PostgreSQL to throw away; [`mod@bench`]: our journals beside the bare engines.
 
@@ -25,4 +26,5 @@ pub mod model;
 pub mod pg;
 pub mod power_loss;
 pub mod random;
+pub mod schedules;
 pub mod sim;

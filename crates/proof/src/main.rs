@@ -10,7 +10,7 @@ use lastword_proof::conformance::Broken;
 use lastword_proof::crash::history::Violated;
 use lastword_proof::differential::{Coverage, Divergence};
 use lastword_proof::{
-    backends, bench, bugs, conformance, crash, differential, for_each_backend, model, power_loss, sim,
+    backends, bench, bugs, conformance, crash, differential, for_each_backend, model, power_loss, schedules,
 };
 use lastword_store::Error as Damaged;
 
@@ -40,7 +40,7 @@ fn main() -> ExitCode {
         Some((&"bench", _)) => Ok(ended(bench::main(&words[1..]))),
         Some((&"crash", rest)) => Ok(ended(expected(rest, crash::main(&words[1..])))),
         Some((&"power-loss", rest)) => Ok(ended(expected(rest, power_loss::main(&words[1..])))),
-        Some((&"sim", _)) => Ok(sim::verb::main(&words[1..])),
+        Some((&"sim", _)) => Ok(schedules::verb::main(&words[1..])),
         Some((&"bugs", _)) => Ok(ended(runtime.block_on(bugs::main(&words[1..])).map_err(Into::into))),
         Some((&"model", _)) => Ok(ended(model::main(&words[1..]).map_err(Into::into))),
         _ => Err("no such verb".to_owned()),

@@ -13,8 +13,8 @@ use lastword_core::{
 };
 use lastword_store::memory::{Owner, Record};
 
-use super::trace::fnv;
 use crate::random::Random;
+use crate::schedules::fnv;
 
 /// Bytes before the payload: its length and its checksum.
 const HEADER: usize = 4 + 8;

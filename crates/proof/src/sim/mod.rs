@@ -5,7 +5,7 @@
 //! - `owners`: processes that drive the production owner's step; `requests`: people and programs with wishes.
 //! - `keeper` and `agent`: hosts, trees and what runs in them, which is the ground truth.
 //! - `fault` and `strike`: what goes wrong, and where it did; `check`: the witness that compares.
-//! - [`verb`]: many schedules from the command line; [`regressions`]: seeds that once failed.
+//! - [`regressions`]: seeds that once failed.
 
 mod agent;
 mod check;
@@ -18,10 +18,23 @@ pub mod regressions;
 mod requests;
 mod store;
 mod strike;
-mod trace;
-pub mod verb;
 mod world;
 
-pub use fault::{Coverage, Fault};
-pub use verb::{Outcome, find};
-pub use world::{Run, Violation, run};
+use lastword_core::seeded::{self, Bug};
+
+use crate::schedules::{Outcome, Simulation, many};
+
+pub use fault::Fault;
+pub use world::run;
+
+/// This simulation, for whoever runs many schedules of it.
+pub const SIMULATION: Simulation =
+    Simulation { flag: "", run, table: fault::TABLE, faults_min: 3, coverage_from: 100_000 };
+
+/// Runs up to `schedules` schedules from `seed` on with `bug` switched on, until one breaks a promise.
+pub fn find(bug: Option<Bug>, schedules: u64, seed: u64) -> Outcome {
+    seeded::switch(bug);
+    let outcome = many(&SIMULATION, schedules, seed, 2);
+    seeded::switch(None);
+    outcome
+}

@@ -10,14 +10,14 @@ use lastword_core::report::Report;
 use lastword_core::{Epoch, Now, Timestamp};
 
 use super::check::Witness;
-use super::fault::{Coverage, Fault};
+use super::fault::{Fault, TABLE};
 use super::keeper::{Host, Place};
 use super::owners::Process;
 use super::plan::Plan;
 use super::requests::{Asker, Wish};
 use super::store::{Answer, Call, Caller, Store};
-use super::trace::Trace;
 use crate::random::Random;
+use crate::schedules::{Coverage, Run, Trace, Violation};
 
 /// How long an owner's lease lasts.
 pub(super) const LEASE_MS: u64 = 5_000;
@@ -129,31 +129,6 @@ impl Queue {
     }
 }
 
-/// A promise that was broken.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Violation {
-    /// Which.
-    pub name: &'static str,
-    /// How.
-    pub detail: String,
-}
-
-/// What came of a schedule.
-pub struct Run {
-    /// The hash of everything that happened.
-    pub hash: u64,
-    /// What was broken, if anything.
-    pub violation: Option<Violation>,
-    /// Where faults struck.
-    pub coverage: Coverage,
-    /// How many faults struck.
-    pub faults: u32,
-    /// Steps taken.
-    pub steps: u32,
-    /// The trace, if it was asked for.
-    pub lines: Vec<String>,
-}
-
 /// Everything there is in a schedule.
 pub(super) struct World {
     pub(super) random: Random,
@@ -216,7 +191,7 @@ impl World {
             hosts: [Host::default(), Host::default()],
             places: Vec::new(),
             askers: Vec::new(),
-            coverage: Coverage::default(),
+            coverage: Coverage::of(TABLE),
             faults: 0,
             calm: false,
             planned,
@@ -363,7 +338,7 @@ impl World {
         self.faults += 1;
         self.trace.note(0xfa17 + fault as u64);
         if let Some(phase) = self.witness.phase(job) {
-            self.coverage.struck(fault, phase);
+            self.coverage.struck(fault as usize, phase);
         }
         self.trace.say(self.now, || format!("FAULT {} for job {job}", fault.name()));
     }
@@ -374,7 +349,7 @@ impl World {
         self.trace.note(0xfa17 + fault as u64);
         for job in 0..self.witness.jobs.len() {
             if let Some(phase) = self.witness.phase(job) {
-                self.coverage.struck(fault, phase);
+                self.coverage.struck(fault as usize, phase);
             }
         }
         self.trace.say(self.now, || format!("FAULT {}", fault.name()));

@@ -1,7 +1,7 @@
 //! What happened, as a number to compare and, on demand, as lines to read.
 
 /// The FNV-1a hash of `bytes`, eight at a time: it must be the same everywhere and for ever, and quick.
-pub(super) fn fnv(bytes: &[u8]) -> u64 {
+pub(crate) fn fnv(bytes: &[u8]) -> u64 {
     let mut hash = OFFSET;
     let mut chunks = bytes.chunks_exact(8);
     for chunk in &mut chunks {
@@ -24,36 +24,36 @@ fn mix(hash: u64, word: u64) -> u64 {
 }
 
 /// The trace of one schedule.
-pub(super) struct Trace {
+pub(crate) struct Trace {
     hash: u64,
     lines: Option<Vec<String>>,
 }
 
 impl Trace {
     /// Returns an empty trace; one that is `readable` keeps lines too.
-    pub(super) fn new(readable: bool) -> Trace {
+    pub(crate) fn new(readable: bool) -> Trace {
         Trace { hash: OFFSET, lines: readable.then(Vec::new) }
     }
 
     /// Takes note of a number.
-    pub(super) fn note(&mut self, word: u64) {
+    pub(crate) fn note(&mut self, word: u64) {
         self.hash = mix(self.hash, word);
     }
 
     /// Takes note of a line, if somebody will read it.
-    pub(super) fn say(&mut self, now: u64, line: impl FnOnce() -> String) {
+    pub(crate) fn say(&mut self, now: u64, line: impl FnOnce() -> String) {
         if let Some(lines) = &mut self.lines {
             lines.push(format!("{now:>7} ms  {}", line()));
         }
     }
 
     /// Returns the hash of everything noted.
-    pub(super) fn hash(&self) -> u64 {
+    pub(crate) fn hash(&self) -> u64 {
         self.hash
     }
 
     /// Returns the lines.
-    pub(super) fn into_lines(self) -> Vec<String> {
+    pub(crate) fn into_lines(self) -> Vec<String> {
         self.lines.unwrap_or_default()
     }
 }

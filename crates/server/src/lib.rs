@@ -1,1 +1,64 @@
 //! The API on a private unix socket.
+//!
+//! It asks the engine, waits, and says in wire types what came of it. It decides nothing about jobs. What it does decide:
+//! who may ask (`caller.rs`), how long and how large a request may be (`connection.rs`, `extract.rs`), and as which problem
+//! every kind of no is told (`failure.rs`).
+//!
+//! - [`Endpoint`]: the socket, made and removed.
+//! - [`serve`]: answers on it until told to stop.
+//! - [`openapi`]: the document that says all this to programs.
+
+mod app;
+mod caller;
+mod connection;
+mod daemon;
+mod document;
+mod endpoint;
+mod events;
+mod extract;
+mod failure;
+mod groups;
+mod jobs;
+mod keys;
+mod output;
+mod router;
+mod stream;
+
+use std::future::Future;
+
+use lastword_core::receipt::Level;
+use lastword_engine::Engine;
+use lastword_store::Journal;
+
+pub use document::openapi;
+pub use endpoint::{BindError, Endpoint};
+
+/// What a daemon knows about itself and its API tells.
+#[derive(Clone, Debug)]
+pub struct About {
+    /// The user it works for, as the log calls whoever asks from outside a job.
+    pub user: String,
+    /// The machine.
+    pub host: String,
+    /// The folder with everything it keeps.
+    pub state_dir: std::path::PathBuf,
+    /// How it holds trees.
+    pub level: Level,
+}
+
+/// Answers on `endpoint` until `stop` is over or a client asks the daemon to stop, then finishes what was begun: waits are
+/// answered at once, streams end. Whoever asked by the API had the engine shut down already as they wished; the socket is removed.
+pub async fn serve<J: Journal>(
+    endpoint: Endpoint,
+    engine: Engine<J>,
+    about: About,
+    stop: impl Future<Output = ()>,
+) {
+    let app = app::App::new(engine, about);
+    let router = router::router(&app);
+    tokio::select! {
+        () = app.clone().become_ready() => {}
+        () = connection::accept(&endpoint, &app, &router, stop) => {}
+    }
+    endpoint.remove();
+}

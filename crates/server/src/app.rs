@@ -1,0 +1,82 @@
+//! What every request can reach: the engine, what the daemon knows about itself, and whether it is starting or going.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use lastword_api::Time;
+use lastword_engine::Engine;
+use lastword_store::Journal;
+use tokio::sync::watch;
+
+use crate::About;
+
+/// Shared by all connections.
+pub(crate) struct App<J>(Arc<Shared<J>>);
+
+struct Shared<J> {
+    engine: Engine<J>,
+    about: About,
+    started_at: Time,
+    ready: AtomicBool,
+    closing: watch::Sender<bool>,
+    requests: AtomicU64,
+}
+
+impl<J> Clone for App<J> {
+    fn clone(&self) -> App<J> {
+        App(Arc::clone(&self.0))
+    }
+}
+
+impl<J: Journal> App<J> {
+    pub(crate) fn new(engine: Engine<J>, about: About) -> App<J> {
+        App(Arc::new(Shared {
+            engine,
+            about,
+            started_at: Time(lastword_engine::now().wall.0),
+            ready: AtomicBool::new(false),
+            closing: watch::Sender::new(false),
+            requests: AtomicU64::new(0),
+        }))
+    }
+
+    pub(crate) fn engine(&self) -> &Engine<J> {
+        &self.0.engine
+    }
+
+    pub(crate) fn about(&self) -> &About {
+        &self.0.about
+    }
+
+    pub(crate) fn started_at(&self) -> Time {
+        self.0.started_at
+    }
+
+    /// Notes when the engine has found out what became of the jobs of its former life. Does not return: it is one side of a race
+    /// that only the end of the service wins.
+    pub(crate) async fn become_ready(self) {
+        self.engine().ready().await;
+        self.0.ready.store(true, Ordering::Release);
+        std::future::pending().await
+    }
+
+    pub(crate) fn is_ready(&self) -> bool {
+        self.0.ready.load(Ordering::Acquire)
+    }
+
+    /// Tells every wait, every stream and the door to come to an end.
+    pub(crate) fn close(&self) {
+        self.0.closing.send_replace(true);
+    }
+
+    /// Waits until the service comes to an end.
+    pub(crate) async fn closing(&self) {
+        // The sender lives in what `self` holds, so it cannot be gone.
+        let _ = self.0.closing.subscribe().wait_for(|closing| *closing).await;
+    }
+
+    /// Returns the number of a request, for the log and for whoever is told of a problem.
+    pub(crate) fn next_request(&self) -> u64 {
+        self.0.requests.fetch_add(1, Ordering::Relaxed) + 1
+    }
+}

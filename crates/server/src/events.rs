@@ -1,0 +1,125 @@
+//! Events: of one job or of all, as a page or as a stream that is resumed where it was cut.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, header};
+use axum::response::IntoResponse as _;
+use lastword_api::{Event, Feed, Page, Problem};
+use lastword_core::Seq;
+use lastword_store::{Cursor, Journal};
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use crate::app::App;
+use crate::caller::{Caller, Outside};
+use crate::extract::Query;
+use crate::failure::Failure;
+use crate::jobs::page_limit;
+use crate::router::Answer;
+use crate::stream;
+
+/// Which events of a job.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(default, deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct After {
+    /// Those after this number; all if not said. A stream takes it from `Last-Event-ID` too, which wins.
+    after: Option<u64>,
+    /// The same, as a page gave it.
+    cursor: Option<u64>,
+    /// At most so many in a page; at most 500. A stream has no end but the job's.
+    limit: Option<u32>,
+}
+
+/// Returns the events of a job.
+///
+/// A page, or with `Accept: text/event-stream` a stream: each event has its number as id, so a stream that was cut goes on from
+/// `Last-Event-ID`. When the job has ended and everything was sent, `event: end` closes it.
+#[utoipa::path(
+    get, operation_id = "job_events", path = "/v1/jobs/{ref}/events", tag = "events",
+    params(("ref" = String, Path, description = "An id, a part of one, a name, or `@last`."), After),
+    responses(
+        (status = 200, description = "A page of events, or a stream of them.", content(
+            (Page<Event> = "application/json"), (String = "text/event-stream"),
+        )),
+        (status = "4XX", description = "Not found, ambiguous, or not allowed.", body = Problem),
+    ),
+)]
+pub(crate) async fn of_job<J: Journal>(
+    State(app): State<App<J>>,
+    caller: Caller,
+    Path(reference): Path<String>,
+    Query(which): Query<After>,
+    headers: HeaderMap,
+) -> Answer {
+    let id = caller.find(&app, &reference).await?;
+    let after = Seq(which.after.or(which.cursor).unwrap_or(0));
+    if wants_stream(&headers) {
+        let after = match last_event_id(&headers) {
+            None => after,
+            Some(last) => {
+                let number = last.parse().map(Seq);
+                number.map_err(|_| Failure::invalid("`Last-Event-ID` is not the number of an event"))?
+            }
+        };
+        return Ok(stream::of_job(app, id, after));
+    }
+    let limit = page_limit(which.limit)? as usize;
+    // What has just died is looked at first, so that the page ends with it.
+    let unsettled = app.engine().job(id).await?.unsettled;
+    let events = app.engine().events(id, after).await?;
+    let more = events.len() > limit;
+    let items: Vec<Event> = events.iter().take(limit).map(|event| Event::of(id, event)).collect();
+    let next_cursor = items.last().filter(|_| more).map(|event| event.seq.to_string());
+    Ok(Json(Page { items, next_cursor, unsettled }).into_response())
+}
+
+/// Which part of the feed.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(default, deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct Place {
+    /// Go on after the page that gave this; from the beginning if not said. A stream takes it from `Last-Event-ID` too, which wins.
+    cursor: Option<String>,
+    /// At most so many in a page; at most 500.
+    limit: Option<u32>,
+}
+
+/// Returns the events of all jobs, each job's in order.
+///
+/// A page, or with `Accept: text/event-stream` a stream without end. Not every event of a stream has an id: one that was cut goes on
+/// after the last that had, so an event may come twice, and is known by its job and number.
+#[utoipa::path(get, operation_id = "all_events", path = "/v1/events", tag = "events", params(Place), responses(
+    (status = 200, description = "A page of events, or a stream of them.", content(
+        (Feed = "application/json"), (String = "text/event-stream"),
+    )),
+    (status = 400, description = "The cursor is not one that a page gave.", body = Problem),
+))]
+pub(crate) async fn of_all<J: Journal>(
+    State(app): State<App<J>>,
+    _: Outside,
+    Query(place): Query<Place>,
+    headers: HeaderMap,
+) -> Answer {
+    let cursor = place.cursor.map(Cursor);
+    if wants_stream(&headers) {
+        let cursor = last_event_id(&headers).map(|last| Cursor(last.to_owned())).or(cursor);
+        // A place that is none is told before the stream begins.
+        app.engine().feed(cursor.clone(), 1).await?;
+        return Ok(stream::of_all(app, cursor));
+    }
+    let (events, next) = app.engine().feed(cursor, page_limit(place.limit)?).await?;
+    let items = events.iter().map(|(job, event)| Event::of(*job, event)).collect();
+    Ok(Json(Feed { items, next_cursor: next.map(|cursor| cursor.0) }).into_response())
+}
+
+fn wants_stream(headers: &HeaderMap) -> bool {
+    let accept = headers.get_all(header::ACCEPT).into_iter().filter_map(|accept| accept.to_str().ok());
+    accept.flat_map(|accept| accept.split(',')).any(|kind| {
+        kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("text/event-stream")
+    })
+}
+
+fn last_event_id(headers: &HeaderMap) -> Option<&str> {
+    headers.get("last-event-id").and_then(|id| id.to_str().ok()).filter(|id| !id.is_empty())
+}

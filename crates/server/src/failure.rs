@@ -1,0 +1,150 @@
+//! Every kind of no, as one problem.
+
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use lastword_api::{Code, Problem, Row};
+use lastword_core::Illegal;
+use lastword_core::decide::Refusal;
+use lastword_engine::{Error, FindError};
+use lastword_store as store;
+
+/// The media type of a problem.
+const PROBLEM: HeaderValue = HeaderValue::from_static("application/problem+json");
+
+/// What a handler returns instead of an answer. The problem is written where the answer leaves, which knows the request's number.
+#[derive(Debug)]
+pub(crate) struct Failure(Box<Problem>);
+
+impl From<Problem> for Failure {
+    fn from(problem: Problem) -> Failure {
+        Failure(Box::new(problem))
+    }
+}
+
+impl Failure {
+    /// Says that the request cannot be used as it is.
+    pub(crate) fn invalid(detail: impl Into<String>) -> Failure {
+        Problem::new(Code::Invalid, detail).into()
+    }
+
+    /// Returns the problem itself.
+    pub(crate) fn problem(&self) -> &Problem {
+        &self.0
+    }
+}
+
+impl IntoResponse for Failure {
+    fn into_response(self) -> Response {
+        let status = StatusCode::from_u16(self.0.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let mut response = status.into_response();
+        response.extensions_mut().insert(self.0);
+        response
+    }
+}
+
+/// Writes the problem that a response stands for, with the number of its request. A refusal that no handler of ours made
+/// becomes a problem here too.
+pub(crate) fn write_problem(mut response: Response, request: u64) -> Response {
+    let status = response.status();
+    let problem = response.extensions_mut().remove::<Box<Problem>>();
+    let unspoken =
+        || (status.is_client_error() || status.is_server_error()).then(|| Box::new(unspoken(status)));
+    let Some(mut problem) = problem.or_else(unspoken) else { return response };
+    problem.instance = Some(format!("urn:lastword:request:{request}"));
+    if problem.retryable {
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    }
+    let body = serde_json::to_vec(&problem).unwrap_or_default();
+    response.headers_mut().insert(header::CONTENT_TYPE, PROBLEM);
+    response.headers_mut().remove(header::CONTENT_LENGTH);
+    *response.body_mut() = body.into();
+    response
+}
+
+/// Returns the problem of a status that came without one.
+fn unspoken(status: StatusCode) -> Problem {
+    let (code, detail) = match status {
+        StatusCode::NOT_FOUND => (Code::NotFound, "there is nothing at this path; see /openapi.json"),
+        StatusCode::METHOD_NOT_ALLOWED => {
+            (Code::Invalid, "this path does not have this method; see /openapi.json")
+        }
+        StatusCode::PAYLOAD_TOO_LARGE => (Code::TooLarge, "the request is larger than allowed"),
+        status if status.is_client_error() => (Code::Invalid, "the request cannot be understood"),
+        _ => (Code::Internal, "the daemon failed; its log says more"),
+    };
+    Problem { status: status.as_u16(), ..Problem::new(code, detail) }
+}
+
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Failure {
+        let detail = refusal.to_string();
+        let (code, job) = match refusal {
+            Refusal::NotFound(job) => (Code::NotFound, Some(job)),
+            Refusal::IdTaken(job) => (Code::Conflict, Some(job)),
+            Refusal::Invalid(_) => (Code::Invalid, None),
+            Refusal::Ended(job) => (Code::Ended, Some(job)),
+            Refusal::NotEnded(job) => (Code::NotEnded, Some(job)),
+            Refusal::Held(job, _) | Refusal::Kept(job) => (Code::Held, Some(job)),
+            Refusal::NotDue(job) | Refusal::Nothing(job, _) => (Code::Conflict, Some(job)),
+            Refusal::NeedsNewerReader(job) => (Code::NewerReader, Some(job)),
+            Refusal::Full(job, _) => (Code::Full, Some(job)),
+        };
+        let problem = Problem::new(code, detail);
+        match job {
+            Some(job) => problem.about(job).into(),
+            None => problem.into(),
+        }
+    }
+}
+
+impl From<store::Error> for Failure {
+    fn from(error: store::Error) -> Failure {
+        let detail = error.to_string();
+        match error {
+            // Whoever writes to a job tries often before it gives up, so that it may well succeed another time.
+            store::Error::Conflict { job, .. } => {
+                Problem { retryable: true, ..Problem::new(Code::Conflict, detail) }.about(job).into()
+            }
+            store::Error::Fenced { job } => Problem::new(Code::Held, detail).about(job).into(),
+            store::Error::Lapsed { .. } | store::Error::Unavailable(_) => {
+                Problem::new(Code::Unavailable, detail).into()
+            }
+            store::Error::Corrupt(_) => Problem::new(Code::Corrupt, detail).into(),
+        }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        let detail = error.to_string();
+        match error {
+            Error::Refused(refusal) => refusal.into(),
+            Error::Journal(error) => error.into(),
+            Error::Illegal(Illegal::OutOfPlace { job, .. }) => {
+                let detail = format!("the log of the job breaks a rule, and nobody touches it: {detail}");
+                Problem::new(Code::Corrupt, detail).about(job).into()
+            }
+            Error::Illegal(Illegal::Empty | Illegal::NotTheOwner(_)) => {
+                Problem::new(Code::Internal, detail).into()
+            }
+            Error::NoAttempt(missing) => Problem::new(Code::NotFound, detail).about(missing.job).into(),
+            Error::Disk { .. } | Error::NoRandom(_) | Error::GoingDown => {
+                Problem::new(Code::Unavailable, detail).into()
+            }
+            Error::NotYet(_) => Problem::new(Code::Internal, detail).into(),
+        }
+    }
+}
+
+impl From<FindError> for Failure {
+    fn from(error: FindError) -> Failure {
+        let detail = error.to_string();
+        match error {
+            FindError::NotFound(_) => Problem::new(Code::NotFound, detail).into(),
+            FindError::Ambiguous { candidates, .. } => {
+                Problem::new(Code::Ambiguous, detail).among(candidates.iter().map(Row::of)).into()
+            }
+            FindError::Engine(error) => error.into(),
+        }
+    }
+}

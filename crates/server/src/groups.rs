@@ -1,0 +1,76 @@
+//! Groups: listed, made, changed, removed.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::IntoResponse as _;
+use lastword_api::{self as api, GroupChange, Page, Problem};
+use lastword_engine::Group;
+use lastword_store::Journal;
+
+use crate::app::App;
+use crate::caller::Outside;
+use crate::extract::Body;
+use crate::failure::Failure;
+use crate::router::Answer;
+
+/// Slots of a group that is made without saying how many.
+const SLOTS: u32 = 1;
+
+/// Lists groups.
+#[utoipa::path(get, operation_id = "list_groups", path = "/v1/groups", tag = "groups", responses(
+    (status = 200, description = "Every group, by name.", body = Page<api::Group>),
+))]
+pub(crate) async fn list<J: Journal>(State(app): State<App<J>>, _: Outside) -> Answer {
+    Ok(Json(Page::whole(all(&app).await?)).into_response())
+}
+
+/// Makes a group, or changes it.
+#[utoipa::path(
+    put, operation_id = "set_group", path = "/v1/groups/{name}", tag = "groups", request_body = GroupChange,
+    params(("name" = String, Path, description = "Its name.")),
+    responses((status = 200, description = "The group as it is now.", body = api::Group)),
+)]
+pub(crate) async fn set<J: Journal>(
+    State(app): State<App<J>>,
+    _: Outside,
+    Path(name): Path<String>,
+    Body(change): Body<GroupChange>,
+) -> Answer {
+    let before = app.engine().groups().await?.into_iter().find(|group| group.name == name);
+    let before = before.unwrap_or(Group { name, slots: Some(SLOTS), paused: false });
+    let group = Group {
+        slots: change.slots.unwrap_or(before.slots),
+        paused: change.paused.unwrap_or(before.paused),
+        name: before.name,
+    };
+    app.engine().set_group(group.clone()).await?;
+    Ok(Json(shown(group)).into_response())
+}
+
+/// Removes a group that no live job is in.
+#[utoipa::path(
+    delete, operation_id = "remove_group", path = "/v1/groups/{name}", tag = "groups",
+    params(("name" = String, Path, description = "Its name.")),
+    responses(
+        (status = 204, description = "It is gone."),
+        (status = 409, description = "It is the default one, or a live job is in it.", body = Problem),
+    ),
+)]
+pub(crate) async fn remove<J: Journal>(
+    State(app): State<App<J>>,
+    _: Outside,
+    Path(name): Path<String>,
+) -> Answer {
+    app.engine().remove_group(&name).await?;
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+/// Returns every group as the API shows it.
+pub(crate) async fn all<J: Journal>(app: &App<J>) -> Result<Vec<api::Group>, Failure> {
+    Ok(app.engine().groups().await?.into_iter().map(shown).collect())
+}
+
+fn shown(group: Group) -> api::Group {
+    api::Group { name: group.name, slots: group.slots, paused: group.paused }
+}

@@ -1,0 +1,154 @@
+//! What else is asked of jobs: other limits, messages, another try, giving up, removal.
+
+use axum::Json;
+use axum::extract::{FromRequest as _, Path, Request, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::IntoResponse as _;
+use lastword_api::{self as api, Accepted, Again, LimitsPatch, Message, Problem, Prune, Pruned};
+use lastword_engine as engine;
+use lastword_store::Journal;
+
+use super::{answer_written, environment, locate};
+use crate::app::App;
+use crate::caller::{Caller, Outside};
+use crate::extract::{Body, EnvBody, idempotency_key};
+use crate::failure::Failure;
+use crate::keys;
+use crate::router::Answer;
+
+/// Tries an ended job again, as a new job.
+#[utoipa::path(
+    post, operation_id = "retry_job", path = "/v1/jobs/{ref}:retry", tag = "jobs", request_body = Again,
+    params(("ref" = String, Path, description = "An id, a part of one, a name, or `@last`.")),
+    responses(
+        (status = 202, description = "The new job.", body = api::Job),
+        (status = 409, description = "It has not ended.", body = Problem),
+    ),
+)]
+pub(crate) async fn retry<J: Journal>(
+    app: App<J>,
+    caller: Caller,
+    reference: &str,
+    request: Request,
+) -> Answer {
+    caller.must_be_outside()?;
+    let id = caller.find(&app, reference).await?;
+    let EnvBody(asked) = EnvBody::<Again>::from_request(request, &()).await?;
+    let job = app.engine().retry(id, environment(&asked.env)?, &caller.name(&app)).await?;
+    let mut response = answer_written(&app, StatusCode::ACCEPTED, job.clone()).await?;
+    locate(&mut response, &job)?;
+    Ok(response)
+}
+
+/// Gives up on the host of a job that does not return.
+#[utoipa::path(
+    post, operation_id = "abandon_job", path = "/v1/jobs/{ref}:abandon", tag = "jobs",
+    params(("ref" = String, Path, description = "An id, a part of one, a name, or `@last`.")),
+    responses(
+        (status = 202, description = "It will be ended as lost.", body = api::Job),
+        (status = 409, description = "There is nothing to give up.", body = Problem),
+    ),
+)]
+pub(crate) async fn abandon<J: Journal>(app: App<J>, caller: Caller, reference: &str) -> Answer {
+    caller.must_be_outside()?;
+    let id = caller.find(&app, reference).await?;
+    let job = app.engine().abandon(id, &caller.name(&app)).await?;
+    answer_written(&app, StatusCode::ACCEPTED, job).await
+}
+
+/// Changes limits, also of a job that runs.
+#[utoipa::path(
+    patch, operation_id = "set_limits", path = "/v1/jobs/{ref}/limits", tag = "jobs", request_body = LimitsPatch,
+    params(("ref" = String, Path, description = "An id, a part of one, a name, or `@last`.")),
+    responses(
+        (status = 200, description = "The job with the limits in force.", body = api::Job),
+        (status = 409, description = "It has ended.", body = Problem),
+    ),
+)]
+pub(crate) async fn set_limits<J: Journal>(
+    State(app): State<App<J>>,
+    _: Outside,
+    Path(reference): Path<String>,
+    Body(patch): Body<LimitsPatch>,
+) -> Answer {
+    let id = Caller::Outside.find(&app, &reference).await?;
+    let changes = patch.changes();
+    if changes.is_empty() {
+        return Err(Failure::invalid("no limit is named"));
+    }
+    let mut changed = None;
+    for (limit, value) in changes {
+        changed = Some(app.engine().set_limit(id, &Caller::Outside.name(&app), limit, value).await?);
+    }
+    match changed {
+        Some(job) => answer_written(&app, StatusCode::OK, job).await,
+        None => Err(Failure::invalid("no limit is named")),
+    }
+}
+
+/// Says something to a job.
+///
+/// It is durable when this is answered, and reaches the job once. With `Idempotency-Key` the request may be repeated.
+#[utoipa::path(
+    post, operation_id = "send_message", path = "/v1/jobs/{ref}/messages", tag = "jobs", request_body = Message,
+    params(
+        ("ref" = String, Path, description = "An id, a part of one, a name, or `@last`."),
+        ("Idempotency-Key" = Option<String>, Header, description = "Names this message, so that it can be repeated."),
+    ),
+    responses(
+        (status = 202, description = "It will be delivered.", body = Accepted),
+        (status = 409, description = "The job has ended, or reads nothing.", body = Problem),
+        (status = 429, description = "Too many messages wait already.", body = Problem),
+    ),
+)]
+pub(crate) async fn send<J: Journal>(
+    State(app): State<App<J>>,
+    caller: Caller,
+    Path(reference): Path<String>,
+    headers: HeaderMap,
+    Body(message): Body<Message>,
+) -> Answer {
+    let id = caller.find(&app, &reference).await?;
+    let append = match idempotency_key(&headers)? {
+        Some(key) => Some(keys::reserve_append(&app, caller, id, &key, &message).await?),
+        None => None,
+    };
+    let by = caller.name(&app);
+    let (_, input) = app.engine().send(id, &by, &message.text, message.eof, append).await?;
+    Ok((StatusCode::ACCEPTED, Json(Accepted { input: input.0 })).into_response())
+}
+
+/// Removes an ended job: its log, its row, its recordings.
+#[utoipa::path(
+    delete, operation_id = "remove_job", path = "/v1/jobs/{ref}", tag = "jobs",
+    params(("ref" = String, Path, description = "An id, a part of one, a name, or `@last`.")),
+    responses(
+        (status = 204, description = "It is gone."),
+        (status = 409, description = "It has not ended.", body = Problem),
+    ),
+)]
+pub(crate) async fn remove<J: Journal>(
+    State(app): State<App<J>>,
+    _: Outside,
+    Path(reference): Path<String>,
+) -> Answer {
+    let id = Caller::Outside.find(&app, &reference).await?;
+    app.engine().remove(id).await?;
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+/// Removes ended jobs that are old enough.
+#[utoipa::path(post, operation_id = "prune_jobs", path = "/v1/jobs:prune", tag = "jobs", request_body = Prune, responses(
+    (status = 200, description = "What was removed, and what was kept because nobody has read it.", body = Pruned),
+))]
+pub(crate) async fn prune<J: Journal>(
+    State(app): State<App<J>>,
+    _: Outside,
+    Body(asked): Body<Prune>,
+) -> Answer {
+    let which =
+        engine::Prune { older_than_ms: asked.older_than_ms, unread: asked.unread, dry_run: asked.dry_run };
+    let done = app.engine().prune(&which).await?;
+    let removed = done.removed.len() as u64;
+    Ok(Json(Pruned { removed, kept_unread: done.kept_unread }).into_response())
+}

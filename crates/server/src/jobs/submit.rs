@@ -1,0 +1,120 @@
+//! A job is asked for, once for each idempotency key.
+
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use lastword_api::{self as api, Problem, Submit};
+use lastword_core::decide::Refusal;
+use lastword_core::spec::{Dependency, Spec};
+use lastword_core::{Job, JobId};
+use lastword_engine::{Env, Error};
+use lastword_store::Journal;
+
+use super::{answer_written, environment, locate};
+use crate::app::App;
+use crate::caller::Caller;
+use crate::extract::{EnvBody, idempotency_key};
+use crate::failure::Failure;
+use crate::keys;
+use crate::router::Answer;
+
+/// Submits a job.
+///
+/// It is durable when this is answered. With `Idempotency-Key` the same request may be repeated: it is one job, and a repeat is
+/// answered with that job and `Idempotency-Replayed: true`. The same key with another body is refused with 422.
+#[utoipa::path(
+    post, operation_id = "submit_job", path = "/v1/jobs", tag = "jobs", request_body = Submit,
+    params(("Idempotency-Key" = Option<String>, Header, description = "Names this request, so that it can be repeated.")),
+    responses(
+        (status = 202, description = "The job; `Location` says where it is found.", body = api::Job),
+        (status = "4XX", description = "It cannot be run, or the key was used for something else.", body = Problem),
+    ),
+)]
+pub(crate) async fn submit<J: Journal>(
+    State(app): State<App<J>>,
+    caller: Caller,
+    headers: HeaderMap,
+    EnvBody(asked): EnvBody<Submit>,
+) -> Answer {
+    let key = idempotency_key(&headers)?;
+    let env = environment(&asked.env)?;
+    check(&asked)?;
+    let wished: Option<JobId> = match &asked.id {
+        None => None,
+        Some(id) => Some(id.parse().map_err(|error| Failure::invalid(format!("`id`: {error}")))?),
+    };
+    let fresh = || wished.map_or_else(|| app.engine().new_id(), Ok);
+    let Some(key) = key else {
+        let spec = spec(&app, caller, &asked).await?;
+        let job = app.engine().submit(fresh()?, spec, env, &caller.name(&app)).await?;
+        return accepted(&app, job, false).await;
+    };
+    // The key is tied to an id first and the job made under that id after: whoever is cut off in between, or asks at the same
+    // time, comes back to the same id.
+    let id = keys::reserve(&app, caller, &key, &asked, fresh()?).await?;
+    if let Some(job) = existing(&app, id).await? {
+        return accepted(&app, job, true).await;
+    }
+    let spec = spec(&app, caller, &asked).await?;
+    let (job, replayed) = submit_once(&app, caller, id, spec, env).await?;
+    accepted(&app, job, replayed).await
+}
+
+/// Submits under an id that others with the same key use too. Who is second gets the job of the first, also if a reference like
+/// `@last` meant something else to them.
+async fn submit_once<J: Journal>(
+    app: &App<J>,
+    caller: Caller,
+    id: JobId,
+    spec: Spec,
+    env: Env,
+) -> Result<(Job, bool), Failure> {
+    match app.engine().submit(id, spec, env, &caller.name(app)).await {
+        Ok(job) => Ok((job, false)),
+        Err(Error::Refused(Refusal::IdTaken(id))) => match existing(app, id).await? {
+            Some(job) => Ok((job, true)),
+            None => Err(Refusal::IdTaken(id).into()),
+        },
+        Err(error) => Err(error.into()),
+    }
+}
+
+async fn existing<J: Journal>(app: &App<J>, id: JobId) -> Result<Option<Job>, Failure> {
+    match app.engine().job(id).await {
+        Ok(job) => Ok(job.value.spec.is_some().then_some(job.value)),
+        Err(Error::Refused(Refusal::NotFound(_))) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+async fn accepted<J: Journal>(app: &App<J>, job: Job, replayed: bool) -> Answer {
+    let mut response = answer_written(app, StatusCode::ACCEPTED, job.clone()).await?;
+    locate(&mut response, &job)?;
+    if replayed {
+        response.headers_mut().insert("idempotency-replayed", HeaderValue::from_static("true"));
+    }
+    Ok(response)
+}
+
+/// Refuses what no process can be started with. What a spec may be is core's to say.
+fn check(asked: &Submit) -> Result<(), Failure> {
+    let has_zero = |text: &String| text.contains('\0');
+    match () {
+        () if asked.argv.is_empty() => Err(Failure::invalid("`argv` is empty: there is nothing to run")),
+        () if asked.argv[0].is_empty() => Err(Failure::invalid("`argv` begins with an empty program name")),
+        () if asked.argv.iter().any(has_zero) => Err(Failure::invalid("`argv` holds a zero byte")),
+        () if !asked.cwd.starts_with('/') => Err(Failure::invalid("`cwd` must be an absolute path")),
+        () if has_zero(&asked.cwd) => Err(Failure::invalid("`cwd` holds a zero byte")),
+        () => Ok(()),
+    }
+}
+
+/// Returns the spec, with every job it waits for looked up by this caller's rights.
+async fn spec<J: Journal>(app: &App<J>, caller: Caller, asked: &Submit) -> Result<Spec, Failure> {
+    let mut after = Vec::with_capacity(asked.after.len());
+    for dependency in &asked.after {
+        let on =
+            dependency.on.known().ok_or_else(|| Failure::invalid("`after`: `on` is `success` or `any`"))?;
+        after.push(Dependency { job: caller.find(app, &dependency.job).await?, on });
+    }
+    asked.spec(after, caller.job()).map_err(|why| Failure::invalid(why.to_string()))
+}

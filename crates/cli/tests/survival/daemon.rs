@@ -1,0 +1,213 @@
+//! The daemon dies, is replaced, is started twice, and does not find its socket as it left it.
+
+use std::process::{Command, Stdio};
+
+use crate::home::{Home, is_alive, kill, parent, pid_of, pids_in, until};
+
+/// Writes numbered lines until it is let go on, then some more, and exits with 7.
+fn counting(home: &Home) -> String {
+    let (pids, go) = (home.path("pids"), home.path("go"));
+    format!(
+        "echo $$ > {pids}; i=0; while [ ! -e {go} ]; do i=$((i+1)); echo line $i; sleep 0.01; done; echo last $i; exit 7",
+        pids = pids.display(),
+        go = go.display()
+    )
+}
+
+/// Checks that a job of [`counting`] was not disturbed: same process, every line once, its own exit status.
+fn ends_undisturbed(home: &Home, job: &str, leader: i32) {
+    assert_eq!(home.leader(job), leader, "the same process goes on");
+    std::fs::write(home.path("go"), "").unwrap();
+    assert_eq!(home.say(&["wait", job]).code, 1, "it failed, as it says");
+    assert!(!is_alive(leader));
+    let shown = home.show(job);
+    assert_eq!(shown["outcome"], "failed");
+    assert_eq!(shown["attempts"].as_array().unwrap().len(), 1, "it was not started again: {shown}");
+    assert_eq!(shown["attempts"][0]["exit"]["code"], 7, "{shown}");
+    assert_eq!(shown["attempts"][0]["receipt"]["certain"], true, "{shown}");
+    let lines: Vec<String> = home.good(&["logs", job]).lines().map(str::to_owned).collect();
+    let last = lines.len() - 1;
+    let wanted: Vec<String> =
+        (1..=last).map(|n| format!("line {n}")).chain([format!("last {last}")]).collect();
+    assert_eq!(lines, wanted);
+}
+
+#[test]
+fn c37_a_killed_daemon_costs_a_job_nothing() {
+    let home = Home::new();
+    let job = home.start(&counting(&home));
+    let leader = pids_in(&home.path("pids"), 1)[0];
+    for _ in 0..3 {
+        let before = home.kill_daemon();
+        assert!(is_alive(leader), "the job does not need the daemon");
+        assert_eq!(home.show(&job)["phase"], "running");
+        assert_ne!(home.daemon(), before);
+    }
+    ends_undisturbed(&home, &job, leader);
+}
+
+#[test]
+fn c37_an_upgrade_takes_over_what_runs() {
+    let mut home = Home::new();
+    let job = home.start(&counting(&home));
+    let leader = pids_in(&home.path("pids"), 1)[0];
+    let before = home.daemon();
+    let new = home.upgrade();
+    home.good(&["daemon", "restart"]);
+    let daemon = home.daemon();
+    assert_ne!(daemon, before);
+    assert!(!is_alive(before));
+    assert_eq!(std::fs::read_link(format!("/proc/{daemon}/exe")).unwrap(), new);
+    ends_undisturbed(&home, &job, leader);
+}
+
+#[test]
+fn a_daemon_that_is_told_to_stop_leaves_its_jobs_alone() {
+    let home = Home::new();
+    let job = home.start(&counting(&home));
+    let leader = pids_in(&home.path("pids"), 1)[0];
+    let daemon = home.daemon();
+    home.good(&["daemon", "stop"]);
+    assert!(!is_alive(daemon) && is_alive(leader));
+    ends_undisturbed(&home, &job, leader);
+}
+
+#[test]
+fn c61_what_ended_while_nobody_looked_is_told_by_the_first_read() {
+    let home = Home::new();
+    let jobs: Vec<String> = (0..3).map(|_| home.start("sleep 100")).collect();
+    let leaders: Vec<i32> = jobs.iter().map(|job| home.leader(job)).collect();
+    let shims: Vec<i32> = leaders.iter().map(|leader| parent(*leader)).collect();
+    home.kill_daemon();
+    leaders.iter().for_each(|leader| kill(*leader));
+    until("the trees are gone", || !leaders.iter().chain(&shims).any(|pid| is_alive(*pid)));
+    // A list, a look and a wait, each as the first thing that is asked.
+    let listed = home.json(&["ls"]);
+    assert_eq!(listed["items"].as_array().map(Vec::len), Some(0), "nothing is live any more: {listed}");
+    assert_eq!(home.show(&jobs[0])["phase"], "ended");
+    assert_eq!(home.say(&["wait", &jobs[1]]).code, 1);
+}
+
+#[test]
+fn c61_a_death_is_told_by_the_first_read_on_each_path_by_itself() {
+    let home = Home::new();
+    // The tree dies and its keeper has spoken, or the keeper dies too and cannot.
+    for keeper_too in [false, true] {
+        for read in ["show", "ls", "wait"] {
+            let job = home.start("sleep 100");
+            let leader = home.leader(&job);
+            let shim = parent(leader);
+            let guard = parent(shim);
+            let dies = if keeper_too { vec![guard, shim, leader] } else { vec![leader] };
+            dies.iter().for_each(|pid| kill(*pid));
+            until("tree and keeper are gone", || ![leader, shim, guard].into_iter().any(is_alive));
+            let outcome = if keeper_too { "lost" } else { "failed" };
+            match read {
+                "show" => assert_eq!(home.show(&job)["outcome"], outcome),
+                "ls" => assert_eq!(home.json(&["ls"])["items"].as_array().map(Vec::len), Some(0)),
+                _ => assert_eq!(home.say(&["wait", "--timeout=60s", &job]).code, 1),
+            }
+        }
+    }
+}
+
+#[test]
+fn c44_many_who_start_the_daemon_at_once_get_one_and_lose_nothing() {
+    let home = Home::new();
+    let callers: Vec<_> = (0..12)
+        .map(|n| {
+            let mut command = home.command(&["run", "-d", "--", "sh", "-c", "exit 0"]);
+            command.env("N", n.to_string()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+        })
+        .collect();
+    let ids: Vec<String> = callers
+        .into_iter()
+        .map(|caller| {
+            let output = caller.wait_with_output().unwrap();
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            String::from_utf8(output.stdout).unwrap().trim().to_owned()
+        })
+        .collect();
+    for id in &ids {
+        assert_eq!(home.say(&["wait", id]).code, 0);
+    }
+    let listed = home.json(&["ls", "-a"]);
+    assert_eq!(listed["items"].as_array().map(Vec::len), Some(12));
+    let daemons: Vec<_> =
+        home.alive().into_iter().filter(|(_, command)| command.contains("daemon run")).collect();
+    assert_eq!(daemons.len(), 1, "{daemons:?}");
+}
+
+#[test]
+fn a_second_daemon_says_who_is_there_and_touches_nothing() {
+    let home = Home::new();
+    let job = home.start("sleep 100");
+    let (daemon, leader) = (home.daemon(), home.leader(&job));
+    let second = home.say(&["daemon", "run"]);
+    assert_eq!(second.code, 125, "{}", second.err);
+    assert!(second.err.contains(&daemon.to_string()), "it names the daemon: {}", second.err);
+    assert_eq!((home.daemon(), home.leader(&job)), (daemon, leader));
+}
+
+#[test]
+fn c60_a_stale_endpoint_is_replaced_by_the_next_command() {
+    let home = Home::new();
+    let job = home.start("sleep 100");
+    let leader = home.leader(&job);
+    let socket = home.state().join("lastword.sock");
+    type Spoil = fn(&std::path::Path);
+    let spoils: [(&str, Spoil); 4] = [
+        ("left behind", |_| ()),
+        ("removed", |socket| std::fs::remove_file(socket).unwrap()),
+        ("a plain file", |socket| {
+            std::fs::remove_file(socket).unwrap();
+            std::fs::write(socket, "not a socket").unwrap();
+        }),
+        ("somebody else's", |socket| {
+            std::fs::remove_file(socket).unwrap();
+            drop(std::os::unix::net::UnixListener::bind(socket).unwrap());
+        }),
+    ];
+    for (what, spoil) in spoils {
+        home.kill_daemon();
+        spoil(&socket);
+        assert_eq!(home.leader(&job), leader, "a socket that was {what}");
+    }
+}
+
+#[test]
+fn c60_a_socket_that_goes_under_a_living_daemon_is_made_anew() {
+    let home = Home::new();
+    let job = home.start("sleep 100");
+    let (daemon, leader) = (home.daemon(), home.leader(&job));
+    std::fs::remove_file(home.state().join("lastword.sock")).unwrap();
+    assert_eq!(home.leader(&job), leader);
+    let now = home.daemon();
+    let daemons = home.alive().into_iter().filter(|(_, command)| command.contains("daemon run")).count();
+    assert_eq!(daemons, 1, "there is one daemon, the old {daemon} or a new one: {now}");
+}
+
+#[test]
+fn a_daemon_outlives_the_terminal_it_was_started_from() {
+    let home = Home::new();
+    // `script` gives the command a terminal and hangs it up when the command is done.
+    let lastword = env!("CARGO_BIN_EXE_lastword");
+    let mut script = Command::new("script");
+    script.args([
+        "--quiet",
+        "--return",
+        "--command",
+        &format!("{lastword} run -d -- sleep 100"),
+        "/dev/null",
+    ]);
+    script.env("LASTWORD_HOME", home.state()).stdin(Stdio::null());
+    let output = script.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    let daemon = home.daemon();
+    let job = pid_of(&home.json(&["show", "@last"])["attempts"][0]["pid"]);
+    assert!(is_alive(daemon) && is_alive(job));
+    let session = rustix::process::getsid(rustix::process::Pid::from_raw(daemon)).unwrap();
+    assert_eq!(session.as_raw_pid(), daemon, "it has a session of its own");
+    let log = std::fs::read_link(format!("/proc/{daemon}/fd/1")).unwrap();
+    assert!(!log.starts_with("/dev/pts"), "it holds no terminal: {}", log.display());
+}

@@ -1,0 +1,100 @@
+//! What is stored cannot be read, or cannot be written.
+
+use crate::home::{Home, Said, is_alive, until};
+
+/// What a refusal for the sake of the state must look like: our own error, with the file's name.
+fn is_refused(said: &Said, names: &str) {
+    assert_eq!(said.code, 125, "{}{}", said.out, said.err);
+    assert!(said.err.contains(names), "it says what is wrong: {}", said.err);
+}
+
+#[test]
+fn c43_a_damaged_journal_is_said_to_be_damaged_and_left_as_it_is() {
+    type Damage = fn(&mut Vec<u8>);
+    let damages: [(&str, Damage); 3] = [
+        ("garbage", |bytes| bytes[..4096].fill(0x5a)),
+        ("cut off", |bytes| bytes.truncate(100)),
+        ("empty", Vec::clear),
+    ];
+    for (what, damage) in damages {
+        let home = Home::new();
+        home.good(&["run", "--", "true"]);
+        home.good(&["daemon", "stop"]);
+        let journal = home.state().join("journal.db");
+        let mut bytes = std::fs::read(&journal).unwrap();
+        damage(&mut bytes);
+        std::fs::write(&journal, &bytes).unwrap();
+        for command in [&["ls", "-a"][..], &["run", "--", "true"], &["daemon", "start"]] {
+            is_refused(&home.say(command), "journal.db");
+        }
+        assert_eq!(std::fs::read(&journal).unwrap(), bytes, "a journal that is {what} is not touched");
+    }
+}
+
+#[test]
+fn c43_a_journal_that_vanished_under_its_log_is_not_taken_for_a_new_one() {
+    let home = Home::new();
+    home.good(&["run", "--", "true"]);
+    // Killed, so that what was written is still in the write-ahead log.
+    home.kill_daemon();
+    let (journal, log) = (home.state().join("journal.db"), home.state().join("journal.db-wal"));
+    assert!(std::fs::metadata(&log).is_ok_and(|found| found.len() > 0), "the log is there");
+    std::fs::remove_file(&journal).unwrap();
+    is_refused(&home.say(&["ls", "-a"]), "journal.db");
+    assert!(!journal.exists());
+}
+
+#[test]
+fn a_state_folder_that_cannot_be_written_to_is_named() {
+    if !rustix::process::geteuid().is_root() {
+        return println!("not tried: a read-only mount needs root");
+    }
+    let home = Home::new();
+    home.good(&["run", "--", "true"]);
+    home.good(&["daemon", "stop"]);
+    let script = "mount --bind \"$LASTWORD_HOME\" \"$LASTWORD_HOME\"\n\
+                  mount -o remount,ro,bind \"$LASTWORD_HOME\"\n\
+                  exec \"$LASTWORD\" run -- true";
+    let said = Said::of(home.shell_apart(script).output().unwrap());
+    is_refused(&said, home.state().to_str().unwrap());
+    assert!(said.err.to_lowercase().contains("read-only"), "{}", said.err);
+    assert_eq!(home.json(&["ls", "-a"])["items"].as_array().map(Vec::len), Some(1), "and nothing was lost");
+}
+
+#[test]
+fn c42_a_full_disk_refuses_what_is_new_and_loses_nothing_that_was_taken() {
+    let Some(home) = Home::on_small_disk(24 << 20) else {
+        return println!("not tried: a file system of its own needs root");
+    };
+    let ready = home.path("go");
+    let job = home.start(&format!("while [ ! -e {} ]; do sleep 0.01; done; exit 7", ready.display()));
+    let stopped = home.start("sleep 100");
+    let (leader, other) = (home.leader(&job), home.leader(&stopped));
+    let ballast = home.state().join("ballast");
+    fill(&ballast);
+    let refused = home.say(&["run", "-d", "--", "true"]);
+    assert_eq!(refused.code, 125, "{}{}", refused.out, refused.err);
+    // What runs goes on, and ends by itself while nothing can be written.
+    assert!(is_alive(leader));
+    std::fs::write(&ready, "").unwrap();
+    until("the leader is gone", || !is_alive(leader));
+    let said = home.say(&["cancel", &stopped, "--force", "--timeout=1s"]);
+    assert_ne!(said.code, 0, "a stop that cannot be recorded is not called one: {}{}", said.out, said.err);
+    std::fs::remove_file(&ballast).unwrap();
+    assert_eq!(home.say(&["wait", &job]).code, 1);
+    assert_eq!(home.show(&job)["attempts"][0]["exit"]["code"], 7);
+    home.say(&["cancel", &stopped, "--force"]);
+    assert_eq!(home.say(&["wait", &stopped]).code, 3);
+    assert!(!is_alive(other));
+    home.good(&["run", "--", "true"]);
+}
+
+/// Writes until nothing more can be.
+fn fill(file: &std::path::Path) {
+    use std::io::Write as _;
+    let mut ballast = std::fs::File::create(file).unwrap();
+    for size in [1 << 20, 1 << 12, 1] {
+        let block = vec![0x5a; size];
+        while ballast.write_all(&block).is_ok() {}
+    }
+}

@@ -4,6 +4,7 @@
 //! this module draws neither.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -21,6 +22,9 @@ const CELL_CHARS: usize = 2;
 
 /// The text every job id opens with.
 const PREFIX: &str = "job_";
+
+/// Characters of the short form of an id: its last 40 bits, which are random.
+pub const SHORT_CHARS: usize = 8;
 
 /// Cells one id can name: ten bits. A laptop is cell zero.
 pub const CELLS_MAX: u16 = 1 << 10;
@@ -69,6 +73,24 @@ impl JobId {
         ((u16::from(bytes[6] & 0x0f) << 8) | u16::from(bytes[7])) >> 2
     }
 
+    /// Returns the short form, which lists show: the last eight characters of the text.
+    pub fn short(self) -> String {
+        let mut text = [0; SHORT_CHARS];
+        spell(self.0.as_u128(), &mut text);
+        text.iter().map(|byte| char::from(*byte)).collect()
+    }
+
+    /// Returns the bits that the short form spells.
+    pub fn short_bits(self) -> u64 {
+        (self.0.as_u128() & ((1 << SHORT_BITS) - 1)) as u64
+    }
+
+    /// Reports whether the text of the id begins like this, with or without `job_`.
+    pub fn begins_with(self, text: &str) -> bool {
+        let id = self.to_string();
+        id[PREFIX.len()..].starts_with(text.strip_prefix(PREFIX).unwrap_or(text))
+    }
+
     /// Returns when the id was made, by the clock of the client that made it.
     pub fn made_at(self) -> Timestamp {
         let mut ms = [0; 8];
@@ -92,6 +114,38 @@ fn read_number(text: &[u8]) -> Option<u128> {
         }
         Some((number << 5) | digit as u128)
     })
+}
+
+/// Bits that the short form spells.
+const SHORT_BITS: usize = SHORT_CHARS * 5;
+
+/// Returns the keys that ids with this beginning can have, given with or without `job_`; `None` if there is no such id.
+///
+/// The cell is not in the range: a journal holds the jobs of one, so [`JobId::begins_with`] leaves all or none of it.
+pub(crate) fn prefix_range(text: &str) -> Option<RangeInclusive<u128>> {
+    let digits = text.strip_prefix(PREFIX).unwrap_or(text).as_bytes();
+    if digits.is_empty() || digits.len() > CELL_CHARS + UUID_CHARS {
+        return None;
+    }
+    let (cell, key) = digits.split_at(digits.len().min(CELL_CHARS));
+    read_number(cell)?;
+    let first = read_number(key)?;
+    let missing = (UUID_CHARS - key.len()) * 5;
+    // The text has room for two bits more than a key has.
+    if key.first().is_some_and(|byte| *byte > b'7') {
+        return None;
+    }
+    Some(match u32::try_from(missing) {
+        Ok(missing @ 0..128) => first << missing..=(first << missing) | ((1 << missing) - 1),
+        _ => 0..=u128::MAX,
+    })
+}
+
+/// Returns the short bits of all ids whose short form begins with this text; `None` if none can.
+pub(crate) fn short_range(text: &str) -> Option<RangeInclusive<u64>> {
+    let missing = SHORT_CHARS.checked_sub(text.len())? * 5;
+    let first = (read_number(text.as_bytes())? as u64) << missing;
+    Some(first..=first | ((1 << missing) - 1))
 }
 
 impl fmt::Display for JobId {
@@ -304,6 +358,7 @@ mod tests {
         let id = JobId::new(3, Timestamp(1_794_700_800_000), RANDOM);
         assert_eq!(id.to_string(), "job_0301m7e81w00e07vy0820c20a1gf");
         assert_eq!(id.to_string().parse(), Ok(id));
+        assert_eq!((id.short().as_str(), id.short_bits()), ("0c20a1gf", 0x3_0405_060f));
         assert_eq!(id.cell(), 3);
         assert_eq!(id.made_at(), Timestamp(1_794_700_800_000));
         assert_eq!(JobId::from_uuid(id.as_uuid()), Some(id));

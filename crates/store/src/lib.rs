@@ -7,7 +7,11 @@
 //! | `ready` | job that may be claimed | the append that makes it so; a claim deletes it |
 //! | `owners` | worker or daemon: incarnation, end of lease | `renew` |
 //! | `conversations` | provider reference a live job drives | claims and appends |
+//! | `keys` | key of a request that may be repeated | `key` |
+//! | `groups` | group: its slots, whether it rests | `set_group` |
 //! | `meta` | the database itself: its instance, its schema | opening it |
+//!
+//! The tables `keys` and `groups`, and the mark that an ending was seen, belong to [`siblings`].
 //!
 //! A journal has five verbs. Whatever decides about jobs is in `core`; a journal only makes sure that a decision
 //! counts exactly once, for the version and the holder it was made for.
@@ -16,8 +20,10 @@ pub mod admit;
 pub mod hints;
 pub mod memory;
 pub mod postgres;
+pub mod siblings;
 pub mod sqlite;
 
+use std::collections::BTreeMap;
 use std::future::Future;
 
 use lastword_core::decide::claim::Claimant;
@@ -166,15 +172,43 @@ pub enum Read {
     },
 }
 
-/// Which rows.
+/// Which rows. What is not said lets all of them pass.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
-    /// In this phase.
-    pub phase: Option<PhaseName>,
+    /// In one of these phases; none means any.
+    pub phases: Vec<PhaseName>,
+    /// Ended as this, by [`Outcome::name`](lastword_core::outcome::Outcome::name).
+    pub outcome: Option<String>,
     /// In this queue.
     pub queue: Option<String>,
+    /// Called this.
+    pub name: Option<String>,
+    /// With each of these labels.
+    pub labels: BTreeMap<String, String>,
     /// Held by this life of an owner.
     pub holder: Option<Incarnation>,
+}
+
+impl Filter {
+    /// Reports whether only jobs that are not over can pass.
+    pub(crate) fn is_live_only(&self) -> bool {
+        !self.phases.is_empty() && !self.phases.contains(&PhaseName::Ended)
+    }
+
+    /// Reports whether a row passes.
+    pub(crate) fn passes(&self, row: &Row) -> bool {
+        (self.phases.is_empty() || self.phases.contains(&row.phase))
+            && self.outcome.as_ref().is_none_or(|name| row.outcome.is_some_and(|found| found.name() == name))
+            && self.queue.as_ref().is_none_or(|queue| row.queue == *queue)
+            && self.name.as_ref().is_none_or(|name| row.summary.name.as_ref() == Some(name))
+            && self.holder.is_none_or(|life| row.holder.as_ref().is_some_and(|held| held.incarnation == life))
+            && self.has_labels(row)
+    }
+
+    /// Reports whether a row has the labels that are asked for.
+    pub(crate) fn has_labels(&self, row: &Row) -> bool {
+        self.labels.iter().all(|(name, value)| row.summary.labels.get(name) == Some(value))
+    }
 }
 
 /// A place in the feed. Opaque: it means something only to the journal that gave it.

@@ -3,6 +3,8 @@
 //! [`Ledger`] is plain data and takes no lock: a verb checks and says which records to write, `apply` writes
 //! them. The simulation puts a disk between the two. [`Memory`] is the ledger as a [`Journal`].
 
+mod siblings;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,7 +16,7 @@ use lastword_core::view::row::Row;
 use lastword_core::{Append, AppendId, Event, Fence, Incarnation, Job, JobId, OwnerId, Seq, Timestamp};
 
 use crate::admit::{Standing, Verdict, admit};
-use crate::{Claim, Claimed, Cursor, Error, Filter, Journal, Page, Read, Renew, Renewed, Result, Source};
+use crate::{Claim, Claimed, Cursor, Error, Journal, Page, Read, Renew, Renewed, Result, Source};
 
 /// Everything a journal holds.
 #[derive(Clone, Debug, Default)]
@@ -23,8 +25,10 @@ pub struct Ledger {
     jobs: BTreeMap<JobId, Entry>,
     owners: BTreeMap<OwnerId, Owner>,
     conversations: BTreeMap<Conversation, JobId>,
-    feed: Vec<(JobId, Seq)>,
+    /// In the order of writing. Of a job that was removed only the places are left.
+    feed: Vec<Option<(JobId, Seq)>>,
     incarnations: u64,
+    beside: siblings::Beside,
 }
 
 #[derive(Clone, Debug)]
@@ -32,6 +36,8 @@ struct Entry {
     row: Row,
     /// Somebody else wrote since the holder last did.
     news: bool,
+    /// Somebody has seen how it ended.
+    read: bool,
     events: Vec<(AppendId, Event)>,
 }
 
@@ -85,13 +91,14 @@ impl Ledger {
         let entry = self.jobs.entry(append.job).or_insert_with(|| Entry {
             row: row.clone(),
             news: false,
+            read: false,
             events: Vec::new(),
         });
         entry.news = !by_holder;
         entry.row = row;
         for event in &append.events {
             entry.events.push((append.id, event.clone()));
-            self.feed.push((append.job, event.seq));
+            self.feed.push(Some((append.job, event.seq)));
         }
     }
 
@@ -231,7 +238,7 @@ impl Ledger {
             Read::Rows { filter, before, limit } => {
                 let end = before.map_or(Bound::Unbounded, Bound::Excluded);
                 let entries = self.jobs.range((Bound::Unbounded, end)).rev();
-                let rows = entries.map(|(_, entry)| &entry.row).filter(|row| matches(filter, row));
+                let rows = entries.map(|(_, entry)| &entry.row).filter(|row| filter.passes(row));
                 Ok(Page::Rows(rows.take(*limit as usize).cloned().collect()))
             }
             Read::Feed { after, limit } => {
@@ -239,12 +246,12 @@ impl Ledger {
                     None => 0,
                     Some(cursor) => cursor.0.parse().map_err(|_| bad_cursor(cursor))?,
                 };
-                let places = self.feed.iter().skip(start).take(*limit as usize);
-                let events: Vec<_> = places.filter_map(|place| self.event(*place)).collect();
-                let next = match (start + events.len(), after) {
-                    (0, None) => None,
-                    (end, _) => Some(Cursor(end.to_string())),
-                };
+                let told = self.feed.iter().enumerate().skip(start);
+                let told = told.filter_map(|(place, event)| Some((place, self.event((*event)?)?)));
+                let told: Vec<_> = told.take(*limit as usize).collect();
+                let next = told.last().map(|(place, _)| Cursor((place + 1).to_string()));
+                let next = next.or_else(|| after.clone());
+                let events = told.into_iter().map(|(_, event)| event).collect();
                 Ok(Page::Feed { events, next })
             }
         }
@@ -262,15 +269,6 @@ pub(crate) const CLAIM_APPEND: u32 = u32::MAX;
 /// Reports whether an append is a claim.
 pub(crate) fn claims(append: &Append) -> bool {
     append.events.iter().any(|event| matches!(event.fact, lastword_core::Fact::Claimed(_)))
-}
-
-/// Reports whether a row passes a filter.
-pub(crate) fn matches(filter: &Filter, row: &Row) -> bool {
-    filter.phase.is_none_or(|phase| row.phase == phase)
-        && filter.queue.as_ref().is_none_or(|queue| row.queue == *queue)
-        && filter.holder.is_none_or(|incarnation| {
-            row.holder.as_ref().is_some_and(|holder| holder.incarnation == incarnation)
-        })
 }
 
 /// Says that a cursor was not made by this journal.

@@ -14,6 +14,7 @@ pub mod load;
 pub mod read;
 pub mod renew;
 pub mod repeat;
+pub mod siblings;
 mod stage;
 pub mod take_over;
 
@@ -21,7 +22,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
-use lastword_store::Journal;
+use lastword_store::siblings::Siblings;
 
 /// Hands the list of all cases, by file, to a macro.
 #[macro_export]
@@ -119,7 +120,25 @@ macro_rules! for_each_case {
                 an_unknown_job_has_no_row,
                 rows_come_newest_first_in_pages,
                 rows_are_filtered_by_phase_queue_and_holder,
+                rows_are_filtered_by_ending_name_and_label,
                 a_page_is_filled_with_rows_that_pass;
+            siblings:
+                a_job_is_found_by_its_id_and_by_its_beginning,
+                a_job_is_found_by_its_short_form,
+                a_job_is_found_by_its_name_a_live_one_first,
+                a_name_does_not_take_over_a_short_form,
+                the_newest_job_is_found_as_the_last,
+                what_means_many_shows_a_few,
+                c10_a_key_is_given_to_one_job,
+                c10_one_key_sent_many_times_at_once_is_given_once,
+                a_key_stands_for_a_day_and_is_swept,
+                a_group_is_made_changed_and_removed,
+                c44_a_group_added_by_many_is_made_once,
+                an_ended_job_is_removed_with_all_that_is_stored,
+                c64_a_live_job_is_not_removed,
+                c29_a_removal_leaves_the_feed_whole,
+                c45_what_nobody_has_seen_is_not_pruned,
+                jobs_are_counted_by_phase;
             feed:
                 c29_the_feed_tells_every_log_in_order,
                 an_empty_feed_has_no_place,
@@ -147,7 +166,7 @@ pub struct Case<J> {
 }
 
 /// Returns every case.
-pub fn cases<J: Journal>() -> Vec<Case<J>> {
+pub fn cases<J: Siblings>() -> Vec<Case<J>> {
     macro_rules! list {
         ($($file:ident: $($case:ident),*;)*) => {
             vec![$($(Case {
@@ -177,7 +196,7 @@ const CASE_MAX: Duration = Duration::from_secs(120);
 /// `open` returns a fresh, empty journal, and a guard that outlives the case.
 pub async fn run_all<J, G, F, Opening>(open: F) -> Vec<Broken>
 where
-    J: Journal,
+    J: Siblings,
     F: Fn() -> Opening,
     Opening: Future<Output = (J, G)>,
 {
@@ -187,7 +206,7 @@ where
 /// Runs the cases whose name is `wanted`.
 pub async fn run_some<J, G, F, Opening>(open: F, wanted: fn(&str) -> bool) -> Vec<Broken>
 where
-    J: Journal,
+    J: Siblings,
     F: Fn() -> Opening,
     Opening: Future<Output = (J, G)>,
 {

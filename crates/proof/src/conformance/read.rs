@@ -1,5 +1,6 @@
 //! `read` of rows: one job, or a list in pages.
 
+use lastword_core::spec::Spec;
 use lastword_core::view::row::{PhaseName, Row};
 use lastword_core::{Incarnation, JobId};
 use lastword_store::{Filter, Journal, Read};
@@ -62,7 +63,7 @@ pub async fn rows_are_filtered_by_phase_queue_and_holder<J: Journal>(journal: J)
     let (mut stopping, _) = running(&journal, 6, jobs::spec("other"), &ann).await;
     write(&journal, &mut stopping, None, vec![jobs::cancel_requested()]).await;
 
-    let phase = |phase| Filter { phase: Some(phase), ..Filter::default() };
+    let phase = |phase| Filter { phases: vec![phase], ..Filter::default() };
     let queue = |queue: &str| Filter { queue: Some(queue.to_owned()), ..Filter::default() };
     let holder = |life| Filter { holder: Some(life), ..Filter::default() };
     let both = Filter { queue: Some(QUEUE.to_owned()), ..phase(PhaseName::Running) };
@@ -87,14 +88,68 @@ pub async fn rows_are_filtered_by_phase_queue_and_holder<J: Journal>(journal: J)
     }
 }
 
+/// Several phases, how a job ended, what it is called and its labels, each by itself and together.
+pub async fn rows_are_filtered_by_ending_name_and_label<J: Journal>(journal: J) {
+    let ann = register(&journal, "ann").await;
+    let labels = |pairs: &[(&str, &str)]| {
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    };
+    let spec = |name: Option<&str>, pairs: &[(&str, &str)]| {
+        let name = name.map(str::to_owned);
+        Spec { name, labels: labels(pairs), ..jobs::spec(QUEUE) }
+    };
+    let (mut done, fence) = held(&journal, 1, spec(Some("a"), &[("team", "x")]), &ann).await;
+    live_out(&journal, &mut done, &fence).await;
+    let odd = [("a.b\"c", "it's"), ("team", "x")];
+    let mut cancelled = submit(&journal, 2, spec(None, &odd)).await;
+    write(&journal, &mut cancelled, None, vec![jobs::cancelled_before_start()]).await;
+    running(&journal, 3, spec(Some("a"), &[("team", "y")]), &ann).await;
+    submit(&journal, 4, spec(Some("b"), &[("team", "x")])).await;
+
+    let phases = |phases: &[PhaseName]| Filter { phases: phases.to_vec(), ..Filter::default() };
+    let outcome = |name: &str| Filter { outcome: Some(name.to_owned()), ..Filter::default() };
+    let name = |name: &str| Filter { name: Some(name.to_owned()), ..Filter::default() };
+    let label = |pairs: &[(&str, &str)]| Filter { labels: labels(pairs), ..Filter::default() };
+    for (filter, expected) in [
+        (phases(&[PhaseName::Queued, PhaseName::Running]), &[4, 3][..]),
+        (phases(&[PhaseName::Ended, PhaseName::Queued, PhaseName::Ended]), &[4, 2, 1]),
+        (phases(&PhaseName::ALL), &[4, 3, 2, 1]),
+        (outcome("completed"), &[1]),
+        (outcome("cancelled"), &[2]),
+        (outcome("lost"), &[]),
+        (outcome("before_start"), &[]),
+        (outcome(""), &[]),
+        (outcome("%"), &[]),
+        (name("a"), &[3, 1]),
+        (name("c"), &[]),
+        (label(&[("team", "x")]), &[4, 2, 1]),
+        (label(&[("team", "x"), ("a.b\"c", "it's")]), &[2]),
+        (label(&[("team", "")]), &[]),
+        (label(&[("teams", "x")]), &[]),
+        (Filter { name: Some("a".to_owned()), ..outcome("completed") }, &[1]),
+        (Filter { labels: labels(&[("team", "x")]), ..phases(&[PhaseName::Ended]) }, &[2, 1]),
+        (Filter { labels: labels(&[("team", "x")]), ..name("a") }, &[1]),
+        (Filter { phases: vec![PhaseName::Running], ..name("a") }, &[3]),
+        (Filter { holder: Some(ann.incarnation), ..name("a") }, &[3]),
+        (Filter { holder: Some(ann.incarnation), ..name("b") }, &[]),
+    ] {
+        assert_eq!(numbers(&journal, filter.clone()).await, expected, "{filter:?}");
+    }
+}
+
 /// The bound of a page counts what passed the filter, so a short page is the last one.
 pub async fn a_page_is_filled_with_rows_that_pass<J: Journal>(journal: J) {
     for n in 0..40 {
-        submit(&journal, n, jobs::spec(if n < 4 { "rare" } else { QUEUE })).await;
+        let kind = if n < 4 { "rare" } else { QUEUE };
+        let labels = [("kind".to_owned(), kind.to_owned())].into();
+        submit(&journal, n, Spec { labels, ..jobs::spec(kind) }).await;
     }
-    let rare = Filter { queue: Some("rare".to_owned()), ..Filter::default() };
-    let page = list(&journal, rare.clone(), None, 3).await;
-    assert_eq!(page.iter().map(|row| row.job).collect::<Vec<_>>(), [id(3), id(2), id(1)]);
-    let page = list(&journal, rare, Some(id(1)), 3).await;
-    assert_eq!(page.iter().map(|row| row.job).collect::<Vec<_>>(), [id(0)]);
+    let queue = Filter { queue: Some("rare".to_owned()), ..Filter::default() };
+    let labels = [("kind".to_owned(), "rare".to_owned())].into();
+    for rare in [queue, Filter { labels, ..Filter::default() }] {
+        let page = list(&journal, rare.clone(), None, 3).await;
+        assert_eq!(page.iter().map(|row| row.job).collect::<Vec<_>>(), [id(3), id(2), id(1)]);
+        let page = list(&journal, rare, Some(id(1)), 3).await;
+        assert_eq!(page.iter().map(|row| row.job).collect::<Vec<_>>(), [id(0)]);
+    }
 }

@@ -74,9 +74,13 @@ impl<J: Journal> Driver<J> {
             Operation::Load { job, after } => self.load(*job, *after).await,
             Operation::List { phase, queue, holder, before, limit } => {
                 let filter = Filter {
-                    phase: phase.and_then(|place| pick(&PhaseName::ALL, place).copied()),
+                    phases: phase
+                        .and_then(|place| pick(&PhaseName::ALL, place).copied())
+                        .into_iter()
+                        .collect(),
                     queue: queue.map(queue_name),
                     holder: holder.and_then(|owner| self.life(owner, 0)),
+                    ..Filter::default()
                 };
                 let before = before.and_then(|job| pick(&self.jobs, job).copied());
                 self.list(filter, before, *limit).await

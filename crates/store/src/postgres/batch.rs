@@ -100,7 +100,7 @@ pub(super) async fn write(
                 .collect::<Vec<_>>()
         };
     }
-    let columns: [&(dyn ToSql + Sync); 31] = [
+    let columns: [&(dyn ToSql + Sync); 32] = [
         &column!(|packed| packed.append.job.as_uuid()),
         &column!(|packed| number(packed.append.expected.0)),
         &column!(|packed| number(packed.append.row.version.0)),
@@ -132,6 +132,7 @@ pub(super) async fn write(
         &event!(|_append, _event, fact| fact.kind.as_str()),
         &event!(|_append, _event, fact| i32::from(fact.version)),
         &event!(|_append, _event, fact| fact.body.as_str()),
+        &column!(|packed| packed.append.row.summary.name.as_deref()),
     ];
     let statement = client.prepare_cached(&statement()).await?;
     let rows = client.query(&statement, &columns).await?;

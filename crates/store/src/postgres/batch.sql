@@ -5,20 +5,20 @@ with here as materialized (
         $1::uuid[], $2::bigint[], $3::bigint[], $4::uuid[], $5::text[], $6::uuid[], $7::bigint[], $8::boolean[],
         $9::text[], $10::text[], $11::smallint[], $12::bigint[], $13::text[], $14::uuid[], $15::bigint[],
         $16::text[], $17::int[], $18::int[], $19::text[], $20::text[], $21::bigint[], $22::bigint[],
-        $23::boolean[], $24::text[]
+        $23::boolean[], $24::text[], $32::text[]
     ) as i (
         job, expected, version, append, fence_owner, fence_incarnation, fence_epoch, late_only,
         phase, queue, priority, due, holder_owner, holder_incarnation, holder_epoch,
-        outcome, least_reader, fold, provider, reference, submitted_at, updated_at, news, summary
+        outcome, least_reader, fold, provider, reference, submitted_at, updated_at, news, summary, name
     )
 ), born as (
     insert into jobs (
         job, version, phase, queue, priority, due, holder_owner, holder_incarnation, holder_epoch, outcome,
-        least_reader, fold, provider, reference, submitted_at, updated_at, news, summary
+        least_reader, fold, provider, reference, submitted_at, updated_at, news, summary, name
     )
     select
         job, version, phase, queue, priority, due, holder_owner, holder_incarnation, holder_epoch, outcome,
-        least_reader, fold, provider, reference, submitted_at, updated_at, news, summary
+        least_reader, fold, provider, reference, submitted_at, updated_at, news, summary, name
     from input where expected = 0 and fence_owner is null
     on conflict (job) do nothing
     returning job, queue, priority, due, holder_owner, provider, reference

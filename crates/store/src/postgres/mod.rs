@@ -9,6 +9,7 @@
 //! | `claim` | taking jobs, ready or left behind |
 //! | `lease` | owners and their leases |
 //! | `view`, `feed` | reading |
+//! | `siblings` | what is remembered beside the logs |
 //! | `wake` | hints after a commit |
 //!
 //! Rules are in `core` and in [`crate::admit`]; the SQL here says the same and is held to it by the conformance suite.
@@ -20,6 +21,7 @@ mod connect;
 mod feed;
 mod lease;
 mod schema;
+mod siblings;
 mod view;
 mod wake;
 

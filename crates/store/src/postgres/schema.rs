@@ -10,7 +10,7 @@ use super::connect::{Failure, connect};
 use crate::Error;
 
 /// Every step from an empty database to the schema this build uses, in order. A step that was released never changes.
-const STEPS: &[&str] = &[include_str!("schema.sql")];
+const STEPS: &[&str] = &[include_str!("schema.sql"), include_str!("siblings.sql")];
 
 /// Months that have a partition before they begin: the present one and two more, so that a process that opens the
 /// journal once a month is enough.

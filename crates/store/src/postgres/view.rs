@@ -12,30 +12,47 @@ use crate::{Error, Filter, Page, Result};
 
 const LOAD: &str = "select seq, at, kind, version, body from events where job = $1 and seq > $2 order by seq";
 
+/// The columns that `read` reads, of the rows that pass.
 macro_rules! select_rows {
-    ($where:literal) => {
+    ($($where:literal),+) => {
         concat!(
             "select job, version, phase, queue, priority, due, holder_owner, holder_incarnation, holder_epoch,
                 outcome, least_reader, provider, reference, submitted_at, updated_at, summary
-            from jobs where ",
-            $where
+            from jobs where "
+            $(, $where)+
+        )
+    };
+}
+pub(super) use select_rows;
+
+const ROW: &str = select_rows!("job = $1");
+
+macro_rules! select_list {
+    ($where:literal) => {
+        select_rows!(
+            $where,
+            " and job < $1 and ($2::text[] is null or phase = any ($2))
+                and ($3::text is null or position($3 in outcome) between 1 and 2)
+                and ($4::text is null or queue = $4) and ($5::text is null or name = $5)
+                and ($6::uuid is null or holder_incarnation = $6)
+            order by job desc limit $7"
         )
     };
 }
 
-const ROW: &str = select_rows!("job = $1");
+const ALL: &str = select_list!("true");
 
-const ROWS: &str = select_rows!(
-    "job < $1 and ($2::text is null or phase = $2) and ($3::text is null or queue = $3)
-    order by job desc limit $4"
-);
+/// Goes through the index of live jobs, however many are over.
+const LIVE: &str = select_list!("outcome is null");
+
+/// Goes through the names.
+const NAMED: &str = select_list!("name = $5");
 
 /// Goes through the index of held jobs, however many there are of the others.
-const HELD_ROWS: &str = select_rows!(
-    "job < $1 and ($2::text is null or phase = $2) and ($3::text is null or queue = $3)
-        and holder_incarnation = $5
-    order by job desc limit $4"
-);
+const HELD: &str = select_list!("holder_incarnation = $6");
+
+/// Rows read at a time when their labels are to be looked at.
+const LABELLED_PAGE: u32 = 500;
 
 /// Returns the events of a job after `after`.
 pub(super) async fn load(pool: &Pool, job: JobId, after: Seq) -> std::result::Result<Vec<Event>, Failure> {
@@ -53,32 +70,60 @@ pub(super) async fn row(pool: &Pool, job: JobId) -> std::result::Result<Page, Fa
     Ok(Page::Rows(rows.iter().map(read).collect::<Result<_>>()?))
 }
 
-/// Returns rows, newest job first.
+/// Returns rows, newest job first. Labels are looked at here, page by page, until there are enough.
 pub(super) async fn rows(
     pool: &Pool,
     filter: &Filter,
     before: Option<JobId>,
     limit: u32,
 ) -> std::result::Result<Page, Failure> {
-    let client = pool.get().await?;
-    let before = before.map_or(Uuid::max(), JobId::as_uuid);
-    let (phase, queue) = (filter.phase.map(PhaseName::as_str), filter.queue.as_deref());
-    let limit = i64::from(limit);
-    let rows = match filter.holder {
-        None => {
-            let statement = client.prepare_cached(ROWS).await?;
-            client.query(&statement, &[&before, &phase, &queue, &limit]).await?
+    if filter.labels.is_empty() {
+        return Ok(Page::Rows(page(pool, filter, before, limit).await?));
+    }
+    let (mut found, mut before, wanted) = (Vec::new(), before, limit as usize);
+    while found.len() < wanted {
+        let next = page(pool, filter, before, LABELLED_PAGE).await?;
+        before = next.last().map(|row| row.job);
+        let is_last = next.len() < LABELLED_PAGE as usize;
+        found.extend(next.into_iter().filter(|row| filter.has_labels(row)));
+        if is_last {
+            break;
         }
-        Some(incarnation) => {
-            let statement = client.prepare_cached(HELD_ROWS).await?;
-            let life = Uuid::from_u128(incarnation.as_u128());
-            client.query(&statement, &[&before, &phase, &queue, &limit, &life]).await?
-        }
-    };
-    Ok(Page::Rows(rows.iter().map(read).collect::<Result<_>>()?))
+    }
+    found.truncate(wanted);
+    Ok(Page::Rows(found))
 }
 
-fn read(row: &tokio_postgres::Row) -> Result<Row> {
+/// Reads a page, through the index that leaves the least to look at.
+async fn page(
+    pool: &Pool,
+    filter: &Filter,
+    before: Option<JobId>,
+    limit: u32,
+) -> std::result::Result<Vec<Row>, Failure> {
+    let sql = match filter {
+        Filter { holder: Some(_), .. } => HELD,
+        Filter { name: Some(_), .. } => NAMED,
+        _ if filter.is_live_only() => LIVE,
+        _ => ALL,
+    };
+    let client = pool.get().await?;
+    let statement = client.prepare_cached(sql).await?;
+    let before = before.map_or(Uuid::max(), JobId::as_uuid);
+    let phases: Vec<&str> = filter.phases.iter().map(|phase| phase.as_str()).collect();
+    let phases = Some(phases).filter(|phases| !phases.is_empty());
+    // An outcome is stored as its name in quotes, or as an object that opens with it.
+    let outcome = filter.outcome.as_ref().map(|name| ["\"", name, "\""].concat());
+    let holder = filter.holder.map(|life| Uuid::from_u128(life.as_u128()));
+    let limit = i64::from(limit);
+    let rows = client
+        .query(&statement, &[&before, &phases, &outcome, &filter.queue, &filter.name, &holder, &limit])
+        .await?;
+    Ok(rows.iter().map(read).collect::<Result<_>>()?)
+}
+
+/// Reads a row of [`select_rows`].
+pub(super) fn read(row: &tokio_postgres::Row) -> Result<Row> {
     let job = job_id(row.get(0))?;
     let corrupt = |what: &str| Error::Corrupt(format!("the row of {job} does not read: {what}"));
     let phase: &str = row.get(2);

@@ -153,8 +153,8 @@ fn insert_events(connection: &Connection, prepared: &Prepared) -> Result<()> {
 fn insert_row(connection: &Connection, prepared: &Prepared) -> Result<()> {
     const INSERT: &str = "insert into jobs (job, version, phase, queue, priority, due, holder_owner, \
          holder_incarnation, holder_epoch, outcome, least_reader, fold, provider, reference, submitted_at, \
-         updated_at, news, summary) \
-         values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)";
+         updated_at, news, summary, name) \
+         values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)";
     let row = &prepared.append.row;
     let (owner, incarnation, epoch) = holder_columns(row);
     let mut insert = connection.prepare_cached(INSERT).map_err(failed)?;
@@ -177,6 +177,7 @@ fn insert_row(connection: &Connection, prepared: &Prepared) -> Result<()> {
         moment(row.updated_at),
         news(&prepared.append),
         prepared.summary,
+        row.summary.name,
     ]);
     written.map(|_| ()).map_err(failed)
 }

@@ -16,6 +16,7 @@ mod claim;
 mod open;
 mod reader;
 mod renew;
+mod siblings;
 #[cfg(test)]
 mod tests;
 mod writer;

@@ -26,7 +26,8 @@ const APPLICATION: i64 = 0x6c77_7264;
 const BUSY: Duration = Duration::from_secs(10);
 
 /// Every step of the schema, in order. A step that was released is never changed.
-const MIGRATIONS: &[&str] = &[include_str!("migrations/0001_journal.sql")];
+const MIGRATIONS: &[&str] =
+    &[include_str!("migrations/0001_journal.sql"), include_str!("migrations/0002_siblings.sql")];
 
 /// A journal that can be worked with.
 pub(super) struct Opened {

@@ -79,6 +79,8 @@ macro_rules! columns {
     };
 }
 
+pub(super) use columns;
+
 /// Reads rows or the feed.
 pub(super) fn read(connection: &Connection, read: &Read) -> Result<Page> {
     match read {
@@ -93,6 +95,8 @@ pub(super) fn read(connection: &Connection, read: &Read) -> Result<Page> {
     }
 }
 
+/// Reads rows newest first, through the index that leaves the least to look at. Labels are looked at as rows come, until
+/// there are enough.
 fn rows(connection: &Connection, filter: &Filter, before: Option<JobId>, limit: u32) -> Result<Page> {
     macro_rules! select {
         ($from:literal) => {
@@ -101,31 +105,40 @@ fn rows(connection: &Connection, filter: &Filter, before: Option<JobId>, limit: 
                 columns!(),
                 " from ",
                 $from,
-                " and job < ?1 and (?2 is null or phase = ?2) and (?3 is null or queue = ?3) \
-                 and (?4 is null or holder_incarnation = ?4) order by job desc limit ?5"
+                " and job < ?1 and (?2 is null or phase in (?2, ?3, ?4, ?5, ?6, ?7)) \
+                 and (?8 is null or instr(outcome, ?8) between 1 and 2) and (?9 is null or queue = ?9) \
+                 and (?10 is null or holder_incarnation = ?10) and (?11 is null or name = ?11) order by job desc"
             )
         };
     }
     const HELD: &str = select!("jobs indexed by jobs_held where holder_incarnation is not null");
+    const NAMED: &str = select!("jobs indexed by jobs_named where name = ?11");
     const LIVE: &str = select!("jobs indexed by jobs_live where outcome is null");
     const ALL: &str = select!("jobs where true");
     let sql = match filter {
         Filter { holder: Some(_), .. } => HELD,
-        Filter { phase: Some(phase), .. } if *phase != PhaseName::Ended => LIVE,
+        Filter { name: Some(_), .. } => NAMED,
+        _ if filter.is_live_only() => LIVE,
         _ => ALL,
     };
     // No id reaches this key: its version would not be one.
     let before = before.map_or([0xff; 16], key);
-    let phase = filter.phase.map(PhaseName::as_str);
+    let phases = PhaseName::ALL.into_iter().filter(|phase| filter.phases.contains(phase));
+    let mut phases = phases.map(PhaseName::as_str);
     let holder = filter.holder.map(|incarnation| incarnation.as_u128().to_be_bytes());
+    // An outcome is stored as its name in quotes, or as an object that opens with it.
+    let outcome = filter.outcome.as_ref().map(|name| ["\"", name, "\""].concat());
     let mut select = connection.prepare_cached(sql).map_err(failed)?;
-    let values = params![before, phase, filter.queue, holder, limit];
+    let [a, b, c, d, e, f] = std::array::from_fn(|_| phases.next());
+    let values = params![before, a, b, c, d, e, f, outcome, filter.queue, holder, filter.name];
     let found = select.query_map(values, |row| Ok(job_row(row))).map_err(failed)?;
     let found = found.map(|row| row.map_err(failed)?);
-    Ok(Page::Rows(found.collect::<Result<_>>()?))
+    let found = found.filter(|row| row.as_ref().map_or(true, |row| filter.has_labels(row)));
+    Ok(Page::Rows(found.take(limit as usize).collect::<Result<_>>()?))
 }
 
-fn job_row(row: &rusqlite::Row<'_>) -> Result<Row> {
+/// Reads a row of `columns`.
+pub(super) fn job_row(row: &rusqlite::Row<'_>) -> Result<Row> {
     let job = job_id(row.get(0).map_err(failed)?)?;
     let unreadable = |what: &str| Error::Corrupt(format!("the row of {job} does not read: {what}"));
     let json = |error: serde_json::Error| unreadable(&error.to_string());
@@ -158,10 +171,10 @@ fn job_row(row: &rusqlite::Row<'_>) -> Result<Row> {
     rest().map_err(failed)
 }
 
-/// Reads the feed by place, which is the order of commits.
+/// Reads the feed by place, which is the order of commits. What a removed job has left there is passed over.
 fn feed(connection: &Connection, after: Option<&Cursor>, limit: u32) -> Result<Page> {
-    const SELECT: &str = "select place, job, seq, at, kind, version, body from events where place > ?1 \
-         order by place limit ?2";
+    const SELECT: &str = "select place, job, seq, at, kind, version, body from events \
+         where place > ?1 and job <> zeroblob(16) order by place limit ?2";
     let start: u64 = match after {
         None => 0,
         Some(cursor) => cursor.0.parse().map_err(|_| bad_cursor(cursor))?,

@@ -14,6 +14,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use super::append::{Prepared, append};
 use super::claim::claim;
 use super::renew::renew;
+use super::siblings::{self, Done, Errand};
 use super::{Options, failed};
 use crate::hints::Bell;
 use crate::{Claim, Claimed, Error, Renew, Renewed, Result};
@@ -35,6 +36,7 @@ pub(super) enum Request {
     Append(Box<Prepared>, Reply<(Seq, Box<Prepared>)>),
     Claim(Box<Claim>, Reply<Vec<Claimed>>),
     Renew(Renew, Reply<Renewed>),
+    Errand(Errand, Reply<Done>),
 }
 
 /// A request with its place in the queue.
@@ -94,6 +96,7 @@ enum Answer {
     Append(Seq),
     Claim(Vec<Claimed>),
     Renew(Renewed),
+    Errand(Done),
     /// Checked and turned away; nothing was written for it.
     Refused(Error),
 }
@@ -105,6 +108,7 @@ impl Request {
             (Request::Append(prepared, reply), Answer::Append(seq)) => drop(reply.send(Ok((seq, prepared)))),
             (Request::Claim(_, reply), Answer::Claim(taken)) => drop(reply.send(Ok(taken))),
             (Request::Renew(_, reply), Answer::Renew(renewed)) => drop(reply.send(Ok(renewed))),
+            (Request::Errand(_, reply), Answer::Errand(done)) => drop(reply.send(Ok(done))),
             (request, Answer::Refused(error)) => request.fail(error),
             _ => unreachable!("a request is answered in kind"),
         }
@@ -115,6 +119,7 @@ impl Request {
             Request::Append(_, reply) => drop(reply.send(Err(error))),
             Request::Claim(_, reply) => drop(reply.send(Err(error))),
             Request::Renew(_, reply) => drop(reply.send(Err(error))),
+            Request::Errand(_, reply) => drop(reply.send(Err(error))),
         }
     }
 }
@@ -222,6 +227,7 @@ impl Writer {
             Request::Append(prepared, _) => append(connection, instance, prepared).map(Answer::Append),
             Request::Claim(wanted, _) => claim(connection, instance, wanted).map(Answer::Claim),
             Request::Renew(wanted, _) => renew(connection, instance, wanted).map(Answer::Renew),
+            Request::Errand(errand, _) => siblings::run(connection, errand).map(Answer::Errand),
         };
         match answer {
             Err(refused @ (Error::Conflict { .. } | Error::Fenced { .. } | Error::Lapsed { .. })) => {

@@ -126,6 +126,7 @@ impl Batch<'_> {
             each(&|_, fact| fill(&format!("'{fact}'::text"))),
             each(&|_, _| fill("1")),
             each(&|_, fact| format!(":{fact}::text[]")),
+            text(None),
         ];
         let mut sql = STATEMENT.to_owned();
         for (place, column) in columns.iter().enumerate().rev() {

@@ -106,7 +106,6 @@ pub enum Io {
 
 impl Io {
     /// Reports whether nothing can be sent to it.
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
     pub fn is_null(&self) -> bool {
         *self == Io::Null
     }

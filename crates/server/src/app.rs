@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use lastword_api::Time;
 use lastword_engine::Engine;
-use lastword_store::Journal;
-use tokio::sync::watch;
+use lastword_store::siblings::Siblings;
+use tokio::sync::{Mutex, MutexGuard, watch};
 
 use crate::About;
 
@@ -20,6 +20,7 @@ struct Shared<J> {
     ready: AtomicBool,
     closing: watch::Sender<bool>,
     requests: AtomicU64,
+    keyed: Mutex<()>,
 }
 
 impl<J> Clone for App<J> {
@@ -28,15 +29,16 @@ impl<J> Clone for App<J> {
     }
 }
 
-impl<J: Journal> App<J> {
+impl<J: Siblings> App<J> {
     pub(crate) fn new(engine: Engine<J>, about: About) -> App<J> {
         App(Arc::new(Shared {
             engine,
             about,
-            started_at: Time(lastword_engine::now().wall.0),
+            started_at: Time(lastword_proc::clock::wall_ms()),
             ready: AtomicBool::new(false),
             closing: watch::Sender::new(false),
             requests: AtomicU64::new(0),
+            keyed: Mutex::const_new(()),
         }))
     }
 
@@ -73,6 +75,11 @@ impl<J: Journal> App<J> {
     pub(crate) async fn closing(&self) {
         // The sender lives in what `self` holds, so it cannot be gone.
         let _ = self.0.closing.subscribe().wait_for(|closing| *closing).await;
+    }
+
+    /// Waits for its turn among messages that have an idempotency key.
+    pub(crate) async fn keyed(&self) -> MutexGuard<'_, ()> {
+        self.0.keyed.lock().await
     }
 
     /// Returns the number of a request, for the log and for whoever is told of a problem.

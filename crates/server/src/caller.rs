@@ -7,7 +7,7 @@ use axum::http::request::Parts;
 use lastword_api::{Code, Problem};
 use lastword_core::JobId;
 use lastword_proc::Peer;
-use lastword_store::Journal;
+use lastword_store::siblings::Siblings;
 
 use crate::app::App;
 use crate::failure::Failure;
@@ -34,7 +34,7 @@ impl Visitor {
     }
 
     /// Returns who it is; `None` if the process that connected is gone or cannot be seen, so that nobody can say.
-    fn caller<J: Journal>(&self, app: &App<J>) -> Option<Caller> {
+    fn caller<J: Siblings>(&self, app: &App<J>) -> Option<Caller> {
         let look = || {
             let holder = app.engine().holder_of(self.peer.pid);
             // Asked after the look: its number meant it all the while.
@@ -53,7 +53,7 @@ pub(crate) enum Caller {
     Inside(JobId),
 }
 
-impl<J: Journal> FromRequestParts<App<J>> for Caller {
+impl<J: Siblings> FromRequestParts<App<J>> for Caller {
     type Rejection = Failure;
 
     async fn from_request_parts(parts: &mut Parts, app: &App<J>) -> Result<Caller, Failure> {
@@ -74,7 +74,7 @@ impl<J: Journal> FromRequestParts<App<J>> for Caller {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outside;
 
-impl<J: Journal> FromRequestParts<App<J>> for Outside {
+impl<J: Siblings> FromRequestParts<App<J>> for Outside {
     type Rejection = Failure;
 
     async fn from_request_parts(parts: &mut Parts, app: &App<J>) -> Result<Outside, Failure> {
@@ -93,7 +93,7 @@ fn inside(job: JobId) -> Failure {
 
 impl Caller {
     /// Returns the name under which a request is recorded.
-    pub(crate) fn name<J: Journal>(&self, app: &App<J>) -> String {
+    pub(crate) fn name<J: Siblings>(&self, app: &App<J>) -> String {
         match self {
             Caller::Outside => app.about().user.clone(),
             Caller::Inside(job) => job.to_string(),
@@ -117,7 +117,7 @@ impl Caller {
     }
 
     /// Returns the job that is meant by a reference, if the caller may have to do with it.
-    pub(crate) async fn find<J: Journal>(&self, app: &App<J>, reference: &str) -> Result<JobId, Failure> {
+    pub(crate) async fn find<J: Siblings>(&self, app: &App<J>, reference: &str) -> Result<JobId, Failure> {
         let id = app.engine().find(reference).await?;
         match self {
             Caller::Outside => Ok(id),
@@ -128,7 +128,7 @@ impl Caller {
 }
 
 /// Reports whether a job is the given one, or was submitted by it, or by one that was.
-async fn descends<J: Journal>(app: &App<J>, job: JobId, from: JobId) -> Result<bool, Failure> {
+async fn descends<J: Siblings>(app: &App<J>, job: JobId, from: JobId) -> Result<bool, Failure> {
     let mut at = job;
     for _ in 0..DEPTH_MAX {
         if at == from {
@@ -140,7 +140,7 @@ async fn descends<J: Journal>(app: &App<J>, job: JobId, from: JobId) -> Result<b
     Ok(false)
 }
 
-async fn parent<J: Journal>(app: &App<J>, job: JobId) -> Result<Option<JobId>, Failure> {
+async fn parent<J: Siblings>(app: &App<J>, job: JobId) -> Result<Option<JobId>, Failure> {
     let job = app.engine().job(job).await?.value;
     Ok(job.spec.as_ref().and_then(|spec| spec.parent))
 }

@@ -19,7 +19,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use lastword_api::{Code, Problem, VERSION, VERSION_HEADER};
 use lastword_proc::Peer;
-use lastword_store::Journal;
+use lastword_store::siblings::Siblings;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use tokio::net::UnixStream;
 use tokio::task::JoinSet;
@@ -53,7 +53,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 const BUFFER_BYTES_MAX: usize = 64 << 10;
 
 /// Accepts until `stop` is over or the app closes, then lets what was begun come to its end.
-pub(crate) async fn accept<J: Journal>(
+pub(crate) async fn accept<J: Siblings>(
     endpoint: &Endpoint,
     app: &App<J>,
     router: &Router,
@@ -88,7 +88,7 @@ pub(crate) async fn accept<J: Journal>(
 }
 
 /// Answers on one connection for as long as it lasts.
-async fn hold<J: Journal>(socket: UnixStream, app: App<J>, router: Router) {
+async fn hold<J: Siblings>(socket: UnixStream, app: App<J>, router: Router) {
     let Ok(peer) = Peer::of(&socket) else { return };
     let visitor = Arc::new(Visitor::new(peer));
     let going = app.clone();
@@ -130,7 +130,7 @@ async fn turn_away(mut socket: UnixStream) {
 }
 
 /// The way of one request: number, rights, route, time, problem, log.
-async fn answer<J: Journal>(
+async fn answer<J: Siblings>(
     mut request: Request<Incoming>,
     app: App<J>,
     mut router: Router,

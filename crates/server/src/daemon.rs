@@ -6,7 +6,7 @@ use axum::http::StatusCode;
 use axum::response::IntoResponse as _;
 use lastword_api::{Daemon, JobsFate, Problem, StopDaemon, Trouble, VERSION};
 use lastword_engine::Jobs;
-use lastword_store::Journal;
+use lastword_store::siblings::Siblings;
 
 use crate::app::App;
 use crate::caller::Outside;
@@ -19,8 +19,9 @@ use crate::router::Answer;
 #[utoipa::path(get, operation_id = "show_daemon", path = "/v1/daemon", tag = "daemon", responses(
     (status = 200, description = "The daemon.", body = Daemon),
 ))]
-pub(crate) async fn show<J: Journal>(State(app): State<App<J>>) -> Answer {
+pub(crate) async fn show<J: Siblings>(State(app): State<App<J>>) -> Answer {
     let about = app.about();
+    let counts = app.engine().journal().counts().await?;
     let mut troubles: Vec<Trouble> = app.engine().troubles().into_iter().map(shown).collect();
     troubles.reverse();
     let daemon = Daemon {
@@ -31,7 +32,7 @@ pub(crate) async fn show<J: Journal>(State(app): State<App<J>>) -> Answer {
         host: about.host.clone(),
         level: about.level.into(),
         ready: app.is_ready(),
-        counts: Default::default(),
+        counts: counts.into_iter().map(|(phase, count)| (phase.as_str().to_owned(), count)).collect(),
         groups: groups::all(&app).await?,
         troubles,
     };
@@ -56,7 +57,7 @@ fn shown(trouble: lastword_engine::Trouble) -> Trouble {
     (status = 202, description = "It will stop."),
     (status = 403, description = "Asked from inside a job.", body = Problem),
 ))]
-pub(crate) async fn stop<J: Journal>(
+pub(crate) async fn stop<J: Siblings>(
     State(app): State<App<J>>,
     _: Outside,
     Body(asked): Body<StopDaemon>,

@@ -6,7 +6,8 @@ use axum::http::{HeaderMap, header};
 use axum::response::IntoResponse as _;
 use lastword_api::{Event, Feed, Page, Problem};
 use lastword_core::Seq;
-use lastword_store::{Cursor, Journal};
+use lastword_store::Cursor;
+use lastword_store::siblings::Siblings;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
@@ -45,7 +46,7 @@ pub(crate) struct After {
         (status = "4XX", description = "Not found, ambiguous, or not allowed.", body = Problem),
     ),
 )]
-pub(crate) async fn of_job<J: Journal>(
+pub(crate) async fn of_job<J: Siblings>(
     State(app): State<App<J>>,
     caller: Caller,
     Path(reference): Path<String>,
@@ -95,7 +96,7 @@ pub(crate) struct Place {
     )),
     (status = 400, description = "The cursor is not one that a page gave.", body = Problem),
 ))]
-pub(crate) async fn of_all<J: Journal>(
+pub(crate) async fn of_all<J: Siblings>(
     State(app): State<App<J>>,
     _: Outside,
     Query(place): Query<Place>,

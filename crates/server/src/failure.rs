@@ -148,3 +148,104 @@ impl From<FindError> for Failure {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use lastword_core::{JobId, OwnerId, Seq, Timestamp};
+
+    use super::*;
+
+    fn job() -> JobId {
+        JobId::new(0, Timestamp(1), [7; 10])
+    }
+
+    fn owner() -> OwnerId {
+        OwnerId("ann".into())
+    }
+
+    /// Walks samples of which each variant is numbered by a `match` without a rest, so that a new one does not compile before it
+    /// is told here what it becomes.
+    fn walk<T: Into<Failure>>(samples: Vec<T>, number: impl Fn(&T) -> (usize, Code), variants: usize) {
+        let mut met = std::collections::BTreeSet::new();
+        for sample in samples {
+            let (variant, code) = number(&sample);
+            met.insert(variant);
+            let failure: Failure = sample.into();
+            let problem = failure.problem();
+            assert_eq!(problem.code, code);
+            assert_eq!(problem.status, code.status());
+            assert!(!problem.detail.is_empty() && !problem.title.is_empty());
+        }
+        assert_eq!(met.into_iter().collect::<Vec<_>>(), (0..variants).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn every_refusal_is_one_problem() {
+        use Refusal::*;
+        let samples = vec![
+            NotFound(job()),
+            IdTaken(job()),
+            Invalid("it is"),
+            Ended(job()),
+            NotEnded(job()),
+            Held(job(), owner()),
+            NotDue(job()),
+            Kept(job()),
+            NeedsNewerReader(job()),
+            Nothing(job(), "nothing"),
+            Full(job(), "64"),
+        ];
+        let number = |refusal: &Refusal| match refusal {
+            NotFound(_) => (0, Code::NotFound),
+            IdTaken(_) => (1, Code::Conflict),
+            Invalid(_) => (2, Code::Invalid),
+            Ended(_) => (3, Code::Ended),
+            NotEnded(_) => (4, Code::NotEnded),
+            Held(..) => (5, Code::Held),
+            NotDue(_) => (6, Code::Conflict),
+            Kept(_) => (7, Code::Held),
+            NeedsNewerReader(_) => (8, Code::NewerReader),
+            Nothing(..) => (9, Code::Conflict),
+            Full(..) => (10, Code::Full),
+        };
+        walk(samples, number, 11);
+    }
+
+    #[test]
+    fn c3_every_error_of_the_journal_is_one_problem_and_never_a_success() {
+        use store::Error::*;
+        let samples = vec![
+            Conflict { job: job(), actual: Seq(3) },
+            Fenced { job: job() },
+            Lapsed { owner: owner() },
+            Unavailable("away".to_owned()),
+            Corrupt("torn".to_owned()),
+        ];
+        let number = |error: &store::Error| match error {
+            Conflict { .. } => (0, Code::Conflict),
+            Fenced { .. } => (1, Code::Held),
+            Lapsed { .. } => (2, Code::Unavailable),
+            Unavailable(_) => (3, Code::Unavailable),
+            Corrupt(_) => (4, Code::Corrupt),
+        };
+        walk(samples, number, 5);
+    }
+
+    #[test]
+    fn a_status_without_a_problem_becomes_one_where_the_answer_leaves() {
+        for (status, code) in [
+            (StatusCode::NOT_FOUND, "not_found"),
+            (StatusCode::METHOD_NOT_ALLOWED, "invalid"),
+            (StatusCode::PAYLOAD_TOO_LARGE, "too_large"),
+            (StatusCode::UNSUPPORTED_MEDIA_TYPE, "invalid"),
+            (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
+        ] {
+            let response = write_problem(status.into_response(), 7);
+            assert_eq!(response.status(), status);
+            assert_eq!(response.headers()[header::CONTENT_TYPE], PROBLEM);
+            let problem = unspoken(status);
+            assert_eq!((problem.status, problem.code.as_str()), (status.as_u16(), code));
+        }
+        assert_eq!(write_problem(StatusCode::NO_CONTENT.into_response(), 8).headers().len(), 0);
+    }
+}

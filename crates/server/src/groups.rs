@@ -6,7 +6,7 @@ use axum::http::StatusCode;
 use axum::response::IntoResponse as _;
 use lastword_api::{self as api, GroupChange, Page, Problem};
 use lastword_engine::Group;
-use lastword_store::Journal;
+use lastword_store::siblings::Siblings;
 
 use crate::app::App;
 use crate::caller::Outside;
@@ -21,7 +21,7 @@ const SLOTS: u32 = 1;
 #[utoipa::path(get, operation_id = "list_groups", path = "/v1/groups", tag = "groups", responses(
     (status = 200, description = "Every group, by name.", body = Page<api::Group>),
 ))]
-pub(crate) async fn list<J: Journal>(State(app): State<App<J>>, _: Outside) -> Answer {
+pub(crate) async fn list<J: Siblings>(State(app): State<App<J>>, _: Outside) -> Answer {
     Ok(Json(Page::whole(all(&app).await?)).into_response())
 }
 
@@ -31,7 +31,7 @@ pub(crate) async fn list<J: Journal>(State(app): State<App<J>>, _: Outside) -> A
     params(("name" = String, Path, description = "Its name.")),
     responses((status = 200, description = "The group as it is now.", body = api::Group)),
 )]
-pub(crate) async fn set<J: Journal>(
+pub(crate) async fn set<J: Siblings>(
     State(app): State<App<J>>,
     _: Outside,
     Path(name): Path<String>,
@@ -57,7 +57,7 @@ pub(crate) async fn set<J: Journal>(
         (status = 409, description = "It is the default one, or a live job is in it.", body = Problem),
     ),
 )]
-pub(crate) async fn remove<J: Journal>(
+pub(crate) async fn remove<J: Siblings>(
     State(app): State<App<J>>,
     _: Outside,
     Path(name): Path<String>,
@@ -67,7 +67,7 @@ pub(crate) async fn remove<J: Journal>(
 }
 
 /// Returns every group as the API shows it.
-pub(crate) async fn all<J: Journal>(app: &App<J>) -> Result<Vec<api::Group>, Failure> {
+pub(crate) async fn all<J: Siblings>(app: &App<J>) -> Result<Vec<api::Group>, Failure> {
     Ok(app.engine().groups().await?.into_iter().map(shown).collect())
 }
 

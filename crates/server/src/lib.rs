@@ -28,7 +28,7 @@ use std::future::Future;
 
 use lastword_core::receipt::Level;
 use lastword_engine::Engine;
-use lastword_store::Journal;
+use lastword_store::siblings::Siblings;
 
 pub use document::openapi;
 pub use endpoint::{BindError, Endpoint};
@@ -48,7 +48,7 @@ pub struct About {
 
 /// Answers on `endpoint` until `stop` is over or a client asks the daemon to stop, then finishes what was begun: waits are
 /// answered at once, streams end. Whoever asked by the API had the engine shut down already as they wished; the socket is removed.
-pub async fn serve<J: Journal>(
+pub async fn serve<J: Siblings>(
     endpoint: Endpoint,
     engine: Engine<J>,
     about: About,

@@ -10,7 +10,7 @@ use lastword_api::{Code, JobResult, Problem};
 use lastword_core::decide::Refusal;
 use lastword_core::{AttemptNo, Job, JobId};
 use lastword_engine::{Error, Recording, Stream};
-use lastword_store::Journal;
+use lastword_store::siblings::Siblings;
 use serde::Deserialize;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::Instant;
@@ -67,7 +67,7 @@ pub(crate) struct Part {
         (status = "4XX", description = "Not found, ambiguous, or not allowed.", body = Problem),
     ),
 )]
-pub(crate) async fn read<J: Journal>(
+pub(crate) async fn read<J: Siblings>(
     State(app): State<App<J>>,
     caller: Caller,
     Path(reference): Path<String>,
@@ -119,7 +119,7 @@ impl Piece {
 }
 
 /// Returns what follows, as soon as there is something, nothing more will come, the time is over or the daemon goes.
-async fn wait_for_piece<J: Journal>(
+async fn wait_for_piece<J: Siblings>(
     app: &App<J>,
     id: JobId,
     stream: Stream,
@@ -156,7 +156,7 @@ async fn changed(changes: &mut tokio::sync::broadcast::Receiver<JobId>, id: JobI
     }
 }
 
-async fn look<J: Journal>(app: &App<J>, job: Job, stream: Stream, part: &Part) -> Result<Piece, Failure> {
+async fn look<J: Siblings>(app: &App<J>, job: Job, stream: Stream, part: &Part) -> Result<Piece, Failure> {
     let no = part.attempt.map(AttemptNo).or_else(|| job.attempts.last().map(|attempt| attempt.no));
     let attempt = job.attempts.iter().find(|attempt| Some(attempt.no) == no);
     let is_over = attempt.map_or(job.is_ended(), |attempt| attempt.end.is_some());
@@ -246,7 +246,7 @@ async fn off_thread<T: Send + 'static>(
         (status = 409, description = "It has not ended.", body = Problem),
     ),
 )]
-pub(crate) async fn result<J: Journal>(
+pub(crate) async fn result<J: Siblings>(
     State(app): State<App<J>>,
     caller: Caller,
     Path(reference): Path<String>,

@@ -6,7 +6,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, patch, post, put};
 use lastword_api::{Code, Problem};
-use lastword_store::Journal;
+use lastword_store::siblings::Siblings;
 
 use crate::app::App;
 use crate::failure::Failure;
@@ -16,7 +16,7 @@ use crate::{daemon, document, events, groups, jobs, output};
 pub(crate) type Answer = Result<Response, Failure>;
 
 /// Returns the routes.
-pub(crate) fn router<J: Journal>(app: &App<J>) -> Router {
+pub(crate) fn router<J: Siblings>(app: &App<J>) -> Router {
     Router::new()
         .route("/livez", get(live))
         .route("/readyz", get(ready::<J>))
@@ -49,7 +49,7 @@ async fn live() -> StatusCode {
     (status = 204, description = "It answers."),
     (status = 503, description = "It is finding out what became of the jobs of its former life.", body = Problem),
 ))]
-async fn ready<J: Journal>(State(app): State<App<J>>) -> Result<StatusCode, Failure> {
+async fn ready<J: Siblings>(State(app): State<App<J>>) -> Result<StatusCode, Failure> {
     match app.is_ready() {
         true => Ok(StatusCode::NO_CONTENT),
         false => {

@@ -12,7 +12,8 @@ use futures_util::stream::{self, Stream};
 use lastword_api::Event;
 use lastword_core::{JobId, Seq};
 use lastword_engine::Until;
-use lastword_store::{Cursor, Journal};
+use lastword_store::Cursor;
+use lastword_store::siblings::Siblings;
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 
@@ -35,7 +36,7 @@ const FEED_MAX: u32 = 100;
 type Frame = Result<sse::Event, Infallible>;
 
 /// Streams the events of a job until its end.
-pub(crate) fn of_job<J: Journal>(app: App<J>, id: JobId, after: Seq) -> Response {
+pub(crate) fn of_job<J: Siblings>(app: App<J>, id: JobId, after: Seq) -> Response {
     let follow = JobStream { app, id, after, waiting: VecDeque::new(), stage: Stage::Open };
     respond(stream::unfold(follow, |mut follow| async move {
         let frame = follow.next().await?;
@@ -44,7 +45,7 @@ pub(crate) fn of_job<J: Journal>(app: App<J>, id: JobId, after: Seq) -> Response
 }
 
 /// Streams the events of all jobs without end.
-pub(crate) fn of_all<J: Journal>(app: App<J>, after: Option<Cursor>) -> Response {
+pub(crate) fn of_all<J: Siblings>(app: App<J>, after: Option<Cursor>) -> Response {
     let changes = app.engine().changes();
     let follow = FeedStream { app, after, changes, waiting: VecDeque::new(), is_over: false };
     respond(stream::unfold(follow, |mut follow| async move {
@@ -81,7 +82,7 @@ struct JobStream<J> {
     stage: Stage,
 }
 
-impl<J: Journal> JobStream<J> {
+impl<J: Siblings> JobStream<J> {
     async fn next(&mut self) -> Option<sse::Event> {
         loop {
             if let Some(event) = self.waiting.pop_front() {
@@ -135,7 +136,7 @@ struct FeedStream<J> {
     is_over: bool,
 }
 
-impl<J: Journal> FeedStream<J> {
+impl<J: Siblings> FeedStream<J> {
     async fn next(&mut self) -> Option<sse::Event> {
         loop {
             match self.waiting.pop_front() {

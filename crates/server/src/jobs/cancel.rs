@@ -9,14 +9,15 @@ use axum::response::IntoResponse as _;
 use lastword_api::{self as api, Cancel, CancelMany, Page, Problem};
 use lastword_core::decide::cancel::Cancel as Wish;
 use lastword_core::outcome::Asked;
-use lastword_core::view::row::Row;
+use lastword_core::view::row::{PhaseName, Row};
 use lastword_core::{Job, JobId};
 use lastword_engine::{Error, Settled, Until};
-use lastword_store::{Filter, Journal};
+use lastword_store::Filter;
+use lastword_store::siblings::Siblings;
 use tokio::task::JoinSet;
 
 use super::answer;
-use super::list::LIMIT_MAX;
+use super::list::{LIMIT_MAX, label_of};
 use super::show::{WAIT_MAX, wait_for};
 use crate::app::App;
 use crate::caller::{Caller, Outside};
@@ -41,7 +42,7 @@ const WISHES_MAX: usize = 64;
         (status = 503, description = "The wish could not be made durable.", body = Problem),
     ),
 )]
-pub(crate) async fn cancel<J: Journal>(
+pub(crate) async fn cancel<J: Siblings>(
     app: App<J>,
     caller: Caller,
     reference: &str,
@@ -67,7 +68,7 @@ pub(crate) async fn cancel<J: Journal>(
     (status = 202, description = "The jobs that were asked to end.", body = Page<api::Row>),
     (status = 503, description = "Not every wish could be made durable.", body = Problem),
 ))]
-pub(crate) async fn cancel_many<J: Journal>(
+pub(crate) async fn cancel_many<J: Siblings>(
     State(app): State<App<J>>,
     _: Outside,
     Body(asked): Body<CancelMany>,
@@ -87,7 +88,7 @@ pub(crate) async fn cancel_many<J: Journal>(
     Ok((StatusCode::ACCEPTED, Json(Page::whole(items))).into_response())
 }
 
-async fn cancel_each<J: Journal>(
+async fn cancel_each<J: Siblings>(
     app: &App<J>,
     rows: Vec<Row>,
     wish: &Wish,
@@ -113,11 +114,15 @@ async fn cancel_each<J: Journal>(
     failed.map_or(Ok(items), Err)
 }
 
-async fn wish_for<J: Journal>(app: App<J>, id: JobId, wish: Wish) -> Result<Job, Error> {
+async fn wish_for<J: Siblings>(app: App<J>, id: JobId, wish: Wish) -> Result<Job, Error> {
     app.engine().cancel(id, &wish).await
 }
 
 fn filter(asked: &CancelMany) -> Result<Filter, Failure> {
-    let _ = asked;
-    Ok(Filter::default())
+    Ok(Filter {
+        phases: PhaseName::ALL.into_iter().filter(|phase| *phase != PhaseName::Ended).collect(),
+        queue: asked.group.clone(),
+        labels: asked.label.iter().map(|label| label_of(label)).collect::<Result<_, _>>()?,
+        ..Filter::default()
+    })
 }

@@ -6,7 +6,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::IntoResponse as _;
 use lastword_api::{self as api, Accepted, Again, LimitsPatch, Message, Problem, Prune, Pruned};
 use lastword_engine as engine;
-use lastword_store::Journal;
+use lastword_store::siblings::Siblings;
 
 use super::{answer_written, environment, locate};
 use crate::app::App;
@@ -25,7 +25,7 @@ use crate::router::Answer;
         (status = 409, description = "It has not ended.", body = Problem),
     ),
 )]
-pub(crate) async fn retry<J: Journal>(
+pub(crate) async fn retry<J: Siblings>(
     app: App<J>,
     caller: Caller,
     reference: &str,
@@ -49,7 +49,7 @@ pub(crate) async fn retry<J: Journal>(
         (status = 409, description = "There is nothing to give up.", body = Problem),
     ),
 )]
-pub(crate) async fn abandon<J: Journal>(app: App<J>, caller: Caller, reference: &str) -> Answer {
+pub(crate) async fn abandon<J: Siblings>(app: App<J>, caller: Caller, reference: &str) -> Answer {
     caller.must_be_outside()?;
     let id = caller.find(&app, reference).await?;
     let job = app.engine().abandon(id, &caller.name(&app)).await?;
@@ -65,7 +65,7 @@ pub(crate) async fn abandon<J: Journal>(app: App<J>, caller: Caller, reference: 
         (status = 409, description = "It has ended.", body = Problem),
     ),
 )]
-pub(crate) async fn set_limits<J: Journal>(
+pub(crate) async fn set_limits<J: Siblings>(
     State(app): State<App<J>>,
     _: Outside,
     Path(reference): Path<String>,
@@ -101,7 +101,7 @@ pub(crate) async fn set_limits<J: Journal>(
         (status = 429, description = "Too many messages wait already.", body = Problem),
     ),
 )]
-pub(crate) async fn send<J: Journal>(
+pub(crate) async fn send<J: Siblings>(
     State(app): State<App<J>>,
     caller: Caller,
     Path(reference): Path<String>,
@@ -109,12 +109,18 @@ pub(crate) async fn send<J: Journal>(
     Body(message): Body<Message>,
 ) -> Answer {
     let id = caller.find(&app, &reference).await?;
-    let append = match idempotency_key(&headers)? {
-        Some(key) => Some(keys::reserve_append(&app, caller, id, &key, &message).await?),
+    let by = caller.name(&app);
+    let key = idempotency_key(&headers)?;
+    // One after the other, so that of two with one key the second finds what the first has said.
+    let _turn = if key.is_some() { Some(app.keyed().await) } else { None };
+    let before = match &key {
+        Some(key) => keys::sent_before(&app, caller, id, key, &message).await?,
         None => None,
     };
-    let by = caller.name(&app);
-    let (_, input) = app.engine().send(id, &by, &message.text, message.eof, append).await?;
+    let input = match before {
+        Some(input) => input,
+        None => app.engine().send(id, &by, &message.text, message.eof, None).await?.1,
+    };
     Ok((StatusCode::ACCEPTED, Json(Accepted { input: input.0 })).into_response())
 }
 
@@ -127,7 +133,7 @@ pub(crate) async fn send<J: Journal>(
         (status = 409, description = "It has not ended.", body = Problem),
     ),
 )]
-pub(crate) async fn remove<J: Journal>(
+pub(crate) async fn remove<J: Siblings>(
     State(app): State<App<J>>,
     _: Outside,
     Path(reference): Path<String>,
@@ -141,7 +147,7 @@ pub(crate) async fn remove<J: Journal>(
 #[utoipa::path(post, operation_id = "prune_jobs", path = "/v1/jobs:prune", tag = "jobs", request_body = Prune, responses(
     (status = 200, description = "What was removed, and what was kept because nobody has read it.", body = Pruned),
 ))]
-pub(crate) async fn prune<J: Journal>(
+pub(crate) async fn prune<J: Siblings>(
     State(app): State<App<J>>,
     _: Outside,
     Body(asked): Body<Prune>,

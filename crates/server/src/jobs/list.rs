@@ -6,7 +6,8 @@ use axum::response::IntoResponse as _;
 use lastword_api::{self as api, Page, Problem};
 use lastword_core::JobId;
 use lastword_core::view::row::PhaseName;
-use lastword_store::{Filter, Journal};
+use lastword_store::Filter;
+use lastword_store::siblings::Siblings;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
@@ -27,7 +28,7 @@ pub(crate) const LIMIT_MAX: u32 = 500;
 pub(crate) struct Which {
     /// In one of these phases, separated by commas.
     phase: Option<String>,
-    /// With one of these outcomes, separated by commas.
+    /// Ended as this.
     outcome: Option<String>,
     /// Of this group.
     group: Option<String>,
@@ -48,7 +49,7 @@ pub(crate) struct Which {
     (status = 200, description = "A page of jobs.", body = Page<api::Row>),
     (status = "4XX", description = "The query cannot be used.", body = Problem),
 ))]
-pub(crate) async fn list<J: Journal>(
+pub(crate) async fn list<J: Siblings>(
     State(app): State<App<J>>,
     _: Outside,
     Query(which): Query<Which>,
@@ -76,12 +77,35 @@ fn cursor(text: &str) -> Result<JobId, Failure> {
 }
 
 fn filter(which: &Which) -> Result<Filter, Failure> {
-    let _ = which;
-    Ok(Filter::default())
+    let outcome = which.outcome.as_deref().map(outcome).transpose()?;
+    Ok(Filter {
+        phases: which.phase.as_deref().map_or(Ok(Vec::new()), phases)?,
+        outcome,
+        queue: which.group.clone(),
+        name: which.name.clone(),
+        labels: which.label.iter().map(|label| label_of(label)).collect::<Result<_, _>>()?,
+        holder: None,
+    })
+}
+
+/// Reads a label as people write it.
+pub(crate) fn label_of(text: &str) -> Result<(String, String), Failure> {
+    let (name, value) = text.split_once('=').ok_or_else(|| Failure::invalid("`label` is `name=value`"))?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+fn outcome(name: &str) -> Result<String, Failure> {
+    match api::Outcome::from(name) {
+        api::Outcome::Other(_) => {
+            let known: Vec<&str> = api::Outcome::ALL.iter().map(api::Outcome::as_str).collect();
+            Err(Failure::invalid(format!("`outcome` is one of {}", known.join(", "))))
+        }
+        known => Ok(known.as_str().to_owned()),
+    }
 }
 
 /// Returns the phases of a list of names.
-pub(crate) fn phases(names: &str) -> Result<Vec<PhaseName>, Failure> {
+fn phases(names: &str) -> Result<Vec<PhaseName>, Failure> {
     let known = |name: &str| {
         PhaseName::parse(name).ok_or_else(|| {
             let known: Vec<&str> = PhaseName::ALL.into_iter().map(PhaseName::as_str).collect();

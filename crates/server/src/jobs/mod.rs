@@ -15,7 +15,7 @@ use axum::response::{IntoResponse, Response};
 use lastword_api as api;
 use lastword_core::{Job, Seq};
 use lastword_engine::{Env, Settled};
-use lastword_store::Journal;
+use lastword_store::siblings::Siblings;
 
 use crate::app::App;
 use crate::caller::Caller;
@@ -33,7 +33,7 @@ pub(crate) use submit::{__path_submit, submit};
 
 /// What is asked of one job by a verb behind its reference: `/v1/jobs/{ref}:cancel`. A reference may hold a colon itself, so
 /// the last one counts.
-pub(crate) async fn verb<J: Journal>(
+pub(crate) async fn verb<J: Siblings>(
     State(app): State<App<J>>,
     caller: Caller,
     Path(segment): Path<String>,
@@ -51,7 +51,7 @@ pub(crate) async fn verb<J: Journal>(
 }
 
 /// Returns a job as the API shows it, at one version.
-pub(crate) async fn view<J: Journal>(app: &App<J>, job: &Settled<Job>) -> Result<api::Job, Failure> {
+pub(crate) async fn view<J: Siblings>(app: &App<J>, job: &Settled<Job>) -> Result<api::Job, Failure> {
     let events = app.engine().events(job.value.id, Seq(0)).await?;
     let shown = api::Job::of(&job.value, &events)
         .ok_or_else(|| lastword_core::decide::Refusal::NotFound(job.value.id))?;
@@ -59,7 +59,7 @@ pub(crate) async fn view<J: Journal>(app: &App<J>, job: &Settled<Job>) -> Result
 }
 
 /// Answers with a job, its version as ETag.
-async fn answer<J: Journal>(app: &App<J>, status: StatusCode, job: Settled<Job>) -> Answer {
+async fn answer<J: Siblings>(app: &App<J>, status: StatusCode, job: Settled<Job>) -> Answer {
     let shown = view(app, &job).await?;
     let etag = etag(shown.version);
     let mut response = (status, Json(shown)).into_response();
@@ -68,7 +68,7 @@ async fn answer<J: Journal>(app: &App<J>, status: StatusCode, job: Settled<Job>)
 }
 
 /// Answers with a job that was just written to.
-async fn answer_written<J: Journal>(app: &App<J>, status: StatusCode, job: Job) -> Answer {
+async fn answer_written<J: Siblings>(app: &App<J>, status: StatusCode, job: Job) -> Answer {
     answer(app, status, Settled { value: job, unsettled: false }).await
 }
 

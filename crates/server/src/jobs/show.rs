@@ -8,7 +8,7 @@ use axum::response::IntoResponse as _;
 use lastword_api::{self as api, Problem};
 use lastword_core::{Job, JobId, Seq};
 use lastword_engine::{Settled, Until};
-use lastword_store::Journal;
+use lastword_store::siblings::Siblings;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
@@ -45,7 +45,7 @@ pub(crate) struct Wait {
         (status = "4XX", description = "Not found, ambiguous, or not allowed.", body = Problem),
     ),
 )]
-pub(crate) async fn show<J: Journal>(
+pub(crate) async fn show<J: Siblings>(
     State(app): State<App<J>>,
     caller: Caller,
     Path(reference): Path<String>,
@@ -84,7 +84,7 @@ fn until(wait: &Wait, seen: Option<u64>) -> Result<Until, Failure> {
 }
 
 /// Waits until a job has come so far, its time is over, or the daemon goes. The answer is the job as it is then.
-pub(crate) async fn wait_for<J: Journal>(
+pub(crate) async fn wait_for<J: Siblings>(
     app: &App<J>,
     id: JobId,
     until: Until,
@@ -97,7 +97,7 @@ pub(crate) async fn wait_for<J: Journal>(
 }
 
 /// Takes note that the user has seen how a job ended. Not having noted it only means that its result is kept longer.
-pub(crate) async fn seen<J: Journal>(app: &App<J>, caller: Caller, job: &Job) {
+pub(crate) async fn seen<J: Siblings>(app: &App<J>, caller: Caller, job: &Job) {
     if caller == Caller::Outside
         && job.is_ended()
         && let Err(error) = app.engine().mark_read(job.id).await

@@ -7,7 +7,7 @@ use lastword_core::decide::Refusal;
 use lastword_core::spec::{Dependency, Spec};
 use lastword_core::{Job, JobId};
 use lastword_engine::{Env, Error};
-use lastword_store::Journal;
+use lastword_store::siblings::Siblings;
 
 use super::{answer_written, environment, locate};
 use crate::app::App;
@@ -29,7 +29,7 @@ use crate::router::Answer;
         (status = "4XX", description = "It cannot be run, or the key was used for something else.", body = Problem),
     ),
 )]
-pub(crate) async fn submit<J: Journal>(
+pub(crate) async fn submit<J: Siblings>(
     State(app): State<App<J>>,
     caller: Caller,
     headers: HeaderMap,
@@ -50,7 +50,7 @@ pub(crate) async fn submit<J: Journal>(
     };
     // The key is tied to an id first and the job made under that id after: whoever is cut off in between, or asks at the same
     // time, comes back to the same id.
-    let id = keys::reserve(&app, caller, &key, &asked, fresh()?).await?;
+    let id = keys::job_of(&app, caller, &key, &asked, fresh()?).await?;
     if let Some(job) = existing(&app, id).await? {
         return accepted(&app, job, true).await;
     }
@@ -61,7 +61,7 @@ pub(crate) async fn submit<J: Journal>(
 
 /// Submits under an id that others with the same key use too. Who is second gets the job of the first, also if a reference like
 /// `@last` meant something else to them.
-async fn submit_once<J: Journal>(
+async fn submit_once<J: Siblings>(
     app: &App<J>,
     caller: Caller,
     id: JobId,
@@ -78,7 +78,7 @@ async fn submit_once<J: Journal>(
     }
 }
 
-async fn existing<J: Journal>(app: &App<J>, id: JobId) -> Result<Option<Job>, Failure> {
+async fn existing<J: Siblings>(app: &App<J>, id: JobId) -> Result<Option<Job>, Failure> {
     match app.engine().job(id).await {
         Ok(job) => Ok(job.value.spec.is_some().then_some(job.value)),
         Err(Error::Refused(Refusal::NotFound(_))) => Ok(None),
@@ -86,7 +86,7 @@ async fn existing<J: Journal>(app: &App<J>, id: JobId) -> Result<Option<Job>, Fa
     }
 }
 
-async fn accepted<J: Journal>(app: &App<J>, job: Job, replayed: bool) -> Answer {
+async fn accepted<J: Siblings>(app: &App<J>, job: Job, replayed: bool) -> Answer {
     let mut response = answer_written(app, StatusCode::ACCEPTED, job.clone()).await?;
     locate(&mut response, &job)?;
     if replayed {
@@ -109,7 +109,7 @@ fn check(asked: &Submit) -> Result<(), Failure> {
 }
 
 /// Returns the spec, with every job it waits for looked up by this caller's rights.
-async fn spec<J: Journal>(app: &App<J>, caller: Caller, asked: &Submit) -> Result<Spec, Failure> {
+async fn spec<J: Siblings>(app: &App<J>, caller: Caller, asked: &Submit) -> Result<Spec, Failure> {
     let mut after = Vec::with_capacity(asked.after.len());
     for dependency in &asked.after {
         let on =

@@ -5,9 +5,10 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, header};
 use axum::response::IntoResponse as _;
 use lastword_api::{Event, Feed, Page, Problem};
-use lastword_core::Seq;
-use lastword_store::Cursor;
+use lastword_core::{JobId, Seq};
+use lastword_engine::Error;
 use lastword_store::siblings::Siblings;
+use lastword_store::{self as store, Cursor};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
@@ -106,12 +107,29 @@ pub(crate) async fn of_all<J: Siblings>(
     if wants_stream(&headers) {
         let cursor = last_event_id(&headers).map(|last| Cursor(last.to_owned())).or(cursor);
         // A place that is none is told before the stream begins.
-        app.engine().feed(cursor.clone(), 1).await?;
+        feed(&app, cursor.clone(), 1).await?;
         return Ok(stream::of_all(app, cursor));
     }
-    let (events, next) = app.engine().feed(cursor, page_limit(place.limit)?).await?;
+    let (events, next) = feed(&app, cursor, page_limit(place.limit)?).await?;
     let items = events.iter().map(|(job, event)| Event::of(*job, event)).collect();
     Ok(Json(Feed { items, next_cursor: next.map(|cursor| cursor.0) }).into_response())
+}
+
+/// Reads the feed. A journal that reads from the beginning but not from a cursor is in order: the cursor is not one of its own.
+async fn feed<J: Siblings>(
+    app: &App<J>,
+    cursor: Option<Cursor>,
+    limit: u32,
+) -> Result<(Vec<(JobId, lastword_core::Event)>, Option<Cursor>), Failure> {
+    let has_cursor = cursor.is_some();
+    match app.engine().feed(cursor, limit).await {
+        Err(Error::Journal(store::Error::Corrupt(_)))
+            if has_cursor && app.engine().feed(None, 1).await.is_ok() =>
+        {
+            Err(Failure::invalid("`cursor` is not a place in this feed; read it from the beginning"))
+        }
+        read => Ok(read?),
+    }
 }
 
 fn wants_stream(headers: &HeaderMap) -> bool {

@@ -53,8 +53,8 @@ pub(crate) async fn verb<J: Siblings>(
 /// Returns a job as the API shows it, at one version.
 pub(crate) async fn view<J: Siblings>(app: &App<J>, job: &Settled<Job>) -> Result<api::Job, Failure> {
     let events = app.engine().events(job.value.id, Seq(0)).await?;
-    let shown = api::Job::of(&job.value, &events)
-        .ok_or_else(|| lastword_core::decide::Refusal::NotFound(job.value.id))?;
+    let shown =
+        api::Job::of(&job.value, &events).ok_or(lastword_core::decide::Refusal::NotFound(job.value.id))?;
     Ok(api::Job { unsettled: job.unsettled, ..shown })
 }
 

@@ -1,6 +1,17 @@
-//! The one executable. What keeps a process tree is chosen here, before anything else of the program starts.
-//!
-//! There are no verbs for people yet: the keeper is what others are built on.
+//! The one executable. What keeps a process tree is chosen here, before anything else of the program starts: keepers are
+//! forked from it, and what it touched by then is in each of them.
+
+mod args;
+mod client;
+mod cmd;
+mod daemon;
+mod environment;
+mod failure;
+mod lock;
+mod paths;
+mod settings;
+mod text;
+mod ui;
 
 use std::process::ExitCode;
 
@@ -9,11 +20,28 @@ fn main() -> ExitCode {
     if arguments.next().is_some_and(|verb| verb == lastword_proc::KEEPER_VERB) {
         return lastword_proc::keeper::run();
     }
-    complain();
-    ExitCode::from(125)
+    ExitCode::from(for_people())
 }
 
-#[expect(clippy::print_stderr, reason = "the one thing there is to say to a person")]
-fn complain() {
-    eprintln!("lastword: there are no commands yet; `lastword keeper` is started by programs, not by people");
+/// Everything that is not a keeper. Apart from `main`, so that nothing of it is set up before the keeper is chosen.
+#[inline(never)]
+fn for_people() -> u8 {
+    use clap::Parser as _;
+    cmd::completion::answer();
+    let cli = match args::Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(told) => {
+            // Help goes to standard output and is no failure; a reader that is gone is none either.
+            let _ = told.print();
+            return told.exit_code() as u8;
+        }
+    };
+    let ui = ui::Ui::new(cli.json, cli.color, cli.no_input);
+    match cmd::run(cli.verb, ui) {
+        Ok(code) => code,
+        Err(failure) => {
+            ui.tell(&failure);
+            failure.code
+        }
+    }
 }

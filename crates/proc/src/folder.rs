@@ -63,7 +63,7 @@ impl Folder {
     }
 
     /// Returns a path through the descriptor, for calls that take nothing else.
-    pub(crate) fn path_of(&self, name: &str) -> String {
+    pub fn path_of(&self, name: &str) -> String {
         use std::os::fd::AsRawFd as _;
         format!("/proc/self/fd/{}/{name}", self.fd.as_raw_fd())
     }

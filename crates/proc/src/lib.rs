@@ -10,6 +10,7 @@
 mod claim;
 pub mod clock;
 mod control;
+mod detach;
 mod ending;
 mod error;
 mod folder;
@@ -30,6 +31,7 @@ mod tree;
 mod words;
 
 pub use control::{Keeper, Status, Stop, climbed};
+pub use detach::{Detached, handed_over, is_kept};
 pub use ending::ExitRecord;
 pub use error::Error;
 pub use folder::Folder;

@@ -1,0 +1,64 @@
+//! The command line: flags that every verb has, and the list of verbs. What a verb takes is in its own file.
+
+use clap::{Parser, Subcommand};
+
+use crate::cmd;
+use crate::ui::Colour;
+
+/// Runs commands as durable jobs and tells the truth about them.
+///
+/// A job goes on when this program, the terminal or the daemon goes. It has one ending, with a receipt that says why nothing of
+/// it is left. The daemon starts by itself.
+#[derive(Debug, Parser)]
+#[command(
+    name = "lastword",
+    version = lastword_api::VERSION,
+    disable_help_subcommand = true,
+    after_help = "A JOB is an id, the beginning of one, a name, or @last.\n\
+                  Exit codes: 0 done, 1 the job failed, 2 usage, 3 cancelled, 124 out of time, 125 our own error.",
+    max_term_width = 100
+)]
+pub(crate) struct Cli {
+    /// Prints data as JSON: one document, or one a line for what goes on
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// When to use colour
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", hide_default_value = true)]
+    pub(crate) color: Colour,
+    /// Never asks, and takes "no" for an answer
+    #[arg(long, global = true)]
+    pub(crate) no_input: bool,
+    #[command(subcommand)]
+    pub(crate) verb: Verb,
+}
+
+/// What can be asked for.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    Run(cmd::run::Args),
+    #[command(alias = "ps")]
+    Ls(cmd::ls::Args),
+    #[command(alias = "inspect")]
+    Show(cmd::show::Args),
+    Logs(cmd::logs::Args),
+    Events(cmd::events::Args),
+    Wait(cmd::wait::Args),
+    Attach(cmd::attach::Args),
+    Send(cmd::send::Args),
+    #[command(alias = "stop")]
+    Cancel(cmd::cancel::Args),
+    /// Stops jobs at once: `cancel --force`
+    Kill(cmd::cancel::Args),
+    Retry(cmd::retry::Args),
+    Limit(cmd::limit::Args),
+    Group(cmd::group::Args),
+    Rm(cmd::rm::Args),
+    Prune(cmd::prune::Args),
+    Result(cmd::result::Args),
+    Abandon(cmd::abandon::Args),
+    Daemon(cmd::daemon::Args),
+    Config(cmd::config::Args),
+    Completion(cmd::completion::Args),
+    Man(cmd::man::Args),
+    Version(cmd::version::Args),
+}

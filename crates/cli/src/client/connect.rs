@@ -1,0 +1,141 @@
+//! Reaching the daemon: its socket, who answers there, and starting one if there is none.
+
+use std::io::ErrorKind;
+use std::time::{Duration, Instant};
+
+use http_body_util::Full;
+use hyper::body::Bytes;
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper_util::rt::TokioIo;
+use lastword_api::Code;
+use tokio::net::UnixStream;
+
+use crate::daemon::start;
+use crate::environment;
+use crate::failure::Failure;
+use crate::lock::{self, Holder};
+use crate::paths::Paths;
+use crate::ui::Ui;
+
+/// How long a daemon that has the lock may take until it listens: it looks at its socket every second.
+const LISTEN_MAX: Duration = Duration::from_secs(15);
+
+/// How long somebody who was connected waits for the next daemon after one that stopped in order.
+const RESTART_MAX: Duration = Duration::from_secs(5);
+
+/// Pause between two looks.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// Connects to the daemon, and starts one if there is none. Whoever was connected before does not start another when the
+/// last one was stopped on purpose.
+pub(super) async fn connect(
+    paths: &Paths,
+    ui: &Ui,
+    again: bool,
+) -> Result<SendRequest<Full<Bytes>>, Failure> {
+    if let Some(stream) = reach(paths).await? {
+        return shake_hands(stream).await;
+    }
+    if again && Holder::of(paths).is_some_and(|holder| holder.stopped) {
+        let stream = until_reached(paths, RESTART_MAX, || true).await?;
+        let stopped = || {
+            Failure::new(Code::Unavailable, "the daemon was stopped; jobs go on without it")
+                .next("lastword daemon start    # then ask again")
+        };
+        return shake_hands(stream.ok_or_else(stopped)?).await;
+    }
+    if !lock::is_held(paths) {
+        may_start()?;
+        start::start(paths, &start::Wish::default(), ui).await?;
+    }
+    let stream = until_reached(paths, LISTEN_MAX, || true).await?;
+    let silent = || {
+        let who = Holder::of(paths).map_or_else(String::new, |holder| format!(" (pid {})", holder.pid));
+        let text = format!("a daemon{who} runs, and does not listen at {}", paths.socket.display());
+        Failure::new(Code::Unavailable, text).next("lastword daemon restart    # jobs go on meanwhile")
+    };
+    shake_hands(stream.ok_or_else(silent)?).await
+}
+
+/// Reports whether somebody listens.
+pub(crate) async fn is_reached(paths: &Paths) -> Result<bool, Failure> {
+    Ok(reach(paths).await?.is_some())
+}
+
+/// Tries until somebody listens, or it took too long, or `go_on` says that there is no use.
+async fn until_reached(
+    paths: &Paths,
+    at_most: Duration,
+    go_on: impl Fn() -> bool,
+) -> Result<Option<UnixStream>, Failure> {
+    let begin = Instant::now();
+    loop {
+        if let Some(stream) = reach(paths).await? {
+            return Ok(Some(stream));
+        }
+        if begin.elapsed() > at_most || !go_on() {
+            return Ok(None);
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// Connects if somebody listens, and makes sure that it is this user before anything is said.
+async fn reach(paths: &Paths) -> Result<Option<UnixStream>, Failure> {
+    let socket = paths.socket.display();
+    // Through the folder's descriptor: the path of a socket has a hundred bytes, that of a home may have more.
+    let folder = match lastword_proc::Folder::open(paths.socket_dir()) {
+        Ok(folder) => folder,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => {
+            let text = format!("{}: {error}", paths.socket_dir().display());
+            return Err(Failure::new(Code::Forbidden, text));
+        }
+    };
+    let name = paths.socket.file_name().unwrap_or_default().to_string_lossy();
+    let stream = match UnixStream::connect(folder.path_of(&name)).await {
+        Ok(stream) => stream,
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {
+            return Ok(None);
+        }
+        Err(error) => return Err(Failure::new(Code::Unavailable, format!("{socket}: {error}"))),
+    };
+    let peer =
+        stream.peer_cred().map_err(|error| Failure::new(Code::Forbidden, format!("{socket}: {error}")))?;
+    if peer.uid() != rustix::process::geteuid().as_raw() {
+        let text = format!("{socket} is answered by user {}, not by you: nothing was said to it", peer.uid());
+        return Err(Failure::new(Code::Forbidden, text).next("set LASTWORD_HOME to a folder of your own"));
+    }
+    Ok(Some(stream))
+}
+
+async fn shake_hands(stream: UnixStream) -> Result<SendRequest<Full<Bytes>>, Failure> {
+    let shaken = handshake(TokioIo::new(stream)).await;
+    let (sender, connection) = shaken.map_err(|error| Failure::new(Code::Unavailable, error.to_string()))?;
+    // It ends with the daemon or with the sender; whoever waits for an answer hears why.
+    tokio::spawn(async move { drop(connection.await) });
+    Ok(sender)
+}
+
+/// Says why no daemon may be started by itself.
+pub(crate) fn may_start() -> Result<(), Failure> {
+    if let Some(job) = inside_a_job() {
+        let text = format!(
+            "no daemon runs, and none is started from inside a job ({job}): it would end with the job"
+        );
+        return Err(Failure::new(Code::InsideAJob, text).next("start one outside: lastword daemon start"));
+    }
+    if environment::is_set("LASTWORD_NO_AUTOSTART") {
+        let text = "no daemon runs, and LASTWORD_NO_AUTOSTART forbids to start one";
+        return Err(Failure::new(Code::Unavailable, text).next("lastword daemon start"));
+    }
+    Ok(())
+}
+
+/// Returns the job this process belongs to, by its environment or by who started it.
+pub(crate) fn inside_a_job() -> Option<String> {
+    let said = environment::get("LASTWORD_JOB_ID").or_else(|| environment::get(lastword_proc::MARKER));
+    said.or_else(|| {
+        lastword_proc::is_kept().then(|| "one of its keepers is an ancestor of this process".to_owned())
+    })
+}

@@ -1,0 +1,199 @@
+//! What a job writes, read by offset: a piece, the end of it, or all of it as it comes.
+
+use std::io::Write as _;
+
+use hyper::HeaderMap;
+use lastword_api::{Attempt, Code, Job};
+
+use super::sse::Events;
+use super::{Call, Client, job_path};
+use crate::failure::Failure;
+use crate::text::size;
+
+/// Bytes of one piece. Larger ones save calls, smaller ones memory.
+const PIECE: u64 = 256 << 10;
+
+/// Bytes looked at for the last lines; longer lines than this are shown from their middle on.
+const TAIL: u64 = 256 << 10;
+
+/// How long the daemon waits for more before it answers with nothing.
+const WAIT: &str = "25s";
+
+/// Which stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stream {
+    Stdout,
+    Stderr,
+}
+
+impl Stream {
+    /// Both of them.
+    pub(crate) const BOTH: [Stream; 2] = [Stream::Stdout, Stream::Stderr];
+
+    fn name(self) -> &'static str {
+        match self {
+            Stream::Stdout => "stdout",
+            Stream::Stderr => "stderr",
+        }
+    }
+
+    /// Passes bytes of a job on to the stream of the same name, as they are.
+    pub(crate) fn pass_on(self, bytes: &[u8]) -> Result<(), Failure> {
+        match self {
+            Stream::Stdout => {
+                let mut out = std::io::stdout().lock();
+                out.write_all(bytes)?;
+                Ok(out.flush()?)
+            }
+            Stream::Stderr => Ok(std::io::stderr().lock().write_all(bytes)?),
+        }
+    }
+}
+
+/// A recording: one stream of one attempt.
+#[derive(Clone, Debug)]
+pub(crate) struct Recording {
+    pub(crate) job: String,
+    pub(crate) attempt: u32,
+    pub(crate) stream: Stream,
+}
+
+/// A piece of a recording.
+pub(crate) struct Piece {
+    pub(crate) bytes: hyper::body::Bytes,
+    /// Where the next piece begins.
+    pub(crate) next: u64,
+    /// Bytes that are missing before this piece.
+    pub(crate) skipped: u64,
+    /// How much there is in all, so far.
+    pub(crate) size: u64,
+    /// Whether nothing more will come after this piece.
+    pub(crate) end: bool,
+}
+
+impl Recording {
+    /// Reads a piece; with `wait`, the answer comes when there is something, or nothing more will come.
+    pub(crate) async fn read(&self, client: &Client, offset: u64, wait: bool) -> Result<Piece, Failure> {
+        let wait = if wait { format!("&wait={WAIT}") } else { String::new() };
+        let (stream, attempt) = (self.stream.name(), self.attempt);
+        let query = format!("/output?stream={stream}&attempt={attempt}&offset={offset}&limit={PIECE}{wait}");
+        let answer = client.send(&Call::get(job_path(&self.job, &query))).await?;
+        let number = |name: &str| number(&answer.headers, name);
+        Ok(Piece {
+            next: number("lastword-next")?,
+            skipped: number("lastword-skipped").unwrap_or(0),
+            size: number("lastword-size")?,
+            end: answer.headers.get("lastword-end").is_some_and(|end| end == "true"),
+            bytes: answer.body,
+        })
+    }
+
+    /// Passes on everything from an offset, to its end with `follow`, otherwise as far as there is something.
+    pub(crate) async fn pass_on(&self, client: &Client, from: u64, follow: bool) -> Result<(), Failure> {
+        let mut offset = from;
+        loop {
+            let piece = self.read(client, offset, follow).await?;
+            if piece.skipped > 0 {
+                let lost = size::show(piece.skipped);
+                client.ui().say(&format!(
+                    "lastword: {lost} of {} are not kept, and are left out here",
+                    self.stream.name()
+                ));
+            }
+            self.stream.pass_on(&piece.bytes)?;
+            offset = piece.next;
+            if piece.end || (!follow && piece.bytes.is_empty()) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Returns where the last `lines` lines begin, and what is there now from that place on.
+    pub(crate) async fn tail(&self, client: &Client, lines: usize) -> Result<(u64, Vec<u8>), Failure> {
+        let size = self.read(client, u64::MAX >> 1, false).await?.size;
+        let (mut offset, mut begin, mut bytes) = (size.saturating_sub(TAIL), None, Vec::new());
+        while offset < size {
+            let piece = self.read(client, offset, false).await?;
+            if piece.bytes.is_empty() {
+                break;
+            }
+            // Only what follows the last gap is one piece of text.
+            if piece.skipped > 0 || begin.is_none() {
+                bytes.clear();
+                begin = Some(piece.next - piece.bytes.len() as u64);
+            }
+            bytes.extend_from_slice(&piece.bytes);
+            offset = piece.next;
+        }
+        let cut = last_lines(&bytes, lines);
+        Ok((begin.unwrap_or(size) + cut as u64, bytes.split_off(cut)))
+    }
+}
+
+/// Returns where the last `lines` lines of a text begin.
+fn last_lines(bytes: &[u8], lines: usize) -> usize {
+    let body = bytes.strip_suffix(b"\n").unwrap_or(bytes);
+    let mut breaks = body.iter().enumerate().rev().filter(|(_, byte)| **byte == b'\n');
+    match lines {
+        0 => bytes.len(),
+        _ => breaks.nth(lines - 1).map_or(0, |(at, _)| at + 1),
+    }
+}
+
+fn number(headers: &HeaderMap, name: &str) -> Result<u64, Failure> {
+    let value = headers.get(name).and_then(|value| value.to_str().ok()?.parse().ok());
+    value.ok_or_else(|| Failure::new(Code::Internal, format!("the daemon's answer has no `{name}`")))
+}
+
+/// Passes on what a job writes, attempt by attempt, until it has ended, and returns it as it ended. `from` says where the
+/// first recording of each stream begins.
+pub(crate) async fn to_the_end(client: &Client, job: Job, from: [u64; 2]) -> Result<Job, Failure> {
+    let mut shown = job.attempts.last().map_or(0, |attempt| attempt.no);
+    if let Some(attempt) = job.attempts.last().filter(|attempt| has_output(attempt)) {
+        both(client, &job.id, attempt.no, from).await?;
+    } else {
+        shown = shown.saturating_sub(1);
+    }
+    let call = Call::get(job_path(&job.id, "/events"));
+    let mut events = Events::new(client, call, Some(job.version.saturating_sub(1).to_string()));
+    while let Some(sent) = events.next().await? {
+        let Ok(event) = serde_json::from_str::<lastword_api::Event>(&sent.data) else { continue };
+        let begun = matches!(event.kind.as_str(), "launched" | "adopted").then_some(event.attempt).flatten();
+        if let Some(attempt) = begun.filter(|attempt| *attempt > shown) {
+            shown = attempt;
+            both(client, &job.id, attempt, [0, 0]).await?;
+        }
+    }
+    client.job(&job.id).await
+}
+
+fn has_output(attempt: &Attempt) -> bool {
+    attempt.launched_at.is_some()
+}
+
+/// Passes on both streams of an attempt to their ends.
+async fn both(client: &Client, job: &str, attempt: u32, from: [u64; 2]) -> Result<(), Failure> {
+    let recording = |stream: Stream| Recording { job: job.to_owned(), attempt, stream };
+    let (out, err) = (recording(Stream::Stdout), recording(Stream::Stderr));
+    tokio::try_join!(out.pass_on(client, from[0], true), err.pass_on(client, from[1], true))?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_lines_are_found_with_or_without_a_break_at_the_end() {
+        for (text, lines, rest) in [
+            ("a\nb\nc\n", 2, "b\nc\n"),
+            ("a\nb\nc", 2, "b\nc"),
+            ("a\nb\nc\n", 9, "a\nb\nc\n"),
+            ("a\n\n\n", 2, "\n\n"),
+            ("", 3, ""),
+            ("a\nb\n", 0, ""),
+        ] {
+            assert_eq!(&text[last_lines(text.as_bytes(), lines)..], rest, "{lines} of {text:?}");
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! `cancel`: ends jobs, waits for the proof, and shows the receipt.
+
+use std::time::{Duration, Instant};
+
+use lastword_api::{Cancel, CancelMany, Job, Outcome as Ending, Page, Row};
+
+use crate::client::{Call, Client, job_path};
+use crate::failure::{Failure, Outcome, exit};
+use crate::text::duration;
+use crate::ui::progress::Progress;
+use crate::ui::{receipt, words};
+
+/// Ends jobs, and shows what it took and what proves that nothing is left
+///
+/// TERM first, then KILL after the job's grace, both to every process of the job. A job that has ended already stays as it ended.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Which jobs
+    #[arg(value_name = "JOB", required_unless_present_any = ["all", "group", "label"], add = super::completion::jobs())]
+    jobs: Vec<String>,
+    /// KILL at once
+    #[arg(short, long)]
+    force: bool,
+    /// Every job that has not ended
+    #[arg(short, long, conflicts_with = "jobs")]
+    all: bool,
+    /// Every job of this group
+    #[arg(short, long, conflicts_with = "jobs")]
+    group: Option<String>,
+    /// Every job with this label
+    #[arg(short, long, value_name = "NAME=VALUE", conflicts_with = "jobs")]
+    label: Option<String>,
+    /// Does not wait for the end
+    #[arg(long, conflicts_with = "timeout")]
+    no_wait: bool,
+    /// Waits at most this long; the stop goes on, and the exit code is 124
+    #[arg(long, value_name = "TIME", value_parser = duration::parse_ms)]
+    timeout: Option<u64>,
+}
+
+/// Between two looks at a stop that takes long.
+const LOOK: Duration = Duration::from_millis(500);
+
+impl Args {
+    /// Returns the same, with KILL at once.
+    pub(crate) fn forced(self) -> Args {
+        Args { force: true, ..self }
+    }
+}
+
+pub(crate) async fn run(args: Args, client: Client) -> Outcome {
+    let jobs = if args.jobs.is_empty() { many(&args, &client).await? } else { each(&args, &client).await? };
+    if args.no_wait {
+        return tell_all(&client, &jobs);
+    }
+    let deadline = args.timeout.map(|ms| Instant::now() + Duration::from_millis(ms));
+    let mut ended = Vec::new();
+    let mut progress = Progress::new(client.ui());
+    for job in jobs {
+        ended.push(until_ended(&client, job, deadline, &mut progress).await?);
+    }
+    progress.clear();
+    tell_all(&client, &ended)
+}
+
+/// Asks for the end of each job that was named.
+async fn each(args: &Args, client: &Client) -> Result<Vec<Job>, Failure> {
+    let mut jobs = Vec::new();
+    for reference in &args.jobs {
+        let call = Call::post(job_path(reference, ":cancel"), &Cancel { force: args.force, wait_ms: None });
+        let asked = client.call(call).await;
+        jobs.push(client.explain(reference, asked).await?);
+    }
+    Ok(jobs)
+}
+
+/// Asks for the end of all that are meant at once.
+async fn many(args: &Args, client: &Client) -> Result<Vec<Job>, Failure> {
+    let wish = CancelMany { group: args.group.clone(), label: args.label.clone(), force: args.force };
+    let page: Page<Row> = client.call(Call::post("/v1/jobs:cancel", &wish)).await?;
+    if page.items.is_empty() {
+        client.ui().say("no such job is live");
+    }
+    let mut jobs = Vec::new();
+    for row in page.items {
+        jobs.push(client.job(&row.id).await?);
+    }
+    Ok(jobs)
+}
+
+/// Waits for the proof, and says meanwhile what is still alive.
+async fn until_ended(
+    client: &Client,
+    mut job: Job,
+    deadline: Option<Instant>,
+    progress: &mut Progress,
+) -> Result<Job, Failure> {
+    while !job.is_ended() {
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        if left == Some(Duration::ZERO) {
+            break;
+        }
+        progress.show(&stopping(&job));
+        let wait = left.unwrap_or(LOOK).min(LOOK).as_millis().max(1);
+        job = client.call(Call::get(job_path(&job.id, &format!("?wait={wait}ms&until=ended")))).await?;
+    }
+    Ok(job)
+}
+
+/// Returns where a stop stands.
+fn stopping(job: &Job) -> String {
+    let called = words::called(job.name.as_deref(), &job.short);
+    let stop = job.stop.as_ref();
+    let rung = stop
+        .and_then(|stop| stop.rung.as_ref())
+        .map_or_else(String::new, |rung| format!(" with {}", words::rung(rung)));
+    let alive = stop.and_then(|stop| stop.alive).map_or_else(String::new, |alive| format!(", {alive} alive"));
+    format!("{called}: {}{rung}{alive}", job.phase)
+}
+
+fn tell_all(client: &Client, jobs: &[Job]) -> Outcome {
+    let ui = client.ui();
+    if ui.json {
+        match jobs {
+            [job] => ui.print_json(job)?,
+            jobs => ui.print_json(&Page::whole(jobs.to_vec()))?,
+        }
+    } else {
+        for job in jobs {
+            tell(client, job)?;
+        }
+    }
+    let all_ended = jobs.iter().all(Job::is_ended);
+    Ok(if all_ended { 0 } else { exit::TIME })
+}
+
+/// Says what came of one request.
+fn tell(client: &Client, job: &Job) -> Result<(), Failure> {
+    let ui = client.ui();
+    let called = ui.out.strong(&words::called(job.name.as_deref(), &job.short));
+    let Some(outcome) = &job.outcome else {
+        return ui.print(&format!(
+            "{called}  {}",
+            ui.out.warn(stopping(job).split_once(": ").map_or("", |(_, text)| text))
+        ));
+    };
+    let ending = words::ending(outcome, job.outcome_detail.as_ref(), job.cause.as_ref());
+    let ending = ui.out.by_state(&job.phase, Some(outcome), &ending);
+    if *outcome != Ending::Cancelled {
+        return ui.print(&format!("{called}  had ended before: {ending}"));
+    }
+    let mut lines = vec![format!("{called}  {ending}")];
+    match job.last_attempt() {
+        Some(attempt) => lines.extend(receipt::lines(attempt, job.stop.as_ref(), ui.out, ui.width.min(140))),
+        None => lines.push(format!("  {}", ui.out.faint("nothing of it was ever started"))),
+    }
+    ui.print(&lines.join("\n"))
+}

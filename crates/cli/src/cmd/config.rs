@@ -1,0 +1,99 @@
+//! `config`: settings, shown with where they came from, and changed without losing a comment.
+
+use clap::Subcommand;
+use serde_json::json;
+
+use crate::environment;
+use crate::failure::Outcome;
+use crate::paths::Paths;
+use crate::settings::{self, Origin, Settings, Value};
+use crate::ui::Ui;
+use crate::ui::table::Table;
+
+/// Shows and changes settings
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Shows every setting, and where its value came from
+    Show,
+    /// Prints one setting
+    Get {
+        /// Which
+        key: String,
+    },
+    /// Writes one setting into the file
+    Set {
+        /// Which
+        key: String,
+        /// To what
+        #[arg(allow_hyphen_values = true)]
+        value: String,
+    },
+    /// Prints where the file is
+    Path,
+}
+
+pub(crate) fn run(args: Args, ui: &Ui) -> Outcome {
+    let paths = Paths::find()?;
+    let load = || Settings::load(&paths.config, &environment::settings(), &[]);
+    match args.verb {
+        Verb::Path => ui.print(&paths.config.display().to_string())?,
+        Verb::Show => show(&load()?, ui)?,
+        Verb::Get { key } => {
+            let key = settings::key(&key)?;
+            let all = load()?;
+            let found = all.iter().find(|(known, ..)| known.name == key.name);
+            if let Some((_, value, _)) = found {
+                match ui.json {
+                    true => ui.print_json(&of_value(value))?,
+                    false => ui.print(&value.to_string())?,
+                }
+            }
+        }
+        Verb::Set { key, value } => {
+            let key = settings::key(&key)?;
+            let value = key.parse(&value, &Origin::Flag)?;
+            settings::write_value(&paths.config, key, value)?;
+            ui.say(&format!("{} = {value} in {}", key.name, paths.config.display()));
+            if crate::lock::is_held(&paths) {
+                ui.say("the daemon that runs takes it at its next start: lastword daemon restart");
+            }
+        }
+    }
+    Ok(0)
+}
+
+fn show(settings: &Settings, ui: &Ui) -> Result<(), crate::failure::Failure> {
+    if ui.json {
+        let items: Vec<_> = settings
+            .iter()
+            .map(|(key, value, origin)| {
+                json!({ "key": key.name, "value": of_value(value), "origin": origin.to_string(), "about": key.about })
+            })
+            .collect();
+        return ui.print_json(&json!({ "items": items, "next_cursor": null }));
+    }
+    let mut table = Table::new(vec!["KEY", "VALUE", "FROM"]);
+    for (key, value, origin) in settings.iter() {
+        table.push(vec![key.name.to_owned(), value.to_string(), origin.to_string()]);
+    }
+    let lines = table.lines(ui.width, |row, column, text| match (row, column) {
+        (None, _) => ui.out.strong(text),
+        (_, 2) => ui.out.faint(text),
+        _ => text.to_owned(),
+    });
+    ui.print(&lines.join("\n"))
+}
+
+/// Returns a value for programs: numbers in the units of the API, milliseconds and bytes.
+fn of_value(value: Value) -> serde_json::Value {
+    match value {
+        Value::Level(_) => json!(value.to_string()),
+        other => json!(other.number()),
+    }
+}

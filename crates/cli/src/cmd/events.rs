@@ -1,0 +1,87 @@
+//! `events`: the facts of one job or of all, as they were written down.
+
+use lastword_api::{Event, Feed, Page};
+
+use crate::client::sse::Events;
+use crate::client::{Call, Client, escape, job_path};
+use crate::failure::{Failure, Outcome};
+use crate::text::clean::{clean, cut};
+use crate::text::moment::Clock;
+
+/// Prints the facts of a job, or of all jobs, in the order they were written down
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Which job; all of them if not said
+    #[arg(value_name = "JOB", add = super::completion::jobs())]
+    job: Option<String>,
+    /// Goes on with what happens from now on
+    #[arg(short, long)]
+    follow: bool,
+    /// Only what comes after this place: a number of one job, or a cursor of all
+    #[arg(long, value_name = "PLACE")]
+    after: Option<String>,
+}
+
+/// Events of one piece.
+const PIECE: u32 = 200;
+
+pub(crate) async fn run(args: Args, client: Client) -> Outcome {
+    let clock = Clock::local();
+    // Resolved once: a name may mean another job later.
+    let job = match &args.job {
+        Some(reference) => Some(client.job(reference).await?.id),
+        None => None,
+    };
+    if args.follow {
+        let path = job.as_ref().map_or_else(|| "/v1/events".to_owned(), |job| job_path(job, "/events"));
+        let mut events = Events::new(&client, Call::get(path), args.after);
+        while let Some(sent) = events.next().await? {
+            let Ok(event) = serde_json::from_str::<Event>(&sent.data) else { continue };
+            print(&client, &clock, &event, job.is_none())?;
+        }
+        return Ok(0);
+    }
+    let mut after = args.after;
+    loop {
+        let (events, next) = piece(&client, job.as_deref(), after.as_deref()).await?;
+        for event in &events {
+            print(&client, &clock, event, job.is_none())?;
+        }
+        match next {
+            Some(next) if !events.is_empty() => after = Some(next),
+            _ => return Ok(0),
+        }
+    }
+}
+
+/// Gets the events after a place, and the place after them.
+async fn piece(
+    client: &Client,
+    job: Option<&str>,
+    after: Option<&str>,
+) -> Result<(Vec<Event>, Option<String>), Failure> {
+    let Some(job) = job else {
+        let after = after.map_or_else(String::new, |after| format!("&cursor={}", escape(after)));
+        let feed: Feed = client.call(Call::get(format!("/v1/events?limit={PIECE}{after}"))).await?;
+        return Ok((feed.items, feed.next_cursor));
+    };
+    let after = escape(after.unwrap_or("0"));
+    let page: Page<Event> =
+        client.call(Call::get(job_path(job, &format!("/events?limit={PIECE}&after={after}")))).await?;
+    let next = page.items.last().map(|event| event.seq.to_string());
+    Ok((page.items, next))
+}
+
+fn print(client: &Client, clock: &Clock, event: &Event, with_job: bool) -> Result<(), Failure> {
+    let ui = client.ui();
+    if ui.json {
+        return ui.print_json(event);
+    }
+    let time = ui.out.faint(&clock.show(event.time));
+    let short = event.job.get(event.job.len().saturating_sub(8)..).unwrap_or(&event.job);
+    let job = if with_job { format!("{}  ", clean(short)) } else { String::new() };
+    let kind = format!("{:<18}", clean(&event.kind));
+    let used = clock.show(event.time).len() + job.len() + 4 + 2 + 18 + 4;
+    let text = cut(&clean(&event.text), ui.width.saturating_sub(used).max(20));
+    ui.print(format!("{time}  {job}{:>4}  {}  {text}", event.seq, ui.out.strong(&kind)).trim_end())
+}

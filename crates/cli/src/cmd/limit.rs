@@ -1,0 +1,105 @@
+//! `limit`: what bounds a job, shown or changed, also while it runs.
+
+use hyper::Method;
+use lastword_api::{Job, LimitsPatch};
+
+use crate::client::{Call, Client, job_path};
+use crate::failure::Outcome;
+use crate::text::{duration, similar, size};
+use crate::ui::words;
+
+/// Shows or changes the limits of a job, also while it runs
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Which job
+    #[arg(value_name = "JOB", add = super::completion::jobs())]
+    job: String,
+    /// What to change: wall=2h, stall=10m, output=50M, turns=12, tokens=200000, money=1.50; 0 switches it off
+    #[arg(value_name = "LIMIT=VALUE", value_parser = change)]
+    changes: Vec<Change>,
+}
+
+/// One limit and its new value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Change {
+    name: &'static str,
+    value: u64,
+}
+
+const NAMES: [&str; 6] = ["wall", "stall", "output", "turns", "tokens", "money"];
+
+fn change(text: &str) -> Result<Change, String> {
+    let (name, value) = text.split_once('=').ok_or("a limit is written NAME=VALUE, for example wall=2h")?;
+    let Some(name) = NAMES.iter().find(|known| **known == name) else {
+        let near = similar::nearest(name, NAMES)
+            .map_or_else(String::new, |near| format!(" (did you mean `{near}`?)"));
+        return Err(format!("there is no limit `{name}`{near}: there is {}", NAMES.join(", ")));
+    };
+    let whole = |text: &str| {
+        let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        let number = digits.then(|| text.parse().ok()).flatten();
+        number.ok_or_else(|| format!("`{text}` is not a whole number"))
+    };
+    let value = match *name {
+        "wall" | "stall" => duration::parse_ms(value)?,
+        "output" => size::parse(value)?,
+        "money" => {
+            let settings = lastword_core::limits::parse_setting("money", value);
+            settings.map_err(|error| error.to_string())?.1
+        }
+        _ => whole(value)?,
+    };
+    Ok(Change { name, value })
+}
+
+pub(crate) async fn run(args: Args, client: Client) -> Outcome {
+    let job: Job = if args.changes.is_empty() {
+        client.job(&args.job).await?
+    } else {
+        let mut patch = LimitsPatch::default();
+        for change in &args.changes {
+            let slot = match change.name {
+                "wall" => &mut patch.wall_ms,
+                "stall" => &mut patch.stall_ms,
+                "output" => &mut patch.output_bytes,
+                "turns" => &mut patch.turns,
+                "tokens" => &mut patch.tokens,
+                _ => &mut patch.money_micros,
+            };
+            *slot = Some(Some(change.value).filter(|value| *value > 0));
+        }
+        let changed = client.call(Call::with(Method::PATCH, job_path(&args.job, "/limits"), &patch)).await;
+        client.explain(&args.job, changed).await?
+    };
+    let ui = client.ui();
+    if ui.json {
+        ui.print_json(&job)?;
+    } else {
+        let limits = words::limits(&job.limits).unwrap_or_else(|| "none".to_owned());
+        ui.print(&format!("{}  {limits}", ui.out.strong(&words::called(job.name.as_deref(), &job.short))))?;
+    }
+    Ok(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_limit_takes_values_of_its_kind() {
+        for (text, name, value) in [
+            ("wall=2h", "wall", 7_200_000),
+            ("stall=0", "stall", 0),
+            ("output=50M", "output", 50 << 20),
+            ("turns=12", "turns", 12),
+            ("tokens=0", "tokens", 0),
+            ("money=1.50", "money", 1_500_000),
+        ] {
+            assert_eq!(change(text), Ok(Change { name, value }), "{text}");
+        }
+        for text in ["wall", "wall=-1s", "turns=1.5", "turns=-1", "output=x", "money=cheap", "wal=2h"] {
+            assert!(change(text).is_err(), "{text}");
+        }
+        assert!(change("wal=2h").is_err_and(|said| said.contains("did you mean `wall`")));
+    }
+}

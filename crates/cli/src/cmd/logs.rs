@@ -1,0 +1,82 @@
+//! `logs`: what a job wrote, as it wrote it.
+
+use lastword_api::{Code, Job};
+
+use crate::client::Client;
+use crate::client::follow::{self, Recording, Stream};
+use crate::failure::{Failure, Outcome};
+use crate::ui::words;
+
+/// Prints what a job wrote: its output to standard output, its errors to standard error
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Which job
+    #[arg(value_name = "JOB", default_value = "@last", hide_default_value = true, add = super::completion::jobs())]
+    job: String,
+    /// Goes on until the job ends
+    #[arg(short, long)]
+    follow: bool,
+    /// Only the last lines
+    #[arg(short = 'n', long, value_name = "LINES")]
+    lines: Option<usize>,
+    /// Only what it wrote to standard output
+    #[arg(long, conflicts_with = "stderr")]
+    stdout: bool,
+    /// Only what it wrote to standard error
+    #[arg(long)]
+    stderr: bool,
+    /// Which attempt; the newest one if not said
+    #[arg(long, value_name = "N", conflicts_with = "follow")]
+    attempt: Option<u32>,
+}
+
+pub(crate) async fn run(args: Args, client: Client) -> Outcome {
+    let job = client.job(&args.job).await?;
+    let Some(attempt) = which(&args, &job)? else {
+        if args.follow {
+            follow::to_the_end(&client, job, [0, 0]).await?;
+        } else {
+            let called = words::called(job.name.as_deref(), &job.short);
+            client.ui().say(&format!("{called} has not started anything yet"));
+        }
+        return Ok(0);
+    };
+    let streams: Vec<Stream> = match (args.stdout, args.stderr) {
+        (true, _) => vec![Stream::Stdout],
+        (_, true) => vec![Stream::Stderr],
+        _ => Stream::BOTH.to_vec(),
+    };
+    let mut from = [0, 0];
+    if let Some(lines) = args.lines {
+        for (place, stream) in from.iter_mut().zip(Stream::BOTH) {
+            let recording = Recording { job: job.id.clone(), attempt, stream };
+            *place = recording.tail(&client, lines).await?.0;
+        }
+    }
+    if args.follow && streams.len() == 2 {
+        follow::to_the_end(&client, job, from).await?;
+        return Ok(0);
+    }
+    for stream in streams {
+        let recording = Recording { job: job.id.clone(), attempt, stream };
+        let place = from[usize::from(stream == Stream::Stderr)];
+        recording.pass_on(&client, place, args.follow).await?;
+    }
+    Ok(0)
+}
+
+/// Returns the attempt that is meant; none if there is none yet.
+fn which(args: &Args, job: &Job) -> Result<Option<u32>, Failure> {
+    let newest = job.attempts.last().map(|attempt| attempt.no);
+    match args.attempt {
+        Some(wanted) if !job.attempts.iter().any(|attempt| attempt.no == wanted) => {
+            let called = words::called(job.name.as_deref(), &job.short);
+            let there = words::count(newest.unwrap_or(0).into(), "attempt", "attempts");
+            Err(Failure::new(Code::NotFound, format!("{called} has {there}, and no attempt {wanted}")))
+        }
+        Some(wanted) => Ok(Some(wanted)),
+        None => {
+            Ok(job.attempts.last().filter(|attempt| attempt.launched_at.is_some()).map(|attempt| attempt.no))
+        }
+    }
+}

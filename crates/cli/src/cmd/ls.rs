@@ -1,0 +1,169 @@
+//! `ls`: jobs as a list, newest first.
+
+use lastword_api::{Page, Phase, Row, Time};
+
+use crate::client::{Call, Client, escape};
+use crate::failure::{Failure, Outcome};
+use crate::text::moment::{between, now_ms};
+use crate::text::{duration, similar};
+use crate::ui::table::Table;
+use crate::ui::words;
+
+/// Lists jobs, newest first; without -a only those that have not ended
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Also those that have ended
+    #[arg(short, long)]
+    all: bool,
+    /// Only those in these phases
+    #[arg(long, value_delimiter = ',', value_name = "PHASE", value_parser = phase)]
+    phase: Vec<String>,
+    /// Only those that ended so
+    #[arg(long, value_name = "OUTCOME", value_parser = outcome)]
+    outcome: Option<String>,
+    /// Only those of this group
+    #[arg(short, long)]
+    group: Option<String>,
+    /// Only those with this label
+    #[arg(short, long, value_name = "NAME=VALUE")]
+    label: Option<String>,
+    /// Only those of this name
+    #[arg(long)]
+    name: Option<String>,
+    /// At most so many
+    #[arg(short = 'n', long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
+    limit: u32,
+    /// Only their ids
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+/// What the daemon gives in one piece, at most.
+const PAGE_MAX: u32 = 500;
+
+fn one_of<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Result<String, String> {
+    let known: Vec<&str> = known.into_iter().collect();
+    if known.contains(&word) {
+        return Ok(word.to_owned());
+    }
+    let near = similar::nearest(word, known.iter().copied());
+    let near = near.map_or_else(String::new, |near| format!(" (did you mean `{near}`?)"));
+    Err(format!("there is only {}{near}", known.join(", ")))
+}
+
+fn phase(word: &str) -> Result<String, String> {
+    one_of(word, Phase::ALL.iter().map(Phase::as_str))
+}
+
+fn outcome(word: &str) -> Result<String, String> {
+    one_of(word, lastword_api::Outcome::ALL.iter().map(lastword_api::Outcome::as_str))
+}
+
+pub(crate) async fn run(args: Args, client: Client) -> Outcome {
+    let page = fetch(&args, &client).await?;
+    let ui = client.ui();
+    if ui.json {
+        ui.print_json(&page)?;
+        return Ok(0);
+    }
+    if args.quiet {
+        for row in &page.items {
+            ui.print(&row.id)?;
+        }
+        return Ok(0);
+    }
+    if page.items.is_empty() {
+        let hint = if args.shows_ended() { "" } else { "; `lastword ls -a` shows those that have ended" };
+        ui.say(&format!("no such jobs{hint}"));
+        return Ok(0);
+    }
+    print_rows(&client, &page.items)?;
+    if page.next_cursor.is_some() {
+        ui.say(&format!("there are more than {}; -n shows more", args.limit));
+    }
+    Ok(0)
+}
+
+impl Args {
+    fn shows_ended(&self) -> bool {
+        self.all || self.outcome.is_some() || self.phase.iter().any(|phase| phase == "ended")
+    }
+
+    fn query(&self) -> String {
+        let mut query: Vec<String> = Vec::new();
+        let mut add =
+            |name: &str, value: &str| query.push(format!("{name}={}", escape(value).replace("%2C", ",")));
+        match (self.phase.as_slice(), self.shows_ended()) {
+            ([], true) => {}
+            ([], false) => add("phase", "queued,launching,running,stopping,backoff"),
+            (phases, _) => add("phase", &phases.join(",")),
+        }
+        for (name, value) in
+            [("outcome", &self.outcome), ("group", &self.group), ("label", &self.label), ("name", &self.name)]
+        {
+            if let Some(value) = value {
+                add(name, value);
+            }
+        }
+        query.join("&")
+    }
+}
+
+/// Gets as many rows as were asked for, in as many pieces as that takes.
+async fn fetch(args: &Args, client: &Client) -> Result<Page<Row>, Failure> {
+    let mut all: Page<Row> = Page::whole(Vec::new());
+    loop {
+        let left = args.limit - all.items.len() as u32;
+        let cursor = all
+            .next_cursor
+            .as_deref()
+            .map_or_else(String::new, |cursor| format!("&cursor={}", escape(cursor)));
+        let path = format!("/v1/jobs?{}&limit={}{cursor}", args.query(), left.min(PAGE_MAX));
+        let page: Page<Row> = client.call(Call::get(path)).await?;
+        all.unsettled |= page.unsettled;
+        all.items.extend(page.items);
+        all.next_cursor = page.next_cursor;
+        if all.next_cursor.is_none() || all.items.len() as u32 >= args.limit {
+            return Ok(all);
+        }
+    }
+}
+
+/// Prints rows as a table. Columns in which every cell would be the same are left out.
+pub(super) fn print_rows(client: &Client, rows: &[Row]) -> Result<(), Failure> {
+    let ui = client.ui();
+    let named = rows.iter().any(|row| row.name.is_some());
+    let grouped = rows.iter().any(|row| row.group != lastword_api::GROUP);
+    let mut heads = vec!["ID"];
+    heads.extend(named.then_some("NAME"));
+    heads.push("STATE");
+    heads.extend(grouped.then_some("GROUP"));
+    heads.extend(["AGE", "TIME", "COMMAND"]);
+    let state_column = heads.iter().position(|head| *head == "STATE");
+    let mut table = Table::new(heads);
+    let now = Time(now_ms());
+    for row in rows {
+        let mut cells = vec![row.short.clone()];
+        if named {
+            cells.push(row.name.clone().unwrap_or_default());
+        }
+        cells.push(words::state(row));
+        if grouped {
+            cells.push(row.group.clone());
+        }
+        cells.push(duration::show_coarse(between(row.submitted_at, now)));
+        let time = row.started_at.map(|started| between(started, row.ended_at.unwrap_or(now)));
+        cells.push(time.map_or_else(|| "-".to_owned(), duration::show_ms));
+        let again = if row.attempts > 1 { format!("[{}×] ", row.attempts) } else { String::new() };
+        cells.push(format!("{again}{}", row.title));
+        table.push(cells);
+    }
+    let lines = table.lines(ui.width, |row, column, text| match row {
+        None => ui.out.strong(text),
+        Some(row) if Some(column) == state_column => {
+            ui.out.by_state(&rows[row].phase, rows[row].outcome.as_ref(), text)
+        }
+        Some(_) => text.to_owned(),
+    });
+    ui.print(&lines.join("\n"))
+}

@@ -1,0 +1,42 @@
+//! `man`: the manual, in the form that `man` reads.
+
+use std::io::Write as _;
+
+use clap::CommandFactory as _;
+
+use crate::failure::{Failure, Outcome, exit};
+use crate::text::similar;
+use crate::ui::Ui;
+
+/// Prints the manual page of this program, or of one verb: `lastword man run | man -l -`
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Which verb
+    verb: Option<String>,
+}
+
+pub(crate) fn run(args: &Args, _: &Ui) -> Outcome {
+    let mut root = crate::args::Cli::command();
+    root.build();
+    let command = match &args.verb {
+        None => root,
+        Some(name) => {
+            let names: Vec<String> = root.get_subcommands().map(|verb| verb.get_name().to_owned()).collect();
+            root.find_subcommand(name).cloned().ok_or_else(|| {
+                let failure = Failure::usage(format!("there is no verb `{name}`"));
+                match similar::nearest(name, names.iter().map(String::as_str)) {
+                    Some(near) => failure.next(format!("did you mean `{near}`?")),
+                    None => failure,
+                }
+            })?
+        }
+    };
+    let mut page = Vec::new();
+    clap_mangen::Man::new(command).render(&mut page)?;
+    let mut out = std::io::stdout().lock();
+    out.write_all(&page)?;
+    out.flush()?;
+    Ok(0)
+}
+
+const _: () = assert!(exit::USAGE == 2, "clap exits with this code too");

@@ -1,0 +1,50 @@
+//! `result`: what came of a job that has ended.
+
+use lastword_api::{Code, JobResult, Outcome as Ending};
+
+use crate::client::follow::Stream;
+use crate::client::{Call, Client, job_path};
+use crate::failure::Outcome;
+use crate::text::size;
+use crate::ui::words;
+
+/// Prints the result of an ended job: the end of its output, and on standard error how it ended
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Which job
+    #[arg(value_name = "JOB", default_value = "@last", hide_default_value = true, add = super::completion::jobs())]
+    job: String,
+}
+
+pub(crate) async fn run(args: Args, client: Client) -> Outcome {
+    let found = client.call(Call::get(job_path(&args.job, "/result"))).await;
+    let result: JobResult =
+        client.explain(&args.job, found).await.map_err(|failure| match failure.problem.code {
+            Code::NotEnded => failure.next(format!("lastword wait {}    # until it has", args.job)),
+            _ => failure,
+        })?;
+    let ui = client.ui();
+    if ui.json {
+        ui.print_json(&result)?;
+        return Ok(0);
+    }
+    if result.text_skipped > 0 {
+        let skipped = size::show(result.text_skipped);
+        ui.say(&format!(
+            "lastword: {skipped} before this are left out; `lastword logs {}` has them",
+            args.job
+        ));
+    }
+    // What the job wrote goes out as it is, like its logs.
+    Stream::Stdout.pass_on(result.text.as_bytes())?;
+    if result.outcome != Ending::Completed {
+        let ending = words::ending(&result.outcome, result.outcome_detail.as_ref(), Some(&result.cause));
+        let exit = result.exit.as_ref().map_or_else(String::new, |exit| format!(", {}", words::exit(exit)));
+        let error = result
+            .error
+            .as_deref()
+            .map_or_else(String::new, |error| format!(": {}", crate::text::clean::clean(error)));
+        ui.say(&format!("lastword: {ending}{exit}{error}"));
+    }
+    Ok(0)
+}

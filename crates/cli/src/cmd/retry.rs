@@ -1,0 +1,32 @@
+//! `retry`: an ended job once more, as a new job.
+
+use lastword_api::{Again, Job};
+
+use super::attach::{self, Stay};
+use super::run::print_started;
+use crate::client::{Call, Client, job_path};
+use crate::failure::Outcome;
+
+/// Runs an ended job once more, as a new job with the environment of now
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Which job
+    #[arg(value_name = "JOB", default_value = "@last", hide_default_value = true, add = super::completion::jobs())]
+    job: String,
+    /// Lets go of the new job at once and prints its id
+    #[arg(short, long)]
+    detach: bool,
+}
+
+pub(crate) async fn run(args: Args, client: Client) -> Outcome {
+    let again = Again { env: super::environment_of_job(client.ui()) };
+    let call = Call::post(job_path(&args.job, ":retry"), &again).once()?;
+    let asked = client.call(call).await;
+    let job: Job = client.explain(&args.job, asked).await?;
+    match args.detach {
+        true => print_started(&client, &job),
+        false => {
+            attach::stay(&client, job, Stay { input: false, cancel_on_interrupt: false, from: [0, 0] }).await
+        }
+    }
+}

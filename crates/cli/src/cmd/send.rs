@@ -1,0 +1,46 @@
+//! `send`: says something to a job that reads.
+
+use lastword_api::Accepted;
+
+use super::attach::message;
+use crate::client::Client;
+use crate::failure::{Failure, Outcome};
+use crate::ui::words;
+
+/// Sends a line to a job that reads (`run -i`, `run -t`)
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Which job
+    #[arg(value_name = "JOB", add = super::completion::jobs())]
+    job: String,
+    /// What to send; standard input if not said
+    #[arg(value_name = "TEXT")]
+    text: Vec<String>,
+    /// Sends the text as it is, without a line break behind it
+    #[arg(long)]
+    raw: bool,
+    /// Closes the job's input afterwards; alone, only closes it
+    #[arg(long)]
+    eof: bool,
+}
+
+pub(crate) async fn run(args: Args, client: Client) -> Outcome {
+    let job = client.job(&args.job).await?;
+    let mut text = args.text.join(" ");
+    if args.text.is_empty() && !args.eof {
+        text = std::io::read_to_string(std::io::stdin())
+            .map_err(|error| Failure::usage(format!("cannot read a text from standard input: {error}")))?;
+    } else if !args.text.is_empty() && !args.raw {
+        text.push('\n');
+    }
+    let accepted: Accepted = client.call(message(&job, text, args.eof)?).await?;
+    let ui = client.ui();
+    match ui.json {
+        true => ui.print_json(&accepted)?,
+        false => {
+            let called = words::called(job.name.as_deref(), &job.short);
+            ui.say(&format!("message {} to {called} is written down, and reaches it once", accepted.input));
+        }
+    }
+    Ok(0)
+}

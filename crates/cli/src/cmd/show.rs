@@ -1,0 +1,50 @@
+//! `show`: everything about one job.
+
+use lastword_api::Job;
+
+use crate::client::Client;
+use crate::client::follow::{Recording, Stream};
+use crate::failure::{Failure, Outcome};
+use crate::ui::{job, words};
+
+/// Lines of output at the end of the screen: enough to see what it does, not to read it.
+const LINES: usize = 6;
+
+/// Shows one job: its life as a time line, its receipt, its last lines
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Which job
+    #[arg(value_name = "JOB", default_value = "@last", hide_default_value = true, add = super::completion::jobs())]
+    job: String,
+}
+
+pub(crate) async fn run(args: Args, client: Client) -> Outcome {
+    let found = client.job(&args.job).await?;
+    let ui = client.ui();
+    if ui.json {
+        ui.print_json(&found)?;
+        return Ok(0);
+    }
+    let tail = last_lines(&client, &found).await?;
+    ui.print(&job::screen(&found, tail.as_deref(), ui).join("\n"))?;
+    Ok(0)
+}
+
+/// Returns the end of what the newest attempt wrote: of its output, or of its errors if that is all there is.
+async fn last_lines(client: &Client, job: &Job) -> Result<Option<String>, Failure> {
+    let Some(attempt) = job.attempts.last().filter(|attempt| attempt.launched_at.is_some()) else {
+        return Ok(None);
+    };
+    // Nothing was written: known without asking, once it has ended.
+    if words::has_tree(&job.phase) || attempt.receipt.as_ref().is_some_and(|receipt| receipt.output.seen > 0)
+    {
+        for stream in Stream::BOTH {
+            let recording = Recording { job: job.id.clone(), attempt: attempt.no, stream };
+            let (_, bytes) = recording.tail(client, LINES).await?;
+            if !bytes.is_empty() {
+                return Ok(Some(String::from_utf8_lossy(&bytes).into_owned()));
+            }
+        }
+    }
+    Ok(None)
+}

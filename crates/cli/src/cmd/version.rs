@@ -1,0 +1,16 @@
+//! `version`: of this program.
+
+use crate::failure::Outcome;
+use crate::ui::Ui;
+
+/// Prints the version of this program
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {}
+
+pub(crate) fn run(_: &Args, ui: &Ui) -> Outcome {
+    match ui.json {
+        true => ui.print_json(&serde_json::json!({ "version": lastword_api::VERSION }))?,
+        false => ui.print(&format!("lastword {}", lastword_api::VERSION))?,
+    }
+    Ok(0)
+}

@@ -1,0 +1,41 @@
+//! The one place where the environment is read. Everything else is given values.
+
+use std::ffi::OsString;
+
+/// What our own variables open with.
+const OURS: &str = "LASTWORD_";
+
+/// Our variables that are not settings.
+pub(crate) const NOT_SETTINGS: [&str; 5] =
+    ["LASTWORD_HOME", "LASTWORD_NO_AUTOSTART", "LASTWORD_JOB_ID", "LASTWORD_ATTEMPT", lastword_proc::MARKER];
+
+/// Returns a variable; an empty one counts as absent.
+#[expect(clippy::disallowed_methods, reason = "this is the place")]
+pub(crate) fn get_os(name: &str) -> Option<OsString> {
+    std::env::var_os(name).filter(|value| !value.is_empty())
+}
+
+/// Returns a variable that is text.
+pub(crate) fn get(name: &str) -> Option<String> {
+    get_os(name).and_then(|value| value.into_string().ok())
+}
+
+/// Reports whether a variable is set to anything.
+pub(crate) fn is_set(name: &str) -> bool {
+    get_os(name).is_some()
+}
+
+/// Returns everything that a job inherits from whoever asks for it.
+pub(crate) fn all() -> Vec<(OsString, OsString)> {
+    std::env::vars_os().collect()
+}
+
+/// Returns our variables that set something: names without their prefix, and what they are set to.
+pub(crate) fn settings() -> Vec<(String, String)> {
+    let ours = std::env::vars_os().filter_map(|(name, value)| {
+        let name = name.into_string().ok()?;
+        let setting = name.strip_prefix(OURS)?.to_owned();
+        (!NOT_SETTINGS.contains(&name.as_str())).then(|| (setting, value.to_string_lossy().into_owned()))
+    });
+    ours.collect()
+}

@@ -1,0 +1,62 @@
+//! Moments as people read them: ages, and times of day where they are.
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use lastword_api::Time;
+
+/// Returns the present in milliseconds since 1970.
+pub(crate) fn now_ms() -> u64 {
+    lastword_proc::clock::wall_ms()
+}
+
+/// Returns the time from one moment to another; none if the clock was set back in between.
+pub(crate) fn between(from: Time, to: Time) -> u64 {
+    to.0.saturating_sub(from.0)
+}
+
+/// How this machine shows moments to its user.
+pub(crate) struct Clock {
+    zone: TimeZone,
+    now: Time,
+}
+
+impl Clock {
+    /// Returns the clock of this machine, in its time zone.
+    pub(crate) fn local() -> Clock {
+        Clock { zone: TimeZone::system(), now: Time(now_ms()) }
+    }
+
+    /// Returns the present.
+    pub(crate) fn now(&self) -> Time {
+        self.now
+    }
+
+    /// Returns the time of day, with the date if it is another day than today: `14:03:07`, `Nov 15 14:03:07`.
+    pub(crate) fn show(&self, moment: Time) -> String {
+        let civil = |moment: Time| {
+            let at = i64::try_from(moment.0).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok());
+            at.unwrap_or_default().to_zoned(self.zone.clone())
+        };
+        let (then, now) = (civil(moment), civil(self.now));
+        let format = match (then.date() == now.date(), then.year() == now.year()) {
+            (true, _) => "%H:%M:%S",
+            (false, true) => "%b %d %H:%M:%S",
+            (false, false) => "%Y-%m-%d %H:%M:%S",
+        };
+        then.strftime(format).to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_day_is_named() {
+        let now = 1_794_729_600_000;
+        let clock = Clock { zone: TimeZone::UTC, now: Time(now) };
+        assert_eq!(clock.show(Time(now - 1_000)), "07:59:59");
+        assert_eq!(clock.show(Time(now - 86_400_000)), "Nov 14 08:00:00");
+        assert_eq!(clock.show(Time(0)), "1970-01-01 00:00:00");
+    }
+}

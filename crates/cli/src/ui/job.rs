@@ -1,0 +1,94 @@
+//! A job on a screen: who it is, its life, its receipt, its limits, its last lines.
+
+use lastword_api::{IoKind, Job};
+
+use super::style::Style;
+use super::{Ui, receipt, timeline, words};
+use crate::text::clean::{clean, clean_lines, cut};
+use crate::text::duration;
+use crate::text::moment::{Clock, between};
+
+/// Returns the whole screen of a job; `tail` is the end of its output.
+pub(crate) fn screen(job: &Job, tail: Option<&str>, ui: &Ui) -> Vec<String> {
+    let clock = Clock::local();
+    let width = ui.width.min(140);
+    let mut lines = head(job, ui.out, width);
+    lines.push(String::new());
+    lines.extend(timeline::draw(job, &clock, ui.out, width));
+    let section = |title: &str, body: Vec<String>, lines: &mut Vec<String>| {
+        if !body.is_empty() {
+            lines.push(String::new());
+            lines.push(ui.out.strong(title));
+            lines.extend(body);
+        }
+    };
+    if let Some(attempt) = job.last_attempt() {
+        section("Receipt", receipt::lines(attempt, job.stop.as_ref(), ui.out, width), &mut lines);
+        let error = attempt.error.iter().map(|error| format!("  {}", ui.out.bad(&clean(error))));
+        section("Error", error.collect(), &mut lines);
+    }
+    section("Details", details(job, &clock, ui.out, width), &mut lines);
+    if let Some(tail) = tail.filter(|tail| !tail.is_empty()) {
+        let shown = clean_lines(tail);
+        let body = shown.lines().map(|line| format!("  {} {}", ui.out.faint("│"), cut(line, width - 4)));
+        section("Last lines of output", body.collect(), &mut lines);
+    }
+    lines
+}
+
+fn head(job: &Job, style: Style, width: usize) -> Vec<String> {
+    let state = match &job.outcome {
+        Some(outcome) => words::of_outcome(outcome),
+        None => job.phase.to_string(),
+    };
+    let state = style.by_state(&job.phase, job.outcome.as_ref(), &state);
+    let called = words::called(job.name.as_deref(), &job.short);
+    vec![
+        format!("{}  {state}", style.strong(&called)),
+        format!("  {}", cut(&clean(&job.title), width.saturating_sub(2))),
+        format!("  {}", style.faint(&cut(&format!("in {}", clean(&job.cwd)), width.saturating_sub(2)))),
+    ]
+}
+
+fn details(job: &Job, clock: &Clock, style: Style, width: usize) -> Vec<String> {
+    let mut facts: Vec<(&str, String)> = vec![("id", job.id.clone())];
+    let mut group = job.group.clone();
+    if job.priority != 0 {
+        group.push_str(&format!(", priority {}", job.priority));
+    }
+    facts.push(("group", group));
+    facts.push(("by", job.by.clone()));
+    facts.extend(job.parent.clone().map(|parent| ("parent", parent)));
+    facts.extend(job.retry_of.clone().map(|before| ("retry of", before)));
+    let labels: Vec<String> = job.labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    if !labels.is_empty() {
+        facts.push(("labels", labels.join(" ")));
+    }
+    facts.extend(words::limits(&job.limits).map(|limits| ("limits", limits)));
+    if job.retry.attempts > 1 {
+        let pause = duration::spell_ms(job.retry.backoff_ms);
+        facts.push(("retry", format!("up to {} attempts, {pause} apart at first", job.retry.attempts)));
+    }
+    facts.push(("grace", format!("{} between TERM and KILL", duration::spell_ms(job.ladder.term_ms))));
+    if job.io.kind != IoKind::None {
+        facts.push(("input", job.io.kind.to_string()));
+    }
+    if let Some(level) = job.last_attempt().and_then(|attempt| attempt.level.as_ref()) {
+        facts.push(("held", words::level(level).trim_start_matches("held ").to_owned()));
+    }
+    if job.inputs_waiting > 0 {
+        facts.push(("waiting", words::count(job.inputs_waiting.into(), "message", "messages")));
+    }
+    if job.unsettled {
+        facts.push((
+            "note",
+            "something of it just died, and its end is not recorded yet: ask again".to_owned(),
+        ));
+    }
+    let ended = job.ended_at.map(|ended| between(ended, clock.now()));
+    facts.extend(ended.map(|ago| ("ended", format!("{} ago", duration::show_coarse(ago)))));
+    let line = |(name, text): (&str, String)| {
+        format!("  {}  {}", style.faint(&format!("{name:<8}")), cut(&clean(&text), width.saturating_sub(12)))
+    };
+    facts.into_iter().map(line).collect()
+}

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use lastword_core::receipt::Exit;
 
 use crate::bombs::Bomb;
+use crate::chaos;
 use crate::survive::script::{Script, Stream};
 
 /// Returns the words that start a leader: this program, and what it is to do.
@@ -22,6 +23,10 @@ pub(crate) fn run(words: &[&str]) -> Result<bool, String> {
     match words {
         ["lines", seed, started] => lines(number(seed)?, started),
         ["bomb", kind, size] => bomb(kind, number(size)?),
+        ["canary", life, numbers @ ..] => {
+            let numbers: Result<Vec<u64>, String> = numbers.iter().map(|word| number(word)).collect();
+            chaos::sing(life, &numbers?)
+        }
         ["stamp"] => stamp().map_err(|error| error.to_string()),
         ["sleep"] => loop {
             std::thread::park();

@@ -3,6 +3,7 @@
 mod args;
 mod bench;
 mod bombs;
+mod chaos;
 mod clock;
 // The proof's own, and nothing but the standard library in them: a crate for two files would be one more to keep.
 #[path = "../../proof/src/power_loss/image.rs"]
@@ -13,6 +14,7 @@ mod place;
 mod points;
 mod power_loss;
 mod processes;
+mod product;
 #[path = "../../proof/src/random.rs"]
 #[expect(unreachable_pub, reason = "written for a library")]
 mod random;
@@ -34,6 +36,7 @@ type Verb = (&'static str, fn(&[&str]) -> Result<bool, String>);
 #[rustfmt::skip] // One row, one verb.
 const VERBS: &[Verb] = &[
     ("bench", bench::run),
+    ("chaos", chaos::run),
     ("bombs", bombs::run),
     ("fault-points", points::fault::run),
     ("kill-points", points::kill::run),

@@ -6,6 +6,9 @@ use crate::{Canary, Scene};
 /// Runners that run at once.
 const RUNNERS: u32 = 20;
 
+/// Generations of a burst: each process forks twice, so that there are two to this power, less one.
+const BURST_GENERATIONS: u32 = 5;
+
 /// How many processes a storm may have: of this user, the kernel refuses more. Root is not bound by it; there the
 /// judge caps the control group.
 const STORM_MAX: u64 = 180;
@@ -104,6 +107,30 @@ pub(crate) fn storm(scene: &Scene) {
         }
     }
     process::exit(0);
+}
+
+/// A storm that ends by itself: a full binary tree of deaf processes, each in a session or group of its own. Whoever stops it
+/// in the middle meets it while it grows.
+pub(crate) fn burst(scene: &Scene) {
+    process::turn_deaf();
+    grow(scene.canary, BURST_GENERATIONS);
+}
+
+fn grow(canary: Canary, generations: u32) -> ! {
+    if generations == 1 {
+        canary.settled();
+        canary.sing_on();
+    }
+    for side in 0..2 {
+        child(|| {
+            match side {
+                0 => process::new_session(),
+                _ => process::new_group(),
+            }
+            grow(canary, generations - 1);
+        });
+    }
+    canary.sing_on();
 }
 
 /// Forks from a second thread: the children stand below that thread, not below the first.

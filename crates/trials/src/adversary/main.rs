@@ -40,6 +40,7 @@ const KINDS: &[Kind] = &[
     ("runner-sessions", forkers::runner_sessions),
     ("runners", forkers::runners),
     ("storm", forkers::storm),
+    ("burst", forkers::burst),
     ("stopped", stuck::stopped),
     ("zombies", stuck::zombies),
     ("blocked-writers", stuck::blocked_writers),

@@ -1,0 +1,243 @@
+//! One job from its submission to the last thing that is done to it: asked for through the API or at the command line, spoken
+//! to, cancelled, robbed of its keeper. Whatever gets no answer is asked again, with the same key.
+
+use std::time::{Duration, Instant};
+
+use lastword_proc::{Identity, Line};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use super::canary;
+use super::plan::{Cancel, Murder, NARROW, Order};
+use super::stage::Stage;
+use crate::clock;
+use crate::product::MARKER;
+use crate::product::http::{Ask, NoAnswer};
+
+/// How long one request is asked again: longer than any window of faults.
+const ASK_MAX: Duration = Duration::from_secs(40);
+
+/// Pause between two tries.
+const AGAIN: Duration = Duration::from_millis(60);
+
+/// After so long without a daemon, whoever asks starts one, as a supervisor would.
+const ALONE_MAX: Duration = Duration::from_secs(2);
+
+/// The longest until a job that is to lose its keeper has one.
+const KEEPER_MAX: Duration = Duration::from_secs(10);
+
+/// Milliseconds between TERM and KILL: short, so that the deaf do not fill the slots.
+const GRACE_MS: u64 = 400;
+
+/// Milliseconds before a second attempt.
+const BACKOFF_MS: u64 = 150;
+
+/// Conducts one job.
+pub(crate) fn conduct(stage: &Stage, order: &Order) {
+    stage.enter(order);
+    let argv = match canary::argv(order, &stage.ground.notes(), &stage.adversary) {
+        Ok(argv) => argv,
+        Err(why) => return eprintln!("job {}: {why}", order.number),
+    };
+    let after = order.after.and_then(|(back, must)| {
+        let id = stage.entry(order.number.checked_sub(back)?, |entry| entry.id.clone())??;
+        Some((id, must))
+    });
+    let id = match order.by_command {
+        true => by_command(stage, order, &argv, after.as_ref()),
+        false => by_api(stage, order, &argv, after.as_ref()),
+    };
+    let Some(id) = id else { return };
+    stage.acknowledged(order.number, &id);
+    stage.count("submitted");
+    let begin = Instant::now();
+    let inputs = order.canary().map_or(0, |canary| canary.inputs);
+    for number in 1..=inputs {
+        if send(stage, order, &id, number) {
+            stage.entry(order.number, |entry| entry.acts.inputs += 1);
+            stage.count("inputs");
+        }
+    }
+    if let Some(how) = order.murder {
+        rest_until(begin, how.after_ms);
+        murder(stage, order, &id, how);
+    }
+    if let Some(how) = order.cancel {
+        rest_until(begin, how.after_ms);
+        cancel(stage, order, &id, how);
+    }
+}
+
+fn rest_until(begin: Instant, after_ms: u64) {
+    clock::rest(Duration::from_millis(after_ms).saturating_sub(begin.elapsed()));
+}
+
+/// Asks until there is an answer that is not "later". `None`: there never was, or it was a no for good.
+fn ask(stage: &Stage, request: &Ask<'_>) -> Option<Value> {
+    let (begin, mut alone) = (Instant::now(), None);
+    let mut client = stage.product.client();
+    while begin.elapsed() < ASK_MAX && !stage.is_over() {
+        match client.ask(request) {
+            Ok(answer) if answer.is_fine() => {
+                if answer.header("idempotency-replayed") == Some("true") {
+                    stage.count("answers replayed");
+                }
+                return Some(answer.json());
+            }
+            Ok(answer) if answer.status >= 500 || answer.status == 429 => {
+                stage.count("asked to come again");
+                alone = None;
+            }
+            Ok(answer) => {
+                stage.count(if answer.code() == "ended" { "came too late" } else { "refused" });
+                if !matches!(answer.code().as_str(), "ended" | "conflict") {
+                    eprintln!("{}: {}", request.path, String::from_utf8_lossy(&answer.body));
+                }
+                return None;
+            }
+            Err(NoAnswer::Cut(_)) => stage.count("answers lost"),
+            Err(NoAnswer::Nobody(_)) => {
+                stage.count("nobody there");
+                let since = *alone.get_or_insert_with(Instant::now);
+                if since.elapsed() > ALONE_MAX {
+                    stage.count("daemons started by a supervisor");
+                    let _ = stage.product.run(&["daemon", "start"]);
+                    alone = None;
+                }
+            }
+        }
+        clock::rest(AGAIN);
+    }
+    stage.count("given up");
+    None
+}
+
+fn by_api(stage: &Stage, order: &Order, argv: &[String], after: Option<&(String, bool)>) -> Option<String> {
+    let place = stage.product.place().to_string_lossy();
+    let on = |must: bool| if must { "success" } else { "any" };
+    let after: Vec<Value> = after.iter().map(|(id, must)| json!({"job": id, "on": on(*must)})).collect();
+    let listens = order.canary().is_some_and(|canary| canary.inputs > 0);
+    let body = json!({
+        "argv": argv,
+        "cwd": "/",
+        "env": {"PATH": "/usr/bin:/bin", MARKER: place},
+        "group": order.narrow.then_some(NARROW),
+        "priority": order.priority,
+        "labels": {"chaos": order.number.to_string()},
+        "limits": {"wall_ms": order.wall_ms},
+        "retry": {"attempts": order.retries + 1, "backoff_ms": BACKOFF_MS},
+        "ladder": {"term_ms": GRACE_MS},
+        "after": after,
+        "io": {"kind": if listens { "pipe" } else { "none" }},
+    });
+    let key = format!("chaos-{}-{}", stage.mix.seed, order.number);
+    let request = Ask { method: "POST", path: "/v1/jobs", key: Some(&key), body: Some(&body) };
+    let job = ask(stage, &request);
+    if job.is_none() {
+        stage.entry(order.number, |entry| entry.unanswered = true);
+    }
+    job?["id"].as_str().map(str::to_owned)
+}
+
+fn by_command(
+    stage: &Stage,
+    order: &Order,
+    argv: &[String],
+    after: Option<&(String, bool)>,
+) -> Option<String> {
+    let mut words: Vec<String> = vec!["run".to_owned(), "--detach".to_owned(), "--cwd=/".to_owned()];
+    words.push(format!("--label=chaos={}", order.number));
+    words.push(format!("--priority={}", order.priority));
+    words.push(format!("--grace={GRACE_MS}ms"));
+    words.push(format!("--retry={}", order.retries));
+    words.push(format!("--backoff={BACKOFF_MS}ms"));
+    words.extend(order.wall_ms.map(|ms| format!("--wall={ms}ms")));
+    words.extend(order.narrow.then(|| format!("--group={NARROW}")));
+    words.extend(after.map(|(id, must)| format!("--after={id}:{}", if *must { "success" } else { "any" })));
+    if order.canary().is_some_and(|canary| canary.inputs > 0) {
+        words.push("--interactive".to_owned());
+    }
+    words.push("--".to_owned());
+    words.extend(argv.iter().cloned());
+    stage.count("asked for by command");
+    let output = stage.product.run(&words).ok()?;
+    let id = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    if output.status.success() && !id.is_empty() {
+        return Some(id);
+    }
+    // It says that it failed; whether the job was taken before is for the judges to accept either way.
+    stage.count("commands that failed");
+    stage.entry(order.number, |entry| entry.unanswered = true);
+    let said = String::from_utf8_lossy(&output.stderr).trim().replace('\n', " ");
+    println!("at {:.1} s: run: {}: {said}", stage.elapsed_s(), output.status);
+    None
+}
+
+/// Sends one input; it is known by its key.
+fn send(stage: &Stage, order: &Order, id: &str, number: u64) -> bool {
+    let (path, key) = (format!("/v1/jobs/{id}/messages"), format!("input-{}-{number}", order.number));
+    let body = json!({"text": format!("input {number}\n")});
+    ask(stage, &Ask { method: "POST", path: &path, key: Some(&key), body: Some(&body) }).is_some()
+}
+
+fn cancel(stage: &Stage, order: &Order, id: &str, how: Cancel) {
+    stage.entry(order.number, |entry| entry.acts.cancel_sent = true);
+    stage.count(if how.force { "cancels, forced" } else { "cancels, polite" });
+    let heard = match how.by_command {
+        true => {
+            let words = ["cancel", id, "--no-wait", "--force"];
+            let words = if how.force { &words[..] } else { &words[..3] };
+            stage.product.run(words).is_ok_and(|output| output.status.success())
+        }
+        false => {
+            let (path, body) = (format!("/v1/jobs/{id}:cancel"), json!({"force": how.force}));
+            ask(stage, &Ask { method: "POST", path: &path, key: None, body: Some(&body) }).is_some()
+        }
+    };
+    if heard {
+        stage.entry(order.number, |entry| entry.acts.cancelled_ns = Some(clock::boot_ns()));
+    }
+}
+
+/// Kills the keepers of a job that has any.
+fn murder(stage: &Stage, order: &Order, id: &str, how: Murder) {
+    let folder = stage.product.home().join("jobs").join(id);
+    let found = clock::until(KEEPER_MAX, Duration::from_millis(10), || {
+        let over = stage.entry(order.number, |entry| entry.seen.is_some()).unwrap_or(true);
+        let keepers = (1..=order.retries + 1).rev().find_map(|attempt| {
+            keepers(&std::fs::read_to_string(folder.join(attempt.to_string()).join("claim")).ok()?)
+        });
+        (over || keepers.is_some()).then_some(keepers)
+    });
+    let Some(Some((guard, shim))) = found else { return };
+    // Noted first: from here on the job may be lost.
+    stage.entry(order.number, |entry| entry.acts.murdered = true);
+    for (name, pid, wanted) in [("guards killed", guard, how.guard), ("shims killed", shim, how.shim)] {
+        let victim = if wanted { Identity::of(pid) } else { None };
+        let is_ours = stage.product.owns(pid);
+        if victim.is_some_and(|victim| is_ours && victim.signal(Signal::KILL).unwrap_or(false)) {
+            stage.count(name);
+        }
+    }
+}
+
+/// Reads guard and shim off a claim, once both are there.
+fn keepers(claim: &str) -> Option<(i32, i32)> {
+    let mut lines = claim.lines().filter_map(Line::parse);
+    let guard = lines.find(|line| line.word() == "kept")?.get("pid")?;
+    let shim = lines.find(|line| line.word() == "shim")?.get("pid")?;
+    Some((guard, shim))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keepers_are_read_off_a_claim_that_has_both() {
+        let claim = "kept version=1 socket=s marker=m boot=b pid=7 start=1\nshim boot=b pid=8 start=2\n";
+        assert_eq!(keepers(claim), Some((7, 8)));
+        assert_eq!(keepers("kept version=1 socket=s marker=m boot=b pid=7 start=1\n"), None);
+        assert_eq!(keepers("closed version=1\n"), None);
+    }
+}

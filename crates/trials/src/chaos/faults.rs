@@ -1,0 +1,108 @@
+//! What happens to the product: its daemon is killed, its disk is full for a while, its clock jumps.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::stage::{Stage, locked};
+use super::wrong_clock::WrongClock;
+use crate::clock;
+use crate::product::figures;
+use crate::random::Random;
+
+/// How often a full disk is topped up, and the list of processes with a wrong clock.
+const AGAIN: Duration = Duration::from_millis(50);
+
+/// How far a clock jumps, in hours.
+const HOURS_MAX: u64 = 30;
+
+/// Kills the daemon every 5 to 15 seconds. Half of the time a supervisor starts it anew; else the next command does.
+pub(crate) fn kill_daemons(stage: &Stage, seed: u64) {
+    let mut random = Random::new(seed ^ 0x6b69_6c6c);
+    while stage.rest_among_faults(Duration::from_millis(5_000 + random.below(10_000))) {
+        let Some(pid) = stage.product.daemon() else { continue };
+        if !figures::runs(pid, stage.product.program()) {
+            continue;
+        }
+        // SAFETY: a signal to the daemon of this run, which was alive and its own program a moment ago.
+        unsafe { libc::kill(pid, libc::SIGKILL) };
+        stage.count("daemons killed");
+        if random.chance(50) {
+            stage.count("daemons started by a supervisor");
+            let _ = stage.product.run(&["daemon", "start"]);
+        }
+    }
+}
+
+/// What can be done to disk and clock on this machine.
+pub(crate) struct Windows {
+    pub(crate) disk: Result<(), String>,
+    pub(crate) clock: Result<WrongClock, String>,
+    /// From one window to the next, and how long each lasts, in milliseconds, at least and at most.
+    pub(crate) apart_ms: (u64, u64),
+    pub(crate) lasts_ms: (u64, u64),
+}
+
+impl Windows {
+    /// Fills the disk and lets the clock jump in turn.
+    pub(crate) fn open(&self, stage: &Stage, seed: u64) {
+        let mut random = Random::new(seed ^ 0x7769_6e64);
+        let between = |random: &mut Random, (least, most): (u64, u64)| {
+            Duration::from_millis(least + random.below(most - least + 1))
+        };
+        let mut turn = 0;
+        while stage.rest_among_faults(between(&mut random, self.apart_ms)) {
+            let lasts = between(&mut random, self.lasts_ms);
+            turn += 1;
+            match turn % 2 {
+                1 if self.disk.is_ok() => disk_full(stage, lasts),
+                _ => {
+                    if let Ok(wrong) = &self.clock {
+                        let seconds = 3_600 + random.below(HOURS_MAX * 3_600) as i64;
+                        let back = random.chance(50);
+                        clock_jump(stage, wrong, if back { -seconds } else { seconds }, lasts);
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn disk_full(stage: &Stage, lasts: Duration) {
+    let begin = clock::boot_ns();
+    // Open until it is known when it ends.
+    locked(&stage.full).push((begin, u64::MAX));
+    match stage.ground.fill() {
+        Ok(mut ballast) => {
+            stage.count("disk-full windows");
+            clock::until(lasts, AGAIN, || ballast.top_up().err());
+        }
+        Err(why) => eprintln!("the disk was not filled: {why}"),
+    }
+    if let Some(span) = locked(&stage.full).last_mut() {
+        span.1 = clock::boot_ns();
+    }
+}
+
+/// Everybody who runs the product has a wrong clock, whoever comes later too.
+fn clock_jump(stage: &Stage, wrong: &WrongClock, offset_s: i64, lasts: Duration) {
+    let mut wronged: BTreeSet<i32> = BTreeSet::new();
+    stage.count(if offset_s > 0 { "clock jumps forward" } else { "clock jumps back" });
+    let ours = || figures::living().into_iter().filter(|pid| figures::runs(*pid, stage.product.program()));
+    clock::until(lasts, AGAIN, || {
+        for pid in ours() {
+            if !wronged.contains(&pid) && wrong.jump(pid, offset_s).is_ok() {
+                wronged.insert(pid);
+            }
+        }
+        stage.is_over().then_some(())
+    });
+    // Also those that were forked by one with a wrong clock, which nobody counted.
+    for pid in ours() {
+        if let Err(why) = wrong.restore(pid)
+            && figures::runs(pid, stage.product.program())
+        {
+            eprintln!("{why}");
+        }
+    }
+    stage.add("processes with a wrong clock", wronged.len());
+}

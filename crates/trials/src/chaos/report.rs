@@ -1,0 +1,44 @@
+//! The figures of a run.
+
+use super::judge::run::{Run, Sample, least, median, quarters};
+use super::stage::Stage;
+
+/// A row about the daemon: its name, what is looked at, and what is made of a quarter of it.
+type Row = (&'static str, fn(&Sample) -> f64, fn(Vec<f64>) -> f64);
+
+/// Prints what was done and what was seen.
+pub(crate) fn print(stage: &Stage, run: &Run) {
+    println!("\n{:<40} {:>10}", "what was done, and what came of it", "");
+    for (what, count) in stage.tally() {
+        println!("{what:<40} {count:>10}");
+    }
+    println!("\n{:<40} {:>10} {:>10}", "needed for a judgement", "was", "at least");
+    for (what, count, least) in &run.tally {
+        println!("{what:<40} {count:>10} {least:>10}");
+    }
+    println!("\n{:<40} {:>10} {:>10}", "the daemon", "first ¼", "last ¼");
+    let rows: [Row; 4] = [
+        ("resident, kB, median", |sample| sample.resident_kb as f64, median),
+        ("descriptors, median", |sample| sample.descriptors as f64, median),
+        ("descriptors, least", |sample| sample.descriptors as f64, least),
+        ("zombies, median", |sample| sample.zombies as f64, median),
+    ];
+    for (name, of, figure) in rows {
+        let (first, last) = quarters(&run.samples, of, figure);
+        println!("{name:<40} {first:>10.0} {last:>10.0}");
+    }
+    let most = run.samples.iter().map(|sample| sample.resident_kb).max().unwrap_or(0);
+    println!("{:<40} {:>10} {most:>10}", "resident, kB, most", "");
+    let mut lives: Vec<i32> = run.samples.iter().map(|sample| sample.pid).collect();
+    lives.dedup();
+    println!("{:<40} {:>10} {:>10}", "daemons seen, samples", lives.len(), run.samples.len());
+    let words: u64 = run.journal.iter().map(|job| job.last_words).sum();
+    println!(
+        "\n{} jobs acknowledged, {} in the journal, {words} last words there, {} told by the feed, {} stuck, {} processes left",
+        run.acknowledged.len(),
+        run.journal.len(),
+        run.feed.values().sum::<u64>(),
+        run.stuck.len(),
+        run.left.len()
+    );
+}

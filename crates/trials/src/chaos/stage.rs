@@ -1,0 +1,161 @@
+//! What all parts of a run share: the product, the ground, and what is known of each job so far.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::evidence::Acts;
+use super::ground::Ground;
+use super::judge::Violation;
+use super::plan::{Mix, Order};
+use crate::clock;
+use crate::product::Product;
+
+/// A span of the boot clock; the end is open while it lasts.
+pub(crate) type Span = (u64, u64);
+
+/// The stage.
+pub(crate) struct Stage {
+    pub(crate) product: Product,
+    pub(crate) adversary: PathBuf,
+    pub(crate) ground: Ground,
+    pub(crate) mix: Mix,
+    pub(crate) begin: Instant,
+    jobs: Mutex<BTreeMap<u64, Entry>>,
+    numbers: Mutex<BTreeMap<String, u64>>,
+    /// When the disk was full.
+    pub(crate) full: Mutex<Vec<Span>>,
+    tally: Mutex<BTreeMap<&'static str, u64>>,
+    pub(crate) violations: Mutex<Vec<Violation>>,
+    /// No more faults.
+    pub(crate) calm: AtomicBool,
+    /// No more of anything.
+    pub(crate) over: AtomicBool,
+}
+
+/// A job, so far.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub(crate) order: Order,
+    pub(crate) id: Option<String>,
+    pub(crate) asked_ns: u64,
+    pub(crate) acts: Acts,
+    /// When its last word was seen, and who was alive then.
+    pub(crate) seen: Option<(u64, Vec<i32>)>,
+    pub(crate) outcome: Option<String>,
+    /// The answer to its submission got lost, and was not asked for again.
+    pub(crate) unanswered: bool,
+    pub(crate) judged: bool,
+}
+
+impl Stage {
+    pub(crate) fn new(product: Product, adversary: PathBuf, ground: Ground, mix: Mix) -> Stage {
+        Stage {
+            product,
+            adversary,
+            ground,
+            mix,
+            begin: Instant::now(),
+            jobs: Mutex::default(),
+            numbers: Mutex::default(),
+            full: Mutex::default(),
+            tally: Mutex::default(),
+            violations: Mutex::default(),
+            calm: AtomicBool::new(false),
+            over: AtomicBool::new(false),
+        }
+    }
+
+    /// Counts something that happened.
+    pub(crate) fn count(&self, what: &'static str) {
+        self.add(what, 1);
+    }
+
+    /// Counts several at once.
+    pub(crate) fn add(&self, what: &'static str, count: usize) {
+        *locked(&self.tally).entry(what).or_default() += count as u64;
+    }
+
+    /// Returns how often something happened.
+    pub(crate) fn counted(&self, what: &str) -> u64 {
+        locked(&self.tally).get(what).copied().unwrap_or(0)
+    }
+
+    /// Returns everything that was counted.
+    pub(crate) fn tally(&self) -> BTreeMap<&'static str, u64> {
+        locked(&self.tally).clone()
+    }
+
+    /// Begins with a job.
+    pub(crate) fn enter(&self, order: &Order) {
+        let entry = Entry {
+            order: order.clone(),
+            id: None,
+            asked_ns: clock::boot_ns(),
+            acts: Acts::default(),
+            seen: None,
+            outcome: None,
+            unanswered: false,
+            judged: false,
+        };
+        locked(&self.jobs).insert(order.number, entry);
+    }
+
+    /// Notes that a job was acknowledged.
+    pub(crate) fn acknowledged(&self, number: u64, id: &str) {
+        self.entry(number, |entry| entry.id = Some(id.to_owned()));
+        locked(&self.numbers).insert(id.to_owned(), number);
+    }
+
+    /// Looks at what is known of a job, or adds to it.
+    pub(crate) fn entry<T>(&self, number: u64, with: impl FnOnce(&mut Entry) -> T) -> Option<T> {
+        locked(&self.jobs).get_mut(&number).map(with)
+    }
+
+    /// Returns the number of a job.
+    pub(crate) fn number(&self, id: &str) -> Option<u64> {
+        locked(&self.numbers).get(id).copied()
+    }
+
+    /// Returns all that is known of all jobs.
+    pub(crate) fn entries(&self) -> Vec<Entry> {
+        locked(&self.jobs).values().cloned().collect()
+    }
+
+    /// Reports whether the disk was full at some moment of this span.
+    pub(crate) fn was_full(&self, (begin, end): Span) -> bool {
+        locked(&self.full).iter().any(|(from, to)| *from <= end && begin <= *to)
+    }
+
+    /// Adds what a judge found.
+    pub(crate) fn violated(&self, violations: Vec<Violation>) {
+        for violation in &violations {
+            println!("VIOLATION at {:.1} s: {}: {}", self.elapsed_s(), violation.judge, violation.what);
+        }
+        locked(&self.violations).extend(violations);
+    }
+
+    pub(crate) fn elapsed_s(&self) -> f64 {
+        self.begin.elapsed().as_secs_f64()
+    }
+
+    pub(crate) fn is_calm(&self) -> bool {
+        self.calm.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.over.load(Ordering::Relaxed)
+    }
+
+    /// Rests for a while, or until the faults are over; reports whether they go on.
+    pub(crate) fn rest_among_faults(&self, pause: Duration) -> bool {
+        clock::until(pause, Duration::from_millis(20), || self.is_calm().then_some(())).is_none()
+    }
+}
+
+/// Locks what a thread that failed may have left behind: its failure is told elsewhere.
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,211 @@
+//! Who watches while a run goes on: the feed for last words, the judges of each job some time after its own, and the daemon's
+//! memory.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::canary::Life;
+use super::evidence::{Case, Told, Try};
+use super::judge::job;
+use super::judge::run::Sample;
+use super::stage::{Entry, Stage};
+use crate::clock;
+use crate::product::figures;
+use crate::product::http::{Client, NoAnswer};
+
+/// How often the feed is read.
+const LOOK: Duration = Duration::from_millis(30);
+
+/// How long after its last word a job is judged: a survivor has shown itself by then.
+const LATER_NS: u64 = 1_500_000_000;
+
+/// How long after its last word a job is still not known by its number: the answer to its submission got lost.
+const UNANSWERED_NS: u64 = 3_000_000_000;
+
+/// How often the daemon is looked at.
+const SAMPLE: Duration = Duration::from_millis(500);
+
+/// Reads the feed over all jobs, and returns how often it told each last word. Whoever of a job is alive when its last word is
+/// read is noted at once.
+pub(crate) fn follow(stage: &Stage) -> BTreeMap<String, u64> {
+    let (mut client, mut cursor) = (stage.product.client(), None::<String>);
+    let mut told: BTreeMap<String, u64> = BTreeMap::new();
+    // Words about jobs whose submission was not answered yet, or never.
+    let mut unknown: Vec<(u64, Value)> = Vec::new();
+    loop {
+        let ends = stage.is_over();
+        let events = page(&mut client, &mut cursor);
+        // Read after the answer: what is alive now has outlived the word.
+        let now = clock::boot_ns();
+        for event in events.iter().filter(|event| event["type"] == "last_word") {
+            *told.entry(event["job"].as_str().unwrap_or_default().to_owned()).or_default() += 1;
+            unknown.push((now, event.clone()));
+        }
+        unknown.retain(|(seen, event)| {
+            let id = event["job"].as_str().unwrap_or_default();
+            let number = stage.number(id).or_else(|| {
+                (now - seen > UNANSWERED_NS).then(|| number_of(stage, &mut client, id)).flatten()
+            });
+            match number {
+                Some(number) => note_last_word(stage, number, *seen, event),
+                None => return true,
+            }
+            false
+        });
+        if ends && events.is_empty() {
+            return told;
+        }
+        if events.is_empty() {
+            clock::rest(LOOK);
+        }
+    }
+}
+
+/// Asks a job nobody knows for the number it was submitted with.
+fn number_of(stage: &Stage, client: &mut Client, id: &str) -> Option<u64> {
+    let job = client.json(&format!("/v1/jobs/{id}")).ok()?;
+    let number = job["labels"]["chaos"].as_str()?.parse().ok()?;
+    stage.entry(number, |entry| entry.id = Some(id.to_owned()))?;
+    Some(number)
+}
+
+fn page(client: &mut Client, cursor: &mut Option<String>) -> Vec<Value> {
+    let after = cursor.as_ref().map(|cursor| format!("&cursor={cursor}")).unwrap_or_default();
+    let Ok(page) = client.json(&format!("/v1/events?limit=500{after}")) else { return Vec::new() };
+    if let Some(next) = page["next_cursor"].as_str() {
+        *cursor = Some(next.to_owned());
+    }
+    page["items"].as_array().cloned().unwrap_or_default()
+}
+
+fn note_last_word(stage: &Stage, number: u64, now: u64, event: &Value) {
+    let Some(order) = stage.entry(number, |entry| entry.order.clone()) else { return };
+    let alive = Life::read(&order, &stage.ground.notes()).alive();
+    let alive: Vec<i32> = alive.into_iter().filter(|pid| stage.product.marks(*pid)).collect();
+    stage.entry(number, |entry| {
+        entry.outcome = event["data"]["outcome"].as_str().map(str::to_owned);
+        entry.seen.get_or_insert((now, alive));
+    });
+}
+
+/// Judges jobs some time after their last words, until all that were submitted are judged or the run is over.
+pub(crate) fn judge(stage: &Stage) {
+    let mut client = stage.product.client();
+    loop {
+        let ends = stage.is_over();
+        let due = clock::boot_ns().saturating_sub(LATER_NS);
+        let ripe =
+            |entry: &Entry| !entry.judged && entry.seen.as_ref().is_some_and(|(seen, _)| ends || *seen < due);
+        let mut missed = false;
+        for entry in stage.entries().into_iter().filter(ripe) {
+            match case(stage, &mut client, &entry) {
+                Ok(case) => conclude(stage, &case),
+                // The daemon is away; it is asked again.
+                Err(_) => missed = true,
+            }
+        }
+        if ends && !missed {
+            return;
+        }
+        clock::rest(SAMPLE);
+    }
+}
+
+fn conclude(stage: &Stage, case: &Case) {
+    stage.violated(job::judge(case));
+    stage.count("judged");
+    for attempt in &case.told.attempts {
+        let lines = attempt.out.iter().chain(&attempt.err).filter(|byte| **byte == b'\n').count();
+        stage.add("lines of output", lines);
+        if attempt.output_lost {
+            stage.count("attempts that admit a loss of output");
+        }
+        if !attempt.certain {
+            stage.count("receipts without certainty");
+        }
+    }
+    stage.count(name_of(&case.told.outcome));
+    stage.entry(case.order.number, |entry| entry.judged = true);
+    // Whoever still wrote to it would be found by its name at the end.
+    let _ = std::fs::remove_file(stage.ground.notes().join(case.order.life()));
+}
+
+fn name_of(outcome: &str) -> &'static str {
+    ["completed", "failed", "cancelled", "timed_out", "lost"]
+        .into_iter()
+        .find(|name| *name == outcome)
+        .unwrap_or("ended otherwise")
+}
+
+/// Gathers what is known of a job that has ended.
+fn case(stage: &Stage, client: &mut Client, entry: &Entry) -> Result<Case, String> {
+    let (id, (seen_ns, alive)) = entry.id.clone().zip(entry.seen.clone()).ok_or("it has not ended")?;
+    let mut told = Told::of(&client.json(&format!("/v1/jobs/{id}"))?);
+    if entry.order.canary().is_some() {
+        for attempt in &mut told.attempts {
+            read_output(client, &id, attempt)?;
+        }
+    }
+    let mut acts = entry.acts.clone();
+    acts.disk_full = stage.was_full((entry.asked_ns, seen_ns));
+    acts.dependency = entry.order.after.and_then(|(back, _)| {
+        stage.entry(entry.order.number.checked_sub(back)?, |other| other.outcome.clone())?
+    });
+    let life = Life::read(&entry.order, &stage.ground.notes());
+    Ok(Case { order: entry.order.clone(), id, acts, seen_ns, alive, life, told })
+}
+
+/// Reads both streams of an attempt to their end.
+fn read_output(client: &mut Client, id: &str, attempt: &mut Try) -> Result<(), String> {
+    for stream in ["stdout", "stderr"] {
+        let mut bytes = Vec::new();
+        let mut offset = 0_u64;
+        loop {
+            let path = format!("/v1/jobs/{id}/output?stream={stream}&attempt={}&offset={offset}", attempt.no);
+            let answer = client.get(&path).map_err(|why: NoAnswer| why.to_string())?;
+            // An attempt that never started has no recording.
+            if answer.status == 404 {
+                break;
+            }
+            if !answer.is_fine() {
+                return Err(format!("{path}: {}", answer.code()));
+            }
+            let number = |name: &str| answer.header(name).and_then(|text| text.parse::<u64>().ok());
+            attempt.skipped += number("lastword-skipped").unwrap_or(0);
+            let next = number("lastword-next").ok_or("an answer without its place")?;
+            let ends =
+                answer.header("lastword-end") == Some("true") && next >= number("lastword-size").unwrap_or(0);
+            bytes.extend(&answer.body);
+            if ends || next == offset {
+                break;
+            }
+            offset = next;
+        }
+        match stream {
+            "stdout" => attempt.out = bytes,
+            _ => attempt.err = bytes,
+        }
+    }
+    Ok(())
+}
+
+/// Looks at the daemon twice a second.
+pub(crate) fn sample(stage: &Stage) -> Vec<Sample> {
+    let (mut samples, mut known) = (Vec::new(), None);
+    while !stage.is_over() {
+        known = known
+            .filter(|pid| figures::runs(*pid, stage.product.program()))
+            .or_else(|| stage.product.daemon());
+        if let Some(pid) = known
+            && let (Some(resident_kb), Some(descriptors)) =
+                (figures::resident_kb(pid), figures::descriptors(pid))
+        {
+            let (at_s, zombies) = (stage.elapsed_s(), figures::zombies_of(pid) as u64);
+            samples.push(Sample { at_s, pid, resident_kb, descriptors: descriptors as u64, zombies });
+        }
+        clock::rest(SAMPLE);
+    }
+    samples
+}

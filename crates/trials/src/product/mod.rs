@@ -1,0 +1,164 @@
+//! The whole product on trial, as a user has it: the executable that ships, a state folder of its own, the command line
+//! and the API. Nothing here looks behind those two.
+//!
+//! - [`http`]: a client of the API.
+//! - [`figures`]: what the kernel says of a process: memory, descriptors, time.
+
+pub(crate) mod figures;
+pub(crate) mod http;
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::clock;
+use http::Client;
+
+/// The longest until a daemon that was asked for answers: on a busy machine, with some hundred jobs to look for.
+const START_MAX: Duration = Duration::from_secs(60);
+
+/// Seconds after which a command hangs.
+const COMMAND_MAX_S: &str = "90";
+
+/// How often it is looked whether a daemon is there.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// In the environment of everything that a product starts: by it, whatever is left of a run is found.
+pub(crate) const MARKER: &str = "LASTWORD_TRIAL";
+
+/// One installation: an executable and a home.
+#[derive(Clone, Debug)]
+pub(crate) struct Product {
+    /// Everything of it lies below, and is named after it.
+    place: PathBuf,
+    program: PathBuf,
+    home: PathBuf,
+}
+
+impl Product {
+    /// Installs a copy of the executable into `folder`, so that its processes are known by it, with its state in `home`.
+    pub(crate) fn install(lastword: &Path, folder: &Path, home: &Path) -> Result<Product, String> {
+        let failed = |what: &Path| {
+            let what = what.display().to_string();
+            move |error: std::io::Error| format!("{what}: {error}")
+        };
+        let bin = folder.join("bin");
+        fs::create_dir_all(&bin).map_err(failed(&bin))?;
+        let program = bin.join("lastword");
+        fs::copy(lastword, &program).map_err(failed(&program))?;
+        fs::create_dir_all(home).map_err(failed(home))?;
+        let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+        fs::set_permissions(home, private).map_err(failed(home))?;
+        Ok(Product { place: folder.to_owned(), program, home: home.to_owned() })
+    }
+
+    /// Returns the executable.
+    pub(crate) fn program(&self) -> &Path {
+        &self.program
+    }
+
+    /// Returns the folder of everything.
+    pub(crate) fn place(&self) -> &Path {
+        &self.place
+    }
+
+    /// Returns the state folder.
+    pub(crate) fn home(&self) -> &Path {
+        &self.home
+    }
+
+    /// Returns a client of the API.
+    pub(crate) fn client(&self) -> Client {
+        Client::new(&self.home.join("lastword.sock"))
+    }
+
+    /// Returns a command of this product, as from a script: no terminal, and nothing but what it needs in its environment.
+    pub(crate) fn command(&self, words: &[impl AsRef<OsStr>]) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(words).stdin(Stdio::null()).env_clear();
+        command.env("LASTWORD_HOME", &self.home).env("HOME", &self.home);
+        command.env("PATH", "/usr/local/bin:/usr/bin:/bin").env(MARKER, &self.place);
+        command
+    }
+
+    /// Runs a command to its end, or to the end of all patience: then it is killed, and its status says so.
+    pub(crate) fn run(&self, words: &[impl AsRef<OsStr>]) -> Result<Output, String> {
+        let command = self.command(words);
+        let mut patient = Command::new("timeout");
+        patient.args(["--signal=KILL", COMMAND_MAX_S]).arg(command.get_program()).args(command.get_args());
+        patient.stdin(Stdio::null()).env_clear();
+        patient.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        patient.output().map_err(|error| format!("{}: {error}", self.program.display()))
+    }
+
+    /// Runs a command that must succeed, and returns what it said.
+    pub(crate) fn said(&self, words: &[&str]) -> Result<String, String> {
+        let output = self.run(words)?;
+        match output.status.success() {
+            true => Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_owned()),
+            false => Err(format!(
+                "lastword {}: {}: {}",
+                words.join(" "),
+                output.status,
+                String::from_utf8_lossy(&output.stderr).trim_end()
+            )),
+        }
+    }
+
+    /// Starts the daemon, if there is none, and waits until it serves.
+    pub(crate) fn start(&self) -> Result<(), String> {
+        self.said(&["daemon", "start"])?;
+        let mut client = self.client();
+        let ready = clock::until(START_MAX, LOOK, || {
+            client.json("/v1/daemon").ok().filter(|daemon| daemon["ready"] == Value::Bool(true))
+        });
+        ready.map(|_| ()).ok_or_else(|| "the daemon does not get ready".to_owned())
+    }
+
+    /// Returns the number of the daemon, if it answers.
+    pub(crate) fn daemon(&self) -> Option<i32> {
+        let pid = self.client().json("/v1/daemon").ok()?["pid"].as_i64()?;
+        i32::try_from(pid).ok()
+    }
+
+    /// Stops daemon and jobs, and kills what is left of this installation. Reports how many had to be killed.
+    pub(crate) fn tear_down(&self) -> usize {
+        let _ = self.run(&["cancel", "--all", "--force"]);
+        let _ = self.run(&["daemon", "stop"]);
+        let mut killed = 0;
+        // Twice in a row nobody: who was forked after the list was read is found by the next.
+        clock::until(START_MAX, LOOK, || {
+            let left = self.processes();
+            killed += left.len();
+            for pid in &left {
+                // SAFETY: a signal to a process that runs our own copy or carries our marker.
+                unsafe { libc::kill(*pid, libc::SIGKILL) };
+            }
+            left.is_empty().then_some(())
+        });
+        killed
+    }
+
+    /// Returns every living process that runs this copy of the executable, or carries its marker.
+    pub(crate) fn processes(&self) -> Vec<i32> {
+        figures::living().into_iter().filter(|pid| self.owns(*pid)).collect()
+    }
+
+    /// Reports whether a process belongs to this installation.
+    pub(crate) fn owns(&self, pid: i32) -> bool {
+        figures::runs(pid, &self.program) || self.marks(pid)
+    }
+
+    /// Reports whether a process carries the marker, or names a place of this installation.
+    pub(crate) fn marks(&self, pid: i32) -> bool {
+        let place = self.place.as_os_str().as_encoded_bytes();
+        ["environ", "cmdline"].iter().any(|file| {
+            let text = fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
+            text.windows(place.len()).any(|piece| piece == place)
+        })
+    }
+}

@@ -41,13 +41,15 @@ const VERBS: &[Verb] = &[
     Verb { name: "bugs", arguments: "", about: "breaks one rule at a time and expects to be caught", run: |args| proof::run("bugs", args) },
     Verb { name: "crash", arguments: "[...]", about: "kills real stores in mid-append", run: |args| proof::run("crash", args) },
     Verb { name: "power-loss", arguments: "[...]", about: "disk images as a power cut leaves them", run: |args| of_either("power-loss", args) },
-    Verb { name: "bench", arguments: "[...]", about: "`store`: our journal beside the bare engine; `keeper`: our keeper beside others'", run: |args| of_either("bench", args) },
+    Verb { name: "bench", arguments: "[...]", about: "`store`: our journal beside the bare engine; `keeper`, `run`: keeper and product beside others'", run: |args| of_either("bench", args) },
     Verb { name: "scope", arguments: "", about: "a control group from the user's own service manager", run: |args| trials::run("scope", args) },
     Verb { name: "survive", arguments: "[--rounds N] [--seed S]", about: "kills a daemon's stand-in and has another take over", run: |args| trials::run("survive", args) },
     Verb { name: "bombs", arguments: "[--short]", about: "output by the gigabyte against memory and disk", run: |args| trials::run("bombs", args) },
     Verb { name: "torture", arguments: "[--repeats N] [...]", about: "trees that do not want to die, stopped and judged from outside", run: |args| trials::run("torture", args) },
     Verb { name: "kill-points", arguments: "[--all] [...]", about: "kill -9 of a keeper at its system calls, then recovery", run: |args| trials::run("kill-points", args) },
     Verb { name: "fault-points", arguments: "[--all] [...]", about: "a keeper's calls fail one by one", run: |args| trials::run("fault-points", args) },
+    Verb { name: "chaos", arguments: "[--minutes N] [--seed S] [...]", about: "the whole product under load while everything happens to it", run: |args| trials::run("chaos", args) },
+    Verb { name: "scale", arguments: "laptop [...]", about: "a thousand jobs at once, and a hundred thousand in the history", run: |args| trials::run_with_proof("scale", args) },
     Verb { name: "mutants", arguments: "[...]", about: "changes core line by line and expects a failing test", run: mutants::run },
     Verb { name: "tools", arguments: "[--all]", about: "installs the cargo tools that are missing", run: tools::run },
     Verb { name: "help", arguments: "", about: "this list", run: |_| help() },
@@ -85,7 +87,7 @@ fn dispatch(arguments: &[&str]) -> Outcome {
 /// Runs a verb of the proof, or its namesake of the trials.
 fn of_either(verb: &str, arguments: &[&str]) -> Outcome {
     match arguments {
-        ["keeper", ..] => trials::run(verb, arguments),
+        ["keeper" | "run", ..] => trials::run(verb, arguments),
         _ => proof::run(verb, arguments),
     }
 }

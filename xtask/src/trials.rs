@@ -3,24 +3,31 @@
 //! They are a program of their own beside the executable that ships: both are built, then it is started, and its exit
 //! code is ours.
 
-use crate::program::{Outcome, cargo, cargo_with};
+use crate::program::{Outcome, cargo_with};
 
-/// Runs a verb of the trials.
+/// Runs a verb of the trials, with everything built for speed; with `--dev`, as it is built for tests.
 pub(crate) fn run(verb: &str, arguments: &[&str]) -> Outcome {
-    // By itself: built together with the trials, it would have their seeded bugs compiled in.
-    cargo("build --release --quiet --package lastword")?;
-    // With its adversary: to run one program of a package builds only that one.
-    cargo("build --release --quiet --package lastword-trials")?;
+    start(verb, arguments, &[])
+}
+
+/// Runs a verb that has the proof beside it: a long history is made there.
+pub(crate) fn run_with_proof(verb: &str, arguments: &[&str]) -> Outcome {
+    start(verb, arguments, &["lastword-proof"])
+}
+
+fn start(verb: &str, arguments: &[&str], beside: &[&str]) -> Outcome {
+    let is_dev = arguments.contains(&"--dev");
+    let profile: &[&str] = if is_dev { &[] } else { &["--release"] };
+    // The executable that ships by itself: built together with the trials, it would have their seeded bugs compiled in. The trials with
+    // their adversary: to run one program of a package builds only that one.
+    for package in ["lastword", "lastword-trials"].iter().chain(beside) {
+        cargo_with(&[&["build", "--quiet", "--package", package], profile].concat(), &[])?;
+    }
     let run = [
-        "run",
-        "--release",
-        "--quiet",
-        "--package",
-        "lastword-trials",
-        "--bin",
-        "lastword-trials",
-        "--",
-        verb,
+        &["run", "--quiet"],
+        profile,
+        &["--package", "lastword-trials", "--bin", "lastword-trials", "--", verb],
     ];
-    cargo_with(&[&run, arguments].concat(), &[])
+    let arguments: Vec<&str> = arguments.iter().copied().filter(|word| *word != "--dev").collect();
+    cargo_with(&[&run.concat()[..], &arguments].concat(), &[])
 }

@@ -9,6 +9,7 @@
 //! - [`crash`]: stores killed with -9; [`power_loss`]: disks as a power cut leaves them.
 //! - [`sim`]: random schedules of crashes and faults, over the production owner, decisions and journal.
 //! - [`engine_sim`]: the same for the whole engine, with simulated keepers.
+//! - [`history`]: a long history of ended jobs, for trials that need one.
 //! - [`schedules`]: many of either, on several threads, with figures.
 //! - [`args`]: flags of the program's verbs.
 //! - [`pg`]: a PostgreSQL to throw away; [`mod@bench`]: our journals beside the bare engines.
@@ -21,6 +22,7 @@ pub mod conformance;
 pub mod crash;
 pub mod differential;
 pub mod engine_sim;
+pub mod history;
 pub mod jobs;
 pub mod model;
 pub mod pg;

@@ -10,7 +10,8 @@ use lastword_proof::conformance::Broken;
 use lastword_proof::crash::history::Violated;
 use lastword_proof::differential::{Coverage, Divergence};
 use lastword_proof::{
-    backends, bench, bugs, conformance, crash, differential, for_each_backend, model, power_loss, schedules,
+    backends, bench, bugs, conformance, crash, differential, for_each_backend, history, model, power_loss,
+    schedules,
 };
 use lastword_store::Error as Damaged;
 
@@ -22,6 +23,7 @@ const USAGE: &str = "usage: lastword-proof VERB
   bugs [NAME]
   crash STORE [--rounds COUNT] [--seed NUMBER] [--bug NAME]
   power-loss STORE [--images COUNT] [--seed NUMBER] [--bug NAME]
+  history FOLDER JOBS
   bench store [sqlite|postgres] [--rounds COUNT] [--stored EVENTS] [--json]";
 
 /// Operations of a differential run, unless said otherwise.
@@ -42,6 +44,7 @@ fn main() -> ExitCode {
         Some((&"power-loss", rest)) => Ok(ended(expected(rest, power_loss::main(&words[1..])))),
         Some((&"sim", _)) => Ok(schedules::verb::main(&words[1..])),
         Some((&"bugs", _)) => Ok(ended(runtime.block_on(bugs::main(&words[1..])).map_err(Into::into))),
+        Some((&"history", rest)) => Ok(ended(runtime.block_on(history::main(rest)))),
         Some((&"model", _)) => Ok(ended(model::main(&words[1..]).map_err(Into::into))),
         _ => Err("no such verb".to_owned()),
     };

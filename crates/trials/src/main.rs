@@ -19,7 +19,9 @@ mod product;
 #[expect(unreachable_pub, reason = "written for a library")]
 mod random;
 mod record;
+mod scale;
 mod scope;
+mod statistics;
 mod survive;
 mod torture;
 mod tracer;
@@ -41,6 +43,7 @@ const VERBS: &[Verb] = &[
     ("fault-points", points::fault::run),
     ("kill-points", points::kill::run),
     ("power-loss", power_loss::run),
+    ("scale", scale::run),
     ("scope", scope::run),
     ("survive", survive::run),
     ("torture", torture::run),

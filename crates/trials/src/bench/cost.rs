@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use lastword_proc::{Keeper, Launch, Launched, Nursery, Stop};
 
-use super::{Ground, goal};
+use super::Ground;
+use crate::statistics::goal;
 use crate::{clock, leader};
 
 /// How long the last processes of a bench may take to go. A group that is left after that is only a name.

@@ -11,9 +11,10 @@ use lastword_core::receipt::Level;
 use lastword_proc::{Keeper, Launch, Nursery, Stop, ended, wait};
 use rustix::time::{ClockId, clock_gettime};
 
+use super::Ground;
 use super::rates::{reap, spawn};
-use super::{Ground, goal, percentile};
 use crate::leader;
+use crate::statistics::{goal, percentile};
 use crate::survive::whole;
 
 /// The longest a job may take to end.

@@ -80,20 +80,3 @@ fn quiet(command: &mut Command) -> Result<(), String> {
         Err(error) => Err(format!("{command:?}: {error}")),
     }
 }
-
-/// Returns the figure below which `percent` of a hundred lie.
-fn percentile(figures: &mut [f64], percent: usize) -> f64 {
-    figures.sort_by(f64::total_cmp);
-    let at = (figures.len() * percent / 100).min(figures.len().saturating_sub(1));
-    figures.get(at).copied().unwrap_or(f64::NAN)
-}
-
-/// Returns the middle figure.
-fn median(figures: &mut [f64]) -> f64 {
-    percentile(figures, 50)
-}
-
-/// Says whether a goal was reached.
-fn goal(reached: bool) -> &'static str {
-    if reached { "" } else { "  NOT REACHED" }
-}

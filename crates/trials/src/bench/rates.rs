@@ -11,9 +11,10 @@ use std::time::{Duration, Instant};
 use lastword_core::receipt::{Exit, Level};
 use lastword_proc::{Launch, Nursery, wait};
 
+use super::Ground;
 use super::cost::Cpu;
 use super::rivals::{Pueue, TaskSpooler};
-use super::{Ground, goal, median};
+use crate::statistics::{goal, median};
 
 /// How many run at once.
 const AT_ONCE: [usize; 2] = [2, 8];

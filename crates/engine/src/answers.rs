@@ -116,9 +116,9 @@ pub struct Trouble {
     pub count: u32,
 }
 
-/// Names a recording that is not there.
+/// Names an attempt of which nothing was recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{job} has no attempt {attempt}")]
+#[error("of attempt {attempt} of {job} nothing was recorded")]
 pub struct NoAttempt {
     /// Which job.
     pub job: JobId,

@@ -36,9 +36,6 @@ pub enum Error {
     /// The engine goes down and takes no more.
     #[error("the supervisor is going down; ask the next one")]
     GoingDown,
-    /// This build cannot do it.
-    #[error("this build cannot {0} yet")]
-    NotYet(&'static str),
 }
 
 /// Why a reference names no job.

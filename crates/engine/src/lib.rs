@@ -3,36 +3,44 @@
 //! It owns time and tasks. What a job is and what follows is decided in `core`, remembered by `store` and done by whoever
 //! implements [`Trees`]: keepers of real processes, or simulated ones.
 //!
-//! - [`Engine`]: the handle. Whoever has it may ask: submit, cancel, read.
-//! - `life.rs`: one life of an owner: its lease, its claims, its job tasks.
-//! - `job_task.rs`: one job, from its claim until it is let go.
+//! - [`Engine`]: the handle. Whoever has it may ask (`requests`) and read (`reads`, `settle`).
+//! - `life.rs`: one life of an owner: its lease, its recovery, its sweeps; `claims.rs`: how it takes jobs.
+//! - `job_task.rs`: one job, from its claim until it is let go; `mailbox.rs`: what it is told.
 //! - [`trees`]: what is done in the world.
 
 mod answers;
-mod clock;
+mod claims;
+mod dependents;
+mod due;
 mod error;
+mod find;
 mod groups;
 mod job_task;
 mod life;
+mod mailbox;
 mod reads;
 mod requests;
+mod settle;
+mod shared;
+mod tasks;
 pub mod trees;
+mod troubles;
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use lastword_core::{HostId, JobId, OwnerId};
-use lastword_store::Journal;
-use tokio::sync::{Notify, broadcast};
+use lastword_core::limits::Limits;
+use lastword_core::{HostId, Now, OwnerId};
+use lastword_store::siblings::Siblings;
+use tokio::task::AbortHandle;
 
 pub use answers::{Env, Jobs, NoAttempt, Prune, Pruned, Settled, Stream, Trouble, Until};
-pub use clock::now;
 pub use error::{Error, FindError};
-pub use groups::Group;
 pub use lastword_proc::{Read, Recording};
-pub use trees::Trees;
+pub use lastword_store::siblings::Group;
+pub use trees::{Trees, now};
 
-/// Changes that a listener may lag behind. Beyond, it is told that it does, and looks at all.
-const CHANGES_MAX: usize = 1_024;
+use crate::shared::Shared;
 
 /// What an engine needs to know.
 #[derive(Clone, Debug)]
@@ -41,41 +49,81 @@ pub struct Options {
     pub owner: OwnerId,
     /// The machine it runs on.
     pub host: HostId,
-    /// The queues it takes jobs from, and how many of each may be held at once; `None` is no bound.
-    pub queues: Vec<(String, Option<u32>)>,
+    /// How many jobs of the default group may be held at once, unless somebody has changed that; `None` is no bound.
+    pub default_slots: Option<u32>,
+    /// Limits of jobs that have none of their own.
+    pub limits: Limits,
     /// How long its lease lasts. It is renewed at a third of that.
     pub lease_ms: u64,
-    /// How often it looks for jobs without having been woken: hints may get lost.
+    /// How often it looks at everything without having been woken: hints may get lost, clocks may jump.
     pub look_ms: u64,
 }
 
-/// A running engine. Dropping the last handle stops it; trees that run go on.
-#[derive(Clone, Debug)]
-pub struct Engine<J> {
-    journal: J,
-    /// Woken when there may be something to take or to tell.
-    wake: Arc<Notify>,
-    changes: broadcast::Sender<JobId>,
-    alive: Arc<()>,
+impl Options {
+    /// Returns the options of the one supervisor of a machine, with a lease and looks that cost nothing.
+    pub fn new(owner: OwnerId, host: HostId) -> Options {
+        Options {
+            owner,
+            host,
+            default_slots: None,
+            limits: Limits::default(),
+            lease_ms: 90_000,
+            look_ms: 30_000,
+        }
+    }
+
+    fn lease(&self) -> Duration {
+        Duration::from_millis(self.lease_ms)
+    }
+
+    fn look(&self) -> Duration {
+        Duration::from_millis(self.look_ms)
+    }
 }
 
-impl<J: Journal> Engine<J> {
+/// A running engine. Dropping the last handle stops it where it stands; trees that run go on.
+#[derive(Debug)]
+pub struct Engine<J> {
+    shared: Arc<Shared<J>>,
+    running: Arc<Running<J>>,
+}
+
+impl<J> Clone for Engine<J> {
+    fn clone(&self) -> Engine<J> {
+        Engine { shared: Arc::clone(&self.shared), running: Arc::clone(&self.running) }
+    }
+}
+
+impl<J: Siblings> Engine<J> {
     /// Starts an engine on the runtime of the caller.
     pub fn start(journal: J, trees: impl Trees, options: Options) -> Engine<J> {
-        let engine = Engine {
-            journal: journal.clone(),
-            wake: Arc::default(),
-            changes: broadcast::Sender::new(CHANGES_MAX),
-            alive: Arc::default(),
-        };
-        let alive = Arc::downgrade(&engine.alive);
-        let life = life::Life::new(journal, trees, options, Arc::clone(&engine.wake), alive);
-        tokio::spawn(life.run());
-        engine
+        let shared = Arc::new(Shared::new(journal, Arc::new(trees), options));
+        let life = tokio::spawn(life::Life::new(Arc::clone(&shared)).run());
+        let running = Running { shared: Arc::clone(&shared), life: life.abort_handle() };
+        Engine { shared, running: Arc::new(running) }
+    }
+
+    /// Returns the present, by the clocks that the engine goes by.
+    pub fn now(&self) -> Now {
+        self.shared.now()
     }
 
     /// Returns the journal, for whoever only reads.
     pub fn journal(&self) -> &J {
-        &self.journal
+        &self.shared.journal
+    }
+}
+
+/// What ends with the last handle.
+#[derive(Debug)]
+struct Running<J> {
+    shared: Arc<Shared<J>>,
+    life: AbortHandle,
+}
+
+impl<J> Drop for Running<J> {
+    fn drop(&mut self) {
+        self.life.abort();
+        self.shared.tasks.abort_all();
     }
 }

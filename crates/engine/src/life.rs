@@ -1,140 +1,176 @@
-//! One life of an owner: registers, keeps its lease, takes jobs and runs a task for each.
+//! One life of an owner: registers, finds out what its former life left, keeps its lease, and takes jobs when they are due.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Weak};
+use std::collections::{BTreeSet, HashSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use lastword_core::decide::claim::Claimant;
-use lastword_core::{Incarnation, JobId};
-use lastword_store::{Claim, Claimed, Error, Journal, Renew, Source};
-use tokio::sync::{Notify, mpsc};
+use lastword_core::{JobId, Timestamp};
+use lastword_store::Error;
+use lastword_store::siblings::Siblings;
+use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
-use crate::job_task::{JobTask, Nudge};
-use crate::{Options, Trees, clock};
-
-/// Jobs taken at once: more are taken on the next look, which follows at once.
-const CLAIM_MAX: u32 = 64;
+use crate::shared::{Shared, lock};
 
 /// Pause after the journal could not be reached.
 const RETRY: Duration = Duration::from_millis(500);
 
-/// Nudges that may wait for one job: they only say "look", so one is as good as many.
-const NUDGES_MAX: usize = 1;
-
-/// What tells the life that a job task is over.
-type Over = mpsc::UnboundedSender<JobId>;
-
-/// A life, before and while it runs.
-pub(crate) struct Life<J, T> {
-    journal: J,
-    trees: T,
-    options: Options,
-    wake: Arc<Notify>,
-    alive: Weak<()>,
-    tasks: HashMap<JobId, mpsc::Sender<Nudge>>,
+/// A life, while it runs.
+pub(crate) struct Life<J> {
+    shared: Arc<Shared<J>>,
+    renew_at: Instant,
+    sweep_at: Instant,
 }
 
-impl<J: Journal, T: Trees> Life<J, T> {
-    pub(crate) fn new(
-        journal: J,
-        trees: T,
-        options: Options,
-        wake: Arc<Notify>,
-        alive: Weak<()>,
-    ) -> Life<J, T> {
-        Life { journal, trees, options, wake, alive, tasks: HashMap::new() }
+impl<J: Siblings> Life<J> {
+    pub(crate) fn new(shared: Arc<Shared<J>>) -> Life<J> {
+        let now = Instant::now();
+        Life { shared, renew_at: now, sweep_at: now }
     }
 
-    /// Runs until the last handle is gone.
+    /// Runs until its engine is gone.
     pub(crate) async fn run(mut self) {
-        let (over, mut overs) = mpsc::unbounded_channel();
-        let mut incarnation = None;
-        let mut renew_at = Instant::now();
-        while self.alive.strong_count() > 0 {
-            if Instant::now() >= renew_at {
-                incarnation = self.renew(incarnation).await;
-                let pause = Duration::from_millis(self.options.lease_ms / 3);
-                renew_at = Instant::now() + if incarnation.is_some() { pause } else { RETRY };
+        while let Err(error) = self.begin().await {
+            self.shared.journal_trouble(None, "what ran before cannot be looked for", &error);
+            tokio::time::sleep(RETRY).await;
+        }
+        self.shared.ready.send_replace(true);
+        loop {
+            if let Err(error) = self.turn().await {
+                self.shared.journal_trouble(None, "no job can be taken", &error);
+                self.sweep_at = self.sweep_at.min(Instant::now() + RETRY);
             }
-            let mut more = false;
-            if let Some(incarnation) = incarnation {
-                more = self.take(incarnation, &over).await;
-            }
-            let look_at = Instant::now() + Duration::from_millis(if more { 0 } else { self.options.look_ms });
+            let due = self.shared.due.next().map(|at| self.moment(at));
+            let next = [Some(self.renew_at), Some(self.sweep_at), due].into_iter().flatten().min();
             tokio::select! {
-                () = sleep_until(look_at.min(renew_at)) => {}
-                () = self.wake.notified() => self.nudge_all(),
-                Some(job) = overs.recv() => {
-                    self.tasks.remove(&job);
-                }
+                biased;
+                () = self.shared.wake.notified() => {}
+                () = sleep_until(next.unwrap_or(self.sweep_at)) => {}
             }
         }
     }
 
-    /// Extends the lease, or registers if there is none; passes on whose jobs have news.
-    async fn renew(&self, incarnation: Option<Incarnation>) -> Option<Incarnation> {
-        let renew = Renew {
-            owner: self.options.owner.clone(),
-            incarnation,
-            lease_ms: self.options.lease_ms,
-            now: clock::now().wall,
-        };
-        match self.journal.renew(renew).await {
-            Ok(renewed) => {
-                for job in &renewed.news {
-                    self.nudge(*job);
-                }
-                Some(renewed.incarnation)
-            }
-            // Registered again at the next look: what it held is taken over by its new life.
-            Err(Error::Lapsed { .. }) => None,
-            Err(_) => incarnation,
-        }
-    }
-
-    /// Takes what it can get; reports whether there may be more.
-    async fn take(&mut self, incarnation: Incarnation, over: &Over) -> bool {
-        let by = Claimant { owner: self.options.owner.clone(), incarnation, host: self.options.host.clone() };
-        let mut sources = vec![Source::Expired { margin_ms: 0 }];
-        let queues = self.options.queues.iter();
-        sources.extend(queues.map(|(queue, slots)| Source::Ready { queue: queue.clone(), slots: *slots }));
-        let mut more = false;
-        for from in sources {
-            let claim = Claim { by: by.clone(), from, at_most: CLAIM_MAX, now: clock::now().wall };
-            let Ok(taken) = self.journal.claim(claim).await else { continue };
-            more |= taken.len() == CLAIM_MAX as usize;
-            for claimed in taken {
-                self.start(claimed, over.clone());
-            }
-        }
-        more
-    }
-
-    fn start(&mut self, claimed: Claimed, over: Over) {
-        let (nudge, nudges) = mpsc::channel(NUDGES_MAX);
-        let job = claimed.job;
-        self.tasks.insert(job, nudge);
-        let host = self.options.host.clone();
-        let (journal, trees, wake) = (self.journal.clone(), self.trees.clone(), Arc::clone(&self.wake));
+    /// Registers, and finds out what became of everything that the former life held.
+    async fn begin(&mut self) -> Result<(), Error> {
+        self.register().await?;
+        self.shared.read_groups().await?;
+        let (pass, mut passed) = mpsc::channel(1);
+        let taken = self.shared.take_over(&pass).await;
+        drop(pass);
+        // Closed when the last of them is found, or is said not to be.
+        while passed.recv().await.is_some() {}
+        taken?;
+        let live = self.look_through().await?;
+        let shared = Arc::clone(&self.shared);
         tokio::spawn(async move {
-            if let Some(task) = JobTask::new(claimed, host, journal, trees, nudges) {
-                task.run().await;
+            if let Err(error) = shared.trees.sweep(live).await {
+                let what = format!("environments that a crash left behind cannot be looked for: {error}");
+                shared.trouble(None, what, "look for the rights of the folder `jobs` in the state folder");
             }
-            let _ = over.send(job);
-            // What it let go of may be taken again, or others waited for its slot.
-            wake.notify_one();
         });
+        Ok(())
     }
 
-    fn nudge(&self, job: JobId) {
-        if let Some(task) = self.tasks.get(&job) {
-            // Full means that it will look anyway.
-            let _ = task.try_send(Nudge::News);
+    /// Keeps the lease, and takes what may be taken now.
+    async fn turn(&mut self) -> Result<(), Error> {
+        if *self.shared.going_down.borrow() {
+            (self.renew_at, self.sweep_at) = (far(), far());
+            return Ok(());
         }
+        if Instant::now() >= self.renew_at {
+            self.renew().await?;
+        }
+        let mut queues: BTreeSet<String> = self.shared.wanted();
+        queues.extend(self.shared.due.take(self.shared.now().wall));
+        if Instant::now() >= self.sweep_at {
+            self.sweep().await?;
+            queues.extend(self.shared.groups.names());
+        }
+        for queue in queues {
+            if let Err(error) = self.shared.take(&queue).await {
+                self.shared.want(&queue);
+                return Err(error);
+            }
+        }
+        Ok(())
     }
 
-    fn nudge_all(&self) {
-        self.tasks.keys().for_each(|job| self.nudge(*job));
+    async fn register(&mut self) -> Result<(), Error> {
+        let life = self.shared.renew(None).await?;
+        *lock(&self.shared.claimant) = Some(life);
+        self.renew_at = Instant::now() + self.shared.options.lease() / 3;
+        Ok(())
     }
+
+    async fn renew(&mut self) -> Result<(), Error> {
+        let life: Option<Claimant> = lock(&self.shared.claimant).clone();
+        self.renew_at = Instant::now() + RETRY;
+        match self.shared.renew(life.as_ref()).await {
+            Ok(_) => self.renew_at = Instant::now() + self.shared.options.lease() / 3,
+            // Somebody registered under our name, or the database is another one: what we hold is taken over by our new life.
+            Err(Error::Lapsed { .. }) => {
+                let next = "only one supervisor may use a state folder: look for another one that runs";
+                self.shared.trouble(
+                    None,
+                    "another supervisor took the place of this one, and is replaced",
+                    next,
+                );
+                self.register().await?;
+                let (pass, _) = mpsc::channel(1);
+                self.shared.take_over(&pass).await?;
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// Repairs what hints that got lost, and crashes, leave: jobs of ours without a task, holders that are gone, waiting jobs that
+    /// nobody told, moments that nobody waits for.
+    async fn sweep(&mut self) -> Result<(), Error> {
+        self.sweep_at = Instant::now() + self.shared.options.look();
+        self.shared.start_held().await?;
+        let (pass, _) = mpsc::channel(1);
+        self.shared.take_over(&pass).await?;
+        for other in self.shared.dependents.awaited() {
+            self.shared.look_at_awaited(other).await;
+        }
+        Ok(())
+    }
+
+    /// Looks through the rows of live jobs: when they are due, and whom they wait for. Returns their ids.
+    async fn look_through(&self) -> Result<HashSet<JobId>, Error> {
+        let mut live = HashSet::new();
+        for row in self.shared.live_rows().await? {
+            live.insert(row.job);
+            if let Some(due) = row.due {
+                self.shared.due.add(due, &row.queue);
+            } else if row.holder.is_none() {
+                self.look_at_waiting(row.job).await?;
+            }
+        }
+        Ok(live)
+    }
+
+    async fn look_at_waiting(&self, id: JobId) -> Result<(), Error> {
+        match self.shared.load(id).await {
+            Ok(job) => self.shared.dependents.add(&job),
+            Err(crate::Error::Journal(error @ Error::Unavailable(_))) => return Err(error),
+            Err(error) => {
+                let next = "nothing of it is touched any more: restore the journal from a copy";
+                self.shared.trouble(Some(id), format!("its log cannot be read: {error}"), next);
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns when a moment of the wall clock comes, as far as can be said now. The sweep looks again if the clock jumps.
+    fn moment(&self, at: Timestamp) -> Instant {
+        Instant::now() + Duration::from_millis(at.0.saturating_sub(self.shared.now().wall.0))
+    }
+}
+
+/// A moment that does not come.
+fn far() -> Instant {
+    Instant::now() + Duration::from_secs(86_400 * 365)
 }

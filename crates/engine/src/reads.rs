@@ -1,22 +1,40 @@
 //! Reads: each settles first, so that one is enough.
 
+use std::io;
 use std::time::Duration;
 
+use lastword_core::decide::Refusal;
+use lastword_core::job::Phase;
 use lastword_core::view::row::Row;
 use lastword_core::{AttemptNo, Event, Job, JobId, Seq};
 use lastword_proc::Recording;
-use lastword_store::{Cursor, Filter, Journal, Page, Read};
+use lastword_store::siblings::Siblings;
+use lastword_store::{Cursor, Filter, Page, Read};
 use tokio::sync::broadcast;
+use tokio::time::{Instant, sleep_until};
 
-use crate::{Engine, Error, FindError, Settled, Stream, Trouble, Until};
+use crate::{Engine, Error, NoAttempt, Settled, Stream, Trouble, Until};
 
-impl<J: Journal> Engine<J> {
+impl<J: Siblings> Engine<J> {
     /// Waits until everything that the former life of this engine held was looked for, and its truth stored.
-    pub async fn ready(&self) {}
+    pub async fn ready(&self) {
+        let mut ready = self.shared.ready.subscribe();
+        // The sender lives as long as this handle.
+        let _ = ready.wait_for(|ready| *ready).await;
+    }
+
+    /// Reports whether that is so by now.
+    pub fn is_ready(&self) -> bool {
+        *self.shared.ready.borrow()
+    }
 
     /// Returns a job.
     pub async fn job(&self, id: JobId) -> Result<Settled<Job>, Error> {
-        Ok(Settled { value: self.load(id).await?, unsettled: false })
+        let unsettled = self.shared.settle(Some(id)).await;
+        match self.shared.load(id).await? {
+            Job { phase: Phase::Unborn, .. } => Err(Refusal::NotFound(id).into()),
+            job => Ok(Settled { value: job, unsettled }),
+        }
     }
 
     /// Returns rows, newest job first.
@@ -26,20 +44,15 @@ impl<J: Journal> Engine<J> {
         before: Option<JobId>,
         limit: u32,
     ) -> Result<Settled<Vec<Row>>, Error> {
-        let rows = self.journal.read(Read::Rows { filter, before, limit }).await?.rows();
-        Ok(Settled { value: rows, unsettled: false })
-    }
-
-    /// Returns the one job that is meant: by id, a part of it, a name, or `@last`.
-    pub async fn find(&self, reference: &str) -> Result<JobId, FindError> {
-        reference
-            .parse()
-            .map_err(|_| FindError::Engine(Error::NotYet("find jobs by part of an id or by name")))
+        let unsettled = self.shared.settle(None).await;
+        let rows = self.shared.journal.read(Read::Rows { filter, before, limit }).await?.rows();
+        Ok(Settled { value: rows, unsettled })
     }
 
     /// Returns the events of a job after `after`.
     pub async fn events(&self, id: JobId, after: Seq) -> Result<Vec<Event>, Error> {
-        Ok(self.journal.load(id, after).await?)
+        self.shared.settle(Some(id)).await;
+        Ok(self.shared.journal.load(id, after).await?)
     }
 
     /// Returns a piece of the feed over all jobs, and where the next one begins.
@@ -48,7 +61,8 @@ impl<J: Journal> Engine<J> {
         after: Option<Cursor>,
         limit: u32,
     ) -> Result<(Vec<(JobId, Event)>, Option<Cursor>), Error> {
-        match self.journal.read(Read::Feed { after, limit }).await? {
+        self.shared.settle(None).await;
+        match self.shared.journal.read(Read::Feed { after, limit }).await? {
             Page::Feed { events, next } => Ok((events, next)),
             Page::Rows(_) => Ok((Vec::new(), None)),
         }
@@ -56,35 +70,44 @@ impl<J: Journal> Engine<J> {
 
     /// Waits until a job has come so far, and returns it as it is then or when the time is over.
     pub async fn wait(&self, id: JobId, until: Until, at_most: Duration) -> Result<Settled<Job>, Error> {
-        let _ = (id, until, at_most);
-        Err(Error::NotYet("wait"))
+        let over = Instant::now() + at_most;
+        let waiter = self.shared.waiter(id);
+        loop {
+            let changed = waiter.notify.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            let job = self.job(id).await?;
+            if until.is_met(&job.value) || Instant::now() >= over {
+                return Ok(job);
+            }
+            tokio::select! {
+                biased;
+                () = changed => {}
+                () = sleep_until(over) => {}
+            }
+        }
     }
 
     /// Hears of every job that has new events. A hint: whoever lags behind looks at all.
     pub fn changes(&self) -> broadcast::Receiver<JobId> {
-        self.changes.subscribe()
+        self.shared.changes.subscribe()
     }
 
     /// Opens a stream of an attempt, to be read by offset.
     pub fn recording(&self, id: JobId, attempt: AttemptNo, stream: Stream) -> Result<Recording, Error> {
-        let _ = (id, attempt, stream);
-        Err(Error::NotYet("read recordings"))
+        self.shared.trees.recording(id, attempt, stream).map_err(|source| match source.kind() {
+            io::ErrorKind::NotFound => NoAttempt { job: id, attempt }.into(),
+            _ => Error::Disk { what: format!("a recording of {id} cannot be opened"), source },
+        })
     }
 
     /// Returns what a person should know of, oldest first.
     pub fn troubles(&self) -> Vec<Trouble> {
-        Vec::new()
+        self.shared.troubles.list()
     }
 
     /// Returns the job in whose tree a process is.
     pub fn holder_of(&self, pid: i32) -> Option<JobId> {
-        let _ = pid;
-        None
-    }
-
-    /// Takes note that a person has seen how a job ended.
-    pub async fn mark_read(&self, id: JobId) -> Result<(), Error> {
-        let _ = id;
-        Err(Error::NotYet("keep what was read"))
+        self.shared.trees.holder_of(pid)
     }
 }

@@ -1,11 +1,13 @@
 //! The daemon's side of the control socket: one call, one line, one answer.
 
 use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
 use lastword_core::receipt::{Exit, Rung};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use crate::claim::Claim;
@@ -214,6 +216,24 @@ pub fn climbed(line: &str) -> Option<(Rung, u32)> {
     let line =
         Line::parse(line).filter(|line| line.word() == "event" && line.text("what") == Some("climbed"))?;
     Some((line.text("rung").and_then(words::rung)?, line.get("alive")?))
+}
+
+/// Reads from an event of a keeper that is watched which input was written to its last byte, and with it all before it.
+pub fn told(line: &str) -> Option<u64> {
+    Line::parse(line)
+        .filter(|line| line.word() == "event" && line.text("what") == Some("told"))
+        .and_then(|line| line.get("no"))
+}
+
+/// Reports which of these connections have nobody at their other end any more, with one call for all of them.
+pub fn hung_up<'a>(connections: impl IntoIterator<Item = BorrowedFd<'a>>) -> std::io::Result<Vec<bool>> {
+    let mut polled: Vec<PollFd<'a>> =
+        connections.into_iter().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::empty())).collect();
+    if !polled.is_empty() {
+        rustix::io::retry_on_intr(|| poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })))?;
+    }
+    let over = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
+    Ok(polled.iter().map(|fd| fd.revents().intersects(over)).collect())
 }
 
 /// Connects to a socket, with a time limit on that too: a keeper that is stopped lets nobody in once its queue is full.

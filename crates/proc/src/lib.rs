@@ -30,7 +30,7 @@ mod sys;
 mod tree;
 mod words;
 
-pub use control::{Keeper, Status, Stop, climbed};
+pub use control::{Keeper, Status, Stop, climbed, hung_up, told};
 pub use detach::{Detached, handed_over, is_kept};
 pub use ending::ExitRecord;
 pub use error::Error;
@@ -41,7 +41,8 @@ pub use line::Line;
 pub use locate::{Alive, Located, ended, locate, wait};
 pub use nursery::{Finding, Launched, Nursery, Pending};
 pub use peer::Peer;
-pub use recording::{Read, Recording};
+pub use recording::{Read, Recording, written};
+pub use tree::ancestors;
 
 /// The argument by which the executable is told to keep trees instead of anything else.
 pub const KEEPER_VERB: &str = "keeper";

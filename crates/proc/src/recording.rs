@@ -94,3 +94,9 @@ impl Recording {
         }
     }
 }
+
+/// Returns how many bytes an attempt has written so far, over both streams, at the price of two looks at its folder.
+pub fn written(dir: &Path) -> u64 {
+    let size = |name: &str| std::fs::metadata(dir.join(name)).map_or(0, |known| known.len());
+    size("stdout") + size("stderr")
+}

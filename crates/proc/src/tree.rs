@@ -154,6 +154,21 @@ pub(crate) fn is_below(pid: i32, ancestor: i32) -> bool {
     true
 }
 
+/// Returns who a process descends from, nearest first, as number and start; the process itself comes first. Who cannot be
+/// looked at ends the line.
+pub fn ancestors(pid: i32) -> Vec<(i32, u64)> {
+    /// Longer lines of ancestors are not looked through.
+    const GENERATIONS_MAX: usize = 1_000;
+    let mut line = Vec::new();
+    let mut at = pid;
+    while at > 0 && line.len() < GENERATIONS_MAX {
+        let Some(stat) = Stat::of(at) else { break };
+        line.push((at, stat.start_ticks));
+        at = stat.parent;
+    }
+    line
+}
+
 /// Returns the children of a process, of all its threads.
 fn children(pid: i32) -> Vec<i32> {
     let mut found = Vec::new();

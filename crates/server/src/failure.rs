@@ -131,7 +131,6 @@ impl From<Error> for Failure {
             Error::Disk { .. } | Error::NoRandom(_) | Error::GoingDown => {
                 Problem::new(Code::Unavailable, detail).into()
             }
-            Error::NotYet(_) => Problem::new(Code::Internal, detail).into(),
         }
     }
 }

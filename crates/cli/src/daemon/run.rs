@@ -37,7 +37,7 @@ const JOBS: &str = "jobs";
 struct Prepared {
     settings: Settings,
     log: Log,
-    nursery: Nursery,
+    kept: Kept,
     journal: Sqlite,
     // Dropped last: whoever takes it may open all of the above.
     lock: Lock,
@@ -63,8 +63,8 @@ pub(crate) fn run(paths: &Paths, flags: &[String], detached: bool) -> Outcome {
         .max_blocking_threads(THREADS_MAX)
         .build()
         .map_err(|error| starter.refuse(Failure::new(Code::Unavailable, format!("cannot start: {error}"))))?;
-    let Prepared { settings, log, nursery, journal, mut lock } = prepared;
-    let lived = runtime.block_on(live(paths, &settings, log, nursery, journal, &starter));
+    let Prepared { settings, log, kept, journal, mut lock } = prepared;
+    let lived = runtime.block_on(live(paths, &settings, log, kept, journal, &starter));
     // Threads that wait for a keeper are not waited for: what they would report, the next daemon finds.
     runtime.shutdown_background();
     lock.stopped();
@@ -86,11 +86,17 @@ fn prepare(paths: &Paths, flags: &[String]) -> Result<Result<Prepared, Option<Ho
     let lines = tracing_subscriber::fmt().with_writer(log.clone()).with_ansi(false).with_target(false);
     // Only a test that runs two in one process could have set one before.
     let _ = tracing::subscriber::set_global_default(lines.with_max_level(settings.log_level()).finish());
-    let nursery = nursery()?;
-    // After the nursery: jobs have the limit that their user has.
-    raise_open_files();
+    // Jobs have the limit that their user has; this process may open as many files as it likes, since each live job is one.
+    let files = getrlimit(Resource::Nofile);
+    let kept = Kept::new(paths.in_state(JOBS), move || {
+        let _ = setrlimit(Resource::Nofile, files.clone());
+        let nursery = nursery();
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: files.maximum, ..files.clone() });
+        nursery
+    });
+    let kept = kept.map_err(|error| Failure::new(Code::Unavailable, format!("cannot keep jobs: {error}")))?;
     let journal = Sqlite::open(&paths.state).map_err(|error| unreadable(paths, &error))?;
-    Ok(Ok(Prepared { settings, log, nursery, journal, lock }))
+    Ok(Ok(Prepared { settings, log, kept, journal, lock }))
 }
 
 fn pair(flag: &str) -> Result<(String, String), Failure> {
@@ -101,10 +107,11 @@ fn pair(flag: &str) -> Result<(String, String), Failure> {
 
 /// Starts the nursery: in a scope of the user's service manager where there is one, so that trees outlive the session and have
 /// control groups; by itself otherwise.
-fn nursery() -> Result<Nursery, Failure> {
-    let failed =
-        |error: &dyn std::fmt::Display| Failure::new(Code::Unavailable, format!("cannot keep jobs: {error}"));
-    let executable = executable().map_err(|error| failed(&error))?;
+fn nursery() -> Result<Nursery, lastword_proc::Error> {
+    let executable = executable().map_err(|source| {
+        let what = "cannot find the executable of this program".to_owned();
+        lastword_proc::Error::Io { what, source }
+    })?;
     let runtime_dir = environment::get_os("XDG_RUNTIME_DIR").map(std::path::PathBuf::from);
     if let Some(dir) = runtime_dir.filter(|dir| dir.join("systemd/private").exists()) {
         match Nursery::start_in_scope(&executable, &dir) {
@@ -114,13 +121,7 @@ fn nursery() -> Result<Nursery, Failure> {
             }
         }
     }
-    Nursery::start(&executable).map_err(|error| failed(&error))
-}
-
-/// Lets this process open as many files as it may: each live job is some descriptors.
-fn raise_open_files() {
-    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
-    let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+    Nursery::start(&executable)
 }
 
 /// Says that the journal cannot be used, and what a person can do. It is never replaced by an empty one.
@@ -139,21 +140,17 @@ async fn live(
     paths: &Paths,
     settings: &Settings,
     log: Log,
-    nursery: Nursery,
+    kept: Kept,
     journal: Sqlite,
     starter: &Starter,
 ) -> Outcome {
     let unheard =
         |error: std::io::Error| Failure::new(Code::Unavailable, format!("cannot hear signals: {error}"));
     let mut end = Ends::new().map_err(unheard).map_err(|failure| starter.refuse(failure))?;
-    let level = nursery
-        .levels()
-        .into_iter()
-        .filter(|level| *level <= Level::Cgroup)
-        .max()
-        .unwrap_or(Level::Subreaper);
+    let found = kept.findings().into_iter().filter(|(level, test)| *level <= Level::Cgroup && test.is_ok());
+    let level = found.map(|(level, _)| level).max().unwrap_or(Level::Subreaper);
     let about = About { user: user(), host: host_name(), state_dir: paths.state.clone(), level };
-    let engine = engine(paths, settings, nursery, journal);
+    let engine = engine(settings, kept, journal);
     let mut endpoint = Some(endpoint(paths).map_err(|failure| starter.refuse(failure))?);
     let handed_over = endpoint.as_ref().is_some_and(|(_, handed_over)| *handed_over);
     reopen_on_request(log);
@@ -218,18 +215,13 @@ async fn shut_down(engine: &Engine<Sqlite>, end: &mut Ends) {
     }
 }
 
-fn engine(paths: &Paths, settings: &Settings, nursery: Nursery, journal: Sqlite) -> Engine<Sqlite> {
+fn engine(settings: &Settings, kept: Kept, journal: Sqlite) -> Engine<Sqlite> {
     let slots = u32::try_from(settings.number("slots")).ok().filter(|slots| *slots > 0);
     let options = Options {
-        owner: OwnerId(Arc::from("daemon")),
-        host: HostId(Arc::from(machine())),
-        queues: vec![("default".to_owned(), slots)],
-        lease_ms: 90_000,
-        look_ms: 30_000,
+        default_slots: slots,
+        ..Options::new(OwnerId(Arc::from("daemon")), HostId(Arc::from(machine())))
     };
-    let place = paths.in_state(JOBS);
-    let _ = std::fs::create_dir_all(&place);
-    Engine::start(journal, Kept::new(nursery, place, environment::all()), options)
+    Engine::start(journal, kept, options)
 }
 
 /// Returns the socket, and whether a service manager made it.

@@ -1,24 +1,72 @@
-//! What is done in the world: effects in, reports out.
+//! What is done in the world: effects in, reports out; and what can be asked of it.
 
 mod kept;
 
+use std::collections::HashSet;
 use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
 
 use lastword_core::effects::Effect;
-use lastword_core::report::Report;
-use lastword_core::{Epoch, Job};
-use tokio::sync::mpsc;
+use lastword_core::{AttemptNo, Epoch, Job, JobId, Now};
+use lastword_proc::Recording;
 
-pub use kept::Kept;
+pub use crate::mailbox::Reports;
+use crate::{Env, Stream};
+pub use kept::{Kept, now};
 
-/// Whoever can carry out effects: keepers of real processes, or simulated ones.
-pub trait Trees: Clone + Send + Sync + 'static {
-    /// Carries out an effect for the claim of that epoch, and reports what comes of it. Returns when there is no more to report.
-    fn perform(
-        &self,
-        job: Job,
-        epoch: Epoch,
-        effect: Effect,
-        report: mpsc::Sender<Report>,
-    ) -> impl Future<Output = ()> + Send;
+/// Something that is being done.
+pub type Doing<T = ()> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// An effect to be carried out.
+#[derive(Clone, Debug)]
+pub struct Order {
+    /// For which job, as it is remembered.
+    pub job: Job,
+    /// Under which claim of it.
+    pub epoch: Epoch,
+    /// What.
+    pub effect: Effect,
+    /// The journal is away: whoever carries this out must remember it by itself first.
+    pub local: bool,
+}
+
+/// Whoever can carry out effects: keepers of real processes, or simulated ones. It also has the clocks, so that time can be
+/// simulated with the rest.
+pub trait Trees: Send + Sync + 'static {
+    /// Returns the present.
+    fn now(&self) -> Now;
+
+    /// Returns which boot of this host it is.
+    fn boot(&self) -> Arc<str>;
+
+    /// Carries out an effect and reports what comes of it. Ends when there is no more to report; with an error, in one line, if it
+    /// could not be done or nobody knows. It will be asked for again, after a while.
+    fn perform(&self, order: Order, reports: Reports) -> Doing<Result<(), String>>;
+
+    /// Returns the jobs whose keeper is gone and whose end was not reported yet: of this one, or of all. At the price of one
+    /// system call.
+    fn gone(&self, of: Option<JobId>) -> Vec<JobId>;
+
+    /// Returns how many bytes an attempt has written so far.
+    fn written(&self, job: JobId, attempt: AttemptNo) -> u64;
+
+    /// Returns the job in whose tree a process is, by its ancestry.
+    fn holder_of(&self, pid: i32) -> Option<JobId>;
+
+    /// Keeps the environment of a job until its end, durable and private.
+    fn keep_env(&self, job: JobId, env: Env) -> Doing<io::Result<()>>;
+
+    /// Forgets the environment of a job.
+    fn drop_env(&self, job: JobId) -> Doing<io::Result<()>>;
+
+    /// Removes everything that was kept of a job.
+    fn remove(&self, job: JobId) -> Doing<io::Result<()>>;
+
+    /// Forgets the environments of all jobs that are not live: what a crash left behind. Returns how many there were.
+    fn sweep(&self, live: HashSet<JobId>) -> Doing<io::Result<u32>>;
+
+    /// Opens a stream of an attempt; not found, if there is no such attempt.
+    fn recording(&self, job: JobId, attempt: AttemptNo, stream: Stream) -> io::Result<Recording>;
 }

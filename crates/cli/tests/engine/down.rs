@@ -1,0 +1,137 @@
+//! Going down and coming up: what is kept, what is taken along, what an earlier boot or life left.
+
+use std::sync::Arc;
+
+use lastword_core::decide::claim::Claimant;
+use lastword_core::job::Phase;
+use lastword_core::outcome::{Cause, Outcome};
+use lastword_core::owner::{Input, Output, Owner};
+use lastword_core::spec::{RetryPolicy, Spec};
+use lastword_core::{Awake, HostId, Job, JobId, Now, OwnerId, Timestamp};
+use lastword_engine::{Error, Group, Jobs};
+use lastword_proc::{boot_id, clock};
+use lastword_store::{Claim, Journal as _, Renew, Source};
+
+use super::{Bench, end_of, leader, leader_of, outcome, run, until};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn trees_go_on_when_the_engine_goes_down_and_the_next_one_has_them() {
+    let bench = Bench::new();
+    let engine = bench.start();
+    let id = run(&engine, bench.script("sleep 100")).await;
+    let tree = leader_of(&engine, id).await;
+    engine.shut_down(Jobs::Keep).await.unwrap();
+    let refused = engine.submit(engine.new_id().unwrap(), bench.script("true"), super::env(), "ann").await;
+    assert!(matches!(refused, Err(Error::GoingDown)));
+    assert!(tree.is_alive());
+    drop(engine);
+    let engine = bench.start();
+    engine.ready().await;
+    assert_eq!(leader(&engine.job(id).await.unwrap().value).pid, tree.pid);
+    engine.shut_down(Jobs::Cancel).await.unwrap();
+    let job = engine.job(id).await.unwrap().value;
+    assert_eq!(job.last_word().unwrap().cause, Cause::Shutdown);
+    assert!(!tree.is_alive());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn c39_everything_has_its_last_word_when_jobs_are_taken_along() {
+    let bench = Bench::new();
+    let engine = bench.start();
+    engine.set_group(Group { name: "default".to_owned(), slots: Some(2), paused: false }).await.unwrap();
+    let mut jobs = Vec::new();
+    for _ in 0..5 {
+        jobs.push(run(&engine, bench.script("trap '' TERM; sleep 100 & wait; wait")).await);
+    }
+    let trees = [leader_of(&engine, jobs[0]).await, leader_of(&engine, jobs[1]).await];
+    engine.shut_down(Jobs::Cancel).await.unwrap();
+    for id in &jobs {
+        let job = engine.job(*id).await.unwrap().value;
+        assert!(matches!(outcome(&job).0, Outcome::Cancelled(_)), "{:?}", job.phase);
+        assert_eq!(job.last_word().unwrap().cause, Cause::Shutdown);
+    }
+    assert!(trees.iter().all(|tree| !tree.is_alive()));
+}
+
+/// Leaves an intent in the log of a job, as an owner that died before it could act on it.
+async fn intend(bench: &Bench, id: JobId, boot: &str) {
+    let (owner, host) = (OwnerId(Arc::from("daemon")), HostId(Arc::from("here")));
+    let now = Now { wall: Timestamp(clock::wall_ms()), awake: Awake(clock::awake_ms()) };
+    let renew = Renew { owner: owner.clone(), incarnation: None, lease_ms: 60_000, now: now.wall };
+    let incarnation = bench.journal.renew(renew).await.unwrap().incarnation;
+    let by = Claimant { owner, incarnation, host: host.clone() };
+    let from = Source::Ready { queue: "default".to_owned(), slots: None };
+    let claim = Claim { by, from, at_most: 1, now: now.wall };
+    let claimed = bench.journal.claim(claim).await.unwrap().pop().expect("it waits");
+    assert_eq!(claimed.job, id);
+    let job = Job::fold(id, &claimed.events).unwrap();
+    let mut dead = Owner::new(job, claimed.fence, host, boot.into(), now);
+    let [Output::Append(intent)] = &dead.step(Input::Tick, now)[..] else { panic!("it intends to launch") };
+    bench.journal.append(Append::clone(intent)).await.unwrap();
+}
+
+use lastword_core::Append;
+
+async fn submit_paused(bench: &Bench, spec: Spec) -> JobId {
+    let engine = bench.start();
+    let paused = |paused| Group { name: "default".to_owned(), slots: Some(1), paused };
+    engine.set_group(paused(true)).await.unwrap();
+    let id = run(&engine, spec).await;
+    engine.shut_down(Jobs::Keep).await.unwrap();
+    engine.set_group(paused(false)).await.unwrap();
+    id
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn c39_an_intent_that_nobody_acted_on_is_acted_on_once() {
+    let bench = Bench::new();
+    let id = submit_paused(&bench, bench.script("echo ran >> ran")).await;
+    intend(&bench, id, boot_id()).await;
+    let engine = bench.start();
+    let job = end_of(&engine, id).await;
+    assert_eq!((outcome(&job).0, job.attempts.len()), (Outcome::Completed, 2));
+    assert_eq!(std::fs::read_to_string(bench.cwd().join("ran")).unwrap(), "ran\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_attempt_of_an_earlier_boot_is_lost_or_tried_again_by_policy() {
+    for (when_lost, expected) in [(false, Outcome::Lost), (true, Outcome::Completed)] {
+        let bench = Bench::new();
+        let retry = RetryPolicy { attempts_max: 2, backoff_ms: 1, when_lost, ..RetryPolicy::default() };
+        let id = submit_paused(&bench, Spec { retry, ..bench.script("true") }).await;
+        intend(&bench, id, "another-boot").await;
+        let engine = bench.start();
+        let job = end_of(&engine, id).await;
+        assert_eq!(outcome(&job).0, expected);
+        let first = job.attempts[0].end.as_ref().unwrap();
+        assert_eq!(first.receipt.proof, lastword_core::receipt::Proof::BootChanged);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_keeps_failing_is_told_to_a_person() {
+    let bench = Bench::new();
+    let engine = bench.start();
+    let id = run(&engine, bench.script("sleep 100")).await;
+    let tree = leader_of(&engine, id).await;
+    // Its folder is taken away, and its keeper is killed: nobody can say what became of it.
+    let folder = bench.jobs().join(id.to_string());
+    let aside = bench.cwd().join("aside");
+    let shim = lastword_proc::ancestors(tree.pid)[1].0;
+    std::fs::rename(&folder, &aside).unwrap();
+    std::fs::write(&folder, "in the way").unwrap();
+    let shim = lastword_proc::Identity::of(shim).unwrap();
+    assert!(shim.signal(rustix::process::Signal::KILL).unwrap());
+    let begin = std::time::Instant::now();
+    while !engine.troubles().iter().any(|trouble| trouble.job == Some(id)) {
+        assert!(begin.elapsed() < crate::common::PATIENCE, "nobody was told: {:?}", engine.troubles());
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    // Put back, it is found out by itself.
+    std::fs::remove_file(&folder).unwrap();
+    std::fs::rename(&aside, &folder).unwrap();
+    let job = until(&engine, id, |job| matches!(job.phase, Phase::Ended(_))).await;
+    assert!(!tree.is_alive());
+    assert!(job.is_ended());
+    assert_eq!(engine.troubles(), []);
+}

@@ -1,0 +1,91 @@
+//! What is sent to a command that reads: in order, once, across the death of an engine.
+
+use lastword_core::decide::Refusal;
+use lastword_core::outcome::Outcome;
+use lastword_core::spec::{Io, Spec};
+use lastword_engine::Error;
+
+use super::{Bench, end_of, leader_of, outcome, output_of, read, run, until};
+use lastword_core::AttemptNo;
+use lastword_engine::Stream;
+
+fn reader(bench: &Bench) -> Spec {
+    Spec { io: Io::Pipe, ..bench.script("cat; echo over") }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn inputs_arrive_in_order_and_the_last_one_closes() {
+    let bench = Bench::new();
+    let engine = bench.start();
+    let id = run(&engine, reader(&bench)).await;
+    let mut expected = String::new();
+    for n in 1..=40 {
+        let line = format!("line {n}\n");
+        let (_, input) = engine.send(id, "ann", &line, n == 40, None).await.unwrap();
+        assert_eq!(input.0, n);
+        expected.push_str(&line);
+    }
+    let job = end_of(&engine, id).await;
+    assert_eq!(outcome(&job).0, Outcome::Completed);
+    assert_eq!(read(&engine, id, AttemptNo(1), Stream::Stdout), format!("{expected}over\n"));
+    assert!(job.inputs.is_empty(), "each is known to have been read");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn inputs_are_said_once_across_engines() {
+    let bench = Bench::new();
+    let engine = bench.start();
+    let id = run(&engine, reader(&bench)).await;
+    leader_of(&engine, id).await;
+    for n in 1..=3 {
+        engine.send(id, "ann", &format!("{n}\n"), false, None).await.unwrap();
+    }
+    // It dies with some of them said, some not, some said and not known to be.
+    drop(engine);
+    let engine = bench.start();
+    engine.ready().await;
+    engine.send(id, "ann", "4\n", true, None).await.unwrap();
+    end_of(&engine, id).await;
+    assert_eq!(output_of(&engine, id, "over").await, "1\n2\n3\n4\nover\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_terminal_echoes_and_a_command_without_input_takes_none() {
+    let bench = Bench::new();
+    let engine = bench.start();
+    let spec =
+        Spec { io: Io::Terminal { rows: 30, columns: 77 }, ..bench.script("stty size; read x; echo got $x") };
+    let id = run(&engine, spec).await;
+    output_of(&engine, id, "30 77").await;
+    engine.send(id, "ann", "hello\n", false, None).await.unwrap();
+    end_of(&engine, id).await;
+    assert!(output_of(&engine, id, "got hello").await.contains("hello\r\n"));
+    let deaf = run(&engine, bench.script("sleep 100")).await;
+    let refused = engine.send(deaf, "ann", "x", false, None).await;
+    assert!(matches!(refused, Err(Error::Refused(Refusal::Nothing(..)))), "{refused:?}");
+    engine.cancel(deaf, &super::wish(true)).await.unwrap();
+    end_of(&engine, deaf).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_input_that_nobody_reads_is_a_trouble_and_ends_with_the_job() {
+    let bench = Bench::new();
+    let engine = bench.start();
+    let spec =
+        Spec { io: Io::Pipe, ..bench.script("exec <&-; echo closed; until test -e go; do sleep 0.01; done") };
+    let id = run(&engine, spec).await;
+    output_of(&engine, id, "closed").await;
+    engine.send(id, "ann", "anybody?\n", false, None).await.unwrap();
+    // The first is taken by the pipe that nobody reads, and only then is it known; the second is refused.
+    engine.send(id, "ann", "really?\n", false, None).await.unwrap();
+    let begin = std::time::Instant::now();
+    while !engine.troubles().iter().any(|trouble| trouble.job == Some(id)) {
+        assert!(begin.elapsed() < crate::common::PATIENCE, "nobody was told: {:?}", engine.troubles());
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    let waiting = until(&engine, id, |job| !job.inputs.is_empty()).await;
+    assert!(!waiting.is_ended());
+    std::fs::write(bench.cwd().join("go"), "").unwrap();
+    end_of(&engine, id).await;
+    assert_eq!(engine.troubles(), []);
+}

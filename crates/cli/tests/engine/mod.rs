@@ -1,0 +1,147 @@
+//! The engine on a real journal, with real keepers.
+
+mod down;
+mod input;
+mod keeping;
+mod limits;
+mod runs;
+mod truth;
+mod waiting;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use lastword_core::decide::cancel::Cancel;
+use lastword_core::job::Phase;
+use lastword_core::outcome::{Asked, Outcome};
+use lastword_core::receipt::Exit;
+use lastword_core::spec::{Ladder, Spec};
+use lastword_core::{AttemptNo, HostId, Job, JobId, OwnerId};
+use lastword_engine::trees::Kept;
+use lastword_engine::{Engine, Env, Options, Stream, Until};
+use lastword_proc::Identity;
+use lastword_store::sqlite::Sqlite;
+
+use crate::common::{PATIENCE, start_nursery};
+
+/// A daemon's worth of engine, on a journal and a place of its own.
+pub(crate) struct Bench {
+    folder: tempfile::TempDir,
+    pub(crate) journal: Sqlite,
+}
+
+impl Bench {
+    pub(crate) fn new() -> Bench {
+        let folder = tempfile::tempdir().unwrap();
+        let journal = Sqlite::open(&folder.path().join("journal")).unwrap();
+        Bench { folder, journal }
+    }
+
+    /// Starts an engine that takes any number of jobs.
+    pub(crate) fn start(&self) -> Engine<Sqlite> {
+        self.start_with(|_| {})
+    }
+
+    pub(crate) fn start_with(&self, change: impl FnOnce(&mut Options)) -> Engine<Sqlite> {
+        let mut options = Options::new(OwnerId(Arc::from("daemon")), HostId(Arc::from("here")));
+        change(&mut options);
+        let kept = Kept::new(self.jobs(), || Ok(start_nursery())).unwrap();
+        Engine::start(self.journal.clone(), kept, options)
+    }
+
+    /// Returns where the folders of jobs are.
+    pub(crate) fn jobs(&self) -> PathBuf {
+        self.folder.path().join("jobs")
+    }
+
+    /// Returns the folder in which commands run.
+    pub(crate) fn cwd(&self) -> PathBuf {
+        self.folder.path().to_owned()
+    }
+
+    pub(crate) fn script(&self, script: &str) -> Spec {
+        Spec {
+            ladder: Ladder { interrupt_ms: 0, term_ms: 200 },
+            ..Spec::command(["sh", "-c", script], self.cwd().display().to_string())
+        }
+    }
+}
+
+/// Returns an environment in which a shell finds its programs.
+pub(crate) fn env() -> Env {
+    let path: OsString = "/usr/local/bin:/usr/bin:/bin".into();
+    Env(vec![("PATH".into(), path)])
+}
+
+pub(crate) fn wish(force: bool) -> Cancel {
+    Cancel { by: "ann".to_owned(), asked: Asked::User, force }
+}
+
+/// Asks for a job.
+pub(crate) async fn run(engine: &Engine<Sqlite>, spec: Spec) -> JobId {
+    let id = engine.new_id().unwrap();
+    engine.submit(id, spec, env(), "ann").await.unwrap();
+    id
+}
+
+/// Waits until a job is over.
+pub(crate) async fn end_of(engine: &Engine<Sqlite>, id: JobId) -> Job {
+    let job = engine.wait(id, Until::Ended, PATIENCE).await.unwrap().value;
+    assert!(job.is_ended(), "it is still {:?}", job.phase);
+    job
+}
+
+/// Waits until a job's tree is there, and returns the leader.
+pub(crate) async fn leader_of(engine: &Engine<Sqlite>, id: JobId) -> Identity {
+    let job = until(engine, id, |job| matches!(job.phase, Phase::Running)).await;
+    leader(&job)
+}
+
+/// Returns the leader of a tree that is there.
+pub(crate) fn leader(job: &Job) -> Identity {
+    let tree = job.open_attempt().and_then(|attempt| attempt.tree.clone()).expect("it runs");
+    let (boot, pid, start_ticks) = (tree.boot, tree.pid, tree.start_ticks);
+    Identity { boot, pid, start_ticks, inode: None }
+}
+
+/// Waits until something is so of a job.
+pub(crate) async fn until(engine: &Engine<Sqlite>, id: JobId, is_so: impl Fn(&Job) -> bool) -> Job {
+    let begin = Instant::now();
+    loop {
+        let job = engine.job(id).await.unwrap().value;
+        if is_so(&job) {
+            return job;
+        }
+        let left = PATIENCE.saturating_sub(begin.elapsed());
+        assert!(!left.is_zero(), "it is still {:?}", job.phase);
+        engine.wait(id, Until::After(job.version), left).await.unwrap();
+    }
+}
+
+/// Waits until a job has written this, and returns all of it.
+pub(crate) async fn output_of(engine: &Engine<Sqlite>, id: JobId, text: &str) -> String {
+    let begin = Instant::now();
+    loop {
+        let written = read(engine, id, AttemptNo(1), Stream::Stdout);
+        if written.contains(text) {
+            return written;
+        }
+        assert!(begin.elapsed() < PATIENCE, "it has only written {written:?}");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+/// Returns what a job has written by now.
+pub(crate) fn read(engine: &Engine<Sqlite>, id: JobId, attempt: AttemptNo, stream: Stream) -> String {
+    let Ok(mut recording) = engine.recording(id, attempt, stream) else { return String::new() };
+    let mut buffer = vec![0; 1 << 16];
+    let read = recording.read(0, &mut buffer).unwrap();
+    String::from_utf8_lossy(&buffer[..read.bytes]).into_owned()
+}
+
+pub(crate) fn outcome(job: &Job) -> (Outcome, Option<Exit>) {
+    let receipt = job.attempts.last().and_then(|attempt| attempt.end.as_ref()).map(|end| end.receipt.exit);
+    (job.last_word().expect("it ended").outcome, receipt.flatten())
+}

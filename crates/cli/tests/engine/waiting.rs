@@ -1,0 +1,174 @@
+//! Jobs that wait: for a slot, for a group, for a moment, for another try, for each other.
+
+use std::time::Duration;
+
+use lastword_core::decide::Refusal;
+use lastword_core::job::{Phase, Waits};
+use lastword_core::outcome::{Begun, Cause, Outcome};
+use lastword_core::spec::{Dependency, Needs, RetryPolicy, Spec};
+use lastword_core::{Job, JobId, Timestamp};
+use lastword_engine::{Error, Group};
+use lastword_proc::clock::wall_ms;
+
+use super::{Bench, end_of, env, leader_of, outcome, run, until, wish};
+
+fn group(name: &str, slots: u32, paused: bool) -> Group {
+    Group { name: name.to_owned(), slots: Some(slots), paused }
+}
+
+fn waits_for_slot(job: &Job) -> bool {
+    job.phase == Phase::Queued { waits: Waits::Slot }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slot_is_held_by_one_job_and_given_to_the_next_by_priority() {
+    let bench = Bench::new();
+    let engine = bench.start();
+    // A group that nobody made has one slot.
+    let spec = |script: &str, priority| Spec {
+        queue: "one".to_owned(),
+        priority,
+        ..bench.script(&format!("{script}; echo $LASTWORD_JOB_ID >> order"))
+    };
+    let first = run(&engine, spec("until test -e go; do sleep 0.01; done", 0)).await;
+    leader_of(&engine, first).await;
+    let low = run(&engine, spec("true", -5)).await;
+    let high = run(&engine, spec("true", 5)).await;
+    for id in [low, high] {
+        assert!(waits_for_slot(&engine.job(id).await.unwrap().value), "one slot, and it is taken");
+    }
+    assert_eq!(engine.groups().await.unwrap().len(), 2, "it was made, beside the default one");
+    std::fs::write(bench.cwd().join("go"), "").unwrap();
+    for id in [first, low, high] {
+        assert_eq!(outcome(&end_of(&engine, id).await).0, Outcome::Completed);
+    }
+    let order = std::fs::read_to_string(bench.cwd().join("order")).unwrap();
+    assert_eq!(order.lines().collect::<Vec<_>>(), [first, high, low].map(|id| id.to_string()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_paused_group_takes_nothing_until_it_goes_on() {
+    let bench = Bench::new();
+    let engine = bench.start();
+    engine.set_group(group("night", 4, true)).await.unwrap();
+    let spec = || Spec { queue: "night".to_owned(), ..bench.script("exit 3") };
+    let id = run(&engine, spec()).await;
+    // Another job through the same engine shows that there was time to take this one.
+    let other = run(&engine, bench.script("true")).await;
+    end_of(&engine, other).await;
+    assert!(waits_for_slot(&engine.job(id).await.unwrap().value));
+    let refused = engine.remove_group("night").await;
+    assert!(matches!(refused, Err(Error::Refused(Refusal::Invalid(_)))), "{refused:?}");
+    engine.set_group(group("night", 4, false)).await.unwrap();
+    end_of(&engine, id).await;
+    assert!(engine.remove_group("night").await.unwrap());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failed_try_is_followed_by_another_after_its_pause() {
+    let bench = Bench::new();
+    let engine = bench.start();
+    let retry = RetryPolicy { attempts_max: 3, backoff_ms: 300, ..RetryPolicy::default() };
+    let script = "echo x >> tries; test $(wc -l < tries) = 3";
+    let id = run(&engine, Spec { retry, ..bench.script(script) }).await;
+    let job = end_of(&engine, id).await;
+    assert_eq!((outcome(&job).0, job.attempts.len()), (Outcome::Completed, 3));
+    for pair in job.attempts.windows(2) {
+        let (ended, started) = (pair[0].ended_at.unwrap(), pair[1].started_at.unwrap());
+        let pause = started.0 - ended.0;
+        let due = 300 * u64::from(pair[0].no.0);
+        assert!((due..due + 250).contains(&pause), "due after {due} ms, begun after {pause} ms");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_with_a_moment_starts_then_and_a_cancel_before_leaves_nothing_to_start() {
+    let bench = Bench::new();
+    let engine = bench.start();
+    let later = |ms| Some(Timestamp(wall_ms() + ms));
+    let spec = |moment| Spec { not_before: moment, ..bench.script("echo ran >> ran") };
+    let moment = later(400);
+    let cancelled = run(&engine, spec(later(200))).await;
+    let id = run(&engine, spec(moment)).await;
+    let never = engine.cancel(cancelled, &wish(false)).await.unwrap();
+    assert_eq!(outcome(&never).0, Outcome::Cancelled(Begun::BeforeStart));
+    let job = end_of(&engine, id).await;
+    let late_ms = job.attempts[0].started_at.unwrap().0 - moment.unwrap().0;
+    assert!(late_ms < 250, "{late_ms} ms late");
+    assert_eq!(std::fs::read_to_string(bench.cwd().join("ran")).unwrap(), "ran\n");
+}
+
+fn after(job: JobId, on: Needs) -> Vec<Dependency> {
+    vec![Dependency { job, on }]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_runs_after_another_if_that_ended_as_needed() {
+    let bench = Bench::new();
+    let engine = bench.start();
+    let spec = |script: &str, after| Spec { after, ..bench.script(script) };
+    let hold = "until test -e go; do sleep 0.01; done";
+    let good = run(&engine, bench.script(hold)).await;
+    let bad = run(&engine, bench.script(&format!("{hold}; exit 1"))).await;
+    let needs = |id, on| run(&engine, spec("true", after(id, on)));
+    let after_good = needs(good, Needs::Success).await;
+    let after_bad = needs(bad, Needs::Success).await;
+    let after_any = needs(bad, Needs::AnyEnd).await;
+    let waiting = engine.job(after_good).await.unwrap().value;
+    assert_eq!(waiting.phase, Phase::Queued { waits: Waits::Dependencies });
+    std::fs::write(bench.cwd().join("go"), "").unwrap();
+    assert_eq!(outcome(&end_of(&engine, after_good).await).0, Outcome::Completed);
+    assert_eq!(outcome(&end_of(&engine, after_any).await).0, Outcome::Completed);
+    let never = end_of(&engine, after_bad).await;
+    assert_eq!(never.last_word().unwrap().cause, Cause::Dependency);
+    assert!(never.attempts.is_empty());
+    // What has ended by now is known at once.
+    let too_late = needs(bad, Needs::Success).await;
+    assert_eq!(end_of(&engine, too_late).await.last_word().unwrap().cause, Cause::Dependency);
+    let in_time = needs(good, Needs::Success).await;
+    assert_eq!(outcome(&end_of(&engine, in_time).await).0, Outcome::Completed);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_waits_for_a_job_that_nobody_knows() {
+    let bench = Bench::new();
+    let engine = bench.start();
+    let (id, unknown) = (engine.new_id().unwrap(), engine.new_id().unwrap());
+    let spec = Spec { after: after(unknown, Needs::AnyEnd), ..bench.script("true") };
+    let refused = engine.submit(id, spec, env(), "ann").await;
+    assert!(matches!(refused, Err(Error::Refused(Refusal::NotFound(job))) if job == unknown), "{refused:?}");
+    assert!(matches!(engine.job(id).await, Err(Error::Refused(Refusal::NotFound(_)))));
+    assert!(!bench.jobs().join(id.to_string()).exists(), "nothing is kept of what was refused");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_waits_is_told_by_the_next_engine_if_the_first_one_died() {
+    let bench = Bench::new();
+    let engine = bench.start();
+    let other = run(&engine, bench.script("until test -e go; do sleep 0.01; done")).await;
+    let leader = leader_of(&engine, other).await;
+    let id = run(&engine, Spec { after: after(other, Needs::Success), ..bench.script("true") }).await;
+    until(&engine, id, |job| job.phase == Phase::Queued { waits: Waits::Dependencies }).await;
+    drop(engine);
+    std::fs::write(bench.cwd().join("go"), "").unwrap();
+    crate::common::until("the other one ended", || (!leader.is_alive()).then_some(()));
+    let engine = bench.start();
+    assert_eq!(outcome(&end_of(&engine, id).await).0, Outcome::Completed);
+    assert_eq!(outcome(&end_of(&engine, other).await).0, Outcome::Completed);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_moment_that_comes_while_no_engine_runs_is_kept_by_the_next() {
+    let bench = Bench::new();
+    let engine = bench.start();
+    engine.ready().await;
+    let spec = Spec { not_before: Some(Timestamp(wall_ms() + 600)), ..bench.script("true") };
+    let id = run(&engine, spec).await;
+    drop(engine);
+    let engine = bench.start();
+    engine.ready().await;
+    assert!(matches!(engine.job(id).await.unwrap().value.phase, Phase::Queued { .. }));
+    let began = std::time::Instant::now();
+    end_of(&engine, id).await;
+    assert!(began.elapsed() < Duration::from_secs(2), "it was not left to a sweep");
+}

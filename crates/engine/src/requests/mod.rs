@@ -1,0 +1,71 @@
+//! Requests: load, decide, append, and again if somebody was faster. Anyone may ask, whoever owns the job.
+//!
+//! What is asked of a job is decided in `core`; each verb has the file of its name there.
+
+mod remove;
+mod shut_down;
+mod submit;
+
+use lastword_core::decide::cancel::Cancel;
+use lastword_core::decide::{Decision, abandon, cancel, limit, send};
+use lastword_core::limits::Limit;
+use lastword_core::{AppendId, InputNo, Job, JobId};
+use lastword_store::siblings::Siblings;
+
+use crate::{Engine, Error};
+
+impl<J: Siblings> Engine<J> {
+    /// Makes the id of a new job of this cell.
+    pub fn new_id(&self) -> Result<JobId, Error> {
+        let mut random = [0; 10];
+        getrandom::fill(&mut random).map_err(Error::NoRandom)?;
+        Ok(JobId::new(0, self.shared.now().wall, random))
+    }
+
+    /// Asks for a job's end.
+    pub async fn cancel(&self, id: JobId, wish: &Cancel) -> Result<Job, Error> {
+        self.request(id, None, |job| cancel::decide(job, wish, self.shared.now().wall)).await
+    }
+
+    /// Changes a limit, also of a job that runs. Zero switches it off.
+    pub async fn set_limit(&self, id: JobId, by: &str, limit: Limit, value: u64) -> Result<Job, Error> {
+        self.request(id, None, |job| limit::decide(job, by, limit, value)).await
+    }
+
+    /// Says something to a job, and closes its input after that if `eof`. With the same append id, saying it again right away
+    /// is saying it once.
+    pub async fn send(
+        &self,
+        id: JobId,
+        by: &str,
+        text: &str,
+        eof: bool,
+        append: Option<AppendId>,
+    ) -> Result<(Job, InputNo), Error> {
+        let job = self.request(id, append, |job| send::decide(job, by, text, eof)).await?;
+        let input = job.inputs_made;
+        Ok((job, input))
+    }
+
+    /// Gives up on the host of a job.
+    pub async fn abandon(&self, id: JobId, by: &str) -> Result<Job, Error> {
+        self.request(id, None, |job| abandon::decide(job, by)).await
+    }
+
+    async fn request(
+        &self,
+        id: JobId,
+        append: Option<AppendId>,
+        decide: impl Fn(&Job) -> Decision,
+    ) -> Result<Job, Error> {
+        let append = append.map_or_else(append_id, Ok)?;
+        self.shared.request(id, append, decide).await
+    }
+}
+
+/// Makes the name of an append that nobody else makes.
+pub(crate) fn append_id() -> Result<AppendId, Error> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).map_err(Error::NoRandom)?;
+    Ok(AppendId(u128::from_le_bytes(bytes)))
+}

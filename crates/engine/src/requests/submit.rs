@@ -1,0 +1,102 @@
+//! `submit`, and `retry`, which is one: a job is asked for, stored, and taken at once if it may be.
+
+use std::sync::Arc;
+
+use lastword_core::decide::{Refusal, retry, submit};
+use lastword_core::spec::Spec;
+use lastword_core::{Append, Job, JobId};
+use lastword_store::siblings::Siblings;
+use lastword_store::{self as store, Read};
+
+use super::append_id;
+use crate::shared::Shared;
+use crate::{Engine, Env, Error};
+
+impl<J: Siblings> Engine<J> {
+    /// Asks for a job. Asking again with the same id and spec is asking once.
+    pub async fn submit(&self, id: JobId, spec: Spec, env: Env, by: &str) -> Result<Job, Error> {
+        if *self.shared.going_down.borrow() {
+            return Err(Error::GoingDown);
+        }
+        let (shared, by) = (Arc::clone(&self.shared), by.to_owned());
+        // By itself, so that a caller who goes away leaves nothing half done.
+        let submitted = tokio::spawn(async move { shared.submit(id, Arc::new(spec), env, &by).await });
+        submitted.await.unwrap_or(Err(Error::GoingDown))
+    }
+
+    /// Tries an ended job again, as a new one.
+    pub async fn retry(&self, id: JobId, env: Env, by: &str) -> Result<Job, Error> {
+        let spec = retry::decide(&self.shared.load(id).await?)?;
+        self.submit(self.new_id()?, spec, env, by).await
+    }
+}
+
+impl<J: Siblings> Shared<J> {
+    async fn submit(self: &Arc<Self>, id: JobId, spec: Arc<Spec>, env: Env, by: &str) -> Result<Job, Error> {
+        let job = self.load(id).await?;
+        let facts = submit::decide(&job, &spec, by, self.options.limits)?;
+        if facts.is_empty() {
+            return Ok(job);
+        }
+        self.know_all(&spec).await?;
+        self.have_group(&spec.queue).await?;
+        self.trees.keep_env(id, env).await.map_err(|source| Error::Disk {
+            what: format!("the environment of {id} cannot be kept"),
+            source,
+        })?;
+        let (append, after) = Append::new(&job, None, append_id()?, self.now().wall, facts)?;
+        self.dependents.add(&after);
+        // The claim goes out with the append: a journal that writes in batches makes one of them.
+        let (stored, taken) = tokio::join!(self.journal.append(append), self.take(&spec.queue));
+        if let Err(error) = taken {
+            self.journal_trouble(None, "no job can be taken", &error);
+            self.want(&spec.queue);
+            self.wake.notify_one();
+        }
+        match stored {
+            Ok(_) => self.wrote(&after),
+            // Somebody asked for the same at the same time.
+            Err(store::Error::Conflict { .. }) => return self.submitted_before(id, &spec, by).await,
+            Err(error) => return Err(error.into()),
+        }
+        self.settle_dependencies(&after).await;
+        Ok(after)
+    }
+
+    /// Refuses to wait for a job that nobody knows.
+    async fn know_all(&self, spec: &Spec) -> Result<(), Error> {
+        for dependency in &spec.after {
+            if self.journal.read(Read::Row(dependency.job)).await?.rows().is_empty() {
+                return Err(Refusal::NotFound(dependency.job).into());
+            }
+        }
+        Ok(())
+    }
+
+    async fn submitted_before(&self, id: JobId, spec: &Arc<Spec>, by: &str) -> Result<Job, Error> {
+        let job = self.load(id).await?;
+        submit::decide(&job, spec, by, self.options.limits)?;
+        Ok(job)
+    }
+
+    /// Looks at each job this one waits for: it may have ended before anybody knew that it is waited for.
+    async fn settle_dependencies(self: &Arc<Self>, job: &Job) {
+        for dependency in &job.unmet {
+            self.look_at_awaited(dependency.job).await;
+        }
+    }
+
+    /// Tells those who wait for a job, if it has ended.
+    pub(crate) async fn look_at_awaited(self: &Arc<Self>, other: JobId) {
+        match self.journal.read(Read::Row(other)).await.map(|page| page.rows().pop()) {
+            Ok(Some(row)) => {
+                if let Some(outcome) = row.outcome {
+                    self.tell_dependents(other, outcome).await;
+                }
+            }
+            // It was removed; only what has ended can be, but how it ended nobody can say any more.
+            Ok(None) => self.tell_dependents(other, lastword_core::outcome::Outcome::Lost).await,
+            Err(error) => self.journal_trouble(None, "jobs that wait for others cannot be looked at", &error),
+        }
+    }
+}

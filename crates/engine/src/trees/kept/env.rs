@@ -1,0 +1,135 @@
+//! The environment of a job, as a private file beside it: `NAME=VALUE`, each closed by a zero.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use lastword_core::{AttemptNo, JobId};
+
+use crate::Env;
+
+/// The file's name in the folder of its job.
+const NAME: &str = "env";
+
+/// Bytes of an environment: what the kernel gives a program, and more than anybody needs.
+const BYTES_MAX: u64 = 4 << 20;
+
+/// Writes the file, so that it is there after a power cut.
+pub(super) fn keep(place: &Path, folder: &Path, env: &Env) -> io::Result<()> {
+    match std::fs::DirBuilder::new().mode(0o700).create(folder) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
+    let bytes = encode(env)?;
+    // Written under another name first: who asks for the same job at the same time must not see half of it.
+    static DRAFTS: AtomicU64 = AtomicU64::new(0);
+    let draft = folder.join(format!("{NAME}.{}.tmp", DRAFTS.fetch_add(1, Ordering::Relaxed)));
+    let mut file =
+        std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
+    file.write_all(&bytes)?;
+    file.sync_data()?;
+    std::fs::rename(&draft, folder.join(NAME))?;
+    File::open(folder)?.sync_all()?;
+    File::open(place)?.sync_all()
+}
+
+/// Reads the file for an attempt, with what every job is told of itself.
+pub(super) fn read(folder: &Path, job: JobId, attempt: AttemptNo) -> io::Result<Vec<(OsString, OsString)>> {
+    let mut bytes = Vec::new();
+    File::open(folder.join(NAME))?.take(BYTES_MAX).read_to_end(&mut bytes)?;
+    let mut env = decode(&bytes);
+    env.push(("LASTWORD_JOB_ID".into(), job.to_string().into()));
+    env.push(("LASTWORD_ATTEMPT".into(), attempt.to_string().into()));
+    Ok(env)
+}
+
+/// Removes the file.
+pub(super) fn forget(folder: &Path) -> io::Result<()> {
+    match std::fs::remove_file(folder.join(NAME)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Removes the files of those jobs that need none, and the folders in which nothing else was; returns how many files.
+pub(super) fn sweep(place: &Path, is_over: impl Fn(JobId) -> bool) -> io::Result<u32> {
+    let mut removed = 0;
+    for entry in std::fs::read_dir(place)? {
+        let entry = entry?;
+        let job = entry.file_name().to_str().and_then(|name| name.parse::<JobId>().ok());
+        if job.is_some_and(&is_over) && std::fs::remove_file(entry.path().join(NAME)).is_ok() {
+            removed += 1;
+            // Only an empty one goes: that of a job that was never stored.
+            let _ = std::fs::remove_dir(entry.path());
+        }
+    }
+    Ok(removed)
+}
+
+fn encode(env: &Env) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    for (name, value) in env.0.iter().filter(|(name, _)| is_passed_on(name)) {
+        let pair = [name.as_bytes(), b"=", value.as_bytes()].concat();
+        if name.is_empty() || name.as_bytes().contains(&b'=') || pair.contains(&0) {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "a variable has no proper name or value",
+            ));
+        }
+        bytes.extend_from_slice(&pair);
+        bytes.push(0);
+    }
+    if bytes.len() as u64 > BYTES_MAX {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is larger than 4 MiB"));
+    }
+    Ok(bytes)
+}
+
+fn decode(bytes: &[u8]) -> Vec<(OsString, OsString)> {
+    let pairs = bytes.split(|byte| *byte == 0).filter_map(|pair| {
+        let middle = pair.iter().position(|byte| *byte == b'=')?;
+        let part = |bytes: &[u8]| OsString::from_vec(bytes.to_vec());
+        Some((part(&pair[..middle]), part(&pair[middle + 1..])))
+    });
+    pairs.collect()
+}
+
+/// Reports whether a job sees this variable. What makes a loader take other code than the program's own is left out, and what
+/// says whose tree this is comes from us.
+fn is_passed_on(name: &OsStr) -> bool {
+    let name = name.as_bytes();
+    !name.starts_with(b"LD_") && !name.starts_with(b"DYLD_") && !name.starts_with(b"LASTWORD_")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn env(pairs: &[(&str, &[u8])]) -> Env {
+        Env(pairs.iter().map(|(name, value)| ((*name).into(), OsStr::from_bytes(value).to_owned())).collect())
+    }
+
+    #[test]
+    fn an_environment_reads_back_without_what_loaders_obey() {
+        let given = env(&[
+            ("PATH", b"/bin"),
+            ("LD_PRELOAD", b"evil.so"),
+            ("LASTWORD_JOB_ID", b"another"),
+            ("ODD", b"\xff=\n"),
+            ("EMPTY", b""),
+        ]);
+        let bytes = encode(&given).unwrap();
+        assert_eq!(Env(decode(&bytes)), env(&[("PATH", b"/bin"), ("ODD", b"\xff=\n"), ("EMPTY", b"")]));
+    }
+
+    #[test]
+    fn names_and_values_that_would_read_as_others_are_refused() {
+        for bad in [env(&[("A=B", b"")]), env(&[("", b"x")]), env(&[("A", b"x\0B=y")])] {
+            assert!(encode(&bad).is_err(), "{:?}", bad.0);
+        }
+    }
+}

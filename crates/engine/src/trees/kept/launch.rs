@@ -1,0 +1,88 @@
+//! Launch: an attempt's tree is started through the nursery.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use lastword_core::limits::Limit;
+use lastword_core::receipt::{Level, Tree};
+use lastword_core::report::{Found, Report};
+use lastword_core::spec::{Io, Spec, Work};
+use lastword_core::{AttemptNo, Awake, Epoch, Job};
+use lastword_proc::{Error, Identity, Input, Launch, Launched, Nursery, clock};
+
+use super::{Kept, env};
+use crate::shared::lock;
+
+impl Kept {
+    /// Starts a tree. An error means that nobody knows what came of it.
+    pub(super) fn launch(&self, job: &Job, epoch: Epoch, attempt: AttemptNo) -> Result<Report, String> {
+        let failed = |error: String| Ok(Report::LaunchFailed { attempt, error });
+        let Some(spec) = &job.spec else { return Err("the job was never submitted".to_owned()) };
+        let Work::Command { argv } = &spec.work else {
+            return failed("this build runs no agents yet".to_owned());
+        };
+        let env = match env::read(&self.folder(job.id), job.id, attempt) {
+            Ok(env) => env,
+            Err(error) => return failed(format!("its environment cannot be read: {error}")),
+        };
+        let wall = job.limits.get(Limit::Wall);
+        let launch = Launch {
+            env,
+            cwd: PathBuf::from(&spec.cwd),
+            input: if spec.io == Io::Null { Input::Null } else { Input::Pipe },
+            terminal: terminal(spec),
+            term_ms: spec.ladder.term_ms,
+            // Until it is told the exact one: it must not outlive its limit because we do not live to tell.
+            deadline: wall.map(|ms| clock::awake_ms().saturating_add(ms)),
+            epoch: epoch.0.into(),
+            ..Launch::new(self.dir(job.id, attempt), argv)
+        };
+        match self.started(&launch) {
+            Ok(Launched { guard, leader, level, launched, .. }) => {
+                self.0.lines.expect(job.id, attempt, &guard);
+                self.reach(job.id, attempt);
+                Ok(Report::Launched { attempt, tree: tree(&leader, level), awake: Awake(launched) })
+            }
+            // Nothing was started by this launch. An earlier one of the same attempt, whose answer was lost, may have.
+            Err(Error::Refused(error)) => match self.locate(job, attempt)? {
+                Report::Located { found: Found::NeverStarted, .. } => failed(error),
+                located => Ok(located),
+            },
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    /// Launches through the nursery, or through a new one if it is gone.
+    fn started(&self, launch: &Launch) -> Result<Launched, Error> {
+        let nursery = self.nursery();
+        match nursery.launch(launch) {
+            // Nothing reached it, so nothing was started.
+            Err(Error::NurseryGone(_)) => self.another_nursery(&nursery)?.launch(launch),
+            other => other,
+        }
+    }
+
+    fn nursery(&self) -> Arc<Nursery> {
+        Arc::clone(&lock(&self.0.nursery))
+    }
+
+    fn another_nursery(&self, gone: &Arc<Nursery>) -> Result<Arc<Nursery>, Error> {
+        let mut nursery = lock(&self.0.nursery);
+        if Arc::ptr_eq(&nursery, gone) {
+            *nursery = Arc::new((self.0.start)()?);
+        }
+        Ok(Arc::clone(&nursery))
+    }
+}
+
+fn terminal(spec: &Spec) -> Option<(u16, u16)> {
+    match spec.io {
+        Io::Terminal { rows, columns } => Some((rows, columns)),
+        Io::Null | Io::Pipe => None,
+    }
+}
+
+/// Returns a tree in the words of core.
+pub(super) fn tree(leader: &Identity, level: Level) -> Tree {
+    Tree { boot: leader.boot.clone(), pid: leader.pid, start_ticks: leader.start_ticks, level }
+}

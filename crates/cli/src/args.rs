@@ -5,32 +5,45 @@ use clap::{Parser, Subcommand};
 use crate::cmd;
 use crate::ui::Colour;
 
-/// Runs commands as durable jobs and tells the truth about them.
-///
-/// A job goes on when this program, the terminal or the daemon goes. It has one ending, with a receipt that says why nothing of
-/// it is left. The daemon starts by itself.
+/// Runs commands as durable jobs and tells the truth about them
 #[derive(Debug, Parser)]
 #[command(
     name = "lastword",
     version = lastword_api::VERSION,
     disable_help_subcommand = true,
-    after_help = "A JOB is an id, the beginning of one, a name, or @last.\n\
-                  Exit codes: 0 done, 1 the job failed, 2 usage, 3 cancelled, 124 out of time, 125 our own error.",
+    disable_help_flag = true,
+    disable_version_flag = true,
+    after_help = "A job goes on when this program, the terminal or the daemon goes. It has one ending, with a \
+                  receipt that says why nothing of it is left. The daemon starts by itself.\n\n\
+                  A JOB is an id, the beginning of one, a name, or @last.\n\
+                  Exit codes: 0 done, 1 failed, 2 usage, 3 cancelled, 124 out of time, 125 our error",
     max_term_width = 100
 )]
 pub(crate) struct Cli {
-    /// Prints data as JSON: one document, or one a line for what goes on
-    #[arg(long, global = true)]
+    /// Prints data as JSON; a stream a line at a time
+    #[arg(long, global = true, help_heading = EVERYWHERE)]
     pub(crate) json: bool,
-    /// When to use colour
-    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", hide_default_value = true)]
+    /// Uses colour: auto, always or never
+    #[arg(
+        long, global = true, help_heading = EVERYWHERE, value_name = "WHEN", default_value = "auto",
+        hide_default_value = true, hide_possible_values = true
+    )]
     pub(crate) color: Colour,
-    /// Never asks, and takes "no" for an answer
-    #[arg(long, global = true)]
+    /// Never asks, and takes no for an answer
+    #[arg(long, global = true, help_heading = EVERYWHERE)]
     pub(crate) no_input: bool,
+    /// Prints help
+    #[arg(short, long, global = true, help_heading = EVERYWHERE, action = clap::ArgAction::HelpShort)]
+    help: Option<bool>,
+    /// Prints the version
+    #[arg(short = 'V', long, action = clap::ArgAction::Version)]
+    version: Option<bool>,
     #[command(subcommand)]
     pub(crate) verb: Verb,
 }
+
+/// Under what the flags stand that every verb has.
+const EVERYWHERE: &str = "Everywhere";
 
 /// What can be asked for.
 #[derive(Debug, Subcommand)]
@@ -47,7 +60,7 @@ pub(crate) enum Verb {
     Send(cmd::send::Args),
     #[command(alias = "stop")]
     Cancel(cmd::cancel::Args),
-    /// Stops jobs at once: `cancel --force`
+    /// Ends jobs with KILL at once: cancel --force
     Kill(cmd::cancel::Args),
     Retry(cmd::retry::Args),
     Limit(cmd::limit::Args),

@@ -30,11 +30,7 @@ fn for_people() -> u8 {
     cmd::completion::answer();
     let cli = match args::Cli::try_parse() {
         Ok(cli) => cli,
-        Err(told) => {
-            // Help goes to standard output and is no failure; a reader that is gone is none either.
-            let _ = told.print();
-            return told.exit_code() as u8;
-        }
+        Err(told) => return tell_usage(&told),
     };
     let ui = ui::Ui::new(cli.json, cli.color, cli.no_input);
     match cmd::run(cli.verb, ui) {
@@ -44,4 +40,19 @@ fn for_people() -> u8 {
             failure.code
         }
     }
+}
+
+/// Prints help, or what is wrong with the command line.
+fn tell_usage(told: &clap::Error) -> u8 {
+    let json = std::env::args_os().take_while(|word| word != "--").any(|word| word == "--json");
+    if told.use_stderr() && json {
+        let text = told.to_string();
+        let first = text.lines().next().unwrap_or_default();
+        let failure = failure::Failure::usage(first.strip_prefix("error: ").unwrap_or(first));
+        ui::Ui::new(true, ui::Colour::Never, true).tell(&failure);
+    } else {
+        // Help goes to standard output and is no failure; a reader that is gone is none either.
+        let _ = told.print();
+    }
+    told.exit_code() as u8
 }

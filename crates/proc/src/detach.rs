@@ -42,14 +42,14 @@ impl Detached<'_> {
     }
 }
 
-/// Runs in the child: a session of its own, then a child that leads none, so that no terminal can become its own.
+/// Runs in the child: its own child goes on, in a session of its own.
 fn leave() -> io::Result<()> {
-    rustix::process::setsid()?;
-    rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
-    match sys::fork()? {
-        sys::Fork::Parent(_) => sys::exit(0),
-        sys::Fork::Child => Ok(()),
+    if let sys::Fork::Parent(_) = sys::fork()? {
+        sys::exit(0);
     }
+    rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
+    rustix::process::setsid()?;
+    Ok(())
 }
 
 /// Returns the sockets that a service manager opened for this process; none if it was not started by one.

@@ -10,11 +10,8 @@ use super::{Call, Client, job_path};
 use crate::failure::Failure;
 use crate::text::size;
 
-/// Bytes of one piece. Larger ones save calls, smaller ones memory.
+/// Bytes of one piece, and those looked at for the last lines: a line that is longer is shown from its middle on.
 const PIECE: u64 = 256 << 10;
-
-/// Bytes looked at for the last lines; longer lines than this are shown from their middle on.
-const TAIL: u64 = 256 << 10;
 
 /// How long the daemon waits for more before it answers with nothing.
 const WAIT: &str = "25s";
@@ -59,30 +56,31 @@ pub(crate) struct Recording {
 }
 
 /// A piece of a recording.
-pub(crate) struct Piece {
-    pub(crate) bytes: hyper::body::Bytes,
+struct Piece {
+    bytes: hyper::body::Bytes,
     /// Where the next piece begins.
-    pub(crate) next: u64,
+    next: u64,
     /// Bytes that are missing before this piece.
-    pub(crate) skipped: u64,
-    /// How much there is in all, so far.
-    pub(crate) size: u64,
+    skipped: u64,
     /// Whether nothing more will come after this piece.
-    pub(crate) end: bool,
+    end: bool,
 }
 
 impl Recording {
     /// Reads a piece; with `wait`, the answer comes when there is something, or nothing more will come.
-    pub(crate) async fn read(&self, client: &Client, offset: u64, wait: bool) -> Result<Piece, Failure> {
+    async fn read(&self, client: &Client, offset: u64, wait: bool) -> Result<Piece, Failure> {
         let wait = if wait { format!("&wait={WAIT}") } else { String::new() };
+        self.ask(client, &format!("offset={offset}{wait}")).await
+    }
+
+    async fn ask(&self, client: &Client, which: &str) -> Result<Piece, Failure> {
         let (stream, attempt) = (self.stream.name(), self.attempt);
-        let query = format!("/output?stream={stream}&attempt={attempt}&offset={offset}&limit={PIECE}{wait}");
+        let query = format!("/output?stream={stream}&attempt={attempt}&limit={PIECE}&{which}");
         let answer = client.send(&Call::get(job_path(&self.job, &query))).await?;
         let number = |name: &str| number(&answer.headers, name);
         Ok(Piece {
             next: number("lastword-next")?,
             skipped: number("lastword-skipped").unwrap_or(0),
-            size: number("lastword-size")?,
             end: answer.headers.get("lastword-end").is_some_and(|end| end == "true"),
             bytes: answer.body,
         })
@@ -110,23 +108,10 @@ impl Recording {
 
     /// Returns where the last `lines` lines begin, and what is there now from that place on.
     pub(crate) async fn tail(&self, client: &Client, lines: usize) -> Result<(u64, Vec<u8>), Failure> {
-        let size = self.read(client, u64::MAX >> 1, false).await?.size;
-        let (mut offset, mut begin, mut bytes) = (size.saturating_sub(TAIL), None, Vec::new());
-        while offset < size {
-            let piece = self.read(client, offset, false).await?;
-            if piece.bytes.is_empty() {
-                break;
-            }
-            // Only what follows the last gap is one piece of text.
-            if piece.skipped > 0 || begin.is_none() {
-                bytes.clear();
-                begin = Some(piece.next - piece.bytes.len() as u64);
-            }
-            bytes.extend_from_slice(&piece.bytes);
-            offset = piece.next;
-        }
-        let cut = last_lines(&bytes, lines);
-        Ok((begin.unwrap_or(size) + cut as u64, bytes.split_off(cut)))
+        let piece = self.ask(client, &format!("tail={PIECE}")).await?;
+        let begin = piece.next - piece.bytes.len() as u64;
+        let cut = last_lines(&piece.bytes, lines);
+        Ok((begin + cut as u64, piece.bytes[cut..].to_vec()))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
+use lastword_api::Problem;
 
 use super::{Call, Client, Lost, Sender};
 use crate::failure::Failure;
@@ -35,7 +36,12 @@ impl Events {
         loop {
             if let Some((id, sent)) = self.reader.take() {
                 self.last = id.or(self.last.take());
-                return Ok((sent.kind != "end").then_some(sent));
+                match sent.kind.as_str() {
+                    "end" => return Ok(None),
+                    "problem" => self.broke_off(&sent).await?,
+                    _ => return Ok(Some(sent)),
+                }
+                continue;
             }
             if self.connection.is_none() {
                 self.connect().await?;
@@ -52,6 +58,18 @@ impl Events {
                     self.connection = None;
                     self.reader = Reader::default();
                 }
+            }
+        }
+    }
+
+    /// Takes the daemon's reason to end the stream before its end: one that may pass is waited for.
+    async fn broke_off(&mut self, sent: &Sent) -> Result<(), Failure> {
+        self.connection = None;
+        match serde_json::from_str::<Problem>(&sent.data) {
+            Ok(problem) if !problem.retryable => Err(Failure::of(problem)),
+            _ => {
+                tokio::time::sleep(super::PAUSE).await;
+                Ok(())
             }
         }
     }

@@ -7,10 +7,11 @@ use crate::client::{Call, Client, job_path};
 use crate::failure::{Failure, Outcome};
 use crate::ui::words;
 
-/// Gives up a job that nobody can reach any more, and records that somebody did
-///
-/// What it started may still be alive. Only for a job that stays unreachable; `cancel` is the way to end one.
+/// Gives up a job that nobody can reach any more
 #[derive(Debug, clap::Args)]
+#[command(
+    after_help = "What it started may still be alive. Only for a job that stays out of reach; `cancel` is the way to end one."
+)]
 pub(crate) struct Args {
     /// Which job
     #[arg(value_name = "JOB", add = super::completion::jobs())]

@@ -11,10 +11,11 @@ use crate::ui::words;
 
 mod input;
 
-/// Comes back to a job: its output, and its exit code in the end
-///
-/// Ctrl-C lets go of the job again. A job that reads (`run -i`, `run -t`) gets what is typed.
+/// Comes back to a job, and exits as it does
 #[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Ctrl-C lets go of the job again. A job that reads (run -i, run -t) gets what is typed."
+)]
 pub(crate) struct Args {
     /// Which job
     #[arg(value_name = "JOB", add = super::completion::jobs())]

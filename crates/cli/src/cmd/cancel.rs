@@ -10,10 +10,11 @@ use crate::text::duration;
 use crate::ui::progress::Progress;
 use crate::ui::{receipt, words};
 
-/// Ends jobs, and shows what it took and what proves that nothing is left
-///
-/// TERM first, then KILL after the job's grace, both to every process of the job. A job that has ended already stays as it ended.
+/// Ends jobs, and shows what proves that nothing is left
 #[derive(Debug, clap::Args)]
+#[command(
+    after_help = "TERM first, then KILL after the job's grace, both to every process of the job. A job that has ended already stays as it ended."
+)]
 pub(crate) struct Args {
     /// Which jobs
     #[arg(value_name = "JOB", required_unless_present_any = ["all", "group", "label"], add = super::completion::jobs())]

@@ -14,8 +14,9 @@ use crate::ui::{Colour, Ui};
 /// The variable by which a shell asks for completions instead of running anything.
 const ASKED: &str = "COMPLETE";
 
-/// Prints what a shell needs to complete words and jobs: `source <(lastword completion bash)`
+/// Prints what a shell needs to complete words and jobs
 #[derive(Debug, clap::Args)]
+#[command(after_help = "source <(lastword completion bash)")]
 pub(crate) struct Args {
     /// Which shell
     #[arg(value_name = "SHELL", value_parser = ["bash", "elvish", "fish", "powershell", "zsh"])]

@@ -17,7 +17,7 @@ use crate::text::moment::{Clock, between};
 use crate::ui::progress::Progress;
 use crate::ui::{Ui, words};
 
-/// Starts, stops and shows the daemon; it also starts by itself
+/// Starts, stops and shows the daemon
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]

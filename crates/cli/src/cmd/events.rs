@@ -1,5 +1,7 @@
 //! `events`: the facts of one job or of all, as they were written down.
 
+use std::collections::HashMap;
+
 use lastword_api::{Event, Feed, Page};
 
 use crate::client::sse::Events;
@@ -8,7 +10,7 @@ use crate::failure::{Failure, Outcome};
 use crate::text::clean::{clean, cut};
 use crate::text::moment::Clock;
 
-/// Prints the facts of a job, or of all jobs, in the order they were written down
+/// Prints the facts of a job, or of all jobs, in order
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Which job; all of them if not said
@@ -35,8 +37,15 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
     if args.follow {
         let path = job.as_ref().map_or_else(|| "/v1/events".to_owned(), |job| job_path(job, "/events"));
         let mut events = Events::new(&client, Call::get(path), args.after);
+        // A stream over all jobs that was cut may repeat some.
+        let mut newest: HashMap<String, u64> = HashMap::new();
         while let Some(sent) = events.next().await? {
             let Ok(event) = serde_json::from_str::<Event>(&sent.data) else { continue };
+            let seen = newest.entry(event.job.clone()).or_default();
+            if event.seq <= *seen {
+                continue;
+            }
+            *seen = event.seq;
             print(&client, &clock, &event, job.is_none())?;
         }
         return Ok(0);

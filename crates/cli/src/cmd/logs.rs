@@ -7,7 +7,7 @@ use crate::client::follow::{self, Recording, Stream};
 use crate::failure::{Failure, Outcome};
 use crate::ui::words;
 
-/// Prints what a job wrote: its output to standard output, its errors to standard error
+/// Prints what a job wrote
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Which job

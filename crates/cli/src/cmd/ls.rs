@@ -9,7 +9,7 @@ use crate::text::{duration, similar};
 use crate::ui::table::Table;
 use crate::ui::words;
 
-/// Lists jobs, newest first; without -a only those that have not ended
+/// Lists jobs, newest first; with -a also ended ones
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Also those that have ended
@@ -90,9 +90,11 @@ impl Args {
     }
 
     fn query(&self) -> String {
-        let mut query: Vec<String> = Vec::new();
-        let mut add =
-            |name: &str, value: &str| query.push(format!("{name}={}", escape(value).replace("%2C", ",")));
+        let mut query = String::new();
+        let mut add = |name: &str, value: &str| {
+            // A list of phases is several values of one parameter, and not one value with a comma in it.
+            query.push_str(&format!("&{name}={}", escape(value).replace("%2C", ",")));
+        };
         match (self.phase.as_slice(), self.shows_ended()) {
             ([], true) => {}
             ([], false) => add("phase", "queued,launching,running,stopping,backoff"),
@@ -105,7 +107,7 @@ impl Args {
                 add(name, value);
             }
         }
-        query.join("&")
+        query
     }
 }
 
@@ -118,7 +120,7 @@ async fn fetch(args: &Args, client: &Client) -> Result<Page<Row>, Failure> {
             .next_cursor
             .as_deref()
             .map_or_else(String::new, |cursor| format!("&cursor={}", escape(cursor)));
-        let path = format!("/v1/jobs?{}&limit={}{cursor}", args.query(), left.min(PAGE_MAX));
+        let path = format!("/v1/jobs?limit={}{}{cursor}", left.min(PAGE_MAX), args.query());
         let page: Page<Row> = client.call(Call::get(path)).await?;
         all.unsettled |= page.unsettled;
         all.items.extend(page.items);

@@ -8,8 +8,9 @@ use crate::failure::{Failure, Outcome, exit};
 use crate::text::similar;
 use crate::ui::Ui;
 
-/// Prints the manual page of this program, or of one verb: `lastword man run | man -l -`
+/// Prints the manual
 #[derive(Debug, clap::Args)]
+#[command(after_help = "lastword man run | man -l -")]
 pub(crate) struct Args {
     /// Which verb
     verb: Option<String>,

@@ -8,9 +8,10 @@ use crate::text::duration;
 use crate::ui::words;
 
 /// Removes ended jobs that are old, and says what it kept
-///
-/// A result that nobody has read is kept, unless --unread says otherwise. A job that has not ended is never touched.
 #[derive(Debug, clap::Args)]
+#[command(
+    after_help = "A result that nobody has read is kept, unless --unread says otherwise. A job that has not ended is never touched."
+)]
 pub(crate) struct Args {
     /// Only jobs that ended longer ago than this
     #[arg(long, value_name = "TIME", default_value = "7d", value_parser = duration::parse_ms)]

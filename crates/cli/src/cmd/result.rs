@@ -8,8 +8,9 @@ use crate::failure::Outcome;
 use crate::text::size;
 use crate::ui::words;
 
-/// Prints the result of an ended job: the end of its output, and on standard error how it ended
+/// Prints the end of what an ended job wrote
 #[derive(Debug, clap::Args)]
+#[command(after_help = "How it ended is said on standard error, unless it completed.")]
 pub(crate) struct Args {
     /// Which job
     #[arg(value_name = "JOB", default_value = "@last", hide_default_value = true, add = super::completion::jobs())]

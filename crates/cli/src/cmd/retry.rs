@@ -7,8 +7,9 @@ use super::run::print_started;
 use crate::client::{Call, Client, job_path};
 use crate::failure::Outcome;
 
-/// Runs an ended job once more, as a new job with the environment of now
+/// Runs an ended job once more, as a new job
 #[derive(Debug, clap::Args)]
+#[command(after_help = "The new job has the environment of now: that of the old one was removed at its end.")]
 pub(crate) struct Args {
     /// Which job
     #[arg(value_name = "JOB", default_value = "@last", hide_default_value = true, add = super::completion::jobs())]

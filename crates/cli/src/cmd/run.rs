@@ -16,10 +16,10 @@ use crate::text::{duration, moment, size};
 use crate::ui::words;
 
 /// Runs a command as a job
-///
-/// Stays with the job until it ends: its output is passed on, and its exit code is the exit code here. Ctrl-C lets go of the job and
-/// leaves it running.
 #[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Stays with the job until it ends: passes its output on, and exits as it did. Ctrl-C lets go of it and leaves it running."
+)]
 pub(crate) struct Args {
     /// Lets go of the job at once and prints its id
     #[arg(short, long)]
@@ -27,7 +27,7 @@ pub(crate) struct Args {
     /// Passes standard input on to the job
     #[arg(short, long, conflicts_with = "terminal")]
     interactive: bool,
-    /// Gives the job a terminal; Ctrl-P Ctrl-Q lets go of it
+    /// Gives the job a terminal; Ctrl-P Ctrl-Q lets go
     #[arg(short, long)]
     terminal: bool,
     /// A name for the job
@@ -48,7 +48,7 @@ pub(crate) struct Args {
     /// A label, to find it by
     #[arg(short, long = "label", value_name = "NAME=VALUE", value_parser = label)]
     labels: Vec<(String, String)>,
-    /// Waits for another job to succeed, or with `:any` to end
+    /// Waits for a job to succeed, or to end at all
     #[arg(long, value_name = "JOB[:any]", value_parser = after)]
     after: Vec<After>,
     /// Ends it after this time
@@ -63,7 +63,7 @@ pub(crate) struct Args {
     /// Tries again when it fails, so many times at most
     #[arg(long, value_name = "TIMES", default_value_t = 0, hide_default_value = true)]
     retry: u32,
-    /// Pause before it is tried again; it doubles each time
+    /// Pause before the next try; it doubles each time
     #[arg(long, value_name = "TIME", value_parser = duration::parse_ms)]
     backoff: Option<u64>,
     /// Also tries again when nobody can say how it ended
@@ -78,7 +78,7 @@ pub(crate) struct Args {
     /// The folder it runs in
     #[arg(short = 'C', long, value_name = "FOLDER")]
     cwd: Option<PathBuf>,
-    /// Cancels the job on Ctrl-C instead of letting go of it
+    /// Cancels the job on Ctrl-C
     #[arg(long, conflicts_with = "detach")]
     cancel_on_interrupt: bool,
     /// The command and its arguments

@@ -7,7 +7,7 @@ use crate::client::Client;
 use crate::failure::{Failure, Outcome};
 use crate::ui::words;
 
-/// Sends a line to a job that reads (`run -i`, `run -t`)
+/// Sends a line to a job that reads (run -i, run -t)
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Which job

@@ -10,7 +10,7 @@ use crate::ui::{job, words};
 /// Lines of output at the end of the screen: enough to see what it does, not to read it.
 const LINES: usize = 6;
 
-/// Shows one job: its life as a time line, its receipt, its last lines
+/// Shows a job: its life, its receipt, its last lines
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Which job

@@ -11,9 +11,10 @@ use crate::ui::progress::Progress;
 use crate::ui::words;
 
 /// Waits until jobs have ended
-///
-/// Exits with 0 if they completed, 3 if one was cancelled, 1 if one ended otherwise, and 124 if --timeout passed first.
 #[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Exits with 0 if they completed, 3 if one was cancelled, 1 if one ended otherwise, and 124 if --timeout passed first."
+)]
 pub(crate) struct Args {
     /// Which jobs
     #[arg(value_name = "JOB", default_value = "@last", hide_default_value = true, add = super::completion::jobs())]

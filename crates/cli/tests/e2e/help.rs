@@ -1,0 +1,90 @@
+//! `--help` of every verb, and what shells and `man` are given.
+
+use crate::home::Home;
+
+const VERBS: &[&str] = &[
+    "run",
+    "ls",
+    "show",
+    "logs",
+    "events",
+    "wait",
+    "attach",
+    "send",
+    "cancel",
+    "kill",
+    "retry",
+    "limit",
+    "group",
+    "rm",
+    "prune",
+    "result",
+    "abandon",
+    "daemon",
+    "config",
+    "completion",
+    "man",
+    "version",
+];
+
+#[test]
+fn every_verb_has_a_page_of_help() {
+    let home = Home::new();
+    insta::assert_snapshot!("help", home.ok(&["--help"]));
+    for verb in VERBS {
+        insta::assert_snapshot!(format!("help_{verb}"), home.ok(&[verb, "--help"]));
+    }
+    for (verb, below) in [
+        ("group", &["ls", "set", "pause", "resume", "rm"][..]),
+        ("daemon", &["start", "stop", "status", "restart", "run", "install", "uninstall"]),
+        ("config", &["show", "get", "set", "path"]),
+    ] {
+        for word in below {
+            insta::assert_snapshot!(format!("help_{verb}_{word}"), home.ok(&[verb, word, "--help"]));
+        }
+    }
+    let listed = home.ok(&["--help"]);
+    let listed: Vec<&str> =
+        listed.lines().filter_map(|line| line.strip_prefix("  ")?.split_whitespace().next()).collect();
+    for verb in VERBS {
+        assert!(listed.contains(verb), "{verb} is not in the list");
+    }
+}
+
+#[test]
+fn shells_and_man_are_served() {
+    let home = Home::new();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let script = home.ok(&["completion", shell]);
+        assert!(script.contains("lastword") && script.contains("COMPLETE"), "{shell}: {script}");
+    }
+    assert_eq!(home.run(&["completion", "tcsh"]).code, 2);
+    assert!(home.ok(&["man"]).contains(".TH lastword 1"));
+    assert!(home.ok(&["man", "run"]).contains("lastword\\-run"));
+    let said = home.run(&["man", "cancle"]);
+    assert!(said.code == 2 && said.stderr.contains("did you mean `cancel`"), "{said:?}");
+}
+
+#[test]
+fn jobs_complete_by_name_from_a_daemon_that_runs() {
+    let home = Home::new();
+    let complete = |words: &[&str]| {
+        let mut command = home.command(&["--"]);
+        command.args(words).env("COMPLETE", "fish");
+        crate::home::said(command).stdout
+    };
+    assert!(!complete(&["lastword", "show", ""]).contains("builder"));
+    assert!(!home.state().join("daemon.lock").exists(), "no daemon is started for a guess");
+    home.ok(&["run", "-d", "--name", "builder", "true"]);
+    assert!(complete(&["lastword", "show", ""]).contains("builder"));
+    assert!(complete(&["lastword", "li"]).contains("limit"));
+}
+
+#[test]
+fn the_version_is_said_in_three_ways() {
+    let home = Home::new();
+    let version = env!("CARGO_PKG_VERSION");
+    assert_eq!(home.ok(&["version"]), format!("lastword {version}"));
+    assert_eq!(home.ok(&["--version"]), format!("lastword {version}"));
+    assert_eq!(home.json(&["version"])["version"], version);
+}

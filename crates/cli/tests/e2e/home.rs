@@ -1,0 +1,239 @@
+//! A home for one test: a folder with everything of one daemon in it, and the executable to drive it with. Whatever was started
+//! in it is ended with it, and whatever was not is found and named.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long anything may take on a busy machine before the test calls it stuck.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A folder, an executable, and what is in the environment.
+pub(crate) struct Home {
+    folder: tempfile::TempDir,
+    executable: PathBuf,
+}
+
+/// What a command came to.
+#[derive(Debug)]
+pub(crate) struct Said {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Home {
+    pub(crate) fn new() -> Home {
+        let folder = tempfile::Builder::new().prefix("lw").tempdir().unwrap();
+        let home = Home { folder, executable: env!("CARGO_BIN_EXE_lastword").into() };
+        std::fs::create_dir(home.work()).unwrap();
+        home
+    }
+
+    /// Returns the same home, driven with another copy of the executable.
+    pub(crate) fn upgraded(mut self, name: &str) -> Home {
+        let copy = self.folder.path().join(name);
+        std::fs::copy(&self.executable, &copy).unwrap();
+        self.executable = copy;
+        self
+    }
+
+    /// The folder that is `LASTWORD_HOME`.
+    pub(crate) fn state(&self) -> PathBuf {
+        self.folder.path().join("lw")
+    }
+
+    /// The folder that commands are run in.
+    pub(crate) fn work(&self) -> PathBuf {
+        self.folder.path().join("work")
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Returns a command that is ready to run: an environment of its own, eighty columns, no terminal.
+    pub(crate) fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(&self.executable);
+        command.args(words).current_dir(self.work()).env_clear();
+        command
+            .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+            .env("HOME", self.folder.path())
+            .env("USER", "ann")
+            .env("LASTWORD_HOME", self.state())
+            .env("COLUMNS", "80")
+            .env("TZ", "UTC");
+        command.stdin(Stdio::null());
+        command
+    }
+
+    /// Runs a command to its end.
+    pub(crate) fn run(&self, words: &[&str]) -> Said {
+        said(self.command(words))
+    }
+
+    /// Runs a command that must succeed, and returns its output without the last line break.
+    pub(crate) fn ok(&self, words: &[&str]) -> String {
+        let said = self.run(words);
+        assert_eq!(said.code, 0, "{words:?}: {said:?}");
+        said.stdout.trim_end_matches('\n').to_owned()
+    }
+
+    /// Runs a command that must succeed with `--json`, and returns what it printed.
+    pub(crate) fn json(&self, words: &[&str]) -> serde_json::Value {
+        let text = self.ok(&[words, &["--json"]].concat());
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{words:?}: {error}: {text}"))
+    }
+
+    /// Starts a shell script as a job and returns its id.
+    pub(crate) fn start(&self, script: &str) -> String {
+        self.ok(&["run", "-d", "sh", "-c", script])
+    }
+
+    /// Starts a shell script as a job, and returns its id and the pids it wrote, one a line, once there are so many.
+    pub(crate) fn start_with_pids(&self, script: &str, count: usize) -> (String, Vec<i32>) {
+        let id = self.start(script);
+        let pids = self.pids_of(&id, count);
+        (id, pids)
+    }
+
+    /// Waits until a job has written so many pids.
+    pub(crate) fn pids_of(&self, id: &str, count: usize) -> Vec<i32> {
+        until("the job wrote its pids", || {
+            let text = self.ok(&["logs", id]);
+            let pids: Vec<i32> = text.split_ascii_whitespace().filter_map(|word| word.parse().ok()).collect();
+            (pids.len() >= count).then_some(pids)
+        })
+    }
+
+    /// Waits until a job is in a phase, and returns it.
+    pub(crate) fn until_phase(&self, id: &str, phase: &str) -> serde_json::Value {
+        until(&format!("{id} is {phase}"), || {
+            let job = self.json(&["show", id]);
+            (job["phase"] == phase).then_some(job)
+        })
+    }
+
+    /// Starts a command that goes on, with its output kept.
+    pub(crate) fn spawn(&self, words: &[&str]) -> Running {
+        let mut command = self.command(words);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Running { child: Some(command.spawn().unwrap()) }
+    }
+
+    /// Returns the pid of the daemon.
+    pub(crate) fn daemon_pid(&self) -> i32 {
+        let pid = self.json(&["daemon", "status"])["pid"].as_i64().unwrap();
+        i32::try_from(pid).unwrap()
+    }
+
+    /// Kills the daemon as a power cut would, and waits until it is gone.
+    pub(crate) fn kill_daemon(&self) {
+        let pid = self.daemon_pid();
+        signal(pid, rustix::process::Signal::KILL);
+        until("the daemon is gone", || (!is_alive(pid)).then_some(()));
+    }
+
+    /// Returns every process that was started in this home and is still there.
+    fn survivors(&self) -> Vec<String> {
+        let marker = format!("LASTWORD_MARKER={}", self.folder.path().display());
+        let mut found = Vec::new();
+        for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+            let environ = std::fs::read(entry.path().join("environ")).unwrap_or_default();
+            let marked =
+                environ.split(|byte| *byte == 0).any(|variable| variable.starts_with(marker.as_bytes()));
+            if marked {
+                let command = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+                found.push(format!("{:?}: {}", entry.file_name(), String::from_utf8_lossy(&command)));
+            }
+        }
+        found
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        // Whoever left the state folder unusable has to put up with what is found below.
+        let ended = said(self.command(&["cancel", "--all", "--force"]));
+        let stopped = said(self.command(&["daemon", "stop", "--cancel-jobs"]));
+        let survivors = self.survivors();
+        if !std::thread::panicking() {
+            assert!(survivors.is_empty(), "{survivors:?} live on after {ended:?}, {stopped:?}");
+        }
+    }
+}
+
+/// A command that goes on. Dropping it ends it.
+pub(crate) struct Running {
+    child: Option<Child>,
+}
+
+impl Running {
+    pub(crate) fn pid(&self) -> i32 {
+        i32::try_from(self.child.as_ref().unwrap().id()).unwrap()
+    }
+
+    /// Writes to its standard input.
+    pub(crate) fn write(&mut self, text: &str) {
+        let stdin = self.child.as_mut().unwrap().stdin.as_mut().unwrap();
+        stdin.write_all(text.as_bytes()).unwrap();
+        stdin.flush().unwrap();
+    }
+
+    /// Signals it.
+    pub(crate) fn signal(&self, signal_: rustix::process::Signal) {
+        signal(self.pid(), signal_);
+    }
+
+    /// Closes its standard input, waits for its end and returns what it said.
+    pub(crate) fn end(mut self) -> Said {
+        let output = self.child.take().unwrap().wait_with_output().unwrap();
+        of_output(output)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// Runs a command to its end.
+pub(crate) fn said(mut command: Command) -> Said {
+    of_output(command.output().unwrap())
+}
+
+fn of_output(output: std::process::Output) -> Said {
+    use std::os::unix::process::ExitStatusExt as _;
+    let code = output.status.code().unwrap_or_else(|| 128 + output.status.signal().unwrap_or(0));
+    Said {
+        code,
+        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
+
+/// Reports whether a process runs: there, and not a zombie.
+pub(crate) fn is_alive(pid: i32) -> bool {
+    lastword_proc::Identity::of(pid).is_some_and(|who| who.is_alive())
+}
+
+pub(crate) fn signal(pid: i32, signal: rustix::process::Signal) {
+    rustix::process::kill_process(rustix::process::Pid::from_raw(pid).unwrap(), signal).unwrap();
+}
+
+/// Waits for a condition, and says which one did not come.
+pub(crate) fn until<T>(what: &str, mut is_so: impl FnMut() -> Option<T>) -> T {
+    let begin = Instant::now();
+    loop {
+        if let Some(value) = is_so() {
+            return value;
+        }
+        assert!(begin.elapsed() < PATIENCE, "{what}: not within {PATIENCE:?}");
+        std::thread::yield_now();
+    }
+}

@@ -1,0 +1,20 @@
+//! The product as a user drives it: the real executable, a home of its own for each test, real processes counted by pid, and
+//! every screen as a snapshot.
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+#![expect(clippy::disallowed_methods, reason = "a test starts the program and looks at what it sees")]
+
+mod cancel;
+mod control;
+mod daemon;
+mod follow;
+mod help;
+mod home;
+mod inside;
+mod json;
+mod misuse;
+mod plain;
+mod run;
+mod screens;
+mod settings;
+mod strangers;
+mod waiting;

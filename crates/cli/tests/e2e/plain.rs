@@ -1,0 +1,97 @@
+//! Screens without what is different each time: ids, times, lengths, pids, the home itself.
+
+use crate::home::Home;
+
+/// Returns a screen as it can be compared.
+pub(crate) fn plain(home: &Home, text: &str) -> String {
+    let mut text = text.to_owned();
+    let page = home.json(&["ls", "-a"]);
+    let mut jobs = page["items"].as_array().unwrap().clone();
+    jobs.reverse();
+    for (number, job) in jobs.iter().enumerate() {
+        let (id, short) = (job["id"].as_str().unwrap(), job["short"].as_str().unwrap());
+        text = text
+            .replace(id, &format!("<id {}>", number + 1))
+            .replace(short, &format!("<job {}>", number + 1));
+    }
+    plain_text(home, &text)
+}
+
+/// Returns a text in which jobs are not named.
+pub(crate) fn plain_text(home: &Home, text: &str) -> String {
+    let text = text.replace(&home.path().display().to_string(), "<home>");
+    let lines: Vec<String> = text.lines().map(line).collect();
+    lines.join("\n")
+}
+
+fn line(line: &str) -> String {
+    // What was chosen is to be seen; what was measured is not.
+    let chosen =
+        ["limits", "grace", "retry", "older", "<home>/lw/config"].iter().any(|word| line.contains(word));
+    let mut out = String::new();
+    let mut word = String::new();
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | ':' | '_' | '-');
+    for c in line.chars().chain(['\n']) {
+        if is_part(c) {
+            word.push(c);
+            continue;
+        }
+        out.push_str(&shape(&std::mem::take(&mut word), chosen));
+        if c != '\n' {
+            out.push(c);
+        }
+    }
+    squeeze(&out)
+}
+
+fn shape(word: &str, chosen: bool) -> String {
+    let core = word.trim_end_matches(['.', ':']);
+    let end = &word[core.len()..];
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let is_time = core.len() == 8 && core.split(':').count() == 3 && core.split(':').all(digits);
+    let is_length = core.starts_with(|c: char| c.is_ascii_digit())
+        && ["ms", "s", "m", "h", "d"].iter().any(|unit| core.ends_with(unit))
+        && core.chars().all(|c| c.is_ascii_digit() || "msdh.".contains(c));
+    match () {
+        () if is_time => format!("<time>{end}"),
+        () if is_length && !chosen => format!("<took>{end}"),
+        () if digits(core) && core.len() > 2 => format!("<n>{end}"),
+        () => word.to_owned(),
+    }
+}
+
+/// Makes every gap two spaces, and every bar one mark: how wide they are depends on what was measured.
+fn squeeze(line: &str) -> String {
+    let begin = line.len() - line.trim_start().len();
+    let (mut out, mut spaces, mut last) = (line[..begin].to_owned(), 0, ' ');
+    for c in line[begin..].chars() {
+        if c == ' ' {
+            spaces += 1;
+            continue;
+        }
+        if spaces > 0 {
+            out.push_str(if spaces == 1 { " " } else { "  " });
+        }
+        let is_bar = matches!(c, '█' | '░' | '▒');
+        if !(is_bar && c == last && spaces == 0) {
+            out.push(c);
+        }
+        (spaces, last) = (0, c);
+    }
+    out
+}
+
+#[test]
+fn what_differs_each_time_is_gone_and_the_rest_is_not() {
+    for (line_, plain) in [
+        ("14:03:07  queued    ░░░      12ms", "<time>  queued  ░  <took>"),
+        (
+            "  14:03:07  running     ████   3m12s  pid 4711 · exit 3",
+            "  <time>  running  █  <took>  pid <n> · exit 3",
+        ),
+        ("limits  wall 2h", "limits  wall 2h"),
+        ("build 5 jobs", "build 5 jobs"),
+    ] {
+        assert_eq!(line(line_), plain);
+    }
+}

@@ -1,0 +1,60 @@
+//! Settings: shown, set, and refused by name.
+
+use crate::home::{Home, said};
+use crate::plain::plain_text;
+
+#[test]
+fn settings_are_shown_with_where_they_came_from() {
+    let home = Home::new();
+    home.ok(&["config", "set", "slots", "3"]);
+    home.ok(&["config", "set", "limits.wall", "1h30m"]);
+    let mut command = home.command(&["config", "show"]);
+    command.env("LASTWORD_GRACE", "7s");
+    insta::assert_snapshot!("config_show", plain_text(&home, &said(command).stdout));
+    assert_eq!(home.ok(&["config", "get", "limits.wall"]), "1h30m");
+    assert_eq!(home.json(&["config", "get", "limits.wall"]), 5_400_000);
+    assert_eq!(home.ok(&["config", "path"]), home.state().join("config.toml").display().to_string());
+    let items = home.json(&["config", "show"])["items"].clone();
+    assert_eq!(items[0]["key"], "slots");
+    assert_eq!(items[0]["value"], 3);
+}
+
+#[test]
+fn c55_a_bad_setting_stops_the_first_command_with_its_name() {
+    let home = Home::new();
+    std::fs::create_dir(home.state()).unwrap();
+    for (text, name) in [
+        ("slots = -1", "`slots`"),
+        ("slotz = 1", "did you mean `slots`"),
+        ("[limits]\nwall = \"soon\"", "`limits.wall`"),
+    ] {
+        std::fs::write(home.state().join("config.toml"), text).unwrap();
+        use std::os::unix::fs::PermissionsExt as _;
+        std::fs::set_permissions(home.state(), std::fs::Permissions::from_mode(0o700)).unwrap();
+        for words in [&["ls"][..], &["run", "true"], &["daemon", "run"], &["config", "show"]] {
+            let said = home.run(words);
+            assert_eq!(said.code, 125, "{words:?}: {said:?}");
+            assert!(said.stderr.contains(name) && said.stderr.contains("config.toml"), "{words:?}: {said:?}");
+            assert_eq!(said.stdout, "");
+        }
+        assert!(!home.state().join("journal.db").exists(), "nothing was begun");
+    }
+    std::fs::remove_file(home.state().join("config.toml")).unwrap();
+    let mut command = home.command(&["ls"]);
+    command.env("LASTWORD_SLOTS", "lots");
+    let refused = said(command);
+    assert!(refused.code == 125 && refused.stderr.contains("LASTWORD_SLOTS"), "{refused:?}");
+}
+
+#[test]
+fn a_value_that_does_not_read_is_not_written() {
+    let home = Home::new();
+    for (key, value) in [("slots", "-1"), ("grace", "soon"), ("limits.output", "1.5M"), ("log_level", "loud")]
+    {
+        let said = home.run(&["config", "set", key, value]);
+        assert!(said.code == 125 && said.stderr.contains(key), "{said:?}");
+    }
+    let said = home.run(&["config", "set", "limit.wall", "1h"]);
+    assert!(said.stderr.contains("did you mean `limits.wall`"), "{said:?}");
+    assert!(!home.state().join("config.toml").exists());
+}

@@ -32,7 +32,7 @@ pub enum Error {
     },
     /// No random bytes could be had.
     #[error("no random bytes: {0}")]
-    NoRandom(getrandom::Error),
+    NoRandom(std::io::Error),
     /// The engine goes down and takes no more.
     #[error("the supervisor is going down; ask the next one")]
     GoingDown,

@@ -17,7 +17,6 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::claims::Pass;
 use crate::mailbox::{Mail, Mailbox, Reports};
-use crate::requests::append_id;
 use crate::shared::{Shared, lock};
 use crate::trees::Order;
 
@@ -279,7 +278,7 @@ impl<J: Siblings> JobTask<J> {
         }
         tokio::spawn(async move {
             for line in lines {
-                let kept = match append_id() {
+                let kept = match shared.append_id() {
                     Ok(append) => shared.request(id, append, |job| late::decide(job, epoch, &line)).await,
                     Err(error) => Err(error),
                 };
@@ -307,7 +306,7 @@ impl<J: Siblings> JobTask<J> {
         let (job, fence) = (self.owner.job(), self.owner.fence());
         let now = self.shared.now().wall;
         let facts = shut_down::decide(job, fence, shut_down::Mode::Leave, now).unwrap_or_default();
-        let Ok(append) = append_id() else { return };
+        let Ok(append) = self.shared.append_id() else { return };
         if facts.is_empty() {
             return;
         }

@@ -203,7 +203,7 @@ impl<J: Siblings> Shared<J> {
     /// Tells the jobs that wait for `other` how it ended. Who cannot be told now is told by a later sweep.
     pub(crate) async fn tell_dependents(self: &Arc<Self>, other: JobId, outcome: Outcome) {
         for dependent in self.dependents.of(other) {
-            let Ok(append_id) = crate::requests::append_id() else { return };
+            let Ok(append_id) = self.append_id() else { return };
             let told = self.request(dependent, append_id, |job| depend::decide(job, other, outcome)).await;
             match told {
                 Ok(_) => self.dependents.remove(other, dependent),

@@ -12,13 +12,14 @@ use lastword_core::limits::Limit;
 use lastword_core::{AppendId, InputNo, Job, JobId};
 use lastword_store::siblings::Siblings;
 
+use crate::shared::Shared;
 use crate::{Engine, Error};
 
 impl<J: Siblings> Engine<J> {
     /// Makes the id of a new job of this cell.
     pub fn new_id(&self) -> Result<JobId, Error> {
         let mut random = [0; 10];
-        getrandom::fill(&mut random).map_err(Error::NoRandom)?;
+        self.shared.trees.random(&mut random).map_err(Error::NoRandom)?;
         Ok(JobId::new(0, self.shared.now().wall, random))
     }
 
@@ -58,14 +59,16 @@ impl<J: Siblings> Engine<J> {
         append: Option<AppendId>,
         decide: impl Fn(&Job) -> Decision,
     ) -> Result<Job, Error> {
-        let append = append.map_or_else(append_id, Ok)?;
+        let append = append.map_or_else(|| self.shared.append_id(), Ok)?;
         self.shared.request(id, append, decide).await
     }
 }
 
-/// Makes the name of an append that nobody else makes.
-pub(crate) fn append_id() -> Result<AppendId, Error> {
-    let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes).map_err(Error::NoRandom)?;
-    Ok(AppendId(u128::from_le_bytes(bytes)))
+impl<J: Siblings> Shared<J> {
+    /// Makes the name of an append that nobody else makes.
+    pub(crate) fn append_id(&self) -> Result<AppendId, Error> {
+        let mut bytes = [0; 16];
+        self.trees.random(&mut bytes).map_err(Error::NoRandom)?;
+        Ok(AppendId(u128::from_le_bytes(bytes)))
+    }
 }

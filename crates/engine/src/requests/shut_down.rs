@@ -11,7 +11,6 @@ use lastword_store::Renew;
 use lastword_store::siblings::Siblings;
 use tokio::time::timeout;
 
-use super::append_id;
 use crate::shared::{Shared, lock};
 use crate::{Engine, Error, Jobs};
 
@@ -50,7 +49,7 @@ impl<J: Siblings> Shared<J> {
         let wish = Cancel { by, asked: Asked::Shutdown, force: false };
         let mut changes = self.changes.subscribe();
         for id in self.live().await? {
-            self.request(id, append_id()?, |job| cancel::decide(job, &wish, self.now().wall)).await?;
+            self.request(id, self.append_id()?, |job| cancel::decide(job, &wish, self.now().wall)).await?;
         }
         while !self.live().await?.is_empty() {
             // Whoever lags behind looks at all, as we do; many changes are one reason to look.

@@ -8,7 +8,6 @@ use lastword_core::{Append, Job, JobId};
 use lastword_store::siblings::Siblings;
 use lastword_store::{self as store, Read};
 
-use super::append_id;
 use crate::shared::Shared;
 use crate::{Engine, Env, Error};
 
@@ -44,7 +43,7 @@ impl<J: Siblings> Shared<J> {
             what: format!("the environment of {id} cannot be kept"),
             source,
         })?;
-        let (append, after) = Append::new(&job, None, append_id()?, self.now().wall, facts)?;
+        let (append, after) = Append::new(&job, None, self.append_id()?, self.now().wall, facts)?;
         self.dependents.add(&after);
         // The claim goes out with the append: a journal that writes in batches makes one of them.
         let (stored, taken) = tokio::join!(self.journal.append(append), self.take(&spec.queue));

@@ -32,11 +32,14 @@ pub struct Order {
     pub local: bool,
 }
 
-/// Whoever can carry out effects: keepers of real processes, or simulated ones. It also has the clocks, so that time can be
-/// simulated with the rest.
+/// Whoever can carry out effects: keepers of real processes, or simulated ones. It also has the clocks, and what is random,
+/// so that both can be simulated with the rest.
 pub trait Trees: Send + Sync + 'static {
     /// Returns the present.
     fn now(&self) -> Now;
+
+    /// Fills in bytes that nobody else has, by which appends and jobs are named.
+    fn random(&self, bytes: &mut [u8]) -> io::Result<()>;
 
     /// Returns which boot of this host it is.
     fn boot(&self) -> Arc<str>;

@@ -115,6 +115,10 @@ impl Trees for Kept {
         now()
     }
 
+    fn random(&self, bytes: &mut [u8]) -> io::Result<()> {
+        getrandom::fill(bytes).map_err(io::Error::from)
+    }
+
     fn boot(&self) -> Arc<str> {
         boot_id().into()
     }

@@ -90,7 +90,7 @@ impl Code {
 
     /// Reports whether the very same request may succeed later.
     pub fn is_retryable(&self) -> bool {
-        matches!(self, Code::Unavailable | Code::Starting | Code::Conflict | Code::Full | Code::Held)
+        matches!(self, Code::Unavailable | Code::Starting | Code::Full | Code::Held)
     }
 }
 

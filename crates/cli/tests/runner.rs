@@ -1,6 +1,7 @@
 //! The keeper with real processes, through the real executable. One binary, so that it is linked once.
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
+mod api;
 mod common;
 mod engine;
 mod hostile;

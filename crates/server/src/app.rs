@@ -1,7 +1,7 @@
 //! What every request can reach: the engine, what the daemon knows about itself, and whether it is starting or going.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use lastword_api::Time;
 use lastword_engine::Engine;
@@ -17,7 +17,6 @@ struct Shared<J> {
     engine: Engine<J>,
     about: About,
     started_at: Time,
-    ready: AtomicBool,
     closing: watch::Sender<bool>,
     requests: AtomicU64,
     keyed: Mutex<()>,
@@ -35,7 +34,6 @@ impl<J: Siblings> App<J> {
             engine,
             about,
             started_at: Time(lastword_proc::clock::wall_ms()),
-            ready: AtomicBool::new(false),
             closing: watch::Sender::new(false),
             requests: AtomicU64::new(0),
             keyed: Mutex::const_new(()),
@@ -54,16 +52,9 @@ impl<J: Siblings> App<J> {
         self.0.started_at
     }
 
-    /// Notes when the engine has found out what became of the jobs of its former life. Does not return: it is one side of a race
-    /// that only the end of the service wins.
-    pub(crate) async fn become_ready(self) {
-        self.engine().ready().await;
-        self.0.ready.store(true, Ordering::Release);
-        std::future::pending().await
-    }
-
+    /// Reports whether the engine has found out what became of the jobs of its former life.
     pub(crate) fn is_ready(&self) -> bool {
-        self.0.ready.load(Ordering::Acquire)
+        self.engine().is_ready()
     }
 
     /// Tells every wait, every stream and the door to come to an end.

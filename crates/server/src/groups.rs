@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::IntoResponse as _;
-use lastword_api::{self as api, GroupChange, Page, Problem};
+use lastword_api::{self as api, Code, GroupChange, Page, Problem};
 use lastword_engine::Group;
 use lastword_store::siblings::Siblings;
 
@@ -54,7 +54,8 @@ pub(crate) async fn set<J: Siblings>(
     params(("name" = String, Path, description = "Its name.")),
     responses(
         (status = 204, description = "It is gone."),
-        (status = 409, description = "It is the default one, or a live job is in it.", body = Problem),
+        (status = 400, description = "It is the default one, or a live job is in it.", body = Problem),
+        (status = 404, description = "There is no such group.", body = Problem),
     ),
 )]
 pub(crate) async fn remove<J: Siblings>(
@@ -62,7 +63,10 @@ pub(crate) async fn remove<J: Siblings>(
     _: Outside,
     Path(name): Path<String>,
 ) -> Answer {
-    app.engine().remove_group(&name).await?;
+    if !app.engine().remove_group(&name).await? {
+        let name: String = name.chars().take(64).collect();
+        return Err(Problem::new(Code::NotFound, format!("there is no group `{name}`")).into());
+    }
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 

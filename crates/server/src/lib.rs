@@ -56,9 +56,6 @@ pub async fn serve<J: Siblings>(
 ) {
     let app = app::App::new(engine, about);
     let router = router::router(&app);
-    tokio::select! {
-        () = app.clone().become_ready() => {}
-        () = connection::accept(&endpoint, &app, &router, stop) => {}
-    }
+    connection::accept(&endpoint, &app, &router, stop).await;
     endpoint.remove();
 }

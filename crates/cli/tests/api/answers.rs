@@ -1,0 +1,258 @@
+//! One job: asked for, shown, waited for; and what every answer carries.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::{Home, id_of, kill_keeper};
+
+#[test]
+fn c27_a_job_is_shown_as_its_log_tells_it() {
+    let home = Home::new();
+    let daemon = home.start();
+    let mut asked = daemon.script("echo out; echo err >&2; exit 7");
+    asked["name"] = json!("tidy");
+    asked["labels"] = json!({ "team": "a" });
+    asked["priority"] = json!(3);
+    asked["limits"] = json!({ "wall_ms": 60_000 });
+    let answer = daemon.client.post("/v1/jobs", &asked);
+    let id = id_of(&answer.expect(202));
+    assert_eq!(answer.headers["location"], format!("/v1/jobs/{id}"));
+    let job = daemon.end_of(&id);
+    for (field, value) in [
+        ("name", json!("tidy")),
+        ("argv", asked["argv"].clone()),
+        ("cwd", asked["cwd"].clone()),
+        ("group", json!("default")),
+        ("priority", json!(3)),
+        ("labels", json!({ "team": "a" })),
+        ("by", json!("ann")),
+        ("outcome", json!("failed")),
+        ("cause", json!("agent")),
+        ("short", json!(id[id.len() - 8..])),
+    ] {
+        assert_eq!(job[field], value, "{field}");
+    }
+    assert_eq!(job["limits"]["wall_ms"], 60_000);
+    let attempt = &job["attempts"][0];
+    assert_eq!(attempt["exit"], json!({ "code": 7, "signal": null }));
+    assert_eq!(attempt["receipt"]["certain"], true);
+    assert_eq!(attempt["receipt"]["output"], json!({ "seen": 8, "kept": 8, "lost": false }));
+    let events = daemon.client.get(&format!("/v1/jobs/{id}/events")).expect(200);
+    let last = events["items"].as_array().unwrap().last().unwrap();
+    assert_eq!((&last["type"], &last["seq"]), (&json!("last_word"), &job["version"]));
+    assert_eq!(last["time"], job["ended_at"]);
+    assert!(!job.to_string().contains("/usr/local/bin"), "an environment is in no answer");
+    assert!(!events.to_string().contains("/usr/local/bin"), "an environment is in no event");
+}
+
+#[test]
+fn a_version_is_an_etag_and_known_ones_are_not_sent_again() {
+    let home = Home::new();
+    let daemon = home.start();
+    let id = daemon.run("exit 0");
+    daemon.end_of(&id);
+    let path = format!("/v1/jobs/{id}");
+    let answer = daemon.client.get(&path);
+    let etag = answer.headers["etag"].clone();
+    assert_eq!(etag, format!("\"{}\"", answer.json()["version"]));
+    let again = daemon.client.request("GET", &path, &[("if-none-match", &etag)], b"");
+    assert_eq!((again.status, again.body.len()), (304, 0));
+    let other = daemon.client.request("GET", &path, &[("if-none-match", "\"1\"")], b"");
+    assert_eq!(other.status, 200);
+}
+
+#[test]
+fn c57_c63_a_wait_is_released_by_the_end_and_by_nothing_else() {
+    let home = Home::new();
+    let daemon = home.start();
+    std::fs::write(home.path("gate"), "").unwrap();
+    let id = daemon.run("while [ -e gate ]; do sleep 0.01; done");
+    daemon.start_of(&id);
+    let begin = Instant::now();
+    let job = daemon.client.get(&format!("/v1/jobs/{id}?wait=300ms")).expect(200);
+    assert_eq!(job["phase"], "running");
+    assert!(begin.elapsed() >= Duration::from_millis(300), "it waited as long as it was told");
+    let (client, path) = (daemon.client.clone(), format!("/v1/jobs/{id}?wait=60s"));
+    let waiter = std::thread::spawn(move || (client.get(&path).expect(200), Instant::now()));
+    std::fs::remove_file(home.path("gate")).unwrap();
+    let (job, answered) = waiter.join().unwrap();
+    assert_eq!(job["outcome"], "completed");
+    assert!(
+        answered.duration_since(begin) < Duration::from_secs(20),
+        "the end released it, not its own limit"
+    );
+}
+
+#[test]
+fn c61_c63_every_single_read_tells_of_a_keeper_that_was_killed() {
+    let home = Home::new();
+    let daemon = home.start();
+    for path in ["", "?wait=60s", "/events", "/result", "/output?wait=60s"] {
+        let id = daemon.run("sleep 100");
+        let job = daemon.start_of(&id);
+        let leader = kill_keeper(&home, &job);
+        let begin = Instant::now();
+        let answer = daemon.client.get(&format!("/v1/jobs/{id}{path}"));
+        let told = match path {
+            "/output?wait=60s" => answer.headers["lastword-end"] == "true",
+            _ => answer.expect(200).to_string().contains("\"outcome\":\"lost\""),
+        };
+        assert!(told, "{path}: {}", answer.text());
+        assert!(begin.elapsed() < Duration::from_secs(20), "{path}: not at its own limit");
+        assert!(!leader.is_alive(), "{path}: what was left was swept before");
+    }
+}
+
+#[test]
+fn c57_c63_every_kind_of_waiter_is_released_by_the_death_of_a_keeper() {
+    let home = Home::new();
+    let daemon = home.start();
+    let id = daemon.run("sleep 100");
+    let job = daemon.start_of(&id);
+    let ask = |path: String| {
+        let client = daemon.client.clone();
+        std::thread::spawn(move || client.get(&path))
+    };
+    let waits = ask(format!("/v1/jobs/{id}?wait=60s"));
+    let output = ask(format!("/v1/jobs/{id}/output?wait=60s"));
+    let mut stream = daemon.client.stream(&format!("/v1/jobs/{id}/events"), &[]);
+    assert_eq!(stream.next().unwrap().event, "submitted");
+    let begin = Instant::now();
+    kill_keeper(&home, &job);
+    assert_eq!(waits.join().unwrap().expect(200)["outcome"], "lost");
+    assert_eq!(output.join().unwrap().headers["lastword-end"], "true");
+    assert_eq!(stream.last().unwrap().event, "end");
+    assert!(begin.elapsed() < Duration::from_secs(20), "not at their own limit");
+}
+
+#[test]
+fn a_wait_for_a_change_ends_with_the_next_event() {
+    let home = Home::new();
+    let daemon = home.start();
+    let id = daemon.run("sleep 100");
+    let version = daemon.start_of(&id)["version"].as_u64().unwrap();
+    let (client, path) = (daemon.client.clone(), format!("/v1/jobs/{id}"));
+    let etag = format!("\"{version}\"");
+    let changed = format!("{path}?wait=60s&until=changed");
+    let waiter =
+        std::thread::spawn(move || client.request("GET", &changed, &[("if-none-match", &etag)], b""));
+    let patch = json!({ "wall_ms": 90_000 }).to_string();
+    let job = daemon.client.request("PATCH", &format!("{path}/limits"), &[], patch.as_bytes()).expect(200);
+    assert_eq!(job["limits"]["wall_ms"], 90_000);
+    let seen = waiter.join().unwrap().expect(200);
+    assert!(seen["version"].as_u64().unwrap() > version);
+    let unknown = daemon.client.get(&format!("{path}?wait=1s&until=changed"));
+    assert_eq!(unknown.problem(), (400, "invalid".to_owned()));
+}
+
+#[test]
+fn every_answer_has_a_version_and_every_problem_is_whole() {
+    let home = Home::new();
+    let daemon = home.start();
+    let live = daemon.run("sleep 100");
+    let ended = daemon.run("exit 0");
+    daemon.end_of(&ended);
+    let none = json!({});
+    let asks: Vec<(&str, String, Value, u16, &str)> = vec![
+        ("GET", "/".to_owned(), Value::Null, 404, "not_found"),
+        ("GET", "/v2/jobs".to_owned(), Value::Null, 404, "not_found"),
+        ("PUT", "/v1/jobs".to_owned(), none.clone(), 405, "invalid"),
+        ("DELETE", "/v1/daemon".to_owned(), Value::Null, 405, "invalid"),
+        ("GET", "/v1/jobs/nobody".to_owned(), Value::Null, 404, "not_found"),
+        ("GET", "/v1/jobs/%00%ff".to_owned(), Value::Null, 400, "invalid"),
+        ("GET", "/v1/jobs?phase=flying".to_owned(), Value::Null, 400, "invalid"),
+        ("GET", "/v1/jobs?outcome=nice".to_owned(), Value::Null, 400, "invalid"),
+        ("GET", "/v1/jobs?limit=0".to_owned(), Value::Null, 400, "invalid"),
+        ("GET", "/v1/jobs?limit=many".to_owned(), Value::Null, 400, "invalid"),
+        ("GET", "/v1/jobs?colour=red".to_owned(), Value::Null, 400, "invalid"),
+        ("GET", "/v1/jobs?cursor=xyz".to_owned(), Value::Null, 400, "invalid"),
+        ("GET", "/v1/events?cursor=xyz".to_owned(), Value::Null, 400, "invalid"),
+        ("GET", format!("/v1/jobs/{live}?wait=soon"), Value::Null, 400, "invalid"),
+        ("GET", format!("/v1/jobs/{live}?wait=1s&until=tea"), Value::Null, 400, "invalid"),
+        ("GET", format!("/v1/jobs/{live}/result"), Value::Null, 409, "not_ended"),
+        ("GET", format!("/v1/jobs/{live}/output?stream=tea"), Value::Null, 400, "invalid"),
+        ("GET", format!("/v1/jobs/{live}/output?attempt=9"), Value::Null, 404, "not_found"),
+        ("DELETE", format!("/v1/jobs/{live}"), Value::Null, 409, "not_ended"),
+        ("POST", format!("/v1/jobs/{live}:retry"), none.clone(), 409, "not_ended"),
+        ("POST", format!("/v1/jobs/{live}:dance"), none.clone(), 400, "invalid"),
+        ("POST", format!("/v1/jobs/{live}"), none.clone(), 400, "invalid"),
+        ("POST", format!("/v1/jobs/{live}/messages"), json!({ "text": "hi" }), 409, "conflict"),
+        ("POST", format!("/v1/jobs/{ended}/messages"), json!({ "text": "hi" }), 409, "ended"),
+        ("PATCH", format!("/v1/jobs/{ended}/limits"), json!({ "wall_ms": 5 }), 409, "ended"),
+        ("PATCH", format!("/v1/jobs/{live}/limits"), json!({ "wal_ms": 5 }), 400, "invalid"),
+        ("PATCH", format!("/v1/jobs/{live}/limits"), none.clone(), 400, "invalid"),
+        ("POST", "/v1/jobs".to_owned(), none.clone(), 400, "invalid"),
+        ("POST", "/v1/jobs".to_owned(), json!({ "argv": ["true"], "cwd": "here" }), 400, "invalid"),
+        ("POST", "/v1/jobs".to_owned(), json!({ "argv": ["a\u{0}b"], "cwd": "/" }), 400, "invalid"),
+        (
+            "POST",
+            "/v1/jobs".to_owned(),
+            json!({ "argv": ["true"], "cwd": "/", "env": { "A=B": "" } }),
+            400,
+            "invalid",
+        ),
+        (
+            "POST",
+            "/v1/jobs".to_owned(),
+            json!({ "argv": ["true"], "cwd": "/", "name": "-x" }),
+            400,
+            "invalid",
+        ),
+        (
+            "POST",
+            "/v1/jobs".to_owned(),
+            json!({ "argv": ["true"], "cwd": "/", "id": "mine" }),
+            400,
+            "invalid",
+        ),
+        (
+            "POST",
+            "/v1/jobs".to_owned(),
+            json!({ "argv": ["true"], "cwd": "/", "io": { "kind": "tea" } }),
+            400,
+            "invalid",
+        ),
+        (
+            "POST",
+            "/v1/jobs".to_owned(),
+            json!({ "argv": ["true"], "cwd": "/", "after": [{ "job": "nobody" }] }),
+            404,
+            "not_found",
+        ),
+        ("POST", "/v1/daemon:stop".to_owned(), json!({ "jobs": "tea" }), 400, "invalid"),
+        ("DELETE", "/v1/groups/default".to_owned(), Value::Null, 400, "invalid"),
+        ("DELETE", "/v1/groups/nobody".to_owned(), Value::Null, 404, "not_found"),
+    ];
+    for (method, path, body, status, code) in asks {
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        let answer = daemon.client.request(method, &path, &[], body.as_bytes());
+        assert_eq!(answer.status, status, "{method} {path} {body}: {}", answer.text());
+        assert_eq!(answer.problem(), (status, code.to_owned()), "{method} {path} {body}: {}", answer.text());
+        assert_eq!(answer.headers["lastword-version"], env!("CARGO_PKG_VERSION"), "{method} {path}");
+    }
+    assert_eq!(daemon.client.get("/livez").headers["lastword-version"], env!("CARGO_PKG_VERSION"));
+    let document = daemon.client.get("/openapi.json").expect(200);
+    assert_eq!(document["openapi"], "3.1.0");
+}
+
+#[test]
+fn the_daemon_tells_about_itself() {
+    let home = Home::new();
+    let daemon = home.start();
+    daemon.run("sleep 100");
+    let ended = daemon.run("exit 0");
+    daemon.end_of(&ended);
+    let group = json!({ "slots": 3 }).to_string();
+    let group = daemon.client.request("PUT", "/v1/groups/big", &[], group.as_bytes()).expect(200);
+    assert_eq!(group, json!({ "name": "big", "slots": 3, "paused": false }));
+    let about = daemon.client.get("/v1/daemon").expect(200);
+    assert_eq!(about["ready"], true);
+    assert_eq!(about["counts"], json!({ "running": 1, "ended": 1 }));
+    assert_eq!(about["pid"], std::process::id());
+    assert_eq!(super::each(&json!({ "items": about["groups"] }), "name"), ["big", "default"]);
+    let paused = json!({ "paused": true }).to_string();
+    let group = daemon.client.request("PUT", "/v1/groups/big", &[], paused.as_bytes()).expect(200);
+    assert_eq!(group, json!({ "name": "big", "slots": 3, "paused": true }), "what is not said stays");
+    assert_eq!(daemon.client.request("DELETE", "/v1/groups/big", &[], b"").status, 204);
+}

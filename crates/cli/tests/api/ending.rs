@@ -1,0 +1,125 @@
+//! Stopping: one, many, again, too late; and what a cancel that cannot be written says.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use super::{Home, each, leader};
+
+#[test]
+fn c17_a_stop_that_takes_longer_than_the_caller_waits_is_answered_as_stopping_with_what_is_alive() {
+    let home = Home::new();
+    let daemon = home.start();
+    let mut asked = daemon.script("trap '' TERM; echo up; while :; do sleep 0.05; done");
+    asked["ladder"] = json!({ "term_ms": 20_000 });
+    let id = daemon.submit(&asked);
+    let leader = leader(&daemon.start_of(&id));
+    until_it_says(&daemon, &id, "up");
+    let path = format!("/v1/jobs/{id}:cancel");
+    let answer = daemon.client.post(&path, &json!({ "wait_ms": 1_000 }));
+    let job = answer.expect(202);
+    assert_eq!(job["phase"], "stopping");
+    assert_eq!((&job["stop"]["cause"], &job["stop"]["by"]), (&json!("user"), &json!("ann")));
+    assert_eq!(job["stop"]["rung"], "term");
+    assert!(job["stop"]["alive"].as_u64().unwrap() >= 1, "{job}");
+    assert!(leader.is_alive());
+    // Force is added to a wish that is there, and ends it at once.
+    let job = daemon.client.post(&path, &json!({ "force": true, "wait_ms": 30_000 })).expect(200);
+    assert_eq!((&job["outcome"], &job["outcome_detail"]), (&json!("cancelled"), &json!("while_running")));
+    assert!(!leader.is_alive());
+    let receipt = &job["attempts"][0]["receipt"];
+    assert_eq!(receipt["certain"], true);
+    assert!(receipt["found"].as_u64().unwrap() >= 1, "{receipt}");
+}
+
+fn until_it_says(daemon: &super::Daemon, id: &str, text: &str) {
+    let answer = daemon.client.get(&format!("/v1/jobs/{id}/output?wait=30s"));
+    assert!(answer.text().contains(text), "{}", answer.text());
+}
+
+#[test]
+fn c10_c24_a_cancel_of_an_ended_job_changes_nothing_in_any_view() {
+    let home = Home::new();
+    let daemon = home.start();
+    let id = daemon.run("exit 3");
+    let before = daemon.end_of(&id);
+    let events = daemon.client.get(&format!("/v1/jobs/{id}/events")).expect(200);
+    let row = daemon.client.get("/v1/jobs").expect(200);
+    for force in [false, true, true] {
+        let body = json!({ "force": force, "wait_ms": 1_000 });
+        let job = daemon.client.post(&format!("/v1/jobs/{id}:cancel"), &body).expect(200);
+        assert_eq!(job, before);
+    }
+    assert_eq!(daemon.client.get(&format!("/v1/jobs/{id}")).expect(200), before);
+    assert_eq!(daemon.client.get(&format!("/v1/jobs/{id}/events")).expect(200), events);
+    assert_eq!(daemon.client.get("/v1/jobs").expect(200), row);
+}
+
+#[test]
+fn all_live_jobs_of_a_group_or_with_a_label_are_cancelled_and_no_other() {
+    let home = Home::new();
+    let daemon = home.start();
+    let in_group = |group: &str, label: &str| {
+        let mut asked = daemon.script("sleep 100");
+        asked["group"] = json!(group);
+        asked["labels"] = json!({ "team": label });
+        daemon.submit(&asked)
+    };
+    let (a, b, c) = (in_group("one", "x"), in_group("two", "x"), in_group("two", "y"));
+    let done =
+        daemon.client.post("/v1/jobs:cancel", &json!({ "group": "two", "label": "team=x" })).expect(202);
+    assert_eq!(each(&done, "id"), [b.as_str()]);
+    assert_eq!(daemon.end_of(&b)["outcome"], "cancelled");
+    let done = daemon.client.post("/v1/jobs:cancel", &json!({})).expect(202);
+    assert_eq!(each(&done, "id"), [c.as_str(), a.as_str()], "newest first, and only what was live");
+    for id in [a, c] {
+        assert_eq!(daemon.end_of(&id)["outcome"], "cancelled");
+    }
+}
+
+#[test]
+fn a_daemon_that_is_asked_to_stop_leaves_its_jobs_or_takes_them_along() {
+    let home = Home::new();
+    let daemon = home.start();
+    let id = daemon.run("sleep 100");
+    let leader = leader(&daemon.start_of(&id));
+    assert_eq!(daemon.client.post("/v1/daemon:stop", &json!({ "jobs": "keep" })).status, 202);
+    gone(daemon);
+    assert!(leader.is_alive() && !home.socket().exists());
+    let daemon = home.start();
+    let job = daemon.client.get(&format!("/v1/jobs/{id}")).expect(200);
+    assert_eq!((&job["phase"], &job["attempts"][0]["pid"]), (&json!("running"), &json!(leader.pid)));
+    assert_eq!(daemon.client.post("/v1/daemon:stop", &json!({ "jobs": "cancel" })).status, 202);
+    gone(daemon);
+    assert!(!leader.is_alive());
+    let daemon = home.start();
+    let job = daemon.client.get(&format!("/v1/jobs/{id}")).expect(200);
+    assert_eq!((&job["outcome"], &job["cause"]), (&json!("cancelled"), &json!("shutdown")));
+}
+
+/// Waits until a daemon is gone by itself.
+fn gone(mut daemon: super::Daemon) {
+    daemon.thread.take().unwrap().join().unwrap();
+}
+
+#[test]
+fn a_daemon_that_goes_answers_waits_at_once_and_ends_streams() {
+    let home = Home::new();
+    let daemon = home.start();
+    let id = daemon.run("sleep 100");
+    daemon.start_of(&id);
+    let begin = Instant::now();
+    let paths = [format!("/v1/jobs/{id}?wait=60s"), format!("/v1/jobs/{id}/output?wait=60s")];
+    let waiters = paths.map(|path| {
+        let client = daemon.client.clone();
+        std::thread::spawn(move || client.get(&path).status)
+    });
+    let mut events = daemon.client.stream(&format!("/v1/jobs/{id}/events"), &[]);
+    assert_eq!(events.next().unwrap().event, "submitted");
+    daemon.leave();
+    assert!(waiters.into_iter().all(|waiter| waiter.join().unwrap() == 200));
+    assert!(events.all(|frame| frame.event != "end"), "the job has not ended, only the daemon");
+    assert!(begin.elapsed() < Duration::from_secs(20));
+    assert!(!home.socket().exists());
+    drop(home.start());
+}

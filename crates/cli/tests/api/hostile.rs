@@ -1,0 +1,169 @@
+//! What no client of ours would do: too much, too slow, garbage, somebody else.
+
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::time::{Duration, Instant};
+
+use lastword_server::Endpoint;
+use serde_json::json;
+
+use super::Home;
+use super::client::{Client, read};
+
+#[test]
+fn a_body_that_is_too_large_is_refused_before_it_is_read() {
+    let home = Home::new();
+    let daemon = home.start();
+    let large = |bytes: usize| format!("{{\"text\":\"{}\"}}", "x".repeat(bytes)).into_bytes();
+    let id = daemon.run("sleep 100");
+    let path = format!("/v1/jobs/{id}/messages");
+    let answer = daemon.client.request("POST", &path, &[], &large((1 << 20) + 1));
+    assert_eq!(answer.problem(), (413, "too_large".to_owned()));
+    let mut asked = daemon.script("exit 0");
+    asked["env"]["BIG"] = json!("x".repeat((1 << 20) + (1 << 19)));
+    assert_eq!(daemon.client.post("/v1/jobs", &asked).status, 202, "an environment may be larger");
+    asked["env"]["BIG"] = json!("x".repeat(2 << 20));
+    assert_eq!(daemon.client.post("/v1/jobs", &asked).problem(), (413, "too_large".to_owned()));
+    // Without a length, it is counted as it comes.
+    let mut socket = daemon.client.connect();
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n"
+    );
+    socket.write_all(head.as_bytes()).unwrap();
+    let chunk = format!("10000\r\n{}\r\n", "x".repeat(1 << 16));
+    for _ in 0..17 {
+        let _ = socket.write_all(chunk.as_bytes());
+    }
+    assert_eq!(read(socket).0.problem(), (413, "too_large".to_owned()));
+}
+
+#[test]
+fn what_is_not_json_or_not_said_to_be_is_refused() {
+    let home = Home::new();
+    let daemon = home.start();
+    let deep = "[".repeat(100_000);
+    for body in [
+        "{",
+        "[]",
+        "null",
+        "{\"argv\": 5}",
+        "{\"argv\": [\"true\"], \"cwd\": \"/\", \"shell\": true}",
+        "\u{0}",
+        &deep,
+    ] {
+        let answer = daemon.client.request("POST", "/v1/jobs", &[], body.as_bytes());
+        assert_eq!(answer.problem(), (400, "invalid".to_owned()), "{:.40}", body);
+    }
+    let mut socket = daemon.client.connect();
+    let body = daemon.script("exit 0").to_string();
+    let length = body.len();
+    let text = format!(
+        "POST /v1/jobs HTTP/1.1\r\nhost: x\r\ncontent-type: text/plain\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}"
+    );
+    socket.write_all(text.as_bytes()).unwrap();
+    assert_eq!(read(socket).0.problem(), (415, "invalid".to_owned()));
+    assert_eq!(super::each(&daemon.client.get("/v1/jobs").expect(200), "id"), [""; 0]);
+}
+
+#[test]
+fn what_is_no_http_is_hung_up_on_and_disturbs_nobody() {
+    let home = Home::new();
+    let daemon = home.start();
+    let garbage: [&[u8]; 6] = [
+        b"\x16\x03\x01\x02\x00\x01\x00",
+        b"GET\r\n\r\n",
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"POST /v1/jobs HTTP/1.1\r\ncontent-length: -1\r\n\r\n",
+        b"POST /v1/jobs HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\ntransfer-encoding: nonsense\r\n\r\n{}",
+        b"\0\0\0\0\r\n\r\n",
+    ];
+    for bytes in garbage {
+        let mut socket = daemon.client.connect();
+        socket.write_all(bytes).unwrap();
+        let mut said = Vec::new();
+        let _ = socket.read_to_end(&mut said);
+        let said = String::from_utf8_lossy(&said);
+        assert!(said.is_empty() || said.starts_with("HTTP/1.1 4"), "{said}");
+    }
+    let mut socket = daemon.client.connect();
+    let many = "x-h: y\r\n".repeat(20_000);
+    let _ = socket.write_all(format!("GET /livez HTTP/1.1\r\n{many}\r\n").as_bytes());
+    let mut said = String::new();
+    let _ = socket.read_to_string(&mut said);
+    assert!(said.is_empty() || said.starts_with("HTTP/1.1 4"), "{said}");
+    assert_eq!(daemon.client.get("/livez").status, 204);
+}
+
+#[test]
+fn whoever_is_slow_is_hung_up_on_and_keeps_nobody_waiting() {
+    let home = Home::new();
+    let daemon = home.start();
+    let begin = Instant::now();
+    let mut half_a_head = daemon.client.connect();
+    half_a_head.write_all(b"GET /v1/jobs HTTP/1.1\r\nhost:").unwrap();
+    let mut silent = daemon.client.connect();
+    let mut half_a_body = daemon.client.connect();
+    let head =
+        "POST /v1/jobs HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{";
+    half_a_body.write_all(head.as_bytes()).unwrap();
+    assert_eq!(daemon.client.get("/v1/jobs").status, 200, "others are answered meanwhile");
+    let (answer, _) = read(half_a_body);
+    assert_eq!(answer.problem(), (408, "invalid".to_owned()));
+    let mut said = String::new();
+    let _ = half_a_head.read_to_string(&mut said);
+    assert!(said.is_empty() || said.starts_with("HTTP/1.1 408"), "{said}");
+    assert_eq!(silent.read(&mut [0; 1]).unwrap_or(0), 0);
+    assert!(begin.elapsed() < Duration::from_secs(40));
+}
+
+#[test]
+fn more_connections_than_there_is_room_for_are_told_so_and_room_comes_back() {
+    let home = Home::new();
+    let daemon = home.start();
+    let held: Vec<_> = (0..256).map(|_| daemon.client.connect()).collect();
+    let (answer, rest) = read(daemon.client.connect());
+    assert_eq!((answer.status, answer.headers["retry-after"].as_str(), rest.len()), (503, "1", 0));
+    assert_eq!(answer.json()["code"], "full");
+    drop(held);
+    crate::common::until("there is room again", || (daemon.client.get("/livez").status == 204).then_some(()));
+}
+
+#[test]
+fn another_user_is_refused_even_where_the_mode_of_the_socket_lets_them_in() {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: only root can become another user");
+        return;
+    }
+    let home = Home::new();
+    std::fs::set_permissions(home.path(""), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let path = home.path("open.sock");
+    let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o666)).unwrap();
+    let mut daemon = home.start_on(move || Endpoint::from_listener(listener).unwrap());
+    daemon.client = Client::new(&path);
+    crate::common::until("it answers", || (daemon.client.get("/readyz").status == 204).then_some(()));
+    let script = format!(
+        r#"perl -MSocket -e '$) = "65534 65534"; $> = 65534; socket(S, PF_UNIX, SOCK_STREAM, 0);
+        connect(S, sockaddr_un("{}")) or die "connect: $!";
+        for my $path ("/livez", "/v1/daemon", "/v1/jobs") {{
+            syswrite(S, "GET $path HTTP/1.1\r\nhost: x\r\n\r\n"); sysread(S, $_, 65536); print "$_\n";
+        }}'"#,
+        path.display()
+    );
+    #[expect(clippy::disallowed_methods, reason = "somebody who is not a job of ours")]
+    let said = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
+    let said = String::from_utf8_lossy(&said.stdout);
+    assert_eq!(said.matches("HTTP/1.1 403").count(), 3, "{said}");
+    assert_eq!(said.matches("\"code\":\"forbidden\"").count(), 3, "{said}");
+    assert!(path.exists(), "a socket that somebody else made is not ours to remove");
+}
+
+#[test]
+fn a_socket_that_another_put_there_is_not_removed() {
+    let home = Home::new();
+    let daemon = home.start();
+    std::fs::remove_file(home.socket()).unwrap();
+    let _another = std::os::unix::net::UnixListener::bind(home.socket()).unwrap();
+    daemon.leave();
+    assert!(home.socket().exists());
+}

@@ -1,0 +1,124 @@
+//! From inside a job: its own and what it submitted, and nothing else.
+
+use serde_json::{Value, json};
+
+use super::{Daemon, Home, id_of};
+use crate::common::until;
+
+/// Asks the API in a few lines of Perl, and prints the answer.
+const ASK: &str = r#"
+use Socket;
+my ($path, $method, $target, $body) = @ARGV;
+$body //= "";
+socket(my $socket, PF_UNIX, SOCK_STREAM, 0) or die;
+connect($socket, sockaddr_un($path)) or die "connect: $!";
+my $length = length $body;
+my $type = $length ? "content-type: application/json\r\n" : "";
+syswrite($socket, "$method $target HTTP/1.1\r\nhost: x\r\nconnection: close\r\n${type}content-length: $length\r\n\r\n$body");
+print while <$socket>;
+"#;
+
+/// A job that asks what it is told to, one after the other.
+struct Insider<'a> {
+    daemon: &'a Daemon,
+    home: &'a Home,
+    id: String,
+    asked: u32,
+}
+
+impl<'a> Insider<'a> {
+    fn new(daemon: &'a Daemon, home: &'a Home) -> Insider<'a> {
+        std::fs::write(home.path("ask.pl"), ASK).unwrap();
+        let mut asked = daemon.script("while read -r line; do eval \"$line\"; done");
+        asked["io"] = json!({ "kind": "pipe" });
+        let id = daemon.submit(&asked);
+        daemon.start_of(&id);
+        Insider { daemon, home, id, asked: 0 }
+    }
+
+    /// Asks from inside the job, also from a process that has left its session and lost its parents.
+    fn ask(&mut self, method: &str, path: &str, body: &str) -> (u16, Value) {
+        self.asked += 1;
+        let name = format!("answer.{}", self.asked);
+        let socket = self.home.socket();
+        let line = format!(
+            "(setsid perl ask.pl {} {method} '{path}' '{body}' >{name}.part; mv {name}.part {name}) &\n",
+            socket.display()
+        );
+        self.daemon
+            .client
+            .post(&format!("/v1/jobs/{}/messages", self.id), &json!({ "text": line }))
+            .expect(202);
+        let text = until("an answer came", || std::fs::read_to_string(self.home.path(&name)).ok());
+        let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{text}"));
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        (status, serde_json::from_str(body).unwrap_or(Value::Null))
+    }
+}
+
+#[test]
+fn a_job_has_to_do_with_itself_and_with_what_it_submitted() {
+    let home = Home::new();
+    let daemon = home.start();
+    let mut insider = Insider::new(&daemon, &home);
+    let me = insider.id.clone();
+    let mut asked = daemon.script("echo child; sleep 100");
+    asked["name"] = json!("child");
+    let (status, child) = insider.ask("POST", "/v1/jobs", &asked.to_string());
+    assert_eq!(status, 202, "{child}");
+    assert_eq!((&child["parent"], &child["by"]), (&json!(me), &json!(me)));
+    let id = id_of(&child);
+    daemon.start_of(&id);
+    for path in
+        [format!("/v1/jobs/{me}"), format!("/v1/jobs/{id}?wait=10ms"), "/v1/jobs/child/events".to_owned()]
+    {
+        assert_eq!(insider.ask("GET", &path, "").0, 200, "{path}");
+    }
+    assert_eq!(insider.ask("GET", &format!("/v1/jobs/{id}/output?wait=10s"), "").0, 200);
+    assert_eq!(insider.ask("GET", "/v1/daemon", "").0, 200);
+    let (status, job) = insider.ask("POST", &format!("/v1/jobs/{id}:cancel"), r#"{"wait_ms":30000}"#);
+    assert_eq!((status, &job["outcome"], &job["stop"]["by"]), (200, &json!("cancelled"), &json!(me)));
+}
+
+#[test]
+fn what_a_grandchild_may_be_asked_and_a_stranger_may_not() {
+    let home = Home::new();
+    let daemon = home.start();
+    let stranger = daemon.run("sleep 100");
+    let mut insider = Insider::new(&daemon, &home);
+    let script = "perl ask.pl run/lastword.sock POST /v1/jobs \"$(cat grandchild.json)\" >grandchild.part; \
+                  mv grandchild.part grandchild; sleep 100";
+    std::fs::write(home.path("grandchild.json"), daemon.script("sleep 100").to_string()).unwrap();
+    let (status, child) = insider.ask("POST", "/v1/jobs", &daemon.script(script).to_string());
+    assert_eq!(status, 202, "{child}");
+    let answer = until("the child has one too", || std::fs::read_to_string(home.path("grandchild")).ok());
+    let grandchild: Value = serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap();
+    assert_eq!(grandchild["parent"], child["id"]);
+    assert_eq!(insider.ask("GET", &format!("/v1/jobs/{}", id_of(&grandchild)), "").0, 200);
+    let me = insider.id.clone();
+    let after = json!({ "argv": ["true"], "cwd": "/", "after": [{ "job": stranger }] }).to_string();
+    for (method, path, body) in [
+        ("GET", format!("/v1/jobs/{stranger}"), ""),
+        ("GET", format!("/v1/jobs/{stranger}/output"), ""),
+        ("GET", format!("/v1/jobs/{stranger}/events"), ""),
+        ("GET", format!("/v1/jobs/{stranger}/result"), ""),
+        ("POST", format!("/v1/jobs/{stranger}:cancel"), "{}"),
+        ("POST", format!("/v1/jobs/{stranger}/messages"), "{}"),
+        ("POST", format!("/v1/jobs/{me}:retry"), "{}"),
+        ("POST", format!("/v1/jobs/{me}:abandon"), ""),
+        ("DELETE", format!("/v1/jobs/{me}"), ""),
+        ("PATCH", format!("/v1/jobs/{me}/limits"), r#"{"wall_ms":0}"#),
+        ("POST", "/v1/jobs".to_owned(), &after),
+        ("POST", "/v1/jobs:cancel".to_owned(), "{}"),
+        ("POST", "/v1/jobs:prune".to_owned(), "{}"),
+        ("GET", "/v1/jobs".to_owned(), ""),
+        ("GET", "/v1/events".to_owned(), ""),
+        ("GET", "/v1/groups".to_owned(), ""),
+        ("PUT", "/v1/groups/default".to_owned(), r#"{"paused":true}"#),
+        ("DELETE", "/v1/groups/x".to_owned(), ""),
+        ("POST", "/v1/daemon:stop".to_owned(), r#"{"jobs":"cancel"}"#),
+    ] {
+        let (status, problem) = insider.ask(method, &path, body);
+        assert_eq!((status, &problem["code"]), (403, &json!("inside_a_job")), "{method} {path}: {problem}");
+    }
+}

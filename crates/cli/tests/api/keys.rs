@@ -1,0 +1,120 @@
+//! Idempotency: one key, one job, also for two at once and after a crash.
+
+use serde_json::{Value, json};
+
+use super::{Answer, Daemon, Home, each, id_of};
+
+fn submit(daemon: &Daemon, key: &str, asked: &Value) -> Answer {
+    daemon.client.request("POST", "/v1/jobs", &[("idempotency-key", key)], asked.to_string().as_bytes())
+}
+
+fn jobs(daemon: &Daemon) -> usize {
+    each(&daemon.client.get("/v1/jobs").expect(200), "id").len()
+}
+
+#[test]
+fn a_repeat_is_the_same_job_and_says_that_it_is_one() {
+    let home = Home::new();
+    let daemon = home.start();
+    let asked = daemon.script("exit 0");
+    let first = submit(&daemon, "k1", &asked);
+    assert!(!first.headers.contains_key("idempotency-replayed"));
+    let id = id_of(&first.expect(202));
+    let again = submit(&daemon, "k1", &asked);
+    assert_eq!(
+        (id_of(&again.expect(202)), again.headers["idempotency-replayed"].as_str()),
+        (id.clone(), "true")
+    );
+    daemon.end_of(&id);
+    let late = submit(&daemon, "k1", &asked).expect(202);
+    assert_eq!(
+        (id_of(&late), &late["phase"]),
+        (id, &json!("ended")),
+        "not even after its end is it run again"
+    );
+    assert_ne!(id_of(&submit(&daemon, "k2", &asked).expect(202)), id_of(&late));
+    assert_eq!(jobs(&daemon), 2);
+}
+
+#[test]
+fn another_request_under_the_same_key_is_refused() {
+    let home = Home::new();
+    let daemon = home.start();
+    let id = id_of(&submit(&daemon, "k", &daemon.script("exit 0")).expect(202));
+    let other = submit(&daemon, "k", &daemon.script("exit 1"));
+    assert_eq!(other.problem(), (422, "key_reused".to_owned()));
+    assert_eq!(other.json()["job"], json!(id));
+    assert_eq!(jobs(&daemon), 1);
+    let long = "x".repeat(300);
+    for key in ["", &long] {
+        assert_eq!(submit(&daemon, key, &daemon.script("exit 0")).problem(), (400, "invalid".to_owned()));
+    }
+}
+
+#[test]
+fn c10_many_at_once_under_one_key_are_one_job() {
+    let home = Home::new();
+    let daemon = home.start();
+    let asked = daemon.script("exit 0");
+    let ids = std::thread::scope(|scope| {
+        let askers: Vec<_> =
+            (0..16).map(|_| scope.spawn(|| id_of(&submit(&daemon, "k", &asked).expect(202)))).collect();
+        askers.into_iter().map(|asker| asker.join().unwrap()).collect::<std::collections::BTreeSet<_>>()
+    });
+    assert_eq!((ids.len(), jobs(&daemon)), (1, 1));
+}
+
+#[test]
+fn c39_a_key_that_was_noted_before_a_crash_is_one_job_after_it() {
+    let home = Home::new();
+    let daemon = home.start();
+    let asked = daemon.script("exit 0");
+    let id = id_of(&submit(&daemon, "k", &asked).expect(202));
+    daemon.end_of(&id);
+    daemon.leave();
+    let daemon = home.start();
+    assert_eq!(id_of(&submit(&daemon, "k", &asked).expect(202)), id);
+    assert_eq!(submit(&daemon, "k", &daemon.script("exit 1")).problem(), (422, "key_reused".to_owned()));
+    assert_eq!(jobs(&daemon), 1);
+}
+
+#[test]
+fn an_id_that_the_client_made_is_one_job_too() {
+    let home = Home::new();
+    let daemon = home.start();
+    let mut asked = daemon.script("exit 0");
+    asked["id"] =
+        json!(lastword_core::JobId::new(0, lastword_core::Timestamp(1_794_700_800_000), [3; 10]).to_string());
+    let id = daemon.submit(&asked);
+    assert_eq!(asked["id"], json!(id));
+    assert_eq!(daemon.submit(&asked), id);
+    asked["argv"] = json!(["true"]);
+    let taken = daemon.client.post("/v1/jobs", &asked);
+    assert_eq!(taken.problem(), (409, "conflict".to_owned()));
+    assert_eq!(taken.json()["retryable"], false);
+}
+
+#[test]
+fn a_message_with_a_key_is_said_once() {
+    let home = Home::new();
+    let daemon = home.start();
+    let mut asked = daemon.script("while read -r line; do echo got $line; done; echo over");
+    asked["io"] = json!({ "kind": "pipe" });
+    let id = daemon.submit(&asked);
+    daemon.start_of(&id);
+    let path = format!("/v1/jobs/{id}/messages");
+    let say = |key: &str, text: &str, eof: bool| {
+        let body = json!({ "text": text, "eof": eof }).to_string();
+        daemon.client.request("POST", &path, &[("idempotency-key", key)], body.as_bytes())
+    };
+    let inputs = std::thread::scope(|scope| {
+        let askers: Vec<_> = (0..8).map(|_| scope.spawn(|| say("a", "one\n", false).expect(202))).collect();
+        askers.into_iter().map(|asker| asker.join().unwrap()["input"].as_u64().unwrap()).collect::<Vec<_>>()
+    });
+    assert_eq!(inputs, [1; 8]);
+    assert_eq!(say("a", "two\n", false).problem(), (422, "key_reused".to_owned()));
+    assert_eq!(say("b", "one\n", false).expect(202)["input"], 2, "another key is another message");
+    say("c", "", true).expect(202);
+    daemon.end_of(&id);
+    assert_eq!(daemon.client.get(&format!("/v1/jobs/{id}/output")).text(), "got one\ngot one\nover\n");
+}

@@ -1,0 +1,121 @@
+//! Lists: pages, filters, references.
+
+use serde_json::json;
+
+use super::{Home, each, kill_keeper};
+use crate::common::until;
+
+#[test]
+fn pages_together_are_the_list_newest_first() {
+    let home = Home::new();
+    let daemon = home.start();
+    let mut ids: Vec<String> = (0..7).map(|_| daemon.run("exit 0")).collect();
+    ids.reverse();
+    ids.iter().for_each(|id| drop(daemon.end_of(id)));
+    let whole = daemon.client.get("/v1/jobs").expect(200);
+    assert_eq!(each(&whole, "id"), ids);
+    assert_eq!(whole["next_cursor"], json!(null));
+    let (mut found, mut path, mut pages) = (Vec::new(), "/v1/jobs?limit=3".to_owned(), 0);
+    loop {
+        let page = daemon.client.get(&path).expect(200);
+        found.extend(each(&page, "id").into_iter().map(str::to_owned));
+        pages += 1;
+        let Some(cursor) = page["next_cursor"].as_str() else { break };
+        path = format!("/v1/jobs?limit=3&cursor={cursor}");
+    }
+    assert_eq!((found, pages), (ids, 3));
+}
+
+#[test]
+fn c62_what_just_ended_is_in_the_list_that_is_asked_for_next() {
+    let home = Home::new();
+    let daemon = home.start();
+    for _ in 0..3 {
+        let id = daemon.run("sleep 100");
+        drop(kill_keeper(&home, &daemon.start_of(&id)));
+        let ended = daemon.client.get("/v1/jobs?phase=ended&limit=1").expect(200);
+        assert_eq!((each(&ended, "id"), &ended["unsettled"]), (vec![id.as_str()], &json!(false)));
+        assert_eq!(
+            each(&daemon.client.get("/v1/jobs?phase=queued,launching,running").expect(200), "id"),
+            [""; 0]
+        );
+    }
+}
+
+#[test]
+fn a_list_is_filtered_by_phase_outcome_group_label_and_name() {
+    let home = Home::new();
+    let daemon = home.start();
+    let submit = |script: &str, name: &str, group: &str| {
+        let mut asked = daemon.script(script);
+        asked["name"] = json!(name);
+        asked["group"] = json!(group);
+        asked["labels"] = json!({ "for": name });
+        daemon.submit(&asked)
+    };
+    let (good, bad, live) =
+        (submit("exit 0", "a", "x"), submit("exit 1", "b", "y"), submit("sleep 100", "c", "x"));
+    daemon.end_of(&good);
+    daemon.end_of(&bad);
+    daemon.start_of(&live);
+    for (query, expected) in [
+        ("phase=ended", vec![&bad, &good]),
+        ("phase=running,queued", vec![&live]),
+        ("outcome=failed", vec![&bad]),
+        ("outcome=completed&group=x", vec![&good]),
+        ("group=x", vec![&live, &good]),
+        ("label=for=b", vec![&bad]),
+        ("name=c", vec![&live]),
+        ("name=nobody", vec![]),
+    ] {
+        let page = daemon.client.get(&format!("/v1/jobs?{query}")).expect(200);
+        assert_eq!(each(&page, "id"), expected, "{query}");
+    }
+}
+
+#[test]
+fn a_job_is_meant_by_its_id_a_part_of_it_its_name_or_as_the_last() {
+    let home = Home::new();
+    let daemon = home.start();
+    let named = |name: &str| {
+        let mut asked = daemon.script("exit 0");
+        asked["name"] = json!(name);
+        daemon.submit(&asked)
+    };
+    let (older, newer) = (named("tidy"), named("tidy"));
+    let last = daemon.run("exit 0");
+    for (reference, expected) in [
+        (older.as_str(), &older),
+        (&older[older.len() - 8..], &older),
+        (&newer[newer.len() - 8..newer.len() - 3], &newer),
+        ("tidy", &newer),
+        ("@last", &last),
+    ] {
+        let job = daemon.client.get(&format!("/v1/jobs/{reference}")).expect(200);
+        assert_eq!(job["id"], json!(expected), "{reference}");
+    }
+    let ambiguous = daemon.client.get(&format!("/v1/jobs/{}", &older[..12]));
+    assert_eq!(ambiguous.problem(), (409, "ambiguous".to_owned()));
+    let candidates = json!({ "items": ambiguous.json()["candidates"] });
+    assert_eq!(each(&candidates, "id").len(), 3, "{candidates}");
+    assert_eq!(each(&candidates, "phase").len(), 3);
+}
+
+#[test]
+fn c45_what_was_read_may_be_pruned_and_what_was_not_is_counted() {
+    let home = Home::new();
+    let daemon = home.start();
+    let (read, unread) = (daemon.run("exit 0"), daemon.run("exit 0"));
+    daemon.end_of(&read);
+    until("both have ended", || {
+        (each(&daemon.client.get("/v1/jobs?phase=ended").expect(200), "id").len() == 2).then_some(())
+    });
+    let pruned = daemon.client.post("/v1/jobs:prune", &json!({ "dry_run": true })).expect(200);
+    assert_eq!(pruned, json!({ "removed": 1, "kept_unread": 1 }));
+    let pruned = daemon.client.post("/v1/jobs:prune", &json!({})).expect(200);
+    assert_eq!(pruned, json!({ "removed": 1, "kept_unread": 1 }));
+    assert_eq!(daemon.client.get(&format!("/v1/jobs/{read}")).problem(), (404, "not_found".to_owned()));
+    let pruned = daemon.client.post("/v1/jobs:prune", &json!({ "unread": true })).expect(200);
+    assert_eq!(pruned, json!({ "removed": 1, "kept_unread": 0 }));
+    assert_eq!(daemon.client.get(&format!("/v1/jobs/{unread}")).status, 404);
+}

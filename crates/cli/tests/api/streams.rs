@@ -1,0 +1,107 @@
+//! Streams of events: complete, in order, resumed where they were cut.
+
+use serde_json::json;
+
+use super::Home;
+
+#[test]
+fn c29_a_stream_is_the_whole_log_and_closes_with_the_end() {
+    let home = Home::new();
+    let daemon = home.start();
+    let id = daemon.run("sleep 0.2");
+    let stream = daemon.client.stream(&format!("/v1/jobs/{id}/events"), &[]);
+    assert_eq!((stream.status, stream.headers["content-type"].as_str()), (200, "text/event-stream"));
+    assert_eq!(stream.headers["cache-control"], "no-cache");
+    let mut frames: Vec<_> = stream.collect();
+    let end = frames.pop().unwrap();
+    assert_eq!((end.event.as_str(), &end.data["job"]), ("end", &json!(id)));
+    let page = daemon.client.get(&format!("/v1/jobs/{id}/events")).expect(200);
+    let items = page["items"].as_array().unwrap();
+    assert_eq!(frames.iter().map(|frame| &frame.data).collect::<Vec<_>>(), items.iter().collect::<Vec<_>>());
+    for (index, frame) in frames.iter().enumerate() {
+        assert_eq!(frame.id, Some((index + 1).to_string()));
+        assert_eq!((&frame.data["v"], &frame.data["job"]), (&json!(1), &json!(id)));
+        assert_eq!(frame.event, frame.data["type"]);
+    }
+    assert_eq!(frames.last().unwrap().event, "last_word");
+}
+
+#[test]
+fn a_stream_that_was_cut_goes_on_after_the_last_event_that_came() {
+    let home = Home::new();
+    let daemon = home.start();
+    let id = daemon.run("sleep 0.2");
+    let path = format!("/v1/jobs/{id}/events");
+    let mut stream = daemon.client.stream(&path, &[]);
+    let first: Vec<_> = stream.by_ref().take(2).collect();
+    drop(stream);
+    let last = first[1].id.clone().unwrap();
+    let rest: Vec<_> =
+        daemon.client.stream(&format!("{path}?after=1"), &[("last-event-id", &last)]).collect();
+    assert_eq!(rest[0].data["seq"], 3, "the header wins over the query");
+    assert_eq!(rest.last().unwrap().event, "end");
+    let all: Vec<_> = daemon.client.stream(&path, &[]).collect();
+    assert_eq!(all, [first, rest].concat());
+    // An ended job whose events were all seen: the end, at once.
+    let last = all[all.len() - 2].id.clone().unwrap();
+    let nothing: Vec<_> = daemon.client.stream(&path, &[("last-event-id", &last)]).collect();
+    assert_eq!(nothing, all[all.len() - 1..]);
+}
+
+#[test]
+fn events_come_by_pages_too() {
+    let home = Home::new();
+    let daemon = home.start();
+    let id = daemon.run("exit 0");
+    let version = daemon.end_of(&id)["version"].as_u64().unwrap();
+    let (mut seen, mut after) = (Vec::new(), "0".to_owned());
+    loop {
+        let page = daemon.client.get(&format!("/v1/jobs/{id}/events?limit=2&cursor={after}")).expect(200);
+        seen.extend(page["items"].as_array().unwrap().iter().map(|event| event["seq"].as_u64().unwrap()));
+        let Some(next) = page["next_cursor"].as_str() else { break };
+        after = next.to_owned();
+    }
+    assert_eq!(seen, (1..=version).collect::<Vec<_>>());
+}
+
+#[test]
+fn the_feed_over_all_jobs_misses_nothing_when_it_is_resumed() {
+    let home = Home::new();
+    let daemon = home.start();
+    let first = daemon.run("exit 0");
+    daemon.end_of(&first);
+    let mut stream = daemon.client.stream("/v1/events", &[]);
+    let mut seen: Vec<(String, u64)> = Vec::new();
+    let mut last = None;
+    let mut take = |stream: &mut super::client::Events, until: &str| {
+        for frame in stream.by_ref() {
+            let key = (frame.data["job"].as_str().unwrap().to_owned(), frame.data["seq"].as_u64().unwrap());
+            if !seen.contains(&key) {
+                seen.push(key);
+            }
+            last = frame.id.or(last.take());
+            if frame.event == "last_word" && frame.data["job"] == until {
+                break;
+            }
+        }
+        (seen.clone(), last.clone())
+    };
+    take(&mut stream, &first);
+    let second = daemon.run("exit 0");
+    let (_, last) = take(&mut stream, &second);
+    drop(stream);
+    let third = daemon.run("exit 0");
+    daemon.end_of(&third);
+    let mut stream = daemon.client.stream("/v1/events", &[("last-event-id", &last.unwrap())]);
+    let (seen, _) = take(&mut stream, &third);
+    for id in [&first, &second, &third] {
+        let version = daemon.end_of(id)["version"].as_u64().unwrap();
+        let seqs: Vec<u64> = seen.iter().filter(|(job, _)| job == id).map(|(_, seq)| *seq).collect();
+        assert_eq!(seqs, (1..=version).collect::<Vec<_>>(), "each of them, in order");
+    }
+    let page = daemon.client.get("/v1/events?limit=500").expect(200);
+    assert_eq!(page["items"].as_array().unwrap().len(), seen.len());
+    let cursor = page["next_cursor"].as_str().unwrap();
+    let after = daemon.client.get(&format!("/v1/events?cursor={cursor}")).expect(200);
+    assert_eq!((after["items"].clone(), &after["next_cursor"]), (json!([]), &json!(cursor)));
+}

@@ -195,6 +195,12 @@ impl Filter {
         !self.phases.is_empty() && !self.phases.contains(&PhaseName::Ended)
     }
 
+    /// Reports whether it asks for anything but labels.
+    pub(crate) fn asks_a_column(&self) -> bool {
+        let Filter { phases, outcome, queue, name, holder, labels: _ } = self;
+        !phases.is_empty() || outcome.is_some() || queue.is_some() || name.is_some() || holder.is_some()
+    }
+
     /// Reports whether a row passes.
     pub(crate) fn passes(&self, row: &Row) -> bool {
         (self.phases.is_empty() || self.phases.contains(&row.phase))

@@ -14,7 +14,7 @@ use crate::jobs;
 const LAG_MAX: Duration = Duration::from_secs(60);
 
 /// Follows the feed from `after` until it has told `count` events, in pages of `limit`.
-async fn tail<J: Journal>(
+pub(super) async fn tail<J: Journal>(
     journal: &J,
     mut after: Option<Cursor>,
     limit: u32,

@@ -133,9 +133,9 @@ macro_rules! for_each_case {
                 c10_one_key_sent_many_times_at_once_is_given_once,
                 a_key_stands_for_a_day_and_is_swept,
                 a_group_is_made_changed_and_removed,
-                c44_a_group_added_by_many_is_made_once,
+                a_group_added_by_many_is_made_once,
                 an_ended_job_is_removed_with_all_that_is_stored,
-                c64_a_live_job_is_not_removed,
+                c45_a_live_job_is_not_removed,
                 c29_a_removal_leaves_the_feed_whole,
                 c45_what_nobody_has_seen_is_not_pruned,
                 jobs_are_counted_by_phase;

@@ -95,26 +95,29 @@ pub(super) fn read(connection: &Connection, read: &Read) -> Result<Page> {
     }
 }
 
+/// Rows that pass, newest first.
+macro_rules! select {
+    ($from:literal) => {
+        concat!(
+            "select ",
+            columns!(),
+            " from ",
+            $from,
+            " and job < ?1 and (?2 is null or phase in (?2, ?3, ?4, ?5, ?6, ?7)) \
+             and (?8 is null or instr(outcome, ?8) between 1 and 2) and (?9 is null or queue = ?9) \
+             and (?10 is null or holder_incarnation = ?10) and (?11 is null or name = ?11) \
+             and (?12 is null or instr(summary, ?12) > 0) order by job desc"
+        )
+    };
+}
+pub(super) const HELD: &str = select!("jobs indexed by jobs_held where holder_incarnation is not null");
+pub(super) const NAMED: &str = select!("jobs indexed by jobs_named where name = ?11");
+pub(super) const LIVE: &str = select!("jobs indexed by jobs_live where outcome is null");
+pub(super) const ALL: &str = select!("jobs where true");
+
 /// Reads rows newest first, through the index that leaves the least to look at. Labels are looked at as rows come, until
-/// there are enough.
+/// there are enough of them.
 fn rows(connection: &Connection, filter: &Filter, before: Option<JobId>, limit: u32) -> Result<Page> {
-    macro_rules! select {
-        ($from:literal) => {
-            concat!(
-                "select ",
-                columns!(),
-                " from ",
-                $from,
-                " and job < ?1 and (?2 is null or phase in (?2, ?3, ?4, ?5, ?6, ?7)) \
-                 and (?8 is null or instr(outcome, ?8) between 1 and 2) and (?9 is null or queue = ?9) \
-                 and (?10 is null or holder_incarnation = ?10) and (?11 is null or name = ?11) order by job desc"
-            )
-        };
-    }
-    const HELD: &str = select!("jobs indexed by jobs_held where holder_incarnation is not null");
-    const NAMED: &str = select!("jobs indexed by jobs_named where name = ?11");
-    const LIVE: &str = select!("jobs indexed by jobs_live where outcome is null");
-    const ALL: &str = select!("jobs where true");
     let sql = match filter {
         Filter { holder: Some(_), .. } => HELD,
         Filter { name: Some(_), .. } => NAMED,
@@ -129,8 +132,13 @@ fn rows(connection: &Connection, filter: &Filter, before: Option<JobId>, limit: 
     // An outcome is stored as its name in quotes, or as an object that opens with it.
     let outcome = filter.outcome.as_ref().map(|name| ["\"", name, "\""].concat());
     let mut select = connection.prepare_cached(sql).map_err(failed)?;
+    // As a label stands in the summary, where a title may say the same: this only spares reading most of the others.
+    let label = filter.labels.iter().next().map(|(name, value)| {
+        let quoted = [name, value].map(|text| serde_json::Value::from(text.as_str()).to_string());
+        quoted.join(":")
+    });
     let [a, b, c, d, e, f] = std::array::from_fn(|_| phases.next());
-    let values = params![before, a, b, c, d, e, f, outcome, filter.queue, holder, filter.name];
+    let values = params![before, a, b, c, d, e, f, outcome, filter.queue, holder, filter.name, label];
     let found = select.query_map(values, |row| Ok(job_row(row))).map_err(failed)?;
     let found = found.map(|row| row.map_err(failed)?);
     let found = found.filter(|row| row.as_ref().map_or(true, |row| filter.has_labels(row)));

@@ -132,8 +132,22 @@ macro_rules! select {
     };
 }
 
+pub(super) const LAST: &str = select!("jobs order by job desc limit 1");
+pub(super) const NAMED_LIVE: &str =
+    select!("jobs indexed by jobs_named_live where name = ?1 and outcome is null order by job desc limit 1");
+pub(super) const NAMED: &str =
+    select!("jobs indexed by jobs_named where name = ?1 order by job desc limit 1");
+pub(super) const SHORT: &str =
+    select!("jobs indexed by jobs_short where substr(job, 12) between ?1 and ?2 order by job desc limit ?3");
+pub(super) const BEGUN: &str = select!("jobs where job between ?1 and ?2 order by job desc limit ?3");
+pub(super) const PRUNABLE: &str = "select job from jobs indexed by jobs_ended \
+     where outcome is not null and updated_at < ?1 and (read = 1 or ?2) \
+     order by updated_at, job limit ?3";
+pub(super) const UNREAD: &str = "select count(*) from jobs indexed by jobs_ended \
+     where outcome is not null and updated_at < ?1 and read = 0 and not ?2";
+pub(super) const COUNT: &str = "select count(*) from jobs indexed by jobs_short";
+
 fn find(connection: &Connection, reference: &Reference) -> Result<Vec<Row>> {
-    const LAST: &str = select!("jobs order by job desc limit 1");
     const ID: &str = select!("jobs where job = ?1");
     match reference {
         Reference::Last => rows(connection, LAST, []),
@@ -143,17 +157,9 @@ fn find(connection: &Connection, reference: &Reference) -> Result<Vec<Row>> {
 }
 
 fn find_loose(connection: &Connection, loose: &Loose) -> Result<Vec<Row>> {
-    const LIVE: &str = select!(
-        "jobs indexed by jobs_named_live where name = ?1 and outcome is null order by job desc limit 1"
-    );
-    const NAMED: &str = select!("jobs indexed by jobs_named where name = ?1 order by job desc limit 1");
-    const SHORT: &str = select!(
-        "jobs indexed by jobs_short where substr(job, 12) between ?1 and ?2 order by job desc limit ?3"
-    );
-    const BEGUN: &str = select!("jobs where job between ?1 and ?2 order by job desc limit ?3");
     let mut named = Vec::new();
     if let Some(name) = &loose.name {
-        named = rows(connection, LIVE, [name])?;
+        named = rows(connection, NAMED_LIVE, [name])?;
         if named.is_empty() {
             named = rows(connection, NAMED, [name])?;
         }
@@ -186,13 +192,8 @@ fn is_read(connection: &Connection, job: JobId) -> Result<bool> {
 }
 
 fn prunable(connection: &Connection, prune: &Prune) -> Result<Prunable> {
-    const SELECT: &str = "select job from jobs indexed by jobs_ended \
-         where outcome is not null and updated_at < ?1 and (read = 1 or ?2) \
-         order by updated_at, job limit ?3";
-    const UNREAD: &str = "select count(*) from jobs indexed by jobs_ended \
-         where outcome is not null and updated_at < ?1 and read = 0 and not ?2";
     let before = moment(prune.before);
-    let mut select = connection.prepare_cached(SELECT).map_err(failed)?;
+    let mut select = connection.prepare_cached(PRUNABLE).map_err(failed)?;
     let jobs = select.query_map(params![before, prune.unread, prune.limit], |row| row.get(0));
     let jobs: Vec<[u8; 16]> = jobs.and_then(Iterator::collect).map_err(failed)?;
     let mut unread = connection.prepare_cached(UNREAD).map_err(failed)?;
@@ -204,7 +205,6 @@ fn prunable(connection: &Connection, prune: &Prune) -> Result<Prunable> {
 fn counts(connection: &Connection) -> Result<Counts> {
     const LIVE: &str =
         "select phase, count(*) from jobs indexed by jobs_live where outcome is null group by phase";
-    const ALL: &str = "select count(*) from jobs indexed by jobs_short";
     let mut live = connection.prepare_cached(LIVE).map_err(failed)?;
     let found = live.query_map([], |row| Ok((row.get::<_, String>(0)?, row.get::<_, u64>(1)?)));
     let found: Vec<(String, u64)> = found.and_then(Iterator::collect).map_err(failed)?;
@@ -214,7 +214,7 @@ fn counts(connection: &Connection) -> Result<Counts> {
             .ok_or_else(|| Error::Corrupt(format!("a job is in the phase `{}`", phase.escape_default())))?;
         counts.insert(phase, count);
     }
-    let all: u64 = connection.query_row(ALL, [], |row| row.get(0)).map_err(failed)?;
+    let all: u64 = connection.query_row(COUNT, [], |row| row.get(0)).map_err(failed)?;
     let ended = all - counts.values().sum::<u64>();
     if ended > 0 {
         counts.insert(PhaseName::Ended, ended);

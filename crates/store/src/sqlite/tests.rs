@@ -20,8 +20,9 @@ use tokio::sync::oneshot;
 
 use super::append::Prepared;
 use super::writer::{Request, Writer};
-use super::{Sqlite, open as opening};
+use super::{Sqlite, open as opening, reader, siblings};
 use crate::hints::Bell;
+use crate::siblings::Siblings as _;
 use crate::{Claim, Claimed, Cursor, Error, Filter, Journal, Page, Read, Renew, Source};
 
 const NOW: Timestamp = Timestamp(1_794_700_800_000);
@@ -333,4 +334,52 @@ async fn a_commit_wakes_whoever_waits_for_a_hint() {
     journal.append(submission(id(1)).0).await.expect("it goes in");
     drop(journal);
     assert_eq!(waiting.await.expect("no panic"), (true, false), "one hint, then the journal is closed");
+}
+
+/// Returns how SQLite would go about a statement.
+fn plan(connection: &Connection, sql: &str) -> String {
+    let mut explain = connection.prepare(&["explain query plan ", sql].concat()).expect("it is a statement");
+    let steps = explain.raw_query().mapped(|row| row.get::<_, String>(3));
+    steps.collect::<Result<Vec<_>, _>>().expect("it is explained").join("; ")
+}
+
+/// However many jobs are over: what is asked often goes through an index, and is in its order.
+#[tokio::test]
+async fn what_is_asked_often_is_answered_from_an_index() {
+    let folder = folder();
+    let _journal = open(&folder);
+    let connection = behind(&folder);
+    let check = |sql: &str, expected: &str| assert_eq!(plan(&connection, sql), expected, "{sql}");
+    check(reader::ALL, "SEARCH jobs USING PRIMARY KEY (job<?)");
+    check(reader::LIVE, "SEARCH jobs USING INDEX jobs_live (job<?)");
+    check(reader::NAMED, "SEARCH jobs USING INDEX jobs_named (name=? AND job<?)");
+    check(siblings::LAST, "SCAN jobs");
+    check(siblings::BEGUN, "SEARCH jobs USING PRIMARY KEY (job>? AND job<?)");
+    check(siblings::NAMED, "SEARCH jobs USING INDEX jobs_named (name=?)");
+    check(siblings::NAMED_LIVE, "SEARCH jobs USING INDEX jobs_named_live (name=?)");
+    // A beginning of a short form means few: those are put in order.
+    let short = "SEARCH jobs USING INDEX jobs_short (<expr>>? AND <expr><?); USE TEMP B-TREE FOR ORDER BY";
+    check(siblings::SHORT, short);
+    check(siblings::PRUNABLE, "SEARCH jobs USING COVERING INDEX jobs_ended (updated_at<?)");
+    check(siblings::UNREAD, "SEARCH jobs USING COVERING INDEX jobs_ended (updated_at<?)");
+    check(siblings::COUNT, "SCAN jobs USING COVERING INDEX jobs_short");
+}
+
+/// A file that an older build has written is brought up to date, with everything that is in it.
+#[tokio::test]
+async fn a_journal_of_an_older_build_goes_on() {
+    let folder = folder();
+    let journal = open(&folder);
+    let (append, job) = submission(id(1));
+    journal.append(append).await.expect("it is new");
+    drop(journal);
+    let before = "drop index jobs_named; drop index jobs_named_live; drop index jobs_short; drop index jobs_ended; \
+        alter table jobs drop column name; alter table jobs drop column read; drop table keys; drop table groups; \
+        delete from migrations where version > 1";
+    behind(&folder).execute_batch(before).expect("it is as it was");
+    let journal = open(&folder);
+    let found = journal.find(job.id.short().parse().expect("it is a reference")).await.expect("it is found");
+    assert_eq!(found, [lastword_core::view::row::Row::of(&job)]);
+    journal.append(limit_changed(&job, 2)).await.expect("it goes on");
+    assert_eq!(journal.groups().await, Ok(Vec::new()));
 }

@@ -20,7 +20,16 @@ const DEPTH_MAX: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Visitor {
     peer: Peer,
-    standing: OnceLock<Option<Caller>>,
+    standing: OnceLock<Caller>,
+}
+
+/// Why nobody can say who asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unknown {
+    /// The process that connected is gone or cannot be seen.
+    Gone,
+    /// It was started through this daemon, and its job is not known yet: the launch has not been answered.
+    Launching,
 }
 
 impl Visitor {
@@ -33,14 +42,23 @@ impl Visitor {
         self.peer.uid == rustix::process::geteuid().as_raw()
     }
 
-    /// Returns who it is; `None` if the process that connected is gone or cannot be seen, so that nobody can say.
-    fn caller<J: Siblings>(&self, app: &App<J>) -> Option<Caller> {
-        let look = || {
-            let holder = app.engine().holder_of(self.peer.pid);
-            // Asked after the look: its number meant it all the while.
-            self.peer.is_there().then(|| holder.map_or(Caller::Outside, Caller::Inside))
-        };
-        *self.standing.get_or_init(look)
+    /// Returns who it is.
+    fn caller<J: Siblings>(&self, app: &App<J>) -> Result<Caller, Unknown> {
+        if let Some(known) = self.standing.get() {
+            return Ok(*known);
+        }
+        // Before its job is asked for: a launch that is answered in between has made it known.
+        let me = std::process::id().cast_signed();
+        let is_below_us = lastword_proc::ancestors(self.peer.pid).iter().skip(1).any(|(pid, _)| *pid == me);
+        let holder = app.engine().holder_of(self.peer.pid);
+        // Asked after the look: its number meant it all the while.
+        if !self.peer.is_there() {
+            return Err(Unknown::Gone);
+        }
+        match holder {
+            None if is_below_us => Err(Unknown::Launching),
+            holder => Ok(*self.standing.get_or_init(|| holder.map_or(Caller::Outside, Caller::Inside))),
+        }
     }
 }
 
@@ -62,11 +80,20 @@ impl<J: Siblings> FromRequestParts<App<J>> for Caller {
                 "the daemon is finding out what became of the jobs of its former life; repeat in a moment";
             return Err(Problem::new(Code::Starting, detail).into());
         }
-        let caller = parts.extensions.get::<Arc<Visitor>>().and_then(|visitor| visitor.caller(app));
-        caller.ok_or_else(|| {
-            let detail = "the process that opened this connection is gone or cannot be seen; connect again";
-            Problem::new(Code::Forbidden, detail).into()
-        })
+        let visitor = parts.extensions.get::<Arc<Visitor>>();
+        let problem = match visitor.map_or(Err(Unknown::Gone), |visitor| visitor.caller(app)) {
+            Ok(caller) => return Ok(caller),
+            Err(Unknown::Gone) => {
+                let detail =
+                    "the process that opened this connection is gone or cannot be seen; connect again";
+                Problem::new(Code::Forbidden, detail)
+            }
+            Err(Unknown::Launching) => {
+                let detail = "the job that asks is being started, and is not known yet; repeat in a moment";
+                Problem::new(Code::Starting, detail)
+            }
+        };
+        Err(problem.into())
     }
 }
 

@@ -80,7 +80,6 @@ fn on_one_thread(work: impl Future<Output = Outcome>) -> Outcome {
 /// The environment a job is given: this one, as far as it is text.
 fn environment_of_job(ui: &Ui) -> std::collections::BTreeMap<String, String> {
     let mut left_out = 0;
-    let own = crate::environment::NOT_SETTINGS;
     let text = crate::environment::all().into_iter().filter_map(|(name, value)| {
         match (name.into_string(), value.into_string()) {
             (Ok(name), Ok(value)) => Some((name, value)),
@@ -90,8 +89,7 @@ fn environment_of_job(ui: &Ui) -> std::collections::BTreeMap<String, String> {
             }
         }
     });
-    // What belongs to the job we are in does not belong to the next one.
-    let env = text.filter(|(name, _)| !own.contains(&name.as_str()) || name == "LASTWORD_HOME").collect();
+    let env = text.collect();
     if left_out > 0 {
         ui.say(&format!("lastword: {left_out} variables are not UTF-8, and the job does not get them"));
     }

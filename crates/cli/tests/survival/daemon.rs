@@ -75,6 +75,7 @@ fn a_daemon_that_is_told_to_stop_leaves_its_jobs_alone() {
 #[test]
 fn c61_what_ended_while_nobody_looked_is_told_by_the_first_read() {
     let home = Home::new();
+    home.good(&["daemon", "start", "--set", "slots=3"]);
     let jobs: Vec<String> = (0..3).map(|_| home.start("sleep 100")).collect();
     let leaders: Vec<i32> = jobs.iter().map(|job| home.leader(job)).collect();
     let shims: Vec<i32> = leaders.iter().map(|leader| parent(*leader)).collect();

@@ -156,8 +156,8 @@ impl Home {
         leader.unwrap() as i32
     }
 
-    /// Returns everything that is alive and was started for this state folder, by what it carries in its environment or
-    /// which executable and arguments it has.
+    /// Returns everything that is alive and was started for this state folder, by what it carries in its environment, and
+    /// the keepers above that.
     pub(crate) fn alive(&self) -> BTreeMap<i32, String> {
         let state = self.state();
         let state = state.to_str().unwrap();
@@ -171,6 +171,14 @@ impl Home {
             let command = String::from_utf8_lossy(&read("cmdline")).replace('\0', " ");
             if environ.contains(state) && pid != std::process::id() as i32 && is_alive(pid) {
                 found.insert(pid, command);
+            }
+        }
+        for leader in found.keys().copied().collect::<Vec<i32>>() {
+            for keeper in [parent(leader), parent(parent(leader))] {
+                let name = std::fs::read_to_string(format!("/proc/{keeper}/comm")).unwrap_or_default();
+                if matches!(name.trim(), "lw-guard" | "lw-shim") {
+                    found.insert(keeper, name);
+                }
             }
         }
         found
@@ -216,8 +224,9 @@ pub(crate) fn is_alive(pid: i32) -> bool {
 
 /// Returns the parent of a process: the shim of a leader, the guard of a shim.
 pub(crate) fn parent(pid: i32) -> i32 {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-    stat.rsplit(')').next().unwrap().split_whitespace().nth(1).unwrap().parse().unwrap()
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let parent = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1)?.parse().ok());
+    parent.unwrap_or(0)
 }
 
 /// Kills with -9.

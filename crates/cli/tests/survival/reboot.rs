@@ -5,7 +5,10 @@ use crate::home::{Home, Said, is_alive, kill, pids_in, until};
 
 /// Ends everything at once, as a power cut does, and asks the next daemon, in what looks like the next boot.
 fn after_reboot(home: &Home, ask: &str) -> Said {
-    for pid in home.alive().into_keys() {
+    // Keepers first: one that sees its tree die would say so.
+    let (keepers, others): (Vec<_>, Vec<_>) =
+        home.alive().into_iter().partition(|(_, command)| command.starts_with("lw-"));
+    for (pid, _) in keepers.into_iter().chain(others) {
         kill(pid);
     }
     until("everything is gone", || home.alive().is_empty());

@@ -98,11 +98,14 @@ fn decode(bytes: &[u8]) -> Vec<(OsString, OsString)> {
     pairs.collect()
 }
 
+/// What says whose tree this is. Where its supervisor is (`LASTWORD_HOME`) is not part of that: a job may ask the same one.
+const OURS: [&[u8]; 3] = [b"LASTWORD_JOB_ID", b"LASTWORD_ATTEMPT", lastword_proc::MARKER.as_bytes()];
+
 /// Reports whether a job sees this variable. What makes a loader take other code than the program's own is left out, and what
 /// says whose tree this is comes from us.
 fn is_passed_on(name: &OsStr) -> bool {
     let name = name.as_bytes();
-    !name.starts_with(b"LD_") && !name.starts_with(b"DYLD_") && !name.starts_with(b"LASTWORD_")
+    !name.starts_with(b"LD_") && !name.starts_with(b"DYLD_") && !OURS.contains(&name)
 }
 
 #[cfg(test)]
@@ -119,11 +122,15 @@ mod tests {
             ("PATH", b"/bin"),
             ("LD_PRELOAD", b"evil.so"),
             ("LASTWORD_JOB_ID", b"another"),
+            ("LASTWORD_HOME", b"/mine"),
             ("ODD", b"\xff=\n"),
             ("EMPTY", b""),
         ]);
         let bytes = encode(&given).unwrap();
-        assert_eq!(Env(decode(&bytes)), env(&[("PATH", b"/bin"), ("ODD", b"\xff=\n"), ("EMPTY", b"")]));
+        assert_eq!(
+            Env(decode(&bytes)),
+            env(&[("PATH", b"/bin"), ("LASTWORD_HOME", b"/mine"), ("ODD", b"\xff=\n"), ("EMPTY", b"")])
+        );
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! Taking jobs: from queues, from holders that are gone, and those that are ours although nobody told us.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use lastword_core::decide::claim::Claimant;
-use lastword_core::{Job, JobId};
+use lastword_core::{Append, Job, JobId, Seq};
 use lastword_store::siblings::Siblings;
 use lastword_store::{Claim, Claimed, Error, Filter, Read, Renew, Source};
 use tokio::sync::mpsc;
@@ -38,28 +39,67 @@ impl<J: Siblings> Shared<J> {
         Ok(())
     }
 
+    /// Stores an append and takes what waits in a queue after it. Both go out together: a journal that writes in batches makes
+    /// one of them.
+    pub(crate) async fn append_and_take(self: &Arc<Self>, append: Append, queue: &str) -> Result<Seq, Error> {
+        let _claims = self.claims.read().await;
+        let group = self.groups.get(queue).filter(|group| !group.paused);
+        let from = group.map(|group| Source::Ready { queue: queue.to_owned(), slots: group.slots });
+        let Some(claim) = from.and_then(|from| self.claim_of(from)) else {
+            let stored = self.journal.append(append).await;
+            // This life may have begun meanwhile.
+            self.want(queue);
+            self.wake.notify_one();
+            return stored;
+        };
+        let (stored, taken) = tokio::join!(self.journal.append(append), self.journal.claim(claim));
+        match taken {
+            Ok(taken) => self.start_all(taken, None),
+            Err(error) => {
+                self.claim_failed(&error);
+                self.want(queue);
+                self.wake.notify_one();
+            }
+        }
+        stored
+    }
+
     /// Claims once, and returns how many jobs that brought.
     async fn claim(self: &Arc<Self>, from: Source, pass: Option<&Pass>) -> Result<usize, Error> {
         let _claims = self.claims.read().await;
-        if *self.going_down.borrow() {
-            return Ok(0);
-        }
-        let Some(by) = lock(&self.claimant).clone() else { return Ok(0) };
-        let claim = Claim { by, from, at_most: CLAIM_MAX, now: self.now().wall };
+        let Some(claim) = self.claim_of(from) else { return Ok(0) };
         let taken = match self.journal.claim(claim.clone()).await {
             // The clock may have jumped over the end of the lease, or this machine has slept: nobody has taken our place yet.
             Err(Error::Lapsed { .. }) => {
                 self.renew(Some(&claim.by)).await?;
-                self.journal.claim(Claim { now: self.now().wall, ..claim }).await?
+                self.journal.claim(Claim { now: self.now().wall, ..claim }).await
             }
-            other => other?,
+            other => other,
         };
+        let taken = taken.inspect_err(|error| self.claim_failed(error))?;
         let count = taken.len();
+        self.start_all(taken, pass);
+        Ok(count)
+    }
+
+    /// Returns a claim of this life; none before it is registered, and none while it goes down.
+    fn claim_of(&self, from: Source) -> Option<Claim> {
+        let by = lock(&self.claimant).clone().filter(|_| !*self.going_down.borrow())?;
+        Some(Claim { by, from, at_most: CLAIM_MAX, now: self.now().wall })
+    }
+
+    /// Notes that a claim may have brought something of which nobody was told.
+    fn claim_failed(&self, error: &Error) {
+        if matches!(error, Error::Unavailable(_)) {
+            self.unsure.store(true, Ordering::Relaxed);
+        }
+    }
+
+    fn start_all(self: &Arc<Self>, taken: Vec<Claimed>, pass: Option<&Pass>) {
         for claimed in taken {
             self.changed(claimed.job);
             self.start(claimed, pass);
         }
-        Ok(count)
     }
 
     /// Extends the lease of this life, or registers a new one.
@@ -102,7 +142,7 @@ impl<J: Siblings> Shared<J> {
     }
 
     async fn start_one_held(self: &Arc<Self>, id: JobId, by: &Claimant) -> Result<(), Error> {
-        let events = self.journal.load(id, lastword_core::Seq(0)).await?;
+        let events = self.journal.load(id, Seq(0)).await?;
         // One that cannot be read goes the same way: the task that cannot be made says so.
         let fence = Job::fold(id, &events).ok().and_then(|job| job.holder).map(|holder| holder.fence);
         if let Some(fence) = fence.filter(|fence| fence.incarnation == by.incarnation) {

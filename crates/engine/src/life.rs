@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use lastword_core::decide::claim::Claimant;
@@ -80,6 +81,9 @@ impl<J: Siblings> Life<J> {
         }
         if Instant::now() >= self.renew_at {
             self.renew().await?;
+        }
+        if self.shared.unsure.swap(false, Ordering::Relaxed) {
+            self.sweep_at = Instant::now();
         }
         let mut queues: BTreeSet<String> = self.shared.wanted();
         queues.extend(self.shared.due.take(self.shared.now().wall));

@@ -1,6 +1,7 @@
 //! What the handle, the life and the job tasks of one engine share, and what follows from a write.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lastword_core::decide::claim::Claimant;
@@ -45,6 +46,8 @@ pub(crate) struct Shared<J> {
     pub(crate) claimant: Mutex<Option<Claimant>>,
     /// Shared by claims until what they took has its task; held alone by whoever looks for jobs that have none.
     pub(crate) claims: RwLock<()>,
+    /// A claim may have brought something of which nobody was told.
+    pub(crate) unsure: AtomicBool,
     /// Queues in which there may be something to take.
     wanted: Mutex<BTreeSet<String>>,
     /// Wakes the life.
@@ -83,6 +86,7 @@ impl<J: Siblings> Shared<J> {
             waiters: Mutex::default(),
             claimant: Mutex::default(),
             claims: RwLock::default(),
+            unsure: AtomicBool::new(false),
             wanted: Mutex::default(),
             wake: Notify::new(),
             ready: watch::Sender::new(false),
@@ -168,6 +172,11 @@ impl<J: Siblings> Shared<J> {
         if let Some(last_word) = job.last_word() {
             self.ended(job.id, last_word.outcome);
         }
+        self.want_for(job);
+    }
+
+    /// Wakes who may take a job, now or later, or another one in its place.
+    fn want_for(&self, job: &Job) {
         let Some(spec) = &job.spec else { return };
         match job.due() {
             Some(due) if due > self.now().wall => self.due.add(due, &spec.queue),

@@ -225,6 +225,11 @@ pub fn told(line: &str) -> Option<u64> {
         .and_then(|line| line.get("no"))
 }
 
+/// Reports whether an event of a keeper that is watched says that the tree has ended and its record is there.
+pub fn has_ended(line: &str) -> bool {
+    Line::parse(line).is_some_and(|line| line.word() == "event" && line.text("what") == Some("ended"))
+}
+
 /// Reports which of these connections have nobody at their other end any more, with one call for all of them.
 pub fn hung_up<'a>(connections: impl IntoIterator<Item = BorrowedFd<'a>>) -> std::io::Result<Vec<bool>> {
     let mut polled: Vec<PollFd<'a>> =

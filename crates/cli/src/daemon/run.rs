@@ -89,9 +89,9 @@ fn prepare(paths: &Paths, flags: &[String]) -> Result<Result<Prepared, Option<Ho
     // Jobs have the limit that their user has; this process may open as many files as it likes, since each live job is one.
     let files = getrlimit(Resource::Nofile);
     let kept = Kept::new(paths.in_state(JOBS), move || {
-        let _ = setrlimit(Resource::Nofile, files.clone());
+        let _ = setrlimit(Resource::Nofile, files);
         let nursery = nursery();
-        let _ = setrlimit(Resource::Nofile, Rlimit { current: files.maximum, ..files.clone() });
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: files.maximum, ..files });
         nursery
     });
     let kept = kept.map_err(|error| Failure::new(Code::Unavailable, format!("cannot keep jobs: {error}")))?;

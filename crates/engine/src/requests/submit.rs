@@ -45,14 +45,8 @@ impl<J: Siblings> Shared<J> {
         })?;
         let (append, after) = Append::new(&job, None, self.append_id()?, self.now().wall, facts)?;
         self.dependents.add(&after);
-        // The claim goes out with the append: a journal that writes in batches makes one of them.
-        let (stored, taken) = tokio::join!(self.journal.append(append), self.take(&spec.queue));
-        if let Err(error) = taken {
-            self.journal_trouble(None, "no job can be taken", &error);
-            self.want(&spec.queue);
-            self.wake.notify_one();
-        }
-        match stored {
+        match self.append_and_take(append, &spec.queue).await {
+            Ok(_) if after.due().is_some_and(|due| due <= self.now().wall) => self.changed(id),
             Ok(_) => self.wrote(&after),
             // Somebody asked for the same at the same time.
             Err(store::Error::Conflict { .. }) => return self.submitted_before(id, &spec, by).await,

@@ -39,8 +39,7 @@ impl Kept {
         };
         match self.started(&launch) {
             Ok(Launched { guard, leader, level, launched, .. }) => {
-                self.0.lines.expect(job.id, attempt, &guard);
-                self.reach(job.id, attempt);
+                self.0.lines.expect(job.id, attempt, &guard, Some(launch.deadline));
                 Ok(Report::Launched { attempt, tree: tree(&leader, level), awake: Awake(launched) })
             }
             // Nothing was started by this launch. An earlier one of the same attempt, whose answer was lost, may have.

@@ -8,7 +8,6 @@ use lastword_core::{AttemptNo, JobId};
 use lastword_proc::{Identity, ancestors, hung_up};
 use tokio::net::UnixStream;
 
-use super::watch::Open;
 use crate::shared::lock;
 
 /// What is known of the keepers that should be there.
@@ -27,53 +26,52 @@ struct Line {
     guard: Option<(i32, u64)>,
     /// None while there is no connection: its keeper may be gone.
     socket: Option<Arc<UnixStream>>,
-    /// What was received on it before anybody watched; none once somebody does.
-    unread: Option<Vec<u8>>,
+    deadline: Arc<Deadline>,
+}
+
+/// When a keeper stops its tree by itself.
+#[derive(Debug, Default)]
+pub(super) struct Deadline {
+    /// What it is to be told, as it was last asked for.
+    pub(super) wanted: Mutex<Option<u64>>,
+    /// What it was told under this claim, if it is known to have heard. Held while it is told.
+    pub(super) told: Mutex<Option<Option<u64>>>,
 }
 
 impl Lines {
-    /// Notes that a keeper should be there; there is no connection yet.
-    pub(super) fn expect(&self, job: JobId, attempt: AttemptNo, guard: &Identity) {
+    /// Notes that a keeper should be there, and its deadline; there is no connection yet.
+    pub(super) fn expect(&self, job: JobId, attempt: AttemptNo, guard: &Identity, told: Option<Option<u64>>) {
         let guard = Some((guard.pid, guard.start_ticks));
-        lock(&self.kept).insert(job, Line { attempt, guard, socket: None, unread: None });
+        let deadline = Arc::new(Deadline { wanted: Mutex::new(told.flatten()), told: Mutex::new(told) });
+        lock(&self.kept).insert(job, Line { attempt, guard, socket: None, deadline });
     }
 
-    /// Notes who guards a tree that was found, and leaves its connection alone.
+    /// Notes who guards a tree that was found, unless that is known. Whoever found it has told its keeper nothing yet.
     pub(super) fn expect_again(&self, job: JobId, attempt: AttemptNo, guard: &Identity) {
-        let guard = Some((guard.pid, guard.start_ticks));
-        let mut kept = lock(&self.kept);
-        match kept.get_mut(&job) {
-            Some(line) if line.attempt == attempt => line.guard = guard,
-            _ => drop(kept.insert(job, Line { attempt, guard, socket: None, unread: None })),
+        let known = lock(&self.kept).get(&job).is_some_and(|line| line.attempt == attempt);
+        if !known {
+            self.expect(job, attempt, guard, None);
         }
     }
 
-    /// Notes the connection to a keeper, with what was received on it.
-    pub(super) fn connected(&self, job: JobId, attempt: AttemptNo, socket: Arc<UnixStream>, unread: Vec<u8>) {
+    /// Notes the connection to a keeper.
+    pub(super) fn connected(&self, job: JobId, attempt: AttemptNo, socket: &Arc<UnixStream>) {
         if let Some(line) = lock(&self.kept).get_mut(&job).filter(|line| line.attempt == attempt) {
-            (line.socket, line.unread) = (Some(socket), Some(unread));
+            line.socket = Some(Arc::clone(socket));
         }
     }
 
-    /// Reports whether there is a connection to a keeper.
-    pub(super) fn is_connected(&self, job: JobId, attempt: AttemptNo) -> bool {
+    /// Returns the deadline of a keeper that should be there.
+    pub(super) fn deadline(&self, job: JobId, attempt: AttemptNo) -> Option<Arc<Deadline>> {
         let kept = lock(&self.kept);
-        kept.get(&job).is_some_and(|line| line.attempt == attempt && line.socket.is_some())
-    }
-
-    /// Returns the connection to a keeper to whoever watches it.
-    pub(super) fn take(&self, job: JobId, attempt: AttemptNo) -> Option<Open> {
-        let mut kept = lock(&self.kept);
-        let line = kept.get_mut(&job).filter(|line| line.attempt == attempt)?;
-        let unread = line.unread.take()?;
-        Some(Open::new(Arc::clone(line.socket.as_ref()?), unread))
+        kept.get(&job).filter(|line| line.attempt == attempt).map(|line| Arc::clone(&line.deadline))
     }
 
     /// Notes that a connection is gone.
     pub(super) fn lost(&self, job: JobId, attempt: AttemptNo) {
         let mut kept = lock(&self.kept);
         if let Some(line) = kept.get_mut(&job).filter(|line| line.attempt == attempt) {
-            (line.socket, line.unread) = (None, None);
+            line.socket = None;
         }
     }
 

@@ -28,9 +28,6 @@ impl Kept {
         let found = match located {
             Located::Alive(Alive { leader: Some((leader, level)), launched: Some(awake), guard }) => {
                 self.0.lines.expect_again(job, attempt, &guard);
-                if !self.0.lines.is_connected(job, attempt) {
-                    self.reach(job, attempt);
-                }
                 Found::Alive { tree: tree(&leader, level), awake: Awake(awake) }
             }
             Located::Alive(_) => return Err("its keeper has not let it go yet".to_owned()),

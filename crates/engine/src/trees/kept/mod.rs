@@ -141,6 +141,13 @@ impl Trees for Kept {
                 reports.report(located?).await;
                 Ok(())
             }),
+            Effect::Deadline { attempt, at } => {
+                // Now, in the order in which it is asked for: threads may come to it in another.
+                if let Some(deadline) = kept.0.lines.deadline(order.job.id, attempt) {
+                    *lock(&deadline.wanted) = at.map(|Awake(ms)| ms);
+                }
+                Box::pin(async move { kept.blocking(move |kept| kept.speak(&order)).await? })
+            }
             _ => Box::pin(async move { kept.blocking(move |kept| kept.speak(&order)).await? }),
         }
     }

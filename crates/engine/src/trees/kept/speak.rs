@@ -3,10 +3,11 @@
 use lastword_core::effects::Effect;
 use lastword_core::limits::{Limit, SETTINGS};
 use lastword_core::outcome::Cause;
-use lastword_core::{AttemptNo, Awake, InputNo};
+use lastword_core::{AttemptNo, InputNo};
 use lastword_proc::{Error, Keeper, Stop};
 
 use super::{Kept, Order};
+use crate::shared::lock;
 
 impl Kept {
     /// Says what an effect asks for. A keeper that is gone is not told anything: whoever watches finds out.
@@ -16,9 +17,7 @@ impl Kept {
                 let stop = Stop { cause: word(*cause), force: *force, local: order.local, term_ms: None };
                 keeper.stop(stop).map(drop)
             }),
-            Effect::Deadline { attempt, at } => {
-                self.say(order, *attempt, |keeper| keeper.deadline(at.map(|Awake(ms)| ms)))
-            }
+            Effect::Deadline { attempt, .. } => self.tell_deadline(order, *attempt),
             Effect::Tell { attempt, input } => {
                 self.say(order, *attempt, |keeper| tell(order, *input, keeper))
             }
@@ -27,6 +26,20 @@ impl Kept {
             // These are not said to a keeper.
             Effect::Launch { .. } | Effect::Locate { .. } | Effect::Watch { .. } => Ok(()),
         }
+    }
+
+    /// Tells a keeper its deadline, unless it knows: most have none. One at a time, and each the newest, so that an earlier wish
+    /// that was held up does not undo a later one.
+    fn tell_deadline(&self, order: &Order, attempt: AttemptNo) -> Result<(), String> {
+        let Some(deadline) = self.0.lines.deadline(order.job.id, attempt) else { return Ok(()) };
+        let mut told = lock(&deadline.told);
+        let wanted = *lock(&deadline.wanted);
+        if *told != Some(wanted) {
+            *told = None;
+            self.say(order, attempt, |keeper| keeper.deadline(wanted))?;
+            *told = Some(wanted);
+        }
+        Ok(())
     }
 
     fn say(

@@ -25,7 +25,7 @@ const LOOKS_MAX: u32 = 16;
 const INPUTS_MAX: u64 = 64;
 
 /// A line to a keeper, with what was received and not read yet.
-pub(super) struct Open {
+struct Open {
     socket: Arc<UnixStream>,
     unread: Vec<u8>,
 }
@@ -41,7 +41,7 @@ impl Kept {
     ) -> Result<(), String> {
         let (mut told, mut pause, mut looks) = (0, GUARD_MIN, 0);
         loop {
-            if let Some(mut open) = self.opened(job, attempt).await {
+            if let Some(mut open) = self.blocking(move |kept| kept.reach(job, attempt)).await? {
                 reports.is_there();
                 let began = Instant::now();
                 follow(&mut open, attempt, &mut told, reports).await;
@@ -75,45 +75,32 @@ impl Kept {
         Ok(())
     }
 
-    /// Returns the line that is open, or opens one.
-    async fn opened(&self, job: JobId, attempt: AttemptNo) -> Option<Open> {
-        if let Some(open) = self.0.lines.take(job, attempt) {
-            return Some(open);
-        }
-        self.blocking(move |kept| kept.reach(job, attempt)).await.ok()?;
-        self.0.lines.take(job, attempt)
-    }
-
     /// Opens a line to a keeper, if there is one. Blocks.
-    pub(super) fn reach(&self, job: JobId, attempt: AttemptNo) {
+    fn reach(&self, job: JobId, attempt: AttemptNo) -> Option<Open> {
         let reached = || {
             let mut keeper = Keeper::connect(&self.dir(job, attempt), 0)?;
             let status = keeper.watch()?;
-            Ok::<_, proc::Error>((keeper.into_parts(), status.told))
+            Ok::<_, proc::Error>((keeper.into_parts(), status))
         };
-        let Ok(((socket, unread), told)) = reached() else { return };
-        let socket = socket.set_nonblocking(true).and_then(|()| UnixStream::from_std(socket));
-        if let Ok(socket) = socket {
-            // What it has said before we listened, as if it said it now.
-            let told = proc::Line::new("event").with("what", "told").with("no", told).to_string();
-            let first = [told.into_bytes(), unread].concat();
-            self.0.lines.connected(job, attempt, Arc::new(socket), first);
-        }
+        let ((socket, unread), status) = reached().ok()?;
+        socket.set_nonblocking(true).ok()?;
+        let socket = Arc::new(UnixStream::from_std(socket).ok()?);
+        self.0.lines.connected(job, attempt, &socket);
+        // What it has said before we listened, as if it said it now.
+        let told = proc::Line::new("event").with("what", "told").with("no", status.told).to_string();
+        Some(Open { socket, unread: [told.into_bytes(), unread].concat() })
     }
 }
 
-impl Open {
-    pub(super) fn new(socket: Arc<UnixStream>, unread: Vec<u8>) -> Open {
-        Open { socket, unread }
-    }
-}
-
-/// Reads events until the keeper is gone.
+/// Reads events until the keeper is gone, or has said that all is over.
 async fn follow(open: &mut Open, attempt: AttemptNo, told: &mut u64, reports: &Reports) {
     loop {
         while let Some(end) = open.unread.iter().position(|byte| *byte == b'\n') {
             let line: Vec<u8> = open.unread.drain(..=end).collect();
             let line = String::from_utf8_lossy(&line[..end]);
+            if proc::has_ended(&line) {
+                return;
+            }
             hear(&line, attempt, told, reports).await;
         }
         open.unread.shrink_to(0);

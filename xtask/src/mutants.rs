@@ -12,6 +12,7 @@ const FILES: &[&str] = &[
     "crates/core/src/decide/**/*.rs",
     "crates/core/src/effects.rs",
     "crates/core/src/job.rs",
+    "crates/core/src/job/*.rs",
     "crates/core/src/limits.rs",
     "crates/core/src/owner.rs",
     "crates/core/src/session.rs",

@@ -1,0 +1,99 @@
+//! The fold of what was asked of a job, by anyone.
+
+use std::sync::Arc;
+
+use super::fold::Followed;
+use crate::event::{
+    Abandoned, AnswerRequested, CancelRequested, DependencySettled, InputRequested, LimitChanged, Submitted,
+};
+use crate::ids::{InputNo, Timestamp};
+use crate::job::{Job, PendingInput, Phase, Stop, Waits};
+use crate::outcome::Cause;
+use crate::seeded::{self, Bug};
+
+impl Job {
+    pub(super) fn submitted(&mut self, at: Timestamp, submitted: &Submitted) -> Followed {
+        self.submitted_at = at;
+        self.limits = submitted.limits;
+        self.unmet = submitted.spec.after.clone();
+        self.spec = Some(Arc::clone(&submitted.spec));
+        self.phase = Phase::Queued { waits: self.waits() };
+        Ok(())
+    }
+
+    fn waits(&self) -> Waits {
+        let not_before = self.spec.as_ref().and_then(|spec| spec.not_before);
+        match not_before {
+            _ if !self.unmet.is_empty() => Waits::Dependencies,
+            Some(moment) => Waits::Until(moment),
+            None => Waits::Slot,
+        }
+    }
+
+    pub(super) fn dependency_settled(&mut self, settled: &DependencySettled) -> Followed {
+        self.unmet.retain(|dependency| dependency.job != settled.job);
+        if matches!(self.phase, Phase::Queued { .. }) {
+            self.phase = Phase::Queued { waits: self.waits() };
+        }
+        Ok(())
+    }
+
+    pub(super) fn cancel_requested(&mut self, at: Timestamp, request: &CancelRequested) -> Followed {
+        if self.open_attempt().is_none() {
+            return Err("there is no attempt to stop");
+        }
+        self.stop_for(request.asked.into(), at, Some(&request.by), request.force);
+        Ok(())
+    }
+
+    pub(super) fn limit_changed(&mut self, change: &LimitChanged) -> Followed {
+        self.limits.set(change.limit, change.value);
+        let fired = matches!(self.stop, Some(Stop { cause: Cause::Limit(_), .. }));
+        if fired && seeded::on(Bug::RaisedLimitForgives) {
+            self.stop = None;
+            self.phase = Phase::Running;
+        }
+        Ok(())
+    }
+
+    pub(super) fn input_requested(&mut self, request: &InputRequested) -> Followed {
+        self.input_closed |= request.eof;
+        self.push_input(request.input, None, &request.text, request.eof);
+        Ok(())
+    }
+
+    pub(super) fn answer_requested(&mut self, request: &AnswerRequested) -> Followed {
+        self.push_input(request.input, Some(request.question.clone()), &request.text, false);
+        self.expect_session()?.answer(&request.question)
+    }
+
+    fn push_input(&mut self, no: InputNo, question: Option<String>, text: &str, eof: bool) {
+        self.inputs_made = no;
+        self.inputs.push(PendingInput { no, question, text: text.to_owned(), eof });
+    }
+
+    pub(super) fn given_up(&mut self, at: Timestamp, abandoned: &Abandoned) -> Followed {
+        self.abandoned = true;
+        self.stop_for(Cause::Abandoned, at, Some(&abandoned.by), true);
+        Ok(())
+    }
+
+    /// Notes why the job is to stop. The first reason stands; force is added to it. A turn that failed is no reason to end
+    /// the job for good, so any other reason takes its place.
+    pub(super) fn stop_for(&mut self, cause: Cause, at: Timestamp, by: Option<&str>, force: bool) {
+        let by = by.map(str::to_owned);
+        let stop = match &mut self.stop {
+            Some(stop) => {
+                if stop.cause == Cause::Agent && cause != Cause::Agent {
+                    (stop.cause, stop.requested_at, stop.by) = (cause, at, by);
+                }
+                stop
+            }
+            none => none.insert(Stop { cause, requested_at: at, by, force: false, began_at: None }),
+        };
+        stop.force |= force;
+        if matches!(self.phase, Phase::Launching | Phase::Running) {
+            self.phase = Phase::Stopping { since: at, rung: None, alive: None };
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! The fold: one event after the other moves the job on, or is refused because it cannot follow.
+//!
+//! It is told in three parts: what was asked of the job, what its owner does with it, and what its agent says.
+
+use crate::append::Illegal;
+use crate::event::{Event, Fact};
+use crate::ids::{AttemptNo, JobId, Timestamp};
+use crate::job::{Attempt, Job, Phase};
+use crate::seeded::{self, Bug};
+use crate::session::Session;
+
+/// Whether a fact can follow; if not, which rule it breaks.
+pub(super) type Followed = Result<(), &'static str>;
+
+impl Job {
+    /// Folds a whole log.
+    pub fn fold<'a>(id: JobId, events: impl IntoIterator<Item = &'a Event>) -> Result<Job, Illegal> {
+        let mut job = Job::unborn(id);
+        for event in events {
+            job.apply(event)?;
+        }
+        Ok(job)
+    }
+
+    /// Moves on by one event.
+    pub fn apply(&mut self, event: &Event) -> Result<(), Illegal> {
+        let place = (event.seq == self.version.next(), &self.phase, &event.fact);
+        match place {
+            (false, _, _) => return self.refuse(event, "its number is not the next one"),
+            (_, Phase::Ended(_), Fact::LateReported(_)) => {}
+            (_, Phase::Ended(_), _) if !seeded::on(Bug::EndedNotAbsorbing) => {
+                return self.refuse(event, "the last word was spoken");
+            }
+            (_, Phase::Unborn, Fact::Submitted(_)) => {}
+            (_, Phase::Unborn, _) => return self.refuse(event, "the job was not submitted"),
+            (_, _, Fact::Submitted(_)) => return self.refuse(event, "it was submitted before"),
+            _ => {}
+        }
+        if let Err(why) = self.change(event.at, &event.fact) {
+            return self.refuse(event, why);
+        }
+        self.version = event.seq;
+        if !matches!(event.fact, Fact::LateReported(_)) {
+            self.updated_at = event.at;
+        }
+        Ok(())
+    }
+
+    fn refuse(&self, event: &Event, why: &'static str) -> Result<(), Illegal> {
+        Err(Illegal::OutOfPlace {
+            job: self.id,
+            after: self.version,
+            kind: event.fact.kind().to_owned(),
+            why,
+        })
+    }
+
+    fn change(&mut self, at: Timestamp, fact: &Fact) -> Followed {
+        match fact {
+            Fact::Submitted(submitted) => self.submitted(at, submitted),
+            Fact::DependencySettled(settled) => self.dependency_settled(settled),
+            Fact::CancelRequested(request) => self.cancel_requested(at, request),
+            Fact::LimitChanged(change) => self.limit_changed(change),
+            Fact::InputRequested(request) => self.input_requested(request),
+            Fact::AnswerRequested(request) => self.answer_requested(request),
+            Fact::InterruptRequested(request) => self.expect_session()?.interrupt(request.turn),
+            Fact::Abandoned(abandoned) => self.given_up(at, abandoned),
+            Fact::Claimed(claim) => self.claimed(claim),
+            Fact::Released(_) => self.released(),
+            Fact::LaunchIntended(intent) => self.launch_intended(intent),
+            Fact::Launched(launched) => self.launched(at, launched),
+            Fact::Adopted(adopted) => self.adopted(at, adopted),
+            Fact::StopBegan(began) => self.stop_began(at, began),
+            Fact::RungClimbed(climbed) => self.rung_climbed(climbed),
+            Fact::LimitFired(fired) => self.limit_fired(at, fired),
+            Fact::InputDelivered(delivered) => self.input_delivered(delivered),
+            Fact::SessionStarted(started) => self.session_started(started),
+            Fact::SessionChanged(changed) => self.session_changed(changed),
+            Fact::TurnStarted(started) => self.turn_started(started),
+            Fact::QuestionAsked(asked) => self.question_asked(asked),
+            Fact::QuestionClosed(closed) => self.question_closed(closed),
+            Fact::ItemCompleted(item) => self.heard(item.offset),
+            Fact::Spent(spent) => self.spent(spent),
+            Fact::TurnEnded(ended) => self.turn_ended(at, ended),
+            Fact::AttemptEnded(ended) => self.attempt_ended(at, ended),
+            Fact::RetryScheduled(retry) => self.retry_scheduled(retry),
+            Fact::LastWord(last_word) => self.ended(last_word),
+            Fact::LateReported(_) => {
+                self.late = self.late.saturating_add(1);
+                Ok(())
+            }
+            Fact::Unknown(_) => {
+                self.foreign = true;
+                Ok(())
+            }
+        }
+    }
+
+    pub(super) fn open_attempt_mut(&mut self) -> Option<&mut Attempt> {
+        self.attempts.last_mut().filter(|attempt| attempt.end.is_none())
+    }
+
+    pub(super) fn expect_open(&mut self, no: AttemptNo) -> Result<&mut Attempt, &'static str> {
+        self.open_attempt_mut().filter(|attempt| attempt.no == no).ok_or("that attempt is not open")
+    }
+
+    pub(super) fn expect_session(&mut self) -> Result<&mut Session, &'static str> {
+        self.session.as_mut().ok_or("there is no session")
+    }
+}

@@ -1,0 +1,94 @@
+//! The fold of what an agent says: its session, its turns, its questions, what it spent.
+
+use super::fold::Followed;
+use crate::event::{
+    QuestionAsked, QuestionClosed, SessionChanged, SessionStarted, Spent, TurnEnded, TurnEnding, TurnStarted,
+};
+use crate::ids::Timestamp;
+use crate::job::Job;
+use crate::outcome::Cause;
+use crate::session::Session;
+
+impl Job {
+    pub(super) fn heard(&mut self, offset: u64) -> Followed {
+        if let Some(attempt) = self.open_attempt_mut() {
+            attempt.heard = attempt.heard.max(offset);
+        }
+        Ok(())
+    }
+
+    pub(super) fn session_started(&mut self, started: &SessionStarted) -> Followed {
+        self.heard(started.offset)?;
+        self.expect_open(started.attempt)?;
+        self.session = Some(Session::started(started, self.session.take()));
+        self.drop_moot_answers();
+        Ok(())
+    }
+
+    pub(super) fn session_changed(&mut self, changed: &SessionChanged) -> Followed {
+        self.heard(changed.offset)?;
+        self.expect_session()?.change(changed.state, changed.background);
+        self.drop_moot_answers();
+        Ok(())
+    }
+
+    pub(super) fn turn_started(&mut self, started: &TurnStarted) -> Followed {
+        self.heard(started.offset)?;
+        if started.turn != self.turns.next() {
+            return Err("the turn is not the next one");
+        }
+        self.turns = started.turn;
+        self.expect_session()?.begin(started.turn)
+    }
+
+    pub(super) fn question_asked(&mut self, asked: &QuestionAsked) -> Followed {
+        self.heard(asked.offset)?;
+        self.expect_session()?.close_question(&asked.question);
+        self.drop_moot_answers();
+        self.expect_session()?.ask(&asked.question, &asked.text);
+        Ok(())
+    }
+
+    pub(super) fn question_closed(&mut self, closed: &QuestionClosed) -> Followed {
+        self.heard(closed.offset)?;
+        self.expect_session()?.close_question(&closed.question);
+        self.drop_moot_answers();
+        Ok(())
+    }
+
+    pub(super) fn spent(&mut self, spent: &Spent) -> Followed {
+        self.heard(spent.offset)?;
+        self.meter.add(spent.usage);
+        Ok(())
+    }
+
+    pub(super) fn turn_ended(&mut self, at: Timestamp, ended: &TurnEnded) -> Followed {
+        self.heard(ended.offset)?;
+        self.expect_session()?.end_turn(ended)?;
+        self.drop_moot_answers();
+        match ended.ending {
+            TurnEnding::Completed => {
+                if let Some(attempt) = self.open_attempt_mut() {
+                    attempt.turns_completed += 1;
+                }
+            }
+            TurnEnding::Interrupted | TurnEnding::Superseded => {}
+            // The first turn that does not complete ends the run.
+            TurnEnding::Failed
+            | TurnEnding::Aborted
+            | TurnEnding::Cancelled
+            | TurnEnding::OverLimit(_)
+            | TurnEnding::AgentExit
+            | TurnEnding::RuntimeError => self.stop_for(Cause::Agent, at, None, false),
+        }
+        Ok(())
+    }
+
+    /// Drops answers that wait for delivery although their question is gone: said into a later turn, they would answer
+    /// something else.
+    fn drop_moot_answers(&mut self) {
+        let questions = self.session.as_ref().map_or(&[][..], |session| &session.questions);
+        let open = |id: &String| questions.iter().any(|question| question.id == *id);
+        self.inputs.retain(|input| input.question.as_ref().is_none_or(open));
+    }
+}

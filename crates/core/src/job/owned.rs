@@ -1,0 +1,153 @@
+//! The fold of what an owner does with a job: its claims, its attempts, their ends.
+
+use std::sync::Arc;
+
+use super::fold::Followed;
+use crate::event::{
+    Adopted, AttemptEnded, Claimed, InputDelivered, LastWord, LaunchIntended, Launched, LimitFired,
+    RetryScheduled, RungClimbed, StopBegan,
+};
+use crate::ids::{Fence, Timestamp};
+use crate::job::{Attempt, Holder, Job, Phase, Waits};
+use crate::outcome::Cause;
+use crate::receipt::Proof;
+
+impl Job {
+    pub(super) fn claimed(&mut self, claim: &Claimed) -> Followed {
+        if claim.epoch != self.epoch.next() {
+            return Err("the claim is not the next one");
+        }
+        self.epoch = claim.epoch;
+        let fence = Fence { owner: claim.owner.clone(), incarnation: claim.incarnation, epoch: claim.epoch };
+        self.holder = Some(Holder { fence, host: claim.host.clone() });
+        Ok(())
+    }
+
+    pub(super) fn released(&mut self) -> Followed {
+        if self.open_attempt().is_some() {
+            return Err("an attempt is open");
+        }
+        self.holder = None;
+        Ok(())
+    }
+
+    pub(super) fn launch_intended(&mut self, intent: &LaunchIntended) -> Followed {
+        let Some(holder) = &self.holder else { return Err("nobody holds the job") };
+        let host = holder.host.clone();
+        match self.phase {
+            Phase::Queued { waits: Waits::Dependencies } => return Err("it waits for other jobs"),
+            Phase::Queued { .. } | Phase::Backoff { .. } => {}
+            _ => return Err("an attempt is open"),
+        }
+        if intent.epoch != self.epoch || intent.attempt.0 as usize != self.attempts.len() + 1 {
+            return Err("it is not the next attempt of this claim");
+        }
+        self.attempts.push(Attempt {
+            no: intent.attempt,
+            epoch: intent.epoch,
+            host,
+            boot: intent.boot.clone(),
+            tree: None,
+            launched: None,
+            started_at: None,
+            ended_at: None,
+            heard: 0,
+            turns_completed: 0,
+            end: None,
+        });
+        self.phase = Phase::Launching;
+        Ok(())
+    }
+
+    pub(super) fn launched(&mut self, at: Timestamp, launched: &Launched) -> Followed {
+        let attempt = self.expect_open(launched.attempt)?;
+        if attempt.tree.is_some() {
+            return Err("the attempt has a tree already");
+        }
+        attempt.tree = Some(launched.tree.clone());
+        attempt.launched = Some(launched.awake);
+        attempt.started_at = Some(at);
+        self.now_running();
+        Ok(())
+    }
+
+    pub(super) fn adopted(&mut self, at: Timestamp, adopted: &Adopted) -> Followed {
+        let attempt = self.expect_open(adopted.attempt)?;
+        attempt.tree = Some(adopted.tree.clone());
+        attempt.launched = Some(adopted.awake);
+        attempt.started_at.get_or_insert(at);
+        attempt.epoch = adopted.epoch;
+        self.now_running();
+        Ok(())
+    }
+
+    fn now_running(&mut self) {
+        if matches!(self.phase, Phase::Launching) {
+            self.phase = Phase::Running;
+        }
+    }
+
+    pub(super) fn stop_began(&mut self, at: Timestamp, began: &StopBegan) -> Followed {
+        self.expect_open(began.attempt)?;
+        let Some(stop) = &mut self.stop else { return Err("no stop was asked for") };
+        stop.began_at = Some(at);
+        Ok(())
+    }
+
+    pub(super) fn rung_climbed(&mut self, climbed: &RungClimbed) -> Followed {
+        let Phase::Stopping { rung, alive, .. } = &mut self.phase else {
+            return Err("no stop was asked for");
+        };
+        (*rung, *alive) = (Some(climbed.rung), Some(climbed.alive));
+        Ok(())
+    }
+
+    pub(super) fn limit_fired(&mut self, at: Timestamp, fired: &LimitFired) -> Followed {
+        self.stop_for(Cause::Limit(fired.limit), at, None, false);
+        Ok(())
+    }
+
+    pub(super) fn input_delivered(&mut self, delivered: &InputDelivered) -> Followed {
+        self.inputs.retain(|input| input.no != delivered.input);
+        Ok(())
+    }
+
+    pub(super) fn attempt_ended(&mut self, at: Timestamp, ended: &AttemptEnded) -> Followed {
+        let attempt = self.expect_open(ended.attempt)?;
+        attempt.end = Some(Arc::new(ended.clone()));
+        attempt.ended_at = Some(at);
+        // A session that an earlier attempt left behind is over already.
+        let session = self.session.as_mut().filter(|session| session.attempt == ended.attempt);
+        if let Some(session) = session {
+            session.over(ended.error.is_some());
+        }
+        // What was never started was told nothing: its inputs are for the next attempt. Questions ended with it.
+        let untold = ended.receipt.proof == Proof::NeverStarted;
+        self.inputs.retain(|input| untold && input.question.is_none());
+        self.input_closed = self.inputs.iter().any(|input| input.eof);
+        Ok(())
+    }
+
+    pub(super) fn retry_scheduled(&mut self, retry: &RetryScheduled) -> Followed {
+        if self.open_attempt().is_some() || self.attempts.is_empty() {
+            return Err("no attempt has ended");
+        }
+        self.phase = Phase::Backoff { until: retry.due };
+        self.holder = None;
+        self.stop = None;
+        Ok(())
+    }
+
+    pub(super) fn ended(&mut self, last_word: &LastWord) -> Followed {
+        if self.open_attempt().is_some() {
+            return Err("an attempt is open");
+        }
+        if let Some(session) = &mut self.session {
+            session.over(false);
+        }
+        self.inputs.clear();
+        self.holder = None;
+        self.phase = Phase::Ended(last_word.clone());
+        Ok(())
+    }
+}

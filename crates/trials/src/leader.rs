@@ -28,6 +28,7 @@ pub(crate) fn run(words: &[&str]) -> Result<bool, String> {
             chaos::sing(life, &numbers?)
         }
         ["stamp"] => stamp().map_err(|error| error.to_string()),
+        ["stamp-in", file] => stamp_in(file).map_err(|error| format!("{file}: {error}")),
         ["sleep"] => loop {
             std::thread::park();
         },
@@ -43,6 +44,13 @@ fn number(word: &str) -> Result<u64, String> {
 fn stamp() -> io::Result<bool> {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     writeln!(io::stdout(), "{}", now.tv_sec * 1_000_000_000 + now.tv_nsec)?;
+    Ok(true)
+}
+
+/// The same, in a file that no supervisor has to hand on.
+fn stamp_in(file: &str) -> io::Result<bool> {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    std::fs::write(file, format!("{}\n", now.tv_sec * 1_000_000_000 + now.tv_nsec))?;
     Ok(true)
 }
 

@@ -21,19 +21,20 @@ use crate::survive::whole;
 const END_MAX: Duration = Duration::from_secs(60);
 
 /// Times in milliseconds.
-struct Times(Vec<f64>);
+#[derive(Default)]
+pub(super) struct Times(pub(super) Vec<f64>);
 
 impl Times {
-    fn print(&mut self, name: &str) {
+    pub(super) fn print(&mut self, name: &str) {
         println!("{name:<44} {:>9.2} {:>9.2}", self.p50(), percentile(&mut self.0, 99));
     }
 
-    fn p50(&mut self) -> f64 {
+    pub(super) fn p50(&mut self) -> f64 {
         percentile(&mut self.0, 50)
     }
 }
 
-fn ms(since: Instant) -> f64 {
+pub(super) fn ms(since: Instant) -> f64 {
     since.elapsed().as_secs_f64() * 1e3
 }
 
@@ -115,19 +116,19 @@ pub(super) fn start(keeper: &Path, ground: &Ground, count: usize) -> Result<(), 
     Ok(())
 }
 
-fn now_ns() -> u64 {
+pub(super) fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 /// Reads the moment that a leader said, as milliseconds after `begin`.
-fn began(said: &[u8], begin: u64) -> Result<f64, String> {
+pub(super) fn began(said: &[u8], begin: u64) -> Result<f64, String> {
     let text = String::from_utf8_lossy(said);
     let stamp: u64 = text.trim().parse().map_err(|_| format!("not a moment: {text:?}"))?;
     Ok(stamp.saturating_sub(begin) as f64 / 1e6)
 }
 
-fn bare_start(own: &Path) -> Result<f64, String> {
+pub(super) fn bare_start(own: &Path) -> Result<f64, String> {
     let begin = now_ns();
     let child = Command::new(own).args(["leader", "stamp"]).stdout(Stdio::piped()).spawn();
     let mut child = child.map_err(|error| error.to_string())?;
@@ -187,7 +188,7 @@ pub(super) fn cancels(keeper: &Path, ground: &Ground, count: usize) -> Result<()
     })
 }
 
-fn bare_cancel() -> Result<f64, String> {
+pub(super) fn bare_cancel() -> Result<f64, String> {
     let pid = spawn(&["/bin/sleep", "1000"])?;
     asleep(pid)?;
     let begin = Instant::now();
@@ -218,7 +219,7 @@ fn one_cancel(nursery: &Nursery, at_most: Level, folder: &Path) -> Result<f64, S
 }
 
 /// Waits until a program has started for good and sleeps, so that all are killed in the same state.
-fn asleep(pid: i32) -> Result<(), String> {
+pub(super) fn asleep(pid: i32) -> Result<(), String> {
     let begin = Instant::now();
     while begin.elapsed() < END_MAX {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();

@@ -4,11 +4,14 @@
 //! - [`rivals`]: task-spooler and pueue, fetched if they are not there.
 //! - [`latency`]: from the launch to the leader's first instruction, from the cancel to the proof.
 //! - [`cost`]: CPU, flushes and memory.
+//!
+//! `bench run` does the same with the whole product: [`run`](mod@run).
 
 mod cost;
 mod latency;
 mod rates;
 mod rivals;
+mod run;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -19,10 +22,12 @@ use tempfile::TempDir;
 use crate::args::Args;
 use crate::place::Programs;
 
-/// Runs `bench keeper [--rounds N] [--short] [--in FOLDER]`.
+/// Runs `bench keeper [--rounds N] [--short] [--in FOLDER]`, or `bench run` with the same words.
 pub(crate) fn run(words: &[&str]) -> Result<bool, String> {
-    let ["keeper", rest @ ..] = words else {
-        return Err("bench keeper [--rounds N] [--short] [--in FOLDER]".to_owned());
+    let rest = match words {
+        ["keeper", rest @ ..] => rest,
+        ["run", rest @ ..] => return run::run(rest),
+        _ => return Err("bench keeper|run [--rounds N] [--short] [--in FOLDER]".to_owned()),
     };
     let args = Args::new(rest, &["--rounds", "--in"], &["--short"])?;
     let short = args.has("--short");

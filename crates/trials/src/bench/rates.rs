@@ -17,36 +17,36 @@ use super::rivals::{Pueue, TaskSpooler};
 use crate::statistics::{goal, median};
 
 /// How many run at once.
-const AT_ONCE: [usize; 2] = [2, 8];
+pub(super) const AT_ONCE: [usize; 2] = [2, 8];
 
 /// The longest a `true` may take.
 const TRUE_MAX: Duration = Duration::from_secs(60);
 
 /// The least that starting a program can cost.
-const BARE: &str = "bare posix_spawn";
+pub(super) const BARE: &str = "bare posix_spawn";
 
 /// The queue of everybody's shell.
-const SPOOLER: &str = "task-spooler";
+pub(super) const SPOOLER: &str = "task-spooler";
 
 /// Ours, at the best level this machine has.
 const OURS: &str = "ours";
 
 /// What all of them run.
-const TRUE: &str = "/bin/true";
+pub(super) const TRUE: &str = "/bin/true";
 
 /// One way to run many `true`.
-struct Contender<'a> {
-    name: &'static str,
+pub(super) struct Contender<'a> {
+    pub(super) name: &'static str,
     /// So many that a round takes about a second.
-    jobs: usize,
-    run: Box<dyn Fn(usize, usize) -> Result<f64, String> + 'a>,
+    pub(super) jobs: usize,
+    pub(super) run: Box<dyn Fn(usize, usize) -> Result<f64, String> + 'a>,
 }
 
 /// The figures of one contender with so many at once.
 #[derive(Default)]
-struct Figures {
-    per_second: Vec<f64>,
-    cpu_ms: Vec<f64>,
+pub(super) struct Figures {
+    pub(super) per_second: Vec<f64>,
+    pub(super) cpu_ms: Vec<f64>,
 }
 
 /// Compares all, prints the table and reports whether the goals were reached.
@@ -88,12 +88,22 @@ pub(super) fn compare(keeper: &Path, ground: &Ground, rounds: usize, short: bool
         }),
         Err(why) => println!("pueue cannot be had: {why}"),
     }
-    let cpu = Cpu::here();
+    let mut figures = in_turn(&contenders, &Cpu::here(), rounds, short)?;
+    Ok(print(&contenders, &mut figures))
+}
+
+/// Lets them all run, one after the other in every round. The figures of a contender stand side by side.
+pub(super) fn in_turn(
+    contenders: &[Contender<'_>],
+    cpu: &Cpu,
+    rounds: usize,
+    short: bool,
+) -> Result<Vec<Figures>, String> {
     let mut figures: Vec<Figures> =
         (0..contenders.len() * AT_ONCE.len()).map(|_| Figures::default()).collect();
     for _ in 0..rounds {
         let mut slots = figures.iter_mut();
-        for contender in &contenders {
+        for contender in contenders {
             for at_once in AT_ONCE {
                 let jobs = if short { contender.jobs / 4 } else { contender.jobs };
                 let slot = slots.next().expect("there is a slot for each");
@@ -103,7 +113,7 @@ pub(super) fn compare(keeper: &Path, ground: &Ground, rounds: usize, short: bool
             }
         }
     }
-    Ok(print(&contenders, &mut figures))
+    Ok(figures)
 }
 
 fn print(contenders: &[Contender<'_>], figures: &mut [Figures]) -> bool {
@@ -174,7 +184,7 @@ pub(super) fn timed(
 }
 
 /// The least that starting a program can cost.
-fn bare(at_once: usize, jobs: usize) -> Result<f64, String> {
+pub(super) fn bare(at_once: usize, jobs: usize) -> Result<f64, String> {
     timed(at_once, jobs, |_| match reap(spawn(&[TRUE])?) {
         0 => Ok(()),
         status => Err(format!("{TRUE} ended with status {status}")),
@@ -219,7 +229,7 @@ pub(super) fn reap(pid: i32) -> i32 {
     status
 }
 
-fn xargs(at_once: usize, jobs: usize) -> Result<f64, String> {
+pub(super) fn xargs(at_once: usize, jobs: usize) -> Result<f64, String> {
     let lines = tempfile::NamedTempFile::new().map_err(|error| error.to_string())?;
     std::fs::write(lines.path(), "x\n".repeat(jobs)).map_err(|error| error.to_string())?;
     let input = lines.reopen().map_err(|error| error.to_string())?;

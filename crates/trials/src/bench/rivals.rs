@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::rates::timed;
 use super::{Ground, quiet};
+use crate::product::figures;
 
 /// The longest until a server answers, or until the last job is done.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -38,16 +39,46 @@ impl TaskSpooler {
 
     /// Runs so many `true`; a last job says when they are done.
     pub(super) fn run(&self, ground: &Ground, at_once: usize, jobs: usize) -> Result<f64, String> {
-        let folder = ground.folder()?;
-        let client = |words: &[&str]| {
-            let mut client = Command::new(&self.program);
-            client.args(words).env("TS_SOCKET", folder.join("socket")).env("TMPDIR", &folder);
-            quiet(&mut client)
-        };
-        client(&["-S", &at_once.to_string()])?;
-        let rate = to_the_last(&folder, at_once, jobs, |words| client(words));
-        let stopped = client(&["-K"]);
-        rate.and_then(|rate| stopped.map(|()| rate))
+        let server = self.serve(ground, at_once)?;
+        to_the_last(&server.folder, at_once, jobs, |words| quiet(&mut server.client(words)))
+    }
+
+    /// Starts a server of its own, which runs so many at once.
+    pub(super) fn serve(&self, ground: &Ground, at_once: usize) -> Result<Spooling, String> {
+        let spooling = Spooling { program: self.program.clone(), folder: ground.folder()? };
+        quiet(&mut spooling.client(&["-S", &at_once.to_string()]))?;
+        Ok(spooling)
+    }
+}
+
+/// A server of task-spooler, which ends with its value.
+pub(super) struct Spooling {
+    program: PathBuf,
+    folder: PathBuf,
+}
+
+impl Spooling {
+    /// Returns a command of its client.
+    pub(super) fn client(&self, words: &[&str]) -> Command {
+        let mut client = Command::new(&self.program);
+        client.args(words).env("TS_SOCKET", self.folder.join("socket")).env("TMPDIR", &self.folder);
+        client
+    }
+
+    /// Returns the number of the server, found by the socket it was given.
+    pub(super) fn pid(&self) -> Option<i32> {
+        let place = self.folder.as_os_str().as_encoded_bytes();
+        figures::living().into_iter().find(|pid| {
+            let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+            name.trim() == "tsp" && environment.windows(place.len()).any(|piece| piece == place)
+        })
+    }
+}
+
+impl Drop for Spooling {
+    fn drop(&mut self) {
+        let _ = quiet(&mut self.client(&["-K"]));
     }
 }
 
@@ -77,33 +108,63 @@ impl Pueue {
 
     /// Runs so many `true`; a last job says when they are done.
     pub(super) fn run(&self, ground: &Ground, at_once: usize, jobs: usize) -> Result<f64, String> {
+        let server = self.serve(ground, at_once)?;
+        to_the_last(&server.folder, at_once, jobs, |words| {
+            quiet(&mut server.client(&[&["add", "--"], words].concat()))
+        })
+    }
+
+    /// Starts a server of its own, which runs so many at once.
+    pub(super) fn serve(&self, ground: &Ground, at_once: usize) -> Result<Queueing, String> {
         let folder = ground.folder()?;
-        let command = |program: &str| {
-            let mut command = Command::new(self.folder.join(program));
-            for name in ["HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR"] {
-                command.env(name, &folder);
-            }
-            command
-        };
-        let server = command("pueued").stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-        let _server = Server(server.map_err(|error| format!("pueued: {error}"))?);
+        let mut server = in_folder(&self.folder.join("pueued"), &folder);
+        let server = server.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        let server = server.map_err(|error| format!("pueued: {error}"))?;
+        let queueing = Queueing { client: self.folder.join("pueue"), folder, server };
         let begin = Instant::now();
-        while let Err(why) = quiet(command("pueue").args(["parallel", &at_once.to_string()])) {
+        while let Err(why) = quiet(&mut queueing.client(&["parallel", &at_once.to_string()])) {
             if begin.elapsed() > PATIENCE {
                 return Err(why);
             }
         }
-        to_the_last(&folder, at_once, jobs, |words| quiet(command("pueue").args(["add", "--"]).args(words)))
+        Ok(queueing)
     }
 }
 
-/// A server that ends with its value.
-struct Server(Child);
+/// A command that knows no other home than this folder.
+fn in_folder(program: &Path, folder: &Path) -> Command {
+    let mut command = Command::new(program);
+    for name in ["HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR"] {
+        command.env(name, folder);
+    }
+    command
+}
 
-impl Drop for Server {
+/// A server of pueue, which ends with its value.
+pub(super) struct Queueing {
+    client: PathBuf,
+    folder: PathBuf,
+    server: Child,
+}
+
+impl Queueing {
+    /// Returns a command of its client.
+    pub(super) fn client(&self, words: &[&str]) -> Command {
+        let mut client = in_folder(&self.client, &self.folder);
+        client.args(words);
+        client
+    }
+
+    /// Returns the number of the server.
+    pub(super) fn pid(&self) -> i32 {
+        self.server.id() as i32
+    }
+}
+
+impl Drop for Queueing {
     fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        let _ = self.server.kill();
+        let _ = self.server.wait();
     }
 }
 

@@ -1,0 +1,114 @@
+//! `bench run`: the whole product beside programs that do less, in one run: what a user waits for, and what it costs.
+//!
+//! - [`rates`]: `true` per second, through the API and through the command line.
+//! - [`calls`]: one thing at a time: from the command to the job's first instruction, a look at a job, a forced end.
+//! - [`memory`]: what the servers hold when nobody asks.
+
+mod calls;
+mod memory;
+mod rates;
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use super::cost::Cpu;
+use super::rivals::{Pueue, TaskSpooler};
+use super::{Ground, latency};
+use crate::args::Args;
+use crate::place::Programs;
+use crate::product::Product;
+use crate::product::http::{Ask, Client};
+
+const USAGE: &str = "bench run [--rounds N] [--short] [--in FOLDER]
+
+Through the whole product, beside a bare spawn, xargs, task-spooler and pueue, in turn: jobs a second two and eight at once, from
+the command to the job's first instruction, a look at one job, a forced end until nothing is left, memory of an idle server.
+
+  --rounds N    rounds of the rates, 5 if nothing is said; medians are shown
+  --short       one small round, and pueue only if it is there
+  --in FOLDER   where to work: what a flush costs, its file system decides";
+
+/// Runs `bench run`.
+pub(super) fn run(words: &[&str]) -> Result<bool, String> {
+    if words.iter().any(|word| matches!(*word, "--help" | "-h")) {
+        println!("{USAGE}");
+        return Ok(true);
+    }
+    let args = Args::new(words, &["--rounds", "--in"], &["--short"])?;
+    let short = args.has("--short");
+    let rounds: usize = args.value("--rounds", if short { 1 } else { 5 })?;
+    let folder = args.text("--in").map_or_else(std::env::temp_dir, PathBuf::from);
+    let ground = Ground::within(&folder)?;
+    println!("bench run in {}: {rounds} rounds, interleaved; medians", folder.display());
+    latency::flushes(&ground, if short { 50 } else { 200 })?.print();
+    let rivals = Rivals::find(!short);
+    let mut reached = memory::idle(&ground, &rivals)?;
+    // Before its daemon: what that starts counts, too.
+    let cpu = Cpu::here();
+    let ours = Ours::start(&ground)?;
+    reached &= rates::compare(&ours, &ground, &rivals, &cpu, rounds, short)?;
+    let count = if short { 10 } else { 100 };
+    reached &= calls::start(&ours, &ground, &rivals, count)?;
+    calls::show(&ours, &ground, &rivals, count)?;
+    calls::cancel(&ours, &ground, &rivals, count)?;
+    println!("{}", if reached { "every goal was reached" } else { "some goals were NOT REACHED" });
+    // A goal that a busy machine misses is a figure to be read, not a broken promise.
+    Ok(true)
+}
+
+/// What others have, as far as it can be had here.
+struct Rivals {
+    spooler: Option<TaskSpooler>,
+    pueue: Option<Pueue>,
+}
+
+impl Rivals {
+    fn find(may_build: bool) -> Rivals {
+        let had = |name: &str, why: &String| println!("{name} cannot be had: {why}");
+        let spooler = TaskSpooler::find().inspect_err(|why| had("task-spooler", why)).ok();
+        let pueue = Pueue::find(may_build).inspect_err(|why| had("pueue", why)).ok();
+        Rivals { spooler, pueue }
+    }
+}
+
+/// The product, with its daemon. Torn down with the value.
+struct Ours {
+    product: Product,
+}
+
+impl Ours {
+    fn start(ground: &Ground) -> Result<Ours, String> {
+        let folder = ground.folder()?;
+        Ours::start_in(&folder)
+    }
+
+    fn start_in(folder: &Path) -> Result<Ours, String> {
+        let product = Product::install(&Programs::beside()?.lastword, folder, &folder.join("home"))?;
+        // Torn down whatever becomes of its start.
+        let ours = Ours { product };
+        ours.product.start()?;
+        Ok(ours)
+    }
+
+    /// Lets so many run at once.
+    fn slots(&self, client: &mut Client, slots: usize) -> Result<(), String> {
+        granted(client, "PUT", "/v1/groups/default", &json!({"slots": slots})).map(|_| ())
+    }
+}
+
+impl Drop for Ours {
+    fn drop(&mut self) {
+        self.product.tear_down();
+    }
+}
+
+/// Asks for something that must be granted.
+fn granted(client: &mut Client, method: &str, path: &str, body: &Value) -> Result<Value, String> {
+    let answer = client.ask(&Ask { method, path, key: None, body: Some(body) });
+    let answer = answer.map_err(|why| format!("{path}: {why}"))?;
+    match answer.is_fine() {
+        true => Ok(answer.json()),
+        false => Err(format!("{method} {path}: {}", String::from_utf8_lossy(&answer.body))),
+    }
+}

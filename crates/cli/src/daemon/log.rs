@@ -67,8 +67,11 @@ impl Open {
 }
 
 impl Write for Log {
+    /// Never fails: on a full disk a line is lost, and nothing else. Whoever logs would say so on stderr, which is the same file, and
+    /// panic over that.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).write(bytes)
+        let written = self.0.lock().unwrap_or_else(PoisonError::into_inner).write(bytes);
+        Ok(written.unwrap_or(bytes.len()))
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -104,6 +107,12 @@ mod tests {
             assert!(length <= 110, "{name:?} has {length} bytes");
         }
         assert!(std::fs::read_to_string(&path).unwrap().ends_with("line 0099\n"));
+    }
+
+    #[test]
+    fn a_full_disk_costs_a_line_and_nothing_else() {
+        let mut log = Log::open(Path::new("/dev/full")).unwrap();
+        writeln!(log, "nobody reads this").unwrap();
     }
 
     #[test]

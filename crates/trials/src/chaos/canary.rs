@@ -85,7 +85,8 @@ fn say(mut to: impl io::Write, line: &str) -> io::Result<()> {
 
 /// Repeats what it hears, until it has heard enough.
 fn listen(notes: &Notes, inputs: u64) -> io::Result<()> {
-    for (line, number) in io::stdin().lock().lines().zip(1..=inputs) {
+    // The number first: after the last there is nothing to wait for.
+    for (number, line) in (1..=inputs).zip(io::stdin().lock().lines()) {
         say(io::stdout().lock(), &format!("heard {}\n", line?))?;
         notes.note("heard", number)?;
     }

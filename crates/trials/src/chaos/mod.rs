@@ -29,6 +29,7 @@ use crate::args::Args;
 use crate::clock;
 use crate::place::Programs;
 use crate::product::{Product, figures};
+use canary::Life;
 use faults::Windows;
 use ground::Ground;
 use judge::run::Run;
@@ -228,8 +229,19 @@ fn stuck(stage: &Stage) -> Vec<String> {
     left.map(|entry| {
         let id = entry.id.clone().unwrap_or_default();
         let job = client.json(&format!("/v1/jobs/{id}"));
-        let told = job.map_or_else(|why| why, |job| format!("{} {}", job["phase"], job["stop"]));
-        format!("job {} ({}), {id}: {told}", entry.order.number, entry.order.kind())
+        let told = job.map_or_else(
+            |why| why,
+            |job| {
+                let waiting =
+                    format!("{} inputs waiting, attempts {}", job["inputs_waiting"], job["attempts"]);
+                format!("{}, stop {}, waits {}, {waiting}", job["phase"], job["stop"], job["waits"])
+            },
+        );
+        let life = Life::read(&entry.order, &stage.ground.notes());
+        format!(
+            "job {}, {id}: {told}; {:?}; {:?}; noted {:?}",
+            entry.order.number, entry.order, entry.acts, life.attempts
+        )
     })
     .collect()
 }

@@ -28,7 +28,7 @@ const COMMAND_MAX_S: &str = "90";
 const LOOK: Duration = Duration::from_millis(5);
 
 /// In the environment of everything that a product starts: by it, whatever is left of a run is found.
-pub(crate) const MARKER: &str = "LASTWORD_TRIAL";
+pub(crate) const MARKER: &str = "TRIAL_OF_LASTWORD";
 
 /// One installation: an executable and a home.
 #[derive(Clone, Debug)]

@@ -24,7 +24,7 @@ pub(crate) enum Value {
 
 #[rustfmt::skip] // One row, one key.
 pub(crate) const KEYS: &[Key] = &[
-    Key { name: "slots", default: || Value::Count(cores()), about: "jobs of the group `default` that run at once; 0 is no bound" },
+    Key { name: "slots", default: || Value::Count(0), about: "jobs of the group `default` that run at once; 0 is no bound" },
     Key { name: "grace", default: || Value::Duration(5_000), about: "time a tree has between TERM and KILL" },
     Key { name: "limits.wall", default: || Value::Duration(0), about: "time an attempt may take; 0 is no limit" },
     Key { name: "limits.stall", default: || Value::Duration(0), about: "time an attempt may write nothing; 0 is no limit" },
@@ -33,11 +33,6 @@ pub(crate) const KEYS: &[Key] = &[
     Key { name: "output.tail", default: || Value::Size(12 << 20), about: "last bytes of each stream that are kept" },
     Key { name: "log_level", default: || Value::Level(tracing::Level::INFO), about: "what the daemon logs: error, warn, info, debug or trace" },
 ];
-
-/// Returns how many jobs can work at once on this machine.
-fn cores() -> u32 {
-    std::thread::available_parallelism().map_or(1, |cores| u32::try_from(cores.get()).unwrap_or(1))
-}
 
 impl Key {
     /// Reads a value for this key.

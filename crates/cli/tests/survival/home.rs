@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
 use serde_json::Value;
 
 /// Longer than anything here takes on a busy machine; what waits for so long has hung.
@@ -231,8 +232,12 @@ pub(crate) fn parent(pid: i32) -> i32 {
 
 /// Kills with -9.
 pub(crate) fn kill(pid: i32) {
-    let pid = rustix::process::Pid::from_raw(pid).unwrap();
-    let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+    signal(pid, Signal::KILL);
+}
+
+/// Sends a signal, if there is anybody to send it to.
+pub(crate) fn signal(pid: i32, signal: Signal) {
+    let _ = rustix::process::kill_process(rustix::process::Pid::from_raw(pid).unwrap(), signal);
 }
 
 pub(crate) fn pid_of(value: &Value) -> i32 {

@@ -1,16 +1,22 @@
 //! The machine was restarted. A file in the place of the kernel's boot id, in a mount namespace, stands in for the boot; that
 //! everything was killed before is real.
 
-use crate::home::{Home, Said, is_alive, kill, pids_in, until};
+use std::collections::BTreeMap;
+
+use rustix::process::Signal;
+
+use crate::home::{Home, Said, is_alive, kill, pids_in, signal, until};
 
 /// Ends everything at once, as a power cut does, and asks the next daemon, in what looks like the next boot.
 fn after_reboot(home: &Home, ask: &str) -> Said {
-    // Keepers first: one that sees its tree die would say so.
-    let (keepers, others): (Vec<_>, Vec<_>) =
-        home.alive().into_iter().partition(|(_, command)| command.starts_with("lw-"));
-    for (pid, _) in keepers.into_iter().chain(others) {
-        kill(pid);
-    }
+    // Stopped first, until nobody is left who could start another or see another die.
+    let mut stopped = BTreeMap::new();
+    until("everything stands still", || {
+        home.alive().keys().for_each(|pid| signal(*pid, Signal::STOP));
+        let before = std::mem::replace(&mut stopped, home.alive());
+        before.keys().eq(stopped.keys())
+    });
+    stopped.keys().for_each(|pid| kill(*pid));
     until("everything is gone", || home.alive().is_empty());
     let boot = home.path("boot_id");
     std::fs::write(&boot, "11111111-2222-4333-8444-555555555555\n").unwrap();

@@ -1,9 +1,11 @@
 //! Stopping: one, many, again, too late; and what a cancel that cannot be written says.
 
+use std::io::Write as _;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
 
+use super::client::read;
 use super::{Home, each, leader};
 
 #[test]
@@ -111,13 +113,15 @@ fn a_daemon_that_goes_answers_waits_at_once_and_ends_streams() {
     let begin = Instant::now();
     let paths = [format!("/v1/jobs/{id}?wait=60s"), format!("/v1/jobs/{id}/output?wait=60s")];
     let waiters = paths.map(|path| {
-        let client = daemon.client.clone();
-        std::thread::spawn(move || client.get(&path).status)
+        let mut socket = daemon.client.connect();
+        socket.write_all(format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n").as_bytes()).unwrap();
+        socket
     });
+    // Asked after them, and answered after they were heard: one thread takes them as they come.
     let mut events = daemon.client.stream(&format!("/v1/jobs/{id}/events"), &[]);
     assert_eq!(events.next().unwrap().event, "submitted");
     daemon.leave();
-    assert!(waiters.into_iter().all(|waiter| waiter.join().unwrap() == 200));
+    assert!(waiters.into_iter().all(|waiter| read(waiter).0.status == 200));
     assert!(events.all(|frame| frame.event != "end"), "the job has not ended, only the daemon");
     assert!(begin.elapsed() < Duration::from_secs(20));
     assert!(!home.socket().exists());

@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::time::{Duration, Instant};
 
 use lastword_server::Endpoint;
+use lastword_store::sqlite::Sqlite;
 use serde_json::json;
 
 use super::Home;
@@ -139,9 +140,10 @@ fn another_user_is_refused_even_where_the_mode_of_the_socket_lets_them_in() {
     let path = home.path("open.sock");
     let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o666)).unwrap();
-    let mut daemon = home.start_on(move || Endpoint::from_listener(listener).unwrap());
+    let journal = Sqlite::open(&home.path("journal")).unwrap();
+    let mut daemon = home.start_on(journal, move || Endpoint::from_listener(listener).unwrap());
     daemon.client = Client::new(&path);
-    crate::common::until("it answers", || (daemon.client.get("/readyz").status == 204).then_some(()));
+    daemon.until_ready();
     let script = format!(
         r#"perl -MSocket -e '$) = "65534 65534"; $> = 65534; socket(S, PF_UNIX, SOCK_STREAM, 0);
         connect(S, sockaddr_un("{}")) or die "connect: $!";

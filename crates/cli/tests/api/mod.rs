@@ -4,6 +4,7 @@
 mod client;
 
 mod answers;
+mod away;
 mod ending;
 mod hostile;
 mod inside;
@@ -22,6 +23,7 @@ use lastword_engine::trees::Kept;
 use lastword_engine::{Engine, Options};
 use lastword_proc::{Identity, Located, locate};
 use lastword_server::{About, Endpoint, serve};
+use lastword_store::siblings::Siblings;
 use lastword_store::sqlite::Sqlite;
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -48,23 +50,31 @@ impl Home {
 
     /// Starts a daemon and waits until it answers.
     fn start(&self) -> Daemon {
-        let socket = self.socket();
-        let daemon = self.start_on(move || Endpoint::bind(&socket).unwrap());
-        until("the daemon answers", || (daemon.client.get("/readyz").status == 204).then_some(()));
+        let daemon = self.start_with(Sqlite::open(&self.path("journal")).unwrap());
+        daemon.until_ready();
         daemon
     }
 
+    /// Starts a daemon on a journal that may be broken.
+    fn start_with<J: Siblings>(&self, journal: J) -> Daemon {
+        let socket = self.socket();
+        self.start_on(journal, move || Endpoint::bind(&socket).unwrap())
+    }
+
     /// Starts a daemon as the executable does it, with one thread for everything.
-    fn start_on(&self, endpoint: impl FnOnce() -> Endpoint + Send + 'static) -> Daemon {
+    fn start_on<J: Siblings>(
+        &self,
+        journal: J,
+        endpoint: impl FnOnce() -> Endpoint + Send + 'static,
+    ) -> Daemon {
         let (told, stop) = oneshot::channel::<()>();
         let (bound, is_bound) = std::sync::mpsc::channel();
-        let (journal, jobs, state_dir) = (self.path("journal"), self.path("jobs"), self.0.path().to_owned());
+        let (jobs, state_dir) = (self.path("jobs"), self.0.path().to_owned());
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async move {
                 let endpoint = endpoint();
                 bound.send(()).unwrap();
-                let journal = Sqlite::open(&journal).unwrap();
                 let kept = Kept::new(jobs, || Ok(start_nursery())).unwrap();
                 let options = Options::new(OwnerId(Arc::from("daemon")), HostId(Arc::from("here")));
                 let engine = Engine::start(journal, kept, options);
@@ -88,6 +98,10 @@ struct Daemon {
 }
 
 impl Daemon {
+    fn until_ready(&self) {
+        until("the daemon answers", || (self.client.get("/readyz").status == 204).then_some(()));
+    }
+
     /// Returns what a shell script is submitted with.
     fn script(&self, script: &str) -> Value {
         json!({

@@ -61,7 +61,10 @@ impl<J: Siblings> Life<J> {
         drop(pass);
         // Closed when the last of them is found, or is said not to be.
         while passed.recv().await.is_some() {}
-        taken?;
+        match taken {
+            Err(error @ Error::Corrupt(_)) => self.not_taken(&error),
+            other => other?,
+        }
         let live = self.look_through().await?;
         let shared = Arc::clone(&self.shared);
         tokio::spawn(async move {
@@ -92,12 +95,21 @@ impl<J: Siblings> Life<J> {
             queues.extend(self.shared.groups.names());
         }
         for queue in queues {
-            if let Err(error) = self.shared.take(&queue).await {
-                self.shared.want(&queue);
-                return Err(error);
+            match self.shared.take(&queue).await {
+                // Damage is where it is; other queues go on.
+                Err(error @ Error::Corrupt(_)) => self.not_taken(&error),
+                Err(error) => {
+                    self.shared.want(&queue);
+                    return Err(error);
+                }
+                Ok(()) => {}
             }
         }
         Ok(())
+    }
+
+    fn not_taken(&self, error: &Error) {
+        self.shared.journal_trouble(None, "some jobs cannot be taken", error);
     }
 
     async fn register(&mut self) -> Result<(), Error> {
@@ -135,7 +147,10 @@ impl<J: Siblings> Life<J> {
         self.sweep_at = Instant::now() + self.shared.options.look();
         self.shared.start_held().await?;
         let (pass, _) = mpsc::channel(1);
-        self.shared.take_over(&pass).await?;
+        match self.shared.take_over(&pass).await {
+            Err(error @ Error::Corrupt(_)) => self.not_taken(&error),
+            other => other?,
+        }
         for other in self.shared.dependents.awaited() {
             self.shared.look_at_awaited(other).await;
         }
@@ -147,6 +162,7 @@ impl<J: Siblings> Life<J> {
         let mut live = HashSet::new();
         for row in self.shared.live_rows().await? {
             live.insert(row.job);
+            self.shared.have_group(&row.queue).await?;
             if let Some(due) = row.due {
                 self.shared.due.add(due, &row.queue);
             } else if row.holder.is_none() {

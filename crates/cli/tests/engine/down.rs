@@ -7,11 +7,12 @@ use lastword_core::job::Phase;
 use lastword_core::outcome::{Cause, Outcome};
 use lastword_core::owner::{Input, Output, Owner};
 use lastword_core::spec::{RetryPolicy, Spec};
-use lastword_core::{Awake, HostId, Job, JobId, Now, OwnerId, Timestamp};
+use lastword_core::{Append, Awake, HostId, Job, JobId, Now, OwnerId, Timestamp};
 use lastword_engine::{Error, Group, Jobs};
 use lastword_proc::{boot_id, clock};
 use lastword_store::{Claim, Journal as _, Renew, Source};
 
+use super::trouble::told;
 use super::{Bench, end_of, leader, leader_of, outcome, run, until};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -70,8 +71,6 @@ async fn intend(bench: &Bench, id: JobId, boot: &str) {
     bench.journal.append(Append::clone(intent)).await.unwrap();
 }
 
-use lastword_core::Append;
-
 async fn submit_paused(bench: &Bench, spec: Spec) -> JobId {
     let engine = bench.start();
     let paused = |paused| Group { name: "default".to_owned(), slots: Some(1), paused };
@@ -122,11 +121,7 @@ async fn what_keeps_failing_is_told_to_a_person() {
     std::fs::write(&folder, "in the way").unwrap();
     let shim = lastword_proc::Identity::of(shim).unwrap();
     assert!(shim.signal(rustix::process::Signal::KILL).unwrap());
-    let begin = std::time::Instant::now();
-    while !engine.troubles().iter().any(|trouble| trouble.job == Some(id)) {
-        assert!(begin.elapsed() < crate::common::PATIENCE, "nobody was told: {:?}", engine.troubles());
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    }
+    told(&engine, |trouble| trouble.job == Some(id)).await;
     // Put back, it is found out by itself.
     std::fs::remove_file(&folder).unwrap();
     std::fs::rename(&aside, &folder).unwrap();

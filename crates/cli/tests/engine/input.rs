@@ -5,6 +5,7 @@ use lastword_core::outcome::Outcome;
 use lastword_core::spec::{Io, Spec};
 use lastword_engine::Error;
 
+use super::trouble::told;
 use super::{Bench, end_of, leader_of, outcome, output_of, read, run, until};
 use lastword_core::AttemptNo;
 use lastword_engine::Stream;
@@ -78,11 +79,7 @@ async fn an_input_that_nobody_reads_is_a_trouble_and_ends_with_the_job() {
     engine.send(id, "ann", "anybody?\n", false, None).await.unwrap();
     // The first is taken by the pipe that nobody reads, and only then is it known; the second is refused.
     engine.send(id, "ann", "really?\n", false, None).await.unwrap();
-    let begin = std::time::Instant::now();
-    while !engine.troubles().iter().any(|trouble| trouble.job == Some(id)) {
-        assert!(begin.elapsed() < crate::common::PATIENCE, "nobody was told: {:?}", engine.troubles());
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    }
+    told(&engine, |trouble| trouble.job == Some(id)).await;
     let waiting = until(&engine, id, |job| !job.inputs.is_empty()).await;
     assert!(!waiting.is_ended());
     std::fs::write(bench.cwd().join("go"), "").unwrap();

@@ -1,10 +1,12 @@
 //! The engine on a real journal, with real keepers.
 
 mod down;
+mod faulty;
 mod input;
 mod keeping;
 mod limits;
 mod runs;
+mod trouble;
 mod truth;
 mod waiting;
 
@@ -22,6 +24,7 @@ use lastword_core::{AttemptNo, HostId, Job, JobId, OwnerId};
 use lastword_engine::trees::Kept;
 use lastword_engine::{Engine, Env, Options, Stream, Until};
 use lastword_proc::Identity;
+use lastword_store::siblings::Siblings;
 use lastword_store::sqlite::Sqlite;
 
 use crate::common::{PATIENCE, start_nursery};
@@ -45,10 +48,15 @@ impl Bench {
     }
 
     pub(crate) fn start_with(&self, change: impl FnOnce(&mut Options)) -> Engine<Sqlite> {
+        self.start_on(self.journal.clone(), change)
+    }
+
+    /// Starts an engine on another journal than the bench's own.
+    pub(crate) fn start_on<J: Siblings>(&self, journal: J, change: impl FnOnce(&mut Options)) -> Engine<J> {
         let mut options = Options::new(OwnerId(Arc::from("daemon")), HostId(Arc::from("here")));
         change(&mut options);
         let kept = Kept::new(self.jobs(), || Ok(start_nursery())).unwrap();
-        Engine::start(self.journal.clone(), kept, options)
+        Engine::start(journal, kept, options)
     }
 
     /// Returns where the folders of jobs are.
@@ -80,21 +88,21 @@ pub(crate) fn wish(force: bool) -> Cancel {
 }
 
 /// Asks for a job.
-pub(crate) async fn run(engine: &Engine<Sqlite>, spec: Spec) -> JobId {
+pub(crate) async fn run<J: Siblings>(engine: &Engine<J>, spec: Spec) -> JobId {
     let id = engine.new_id().unwrap();
     engine.submit(id, spec, env(), "ann").await.unwrap();
     id
 }
 
 /// Waits until a job is over.
-pub(crate) async fn end_of(engine: &Engine<Sqlite>, id: JobId) -> Job {
+pub(crate) async fn end_of<J: Siblings>(engine: &Engine<J>, id: JobId) -> Job {
     let job = engine.wait(id, Until::Ended, PATIENCE).await.unwrap().value;
     assert!(job.is_ended(), "it is still {:?}", job.phase);
     job
 }
 
 /// Waits until a job's tree is there, and returns the leader.
-pub(crate) async fn leader_of(engine: &Engine<Sqlite>, id: JobId) -> Identity {
+pub(crate) async fn leader_of<J: Siblings>(engine: &Engine<J>, id: JobId) -> Identity {
     let job = until(engine, id, |job| matches!(job.phase, Phase::Running)).await;
     leader(&job)
 }
@@ -107,7 +115,7 @@ pub(crate) fn leader(job: &Job) -> Identity {
 }
 
 /// Waits until something is so of a job.
-pub(crate) async fn until(engine: &Engine<Sqlite>, id: JobId, is_so: impl Fn(&Job) -> bool) -> Job {
+pub(crate) async fn until<J: Siblings>(engine: &Engine<J>, id: JobId, is_so: impl Fn(&Job) -> bool) -> Job {
     let begin = Instant::now();
     loop {
         let job = engine.job(id).await.unwrap().value;
@@ -121,7 +129,7 @@ pub(crate) async fn until(engine: &Engine<Sqlite>, id: JobId, is_so: impl Fn(&Jo
 }
 
 /// Waits until a job has written this, and returns all of it.
-pub(crate) async fn output_of(engine: &Engine<Sqlite>, id: JobId, text: &str) -> String {
+pub(crate) async fn output_of<J: Siblings>(engine: &Engine<J>, id: JobId, text: &str) -> String {
     let begin = Instant::now();
     loop {
         let written = read(engine, id, AttemptNo(1), Stream::Stdout);
@@ -134,7 +142,7 @@ pub(crate) async fn output_of(engine: &Engine<Sqlite>, id: JobId, text: &str) ->
 }
 
 /// Returns what a job has written by now.
-pub(crate) fn read(engine: &Engine<Sqlite>, id: JobId, attempt: AttemptNo, stream: Stream) -> String {
+pub(crate) fn read<J: Siblings>(engine: &Engine<J>, id: JobId, attempt: AttemptNo, stream: Stream) -> String {
     let Ok(mut recording) = engine.recording(id, attempt, stream) else { return String::new() };
     let mut buffer = vec![0; 1 << 16];
     let read = recording.read(0, &mut buffer).unwrap();

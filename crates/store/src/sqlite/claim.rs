@@ -55,22 +55,57 @@ fn take_ready(connection: &Connection, claim: &Claim, queue: &str, room: usize) 
     const SELECT: &str = "select rank, due, job from ready \
          where queue = ?1 and (rank, due, job) > (?2, ?3, ?4) and due <= ?5 \
          order by rank, due, job limit ?6";
-    let mut taken = Vec::new();
+    let mut haul = Haul::default();
     // No job has this key: it sorts before all that do.
     let mut after: Place = (i64::MIN, i64::MIN, [0; 16]);
-    while taken.len() < room {
+    while haul.taken.len() < room {
         let mut select = connection.prepare_cached(SELECT).map_err(failed)?;
-        let limit = PAGE.min((room - taken.len()) as u32);
+        let limit = PAGE.min((room - haul.taken.len()) as u32);
         let values = params![queue, after.0, after.1, after.2, moment(claim.now), limit];
         let page = select.query_map(values, |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)));
         let page: Vec<Place> = page.and_then(Iterator::collect).map_err(failed)?;
         let Some(last) = page.last() else { break };
         after = *last;
         for (_, _, job) in page {
-            taken.extend(take(connection, job_id(job)?, claim, Lease::Live)?);
+            haul.add(take(connection, job_id(job)?, claim, Lease::Live)?);
         }
     }
-    Ok(taken)
+    haul.end()
+}
+
+/// What a claim brought.
+#[derive(Default)]
+struct Haul {
+    taken: Vec<Claimed>,
+    /// Of a job that cannot be read: it stays where it is, and must not keep others from being taken.
+    damage: Option<Error>,
+}
+
+impl Haul {
+    fn add(&mut self, candidate: Candidate) {
+        match candidate {
+            Candidate::Taken(claimed) => self.taken.push(claimed),
+            Candidate::Damaged(error) => self.damage = Some(error),
+            Candidate::Passed => {}
+        }
+    }
+
+    /// Returns what was taken. Damage is told when there is nothing else to tell.
+    fn end(self) -> Result<Vec<Claimed>> {
+        match self.damage {
+            Some(error) if self.taken.is_empty() => Err(error),
+            _ => Ok(self.taken),
+        }
+    }
+}
+
+/// What came of looking at one job.
+enum Candidate {
+    Taken(Claimed),
+    /// Not for this owner, or not now.
+    Passed,
+    /// Its log cannot be read.
+    Damaged(Error),
 }
 
 fn take_expired(connection: &Connection, claim: &Claim, margin_ms: u64) -> Result<Vec<Claimed>> {
@@ -83,10 +118,10 @@ fn take_expired(connection: &Connection, claim: &Claim, margin_ms: u64) -> Resul
     let margin = i64::try_from(margin_ms).unwrap_or(i64::MAX);
     let before = moment(claim.now).saturating_sub(margin);
     let room = claim.at_most as usize;
-    let (mut taken, mut after) = (Vec::new(), [0; 16]);
-    while taken.len() < room {
+    let (mut haul, mut after) = (Haul::default(), [0; 16]);
+    while haul.taken.len() < room {
         let mut select = connection.prepare_cached(SELECT).map_err(failed)?;
-        let limit = PAGE.min((room - taken.len()) as u32);
+        let limit = PAGE.min((room - haul.taken.len()) as u32);
         let values = params![after, before, seeded::on(Bug::TakeOverLive), limit];
         let page = select.query_map(values, |row| Ok((row.get(0)?, row.get(1)?)));
         let page: Vec<([u8; 16], bool)> = page.and_then(Iterator::collect).map_err(failed)?;
@@ -94,30 +129,40 @@ fn take_expired(connection: &Connection, claim: &Claim, margin_ms: u64) -> Resul
         after = *last;
         for (job, over) in page {
             let lease = if over { Lease::Over } else { Lease::Replaced };
-            taken.extend(take(connection, job_id(job)?, claim, lease)?);
+            haul.add(take(connection, job_id(job)?, claim, lease)?);
         }
     }
-    Ok(taken)
+    haul.end()
 }
 
 /// Takes one job, if this build can read it, core agrees and nobody else drives its conversation.
-fn take(connection: &Connection, id: JobId, claim: &Claim, lease: Lease) -> Result<Option<Claimed>> {
+fn take(connection: &Connection, id: JobId, claim: &Claim, lease: Lease) -> Result<Candidate> {
     let found =
         find(connection, id)?.ok_or_else(|| Error::Corrupt(format!("{id} is ready but has no row")))?;
     if found.least_reader > READER || is_busy(connection, id, &found)? {
-        return Ok(None);
+        return Ok(Candidate::Passed);
     }
-    let mut events = reader::load(connection, id, Seq(0))?;
     let corrupt = |error: lastword_core::Illegal| Error::Corrupt(error.to_string());
-    let job = Job::fold(id, &events).map_err(corrupt)?;
-    let Ok(facts) = decision::decide(&job, &claim.by, lease, claim.now) else { return Ok(None) };
+    let log = reader::load(connection, id, Seq(0));
+    let log = log.and_then(|events| Job::fold(id, &events).map(|job| (events, job)).map_err(corrupt));
+    let (mut events, job) = match log {
+        Err(error @ Error::Corrupt(_)) => return Ok(Candidate::Damaged(error)),
+        other => other?,
+    };
+    if job.version != found.version {
+        let what = format!("the log of {id} ends at event {}, its row says {}", job.version, found.version);
+        return Ok(Candidate::Damaged(Error::Corrupt(what)));
+    }
+    let Ok(facts) = decision::decide(&job, &claim.by, lease, claim.now) else {
+        return Ok(Candidate::Passed);
+    };
     let fence =
         Fence { owner: claim.by.owner.clone(), incarnation: claim.by.incarnation, epoch: job.epoch.next() };
     let id = AppendId::of_owner(&fence, CLAIM_APPEND);
     let (append, _) = Append::new(&job, None, id, claim.now, facts).map_err(corrupt)?;
     events.extend(append.events.iter().cloned());
     write(connection, Some(&found), &Prepared::new(append))?;
-    Ok(Some(Claimed { job: job.id, events, fence }))
+    Ok(Candidate::Taken(Claimed { job: job.id, events, fence }))
 }
 
 fn is_busy(connection: &Connection, job: JobId, found: &Found) -> Result<bool> {

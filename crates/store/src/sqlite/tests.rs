@@ -157,6 +157,22 @@ async fn c43_a_missing_event_is_damage() {
 }
 
 #[tokio::test]
+async fn c43_a_damaged_job_is_not_taken_and_keeps_no_other_from_being() {
+    let folder = folder();
+    let journal = open(&folder);
+    for n in 1..=3 {
+        journal.append(submission(id(n)).0).await.expect("it goes in");
+    }
+    let damaged = id(2).as_uuid().into_bytes();
+    behind(&folder).execute("delete from events where job = ?1", [damaged]).expect("it is ours");
+    let incarnation = register(&journal).await;
+    let taken = claim(&journal, incarnation, ready()).await.expect("two can be read");
+    assert_eq!(taken.iter().map(|claimed| claimed.job).collect::<Vec<_>>(), [id(1), id(3)]);
+    let alone = claim(&journal, incarnation, ready()).await;
+    assert!(matches!(alone, Err(Error::Corrupt(_))), "told when there is nothing else to tell: {alone:?}");
+}
+
+#[tokio::test]
 async fn a_journal_is_for_its_user_alone() {
     let parent = folder();
     let made = parent.path().join("a/b");

@@ -47,7 +47,10 @@ impl Kept {
                 Report::Located { found: Found::NeverStarted, .. } => failed(error),
                 located => Ok(located),
             },
-            Err(error) => Err(error.to_string()),
+            // The keeper died before it answered.
+            Err(error @ Error::Unclear(_)) => Err(error.to_string()),
+            // Nothing reached a keeper.
+            Err(error) => failed(error.to_string()),
         }
     }
 

@@ -10,7 +10,8 @@ use super::{Kept, Order};
 use crate::shared::lock;
 
 impl Kept {
-    /// Says what an effect asks for. A keeper that is gone is not told anything: whoever watches finds out.
+    /// Says what an effect asks for. A keeper that is gone cannot be told anything: until whoever watches has found that out, it
+    /// is tried again.
     pub(super) fn speak(&self, order: &Order) -> Result<(), String> {
         match &order.effect {
             Effect::Stop { attempt, cause, force } => self.say(order, *attempt, |keeper| {
@@ -50,7 +51,8 @@ impl Kept {
     ) -> Result<(), String> {
         let keeper = Keeper::connect(&self.dir(order.job.id, attempt), order.epoch.0.into());
         match keeper.and_then(|mut keeper| words(&mut keeper)) {
-            Ok(()) | Err(Error::NoKeeper(_) | Error::Stale(_)) => Ok(()),
+            // A later owner speaks to it: it is not for us to say anything.
+            Ok(()) | Err(Error::Stale(_)) => Ok(()),
             Err(error) => Err(error.to_string()),
         }
     }

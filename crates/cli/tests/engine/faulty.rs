@@ -1,0 +1,111 @@
+//! A journal that goes away, and that loses answers, when it is told to.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use lastword_core::reference::Reference;
+use lastword_core::view::row::Row;
+use lastword_core::{Append, Event, JobId, Seq};
+use lastword_store::siblings::{Counts, Group, Kept, Key, Prunable, Prune, Removal, Siblings};
+use lastword_store::sqlite::Sqlite;
+use lastword_store::{Claim, Claimed, Error, Journal, Page, Read, Renew, Renewed, Result};
+
+/// A journal with faults.
+#[derive(Clone)]
+pub(crate) struct Faulty {
+    inner: Sqlite,
+    /// Nothing reaches it.
+    pub(crate) away: Arc<AtomicBool>,
+    /// What the next claim takes, nobody is told.
+    pub(crate) lose_claim: Arc<AtomicBool>,
+    /// What the next claim takes comes without its first event.
+    pub(crate) damage_claim: Arc<AtomicBool>,
+}
+
+impl Faulty {
+    pub(crate) fn new(inner: Sqlite) -> Faulty {
+        Faulty { inner, away: Arc::default(), lose_claim: Arc::default(), damage_claim: Arc::default() }
+    }
+
+    fn reach(&self) -> Result<&Sqlite> {
+        match self.away.load(Ordering::Relaxed) {
+            true => Err(unavailable()),
+            false => Ok(&self.inner),
+        }
+    }
+}
+
+fn unavailable() -> Error {
+    Error::Unavailable("it was told to be away".to_owned())
+}
+
+impl Journal for Faulty {
+    async fn load(&self, job: JobId, after: Seq) -> Result<Vec<Event>> {
+        self.reach()?.load(job, after).await
+    }
+
+    async fn append(&self, append: Append) -> Result<Seq> {
+        self.reach()?.append(append).await
+    }
+
+    async fn claim(&self, claim: Claim) -> Result<Vec<Claimed>> {
+        let mut taken = self.reach()?.claim(claim).await?;
+        if !taken.is_empty() && self.lose_claim.swap(false, Ordering::Relaxed) {
+            return Err(unavailable());
+        }
+        if !taken.is_empty() && self.damage_claim.swap(false, Ordering::Relaxed) {
+            taken.iter_mut().for_each(|claimed| drop(claimed.events.remove(0)));
+        }
+        Ok(taken)
+    }
+
+    async fn renew(&self, renew: Renew) -> Result<Renewed> {
+        self.reach()?.renew(renew).await
+    }
+
+    async fn read(&self, read: Read) -> Result<Page> {
+        self.reach()?.read(read).await
+    }
+}
+
+impl Siblings for Faulty {
+    async fn find(&self, reference: Reference) -> Result<Vec<Row>> {
+        self.reach()?.find(reference).await
+    }
+
+    async fn key(&self, key: Key) -> Result<Kept> {
+        self.reach()?.key(key).await
+    }
+
+    async fn groups(&self) -> Result<Vec<Group>> {
+        self.reach()?.groups().await
+    }
+
+    async fn add_group(&self, group: Group) -> Result<Group> {
+        self.reach()?.add_group(group).await
+    }
+
+    async fn set_group(&self, group: Group) -> Result<()> {
+        self.reach()?.set_group(group).await
+    }
+
+    async fn remove_group(&self, name: &str) -> Result<bool> {
+        self.reach()?.remove_group(name).await
+    }
+
+    async fn remove(&self, job: JobId) -> Result<Removal> {
+        self.reach()?.remove(job).await
+    }
+
+    async fn mark_read(&self, job: JobId) -> Result<()> {
+        self.reach()?.mark_read(job).await
+    }
+
+    async fn prunable(&self, prune: Prune) -> Result<Prunable> {
+        self.reach()?.prunable(prune).await
+    }
+
+    async fn counts(&self) -> Result<Counts> {
+        self.reach()?.counts().await
+    }
+}

@@ -1,0 +1,105 @@
+//! What goes wrong and is told, and what is put right by itself: a journal that is away, answers that got lost, damage.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use lastword_core::decide::claim::Claimant;
+use lastword_core::limits::Limits;
+use lastword_core::outcome::{Clock, Outcome};
+use lastword_core::spec::Spec;
+use lastword_core::{Fact, Seq};
+use lastword_core::{HostId, OwnerId};
+use lastword_engine::{Engine, Trouble};
+use lastword_store::siblings::Siblings;
+use lastword_store::{Claim, Journal as _, Renew, Source};
+
+use super::faulty::Faulty;
+use super::{Bench, end_of, leader_of, outcome, run, until};
+use crate::common::PATIENCE;
+
+/// Waits until somebody was told.
+pub(crate) async fn told<J: Siblings>(engine: &Engine<J>, is_it: impl Fn(&Trouble) -> bool) -> Trouble {
+    let begin = Instant::now();
+    loop {
+        if let Some(trouble) = engine.troubles().into_iter().find(&is_it) {
+            return trouble;
+        }
+        assert!(begin.elapsed() < PATIENCE, "nobody was told: {:?}", engine.troubles());
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn c50_limits_bind_and_ends_are_kept_while_the_journal_is_away() {
+    let bench = Bench::new();
+    let journal = Faulty::new(bench.journal.clone());
+    let engine = bench.start_on(journal.clone(), |_| {});
+    let limits = Limits { stall_ms: Some(400), ..Limits::default() };
+    let silent = run(&engine, Spec { limits, ..bench.script("sleep 100") }).await;
+    let done = run(&engine, bench.script("until test -e go; do sleep 0.01; done; exit 4")).await;
+    let (first, second) = (leader_of(&engine, silent).await, leader_of(&engine, done).await);
+    journal.away.store(true, Ordering::Relaxed);
+    std::fs::write(bench.cwd().join("go"), "").unwrap();
+    crate::common::until("one has ended, one was stopped", || {
+        (!first.is_alive() && !second.is_alive()).then_some(())
+    });
+    told(&engine, |trouble| trouble.what.contains("told to be away")).await;
+    assert!(engine.job(done).await.is_err(), "nobody pretends to know");
+    journal.away.store(false, Ordering::Relaxed);
+    assert_eq!(outcome(&end_of(&engine, silent).await).0, Outcome::TimedOut(Clock::Stall));
+    assert_eq!(outcome(&end_of(&engine, done).await).0, Outcome::Failed);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_claim_took_is_run_although_its_answer_got_lost() {
+    let bench = Bench::new();
+    let journal = Faulty::new(bench.journal.clone());
+    let engine = bench.start_on(journal.clone(), |_| {});
+    engine.ready().await;
+    journal.lose_claim.store(true, Ordering::Relaxed);
+    let id = run(&engine, bench.script("echo once >> ran")).await;
+    let job = end_of(&engine, id).await;
+    assert_eq!((outcome(&job).0, job.epoch.0), (Outcome::Completed, 1), "under the claim that was made");
+    assert_eq!(std::fs::read_to_string(bench.cwd().join("ran")).unwrap(), "once\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn c43_a_log_that_cannot_be_read_is_told_and_touched_by_nobody() {
+    let bench = Bench::new();
+    let journal = Faulty::new(bench.journal.clone());
+    let engine = bench.start_on(journal.clone(), |_| {});
+    engine.ready().await;
+    journal.damage_claim.store(true, Ordering::Relaxed);
+    let id = run(&engine, bench.script("echo ran >> ran")).await;
+    let trouble = told(&engine, |trouble| trouble.job == Some(id)).await;
+    assert!(trouble.what.contains("cannot be read"), "{trouble:?}");
+    let other = run(&engine, bench.script("true")).await;
+    assert_eq!(outcome(&end_of(&engine, other).await).0, Outcome::Completed, "others go on");
+    assert!(!bench.cwd().join("ran").exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn c35_what_is_reported_too_late_is_kept_and_changes_nothing() {
+    let bench = Bench::new();
+    let engine = bench.start();
+    let id = run(&engine, bench.script("until test -e go; do sleep 0.01; done; exit 6")).await;
+    let leader = leader_of(&engine, id).await;
+    // Another owner takes the job: the one that runs here is not told, and finds out by what it reports.
+    let now = engine.now().wall;
+    let owner = OwnerId("daemon".into());
+    let renew = Renew { owner: owner.clone(), incarnation: None, lease_ms: 60_000, now };
+    let incarnation = bench.journal.renew(renew).await.unwrap().incarnation;
+    let by = Claimant { owner, incarnation, host: HostId("here".into()) };
+    let claim = Claim { by, from: Source::Expired { margin_ms: 0 }, at_most: 1, now };
+    assert_eq!(bench.journal.claim(claim).await.unwrap().len(), 1);
+    std::fs::write(bench.cwd().join("go"), "").unwrap();
+    crate::common::until("it has ended", || (!leader.is_alive()).then_some(()));
+    let job = until(&engine, id, |job| job.late > 0).await;
+    assert!(!job.is_ended(), "it is for the other one to say");
+    let events = engine.events(id, Seq(0)).await.unwrap();
+    let late = events.iter().find_map(|event| match &event.fact {
+        Fact::LateReported(late) => Some(late.what.clone()),
+        _ => None,
+    });
+    assert!(late.is_some_and(|what| what.contains("Code(6)")), "{events:?}");
+}

@@ -160,14 +160,19 @@ fn by_command(
     words.push("--".to_owned());
     words.extend(argv.iter().cloned());
     stage.count("asked for by command");
+    let begin = clock::boot_ns();
     let output = stage.product.run(&words).ok()?;
     let id = String::from_utf8_lossy(&output.stdout).trim().to_owned();
     if output.status.success() && !id.is_empty() {
         return Some(id);
     }
     // It says that it failed; whether the job was taken before is for the judges to accept either way.
-    stage.count("commands that failed");
     stage.entry(order.number, |entry| entry.unanswered = true);
+    if stage.was_full((begin, clock::boot_ns())) {
+        stage.count("commands that failed, disk full");
+        return None;
+    }
+    stage.count("commands that failed");
     let said = String::from_utf8_lossy(&output.stderr).trim().replace('\n', " ");
     println!("at {:.1} s: run: {}: {said}", stage.elapsed_s(), output.status);
     None
@@ -222,7 +227,7 @@ fn murder(stage: &Stage, order: &Order, id: &str, how: Murder) {
 }
 
 /// Reads guard and shim off a claim, once both are there.
-fn keepers(claim: &str) -> Option<(i32, i32)> {
+pub(crate) fn keepers(claim: &str) -> Option<(i32, i32)> {
     let mut lines = claim.lines().filter_map(Line::parse);
     let guard = lines.find(|line| line.word() == "kept")?.get("pid")?;
     let shim = lines.find(|line| line.word() == "shim")?.get("pid")?;

@@ -82,7 +82,7 @@ pub(crate) fn run(words: &[&str]) -> Result<bool, String> {
         "chaos: seed {seed}, {seconds:.0} s with faults, {:.0} s without, {rate} jobs/s",
         shape.quiet.as_secs_f64()
     );
-    let (stage, run, violations) = hold(&shape, |_| {})?;
+    let (stage, run, violations) = hold(&shape, |_| {}, |_| {})?;
     report::print(&stage, &run);
     for violation in &violations {
         eprintln!("VIOLATION: {}: {}", violation.judge, violation.what);
@@ -119,10 +119,12 @@ impl Shape {
     }
 }
 
-/// Holds a run, and returns what was found. `meddle` is done to it when every job has ended and before anybody judges the whole.
+/// Holds a run, and returns what was found. Behind the back of the judges, `during` is done to it while jobs run, and `after` when
+/// every job has ended.
 pub(crate) fn hold(
     shape: &Shape,
-    meddle: impl FnOnce(&Stage),
+    during: impl FnOnce(&Stage) + Send,
+    after: impl FnOnce(&Stage),
 ) -> Result<(Stage, Run, Vec<Violation>), String> {
     let programs = Programs::beside()?;
     let (ground, disk) = Ground::make(shape.jobs())?;
@@ -130,8 +132,8 @@ pub(crate) fn hold(
     let windows = windows(shape, disk, WrongClock::find());
     let stage = Stage::new(product, programs.adversary, ground, shape.mix);
     let held = prepare(&stage).and_then(|()| {
-        let mut run = play(&stage, shape, &windows);
-        meddle(&stage);
+        let mut run = play(&stage, shape, &windows, during);
+        after(&stage);
         conclude(&stage, shape, &windows, &mut run)?;
         Ok(run)
     });
@@ -175,12 +177,13 @@ fn prepare(stage: &Stage) -> Result<(), String> {
 }
 
 /// Plays it: the load, the faults and who watches, until every job has ended or the time is up.
-fn play(stage: &Stage, shape: &Shape, windows: &Windows) -> Run {
+fn play(stage: &Stage, shape: &Shape, windows: &Windows, during: impl FnOnce(&Stage) + Send) -> Run {
     let seed = shape.mix.seed;
     std::thread::scope(|scope| {
         let feed = scope.spawn(|| watch::follow(stage));
         let samples = scope.spawn(|| watch::sample(stage));
         scope.spawn(|| watch::judge(stage));
+        scope.spawn(|| during(stage));
         if shape.is_hostile {
             scope.spawn(|| faults::kill_daemons(stage, seed));
             scope.spawn(|| windows.open(stage, seed));

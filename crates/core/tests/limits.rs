@@ -3,11 +3,12 @@
 use lastword_core::decide::{Refusal, limit};
 use lastword_core::event::{LimitFired, Usage};
 use lastword_core::limits::{self, BadSetting, Limit, Limits, Reached, SETTINGS, Used, parse_setting};
-use lastword_core::report::{Pulse, Signal};
+use lastword_core::outcome::Outcome;
+use lastword_core::report::{Found, Pulse, Report, Signal};
 use lastword_core::spec::Spec;
-use lastword_core::{Awake, Event, Fact, Job};
+use lastword_core::{AttemptNo, Awake, Event, Fact, Job};
 
-use crate::common::{Desk, agent, command, id, kinds};
+use crate::common::{Desk, agent, command, exited, id, kinds, tree};
 
 #[test]
 fn c55_settings_are_read_as_people_write_them() {
@@ -267,4 +268,25 @@ fn c52_output_is_counted_by_attempt_and_is_progress_while_it_grows() {
     let facts = limit::decide(&raised.job, "ann", Limit::Output, 200);
     raised.anyone(facts);
     assert_eq!(fired(&raised.says(wrote(200))), None);
+}
+
+#[test]
+fn what_an_earlier_owner_left_is_looked_for_before_it_is_measured() {
+    let spec = Spec { limits: Limits { wall_ms: Some(700), ..Limits::default() }, ..command() };
+    let pulse = Pulse::default();
+    let left = Desk::running(spec).claimed("a", 2);
+    assert_eq!(limit::next_look(&left.job, &pulse), None);
+    assert_eq!(limit::fire(&left.job, &pulse, Awake(u64::MAX)), None);
+    // It ended long before, and well.
+    let ended =
+        left.reports(Report::Located { attempt: AttemptNo(1), found: Found::Ended(Box::new(exited(0))) });
+    assert_eq!(ended.outcome(), Some(Outcome::Completed));
+    // One that is alive is measured from its launch, as ever.
+    let alive = Found::Alive { tree: tree(7), awake: Awake(500) };
+    let adopted =
+        Desk::running(Spec { limits: Limits { wall_ms: Some(700), ..Limits::default() }, ..command() })
+            .claimed("a", 2)
+            .reports(Report::Located { attempt: AttemptNo(1), found: alive });
+    assert_eq!(limit::next_look(&adopted.job, &pulse), Some(Awake(1_200)));
+    assert!(limit::fire(&adopted.job, &pulse, Awake(1_200)).is_some());
 }

@@ -6,9 +6,10 @@
 use super::{Decision, Refusal};
 use crate::event::{Fact, LimitChanged, LimitFired};
 use crate::ids::{Awake, TurnNo};
-use crate::job::{Job, Phase};
+use crate::job::{Attempt, Job, Phase};
 use crate::limits::{self, Limit, Used};
 use crate::report::Pulse;
+use crate::seeded::{self, Bug};
 
 /// Decides a change of one limit; zero switches it off. The present value again adds nothing.
 pub fn decide(job: &Job, by: &str, limit: Limit, value: u64) -> Decision {
@@ -30,7 +31,7 @@ pub(super) fn fire_at_turn(job: &Job, pulse: &Pulse, now: Awake, turns: TurnNo) 
     if !matches!(job.phase, Phase::Running) {
         return None;
     }
-    let attempt = job.open_attempt()?;
+    let attempt = watched(job)?;
     let launched = attempt.launched?;
     let used = Used {
         wall_ms: now.0.saturating_sub(launched.0),
@@ -43,6 +44,12 @@ pub(super) fn fire_at_turn(job: &Job, pulse: &Pulse, now: Awake, turns: TurnNo) 
     let reached = limits::reached(&job.limits, &used)?;
     let (limit, measured, allowed) = (reached.limit, reached.measured, reached.allowed);
     Some(LimitFired { attempt: attempt.no, limit, measured, allowed }.into())
+}
+
+/// Returns the open attempt if its present owner has seen its tree. What an earlier one left may have ended long ago, within its
+/// limits: it is looked for before it is measured.
+fn watched(job: &Job) -> Option<&Attempt> {
+    job.open_attempt().filter(|attempt| attempt.epoch == job.epoch || seeded::on(Bug::LimitBeforeLook))
 }
 
 /// Returns since when the stall clock runs; `None` while it rests: a tool runs, a person is asked, or an agent has nothing
@@ -59,5 +66,5 @@ pub fn next_look(job: &Job, pulse: &Pulse) -> Option<Awake> {
     if !matches!(job.phase, Phase::Running) {
         return None;
     }
-    limits::next_look(&job.limits, job.open_attempt()?.launched?, stalled_since(job, pulse))
+    limits::next_look(&job.limits, watched(job)?.launched?, stalled_since(job, pulse))
 }

@@ -62,7 +62,7 @@ impl<J: Siblings> JobTask<J> {
         let job = Job::fold(claimed.job, &claimed.events)?;
         let (host, boot, now) = (shared.options.host.clone(), shared.trees.boot(), shared.now());
         let owner = Owner::new(job, claimed.fence.clone(), host, boot, now);
-        Ok(JobTask {
+        let task = JobTask {
             shared,
             owner,
             mailbox,
@@ -72,7 +72,9 @@ impl<J: Siblings> JobTask<J> {
             retry_at: None,
             looked_at: None,
             pass,
-        })
+        };
+        task.mailbox.look(task.looks_for_another());
+        Ok(task)
     }
 
     pub(crate) async fn run(mut self) {
@@ -132,6 +134,7 @@ impl<J: Siblings> JobTask<J> {
             if self.is_found() {
                 self.pass = None;
             }
+            self.mailbox.look(self.looks_for_another());
         }
         false
     }
@@ -318,6 +321,12 @@ impl<J: Siblings> JobTask<J> {
         if let Ok(after) = released {
             self.shared.changed(after.id);
         }
+    }
+
+    /// Reports whether a tree that an earlier owner left was not found yet.
+    fn looks_for_another(&self) -> bool {
+        let open = self.owner.job().open_attempt();
+        open.is_some_and(|attempt| attempt.epoch != self.owner.fence().epoch)
     }
 
     /// Reports whether it is known what became of what an earlier owner began.

@@ -30,14 +30,15 @@ impl<J: Siblings> Life<J> {
         Life { shared, renew_at: now, sweep_at: now }
     }
 
-    /// Runs until its engine is gone.
+    /// Runs until its engine is gone, or goes down.
     pub(crate) async fn run(mut self) {
         while let Err(error) = self.begin().await {
             self.shared.journal_trouble(None, "what ran before cannot be looked for", &error);
             tokio::time::sleep(RETRY).await;
         }
         self.shared.ready.send_replace(true);
-        loop {
+        // What is due from when it goes down is for its next life.
+        while !*self.shared.going_down.borrow() {
             if let Err(error) = self.turn().await {
                 self.shared.journal_trouble(None, "no job can be taken", &error);
                 self.sweep_at = self.sweep_at.min(Instant::now() + RETRY);
@@ -78,10 +79,6 @@ impl<J: Siblings> Life<J> {
 
     /// Keeps the lease, and takes what may be taken now.
     async fn turn(&mut self) -> Result<(), Error> {
-        if *self.shared.going_down.borrow() {
-            (self.renew_at, self.sweep_at) = (far(), far());
-            return Ok(());
-        }
         if Instant::now() >= self.renew_at {
             self.renew().await?;
         }
@@ -188,9 +185,4 @@ impl<J: Siblings> Life<J> {
     fn moment(&self, at: Timestamp) -> Instant {
         Instant::now() + Duration::from_millis(at.0.saturating_sub(self.shared.now().wall.0))
     }
-}
-
-/// A moment that does not come.
-fn far() -> Instant {
-    Instant::now() + Duration::from_secs(86_400 * 365)
 }

@@ -34,6 +34,8 @@ struct State {
     leave: bool,
     /// How a tree ended was reported, and is not stored yet.
     ending: bool,
+    /// What became of a tree that an earlier owner left is not known yet.
+    looking: bool,
     /// The task is over.
     over: bool,
 }
@@ -104,14 +106,22 @@ impl Mailbox {
     /// Says that the task is over.
     pub(crate) fn close(&self) {
         let mut state = self.state();
-        (state.over, state.ending) = (true, false);
+        (state.over, state.ending, state.looking) = (true, false, false);
         self.settled.notify_waiters();
         self.room.notify_waiters();
     }
 
-    /// Reports whether an ending waits to be stored.
+    /// Reports whether an ending waits to be stored, or may: somebody looks for the tree.
     pub(crate) fn has_ending(&self) -> bool {
-        self.state().ending
+        let state = self.state();
+        state.ending || state.looking
+    }
+
+    /// Says whether it must be found out what became of a tree that an earlier owner left.
+    pub(crate) fn look(&self, looking: bool) {
+        if std::mem::replace(&mut self.state().looking, looking) && !looking {
+            self.settled.notify_waiters();
+        }
     }
 
     /// Reports whether the task is over.

@@ -25,7 +25,9 @@ impl<J: Siblings> Shared<J> {
                 self.settle_one(id).await;
             }
         };
-        timeout(SETTLE_MAX, all).await.is_err()
+        let late = timeout(SETTLE_MAX, all).await.is_err();
+        // Whoever goes down leaves what happens from then on to the next life.
+        late || (*self.going_down.borrow() && !self.trees.gone(of).is_empty())
     }
 
     async fn settle_one(&self, id: JobId) {

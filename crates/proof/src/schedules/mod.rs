@@ -1,10 +1,12 @@
 //! Many schedules of a simulation: run on several threads, compared, counted and told.
 //!
 //! - [`Simulation`]: what is run; [`Run`]: what came of one schedule; [`many`]: of many.
-//! - `coverage`: where faults struck; `trace`: what happened, as a number to compare and as lines to read.
+//! - `coverage`: where faults struck; `trace`: what happened, as a number to compare and as lines to read; `queue`: what is
+//!   to happen.
 //! - [`verb`]: all of that from the command line.
 
 mod coverage;
+mod queue;
 mod trace;
 pub mod verb;
 
@@ -12,6 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 pub(crate) use coverage::faults;
 pub use coverage::{Coverage, Table};
+pub(crate) use queue::Queue;
 pub(crate) use trace::{Trace, fnv};
 
 /// One schedule in so many is run a second time, to see that its seed alone decides it.

@@ -40,6 +40,11 @@ impl Trace {
         self.hash = mix(self.hash, word);
     }
 
+    /// Reports whether lines are kept.
+    pub(crate) fn is_readable(&self) -> bool {
+        self.lines.is_some()
+    }
+
     /// Takes note of a line, if somebody will read it.
     pub(crate) fn say(&mut self, now: u64, line: impl FnOnce() -> String) {
         if let Some(lines) = &mut self.lines {

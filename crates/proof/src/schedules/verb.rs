@@ -6,9 +6,9 @@ use std::time::Instant;
 use lastword_core::seeded::{self, Bug};
 
 use super::{AGAIN_ONE_IN, Outcome, Simulation, many};
-use crate::sim;
+use crate::{engine_sim, sim};
 
-const USAGE: &str = "usage: sim --schedules N [--seed S] [--threads T] [--bug NAME]";
+const USAGE: &str = "usage: sim [--engine] --schedules N [--seed S] [--threads T] [--bug NAME]";
 
 struct Options {
     simulation: &'static Simulation,
@@ -23,6 +23,10 @@ fn parse(arguments: &[String]) -> Result<Options, String> {
         Options { simulation: &sim::SIMULATION, schedules: 100_000, seed: 1, threads: 2, bug: None };
     let mut arguments = arguments.iter();
     while let Some(name) = arguments.next() {
+        if name == "--engine" {
+            options.simulation = &engine_sim::SIMULATION;
+            continue;
+        }
         let value = arguments.next().ok_or_else(|| format!("{name} needs a value; {USAGE}"))?;
         let number =
             || value.replace('_', "").parse::<u64>().map_err(|_| format!("{name}: `{value}` is no number"));

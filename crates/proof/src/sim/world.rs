@@ -2,9 +2,6 @@
 //!
 //! First comes the chaos, with at least three faults; then everything heals, and every job must come to its last word.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-
 use lastword_core::effects::Effect;
 use lastword_core::report::Report;
 use lastword_core::{Epoch, Now, Timestamp};
@@ -17,7 +14,7 @@ use super::plan::Plan;
 use super::requests::{Asker, Wish};
 use super::store::{Answer, Call, Caller, Store};
 use crate::random::Random;
-use crate::schedules::{Coverage, Run, Trace, Violation};
+use crate::schedules::{Coverage, Queue, Run, Trace, Violation};
 
 /// How long an owner's lease lasts.
 pub(super) const LEASE_MS: u64 = 5_000;
@@ -96,44 +93,11 @@ pub(super) struct Errand {
     pub(super) given_up: bool,
 }
 
-/// What is to happen, soonest first; of two at the same moment, the one that was planned first.
-#[derive(Default)]
-struct Queue {
-    order: BinaryHeap<Reverse<(u64, u32, u32)>>,
-    /// The doings themselves, which are too large to be moved about in a heap.
-    slots: Vec<Option<Doing>>,
-    free: Vec<u32>,
-    made: u32,
-}
-
-impl Queue {
-    fn push(&mut self, at: u64, doing: Doing) {
-        self.made += 1;
-        let slot = match self.free.pop() {
-            Some(slot) => {
-                self.slots[slot as usize] = Some(doing);
-                slot
-            }
-            None => {
-                self.slots.push(Some(doing));
-                self.slots.len() as u32 - 1
-            }
-        };
-        self.order.push(Reverse((at, self.made, slot)));
-    }
-
-    fn pop(&mut self) -> Option<(u64, Doing)> {
-        let Reverse((at, _, slot)) = self.order.pop()?;
-        self.free.push(slot);
-        Some((at, self.slots[slot as usize].take()?))
-    }
-}
-
 /// Everything there is in a schedule.
 pub(super) struct World {
     pub(super) random: Random,
     pub(super) now: u64,
-    queue: Queue,
+    queue: Queue<Doing>,
     pub(super) trace: Trace,
     pub(super) plan: Plan,
     pub(super) store: Store,

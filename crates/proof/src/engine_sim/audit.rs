@@ -1,0 +1,122 @@
+//! What must not take long: once nothing goes wrong any more, hints do their work and nobody waits for a sweep.
+
+use lastword_core::JobId;
+use lastword_core::job::{Phase, Waits};
+use lastword_core::limits::Limit;
+use lastword_core::spec::Needs;
+
+use super::check::{Known, is_given_up};
+use super::world::World;
+
+/// How long what an engine does at once may take: launches and calls take some milliseconds here, and looks some hundred.
+const AT_ONCE_MS: u64 = 1_200;
+
+impl World {
+    /// Looks at every job for something that should have happened by now.
+    pub(super) fn look_for_delays(&mut self) {
+        let now = self.now();
+        let jobs: Vec<JobId> = self.witness.keys().copied().collect();
+        for job in jobs {
+            let waits: Vec<&'static str> = self.waits_for(&self.witness[&job]);
+            self.since.retain(|(of, what), _| *of != job || waits.contains(what));
+            for what in waits {
+                let since = *self.since.entry((job, what)).or_insert(now);
+                if now > since + AT_ONCE_MS && self.is_well_for(AT_ONCE_MS) {
+                    self.fail(what, |world| format!("{} since {since}", world.name(job)));
+                }
+            }
+        }
+    }
+
+    /// Returns what should happen to a job at once and has not.
+    fn waits_for(&self, known: &Known) -> Vec<&'static str> {
+        let job = &known.job;
+        let mut waits = Vec::new();
+        match &job.phase {
+            Phase::Unborn => {}
+            Phase::Queued { waits: Waits::Dependencies } if self.is_released(known) => {
+                waits.push("a job was not told that what it waits for has ended");
+            }
+            Phase::Queued { .. } | Phase::Backoff { .. } if self.may_be_taken(known) => {
+                waits.push("a job that is due and has a slot is not taken");
+            }
+            Phase::Launching => waits.push("a launch takes too long"),
+            Phase::Running if !job.inputs.is_empty() => waits.push("an input is not delivered"),
+            Phase::Stopping { .. } if job.stop.as_ref().is_some_and(|stop| stop.began_at.is_none()) => {
+                waits.push("a stop does not begin");
+            }
+            Phase::Ended(_) if self.envs.contains_key(&job.id) && !known.removed => {
+                waits.push("an environment outlives its job");
+            }
+            _ => {}
+        }
+        if matches!(job.phase, Phase::Running) && self.is_over_limit(known) {
+            waits.push("a limit sleeps");
+        }
+        if self.is_dead_unheard(known) {
+            waits.push("the end of a tree is not heard");
+        }
+        waits
+    }
+
+    /// Reports whether everything a job waits for has ended.
+    fn is_released(&self, known: &Known) -> bool {
+        known.job.unmet.iter().all(|dependency| {
+            let other = self.witness.get(&dependency.job);
+            other.is_some_and(|other| other.job.is_ended())
+        }) || known.job.unmet.iter().any(|dependency| {
+            let other = self.witness.get(&dependency.job).and_then(|other| other.job.last_word());
+            let completed = lastword_core::outcome::Outcome::Completed;
+            dependency.on == Needs::Success && other.is_some_and(|word| word.outcome != completed)
+        })
+    }
+
+    /// Reports whether a job is due, and its group has a slot that no better one waits for.
+    fn may_be_taken(&self, known: &Known) -> bool {
+        let Some(row) = self.ledger.row(known.job.id) else { return false };
+        let Some(group) = self.group(&row.queue) else { return false };
+        let held = self.witness.keys().filter_map(|job| self.ledger.row(*job));
+        let held = held.filter(|other| other.queue == row.queue && other.holder.is_some()).count();
+        !group.paused
+            && row.due.is_some_and(|due| due <= self.wall())
+            && group.slots.is_none_or(|slots| held < slots as usize)
+    }
+
+    fn is_over_limit(&self, known: &Known) -> bool {
+        let Some(attempt) = known.job.open_attempt() else { return false };
+        let place = self.places.get(&(known.job.id, attempt.no));
+        let Some(tree) = place.and_then(|place| place.tree.as_ref()).filter(|tree| tree.alive) else {
+            return false;
+        };
+        let now = self.now();
+        let limits = &known.job.limits;
+        limits.get(Limit::Wall).is_some_and(|ms| tree.age(self.awake()) > ms)
+            || limits.get(Limit::Output).is_some_and(|bytes| tree.written(now) > bytes)
+            // It is looked at eight times within that, and begins anew when somebody else looks.
+            || limits.get(Limit::Stall).is_some_and(|ms| now > tree.silent_since(now) + ms + ms / 4)
+    }
+
+    fn is_dead_unheard(&self, known: &Known) -> bool {
+        let open = known.job.open_attempt().filter(|attempt| attempt.tree.is_some());
+        let place = open.and_then(|attempt| self.places.get(&(known.job.id, attempt.no)));
+        place.is_some_and(|place| place.gone_at().is_some())
+    }
+
+    /// Everything has ended: what must hold now.
+    pub(super) fn last_look(&mut self) {
+        let early = self.plan.early.iter().chain(&self.plan.late);
+        let missing: Vec<JobId> =
+            early.map(|planned| planned.id).filter(|job| !self.witness.contains_key(job)).collect();
+        for job in missing {
+            self.fail("a submitted job is missing", |world| world.name(job));
+        }
+        let alive = self.places.iter().find(|((job, attempt), place)| {
+            place.is_alive() && !self.witness.get(job).is_some_and(|known| is_given_up(&known.job, *attempt))
+        });
+        if let Some(key) = alive.map(|(key, _)| *key) {
+            self.fail("alive after the last word", |world| {
+                format!("attempt {} of {}", key.1, world.name(key.0))
+            });
+        }
+    }
+}

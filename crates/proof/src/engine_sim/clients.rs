@@ -1,0 +1,402 @@
+//! Clients: people and programs with wishes, each in a task of its own on the runtime of the engine.
+//!
+//! A client whose answer did not come, because the engine died or the journal was away, asks again: for the same job, with the same
+//! words. What it is told is compared with what is durable, and with the trees.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use lastword_core::decide::Refusal;
+use lastword_core::decide::cancel::Cancel;
+use lastword_core::limits::Limit;
+use lastword_core::outcome::Asked;
+use lastword_core::view::row::{PhaseName, Row};
+use lastword_core::{AttemptNo, Job, JobId};
+use lastword_engine::{Engine, Env, Error, Group, Jobs, Prune, Settled, Until};
+use lastword_store::Filter;
+
+use super::fault::Fault;
+use super::journal::{Frail, pause};
+use super::keeper::Key;
+use super::plan::Planned;
+use super::world::{Doing, Sim, World};
+
+/// Somebody with a wish.
+pub(super) struct Client {
+    pub(super) wish: Wish,
+    pub(super) state: State,
+    /// It goes away after so long.
+    patience_ms: Option<u64>,
+}
+
+/// How far a client is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// It has not asked yet.
+    Waiting,
+    /// It asks, since then.
+    Asking(u64),
+    /// It has its answer, or wants none any more; since then.
+    Done(u64),
+}
+
+/// What is wanted.
+#[derive(Clone, Debug)]
+pub(super) enum Wish {
+    Submit(Planned),
+    Cancel { job: JobId, force: bool },
+    SetLimit { job: JobId, limit: Limit, value: u64 },
+    Send { job: JobId, text: String, eof: bool },
+    Retry(JobId),
+    Abandon(JobId),
+    Read(JobId),
+    List,
+    Wait { job: JobId, ms: u64 },
+    SetGroup(Group),
+    Remove(JobId),
+    Prune,
+    ShutDown,
+}
+
+/// What a client was told.
+pub(super) enum Answer {
+    Job(Job),
+    Read(Settled<Job>),
+    Rows(Settled<Vec<Row>>),
+    Done,
+    /// A well-formed no.
+    Refused(Refusal),
+    /// Nobody knows whether it was done.
+    Failed(String),
+    /// The client went away first.
+    Gone,
+}
+
+impl World {
+    /// Makes a client that asks after a while.
+    pub(super) fn client(&mut self, ms: u64, wish: Wish) {
+        let may_go = matches!(wish, Wish::Submit(_) | Wish::Cancel { .. } | Wish::Retry(_) | Wish::Read(_));
+        let patience_ms = (may_go && self.unlucky(6)).then(|| self.random.below(30));
+        let no = self.clients.len();
+        self.clients.push(Client { wish, state: State::Waiting, patience_ms });
+        self.after(ms, Doing::Ask(no));
+    }
+
+    /// Draws what is wanted of one job amid the faults.
+    pub(super) fn draw_wishes(&mut self, planned: &Planned) {
+        let job = planned.id;
+        let at = self.random.below(2_500);
+        self.client(at, Wish::Submit(planned.clone()));
+        if self.random.chance(20) {
+            let again = at + self.random.below(1_000);
+            self.client(again, Wish::Submit(planned.clone()));
+        }
+        let mut wishes = Vec::new();
+        if self.random.chance(40) {
+            let force = self.random.chance(30);
+            wishes.push(Wish::Cancel { job, force });
+            if self.random.chance(30) {
+                wishes.push(Wish::Cancel { job, force: true });
+            }
+        }
+        if self.random.chance(30) {
+            let limit = *self.random.pick(&[Limit::Wall, Limit::Stall, Limit::Output]);
+            let value = if self.random.chance(30) { 0 } else { 100 + self.random.below(4_000) };
+            wishes.push(Wish::SetLimit { job, limit, value });
+        }
+        for no in 0..self.random.below(4) {
+            if planned.spec.io == lastword_core::spec::Io::Pipe {
+                let eof = self.random.chance(15);
+                wishes.push(Wish::Send { job, text: format!("{} says {no}", planned.mark), eof });
+            }
+        }
+        if self.random.chance(6) {
+            wishes.push(Wish::Abandon(job));
+        }
+        if self.random.chance(15) {
+            wishes.push(Wish::Retry(job));
+        }
+        if self.random.chance(8) {
+            wishes.push(Wish::Remove(job));
+        }
+        for _ in 0..2 + self.random.below(4) {
+            wishes.push(Wish::Read(job));
+        }
+        if self.random.chance(50) {
+            let ms = self.random.below(4_000);
+            wishes.push(Wish::Wait { job, ms });
+        }
+        for wish in wishes {
+            let later = at + self.random.below(4_000);
+            self.client(later, wish);
+        }
+    }
+
+    /// A client is to ask now: whoever runs the engine starts it, as soon as there is one.
+    pub(super) fn ask_now(&mut self, no: usize) {
+        if self.clients[no].state == State::Waiting {
+            self.asking.push(no);
+        }
+    }
+
+    /// Returns who is to ask now, once the engine is ready: if all of them waited for that by themselves, tokio would wake them in
+    /// an order that is not the seed's.
+    pub(super) fn who_asks(&mut self) -> Vec<usize> {
+        if !self.life.ready || self.life.went_down {
+            return Vec::new();
+        }
+        let now = self.now();
+        let asking = std::mem::take(&mut self.asking);
+        for no in &asking {
+            self.clients[*no].state = State::Asking(now);
+        }
+        asking
+    }
+
+    /// The engine is gone: who waited for an answer asks again.
+    pub(super) fn clients_lose_the_engine(&mut self) {
+        for no in 0..self.clients.len() {
+            if let State::Asking(_) = self.clients[no].state {
+                self.ask_again(no);
+            }
+        }
+    }
+
+    /// A job was removed: who still wants it is content.
+    pub(super) fn nobody_submits(&mut self, job: JobId) {
+        let now = self.now();
+        for client in &mut self.clients {
+            let wants = matches!(&client.wish, Wish::Submit(planned) if planned.id == job);
+            if wants && client.state == State::Waiting {
+                client.state = State::Done(now);
+            }
+        }
+    }
+
+    fn ask_again(&mut self, no: usize) {
+        let now = self.now();
+        // What may have been done and would be done twice is not asked for again.
+        let once = matches!(self.clients[no].wish, Wish::Retry(_) | Wish::Send { .. } | Wish::ShutDown);
+        if once {
+            self.clients[no].state = State::Done(now);
+            return;
+        }
+        self.clients[no].state = State::Waiting;
+        let ms = 50 + self.random.below(400);
+        self.after(ms, Doing::Ask(no));
+    }
+
+    fn begins(&mut self, no: usize) -> Wish {
+        self.note(0xc1e7 + no as u64);
+        self.say(|world| format!("client {no} asks: {}", world.words(&world.clients[no].wish)));
+        self.clients[no].wish.clone()
+    }
+
+    /// Returns the attempts whose keepers are gone now.
+    fn gone(&self) -> BTreeSet<Key> {
+        self.places.iter().filter(|(_, place)| place.gone_at().is_some()).map(|(key, _)| *key).collect()
+    }
+
+    /// A client has its answer.
+    fn answered(&mut self, no: usize, gone: &BTreeSet<Key>, answer: Answer) {
+        let wish = self.clients[no].wish.clone();
+        self.note(0xa175 + no as u64);
+        self.say(|_| format!("client {no} hears: {}", said(&answer)));
+        match &answer {
+            Answer::Job(job) => self.check_told(job),
+            Answer::Read(read) => {
+                self.check_told(&read.value);
+                self.check_read(read, gone);
+            }
+            Answer::Rows(rows) => self.check_rows(rows, gone),
+            Answer::Gone => self.struck(Fault::ClientGone, wish.job()),
+            _ => {}
+        }
+        match (&wish, &answer) {
+            (_, Answer::Failed(_)) | (Wish::Submit(_) | Wish::Cancel { .. }, Answer::Gone) => {
+                self.clients[no].patience_ms = None;
+                return self.ask_again(no);
+            }
+            // It waits for a job that is not there yet.
+            (Wish::Submit(_), Answer::Refused(Refusal::NotFound(_))) => return self.ask_again(no),
+            (Wish::Cancel { job, .. }, Answer::Job(told)) => self.check_cancelled(*job, told),
+            (Wish::Wait { ms, .. }, Answer::Read(read)) => self.check_wait(no, *ms, &read.value),
+            (Wish::ShutDown, _) => self.engine_goes_down(),
+            _ => {}
+        }
+        self.clients[no].state = State::Done(self.now());
+    }
+
+    /// Nobody is told of what is not durable.
+    fn check_told(&mut self, job: &Job) {
+        let known = self.witness.get(&job.id).map(|known| known.job.version);
+        if known.is_none_or(|version| version < job.version) {
+            let version = job.version;
+            self.fail("told of what is not stored", |world| format!("{} #{version}", world.name(job.id)));
+        }
+    }
+
+    fn check_cancelled(&mut self, id: JobId, told: &Job) {
+        if !told.is_ended() && told.stop.is_none() {
+            self.fail("a cancel that was acknowledged is not in the log", |world| world.name(id));
+        }
+        if let Some(known) = self.witness.get_mut(&id) {
+            known.cancel_acknowledged();
+        }
+    }
+
+    /// One read is enough: a tree whose keeper was gone when it began is not shown as running.
+    fn check_read(&mut self, read: &Settled<Job>, gone: &BTreeSet<Key>) {
+        let open = read.value.open_attempt().filter(|attempt| attempt.tree.is_some());
+        if let Some(attempt) = open {
+            self.check_shown(read.value.id, attempt.no, read.unsettled, gone);
+        }
+    }
+
+    fn check_rows(&mut self, rows: &Settled<Vec<Row>>, gone: &BTreeSet<Key>) {
+        for row in &rows.value {
+            if row.phase == PhaseName::Running {
+                self.check_shown(row.job, AttemptNo(row.summary.attempts), rows.unsettled, gone);
+            }
+        }
+    }
+
+    fn check_shown(&mut self, job: JobId, attempt: AttemptNo, unsettled: bool, gone: &BTreeSet<Key>) {
+        if gone.contains(&(job, attempt)) && !unsettled {
+            self.fail("a read shows a dead tree as running", |world| {
+                format!("attempt {attempt} of {}", world.name(job))
+            });
+        }
+        // Where nothing goes wrong, a read is never in doubt.
+        if unsettled && self.is_well_for(10_000) {
+            self.fail("a read is unsettled although all is well", |world| world.name(job));
+        }
+    }
+
+    /// A wait ends with what it waited for, or with its time.
+    fn check_wait(&mut self, no: usize, ms: u64, job: &Job) {
+        let State::Asking(since) = self.clients[no].state else { return };
+        let ended_at = self.witness.get(&job.id).and_then(|known| known.ended_at);
+        let now = self.now();
+        if !job.is_ended() && now < since + ms {
+            self.fail("a wait ended early", |world| world.name(job.id));
+        }
+        let slept = ended_at.is_some_and(|at| now > at.max(since) + 1_000 && now > since + 1_000);
+        if slept && self.is_well_for(now - since) {
+            self.fail("a wait slept on after the last word", |world| world.name(job.id));
+        }
+    }
+
+    /// Returns since when every change of a group that was asked for has been acknowledged; `None` while one was not.
+    pub(super) fn groups_settled_at(&self) -> Option<u64> {
+        let changes = self.clients.iter().filter(|client| matches!(client.wish, Wish::SetGroup(_)));
+        let mut settled = 0;
+        for client in changes {
+            match client.state {
+                State::Done(at) => settled = settled.max(at),
+                State::Asking(_) => return None,
+                // One that was not heard may count all the same.
+                State::Waiting if client.patience_ms.is_some() => return None,
+                State::Waiting => {}
+            }
+        }
+        Some(settled)
+    }
+
+    /// Returns a wish in words.
+    fn words(&self, wish: &Wish) -> String {
+        match wish {
+            Wish::Submit(planned) => format!("run {} {:?}", self.name(planned.id), planned.spec),
+            other => format!("{other:?}, {}", other.job().map_or(String::new(), |job| self.name(job))),
+        }
+    }
+}
+
+fn said(answer: &Answer) -> String {
+    match answer {
+        Answer::Job(job) => format!("#{} {:?}", job.version, job.phase),
+        Answer::Read(read) => {
+            format!("#{} {:?}, unsettled {}", read.value.version, read.value.phase, read.unsettled)
+        }
+        Answer::Rows(rows) => format!("{} rows, unsettled {}", rows.value.len(), rows.unsettled),
+        Answer::Done => "done".to_owned(),
+        Answer::Refused(refusal) => format!("no: {refusal}"),
+        Answer::Failed(why) => format!("failed: {why}"),
+        Answer::Gone => "nothing, because it is gone".to_owned(),
+    }
+}
+
+impl Wish {
+    fn job(&self) -> Option<JobId> {
+        match self {
+            Wish::Submit(planned) => Some(planned.id),
+            Wish::Cancel { job, .. }
+            | Wish::SetLimit { job, .. }
+            | Wish::Send { job, .. }
+            | Wish::Retry(job)
+            | Wish::Abandon(job)
+            | Wish::Read(job)
+            | Wish::Wait { job, .. }
+            | Wish::Remove(job) => Some(*job),
+            Wish::List | Wish::SetGroup(_) | Wish::Prune | Wish::ShutDown => None,
+        }
+    }
+}
+
+/// Asks for what a client wants, and hands over what it hears.
+pub(super) async fn ask(sim: Sim, engine: Engine<Frail>, no: usize) {
+    let (wish, gone) = sim.with(|world| (world.begins(no), world.gone()));
+    let patience_ms = sim.with(|world| world.clients[no].patience_ms);
+    let asked = answer(&engine, wish);
+    let answer = match patience_ms {
+        None => asked.await,
+        Some(ms) => tokio::select! {
+            biased;
+            answer = asked => answer,
+            () = pause(ms) => Answer::Gone,
+        },
+    };
+    if sim.with(|world| world.life.dead) {
+        return std::future::pending().await;
+    }
+    sim.with(|world| world.answered(no, &gone, answer));
+}
+
+async fn answer(engine: &Engine<Frail>, wish: Wish) -> Answer {
+    let by = "somebody";
+    let answer = match wish {
+        Wish::Submit(planned) => {
+            let env = Env(vec![("MARK".into(), planned.mark.into())]);
+            engine.submit(planned.id, (*planned.spec).clone(), env, by).await.map(Answer::Job)
+        }
+        Wish::Cancel { job, force } => {
+            let wish = Cancel { by: by.to_owned(), asked: Asked::User, force };
+            engine.cancel(job, &wish).await.map(Answer::Job)
+        }
+        Wish::SetLimit { job, limit, value } => {
+            engine.set_limit(job, by, limit, value).await.map(Answer::Job)
+        }
+        Wish::Send { job, text, eof } => {
+            engine.send(job, by, &text, eof, None).await.map(|(job, _)| Answer::Job(job))
+        }
+        Wish::Retry(job) => engine.retry(job, Env::default(), by).await.map(Answer::Job),
+        Wish::Abandon(job) => engine.abandon(job, by).await.map(Answer::Job),
+        Wish::Read(job) => engine.job(job).await.map(Answer::Read),
+        Wish::List => engine.rows(Filter::default(), None, 100).await.map(Answer::Rows),
+        Wish::Wait { job, ms } => {
+            engine.wait(job, Until::Ended, Duration::from_millis(ms)).await.map(Answer::Read)
+        }
+        Wish::SetGroup(group) => engine.set_group(group).await.map(|()| Answer::Done),
+        Wish::Remove(job) => engine.remove(job).await.map(|()| Answer::Done),
+        Wish::Prune => {
+            let which = Prune { older_than_ms: 500, unread: true, dry_run: false };
+            engine.prune(&which).await.map(|_| Answer::Done)
+        }
+        Wish::ShutDown => engine.shut_down(Jobs::Keep).await.map(|()| Answer::Done),
+    };
+    match answer {
+        Ok(answer) => answer,
+        Err(Error::Refused(refusal)) => Answer::Refused(refusal),
+        Err(error) => Answer::Failed(error.to_string()),
+    }
+}

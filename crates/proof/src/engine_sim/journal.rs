@@ -1,0 +1,265 @@
+//! The journal that the engine is given: the one in memory, behind a way on which calls get lost, late or hurt.
+
+use std::future::Future;
+
+use lastword_core::reference::Reference;
+use lastword_core::view::row::Row;
+use lastword_core::{Append, Event, JobId, Seq};
+use lastword_store::siblings::{Counts, Group, Kept, Key, Prunable, Prune, Removal, Siblings};
+use lastword_store::{Claim, Claimed, Error, Journal, Page, Read, Renew, Renewed, Result};
+use tokio::sync::oneshot;
+use tokio::time::sleep;
+
+use super::fault::Fault;
+use super::world::{Doing, Sim, World};
+
+/// A call that is on its way to the journal.
+pub(super) type Arrival = Box<dyn FnOnce(&mut World) + Send>;
+
+/// The journal.
+#[derive(Clone)]
+pub(super) struct Frail(pub(super) Sim);
+
+/// What happens to a call.
+enum Fate {
+    /// Its caller is dead and never hears of it.
+    Dead,
+    /// It is done.
+    Now,
+    /// It is done after so many milliseconds, whether or not its caller still waits.
+    Late(u64),
+    /// It is done, and its answer takes so long.
+    SlowAnswer(u64),
+    /// It is done, and after so long its caller is told that nobody knows.
+    AnswerLost(u64),
+    /// It is not done.
+    Fails(Error),
+    /// Its caller dies, and it is done or not.
+    Kills(bool),
+}
+
+/// What a call is about.
+#[derive(Clone, Copy)]
+struct About {
+    verb: u64,
+    job: Option<JobId>,
+    /// It gives something back that can be damaged.
+    reads: bool,
+}
+
+fn away() -> Error {
+    Error::Unavailable("simulated".to_owned())
+}
+
+impl World {
+    fn meet(&mut self, about: About) -> Fate {
+        self.note(about.verb);
+        self.step();
+        if self.life.dead {
+            return Fate::Dead;
+        }
+        self.life.deeds += 1;
+        if self.life.dies_at == Some(self.life.deeds) && self.calm_since.is_none() {
+            self.struck(Fault::KilledInCall, about.job);
+            return Fate::Kills(self.random.chance(50));
+        }
+        if self.journal_away {
+            return Fate::Fails(away());
+        }
+        if self.unlucky(2) {
+            self.struck(Fault::CallFailed, about.job);
+            return Fate::Fails(away());
+        }
+        if self.unlucky(2) {
+            self.struck(Fault::AnswerLost, about.job);
+            return Fate::AnswerLost(self.random.below(400));
+        }
+        if self.unlucky(2) {
+            self.struck(Fault::JournalSlow, about.job);
+            let ms = self.random.below(1_500);
+            return if self.random.chance(50) { Fate::Late(ms) } else { Fate::SlowAnswer(ms) };
+        }
+        if about.reads && self.unlucky(1) {
+            self.struck(Fault::CorruptRead, about.job);
+            return Fate::Fails(Error::Corrupt("simulated".to_owned()));
+        }
+        match self.random.below(10) {
+            0 => Fate::Late(self.random.below(4)),
+            1 => Fate::SlowAnswer(self.random.below(4)),
+            _ => Fate::Now,
+        }
+    }
+
+    /// Sends a call on its way.
+    fn send(&mut self, ms: u64, arrival: Arrival) {
+        let no = self.count();
+        self.arrivals.insert(no, arrival);
+        self.after(ms, Doing::Arrive(no));
+    }
+}
+
+impl Frail {
+    fn call<R: Send + 'static>(
+        &self,
+        about: About,
+        deed: impl FnOnce(&mut World) -> Result<R> + Send + 'static,
+    ) -> impl Future<Output = Result<R>> + Send {
+        let sim = self.0.clone();
+        async move {
+            match sim.with(|world| world.meet(about)) {
+                Fate::Dead => std::future::pending().await,
+                Fate::Now => sim.with(deed),
+                Fate::Late(ms) => {
+                    let (answer, answered) = oneshot::channel();
+                    let arrival: Arrival = Box::new(move |world| drop(answer.send(deed(world))));
+                    sim.with(|world| world.send(ms, arrival));
+                    answered.await.unwrap_or(Err(away()))
+                }
+                Fate::SlowAnswer(ms) => {
+                    let answer = sim.with(deed);
+                    pause(ms).await;
+                    answer
+                }
+                Fate::AnswerLost(ms) => {
+                    drop(sim.with(deed));
+                    pause(ms).await;
+                    Err(away())
+                }
+                Fate::Fails(error) => Err(error),
+                Fate::Kills(done) => {
+                    sim.with(|world| {
+                        if done {
+                            drop(deed(world));
+                        }
+                        world.engine_dies();
+                    });
+                    std::future::pending().await
+                }
+            }
+        }
+    }
+
+    fn about(verb: u64, job: Option<JobId>) -> About {
+        About { verb, job, reads: false }
+    }
+
+    fn reading(verb: u64, job: Option<JobId>) -> About {
+        About { verb, job, reads: true }
+    }
+}
+
+/// Waits; a pause of nothing is one in which others come first.
+pub(super) async fn pause(ms: u64) {
+    match ms {
+        0 => tokio::task::yield_now().await,
+        _ => sleep(std::time::Duration::from_millis(ms)).await,
+    }
+}
+
+impl Journal for Frail {
+    fn load(&self, job: JobId, after: Seq) -> impl Future<Output = Result<Vec<Event>>> + Send {
+        self.call(Frail::reading(1, Some(job)), move |world| Ok(world.ledger.load(job, after)))
+    }
+
+    fn append(&self, append: Append) -> impl Future<Output = Result<Seq>> + Send {
+        let job = append.job;
+        self.call(Frail::about(2, Some(job)), move |world| {
+            let (seq, record) = world.ledger.append(append)?;
+            if let Some(record) = record {
+                world.ledger.apply(&record);
+                world.witnessed(job);
+            }
+            Ok(seq)
+        })
+    }
+
+    fn claim(&self, claim: Claim) -> impl Future<Output = Result<Vec<Claimed>>> + Send {
+        let sent_at = self.0.with(|world| {
+            if world.life.went_down && !world.life.dead {
+                world.fail("jobs are taken after going down", |_| format!("{:?}", claim.from));
+            }
+            world.now()
+        });
+        self.call(Frail::reading(3, None), move |world| {
+            let (taken, records) = world.ledger.claim(&claim)?;
+            world.check_claim(&claim, &taken, sent_at);
+            for record in &records {
+                world.ledger.apply(record);
+            }
+            for claimed in &taken {
+                world.witnessed(claimed.job);
+            }
+            Ok(taken)
+        })
+    }
+
+    fn renew(&self, renew: Renew) -> impl Future<Output = Result<Renewed>> + Send {
+        self.call(Frail::about(4, None), move |world| {
+            let (renewed, record) = world.ledger.renew(&renew)?;
+            world.ledger.apply(&record);
+            Ok(renewed)
+        })
+    }
+
+    fn read(&self, read: Read) -> impl Future<Output = Result<Page>> + Send {
+        self.call(Frail::reading(5, None), move |world| world.ledger.read(&read))
+    }
+}
+
+impl Siblings for Frail {
+    fn find(&self, reference: Reference) -> impl Future<Output = Result<Vec<Row>>> + Send {
+        self.call(Frail::reading(6, None), move |world| Ok(world.ledger.find(&reference)))
+    }
+
+    fn key(&self, key: Key) -> impl Future<Output = Result<Kept>> + Send {
+        self.call(Frail::about(7, None), move |world| Ok(world.ledger.key(key)))
+    }
+
+    fn groups(&self) -> impl Future<Output = Result<Vec<Group>>> + Send {
+        self.call(Frail::reading(8, None), move |world| Ok(world.ledger.groups()))
+    }
+
+    fn add_group(&self, group: Group) -> impl Future<Output = Result<Group>> + Send {
+        self.call(Frail::about(9, None), move |world| Ok(world.ledger.add_group(group)))
+    }
+
+    fn set_group(&self, group: Group) -> impl Future<Output = Result<()>> + Send {
+        self.call(Frail::about(10, None), move |world| {
+            world.say(|_| {
+                format!("group {} has {:?} slots, paused {}", group.name, group.slots, group.paused)
+            });
+            world.ledger.set_group(group);
+            Ok(())
+        })
+    }
+
+    fn remove_group(&self, name: &str) -> impl Future<Output = Result<bool>> + Send {
+        let name = name.to_owned();
+        self.call(Frail::about(11, None), move |world| Ok(world.ledger.remove_group(&name)))
+    }
+
+    fn remove(&self, job: JobId) -> impl Future<Output = Result<Removal>> + Send {
+        self.call(Frail::about(12, Some(job)), move |world| {
+            let removal = world.ledger.remove(job);
+            if removal == Removal::Gone {
+                world.removed(job);
+            }
+            Ok(removal)
+        })
+    }
+
+    fn mark_read(&self, job: JobId) -> impl Future<Output = Result<()>> + Send {
+        self.call(Frail::about(13, Some(job)), move |world| {
+            world.ledger.mark_read(job);
+            Ok(())
+        })
+    }
+
+    fn prunable(&self, prune: Prune) -> impl Future<Output = Result<Prunable>> + Send {
+        self.call(Frail::reading(14, None), move |world| Ok(world.ledger.prunable(prune)))
+    }
+
+    fn counts(&self) -> impl Future<Output = Result<Counts>> + Send {
+        self.call(Frail::reading(15, None), move |world| Ok(world.ledger.counts()))
+    }
+}

@@ -1,0 +1,219 @@
+//! How a schedule goes: what is asked for, where the planned faults strike, and how everything heals afterwards.
+
+use lastword_engine::Group;
+
+use super::clients::{State, Wish};
+use super::fault::Fault;
+use super::keeper::Key;
+use super::plan::GROUPS;
+use super::world::{Doing, World};
+
+/// How long faults strike.
+const CHAOS_MS: u64 = 5_000;
+
+/// How long after that whoever still runs is cancelled.
+const PATIENCE_MS: u64 = 5_000;
+
+/// How long after the faults an engine has found out everything, by its sweeps: from there on it must be prompt.
+pub(super) const PROMPT_MS: u64 = 14_000;
+
+/// How long after the faults every job must have ended: sweeps, back-offs and ladders fit in many times.
+const CONVERGE_MS: u64 = 120_000;
+
+/// How often it is looked whether something takes too long.
+const AUDIT_MS: u64 = 200;
+
+impl World {
+    /// Plans what is known from the start.
+    pub(super) fn begin(&mut self) {
+        self.after(0, Doing::Start);
+        for planned in self.plan.early.clone() {
+            self.draw_wishes(&planned);
+        }
+        for _ in 0..2 + self.random.below(4) {
+            let at = self.random.below(CHAOS_MS);
+            self.client(at, Wish::List);
+        }
+        if self.random.chance(35) {
+            let name = self.random.pick(&GROUPS).to_string();
+            let slots = (!self.random.chance(20)).then(|| self.random.below(3) as u32);
+            let paused = self.random.chance(30);
+            let at = self.random.below(CHAOS_MS);
+            self.client(at, Wish::SetGroup(Group { name, slots, paused }));
+        }
+        if self.random.chance(10) {
+            let at = self.random.below(CHAOS_MS);
+            self.client(at, Wish::Prune);
+        }
+        for _ in 0..2 + self.random.below(4) {
+            let at = 50 + self.random.below(CHAOS_MS - 50);
+            self.after(at, Doing::Strike);
+        }
+        self.after(CHAOS_MS, Doing::Heal);
+    }
+
+    /// Lets one planned fault strike.
+    pub(super) fn strike(&mut self) {
+        match self.random.below(20) {
+            0..4 => self.kill_engine(),
+            4..6 => {
+                self.struck(Fault::Reboot, None);
+                self.reboot();
+            }
+            6..8 => {
+                self.struck(Fault::ClockJump, None);
+                let ms = self.random.below(12_000) as i64 - 6_000;
+                self.say(|_| format!("the wall clock jumps {ms} ms"));
+                self.jump_clock(ms);
+            }
+            8..11 => {
+                self.struck(Fault::JournalAway, None);
+                self.journal_away = true;
+                let ms = 50 + self.random.below(2_500);
+                self.after(ms, Doing::JournalBack);
+            }
+            11..16 => self.crash_keeper(),
+            16..18 => self.cut_line(),
+            _ => {
+                self.struck(Fault::ShutDown, None);
+                self.client(0, Wish::ShutDown);
+            }
+        }
+    }
+
+    fn kill_engine(&mut self) {
+        self.struck(Fault::EngineKilled, None);
+        self.engine_dies();
+    }
+
+    fn crash_keeper(&mut self) {
+        let kept = |key: &&Key| self.places[*key].tree.as_ref().is_some_and(|tree| tree.alive && tree.shim);
+        let keepers: Vec<Key> = self.places.keys().filter(kept).copied().collect();
+        if keepers.is_empty() {
+            return self.kill_engine();
+        }
+        let key = *self.random.pick(&keepers);
+        self.struck(Fault::KeeperCrash, Some(key.0));
+        let both = self.random.chance(35);
+        self.keeper_dies(key, both);
+    }
+
+    fn cut_line(&mut self) {
+        let lines: Vec<Key> = self.life.lines.values().map(|(key, _)| *key).collect();
+        if lines.is_empty() {
+            return self.kill_engine();
+        }
+        let key = *self.random.pick(&lines);
+        self.struck(Fault::LineCut, Some(key.0));
+        if let Some((_, connected)) = self.life.lines.get_mut(&key.0) {
+            *connected = false;
+        }
+        if let Some(place) = self.places.get(&key) {
+            place.news.notify_waiters();
+        }
+    }
+
+    /// The faults are over. What was changed about groups is put right, and patience begins to run out.
+    pub(super) fn heal(&mut self) {
+        self.say(|_| "calm".to_owned());
+        self.calm_since = Some(self.now());
+        self.journal_away = false;
+        if self.random.chance(50) {
+            self.engine_dies();
+        }
+        let default = Group { name: GROUPS[0].to_owned(), slots: self.plan.default_slots, paused: false };
+        let other = Group { name: GROUPS[1].to_owned(), slots: Some(1), paused: false };
+        for group in [default, other] {
+            self.client(1_000, Wish::SetGroup(group));
+        }
+        self.after(PATIENCE_MS, Doing::Impatience);
+        for planned in self.plan.late.clone() {
+            self.client(PROMPT_MS, Wish::Submit(planned));
+        }
+        self.draw_late_wishes();
+        self.after(AUDIT_MS, Doing::Audit);
+    }
+
+    /// What is wanted of the jobs that run when all is well: each is followed, and the one that reads is told something and ended.
+    fn draw_late_wishes(&mut self) {
+        let [fails, waits, reads] = &self.plan.late[..] else { return };
+        let (ids, mark) = ([fails.id, waits.id, reads.id], reads.mark.clone());
+        for job in ids {
+            let at = PROMPT_MS + 10 + self.random.below(200);
+            self.client(at, Wish::Wait { job, ms: 20_000 });
+            let at = PROMPT_MS + 10 + self.random.below(2_000);
+            self.client(at, Wish::Read(job));
+        }
+        for no in 0..3 {
+            let at = PROMPT_MS + 300 + self.random.below(600);
+            self.client(at, Wish::Send { job: ids[2], text: format!("{mark} says {no}"), eof: false });
+        }
+        match self.random.below(3) {
+            0 => self.client(
+                PROMPT_MS + 1_500,
+                Wish::Send { job: ids[2], text: format!("{mark} is done"), eof: true },
+            ),
+            1 => self.client(
+                PROMPT_MS + 1_500,
+                Wish::SetLimit { job: ids[2], limit: lastword_core::limits::Limit::Wall, value: 1_000 },
+            ),
+            _ => self.client(PROMPT_MS + 1_500, Wish::Cancel { job: ids[2], force: false }),
+        }
+        self.client(PROMPT_MS + 1_000, Wish::List);
+    }
+
+    /// Patience is over: what has not ended is cancelled.
+    pub(super) fn impatience(&mut self) {
+        let live = self.witness.iter().filter(|(_, known)| known.phase().is_some() && !known.job.is_ended());
+        let live: Vec<_> = live.map(|(job, _)| *job).collect();
+        for job in live {
+            let force = self.random.chance(30);
+            self.client(0, Wish::Cancel { job, force });
+        }
+    }
+
+    /// Reports whether nothing has gone wrong for so long, and the engine had the time to find out everything before that.
+    pub(super) fn is_well_for(&self, ms: u64) -> bool {
+        self.calm_since.is_some_and(|since| {
+            self.now() >= since + PROMPT_MS + ms.min(CONVERGE_MS)
+                || ms <= 10_000 && self.now() >= since + PROMPT_MS
+        })
+    }
+
+    /// Looks whether something takes too long, and whether all is over.
+    pub(super) fn audit(&mut self) {
+        let Some(since) = self.calm_since else { return };
+        self.look_for_delays();
+        let now = self.now();
+        let asked = self.clients.iter().all(|client| matches!(client.state, State::Done(_)));
+        let ended = self.witness.values().all(|known| known.phase().is_none() || known.job.is_ended());
+        let quiet = self.witness.values().all(|known| known.ended_at.is_none_or(|at| now > at + 1_500));
+        if now > since + PROMPT_MS + 3_000 && asked && ended && quiet {
+            self.last_look();
+            self.over = true;
+        } else if now > since + CONVERGE_MS {
+            self.fail("liveness", World::unfinished);
+        }
+        self.after(AUDIT_MS, Doing::Audit);
+    }
+
+    fn unfinished(&self) -> String {
+        let live = self.witness.values().filter(|known| known.phase().is_some() && !known.job.is_ended());
+        let jobs: Vec<String> = live
+            .map(|known| {
+                let job = &known.job;
+                format!(
+                    "{} {:?}, held {}, stop {:?}",
+                    self.name(job.id),
+                    job.phase,
+                    job.holder.is_some(),
+                    job.stop
+                )
+            })
+            .collect();
+        let asking = self.clients.iter().filter(|client| !matches!(client.state, State::Done(_)));
+        let asking: Vec<String> =
+            asking.map(|client| format!("{:?} {:?}", client.state, client.wish)).collect();
+        format!("{}; waiting: {}", jobs.join("; "), asking.join("; "))
+    }
+}

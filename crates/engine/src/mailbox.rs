@@ -72,6 +72,11 @@ impl Mailbox {
         self.came.notify_one();
     }
 
+    /// Takes back that it is to go.
+    pub(crate) fn stay(&self) {
+        self.state().leave = false;
+    }
+
     /// Takes what is next, or waits for it. `busy` holds a wish to leave back.
     pub(crate) async fn next(&self, busy: bool) -> Mail {
         loop {

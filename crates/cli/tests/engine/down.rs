@@ -54,6 +54,24 @@ async fn c39_everything_has_its_last_word_when_jobs_are_taken_along() {
     assert!(trees.iter().all(|tree| !tree.is_alive()));
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_that_were_to_be_kept_may_be_taken_along_after_all() {
+    let bench = Bench::new();
+    let engine = bench.start();
+    let id = run(&engine, bench.script("sleep 100")).await;
+    let tree = leader_of(&engine, id).await;
+    {
+        // Asked to go and leave jobs alone, and asked again before that was done.
+        let mut keep = std::pin::pin!(engine.shut_down(Jobs::Keep));
+        let begun = std::future::poll_fn(|context| std::task::Poll::Ready(keep.as_mut().poll(context)));
+        assert!(begun.await.is_pending(), "it is not done at once");
+    }
+    engine.shut_down(Jobs::Cancel).await.unwrap();
+    assert_eq!(engine.job(id).await.unwrap().value.last_word().unwrap().cause, Cause::Shutdown);
+    assert!(!tree.is_alive());
+    assert!(matches!(engine.shut_down(Jobs::Cancel).await, Err(Error::GoingDown)), "it is down");
+}
+
 /// Leaves an intent in the log of a job, as an owner that died before it could act on it.
 async fn intend(bench: &Bench, id: JobId, boot: &str) {
     let (owner, host) = (OwnerId(Arc::from("daemon")), HostId(Arc::from("here")));

@@ -17,14 +17,22 @@ use crate::{Engine, Error, Jobs};
 /// How long what is under way may take. A journal that is away answers later than that, and is not waited for.
 const FINISH_MAX: Duration = Duration::from_secs(5);
 
+/// How often it is looked for jobs that have left before they were to be cancelled.
+const LOOK: Duration = Duration::from_millis(500);
+
 impl<J: Siblings> Engine<J> {
-    /// Goes down. Returns once nothing more is written: with [`Jobs::Cancel`], once every job has its last word.
+    /// Goes down. Returns once nothing more is written: with [`Jobs::Cancel`], once every job has its last word. Jobs that were
+    /// to be kept may still be cancelled until this has returned.
     pub async fn shut_down(&self, jobs: Jobs) -> Result<(), Error> {
         let shared = &self.shared;
         shared.going_down.send_replace(true);
         // A claim that is under way has its tasks after this, and there is none after that.
         drop(shared.claims.write().await);
         if jobs == Jobs::Cancel {
+            if lock(&shared.claimant).is_none() {
+                return Err(Error::GoingDown);
+            }
+            shared.tasks.mailboxes(None).iter().for_each(|(_, mailbox)| mailbox.stay());
             shared.cancel_all().await?;
         }
         let tasks = shared.tasks.mailboxes(None);
@@ -51,12 +59,16 @@ impl<J: Siblings> Shared<J> {
         for id in self.live().await? {
             self.request(id, self.append_id()?, |job| cancel::decide(job, &wish, self.now().wall)).await?;
         }
-        while !self.live().await?.is_empty() {
+        loop {
+            // Those that had left already, because jobs were to be kept at first.
+            self.start_held().await?;
+            if self.live().await?.is_empty() {
+                return Ok(());
+            }
             // Whoever lags behind looks at all, as we do; many changes are one reason to look.
-            let _ = changes.recv().await;
+            let _ = timeout(LOOK, changes.recv()).await;
             while changes.try_recv().is_ok() {}
         }
-        Ok(())
     }
 
     /// Returns every job that is not over.
@@ -66,7 +78,7 @@ impl<J: Siblings> Shared<J> {
 
     /// Ends the lease, so that the next life need not wait for its end.
     async fn end_lease(&self) -> Result<(), Error> {
-        let Some(life) = lock(&self.claimant).take() else { return Ok(()) };
+        let Some(life) = lock(&self.claimant).clone() else { return Ok(()) };
         let renew = Renew {
             owner: life.owner,
             incarnation: Some(life.incarnation),
@@ -74,6 +86,7 @@ impl<J: Siblings> Shared<J> {
             now: self.now().wall,
         };
         self.journal.renew(renew).await?;
+        *lock(&self.claimant) = None;
         Ok(())
     }
 }

@@ -415,6 +415,10 @@ fn carry_out(world: &mut World, i: usize, effect: &Effect) -> Option<Report> {
 
 fn locate(world: &mut World, i: usize, attempt: AttemptNo) -> Found {
     let boot = world.boots[host_of(i)];
+    let owner = world.procs[i].owner.as_ref();
+    let intended = owner.and_then(|owner| {
+        owner.job().attempts.iter().find(|known| known.no == attempt).and_then(|known| known.boot.clone())
+    });
     let place = keeper(world, i, attempt);
     if let Some(receipt) = &place.record {
         return match receipt.proof {
@@ -424,7 +428,9 @@ fn locate(world: &mut World, i: usize, attempt: AttemptNo) -> Found {
     }
     if !place.started {
         place.closed = true;
-        return Found::NeverStarted;
+        // A claim may be lost with the power: that it never ran can be said only of this boot.
+        let is_past = intended.is_some_and(|intended| *intended != *boot.to_string());
+        return if is_past { Found::OtherBoot } else { Found::NeverStarted };
     }
     if place.boot != boot {
         return Found::OtherBoot;

@@ -154,7 +154,8 @@ impl Program {
         let signal = match self.random.below(16) {
             0..5 => Signal::Spent(self.usage()),
             5..7 => Signal::ItemCompleted { title: "i".to_owned() },
-            7 => Signal::Progress,
+            7 if self.random.chance(30) => Signal::Progress,
+            7 => Signal::Wrote { total_bytes: u64::from(self.said) * 5 },
             8 if self.tools > 0 => {
                 self.tools -= 1;
                 Signal::ToolEnded

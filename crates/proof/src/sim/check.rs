@@ -345,6 +345,9 @@ fn watch_event(known: &mut Known, index: usize, event: &Event, places: &[Place])
             }
             known.intents.push((intent.attempt, intent.epoch));
         }
+        Fact::InputRequested(_) if before.input_closed => {
+            return broken("an input after the last one", at());
+        }
         Fact::InputRequested(request) => {
             let twice =
                 |other: &Event| matches!(&other.fact, Fact::InputRequested(one) if one.text == request.text);

@@ -309,8 +309,9 @@ impl World {
 
     fn locate(&mut self, no: usize, hold: Hold, lease_until: u64, given_up: bool) {
         let boot = self.hosts[self.places[no].host].boot;
+        let attempt = self.places[no].attempt;
+        let intended = self.intended_boot(hold, attempt);
         let place = &mut self.places[no];
-        let attempt = place.attempt;
         let found = match &mut place.life {
             _ if place.exit.is_some() => {
                 // Whoever finds the end reads the recording first: the end is the last thing to be heard.
@@ -323,7 +324,12 @@ impl World {
             }
             None => {
                 place.closed = true;
-                Found::NeverStarted
+                // A claim may be lost with the power: that it never ran can be said only of this boot.
+                if intended.is_some_and(|intended| *intended != *boot_id(boot)) {
+                    Found::OtherBoot
+                } else {
+                    Found::NeverStarted
+                }
             }
             Some(life) if life.boot != boot => Found::OtherBoot,
             Some(life) if life.keeper => {
@@ -333,6 +339,12 @@ impl World {
             Some(_) => Found::Vanished(self.sweep_place(no)),
         };
         self.report(hold, Report::Located { attempt, found }, given_up);
+    }
+
+    /// Returns the boot in which an attempt was intended, as its owner has it from the log.
+    fn intended_boot(&mut self, hold: Hold, attempt: AttemptNo) -> Option<std::sync::Arc<str>> {
+        let hand = self.processes[hold.process].hand(hold)?;
+        hand.owner.job().attempts.iter().find(|known| known.no == attempt)?.boot.clone()
     }
 
     /// Kills what can be found of a tree without a keeper.

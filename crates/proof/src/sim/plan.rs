@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use lastword_core::limits::{Limit, Limits};
-use lastword_core::spec::{Dependency, Needs, OnPartition, RetryPolicy, Spec, Work};
+use lastword_core::spec::{Dependency, Io, Needs, OnPartition, RetryPolicy, Spec, Work};
 use lastword_core::{JobId, Timestamp};
 
 use crate::random::Random;
@@ -49,6 +49,7 @@ fn spec(random: &mut Random, after: Vec<Dependency>) -> Spec {
     };
     Spec {
         work,
+        io: if agent { Io::Null } else { Io::Pipe },
         limits: limits(random, agent),
         retry: RetryPolicy {
             attempts_max: 1 + random.below(3) as u32,
@@ -73,7 +74,7 @@ fn limits(random: &mut Random, agent: bool) -> Limits {
         limits.set(Limit::Stall, 1_000 + random.below(4_000));
     }
     if agent && random.chance(20) {
-        let limit = *random.pick(&[Limit::Turns, Limit::Tokens, Limit::Money]);
+        let limit = *random.pick(&[Limit::Output, Limit::Turns, Limit::Tokens, Limit::Money]);
         limits.set(limit, 1 + random.below(3) * if limit == Limit::Turns { 1 } else { 20 });
     }
     limits

@@ -97,7 +97,8 @@ impl World {
             9..11 => Wish::Answer,
             11..13 => Wish::Interrupt,
             13..17 => {
-                let limit = *self.random.pick(&[Limit::Wall, Limit::Stall, Limit::Turns, Limit::Tokens]);
+                let limits = [Limit::Wall, Limit::Stall, Limit::Output, Limit::Turns, Limit::Tokens];
+                let limit = *self.random.pick(&limits);
                 let value = match limit {
                     _ if self.random.chance(30) => 0,
                     Limit::Wall | Limit::Stall => 500 + self.random.below(8_000),
@@ -183,7 +184,11 @@ impl World {
             Wish::Cancel { asked, force } => {
                 cancel::decide(job, &Cancel { by: "me".to_owned(), asked: *asked, force: *force }, now)
             }
-            Wish::Send => send::decide(job, "me", &unique, false),
+            // Now and then the last one; an agent has none, and is asked for more.
+            Wish::Send => {
+                let is_agent = job.spec.as_ref().is_some_and(|spec| spec.work.is_agent());
+                send::decide(job, "me", &unique, no.is_multiple_of(3) && !is_agent)
+            }
             Wish::Answer => {
                 let questions = job.session.iter().flat_map(|session| &session.questions);
                 match questions.into_iter().find(|question| !question.answered) {

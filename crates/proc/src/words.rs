@@ -81,3 +81,25 @@ pub(crate) fn exit(word: &str) -> Option<Exit> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What an owner calls a limit when it asks for a local stop, and what is in the record of it afterwards.
+    #[test]
+    fn a_reason_to_stop_reads_back_from_its_record() {
+        for (cause, word, why) in [
+            ("wall", "deadline", KeeperStop::Deadline),
+            ("stall", "local_stall", KeeperStop::LocalStall),
+            ("output", "local_output", KeeperStop::LocalBudget(Budget::Output)),
+            ("turns", "local_turns", KeeperStop::LocalBudget(Budget::Turns)),
+            ("tokens", "local_tokens", KeeperStop::LocalBudget(Budget::Tokens)),
+            ("money", "local_money", KeeperStop::LocalBudget(Budget::Money)),
+            ("cancel", "local_cancel", KeeperStop::LocalCancel),
+        ] {
+            assert_eq!((local_stop(cause), of_keeper_stop(why), keeper_stop(word)), (why, word, Some(why)));
+        }
+        assert_eq!(keeper_stop("local_mood"), None);
+    }
+}

@@ -10,7 +10,6 @@ use utoipa::ToSchema;
 
 use crate::Time;
 use crate::attempt::Attempt;
-use crate::row::short;
 use crate::words::{Cause, IoKind, Needs, Outcome, OutcomeDetail, Phase, Rung, WaitsFor};
 
 /// A job.
@@ -232,7 +231,7 @@ impl Job {
             job.attempts.iter().map(|attempt| Attempt::of(attempt, events)).collect();
         Some(Job {
             id: job.id.to_string(),
-            short: short(job.id),
+            short: job.id.short(),
             name: spec.name.clone(),
             title: row.summary.title,
             phase: row.phase.into(),

@@ -30,7 +30,7 @@ pub use page::{Feed, Page};
 pub use problem::{Candidate, Problem};
 pub use requests::{Accepted, Again, Cancel, CancelMany, LimitsPatch, Message, Prune, Pruned, StopDaemon};
 pub use result::JobResult;
-pub use row::{Row, short};
+pub use row::Row;
 pub use submit::{GROUP, Submit, UnknownIo};
 pub use time::{NotATime, Time};
 pub use words::{

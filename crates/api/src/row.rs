@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use lastword_core::JobId;
 use lastword_core::view::row;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -10,15 +9,6 @@ use utoipa::ToSchema;
 use crate::Time;
 use crate::attempt::Exit;
 use crate::words::{Cause, Outcome, OutcomeDetail, Phase};
-
-/// Characters of the short form of an id: its random part, in which two jobs of one laptop do not meet.
-const SHORT_CHARS: usize = 8;
-
-/// Returns the short form of an id: its last eight characters.
-pub fn short(id: JobId) -> String {
-    let id = id.to_string();
-    id[id.len() - SHORT_CHARS..].to_owned()
-}
 
 /// A job as a line of a list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -74,7 +64,7 @@ impl Row {
     pub fn of(row: &row::Row) -> Row {
         Row {
             id: row.job.to_string(),
-            short: short(row.job),
+            short: row.job.short(),
             name: row.summary.name.clone(),
             title: row.summary.title.clone(),
             phase: row.phase.into(),

@@ -238,3 +238,36 @@ impl AsyncWrite for Patient {
         self.socket.is_write_vectored()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncReadExt as _;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_takes_nothing_is_cut_off() {
+        let (here, _there) = UnixStream::pair().unwrap();
+        let begin = tokio::time::Instant::now();
+        let written = Patient::new(here).write_all(&vec![0; 1 << 20]).await;
+        assert_eq!(written.unwrap_err().kind(), std::io::ErrorKind::TimedOut);
+        assert_eq!(begin.elapsed().as_secs(), STALL_MAX.as_secs());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_takes_something_now_and_then_is_not() {
+        let (here, mut there) = UnixStream::pair().unwrap();
+        let (mut patient, piece) = (Patient::new(here), vec![0; 4 << 20]);
+        let begin = tokio::time::Instant::now();
+        let slow = async {
+            let (mut taken, mut bite) = (0, vec![0; 512 << 10]);
+            while taken < piece.len() {
+                sleep(STALL_MAX / 2).await;
+                taken += there.read(&mut bite).await.unwrap();
+            }
+        };
+        let (written, ()) = tokio::join!(patient.write_all(&piece), slow);
+        written.unwrap();
+        assert!(begin.elapsed() > STALL_MAX * 2, "it took longer than anybody may take nothing");
+    }
+}

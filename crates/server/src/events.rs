@@ -76,12 +76,16 @@ pub(crate) async fn of_job<J: Siblings>(
     Ok(Json(Page { items, next_cursor, unsettled }).into_response())
 }
 
+/// The cursor that means the present.
+const NOW: &str = "now";
+
 /// Which part of the feed.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(default, deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct Place {
-    /// Go on after the page that gave this; from the beginning if not said. A stream takes it from `Last-Event-ID` too, which wins.
+    /// Go on after the page that gave this; from the beginning if not said, and with `now` only what happens from now on. A stream
+    /// takes it from `Last-Event-ID` too, which wins.
     cursor: Option<String>,
     /// At most so many in a page; at most 500.
     limit: Option<u32>,
@@ -103,9 +107,12 @@ pub(crate) async fn of_all<J: Siblings>(
     Query(place): Query<Place>,
     headers: HeaderMap,
 ) -> Answer {
-    let cursor = place.cursor.map(Cursor);
+    let last = last_event_id(&headers).filter(|_| wants_stream(&headers)).map(str::to_owned);
+    let cursor = match last.or(place.cursor) {
+        Some(text) if text == NOW => app.engine().journal().present().await?,
+        cursor => cursor.map(Cursor),
+    };
     if wants_stream(&headers) {
-        let cursor = last_event_id(&headers).map(|last| Cursor(last.to_owned())).or(cursor);
         // A place that is none is told before the stream begins.
         feed(&app, cursor.clone(), 1).await?;
         return Ok(stream::of_all(app, cursor));

@@ -7,6 +7,7 @@
 //! | groups | whoever shares slots out |
 //! | `remove`, `mark_read`, `prunable` | whoever tidies up |
 //! | `counts` | whoever looks at all of it |
+//! | `present` | whoever follows the feed from now on, and not from the beginning of time |
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -15,13 +16,16 @@ use lastword_core::reference::Reference;
 use lastword_core::view::row::{PhaseName, Row};
 use lastword_core::{JobId, Timestamp};
 
-use crate::{Journal, Result};
+use crate::{Cursor, Journal, Page, Read, Result};
 
 /// Jobs that a reference is shown to mean when it means several: enough to choose from, too few to be a list.
 pub const FOUND_MAX: u32 = 10;
 
 /// How long a key is kept at least. Whoever repeats a request after a day has not lost a reply.
 pub const KEY_MS: u64 = 24 * 60 * 60 * 1_000;
+
+/// Events looked at in one go by a journal that has no shorter way to the end of its feed.
+const PAGE: u32 = 1_000;
 
 /// Keys swept when one is added: more than one, so that the table shrinks when fewer come in.
 pub(crate) const SWEPT_MAX: u32 = 16;
@@ -57,6 +61,20 @@ pub trait Siblings: Journal {
 
     /// Counts jobs by phase. A phase that no job is in is absent.
     fn counts(&self) -> impl Future<Output = Result<Counts>> + Send;
+
+    /// Returns the place in the feed behind everything that was stored before this was asked; `None` if nothing was. Not exact to
+    /// the other side: what is stored at the same time may still come after it.
+    fn present(&self) -> impl Future<Output = Result<Option<Cursor>>> + Send {
+        async {
+            let mut place = None;
+            loop {
+                match self.read(Read::Feed { after: place.clone(), limit: PAGE }).await? {
+                    Page::Feed { events, next } if !events.is_empty() => place = next,
+                    _ => return Ok(place),
+                }
+            }
+        }
+    }
 }
 
 /// A key that a client made for one request.

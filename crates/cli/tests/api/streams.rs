@@ -102,6 +102,8 @@ fn the_feed_over_all_jobs_misses_nothing_when_it_is_resumed() {
     let page = daemon.client.get("/v1/events?limit=500").expect(200);
     assert_eq!(page["items"].as_array().unwrap().len(), seen.len());
     let cursor = page["next_cursor"].as_str().unwrap();
+    let now = daemon.client.get("/v1/events?cursor=now").expect(200);
+    assert_eq!((&now["items"], &now["next_cursor"]), (&json!([]), &json!(cursor)));
     let after = daemon.client.get(&format!("/v1/events?cursor={cursor}")).expect(200);
     assert_eq!((after["items"].clone(), &after["next_cursor"]), (json!([]), &json!(cursor)));
 }

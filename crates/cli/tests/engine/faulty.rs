@@ -9,6 +9,7 @@ use lastword_core::{Append, Event, JobId, Seq};
 use lastword_store::siblings::{Counts, Group, Kept, Key, Prunable, Prune, Removal, Siblings};
 use lastword_store::sqlite::Sqlite;
 use lastword_store::{Claim, Claimed, Error, Journal, Page, Read, Renew, Renewed, Result};
+use tokio::sync::Semaphore;
 
 /// A journal with faults.
 #[derive(Clone)]
@@ -16,6 +17,10 @@ pub(crate) struct Faulty {
     inner: Sqlite,
     /// Nothing reaches it.
     pub(crate) away: Arc<AtomicBool>,
+    /// Nothing can be appended; all else goes on.
+    pub(crate) unwritable: Arc<AtomicBool>,
+    /// Whoever registers or renews needs one of these.
+    pub(crate) renewals: Arc<Semaphore>,
     /// What the next claim takes, nobody is told.
     pub(crate) lose_claim: Arc<AtomicBool>,
     /// What the next claim takes comes without its first event.
@@ -24,7 +29,14 @@ pub(crate) struct Faulty {
 
 impl Faulty {
     pub(crate) fn new(inner: Sqlite) -> Faulty {
-        Faulty { inner, away: Arc::default(), lose_claim: Arc::default(), damage_claim: Arc::default() }
+        Faulty {
+            inner,
+            away: Arc::default(),
+            unwritable: Arc::default(),
+            renewals: Arc::new(Semaphore::new(Semaphore::MAX_PERMITS)),
+            lose_claim: Arc::default(),
+            damage_claim: Arc::default(),
+        }
     }
 
     fn reach(&self) -> Result<&Sqlite> {
@@ -45,7 +57,10 @@ impl Journal for Faulty {
     }
 
     async fn append(&self, append: Append) -> Result<Seq> {
-        self.reach()?.append(append).await
+        match self.unwritable.load(Ordering::Relaxed) {
+            true => Err(unavailable()),
+            false => self.reach()?.append(append).await,
+        }
     }
 
     async fn claim(&self, claim: Claim) -> Result<Vec<Claimed>> {
@@ -60,6 +75,7 @@ impl Journal for Faulty {
     }
 
     async fn renew(&self, renew: Renew) -> Result<Renewed> {
+        let _one = self.renewals.acquire().await.map_err(|_| unavailable())?;
         self.reach()?.renew(renew).await
     }
 

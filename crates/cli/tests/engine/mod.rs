@@ -1,7 +1,7 @@
 //! The engine on a real journal, with real keepers.
 
 mod down;
-mod faulty;
+pub(crate) mod faulty;
 mod input;
 mod keeping;
 mod limits;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use lastword_core::{Event, JobId, Seq};
+use lastword_store::siblings::Siblings;
 use lastword_store::{Cursor, Error, Journal, Read};
 
 use super::stage::{QUEUE, at_once, feed, from_queue, live_out, register, submit, take, write};
@@ -88,6 +89,20 @@ pub async fn a_place_in_the_feed_can_be_resumed<J: Journal>(journal: J) {
     let more = write(&journal, &mut job, None, vec![jobs::limit_changed(9)]).await;
     let (told, _) = tail(&journal, end, 9, 1).await;
     assert_eq!(told, [(job.id, more.events[0].clone())]);
+}
+
+/// Whoever wants to hear only what comes needs not read what was.
+pub async fn the_present_is_a_place_after_which_only_what_is_new_comes<J: Siblings>(journal: J) {
+    assert_eq!(journal.present().await, Ok(None));
+    let mut job = submit(&journal, 1, jobs::spec(QUEUE)).await;
+    write(&journal, &mut job, None, (1..5).map(jobs::limit_changed).collect()).await;
+    tail(&journal, None, 9, 5).await;
+    let present = journal.present().await.expect("the feed has an end");
+    assert!(present.is_some());
+    let more = write(&journal, &mut job, None, vec![jobs::limit_changed(9)]).await;
+    let (told, end) = tail(&journal, present, 9, 1).await;
+    assert_eq!(told, [(job.id, more.events[0].clone())]);
+    assert_eq!(journal.present().await, Ok(end));
 }
 
 /// A place that no journal of this kind gave is not taken for the beginning.

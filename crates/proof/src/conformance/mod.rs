@@ -143,6 +143,7 @@ macro_rules! for_each_case {
                 c29_the_feed_tells_every_log_in_order,
                 an_empty_feed_has_no_place,
                 a_place_in_the_feed_can_be_resumed,
+                the_present_is_a_place_after_which_only_what_is_new_comes,
                 a_foreign_place_in_the_feed_is_an_error,
                 writers_at_work_hide_no_event_from_the_feed;
         }

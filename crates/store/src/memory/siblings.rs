@@ -8,10 +8,10 @@ use lastword_core::reference::{Loose, Reference};
 use lastword_core::view::row::Row;
 
 use super::{Ledger, Memory};
-use crate::Result;
 use crate::siblings::{
     Counts, FOUND_MAX, Group, KEY_MS, Kept, Key, Prunable, Prune, Removal, SWEPT_MAX, Siblings,
 };
+use crate::{Cursor, Result};
 
 /// What a ledger holds beside the jobs.
 #[derive(Clone, Debug, Default)]
@@ -172,5 +172,10 @@ impl Siblings for Memory {
 
     async fn counts(&self) -> Result<Counts> {
         Ok(self.ledger().counts())
+    }
+
+    async fn present(&self) -> Result<Option<Cursor>> {
+        let end = self.ledger().feed.len();
+        Ok((end > 0).then(|| Cursor(end.to_string())))
     }
 }

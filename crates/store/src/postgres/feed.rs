@@ -15,11 +15,11 @@ use crate::{Cursor, Error, Page, Result};
 /// Everything below the oldest transaction that is still open, by the very snapshot that reads. One that is known to
 /// work in another database of the same server writes nothing here and holds nothing back; one that is not known to
 /// holds back, because it may have been ours and ended since.
-const FEED: &str = "
-    select job, seq, at, kind, version, body, place from events
-    where (place, job, seq) > ($1, $2, $3)
-        and place < (
-            select feed_offset + coalesce(
+macro_rules! settled {
+    ($before:literal, $after:literal) => {
+        concat!(
+            $before,
+            "select feed_offset + coalesce(
                 (
                     select min(open::text::bigint) from pg_snapshot_xip(pg_current_snapshot()) as open
                     where not exists (
@@ -28,9 +28,23 @@ const FEED: &str = "
                     )
                 ),
                 pg_snapshot_xmax(pg_current_snapshot())::text::bigint
-            ) from meta
+            ) from meta",
+            $after
         )
-    order by place, job, seq limit $4";
+    };
+}
+
+const FEED: &str = settled!(
+    "select job, seq, at, kind, version, body, place from events
+    where (place, job, seq) > ($1, $2, $3) and place < (",
+    ") order by place, job, seq limit $4"
+);
+
+/// The newest event that the feed shows.
+const NEWEST: &str = settled!(
+    "select job, seq, place from events where place < (",
+    ") order by place desc, job desc, seq desc limit 1"
+);
 
 /// What [`Bug::FeedSkipsLate`] reads: everything there is, late commits or not.
 const FEED_SKIPPING: &str = "
@@ -103,4 +117,14 @@ pub(super) async fn feed(
         _ => after.cloned(),
     };
     Ok(Page::Feed { events, next })
+}
+
+/// Returns the place of the newest event that the feed shows; `None` if it shows none.
+pub(super) async fn present(pool: &Pool) -> std::result::Result<Option<Cursor>, Failure> {
+    let client = pool.get().await?;
+    let statement = client.prepare_cached("select instance_first from meta").await?;
+    let instance: Uuid = client.query_one(&statement, &[]).await?.get(0);
+    let statement = client.prepare_cached(NEWEST).await?;
+    let newest = client.query_opt(&statement, &[]).await?;
+    Ok(newest.map(|row| Place { instance, place: row.get(2), job: row.get(0), seq: row.get(1) }.cursor()))
 }

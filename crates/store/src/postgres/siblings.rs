@@ -10,11 +10,12 @@ use uuid::Uuid;
 use super::Postgres;
 use super::batch::{job_id, number};
 use super::connect::{Failure, Patience, within};
+use super::feed;
 use super::view::{read, select_rows};
 use crate::siblings::{
     Counts, FOUND_MAX, Group, KEY_MS, Kept, Key, Prunable, Prune, Removal, SWEPT_MAX, Siblings,
 };
-use crate::{Error, Result};
+use crate::{Cursor, Error, Result};
 
 /// What one try comes to.
 type Try<T> = std::result::Result<T, Failure>;
@@ -239,5 +240,9 @@ impl Siblings for Postgres {
 
     async fn counts(&self) -> Result<Counts> {
         self.patiently(|| counts(&self.0.readers)).await
+    }
+
+    async fn present(&self) -> Result<Option<Cursor>> {
+        self.patiently(|| feed::present(&self.0.readers)).await
     }
 }

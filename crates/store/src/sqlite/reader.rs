@@ -197,14 +197,24 @@ fn feed(connection: &Connection, after: Option<&Cursor>, limit: u32) -> Result<P
     if let (true, Some(cursor)) = (events.is_empty(), after) {
         // A place that was never given is one of another file, or of this one before it was restored: whoever
         // holds it would miss what is written from here on.
-        let newest = "select coalesce(max(place), 0) from events";
-        let newest: u64 = connection.query_row(newest, [], |row| row.get(0)).map_err(failed)?;
-        if start > newest {
+        if start > newest(connection)? {
             return Err(bad_cursor(cursor));
         }
     }
     let next = if end == 0 && after.is_none() { None } else { Some(Cursor(end.to_string())) };
     Ok(Page::Feed { events, next })
+}
+
+/// Returns the place in the feed of what was stored last; zero if nothing ever was.
+fn newest(connection: &Connection) -> Result<u64> {
+    const NEWEST: &str = "select coalesce(max(place), 0) from events";
+    connection.query_row(NEWEST, [], |row| row.get(0)).map_err(failed)
+}
+
+/// Returns the same as a place to go on from.
+pub(super) fn present(connection: &Connection) -> Result<Option<Cursor>> {
+    let newest = newest(connection)?;
+    Ok((newest > 0).then(|| Cursor(newest.to_string())))
 }
 
 /// Reads an event from five columns, from `first` on.

@@ -6,12 +6,12 @@ use lastword_core::{JobId, Timestamp};
 use rusqlite::{Connection, OptionalExtension, Params, params};
 
 use super::append::{job_id, key, moment};
-use super::reader::{columns, job_row};
+use super::reader::{self, columns, job_row};
 use super::{Sqlite, failed, writer};
 use crate::siblings::{
     Counts, FOUND_MAX, Group, KEY_MS, Kept, Key, Prunable, Prune, Removal, SWEPT_MAX, Siblings,
 };
-use crate::{Error, Result};
+use crate::{Cursor, Error, Result};
 
 /// Something the writer is asked for beside appends, claims and leases.
 #[derive(Debug)]
@@ -288,5 +288,9 @@ impl Siblings for Sqlite {
 
     async fn counts(&self) -> Result<Counts> {
         self.0.readers.run(counts).await
+    }
+
+    async fn present(&self) -> Result<Option<Cursor>> {
+        self.0.readers.run(reader::present).await
     }
 }

@@ -53,6 +53,12 @@ impl Failure {
         Failure { code: exit::OURS, problem: Box::new(problem), next: Vec::new() }
     }
 
+    /// Returns what a daemon answered to what was asked on the command line: what cannot be asked for is a slip of the hand.
+    pub(crate) fn answered(problem: Problem) -> Failure {
+        let code = if problem.code == Code::Invalid { exit::USAGE } else { exit::OURS };
+        Failure { code, ..Failure::of(problem) }
+    }
+
     /// Returns a failure of the command line.
     pub(crate) fn usage(text: impl Into<String>) -> Failure {
         Failure { code: exit::USAGE, ..Failure::new(Code::Invalid, text) }

@@ -193,7 +193,7 @@ impl Client {
         });
         match problem.code {
             Code::Starting => Err(Lost::Starting(Failure::of(problem))),
-            _ => Err(Lost::Told(Failure::of(problem))),
+            _ => Err(Lost::Told(Failure::answered(problem))),
         }
     }
 

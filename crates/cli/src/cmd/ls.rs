@@ -131,6 +131,17 @@ async fn fetch(args: &Args, client: &Client) -> Result<Page<Row>, Failure> {
     }
 }
 
+/// Returns how long a job ran, or how long it will not, or nothing.
+fn time_of(row: &Row, now: Time) -> String {
+    match (row.started_at, row.due_at) {
+        (_, Some(due)) if row.ended_at.is_none() && due > now => {
+            format!("in {}", duration::show_coarse(between(now, due)))
+        }
+        (Some(started), _) => duration::show_ms(between(started, row.ended_at.unwrap_or(now))),
+        (None, _) => "-".to_owned(),
+    }
+}
+
 /// Prints rows as a table. Columns in which every cell would be the same are left out.
 pub(super) fn print_rows(client: &Client, rows: &[Row]) -> Result<(), Failure> {
     let ui = client.ui();
@@ -154,8 +165,7 @@ pub(super) fn print_rows(client: &Client, rows: &[Row]) -> Result<(), Failure> {
             cells.push(row.group.clone());
         }
         cells.push(duration::show_coarse(between(row.submitted_at, now)));
-        let time = row.started_at.map(|started| between(started, row.ended_at.unwrap_or(now)));
-        cells.push(time.map_or_else(|| "-".to_owned(), duration::show_ms));
+        cells.push(time_of(row, now));
         let again = if row.attempts > 1 { format!("[{}×] ", row.attempts) } else { String::new() };
         cells.push(format!("{again}{}", row.title));
         table.push(cells);

@@ -318,8 +318,15 @@ fn notify_manager() {
 }
 
 fn user() -> String {
-    let name = environment::get("USER").or_else(|| environment::get("LOGNAME"));
-    name.unwrap_or_else(|| format!("user {}", rustix::process::geteuid().as_raw()))
+    let uid = rustix::process::geteuid().as_raw();
+    let said = environment::get("USER").or_else(|| environment::get("LOGNAME"));
+    let listed = || {
+        let users = std::fs::read_to_string("/etc/passwd").ok()?;
+        let mut rows = users.lines().map(|line| line.split(':').collect::<Vec<_>>());
+        let row = rows.find(|row| row.get(2).is_some_and(|number| *number == uid.to_string()))?;
+        Some((*row.first()?).to_owned())
+    };
+    said.or_else(listed).unwrap_or_else(|| format!("user {uid}"))
 }
 
 fn host_name() -> String {

@@ -45,9 +45,22 @@ fn head(job: &Job, style: Style, width: usize) -> Vec<String> {
     let called = words::called(job.name.as_deref(), &job.short);
     vec![
         format!("{}  {state}", style.strong(&called)),
-        format!("  {}", cut(&clean(&job.title), width.saturating_sub(2))),
+        format!("  {}", cut(&clean(&command(job)), width.saturating_sub(2))),
         format!("  {}", style.faint(&cut(&format!("in {}", clean(&job.cwd)), width.saturating_sub(2)))),
     ]
+}
+
+/// Returns what runs as one would type it.
+fn command(job: &Job) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "-_./=:,@%+".contains(c);
+    let quote = |word: &String| match !word.is_empty() && word.chars().all(plain) {
+        true => word.clone(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    };
+    match job.argv.is_empty() {
+        true => job.title.clone(),
+        false => job.argv.iter().map(quote).collect::<Vec<_>>().join(" "),
+    }
 }
 
 fn details(job: &Job, clock: &Clock, style: Style, width: usize) -> Vec<String> {

@@ -23,9 +23,9 @@ pub(crate) fn lines(attempt: &Attempt, stop: Option<&Stop>, style: Style, width:
         }
     };
     if let Some(exit) = &receipt.exit {
-        add("exit", words::exit(exit));
+        add("exit", words::exit(exit).replace("exit ", "code "));
     }
-    add("found", found(receipt));
+    add("found", found(receipt, stop.is_some()));
     for process in receipt.processes.iter().chain(&receipt.leftovers).take(NAMED_MAX) {
         add("", named(process, width));
     }
@@ -42,10 +42,11 @@ pub(crate) fn lines(attempt: &Attempt, stop: Option<&Stop>, style: Style, width:
     lines
 }
 
-fn found(receipt: &Receipt) -> String {
+fn found(receipt: &Receipt, stopped: bool) -> String {
     let left = receipt.leftovers.len() as u64;
     match (receipt.found, left) {
-        (0, _) => "no process but the command itself, which was gone".to_owned(),
+        (0, _) if stopped => "nothing: it had ended by itself".to_owned(),
+        (0, _) => "nothing left behind".to_owned(),
         (found, 0) => words::count(found, "process", "processes"),
         (found, left) => {
             let left = words::count(left, "of them was", "of them were");

@@ -3,7 +3,7 @@
 //! ```text
 //! 14:03:07  queued    ░                            12ms
 //! 14:03:07  running   ████████████████████████    3m12s  attempt 1 · pid 4711
-//! 14:06:19  stopping                          ▒▒   1.1s  asked for by ann · TERM
+//! 14:06:19  stopping                          ▒▒   1.1s  asked by ann · TERM
 //! 14:06:20  ended                               ■         cancelled while it ran
 //! ```
 
@@ -63,6 +63,10 @@ struct Stretch {
 /// A start shorter than this is part of the run: every job has one.
 const STARTING_WORTH_SHOWING_MS: u64 = 200;
 
+fn is_worth_showing(intended: Time, begun: Time) -> bool {
+    between(intended, begun) >= STARTING_WORTH_SHOWING_MS
+}
+
 /// Returns the stretches of a job's life, up to `now` if it is not over.
 fn stretches(job: &Job, now: Time) -> Vec<Stretch> {
     let end = job.ended_at.unwrap_or(now.max(job.updated_at));
@@ -71,7 +75,9 @@ fn stretches(job: &Job, now: Time) -> Vec<Stretch> {
     for (number, attempt) in job.attempts.iter().enumerate() {
         let Some(intended) = attempt.intended_at else { continue };
         let kind = if number == 0 { Kind::Queued } else { Kind::Waiting };
-        life.push(Stretch { kind, from, to: intended, note: String::new() });
+        // A start in no time is not shown by itself, and leaves no gap either.
+        let begun = attempt.launched_at.filter(|begun| !is_worth_showing(intended, *begun));
+        life.push(Stretch { kind, from, to: begun.unwrap_or(intended), note: String::new() });
         let is_last = number + 1 == job.attempts.len();
         from = attempt_stretches(job, attempt, is_last, end, &mut life);
     }
@@ -108,7 +114,7 @@ fn attempt_stretches(
     let over = attempt.ended_at.unwrap_or(end);
     let stop = job.stop.as_ref().filter(|_| is_last);
     let begun = attempt.launched_at;
-    if begun.is_none_or(|begun| between(intended, begun) >= STARTING_WORTH_SHOWING_MS) {
+    if begun.is_none_or(|begun| is_worth_showing(intended, begun)) {
         let note = attempt.error.clone().unwrap_or_default();
         life.push(Stretch { kind: Kind::Starting, from: intended, to: begun.unwrap_or(over), note });
     }
@@ -119,13 +125,13 @@ fn attempt_stretches(
             notes.push(format!("attempt {}", attempt.no));
         }
         notes.extend(attempt.pid.map(|pid| format!("pid {pid}")));
-        notes.extend(attempt.exit.as_ref().map(words::exit));
+        notes.extend(attempt.exit.as_ref().map(|exit| words::exit(exit).replace("killed by ", "")));
         let note = notes.join(" · ");
         life.push(Stretch { kind: Kind::Running, from: begun, to: asked.unwrap_or(over), note });
         if let (Some(asked), Some(stop)) = (asked, stop) {
             let mut notes = vec![stop.by.as_ref().map_or_else(
                 || format!("{} reached", stop.cause.as_str().replace("limit_", "limit on ")),
-                |by| format!("asked for by {by}"),
+                |by| format!("asked by {by}"),
             )];
             notes.extend(stop.rung.as_ref().map(|rung| words::rung(rung).to_owned()));
             if attempt.ended_at.is_none() {
@@ -142,7 +148,7 @@ pub(crate) fn draw(job: &Job, clock: &Clock, style: Style, width: usize) -> Vec<
     let life = stretches(job, clock.now());
     let (Some(first), Some(last)) = (life.first(), life.last()) else { return Vec::new() };
     let (begin, total) = (first.from, between(first.from, last.to));
-    let bar_width = (width / 3).clamp(8, BAR_MAX);
+    let bar_width = (width / 4).clamp(8, BAR_MAX);
     let times: Vec<String> = life.iter().map(|stretch| clock.show(stretch.from)).collect();
     let time_width = times.iter().map(|time| columns(time)).max().unwrap_or(0);
     let line = |(stretch, time): (&Stretch, &String)| {

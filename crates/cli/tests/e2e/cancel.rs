@@ -1,1 +1,105 @@
-//! Placeholder.
+//! `cancel`: what it ends, what it shows, what it leaves alone.
+
+use crate::home::{Home, is_alive};
+use crate::plain::plain;
+
+/// A tree of three that does not want to go: one ignores TERM, one left the session.
+const STUBBORN: &str = "echo $$; (trap '' TERM; echo $(exec sh -c 'echo $PPID'); while :; do sleep 1; done) & \
+                        setsid sh -c 'echo $$; sleep 100' & wait";
+
+#[test]
+fn c14_c21_a_cancel_ends_the_whole_tree_and_shows_the_receipt() {
+    let home = Home::new();
+    let id = home.ok(&["run", "-d", "--name", "stubborn", "--grace", "300ms", "sh", "-c", STUBBORN]);
+    let pids = home.pids_of(&id, 3);
+    let said = home.run(&["cancel", "stubborn"]);
+    assert_eq!(said.code, 0, "{said:?}");
+    for pid in &pids {
+        assert!(!is_alive(*pid), "{pid} is alive after {said:?}");
+        assert!(said.stdout.contains(&pid.to_string()), "{pid} is not in the receipt: {said:?}");
+    }
+    assert!(said.stdout.contains("TERM, then KILL after"), "{said:?}");
+    assert!(said.stdout.contains("nothing of it is left"), "{said:?}");
+    assert_eq!(home.run(&["wait", &id]).code, 3);
+}
+
+#[test]
+fn a_forced_cancel_goes_straight_to_kill() {
+    let home = Home::new();
+    for verb in [&["cancel", "--force"][..], &["kill"], &["stop", "-f"]] {
+        let (id, pids) = home.start_with_pids("trap '' TERM; echo $$; sleep 100", 1);
+        let job = home.json(&[verb, &[&id]].concat());
+        assert!(!is_alive(pids[0]));
+        let rungs = &job["attempts"][0]["receipt"]["rungs"];
+        assert_eq!((rungs.as_array().unwrap().len(), &rungs[0]["rung"]), (1, &"kill".into()), "{job}");
+    }
+}
+
+#[test]
+fn c10_a_job_that_has_ended_stays_as_it_ended() {
+    let home = Home::new();
+    home.ok(&["run", "--name", "done", "true"]);
+    let before = home.json(&["show", "done"]);
+    for _ in 0..2 {
+        let said = home.run(&["cancel", "done"]);
+        assert_eq!(said.code, 0, "{said:?}");
+        assert!(said.stdout.contains("had ended before: completed"), "{said:?}");
+    }
+    assert_eq!(home.json(&["show", "done"]), before);
+}
+
+#[test]
+fn c8_a_queued_job_is_ended_at_once_and_never_starts() {
+    let home = Home::new();
+    home.ok(&["group", "set", "none", "--slots", "1"]);
+    home.ok(&["group", "pause", "none"]);
+    let id = home.ok(&["run", "-d", "--group", "none", "touch", "ran"]);
+    let said = home.run(&["cancel", &id]);
+    insta::assert_snapshot!("cancel_queued", plain(&home, &said.stdout));
+    home.ok(&["group", "resume", "none"]);
+    home.ok(&["run", "--group", "none", "true"]);
+    assert!(!home.work().join("ran").exists());
+}
+
+#[test]
+fn c17_a_stop_that_takes_longer_than_one_waits_is_called_stopping() {
+    let home = Home::new();
+    let id = home.ok(&[
+        "run",
+        "-d",
+        "--grace",
+        "1h",
+        "sh",
+        "-c",
+        "trap '' TERM; echo $$; while :; do sleep 1; done",
+    ]);
+    let pid = home.pids_of(&id, 1)[0];
+    let said = home.run(&["cancel", &id, "--timeout", "300ms"]);
+    assert_eq!(said.code, 124, "{said:?}");
+    assert!(said.stdout.contains("stopping with TERM, 2 alive"), "{said:?}");
+    assert!(is_alive(pid));
+    let said = home.run(&["cancel", &id, "--no-wait"]);
+    assert!(said.code == 124 && said.stdout.contains("stopping"), "{said:?}");
+    assert_eq!(home.run(&["cancel", &id, "--force"]).code, 0);
+    assert!(!is_alive(pid));
+}
+
+#[test]
+fn all_of_a_kind_are_cancelled_at_once_and_others_are_not() {
+    let home = Home::new();
+    home.ok(&["group", "set", "wide", "--slots", "none"]);
+    let start = |label: &str| {
+        home.ok(&["run", "-d", "--group", "wide", "-l", label, "sh", "-c", "echo $$; sleep 100"])
+    };
+    let (red, blue, other) = (start("colour=red"), start("colour=blue"), home.start("echo $$; sleep 100"));
+    let pid = |id: &str| home.pids_of(id, 1)[0];
+    let pids = [pid(&red), pid(&blue), pid(&other)];
+    home.ok(&["cancel", "--label", "colour=red"]);
+    assert_eq!(pids.map(is_alive), [false, true, true]);
+    home.ok(&["cancel", "--group", "wide"]);
+    assert_eq!(pids.map(is_alive), [false, false, true]);
+    let said = home.run(&["cancel", "--all"]);
+    assert_eq!((said.code, pids.map(is_alive)), (0, [false, false, false]));
+    let said = home.run(&["cancel", "--all"]);
+    assert_eq!((said.code, said.stderr.as_str()), (0, "no such job is live\n"));
+}

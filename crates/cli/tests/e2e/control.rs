@@ -1,1 +1,147 @@
-//! Placeholder.
+//! `limit`, `group`, `retry`, `rm`, `prune`, `abandon`.
+
+use crate::home::{Home, is_alive};
+use crate::plain::plain;
+
+#[test]
+fn limits_of_a_running_job_can_be_changed_and_bind() {
+    let home = Home::new();
+    let (id, pids) = home.start_with_pids("echo $$; sleep 100", 1);
+    assert!(home.ok(&["limit", &id]).ends_with("  none"));
+    insta::assert_snapshot!("limit_set", plain(&home, &home.ok(&["limit", &id, "wall=2h", "output=50M"])));
+    assert!(home.ok(&["limit", &id, "output=0"]).ends_with("  wall 2h"));
+    assert!(is_alive(pids[0]));
+    home.ok(&["limit", &id, "wall=1ms"]);
+    let said = home.run(&["wait", &id]);
+    assert_eq!(said.code, 1, "{said:?}");
+    assert!(said.stdout.contains("timed out after its wall-clock limit"), "{said:?}");
+    assert!(!is_alive(pids[0]));
+    let said = home.run(&["limit", &id, "wall=2h"]);
+    assert!(said.code == 125 && said.stderr.contains("ended"), "{said:?}");
+}
+
+#[test]
+fn default_limits_come_from_the_settings_and_a_job_has_the_last_say() {
+    let home = Home::new();
+    home.ok(&["config", "set", "limits.wall", "300ms"]);
+    assert_eq!(home.run(&["run", "--grace", "50ms", "sleep", "100"]).code, 124);
+    assert_eq!(home.run(&["run", "--wall", "0", "sleep", "0.5"]).code, 0, "zero switches it off");
+}
+
+#[test]
+fn groups_are_made_changed_paused_and_removed() {
+    let home = Home::new();
+    home.ok(&["config", "set", "slots", "7"]);
+    home.ok(&["group", "set", "build", "--slots", "2"]);
+    home.ok(&["group", "set", "free", "--slots", "none"]);
+    home.ok(&["group", "pause", "build"]);
+    insta::assert_snapshot!("group_ls", home.ok(&["group", "ls"]));
+    let groups = home.json(&["group", "ls"])["items"].clone();
+    assert_eq!(groups.as_array().unwrap().len(), 3);
+    let id = home.ok(&["run", "-d", "--group", "build", "true"]);
+    assert_eq!(home.run(&["wait", "--timeout", "200ms", &id]).code, 124, "nothing of a paused group starts");
+    home.ok(&["group", "resume", "build"]);
+    assert_eq!(home.run(&["wait", &id]).code, 0);
+    home.ok(&["run", "--group", "new", "true"]);
+    let new = home.json(&["group", "ls"])["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|group| group["name"] == "new")
+        .cloned();
+    assert_eq!(new.unwrap()["slots"], 1, "a group that was not there has one slot");
+    home.ok(&["group", "rm", "free"]);
+    let said = home.run(&["group", "rm", "default"]);
+    assert_ne!(said.code, 0, "{said:?}");
+    assert_ne!(home.run(&["group", "rm", "nowhere"]).code, 0);
+    assert_eq!(home.run(&["group", "set", "build", "--slots", "0"]).code, 2);
+}
+
+#[test]
+fn slots_bound_how_many_run_at_once() {
+    let home = Home::new();
+    home.ok(&["group", "set", "two", "--slots", "2"]);
+    let go = home.path().join("go");
+    let script = format!("while [ ! -e {} ]; do sleep 0.01; done", go.display());
+    let jobs: Vec<String> =
+        (0..4).map(|_| home.ok(&["run", "-d", "--group", "two", "sh", "-c", &script])).collect();
+    home.until_phase(&jobs[0], "running");
+    home.until_phase(&jobs[1], "running");
+    let phase = |id: &String| home.json(&["show", id])["phase"].as_str().unwrap().to_owned();
+    assert_eq!((phase(&jobs[2]), phase(&jobs[3])), ("queued".to_owned(), "queued".to_owned()));
+    std::fs::write(&go, "").unwrap();
+    for job in &jobs {
+        assert_eq!(home.run(&["wait", job]).code, 0);
+    }
+}
+
+#[test]
+fn an_ended_job_can_be_run_again_with_the_environment_of_now() {
+    let home = Home::new();
+    let id = home.ok(&["run", "-d", "--name", "again", "sh", "-c", "echo $COLOUR; exit 4"]);
+    home.run(&["wait", &id]);
+    let mut command = home.command(&["retry", &id]);
+    command.env("COLOUR", "green");
+    let said = crate::home::said(command);
+    assert_eq!((said.code, said.stdout.as_str()), (4, "green\n"), "{said:?}");
+    let job = home.json(&["show", "@last"]);
+    assert_eq!(job["retry_of"], id);
+    let detached = home.ok(&["retry", "-d", &id]);
+    assert!(detached.starts_with("job_") && detached != id);
+    home.run(&["wait", &detached]);
+    let running = home.start("sleep 100");
+    let said = home.run(&["retry", &running]);
+    assert_eq!(said.code, 125, "{said:?}");
+}
+
+#[test]
+fn a_removed_job_is_gone_with_what_it_wrote() {
+    let home = Home::new();
+    let id = home.start("echo kept; echo $$");
+    home.ok(&["wait", &id]);
+    assert!(home.state().join("jobs").join(&id).exists());
+    home.ok(&["rm", &id]);
+    assert_eq!(home.run(&["show", &id]).code, 125);
+    assert!(!home.state().join("jobs").join(&id).exists());
+    let (running, pids) = home.start_with_pids("echo $$; sleep 100", 1);
+    let said = home.run(&["rm", &running]);
+    assert!(said.code == 125 && said.stderr.contains("rm --force"), "{said:?}");
+    assert!(is_alive(pids[0]));
+    home.ok(&["rm", "--force", &running]);
+    assert!(!is_alive(pids[0]));
+    assert_eq!(home.run(&["show", &running]).code, 125);
+}
+
+#[test]
+fn c45_a_prune_keeps_what_runs_and_what_nobody_has_read_and_says_so() {
+    let home = Home::new();
+    let (read, unread) = (home.start("exit 0"), home.start("exit 0"));
+    let (running, pids) = home.start_with_pids("echo $$; sleep 100", 1);
+    home.ok(&["wait", &read]);
+    crate::home::until("both have ended", || {
+        (home.json(&["ls", "-a", "--phase", "ended"])["items"].as_array().unwrap().len() == 2).then_some(())
+    });
+    let said = home.run(&["prune", "--older-than", "0"]);
+    assert_eq!(said.code, 2, "nobody can be asked here: {said:?}");
+    let said = home.run(&["prune", "--older-than", "0", "--dry-run"]);
+    insta::assert_snapshot!("prune_dry_run", format!("{}{}", said.stdout, said.stderr));
+    let said = home.run(&["prune", "--older-than", "0", "-y"]);
+    insta::assert_snapshot!("prune", format!("{}{}", said.stdout, said.stderr));
+    assert_eq!(home.run(&["show", &read]).code, 125);
+    assert!(is_alive(pids[0]));
+    assert_eq!(home.json(&["prune", "--older-than", "0", "--unread", "-y"])["removed"], 1);
+    assert_eq!(home.run(&["logs", &unread]).code, 125);
+    assert_eq!(home.json(&["show", &running])["phase"], "running");
+    assert_eq!(home.ok(&["prune", "-y"]), "0 ended jobs were removed");
+}
+
+#[test]
+fn abandon_asks_first_and_is_refused_for_what_can_be_reached() {
+    let home = Home::new();
+    let id = home.start("sleep 100");
+    home.until_phase(&id, "running");
+    let said = home.run(&["abandon", &id]);
+    assert!(said.code == 2 && said.stderr.contains("-y"), "{said:?}");
+    let said = home.run(&["abandon", &id, "-y"]);
+    assert_eq!(said.code, 125, "its host is here: {said:?}");
+}

@@ -1,1 +1,181 @@
-//! Placeholder.
+//! `daemon`: started by itself and by hand, stopped, shown, and refused.
+
+use std::os::unix::fs::PermissionsExt as _;
+
+use rustix::process::Signal;
+
+use crate::home::{Home, is_alive, said, signal, until};
+use crate::plain::{plain, plain_text};
+
+#[test]
+fn a_daemon_starts_by_itself_and_says_how_it_is() {
+    let home = Home::new();
+    let before = home.run(&["daemon", "status"]);
+    assert_eq!(before.code, 1, "{before:?}");
+    assert_eq!(
+        before.stderr,
+        "lastword: no daemon runs\n  the next command starts one; or: lastword daemon start\n"
+    );
+    home.ok(&["run", "true"]);
+    let status = plain(&home, &home.ok(&["daemon", "status"]));
+    insta::assert_snapshot!(
+        "daemon_status",
+        status
+            .replace("held in a control group", "<level>")
+            .replace("held by its keeper, which it cannot signal", "<level>")
+            .replace("held by its keeper", "<level>")
+    );
+    let pid = home.daemon_pid();
+    let said_ = home.run(&["daemon", "start"]);
+    assert_eq!(said_.stderr, format!("a daemon runs already (pid {pid})\n"));
+    assert_eq!(home.run(&["daemon", "stop"]).stderr, "the daemon is stopped; jobs go on\n");
+    assert!(!is_alive(pid));
+    let said_ = home.run(&["daemon", "stop"]);
+    assert_eq!((said_.code, said_.stderr.as_str()), (0, "no daemon runs\n"));
+    home.ok(&["daemon", "start"]);
+    assert_ne!(home.daemon_pid(), pid);
+    let other = home.daemon_pid();
+    home.ok(&["daemon", "restart"]);
+    assert!(!is_alive(other) && home.daemon_pid() != other);
+}
+
+#[test]
+fn a_daemon_is_not_started_where_that_is_forbidden() {
+    let home = Home::new();
+    let mut command = home.command(&["ls"]);
+    command.env("LASTWORD_NO_AUTOSTART", "1");
+    let refused = said(command);
+    assert_eq!(refused.code, 125);
+    assert!(
+        refused.stderr.contains("LASTWORD_NO_AUTOSTART") && refused.stderr.contains("lastword daemon start"),
+        "{refused:?}"
+    );
+    assert!(!home.state().exists(), "nothing was made");
+}
+
+#[test]
+fn a_daemon_that_stops_leaves_its_jobs_or_takes_them_along() {
+    let home = Home::new();
+    let (id, pids) = home.start_with_pids("echo $$; sleep 100", 1);
+    home.ok(&["daemon", "stop"]);
+    assert!(is_alive(pids[0]));
+    assert_eq!(home.json(&["show", &id])["phase"], "running", "the next one has adopted it");
+    let stopped = home.run(&["daemon", "stop", "--cancel-jobs"]);
+    assert_eq!(stopped.stderr, "every job is cancelled, and the daemon is stopped\n");
+    assert!(!is_alive(pids[0]));
+    let job = home.json(&["show", &id]);
+    assert_eq!((&job["outcome"], &job["cause"]), (&"cancelled".into(), &"shutdown".into()), "{job}");
+}
+
+#[test]
+fn signals_stop_a_daemon_once_gently_twice_with_its_jobs() {
+    let home = Home::new();
+    let mut foreground = home.command(&["daemon", "run"]);
+    let mut child = foreground.spawn().unwrap();
+    let pid = i32::try_from(child.id()).unwrap();
+    until("it listens", || home.state().join("lastword.sock").exists().then_some(()));
+    let (id, pids) = home.start_with_pids("echo $$; sleep 100", 1);
+    assert_eq!(home.daemon_pid(), pid);
+    signal(pid, Signal::TERM);
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert!(is_alive(pids[0]));
+    assert_eq!(home.json(&["show", &id])["phase"], "running");
+    // One that holds on to a wait is asked twice.
+    let waiting = home.spawn(&["wait", &id]);
+    let daemon = home.daemon_pid();
+    signal(daemon, Signal::TERM);
+    signal(daemon, Signal::TERM);
+    until("it is gone", || {
+        if is_alive(daemon) {
+            let _ =
+                rustix::process::kill_process(rustix::process::Pid::from_raw(daemon).unwrap(), Signal::TERM);
+        }
+        (!is_alive(daemon)).then_some(())
+    });
+    drop(waiting);
+}
+
+#[test]
+fn the_log_is_reopened_when_asked() {
+    let home = Home::new();
+    home.ok(&["run", "true"]);
+    let (log, moved) = (home.state().join("daemon.log"), home.state().join("moved"));
+    std::fs::rename(&log, &moved).unwrap();
+    signal(home.daemon_pid(), Signal::HUP);
+    until("there is a new log", || {
+        std::fs::read_to_string(&log).is_ok_and(|text| text.contains("reopened")).then_some(())
+    });
+    assert!(std::fs::read_to_string(&moved).unwrap().contains("the daemon listens"));
+    let mode = std::fs::metadata(&log).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode, 0o600);
+}
+
+#[test]
+fn everything_a_daemon_makes_is_private() {
+    let home = Home::new();
+    let id = home.start("echo secret");
+    home.ok(&["wait", &id]);
+    let mut folders = vec![home.state()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).unwrap().flatten() {
+            let mode = entry.metadata().unwrap().permissions().mode();
+            assert_eq!(mode & 0o077, 0, "{:?} has mode {mode:o}", entry.path());
+            if entry.path().is_dir() {
+                folders.push(entry.path());
+            }
+        }
+    }
+    assert_eq!(std::fs::metadata(home.state()).unwrap().permissions().mode() & 0o777, 0o700);
+}
+
+#[test]
+fn the_first_command_shows_why_a_daemon_cannot_start() {
+    let home = Home::new();
+    std::fs::create_dir(home.state()).unwrap();
+    std::fs::set_permissions(home.state(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let refused = home.run(&["ls"]);
+    assert_eq!(refused.code, 125);
+    insta::assert_snapshot!("folder_not_private", plain_text(&home, &refused.stderr));
+    std::fs::set_permissions(home.state(), std::fs::Permissions::from_mode(0o700)).unwrap();
+    std::fs::write(home.state().join("journal.db"), "not a database").unwrap();
+    let refused = home.run(&["run", "true"]);
+    assert_eq!(refused.code, 125);
+    insta::assert_snapshot!("journal_damaged", plain_text(&home, &refused.stderr));
+    let refused = home.run(&["--json", "ls"]);
+    let problem: serde_json::Value = serde_json::from_str(&refused.stderr).unwrap();
+    assert_eq!((&problem["code"], refused.code), (&"corrupt".into(), 125));
+    std::fs::remove_file(home.state().join("journal.db")).unwrap();
+    home.ok(&["ls"]);
+}
+
+#[test]
+fn settings_can_be_given_to_one_daemon() {
+    let home = Home::new();
+    home.ok(&["daemon", "start", "--set", "slots=9"]);
+    assert_eq!(home.json(&["group", "ls"])["items"][0]["slots"], 9);
+    home.ok(&["daemon", "stop"]);
+    let refused = home.run(&["daemon", "start", "--set", "slotz=9"]);
+    assert!(refused.code == 125 && refused.stderr.contains("did you mean `slots`"), "{refused:?}");
+    assert_eq!(home.run(&["daemon", "run", "--set", "slots"]).code, 2);
+}
+
+#[test]
+fn units_are_written_and_removed() {
+    let home = Home::new();
+    let written = home.run(&["daemon", "install"]);
+    assert_eq!(written.code, 0, "{written:?}");
+    insta::assert_snapshot!("install", plain_text(&home, &format!("{}{}", written.stdout, written.stderr)));
+    let folder = home.path().join(".config/systemd/user");
+    let service = std::fs::read_to_string(folder.join("lastword.service")).unwrap();
+    insta::assert_snapshot!(
+        "service",
+        plain_text(&home, &service.replace(env!("CARGO_BIN_EXE_lastword"), "<lastword>"))
+    );
+    insta::assert_snapshot!(
+        "socket",
+        plain_text(&home, &std::fs::read_to_string(folder.join("lastword.socket")).unwrap())
+    );
+    home.ok(&["daemon", "uninstall"]);
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0);
+    assert_eq!(home.run(&["daemon", "uninstall"]).code, 0);
+}

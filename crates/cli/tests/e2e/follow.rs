@@ -1,1 +1,159 @@
-//! Placeholder.
+//! `logs`, `events`, `send`, `result`: what a job wrote, what it was told, what happened to it.
+
+use std::io::Read as _;
+use std::process::Stdio;
+
+use crate::home::Home;
+use crate::plain::plain;
+
+#[test]
+fn logs_print_what_was_written_where_it_was_written() {
+    let home = Home::new();
+    let id = home.start("seq 1 5; seq 11 15 >&2");
+    home.ok(&["wait", &id]);
+    let said = home.run(&["logs", &id]);
+    assert_eq!((said.stdout.as_str(), said.stderr.as_str()), ("1\n2\n3\n4\n5\n", "11\n12\n13\n14\n15\n"));
+    let said = home.run(&["logs", &id, "-n", "2", "--stdout"]);
+    assert_eq!((said.stdout.as_str(), said.stderr.as_str()), ("4\n5\n", ""));
+    let said = home.run(&["logs", &id, "-n", "1", "--stderr"]);
+    assert_eq!((said.stdout.as_str(), said.stderr.as_str()), ("", "15\n"));
+    assert_eq!(home.run(&["logs", &id, "-n", "0"]).stdout, "");
+    let said = home.run(&["logs", &id, "--attempt", "2"]);
+    assert!(said.code == 125 && said.stderr.contains("no attempt 2"), "{said:?}");
+}
+
+#[test]
+fn logs_follow_a_job_to_its_end() {
+    let home = Home::new();
+    let go = home.path().join("go");
+    let id = home.start(&format!("echo one; while [ ! -e {} ]; do sleep 0.01; done; echo two", go.display()));
+    let following = home.spawn(&["logs", "-f", &id]);
+    home.until_phase(&id, "running");
+    std::fs::write(&go, "").unwrap();
+    let said = following.end();
+    assert_eq!((said.code, said.stdout.as_str()), (0, "one\ntwo\n"), "{said:?}");
+    assert_eq!(home.run(&["logs", "-f", &id]).stdout, "one\ntwo\n", "an ended one ends at once");
+}
+
+#[test]
+fn a_job_that_has_not_started_has_nothing_to_show() {
+    let home = Home::new();
+    let id = home.ok(&["run", "-d", "--delay", "1h", "true"]);
+    let said = home.run(&["logs", &id]);
+    assert_eq!((said.code, said.stdout.as_str()), (0, ""));
+    assert!(said.stderr.contains("has not started anything yet"), "{said:?}");
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let home = Home::new();
+    let id = home.start("seq 1 200000");
+    home.ok(&["wait", &id]);
+    for words in [&["logs", &id][..], &["events"], &["ls", "-a", "--json"]] {
+        let mut command = home.command(words);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut first = [0; 1];
+        let mut stdout = child.stdout.take().unwrap();
+        stdout.read_exact(&mut first).unwrap();
+        drop(stdout);
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{words:?}");
+        assert!(matches!(output.status.code(), Some(0 | 141)), "{words:?}: {:?}", output.status);
+    }
+}
+
+#[test]
+fn what_the_caps_dropped_is_said() {
+    let home = Home::new();
+    home.ok(&["config", "set", "output.head", "4K"]);
+    home.ok(&["config", "set", "output.tail", "4K"]);
+    let id = home.start("seq 1 100000");
+    home.ok(&["wait", &id]);
+    let said = home.run(&["logs", &id]);
+    assert!(said.stdout.starts_with("1\n2\n") && said.stdout.ends_with("99999\n100000\n"));
+    assert!(said.stdout.len() < 200_000, "{} bytes were kept", said.stdout.len());
+    assert!(said.stderr.contains("of stdout are not kept"), "{}", said.stderr);
+    let shown = home.ok(&["show", &id]);
+    assert!(shown.contains("of 575 KiB kept"), "{shown}");
+}
+
+#[test]
+fn events_are_the_log_of_a_job_or_of_all() {
+    let home = Home::new();
+    let id = home.ok(&["run", "-d", "--name", "told", "true"]);
+    home.ok(&["wait", &id]);
+    insta::assert_snapshot!("events_of_a_job", plain(&home, &home.ok(&["events", &id])));
+    home.ok(&["run", "true"]);
+    let all = home.ok(&["events", "--json"]);
+    let events: Vec<serde_json::Value> =
+        all.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let last_words = events.iter().filter(|event| event["type"] == "last_word").count();
+    assert_eq!(last_words, 2);
+    let of_one: Vec<u64> = events
+        .iter()
+        .filter(|event| event["job"] == id)
+        .map(|event| event["seq"].as_u64().unwrap())
+        .collect();
+    assert_eq!(of_one, (1..=of_one.len() as u64).collect::<Vec<_>>(), "every event once, in order");
+    let after = home.ok(&["events", &id, "--after", &(of_one.len() - 1).to_string(), "--json"]);
+    assert_eq!(after.lines().count(), 1);
+}
+
+#[test]
+fn events_follow_a_job_to_its_end_and_all_jobs_without_one() {
+    let home = Home::new();
+    let id = home.start("sleep 0.2");
+    let said = home.run(&["events", "-f", "--json", &id]);
+    assert_eq!(said.code, 0, "{said:?}");
+    let last: serde_json::Value = serde_json::from_str(said.stdout.lines().last().unwrap()).unwrap();
+    assert_eq!(last["type"], "last_word");
+    let mut command = home.command(&["events", "-f", "--json"]);
+    command.stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().unwrap()));
+    let next = home.start("true");
+    let found = lines.by_ref().any(|line| {
+        let event: serde_json::Value = serde_json::from_str(&line.unwrap()).unwrap();
+        event["job"] == next && event["type"] == "last_word"
+    });
+    assert!(found);
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn a_message_reaches_a_job_once() {
+    let home = Home::new();
+    let id = home.ok(&["run", "-d", "-i", "cat"]);
+    let said = home.run(&["send", &id, "one", "two"]);
+    assert_eq!(said.code, 0, "{said:?}");
+    assert!(said.stderr.contains("message 1"), "{said:?}");
+    assert_eq!(home.json(&["send", &id, "three", "--raw"])["input"], 2);
+    let mut command = home.command(&["send", &id]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    std::io::Write::write_all(&mut child.stdin.take().unwrap(), b" four\n").unwrap();
+    assert!(child.wait().unwrap().success());
+    home.ok(&["send", &id, "--eof"]);
+    assert_eq!(home.run(&["wait", &id]).code, 0);
+    assert_eq!(home.ok(&["logs", &id]), "one two\nthree four");
+    let said = home.run(&["send", &id, "late"]);
+    assert!(said.code == 125 && said.stderr.contains("ended"), "{said:?}");
+}
+
+#[test]
+fn a_result_is_the_end_of_the_output_and_how_it_came_to_it() {
+    let home = Home::new();
+    let id = home.start("echo the answer; exit 3");
+    home.run(&["wait", &id]);
+    let said = home.run(&["result", &id]);
+    assert_eq!((said.code, said.stdout.as_str()), (0, "the answer\n"));
+    assert!(said.stderr.contains("failed, exit 3"), "{said:?}");
+    let result = home.json(&["result", &id]);
+    assert_eq!((&result["text"], &result["exit"]["code"]), (&"the answer\n".into(), &3.into()));
+    let running = home.start("sleep 100");
+    let said = home.run(&["result", &running]);
+    assert_eq!(said.code, 125, "{said:?}");
+    assert!(said.stderr.contains("lastword wait"), "it says what to do: {said:?}");
+}

@@ -82,7 +82,7 @@ impl Home {
 
     /// Runs a command that must succeed with `--json`, and returns what it printed.
     pub(crate) fn json(&self, words: &[&str]) -> serde_json::Value {
-        let text = self.ok(&[words, &["--json"]].concat());
+        let text = self.ok(&[&["--json"], words].concat());
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{words:?}: {error}: {text}"))
     }
 
@@ -113,6 +113,24 @@ impl Home {
             let job = self.json(&["show", id]);
             (job["phase"] == phase).then_some(job)
         })
+    }
+
+    /// Waits until there is a job of a name, and it is in a phase.
+    pub(crate) fn until_phase_of_name(&self, name: &str, phase: &str) -> serde_json::Value {
+        self.until_named(name);
+        self.until_phase(name, phase)
+    }
+
+    /// Waits until there is a job of a name, and it has written so many pids.
+    pub(crate) fn pids_of_name(&self, name: &str, count: usize) -> Vec<i32> {
+        self.until_named(name);
+        self.pids_of(name, count)
+    }
+
+    fn until_named(&self, name: &str) {
+        until(&format!("there is a job {name}"), || {
+            (!self.ok(&["ls", "-a", "-q", "--name", name]).is_empty()).then_some(())
+        });
     }
 
     /// Starts a command that goes on, with its output kept.

@@ -9,7 +9,6 @@ mod daemon;
 mod follow;
 mod help;
 mod home;
-mod inside;
 mod json;
 mod misuse;
 mod plain;

@@ -1,1 +1,300 @@
-//! Placeholder.
+//! `run`: what it passes on, what it exits with, what it lets go of.
+
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::Stdio;
+
+use rustix::process::Signal;
+
+use crate::home::{Home, is_alive, said, signal, until};
+
+#[test]
+fn a_job_one_stays_with_exits_as_it_did() {
+    let home = Home::new();
+    for (script, code) in [
+        ("exit 0", 0),
+        ("exit 3", 3),
+        ("exit 255", 255),
+        ("kill -TERM $$", 143),
+        ("kill -KILL $$", 137),
+        ("kill -SEGV $$", 139),
+    ] {
+        assert_eq!(home.run(&["run", "sh", "-c", script]).code, code, "{script}");
+    }
+}
+
+#[test]
+fn what_cannot_be_executed_is_told_apart_from_what_is_not_there() {
+    let home = Home::new();
+    let plain = home.work().join("plain");
+    std::fs::write(&plain, "#!/bin/sh\n").unwrap();
+    std::fs::set_permissions(&plain, std::fs::Permissions::from_mode(0o644)).unwrap();
+    let said = home.run(&["run", "./no-such-command"]);
+    assert_eq!(said.code, 127, "{said:?}");
+    assert!(said.stderr.contains("no-such-command"), "{said:?}");
+    assert_eq!(home.run(&["run", "no-such-command"]).code, 127);
+    assert_eq!(home.run(&["run", "./plain"]).code, 126);
+    assert_eq!(home.run(&["run", "/"]).code, 126);
+}
+
+#[test]
+fn limits_end_a_job_and_say_so() {
+    let home = Home::new();
+    for (flag, value, script, code, word) in [
+        ("--wall", "300ms", "echo $$; sleep 100", 124, "wall-clock limit"),
+        ("--stall", "300ms", "echo $$; sleep 100", 124, "without progress"),
+        (
+            "--output-max",
+            "1K",
+            "echo $$; while :; do echo xxxxxxxxxxxxxxxxxxxx; done",
+            1,
+            "over budget output",
+        ),
+    ] {
+        let said = home.run(&["run", flag, value, "--grace", "100ms", "sh", "-c", script]);
+        assert_eq!(said.code, code, "{flag}: {said:?}");
+        assert!(said.stderr.contains(word), "{flag}: {said:?}");
+        let pid: i32 = said.stdout.lines().next().unwrap().parse().unwrap();
+        assert!(!is_alive(pid), "{flag}");
+    }
+}
+
+#[test]
+fn a_cancelled_job_exits_with_3_and_says_that_it_was() {
+    let home = Home::new();
+    let running = home.spawn(&["run", "--name", "long", "sleep", "100"]);
+    home.until_phase_of_name("long", "running");
+    home.ok(&["cancel", "long"]);
+    let said = running.end();
+    assert_eq!(said.code, 3, "{said:?}");
+    assert!(said.stderr.contains("long (") && said.stderr.contains("cancelled while it ran"), "{said:?}");
+}
+
+#[test]
+fn a_job_whose_keepers_were_killed_is_lost_and_exits_with_1() {
+    let home = Home::new();
+    let running = home.spawn(&["run", "--name", "doomed", "sleep", "100"]);
+    let job = home.until_phase_of_name("doomed", "running");
+    let leader = i32::try_from(job["attempts"][0]["pid"].as_i64().unwrap()).unwrap();
+    let (shim, guard) = (parent(leader), parent(parent(leader)));
+    for pid in [guard, shim] {
+        signal(pid, Signal::KILL);
+    }
+    let said = running.end();
+    assert_eq!(said.code, 1, "{said:?}");
+    assert!(said.stderr.contains("lost"), "{said:?}");
+    assert!(!is_alive(leader), "what could be found was killed");
+    assert_eq!(home.json(&["show", "doomed"])["attempts"][0]["receipt"]["proof"], "best_effort");
+}
+
+fn parent(pid: i32) -> i32 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    stat.rsplit(')').next().unwrap().split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+#[test]
+fn output_is_passed_on_byte_by_byte_and_stream_by_stream() {
+    let home = Home::new();
+    let script = r"printf 'a\377\000b\n'; printf 'e\033[31m\n' >&2; printf 'no line break'";
+    let output = home.command(&["run", "sh", "-c", script]).output().unwrap();
+    assert_eq!(output.stdout, b"a\xff\0b\nno line break");
+    assert_eq!(output.stderr, b"e\x1b[31m\n");
+}
+
+#[test]
+fn much_output_arrives_whole() {
+    let home = Home::new();
+    let output = home.command(&["run", "seq", "1", "300000"]).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(text.lines().count(), 300_000);
+    assert!(text.lines().zip(1..).all(|(line, number)| line == number.to_string()));
+}
+
+#[test]
+fn a_detached_job_prints_its_id_and_nothing_else() {
+    let home = Home::new();
+    let said = home.run(&["run", "-d", "--name", "quiet", "sh", "-c", "echo out; echo err >&2"]);
+    assert_eq!((said.code, said.stderr.as_str()), (0, ""));
+    let id = said.stdout.trim_end();
+    assert!(id.starts_with("job_") && id.len() == 32, "{id}");
+    let job = home.json(&["run", "-d", "true"]);
+    assert!(job["id"].as_str().unwrap().starts_with("job_"));
+    home.ok(&["wait", id]);
+    for reference in [id, &id[..20], &id[4..30], &id[24..], &id[24..29], "quiet"] {
+        assert_eq!(home.json(&["show", reference])["id"], id, "{reference}");
+    }
+    assert_eq!(home.json(&["show", "@last"])["id"], job["id"]);
+}
+
+#[test]
+fn a_job_runs_where_it_was_asked_for_with_the_environment_of_whoever_asked() {
+    let home = Home::new();
+    std::fs::create_dir(home.work().join("below")).unwrap();
+    assert_eq!(home.ok(&["run", "pwd"]), home.work().display().to_string());
+    assert_eq!(home.ok(&["run", "-C", "below", "pwd"]), home.work().join("below").display().to_string());
+    let said_ = home.run(&["run", "-C", "nowhere", "pwd"]);
+    assert!(said_.code == 2 && said_.stderr.contains("nowhere"), "{said_:?}");
+    let mut command = home.command(&["run", "env"]);
+    command.env("MINE", "a b=c").env("LD_PRELOAD", "/no/such.so").env("LASTWORD_JOB_ID", "");
+    let env = said(command).stdout;
+    assert!(env.lines().any(|line| line == "MINE=a b=c"), "{env}");
+    assert!(!env.contains("LD_PRELOAD"), "{env}");
+    let id = home.json(&["show", "@last"])["id"].as_str().unwrap().to_owned();
+    assert!(env.lines().any(|line| line == format!("LASTWORD_JOB_ID={id}")), "{env}");
+    assert!(env.lines().any(|line| line == "LASTWORD_ATTEMPT=1"), "{env}");
+    assert!(!home.ok(&["show", &id, "--json"]).contains("a b=c"), "the environment is in no answer");
+}
+
+#[test]
+fn ctrl_c_lets_go_of_a_job_and_leaves_it_running() {
+    let home = Home::new();
+    let running = home.spawn(&["run", "--name", "long", "sh", "-c", "echo $$; sleep 100"]);
+    let job = home.until_phase_of_name("long", "running");
+    let pid = home.pids_of("long", 1)[0];
+    running.signal(Signal::INT);
+    let said = running.end();
+    assert_eq!(said.code, 130, "{said:?}");
+    let short = job["short"].as_str().unwrap();
+    let words = format!("still running as long ({short}); `lastword attach long` comes back to it\n");
+    assert_eq!(said.stderr, words);
+    assert!(is_alive(pid));
+    let running = home.spawn(&["run", "--name", "other", "sh", "-c", "echo $$; sleep 100"]);
+    let other = home.pids_of_name("other", 1)[0];
+    running.signal(Signal::TERM);
+    assert_eq!(running.end().code, 143);
+    assert!(is_alive(other));
+}
+
+#[test]
+fn ctrl_c_cancels_if_that_was_asked_for_and_twice_means_kill() {
+    let home = Home::new();
+    let script = "trap '' TERM; echo $$; while :; do sleep 1; done";
+    let running = home.spawn(&[
+        "run",
+        "--cancel-on-interrupt",
+        "--name",
+        "stubborn",
+        "--grace",
+        "1h",
+        "sh",
+        "-c",
+        script,
+    ]);
+    let pid = home.pids_of_name("stubborn", 1)[0];
+    running.signal(Signal::INT);
+    home.until_phase_of_name("stubborn", "stopping");
+    assert!(is_alive(pid));
+    running.signal(Signal::INT);
+    let said = running.end();
+    assert_eq!(said.code, 3, "{said:?}");
+    assert!(said.stderr.contains("Ctrl-C again for KILL"), "{said:?}");
+    assert!(!is_alive(pid));
+}
+
+#[test]
+fn standard_input_reaches_a_job_that_reads_and_its_end_does_too() {
+    let home = Home::new();
+    let mut command = home.command(&["run", "-i", "cat"]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let text: String = (0..20_000).map(|number| format!("zeile {number} ä\n")).collect();
+    let mut stdin = child.stdin.take().unwrap();
+    let sent = text.clone();
+    let writer = std::thread::spawn(move || stdin.write_all(sent.as_bytes()));
+    let output = child.wait_with_output().unwrap();
+    writer.join().unwrap().unwrap();
+    assert!(output.status.success());
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), text);
+}
+
+#[test]
+fn a_job_without_input_reads_nothing() {
+    let home = Home::new();
+    assert_eq!(home.ok(&["run", "cat"]), "");
+    let id = home.ok(&["run", "-d", "sleep", "100"]);
+    let said = home.run(&["send", &id, "hello"]);
+    assert_eq!(said.code, 125, "{said:?}");
+    let said = home.run(&["attach", "-i", &id]);
+    assert!(said.code == 125 && said.stderr.contains("reads nothing"), "{said:?}");
+}
+
+#[test]
+fn a_job_can_have_a_terminal() {
+    let home = Home::new();
+    let said = home.run(&["run", "-t", "sh", "-c", "test -t 0 && test -t 1 && stty size; exit 4"]);
+    assert_eq!(said.code, 4, "{said:?}");
+    assert_eq!(said.stdout.trim(), "24 80");
+}
+
+#[test]
+fn jobs_wait_for_others_and_do_not_start_if_those_failed() {
+    let home = Home::new();
+    let first = home.start("sleep 0.3; exit 1");
+    let any = home.ok(&["run", "-d", "--after", &format!("{first}:any"), "true"]);
+    let good = home.ok(&["run", "-d", "--after", &first, "touch", "ran"]);
+    assert_eq!(home.run(&["wait", &any]).code, 0);
+    let said = home.run(&["wait", &good]);
+    assert_ne!(said.code, 0, "{said:?}");
+    assert!(said.stdout.contains("a job it waited for did not end as needed"), "{said:?}");
+    assert!(!home.work().join("ran").exists());
+    let said = home.run(&["run", "--after", "nobody", "true"]);
+    assert!(said.code == 125 && said.stderr.contains("nobody"), "{said:?}");
+    assert_eq!(home.run(&["run", "--after", "x:maybe", "true"]).code, 2);
+}
+
+#[test]
+fn a_job_is_tried_again_as_often_as_it_may_be() {
+    let home = Home::new();
+    let script = "echo try $LASTWORD_ATTEMPT; test $LASTWORD_ATTEMPT = 3";
+    let said = home.run(&["run", "--retry", "5", "--backoff", "10ms", "sh", "-c", script]);
+    assert_eq!(said.code, 0, "{said:?}");
+    assert_eq!(said.stdout, "try 1\ntry 2\ntry 3\n", "the output of every attempt is passed on");
+    assert_eq!(home.json(&["show", "@last"])["attempts"].as_array().unwrap().len(), 3);
+    let said = home.run(&["run", "--retry", "1", "--backoff", "10ms", "sh", "-c", "exit 9"]);
+    assert_eq!(said.code, 9, "the last attempt's own code");
+}
+
+#[test]
+fn slots_and_priorities_decide_who_goes_first() {
+    let home = Home::new();
+    home.ok(&["group", "set", "line", "--slots", "1"]);
+    home.ok(&["group", "pause", "line"]);
+    let log = home.path().join("order");
+    let line = |name: &str, priority: &str| {
+        let script = format!("echo {name} >> {}", log.display());
+        home.ok(&["run", "-d", "--group", "line", "--priority", priority, "sh", "-c", &script])
+    };
+    let jobs = [line("low", "-5"), line("plain", "0"), line("high", "7")];
+    home.ok(&["group", "resume", "line"]);
+    for job in &jobs {
+        home.ok(&["wait", job]);
+    }
+    assert_eq!(std::fs::read_to_string(&log).unwrap(), "high\nplain\nlow\n");
+}
+
+#[test]
+fn a_job_that_is_due_later_waits_and_one_that_was_due_does_not() {
+    let home = Home::new();
+    let later = home.ok(&["run", "-d", "--delay", "1h", "true"]);
+    assert_eq!(home.run(&["run", "--delay", "0", "true"]).code, 0);
+    let job = home.json(&["show", &later]);
+    assert_eq!((&job["phase"], &job["waits"]["for"]), (&"queued".into(), &"time".into()), "{job}");
+    assert_eq!(home.run(&["wait", "--timeout", "200ms", &later]).code, 124);
+    home.ok(&["cancel", &later]);
+    assert_eq!(home.json(&["show", &later])["outcome_detail"], "before_start");
+}
+
+#[test]
+fn a_daemon_that_is_killed_under_an_attached_run_is_not_noticed() {
+    let home = Home::new();
+    let go = home.path().join("go");
+    let script =
+        format!("echo before; while [ ! -e {} ]; do sleep 0.01; done; echo after; exit 7", go.display());
+    let running = home.spawn(&["run", "--name", "watched", "sh", "-c", &script]);
+    home.until_phase_of_name("watched", "running");
+    until("it wrote", || home.ok(&["logs", "watched"]).contains("before").then_some(()));
+    home.kill_daemon();
+    std::fs::write(&go, "").unwrap();
+    let said = running.end();
+    assert_eq!((said.code, said.stdout.as_str()), (7, "before\nafter\n"), "{said:?}");
+}

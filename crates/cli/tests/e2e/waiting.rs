@@ -1,1 +1,105 @@
-//! Placeholder.
+//! `wait` and `attach`.
+
+use rustix::process::Signal;
+
+use crate::home::{Home, is_alive};
+use crate::plain::plain;
+
+#[test]
+fn the_exit_code_of_a_wait_says_how_a_job_ended() {
+    let home = Home::new();
+    let completed = home.start("exit 0");
+    let failed = home.start("exit 7");
+    let timed_out = home.ok(&["run", "-d", "--wall", "100ms", "sleep", "100"]);
+    let cancelled = home.start("sleep 100");
+    home.ok(&["cancel", &cancelled]);
+    for (id, code) in [(&completed, 0), (&failed, 1), (&timed_out, 1), (&cancelled, 3)] {
+        assert_eq!(home.run(&["wait", id]).code, code);
+    }
+    let said = home.run(&["wait", &completed, &failed, &timed_out, &cancelled]);
+    assert_eq!(said.code, 1, "the worst counts");
+    insta::assert_snapshot!("wait_many", plain(&home, &said.stdout));
+    assert_eq!(home.run(&["wait", &completed, &cancelled]).code, 3);
+    assert_eq!(home.run(&["wait", "-q", &failed]).stdout, "");
+}
+
+#[test]
+fn a_wait_has_a_limit_of_its_own_and_may_be_for_the_first() {
+    let home = Home::new();
+    let (slow, quick) = (home.start("sleep 100"), home.start("sleep 0.2"));
+    let said = home.run(&["wait", "--timeout", "100ms", &slow]);
+    assert_eq!(said.code, 124, "{said:?}");
+    assert!(said.stdout.contains("still "), "{said:?}");
+    let said = home.run(&["wait", "--any", &slow, &quick]);
+    assert_eq!(said.code, 0, "{said:?}");
+    assert_eq!(said.stdout.lines().count(), 1, "only the one that ended: {said:?}");
+    assert_eq!(home.run(&["wait", "--timeout", "100ms", &quick, &slow]).code, 124);
+}
+
+#[test]
+fn c63_a_wait_returns_promptly_when_the_keepers_die() {
+    let home = Home::new();
+    let id = home.start("sleep 100");
+    let job = home.until_phase(&id, "running");
+    let waiting = home.spawn(&["wait", &id]);
+    let leader = i32::try_from(job["attempts"][0]["pid"].as_i64().unwrap()).unwrap();
+    let parent = |pid: i32| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+        stat.rsplit(')').next().unwrap().split_whitespace().nth(1).unwrap().parse::<i32>().unwrap()
+    };
+    let (shim, guard) = (parent(leader), parent(parent(leader)));
+    for pid in [guard, shim] {
+        crate::home::signal(pid, Signal::KILL);
+    }
+    let begin = std::time::Instant::now();
+    assert_eq!(waiting.end().code, 1);
+    assert!(
+        begin.elapsed() < std::time::Duration::from_secs(10),
+        "not at the end of the wait's own patience"
+    );
+}
+
+#[test]
+fn attach_shows_the_last_lines_and_then_what_comes() {
+    let home = Home::new();
+    let go = home.path().join("go");
+    let script =
+        format!("seq 1 50; while [ ! -e {} ]; do sleep 0.01; done; echo after; exit 6", go.display());
+    let id = home.start(&script);
+    crate::home::until("it wrote", || home.ok(&["logs", &id]).ends_with("50").then_some(()));
+    let attached = home.spawn(&["attach", &id, "-n", "2"]);
+    std::fs::write(&go, "").unwrap();
+    let said = attached.end();
+    assert_eq!((said.code, said.stdout.as_str()), (6, "49\n50\nafter\n"), "{said:?}");
+    let said = home.run(&["attach", &id, "-n", "1"]);
+    assert_eq!(
+        (said.code, said.stdout.as_str()),
+        (6, "after\n"),
+        "an ended job is shown as it ended: {said:?}"
+    );
+}
+
+#[test]
+fn attach_lets_go_again_and_passes_what_is_typed_on() {
+    let home = Home::new();
+    let id = home.ok(&["run", "-d", "-i", "sh", "-c", "echo $$; read line; echo got $line; exit 5"]);
+    let pid = home.pids_of(&id, 1)[0];
+    let attached = home.spawn(&["attach", &id]);
+    crate::home::until("it is connected", || connections(&home).then_some(()));
+    attached.signal(Signal::INT);
+    let said = attached.end();
+    assert_eq!(said.code, 130, "{said:?}");
+    assert!(is_alive(pid));
+    let mut attached = home.spawn(&["attach", "-i", &id]);
+    attached.write("hello there\n");
+    let said = attached.end();
+    assert_eq!(said.code, 5, "{said:?}");
+    assert!(said.stdout.ends_with("got hello there\n"), "{said:?}");
+}
+
+/// Reports whether anybody but this call is connected to the daemon.
+fn connections(home: &Home) -> bool {
+    let socket = home.state().join("lastword.sock").display().to_string();
+    let sockets = std::fs::read_to_string("/proc/net/unix").unwrap();
+    sockets.lines().filter(|line| line.ends_with(&socket)).count() > 1
+}

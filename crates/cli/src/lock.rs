@@ -54,15 +54,18 @@ impl Lock {
         let file =
             File::options().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
         let file = file.map_err(failed)?;
-        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => {
-                let mut lock = Lock { file };
-                lock.write(false).map_err(failed)?;
-                Ok(Taken::Ours(lock))
+        loop {
+            match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => break,
+                // Whoever only looks holds a share of it for a moment, and must not be taken for a daemon.
+                Err(rustix::io::Errno::WOULDBLOCK) if is_shared(&file) => std::thread::yield_now(),
+                Err(rustix::io::Errno::WOULDBLOCK) => return Ok(Taken::Theirs(read(&path))),
+                Err(error) => return Err(failed(error.into())),
             }
-            Err(rustix::io::Errno::WOULDBLOCK) => Ok(Taken::Theirs(read(&path))),
-            Err(error) => Err(failed(error.into())),
         }
+        let mut lock = Lock { file };
+        lock.write(false).map_err(failed)?;
+        Ok(Taken::Ours(lock))
     }
 
     /// Notes that its holder goes in order.
@@ -102,7 +105,16 @@ impl Holder {
 /// Reports whether somebody holds the lock of a state folder.
 pub(crate) fn is_held(paths: &Paths) -> bool {
     let Ok(file) = File::open(paths.in_state(FILE)) else { return false };
-    rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) == Err(rustix::io::Errno::WOULDBLOCK)
+    !is_shared(&file)
+}
+
+/// Reports whether nobody holds the lock for itself, by taking a share of it for a moment.
+fn is_shared(file: &File) -> bool {
+    let shared = rustix::fs::flock(file, FlockOperation::NonBlockingLockShared);
+    if shared.is_ok() {
+        let _ = rustix::fs::flock(file, FlockOperation::Unlock);
+    }
+    shared != Err(rustix::io::Errno::WOULDBLOCK)
 }
 
 fn read(path: &Path) -> Option<Holder> {
@@ -114,6 +126,27 @@ fn read(path: &Path) -> Option<Holder> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn whoever_only_looks_is_not_taken_for_a_daemon() {
+        let folder = tempfile::tempdir().unwrap();
+        let state = folder.path().to_owned();
+        let paths = Paths { socket: state.join("s"), config: state.join("c"), state };
+        let looking = std::sync::atomic::AtomicBool::new(true);
+        let taken = std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    while looking.load(std::sync::atomic::Ordering::Relaxed) {
+                        is_held(&paths);
+                    }
+                });
+            }
+            let taken = (0..2_000).all(|_| matches!(Lock::take(&paths), Ok(Taken::Ours(_))));
+            looking.store(false, std::sync::atomic::Ordering::Relaxed);
+            taken
+        });
+        assert!(taken, "nobody has it");
+    }
 
     #[test]
     fn one_has_it_and_the_other_is_told_who() {

@@ -95,11 +95,16 @@ impl Paths {
 
 /// Makes a folder for this user alone, or makes sure that it is one.
 pub(crate) fn make_private(folder: &Path) -> Result<(), Failure> {
-    let refused = |why: String| Failure::new(Code::Unavailable, format!("{}: {why}", folder.display()));
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(|error| {
-        let failure = refused(format!("cannot make this folder: {error}"));
-        failure.next("set LASTWORD_HOME to a folder that can be written to")
+        let text = format!("{}: cannot make this folder: {error}", folder.display());
+        Failure::new(Code::Unavailable, text).next("set LASTWORD_HOME to a folder that can be written to")
     })?;
+    check_private(folder)
+}
+
+/// Makes sure that a folder is this user's alone.
+pub(crate) fn check_private(folder: &Path) -> Result<(), Failure> {
+    let refused = |why: String| Failure::new(Code::Forbidden, format!("{}: {why}", folder.display()));
     let found = std::fs::metadata(folder).map_err(|error| refused(error.to_string()))?;
     if found.uid() != rustix::process::geteuid().as_raw() {
         let failure = refused("this folder belongs to somebody else, and is not used".to_owned());

@@ -14,7 +14,7 @@ use crate::daemon::start;
 use crate::environment;
 use crate::failure::Failure;
 use crate::lock::{self, Holder};
-use crate::paths::Paths;
+use crate::paths::{self, Paths};
 use crate::ui::Ui;
 
 /// How long a daemon that has the lock may take until it listens: it looks at its socket every second.
@@ -33,51 +33,38 @@ pub(super) async fn connect(
     ui: &Ui,
     again: bool,
 ) -> Result<SendRequest<Full<Bytes>>, Failure> {
-    if let Some(stream) = reach(paths).await? {
-        return shake_hands(stream).await;
+    let begin = Instant::now();
+    loop {
+        if let Some(stream) = reach(paths).await? {
+            return shake_hands(stream).await;
+        }
+        let holder = Holder::of(paths);
+        let was_stopped = again && holder.as_ref().is_some_and(|holder| holder.stopped);
+        if was_stopped && begin.elapsed() > RESTART_MAX {
+            let text = "the daemon was stopped; jobs go on without it";
+            return Err(
+                Failure::new(Code::Unavailable, text).next("lastword daemon start    # then ask again")
+            );
+        }
+        if begin.elapsed() > LISTEN_MAX {
+            let who = holder.map_or_else(String::new, |holder| format!(" (pid {})", holder.pid));
+            let text = format!("a daemon{who} runs, and does not listen at {}", paths.socket.display());
+            let failure = Failure::new(Code::Unavailable, text);
+            return Err(failure.next("lastword daemon restart    # jobs go on meanwhile"));
+        }
+        // Asked each time: one that was killed holds its lock a moment longer than its socket.
+        if !was_stopped && !lock::is_held(paths) {
+            may_start()?;
+            start::start(paths, &start::Wish::default(), ui).await?;
+            continue;
+        }
+        tokio::time::sleep(PAUSE).await;
     }
-    if again && Holder::of(paths).is_some_and(|holder| holder.stopped) {
-        let stream = until_reached(paths, RESTART_MAX, || true).await?;
-        let stopped = || {
-            Failure::new(Code::Unavailable, "the daemon was stopped; jobs go on without it")
-                .next("lastword daemon start    # then ask again")
-        };
-        return shake_hands(stream.ok_or_else(stopped)?).await;
-    }
-    if !lock::is_held(paths) {
-        may_start()?;
-        start::start(paths, &start::Wish::default(), ui).await?;
-    }
-    let stream = until_reached(paths, LISTEN_MAX, || true).await?;
-    let silent = || {
-        let who = Holder::of(paths).map_or_else(String::new, |holder| format!(" (pid {})", holder.pid));
-        let text = format!("a daemon{who} runs, and does not listen at {}", paths.socket.display());
-        Failure::new(Code::Unavailable, text).next("lastword daemon restart    # jobs go on meanwhile")
-    };
-    shake_hands(stream.ok_or_else(silent)?).await
 }
 
 /// Reports whether somebody listens.
 pub(crate) async fn is_reached(paths: &Paths) -> Result<bool, Failure> {
     Ok(reach(paths).await?.is_some())
-}
-
-/// Tries until somebody listens, or it took too long, or `go_on` says that there is no use.
-async fn until_reached(
-    paths: &Paths,
-    at_most: Duration,
-    go_on: impl Fn() -> bool,
-) -> Result<Option<UnixStream>, Failure> {
-    let begin = Instant::now();
-    loop {
-        if let Some(stream) = reach(paths).await? {
-            return Ok(Some(stream));
-        }
-        if begin.elapsed() > at_most || !go_on() {
-            return Ok(None);
-        }
-        tokio::time::sleep(PAUSE).await;
-    }
 }
 
 /// Connects if somebody listens, and makes sure that it is this user before anything is said.
@@ -88,6 +75,8 @@ async fn reach(paths: &Paths) -> Result<Option<UnixStream>, Failure> {
         Ok(folder) => folder,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => {
+            // Says what is wrong with it and how to mend it, if that is all.
+            paths::check_private(paths.socket_dir())?;
             let text = format!("{}: {error}", paths.socket_dir().display());
             return Err(Failure::new(Code::Forbidden, text));
         }

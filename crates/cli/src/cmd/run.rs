@@ -82,7 +82,7 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "detach")]
     cancel_on_interrupt: bool,
     /// The command and its arguments
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<String>,
 }
 

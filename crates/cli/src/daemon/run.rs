@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use lastword_api::{Code, VERSION};
+use lastword_core::limits::Limits;
 use lastword_core::receipt::Level;
 use lastword_core::{HostId, OwnerId};
 use lastword_engine::trees::Kept;
@@ -95,6 +96,7 @@ fn prepare(paths: &Paths, flags: &[String]) -> Result<Result<Prepared, Option<Ho
         nursery
     });
     let kept = kept.map_err(|error| Failure::new(Code::Unavailable, format!("cannot keep jobs: {error}")))?;
+    let kept = kept.keeping(settings.number("output.head"), settings.number("output.tail"));
     let journal = Sqlite::open(&paths.state).map_err(|error| unreadable(paths, &error))?;
     Ok(Ok(Prepared { settings, log, kept, journal, lock }))
 }
@@ -150,7 +152,8 @@ async fn live(
     let found = kept.findings().into_iter().filter(|(level, test)| *level <= Level::Cgroup && test.is_ok());
     let level = found.map(|(level, _)| level).max().unwrap_or(Level::Subreaper);
     let about = About { user: user(), host: host_name(), state_dir: paths.state.clone(), level };
-    let engine = engine(settings, kept, journal);
+    let start = || engine(settings, kept.clone(), journal.clone());
+    let engine = start();
     let mut endpoint = Some(endpoint(paths).map_err(|failure| starter.refuse(failure))?);
     let handed_over = endpoint.as_ref().is_some_and(|(_, handed_over)| *handed_over);
     reopen_on_request(log);
@@ -175,7 +178,7 @@ async fn live(
             }
             Why::Asked => break,
             Why::Signal => {
-                shut_down(&engine, &mut end).await;
+                shut_down(engine, start, &mut end).await;
                 break;
             }
         }
@@ -195,21 +198,22 @@ enum Why {
     TakenAway,
 }
 
-/// Goes and leaves the jobs to the next daemon; cancels them if asked again meanwhile.
-async fn shut_down(engine: &Engine<Sqlite>, end: &mut Ends) {
-    let kept = tokio::select! {
-        // The second request counts even if the first is done in no time.
+/// Goes and leaves the jobs to the next daemon. Asked again meanwhile, it takes them along: an engine that has let go of its jobs
+/// cannot, so another takes them over first.
+async fn shut_down(engine: Engine<Sqlite>, start: impl Fn() -> Engine<Sqlite>, end: &mut Ends) {
+    let mut done = engine.shut_down(Jobs::Keep).await;
+    drop(engine);
+    let again = tokio::select! {
         biased;
-        () = end.asked() => None,
-        kept = engine.shut_down(Jobs::Keep) => Some(kept),
+        () = end.asked() => true,
+        () = std::future::ready(()) => false,
     };
-    let done = match kept {
-        Some(kept) => kept,
-        None => {
-            tracing::info!("asked twice to stop: jobs are cancelled");
-            engine.shut_down(Jobs::Cancel).await
-        }
-    };
+    if again {
+        tracing::info!("asked twice to stop: jobs are cancelled");
+        let engine = start();
+        engine.ready().await;
+        done = engine.shut_down(Jobs::Cancel).await;
+    }
     if let Err(error) = done {
         tracing::error!(%error, "the engine could not shut down in order; the daemon goes all the same");
     }
@@ -219,6 +223,12 @@ fn engine(settings: &Settings, kept: Kept, journal: Sqlite) -> Engine<Sqlite> {
     let slots = u32::try_from(settings.number("slots")).ok().filter(|slots| *slots > 0);
     let options = Options {
         default_slots: slots,
+        limits: Limits {
+            wall_ms: settings.chosen("limits.wall"),
+            stall_ms: settings.chosen("limits.stall"),
+            output_bytes: settings.chosen("limits.output"),
+            ..Limits::default()
+        },
         ..Options::new(OwnerId(Arc::from("daemon")), HostId(Arc::from(machine())))
     };
     Engine::start(journal, kept, options)

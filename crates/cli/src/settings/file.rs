@@ -1,6 +1,7 @@
 //! The file of settings: read strictly, and written without touching what a person wrote around a value.
 
 use std::io::ErrorKind;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 
 use toml_edit::{Document, DocumentMut, Item, TableLike, Value as Toml};
@@ -87,7 +88,8 @@ pub(crate) fn write_value(path: &Path, key: &Key, value: Value) -> Result<(), Ba
 fn write(path: &Path, text: &str) -> Result<(), Bad> {
     let failed = |error: std::io::Error| Bad::File { path: path.to_owned(), error: error.to_string() };
     if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder).map_err(failed)?;
+        // It may be the folder of everything else, which is private.
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
     }
     let draft = path.with_extension(format!("toml.{}", std::process::id()));
     std::fs::write(&draft, text).map_err(failed)?;

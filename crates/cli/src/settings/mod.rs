@@ -100,6 +100,12 @@ impl Settings {
         value.number()
     }
 
+    /// Returns the number somebody set a key to; none if it is what it is by default.
+    pub(crate) fn chosen(&self, name: &str) -> Option<u64> {
+        let set = self.iter().find(|(key, _, origin)| key.name == name && **origin != Origin::Default);
+        set.map(|(_, value, _)| value.number())
+    }
+
     /// Returns how much is logged.
     pub(crate) fn log_level(&self) -> tracing::Level {
         let level = self.iter().find_map(|(_, value, _)| match value {

@@ -19,6 +19,23 @@ pub(crate) fn clean_lines(text: &str) -> String {
     lines.join("\n")
 }
 
+/// Returns JSON in which such characters are escaped. They stand in strings only, so what it says stays the same.
+pub(crate) fn clean_json(json: &str) -> Cow<'_, str> {
+    if json.chars().all(is_harmless) {
+        return Cow::Borrowed(json);
+    }
+    let mut text = String::with_capacity(json.len());
+    for c in json.chars() {
+        match is_harmless(c) {
+            true => text.push(c),
+            false => {
+                c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| text.push_str(&format!("\\u{unit:04x}")))
+            }
+        }
+    }
+    Cow::Owned(text)
+}
+
 fn is_harmless(c: char) -> bool {
     match c {
         '\u{0}'..='\u{1f}' | '\u{7f}'..='\u{9f}' => false,
@@ -88,6 +105,15 @@ mod tests {
         }
         assert_eq!(clean("\x1b[1m"), "␛[1m");
         assert!(matches!(clean("plain – ÄÖÜ 日本"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn json_says_the_same_and_is_harmless() {
+        let value = serde_json::json!({ "a": "\u{9b}31m\u{202e}\u{e0041} plain ä\n" });
+        let text = serde_json::to_string(&value).expect("JSON");
+        let harmless = clean_json(&text);
+        assert!(harmless.chars().all(is_harmless), "{harmless:?}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&harmless).expect("JSON"), value);
     }
 
     #[test]

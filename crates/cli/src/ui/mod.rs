@@ -14,6 +14,7 @@ use serde::Serialize;
 
 use crate::environment;
 use crate::failure::Failure;
+use crate::text::clean;
 use style::Style;
 
 /// When colour is used.
@@ -96,7 +97,7 @@ impl Ui {
     /// Prints one document, or one line of a stream of them.
     pub(crate) fn print_json(&self, value: &impl Serialize) -> Result<(), Failure> {
         let text = serde_json::to_string(value).map_err(std::io::Error::from)?;
-        self.print(&text)
+        self.print(&clean::clean_json(&text))
     }
 
     /// Says something to a person. Nobody reads it? Then it is lost, and nothing else with it.
@@ -118,7 +119,7 @@ impl Ui {
             return;
         }
         match serde_json::to_string(&failure.problem) {
-            Ok(problem) if self.json => self.say(&problem),
+            Ok(problem) if self.json => self.say(&clean::clean_json(&problem)),
             _ => self.say(&format!("{} {}", self.err.bad("lastword:"), failure.words())),
         }
     }

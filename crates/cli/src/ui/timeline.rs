@@ -124,8 +124,8 @@ fn attempt_stretches(
         if job.attempts.len() > 1 {
             notes.push(format!("attempt {}", attempt.no));
         }
-        notes.extend(attempt.pid.map(|pid| format!("pid {pid}")));
         notes.extend(attempt.exit.as_ref().map(|exit| words::exit(exit).replace("killed by ", "")));
+        notes.extend(attempt.pid.map(|pid| format!("pid {pid}")));
         let note = notes.join(" · ");
         life.push(Stretch { kind: Kind::Running, from: begun, to: asked.unwrap_or(over), note });
         if let (Some(asked), Some(stop)) = (asked, stop) {

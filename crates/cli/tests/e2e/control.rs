@@ -136,12 +136,15 @@ fn c45_a_prune_keeps_what_runs_and_what_nobody_has_read_and_says_so() {
 }
 
 #[test]
-fn abandon_asks_first_and_is_refused_for_what_can_be_reached() {
+fn abandon_asks_first_and_what_can_be_reached_is_ended_all_the_same() {
     let home = Home::new();
-    let id = home.start("sleep 100");
-    home.until_phase(&id, "running");
+    let (id, pids) = home.start_with_pids("echo $$; sleep 100", 1);
     let said = home.run(&["abandon", &id]);
     assert!(said.code == 2 && said.stderr.contains("-y"), "{said:?}");
-    let said = home.run(&["abandon", &id, "-y"]);
-    assert_eq!(said.code, 125, "its host is here: {said:?}");
+    assert!(is_alive(pids[0]));
+    home.ok(&["abandon", &id, "-y"]);
+    assert_eq!(home.run(&["wait", &id]).code, 1);
+    assert!(!is_alive(pids[0]), "its keeper is here, and ends it");
+    let job = home.json(&["show", &id]);
+    assert_eq!((&job["outcome"], &job["cause"]), (&"lost".into(), &"abandoned".into()), "{job}");
 }

@@ -1,9 +1,11 @@
 //! A home for one test: a folder with everything of one daemon in it, and the executable to drive it with. Whatever was started
 //! in it is ended with it, and whatever was not is found and named.
 
-use std::io::Write as _;
+use std::io::{Read, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// How long anything may take on a busy machine before the test calls it stuck.
@@ -29,14 +31,6 @@ impl Home {
         let home = Home { folder, executable: env!("CARGO_BIN_EXE_lastword").into() };
         std::fs::create_dir(home.work()).unwrap();
         home
-    }
-
-    /// Returns the same home, driven with another copy of the executable.
-    pub(crate) fn upgraded(mut self, name: &str) -> Home {
-        let copy = self.folder.path().join(name);
-        std::fs::copy(&self.executable, &copy).unwrap();
-        self.executable = copy;
-        self
     }
 
     /// The folder that is `LASTWORD_HOME`.
@@ -135,9 +129,7 @@ impl Home {
 
     /// Starts a command that goes on, with its output kept.
     pub(crate) fn spawn(&self, words: &[&str]) -> Running {
-        let mut command = self.command(words);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        Running { child: Some(command.spawn().unwrap()) }
+        Running::new(self.command(words))
     }
 
     /// Returns the pid of the daemon.
@@ -182,19 +174,65 @@ impl Drop for Home {
     }
 }
 
-/// A command that goes on. Dropping it ends it.
+/// A command that goes on, with what it has said so far. Dropping it ends it.
 pub(crate) struct Running {
-    child: Option<Child>,
+    child: Child,
+    stdout: Heard,
+    stderr: Heard,
+}
+
+/// A stream that is read as it comes.
+struct Heard {
+    text: Arc<Mutex<Vec<u8>>>,
+    reader: Option<JoinHandle<()>>,
+}
+
+impl Heard {
+    fn new(mut stream: impl Read + Send + 'static) -> Heard {
+        let text = Arc::new(Mutex::new(Vec::new()));
+        let all = Arc::clone(&text);
+        let reader = std::thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            while let Ok(read @ 1..) = stream.read(&mut buffer) {
+                all.lock().unwrap().extend_from_slice(&buffer[..read]);
+            }
+        });
+        Heard { text, reader: Some(reader) }
+    }
+
+    fn so_far(&self) -> String {
+        String::from_utf8_lossy(&self.text.lock().unwrap()).into_owned()
+    }
+
+    /// Returns all of it, once it has ended.
+    fn to_its_end(&mut self) -> String {
+        if let Some(reader) = self.reader.take() {
+            reader.join().unwrap();
+        }
+        self.so_far()
+    }
 }
 
 impl Running {
+    fn new(mut command: Command) -> Running {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let (stdout, stderr) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
+        Running { child, stdout: Heard::new(stdout), stderr: Heard::new(stderr) }
+    }
+
     pub(crate) fn pid(&self) -> i32 {
-        i32::try_from(self.child.as_ref().unwrap().id()).unwrap()
+        i32::try_from(self.child.id()).unwrap()
+    }
+
+    /// Waits until it has printed this.
+    pub(crate) fn until_printed(&self, text: &str) {
+        until(&format!("it printed {text:?}"), || self.stdout.so_far().contains(text).then_some(()));
     }
 
     /// Writes to its standard input.
     pub(crate) fn write(&mut self, text: &str) {
-        let stdin = self.child.as_mut().unwrap().stdin.as_mut().unwrap();
+        let stdin = self.child.stdin.as_mut().unwrap();
         stdin.write_all(text.as_bytes()).unwrap();
         stdin.flush().unwrap();
     }
@@ -206,17 +244,16 @@ impl Running {
 
     /// Closes its standard input, waits for its end and returns what it said.
     pub(crate) fn end(mut self) -> Said {
-        let output = self.child.take().unwrap().wait_with_output().unwrap();
-        of_output(output)
+        drop(self.child.stdin.take());
+        let status = self.child.wait().unwrap();
+        Said { code: code_of(status), stdout: self.stdout.to_its_end(), stderr: self.stderr.to_its_end() }
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        if let Some(child) = &mut self.child {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
@@ -226,13 +263,17 @@ pub(crate) fn said(mut command: Command) -> Said {
 }
 
 fn of_output(output: std::process::Output) -> Said {
-    use std::os::unix::process::ExitStatusExt as _;
-    let code = output.status.code().unwrap_or_else(|| 128 + output.status.signal().unwrap_or(0));
     Said {
-        code,
+        code: code_of(output.status),
         stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
         stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
     }
+}
+
+/// Returns the code as a shell reports it.
+fn code_of(status: ExitStatus) -> i32 {
+    use std::os::unix::process::ExitStatusExt as _;
+    status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
 }
 
 /// Reports whether a process runs: there, and not a zombie.

@@ -1,1 +1,125 @@
-//! Placeholder.
+//! What cannot be asked for is refused with what to do instead; nothing is begun.
+
+use crate::home::Home;
+use crate::plain::plain_text;
+
+#[test]
+fn a_command_line_that_does_not_read_exits_with_2_and_starts_nothing() {
+    let home = Home::new();
+    for words in [
+        &[][..],
+        &["frobnicate"],
+        &["run"],
+        &["run", "--wall", "soon", "true"],
+        &["run", "--wall", "90", "true"],
+        &["run", "--wall=-1s", "true"],
+        &["run", "--output-max", "1.5M", "true"],
+        &["run", "--priority", "high", "true"],
+        &["run", "-l", "novalue", "true"],
+        &["run", "-i", "-t", "true"],
+        &["ls", "--phase", "asleep"],
+        &["ls", "--outcome", "fine"],
+        &["ls", "-n", "0"],
+        &["limit", "x", "wall"],
+        &["limit", "x", "speed=1"],
+        &["cancel"],
+        &["cancel", "x", "--all"],
+        &["send"],
+        &["group", "set", "x"],
+        &["daemon", "dance"],
+        &["logs", "x", "--stdout", "--stderr"],
+        &["completion"],
+        &["wait", "--timeout", "-5s"],
+    ] {
+        let said = home.run(words);
+        assert_eq!(said.code, 2, "{words:?}: {said:?}");
+        assert!(said.stdout.is_empty() && !said.stderr.is_empty(), "{words:?}: {said:?}");
+    }
+    assert!(!home.state().exists(), "no daemon was started for any of it");
+}
+
+#[test]
+fn a_slip_of_the_keyboard_is_met_with_a_guess() {
+    let home = Home::new();
+    home.ok(&["run", "--name", "builder", "true"]);
+    for (words, guess) in [
+        (&["shwo", "x"][..], "show"),
+        (&["run", "--detatch", "true"], "--detach"),
+        (&["ls", "--phase", "runing"], "did you mean `running`"),
+        (&["limit", "x", "wal=1h"], "did you mean `wall`"),
+        (&["show", "bulder"], "did you mean `builder`"),
+        (&["cancel", "builde"], "did you mean `builder`"),
+        (&["logs", "biulder"], "did you mean `builder`"),
+        (&["config", "get", "slot"], "did you mean `slots`"),
+    ] {
+        let said = home.run(words);
+        assert!(said.code != 0 && said.stderr.contains(guess), "{words:?}: {said:?}");
+    }
+}
+
+#[test]
+fn a_reference_that_means_nobody_or_several_says_so() {
+    let home = Home::new();
+    let said = home.run(&["show"]);
+    assert_eq!(said.code, 125, "{said:?}");
+    insta::assert_snapshot!("nobody", plain_text(&home, &said.stderr));
+    let ids: Vec<String> = (0..3).map(|_| home.ok(&["run", "-d", "true"])).collect();
+    // Ids of one minute share what they open with.
+    let said = home.run(&["show", &ids[0][..12]]);
+    assert_eq!(said.code, 125, "{said:?}");
+    for id in &ids {
+        assert!(said.stderr.contains(&id[24..]), "{id} is a candidate: {said:?}");
+    }
+    let said = home.run(&["show", &ids[0][..12], "--json"]);
+    let problem: serde_json::Value = serde_json::from_str(&said.stderr).unwrap();
+    assert_eq!((&problem["code"], said.code), (&"ambiguous".into(), 125));
+    assert_eq!(problem["candidates"].as_array().unwrap().len(), 3);
+}
+
+#[test]
+fn with_json_every_error_is_a_problem_document_on_standard_error() {
+    let home = Home::new();
+    for (words, code, exit) in [
+        (&["show", "nobody"][..], "not_found", 125),
+        (&["ls", "--phase", "asleep"], "invalid", 2),
+        (&["run", "--name", "no spaces", "true"], "invalid", 2),
+        (&["prune", "--older-than", "0", "-y", "--unread", "--frob"], "invalid", 2),
+        (&["daemon", "start", "--set", "slots=x"], "invalid", 125),
+    ] {
+        if words[0] == "daemon" {
+            home.ok(&["daemon", "stop"]);
+        }
+        let said = home.run(&[&["--json"], words].concat());
+        let problem: serde_json::Value =
+            serde_json::from_str(&said.stderr).unwrap_or_else(|error| panic!("{words:?}: {error}: {said:?}"));
+        assert_eq!((&problem["code"], said.code), (&code.into(), exit), "{words:?}: {said:?}");
+        assert_eq!(problem["type"], format!("urn:lastword:problem:{code}"));
+        assert_eq!(said.stdout, "");
+    }
+}
+
+#[test]
+fn a_name_that_cannot_be_one_is_refused() {
+    let home = Home::new();
+    for name in ["", "-x", "a b", "a/b", "job_0001m7f762c9e008aqrbsrbs126w", "@last", &"x".repeat(65), "ä"] {
+        let flag = format!("--name={name}");
+        let said = home.run(&["run", "-d", &flag, "true"]);
+        assert_eq!(said.code, 2, "{name:?}: {said:?}");
+    }
+    assert_eq!(home.ok(&["ls", "-a", "-q"]), "");
+}
+
+#[test]
+fn what_is_not_text_is_refused_by_name() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let home = Home::new();
+    let mut command = home.command(&["run", "echo"]);
+    command.arg(std::ffi::OsStr::from_bytes(b"a\xffb"));
+    let said = crate::home::said(command);
+    assert_eq!(said.code, 2, "{said:?}");
+    let mut command = home.command(&["run", "true"]);
+    command.env("ODD", std::ffi::OsStr::from_bytes(b"a\xffb"));
+    let said = crate::home::said(command);
+    assert_eq!(said.code, 0, "{said:?}");
+    assert_eq!(said.stderr, "lastword: 1 variables are not UTF-8, and the job does not get them\n");
+}

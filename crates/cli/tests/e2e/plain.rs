@@ -24,7 +24,8 @@ pub(crate) fn plain_text(home: &Home, text: &str) -> String {
     lines.join("\n")
 }
 
-fn line(line: &str) -> String {
+/// Returns a line of it.
+pub(crate) fn line(line: &str) -> String {
     // What was chosen is to be seen; what was measured is not.
     let chosen =
         ["limits", "grace", "retry", "older", "<home>/lw/config"].iter().any(|word| line.contains(word));
@@ -63,7 +64,7 @@ fn shape(word: &str, chosen: bool) -> String {
 /// Makes every gap two spaces, and every bar one mark: how wide they are depends on what was measured.
 fn squeeze(line: &str) -> String {
     let begin = line.len() - line.trim_start().len();
-    let (mut out, mut spaces, mut last) = (line[..begin].to_owned(), 0, ' ');
+    let (mut out, mut spaces, mut last) = (" ".repeat(begin.min(12)), 0, ' ');
     for c in line[begin..].chars() {
         if c == ' ' {
             spaces += 1;

@@ -1,1 +1,132 @@
-//! Placeholder.
+//! Every screen as a person sees it, at two widths, plain and in colour.
+
+use std::process::Command;
+
+use crate::home::{Home, said};
+use crate::plain::plain;
+
+/// Jobs of every kind.
+fn busy_home() -> Home {
+    let home = Home::new();
+    home.run(&["run", "--name", "build", "-l", "team=core", "sh", "-c", "seq 1 3; echo done"]);
+    home.run(&[
+        "run",
+        "--name",
+        "flaky",
+        "--retry",
+        "1",
+        "--backoff",
+        "20ms",
+        "sh",
+        "-c",
+        "echo oops >&2; exit 1",
+    ]);
+    home.run(&["run", "--wall", "100ms", "--grace", "50ms", "sleep", "100"]);
+    let id = home.ok(&[
+        "run",
+        "-d",
+        "--name",
+        "server",
+        "--grace",
+        "2s",
+        "sh",
+        "-c",
+        "echo listening; exec sleep 100",
+    ]);
+    crate::home::until("it runs", || home.ok(&["logs", &id]).contains("listening").then_some(()));
+    home.ok(&["cancel", &id]);
+    home.ok(&[
+        "run",
+        "-d",
+        "--name",
+        "later",
+        "--delay",
+        "1h",
+        "--group",
+        "night",
+        "--priority",
+        "3",
+        "make",
+        "a very long list of targets that no terminal of eighty columns has room for",
+    ]);
+    home
+}
+
+#[test]
+fn lists_fit_the_terminal() {
+    let home = busy_home();
+    insta::assert_snapshot!("ls", plain(&home, &home.ok(&["ls"])));
+    insta::assert_snapshot!("ls_all", plain(&home, &home.ok(&["ls", "-a"])));
+    for width in ["40", "80", "140"] {
+        let mut command = home.command(&["ls", "-a"]);
+        command.env("COLUMNS", width);
+        let text = said(command).stdout;
+        let widest = text.lines().map(|line| line.chars().count()).max().unwrap();
+        assert!(widest <= width.parse::<usize>().unwrap().max(60), "{width}: {text}");
+        assert!(text.contains('…') || width == "140", "{width}: {text}");
+    }
+    let mut command = home.command(&["ls", "-a"]);
+    command.env_remove("COLUMNS");
+    assert!(!said(command).stdout.contains('…'), "what is no terminal gets everything");
+    let said = home.run(&["ls", "--group", "nowhere"]);
+    assert_eq!(
+        (said.stdout.as_str(), said.stderr.as_str()),
+        ("", "no such jobs; `lastword ls -a` shows those that have ended\n")
+    );
+    let said = home.run(&["ls", "-a", "-n", "2"]);
+    assert_eq!(
+        (said.stdout.lines().count(), said.stderr.as_str()),
+        (3, "there are more than 2; -n shows more\n")
+    );
+    assert_eq!(home.ok(&["ls", "-a", "-q", "-l", "team=core"]).lines().count(), 1);
+    assert_eq!(home.ok(&["ls", "-q", "--outcome", "timed_out"]).lines().count(), 1);
+}
+
+/// Shows a job where no line has to be cut.
+fn wide(home: &Home, job: &str) -> String {
+    let mut command = home.command(&["show", job]);
+    command.env("COLUMNS", "120");
+    said(command).stdout.trim_end().to_owned()
+}
+
+#[test]
+fn a_job_is_shown_with_its_life() {
+    let home = busy_home();
+    for name in ["build", "flaky", "server", "later"] {
+        let text = plain(&home, &wide(&home, name));
+        let level =
+            text.replace(", and its control group was empty", "").replace("in a control group", "<level>");
+        let level = level
+            .replace("by its keeper, which it cannot signal", "<level>")
+            .replace("by its keeper", "<level>");
+        insta::assert_snapshot!(format!("show_{name}"), level);
+    }
+    let timed_out = home.ok(&["ls", "-q", "--outcome", "timed_out"]);
+    let shown = wide(&home, &timed_out);
+    assert!(
+        shown.contains("limit on wall") && shown.contains("timed out after its wall-clock limit"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn colour_is_used_where_it_is_wanted_and_nowhere_else() {
+    let home = busy_home();
+    let coloured = |arrange: fn(&mut Command) -> &mut Command| {
+        let mut command = home.command(&["show", "server"]);
+        arrange(&mut command);
+        said(command).stdout.contains('\x1b')
+    };
+    assert!(!coloured(|command| command), "not into a pipe");
+    assert!(coloured(|command| command.env("CLICOLOR_FORCE", "1")));
+    assert!(!coloured(|command| command.env("CLICOLOR_FORCE", "1").env("NO_COLOR", "1")));
+    assert!(
+        coloured(|command| command.env("NO_COLOR", "1").args(["--color", "always"])),
+        "a flag beats a variable"
+    );
+    assert!(!coloured(|command| command.env("CLICOLOR_FORCE", "1").args(["--color", "never"])));
+    assert!(!coloured(|command| command.env("CLICOLOR_FORCE", "0")));
+    let mut command = home.command(&["ls", "-a", "--color", "always"]);
+    command.env("COLUMNS", "80");
+    insta::assert_snapshot!("ls_colour", plain(&home, &said(command).stdout.replace('\x1b', "ESC")));
+}

@@ -1,1 +1,112 @@
-//! Placeholder.
+//! What others wrote, and others in our place: hostile names and outputs, a daemon of another version, somebody else's socket.
+
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::net::UnixListener;
+
+use crate::home::Home;
+
+const HOSTILE: &str = "\x1b]0;owned\x07\x1b[2J\u{9b}31m\u{202e}gnp\u{200b}\r\n";
+
+#[test]
+fn nothing_hostile_reaches_a_terminal_raw_but_what_the_job_wrote() {
+    let home = Home::new();
+    let label = format!("colour={HOSTILE}");
+    let id =
+        home.ok(&["run", "-d", "-l", &label, "sh", "-c", &format!("printf '%s' '{HOSTILE}'; : {HOSTILE}")]);
+    home.run(&["wait", &id]);
+    let wild = home.ok(&["run", "-d", &format!("./{HOSTILE}")]);
+    home.run(&["wait", &wild]);
+    let harmless =
+        |text: &str| !text.chars().any(|c| (c.is_control() && c != '\n') || "\u{202e}\u{200b}".contains(c));
+    for words in [
+        &["ls", "-a"][..],
+        &["show", &id],
+        &["show", &wild],
+        &["events"],
+        &["events", &id],
+        &["wait", &wild],
+        &["cancel", &wild],
+        &["show", HOSTILE],
+        &["result", &wild],
+        &["ls", "-a", "--json"],
+        &["show", &id, "--json"],
+    ] {
+        let said = home.run(words);
+        assert!(harmless(&said.stdout), "{words:?}: {said:?}");
+        assert!(harmless(&said.stderr), "{words:?}: {said:?}");
+    }
+    assert_eq!(home.run(&["logs", &id]).stdout, HOSTILE, "what it wrote is its own");
+}
+
+/// Answers one request after the other with the same words.
+fn stand_in(home: &Home, answer: &'static str) -> std::thread::JoinHandle<()> {
+    std::fs::DirBuilder::new().mode(0o700).create(home.state()).unwrap();
+    let listener = UnixListener::bind(home.state().join("lastword.sock")).unwrap();
+    std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut request = [0; 4096];
+        let _ = stream.read(&mut request);
+        let _ = stream.write_all(answer.as_bytes());
+    })
+}
+
+#[test]
+fn a_daemon_of_another_version_is_noticed_once_and_said_what_to_do_about() {
+    let home = Home::new();
+    let body = r#"{"items":[],"next_cursor":null,"something_new":[1]}"#;
+    let answer = format!(
+        "HTTP/1.1 200 OK\r\nlastword-version: 99.0.0\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let daemon = stand_in(&home, Box::leak(answer.into_boxed_str()));
+    let said = home.run(&["ls", "-a"]);
+    daemon.join().unwrap();
+    assert_eq!(said.code, 0, "{said:?}");
+    assert_eq!(said.stderr.matches("99.0.0").count(), 1, "{said:?}");
+    assert!(said.stderr.contains("lastword daemon restart"), "{said:?}");
+    std::fs::remove_file(home.state().join("lastword.sock")).unwrap();
+}
+
+#[test]
+fn whoever_answers_and_is_no_daemon_is_not_believed() {
+    let home = Home::new();
+    let daemon = stand_in(&home, "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}");
+    let said = home.run(&["ls"]);
+    daemon.join().unwrap();
+    assert_eq!(said.code, 125, "{said:?}");
+    assert!(said.stderr.contains("is not the daemon of Lastword"), "{said:?}");
+    std::fs::remove_file(home.state().join("lastword.sock")).unwrap();
+}
+
+#[test]
+fn c60_a_folder_in_the_place_of_the_socket_is_moved_aside() {
+    let home = Home::new();
+    std::fs::DirBuilder::new().mode(0o700).create(home.state()).unwrap();
+    std::fs::create_dir(home.state().join("lastword.sock")).unwrap();
+    std::fs::write(home.state().join("lastword.sock/precious"), "mine").unwrap();
+    home.ok(&["run", "true"]);
+    let aside = std::fs::read_dir(home.state())
+        .unwrap()
+        .flatten()
+        .find(|entry| entry.file_name().to_string_lossy().contains("moved-aside"));
+    assert_eq!(std::fs::read_to_string(aside.unwrap().path().join("precious")).unwrap(), "mine");
+    // Also under a daemon that runs.
+    std::fs::remove_file(home.state().join("lastword.sock")).unwrap();
+    std::fs::create_dir(home.state().join("lastword.sock")).unwrap();
+    home.ok(&["run", "true"]);
+}
+
+#[test]
+fn a_socket_of_another_user_is_not_spoken_to() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let home = Home::new();
+    std::fs::DirBuilder::new().mode(0o700).create(home.state()).unwrap();
+    std::os::unix::fs::chown(home.state(), Some(54_321), Some(54_321)).unwrap();
+    let said = home.run(&["ls"]);
+    assert_eq!(said.code, 125, "{said:?}");
+    assert!(said.stderr.contains("belongs to somebody else"), "{said:?}");
+    std::os::unix::fs::chown(home.state(), Some(0), Some(0)).unwrap();
+}

@@ -68,6 +68,7 @@ fn attach_shows_the_last_lines_and_then_what_comes() {
     let id = home.start(&script);
     crate::home::until("it wrote", || home.ok(&["logs", &id]).ends_with("50").then_some(()));
     let attached = home.spawn(&["attach", &id, "-n", "2"]);
+    attached.until_printed("50");
     std::fs::write(&go, "").unwrap();
     let said = attached.end();
     assert_eq!((said.code, said.stdout.as_str()), (6, "49\n50\nafter\n"), "{said:?}");
@@ -85,7 +86,7 @@ fn attach_lets_go_again_and_passes_what_is_typed_on() {
     let id = home.ok(&["run", "-d", "-i", "sh", "-c", "echo $$; read line; echo got $line; exit 5"]);
     let pid = home.pids_of(&id, 1)[0];
     let attached = home.spawn(&["attach", &id]);
-    crate::home::until("it is connected", || connections(&home).then_some(()));
+    attached.until_printed(&pid.to_string());
     attached.signal(Signal::INT);
     let said = attached.end();
     assert_eq!(said.code, 130, "{said:?}");
@@ -95,11 +96,4 @@ fn attach_lets_go_again_and_passes_what_is_typed_on() {
     let said = attached.end();
     assert_eq!(said.code, 5, "{said:?}");
     assert!(said.stdout.ends_with("got hello there\n"), "{said:?}");
-}
-
-/// Reports whether anybody but this call is connected to the daemon.
-fn connections(home: &Home) -> bool {
-    let socket = home.state().join("lastword.sock").display().to_string();
-    let sockets = std::fs::read_to_string("/proc/net/unix").unwrap();
-    sockets.lines().filter(|line| line.ends_with(&socket)).count() > 1
 }

@@ -24,6 +24,14 @@ pub(super) enum Over {
 
 /// Passes standard input on to a job until it ends. With `terminal`, every key goes to the job as it is.
 pub(super) async fn pass_on(client: &Client, job: &Job, terminal: bool) -> Result<Over, Failure> {
+    match pass_on_to_the_end(client, job, terminal).await {
+        // A job need not read all there is.
+        Err(failure) if failure.problem.code == Code::Ended => Ok(Over::End),
+        other => other,
+    }
+}
+
+async fn pass_on_to_the_end(client: &Client, job: &Job, terminal: bool) -> Result<Over, Failure> {
     let _raw = terminal.then(Raw::enter).flatten();
     let mut stdin = tokio::io::stdin();
     let (mut waiting, mut buffer) = (Vec::new(), vec![0; PIECE]);

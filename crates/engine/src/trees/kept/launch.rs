@@ -31,6 +31,8 @@ impl Kept {
             cwd: PathBuf::from(&spec.cwd),
             input: if spec.io == Io::Null { Input::Null } else { Input::Pipe },
             terminal: terminal(spec),
+            stdout: self.0.keep,
+            stderr: self.0.keep,
             term_ms: spec.ladder.term_ms,
             // Until it is told the exact one: it must not outlive its limit because we do not live to tell.
             deadline: wall.map(|ms| clock::awake_ms().saturating_add(ms)),

@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex};
 
 use lastword_core::effects::Effect;
 use lastword_core::{AttemptNo, Awake, JobId, Now, Timestamp};
-use lastword_proc::{self as proc, Error, Finding, Nursery, Recording, boot_id, clock};
+use lastword_proc::{self as proc, Error, Finding, Keep, Launch, Nursery, Recording, boot_id, clock};
 use tokio::sync::Semaphore;
 
 use self::lines::Lines;
@@ -48,6 +48,8 @@ struct Inner {
     /// The nursery; another is started when it is gone.
     nursery: Mutex<Arc<Nursery>>,
     place: PathBuf,
+    /// How much of what a stream writes is kept.
+    keep: Keep,
     lines: Lines,
     calls: Arc<Semaphore>,
 }
@@ -68,7 +70,23 @@ impl Kept {
             .map_err(|source| Error::Io { what: format!("cannot make {}", place.display()), source })?;
         let nursery = Mutex::new(Arc::new(start()?));
         let calls = Arc::new(Semaphore::new(CALLS_MAX));
-        Ok(Kept(Arc::new(Inner { start: Box::new(start), nursery, place, lines: Lines::default(), calls })))
+        let keep = Launch::new(&place, [""; 0]).stdout;
+        Ok(Kept(Arc::new(Inner {
+            start: Box::new(start),
+            nursery,
+            place,
+            keep,
+            lines: Lines::default(),
+            calls,
+        })))
+    }
+
+    /// Keeps so many of the first and of the last bytes of each stream. To be said before it is shared.
+    pub fn keeping(mut self, head: u64, tail: u64) -> Kept {
+        if let Some(inner) = Arc::get_mut(&mut self.0) {
+            inner.keep = Keep::Caps { head, tail };
+        }
+        self
     }
 
     /// Returns what this machine was found to be able to do, and why not the rest.

@@ -11,6 +11,7 @@
 
 mod ci;
 mod contract;
+mod e2e;
 mod mutants;
 mod program;
 mod proof;
@@ -36,6 +37,7 @@ const VERBS: &[Verb] = &[
     Verb { name: "ci", arguments: "", about: "everything a change must pass, timed", run: ci::run },
     Verb { name: "tidy", arguments: "", about: "the habits of the house that no linter knows", run: tidy::run },
     Verb { name: "contract", arguments: "[--write] [--require]", about: "docs/contract.md against the tests", run: contract::run },
+    Verb { name: "e2e", arguments: "[NAME]", about: "the product as a user drives it, and as it survives", run: e2e::run },
     Verb { name: "model", arguments: "[--full]", about: "every reachable state of a small world", run: |args| proof::run("model", args) },
     Verb { name: "sim", arguments: "[--schedules N] [--seed S]", about: "random schedules of crashes and faults", run: |args| proof::run("sim", args) },
     Verb { name: "bugs", arguments: "", about: "breaks one rule at a time and expects to be caught", run: |args| proof::run("bugs", args) },

@@ -205,7 +205,7 @@ impl Heard {
     }
 
     /// Returns all of it, once it has ended.
-    fn to_its_end(&mut self) -> String {
+    fn all_of_it(&mut self) -> String {
         if let Some(reader) = self.reader.take() {
             reader.join().unwrap();
         }
@@ -246,7 +246,7 @@ impl Running {
     pub(crate) fn end(mut self) -> Said {
         drop(self.child.stdin.take());
         let status = self.child.wait().unwrap();
-        Said { code: code_of(status), stdout: self.stdout.to_its_end(), stderr: self.stderr.to_its_end() }
+        Said { code: code_of(status), stdout: self.stdout.all_of_it(), stderr: self.stderr.all_of_it() }
     }
 }
 

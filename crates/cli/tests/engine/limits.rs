@@ -6,6 +6,7 @@ use lastword_core::limits::{Limit, Limits};
 use lastword_core::outcome::{Budget, Cause, Clock, Outcome};
 use lastword_core::receipt::KeeperStop;
 use lastword_core::spec::Spec;
+use lastword_proc::Keeper;
 
 use super::{Bench, end_of, leader_of, outcome, output_of, run};
 
@@ -26,7 +27,7 @@ async fn c53_time_runs_out() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn c53_time_runs_out_also_while_no_engine_runs() {
+async fn c66_time_runs_out_also_while_no_engine_runs() {
     let bench = Bench::new();
     let engine = bench.start();
     let limits = Limits { wall_ms: Some(400), ..Limits::default() };
@@ -38,6 +39,24 @@ async fn c53_time_runs_out_also_while_no_engine_runs() {
     assert_eq!(outcome(&job).0, Outcome::TimedOut(Clock::Deadline));
     let end = job.attempts[0].end.as_ref().unwrap();
     assert_eq!(end.receipt.keeper_stop, Some(KeeperStop::Deadline));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn c66_time_runs_out_also_when_the_keeper_forgot_the_deadline() {
+    let bench = Bench::new();
+    let engine = bench.start();
+    let limits = Limits { wall_ms: Some(1_500), ..Limits::default() };
+    let id = run(&engine, limited(&bench, "sleep 100", limits)).await;
+    let leader = leader_of(&engine, id).await;
+    let epoch = engine.job(id).await.unwrap().value.epoch;
+    let mut keeper = Keeper::connect(&bench.jobs().join(id.to_string()).join("1"), epoch.0.into()).unwrap();
+    crate::common::until("it was told", || keeper.status().unwrap().deadline);
+    keeper.deadline(None).unwrap();
+    let job = end_of(&engine, id).await;
+    assert_eq!(outcome(&job).0, Outcome::TimedOut(Clock::Deadline));
+    assert!(!leader.is_alive());
+    let end = job.attempts[0].end.as_ref().unwrap();
+    assert_eq!(end.receipt.keeper_stop, None, "it was the engine that counted");
 }
 
 #[tokio::test(flavor = "multi_thread")]

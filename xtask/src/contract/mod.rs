@@ -24,7 +24,7 @@ type PromiseId = u16;
 /// Every promise there is.
 const PROMISES: RangeInclusive<PromiseId> = 1..=83;
 
-/// The promises that decisions, the journal and the keeper must keep by themselves, before there is a daemon.
+/// The promises that one machine must keep by itself. The others need a second host, or helpers that agents share.
 const REQUIRED: &[RangeInclusive<PromiseId>] = &[1..=37, 39..=57, 60..=66, 68..=83];
 
 /// Checks the page, and with `--write` first brings its test names up to date.

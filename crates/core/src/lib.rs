@@ -8,7 +8,7 @@
 //! - [`append`]: facts on their way to the journal, with the version and fence they need.
 //! - [`decide`]: which facts follow from a request or a report; [`limits`]: the arithmetic.
 //! - [`effects`]: what is due in the world; [`report`]: what comes back from it.
-//! - [`reference`]: how people name jobs.
+//! - [`mod@reference`]: how people name jobs.
 //! - [`owner`]: the step that ties these together, for whoever does the IO.
 //! - [`view`]: what readers see.
 

@@ -1,7 +1,7 @@
 //! References: how a person names a job. By its id or the beginning of one, by the short form that lists show, by the
 //! name it was given, or as the newest.
 //!
-//! Reading one looks nothing up. What a store finds for each of its meanings is settled by [`Reference::settle`].
+//! Reading one looks nothing up. What a store finds for each of its meanings is settled by [`Loose::settle`].
 
 use std::ops::RangeInclusive;
 use std::str::FromStr;

@@ -35,7 +35,7 @@ pub struct Owner {
     /// Reports whose facts are not stored yet.
     inbox: VecDeque<Report>,
     /// The append that has no answer yet.
-    flight: Option<Flight>,
+    flight: Option<Box<Flight>>,
     /// A load that has no answer yet.
     loading: bool,
     /// Somebody else wrote while an append was in flight.
@@ -335,7 +335,7 @@ impl Owner {
         match Append::new(&self.job, Some(&self.fence), id, now.wall, draft.facts) {
             Ok((append, after)) => {
                 outputs.push(Output::Append(Box::new(append.clone())));
-                self.flight = Some(Flight { append, after, reports, unanswered: false });
+                self.flight = Some(Box::new(Flight { append, after, reports, unanswered: false }));
             }
             Err(illegal) => self.broken(illegal, outputs),
         }

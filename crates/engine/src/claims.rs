@@ -165,7 +165,7 @@ impl<J: Siblings> Shared<J> {
                 return self.trouble(Some(id), format!("its log cannot be read: {illegal}"), next);
             }
         };
-        let running = tokio::spawn(task.run());
+        let running = tokio::spawn(Box::new(task).run());
         self.tasks.started(id, &mailbox, running.abort_handle());
     }
 }

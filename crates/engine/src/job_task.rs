@@ -12,7 +12,7 @@ use lastword_core::report::{Report, Signal};
 use lastword_core::{Append, Illegal, Job, JobId, Seq};
 use lastword_store::siblings::Siblings;
 use lastword_store::{Claimed, Error};
-use tokio::task::JoinSet;
+use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::claims::Pass;
@@ -40,8 +40,8 @@ pub(crate) struct JobTask<J> {
     shared: Arc<Shared<J>>,
     owner: Owner,
     mailbox: Arc<Mailbox>,
-    /// What is under way; ended with the task.
-    doing: JoinSet<()>,
+    /// What follows the tree; ended with the task. All else that is under way ends by itself, and soon.
+    watch: Option<Ended>,
     /// Effects that failed since something was last stored, and how often.
     failed: Vec<(Effect, u32)>,
     /// How often in a row the journal did not answer.
@@ -66,7 +66,7 @@ impl<J: Siblings> JobTask<J> {
             shared,
             owner,
             mailbox,
-            doing: JoinSet::new(),
+            watch: None,
             failed: Vec::new(),
             unanswered: 0,
             retry_at: None,
@@ -77,12 +77,14 @@ impl<J: Siblings> JobTask<J> {
         Ok(task)
     }
 
-    pub(crate) async fn run(mut self) {
+    /// Runs until the job is let go.
+    pub(crate) async fn run(mut self: Box<Self>) {
         let id = self.id();
         let mut mail = Mail::Input(Input::Tick);
         loop {
             let Mail::Input(input) = mail else {
-                self.leave().await;
+                // Boxed, because every task would keep the room for what each does once.
+                Box::pin(self.leave()).await;
                 break;
             };
             if self.step(input) {
@@ -141,7 +143,6 @@ impl<J: Siblings> JobTask<J> {
 
     /// Waits for what is next: mail, or the moment for a look.
     async fn next(&mut self) -> Mail {
-        while self.doing.try_join_next().is_some() {}
         let busy = self.owner.waits_for_journal();
         let look_at = self.next_look();
         let at = [look_at, self.retry_at].into_iter().flatten().min();
@@ -202,9 +203,9 @@ impl<J: Siblings> JobTask<J> {
         Input::Report(Report::Heard { attempt, offset: total_bytes, signal })
     }
 
-    fn append(&mut self, append: Append) {
+    fn append(&self, append: Append) {
         let (shared, mailbox, id) = (Arc::clone(&self.shared), Arc::clone(&self.mailbox), self.id());
-        self.doing.spawn(async move {
+        tokio::spawn(async move {
             let answer = match shared.journal.append(append).await {
                 Ok(_) => Input::Stored,
                 Err(Error::Conflict { .. }) => Input::Conflict,
@@ -222,9 +223,9 @@ impl<J: Siblings> JobTask<J> {
         });
     }
 
-    fn load(&mut self, after: Seq) {
+    fn load(&self, after: Seq) {
         let (shared, mailbox, id) = (Arc::clone(&self.shared), Arc::clone(&self.mailbox), self.id());
-        self.doing.spawn(async move {
+        tokio::spawn(async move {
             let answer = match shared.journal.load(id, after).await {
                 Ok(events) => Input::Loaded(events),
                 Err(error) => {
@@ -251,16 +252,14 @@ impl<J: Siblings> JobTask<J> {
             local,
         };
         let doing = self.shared.trees.perform(order, Reports::to(&self.mailbox));
-        self.doing.spawn(async move {
+        let is_watch = matches!(effect, Effect::Watch { .. });
+        let done = tokio::spawn(async move {
             let Err(why) = doing.await else { return };
-            if times >= FAILURES_TOLD {
-                let what = format!("{} fails again and again: {why}", name(&effect));
-                shared.trouble(Some(id), what, "it is tried again by itself, every few seconds");
-            }
-            // What is still due is asked for again at once, so the pause comes before the answer.
-            sleep(pause(times)).await;
-            Reports::to(&mailbox).report(Report::Unclear(effect)).await;
+            Box::pin(failed_because(&shared, &mailbox, id, effect, times, why)).await;
         });
+        if is_watch {
+            self.watch = Some(Ended(done.abort_handle()));
+        }
     }
 
     /// Counts a failure of an effect.
@@ -342,6 +341,32 @@ impl<J: Siblings> JobTask<J> {
     }
 }
 
+/// Tells a person of what fails again and again, and the task after a pause: what is still due is asked for again at once.
+async fn failed_because<J: Siblings>(
+    shared: &Shared<J>,
+    mailbox: &Arc<Mailbox>,
+    id: JobId,
+    effect: Effect,
+    times: u32,
+    why: String,
+) {
+    if times >= FAILURES_TOLD {
+        let what = format!("{} fails again and again: {why}", name(&effect));
+        shared.trouble(Some(id), what, "it is tried again by itself, every few seconds");
+    }
+    sleep(pause(times)).await;
+    Reports::to(mailbox).report(Report::Unclear(effect)).await;
+}
+
+/// Something that is ended when this is dropped.
+struct Ended(AbortHandle);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
 /// Returns the pause after so many failures in a row.
 fn pause(times: u32) -> Duration {
     PAUSE_MIN.saturating_mul(1 << times.min(10)).min(PAUSE_MAX)
@@ -362,5 +387,22 @@ fn name(effect: &Effect) -> &'static str {
         Effect::Tell { .. } => "sending its input",
         Effect::Interrupt { .. } => "interrupting it",
         Effect::Close { .. } => "closing its input",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lastword_store::memory::Memory;
+
+    use super::*;
+
+    /// Returns how much room a call takes while it waits.
+    fn room<F>(_: impl Fn(Box<JobTask<Memory>>) -> F) -> usize {
+        size_of::<F>() + size_of::<JobTask<Memory>>()
+    }
+
+    #[test]
+    fn a_task_that_waits_is_small() {
+        assert!(room(JobTask::run) < 2_048, "{} bytes for each live job", room(JobTask::run));
     }
 }

@@ -103,8 +103,12 @@ impl Mailbox {
     /// Says that all of what was reported is stored, unless more has come since.
     pub(crate) fn settle(&self) {
         let mut state = self.state();
-        if state.inputs.is_empty() && std::mem::take(&mut state.ending) {
-            self.settled.notify_waiters();
+        if state.inputs.is_empty() {
+            // A job waits for most of its life, and keeps no room for mail meanwhile.
+            state.inputs = VecDeque::new();
+            if std::mem::take(&mut state.ending) {
+                self.settled.notify_waiters();
+            }
         }
     }
 

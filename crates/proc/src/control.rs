@@ -40,6 +40,75 @@ pub struct Stop<'a> {
     pub term_ms: Option<u64>,
 }
 
+/// Something to be said to a keeper.
+#[derive(Clone, Copy, Debug)]
+pub enum Saying<'a> {
+    /// Let us hear of every change from now on.
+    Watch,
+    /// End the tree.
+    Stop(Stop<'a>),
+    /// Stop the tree by yourself at this moment of the awake clock, in milliseconds.
+    Deadline(Option<u64>),
+    /// Write this to the leader, unless you have taken that number.
+    Input {
+        /// Its number.
+        no: u64,
+        /// What.
+        bytes: &'a [u8],
+    },
+    /// Close the leader's input once everything sent is written.
+    Close,
+    /// Interrupt the leader, as a terminal would.
+    Interrupt,
+}
+
+impl<'a> Saying<'a> {
+    /// Returns it as it goes over the line, in the name of a claim: for whoever has taken the line from [`Keeper::into_parts`].
+    pub fn encode(&self, epoch: u64) -> Vec<u8> {
+        let (line, payload) = self.line();
+        let mut bytes = line.with("epoch", epoch).to_string().into_bytes();
+        bytes.extend_from_slice(payload);
+        bytes
+    }
+
+    fn line(&self) -> (Line, &'a [u8]) {
+        match self {
+            Saying::Watch => (Line::new("watch"), &[]),
+            Saying::Stop(stop) => {
+                let line = Line::new("stop")
+                    .with("cause", stop.cause)
+                    .with("force", u8::from(stop.force))
+                    .with("local", u8::from(stop.local))
+                    .with_some("term", stop.term_ms);
+                (line, &[])
+            }
+            Saying::Deadline(at) => (Line::new("deadline").with_some("at", *at), &[]),
+            Saying::Input { no, bytes } => {
+                (Line::new("input").with("no", no).with("bytes", bytes.len()), bytes)
+            }
+            Saying::Close => (Line::new("close"), &[]),
+            Saying::Interrupt => (Line::new("interrupt"), &[]),
+        }
+    }
+}
+
+/// Reads an answer of a keeper; `None` for what is none, but an event.
+pub fn answer(line: &str) -> Option<Result<Line, Error>> {
+    answered(Line::parse(line)?)
+}
+
+fn answered(answer: Line) -> Option<Result<Line, Error>> {
+    let words = || answer.text("words").unwrap_or_default().to_owned();
+    match (answer.word(), answer.text("code")) {
+        ("ok", _) => Some(Ok(answer)),
+        ("event", _) => None,
+        (_, Some("stale")) => Some(Err(Error::Stale(words()))),
+        (_, code) => {
+            Some(Err(Error::Declined { code: code.unwrap_or("unknown").to_owned(), words: words() }))
+        }
+    }
+}
+
 /// What a keeper says of its tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
@@ -98,34 +167,28 @@ impl Keeper {
 
     /// Sends an input. A number that was taken before is not taken again; `true` means that it was taken now.
     pub fn input(&mut self, no: u64, bytes: &[u8]) -> Result<bool, Error> {
-        let line = Line::new("input").with("no", no).with("bytes", bytes.len());
-        Ok(self.call(line, bytes)?.text("taken") == Some("now"))
+        Ok(self.say(Saying::Input { no, bytes })?.text("taken") == Some("now"))
     }
 
     /// Closes the leader's input once everything sent is written.
     pub fn close_input(&mut self) -> Result<(), Error> {
-        self.call(Line::new("close"), &[]).map(drop)
+        self.say(Saying::Close).map(drop)
     }
 
     /// Sends the leader an interrupt, as a terminal would.
     pub fn interrupt(&mut self) -> Result<(), Error> {
-        self.call(Line::new("interrupt"), &[]).map(drop)
+        self.say(Saying::Interrupt).map(drop)
     }
 
     /// Asks for the tree's end. Returns at once; the exit record tells when it is empty. `false` means that a local stop
     /// could not be made durable; the tree is stopped all the same.
     pub fn stop(&mut self, stop: Stop<'_>) -> Result<bool, Error> {
-        let line = Line::new("stop")
-            .with("cause", stop.cause)
-            .with("force", u8::from(stop.force))
-            .with("local", u8::from(stop.local))
-            .with_some("term", stop.term_ms);
-        Ok(self.call(line, &[])?.get::<u8>("durable") == Some(1))
+        Ok(self.say(Saying::Stop(stop))?.get::<u8>("durable") == Some(1))
     }
 
     /// Sets when the keeper stops the tree by itself, in milliseconds of the awake clock.
     pub fn deadline(&mut self, at: Option<u64>) -> Result<(), Error> {
-        self.call(Line::new("deadline").with_some("at", at), &[]).map(drop)
+        self.say(Saying::Deadline(at)).map(drop)
     }
 
     /// Renews the lease, in milliseconds of the boot clock.
@@ -140,7 +203,7 @@ impl Keeper {
 
     /// Asks to hear of every change from now on; [`Keeper::next_event`] reads them.
     pub fn watch(&mut self) -> Result<Status, Error> {
-        let line = self.call(Line::new("watch"), &[])?;
+        let line = self.say(Saying::Watch)?;
         self.read_status(&line)
     }
 
@@ -156,25 +219,21 @@ impl Keeper {
         (self.stream.into_inner(), unread)
     }
 
+    fn say(&mut self, saying: Saying<'_>) -> Result<Line, Error> {
+        let (line, payload) = saying.line();
+        self.call(line, payload)
+    }
+
     fn call(&mut self, line: Line, payload: &[u8]) -> Result<Line, Error> {
         let gone = || Error::NoKeeper(self.dir.clone());
         let text = line.with("epoch", self.epoch).to_string();
         let stream = self.stream.get_mut();
         stream.write_all(text.as_bytes()).and_then(|()| stream.write_all(payload)).map_err(|_| gone())?;
         loop {
-            let answer = self.read_line().ok_or_else(|| Error::NoKeeper(self.dir.clone()))?;
-            let words = || answer.text("words").unwrap_or_default().to_owned();
-            match (answer.word(), answer.text("code")) {
-                ("ok", _) => return Ok(answer),
-                // Something happened while the question was under way; whoever watches reads the exit record in the end.
-                ("event", _) => {}
-                (_, Some("stale")) => return Err(Error::Stale(words())),
-                (_, code) => {
-                    return Err(Error::Declined {
-                        code: code.unwrap_or("unknown").to_owned(),
-                        words: words(),
-                    });
-                }
+            let line = self.read_line().ok_or_else(|| Error::NoKeeper(self.dir.clone()))?;
+            // Something may have happened while the question was under way; whoever watches reads the exit record in the end.
+            if let Some(answer) = answered(line) {
+                return answer;
             }
         }
     }

@@ -30,7 +30,7 @@ mod sys;
 mod tree;
 mod words;
 
-pub use control::{Keeper, Status, Stop, climbed, has_ended, hung_up, told};
+pub use control::{Keeper, Saying, Status, Stop, answer, climbed, has_ended, hung_up, told};
 pub use detach::{Detached, handed_over, is_kept};
 pub use ending::ExitRecord;
 pub use error::Error;

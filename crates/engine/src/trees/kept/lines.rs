@@ -8,6 +8,7 @@ use lastword_core::{AttemptNo, JobId};
 use lastword_proc::{Identity, ancestors, hung_up};
 use tokio::net::UnixStream;
 
+use super::speak::Said;
 use crate::shared::lock;
 
 /// What is known of the keepers that should be there.
@@ -26,24 +27,22 @@ struct Line {
     guard: Option<(i32, u64)>,
     /// None while there is no connection: its keeper may be gone.
     socket: Option<Arc<UnixStream>>,
-    deadline: Arc<Deadline>,
-}
-
-/// When a keeper stops its tree by itself.
-#[derive(Debug, Default)]
-pub(super) struct Deadline {
-    /// What it is to be told, as it was last asked for.
-    pub(super) wanted: Mutex<Option<u64>>,
-    /// What it was told under this claim, if it is known to have heard. Held while it is told.
-    pub(super) told: Mutex<Option<Option<u64>>>,
+    /// The deadline it has been told under this claim, if it is known to have heard.
+    deadline: Option<Option<u64>>,
+    said: Arc<Said>,
 }
 
 impl Lines {
     /// Notes that a keeper should be there, and its deadline; there is no connection yet.
-    pub(super) fn expect(&self, job: JobId, attempt: AttemptNo, guard: &Identity, told: Option<Option<u64>>) {
+    pub(super) fn expect(
+        &self,
+        job: JobId,
+        attempt: AttemptNo,
+        guard: &Identity,
+        deadline: Option<Option<u64>>,
+    ) {
         let guard = Some((guard.pid, guard.start_ticks));
-        let deadline = Arc::new(Deadline { wanted: Mutex::new(told.flatten()), told: Mutex::new(told) });
-        lock(&self.kept).insert(job, Line { attempt, guard, socket: None, deadline });
+        lock(&self.kept).insert(job, Line { attempt, guard, socket: None, deadline, said: Arc::default() });
     }
 
     /// Notes who guards a tree that was found, unless that is known. Whoever found it has told its keeper nothing yet.
@@ -61,10 +60,23 @@ impl Lines {
         }
     }
 
-    /// Returns the deadline of a keeper that should be there.
-    pub(super) fn deadline(&self, job: JobId, attempt: AttemptNo) -> Option<Arc<Deadline>> {
+    /// Returns what is to be said to a keeper that should be there.
+    pub(super) fn said(&self, job: JobId, attempt: AttemptNo) -> Option<Arc<Said>> {
         let kept = lock(&self.kept);
-        kept.get(&job).filter(|line| line.attempt == attempt).map(|line| Arc::clone(&line.deadline))
+        kept.get(&job).filter(|line| line.attempt == attempt).map(|line| Arc::clone(&line.said))
+    }
+
+    /// Reports whether a keeper is known to have this deadline.
+    pub(super) fn has_deadline(&self, job: JobId, attempt: AttemptNo, at: Option<u64>) -> bool {
+        let kept = lock(&self.kept);
+        kept.get(&job).is_some_and(|line| line.attempt == attempt && line.deadline == Some(at))
+    }
+
+    /// Notes that a keeper is told another deadline.
+    pub(super) fn forget_deadline(&self, job: JobId, attempt: AttemptNo) {
+        if let Some(line) = lock(&self.kept).get_mut(&job).filter(|line| line.attempt == attempt) {
+            line.deadline = None;
+        }
     }
 
     /// Notes that a connection is gone.

@@ -11,6 +11,7 @@ mod lines;
 mod locate;
 mod speak;
 mod watch;
+mod wire;
 
 use std::collections::HashSet;
 use std::io;
@@ -27,8 +28,8 @@ use super::{Doing, Order, Reports, Trees};
 use crate::shared::lock;
 use crate::{Env, Stream};
 
-/// Calls to keepers and disks under way at once; each holds a thread. A keeper answers in less than a millisecond; some that do
-/// not must leave room for the others.
+/// Launches, looks and files under way at once; each holds a thread. Most take about a millisecond; a sweep for what a dead keeper
+/// left takes longer, and must leave room for the others.
 const CALLS_MAX: usize = 8;
 
 /// Starts a nursery.
@@ -159,14 +160,7 @@ impl Trees for Kept {
                 reports.report(located?).await;
                 Ok(())
             }),
-            Effect::Deadline { attempt, at } => {
-                // Now, in the order in which it is asked for: threads may come to it in another.
-                if let Some(deadline) = kept.0.lines.deadline(order.job.id, attempt) {
-                    *lock(&deadline.wanted) = at.map(|Awake(ms)| ms);
-                }
-                Box::pin(async move { kept.blocking(move |kept| kept.speak(&order)).await? })
-            }
-            _ => Box::pin(async move { kept.blocking(move |kept| kept.speak(&order)).await? }),
+            _ => Box::pin(async move { kept.speak(order).await }),
         }
     }
 

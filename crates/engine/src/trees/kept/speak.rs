@@ -1,73 +1,110 @@
-//! Speaking to a keeper: stop, deadline, input.
+//! Speaking to a keeper: stop, deadline, input. All of it goes over the one line that whoever watches holds open, in the order in
+//! which it is said, and nobody waits on a thread for an answer.
+
+use std::collections::VecDeque;
+use std::sync::Mutex;
+use std::time::Duration;
 
 use lastword_core::effects::Effect;
 use lastword_core::limits::{Limit, SETTINGS};
 use lastword_core::outcome::Cause;
-use lastword_core::{AttemptNo, InputNo};
-use lastword_proc::{Error, Keeper, Stop};
+use lastword_core::{AttemptNo, Awake, InputNo};
+use lastword_proc::{Error, Line, Saying, Stop};
+use tokio::sync::{Notify, oneshot};
+use tokio::time::timeout;
 
 use super::{Kept, Order};
 use crate::shared::lock;
 
+/// How long a keeper may take to answer. It is one thread that never waits for anybody; longer, and it is stopped or dead.
+pub(super) const ANSWER_MAX: Duration = Duration::from_secs(10);
+
+/// What is to be said to one keeper.
+#[derive(Debug, Default)]
+pub(super) struct Said {
+    asks: Mutex<VecDeque<Ask>>,
+    pub(super) came: Notify,
+}
+
+/// Something to be said, and where its answer goes.
+#[derive(Debug)]
+pub(super) struct Ask {
+    pub(super) bytes: Vec<u8>,
+    pub(super) answer: oneshot::Sender<Result<Line, Error>>,
+}
+
+impl Said {
+    /// Adds something; the answer comes when somebody has said it.
+    pub(super) fn add(&self, bytes: Vec<u8>) -> oneshot::Receiver<Result<Line, Error>> {
+        let (answer, answered) = oneshot::channel();
+        lock(&self.asks).push_back(Ask { bytes, answer });
+        self.came.notify_one();
+        answered
+    }
+
+    /// Takes what is next. What nobody waits for any more is not said: it is asked for again.
+    pub(super) fn next(&self) -> Option<Ask> {
+        let mut asks = lock(&self.asks);
+        while let Some(ask) = asks.pop_front() {
+            if !ask.answer.is_closed() {
+                return Some(ask);
+            }
+        }
+        None
+    }
+}
+
 impl Kept {
     /// Says what an effect asks for. A keeper that is gone cannot be told anything: until whoever watches has found that out, it
     /// is tried again.
-    pub(super) fn speak(&self, order: &Order) -> Result<(), String> {
-        match &order.effect {
-            Effect::Stop { attempt, cause, force } => self.say(order, *attempt, |keeper| {
-                let stop = Stop { cause: word(*cause), force: *force, local: order.local, term_ms: None };
-                keeper.stop(stop).map(drop)
-            }),
-            Effect::Deadline { attempt, .. } => self.tell_deadline(order, *attempt),
-            Effect::Tell { attempt, input } => {
-                self.say(order, *attempt, |keeper| tell(order, *input, keeper))
+    pub(super) async fn speak(&self, order: Order) -> Result<(), String> {
+        match order.effect {
+            Effect::Stop { attempt, cause, force } => {
+                let stop = Stop { cause: word(cause), force, local: order.local, term_ms: None };
+                self.say(&order, attempt, Saying::Stop(stop)).await
             }
-            Effect::Interrupt { attempt, .. } => self.say(order, *attempt, Keeper::interrupt),
-            Effect::Close { attempt } => self.say(order, *attempt, Keeper::close_input),
+            Effect::Deadline { attempt, at } => {
+                let at = at.map(|Awake(ms)| ms);
+                if self.0.lines.has_deadline(order.job.id, attempt, at) {
+                    return Ok(());
+                }
+                self.0.lines.forget_deadline(order.job.id, attempt);
+                self.say(&order, attempt, Saying::Deadline(at)).await
+            }
+            Effect::Tell { attempt, input } => self.tell(&order, attempt, input).await,
+            Effect::Interrupt { attempt, .. } => self.say(&order, attempt, Saying::Interrupt).await,
+            Effect::Close { attempt } => self.say(&order, attempt, Saying::Close).await,
             // These are not said to a keeper.
             Effect::Launch { .. } | Effect::Locate { .. } | Effect::Watch { .. } => Ok(()),
         }
     }
 
-    /// Tells a keeper its deadline, unless it knows: most have none. One at a time, and each the newest, so that an earlier wish
-    /// that was held up does not undo a later one.
-    fn tell_deadline(&self, order: &Order, attempt: AttemptNo) -> Result<(), String> {
-        let Some(deadline) = self.0.lines.deadline(order.job.id, attempt) else { return Ok(()) };
-        let mut told = lock(&deadline.told);
-        let wanted = *lock(&deadline.wanted);
-        if *told != Some(wanted) {
-            *told = None;
-            self.say(order, attempt, |keeper| keeper.deadline(wanted))?;
-            *told = Some(wanted);
+    /// Sends an input, and all before it that are not delivered: a keeper ignores what it has, and takes nothing that comes after
+    /// a later one. That it was read is heard by whoever watches.
+    async fn tell(&self, order: &Order, attempt: AttemptNo, upto: InputNo) -> Result<(), String> {
+        for input in order.job.inputs.iter().filter(|input| input.no <= upto) {
+            let bytes = input.text.as_bytes();
+            self.say(order, attempt, Saying::Input { no: input.no.0.into(), bytes }).await?;
+            if input.eof {
+                self.say(order, attempt, Saying::Close).await?;
+            }
         }
         Ok(())
     }
 
-    fn say(
-        &self,
-        order: &Order,
-        attempt: AttemptNo,
-        words: impl FnOnce(&mut Keeper) -> Result<(), Error>,
-    ) -> Result<(), String> {
-        let keeper = Keeper::connect(&self.dir(order.job.id, attempt), order.epoch.0.into());
-        match keeper.and_then(|mut keeper| words(&mut keeper)) {
+    async fn say(&self, order: &Order, attempt: AttemptNo, saying: Saying<'_>) -> Result<(), String> {
+        let Some(said) = self.0.lines.said(order.job.id, attempt) else {
+            return Err("it has no keeper that could be told".to_owned());
+        };
+        let answer = said.add(saying.encode(order.epoch.0.into()));
+        match timeout(ANSWER_MAX, answer).await {
+            Err(_) => Err("its keeper does not answer".to_owned()),
+            Ok(Err(_)) => Err("its keeper went away before it answered".to_owned()),
             // A later owner speaks to it: it is not for us to say anything.
-            Ok(()) | Err(Error::Stale(_)) => Ok(()),
-            Err(error) => Err(error.to_string()),
+            Ok(Ok(Ok(_) | Err(Error::Stale(_)))) => Ok(()),
+            Ok(Ok(Err(error))) => Err(error.to_string()),
         }
     }
-}
-
-/// Sends an input, and all before it that are not delivered: a keeper ignores what it has, and takes nothing that comes after a
-/// later one. That it was read is said on the line of whoever watches.
-fn tell(order: &Order, upto: InputNo, keeper: &mut Keeper) -> Result<(), Error> {
-    for input in order.job.inputs.iter().filter(|input| input.no <= upto) {
-        keeper.input(input.no.0.into(), input.text.as_bytes())?;
-        if input.eof {
-            keeper.close_input()?;
-        }
-    }
-    Ok(())
 }
 
 /// Returns the word by which a keeper notes a cause, if it must remember it by itself.

@@ -59,7 +59,7 @@ pub enum Effect {
         /// Which turn.
         turn: TurnNo,
     },
-    /// Close the agent's input: it has nothing left to do.
+    /// Close the input: an agent has nothing left to do, or a command was told everything. A repeat closes nothing more.
     Close {
         /// Of which attempt.
         attempt: AttemptNo,
@@ -105,6 +105,10 @@ fn of_tree(job: &Job, attempt: &Attempt) -> Vec<Effect> {
     let at = job.limits.get(Limit::Wall).zip(attempt.launched).map(|(ms, from)| from.plus_ms(ms));
     due.push(Effect::Deadline { attempt: no, at });
     due.extend(job.inputs.iter().map(|input| Effect::Tell { attempt: no, input: input.no }));
+    // Said after the last input was delivered, so that it is not lost with whoever was to say both.
+    if job.input_closed && job.inputs.is_empty() {
+        due.push(Effect::Close { attempt: no });
+    }
     let Some(session) = job.session.as_ref().filter(|session| session.attempt == no) else { return due };
     if let Some(turn) = session.interrupt {
         due.push(Effect::Interrupt { attempt: no, turn });

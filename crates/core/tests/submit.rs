@@ -291,11 +291,19 @@ fn after_the_last_input_nothing_more_is_taken_until_another_attempt_reads() {
     let waits: Vec<_> = desk.job.inputs.iter().map(|input| (input.text.as_str(), input.eof)).collect();
     assert_eq!(waits, [("bye", true)]);
     assert_eq!(send::decide(&desk.job, "ann", "more", false), refused);
+    let closes = |desk: &Desk| {
+        let due = effects::due(&desk.job, desk.fence());
+        due.contains(&Effect::Close { attempt: desk.attempt() })
+    };
+    assert!(!closes(&desk), "there is still something to say");
     let desk = desk.reports(Report::Told { input: InputNo(1) });
     assert_eq!(send::decide(&desk.job, "ann", "", true), refused);
+    // Due until the end, also for an owner who was not there when it was said.
+    assert!(closes(&desk) && !closes(&Desk::running(reader())));
     // The next attempt has an input of its own.
     let next = desk.emptied(exited(1)).later(1_000);
     assert!(send::decide(&next.job, "ann", "more", false).is_ok());
+    assert!(!closes(&next.claimed("a", 1).intended().launched(2)));
     // What was closed before anything was started is still to be closed.
     let early = closed(Desk::launching(Spec { retry, ..reader() })).claimed("a", 2);
     let early = early.reports(Report::Located { attempt: AttemptNo(1), found: Found::NeverStarted });

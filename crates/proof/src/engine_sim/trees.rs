@@ -231,7 +231,7 @@ impl Sim {
                     world.obeys((job, attempt), order.epoch);
                     world.line_up((job, attempt));
                 }
-                Err(Some(Report::Located { attempt, found }))
+                Err(Some(Box::new(Report::Located { attempt, found })))
             }
             _ => {
                 world.speak(order);
@@ -240,7 +240,7 @@ impl Sim {
         });
         async move {
             let (attempt, answered) = match sent {
-                Err(report) => return report,
+                Err(report) => return report.map(|report| *report),
                 Ok(sent) => sent,
             };
             Some(match answered.await.ok()? {

@@ -132,6 +132,12 @@ impl Attempt {
             receipt: end.map(|end| Receipt::of(&end.receipt)),
         }
     }
+
+    /// Reports whether there was a tree, and so a recording. A supervisor that was killed between the launch and its record leaves an
+    /// attempt of which only the end is known.
+    pub fn has_run(&self) -> bool {
+        self.launched_at.is_some() || self.receipt.as_ref().is_some_and(|receipt| receipt.has_seen_a_tree())
+    }
 }
 
 impl From<receipt::Exit> for Exit {
@@ -144,6 +150,11 @@ impl From<receipt::Exit> for Exit {
 }
 
 impl Receipt {
+    /// Reports whether there was a tree at all, as far as is known: after another boot nobody can say.
+    pub fn has_seen_a_tree(&self) -> bool {
+        !matches!(self.proof, Proof::NeverStarted | Proof::BootChanged)
+    }
+
     /// Returns a receipt as core keeps it.
     pub fn of(receipt: &receipt::Receipt) -> Receipt {
         Receipt {
@@ -176,5 +187,36 @@ impl Process {
 impl RungTaken {
     fn of(taken: &receipt::RungTaken) -> RungTaken {
         RungTaken { rung: taken.rung.into(), at: taken.at.into() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An attempt whose end is all that the log tells of.
+    fn found_ended(proof: receipt::Proof) -> Attempt {
+        Attempt {
+            no: 1,
+            host: "here".to_owned(),
+            pid: None,
+            level: None,
+            intended_at: None,
+            launched_at: None,
+            ended_at: Some(Time(1)),
+            outcome: Some(Outcome::Completed),
+            outcome_detail: None,
+            cause: Some(Cause::Finished),
+            error: None,
+            exit: None,
+            receipt: Some(Receipt::of(&receipt::Receipt::bare(proof))),
+        }
+    }
+
+    #[test]
+    fn an_attempt_that_was_found_ended_has_run() {
+        assert!(found_ended(receipt::Proof::NoChildren).has_run());
+        assert!(found_ended(receipt::Proof::BestEffort).has_run());
+        assert!(!found_ended(receipt::Proof::NeverStarted).has_run());
     }
 }

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 
 use hyper::HeaderMap;
-use lastword_api::{Attempt, Code, Job};
+use lastword_api::{Code, Job, Receipt};
 
 use super::sse::Events;
 use super::{Call, Client, job_path};
@@ -134,7 +134,7 @@ fn number(headers: &HeaderMap, name: &str) -> Result<u64, Failure> {
 /// first recording of each stream begins.
 pub(crate) async fn to_the_end(client: &Client, job: Job, from: [u64; 2]) -> Result<Job, Failure> {
     let mut shown = job.attempts.last().map_or(0, |attempt| attempt.no);
-    if let Some(attempt) = job.attempts.last().filter(|attempt| has_output(attempt)) {
+    if let Some(attempt) = job.attempts.last().filter(|attempt| attempt.has_run()) {
         both(client, &job.id, attempt.no, from).await?;
     } else {
         shown = shown.saturating_sub(1);
@@ -143,7 +143,7 @@ pub(crate) async fn to_the_end(client: &Client, job: Job, from: [u64; 2]) -> Res
     let mut events = Events::new(client, call, Some(job.version.saturating_sub(1).to_string()));
     while let Some(sent) = events.next().await? {
         let Ok(event) = serde_json::from_str::<lastword_api::Event>(&sent.data) else { continue };
-        let begun = matches!(event.kind.as_str(), "launched" | "adopted").then_some(event.attempt).flatten();
+        let begun = event.attempt.filter(|_| tells_of_a_tree(&event));
         if let Some(attempt) = begun.filter(|attempt| *attempt > shown) {
             shown = attempt;
             both(client, &job.id, attempt, [0, 0]).await?;
@@ -152,8 +152,14 @@ pub(crate) async fn to_the_end(client: &Client, job: Job, from: [u64; 2]) -> Res
     client.job(&job.id).await
 }
 
-fn has_output(attempt: &Attempt) -> bool {
-    attempt.launched_at.is_some()
+/// Reports whether an event says that an attempt has a recording. Its end says so, too: it may be all that is known.
+fn tells_of_a_tree(event: &lastword_api::Event) -> bool {
+    let receipt = || serde_json::from_value::<Receipt>(event.data["receipt"].clone());
+    match event.kind.as_str() {
+        "launched" | "adopted" => true,
+        "attempt_ended" => receipt().is_ok_and(|receipt| receipt.has_seen_a_tree()),
+        _ => false,
+    }
 }
 
 /// Passes on both streams of an attempt to their ends.

@@ -39,7 +39,7 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
         return Err(failure.next(format!("lastword attach {}", words::reference(&job))));
     }
     let mut from = [0, 0];
-    if let Some(attempt) = job.attempts.last().filter(|attempt| attempt.launched_at.is_some()) {
+    if let Some(attempt) = job.attempts.last().filter(|attempt| attempt.has_run()) {
         for (place, stream) in from.iter_mut().zip(Stream::BOTH) {
             let recording = Recording { job: job.id.clone(), attempt: attempt.no, stream };
             *place = recording.tail(&client, args.lines).await?.0;

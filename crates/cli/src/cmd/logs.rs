@@ -37,7 +37,8 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
             follow::to_the_end(&client, job, [0, 0]).await?;
         } else {
             let called = words::called(job.name.as_deref(), &job.short);
-            client.ui().say(&format!("{called} has not started anything yet"));
+            let what = if job.is_ended() { "never started anything" } else { "has not started anything yet" };
+            client.ui().say(&format!("{called} {what}"));
         }
         return Ok(0);
     };
@@ -75,8 +76,6 @@ fn which(args: &Args, job: &Job) -> Result<Option<u32>, Failure> {
             Err(Failure::new(Code::NotFound, format!("{called} has {there}, and no attempt {wanted}")))
         }
         Some(wanted) => Ok(Some(wanted)),
-        None => {
-            Ok(job.attempts.last().filter(|attempt| attempt.launched_at.is_some()).map(|attempt| attempt.no))
-        }
+        None => Ok(job.attempts.last().filter(|attempt| attempt.has_run()).map(|attempt| attempt.no)),
     }
 }

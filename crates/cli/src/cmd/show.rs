@@ -32,7 +32,7 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
 
 /// Returns the end of what the newest attempt wrote: of its output, or of its errors if that is all there is.
 async fn last_lines(client: &Client, job: &Job) -> Result<Option<String>, Failure> {
-    let Some(attempt) = job.attempts.last().filter(|attempt| attempt.launched_at.is_some()) else {
+    let Some(attempt) = job.attempts.last().filter(|attempt| attempt.has_run()) else {
         return Ok(None);
     };
     // Nothing was written: known without asking, once it has ended.

@@ -26,6 +26,9 @@ const ALONE_MAX: Duration = Duration::from_secs(2);
 /// The longest until a job that is to lose its keeper has one.
 const KEEPER_MAX: Duration = Duration::from_secs(10);
 
+/// Every so many jobs are waited for by a command.
+const WAIT_EVERY: u64 = 5;
+
 /// Milliseconds between TERM and KILL: short, so that the deaf do not fill the slots.
 const GRACE_MS: u64 = 400;
 
@@ -65,6 +68,25 @@ pub(crate) fn conduct(stage: &Stage, order: &Order) {
     if let Some(how) = order.cancel {
         rest_until(begin, how.after_ms);
         cancel(stage, order, &id, how);
+    }
+    if order.number % WAIT_EVERY == 1 {
+        wait(stage, order, &id);
+    }
+}
+
+/// Waits for the job at the command line, through whatever happens to the daemon meanwhile.
+fn wait(stage: &Stage, order: &Order, id: &str) {
+    let Ok(output) = stage.product.run(&["wait", id]) else { return };
+    match output.status.code() {
+        Some(code @ (0 | 1 | 3)) => {
+            stage.count("waited for");
+            stage.entry(order.number, |entry| entry.acts.waited = Some(code));
+        }
+        code => {
+            stage.count("waits that gave up");
+            let said = String::from_utf8_lossy(&output.stderr).trim().replace('\n', " ");
+            println!("at {:.1} s: wait: {code:?}: {said}", stage.elapsed_s());
+        }
     }
 }
 

@@ -18,6 +18,8 @@ pub(crate) struct Case {
     pub(crate) alive: Vec<i32>,
     pub(crate) life: Life,
     pub(crate) told: Told,
+    /// What `logs` printed for it, if that was tried: stdout and stderr.
+    pub(crate) logs: Option<[Vec<u8>; 2]>,
 }
 
 /// What was done to a job, and what could not be.
@@ -35,6 +37,8 @@ pub(crate) struct Acts {
     pub(crate) dependency: Option<String>,
     /// Inputs that were accepted.
     pub(crate) inputs: u64,
+    /// The exit code of a `wait` for it.
+    pub(crate) waited: Option<i32>,
 }
 
 /// What the product says.

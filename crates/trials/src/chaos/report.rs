@@ -29,6 +29,7 @@ pub(crate) fn print(stage: &Stage, run: &Run) {
     }
     let most = run.samples.iter().map(|sample| sample.resident_kb).max().unwrap_or(0);
     println!("{:<40} {:>10} {most:>10}", "resident, kB, most", "");
+    println!("{:<40} {:>10} {:>10.2}", "resident, % an hour, least squares", "", slope(&run.samples));
     let mut lives: Vec<i32> = run.samples.iter().map(|sample| sample.pid).collect();
     lives.dedup();
     println!("{:<40} {:>10} {:>10}", "daemons seen, samples", lives.len(), run.samples.len());
@@ -41,4 +42,33 @@ pub(crate) fn print(stage: &Stage, run: &Run) {
         run.stuck.len(),
         run.left.len()
     );
+}
+
+/// Returns how the daemon's memory changes, in percent of its mean an hour: the line through all samples.
+fn slope(samples: &[Sample]) -> f64 {
+    let count = samples.len() as f64;
+    let mean = |of: fn(&Sample) -> f64| samples.iter().map(of).sum::<f64>() / count;
+    let (at, resident) = (mean(|sample| sample.at_s), mean(|sample| sample.resident_kb as f64));
+    let spread: f64 = samples.iter().map(|sample| (sample.at_s - at).powi(2)).sum();
+    let together = |sample: &Sample| (sample.at_s - at) * (sample.resident_kb as f64 - resident);
+    samples.iter().map(together).sum::<f64>() / spread * 3_600.0 / resident * 100.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slope_is_in_percent_an_hour() {
+        let sample = |at: u64| Sample {
+            at_s: at as f64,
+            pid: 1,
+            resident_kb: 10_000 + at,
+            descriptors: 1,
+            zombies: 0,
+        };
+        let samples: Vec<Sample> = (0..=200).map(sample).collect();
+        // A kB a second is 3.6 MB an hour, of 10.1 MB on average.
+        assert!((slope(&samples) - 3_600.0 / 10_100.0 * 100.0).abs() < 0.01);
+    }
 }

@@ -10,6 +10,7 @@ use super::canary::Life;
 use super::evidence::{Case, Told, Try};
 use super::judge::job;
 use super::judge::run::Sample;
+use super::plan::Order;
 use super::stage::{Entry, Stage};
 use crate::clock;
 use crate::product::figures;
@@ -23,6 +24,9 @@ const LATER_NS: u64 = 1_500_000_000;
 
 /// How long after its last word a job is still not known by its number: the answer to its submission got lost.
 const UNANSWERED_NS: u64 = 3_000_000_000;
+
+/// Every so many canaries are read by command, too.
+const LOGS_EVERY: u64 = 6;
 
 /// How often the daemon is looked at.
 const SAMPLE: Duration = Duration::from_millis(500);
@@ -154,7 +158,23 @@ fn case(stage: &Stage, client: &mut Client, entry: &Entry) -> Result<Case, Strin
         stage.entry(entry.order.number.checked_sub(back)?, |other| other.outcome.clone())?
     });
     let life = Life::read(&entry.order, &stage.ground.notes());
-    Ok(Case { order: entry.order.clone(), id, acts, seen_ns, alive, life, told })
+    let logs = logs(stage, &entry.order, &id)?;
+    Ok(Case { order: entry.order.clone(), id, acts, seen_ns, alive, life, told, logs })
+}
+
+/// Reads the output of some canaries by command, too. A command that could not reach the daemon is tried again with the rest.
+fn logs(stage: &Stage, order: &Order, id: &str) -> Result<Option<[Vec<u8>; 2]>, String> {
+    if order.canary().is_none() || order.number % LOGS_EVERY != 0 {
+        return Ok(None);
+    }
+    let output = stage.product.run(&["logs", id])?;
+    match output.status.success() {
+        true => {
+            stage.count("read by `logs`");
+            Ok(Some([output.stdout, output.stderr]))
+        }
+        false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
+    }
 }
 
 /// Reads both streams of an attempt to their end.

@@ -67,6 +67,12 @@ const OF_JOB: &[OfJob] = &[
     }),
     ("inputs", "an input is heard twice", |case| case.told.attempts[0].out.extend(b"heard input 1\nheard input 1\n")),
     ("inputs", "an input was accepted and never heard", |case| case.acts.inputs = 2),
+    ("wait", "`wait` says that it failed", |case| case.acts.waited = Some(1)),
+    ("wait", "`wait` says that it was cancelled", |case| case.acts.waited = Some(3)),
+    ("logs", "`logs` leaves a line out", |case| {
+        let last = &case.told.attempts[1];
+        case.logs = Some([last.out.clone(), Vec::new()]);
+    }),
     ("receipt", "no receipt", |case| case.told.attempts[0].proof.clear()),
     ("receipt", "best effort, and nobody killed its keeper", |case| case.told.attempts[1].certain = false),
     ("receipt", "never started, and lived", |case| case.told.attempts[1].proof = "never_started".to_owned()),
@@ -193,6 +199,7 @@ pub(crate) fn honest_case() -> Case {
             cause: "finished".to_owned(),
             attempts: vec![told(1, "failed", 75), told(2, "completed", 0)],
         },
+        logs: None,
     }
 }
 
@@ -247,6 +254,15 @@ mod tests {
         for name in names {
             assert!(told.contains(name), "nothing makes `{name}` fail");
         }
+    }
+
+    #[test]
+    fn what_the_commands_say_is_held_against_the_api() {
+        let mut said = honest_case();
+        said.acts.waited = Some(0);
+        let last = &said.told.attempts[1];
+        said.logs = Some([last.out.clone(), last.err.clone()]);
+        assert_eq!(job::judge(&said), []);
     }
 
     #[test]

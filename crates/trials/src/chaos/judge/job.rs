@@ -19,6 +19,8 @@ pub(crate) const JUDGES: &[Judge] = &[
     ("output", output),
     ("inputs", inputs),
     ("receipt", receipt),
+    ("wait", wait),
+    ("logs", logs),
 ];
 
 /// How long a launch that was under way may take to be seen once a cancel was acknowledged.
@@ -240,6 +242,33 @@ fn receipt(case: &Case) -> Result<(), String> {
     }
     let untold = case.life.attempts.keys().find(|no| !case.told.attempts.iter().any(|told| told.no == **no));
     explained(untold.is_none(), &format!("attempt {untold:?} lived, and nobody tells of it"))
+}
+
+/// `wait` exits with what the outcome asks for.
+fn wait(case: &Case) -> Result<(), String> {
+    let Some(code) = case.acts.waited else { return Ok(()) };
+    let expected = match case.told.outcome.as_str() {
+        "completed" => 0,
+        "cancelled" => 3,
+        _ => 1,
+    };
+    explained(code == expected, &format!("ended as {}, and `wait` exited with {code}", case.told.outcome))
+}
+
+/// `logs` prints the newest attempt as the API has it.
+fn logs(case: &Case) -> Result<(), String> {
+    let (Some([out, err]), Some(last)) = (&case.logs, case.told.attempts.last()) else { return Ok(()) };
+    for (stream, printed, recorded) in [("out", out, &last.out), ("err", err, &last.err)] {
+        let same = printed.iter().zip(recorded).take_while(|(one, other)| one == other).count();
+        let after = String::from_utf8_lossy(&printed[same..]);
+        let what = format!(
+            "`logs` prints {} bytes of std{stream}, recorded are {}; from {same} on it says {after:?}",
+            printed.len(),
+            recorded.len()
+        );
+        explained(printed == recorded, &what)?;
+    }
+    Ok(())
 }
 
 fn explained(is_so: bool, otherwise: &str) -> Result<(), String> {

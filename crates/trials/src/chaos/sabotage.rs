@@ -1,4 +1,4 @@
-//! `chaos --bugs`: every lie of [`doctored`](super::judge::doctored) is told to the judges, and a real run is sabotaged behind
+//! `chaos --bugs`: every lie of `judge::doctored` is told to the judges, and a real run is sabotaged behind
 //! their back. Each must be caught by the judge it is meant for, and the same run without sabotage must pass.
 
 use std::collections::BTreeSet;

@@ -16,7 +16,7 @@ pub(crate) struct Args {
     /// Which job; all of them if not said
     #[arg(value_name = "JOB", add = super::completion::jobs())]
     job: Option<String>,
-    /// Goes on with what happens from now on
+    /// Goes on with what happens: of a job from its beginning, of all jobs from now on
     #[arg(short, long)]
     follow: bool,
     /// Only what comes after this place: a number of one job, or a cursor of all
@@ -36,7 +36,11 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
     };
     if args.follow {
         let path = job.as_ref().map_or_else(|| "/v1/events".to_owned(), |job| job_path(job, "/events"));
-        let mut events = Events::new(&client, Call::get(path), args.after);
+        let after = match (&job, args.after) {
+            (None, None) => present(&client).await?,
+            (_, after) => after,
+        };
+        let mut events = Events::new(&client, Call::get(path), after);
         // A stream over all jobs that was cut may repeat some.
         let mut newest: HashMap<String, u64> = HashMap::new();
         while let Some(sent) = events.next().await? {
@@ -61,6 +65,12 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
             _ => return Ok(0),
         }
     }
+}
+
+/// Returns the place after everything that has happened.
+async fn present(client: &Client) -> Result<Option<String>, Failure> {
+    let feed: Feed = client.call(Call::get("/v1/events?cursor=now&limit=1")).await?;
+    Ok(feed.next_cursor)
 }
 
 /// Gets the events after a place, and the place after them.

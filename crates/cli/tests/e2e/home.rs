@@ -230,6 +230,11 @@ impl Running {
         until(&format!("it printed {text:?}"), || self.stdout.so_far().contains(text).then_some(()));
     }
 
+    /// Returns what it has printed so far.
+    pub(crate) fn printed(&self) -> String {
+        self.stdout.so_far()
+    }
+
     /// Writes to its standard input.
     pub(crate) fn write(&mut self, text: &str) {
         let stdin = self.child.stdin.as_mut().unwrap();

@@ -198,6 +198,9 @@ pub struct Stop {
     pub rung: Option<Rung>,
     /// Processes alive at that rung.
     pub alive: Option<u32>,
+    /// Who is alive right now, as far as the tree's keeper says; some of them, if they are many.
+    #[serde(default)]
+    pub pids: Vec<i32>,
 }
 
 /// What was spent.
@@ -397,6 +400,7 @@ impl Stop {
                 force: stop.force,
                 rung,
                 alive,
+                pids: Vec::new(),
             });
         }
         // A job that had nothing alive is ended by the request itself.
@@ -409,6 +413,7 @@ impl Stop {
             force: false,
             rung: None,
             alive: None,
+            pids: Vec::new(),
         })
     }
 }

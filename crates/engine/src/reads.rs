@@ -106,6 +106,14 @@ impl<J: Siblings> Engine<J> {
         self.shared.troubles.list()
     }
 
+    /// Returns who is alive in the tree of a job that is being stopped; some of them, if they are many.
+    pub async fn alive(&self, job: &Job) -> Vec<i32> {
+        match job.open_attempt().filter(|_| matches!(job.phase, Phase::Stopping { .. })) {
+            Some(attempt) => self.shared.trees.alive(job.id, attempt.no).await,
+            None => Vec::new(),
+        }
+    }
+
     /// Returns the job in whose tree a process is.
     pub fn holder_of(&self, pid: i32) -> Option<JobId> {
         self.shared.trees.holder_of(pid)

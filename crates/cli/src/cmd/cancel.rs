@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use lastword_api::{Cancel, CancelMany, Job, Outcome as Ending, Page, Row};
+use lastword_api::{Cancel, CancelMany, Job, Outcome as Ending, Page, Row, Stop};
 
 use crate::client::{Call, Client, job_path};
 use crate::failure::{Failure, Outcome, exit};
@@ -41,6 +41,9 @@ pub(crate) struct Args {
 
 /// Between two looks at a stop that takes long.
 const LOOK: Duration = Duration::from_millis(500);
+
+/// Pids that are named while a stop takes long.
+const PIDS_MAX: usize = 5;
 
 impl Args {
     /// Returns the same, with KILL at once.
@@ -115,8 +118,19 @@ fn stopping(job: &Job) -> String {
     let rung = stop
         .and_then(|stop| stop.rung.as_ref())
         .map_or_else(String::new, |rung| format!(" with {}", words::rung(rung)));
-    let alive = stop.and_then(|stop| stop.alive).map_or_else(String::new, |alive| format!(", {alive} alive"));
-    format!("{called}: {}{rung}{alive}", job.phase)
+    format!("{called}: {}{rung}{}", job.phase, alive(stop))
+}
+
+/// Returns what is known to be alive: who, if their keeper says so, otherwise how many there were at the last rung.
+fn alive(stop: Option<&Stop>) -> String {
+    let Some(stop) = stop else { return String::new() };
+    let named: Vec<String> = stop.pids.iter().take(PIDS_MAX).map(i32::to_string).collect();
+    let more = if stop.pids.len() > PIDS_MAX { ", …" } else { "" };
+    match (named.is_empty(), stop.alive) {
+        (false, _) => format!(", {} alive: pid {}{more}", stop.pids.len(), named.join(", ")),
+        (true, Some(alive)) => format!(", {alive} alive"),
+        (true, None) => String::new(),
+    }
 }
 
 fn tell_all(client: &Client, jobs: &[Job]) -> Outcome {

@@ -76,7 +76,7 @@ fn c17_a_stop_that_takes_longer_than_one_waits_is_called_stopping() {
     let pid = home.pids_of(&id, 1)[0];
     let said = home.run(&["cancel", &id, "--timeout", "300ms"]);
     assert_eq!(said.code, 124, "{said:?}");
-    assert!(said.stdout.contains("stopping with TERM, 2 alive"), "{said:?}");
+    assert!(said.stdout.contains(&format!("stopping with TERM, 2 alive: pid {pid}, ")), "{said:?}");
     assert!(is_alive(pid));
     let said = home.run(&["cancel", &id, "--no-wait"]);
     assert!(said.code == 124 && said.stdout.contains("stopping"), "{said:?}");

@@ -55,6 +55,11 @@ pub trait Trees: Send + Sync + 'static {
     /// Returns how many bytes an attempt has written so far.
     fn written(&self, job: JobId, attempt: AttemptNo) -> u64;
 
+    /// Returns who is alive in the tree of an attempt, as far as its keeper says; nobody, if it says nothing.
+    fn alive(&self, _: JobId, _: AttemptNo) -> Doing<Vec<i32>> {
+        Box::pin(std::future::ready(Vec::new()))
+    }
+
     /// Returns the job in whose tree a process is, by its ancestry.
     fn holder_of(&self, pid: i32) -> Option<JobId>;
 

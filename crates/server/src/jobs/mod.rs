@@ -55,7 +55,11 @@ pub(crate) async fn view<J: Siblings>(app: &App<J>, job: &Settled<Job>) -> Resul
     let events = app.engine().events(job.value.id, Seq(0)).await?;
     let shown =
         api::Job::of(&job.value, &events).ok_or(lastword_core::decide::Refusal::NotFound(job.value.id))?;
-    Ok(api::Job { unsettled: job.unsettled, ..shown })
+    let mut shown = api::Job { unsettled: job.unsettled, ..shown };
+    if let Some(stop) = &mut shown.stop {
+        stop.pids = app.engine().alive(&job.value).await;
+    }
+    Ok(shown)
 }
 
 /// Answers with a job, its version as ETag.

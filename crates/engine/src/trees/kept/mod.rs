@@ -172,6 +172,17 @@ impl Trees for Kept {
         proc::written(&self.dir(job, attempt))
     }
 
+    fn alive(&self, job: JobId, attempt: AttemptNo) -> Doing<Vec<i32>> {
+        let kept = self.clone();
+        Box::pin(async move {
+            let asked = kept.blocking(move |kept| {
+                // Nobody's claim: whoever only looks is answered by any keeper.
+                proc::Keeper::connect(&kept.dir(job, attempt), 0)?.status()
+            });
+            asked.await.ok().and_then(Result::ok).map(|status| status.pids).unwrap_or_default()
+        })
+    }
+
     fn holder_of(&self, pid: i32) -> Option<JobId> {
         self.0.lines.holder_of(pid)
     }

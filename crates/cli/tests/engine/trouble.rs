@@ -10,11 +10,13 @@ use lastword_core::spec::Spec;
 use lastword_core::{Fact, Seq};
 use lastword_core::{HostId, OwnerId};
 use lastword_engine::{Engine, Trouble};
+use lastword_proc::Identity;
 use lastword_store::siblings::Siblings;
 use lastword_store::{Claim, Journal as _, Renew, Source};
+use rustix::process::Signal;
 
 use super::faulty::Faulty;
-use super::{Bench, end_of, leader_of, outcome, run, until};
+use super::{Bench, end_of, leader_of, outcome, run, until, wish};
 use crate::common::PATIENCE;
 
 /// Waits until somebody was told.
@@ -102,4 +104,31 @@ async fn c35_what_is_reported_too_late_is_kept_and_changes_nothing() {
         _ => None,
     });
     assert!(late.is_some_and(|what| what.contains("Code(6)")), "{events:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keepers_that_do_not_answer_hold_nobody_else_up() {
+    let bench = Bench::new();
+    let engine = bench.start();
+    let mut frozen = Vec::new();
+    // More than there are threads for launches and looks.
+    for _ in 0..12 {
+        let id = run(&engine, bench.script("sleep 100")).await;
+        let leader = leader_of(&engine, id).await;
+        let shim = Identity::of(lastword_proc::ancestors(leader.pid)[1].0).expect("the shim lives");
+        assert!(shim.signal(Signal::STOP).unwrap());
+        engine.cancel(id, &wish(true)).await.unwrap();
+        frozen.push((id, shim));
+    }
+    let begin = Instant::now();
+    let id = run(&engine, bench.script("sleep 100")).await;
+    leader_of(&engine, id).await;
+    engine.cancel(id, &wish(true)).await.unwrap();
+    end_of(&engine, id).await;
+    assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
+    for (id, shim) in frozen {
+        assert!(!engine.job(id).await.unwrap().value.is_ended(), "it is not over, whatever was asked");
+        assert!(shim.signal(Signal::CONT).unwrap());
+        assert!(matches!(outcome(&end_of(&engine, id).await).0, Outcome::Cancelled(_)));
+    }
 }

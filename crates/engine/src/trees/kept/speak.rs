@@ -85,9 +85,6 @@ impl Kept {
         for input in order.job.inputs.iter().filter(|input| input.no <= upto) {
             let bytes = input.text.as_bytes();
             self.say(order, attempt, Saying::Input { no: input.no.0.into(), bytes }).await?;
-            if input.eof {
-                self.say(order, attempt, Saying::Close).await?;
-            }
         }
         Ok(())
     }

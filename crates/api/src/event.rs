@@ -196,3 +196,53 @@ fn ending(ending: TurnEnding) -> &'static str {
         TurnEnding::RuntimeError => "runtime_error",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use lastword_core::event::{KINDS, Stored};
+    use lastword_core::{Seq, Timestamp};
+
+    use super::*;
+
+    /// Returns the stored examples of core, by kind.
+    fn golden() -> Vec<(String, Fact)> {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../core/golden");
+        let mut facts = Vec::new();
+        for file in std::fs::read_dir(folder).unwrap() {
+            let path = file.unwrap().path();
+            let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+            let kind = name.split('.').next().unwrap().to_owned();
+            let body = std::fs::read_to_string(&path).unwrap();
+            facts.push((kind.clone(), Fact::decode(Stored { kind, version: 1, body }).unwrap()));
+        }
+        facts
+    }
+
+    #[test]
+    fn every_kind_of_fact_is_told_and_none_is_told_empty() {
+        let job = JobId::new(0, Timestamp(1), [7; 10]);
+        let mut told = std::collections::BTreeSet::new();
+        for (kind, fact) in golden() {
+            let event = Event::of(job, &core::Event { seq: Seq(3), at: Timestamp(5), fact });
+            assert_eq!((event.v, event.seq, event.kind.as_str()), (ENVELOPE, 3, kind.as_str()));
+            assert!(!event.text.is_empty());
+            let says_something = event.data.as_object().is_some_and(|data| !data.is_empty());
+            assert!(says_something || kind == "stop_began", "{kind}: {}", event.data);
+            let text = serde_json::to_string(&event).unwrap();
+            assert_eq!(serde_json::from_str::<Event>(&text).unwrap(), event);
+            told.insert(kind);
+        }
+        assert_eq!(told, KINDS.iter().map(|kind| (*kind).to_owned()).collect());
+    }
+
+    #[test]
+    fn a_fact_of_a_newer_build_is_told_by_its_name() {
+        let stored = Stored { kind: "teleported".to_owned(), version: 9, body: "{\"secret\":1}".to_owned() };
+        let fact = Fact::decode(stored).unwrap();
+        let event = Event::of(
+            JobId::new(0, Timestamp(1), [7; 10]),
+            &core::Event { seq: Seq(1), at: Timestamp(5), fact },
+        );
+        assert_eq!((event.kind.as_str(), event.data), ("teleported", json!({ "version": 9 })));
+    }
+}

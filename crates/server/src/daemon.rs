@@ -54,7 +54,7 @@ fn shown(trouble: lastword_engine::Trouble) -> Trouble {
 /// Its jobs go on, and the next daemon adopts them; or they are cancelled, and it goes when all are proven dead. Until it goes it
 /// answers, and takes no new jobs.
 #[utoipa::path(post, operation_id = "stop_daemon", path = "/v1/daemon:stop", tag = "daemon", request_body = StopDaemon, responses(
-    (status = 202, description = "It will stop."),
+    (status = 202, description = "It will stop; with `cancel`, once every job is proven dead."),
     (status = 403, description = "Asked from inside a job.", body = Problem),
 ))]
 pub(crate) async fn stop<J: Siblings>(
@@ -69,10 +69,17 @@ pub(crate) async fn stop<J: Siblings>(
     };
     tracing::info!(jobs = %asked.jobs, "asked to stop");
     tokio::spawn(async move {
-        if let Err(error) = app.engine().shut_down(jobs).await {
-            tracing::error!(%error, "the engine could not shut down as asked; the daemon goes all the same");
+        match app.engine().shut_down(jobs).await {
+            // Whoever asked for the end of the jobs must not take the end of the daemon for it.
+            Err(error) if jobs == Jobs::Cancel => {
+                tracing::error!(%error, "not every job could be cancelled; the daemon stays, and takes no new jobs");
+            }
+            Err(error) => {
+                tracing::error!(%error, "the lease could not be given back; the next daemon takes it over");
+                app.close();
+            }
+            Ok(()) => app.close(),
         }
-        app.close();
     });
     Ok(StatusCode::ACCEPTED.into_response())
 }

@@ -5,6 +5,7 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::IntoResponse as _;
 use lastword_api::{self as api, Code, GroupChange, Page, Problem};
+use lastword_core::decide::submit::is_name;
 use lastword_engine::Group;
 use lastword_store::siblings::Siblings;
 
@@ -37,6 +38,9 @@ pub(crate) async fn set<J: Siblings>(
     Path(name): Path<String>,
     Body(change): Body<GroupChange>,
 ) -> Answer {
+    if !is_name(&name) {
+        return Err(not_a_name());
+    }
     let before = app.engine().groups().await?.into_iter().find(|group| group.name == name);
     let before = before.unwrap_or(Group { name, slots: Some(SLOTS), paused: false });
     let group = Group {
@@ -68,6 +72,13 @@ pub(crate) async fn remove<J: Siblings>(
         return Err(Problem::new(Code::NotFound, format!("there is no group `{name}`")).into());
     }
     Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+/// Says what a group may be called: what a job may be, so that it fits into a column and a path.
+pub(crate) fn not_a_name() -> Failure {
+    Failure::invalid(
+        "a group is called by 1 to 64 letters, digits, `.`, `_` or `-`, the first a letter or digit",
+    )
 }
 
 /// Returns every group as the API shows it.

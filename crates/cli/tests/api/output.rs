@@ -30,6 +30,8 @@ fn a_stream_is_followed_to_its_end_without_a_byte_missing_or_twice() {
     let id = daemon.run("for i in 1 2 3 4 5; do echo line $i; echo err $i >&2; sleep 0.02; done");
     let out: String = (1..=5).map(|i| format!("line {i}\n")).collect();
     assert_eq!(follow(&daemon, &id, "stdout", 5), out);
+    daemon.end_of(&id);
+    assert_eq!(follow(&daemon, &id, "stdout", 5), out, "the end is the end of the stream, not of the job");
     assert_eq!(follow(&daemon, &id, "stderr", 1 << 20), out.replace("line", "err"));
     let tail = daemon.client.get(&format!("/v1/jobs/{id}/output?tail=7"));
     assert_eq!((tail.text().as_str(), tail.headers["lastword-offset"].as_str()), ("line 5\n", "28"));

@@ -4,6 +4,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use lastword_api::{self as api, Problem, Submit};
 use lastword_core::decide::Refusal;
+use lastword_core::decide::submit::is_name;
 use lastword_core::spec::{Dependency, Spec};
 use lastword_core::{Job, JobId};
 use lastword_engine::{Env, Error};
@@ -14,8 +15,8 @@ use crate::app::App;
 use crate::caller::Caller;
 use crate::extract::{EnvBody, idempotency_key};
 use crate::failure::Failure;
-use crate::keys;
 use crate::router::Answer;
+use crate::{groups, keys};
 
 /// Submits a job.
 ///
@@ -104,6 +105,7 @@ fn check(asked: &Submit) -> Result<(), Failure> {
         () if asked.argv.iter().any(has_zero) => Err(Failure::invalid("`argv` holds a zero byte")),
         () if !asked.cwd.starts_with('/') => Err(Failure::invalid("`cwd` must be an absolute path")),
         () if has_zero(&asked.cwd) => Err(Failure::invalid("`cwd` holds a zero byte")),
+        () if asked.group.as_deref().is_some_and(|group| !is_name(group)) => Err(groups::not_a_name()),
         () => Ok(()),
     }
 }

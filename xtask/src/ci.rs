@@ -72,6 +72,11 @@ const STEPS: &[Step] = &[
     step!("no file sync", trials::run("power-loss", &["keeper", "--images", "20", "--bug", "no-file-sync"])),
     step!("no folder sync", trials::run("power-loss", &["keeper", "--images", "20", "--bug", "no-folder-sync"])),
     step!("bench, keeper", trials::run("bench", &["keeper", "--short"])),
+    // The product. The long forms are 3 minutes and more, a thousand jobs and a hundred thousand, and five rounds.
+    step!("chaos", trials::run("chaos", &["--seconds", "30"])),
+    step!("chaos, sabotaged", trials::run("chaos", &["--bugs"])),
+    step!("scale", trials::run_with_proof("scale", &["laptop", "--short"])),
+    step!("bench, product", trials::run("bench", &["run", "--short"])),
 ];
 
 /// Runs every step, and says how long each took.

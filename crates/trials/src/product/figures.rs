@@ -15,6 +15,8 @@ pub(crate) struct Memory {
     pub(crate) resident: u64,
     pub(crate) proportional: u64,
     pub(crate) private: u64,
+    /// Neither of the executable nor of any other file.
+    pub(crate) anonymous: u64,
 }
 
 /// What `/proc/PID/stat` says, as far as it is asked for here.
@@ -86,6 +88,7 @@ pub(crate) fn memory(pid: i32) -> Option<Memory> {
         resident: field(&text, "Rss:")?,
         proportional: field(&text, "Pss:")?,
         private: field(&text, "Private_Clean:")? + field(&text, "Private_Dirty:")?,
+        anonymous: field(&text, "Anonymous:")?,
     })
 }
 

@@ -258,6 +258,9 @@ fn wait(case: &Case) -> Result<(), String> {
 /// `logs` prints the newest attempt as the API has it.
 fn logs(case: &Case) -> Result<(), String> {
     let (Some([out, err]), Some(last)) = (&case.logs, case.told.attempts.last()) else { return Ok(()) };
+    // What never started has no output, and `logs` says that instead.
+    let (none, started) = (Vec::new(), last.proof != "never_started");
+    let err = if started { err } else { &none };
     for (stream, printed, recorded) in [("out", out, &last.out), ("err", err, &last.err)] {
         let same = printed.iter().zip(recorded).take_while(|(one, other)| one == other).count();
         let after = String::from_utf8_lossy(&printed[same..]);

@@ -40,9 +40,12 @@ impl Paths {
         // By the convention of XDG a relative path counts as none; one of ours is taken from here.
         let absolute = |name: &str| path(name).filter(|path| path.is_absolute());
         let lastword_home = match path("LASTWORD_HOME") {
-            Some(home) => Some(std::path::absolute(&home).map_err(|error| {
-                Failure::new(Code::Invalid, format!("LASTWORD_HOME={}: {error}", home.display()))
-            })?),
+            // Where a link leads to is what is looked at and used from here on; what is not there yet is made.
+            Some(home) => {
+                Some(std::fs::canonicalize(&home).or_else(|_| std::path::absolute(&home)).map_err(
+                    |error| Failure::new(Code::Invalid, format!("LASTWORD_HOME={}: {error}", home.display())),
+                )?)
+            }
             None => None,
         };
         let places = Places {

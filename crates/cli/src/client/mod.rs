@@ -34,6 +34,9 @@ const STARTING_MAX: Duration = Duration::from_secs(60);
 /// Pause between two looks at a daemon that is starting.
 const PAUSE: Duration = Duration::from_millis(20);
 
+/// How long a daemon that goes may still answer.
+const ON_ITS_WAY_OUT: Duration = Duration::from_millis(300);
+
 type Sender = SendRequest<Full<Bytes>>;
 
 /// The daemon, as a verb speaks to it. Cheap to clone.
@@ -146,10 +149,17 @@ impl Client {
     /// Makes a call and returns its answer as it came.
     pub(crate) async fn send(&self, call: &Call) -> Result<Answer, Failure> {
         let begin = Instant::now();
-        let mut tries = 0;
+        let (mut tries, mut may_pass) = (0, true);
         loop {
             match self.try_once(call).await {
                 Ok(answer) => return Ok(answer),
+                // It may be on its way out, with another to come; if it is not, it says the same again.
+                Err(Lost::Told(failure))
+                    if failure.problem.code == Code::Unavailable && may_pass && self.0.reached.get() =>
+                {
+                    may_pass = false;
+                    tokio::time::sleep(ON_ITS_WAY_OUT).await;
+                }
                 Err(Lost::Told(failure)) => return Err(failure),
                 Err(Lost::Starting(failure)) if begin.elapsed() > STARTING_MAX => return Err(failure),
                 Err(Lost::Starting(_)) => tokio::time::sleep(PAUSE).await,

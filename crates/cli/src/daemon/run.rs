@@ -4,7 +4,7 @@
 //! had is told to whoever started it, and nothing is made in its place: a journal that cannot be read is not an empty one.
 
 use std::cell::Cell;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use lastword_api::{Code, VERSION};
@@ -46,7 +46,7 @@ struct Prepared {
 
 /// Runs a daemon until it is stopped.
 pub(crate) fn run(paths: &Paths, flags: &[String], detached: bool) -> Outcome {
-    let starter = Starter { detached };
+    let starter = Starter { detached, socket: paths.socket.clone() };
     let prepared = match prepare(paths, flags) {
         Ok(Ok(prepared)) => prepared,
         Ok(Err(_)) if detached => {
@@ -114,7 +114,7 @@ fn nursery() -> Result<Nursery, lastword_proc::Error> {
         let what = "cannot find the executable of this program".to_owned();
         lastword_proc::Error::Io { what, source }
     })?;
-    let runtime_dir = environment::get_os("XDG_RUNTIME_DIR").map(std::path::PathBuf::from);
+    let runtime_dir = environment::get_os("XDG_RUNTIME_DIR").map(PathBuf::from);
     if let Some(dir) = runtime_dir.filter(|dir| dir.join("systemd/private").exists()) {
         match Nursery::start_in_scope(&executable, &dir) {
             Ok(nursery) => return Ok(nursery),
@@ -283,6 +283,7 @@ impl Ends {
 /// Whoever started the daemon, and hears whether it could.
 struct Starter {
     detached: bool,
+    socket: PathBuf,
 }
 
 impl Starter {
@@ -298,6 +299,13 @@ impl Starter {
         }
         if line == READY {
             notify_manager();
+            if !self.detached {
+                let socket = self.socket.display();
+                let _ = writeln!(
+                    std::io::stderr().lock(),
+                    "the daemon listens at {socket}; Ctrl-C stops it, and jobs go on"
+                );
+            }
         }
     }
 

@@ -40,6 +40,30 @@ fn a_daemon_starts_by_itself_and_says_how_it_is() {
 }
 
 #[test]
+fn a_home_behind_a_link_is_a_home() {
+    let home = Home::new();
+    home.ok(&["run", "true"]);
+    let link = home.path().join("link");
+    std::os::unix::fs::symlink(home.state(), &link).unwrap();
+    let mut command = home.command(&["ls", "-a", "-q"]);
+    command.env("LASTWORD_HOME", &link);
+    let listed = said(command);
+    assert_eq!((listed.code, listed.stdout.lines().count()), (0, 1), "{listed:?}");
+}
+
+#[test]
+fn a_restart_in_the_middle_of_things_is_not_noticed() {
+    let home = Home::new();
+    home.ok(&["daemon", "start"]);
+    let restarting = home.spawn(&["daemon", "restart"]);
+    for _ in 0..10 {
+        let said = home.run(&["run", "true"]);
+        assert_eq!(said.code, 0, "{said:?}");
+    }
+    assert_eq!(restarting.end().code, 0);
+}
+
+#[test]
 fn a_daemon_is_not_started_where_that_is_forbidden() {
     let home = Home::new();
     let mut command = home.command(&["ls"]);

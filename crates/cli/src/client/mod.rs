@@ -31,8 +31,9 @@ const TRIES_MAX: u32 = 5;
 /// How long a daemon may find out what became of its jobs.
 const STARTING_MAX: Duration = Duration::from_secs(60);
 
-/// Pause between two looks at a daemon that is starting.
-const PAUSE: Duration = Duration::from_millis(20);
+/// Pause between two looks at a daemon that is starting: short at first, since most are in no time.
+const PAUSE_FIRST: Duration = Duration::from_millis(2);
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// How long a daemon that goes may still answer.
 const ON_ITS_WAY_OUT: Duration = Duration::from_millis(300);
@@ -149,20 +150,21 @@ impl Client {
     /// Makes a call and returns its answer as it came.
     pub(crate) async fn send(&self, call: &Call) -> Result<Answer, Failure> {
         let begin = Instant::now();
-        let (mut tries, mut may_pass) = (0, true);
+        let (mut tries, mut may_pass, mut pause) = (0, true, PAUSE_FIRST);
         loop {
             match self.try_once(call).await {
                 Ok(answer) => return Ok(answer),
                 // It may be on its way out, with another to come; if it is not, it says the same again.
-                Err(Lost::Told(failure))
-                    if failure.problem.code == Code::Unavailable && may_pass && self.0.reached.get() =>
-                {
+                Err(Lost::Unavailable(_)) if may_pass => {
                     may_pass = false;
                     tokio::time::sleep(ON_ITS_WAY_OUT).await;
                 }
-                Err(Lost::Told(failure)) => return Err(failure),
+                Err(Lost::Told(failure) | Lost::Unavailable(failure)) => return Err(failure),
                 Err(Lost::Starting(failure)) if begin.elapsed() > STARTING_MAX => return Err(failure),
-                Err(Lost::Starting(_)) => tokio::time::sleep(PAUSE).await,
+                Err(Lost::Starting(_)) => {
+                    tokio::time::sleep(pause).await;
+                    pause = (pause * 2).min(PAUSE);
+                }
                 Err(Lost::Connection(error)) if tries >= TRIES_MAX => {
                     let text = format!("the daemon went away in the middle of {}: {error}", call.path);
                     return Err(Failure::new(Code::Unavailable, text).next(format!(
@@ -203,6 +205,7 @@ impl Client {
         });
         match problem.code {
             Code::Starting => Err(Lost::Starting(Failure::of(problem))),
+            Code::Unavailable => Err(Lost::Unavailable(Failure::of(problem))),
             _ => Err(Lost::Told(Failure::answered(problem))),
         }
     }
@@ -275,6 +278,8 @@ enum Lost {
     Connection(hyper::Error),
     /// It is still finding out what became of its jobs.
     Starting(Failure),
+    /// It cannot do it now.
+    Unavailable(Failure),
     /// It said no, or there is none.
     Told(Failure),
 }

@@ -82,7 +82,7 @@ impl Events {
                     self.connection = Some((sender, response.into_body()));
                     return Ok(());
                 }
-                Err(Lost::Told(failure)) => return Err(failure),
+                Err(Lost::Told(failure) | Lost::Unavailable(failure)) => return Err(failure),
                 Err(Lost::Starting(_) | Lost::Connection(_)) => tokio::time::sleep(super::PAUSE).await,
             }
         }

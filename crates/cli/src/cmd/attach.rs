@@ -86,6 +86,8 @@ pub(super) async fn stay(client: &Client, job: Job, stay: Stay) -> Outcome {
             }
             let_go = &mut typed, if reads => match let_go? {
                 input::Over::LetGo => {
+                    // The terminal stands where the job left it.
+                    client.ui().say("");
                     say_still_running(client, &called);
                     return Ok(0);
                 }

@@ -6,6 +6,7 @@
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use lastword_api::{Code, VERSION};
 use lastword_core::limits::Limits;
@@ -30,6 +31,9 @@ use crate::settings::Settings;
 
 /// Threads for what waits for a disk or a keeper. Each costs a stack and an arena, so few; they go when nobody needs them.
 const THREADS_MAX: usize = 16;
+
+/// How long whoever started the daemon is kept waiting for it to look at its jobs.
+const READY_MAX: Duration = Duration::from_secs(10);
 
 /// Where the folders of jobs are.
 const JOBS: &str = "jobs";
@@ -158,7 +162,7 @@ async fn live(
     let handed_over = endpoint.as_ref().is_some_and(|(_, handed_over)| *handed_over);
     reopen_on_request(log);
     tracing::info!(version = VERSION, pid = std::process::id(), level = ?level, "the daemon listens");
-    starter.tell(READY);
+    tell_when_ready(engine.clone(), starter.clone());
     loop {
         let bound = match endpoint.take() {
             Some((endpoint, _)) => endpoint,
@@ -185,6 +189,16 @@ async fn live(
     }
     tracing::info!("the daemon is gone");
     Ok(0)
+}
+
+/// Tells whoever started the daemon that it answers: as soon as it has found out what became of its jobs, or after a while anyway,
+/// because it can say then what it is doing.
+fn tell_when_ready(engine: Engine<Sqlite>, starter: Starter) {
+    tokio::spawn(async move {
+        let _ = tokio::time::timeout(READY_MAX, engine.ready()).await;
+        drop(engine);
+        starter.tell(READY);
+    });
 }
 
 /// Why the daemon stopped serving.
@@ -281,6 +295,7 @@ impl Ends {
 }
 
 /// Whoever started the daemon, and hears whether it could.
+#[derive(Clone)]
 struct Starter {
     detached: bool,
     socket: PathBuf,

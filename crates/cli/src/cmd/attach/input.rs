@@ -35,40 +35,60 @@ async fn pass_on_to_the_end(client: &Client, job: &Job, terminal: bool) -> Resul
     let _raw = terminal.then(Raw::enter).flatten();
     let mut stdin = tokio::io::stdin();
     let (mut waiting, mut buffer) = (Vec::new(), vec![0; PIECE]);
-    let mut half_let_go = false;
+    let mut keys = Keys::default();
     loop {
         let read = stdin.read(&mut buffer).await.map_err(|error| {
             Failure::new(Code::Unavailable, format!("cannot read standard input: {error}"))
         })?;
         if read == 0 {
-            let text = take_text(&mut waiting)?;
             // A terminal is not at its end because ours is.
-            client.send(&message(job, text, !terminal)?).await?;
+            if !terminal {
+                client.send(&message(job, take_text(&mut waiting)?, true)?).await?;
+            }
             return Ok(Over::End);
         }
-        let mut piece = &buffer[..read];
-        let let_go = if terminal { lets_go(&mut half_let_go, piece) } else { None };
-        if let Some(at) = let_go {
-            piece = &piece[..at];
-        }
-        waiting.extend_from_slice(piece);
+        let let_go = match terminal {
+            true => keys.take(&buffer[..read], &mut waiting),
+            false => {
+                waiting.extend_from_slice(&buffer[..read]);
+                false
+            }
+        };
         let text = take_text(&mut waiting)?;
         if !text.is_empty() {
             client.send(&message(job, text, false)?).await?;
         }
-        if let_go.is_some() {
+        if let_go {
             return Ok(Over::LetGo);
         }
     }
 }
 
-/// Looks for the keys that let go, also across two pieces; returns where they begin.
-fn lets_go(half: &mut bool, piece: &[u8]) -> Option<usize> {
-    if *half && piece.first() == Some(&LET_GO[1]) {
-        return Some(0);
+/// Keys on their way to a terminal. The first of the two that let go is held back until it is known what follows.
+#[derive(Default)]
+struct Keys {
+    held: bool,
+}
+
+impl Keys {
+    /// Passes keys on, up to those that let go; reports whether they came.
+    fn take(&mut self, typed: &[u8], to: &mut Vec<u8>) -> bool {
+        for key in typed {
+            match (std::mem::take(&mut self.held), *key) {
+                (true, key) if key == LET_GO[1] => return true,
+                (before, key) => {
+                    if before {
+                        to.push(LET_GO[0]);
+                    }
+                    self.held = key == LET_GO[0];
+                    if !self.held {
+                        to.push(key);
+                    }
+                }
+            }
+        }
+        false
     }
-    *half = piece.last() == Some(&LET_GO[0]);
-    piece.windows(2).position(|keys| keys == LET_GO)
 }
 
 /// Takes the text that is whole; the beginning of a character waits for its rest.
@@ -126,15 +146,17 @@ mod tests {
     }
 
     #[test]
-    fn two_keys_let_go_also_when_they_come_apart() {
-        let mut half = false;
-        assert_eq!(lets_go(&mut half, b"abc"), None);
-        assert_eq!(lets_go(&mut half, b"ab\x10\x11c"), Some(2));
-        let mut half = false;
-        assert_eq!(lets_go(&mut half, b"\x10"), None);
-        assert_eq!(lets_go(&mut half, b"\x11"), Some(0));
-        let mut half = false;
-        assert_eq!(lets_go(&mut half, b"\x10"), None);
-        assert_eq!(lets_go(&mut half, b"x\x11"), None);
+    fn two_keys_let_go_and_reach_nobody_also_when_they_come_apart() {
+        for (pieces, passed_on, lets_go) in [
+            (&[&b"abc"[..]][..], &b"abc"[..], false),
+            (&[b"ab\x10\x11c"], b"ab", true),
+            (&[b"a\x10", b"\x11"], b"a", true),
+            (&[b"\x10", b"x\x11"], b"\x10x\x11", false),
+            (&[b"\x10\x10", b"\x11"], b"\x10", true),
+        ] {
+            let (mut keys, mut to) = (Keys::default(), Vec::new());
+            let let_go = pieces.iter().any(|piece| keys.take(piece, &mut to));
+            assert_eq!((to.as_slice(), let_go), (passed_on, lets_go), "{pieces:?}");
+        }
     }
 }

@@ -13,7 +13,7 @@ use crate::effects::{self, Effect};
 use crate::event::{Event, Fact, LimitFired};
 use crate::ids::{AppendId, Awake, Fence, HostId, Now, Seq};
 use crate::job::Job;
-use crate::report::{Pulse, Report};
+use crate::report::{Pulse, Report, Signal};
 use crate::seeded::{self, Bug};
 
 /// Facts of reports one append may carry, give or take the last report's. More would only make a single write slower
@@ -155,6 +155,11 @@ impl Owner {
     /// Returns when the limits of the job next need a look.
     pub fn next_look(&self) -> Option<Awake> {
         limit::next_look(&self.job, &self.pulse)
+    }
+
+    /// Takes note of a sign of life. Nothing is decided on it before the next input.
+    pub fn feel(&mut self, signal: &Signal, now: Awake) {
+        self.pulse.feel(signal, now);
     }
 
     /// Takes one input and returns what is to be done, in order.

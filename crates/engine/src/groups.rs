@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
+use std::sync::atomic::Ordering;
 
 use lastword_core::decide::Refusal;
 use lastword_core::spec::DEFAULT_QUEUE;
@@ -17,27 +18,36 @@ const SLOTS_UNASKED: u32 = 1;
 
 /// The groups as they are stored: written through, so that a claim need not read them first.
 #[derive(Debug, Default)]
-pub(crate) struct Groups(Mutex<BTreeMap<String, Group>>);
+pub(crate) struct Groups {
+    known: Mutex<BTreeMap<String, Group>>,
+    /// Held while they are read or changed: what was read first must not be noted last.
+    turn: tokio::sync::Mutex<()>,
+}
 
 impl Groups {
     /// Returns a group.
     pub(crate) fn get(&self, name: &str) -> Option<Group> {
-        lock(&self.0).get(name).cloned()
+        lock(&self.known).get(name).cloned()
     }
 
     /// Returns every group's name.
     pub(crate) fn names(&self) -> Vec<String> {
-        lock(&self.0).keys().cloned().collect()
+        lock(&self.known).keys().cloned().collect()
     }
 
     fn set(&self, groups: Vec<Group>) {
-        *lock(&self.0) = groups.into_iter().map(|group| (group.name.clone(), group)).collect();
+        *lock(&self.known) = groups.into_iter().map(|group| (group.name.clone(), group)).collect();
     }
 }
 
 impl<J: Siblings> Shared<J> {
     /// Reads the groups. The default one is always there; as long as nobody has changed it, the options say how large it is.
     pub(crate) async fn read_groups(&self) -> Result<Vec<Group>, store::Error> {
+        let _turn = self.groups.turn.lock().await;
+        self.read_in_turn().await
+    }
+
+    async fn read_in_turn(&self) -> Result<Vec<Group>, store::Error> {
         let mut groups = self.journal.groups().await?;
         if !groups.iter().any(|group| group.name == DEFAULT_QUEUE) {
             let (name, slots) = (DEFAULT_QUEUE.to_owned(), self.options.default_slots);
@@ -53,14 +63,32 @@ impl<J: Siblings> Shared<J> {
         if self.groups.get(name).is_some() {
             return Ok(());
         }
+        let _turn = self.groups.turn.lock().await;
         // The first one may be asked for before this life has read any.
-        self.read_groups().await?;
+        self.read_in_turn().await?;
         if self.groups.get(name).is_some() {
             return Ok(());
         }
         let group = Group { name: name.to_owned(), slots: Some(SLOTS_UNASKED), paused: false };
         self.journal.add_group(group).await?;
-        self.read_groups().await.map(drop)
+        self.read_in_turn().await.map(drop)
+    }
+
+    /// Changes groups, and reads them again. If nobody knows what came of it, the life finds out.
+    async fn change_groups<T>(
+        &self,
+        change: impl Future<Output = Result<T, store::Error>>,
+    ) -> Result<T, Error> {
+        let _turn = self.groups.turn.lock().await;
+        let changed = match change.await {
+            Ok(changed) => self.read_in_turn().await.map(|_| changed),
+            Err(error) => Err(error),
+        };
+        changed.map_err(|error| {
+            self.unsure.store(true, Ordering::Relaxed);
+            self.wake.notify_one();
+            error.into()
+        })
     }
 }
 
@@ -73,8 +101,7 @@ impl<J: Siblings> Engine<J> {
     /// Makes a group or changes it, and takes what may be taken now.
     pub async fn set_group(&self, group: Group) -> Result<(), Error> {
         let name = group.name.clone();
-        self.shared.journal.set_group(group).await?;
-        self.shared.read_groups().await?;
+        self.shared.change_groups(self.shared.journal.set_group(group)).await?;
         self.shared.want(&name);
         self.shared.wake.notify_one();
         Ok(())
@@ -93,8 +120,6 @@ impl<J: Siblings> Engine<J> {
                 Refusal::Invalid("a live job is in this group: cancel it or wait for it first").into()
             );
         }
-        let removed = self.shared.journal.remove_group(name).await?;
-        self.shared.read_groups().await?;
-        Ok(removed)
+        self.shared.change_groups(self.shared.journal.remove_group(name)).await
     }
 }

@@ -112,6 +112,7 @@ impl<J: Siblings> JobTask<J> {
             Input::Report(Report::Unclear(effect)) => self.failed_again(&effect.clone()),
             _ => {}
         }
+        self.look();
         let outputs = self.owner.step(input, self.shared.now());
         if stored {
             self.shared.wrote(self.owner.job());
@@ -158,7 +159,7 @@ impl<J: Siblings> JobTask<J> {
             () = time => {
                 let now = Instant::now();
                 self.retry_at = self.retry_at.filter(|at| *at > now);
-                Mail::Input(if look_at.is_some_and(|at| at <= now) { self.look() } else { Input::Tick })
+                Mail::Input(Input::Tick)
             }
         }
     }
@@ -180,8 +181,7 @@ impl<J: Siblings> JobTask<J> {
     /// Returns how often the output must be looked at. An agent's is read as it comes.
     fn look_every(&self) -> Option<Duration> {
         let job = self.owner.job();
-        let is_agent = job.spec.as_ref().is_some_and(|spec| spec.work.is_agent());
-        if !matches!(job.phase, Phase::Running) || is_agent {
+        if !matches!(job.phase, Phase::Running) || is_agent(job) {
             return None;
         }
         let output = job.limits.get(Limit::Output).map(|_| OUTPUT_LOOK);
@@ -189,18 +189,16 @@ impl<J: Siblings> JobTask<J> {
         [output, stall.map(|every| every.max(OUTPUT_LOOK / 4))].into_iter().flatten().min()
     }
 
-    /// Looks at what was written, if a limit depends on it.
-    fn look(&mut self) -> Input {
-        if self.look_every().is_none() {
-            return Input::Tick;
+    /// Looks at what a command has written. That is done before anything is decided, whatever its limits are: while the journal was
+    /// away nobody looked, and a limit may have been set since; a tree that wrote all the time must not be called silent then.
+    fn look(&mut self) {
+        let job = self.owner.job();
+        let Some(attempt) = job.open_attempt().map(|attempt| attempt.no) else { return };
+        if !is_agent(job) {
+            self.looked_at = Some(Instant::now());
+            let total_bytes = self.shared.trees.written(job.id, attempt);
+            self.owner.feel(&Signal::Wrote { total_bytes }, self.shared.now().awake);
         }
-        self.looked_at = Some(Instant::now());
-        let Some(attempt) = self.owner.job().open_attempt().map(|attempt| attempt.no) else {
-            return Input::Tick;
-        };
-        let total_bytes = self.shared.trees.written(self.id(), attempt);
-        let signal = Signal::Wrote { total_bytes };
-        Input::Report(Report::Heard { attempt, offset: total_bytes, signal })
     }
 
     fn append(&self, append: Append) {
@@ -365,6 +363,10 @@ impl Drop for Ended {
     fn drop(&mut self) {
         self.0.abort();
     }
+}
+
+fn is_agent(job: &Job) -> bool {
+    job.spec.as_ref().is_some_and(|spec| spec.work.is_agent())
 }
 
 /// Returns the pause after so many failures in a row.

@@ -11,6 +11,7 @@
 mod answers;
 mod claims;
 mod dependents;
+mod doubts;
 mod due;
 mod error;
 mod find;

@@ -67,14 +67,20 @@ impl<J: Siblings> Life<J> {
             other => other?,
         }
         let live = self.look_through().await?;
+        self.sweep_envs(live);
+        Ok(())
+    }
+
+    /// Has the environments removed that no live job needs. What cannot be removed now is tried again by a later sweep.
+    fn sweep_envs(&self, live: HashSet<JobId>) {
         let shared = Arc::clone(&self.shared);
         tokio::spawn(async move {
             if let Err(error) = shared.trees.sweep(live).await {
-                let what = format!("environments that a crash left behind cannot be looked for: {error}");
+                shared.envs_left.store(true, Ordering::Relaxed);
+                let what = format!("environments that nobody needs cannot be removed: {error}");
                 shared.trouble(None, what, "look for the rights of the folder `jobs` in the state folder");
             }
         });
-        Ok(())
     }
 
     /// Keeps the lease, and takes what may be taken now.
@@ -102,7 +108,7 @@ impl<J: Siblings> Life<J> {
                 Ok(()) => {}
             }
         }
-        Ok(())
+        self.shared.settle_doubts().await
     }
 
     fn not_taken(&self, error: &Error) {
@@ -142,6 +148,7 @@ impl<J: Siblings> Life<J> {
     /// nobody told, moments that nobody waits for.
     async fn sweep(&mut self) -> Result<(), Error> {
         self.sweep_at = Instant::now() + self.shared.options.look();
+        self.shared.read_groups().await?;
         self.shared.start_held().await?;
         let (pass, _) = mpsc::channel(1);
         match self.shared.take_over(&pass).await {
@@ -150,6 +157,11 @@ impl<J: Siblings> Life<J> {
         }
         for other in self.shared.dependents.awaited() {
             self.shared.look_at_awaited(other).await;
+        }
+        if self.shared.envs_left.load(Ordering::Relaxed) {
+            let live = self.shared.live_rows().await?;
+            self.shared.envs_left.store(false, Ordering::Relaxed);
+            self.sweep_envs(live.into_iter().map(|row| row.job).collect());
         }
         Ok(())
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use lastword_core::decide::Refusal;
 use lastword_core::job::Phase;
-use lastword_core::view::row::Row;
+use lastword_core::view::row::{PhaseName, Row};
 use lastword_core::{AttemptNo, Event, Job, JobId, Seq};
 use lastword_proc::Recording;
 use lastword_store::siblings::Siblings;
@@ -14,6 +14,9 @@ use tokio::sync::broadcast;
 use tokio::time::{Instant, sleep_until};
 
 use crate::{Engine, Error, NoAttempt, Settled, Stream, Trouble, Until};
+
+/// How often a read is done again because the task of a job began or ended in its midst.
+const FOLLOW_TRIES: u32 = 3;
 
 impl<J: Siblings> Engine<J> {
     /// Waits until everything that the former life of this engine held was looked for, and its truth stored.
@@ -30,10 +33,20 @@ impl<J: Siblings> Engine<J> {
 
     /// Returns a job.
     pub async fn job(&self, id: JobId) -> Result<Settled<Job>, Error> {
-        let unsettled = self.shared.settle(Some(id)).await;
-        match self.shared.load(id).await? {
-            Job { phase: Phase::Unborn, .. } => Err(Refusal::NotFound(id).into()),
-            job => Ok(Settled { value: job, unsettled }),
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let tasks = self.shared.tasks.made();
+            let late = self.shared.settle(Some(id)).await;
+            let job = self.shared.load(id).await?;
+            if matches!(job.phase, Phase::Unborn) {
+                return Err(Refusal::NotFound(id).into());
+            }
+            let fence = job.holder.as_ref().map(|holder| &holder.fence);
+            let followed = job.open_attempt().is_none() || self.shared.follows(id, fence, tasks);
+            if followed || tries == FOLLOW_TRIES {
+                return Ok(Settled { unsettled: late || !followed, value: job });
+            }
         }
     }
 
@@ -44,9 +57,20 @@ impl<J: Siblings> Engine<J> {
         before: Option<JobId>,
         limit: u32,
     ) -> Result<Settled<Vec<Row>>, Error> {
-        let unsettled = self.shared.settle(None).await;
-        let rows = self.shared.journal.read(Read::Rows { filter, before, limit }).await?.rows();
-        Ok(Settled { value: rows, unsettled })
+        let read = Read::Rows { filter, before, limit };
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let tasks = self.shared.tasks.made();
+            let late = self.shared.settle(None).await;
+            let rows = self.shared.journal.read(read.clone()).await?.rows();
+            let has_tree = |row: &&Row| matches!(row.phase, PhaseName::Running | PhaseName::Stopping);
+            let follows = |row: &Row| self.shared.follows(row.job, row.holder.as_ref(), tasks);
+            let followed = rows.iter().filter(has_tree).all(follows);
+            if followed || tries == FOLLOW_TRIES {
+                return Ok(Settled { unsettled: late || !followed, value: rows });
+            }
+        }
     }
 
     /// Returns the events of a job after `after`.

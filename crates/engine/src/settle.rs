@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use lastword_core::JobId;
+use lastword_core::{Fence, JobId};
 use lastword_store::siblings::Siblings;
 use tokio::time::timeout;
 
-use crate::shared::Shared;
+use crate::shared::{Shared, lock};
 
 /// How long a read waits for that. A guard ends a tree in milliseconds; a sweep, or a journal that is away, takes longer, and
 /// then the answer says that it may be older than a death.
@@ -27,7 +27,14 @@ impl<J: Siblings> Shared<J> {
         };
         let late = timeout(SETTLE_MAX, all).await.is_err();
         // Whoever goes down leaves what happens from then on to the next life.
-        late || (*self.going_down.borrow() && !self.trees.gone(of).is_empty())
+        late || *self.going_down.borrow()
+    }
+
+    /// Reports whether this life follows what becomes of a job that is held like that, and did so when it had made so many tasks.
+    /// Of one that an earlier life held and that could not be taken over, or whose log breaks a rule, nobody would hear.
+    pub(crate) fn follows(&self, id: JobId, holder: Option<&Fence>, tasks: u64) -> bool {
+        let incarnation = lock(&self.claimant).as_ref().map(|life| life.incarnation);
+        holder.is_some_and(|fence| Some(fence.incarnation) == incarnation) && self.tasks.has_since(id, tasks)
     }
 
     async fn settle_one(&self, id: JobId) {

@@ -1,7 +1,7 @@
 //! What the handle, the life and the job tasks of one engine share, and what follows from a write.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lastword_core::decide::claim::Claimant;
@@ -14,6 +14,7 @@ use lastword_store::{self as store, Filter, Read};
 use tokio::sync::{Notify, RwLock, broadcast, watch};
 
 use crate::dependents::Dependents;
+use crate::doubts::Doubts;
 use crate::due::Due;
 use crate::groups::Groups;
 use crate::tasks::Tasks;
@@ -48,6 +49,10 @@ pub(crate) struct Shared<J> {
     pub(crate) claims: RwLock<()>,
     /// A claim may have brought something of which nobody was told.
     pub(crate) unsure: AtomicBool,
+    /// Requests of which nobody knows whether they count.
+    pub(crate) doubts: Doubts,
+    /// An environment that nobody needs could not be removed.
+    pub(crate) envs_left: AtomicBool,
     /// Queues in which there may be something to take.
     wanted: Mutex<BTreeSet<String>>,
     /// Wakes the life.
@@ -87,6 +92,8 @@ impl<J: Siblings> Shared<J> {
             claimant: Mutex::default(),
             claims: RwLock::default(),
             unsure: AtomicBool::new(false),
+            doubts: Doubts::default(),
+            envs_left: AtomicBool::new(false),
             wanted: Mutex::default(),
             wake: Notify::new(),
             ready: watch::Sender::new(false),
@@ -151,10 +158,17 @@ impl<J: Siblings> Shared<J> {
             let job = self.load(id).await?;
             let facts = decide(&job)?;
             if facts.is_empty() {
+                // Asked for before, perhaps by somebody whose answer was lost.
+                self.tasks.nudge(id);
                 return Ok(job);
             }
             let (append, after) = Append::new(&job, None, append_id, self.now().wall, facts)?;
-            match self.journal.append(append).await {
+            let doubt = self.doubt(id);
+            let stored = self.journal.append(append).await;
+            if !matches!(stored, Err(store::Error::Unavailable(_))) {
+                doubt.settle();
+            }
+            match stored {
                 Ok(_) => {
                     self.tasks.nudge(id);
                     self.wrote(&after);
@@ -202,8 +216,13 @@ impl<J: Siblings> Shared<J> {
         let shared = Arc::clone(self);
         tokio::spawn(async move {
             if let Err(error) = shared.trees.drop_env(id).await {
+                shared.envs_left.store(true, Ordering::Relaxed);
                 let what = format!("its environment could not be removed: {error}");
-                shared.trouble(Some(id), what, "remove the file `env` in the folder of the job");
+                shared.trouble(
+                    Some(id),
+                    what,
+                    "it is tried again by itself: look for the rights of the state folder",
+                );
             }
             shared.tell_dependents(id, outcome).await;
         });

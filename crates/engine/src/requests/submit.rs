@@ -48,9 +48,15 @@ impl<J: Siblings> Shared<J> {
         match self.append_and_take(append, &spec.queue).await {
             Ok(_) if after.due().is_some_and(|due| due <= self.now().wall) => self.changed(id),
             Ok(_) => self.wrote(&after),
-            // Somebody asked for the same at the same time.
-            Err(store::Error::Conflict { .. }) => return self.submitted_before(id, &spec, by).await,
-            Err(error) => return Err(error.into()),
+            // Somebody asked for the same at the same time. It may have ended by now, and then its environment was kept in vain.
+            Err(store::Error::Conflict { .. }) => {
+                self.look_again(id);
+                return self.submitted_before(id, &spec, by).await;
+            }
+            Err(error) => {
+                self.look_again(id);
+                return Err(error.into());
+            }
         }
         self.settle_dependencies(&after).await;
         Ok(after)

@@ -1,0 +1,77 @@
+//! Doubts: requests of which nobody knows whether they count, because the journal did not answer, or because whoever asked went away
+//! before it did. What follows from them is found out and done; nobody waits for the next sweep because an answer was lost.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+
+use lastword_core::JobId;
+use lastword_store::Error;
+use lastword_store::siblings::Siblings;
+
+use crate::shared::{Shared, lock};
+
+/// The jobs in doubt.
+#[derive(Debug, Default)]
+pub(crate) struct Doubts(Mutex<BTreeSet<JobId>>);
+
+/// A request whose answer is not there yet. If it is dropped before it is settled, the job is looked at again.
+pub(crate) struct Doubt<'a, J> {
+    shared: &'a Shared<J>,
+    id: JobId,
+    settled: bool,
+}
+
+impl<J> Doubt<'_, J> {
+    /// The journal has answered.
+    pub(crate) fn settle(mut self) {
+        self.settled = true;
+    }
+}
+
+impl<J> Drop for Doubt<'_, J> {
+    fn drop(&mut self) {
+        if !self.settled {
+            self.shared.look_again(self.id);
+        }
+    }
+}
+
+impl<J> Shared<J> {
+    /// Notes that something is being written to a job.
+    pub(crate) fn doubt(&self, id: JobId) -> Doubt<'_, J> {
+        Doubt { shared: self, id, settled: false }
+    }
+
+    /// Has a job looked at once more, and done what follows from what is stored of it.
+    pub(crate) fn look_again(&self, id: JobId) {
+        lock(&self.doubts.0).insert(id);
+        self.wake.notify_one();
+    }
+}
+
+impl<J: Siblings> Shared<J> {
+    /// Looks at every job in doubt, and does what follows from whatever is stored of it.
+    pub(crate) async fn settle_doubts(self: &Arc<Self>) -> Result<(), Error> {
+        let mut doubtful = std::mem::take(&mut *lock(&self.doubts.0));
+        while let Some(id) = doubtful.pop_first() {
+            match self.load(id).await {
+                Ok(job) => {
+                    self.tasks.nudge(id);
+                    self.dependents.add(&job);
+                    self.wrote(&job);
+                    for dependency in &job.unmet {
+                        self.look_at_awaited(dependency.job).await;
+                    }
+                }
+                Err(crate::Error::Journal(error @ Error::Unavailable(_))) => {
+                    doubtful.insert(id);
+                    lock(&self.doubts.0).append(&mut doubtful);
+                    return Err(error);
+                }
+                // A log that cannot be read has its own trouble, told by whoever needs it.
+                Err(_) => {}
+            }
+        }
+        Ok(())
+    }
+}

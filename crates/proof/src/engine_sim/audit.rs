@@ -104,9 +104,8 @@ impl World {
 
     /// Everything has ended: what must hold now.
     pub(super) fn last_look(&mut self) {
-        let early = self.plan.early.iter().chain(&self.plan.late);
-        let missing: Vec<JobId> =
-            early.map(|planned| planned.id).filter(|job| !self.witness.contains_key(job)).collect();
+        let planned = self.plan.early.iter().chain(&self.plan.late).map(|planned| planned.id);
+        let missing: Vec<JobId> = planned.filter(|job| !self.witness.contains_key(job)).collect();
         for job in missing {
             self.fail("a submitted job is missing", |world| world.name(job));
         }

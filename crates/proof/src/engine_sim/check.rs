@@ -79,8 +79,6 @@ impl World {
 
     /// Something was written to a job: looks at all that is new.
     pub(super) fn witnessed(&mut self, job: JobId) {
-        // Asked for once more by somebody who did not hear that it was removed: another job, if anybody asks.
-        self.witness.retain(|id, known| *id != job || !known.removed);
         let known = self.witness.entry(job).or_insert_with(|| Known::new(job)).job.version;
         for event in self.ledger.load(job, known) {
             self.note(crate::schedules::fnv(event.fact.kind().as_bytes()));
@@ -374,7 +372,6 @@ impl World {
         if let Some(known) = self.witness.get_mut(&job) {
             known.removed = true;
         }
-        self.nobody_submits(job);
     }
 
     /// The environment of a job is gone. It is needed until the last word.

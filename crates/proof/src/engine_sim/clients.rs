@@ -134,9 +134,23 @@ impl World {
 
     /// A client is to ask now: whoever runs the engine starts it, as soon as there is one.
     pub(super) fn ask_now(&mut self, no: usize) {
-        if self.clients[no].state == State::Waiting {
-            self.asking.push(no);
+        if self.clients[no].state != State::Waiting {
+            return;
         }
+        if self.is_premature(&self.clients[no].wish) {
+            return self.after(300, Doing::Ask(no));
+        }
+        self.asking.push(no);
+    }
+
+    /// Reports whether a job might be removed that somebody still asks for, not knowing that he has it, or wants to wait for.
+    fn is_premature(&self, wish: &Wish) -> bool {
+        let early = |planned: &Planned| self.plan.early.iter().any(|one| one.id == planned.id);
+        let asks = |client: &Client| match &client.wish {
+            Wish::Submit(planned) => early(planned) && !matches!(client.state, State::Done(_)),
+            _ => false,
+        };
+        matches!(wish, Wish::Remove(_) | Wish::Prune) && self.clients.iter().any(asks)
     }
 
     /// Returns who is to ask now, once the engine is ready: if all of them waited for that by themselves, tokio would wake them in
@@ -158,17 +172,6 @@ impl World {
         for no in 0..self.clients.len() {
             if let State::Asking(_) = self.clients[no].state {
                 self.ask_again(no);
-            }
-        }
-    }
-
-    /// A job was removed: who still wants it is content.
-    pub(super) fn nobody_submits(&mut self, job: JobId) {
-        let now = self.now();
-        for client in &mut self.clients {
-            let wants = matches!(&client.wish, Wish::Submit(planned) if planned.id == job);
-            if wants && client.state == State::Waiting {
-                client.state = State::Done(now);
             }
         }
     }
@@ -213,6 +216,8 @@ impl World {
             _ => {}
         }
         match (&wish, &answer) {
+            // Whatever came of it: it exits.
+            (Wish::ShutDown, _) => self.engine_goes_down(),
             (_, Answer::Failed(_)) | (Wish::Submit(_) | Wish::Cancel { .. }, Answer::Gone) => {
                 self.clients[no].patience_ms = None;
                 return self.ask_again(no);
@@ -221,7 +226,6 @@ impl World {
             (Wish::Submit(_), Answer::Refused(Refusal::NotFound(_))) => return self.ask_again(no),
             (Wish::Cancel { job, .. }, Answer::Job(told)) => self.check_cancelled(*job, told),
             (Wish::Wait { ms, .. }, Answer::Read(read)) => self.check_wait(no, *ms, &read.value),
-            (Wish::ShutDown, _) => self.engine_goes_down(),
             _ => {}
         }
         self.clients[no].state = State::Done(self.now());

@@ -24,14 +24,9 @@ pub(super) struct Frail(pub(super) Sim);
 enum Fate {
     /// Its caller is dead and never hears of it.
     Dead,
-    /// It is done.
-    Now,
-    /// It is done after so many milliseconds, whether or not its caller still waits.
-    Late(u64),
-    /// It is done, and its answer takes so long.
-    SlowAnswer(u64),
-    /// It is done, and after so long its caller is told that nobody knows.
-    AnswerLost(u64),
+    /// It is done after so many milliseconds, whether or not its caller still waits. The answer takes so long, or is lost, and then
+    /// its caller is told that nobody knows.
+    Done { after_ms: u64, answer_ms: u64, lost: bool },
     /// It is not done.
     Fails(Error),
     /// Its caller dies, and it is done or not.
@@ -45,6 +40,8 @@ struct About {
     job: Option<JobId>,
     /// It gives something back that can be damaged.
     reads: bool,
+    /// It changes something.
+    writes: bool,
 }
 
 fn away() -> Error {
@@ -70,24 +67,26 @@ impl World {
             self.struck(Fault::CallFailed, about.job);
             return Fate::Fails(away());
         }
+        let (mut after_ms, mut answer_ms, mut lost) = (0, 0, false);
         if self.unlucky(2) {
             self.struck(Fault::AnswerLost, about.job);
-            return Fate::AnswerLost(self.random.below(400));
-        }
-        if self.unlucky(2) {
+            (answer_ms, lost) = (self.random.below(400), true);
+        } else if self.unlucky(2) {
             self.struck(Fault::JournalSlow, about.job);
-            let ms = self.random.below(1_500);
-            return if self.random.chance(50) { Fate::Late(ms) } else { Fate::SlowAnswer(ms) };
-        }
-        if about.reads && self.unlucky(1) {
+            after_ms = self.random.below(800);
+            answer_ms = self.random.below(800);
+        } else if about.reads && self.unlucky(1) {
             self.struck(Fault::CorruptRead, about.job);
             return Fate::Fails(Error::Corrupt("simulated".to_owned()));
+        } else if self.random.chance(20) {
+            (after_ms, answer_ms) = (self.random.below(4), self.random.below(4));
         }
-        match self.random.below(10) {
-            0 => Fate::Late(self.random.below(4)),
-            1 => Fate::SlowAnswer(self.random.below(4)),
-            _ => Fate::Now,
+        if about.writes {
+            // Writes are done in the order in which they were sent.
+            after_ms = after_ms.max(self.writes_until.saturating_sub(self.now()));
+            self.writes_until = self.now() + after_ms;
         }
+        Fate::Done { after_ms, answer_ms, lost }
     }
 
     /// Sends a call on its way.
@@ -108,22 +107,20 @@ impl Frail {
         async move {
             match sim.with(|world| world.meet(about)) {
                 Fate::Dead => std::future::pending().await,
-                Fate::Now => sim.with(deed),
-                Fate::Late(ms) => {
-                    let (answer, answered) = oneshot::channel();
-                    let arrival: Arrival = Box::new(move |world| drop(answer.send(deed(world))));
-                    sim.with(|world| world.send(ms, arrival));
-                    answered.await.unwrap_or(Err(away()))
-                }
-                Fate::SlowAnswer(ms) => {
-                    let answer = sim.with(deed);
-                    pause(ms).await;
-                    answer
-                }
-                Fate::AnswerLost(ms) => {
-                    drop(sim.with(deed));
-                    pause(ms).await;
-                    Err(away())
+                Fate::Done { after_ms, answer_ms, lost } => {
+                    let answer = match after_ms {
+                        0 => sim.with(deed),
+                        _ => {
+                            let (answer, answered) = oneshot::channel();
+                            let arrival: Arrival = Box::new(move |world| drop(answer.send(deed(world))));
+                            sim.with(|world| world.send(after_ms, arrival));
+                            answered.await.unwrap_or(Err(away()))
+                        }
+                    };
+                    if answer_ms > 0 {
+                        pause(answer_ms).await;
+                    }
+                    if lost { Err(away()) } else { answer }
                 }
                 Fate::Fails(error) => Err(error),
                 Fate::Kills(done) => {
@@ -140,11 +137,11 @@ impl Frail {
     }
 
     fn about(verb: u64, job: Option<JobId>) -> About {
-        About { verb, job, reads: false }
+        About { verb, job, reads: false, writes: true }
     }
 
     fn reading(verb: u64, job: Option<JobId>) -> About {
-        About { verb, job, reads: true }
+        About { verb, job, reads: true, writes: false }
     }
 }
 
@@ -180,7 +177,8 @@ impl Journal for Frail {
             }
             world.now()
         });
-        self.call(Frail::reading(3, None), move |world| {
+        let about = About { writes: true, ..Frail::reading(3, None) };
+        self.call(about, move |world| {
             let (taken, records) = world.ledger.claim(&claim)?;
             world.check_claim(&claim, &taken, sent_at);
             for record in &records {

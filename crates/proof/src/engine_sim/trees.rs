@@ -360,9 +360,11 @@ impl Trees for Simulated {
     fn drop_env(&self, job: JobId) -> Deed<io::Result<()>> {
         let sim = self.0.clone();
         Box::pin(async move {
-            let Some(fate) = sim.with(|world| world.disk(Some(job))) else {
-                return std::future::pending().await;
-            };
+            let fate = sim.with(|world| {
+                world.life.kept.remove(&job);
+                world.disk(Some(job))
+            });
+            let Some(fate) = fate else { return std::future::pending().await };
             fate?;
             sim.with(|world| world.env_dropped(job));
             Ok(())

@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use crate::home::{Home, is_alive, kill, parent, pid_of, pids_in, until};
+use crate::home::{Home, is_alive, kill, parent, pids_in, until};
 
 /// Writes numbered lines until it is let go on, then some more, and exits with 7.
 fn counting(home: &Home) -> String {
@@ -205,7 +205,7 @@ fn a_daemon_outlives_the_terminal_it_was_started_from() {
     let output = script.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
     let daemon = home.daemon();
-    let job = pid_of(&home.json(&["show", "@last"])["attempts"][0]["pid"]);
+    let job = home.leader("@last");
     assert!(is_alive(daemon) && is_alive(job));
     let session = rustix::process::getsid(rustix::process::Pid::from_raw(daemon)).unwrap();
     assert_eq!(session.as_raw_pid(), daemon, "it has a session of its own");

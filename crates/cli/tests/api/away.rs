@@ -5,10 +5,9 @@ use std::sync::atomic::Ordering;
 
 use lastword_store::sqlite::Sqlite;
 use serde_json::{Value, json};
-use tokio::sync::Semaphore;
 
 use super::{Answer, Home, each, id_of};
-use crate::engine::faulty::Faulty;
+use crate::engine::faulty::{Faulty, RENEWALS};
 
 fn faulty(home: &Home) -> Faulty {
     Faulty::new(Sqlite::open(&home.path("journal")).unwrap())
@@ -72,7 +71,7 @@ fn a_daemon_that_is_not_ready_says_so_and_answers_for_itself_only() {
     let journal = faulty(&home);
     let renewals = Arc::clone(&journal.renewals);
     let all = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    let held = all.block_on(renewals.acquire_many(Semaphore::MAX_PERMITS as u32)).ok();
+    let held = all.block_on(renewals.acquire_many(RENEWALS)).ok();
     let daemon = home.start_with(journal.clone());
     assert_eq!(daemon.client.get("/livez").status, 204);
     assert_eq!(daemon.client.get("/v1/daemon").expect(200)["ready"], false);

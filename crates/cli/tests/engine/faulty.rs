@@ -11,6 +11,9 @@ use lastword_store::sqlite::Sqlite;
 use lastword_store::{Claim, Claimed, Error, Journal, Page, Read, Renew, Renewed, Result};
 use tokio::sync::Semaphore;
 
+/// Renewals that may go on at once, unless they are held back: all of them.
+pub(crate) const RENEWALS: u32 = 1_000;
+
 /// A journal with faults.
 #[derive(Clone)]
 pub(crate) struct Faulty {
@@ -33,7 +36,7 @@ impl Faulty {
             inner,
             away: Arc::default(),
             unwritable: Arc::default(),
-            renewals: Arc::new(Semaphore::new(Semaphore::MAX_PERMITS)),
+            renewals: Arc::new(Semaphore::new(RENEWALS as usize)),
             lose_claim: Arc::default(),
             damage_claim: Arc::default(),
         }

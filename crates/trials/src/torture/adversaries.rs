@@ -36,6 +36,7 @@ pub(crate) const ADVERSARIES: &[Adversary] = &[
     small("runner-sessions", "the same with setsid"),
     small("runners", "20 of these at once"),
     Adversary { name: "storm", about: "all fork, up to the cap", bound: STORM },
+    small("burst", "31 deaf, in groups and sessions"),
     small("stopped", "SIGSTOPped"),
     small("zombies", "20 not waited for"),
     small("blocked-writers", "4 blocked on a full pipe"),

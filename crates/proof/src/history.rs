@@ -3,6 +3,7 @@
 
 use std::error::Error;
 use std::fs;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 
 use lastword_core::decide::claim::Claimant;
@@ -99,7 +100,8 @@ async fn live(journal: Sqlite, claimed: Claimed) -> lastword_store::Result<()> {
 /// Makes the folder of a job as its keeper leaves it: small files, and nobody there.
 fn record(folder: &Path, job: JobId) -> std::io::Result<()> {
     let attempt = folder.join("jobs").join(job.to_string()).join("1");
-    fs::create_dir_all(&attempt)?;
+    // Nobody else may look in, and a daemon refuses a folder in which they may.
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(&attempt)?;
     fs::write(attempt.join("stdout"), "one line of output\n")?;
     fs::write(attempt.join("stderr"), "")
 }

@@ -53,7 +53,6 @@ fn memory(product: &Product, daemon: i32, jobs: usize, empty_kb: u64) -> Result<
     let by_job = |of: fn(&figures::Memory) -> u64| all.iter().map(of).sum::<u64>() as f64 / jobs as f64;
     println!("{:<44} {:>10.1}", "keepers by job, proportional", by_job(|memory| memory.proportional));
     println!("{:<44} {:>10.1}", "keepers by job, private", by_job(|memory| memory.private));
-    println!("{:<44} {:>10.1}", "keepers by job, anonymous", by_job(|memory| memory.anonymous));
     println!("{:<44} {:>10.1}", "keepers by job, resident", by_job(|memory| memory.resident));
     println!("{:<44} {:>10.2}", "keeper processes by job", keepers.len() as f64 / jobs as f64);
     Ok(())

@@ -90,8 +90,6 @@ crate::bugs! {
     RaisedLimitForgives = "raised-limit-forgives",
     /// A limit is not looked at while the agent says nothing.
     LimitSleeps = "limit-sleeps",
-    /// A limit is measured before the tree was looked for.
-    LimitBeforeLook = "limit-before-look",
     /// A session that went inactive keeps its turn.
     InactiveSessionKeepsTurn = "inactive-session-keeps-turn",
     /// A turn that was cancelled changes the conversation.

@@ -9,7 +9,6 @@ use crate::ids::{Awake, TurnNo};
 use crate::job::{Attempt, Job, Phase};
 use crate::limits::{self, Limit, Used};
 use crate::report::Pulse;
-use crate::seeded::{self, Bug};
 
 /// Decides a change of one limit; zero switches it off. The present value again adds nothing.
 pub fn decide(job: &Job, by: &str, limit: Limit, value: u64) -> Decision {
@@ -49,7 +48,7 @@ pub(super) fn fire_at_turn(job: &Job, pulse: &Pulse, now: Awake, turns: TurnNo) 
 /// Returns the open attempt if its present owner has seen its tree. What an earlier one left may have ended long ago, within its
 /// limits: it is looked for before it is measured.
 fn watched(job: &Job) -> Option<&Attempt> {
-    job.open_attempt().filter(|attempt| attempt.epoch == job.epoch || seeded::on(Bug::LimitBeforeLook))
+    job.open_attempt().filter(|attempt| attempt.epoch == job.epoch)
 }
 
 /// Returns since when the stall clock runs; `None` while it rests: a tool runs, a person is asked, or an agent has nothing

@@ -39,8 +39,7 @@ impl<J: Siblings> Shared<J> {
         Ok(())
     }
 
-    /// Stores an append and takes what waits in a queue after it. Both go out together: a journal that writes in batches makes
-    /// one of them.
+    /// Stores an append and takes what waits in a queue after it, with one write where the journal can.
     pub(crate) async fn append_and_take(self: &Arc<Self>, append: Append, queue: &str) -> Result<Seq, Error> {
         let _claims = self.claims.read().await;
         let group = self.groups.get(queue).filter(|group| !group.paused);
@@ -52,7 +51,7 @@ impl<J: Siblings> Shared<J> {
             self.wake.notify_one();
             return stored;
         };
-        let (stored, taken) = tokio::join!(self.journal.append(append), self.journal.claim(claim));
+        let (stored, taken) = self.journal.append_and_claim(append, claim).await;
         match taken {
             Ok(taken) => self.start_all(taken, None),
             Err(error) => {

@@ -14,9 +14,9 @@ use std::future::Future;
 
 use lastword_core::reference::Reference;
 use lastword_core::view::row::{PhaseName, Row};
-use lastword_core::{JobId, Timestamp};
+use lastword_core::{Append, JobId, Seq, Timestamp};
 
-use crate::{Cursor, Journal, Page, Read, Result};
+use crate::{Claim, Claimed, Cursor, Journal, Page, Read, Result};
 
 /// Jobs that a reference is shown to mean when it means several: enough to choose from, too few to be a list.
 pub const FOUND_MAX: u32 = 10;
@@ -32,6 +32,18 @@ pub(crate) const SWEPT_MAX: u32 = 16;
 
 /// A journal with its siblings.
 pub trait Siblings: Journal {
+    /// Stores an append, and takes jobs after it, each as if it had been asked for alone. A journal that can writes both at once.
+    fn append_and_claim(
+        &self,
+        append: Append,
+        claim: Claim,
+    ) -> impl Future<Output = (Result<Seq>, Result<Vec<Claimed>>)> + Send {
+        async {
+            let stored = self.append(append).await;
+            (stored, self.claim(claim).await)
+        }
+    }
+
     /// Returns the rows that a reference means: none, the one, or several of which a person must choose.
     fn find(&self, reference: Reference) -> impl Future<Output = Result<Vec<Row>>> + Send;
 

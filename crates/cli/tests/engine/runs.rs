@@ -1,9 +1,10 @@
 //! A job from its submission to its last word.
 
 use lastword_core::AttemptNo;
-use lastword_core::outcome::Outcome;
+use lastword_core::outcome::{Cause, Outcome};
 use lastword_core::receipt::Exit;
-use lastword_engine::Stream;
+use lastword_core::spec::Spec;
+use lastword_engine::{Group, Stream};
 
 use super::{Bench, end_of, leader_of, outcome, read, run, wish};
 
@@ -33,4 +34,35 @@ async fn c37_another_engine_takes_over_and_a_cancel_ends_the_tree() {
     assert!(matches!(outcome(&job).0, Outcome::Cancelled { .. }));
     assert!(!leader.is_alive());
     assert_eq!(read(&engine, id, AttemptNo(1), Stream::Stdout), "before\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_started_fails_and_says_why() {
+    let bench = Bench::new();
+    let engine = bench.start();
+    let cwd = bench.cwd().display().to_string();
+    for (spec, expected) in [
+        (Spec::command(["/no/such/program"], cwd.clone()), "No such file"),
+        (Spec::command(["true"], "/no/such/folder"), "No such file"),
+        (Spec::command(["/etc/passwd"], cwd), "Permission denied"),
+    ] {
+        let id = run(&engine, spec).await;
+        let job = end_of(&engine, id).await;
+        let last_word = job.last_word().unwrap();
+        assert_eq!((last_word.outcome, last_word.cause), (Outcome::Failed, Cause::Launch));
+        assert_eq!(job.attempts.len(), 1, "another try would fail too");
+        let error = job.attempts[0].end.as_ref().and_then(|end| end.error.clone()).unwrap_or_default();
+        assert!(error.contains(expected), "{error}");
+    }
+    // Without its environment it is not started either: it would run in another one.
+    let id = engine.new_id().unwrap();
+    let group = Group { name: "default".to_owned(), slots: Some(1), paused: true };
+    engine.set_group(group.clone()).await.unwrap();
+    engine.submit(id, bench.script("true"), super::env(), "ann").await.unwrap();
+    std::fs::remove_file(bench.jobs().join(id.to_string()).join("env")).unwrap();
+    engine.set_group(Group { paused: false, ..group }).await.unwrap();
+    let job = end_of(&engine, id).await;
+    let error = job.attempts[0].end.as_ref().and_then(|end| end.error.clone()).unwrap_or_default();
+    assert!(error.contains("environment"), "{error}");
+    assert_eq!(engine.troubles(), []);
 }

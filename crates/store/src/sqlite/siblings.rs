@@ -2,16 +2,16 @@
 
 use lastword_core::reference::{Loose, Reference};
 use lastword_core::view::row::{PhaseName, Row};
-use lastword_core::{JobId, Timestamp};
+use lastword_core::{Append, JobId, Seq, Timestamp};
 use rusqlite::{Connection, OptionalExtension, Params, params};
 
-use super::append::{job_id, key, moment};
+use super::append::{Prepared, job_id, key, moment};
 use super::reader::{self, columns, job_row};
 use super::{Sqlite, failed, writer};
 use crate::siblings::{
     Counts, FOUND_MAX, Group, KEY_MS, Kept, Key, Prunable, Prune, Removal, SWEPT_MAX, Siblings,
 };
-use crate::{Cursor, Error, Result};
+use crate::{Claim, Claimed, Cursor, Error, Result};
 
 /// Something the writer is asked for beside appends, claims and leases.
 #[derive(Debug)]
@@ -234,6 +234,19 @@ fn mixed_up() -> Error {
 }
 
 impl Siblings for Sqlite {
+    async fn append_and_claim(&self, append: Append, claim: Claim) -> (Result<Seq>, Result<Vec<Claimed>>) {
+        let prepared = Box::new(Prepared::new(append));
+        let (stored, taken) = self
+            .0
+            .writer
+            .ask_both(
+                |reply| writer::Request::Append(prepared, reply),
+                |reply| writer::Request::Claim(Box::new(claim), reply),
+            )
+            .await;
+        (stored.map(|(seq, _)| seq), taken)
+    }
+
     async fn find(&self, reference: Reference) -> Result<Vec<Row>> {
         self.0.readers.run(move |connection| find(connection, &reference)).await
     }

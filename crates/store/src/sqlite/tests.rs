@@ -173,6 +173,28 @@ async fn c43_a_damaged_job_is_not_taken_and_keeps_no_other_from_being() {
 }
 
 #[tokio::test]
+async fn what_is_appended_is_taken_by_the_claim_that_comes_with_it() {
+    let folder = folder();
+    let journal = open(&folder);
+    let mut hints = journal.hints();
+    let incarnation = register(&journal).await;
+    assert!(hints.next().await);
+    let by = Claimant { owner: OwnerId("ann".into()), incarnation, host: HostId("here".into()) };
+    let both = |n, append: Append| {
+        let claim = Claim { by: by.clone(), from: ready(), at_most: n, now: NOW };
+        journal.append_and_claim(append, claim)
+    };
+    let (stored, taken) = both(1, submission(id(1)).0).await;
+    assert_eq!((stored, taken.expect("it is taken")[0].job), (Ok(Seq(1)), id(1)));
+    assert!(hints.next().await);
+    let again = tokio::time::timeout(std::time::Duration::ZERO, hints.next()).await;
+    assert!(again.is_err(), "one commit for both");
+    // Each is answered by itself.
+    let (taken_before, nothing) = both(1, submission(id(1)).0).await;
+    assert_eq!((taken_before, nothing), (Ok(Seq(1)), Ok(Vec::new())), "a repeat, and nothing to take");
+}
+
+#[tokio::test]
 async fn a_journal_is_for_its_user_alone() {
     let parent = folder();
     let made = parent.path().join("a/b");

@@ -39,8 +39,8 @@ pub(super) enum Request {
     Errand(Errand, Reply<Done>),
 }
 
-/// A request with its place in the queue.
-type Waiting = (Request, OwnedSemaphorePermit);
+/// A request with its place in the queue, and another that is to be written with it and after it.
+type Waiting = (Request, Option<Request>, OwnedSemaphorePermit);
 
 /// The way to the writer.
 #[derive(Debug)]
@@ -70,13 +70,33 @@ impl Handle {
 
     /// Asks the writer and waits for its answer.
     pub(super) async fn ask<T>(&self, request: impl FnOnce(Reply<T>) -> Request) -> Result<T> {
-        let gone = || Error::Unavailable("the writer has stopped".to_owned());
-        let place = Arc::clone(&self.places).acquire_owned().await.map_err(|_| gone())?;
         let (reply, answer) = oneshot::channel();
-        let queue = self.queue.as_ref().ok_or_else(gone)?;
-        queue.send((request(reply), place)).map_err(|_| gone())?;
+        self.send(request(reply), None).await?;
         answer.await.map_err(|_| gone())?
     }
+
+    /// Asks for two things that are written together, the second on top of the first, and waits for both answers.
+    pub(super) async fn ask_both<T, U>(
+        &self,
+        one: impl FnOnce(Reply<T>) -> Request,
+        other: impl FnOnce(Reply<U>) -> Request,
+    ) -> (Result<T>, Result<U>) {
+        let ((reply, answer), (other_reply, other_answer)) = (oneshot::channel(), oneshot::channel());
+        if let Err(error) = self.send(one(reply), Some(other(other_reply))).await {
+            return (Err(error.clone()), Err(error));
+        }
+        (answer.await.unwrap_or_else(|_| Err(gone())), other_answer.await.unwrap_or_else(|_| Err(gone())))
+    }
+
+    async fn send(&self, request: Request, other: Option<Request>) -> Result<()> {
+        let place = Arc::clone(&self.places).acquire_owned().await.map_err(|_| gone())?;
+        let queue = self.queue.as_ref().ok_or_else(gone)?;
+        queue.send((request, other, place)).map_err(|_| gone())
+    }
+}
+
+fn gone() -> Error {
+    Error::Unavailable("the writer has stopped".to_owned())
 }
 
 impl Drop for Handle {
@@ -161,7 +181,7 @@ impl Writer {
             self.gather(waiting, &mut batch, last);
             let began = Instant::now();
             last.batch = batch.len();
-            self.write(batch.drain(..).map(|(request, _)| request).collect());
+            self.write(batch.drain(..).flat_map(|(one, other, _)| [Some(one), other]).flatten().collect());
             last.took = began.elapsed();
         }
     }

@@ -1,12 +1,15 @@
 //! `attach`: comes back to a job: shows its last lines, then what it writes, and passes its exit code on.
 
-use lastword_api::{Cancel, Cause, Code, Exit, IoKind, Job, Message, Outcome as Ending};
+use std::time::Duration;
+
+use lastword_api::{Cancel, Cause, Code, Exit, IoKind, Job, Message, Outcome as Ending, Time};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::run::say_still_running;
 use crate::client::follow::{self, Recording, Stream};
 use crate::client::{Call, Client, job_path};
 use crate::failure::{Failure, Outcome, exit};
+use crate::text::moment;
 use crate::ui::words;
 
 mod input;
@@ -49,6 +52,9 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
     stay(&client, job, Stay { input, cancel_on_interrupt: false, from }).await
 }
 
+/// How long a person sees nothing before they are told why.
+const PATIENCE: Duration = Duration::from_secs(1);
+
 /// How to stay with a job.
 pub(super) struct Stay {
     /// Passes standard input on.
@@ -75,10 +81,14 @@ pub(super) async fn stay(client: &Client, job: Job, stay: Stay) -> Outcome {
         }
     });
     let mut watched = std::pin::pin!(follow::to_the_end(client, job, stay.from));
-    let mut asked = false;
-    let mut reads = true;
+    let mut patience = std::pin::pin!(tokio::time::sleep(PATIENCE));
+    let (mut asked, mut reads, mut patient) = (false, true, client.ui().watched);
     loop {
         tokio::select! {
+            () = &mut patience, if patient => {
+                patient = false;
+                say_what_it_waits_for(client, &called.id).await?;
+            }
             ended = &mut watched => {
                 let job = ended?;
                 tell_ending(client, &job);
@@ -109,6 +119,18 @@ pub(super) async fn stay(client: &Client, job: Job, stay: Stay) -> Outcome {
             _ = hang_up.recv() => return Ok(exit::SIGNAL + 1),
         }
     }
+}
+
+/// Says to a person who sees nothing why that is.
+async fn say_what_it_waits_for(client: &Client, id: &str) -> Result<(), Failure> {
+    let job = client.job(id).await?;
+    if let Some(waits) = &job.waits {
+        let now = Time(moment::now_ms());
+        let waits = words::waits(waits, |until| moment::between(now, until));
+        let called = words::called(job.name.as_deref(), &job.short);
+        client.ui().say(&format!("{called} {waits}; Ctrl-C lets go of it"));
+    }
+    Ok(())
 }
 
 async fn cancel(client: &Client, job: &Job, force: bool) -> Result<(), Failure> {

@@ -97,7 +97,7 @@ pub(crate) fn signal_name(number: i32) -> String {
 pub(crate) fn waits(waits: &Waits, in_ms: impl Fn(lastword_api::Time) -> u64) -> String {
     match (&waits.on, waits.until) {
         (WaitsFor::Slot, _) => "waits for a free slot of its group".to_owned(),
-        (WaitsFor::Time, Some(until)) => format!("due in {}", duration::show_ms(in_ms(until))),
+        (WaitsFor::Time, Some(until)) => format!("is due in {}", duration::show_ms(in_ms(until))),
         (WaitsFor::Dependencies, _) => {
             let jobs: Vec<&str> = waits
                 .jobs

@@ -10,7 +10,10 @@ use super::{Call, Client, job_path};
 use crate::failure::Failure;
 use crate::text::size;
 
-/// Bytes of one piece, and those looked at for the last lines: a line that is longer is shown from its middle on.
+/// Bytes looked at for each of the last lines. Those are few that are longer on the average, and begin in the middle then.
+const LINE: u64 = 2 << 10;
+
+/// Bytes of one piece, and those looked at for the last lines at most.
 const PIECE: u64 = 256 << 10;
 
 /// How long the daemon waits for more before it answers with nothing.
@@ -108,7 +111,8 @@ impl Recording {
 
     /// Returns where the last `lines` lines begin, and what is there now from that place on.
     pub(crate) async fn tail(&self, client: &Client, lines: usize) -> Result<(u64, Vec<u8>), Failure> {
-        let piece = self.ask(client, &format!("tail={PIECE}")).await?;
+        let bytes = (lines as u64).saturating_mul(LINE).min(PIECE);
+        let piece = self.ask(client, &format!("tail={bytes}")).await?;
         let begin = piece.next - piece.bytes.len() as u64;
         let cut = last_lines(&piece.bytes, lines);
         Ok((begin + cut as u64, piece.bytes[cut..].to_vec()))

@@ -1,5 +1,7 @@
 //! Moments as people read them: ages, and times of day where they are.
 
+use std::path::Path;
+
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use lastword_api::Time;
@@ -23,7 +25,7 @@ pub(crate) struct Clock {
 impl Clock {
     /// Returns the clock of this machine, in its time zone.
     pub(crate) fn local() -> Clock {
-        Clock { zone: TimeZone::system(), now: Time(now_ms()) }
+        Clock { zone: zone(crate::environment::get("TZ").as_deref()), now: Time(now_ms()) }
     }
 
     /// Returns the present.
@@ -47,9 +49,43 @@ impl Clock {
     }
 }
 
+/// Returns the zone this machine is in, or the one `TZ` names. Read from its one file: the library's own way looks through the whole
+/// database first, which takes longer than everything else a command does.
+fn zone(said: Option<&str>) -> TimeZone {
+    let file = |path: &Path| TimeZone::tzif("local", &std::fs::read(path).ok()?).ok();
+    let named = said.map(|name| name.strip_prefix(':').unwrap_or(name));
+    let found = match named {
+        None => file(Path::new("/etc/localtime")),
+        Some(name) if name.contains("..") => None,
+        // An absolute name stays what it is when it is joined.
+        Some(name) => file(&Path::new(ZONES).join(name)).or_else(|| TimeZone::posix(name).ok()),
+    };
+    found.unwrap_or(TimeZone::UTC)
+}
+
+/// Where zones are by their names.
+const ZONES: &str = "/usr/share/zoneinfo";
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_zone_is_named_by_a_file_or_by_its_rule_and_nonsense_is_none() {
+        let noon = |said: &str| {
+            let clock = Clock { zone: zone(Some(said)), now: Time(1_794_729_600_000) };
+            clock.show(Time(1_794_729_600_000))
+        };
+        for (said, time) in
+            [("UTC", "08:00:00"), ("XYZ-3", "11:00:00"), ("../../etc/passwd", "08:00:00"), ("?", "08:00:00")]
+        {
+            assert_eq!(noon(said), time, "{said}");
+        }
+        if Path::new(ZONES).join("Asia/Tokyo").exists() {
+            assert_eq!(noon("Asia/Tokyo"), "17:00:00");
+            assert_eq!(noon(":Asia/Tokyo"), "17:00:00");
+        }
+    }
 
     #[test]
     fn another_day_is_named() {

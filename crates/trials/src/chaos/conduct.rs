@@ -106,13 +106,13 @@ fn ask(stage: &Stage, request: &Ask<'_>) -> Option<Value> {
                 }
                 return Some(answer.json());
             }
-            Ok(answer) if answer.status >= 500 || answer.status == 429 => {
+            Ok(answer) if answer.json()["retryable"] == Value::Bool(true) => {
                 stage.count("asked to come again");
                 alone = None;
             }
             Ok(answer) => {
                 stage.count(if answer.code() == "ended" { "came too late" } else { "refused" });
-                if !matches!(answer.code().as_str(), "ended" | "conflict") {
+                if answer.code() != "ended" {
                     eprintln!("{}: {}", request.path, String::from_utf8_lossy(&answer.body));
                 }
                 return None;

@@ -40,6 +40,8 @@ pub struct Owner {
     loading: bool,
     /// Somebody else wrote while an append was in flight.
     news: bool,
+    /// News could not be read. They are asked for again with the next tick.
+    unread: bool,
     /// Effects asked for that are still due.
     asked: Vec<Effect>,
     /// The effect that must report back before another is asked for.
@@ -117,6 +119,7 @@ impl Owner {
             flight: None,
             loading: false,
             news: false,
+            unread: false,
             asked: Vec::new(),
             busy: None,
             unsure: false,
@@ -188,6 +191,7 @@ impl Owner {
                     flight.unanswered = false;
                     outputs.push(Output::Append(Box::new(flight.append.clone())));
                 }
+                self.news |= std::mem::take(&mut self.unread);
             }
             Input::Report(report) => self.reported(report, now),
             Input::Stored => {
@@ -204,7 +208,7 @@ impl Owner {
             Input::Fenced if seeded::on(Bug::FencedGoesOn) => self.flight = None,
             Input::Fenced => self.let_go(outputs),
             Input::Unavailable => {
-                self.loading = false;
+                self.unread |= std::mem::take(&mut self.loading) && !seeded::on(Bug::NewsForgotten);
                 if let Some(flight) = &mut self.flight {
                     flight.unanswered = true;
                 }

@@ -90,6 +90,8 @@ crate::bugs! {
     RaisedLimitForgives = "raised-limit-forgives",
     /// A limit is not looked at while the agent says nothing.
     LimitSleeps = "limit-sleeps",
+    /// News that could not be read are not asked for again.
+    NewsForgotten = "news-forgotten",
     /// A session that went inactive keeps its turn.
     InactiveSessionKeepsTurn = "inactive-session-keeps-turn",
     /// A turn that was cancelled changes the conversation.

@@ -345,3 +345,19 @@ fn c27_an_append_that_was_stored_unheard_is_resolved_by_its_repeat() {
     assert_eq!(rig.settle(again), [Output::LetGo { late: Vec::new() }]);
     assert_eq!((rig.desk.count("last_word"), rig.desk.outcome()), (1, Some(Outcome::Completed)));
 }
+
+#[test]
+fn news_that_could_not_be_read_are_asked_for_again_at_a_pace() {
+    let mut rig = Rig::new(Desk::running(command()));
+    rig.tick();
+    rig.cancelled();
+    let ask = [Output::Load { after: rig.owner.job().version }];
+    assert_eq!(rig.step(Input::News), ask);
+    for _ in 0..3 {
+        assert_eq!(rig.step(Input::Unavailable), Vec::new(), "not at once");
+        assert_eq!(rig.step(Input::Tick), ask);
+        assert_eq!(rig.step(Input::Tick), Vec::new(), "once per answer");
+    }
+    let outputs = rig.settle(ask.to_vec());
+    assert_eq!(stops(&outputs), [Cause::User]);
+}

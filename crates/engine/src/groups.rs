@@ -10,6 +10,7 @@ use lastword_core::view::row::PhaseName;
 use lastword_store::siblings::{Group, Siblings};
 use lastword_store::{self as store, Filter, Read};
 
+use crate::seeded::{self, Bug};
 use crate::shared::{Shared, lock};
 use crate::{Engine, Error};
 
@@ -35,6 +36,14 @@ impl Groups {
         lock(&self.known).keys().cloned().collect()
     }
 
+    /// Waits for the turn to read or change them.
+    async fn turn(&self) -> Option<tokio::sync::MutexGuard<'_, ()>> {
+        match seeded::on(Bug::GroupsOutOfTurn) {
+            true => None,
+            false => Some(self.turn.lock().await),
+        }
+    }
+
     fn set(&self, groups: Vec<Group>) {
         *lock(&self.known) = groups.into_iter().map(|group| (group.name.clone(), group)).collect();
     }
@@ -43,7 +52,7 @@ impl Groups {
 impl<J: Siblings> Shared<J> {
     /// Reads the groups. The default one is always there; as long as nobody has changed it, the options say how large it is.
     pub(crate) async fn read_groups(&self) -> Result<Vec<Group>, store::Error> {
-        let _turn = self.groups.turn.lock().await;
+        let _turn = self.groups.turn().await;
         self.read_in_turn().await
     }
 
@@ -63,7 +72,7 @@ impl<J: Siblings> Shared<J> {
         if self.groups.get(name).is_some() {
             return Ok(());
         }
-        let _turn = self.groups.turn.lock().await;
+        let _turn = self.groups.turn().await;
         // The first one may be asked for before this life has read any.
         self.read_in_turn().await?;
         if self.groups.get(name).is_some() {
@@ -79,7 +88,7 @@ impl<J: Siblings> Shared<J> {
         &self,
         change: impl Future<Output = Result<T, store::Error>>,
     ) -> Result<T, Error> {
-        let _turn = self.groups.turn.lock().await;
+        let _turn = self.groups.turn().await;
         let changed = match change.await {
             Ok(changed) => self.read_in_turn().await.map(|_| changed),
             Err(error) => Err(error),

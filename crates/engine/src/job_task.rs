@@ -17,6 +17,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::claims::Pass;
 use crate::mailbox::{Mail, Mailbox, Reports};
+use crate::seeded::{self, Bug};
 use crate::shared::{Shared, lock};
 use crate::trees::Order;
 
@@ -115,6 +116,9 @@ impl<J: Siblings> JobTask<J> {
         self.look();
         let outputs = self.owner.step(input, self.shared.now());
         if stored {
+            if seeded::on(Bug::EnvDroppedEarly) && matches!(self.owner.job().phase, Phase::Backoff { .. }) {
+                tokio::spawn(self.shared.trees.drop_env(self.id()));
+            }
             self.shared.wrote(self.owner.job());
         }
         for output in outputs {
@@ -194,7 +198,7 @@ impl<J: Siblings> JobTask<J> {
     fn look(&mut self) {
         let job = self.owner.job();
         let Some(attempt) = job.open_attempt().map(|attempt| attempt.no) else { return };
-        if !is_agent(job) {
+        if !is_agent(job) && !(seeded::on(Bug::SilenceUnlooked) && self.look_every().is_none()) {
             self.looked_at = Some(Instant::now());
             let total_bytes = self.shared.trees.written(job.id, attempt);
             self.owner.feel(&Signal::Wrote { total_bytes }, self.shared.now().awake);

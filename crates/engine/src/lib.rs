@@ -21,6 +21,7 @@ mod life;
 mod mailbox;
 mod reads;
 mod requests;
+pub mod seeded;
 mod settle;
 mod shared;
 mod tasks;

@@ -6,6 +6,7 @@ use lastword_core::{Fence, JobId};
 use lastword_store::siblings::Siblings;
 use tokio::time::timeout;
 
+use crate::seeded::{self, Bug};
 use crate::shared::{Shared, lock};
 
 /// How long a read waits for that. A guard ends a tree in milliseconds; a sweep, or a journal that is away, takes longer, and
@@ -17,7 +18,7 @@ impl<J: Siblings> Shared<J> {
     pub(crate) async fn settle(&self, of: Option<JobId>) -> bool {
         let mut unsettled = self.trees.gone(of);
         unsettled.extend(self.tasks.with_ending(of));
-        if unsettled.is_empty() {
+        if unsettled.is_empty() || seeded::on(Bug::ReadUnsettled) {
             return false;
         }
         let all = async {
@@ -34,7 +35,8 @@ impl<J: Siblings> Shared<J> {
     /// Of one that an earlier life held and that could not be taken over, or whose log breaks a rule, nobody would hear.
     pub(crate) fn follows(&self, id: JobId, holder: Option<&Fence>, tasks: u64) -> bool {
         let incarnation = lock(&self.claimant).as_ref().map(|life| life.incarnation);
-        holder.is_some_and(|fence| Some(fence.incarnation) == incarnation) && self.tasks.has_since(id, tasks)
+        let ours = holder.is_some_and(|fence| Some(fence.incarnation) == incarnation);
+        (ours && self.tasks.has_since(id, tasks)) || seeded::on(Bug::StrangerVouchedFor)
     }
 
     async fn settle_one(&self, id: JobId) {

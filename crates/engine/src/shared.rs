@@ -17,6 +17,7 @@ use crate::dependents::Dependents;
 use crate::doubts::Doubts;
 use crate::due::Due;
 use crate::groups::Groups;
+use crate::seeded::{self, Bug};
 use crate::tasks::Tasks;
 use crate::troubles::Troubles;
 use crate::{Error, Options, Trees};
@@ -206,11 +207,12 @@ impl<J: Siblings> Shared<J> {
     pub(crate) fn changed(&self, id: JobId) {
         // Nobody listens: nobody needs to know.
         let _ = self.changes.send(id);
-        if let Some(waiter) = lock(&self.waiters).get(&id) {
+        if let Some(waiter) = lock(&self.waiters).get(&id).filter(|_| !seeded::on(Bug::WaiterForgotten)) {
             waiter.notify_waiters();
         }
     }
 
+    /// Winds up a job that is over.
     fn ended(self: &Arc<Self>, id: JobId, outcome: Outcome) {
         self.troubles.forget(id);
         let shared = Arc::clone(self);
@@ -224,7 +226,9 @@ impl<J: Siblings> Shared<J> {
                     "it is tried again by itself: look for the rights of the state folder",
                 );
             }
-            shared.tell_dependents(id, outcome).await;
+            if !seeded::on(Bug::DependentsUntold) {
+                shared.tell_dependents(id, outcome).await;
+            }
         });
     }
 
@@ -236,6 +240,9 @@ impl<J: Siblings> Shared<J> {
             match told {
                 Ok(_) => self.dependents.remove(other, dependent),
                 Err(error) => {
+                    if matches!(error, Error::Journal(store::Error::Unavailable(_))) {
+                        self.look_again(other);
+                    }
                     let what = format!("it could not be told that {other} has ended: {error}");
                     self.trouble(Some(dependent), what, "it is told again by itself");
                 }

@@ -21,7 +21,7 @@ impl World {
             self.since.retain(|(of, what), _| *of != job || waits.contains(what));
             for what in waits {
                 let since = *self.since.entry((job, what)).or_insert(now);
-                if now > since + AT_ONCE_MS && self.is_well_for(AT_ONCE_MS) {
+                if now > since + AT_ONCE_MS && self.is_prompt(now) {
                     self.fail(what, |world| format!("{} since {since}", world.name(job)));
                 }
             }

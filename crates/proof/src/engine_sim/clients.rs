@@ -27,6 +27,8 @@ pub(super) struct Client {
     pub(super) state: State,
     /// It goes away after so long.
     patience_ms: Option<u64>,
+    /// It has asked before.
+    asked: bool,
 }
 
 /// How far a client is.
@@ -76,9 +78,9 @@ impl World {
     /// Makes a client that asks after a while.
     pub(super) fn client(&mut self, ms: u64, wish: Wish) {
         let may_go = matches!(wish, Wish::Submit(_) | Wish::Cancel { .. } | Wish::Retry(_) | Wish::Read(_));
-        let patience_ms = (may_go && self.unlucky(6)).then(|| self.random.below(30));
+        let patience_ms = (may_go && self.random.chance(6)).then(|| self.random.below(30));
         let no = self.clients.len();
-        self.clients.push(Client { wish, state: State::Waiting, patience_ms });
+        self.clients.push(Client { wish, state: State::Waiting, patience_ms, asked: false });
         self.after(ms, Doing::Ask(no));
     }
 
@@ -190,6 +192,7 @@ impl World {
     }
 
     fn begins(&mut self, no: usize) -> Wish {
+        self.clients[no].asked = true;
         self.note(0xc1e7 + no as u64);
         self.say(|world| format!("client {no} asks: {}", world.words(&world.clients[no].wish)));
         self.clients[no].wish.clone()
@@ -272,7 +275,7 @@ impl World {
             });
         }
         // Where nothing goes wrong, a read is never in doubt.
-        if unsettled && self.is_well_for(10_000) {
+        if unsettled && self.is_prompt(self.now()) {
             self.fail("a read is unsettled although all is well", |world| world.name(job));
         }
     }
@@ -286,7 +289,7 @@ impl World {
             self.fail("a wait ended early", |world| world.name(job.id));
         }
         let slept = ended_at.is_some_and(|at| now > at.max(since) + 1_000 && now > since + 1_000);
-        if slept && self.is_well_for(now - since) {
+        if slept && self.is_prompt(since) {
             self.fail("a wait slept on after the last word", |world| world.name(job.id));
         }
     }
@@ -300,7 +303,7 @@ impl World {
                 State::Done(at) => settled = settled.max(at),
                 State::Asking(_) => return None,
                 // One that was not heard may count all the same.
-                State::Waiting if client.patience_ms.is_some() => return None,
+                State::Waiting if client.asked => return None,
                 State::Waiting => {}
             }
         }

@@ -68,7 +68,7 @@ impl World {
             return Fate::Fails(away());
         }
         let (mut after_ms, mut answer_ms, mut lost) = (0, 0, false);
-        if self.unlucky(2) {
+        if self.unlucky(2) || self.late_loss() {
             self.struck(Fault::AnswerLost, about.job);
             (answer_ms, lost) = (self.random.below(400), true);
         } else if self.unlucky(2) {
@@ -87,6 +87,13 @@ impl World {
             self.writes_until = self.now() + after_ms;
         }
         Fate::Done { after_ms, answer_ms, lost }
+    }
+
+    /// Reports whether an answer is lost although all is well otherwise: what follows from the call must happen at once all the same.
+    fn late_loss(&mut self) -> bool {
+        let strikes = self.is_prompt(self.now()) && !self.lost_late && self.random.chance(3);
+        self.lost_late |= strikes;
+        strikes
     }
 
     /// Sends a call on its way.

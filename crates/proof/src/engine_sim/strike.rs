@@ -159,7 +159,17 @@ impl World {
             ),
             _ => self.client(PROMPT_MS + 1_500, Wish::Cancel { job: ids[2], force: false }),
         }
+        // Whatever became of that: it ends.
+        self.client(PROMPT_MS + 5_000, Wish::Cancel { job: ids[2], force: false });
         self.client(PROMPT_MS + 1_000, Wish::List);
+        // Two groups are changed at a time, and each change must stand.
+        let group =
+            |name: &str, slots, paused| Wish::SetGroup(Group { name: name.to_owned(), slots, paused });
+        let slots = self.plan.default_slots;
+        for (ms, paused) in [(500, true), (1_700, false)] {
+            self.client(PROMPT_MS + ms, group(GROUPS[1], Some(1), paused));
+            self.client(PROMPT_MS + ms, group(GROUPS[0], slots, false));
+        }
     }
 
     /// Patience is over: what has not ended is cancelled.
@@ -172,12 +182,9 @@ impl World {
         }
     }
 
-    /// Reports whether nothing has gone wrong for so long, and the engine had the time to find out everything before that.
-    pub(super) fn is_well_for(&self, ms: u64) -> bool {
-        self.calm_since.is_some_and(|since| {
-            self.now() >= since + PROMPT_MS + ms.min(CONVERGE_MS)
-                || ms <= 10_000 && self.now() >= since + PROMPT_MS
-        })
+    /// Reports whether by then the engine had the time to find out everything that the faults left.
+    pub(super) fn is_prompt(&self, at: u64) -> bool {
+        self.calm_since.is_some_and(|since| at >= since + PROMPT_MS)
     }
 
     /// Looks whether something takes too long, and whether all is over.

@@ -16,6 +16,9 @@ use super::journal::pause;
 use super::keeper::{Key, Launched, boot_name};
 use super::world::{Doing, Sim, World};
 
+/// How long a report takes at least that is late.
+const LATE_MS: u64 = 100;
+
 /// The trees.
 pub(super) struct Simulated(pub(super) Sim);
 
@@ -70,10 +73,8 @@ impl World {
             self.struck(Fault::EffectUnclear, Some(job));
             (done, doubt) = (self.random.chance(50), true);
         } else if self.unlucky(4) {
-            self.struck(Fault::ReportLate, Some(job));
-            back_ms = self.random.below(2_000);
+            back_ms = LATE_MS + self.random.below(2_000);
         } else if self.unlucky(4) {
-            self.struck(Fault::ReportTwice, Some(job));
             twice = true;
         }
         Way::Open { there_ms, done, doubt, back_ms, twice }
@@ -201,16 +202,25 @@ impl Sim {
                 if doubt {
                     return Err("simulated".to_owned());
                 }
-                pause(back_ms).await;
                 if let Some(report) = answer {
-                    reports.report(report.clone()).await;
-                    if twice {
-                        pause(back_ms * 20).await;
-                        reports.report(report).await;
-                    }
+                    self.report(order.job.id, report, back_ms, twice, &reports).await;
                 }
                 Ok(())
             }
+        }
+    }
+
+    /// Reports something after a while, and perhaps once more. That it comes late, or twice, strikes when it comes.
+    async fn report(&self, job: JobId, report: Report, ms: u64, twice: bool, reports: &Reports) {
+        pause(ms).await;
+        if ms >= LATE_MS {
+            self.with(|world| world.struck(Fault::ReportLate, Some(job)));
+        }
+        reports.report(report.clone()).await;
+        if twice {
+            pause(ms * 20).await;
+            self.with(|world| world.struck(Fault::ReportTwice, Some(job)));
+            reports.report(report).await;
         }
     }
 
@@ -283,13 +293,8 @@ impl Sim {
                     reports.is_there();
                 }
                 Seen::Over(report) => {
-                    pause(back_ms).await;
-                    reports.report(Report::clone(&report)).await;
+                    self.report(key.0, *report, back_ms, twice, reports).await;
                     self.with(|world| world.life.lines.remove(&key.0));
-                    if twice {
-                        pause(back_ms * 20).await;
-                        reports.report(*report).await;
-                    }
                     return Ok(());
                 }
             }

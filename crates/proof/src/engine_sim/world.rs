@@ -116,6 +116,8 @@ pub(super) struct World {
     pub(super) coverage: Coverage,
     pub(super) faults: u32,
     pub(super) calm_since: Option<u64>,
+    /// An answer was lost although all was well.
+    pub(super) lost_late: bool,
     /// What takes too long, and since when.
     pub(super) since: BTreeMap<(JobId, &'static str), u64>,
     pub(super) violation: Option<Violation>,
@@ -193,6 +195,7 @@ impl World {
             coverage: Coverage::of(TABLE),
             faults: 0,
             calm_since: None,
+            lost_late: false,
             since: BTreeMap::new(),
             violation: None,
             steps: 0,

@@ -3,9 +3,8 @@
 use std::process::ExitCode;
 use std::time::Instant;
 
-use lastword_core::seeded::{self, Bug};
-
 use super::{AGAIN_ONE_IN, Outcome, Simulation, many};
+use crate::bugs::{self, Bug};
 use crate::{engine_sim, sim};
 
 const USAGE: &str = "usage: sim [--engine] --schedules N [--seed S] [--threads T] [--bug NAME]";
@@ -35,8 +34,7 @@ fn parse(arguments: &[String]) -> Result<Options, String> {
             "--seed" => options.seed = number()?,
             "--threads" => options.threads = number()?.max(1),
             "--bug" => {
-                let bug = Bug::ALL.iter().find(|bug| bug.name() == value);
-                options.bug = Some(*bug.ok_or_else(|| format!("there is no bug `{value}`"))?);
+                options.bug = Some(Bug::named(value)?);
             }
             _ => return Err(format!("unknown option {name}; {USAGE}")),
         }
@@ -54,7 +52,7 @@ pub fn main(arguments: &[String]) -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    seeded::switch(options.bug);
+    bugs::switch(options.bug);
     let begin = Instant::now();
     let outcome = many(options.simulation, options.schedules, options.seed, options.threads);
     let seconds = begin.elapsed().as_secs_f64();

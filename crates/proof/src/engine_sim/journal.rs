@@ -96,6 +96,36 @@ impl World {
         strikes
     }
 
+    /// A claim is sent; returns when.
+    fn claim_sent(&mut self, claim: &Claim) -> u64 {
+        if self.life.went_down && !self.life.dead {
+            self.fail("jobs are taken after going down", |_| format!("{:?}", claim.from));
+        }
+        self.now()
+    }
+
+    fn append(&mut self, append: Append) -> Result<Seq> {
+        let job = append.job;
+        let (seq, record) = self.ledger.append(append)?;
+        if let Some(record) = record {
+            self.ledger.apply(&record);
+            self.witnessed(job);
+        }
+        Ok(seq)
+    }
+
+    fn claim(&mut self, claim: &Claim, sent_at: u64) -> Result<Vec<Claimed>> {
+        let (taken, records) = self.ledger.claim(claim)?;
+        self.check_claim(claim, &taken, sent_at);
+        for record in &records {
+            self.ledger.apply(record);
+        }
+        for claimed in &taken {
+            self.witnessed(claimed.job);
+        }
+        Ok(taken)
+    }
+
     /// Sends a call on its way.
     fn send(&mut self, ms: u64, arrival: Arrival) {
         let no = self.count();
@@ -167,35 +197,13 @@ impl Journal for Frail {
 
     fn append(&self, append: Append) -> impl Future<Output = Result<Seq>> + Send {
         let job = append.job;
-        self.call(Frail::about(2, Some(job)), move |world| {
-            let (seq, record) = world.ledger.append(append)?;
-            if let Some(record) = record {
-                world.ledger.apply(&record);
-                world.witnessed(job);
-            }
-            Ok(seq)
-        })
+        self.call(Frail::about(2, Some(job)), move |world| world.append(append))
     }
 
     fn claim(&self, claim: Claim) -> impl Future<Output = Result<Vec<Claimed>>> + Send {
-        let sent_at = self.0.with(|world| {
-            if world.life.went_down && !world.life.dead {
-                world.fail("jobs are taken after going down", |_| format!("{:?}", claim.from));
-            }
-            world.now()
-        });
+        let sent_at = self.0.with(|world| world.claim_sent(&claim));
         let about = About { writes: true, ..Frail::reading(3, None) };
-        self.call(about, move |world| {
-            let (taken, records) = world.ledger.claim(&claim)?;
-            world.check_claim(&claim, &taken, sent_at);
-            for record in &records {
-                world.ledger.apply(record);
-            }
-            for claimed in &taken {
-                world.witnessed(claimed.job);
-            }
-            Ok(taken)
-        })
+        self.call(about, move |world| world.claim(&claim, sent_at))
     }
 
     fn renew(&self, renew: Renew) -> impl Future<Output = Result<Renewed>> + Send {
@@ -212,6 +220,20 @@ impl Journal for Frail {
 }
 
 impl Siblings for Frail {
+    fn append_and_claim(
+        &self,
+        append: Append,
+        claim: Claim,
+    ) -> impl Future<Output = (Result<Seq>, Result<Vec<Claimed>>)> + Send {
+        let sent_at = self.0.with(|world| world.claim_sent(&claim));
+        let about = Frail::about(16, Some(append.job));
+        let both = self.call(about, move |world| {
+            let stored = world.append(append);
+            Ok((stored, world.claim(&claim, sent_at)))
+        });
+        async { both.await.unwrap_or_else(|error| (Err(error.clone()), Err(error))) }
+    }
+
     fn find(&self, reference: Reference) -> impl Future<Output = Result<Vec<Row>>> + Send {
         self.call(Frail::reading(6, None), move |world| Ok(world.ledger.find(&reference)))
     }

@@ -28,7 +28,9 @@ pub use event::{ENVELOPE, Event};
 pub use job::{After, Agent, Io, Job, Ladder, Limits, Retry, Spent, Stop, Waits};
 pub use page::{Feed, Page};
 pub use problem::{Candidate, Problem};
-pub use requests::{Accepted, Again, Cancel, CancelMany, LimitsPatch, Message, Prune, Pruned, StopDaemon};
+pub use requests::{
+    Accepted, Again, Cancel, CancelMany, LimitsPatch, Message, Prune, Pruned, StopDaemon, Stopping,
+};
 pub use result::JobResult;
 pub use row::Row;
 pub use submit::{GROUP, Submit, UnknownIo};

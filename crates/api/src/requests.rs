@@ -137,6 +137,13 @@ pub struct StopDaemon {
     pub jobs: JobsFate,
 }
 
+/// A daemon that will stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Stopping {
+    /// Its process number: whoever waits for its end does not take the next daemon for it.
+    pub pid: u32,
+}
+
 impl Default for StopDaemon {
     fn default() -> StopDaemon {
         StopDaemon { jobs: JobsFate::Keep }

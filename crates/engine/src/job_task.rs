@@ -198,7 +198,8 @@ impl<J: Siblings> JobTask<J> {
     fn look(&mut self) {
         let job = self.owner.job();
         let Some(attempt) = job.open_attempt().map(|attempt| attempt.no) else { return };
-        if !is_agent(job) && !(seeded::on(Bug::SilenceUnlooked) && self.look_every().is_none()) {
+        let unlooked = seeded::on(Bug::SilenceUnlooked) && self.look_every().is_none();
+        if !is_agent(job) && !unlooked {
             self.looked_at = Some(Instant::now());
             let total_bytes = self.shared.trees.written(job.id, attempt);
             self.owner.feel(&Signal::Wrote { total_bytes }, self.shared.now().awake);

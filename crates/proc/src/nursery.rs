@@ -6,8 +6,10 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use lastword_core::receipt::Level;
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::MemfdFlags;
 use rustix::net::{
     AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
@@ -15,6 +17,7 @@ use rustix::net::{
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use crate::claim::Leader;
+use crate::clock;
 use crate::error::Error;
 use crate::folder::Folder;
 use crate::identity::Identity;
@@ -24,6 +27,9 @@ use crate::words;
 
 /// Bytes of the nursery's first message: a line about each level.
 const HELLO_BYTES_MAX: usize = 8 << 10;
+
+/// How long a nursery may try what this machine can do, which takes milliseconds. Whoever starts one waits for it.
+const HELLO_MAX: Duration = Duration::from_secs(20);
 
 /// A nursery. Dropping it ends it; the trees that were started through it go on.
 #[derive(Debug)]
@@ -57,7 +63,7 @@ impl Nursery {
     pub fn start(executable: &Path) -> Result<Nursery, Error> {
         let mut command = Command::new(executable);
         command.arg(crate::KEEPER_VERB).env_clear();
-        Nursery::start_by(command)
+        Nursery::start_by(command, HELLO_MAX)
     }
 
     /// Starts a nursery in a scope of its own, delegated by the user's service manager that is found in `runtime_dir`: there,
@@ -68,10 +74,10 @@ impl Nursery {
         command.args(["--user", "--scope", "--quiet", "--collect", "--property=Delegate=yes", "--"]);
         command.arg(executable).arg(crate::KEEPER_VERB);
         command.env_clear().env("PATH", "/usr/bin:/bin").env("XDG_RUNTIME_DIR", runtime_dir);
-        Nursery::start_by(command)
+        Nursery::start_by(command, HELLO_MAX)
     }
 
-    fn start_by(mut command: Command) -> Result<Nursery, Error> {
+    fn start_by(mut command: Command, within: Duration) -> Result<Nursery, Error> {
         let what = || format!("cannot start {}", command.get_program().display());
         let flags = SocketFlags::CLOEXEC;
         let (socket, theirs) =
@@ -83,11 +89,17 @@ impl Nursery {
         // The command holds our copy of the nursery's end: kept, it would hide that the nursery is gone.
         drop(command);
         let mut nursery = Nursery { socket, process, levels: Vec::new() };
-        nursery.levels = nursery.hear_hello()?;
+        nursery.levels = nursery.hear_hello(within)?;
         Ok(nursery)
     }
 
-    fn hear_hello(&self) -> Result<Vec<Finding>, Error> {
+    fn hear_hello(&self, within: Duration) -> Result<Vec<Finding>, Error> {
+        let mut word = [PollFd::new(&self.socket, PollFlags::IN)];
+        let left = clock::span(u64::try_from(within.as_millis()).unwrap_or(u64::MAX));
+        if rustix::io::retry_on_intr(|| poll(&mut word, Some(&left))) == Ok(0) {
+            let text = format!("it did not say hello within {} s", within.as_secs());
+            return Err(Error::NurseryGone(text));
+        }
         let mut bytes = vec![0; HELLO_BYTES_MAX];
         let received = rustix::io::retry_on_intr(|| {
             rustix::net::recv(&self.socket, bytes.as_mut_slice(), RecvFlags::empty())
@@ -185,5 +197,25 @@ impl Pending {
             level: leader.level,
             launched: leader.launched,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "a nursery that hangs has to be started")]
+    fn a_nursery_that_says_nothing_is_not_waited_for_and_is_gone() {
+        let folder = tempfile::tempdir().unwrap();
+        let told = folder.path().join("pid");
+        let mut silent = Command::new("sh");
+        silent.arg("-c").arg(r#"echo $$ > "$0"; exec sleep 100"#).arg(&told);
+        let begun = std::time::Instant::now();
+        let error = Nursery::start_by(silent, Duration::from_secs(1)).unwrap_err();
+        assert!(error.to_string().contains("did not say hello within 1 s"), "{error}");
+        assert!(begun.elapsed() < Duration::from_secs(20));
+        let pid: i32 = std::fs::read_to_string(told).unwrap().trim().parse().unwrap();
+        assert!(!Path::new(&format!("/proc/{pid}")).exists());
     }
 }

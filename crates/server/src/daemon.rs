@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::IntoResponse as _;
-use lastword_api::{Daemon, JobsFate, Problem, StopDaemon, Trouble, VERSION};
+use lastword_api::{Daemon, JobsFate, Problem, StopDaemon, Stopping, Trouble, VERSION};
 use lastword_engine::Jobs;
 use lastword_store::siblings::Siblings;
 
@@ -54,7 +54,7 @@ fn shown(trouble: lastword_engine::Trouble) -> Trouble {
 /// Its jobs go on, and the next daemon adopts them; or they are cancelled, and it goes when all are proven dead. Until it goes it
 /// answers, and takes no new jobs.
 #[utoipa::path(post, operation_id = "stop_daemon", path = "/v1/daemon:stop", tag = "daemon", request_body = StopDaemon, responses(
-    (status = 202, description = "It will stop; with `cancel`, once every job is proven dead."),
+    (status = 202, description = "It will stop; with `cancel`, once every job is proven dead.", body = Stopping),
     (status = 403, description = "Asked from inside a job.", body = Problem),
 ))]
 pub(crate) async fn stop<J: Siblings>(
@@ -81,5 +81,6 @@ pub(crate) async fn stop<J: Siblings>(
             Ok(()) => app.close(),
         }
     });
-    Ok(StatusCode::ACCEPTED.into_response())
+    let stopping = Stopping { pid: std::process::id() };
+    Ok((StatusCode::ACCEPTED, Json(stopping)).into_response())
 }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use clap::Subcommand;
-use lastword_api::{Code, Daemon, JobsFate, StopDaemon, Time};
+use lastword_api::{Code, Daemon, JobsFate, StopDaemon, Stopping, Time};
 
 use crate::client::{Call, Client, connect};
 use crate::daemon::start::{self, Started, Wish};
@@ -108,25 +108,15 @@ async fn stop(paths: &Paths, ui: &Ui, cancel_jobs: bool) -> Result<bool, Failure
     if !lock::is_held(paths) {
         return Ok(false);
     }
-    let holder = Holder::of(paths);
     let jobs = if cancel_jobs { JobsFate::Cancel } else { JobsFate::Keep };
-    if connect::is_reached(paths).await? {
-        let client = Client::new(paths.clone(), *ui);
-        client.send(&Call::post("/v1/daemon:stop", &StopDaemon { jobs })).await?;
-    } else if let Some(holder) = &holder {
-        // It has lost its socket, or never had one: it still hears signals, if it is who wrote the lock.
-        let _ = holder.identity().signal(rustix::process::Signal::TERM);
-        if cancel_jobs {
-            let _ = holder.identity().signal(rustix::process::Signal::TERM);
-        }
-    }
+    let Some(asked) = ask_to_stop(paths, ui, jobs).await? else { return Ok(false) };
     let mut progress = Progress::new(ui);
     let begin = Instant::now();
-    while lock::is_held(paths) {
+    // Another may have the lock next, at once: it is not waited for.
+    while lock::is_held(paths) && Holder::of(paths).is_none_or(|holder| holder.pid == asked) {
         progress.show(if cancel_jobs { "cancelling jobs, then stopping" } else { "stopping" });
         if begin.elapsed() > GONE_MAX && !cancel_jobs {
-            let who = holder.map_or_else(String::new, |holder| format!(" (pid {})", holder.pid));
-            let text = format!("the daemon{who} did not stop within {} s", GONE_MAX.as_secs());
+            let text = format!("the daemon (pid {asked}) did not stop within {} s", GONE_MAX.as_secs());
             let failure = Failure::new(Code::Unavailable, text);
             return Err(failure.next("it may be killed: jobs go on, and the next daemon adopts them"));
         }
@@ -140,6 +130,27 @@ async fn stop(paths: &Paths, ui: &Ui, cancel_jobs: bool) -> Result<bool, Failure
         });
     }
     Ok(true)
+}
+
+/// Asks the daemon to stop. Returns its process number, or `None` if there is none.
+async fn ask_to_stop(paths: &Paths, ui: &Ui, jobs: JobsFate) -> Result<Option<i32>, Failure> {
+    while lock::is_held(paths) {
+        if connect::is_reached(paths).await? {
+            let client = Client::new(paths.clone(), *ui);
+            let stopping: Stopping = client.call(Call::post("/v1/daemon:stop", &StopDaemon { jobs })).await?;
+            return Ok(i32::try_from(stopping.pid).ok());
+        }
+        // It has lost its socket, or has none yet: it still hears signals, if it is who wrote the lock.
+        if let Some(holder) = Holder::of(paths).filter(|holder| holder.identity().is_alive()) {
+            let times = if jobs == JobsFate::Cancel { 2 } else { 1 };
+            for _ in 0..times {
+                let _ = holder.identity().signal(rustix::process::Signal::TERM);
+            }
+            return Ok(Some(holder.pid));
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+    Ok(None)
 }
 
 async fn status(paths: Paths, ui: Ui) -> Outcome {

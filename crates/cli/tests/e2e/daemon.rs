@@ -55,12 +55,16 @@ fn a_home_behind_a_link_is_a_home() {
 fn a_restart_in_the_middle_of_things_is_not_noticed() {
     let home = Home::new();
     home.ok(&["daemon", "start"]);
-    let restarting = home.spawn(&["daemon", "restart"]);
-    for _ in 0..10 {
-        let said = home.run(&["run", "true"]);
+    // Whoever runs a job may start the next daemon before the restart does: it is not the one that was asked to go.
+    for _ in 0..8 {
+        let restarting = home.spawn(&["daemon", "restart"]);
+        for _ in 0..6 {
+            let said = home.run(&["run", "true"]);
+            assert_eq!(said.code, 0, "{said:?}");
+        }
+        let said = restarting.end();
         assert_eq!(said.code, 0, "{said:?}");
     }
-    assert_eq!(restarting.end().code, 0);
 }
 
 #[test]

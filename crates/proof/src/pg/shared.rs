@@ -4,13 +4,14 @@
 
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::{Server, Settings, client, private_folder};
-use std::os::unix::process::CommandExt;
 
 /// Ends the server once nobody holds the lock, with a pause for whoever comes next. Nobody can begin to use the server
 /// while it is ended, and nobody is told of one that is gone.
@@ -41,7 +42,9 @@ impl Shared {
         let (user, starter) = (open("users")?, open("starter")?);
         user.lock_shared()?;
         starter.lock()?;
-        if !folder.join("data/ready").exists() {
+        // One that was killed together with its keeper leaves everything behind but somebody who listens.
+        let listens = || UnixStream::connect(folder.join(".s.PGSQL.5432")).is_ok();
+        if !folder.join("data/ready").exists() || !listens() {
             start(&folder)?;
         }
         starter.unlock()?;

@@ -62,11 +62,13 @@ impl Append {
             return Err(Illegal::Empty);
         }
         let mut after = job.clone();
-        let mut events = Vec::with_capacity(facts.len());
+        let mut events: Vec<Event> = Vec::with_capacity(facts.len());
+        // Whoever claims is the owner from there on.
+        let claims = |events: &[Event]| events.iter().any(|event| matches!(event.fact, Fact::Claimed(_)));
         for fact in facts {
             let owners =
                 fact.is_owners() || (matches!(fact, Fact::LastWord(_)) && after.open_attempt().is_some());
-            if owners && fence.is_none() {
+            if owners && fence.is_none() && !claims(&events) {
                 return Err(Illegal::NotTheOwner("an observation"));
             }
             let event = Event { seq: after.version.next(), at, fact };

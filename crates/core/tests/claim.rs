@@ -47,6 +47,27 @@ fn claim_in_each_phase() {
     check(Desk::backoff(), Lease::Live, Err(Refusal::NotDue(id(1))));
 }
 
+#[test]
+fn a_claim_of_what_waits_intends_its_attempt_in_the_same_write() {
+    let by = Claimant { boot: Some(boot()), ..claimant("b", 2) };
+    let taken = |desk: &Desk, lease: Lease| claim::decide(&desk.job, &by, lease, Timestamp(50_000)).unwrap();
+    for (desk, attempt) in [(Desk::queued(command()), 1), (Desk::backoff(), 2)] {
+        let facts = taken(&desk, Lease::Live);
+        assert_eq!(kinds(&facts), ["claimed", "launch_intended"]);
+        let epoch = desk.job.epoch.next();
+        let (limits, boot) = (desk.job.limits, Some(boot()));
+        let intent: Fact = LaunchIntended { attempt: AttemptNo(attempt), epoch, limits, boot }.into();
+        assert_eq!(facts[1], intent);
+        let (_, after) = Append::new(&desk.job, None, AppendId(7), Timestamp(50_000), facts).unwrap();
+        let fence = after.holder.as_ref().map(|holder| holder.fence.clone()).unwrap();
+        assert_eq!(effects::due(&after, &fence), [Effect::Launch { attempt: AttemptNo(attempt) }]);
+    }
+    // What another has begun is looked for first.
+    for desk in [Desk::launching(command()), Desk::running(command()), Desk::stopping(command())] {
+        assert_eq!(kinds(&taken(&desk, Lease::Over)), ["claimed"]);
+    }
+}
+
 /// Found by the simulation: an owner died and came back at once, and another host took the registration for the end of
 /// the old lease and of the tree under it, which lived on.
 #[test]

@@ -127,6 +127,7 @@ impl<J: Siblings> Shared<J> {
             owner: self.options.owner.clone(),
             incarnation: renewed.incarnation,
             host: self.options.host.clone(),
+            boot: Some(self.trees.boot()),
         })
     }
 

@@ -39,7 +39,7 @@ pub async fn make(folder: &Path, count: u64) -> Result<(), Box<dyn Error>> {
     let owner = OwnerId("history".into());
     let renew = Renew { owner: owner.clone(), incarnation: None, lease_ms: 1 << 40, now: BEGIN };
     let incarnation = journal.renew(renew).await?.incarnation;
-    let by = Claimant { owner: owner.clone(), incarnation, host: HostId("here".into()) };
+    let by = Claimant { owner: owner.clone(), incarnation, host: HostId("here".into()), boot: None };
     for first in (0..count).step_by(AT_ONCE as usize) {
         let numbers = first..count.min(first + AT_ONCE);
         let at_most = (numbers.end - numbers.start) as u32;

@@ -42,7 +42,7 @@ async fn register(journal: &Postgres, owner: &str) -> Claimant {
     let owner = OwnerId(owner.into());
     let renew = Renew { owner: owner.clone(), incarnation: None, lease_ms: LEASE_MS, now: jobs::NOW };
     let incarnation = journal.renew(renew).await.expect("anyone may register").incarnation;
-    Claimant { owner, incarnation, host: HostId("here".into()) }
+    Claimant { owner, incarnation, host: HostId("here".into()), boot: None }
 }
 
 async fn take(journal: &Postgres, by: &Claimant, at_most: u32) -> Vec<Claimed> {

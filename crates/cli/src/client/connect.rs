@@ -84,7 +84,7 @@ async fn reach(paths: &Paths) -> Result<Option<UnixStream>, Failure> {
     let name = paths.socket.file_name().unwrap_or_default().to_string_lossy();
     let stream = match UnixStream::connect(folder.path_of(&name)).await {
         Ok(stream) => stream,
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {
+        Err(error) if is_nobody(error.kind()) => {
             return Ok(None);
         }
         Err(error) => return Err(Failure::new(Code::Unavailable, format!("{socket}: {error}"))),
@@ -96,6 +96,11 @@ async fn reach(paths: &Paths) -> Result<Option<UnixStream>, Failure> {
         return Err(Failure::new(Code::Forbidden, text).next("set LASTWORD_HOME to a folder of your own"));
     }
     Ok(Some(stream))
+}
+
+/// Reports whether nobody listens: there is no socket, it has no owner any more, or that one went while we were in its queue.
+fn is_nobody(error: ErrorKind) -> bool {
+    matches!(error, ErrorKind::NotFound | ErrorKind::ConnectionRefused | ErrorKind::ConnectionReset)
 }
 
 async fn shake_hands(stream: UnixStream) -> Result<SendRequest<Full<Bytes>>, Failure> {

@@ -91,7 +91,7 @@ async fn c35_what_is_reported_too_late_is_kept_and_changes_nothing() {
     let owner = OwnerId("daemon".into());
     let renew = Renew { owner: owner.clone(), incarnation: None, lease_ms: 60_000, now };
     let incarnation = bench.journal.renew(renew).await.unwrap().incarnation;
-    let by = Claimant { owner, incarnation, host: HostId("here".into()) };
+    let by = Claimant { owner, incarnation, host: HostId("here".into()), boot: None };
     let claim = Claim { by, from: Source::Expired { margin_ms: 0 }, at_most: 1, now };
     assert_eq!(bench.journal.claim(claim).await.unwrap().len(), 1);
     std::fs::write(bench.cwd().join("go"), "").unwrap();

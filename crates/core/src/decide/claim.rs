@@ -1,8 +1,11 @@
 //! `claim`: an owner takes a job that waits, or one whose holder is gone.
 //!
-//! A claim is not a start. It only says whose writes count from here on.
+//! A claim is not a start. It says whose writes count from here on and, of a job that waits, which attempt comes next: what is
+//! taken is to be started, and one write is enough for both.
 
-use super::{Decision, Refusal, take_over};
+use std::sync::Arc;
+
+use super::{Decision, Refusal, launch, take_over};
 use crate::event::{Claimed, Fact};
 use crate::ids::{HostId, Incarnation, OwnerId, Timestamp};
 use crate::job::{Job, Phase};
@@ -17,6 +20,8 @@ pub struct Claimant {
     pub incarnation: Incarnation,
     /// Where it can see and signal trees.
     pub host: HostId,
+    /// In which boot of its host it starts what it takes. `None` takes, and intends nothing yet.
+    pub boot: Option<Arc<str>>,
 }
 
 /// What the journal knows about the lease of the present holder.
@@ -50,7 +55,10 @@ pub fn decide(job: &Job, claimant: &Claimant, lease: Lease, now: Timestamp) -> D
         }
         Some(_) => take_over::decide(job, claimant),
         None if job.due().is_none_or(|due| due > now) => Err(Refusal::NotDue(job.id)),
-        None => Ok(vec![claimed(job, claimant)]),
+        None => {
+            let intent = claimant.boot.as_ref().map(|boot| launch::intent(job, job.epoch.next(), boot));
+            Ok(std::iter::once(claimed(job, claimant)).chain(intent).collect())
+        }
     }
 }
 

@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use super::{Decision, Refusal};
-use crate::event::LaunchIntended;
-use crate::ids::{AttemptNo, Fence};
+use crate::event::{Fact, LaunchIntended};
+use crate::ids::{AttemptNo, Epoch, Fence};
 use crate::job::{Job, Phase};
 
 /// Decides the start of an attempt by the holder of `fence`, in this boot of its host; nothing when none is to be started.
@@ -18,13 +18,15 @@ pub fn decide(job: &Job, fence: &Fence, boot: &Arc<str>) -> Decision {
         None => return Err(Refusal::Nothing(job.id, "no holder")),
     }
     match job.phase {
-        Phase::Queued { .. } | Phase::Backoff { .. } => {
-            let attempt = AttemptNo(job.attempts.len() as u32 + 1);
-            let (limits, boot) = (job.limits, Some(Arc::clone(boot)));
-            Ok(vec![LaunchIntended { attempt, epoch: fence.epoch, limits, boot }.into()])
-        }
+        Phase::Queued { .. } | Phase::Backoff { .. } => Ok(vec![intent(job, fence.epoch, boot)]),
         Phase::Unborn | Phase::Launching | Phase::Running | Phase::Stopping { .. } | Phase::Ended(_) => {
             Ok(Vec::new())
         }
     }
+}
+
+/// Returns the intent to start the next attempt, under the claim of this epoch.
+pub(super) fn intent(job: &Job, epoch: Epoch, boot: &Arc<str>) -> Fact {
+    let attempt = AttemptNo(job.attempts.len() as u32 + 1);
+    LaunchIntended { attempt, epoch, limits: job.limits, boot: Some(Arc::clone(boot)) }.into()
 }

@@ -57,6 +57,7 @@ pub(crate) fn claimant(name: &str, life: u64) -> Claimant {
         owner: OwnerId(name.into()),
         incarnation: Incarnation { instance: 7, number: life },
         host: HostId(format!("host-{name}").into()),
+        boot: None,
     }
 }
 

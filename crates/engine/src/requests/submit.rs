@@ -45,7 +45,15 @@ impl<J: Siblings> Shared<J> {
         })?;
         let (append, after) = Append::new(&job, None, self.append_id()?, self.now().wall, facts)?;
         self.dependents.add(&after);
-        match self.append_and_take(append, &spec.queue).await {
+        // Side by side: what starts the job reads its environment as it is, and whoever asked is answered when both are durable.
+        let settled = async {
+            if let Err(error) = self.trees.settle_env(id).await {
+                let what = format!("its environment may not survive a power cut: {error}");
+                self.trouble(Some(id), what, "look for room on the disk; if it is lost, the job says so");
+            }
+        };
+        let (stored, ()) = tokio::join!(self.append_and_take(append, &spec.queue), settled);
+        match stored {
             Ok(_) if after.due().is_some_and(|due| due <= self.now().wall) => self.changed(id),
             Ok(_) => self.wrote(&after),
             // Somebody asked for the same at the same time. It may have ended by now, and then its environment was kept in vain.

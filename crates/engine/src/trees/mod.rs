@@ -63,8 +63,12 @@ pub trait Trees: Send + Sync + 'static {
     /// Returns the job in whose tree a process is, by its ancestry.
     fn holder_of(&self, pid: i32) -> Option<JobId>;
 
-    /// Keeps the environment of a job until its end, durable and private.
+    /// Keeps the environment of a job until its end, private. It is there for a launch at once, and after a power cut once it is
+    /// settled; what a power cut made of it before that is never taken for the environment.
     fn keep_env(&self, job: JobId, env: Env) -> Doing<io::Result<()>>;
+
+    /// Makes the environment of a job durable.
+    fn settle_env(&self, job: JobId) -> Doing<io::Result<()>>;
 
     /// Forgets the environment of a job.
     fn drop_env(&self, job: JobId) -> Doing<io::Result<()>>;

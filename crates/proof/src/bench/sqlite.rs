@@ -180,7 +180,7 @@ fn life(id: JobId, by: &Claimant) -> Outcome<(Append, Append, Vec<Append>)> {
 }
 
 fn claimant(incarnation: Incarnation) -> Claimant {
-    Claimant { owner: owner(), incarnation, host: HostId("here".into()) }
+    Claimant { owner: owner(), incarnation, host: HostId("here".into()), boot: None }
 }
 
 /// Writes down what each step of a life stores, for the bare loop.

@@ -19,16 +19,22 @@ use crate::jobs::{self, NOW, id};
 /// The owner gets the whole log with its own claim at the end, and the fence that the job row now holds.
 pub async fn c27_a_claim_returns_the_log_the_journal_holds<J: Journal>(journal: J) {
     let ann = register(&journal, "ann").await;
-    let mut job = submit(&journal, 1, jobs::spec(QUEUE)).await;
-    write(&journal, &mut job, None, vec![jobs::limit_changed(1), jobs::limit_changed(2)]).await;
-    let taken = journal.claim(from_queue(&ann, QUEUE, 9)).await.expect("a live owner may claim");
-    let [claimed] = &taken[..] else { panic!("one job is there: {taken:?}") };
-    let (row, events) = held_of(&journal, job.id).await;
-    assert_eq!((claimed.job, &claimed.events), (job.id, &events));
-    assert_eq!(row.and_then(|row| row.holder).as_ref(), Some(&claimed.fence));
-    assert_eq!(events.len(), 4);
-    let fence = &claimed.fence;
-    assert_eq!((&fence.owner, fence.incarnation, fence.epoch), (&ann.owner, ann.incarnation, Epoch(1)));
+    // Only taken, and taken with the intent to start it.
+    let cases = [(None, 4, PhaseName::Queued), (Some("b1".into()), 5, PhaseName::Launching)];
+    for (n, (boot, facts, phase)) in (1..).zip(cases) {
+        let ann = Claimant { boot, ..ann.clone() };
+        let mut job = submit(&journal, n, jobs::spec(QUEUE)).await;
+        write(&journal, &mut job, None, vec![jobs::limit_changed(1), jobs::limit_changed(2)]).await;
+        let taken = journal.claim(from_queue(&ann, QUEUE, 9)).await.expect("a live owner may claim");
+        let [claimed] = &taken[..] else { panic!("one job is there: {taken:?}") };
+        let (row, events) = held_of(&journal, job.id).await;
+        assert_eq!((claimed.job, &claimed.events), (job.id, &events));
+        let row = row.expect("the record exists");
+        assert_eq!((row.phase, row.holder.as_ref()), (phase, Some(&claimed.fence)));
+        assert_eq!(events.len(), facts);
+        let fence = &claimed.fence;
+        assert_eq!((&fence.owner, fence.incarnation, fence.epoch), (&ann.owner, ann.incarnation, Epoch(1)));
+    }
 }
 
 /// Eight owners empty a queue of 200 jobs; each job has one of them as its first and only holder.

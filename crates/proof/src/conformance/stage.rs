@@ -30,7 +30,7 @@ pub(super) async fn register_at<J: Journal>(journal: &J, owner: &str, host: &str
     let owner = OwnerId(owner.into());
     let renew = Renew { owner: owner.clone(), incarnation: None, lease_ms: LONG_MS, now: LATER };
     let renewed = journal.renew(renew).await.expect("anyone may register");
-    Claimant { owner, incarnation: renewed.incarnation, host: HostId(host.into()) }
+    Claimant { owner, incarnation: renewed.incarnation, host: HostId(host.into()), boot: None }
 }
 
 /// Renews the lease of a life.

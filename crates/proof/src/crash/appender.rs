@@ -56,7 +56,7 @@ pub async fn work(journal: impl Journal, run: u64, worker: u64, acks: Acks) -> l
     let owner = OwnerId(format!("owner-{worker}").into());
     let renew = Renew { owner: owner.clone(), incarnation: None, lease_ms: LEASE_MS, now: jobs::NOW };
     let incarnation = journal.renew(renew).await?.incarnation;
-    let by = Claimant { owner, incarnation, host: HostId("here".into()) };
+    let by = Claimant { owner, incarnation, host: HostId("here".into()), boot: None };
     // A queue for each run and worker: a job that a killed run left behind is not taken by mistake.
     let queue = format!("queue-{run}-{worker}");
     for n in 0.. {

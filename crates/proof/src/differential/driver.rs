@@ -173,7 +173,9 @@ impl<J: Journal> Driver<J> {
         let incarnation = self.life(owner, life).unwrap_or(Incarnation { instance: 0, number: 0 });
         // Two of the owners share a host.
         let host = HostId(format!("host-{}", owner / 2).into());
-        let by = Claimant { owner: owner_name(owner), incarnation, host };
+        // Some intend with their claim, some after it.
+        let boot = owner.is_multiple_of(2).then(|| "boot".into());
+        let by = Claimant { owner: owner_name(owner), incarnation, host, boot };
         let ordered = matches!(from, Source::Ready { .. });
         let mut answer = self.journal.claim(Claim { by, from, at_most, now: self.now }).await;
         for claimed in answer.iter_mut().flatten() {

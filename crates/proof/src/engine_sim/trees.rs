@@ -362,6 +362,16 @@ impl Trees for Simulated {
         })
     }
 
+    fn settle_env(&self, job: JobId) -> Deed<io::Result<()>> {
+        let sim = self.0.clone();
+        Box::pin(async move {
+            match sim.with(|world| world.disk(Some(job))) {
+                Some(fate) => fate,
+                None => std::future::pending().await,
+            }
+        })
+    }
+
     fn drop_env(&self, job: JobId) -> Deed<io::Result<()>> {
         let sim = self.0.clone();
         Box::pin(async move {

@@ -167,7 +167,7 @@ fn begin() -> Talk {
     let mut shelf = Shelf { log: Vec::new(), job: Arc::new(Job::unborn(job_id())) };
     let facts = submit::decide(&shelf.job, &Arc::new(spec), "somebody", Limits::default());
     put(&mut shelf, 1, facts).expect("a submission follows nothing");
-    let by = Claimant { owner: owner_id(0), incarnation: incarnation(1), host: host_id(0) };
+    let by = Claimant { owner: owner_id(0), incarnation: incarnation(1), host: host_id(0), boot: None };
     let facts = claim::decide(&shelf.job, &by, Lease::Live, Timestamp(1));
     put(&mut shelf, 2, facts).expect("a waiting job can be claimed");
     let fence = Fence { owner: by.owner, incarnation: by.incarnation, epoch: shelf.job.epoch };

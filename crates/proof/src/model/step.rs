@@ -258,6 +258,8 @@ fn claim(mut world: World, i: usize) -> Option<World> {
         owner: owner_id(i),
         incarnation: incarnation(world.procs[i].life),
         host: host_id(host_of(i)),
+        // One of two intends with its claim, the other after it.
+        boot: i.is_multiple_of(2).then(|| world.boots[host_of(i)].to_string().into()),
     };
     let lease = world.shelf.job.holder.as_ref().map_or(Lease::Live, |holder| {
         let proc = &world.procs[n_of(&holder.fence)];

@@ -78,9 +78,11 @@ impl Process {
         }
     }
 
-    fn claimant(&self) -> Option<Claimant> {
+    /// Returns who claims. Every other claim intends, too, as the engine's do.
+    fn claimant(&self, boot: &str) -> Option<Claimant> {
         let incarnation = self.incarnation?;
-        Some(Claimant { owner: self.name.clone(), incarnation, host: self.host_id.clone() })
+        let boot = self.claims.is_multiple_of(2).then(|| boot.into());
+        Some(Claimant { owner: self.name.clone(), incarnation, host: self.host_id.clone(), boot })
     }
 
     /// Returns the hand of a hold, if this life still has it.
@@ -223,7 +225,7 @@ impl World {
     /// answer got lost.
     fn claim(&mut self, no: usize) {
         let process = &mut self.processes[no];
-        let Some(claimant) = process.claimant() else { return };
+        let Some(claimant) = process.claimant(self.hosts[process.host].boot_id()) else { return };
         process.claims += 1;
         let verb = match process.claims % 4 {
             1 | 3 => Verb::Ready(claimant),
@@ -236,7 +238,8 @@ impl World {
     /// Takes what is ready, if it is not waiting for an answer anyway.
     pub(super) fn hint(&mut self, no: usize) {
         let process = &self.processes[no];
-        if let Some(claimant) = process.claimant().filter(|_| process.up && process.calling.is_none()) {
+        let claimant = process.claimant(self.hosts[process.host].boot_id());
+        if let Some(claimant) = claimant.filter(|_| process.up && process.calling.is_none()) {
             self.process_calls(no, Verb::Ready(claimant));
         }
     }

@@ -7,7 +7,7 @@ use lastword_core::seeded::Bug;
 
 /// A seed, the fault it found, and what that was.
 pub const SEEDS: &[(u64, Bug, &str)] = &[(
-    121,
+    197,
     Bug::NewLifeEndsTrees,
     "an owner came back as a new life, and another host took that for the end of the tree of the old one",
 )];

@@ -70,7 +70,7 @@ async fn register(journal: &Sqlite) -> Incarnation {
 }
 
 async fn claim(journal: &Sqlite, incarnation: Incarnation, from: Source) -> Result<Vec<Claimed>, Error> {
-    let by = Claimant { owner: OwnerId("ann".into()), incarnation, host: HostId("here".into()) };
+    let by = Claimant { owner: OwnerId("ann".into()), incarnation, host: HostId("here".into()), boot: None };
     journal.claim(Claim { by, from, at_most: 10, now: NOW }).await
 }
 
@@ -179,7 +179,7 @@ async fn what_is_appended_is_taken_by_the_claim_that_comes_with_it() {
     let mut hints = journal.hints();
     let incarnation = register(&journal).await;
     assert!(hints.next().await);
-    let by = Claimant { owner: OwnerId("ann".into()), incarnation, host: HostId("here".into()) };
+    let by = Claimant { owner: OwnerId("ann".into()), incarnation, host: HostId("here".into()), boot: None };
     let both = |n, append: Append| {
         let claim = Claim { by: by.clone(), from: ready(), at_most: n, now: NOW };
         journal.append_and_claim(append, claim)

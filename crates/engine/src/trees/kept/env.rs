@@ -1,4 +1,6 @@
-//! The environment of a job, as a private file beside it: `NAME=VALUE`, each closed by a zero.
+//! The environment of a job, as a private file beside it: `NAME=VALUE`, each closed by a zero, and one more zero at the end.
+//!
+//! No name is empty, so a file that a power cut left short, or with zeros where its blocks were not written yet, does not read.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -18,8 +20,8 @@ const NAME: &str = "env";
 /// Bytes of an environment: what the kernel gives a program, and more than anybody needs.
 const BYTES_MAX: u64 = 4 << 20;
 
-/// Writes the file, so that it is there after a power cut.
-pub(super) fn keep(place: &Path, folder: &Path, env: &Env) -> io::Result<()> {
+/// Writes the file, so that it can be read at once.
+pub(super) fn keep(folder: &Path, env: &Env) -> io::Result<()> {
     match std::fs::DirBuilder::new().mode(0o700).create(folder) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
         _ => {}
@@ -31,17 +33,26 @@ pub(super) fn keep(place: &Path, folder: &Path, env: &Env) -> io::Result<()> {
     let mut file =
         std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
     file.write_all(&bytes)?;
-    file.sync_data()?;
-    std::fs::rename(&draft, folder.join(NAME))?;
-    File::open(folder)?.sync_all()?;
-    File::open(place)?.sync_all()
+    std::fs::rename(&draft, folder.join(NAME))
+}
+
+/// Sees to it that the file is there after a power cut. One that is gone already is not needed any more.
+pub(super) fn settle(place: &Path, folder: &Path) -> io::Result<()> {
+    match File::open(folder.join(NAME)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        file => {
+            file?.sync_data()?;
+            File::open(folder)?.sync_all()?;
+            File::open(place)?.sync_all()
+        }
+    }
 }
 
 /// Reads the file for an attempt, with what every job is told of itself.
 pub(super) fn read(folder: &Path, job: JobId, attempt: AttemptNo) -> io::Result<Vec<(OsString, OsString)>> {
     let mut bytes = Vec::new();
-    File::open(folder.join(NAME))?.take(BYTES_MAX).read_to_end(&mut bytes)?;
-    let mut env = decode(&bytes);
+    File::open(folder.join(NAME))?.take(BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    let mut env = decode(&bytes).ok_or_else(|| io::Error::other("a power cut left only a part of it"))?;
     env.push(("LASTWORD_JOB_ID".into(), job.to_string().into()));
     env.push(("LASTWORD_ATTEMPT".into(), attempt.to_string().into()));
     Ok(env)
@@ -83,19 +94,25 @@ fn encode(env: &Env) -> io::Result<Vec<u8>> {
         bytes.extend_from_slice(&pair);
         bytes.push(0);
     }
+    bytes.push(0);
     if bytes.len() as u64 > BYTES_MAX {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is larger than 4 MiB"));
     }
     Ok(bytes)
 }
 
-fn decode(bytes: &[u8]) -> Vec<(OsString, OsString)> {
-    let pairs = bytes.split(|byte| *byte == 0).filter_map(|pair| {
-        let middle = pair.iter().position(|byte| *byte == b'=')?;
+/// Returns what was encoded; `None` unless that is all there.
+fn decode(bytes: &[u8]) -> Option<Vec<(OsString, OsString)>> {
+    let (end, mut rest) = bytes.split_last()?;
+    let mut env = Vec::new();
+    while !rest.is_empty() {
+        let close = rest.iter().position(|byte| *byte == 0)?;
+        let middle = rest[..close].iter().position(|byte| *byte == b'=')?;
         let part = |bytes: &[u8]| OsString::from_vec(bytes.to_vec());
-        Some((part(&pair[..middle]), part(&pair[middle + 1..])))
-    });
-    pairs.collect()
+        env.push((part(&rest[..middle]), part(&rest[middle + 1..close])));
+        rest = &rest[close + 1..];
+    }
+    (*end == 0).then_some(env)
 }
 
 /// What says whose tree this is. Where its supervisor is (`LASTWORD_HOME`) is not part of that: a job may ask the same one.
@@ -128,9 +145,25 @@ mod tests {
         ]);
         let bytes = encode(&given).unwrap();
         assert_eq!(
-            Env(decode(&bytes)),
+            Env(decode(&bytes).unwrap()),
             env(&[("PATH", b"/bin"), ("LASTWORD_HOME", b"/mine"), ("ODD", b"\xff=\n"), ("EMPTY", b"")])
         );
+    }
+
+    #[test]
+    fn what_a_power_cut_left_does_not_read() {
+        let bytes =
+            encode(&env(&[("PATH", b"/bin:/usr/bin"), ("EMPTY", b""), ("HOME", b"/home/ann")])).unwrap();
+        assert!(decode(&bytes).is_some());
+        for cut in 0..bytes.len() {
+            assert_eq!(decode(&bytes[..cut]), None, "{cut}");
+            for end in cut + 1..bytes.len() {
+                let mut zeroed = bytes.clone();
+                zeroed[cut..end].fill(0);
+                assert!(zeroed == bytes || decode(&zeroed).is_none(), "{cut}..{end}");
+            }
+        }
+        assert_eq!(decode(&encode(&env(&[])).unwrap()), Some(Vec::new()));
     }
 
     #[test]

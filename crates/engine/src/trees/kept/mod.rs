@@ -192,10 +192,17 @@ impl Trees for Kept {
         Box::pin(async move {
             kept.blocking_io(move |kept| {
                 kept.0.lines.env_kept(job);
-                env::keep(&kept.0.place, &kept.folder(job), &env)
+                env::keep(&kept.folder(job), &env)
             })
             .await
         })
+    }
+
+    fn settle_env(&self, job: JobId) -> Doing<io::Result<()>> {
+        let kept = self.clone();
+        Box::pin(
+            async move { kept.blocking_io(move |kept| env::settle(&kept.0.place, &kept.folder(job))).await },
+        )
     }
 
     fn drop_env(&self, job: JobId) -> Doing<io::Result<()>> {

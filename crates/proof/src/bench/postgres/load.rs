@@ -27,7 +27,7 @@ pub(super) async fn register(journal: &impl Journal, owner: &str) -> Outcome<Cla
     let owner = OwnerId(owner.into());
     let renew = Renew { owner: owner.clone(), incarnation: None, lease_ms: LEASE_MS, now: jobs::NOW };
     let incarnation = journal.renew(renew).await?.incarnation;
-    Ok(Claimant { owner, incarnation, host: HostId("here".into()) })
+    Ok(Claimant { owner, incarnation, host: HostId("here".into()), boot: None })
 }
 
 /// Submits `count` jobs to a queue, all at once.

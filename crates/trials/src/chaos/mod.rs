@@ -111,7 +111,8 @@ pub(crate) struct Shape {
 
 impl Shape {
     fn of(faults: Duration, rate: f64, mix: Mix) -> Shape {
-        Shape { faults, quiet: (faults / 6).max(Duration::from_secs(5)), rate, mix, is_hostile: true }
+        let quiet = (faults / 6).clamp(Duration::from_secs(5), Duration::from_mins(2));
+        Shape { faults, quiet, rate, mix, is_hostile: true }
     }
 
     fn jobs(&self) -> u64 {

@@ -70,6 +70,7 @@ pub(crate) enum Verb {
     Result(cmd::result::Args),
     Abandon(cmd::abandon::Args),
     Daemon(cmd::daemon::Args),
+    Doctor(cmd::doctor::Args),
     Config(cmd::config::Args),
     Completion(cmd::completion::Args),
     Man(cmd::man::Args),

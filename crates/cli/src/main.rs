@@ -5,6 +5,7 @@ mod args;
 mod client;
 mod cmd;
 mod daemon;
+mod doctor;
 mod environment;
 mod failure;
 mod lock;

@@ -7,6 +7,7 @@
 //!
 //! The design, with its reasons: `docs/design/2026-11-15-the-keeper.md`. Linux only; other systems are not yet there.
 
+mod ask;
 mod claim;
 pub mod clock;
 mod control;
@@ -30,6 +31,7 @@ mod sys;
 mod tree;
 mod words;
 
+pub use ask::ask;
 pub use control::{Keeper, Saying, Status, Stop, answer, climbed, has_ended, hung_up, told};
 pub use detach::{Detached, handed_over, is_kept};
 pub use ending::ExitRecord;

@@ -67,6 +67,14 @@ pub(crate) async fn is_reached(paths: &Paths) -> Result<bool, Failure> {
     Ok(reach(paths).await?.is_some())
 }
 
+/// Connects if somebody listens, and starts nobody.
+pub(crate) async fn knock(paths: &Paths) -> Result<Option<SendRequest<Full<Bytes>>>, Failure> {
+    match reach(paths).await? {
+        Some(stream) => shake_hands(stream).await.map(Some),
+        None => Ok(None),
+    }
+}
+
 /// Connects if somebody listens, and makes sure that it is this user before anything is said.
 async fn reach(paths: &Paths) -> Result<Option<UnixStream>, Failure> {
     let socket = paths.socket.display();

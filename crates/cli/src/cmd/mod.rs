@@ -6,6 +6,7 @@ pub(crate) mod cancel;
 pub(crate) mod completion;
 pub(crate) mod config;
 pub(crate) mod daemon;
+pub(crate) mod doctor;
 pub(crate) mod events;
 pub(crate) mod group;
 pub(crate) mod limit;
@@ -53,6 +54,7 @@ pub(crate) fn run(verb: Verb, ui: Ui) -> Outcome {
         Verb::Result(args) => talk(ui, |client| result::run(args, client)),
         Verb::Abandon(args) => talk(ui, |client| abandon::run(args, client)),
         Verb::Daemon(args) => daemon::run(args, ui),
+        Verb::Doctor(args) => doctor::run(args, ui),
         Verb::Config(args) => config::run(args, &ui),
         Verb::Completion(args) => completion::run(&args, &ui),
         Verb::Man(args) => man::run(&args, &ui),

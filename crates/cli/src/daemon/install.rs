@@ -11,8 +11,8 @@ use crate::failure::{Failure, Outcome};
 use crate::paths::Paths;
 use crate::ui::Ui;
 
-const SERVICE: &str = "lastword.service";
-const SOCKET: &str = "lastword.socket";
+pub(crate) const SERVICE: &str = "lastword.service";
+pub(crate) const SOCKET: &str = "lastword.socket";
 
 /// Returns the two units, for an executable and a state folder of one's own if that was chosen.
 fn units(executable: &Path, home: Option<&Path>, socket: &Path) -> [(&'static str, String); 2] {
@@ -60,7 +60,7 @@ fn quote(word: &str) -> String {
 }
 
 /// Returns the folder of the user's units.
-fn folder() -> Result<PathBuf, Failure> {
+pub(crate) fn folder() -> Result<PathBuf, Failure> {
     let config = environment::get_os("XDG_CONFIG_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
     let config = config.or_else(|| std::env::home_dir().map(|home| home.join(".config")));
     let none = || Failure::new(Code::Invalid, "there is no home folder: set HOME");

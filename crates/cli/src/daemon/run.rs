@@ -113,7 +113,7 @@ fn pair(flag: &str) -> Result<(String, String), Failure> {
 
 /// Starts the nursery: in a scope of the user's service manager where there is one, so that trees outlive the session and have
 /// control groups; by itself otherwise.
-fn nursery() -> Result<Nursery, lastword_proc::Error> {
+pub(crate) fn nursery() -> Result<Nursery, lastword_proc::Error> {
     let executable = executable().map_err(|source| {
         let what = "cannot find the executable of this program".to_owned();
         lastword_proc::Error::Io { what, source }
@@ -353,13 +353,15 @@ fn notify_manager() {
 fn user() -> String {
     let uid = rustix::process::geteuid().as_raw();
     let said = environment::get("USER").or_else(|| environment::get("LOGNAME"));
-    let listed = || {
-        let users = std::fs::read_to_string("/etc/passwd").ok()?;
-        let mut rows = users.lines().map(|line| line.split(':').collect::<Vec<_>>());
-        let row = rows.find(|row| row.get(2).is_some_and(|number| *number == uid.to_string()))?;
-        Some((*row.first()?).to_owned())
-    };
-    said.or_else(listed).unwrap_or_else(|| format!("user {uid}"))
+    said.or_else(|| user_name(uid)).unwrap_or_else(|| format!("user {uid}"))
+}
+
+/// Returns the name that this machine has for a user.
+pub(crate) fn user_name(uid: u32) -> Option<String> {
+    let users = std::fs::read_to_string("/etc/passwd").ok()?;
+    let mut rows = users.lines().map(|line| line.split(':').collect::<Vec<_>>());
+    let row = rows.find(|row| row.get(2).is_some_and(|number| *number == uid.to_string()))?;
+    Some((*row.first()?).to_owned())
 }
 
 fn host_name() -> String {

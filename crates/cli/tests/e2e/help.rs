@@ -21,6 +21,7 @@ const VERBS: &[&str] = &[
     "result",
     "abandon",
     "daemon",
+    "doctor",
     "config",
     "completion",
     "man",

@@ -6,6 +6,7 @@
 mod cancel;
 mod control;
 mod daemon;
+mod doctor;
 mod follow;
 mod help;
 mod home;

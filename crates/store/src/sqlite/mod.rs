@@ -13,6 +13,7 @@
 
 mod append;
 mod claim;
+mod examine;
 mod open;
 mod reader;
 mod renew;
@@ -20,6 +21,8 @@ mod siblings;
 #[cfg(test)]
 mod tests;
 mod writer;
+
+pub use examine::{Examined, examine};
 
 use std::path::Path;
 use std::sync::Arc;

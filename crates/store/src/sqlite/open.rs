@@ -51,6 +51,7 @@ pub(super) fn open(folder: &Path) -> Result<Opened> {
     }
     let mut connection = connect(&file, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     check(&connection).map_err(|error| explain(&file, error))?;
+    debug_assert!(is_in_wal_mode(&connection), "the settings were applied");
     migrate(&mut connection)?;
     let instance = instance(&mut connection, &file)?;
     Ok(Opened { connection, instance, file })
@@ -133,7 +134,7 @@ pub(super) fn connect(file: &Path, access: OpenFlags) -> Result<Connection> {
 }
 
 /// Reads what a damaged file or somebody else's does not have.
-fn check(connection: &Connection) -> rusqlite::Result<()> {
+pub(super) fn check(connection: &Connection) -> rusqlite::Result<()> {
     let application: i64 = connection.pragma_query_value(None, "application_id", |row| row.get(0))?;
     if application != APPLICATION {
         let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_NOTADB);
@@ -142,24 +143,37 @@ fn check(connection: &Connection) -> rusqlite::Result<()> {
             Some("another program made this database".to_owned()),
         ));
     }
-    let mode: String = connection.pragma_query_value(None, "journal_mode", |row| row.get(0))?;
-    debug_assert_eq!(mode, "wal", "the settings were applied");
-    connection.query_row("select count(*) from migrations", [], |row| row.get::<_, i64>(0)).map(|_| ())
+    newest(connection).map(|_| ())
 }
 
-/// Brings the schema up to this build.
-fn migrate(connection: &mut Connection) -> Result<()> {
-    let known = MIGRATIONS.len() as i64;
-    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
-    let table = "create table if not exists migrations (version integer primary key) strict";
-    transaction.execute(table, []).map_err(failed)?;
-    let newest = "select coalesce(max(version), 0) from migrations";
-    let found: i64 = transaction.query_row(newest, [], |row| row.get(0)).map_err(failed)?;
+fn is_in_wal_mode(connection: &Connection) -> bool {
+    connection
+        .pragma_query_value(None, "journal_mode", |row| row.get::<_, String>(0))
+        .is_ok_and(|mode| mode == "wal")
+}
+
+/// Returns the number of the last step that was taken.
+fn newest(connection: &Connection) -> rusqlite::Result<i64> {
+    connection.query_row("select coalesce(max(version), 0) from migrations", [], |row| row.get(0))
+}
+
+/// Refuses a schema that a later build has made.
+pub(super) fn is_known(connection: &Connection) -> Result<i64> {
+    let (found, known) = (newest(connection).map_err(failed)?, MIGRATIONS.len() as i64);
     if found > known {
         return Err(Error::Corrupt(format!(
             "its schema is number {found}, and this build knows {known} of them; upgrade to open it"
         )));
     }
+    Ok(found)
+}
+
+/// Brings the schema up to this build.
+fn migrate(connection: &mut Connection) -> Result<()> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
+    let table = "create table if not exists migrations (version integer primary key) strict";
+    transaction.execute(table, []).map_err(failed)?;
+    let found = is_known(&transaction)?;
     for (step, version) in MIGRATIONS.iter().zip(1..).skip(found as usize) {
         transaction.execute_batch(step).map_err(failed)?;
         transaction.execute("insert into migrations (version) values (?1)", [version]).map_err(failed)?;

@@ -1,0 +1,84 @@
+//! `doctor`: what is wrong with this installation and what mends it.
+
+use serde::Serialize;
+
+use crate::doctor::{self, Check, Status};
+use crate::failure::{Outcome, exit};
+use crate::ui::{Ui, words};
+
+/// Looks at daemon, journal, disk and machine, and says what mends what is wrong
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Each line is ok, warn or fail; under it stands what mends it. Exits with 1 if anything failed. It needs no daemon, and starts none."
+)]
+pub(crate) struct Args {
+    /// Mends what can be mended without risk: takes away rights of others to what is yours alone
+    #[arg(long)]
+    fix: bool,
+}
+
+pub(crate) fn run(args: Args, ui: Ui) -> Outcome {
+    super::on_one_thread(async move {
+        let mut checks = doctor::examine().await;
+        if args.fix {
+            checks = mend(checks).await;
+        }
+        let failed = checks.iter().filter(|check| check.status == Status::Fail).count();
+        match ui.json {
+            true => ui.print_json(&List { items: &checks, next_cursor: None })?,
+            false => show(&checks, &ui)?,
+        }
+        Ok(if failed == 0 { 0 } else { exit::JOB })
+    })
+}
+
+/// What is printed for programs: a list like any other, which has no next piece.
+#[derive(Serialize)]
+struct List<'a, T> {
+    items: &'a [T],
+    next_cursor: Option<String>,
+}
+
+/// Mends what is safe to mend, and looks again.
+async fn mend(checks: Vec<Check>) -> Vec<Check> {
+    let done: Vec<(&'static str, Result<String, String>)> =
+        checks.iter().filter_map(|check| Some((check.id, check.fix.as_ref()?.apply()))).collect();
+    if done.is_empty() {
+        return checks;
+    }
+    let mut again = doctor::examine().await;
+    for (id, done) in done {
+        let Some(check) = again.iter_mut().find(|check| check.id == id) else { continue };
+        match done {
+            Ok(done) => check.fixed = Some(done),
+            Err(why) => check.text = format!("{}; not mended: {why}", check.text),
+        }
+    }
+    again
+}
+
+fn show(checks: &[Check], ui: &Ui) -> Result<(), crate::failure::Failure> {
+    let wide = checks.iter().map(|check| check.id.len()).max().unwrap_or(0);
+    for check in checks {
+        let status = match check.status {
+            Status::Ok => ui.out.good("ok  "),
+            Status::Warn => ui.out.warn("warn"),
+            Status::Fail => ui.out.bad("fail"),
+        };
+        ui.print(&format!("{status}  {:<wide$}  {}", check.id, check.text))?;
+        let below = |word: &str, text: &str| format!("      {:wide$}  {} {text}", "", ui.out.faint(word));
+        if let Some(fixed) = &check.fixed {
+            ui.print(&below("did:", fixed))?;
+        }
+        if let Some(remedy) = &check.remedy {
+            ui.print(&below("fix:", &ui.out.strong(remedy)))?;
+        }
+    }
+    let count = |status: Status| checks.iter().filter(|check| check.status == status).count() as u64;
+    let warnings = words::count(count(Status::Warn), "warning", "warnings");
+    ui.say(&match count(Status::Fail) {
+        0 => format!("nothing failed; {warnings}"),
+        failed => format!("{failed} failed; {warnings}"),
+    });
+    Ok(())
+}

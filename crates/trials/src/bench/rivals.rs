@@ -37,10 +37,9 @@ impl TaskSpooler {
         Ok(TaskSpooler { program })
     }
 
-    /// Runs so many `true`; a last job says when they are done.
+    /// Runs so many `true` on a server of their own.
     pub(super) fn run(&self, ground: &Ground, at_once: usize, jobs: usize) -> Result<f64, String> {
-        let server = self.serve(ground, at_once)?;
-        to_the_last(&server.folder, at_once, jobs, |words| quiet(&mut server.client(words)))
+        self.serve(ground, at_once)?.work(at_once, jobs)
     }
 
     /// Starts a server of its own, which runs so many at once.
@@ -58,6 +57,11 @@ pub(super) struct Spooling {
 }
 
 impl Spooling {
+    /// Runs so many `true`; a last job says when they are done. Returns how many a second.
+    pub(super) fn work(&self, at_once: usize, jobs: usize) -> Result<f64, String> {
+        to_the_last(&self.folder, at_once, jobs, |words| quiet(&mut self.client(words)))
+    }
+
     /// Returns a command of its client.
     pub(super) fn client(&self, words: &[&str]) -> Command {
         let mut client = Command::new(&self.program);
@@ -106,12 +110,9 @@ impl Pueue {
         Ok(Pueue { folder })
     }
 
-    /// Runs so many `true`; a last job says when they are done.
+    /// Runs so many `true` on a server of their own.
     pub(super) fn run(&self, ground: &Ground, at_once: usize, jobs: usize) -> Result<f64, String> {
-        let server = self.serve(ground, at_once)?;
-        to_the_last(&server.folder, at_once, jobs, |words| {
-            quiet(&mut server.client(&[&["add", "--"], words].concat()))
-        })
+        self.serve(ground, at_once)?.work(at_once, jobs)
     }
 
     /// Starts a server of its own, which runs so many at once.
@@ -148,6 +149,13 @@ pub(super) struct Queueing {
 }
 
 impl Queueing {
+    /// Runs so many `true`; a last job says when they are done. Returns how many a second.
+    pub(super) fn work(&self, at_once: usize, jobs: usize) -> Result<f64, String> {
+        to_the_last(&self.folder, at_once, jobs, |words| {
+            quiet(&mut self.client(&[&["add", "--"], words].concat()))
+        })
+    }
+
     /// Returns a command of its client.
     pub(super) fn client(&self, words: &[&str]) -> Command {
         let mut client = in_folder(&self.client, &self.folder);

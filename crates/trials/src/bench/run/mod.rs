@@ -43,7 +43,7 @@ pub(super) fn run(words: &[&str]) -> Result<bool, String> {
     println!("bench run in {}: {rounds} rounds, interleaved; medians", folder.display());
     latency::flushes(&ground, if short { 50 } else { 200 })?.print();
     let rivals = Rivals::find(!short);
-    let mut reached = memory::idle(&ground, &rivals)?;
+    let mut reached = memory::idle(&ground, &rivals, if short { 40 } else { 500 })?;
     // Before its daemon: what that starts counts, too.
     let cpu = Cpu::here();
     let ours = Ours::start(&ground)?;

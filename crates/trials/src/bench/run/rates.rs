@@ -88,7 +88,7 @@ pub(super) fn compare(
 }
 
 /// One client submits all, then waits until the last has its last word.
-fn by_api(ours: &Ours, at_once: usize, jobs: usize) -> Result<f64, String> {
+pub(super) fn by_api(ours: &Ours, at_once: usize, jobs: usize) -> Result<f64, String> {
     let mut client = ours.product.client();
     ours.slots(&mut client, at_once)?;
     let before = ended(&mut client)?;

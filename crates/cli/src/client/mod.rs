@@ -25,8 +25,11 @@ use crate::paths::Paths;
 use crate::text::similar;
 use crate::ui::Ui;
 
-/// How often a call is made to daemons that go away in the middle of it. More is not a restart, it is a crash at each call.
+/// How often a call is made to daemons that go away at once in the middle of it. More is not a restart, it is a crash at each call.
 const TRIES_MAX: u32 = 5;
+
+/// A daemon that had a call for so long did not go away because of it. Whoever waits for hours sees many come and go.
+const UNRELATED: Duration = Duration::from_millis(300);
 
 /// How long a daemon may find out what became of its jobs.
 const STARTING_MAX: Duration = Duration::from_secs(60);
@@ -149,10 +152,13 @@ impl Client {
 
     /// Makes a call and returns its answer as it came.
     pub(crate) async fn send(&self, call: &Call) -> Result<Answer, Failure> {
-        let begin = Instant::now();
         let (mut tries, mut may_pass, mut pause) = (0, true, PAUSE_FIRST);
+        let mut starting = None;
         loop {
-            match self.try_once(call).await {
+            let begin = Instant::now();
+            let tried = self.try_once(call).await;
+            let since = *starting.get_or_insert(begin);
+            match tried {
                 Ok(answer) => return Ok(answer),
                 // It may be on its way out, with another to come; if it is not, it says the same again.
                 Err(Lost::Unavailable(_)) if may_pass => {
@@ -160,10 +166,13 @@ impl Client {
                     tokio::time::sleep(ON_ITS_WAY_OUT).await;
                 }
                 Err(Lost::Told(failure) | Lost::Unavailable(failure)) => return Err(failure),
-                Err(Lost::Starting(failure)) if begin.elapsed() > STARTING_MAX => return Err(failure),
+                Err(Lost::Starting(failure)) if since.elapsed() > STARTING_MAX => return Err(failure),
                 Err(Lost::Starting(_)) => {
                     tokio::time::sleep(pause).await;
                     pause = (pause * 2).min(PAUSE);
+                }
+                Err(Lost::Connection(_)) if begin.elapsed() > UNRELATED => {
+                    (tries, may_pass, pause, starting) = (0, true, PAUSE_FIRST, None);
                 }
                 Err(Lost::Connection(error)) if tries >= TRIES_MAX => {
                     let text = format!("the daemon went away in the middle of {}: {error}", call.path);

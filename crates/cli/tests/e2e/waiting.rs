@@ -2,7 +2,7 @@
 
 use rustix::process::Signal;
 
-use crate::home::{Home, is_alive};
+use crate::home::{Home, is_alive, until};
 use crate::plain::plain;
 
 #[test]
@@ -96,4 +96,31 @@ fn attach_lets_go_again_and_passes_what_is_typed_on() {
     let said = attached.end();
     assert_eq!(said.code, 5, "{said:?}");
     assert!(said.stdout.ends_with("got hello there\n"), "{said:?}");
+}
+
+#[test]
+fn c63_whoever_waits_sees_many_daemons_come_and_go() {
+    let home = Home::new();
+    let go = home.path().join("go");
+    let (job, pids) = home.start_with_pids(
+        &format!("echo $$; while [ ! -e {} ]; do sleep 0.05; done; exit 7", go.display()),
+        1,
+    );
+    let waiting = home.spawn(&["wait", &job]);
+    for _ in 0..8 {
+        // Each has had the question for a while, so it is not the question that ended it.
+        let pid = home.daemon_pid();
+        let asked = std::time::Instant::now();
+        until("it has had it for a while", || (asked.elapsed().as_millis() > 400).then_some(()));
+        home.kill_daemon();
+        until("another is there", || {
+            let listed = home.run(&["ls"]);
+            (listed.code == 0 && home.daemon_pid() != pid).then_some(())
+        });
+    }
+    assert!(is_alive(pids[0]));
+    std::fs::write(go, "").unwrap();
+    let said = waiting.end();
+    assert_eq!((said.code, said.stderr.contains("went away")), (1, false), "{said:?}");
+    assert!(!is_alive(pids[0]));
 }

@@ -145,6 +145,8 @@ pub(crate) struct Stat {
     pub(crate) state: char,
     pub(crate) parent: i32,
     pub(crate) session: i32,
+    /// The number of its terminal; zero is none.
+    pub(crate) terminal: i32,
     pub(crate) start_ticks: u64,
 }
 
@@ -165,8 +167,9 @@ impl Stat {
         let state = fields.next()?.chars().next()?;
         let parent = fields.next()?.parse().ok()?;
         let session = fields.nth(1)?.parse().ok()?;
-        let start_ticks = fields.nth(15)?.parse().ok()?;
-        Some(Stat { state, parent, session, start_ticks })
+        let terminal = fields.next()?.parse().ok()?;
+        let start_ticks = fields.nth(14)?.parse().ok()?;
+        Some(Stat { state, parent, session, terminal, start_ticks })
     }
 
     /// Reports whether nothing of it runs any more.
@@ -181,9 +184,9 @@ mod tests {
 
     #[test]
     fn a_name_full_of_brackets_hides_nothing() {
-        let text = b"7 (a) R (b) c)) S 3 7 9 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 123456 0 0";
+        let text = b"7 (a) R (b) c)) S 3 7 9 34816 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 123456 0 0";
         let stat = Stat::parse(text).unwrap();
-        assert_eq!(stat, Stat { state: 'S', parent: 3, session: 9, start_ticks: 123_456 });
+        assert_eq!(stat, Stat { state: 'S', parent: 3, session: 9, terminal: 34_816, start_ticks: 123_456 });
     }
 
     #[test]

@@ -7,4 +7,8 @@ lastword_core::bugs! {
     NoFileSync = "no-file-sync",
     /// That a record is in its folder is not flushed.
     NoFolderSync = "no-folder-sync",
+    /// With an orphan, everybody is ended who has its name.
+    ReapByName = "reap-by-name",
+    /// What only looks like a leak is taken for one.
+    NoDoubts = "no-doubts",
 }

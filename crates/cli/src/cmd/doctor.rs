@@ -1,5 +1,7 @@
 //! `doctor`: what is wrong with this installation and what mends it.
 
+mod orphans;
+
 use serde::Serialize;
 
 use crate::doctor::{self, Check, Status};
@@ -15,9 +17,29 @@ pub(crate) struct Args {
     /// Mends what can be mended without risk: takes away rights of others to what is yours alone
     #[arg(long)]
     fix: bool,
+    /// Shows instead what other tools leaked: agents, tool servers and what agents ran, whose parents are gone
+    #[arg(long, conflicts_with = "fix")]
+    orphans: bool,
+    /// Ends an orphan and all below it: TERM, then KILL. PID:START_TICKS names it beyond doubt
+    #[arg(long, value_name = "PID", requires = "orphans")]
+    reap: Vec<orphans::Chosen>,
+    /// Ends every leak; what may be meant to go on has to be named
+    #[arg(long, requires = "orphans", conflicts_with = "reap")]
+    reap_all: bool,
+    /// Does not ask
+    #[arg(short, long, requires = "reap_all")]
+    yes: bool,
 }
 
 pub(crate) fn run(args: Args, ui: Ui) -> Outcome {
+    if args.orphans {
+        let wish = match (args.reap_all, args.reap) {
+            (true, _) => orphans::Wish::All { ask: !args.yes },
+            (false, named) if named.is_empty() => orphans::Wish::Show,
+            (false, named) => orphans::Wish::Named(named),
+        };
+        return orphans::run(&wish, &ui);
+    }
     super::on_one_thread(async move {
         let mut checks = doctor::examine().await;
         if args.fix {

@@ -7,6 +7,7 @@ use rustix::process::{Resource, getrlimit};
 
 use super::{Check, Status};
 use crate::daemon::run::nursery;
+use crate::ui::words;
 
 /// How long git may take to say its version.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
@@ -71,6 +72,20 @@ fn finding(level: Level, test: &Result<(), String>) -> Check {
         (Err(why), Level::Cgroup) => Check::new(id, status, format!("{lacking}: {why}"))
             .remedy("run it where systemd runs for your user: lastword daemon install"),
         (Err(why), _) => Check::new(id, status, format!("{lacking}: {why}")),
+    }
+}
+
+/// Counts what other tools left behind.
+pub(super) fn orphans() -> Check {
+    match lastword_proc::orphans::scan() {
+        Ok(found) => match found.iter().filter(|orphan| orphan.doubt.is_none()).count() as u64 {
+            0 => Check::ok("orphans", "no agent has leaked anything"),
+            leaks => {
+                Check::warn("orphans", format!("{} of other tools", words::count(leaks, "leak", "leaks")))
+                    .remedy("lastword doctor --orphans")
+            }
+        },
+        Err(error) => Check::warn("orphans", format!("the processes cannot be read: {error}")),
     }
 }
 

@@ -123,6 +123,7 @@ pub(crate) async fn examine() -> Vec<Check> {
     checks.push(service::linger());
     checks.push(machine::git());
     checks.push(machine::kernel());
+    checks.push(machine::orphans());
     checks.extend(machine::limits());
     checks
 }

@@ -28,7 +28,7 @@ fn status(home: &Home, id: &str) -> String {
 
 /// Returns a screen without what this machine is like.
 fn screen(home: &Home, text: &str) -> String {
-    let machine = ["containment", "git", "kernel", "limits", "disk", "linger", "run it where"];
+    let machine = ["containment", "git", "kernel", "limits", "disk", "linger", "run it where", "orphans"];
     let lines = text.lines().filter(|line| !machine.iter().any(|word| line.contains(word)));
     plain_text(home, &lines.collect::<Vec<_>>().join("\n"))
 }
@@ -91,6 +91,7 @@ fn what_is_printed_for_programs_keeps_its_names() {
             "linger",
             "git",
             "kernel",
+            "orphans",
             "limits.files",
             "limits.processes",
         ]
@@ -262,4 +263,113 @@ fn looked_at(command: std::process::Command, ids: &[&str]) -> Vec<String> {
         items.iter().find(|item| item["id"] == *id).unwrap()["status"].as_str().unwrap().to_owned()
     };
     ids.iter().map(status).collect()
+}
+
+/// A process that was left behind on purpose; killed at the end, whatever became of it.
+struct Left(lastword_proc::Identity);
+
+impl Drop for Left {
+    fn drop(&mut self) {
+        let _ = self.0.signal(Signal::KILL);
+    }
+}
+
+/// Leaves a process behind whose session is over, under a name and with an environment.
+fn leave(home: &Home, line: &str, env: &[(&str, &str)]) -> Left {
+    let mut command = std::process::Command::new("setsid");
+    command.args([
+        "--wait",
+        "env",
+        "--default-signal=HUP",
+        "sh",
+        "-c",
+        &format!("{line} >/dev/null 2>&1 & echo $!"),
+    ]);
+    command.env_clear().env("PATH", "/usr/bin:/bin").envs(env.iter().copied()).current_dir(home.work());
+    let left = said(command);
+    assert_eq!(left.code, 0, "{left:?}");
+    Left(lastword_proc::Identity::of(left.stdout.trim().parse().unwrap()).unwrap())
+}
+
+/// Returns how one is shown, once it is.
+fn shown(home: &Home, left: &Left) -> Value {
+    until("it is shown", || {
+        let list = home.json(&["doctor", "--orphans"]);
+        list["items"].as_array().unwrap().iter().find(|item| item["pid"] == left.0.pid).cloned()
+    })
+}
+
+#[test]
+fn what_agents_left_behind_is_shown_and_ended_by_identity_only() {
+    let home = Home::new();
+    let server = home.path().join("mcp-server-left");
+    std::fs::copy("/bin/sh", &server).unwrap();
+    let line = format!("{} -c 'sleep 300; :'", server.display());
+    let gone = i32::MAX.to_string();
+    let of_claude = [("CLAUDECODE", "1"), ("CLAUDE_PID", gone.as_str())];
+    let (leak, namesake) = (leave(&home, &line, &[]), leave(&home, &line, &[]));
+    let tool = leave(&home, "sleep 300", &of_claude);
+    let meant = leave(&home, "nohup sleep 301", &of_claude);
+    let look_alike = leave(&home, "sleep 302", &[]);
+
+    let found = shown(&home, &leak);
+    assert_eq!(
+        (&found["kind"], &found["agent"], &found["doubt"]),
+        (&"server".into(), &Value::Null, &Value::Null)
+    );
+    assert_eq!(found["folder"], home.work().display().to_string());
+    assert!(
+        found["memory_bytes"].as_u64().unwrap() > 0 && found["age_ms"].as_u64().unwrap() < 60_000,
+        "{found}"
+    );
+    let found = shown(&home, &tool);
+    assert_eq!(
+        (&found["kind"], &found["agent"], &found["doubt"]),
+        (&"tool".into(), &"claude".into(), &Value::Null)
+    );
+    let found = shown(&home, &meant);
+    assert!(found["doubt"].as_str().unwrap().contains("nohup"), "{found}");
+    let mut command = home.command(&["doctor", "--orphans"]);
+    command.env("COLUMNS", "300");
+    let listed = said(command).stdout;
+    let lines = |words: &str| listed.lines().filter(|line| line.contains(words)).count();
+    assert_eq!((lines("sleep 300; :"), lines("sleep 301"), lines("sleep 302")), (2, 1, 0), "{listed}");
+    let look = check(&home, "orphans");
+    assert_eq!((&look["status"], &look["remedy"]), (&"warn".into(), &"lastword doctor --orphans".into()));
+
+    // Nobody is signalled who is no orphan, has another start, or was not asked for.
+    for refused in
+        [look_alike.0.pid.to_string(), "1".to_owned(), format!("{}:{}", leak.0.pid, leak.0.start_ticks + 1)]
+    {
+        let said = home.run(&["doctor", "--orphans", "--reap", &tool.0.pid.to_string(), "--reap", &refused]);
+        assert_eq!(said.code, 1, "{said:?}");
+        assert!(said.stderr.contains("nobody was signalled"), "{said:?}");
+    }
+    for words in [&["--reap-all"][..], &["--reap", "mcp-server-left"], &["--reap-all", "--reap", "1"]] {
+        assert_eq!(home.run(&[&["doctor", "--orphans"], words].concat()).code, 2, "{words:?}");
+    }
+    let all = [&leak, &namesake, &tool, &meant, &look_alike];
+    assert!(all.iter().all(|left| left.0.is_alive()), "nobody was signalled");
+
+    let named = format!("{}:{}", leak.0.pid, leak.0.start_ticks);
+    let ended = home.json(&["doctor", "--orphans", "--reap", &named]);
+    let ended = &ended["items"][0];
+    assert_eq!(
+        (&ended["pid"], &ended["ended"]["left"]),
+        (&leak.0.pid.into(), &Value::Array(vec![])),
+        "{ended}"
+    );
+    assert_eq!(ended["ended"]["processes"].as_array().unwrap().len(), 2, "with what was below it: {ended}");
+    assert!(!leak.0.is_alive());
+    let told = home.ok(&[
+        "doctor",
+        "--orphans",
+        "--reap",
+        &tool.0.pid.to_string(),
+        "--reap",
+        &meant.0.pid.to_string(),
+    ]);
+    assert!(told.contains("tool of claude  gone after TERM") && told.contains("sleep 301"), "{told}");
+    assert!(!tool.0.is_alive() && !meant.0.is_alive());
+    assert!(namesake.0.is_alive() && look_alike.0.is_alive(), "the same name is no reason");
 }

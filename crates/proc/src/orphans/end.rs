@@ -13,6 +13,7 @@ use rustix::process::Signal;
 
 use super::{Snapshot, argv_of, scan, show};
 use crate::identity::{Identity, send};
+use crate::seeded::{self, Bug};
 
 /// How often a tree in its grace is looked at for new processes.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -90,6 +91,9 @@ impl Member {
 impl Tree {
     /// Ends everybody, and returns who went by KILL only and who did not go.
     fn end(&mut self, grace: Duration) -> io::Result<(Vec<i32>, Vec<i32>)> {
+        if seeded::on(Bug::ReapByName) {
+            self.take_namesakes()?;
+        }
         self.stop()?;
         self.signal(Signal::TERM)?;
         self.signal(Signal::CONT)?;
@@ -113,6 +117,20 @@ impl Tree {
             self.signal(Signal::STOP)?;
             if self.look()? == 0 {
                 break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes everybody of the same name along: what must never happen.
+    fn take_namesakes(&mut self) -> io::Result<()> {
+        let seen = Snapshot::take()?;
+        let name = |pid: i32| seen.processes.get(&pid).map(|process| process.comm.as_str());
+        let wanted = self.members.first().and_then(|first| name(first.identity.pid));
+        let namesakes = seen.processes.keys().filter(|pid| name(**pid) == wanted);
+        for namesake in namesakes.filter_map(|pid| Identity::of(*pid)) {
+            if let Some(fd) = namesake.open().filter(|_| namesake.pid != self.members[0].identity.pid) {
+                self.members.push(Member::new(namesake, fd));
             }
         }
         Ok(())

@@ -66,62 +66,67 @@ const CODE: &[&str] = &["-e", "--eval", "-c", "--print"];
 /// The kernel keeps this much of a program's name.
 const COMM_BYTES: usize = 15;
 
-/// Reports whether a process is an agent or a tool server: by its arguments, its name in the kernel and its executable.
-pub(super) fn is_known(argv: &[String], comm: &str, exe: Option<&Path>) -> bool {
+/// Returns by which name a process is known as an agent or a tool server: by its arguments, its name in the kernel and its executable.
+pub(super) fn name_of(argv: &[String], comm: &str, exe: Option<&Path>) -> Option<&'static str> {
     // A program that gave itself a title has it as its only argument.
     let words: Vec<&str> = match argv {
         [title] => title.split_ascii_whitespace().collect(),
         _ => argv.iter().map(String::as_str).collect(),
     };
-    let Some((program, arguments)) = words.split_first() else { return false };
+    let (program, arguments) = words.split_first()?;
     let name = base(program);
-    if NAMES.iter().any(|known| fits(known, name)) {
+    if let Some(known) = listed(name) {
         // Anybody can be started under any name; the kernel knows what was executed.
         let cut = &name[..name.floor_char_boundary(COMM_BYTES)];
-        return comm == cut || exe.is_some_and(has_known_part);
+        return (comm == cut || exe.is_some_and(|exe| known_part(exe).is_some())).then_some(known);
     }
-    runs_known(name, arguments)
+    run_by(name, arguments)
 }
 
-fn runs_known(program: &str, arguments: &[&str]) -> bool {
+/// Reports whether a name is that of a tool server; the others are agents.
+pub(super) fn is_server(known: &str) -> bool {
+    known.contains("mcp") || known.contains("modelcontextprotocol")
+}
+
+/// Returns what a runner or a shell was told to run, if that is known.
+fn run_by(program: &str, arguments: &[&str]) -> Option<&'static str> {
     if SHELLS.contains(&program) {
-        return matches!(arguments, ["-c" | "-lc", line, ..] if shell_runs_known(line));
+        return match arguments {
+            ["-c" | "-lc", line, ..] => run_by_shell(line),
+            _ => None,
+        };
     }
-    let Some((_, verbs)) = RUNNERS.iter().find(|(runner, _)| fits(runner, program)) else { return false };
+    let (_, verbs) = RUNNERS.iter().find(|(runner, _)| fits(runner, program))?;
     let mut words = arguments.iter().copied();
     while let Some(word) = words.next() {
         if word == "-m" {
-            return words.next().is_some_and(|module| has_known_part(Path::new(module)));
+            return words.next().and_then(|module| known_part(Path::new(module)));
         } else if CODE.contains(&word) {
-            return false;
+            return None;
         } else if WITH_VALUE.contains(&word) {
             words.next();
         } else if !word.starts_with('-') && !verbs.contains(&word) {
-            return has_known_part(Path::new(word));
+            return known_part(Path::new(word));
         }
     }
-    false
+    None
 }
 
 /// Looks at the first command of a line for a shell.
-fn shell_runs_known(line: &str) -> bool {
+fn run_by_shell(line: &str) -> Option<&'static str> {
     let words: Vec<&str> = line.split_ascii_whitespace().filter(|word| *word != "exec").collect();
-    match words.split_first() {
-        Some((program, arguments)) => {
-            let name = base(program);
-            let is_shell = SHELLS.contains(&name);
-            NAMES.iter().any(|known| fits(known, name)) || (!is_shell && runs_known(name, arguments))
-        }
-        None => false,
-    }
+    let (program, arguments) = words.split_first()?;
+    let name = base(program);
+    let is_shell = SHELLS.contains(&name);
+    listed(name).or_else(|| if is_shell { None } else { run_by(name, arguments) })
 }
 
-/// Reports whether a part of a path or the name of a package is known. A version and the end of a script's name do not count.
-fn has_known_part(path: &Path) -> bool {
+/// Returns what is known in a path or the name of a package. A version and the end of a script's name do not count.
+fn known_part(path: &Path) -> Option<&'static str> {
     let text = path.to_string_lossy();
     let whole = without_version(&text);
-    if NAMES.iter().any(|known| fits(known, whole)) {
-        return true;
+    if let Some(known) = listed(whole) {
+        return Some(known);
     }
     // Folders of a home or a project may be called anything; those of installed packages are called by what they hold.
     let installed = ["node_modules/", "site-packages/", "/uv/", ".local/share/"];
@@ -130,15 +135,20 @@ fn has_known_part(path: &Path) -> bool {
         .filter_map(|at| whole.rsplit_once(at))
         .map(|(_, tail)| tail)
         .min_by_key(|tail| tail.len());
-    let in_package = tail.is_some_and(|tail| tail.split('/').any(is_name));
-    let in_scope = whole.starts_with('@') && whole.split('/').any(is_name);
-    in_package || in_scope || is_name(base(whole))
+    let in_package = tail.and_then(|tail| tail.split('/').find_map(named));
+    let in_scope = || whole.strip_prefix('@').and_then(|_| whole.split('/').find_map(named));
+    in_package.or_else(in_scope).or_else(|| named(base(whole)))
 }
 
-fn is_name(part: &str) -> bool {
+/// Returns the name that a part of a path has, without its version and its ending.
+fn named(part: &str) -> Option<&'static str> {
     let stem =
         [".js", ".mjs", ".cjs", ".ts", ".py"].iter().find_map(|end| part.strip_suffix(end)).unwrap_or(part);
-    NAMES.iter().any(|known| fits(known, without_version(stem)))
+    listed(without_version(stem))
+}
+
+fn listed(name: &str) -> Option<&'static str> {
+    NAMES.iter().copied().find(|known| fits(known, name))
 }
 
 /// `name@1.2` is `name`; the mark of a scope, `@scope/name`, stays.
@@ -168,7 +178,7 @@ mod tests {
     fn known(line: &str) -> bool {
         let argv: Vec<String> = line.split(' ').map(str::to_owned).collect();
         let comm: String = base(&argv[0]).chars().take(COMM_BYTES).collect();
-        is_known(&argv, &comm, None)
+        name_of(&argv, &comm, None).is_some()
     }
 
     #[test]
@@ -193,12 +203,14 @@ mod tests {
             assert!(known(line), "{line}");
         }
         let line = ["sh", "-c", "exec mcp-server-memory --x"].map(str::to_owned);
-        assert!(is_known(&line, "sh", None));
-        assert!(is_known(
-            &["npm exec @modelcontextprotocol/server-x /tmp".to_owned()],
-            "npm exec @model",
-            None
-        ));
+        assert_eq!(name_of(&line, "sh", None), Some("mcp-server-*"));
+        let titled = ["npm exec @modelcontextprotocol/server-x /tmp".to_owned()];
+        assert_eq!(name_of(&titled, "npm exec @model", None), Some("@modelcontextprotocol"));
+        for (known, server) in
+            [("mcp-server-*", true), ("@playwright/mcp", true), ("claude", false), ("*-acp", false)]
+        {
+            assert_eq!(is_server(known), server, "{known}");
+        }
     }
 
     #[test]
@@ -220,14 +232,15 @@ mod tests {
         ] {
             assert!(!known(line), "{line}");
         }
-        assert!(!is_known(&["sh".to_owned(), "-c".to_owned(), "vim claude".to_owned()], "sh", None));
-        assert!(!is_known(&[], "claude", None), "a kernel thread has no arguments");
+        assert_eq!(name_of(&["sh".to_owned(), "-c".to_owned(), "vim claude".to_owned()], "sh", None), None);
+        assert_eq!(name_of(&[], "claude", None), None, "a kernel thread has no arguments");
     }
 
     #[test]
     fn a_borrowed_name_is_checked_against_what_was_executed() {
         let argv = ["claude".to_owned(), "300".to_owned()];
-        assert!(!is_known(&argv, "sleep", Some(Path::new("/usr/bin/sleep"))));
-        assert!(is_known(&argv, "MainThread", Some(Path::new("/home/a/.local/share/claude/versions/2.0.1"))));
+        assert_eq!(name_of(&argv, "sleep", Some(Path::new("/usr/bin/sleep"))), None);
+        let own = Path::new("/home/a/.local/share/claude/versions/2.0.1");
+        assert_eq!(name_of(&argv, "MainThread", Some(own)), Some("claude"));
     }
 }

@@ -1,9 +1,11 @@
-//! Orphans of others: agents and tool servers whose parents are gone, leaked by whatever started them.
+//! Orphans of others: agents, tool servers and what agents ran, whose parents are gone.
 //!
-//! A scan only shows. What is ended is one that somebody chose, by identity, with its descendants. Keepers and what they
-//! hold are never shown: those have an owner.
+//! A scan only shows, and says of each whether it may be there on purpose. What is ended is one that somebody chose, by
+//! identity, with its descendants. Keepers and what they hold are never shown: those have an owner.
 
 mod end;
+mod facts;
+mod judge;
 mod known;
 #[cfg(test)]
 mod tests;
@@ -16,6 +18,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::identity::{Identity, Stat};
+use facts::Facts;
+use judge::Judged;
 
 /// Bytes of a command line that are worth showing.
 const COMMAND_BYTES_MAX: usize = 300;
@@ -23,11 +27,28 @@ const COMMAND_BYTES_MAX: usize = 300;
 /// What our own processes are called by the kernel: those that hold a tree, and those that may be asked to start one.
 const OURS: [&str; 5] = ["lw-guard", "lw-shim", "lw-init", "lw-nursery", "lastword"];
 
+/// What an orphan is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// An agent.
+    Agent,
+    /// A tool server.
+    Server,
+    /// What an agent ran: a command, or what a command left behind.
+    Tool,
+}
+
 /// A process that somebody leaked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Orphan {
     /// Who it is.
     pub identity: Identity,
+    /// What it is.
+    pub kind: Kind,
+    /// Which agent started it, where that can be told.
+    pub agent: Option<&'static str>,
+    /// Why it may be there on purpose. Without a doubt it is a leak.
+    pub doubt: Option<String>,
     /// Its command line, cut short.
     pub command: String,
     /// How long ago it was started, the time asleep included.
@@ -46,14 +67,38 @@ pub struct Orphan {
 pub fn scan() -> io::Result<Vec<Orphan>> {
     let seen = Snapshot::take()?;
     let uid = rustix::process::getuid().as_raw();
+    let agents = agents(&seen, uid);
     let candidates = seen.processes.keys().filter(|pid| seen.is_orphan(**pid));
-    let mut orphans: Vec<Orphan> = candidates.filter_map(|pid| look_at(*pid, uid, &seen)).collect();
+    let mut orphans: Vec<Orphan> = candidates.filter_map(|pid| look_at(*pid, uid, &seen, &agents)).collect();
     orphans.sort_by_key(|orphan| (orphan.identity.start_ticks, orphan.identity.pid));
+    let own = rustix::process::getpid().as_raw_nonzero().get();
+    for orphan in &mut orphans {
+        if seen.with_ancestors(own).any(|(above, _)| above == orphan.identity.pid) {
+            orphan.doubt = Some("whoever asks runs below it".to_owned());
+        }
+    }
     Ok(orphans)
 }
 
-/// Looks closer at a process without a parent. `None` means that it is gone, somebody else's, or no agent.
-fn look_at(pid: i32, uid: u32, seen: &Snapshot) -> Option<Orphan> {
+/// Returns the agents of a user that run.
+fn agents(seen: &Snapshot, uid: u32) -> Vec<judge::Agent> {
+    let known = seen.processes.iter().filter_map(|(pid, process)| {
+        let argv = argv_of(*pid).filter(|_| owner(*pid) == Some(uid))?;
+        let exe = std::fs::read_link(format!("/proc/{pid}/exe")).ok();
+        let name = known::name_of(&argv, &process.comm, exe.as_deref())?;
+        (!known::is_server(name)).then_some((*pid, name))
+    });
+    known.collect()
+}
+
+/// Returns the user of a process. Its folder is the user's even where its other files cannot be read.
+fn owner(pid: i32) -> Option<u32> {
+    use std::os::unix::fs::MetadataExt as _;
+    std::fs::metadata(format!("/proc/{pid}")).ok().map(|found| found.uid())
+}
+
+/// Looks closer at a process without a parent. `None` means that it is gone, somebody else's, or no leak.
+fn look_at(pid: i32, uid: u32, seen: &Snapshot, agents: &[judge::Agent]) -> Option<Orphan> {
     // Whatever is read below is this process's, if it still is the same at the end.
     let identity = Identity::of(pid)?;
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
@@ -65,10 +110,8 @@ fn look_at(pid: i32, uid: u32, seen: &Snapshot) -> Option<Orphan> {
         return None;
     }
     let argv = argv_of(pid)?;
-    let exe = std::fs::read_link(format!("/proc/{pid}/exe")).ok();
-    if !known::is_known(&argv, &seen.processes.get(&pid)?.comm, exe.as_deref()) {
-        return None;
-    }
+    let facts = Facts::of(pid, &argv, seen);
+    let Judged { kind, doubt } = judge::judge(pid, &facts, seen, agents)?;
     let ticks = rustix::param::clock_ticks_per_second();
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
     let started = Duration::from_millis(identity.start_ticks.saturating_mul(1000) / ticks);
@@ -79,6 +122,9 @@ fn look_at(pid: i32, uid: u32, seen: &Snapshot) -> Option<Orphan> {
         cpu: Duration::from_millis(cpu_ticks(pid)?.saturating_mul(1000) / ticks),
         cwd: std::fs::read_link(format!("/proc/{pid}/cwd")).ok(),
         descendants: seen.below(pid).len(),
+        agent: facts.mark.map(|mark| mark.agent),
+        kind,
+        doubt,
         identity,
     };
     orphan.identity.is_alive().then_some(orphan)
@@ -134,6 +180,26 @@ impl Snapshot {
     fn has_leader(&self, session: i32) -> bool {
         // A leader that is gone may have left its number to somebody in another session.
         self.processes.get(&session).is_some_and(|leader| leader.stat.session == session)
+    }
+
+    /// Returns the leader of the session that a process is in, if it lives.
+    fn leader_of(&self, pid: i32) -> Option<(i32, &Seen)> {
+        let session = self.processes.get(&pid)?.stat.session;
+        let leader = self.processes.get(&session).filter(|leader| leader.stat.session == session);
+        leader.map(|leader| (session, leader))
+    }
+
+    /// Reports whether a process is there and started before another: it may be who started it.
+    fn is_older(&self, pid: i32, other: i32) -> bool {
+        let started = |pid: i32| self.processes.get(&pid).map(|process| process.stat.start_ticks);
+        matches!((started(pid), started(other)), (Some(first), Some(second)) if first <= second)
+    }
+
+    /// Reports whether somebody below a process has a terminal in a session of its own, as in a window of tmux.
+    fn holds_terminals(&self, pid: i32) -> bool {
+        let Some(top) = self.processes.get(&pid) else { return false };
+        let below = self.below(pid).into_iter().filter_map(|below| self.processes.get(&below));
+        below.into_iter().any(|below| below.stat.terminal != 0 && below.stat.session != top.stat.session)
     }
 
     /// Reports whether it is one of ours, or below one.

@@ -53,7 +53,11 @@ fn leak(command: &mut Command, line: &str) -> Started {
 
 fn in_session() -> Command {
     let mut command = Command::new("setsid");
-    command.arg("--wait").arg("/bin/sh");
+    // Whoever runs the tests may have been started by nohup, and may be an agent.
+    command.args(["--wait", "env", "--default-signal=HUP", "/bin/sh"]);
+    for mark in ["CLAUDECODE", "OPENCODE", "CODEX_THREAD_ID", "GEMINI_CLI"] {
+        command.env_remove(mark);
+    }
     command
 }
 
@@ -81,6 +85,7 @@ fn a_leak_is_found_and_ended_with_all_below_it() {
     wait_until("it is shown", || leaked.is_shown());
     let shown = scan().unwrap().into_iter().find(|orphan| orphan.identity == leaked.0).unwrap();
     assert_eq!((shown.cwd, shown.descendants), (Some(cwd), 2));
+    assert_eq!((shown.kind, shown.agent, shown.doubt), (Kind::Server, None, None));
     assert!(shown.command.starts_with(&server), "{}", shown.command);
     assert!(
         shown.resident_bytes > 0 && shown.age < Duration::from_secs(60),
@@ -207,10 +212,85 @@ fn the_orphan_of_another_user_is_not_shown() {
     assert!(leaked.0.is_alive());
 }
 
+#[test]
+fn what_an_agent_ran_is_a_leak_only_when_the_agent_is_gone() {
+    let line = "sleep 300 >/dev/null 2>&1 &";
+    let mut agent = Command::new("sleep").arg("300").spawn().unwrap();
+    let own = leak(in_session().env("CLAUDECODE", "1").env("CLAUDE_PID", agent.id().to_string()), line);
+    let left = leak(in_session().env("CLAUDECODE", "1").env("CLAUDE_PID", i32::MAX.to_string()), line);
+    let plain = leak(&mut in_session(), line);
+    let kept = leak(in_session().env("CLAUDECODE", "1").env(crate::MARKER, "/of/an/attempt"), line);
+    wait_until("it is shown", || left.is_shown());
+    let shown = scan().unwrap().into_iter().find(|orphan| orphan.identity == left.0).unwrap();
+    assert_eq!((shown.kind, shown.agent, shown.doubt), (Kind::Tool, Some("claude"), None));
+    for other in [&own, &plain, &kept] {
+        assert!(!other.is_shown());
+        assert_eq!(end(&other.0, Duration::ZERO).unwrap(), None);
+        assert!(other.0.is_alive(), "nobody was signalled");
+    }
+    agent.kill().unwrap();
+    agent.wait().unwrap();
+    wait_until("whoever started it is gone", || own.is_shown());
+    assert!(end(&own.0, Duration::from_secs(10)).unwrap().is_some());
+    assert!(!own.0.is_alive() && plain.0.is_alive() && kept.0.is_alive() && left.0.is_alive());
+}
+
+#[test]
+fn what_was_started_by_nohup_or_in_a_living_session_is_in_doubt() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = program(folder.path(), "mcp-server-meant").display().to_string();
+    let line = format!("nohup {server} -c 'sleep 300; :' >/dev/null 2>&1 &");
+    let meant = leak(&mut in_session(), &line);
+    let doubt_of = |started: &Started| {
+        let shown = scan().unwrap().into_iter().find(|orphan| orphan.identity == started.0);
+        shown.and_then(|shown| shown.doubt)
+    };
+    wait_until("it is in doubt", || doubt_of(&meant).is_some_and(|doubt| doubt.contains("nohup")));
+    // A shell that lives on, and what it started in between is gone.
+    let mut shell = in_session();
+    let line = format!("({server} -c 'sleep 300; :' >/dev/null 2>&1 & echo $!); read wait");
+    let mut shell = shell.arg("-c").arg(line).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut said = String::new();
+    let mut output = std::io::BufReader::new(shell.stdout.take().unwrap());
+    std::io::BufRead::read_line(&mut output, &mut said).unwrap();
+    let beside = Started(Identity::of(said.trim().parse().unwrap()).unwrap());
+    wait_until("it is in doubt", || {
+        doubt_of(&beside).is_some_and(|doubt| doubt.contains("its session lives: sh"))
+    });
+    drop(shell.stdin.take());
+    shell.wait().unwrap();
+    wait_until("its session is over", || beside.is_shown() && doubt_of(&beside).is_none());
+}
+
+#[test]
+fn a_server_that_nobody_can_speak_to_is_a_leak_wherever_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = program(folder.path(), "mcp-server-deaf").display().to_string();
+    // It leads its own session, and reads from a pipe that this process holds at first.
+    let (reader, writer) = std::io::pipe().unwrap();
+    let mut command = Command::new("env");
+    let line = format!("exec 3<&0; setsid {server} -c 'read never; sleep 300; :' <&3 >/dev/null 2>&1 &");
+    command.args(["--default-signal=HUP", "/bin/sh"]).stdin(reader);
+    for mark in ["CLAUDECODE", "OPENCODE", "CODEX_THREAD_ID", "GEMINI_CLI"] {
+        command.env_remove(mark);
+    }
+    let started = leak(&mut command, &line);
+    drop(command);
+    let doubt = || {
+        let shown = scan().unwrap().into_iter().find(|orphan| orphan.identity == started.0);
+        shown.map(|shown| shown.doubt)
+    };
+    wait_until("it is in doubt", || {
+        doubt().flatten().is_some_and(|doubt| doubt.contains("session of its own"))
+    });
+    drop(writer);
+    wait_until("it is a leak", || doubt() == Some(None));
+}
+
 /// A picture of processes: number, parent, session, name.
 fn picture(processes: &[(i32, i32, i32, &str)]) -> Snapshot {
     let seen = |(pid, parent, session, comm): &(i32, i32, i32, &str)| {
-        let stat = Stat { state: 'S', parent: *parent, session: *session, start_ticks: 1 };
+        let stat = Stat { state: 'S', parent: *parent, session: *session, terminal: 0, start_ticks: 1 };
         (*pid, Seen { stat, comm: (*comm).to_owned() })
     };
     Snapshot { processes: processes.iter().map(seen).collect() }

@@ -75,6 +75,7 @@ const STEPS: &[Step] = &[
     // The product. The long forms are 3 minutes and more, a thousand jobs and a hundred thousand, and five rounds.
     step!("chaos", trials::run("chaos", &["--seconds", "30"])),
     step!("chaos, sabotaged", trials::run("chaos", &["--bugs"])),
+    step!("scale", trials::run("scale", &["laptop", "--short"])),
     step!("bench, product", trials::run("bench", &["run", "--short"])),
 ];
 

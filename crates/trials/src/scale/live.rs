@@ -1,11 +1,11 @@
 //! Many jobs at once.
 
-use std::fs;
 use std::time::{Duration, Instant};
 
 use super::{Place, Times, quiet, sleepers};
 use crate::clock;
-use crate::product::{Product, figures};
+use crate::product::Product;
+use crate::product::figures::{self, Stat, TICK_NS};
 use crate::statistics::goal;
 
 /// Part of a core that an idle daemon may use.
@@ -29,7 +29,7 @@ pub(super) fn run(jobs: usize, short: bool) -> Result<bool, String> {
         all.as_secs_f64()
     );
     memory(product, daemon, jobs, empty_kb)?;
-    let mut reached = idle(product, daemon, if short { 5 } else { 30 });
+    let mut reached = idle(product, daemon, if short { 5 } else { 30 })?;
     reached &= lists(product, if short { 40 } else { 200 })?;
     cancel_all(product, daemon, jobs, &["cancel", "--all", "--force"])?;
     sleepers::start(product, jobs)?;
@@ -59,16 +59,19 @@ fn memory(product: &Product, daemon: i32, jobs: usize, empty_kb: u64) -> Result<
 }
 
 /// Measures what daemon and keepers use while nothing happens.
-fn idle(product: &Product, daemon: i32, seconds: u64) -> bool {
+fn idle(product: &Product, daemon: i32, seconds: u64) -> Result<bool, String> {
     let (keepers, _) = sleepers::processes(product, daemon);
     // What was still going on when the last job began is not idleness.
     clock::rest(Duration::from_secs(3));
-    let used = |pids: &[i32]| pids.iter().map(|pid| run_ns(*pid)).sum::<u64>() as f64 / 1e9;
-    let (begin, before) = (Instant::now(), (used(&[daemon]), used(&keepers)));
+    let used = |pids: &[i32]| {
+        let ran = pids.iter().map(|pid| run_ns(*pid).ok_or_else(|| format!("process {pid} is gone")));
+        ran.sum::<Result<u64, String>>().map(|ns| ns as f64 / 1e9)
+    };
+    let (begin, before) = (Instant::now(), (used(&[daemon])?, used(&keepers)?));
     clock::rest(Duration::from_secs(seconds));
     let took = begin.elapsed().as_secs_f64();
-    let by_daemon = (used(&[daemon]) - before.0) / took;
-    let by_keepers = (used(&keepers) - before.1) / took;
+    let by_daemon = (used(&[daemon])? - before.0) / took;
+    let by_keepers = (used(&keepers)? - before.1) / took;
     let fine = by_daemon < IDLE_MAX;
     println!(
         "\nidle for {took:.0} s: the daemon uses {:.3} % of a core (goal below {:.1} %){}; all keepers together {:.3} %",
@@ -77,14 +80,12 @@ fn idle(product: &Product, daemon: i32, seconds: u64) -> bool {
         goal(fine),
         by_keepers * 100.0
     );
-    fine
+    Ok(fine)
 }
 
-/// Returns the time that all threads of a process have run.
-fn run_ns(pid: i32) -> u64 {
-    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    let first = |text: String| text.split(' ').next().and_then(|ns| ns.parse::<u64>().ok());
-    threads.filter_map(|thread| first(fs::read_to_string(thread.path().join("schedstat")).ok()?)).sum()
+/// Returns the time that a process has run, threads that are gone included.
+fn run_ns(pid: i32) -> Option<u64> {
+    Stat::of(pid).map(|stat| stat.cpu_ticks * TICK_NS)
 }
 
 fn lists(product: &Product, calls: usize) -> Result<bool, String> {

@@ -72,6 +72,10 @@ const STEPS: &[Step] = &[
     step!("no file sync", trials::run("power-loss", &["keeper", "--images", "20", "--bug", "no-file-sync"])),
     step!("no folder sync", trials::run("power-loss", &["keeper", "--images", "20", "--bug", "no-folder-sync"])),
     step!("bench, keeper", trials::run("bench", &["keeper", "--short"])),
+    // What others leave behind, with every agent that runs here; a reaper that goes by names, or has no doubts, must be noticed.
+    step!("orphans", trials::run("orphans", &[])),
+    step!("orphans, by name", trials::run("orphans", &["--bug", "reap-by-name"])),
+    step!("orphans, no doubts", trials::run("orphans", &["--bug", "no-doubts"])),
     // The product. The long forms are 3 minutes and more, a thousand jobs and a hundred thousand, and five rounds.
     step!("chaos", trials::run("chaos", &["--seconds", "30"])),
     step!("chaos, sabotaged", trials::run("chaos", &["--bugs"])),

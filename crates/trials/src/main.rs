@@ -10,6 +10,7 @@ mod clock;
 #[expect(unreachable_pub, reason = "written for a library")]
 mod image;
 mod leader;
+mod orphans;
 mod place;
 mod points;
 mod power_loss;
@@ -42,6 +43,7 @@ const VERBS: &[Verb] = &[
     ("bombs", bombs::run),
     ("fault-points", points::fault::run),
     ("kill-points", points::kill::run),
+    ("orphans", orphans::run),
     ("power-loss", power_loss::run),
     ("scale", scale::run),
     ("scope", scope::run),
@@ -52,6 +54,9 @@ const VERBS: &[Verb] = &[
     ("leader", leader::run),
     ("power-writer", power_loss::writer),
     ("stand-in", survive::stand_in::run),
+    (orphans::INIT, orphans::init),
+    (orphans::PART, orphans::part),
+    (orphans::server::VERB, orphans::server::run),
     (scope::VERB, scope::part),
     (torture::driver::VERB, torture::driver::run),
     (points::leader::VERB, points::leader::run),

@@ -38,8 +38,7 @@ pub(crate) fn run(words: &[&str]) -> Result<bool, String> {
     let args = Args::new(rest, &["--images", "--seed", "--bug"], &[])?;
     let images: u64 = args.value("--images", 60)?;
     let seed: u64 = args.value("--seed", 1)?;
-    let bugs: Vec<&str> = Bug::ALL.iter().map(|bug| bug.name()).collect();
-    let bug = bug(&args, &bugs)?;
+    let bug = bug(&args, &[Bug::NoFileSync, Bug::NoFolderSync].map(Bug::name))?;
     println!("power-loss keeper: seed {seed}, {images} images");
     let disk = Image::make().map_err(|error| format!("no disk to lose power: {error}"))?;
     let temp = temporary("power-loss")?;

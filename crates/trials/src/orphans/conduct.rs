@@ -1,0 +1,316 @@
+//! The trial, from inside: agents are started and killed, look-alikes are put beside what they leave, and the product is judged
+//! by who lives and who does not.
+
+use std::fs::{self, File};
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use lastword_proc::{Identity, orphans};
+use serde_json::Value;
+
+use super::agents::{Agent, Set};
+use super::{install, model, server};
+use crate::clock;
+use crate::product::figures::{self, Stat};
+
+/// The longest until an agent is in the middle of its tool: the slowest takes seven seconds of a processor by itself.
+const START_MAX: Duration = Duration::from_secs(120);
+
+/// The longest until what was killed is gone, and what is left is where it stays.
+const SETTLE_MAX: Duration = Duration::from_secs(20);
+
+/// How often it is looked.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// What a tool leaves: in the background, in a session of its own, before all others, and started by nohup.
+const HOLDS: usize = 4;
+
+/// Where the trial takes place, and with what.
+pub(super) struct Stage {
+    pub(super) place: PathBuf,
+    pub(super) cache: PathBuf,
+    pub(super) lastword: PathBuf,
+    /// Whether this program reaps by itself, with a bug switched on.
+    pub(super) is_seeded: bool,
+}
+
+/// An agent at work.
+struct Instance<'a> {
+    agent: &'a Agent,
+    place: PathBuf,
+    child: Child,
+}
+
+/// A process that only looks like a leak.
+struct LookAlike {
+    about: &'static str,
+    who: Identity,
+    /// Whether it may be shown, as something in doubt.
+    may_be_shown: bool,
+}
+
+pub(super) fn run(stage: &Stage, agents: Vec<&Agent>) -> Result<(), String> {
+    raise_loopback()?;
+    let mut killed =
+        agents.iter().map(|agent| start(stage, agent, agent.name)).collect::<Result<Vec<_>, _>>()?;
+    // One whose mark has its number goes on: what it runs is its own.
+    let living = agents.iter().find(|agent| agent.name == "claude");
+    let living = living.map(|agent| start(stage, agent, "claude-that-lives")).transpose()?;
+    for instance in killed.iter().chain(&living) {
+        instance.until_in_tool()?;
+    }
+    let (look_alikes, _shell) = look_alikes(stage, living.as_ref())?;
+    for instance in &mut killed {
+        kill(&mut instance.child)?;
+    }
+
+    let (shown, left) = clock::until(SETTLE_MAX, LOOK, || settled(stage, &killed))
+        .ok_or_else(|| format!("not all that was left is shown: {:?}", list(stage).unwrap_or_default()))?;
+    for instance in &killed {
+        let own: Vec<&Identity> = left.iter().filter(|left| instance.owns(left.pid)).collect();
+        println!(
+            "{} (pid {}) was killed in the middle of a tool and left:",
+            instance.agent.package,
+            instance.child.id()
+        );
+        own.iter().for_each(|left| println!("  {:>5}  {}", left.pid, line_of(left.pid)));
+        if own.is_empty() {
+            return Err(format!("{} left nothing: it shows nothing", instance.agent.name));
+        }
+    }
+    check_shown(&shown, &left, &look_alikes)?;
+    println!("\n$ lastword doctor --orphans\n{}", product(stage, &[])?);
+    reap(stage, &look_alikes)?;
+
+    let gone = clock::until(SETTLE_MAX, LOOK, || left.iter().all(|left| !left.is_alive()).then_some(()));
+    if gone.is_none() {
+        let alive: Vec<i32> = left.iter().filter(|left| left.is_alive()).map(|left| left.pid).collect();
+        return Err(format!("{alive:?} live on"));
+    }
+    println!("gone: {}", left.iter().map(|left| left.pid.to_string()).collect::<Vec<_>>().join(" "));
+    for look_alike in &look_alikes {
+        if !look_alike.who.is_alive() {
+            return Err(format!("{} (pid {}) was ended", look_alike.about, look_alike.who.pid));
+        }
+        println!("left alone: {:>5}  {}", look_alike.who.pid, look_alike.about);
+    }
+    check_shown(&list(stage)?, &[], &look_alikes)
+}
+
+/// Starts an agent in a folder of its own.
+fn start<'a>(stage: &Stage, agent: &'a Agent, name: &str) -> Result<Instance<'a>, String> {
+    let place = stage.place.join(name);
+    let failed = |error: std::io::Error| format!("{}: {error}", place.display());
+    fs::create_dir_all(&place).map_err(failed)?;
+    let hold = place.join("hold");
+    fs::copy("/bin/sleep", &hold).map_err(failed)?;
+    let server = place.join(server::NAME);
+    let own = std::env::current_exe().map_err(failed)?;
+    std::os::unix::fs::symlink(own, &server).map_err(failed)?;
+    let hold = hold.display();
+    let command =
+        format!("{hold} 3001 & setsid {hold} 3002 & (nohup {hold} 3003 >/dev/null 2>&1 &); {hold} 3004");
+    let port = model::serve(agent.dialect, command).map_err(|error| format!("no model: {error}"))?;
+    let set = Set { place: &place, port, server: &server };
+    let mut command = agent.command(&install::folder(agent, &stage.cache), &set)?;
+    let said = File::create(place.join("said")).map_err(failed)?;
+    command.stdin(Stdio::null()).stdout(said.try_clone().map_err(failed)?).stderr(said);
+    let child = command.spawn().map_err(|error| format!("{}: {error}", agent.name))?;
+    Ok(Instance { agent, place, child })
+}
+
+impl Instance<'_> {
+    /// Waits until its tool has become what it is about, and its tool server runs.
+    fn until_in_tool(&self) -> Result<(), String> {
+        let in_tool = || {
+            let members = self.members();
+            let servers = members.iter().filter(|who| line_of(who.pid).contains(server::NAME)).count();
+            (servers > 0 && members.len() - servers == HOLDS).then_some(())
+        };
+        clock::until(START_MAX, LOOK, in_tool).ok_or_else(|| {
+            let said = fs::read_to_string(self.place.join("said")).unwrap_or_default();
+            let end: Vec<&str> = said.lines().rev().take(5).collect();
+            format!("{} did not come to its tool; it said: {end:?}", self.agent.name)
+        })
+    }
+
+    /// Returns what it has started that was meant to stay, as far as it lives.
+    fn members(&self) -> Vec<Identity> {
+        figures::living().into_iter().filter(|pid| self.owns(*pid)).filter_map(Identity::of).collect()
+    }
+
+    fn owns(&self, pid: i32) -> bool {
+        let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let program = command.split(|byte| *byte == 0).next().unwrap_or_default();
+        [self.place.join("hold"), self.place.join(server::NAME)]
+            .iter()
+            .any(|own| own.as_os_str().as_encoded_bytes() == program)
+    }
+}
+
+fn kill(agent: &mut Child) -> Result<(), String> {
+    let pid = agent.id();
+    agent.kill().map_err(|error| format!("kill -9 {pid}: {error}"))?;
+    let status = agent.wait().map_err(|error| error.to_string())?;
+    match status.signal() {
+        Some(libc::SIGKILL) => Ok(()),
+        _ => Err(format!("an agent had ended by itself: {status}")),
+    }
+}
+
+/// Returns what is shown and who is left, once everybody who is left is shown, or is below somebody who is.
+fn settled(stage: &Stage, killed: &[Instance]) -> Option<(Vec<Value>, Vec<Identity>)> {
+    let shown = list(stage).ok()?;
+    let left: Vec<Identity> = killed.iter().flat_map(Instance::members).collect();
+    left.iter().all(|left| is_shown(left.pid, &shown)).then_some((shown, left))
+}
+
+fn is_shown(pid: i32, shown: &[Value]) -> bool {
+    let parent = |pid: &i32| Stat::of(*pid).map(|stat| stat.parent).filter(|parent| *parent > 1);
+    std::iter::successors(Some(pid), parent).any(|above| shown.iter().any(|shown| shown["pid"] == above))
+}
+
+/// Makes sure that nothing is shown that is no leak, and that what may be meant to go on is not called one.
+fn check_shown(shown: &[Value], left: &[Identity], look_alikes: &[LookAlike]) -> Result<(), String> {
+    for orphan in shown {
+        let pid = &orphan["pid"];
+        match look_alikes.iter().find(|look_alike| *pid == look_alike.who.pid) {
+            Some(LookAlike { may_be_shown: true, .. }) if !orphan["doubt"].is_null() => {}
+            Some(look_alike) => return Err(format!("{} is shown as a leak: {orphan}", look_alike.about)),
+            None if left.iter().any(|left| is_shown(left.pid, std::slice::from_ref(orphan))) => {}
+            None => return Err(format!("what nobody left is shown: {orphan}")),
+        }
+    }
+    Ok(())
+}
+
+/// Puts processes beside the leaks that look like them and are none. What is returned with them has to live.
+fn look_alikes(stage: &Stage, living: Option<&Instance>) -> Result<(Vec<LookAlike>, Child), String> {
+    let place = stage.place.join("beside");
+    let failed = |error: std::io::Error| format!("{}: {error}", place.display());
+    fs::create_dir_all(&place).map_err(failed)?;
+    let (hold, server) = (place.join("hold"), place.join(server::NAME));
+    fs::copy("/bin/sleep", &hold).map_err(failed)?;
+    std::os::unix::fs::symlink(std::env::current_exe().map_err(failed)?, &server).map_err(failed)?;
+    let verb = server::VERB;
+    let (hold, server) = (hold.display(), server.display());
+    // A shell that lives, with a server that it started.
+    let script = format!(
+        "{server} {verb} >/dev/null 2>&1 & echo $! > {0}/pid.part; mv {0}/pid.part {0}/pid; wait",
+        place.display()
+    );
+    let shell = plain("sh").arg("-c").arg(script).spawn().map_err(failed)?;
+    let pid =
+        clock::until(SETTLE_MAX, LOOK, || fs::read_to_string(place.join("pid")).ok()?.trim().parse().ok());
+    let mut all = vec![(
+        pid.ok_or("a shell did not start")?,
+        "a server of the same name, under a shell that lives",
+        false,
+    )];
+    for (line, about, may_be_shown) in [
+        (format!("nohup {server} {verb}"), "a server of the same name that a person started by nohup", true),
+        (format!("{hold} 4000"), "a command of the same name that no agent ran", false),
+    ] {
+        let mut apart = plain("setsid");
+        let said = apart.args(["--wait", "sh", "-c"]).arg(format!("{line} >/dev/null 2>&1 & echo $!"));
+        let said = said.output().map_err(failed)?;
+        let pid = String::from_utf8_lossy(&said.stdout).trim().parse();
+        all.push((pid.map_err(|_| format!("{line}: it did not start"))?, about, may_be_shown));
+    }
+    let mut found = Vec::new();
+    for (pid, about, may_be_shown) in all {
+        let who = Identity::of(pid).ok_or_else(|| format!("{about} is gone"))?;
+        found.push(LookAlike { about, who, may_be_shown });
+    }
+    if let Some(living) = living {
+        let agent = Identity::of(living.child.id().cast_signed()).ok_or("the agent that lives is gone")?;
+        found.push(LookAlike { about: "an agent that lives", who: agent, may_be_shown: false });
+        let run = living.members().into_iter();
+        found.extend(run.map(|who| LookAlike {
+            about: "what an agent that lives has started",
+            who,
+            may_be_shown: false,
+        }));
+    }
+    Ok((found, shell))
+}
+
+/// Returns a command with nothing of ours in its environment.
+fn plain(program: &str) -> Command {
+    let mut command = Command::new(program);
+    command.env_clear().env("PATH", "/usr/bin:/bin").stdin(Stdio::null()).stderr(Stdio::inherit());
+    command
+}
+
+/// Ends the leaks, and then what is in doubt and was left by the agents.
+fn reap(stage: &Stage, look_alikes: &[LookAlike]) -> Result<(), String> {
+    if stage.is_seeded {
+        // The product has no bugs to switch on: this program does what it does.
+        let failed = |error: std::io::Error| error.to_string();
+        for leak in orphans::scan().map_err(failed)?.iter().filter(|orphan| orphan.doubt.is_none()) {
+            orphans::end(&leak.identity, Duration::from_secs(5)).map_err(failed)?;
+        }
+    } else {
+        println!(
+            "$ lastword doctor --orphans --reap-all --yes\n{}",
+            product(stage, &["--reap-all", "--yes"])?
+        );
+    }
+    for rest in list(stage)? {
+        if look_alikes.iter().any(|look_alike| rest["pid"] == look_alike.who.pid) {
+            continue;
+        }
+        let named = format!("{}:{}", rest["pid"], rest["start_ticks"]);
+        println!("$ lastword doctor --orphans --reap {named}\n{}", product(stage, &["--reap", &named])?);
+    }
+    Ok(())
+}
+
+/// Returns what the product shows.
+fn list(stage: &Stage) -> Result<Vec<Value>, String> {
+    let text = product(stage, &["--json"])?;
+    let list: Value = serde_json::from_str(&text).map_err(|error| format!("{error}: {text}"))?;
+    list["items"].as_array().cloned().ok_or_else(|| format!("no list: {text}"))
+}
+
+/// Runs the product, and returns what it printed.
+fn product(stage: &Stage, words: &[&str]) -> Result<String, String> {
+    let mut command = plain(&stage.lastword.display().to_string());
+    command.args(["doctor", "--orphans"]).args(words).env("COLUMNS", "120").env("HOME", &stage.place);
+    let said = command.stderr(Stdio::piped()).output().map_err(|error| error.to_string())?;
+    match said.status.success() {
+        true => Ok(String::from_utf8_lossy(&said.stdout).into_owned()),
+        false => Err(format!(
+            "lastword doctor --orphans {words:?}: {}: {}",
+            said.status,
+            String::from_utf8_lossy(&said.stderr)
+        )),
+    }
+}
+
+fn line_of(pid: i32) -> String {
+    let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    String::from_utf8_lossy(&command).replace('\0', " ").trim_end().to_owned()
+}
+
+/// Has this network namespace, which has nothing else, speak to itself.
+fn raise_loopback() -> Result<(), String> {
+    let failed = || format!("the loopback cannot be raised: {}", std::io::Error::last_os_error());
+    // SAFETY: plain system calls on a socket and a request of our own.
+    unsafe {
+        let socket = libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0);
+        if socket < 0 {
+            return Err(failed());
+        }
+        let mut request: libc::ifreq = std::mem::zeroed();
+        for (to, from) in request.ifr_name.iter_mut().zip(b"lo") {
+            *to = from.cast_signed();
+        }
+        request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as libc::c_short;
+        let raised = libc::ioctl(socket, libc::SIOCSIFFLAGS, &raw const request);
+        libc::close(socket);
+        if raised < 0 { Err(failed()) } else { Ok(()) }
+    }
+}

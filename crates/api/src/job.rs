@@ -11,6 +11,7 @@ use utoipa::ToSchema;
 use crate::Time;
 use crate::attempt::Attempt;
 use crate::words::{Cause, IoKind, Needs, Outcome, OutcomeDetail, Phase, Rung, WaitsFor};
+use crate::worktree::Worktree;
 
 /// A job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -39,8 +40,11 @@ pub struct Job {
     pub argv: Vec<String>,
     /// The agent, if it is one.
     pub agent: Option<Agent>,
-    /// The folder it runs in.
+    /// The folder it runs in; with a worktree, the same folder of that.
     pub cwd: String,
+    /// The git worktree it runs in, if it has one.
+    #[serde(default)]
+    pub worktree: Option<Worktree>,
     /// The group it belongs to, which has slots.
     pub group: String,
     /// Higher goes first.
@@ -246,6 +250,7 @@ impl Job {
             argv,
             agent,
             cwd: spec.cwd.clone(),
+            worktree: Worktree::of(job.id, spec),
             group: spec.queue.clone(),
             priority: spec.priority,
             labels: spec.labels.clone(),

@@ -6,6 +6,7 @@
 //!
 //! - [`Job`], [`Row`]: a job in full, and as a line of a list; [`attempt`]: its tries and their receipts.
 //! - [`Event`]: a fact of its log. [`words`]: the lists of names that may grow. [`Time`]: moments.
+//! - [`Worktree`]: the git worktree that a job may run in.
 //! - [`Submit`] and [`requests`]: what is asked for. [`daemon`]: the supervisor itself, its groups, its troubles.
 //! - [`Problem`]: every answer that is not a success.
 
@@ -21,6 +22,7 @@ mod row;
 mod submit;
 mod time;
 pub mod words;
+mod worktree;
 
 pub use attempt::{Attempt, Exit, Output, Process, Receipt, RungTaken};
 pub use daemon::{Daemon, Group, GroupChange, Trouble};
@@ -39,6 +41,7 @@ pub use words::{
     Cause, Code, IoKind, JobsFate, KeeperStop, Level, Needs, Outcome, OutcomeDetail, Phase, Proof, Rung,
     WaitsFor,
 };
+pub use worktree::{Worktree, WorktreeWish};
 
 /// The header in which every answer carries the version of the daemon that gave it.
 pub const VERSION_HEADER: &str = "lastword-version";

@@ -54,7 +54,9 @@ impl Code {
         match self {
             Code::NotFound => 404,
             Code::Invalid => 400,
-            Code::Ambiguous | Code::Ended | Code::NotEnded | Code::Held | Code::Conflict => 409,
+            Code::Ambiguous | Code::Ended | Code::NotEnded | Code::Held | Code::Conflict | Code::Unsaved => {
+                409
+            }
             Code::InsideAJob | Code::Forbidden => 403,
             Code::TooLarge => 413,
             Code::KeyReused => 422,
@@ -83,6 +85,7 @@ impl Code {
             Code::Starting => "The daemon is starting",
             Code::TooLarge => "The request is too large",
             Code::Forbidden => "Not allowed",
+            Code::Unsaved => "Work would be lost",
             Code::Internal => "A bug of Lastword",
             Code::Other(word) => word,
         }

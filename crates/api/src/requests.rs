@@ -116,6 +116,8 @@ pub struct Prune {
     pub older_than_ms: u64,
     /// Also those whose result nobody has read.
     pub unread: bool,
+    /// Also those whose worktree holds work that was not applied.
+    pub unsaved: bool,
     /// Only count.
     pub dry_run: bool,
 }
@@ -127,6 +129,9 @@ pub struct Pruned {
     pub removed: u64,
     /// Jobs kept because nobody has read their result.
     pub kept_unread: u64,
+    /// Jobs kept because their worktree holds work that was not applied.
+    #[serde(default)]
+    pub kept_unsaved: u64,
 }
 
 /// A wish that the daemon stops.

@@ -10,6 +10,7 @@ use utoipa::ToSchema;
 use crate::Time;
 use crate::job::{After, Io, Ladder, Limits, Retry};
 use crate::words::{IoKind, Needs};
+use crate::worktree::WorktreeWish;
 
 /// A job as it is asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -23,6 +24,8 @@ pub struct Submit {
     pub argv: Vec<String>,
     /// The folder it runs in: an absolute path.
     pub cwd: String,
+    /// A git worktree of its own to run in.
+    pub worktree: Option<WorktreeWish>,
     /// Its environment. It is kept in a private file until the job has ended, and never shown.
     pub env: BTreeMap<String, String>,
     /// The group it belongs to; `default` if not said. One that is not there is made, with one slot.
@@ -53,6 +56,7 @@ impl Submit {
     pub fn spec(&self, after: Vec<Dependency>, parent: Option<JobId>) -> Result<Spec, UnknownIo> {
         Ok(Spec {
             name: self.name.clone(),
+            worktree: self.worktree.as_ref().map(WorktreeWish::asked),
             io: self.io.known().ok_or(UnknownIo)?,
             parent,
             queue: self.group.clone().unwrap_or_else(|| GROUP.to_owned()),

@@ -283,6 +283,8 @@ words! {
         TooLarge = "too_large",
         /// The caller may not do this.
         Forbidden = "forbidden",
+        /// Work would be lost that is nowhere else.
+        Unsaved = "unsaved",
         /// A bug of Lastword.
         Internal = "internal",
     }

@@ -131,7 +131,7 @@ mod tests {
     fn whoever_only_looks_is_not_taken_for_a_daemon() {
         let folder = tempfile::tempdir().unwrap();
         let state = folder.path().to_owned();
-        let paths = Paths { socket: state.join("s"), config: state.join("c"), state };
+        let paths = Paths { socket: state.join("s"), config: state.join("c"), data: state.clone(), state };
         let looking = std::sync::atomic::AtomicBool::new(true);
         let taken = std::thread::scope(|scope| {
             for _ in 0..3 {
@@ -152,7 +152,7 @@ mod tests {
     fn one_has_it_and_the_other_is_told_who() {
         let folder = tempfile::tempdir().unwrap();
         let state = folder.path().to_owned();
-        let paths = Paths { socket: state.join("s"), config: state.join("c"), state };
+        let paths = Paths { socket: state.join("s"), config: state.join("c"), data: state.clone(), state };
         assert!(!is_held(&paths));
         let Ok(Taken::Ours(mut lock)) = Lock::take(&paths) else { panic!("it is free") };
         assert!(is_held(&paths));

@@ -16,6 +16,8 @@ const SOCKET: &str = "lastword.sock";
 pub(crate) struct Paths {
     /// Journal, jobs, log and lock.
     pub(crate) state: PathBuf,
+    /// What belongs to the user's work: worktrees of jobs.
+    pub(crate) data: PathBuf,
     /// Where the daemon listens.
     pub(crate) socket: PathBuf,
     /// The file of settings.
@@ -28,6 +30,7 @@ struct Places {
     lastword_home: Option<PathBuf>,
     home: Option<PathBuf>,
     state: Option<PathBuf>,
+    data: Option<PathBuf>,
     config: Option<PathBuf>,
     runtime: Option<PathBuf>,
     temporary: Option<PathBuf>,
@@ -52,6 +55,7 @@ impl Paths {
             lastword_home,
             home: std::env::home_dir().filter(|home| home.is_absolute()),
             state: absolute("XDG_STATE_HOME"),
+            data: absolute("XDG_DATA_HOME"),
             config: absolute("XDG_CONFIG_HOME"),
             runtime: absolute("XDG_RUNTIME_DIR").filter(|dir| dir.is_dir()),
             temporary: absolute("TMPDIR"),
@@ -66,7 +70,8 @@ impl Paths {
 
     fn of(places: Places) -> Option<Paths> {
         if let Some(home) = places.lastword_home {
-            return Some(Paths { socket: home.join(SOCKET), config: home.join("config.toml"), state: home });
+            let (socket, config) = (home.join(SOCKET), home.join("config.toml"));
+            return Some(Paths { socket, config, data: home.clone(), state: home });
         }
         let below = |given: Option<PathBuf>, usual: &str| {
             Some(given.or_else(|| Some(places.home.as_ref()?.join(usual)))?.join("lastword"))
@@ -80,6 +85,7 @@ impl Paths {
         };
         Some(Paths {
             state: below(places.state, ".local/state")?,
+            data: below(places.data, ".local/share")?,
             socket: sockets.join(SOCKET),
             config: below(places.config, ".config")?.join("config.toml"),
         })
@@ -134,6 +140,7 @@ mod tests {
         };
         let paths = Paths::of(places).expect("paths");
         assert_eq!(paths.state, Path::new("/lw"));
+        assert_eq!(paths.data, Path::new("/lw"));
         assert_eq!(paths.socket, Path::new("/lw/lastword.sock"));
         assert_eq!(paths.config, Path::new("/lw/config.toml"));
     }
@@ -143,6 +150,7 @@ mod tests {
         let places = || Places { home: Some("/home/ann".into()), ..Places::default() };
         let paths = Paths::of(Places { runtime: Some("/run/user/7".into()), ..places() }).expect("paths");
         assert_eq!(paths.state, Path::new("/home/ann/.local/state/lastword"));
+        assert_eq!(paths.data, Path::new("/home/ann/.local/share/lastword"));
         assert_eq!(paths.config, Path::new("/home/ann/.config/lastword/config.toml"));
         assert_eq!(paths.socket, Path::new("/run/user/7/lastword/lastword.sock"));
         let paths = Paths::of(Places { temporary: Some("/var/tmp".into()), ..places() }).expect("paths");

@@ -20,6 +20,9 @@ pub struct Spec {
     pub work: Work,
     /// The folder it runs in.
     pub cwd: String,
+    /// The worktree it runs in, in place of the checkout that `cwd` is in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worktree: Option<Worktree>,
     /// What a command reads from and writes to. Agents are spoken to in their own way.
     #[serde(default, skip_serializing_if = "Io::is_null")]
     pub io: Io,
@@ -65,6 +68,7 @@ impl Spec {
             name: None,
             work,
             cwd: cwd.into(),
+            worktree: None,
             io: Io::Null,
             level: None,
             queue: DEFAULT_QUEUE.to_owned(),
@@ -85,6 +89,32 @@ impl Spec {
 
 /// The queue a job waits in when none is named. It is always there.
 pub const DEFAULT_QUEUE: &str = "default";
+
+/// A worktree of a git repository, for one job alone.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Worktree {
+    /// The repository's own folder.
+    pub git_dir: String,
+    /// The top folder of the checkout it was asked for in.
+    pub checkout: String,
+    /// The commit at which it begins: whoever tries the job again begins there, too.
+    pub base: String,
+    /// Whether it stays although nothing was changed in it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub keep: bool,
+}
+
+impl Worktree {
+    /// Returns the branch of a job of this name. No other job has the same, so nobody has to look for one that is free.
+    pub fn branch(name: Option<&str>, job: JobId) -> String {
+        // Two dots in a row mean a range to git.
+        let name = name.map_or_else(String::new, |name| format!("{}-", name.replace("..", "--")));
+        format!("{BRANCHES}{name}{}", job.short())
+    }
+}
+
+/// What the branches of jobs open with.
+pub const BRANCHES: &str = "lastword/";
 
 /// What a command reads from and writes to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]

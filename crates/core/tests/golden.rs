@@ -13,8 +13,9 @@ use lastword_core::spec::{Io, Needs, OnPartition};
 use serde_json::{Value, json};
 
 /// Fields that were added to a kind later, each with an example of its own. The first one stays as it was stored.
-const GROWN: [&str; 5] = [
+const GROWN: [&str; 6] = [
     "submitted.v1+named",
+    "submitted.v1+worktree",
     "input_requested.v1+eof",
     "launch_intended.v1+boot",
     "attempt_ended.v1+lost",

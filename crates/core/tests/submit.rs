@@ -10,7 +10,7 @@ use lastword_core::job::{Phase, Waits};
 use lastword_core::limits::Limits;
 use lastword_core::outcome::{Begun, Cause, Outcome};
 use lastword_core::report::{Found, Report, Signal};
-use lastword_core::spec::{Conversation, Dependency, Io, Needs, RetryPolicy, Spec, Work};
+use lastword_core::spec::{Conversation, Dependency, Io, Needs, RetryPolicy, Spec, Work, Worktree};
 use lastword_core::{AttemptNo, Fact, InputNo};
 
 use crate::common::{
@@ -238,6 +238,45 @@ fn a_spec_that_cannot_be_run_is_refused() {
     check(Spec { after: vec![on(id(9)), on(id(1))], ..command() }, Some("it waits for itself"));
     let never = RetryPolicy { attempts_max: 0, ..RetryPolicy::default() };
     check(Spec { retry: never, ..command() }, Some("it may not be tried even once"));
+}
+
+#[test]
+fn a_worktree_is_of_a_commit_and_of_the_checkout_that_the_job_is_in() {
+    let fine = Worktree {
+        git_dir: "/src/.git".to_owned(),
+        checkout: "/src".to_owned(),
+        base: "0123456789abcdef0123456789abcdef01234567".to_owned(),
+        keep: false,
+    };
+    let check = |worktree: Worktree, cwd: &str, is_fine: bool| {
+        let spec = Spec { worktree: Some(worktree), cwd: cwd.to_owned(), ..command() };
+        let decided = submit::decide(&Desk::empty().job, &Arc::new(spec.clone()), "ann", Limits::default());
+        assert_eq!(decided.is_ok(), is_fine, "{spec:?}");
+    };
+    for cwd in ["/src", "/src/a", "/src/a/b"] {
+        check(fine.clone(), cwd, true);
+    }
+    for cwd in ["/", "/srcs", "/other", "/src/../other", "/src/a/.."] {
+        check(fine.clone(), cwd, false);
+    }
+    for base in ["HEAD", "", "--all", "0123456789ABCDEF0123456789ABCDEF01234567", "0123"] {
+        check(Worktree { base: base.to_owned(), ..fine.clone() }, "/src", false);
+    }
+    check(Worktree { base: "a".repeat(64), ..fine.clone() }, "/src", true);
+    check(Worktree { git_dir: ".git".to_owned(), ..fine.clone() }, "/src", false);
+    check(Worktree { git_dir: "/src/\0".to_owned(), ..fine.clone() }, "/src", false);
+    check(Worktree { checkout: "src".to_owned(), ..fine.clone() }, "src", false);
+    check(Worktree { git_dir: format!("/{}", "x".repeat(256 * 1024)), ..fine.clone() }, "/src", false);
+    check(Worktree { checkout: "/src\0".to_owned(), ..fine }, "/src\0/a", false);
+}
+
+#[test]
+fn a_branch_is_named_after_the_job_and_no_other_job_has_it() {
+    let short = id(1).short();
+    assert_eq!(Worktree::branch(None, id(1)), format!("lastword/{short}"));
+    assert_eq!(Worktree::branch(Some("fix.it"), id(1)), format!("lastword/fix.it-{short}"));
+    assert_eq!(Worktree::branch(Some("a..b...c"), id(1)), format!("lastword/a--b--.c-{short}"));
+    assert_ne!(Worktree::branch(Some("fix"), id(1)), Worktree::branch(Some("fix"), id(2)));
 }
 
 /// C39: a supervisor that died before it launched anything has delivered nothing.

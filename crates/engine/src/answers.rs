@@ -31,6 +31,10 @@ impl<T> Settled<T> {
     }
 }
 
+/// Work in the worktree of a job that is nowhere else, in words: what would be lost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unsaved(pub String);
+
 /// What is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Until {
@@ -60,6 +64,8 @@ pub struct Prune {
     pub older_than_ms: u64,
     /// Also those whose result nobody has read.
     pub unread: bool,
+    /// Also those in whose worktree there is work that is nowhere else.
+    pub unsaved: bool,
     /// Only say which.
     pub dry_run: bool,
 }
@@ -71,6 +77,8 @@ pub struct Pruned {
     pub removed: Vec<JobId>,
     /// Jobs that are old enough and were kept because nobody has read their result.
     pub kept_unread: u64,
+    /// Jobs that would go and were kept because of the work in their worktree.
+    pub kept_unsaved: u64,
 }
 
 /// What becomes of live jobs when their supervisor goes down.

@@ -30,6 +30,14 @@ pub enum Error {
         /// What it came to.
         source: std::io::Error,
     },
+    /// Work would be lost that is nowhere else.
+    #[error("{job} is not removed, because its worktree holds work that was not applied: {what}")]
+    Unsaved {
+        /// Whose worktree.
+        job: lastword_core::JobId,
+        /// What would be lost.
+        what: String,
+    },
     /// No random bytes could be had.
     #[error("no random bytes: {0}")]
     NoRandom(std::io::Error),

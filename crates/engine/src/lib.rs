@@ -27,6 +27,7 @@ mod shared;
 mod tasks;
 pub mod trees;
 mod troubles;
+mod worktrees;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,7 +37,7 @@ use lastword_core::{HostId, Now, OwnerId};
 use lastword_store::siblings::Siblings;
 use tokio::task::AbortHandle;
 
-pub use answers::{Env, Jobs, NoAttempt, Prune, Pruned, Settled, Stream, Trouble, Until};
+pub use answers::{Env, Jobs, NoAttempt, Prune, Pruned, Settled, Stream, Trouble, Unsaved, Until};
 pub use error::{Error, FindError};
 pub use lastword_proc::{Read, Recording};
 pub use lastword_store::siblings::Group;

@@ -72,6 +72,7 @@ impl<J: Siblings> Life<J> {
             other => other?,
         }
         let live = self.look_through().await?;
+        self.shared.sweep_worktrees(live.clone());
         self.sweep_envs(live);
         Ok(())
     }
@@ -163,6 +164,7 @@ impl<J: Siblings> Life<J> {
         for other in self.shared.dependents.awaited() {
             self.shared.look_at_awaited(other).await;
         }
+        self.shared.leave_again();
         if self.shared.envs_left.load(Ordering::Relaxed) {
             let live = self.shared.live_rows().await?;
             self.shared.envs_left.store(false, Ordering::Relaxed);

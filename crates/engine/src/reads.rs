@@ -19,6 +19,11 @@ use crate::{Engine, Error, NoAttempt, Settled, Stream, Trouble, Until};
 const FOLLOW_TRIES: u32 = 3;
 
 impl<J: Siblings> Engine<J> {
+    /// Returns where the worktree of a job is, or would be.
+    pub fn worktree(&self, id: JobId) -> Option<std::path::PathBuf> {
+        self.shared.trees.worktree(id)
+    }
+
     /// Waits until everything that the former life of this engine held was looked for, and its truth stored.
     pub async fn ready(&self) {
         let mut ready = self.shared.ready.subscribe();

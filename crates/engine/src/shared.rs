@@ -20,6 +20,7 @@ use crate::groups::Groups;
 use crate::seeded::{self, Bug};
 use crate::tasks::Tasks;
 use crate::troubles::Troubles;
+use crate::worktrees::keeps_worktree;
 use crate::{Error, Options, Trees};
 
 /// How often a request is decided anew because somebody else wrote first. A job is written to by its owner and by people; more
@@ -54,6 +55,8 @@ pub(crate) struct Shared<J> {
     pub(crate) doubts: Doubts,
     /// An environment that nobody needs could not be removed.
     pub(crate) envs_left: AtomicBool,
+    /// Jobs whose worktree could not be left as it should be.
+    pub(crate) worktrees_left: Mutex<HashSet<JobId>>,
     /// Queues in which there may be something to take.
     wanted: Mutex<BTreeSet<String>>,
     /// Wakes the life.
@@ -95,6 +98,7 @@ impl<J: Siblings> Shared<J> {
             unsure: AtomicBool::new(false),
             doubts: Doubts::default(),
             envs_left: AtomicBool::new(false),
+            worktrees_left: Mutex::default(),
             wanted: Mutex::default(),
             wake: Notify::new(),
             ready: watch::Sender::new(false),
@@ -185,7 +189,7 @@ impl<J: Siblings> Shared<J> {
     pub(crate) fn wrote(self: &Arc<Self>, job: &Job) {
         self.changed(job.id);
         if let Some(last_word) = job.last_word() {
-            self.ended(job.id, last_word.outcome);
+            self.ended(job, last_word.outcome);
         }
         self.want_for(job);
     }
@@ -213,7 +217,8 @@ impl<J: Siblings> Shared<J> {
     }
 
     /// Winds up a job that is over.
-    fn ended(self: &Arc<Self>, id: JobId, outcome: Outcome) {
+    fn ended(self: &Arc<Self>, job: &Job, outcome: Outcome) {
+        let (id, keep) = (job.id, keeps_worktree(job));
         self.troubles.forget(id);
         let shared = Arc::clone(self);
         tokio::spawn(async move {
@@ -228,6 +233,9 @@ impl<J: Siblings> Shared<J> {
             }
             if !seeded::on(Bug::DependentsUntold) {
                 shared.tell_dependents(id, outcome).await;
+            }
+            if let Some(keep) = keep {
+                shared.leave_worktree(id, keep).await;
             }
         });
     }

@@ -28,6 +28,7 @@ mod recording;
 pub mod seeded;
 mod sweep;
 mod sys;
+mod tool;
 mod tree;
 mod words;
 
@@ -44,6 +45,7 @@ pub use locate::{Alive, Located, ended, locate, wait};
 pub use nursery::{Finding, Launched, Nursery, Pending};
 pub use peer::Peer;
 pub use recording::{Read, Recording, written};
+pub use tool::{Said, Tool, input_of};
 pub use tree::ancestors;
 
 /// The argument by which the executable is told to keep trees instead of anything else.

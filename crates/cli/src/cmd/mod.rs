@@ -22,6 +22,7 @@ pub(crate) mod send;
 pub(crate) mod show;
 pub(crate) mod version;
 pub(crate) mod wait;
+mod worktree;
 
 use std::future::Future;
 

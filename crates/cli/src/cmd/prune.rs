@@ -10,7 +10,8 @@ use crate::ui::words;
 /// Removes ended jobs that are old, and says what it kept
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "A result that nobody has read is kept, unless --unread says otherwise. A job that has not ended is never touched."
+    after_help = "A result that nobody has read is kept, unless --unread says otherwise, and so is a worktree with work that was not \
+                  applied, unless --unsaved does. A job that has not ended is never touched."
 )]
 pub(crate) struct Args {
     /// Only jobs that ended longer ago than this
@@ -19,6 +20,9 @@ pub(crate) struct Args {
     /// Also those whose result nobody has read
     #[arg(long)]
     unread: bool,
+    /// Also those whose worktree holds work that was not applied; it is lost
+    #[arg(long)]
+    unsaved: bool,
     /// Only says what would be removed
     #[arg(long)]
     dry_run: bool,
@@ -29,7 +33,8 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: Args, client: Client) -> Outcome {
     let ui = *client.ui();
-    let wish = |dry_run: bool| Prune { older_than_ms: args.older_than, unread: args.unread, dry_run };
+    let (older_than_ms, unread, unsaved) = (args.older_than, args.unread, args.unsaved);
+    let wish = |dry_run: bool| Prune { older_than_ms, unread, unsaved, dry_run };
     let would: Pruned = client.call(Call::post("/v1/jobs:prune", &wish(true))).await?;
     let age = duration::spell_ms(args.older_than);
     if args.dry_run || would.removed == 0 {
@@ -64,6 +69,10 @@ fn tell(client: &Client, pruned: Pruned, what: &str) -> Outcome {
     if pruned.kept_unread > 0 {
         let kept = words::count(pruned.kept_unread, "more was kept", "more were kept");
         ui.say(&format!("{kept}: nobody has read the result; --unread removes that too"));
+    }
+    if pruned.kept_unsaved > 0 {
+        let kept = words::count(pruned.kept_unsaved, "more was kept", "more were kept");
+        ui.say(&format!("{kept}: the worktree holds work that was not applied; --unsaved gives it up"));
     }
     Ok(0)
 }

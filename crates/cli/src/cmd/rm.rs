@@ -1,8 +1,8 @@
-//! `rm`: removes ended jobs, with their logs and their output.
+//! `rm`: removes ended jobs, with their logs, their output and their worktrees.
 
-use lastword_api::{Cancel, Job};
+use lastword_api::{Cancel, Code, Job};
 
-use super::wait;
+use super::{wait, worktree};
 use crate::client::{Call, Client, job_path};
 use crate::failure::Outcome;
 use crate::ui::words;
@@ -13,7 +13,7 @@ pub(crate) struct Args {
     /// Which jobs
     #[arg(value_name = "JOB", required = true, add = super::completion::jobs())]
     jobs: Vec<String>,
-    /// Ends a job that has not ended first, with KILL
+    /// Ends a job that has not ended first, with KILL, and gives up work in its worktree that was not applied
     #[arg(short, long)]
     force: bool,
 }
@@ -26,12 +26,25 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
             let stopping: Job = client.call(call).await?;
             job = wait::one(&client, stopping, None).await?;
         }
-        client.send(&Call::delete(job_path(&job.id, ""))).await.map_err(|failure| match job.is_ended() {
-            true => failure,
-            false => failure.next(format!("lastword rm --force {}", words::reference(&job))),
+        let lost = if args.force { worktree::tip(&job) } else { None };
+        let how = if args.force { "?unsaved=true" } else { "" };
+        client.send(&Call::delete(job_path(&job.id, how))).await.map_err(|failure| {
+            let reference = words::reference(&job);
+            let force = format!("lastword rm --force {reference}");
+            match failure.problem.code {
+                Code::Unsaved => failure
+                    .next(format!("lastword apply {reference}    # brings it over, diff shows it"))
+                    .next(format!("{force}    # gives it up")),
+                _ if job.is_ended() => failure,
+                _ => failure.next(force),
+            }
         })?;
         if !client.ui().json {
             client.ui().say(&format!("{} is removed", words::called(job.name.as_deref(), &job.short)));
+            if let Some(tip) = lost {
+                let short = worktree::short(&tip);
+                client.ui().say(&format!("its commits end at {short}; `git branch NAME {short}` keeps them"));
+            }
         }
     }
     Ok(0)

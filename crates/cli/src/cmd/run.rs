@@ -7,6 +7,7 @@ use lastword_api::{After, Io, IoKind, Job, Ladder, Limits, Needs, Retry, Submit,
 use lastword_core::{JobId, Timestamp};
 
 use super::attach::{self, Stay};
+use super::worktree;
 use crate::client::{Call, Client, random};
 use crate::environment;
 use crate::failure::{Failure, Outcome};
@@ -78,12 +79,25 @@ pub(crate) struct Args {
     /// The folder it runs in
     #[arg(short = 'C', long, value_name = "FOLDER")]
     cwd: Option<PathBuf>,
+    /// Runs it in a git worktree of its own, on a branch of its own; what it changes waits for `apply`. `keep` keeps the worktree even
+    /// if nothing was changed in it
+    #[arg(long, value_name = "RULE", num_args = 0..=1, require_equals = true, default_missing_value = "auto")]
+    worktree: Option<Rule>,
     /// Cancels the job on Ctrl-C
     #[arg(long, conflicts_with = "detach")]
     cancel_on_interrupt: bool,
     /// The command and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<String>,
+}
+
+/// When a worktree goes by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Rule {
+    /// After the end of the job, if nothing was changed in it
+    Auto,
+    /// Never
+    Keep,
 }
 
 /// Reads a label.
@@ -135,11 +149,14 @@ impl Args {
         let settings = Settings::load(&Paths::find()?.config, &environment::settings(), &[])?;
         let id = JobId::new(0, Timestamp(moment::now_ms()), random()?);
         let labels: BTreeMap<String, String> = self.labels.iter().cloned().collect();
+        let cwd = self.folder()?;
+        let worktree = self.worktree.map(|rule| worktree::wish(&cwd, rule == Rule::Keep, ui)).transpose()?;
         Ok(Submit {
             id: Some(id.to_string()),
             name: self.name.clone(),
             argv: self.command.clone(),
-            cwd: self.folder()?,
+            cwd,
+            worktree,
             env: super::environment_of_job(ui),
             group: self.group.clone(),
             priority: self.priority,

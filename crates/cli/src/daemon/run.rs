@@ -14,6 +14,7 @@ use lastword_core::receipt::Level;
 use lastword_core::{HostId, OwnerId};
 use lastword_engine::trees::Kept;
 use lastword_engine::{Engine, Jobs, Options};
+use lastword_git::{Git, Worktrees};
 use lastword_proc::Nursery;
 use lastword_server::{About, Endpoint};
 use lastword_store::sqlite::Sqlite;
@@ -37,6 +38,9 @@ const READY_MAX: Duration = Duration::from_secs(10);
 
 /// Where the folders of jobs are.
 const JOBS: &str = "jobs";
+
+/// Where the worktrees of jobs are.
+const WORKTREES: &str = "worktrees";
 
 /// Everything a daemon has before it does anything.
 struct Prepared {
@@ -101,6 +105,9 @@ fn prepare(paths: &Paths, flags: &[String]) -> Result<Result<Prepared, Option<Ho
     });
     let kept = kept.map_err(|error| Failure::new(Code::Unavailable, format!("cannot keep jobs: {error}")))?;
     let kept = kept.keeping(settings.number("output.head"), settings.number("output.tail"));
+    let worktrees = Worktrees::new(Git::new(environment::all()), &paths.data.join(WORKTREES));
+    let worktrees = worktrees.map_err(|error| Failure::new(Code::Unavailable, error.to_string()))?;
+    let kept = kept.with_worktrees(worktrees);
     let journal = Sqlite::open(&paths.state).map_err(|error| unreadable(paths, &error))?;
     Ok(Ok(Prepared { settings, log, kept, journal, lock }))
 }

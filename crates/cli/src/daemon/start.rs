@@ -118,7 +118,8 @@ mod tests {
 
     #[test]
     fn what_a_daemon_says_is_passed_on() {
-        let paths = Paths { state: "/s".into(), socket: "/s/s".into(), config: "/s/c".into() };
+        let paths =
+            Paths { state: "/s".into(), data: "/s".into(), socket: "/s/s".into(), config: "/s/c".into() };
         assert_eq!(judge("ready", &paths).expect("ready"), Started::Ready);
         assert_eq!(judge("taken", &paths).expect("taken"), Started::Taken);
         let told = Told { problem: Problem::new(Code::Corrupt, "torn"), next: vec!["mend it".to_owned()] };

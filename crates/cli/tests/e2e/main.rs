@@ -18,3 +18,4 @@ mod screens;
 mod settings;
 mod strangers;
 mod waiting;
+mod worktree;

@@ -75,7 +75,7 @@ async fn c45_a_prune_leaves_what_lives_and_says_what_nobody_has_read() {
     let leader = leader_of(&engine, alive).await;
     engine.mark_read(ended[0]).await.unwrap();
     engine.mark_read(alive).await.unwrap();
-    let prune = Prune { older_than_ms: 0, unread: false, dry_run: true };
+    let prune = Prune { older_than_ms: 0, unread: false, unsaved: false, dry_run: true };
     let would = engine.prune(&prune).await.unwrap();
     assert_eq!((would.removed.as_slice(), would.kept_unread), (&ended[..1], 2));
     assert!(engine.job(ended[0]).await.is_ok(), "it was only asked what would go");
@@ -85,7 +85,7 @@ async fn c45_a_prune_leaves_what_lives_and_says_what_nobody_has_read() {
     assert_eq!(did, would);
     assert!(matches!(engine.job(ended[0]).await, Err(Error::Refused(Refusal::NotFound(_)))));
     assert!(!bench.jobs().join(ended[0].to_string()).exists(), "its recordings go with it");
-    let all = engine.prune(&Prune { older_than_ms: 0, unread: true, dry_run: false }).await.unwrap();
+    let all = engine.prune(&Prune { unread: true, dry_run: false, ..prune }).await.unwrap();
     assert_eq!((all.removed.len(), all.kept_unread), (2, 0));
     assert!(leader.is_alive());
     let refused = engine.remove(alive).await;

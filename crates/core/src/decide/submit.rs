@@ -7,7 +7,7 @@ use crate::event::Submitted;
 use crate::ids::JobId;
 use crate::job::Job;
 use crate::limits::Limits;
-use crate::spec::{Io, Spec, Work};
+use crate::spec::{Io, Spec, Work, Worktree};
 
 /// Bytes of everything a submitter may write into a spec. A spec is stored, folded and listed for ever.
 const SPEC_BYTES_MAX: usize = 256 * 1024;
@@ -53,7 +53,10 @@ fn check(job: &Job, spec: &Spec) -> Result<(), Refusal> {
     };
     let labels: usize = spec.labels.iter().map(|(name, value)| name.len() + value.len()).sum();
     let resume = spec.resume.as_ref().map_or(0, |resume| resume.provider.len() + resume.reference.len());
-    let too_large = words + labels + resume + spec.cwd.len() + spec.queue.len() > SPEC_BYTES_MAX;
+    let worktree =
+        spec.worktree.as_ref().map_or(0, |it| it.git_dir.len() + it.checkout.len() + it.base.len());
+    let places = spec.cwd.len() + worktree;
+    let too_large = words + labels + resume + places + spec.queue.len() > SPEC_BYTES_MAX;
     match spec {
         _ if too_large => Err(Refusal::Invalid("it is larger than 256 KiB")),
         Spec { name: Some(name), .. } if !is_name(name) => Err(Refusal::Invalid(
@@ -66,6 +69,9 @@ fn check(job: &Job, spec: &Spec) -> Result<(), Refusal> {
             Err(Refusal::Invalid("an agent is spoken to in its own way: it takes no pipe and no terminal"))
         }
         _ if spec.parent == Some(job.id) => Err(Refusal::Invalid("it is its own parent")),
+        Spec { worktree: Some(worktree), .. } if !is_worktree(worktree, &spec.cwd) => Err(Refusal::Invalid(
+            "its worktree does not have a commit, or paths that are absolute, or its folder is not in the checkout",
+        )),
         _ if spec.queue.is_empty() => Err(Refusal::Invalid("the queue has no name")),
         _ if spec.labels.len() > LABELS_MAX => Err(Refusal::Invalid("it has more than 64 labels")),
         _ if spec.after.len() > DEPENDENCIES_MAX => Err(Refusal::Invalid("it waits for more than 256 jobs")),
@@ -75,4 +81,15 @@ fn check(job: &Job, spec: &Spec) -> Result<(), Refusal> {
         _ if spec.retry.attempts_max == 0 => Err(Refusal::Invalid("it may not be tried even once")),
         _ => Ok(()),
     }
+}
+
+/// Reports whether a worktree can be of the checkout that `cwd` is in, by its words alone.
+fn is_worktree(worktree: &Worktree, cwd: &str) -> bool {
+    let is_hex = worktree.base.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    let is_commit = is_hex && matches!(worktree.base.len(), 40 | 64);
+    let is_absolute = |path: &str| path.starts_with('/') && !path.contains('\0');
+    let below = cwd.strip_prefix(worktree.checkout.as_str());
+    let is_below = below.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    let is_plain = !cwd.split('/').any(|part| part == "..");
+    is_commit && is_absolute(&worktree.git_dir) && is_absolute(&worktree.checkout) && is_below && is_plain
 }

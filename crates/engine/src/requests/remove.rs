@@ -1,5 +1,6 @@
 //! `remove` and `prune`: what has ended goes, with all that was kept of it.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use lastword_core::decide::Refusal;
@@ -7,49 +8,85 @@ use lastword_core::{JobId, Timestamp};
 use lastword_store::Read;
 use lastword_store::siblings::{self, Removal, Siblings};
 
-use crate::shared::Shared;
+use crate::shared::{Shared, lock};
 use crate::{Engine, Error, Prune, Pruned};
 
 /// Jobs looked at in one go.
 const PAGE: u32 = 256;
 
 impl<J: Siblings> Engine<J> {
-    /// Removes an ended job: its log, its row, its recordings.
+    /// Removes an ended job: its log, its row, its recordings, its worktree. One in whose worktree there is work that is nowhere else
+    /// is refused.
     pub async fn remove(&self, id: JobId) -> Result<(), Error> {
-        self.shared.remove(id).await
+        self.shared.remove(id, false).await
     }
 
-    /// Removes ended jobs that are old enough. Results that nobody has read stay, unless that was asked for; how many is said.
+    /// Removes an ended job, whatever is in its worktree.
+    pub async fn remove_with_work(&self, id: JobId) -> Result<(), Error> {
+        self.shared.remove(id, true).await
+    }
+
+    /// Removes ended jobs that are old enough. Results that nobody has read stay, and worktrees with work in them, unless that was asked
+    /// for; how many is said.
     pub async fn prune(&self, which: &Prune) -> Result<Pruned, Error> {
         let before = Timestamp(self.shared.now().wall.0.saturating_sub(which.older_than_ms));
         let mut pruned = Pruned::default();
+        let mut kept = HashSet::new();
         loop {
-            let limit = if which.dry_run { u32::MAX } else { PAGE };
+            // Those that were kept come again.
+            let limit = if which.dry_run { u32::MAX } else { PAGE.saturating_add(kept.len() as u32) };
             let prune = siblings::Prune { before, unread: which.unread, limit };
             let found = self.shared.journal.prunable(prune).await?;
             pruned.kept_unread = found.kept_unread;
+            let jobs: Vec<JobId> = found.jobs.into_iter().filter(|id| !kept.contains(id)).collect();
+            if jobs.is_empty() {
+                return Ok(pruned);
+            }
+            for id in jobs {
+                let removed = match which.dry_run {
+                    true => self.shared.may_go(id, which.unsaved).await,
+                    false => self.shared.remove(id, which.unsaved).await,
+                };
+                match removed {
+                    Ok(()) => pruned.removed.push(id),
+                    Err(Error::Unsaved { .. }) => _ = kept.insert(id),
+                    Err(error) => return Err(error),
+                }
+            }
+            pruned.kept_unsaved = kept.len() as u64;
             if which.dry_run {
-                pruned.removed = found.jobs;
                 return Ok(pruned);
-            }
-            if found.jobs.is_empty() {
-                return Ok(pruned);
-            }
-            for id in found.jobs {
-                self.shared.remove(id).await?;
-                pruned.removed.push(id);
             }
         }
     }
 }
 
 impl<J: Siblings> Shared<J> {
-    async fn remove(self: &Arc<Self>, id: JobId) -> Result<(), Error> {
+    /// Refuses if work would be lost, or if nobody can say whether it would.
+    async fn may_go(&self, id: JobId, with_work: bool) -> Result<(), Error> {
+        if with_work {
+            return Ok(());
+        }
+        let what = match self.trees.unsaved(id).await {
+            Ok(None) => return Ok(()),
+            Ok(Some(unsaved)) => unsaved.0,
+            Err(why) => format!("what, nobody can say: {why}"),
+        };
+        Err(Error::Unsaved { job: id, what })
+    }
+
+    async fn remove(self: &Arc<Self>, id: JobId, with_work: bool) -> Result<(), Error> {
         let row = self.journal.read(Read::Row(id)).await?.rows().pop();
         let outcome = match row {
             None => return Err(Refusal::NotFound(id).into()),
             Some(row) => row.outcome.ok_or(Refusal::NotEnded(id))?,
         };
+        self.may_go(id, with_work).await?;
+        self.trees.remove_worktree(id).await.map_err(|why| Error::Disk {
+            what: format!("the worktree of {id} cannot be removed"),
+            source: std::io::Error::other(why),
+        })?;
+        lock(&self.worktrees_left).remove(&id);
         // Once it is gone, nobody can say how it ended.
         self.tell_dependents(id, outcome).await;
         // Its recordings first: what is left by a crash between the two can be seen, and removed again.

@@ -5,6 +5,7 @@ mod kept;
 use std::collections::HashSet;
 use std::future::Future;
 use std::io;
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use lastword_core::{AttemptNo, Epoch, Job, JobId, Now};
 use lastword_proc::Recording;
 
 pub use crate::mailbox::Reports;
-use crate::{Env, Stream};
+use crate::{Env, Stream, Unsaved};
 pub use kept::{Kept, now};
 
 /// Something that is being done.
@@ -78,6 +79,32 @@ pub trait Trees: Send + Sync + 'static {
 
     /// Forgets the environments of all jobs that are not live: what a crash left behind. Returns how many there were.
     fn sweep(&self, live: HashSet<JobId>) -> Doing<io::Result<u32>>;
+
+    /// Returns where the worktree of a job is, or would be.
+    fn worktree(&self, _: JobId) -> Option<PathBuf> {
+        None
+    }
+
+    /// Lets go of the worktree of a job that is over: it goes, unless it is to be kept or something was changed in it. What would be
+    /// lost with what is left is returned.
+    fn leave_worktree(&self, _: JobId, _keep: bool) -> Doing<Result<Option<Unsaved>, String>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
+
+    /// Returns what would be lost with the worktree of a job.
+    fn unsaved(&self, _: JobId) -> Doing<Result<Option<Unsaved>, String>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
+
+    /// Returns the jobs of whose worktrees anything is left.
+    fn worktrees(&self) -> Doing<Result<Vec<JobId>, String>> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
+
+    /// Removes the worktree of a job with all that is in it.
+    fn remove_worktree(&self, _: JobId) -> Doing<Result<(), String>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
 
     /// Opens a stream of an attempt; not found, if there is no such attempt.
     fn recording(&self, job: JobId, attempt: AttemptNo, stream: Stream) -> io::Result<Recording>;

@@ -396,7 +396,7 @@ async fn answer(engine: &Engine<Frail>, wish: Wish) -> Answer {
         Wish::SetGroup(group) => engine.set_group(group).await.map(|()| Answer::Done),
         Wish::Remove(job) => engine.remove(job).await.map(|()| Answer::Done),
         Wish::Prune => {
-            let which = Prune { older_than_ms: 500, unread: true, dry_run: false };
+            let which = Prune { older_than_ms: 500, unread: true, unsaved: false, dry_run: false };
             engine.prune(&which).await.map(|_| Answer::Done)
         }
         Wish::ShutDown => engine.shut_down(Jobs::Keep).await.map(|()| Answer::Done),

@@ -7,11 +7,13 @@ use axum::response::IntoResponse as _;
 use lastword_api::{self as api, Accepted, Again, LimitsPatch, Message, Problem, Prune, Pruned};
 use lastword_engine as engine;
 use lastword_store::siblings::Siblings;
+use serde::Deserialize;
+use utoipa::IntoParams;
 
 use super::{answer_written, environment, locate};
 use crate::app::App;
 use crate::caller::{Caller, Outside};
-use crate::extract::{Body, EnvBody, idempotency_key};
+use crate::extract::{Body, EnvBody, Query, idempotency_key};
 use crate::failure::Failure;
 use crate::keys;
 use crate::router::Answer;
@@ -124,37 +126,55 @@ pub(crate) async fn send<J: Siblings>(
     Ok((StatusCode::ACCEPTED, Json(Accepted { input: input.0 })).into_response())
 }
 
-/// Removes an ended job: its log, its row, its recordings.
+/// How a job is removed.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(default, deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct Removal {
+    /// Also if its worktree holds work that was not applied.
+    unsaved: bool,
+}
+
+/// Removes an ended job: its log, its row, its recordings, its worktree.
 #[utoipa::path(
     delete, operation_id = "remove_job", path = "/v1/jobs/{ref}", tag = "jobs",
-    params(("ref" = String, Path, description = "An id, a part of one, a name, or `@last`.")),
+    params(("ref" = String, Path, description = "An id, a part of one, a name, or `@last`."), Removal),
     responses(
         (status = 204, description = "It is gone."),
-        (status = 409, description = "It has not ended.", body = Problem),
+        (status = 409, description = "It has not ended, or its worktree holds work that was not applied.", body = Problem),
     ),
 )]
 pub(crate) async fn remove<J: Siblings>(
     State(app): State<App<J>>,
     _: Outside,
     Path(reference): Path<String>,
+    Query(how): Query<Removal>,
 ) -> Answer {
     let id = Caller::Outside.find(&app, &reference).await?;
-    app.engine().remove(id).await?;
+    match how.unsaved {
+        true => app.engine().remove_with_work(id).await?,
+        false => app.engine().remove(id).await?,
+    }
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
 /// Removes ended jobs that are old enough.
 #[utoipa::path(post, operation_id = "prune_jobs", path = "/v1/jobs:prune", tag = "jobs", request_body = Prune, responses(
-    (status = 200, description = "What was removed, and what was kept because nobody has read it.", body = Pruned),
+    (status = 200, description = "What was removed, and what was kept because nobody has read it, or because work would be lost.", body = Pruned),
 ))]
 pub(crate) async fn prune<J: Siblings>(
     State(app): State<App<J>>,
     _: Outside,
     Body(asked): Body<Prune>,
 ) -> Answer {
-    let which =
-        engine::Prune { older_than_ms: asked.older_than_ms, unread: asked.unread, dry_run: asked.dry_run };
+    let which = engine::Prune {
+        older_than_ms: asked.older_than_ms,
+        unread: asked.unread,
+        unsaved: asked.unsaved,
+        dry_run: asked.dry_run,
+    };
     let done = app.engine().prune(&which).await?;
     let removed = done.removed.len() as u64;
-    Ok(Json(Pruned { removed, kept_unread: done.kept_unread }).into_response())
+    let kept = Pruned { removed, kept_unread: done.kept_unread, kept_unsaved: done.kept_unsaved };
+    Ok(Json(kept).into_response())
 }

@@ -60,6 +60,11 @@ pub(crate) async fn view<J: Siblings>(app: &App<J>, job: &Settled<Job>) -> Resul
     if let Some(stop) = &mut shown.stop {
         stop.pids = app.engine().alive(&job.value).await;
     }
+    if let Some(worktree) = &mut shown.worktree {
+        let path = app.engine().worktree(job.value.id);
+        worktree.present = path.as_ref().is_some_and(|path| path.is_dir());
+        worktree.path = path.map(|path| path.to_string_lossy().into_owned());
+    }
     Ok(shown)
 }
 

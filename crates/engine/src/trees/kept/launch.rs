@@ -1,6 +1,7 @@
 //! Launch: an attempt's tree is started through the nursery.
 
-use std::path::PathBuf;
+use std::ffi::OsString;
+use std::path::Path;
 use std::sync::Arc;
 
 use lastword_core::limits::Limit;
@@ -10,6 +11,7 @@ use lastword_core::spec::{Io, Spec, Work};
 use lastword_core::{AttemptNo, Awake, Epoch, Job};
 use lastword_proc::{Error, Identity, Input, Launch, Launched, Nursery, clock};
 
+use super::worktree::LEADING_ASTRAY;
 use super::{Kept, env};
 use crate::shared::lock;
 
@@ -21,14 +23,16 @@ impl Kept {
         let Work::Command { argv } = &spec.work else {
             return failed("this build runs no agents yet".to_owned());
         };
+        let cwd = self.cwd(job.id, spec);
         let env = match env::read(&self.folder(job.id), job.id, attempt) {
+            Ok(env) if spec.worktree.is_some() => at_home(env, &cwd),
             Ok(env) => env,
             Err(error) => return failed(format!("its environment cannot be read: {error}")),
         };
         let wall = job.limits.get(Limit::Wall);
         let launch = Launch {
             env,
-            cwd: PathBuf::from(&spec.cwd),
+            cwd,
             input: if spec.io == Io::Null { Input::Null } else { Input::Pipe },
             terminal: terminal(spec),
             stdout: self.0.keep,
@@ -77,6 +81,13 @@ impl Kept {
         }
         Ok(Arc::clone(&nursery))
     }
+}
+
+/// Returns an environment in which nothing leads out of a worktree.
+fn at_home(mut env: Vec<(OsString, OsString)>, cwd: &Path) -> Vec<(OsString, OsString)> {
+    env.retain(|(name, _)| name != "PWD" && name != "OLDPWD" && !LEADING_ASTRAY.iter().any(|it| name == it));
+    env.push(("PWD".into(), cwd.into()));
+    env
 }
 
 fn terminal(spec: &Spec) -> Option<(u16, u16)> {

@@ -12,6 +12,7 @@ mod locate;
 mod speak;
 mod watch;
 mod wire;
+mod worktree;
 
 use std::collections::HashSet;
 use std::io;
@@ -20,13 +21,15 @@ use std::sync::{Arc, Mutex};
 
 use lastword_core::effects::Effect;
 use lastword_core::{AttemptNo, Awake, JobId, Now, Timestamp};
+use lastword_git::Worktrees;
 use lastword_proc::{self as proc, Error, Finding, Keep, Launch, Nursery, Recording, boot_id, clock};
 use tokio::sync::Semaphore;
 
 use self::lines::Lines;
+use self::worktree::Gits;
 use super::{Doing, Order, Reports, Trees};
 use crate::shared::lock;
-use crate::{Env, Stream};
+use crate::{Env, Stream, Unsaved};
 
 /// Launches, looks and files under way at once; each holds a thread. Most take about a millisecond; a sweep for what a dead keeper
 /// left takes longer, and must leave room for the others.
@@ -52,6 +55,8 @@ struct Inner {
     /// How much of what a stream writes is kept.
     keep: Keep,
     lines: Lines,
+    /// Worktrees of jobs; none, if none are kept here.
+    gits: Option<Gits>,
     calls: Arc<Semaphore>,
 }
 
@@ -78,6 +83,7 @@ impl Kept {
             place,
             keep,
             lines: Lines::default(),
+            gits: None,
             calls,
         })))
     }
@@ -86,6 +92,14 @@ impl Kept {
     pub fn keeping(mut self, head: u64, tail: u64) -> Kept {
         if let Some(inner) = Arc::get_mut(&mut self.0) {
             inner.keep = Keep::Caps { head, tail };
+        }
+        self
+    }
+
+    /// Keeps the worktrees of jobs here. To be said before it is shared.
+    pub fn with_worktrees(mut self, worktrees: Worktrees) -> Kept {
+        if let Some(inner) = Arc::get_mut(&mut self.0) {
+            inner.gits = Some(Gits::new(worktrees));
         }
         self
     }
@@ -150,6 +164,10 @@ impl Trees for Kept {
                 Box::pin(async move { kept.watch(job, attempt, boot, &reports).await })
             }
             Effect::Launch { attempt } => Box::pin(async move {
+                if let Some(report) = kept.have_worktree(&order.job, attempt).await? {
+                    reports.report(report).await;
+                    return Ok(());
+                }
                 let launched =
                     kept.blocking(move |kept| kept.launch(&order.job, order.epoch, attempt)).await?;
                 reports.report(launched?).await;
@@ -232,6 +250,30 @@ impl Trees for Kept {
             })
             .await
         })
+    }
+
+    fn worktree(&self, job: JobId) -> Option<PathBuf> {
+        self.worktree_path(job)
+    }
+
+    fn leave_worktree(&self, job: JobId, keep: bool) -> Doing<Result<Option<Unsaved>, String>> {
+        let kept = self.clone();
+        Box::pin(async move { kept.left(job, keep).await })
+    }
+
+    fn unsaved(&self, job: JobId) -> Doing<Result<Option<Unsaved>, String>> {
+        let kept = self.clone();
+        Box::pin(async move { kept.unsaved_in(job).await })
+    }
+
+    fn worktrees(&self) -> Doing<Result<Vec<JobId>, String>> {
+        let kept = self.clone();
+        Box::pin(async move { kept.all_worktrees().await })
+    }
+
+    fn remove_worktree(&self, job: JobId) -> Doing<Result<(), String>> {
+        let kept = self.clone();
+        Box::pin(async move { kept.removed_worktree(job).await })
     }
 
     fn recording(&self, job: JobId, attempt: AttemptNo, stream: Stream) -> io::Result<Recording> {

@@ -1,0 +1,215 @@
+//! `run --worktree`, and what becomes of the worktree: with real repositories and the real git.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::home::{Home, Said, said, until};
+
+/// A repository with one commit: `a`, `b` and `sub/c`, ten lines each.
+pub(crate) struct Repository {
+    pub(crate) home: Home,
+    pub(crate) top: PathBuf,
+}
+
+impl Repository {
+    pub(crate) fn new() -> Repository {
+        let home = Home::new();
+        let top = home.path().join("repository");
+        std::fs::create_dir_all(top.join("sub")).unwrap();
+        let repository = Repository { home, top };
+        repository.git(&["init", "--quiet", "--initial-branch=main"]);
+        for file in ["a", "b", "sub/c"] {
+            let lines: String = (1..=10).map(|line| format!("{file} {line}\n")).collect();
+            repository.write(file, &lines);
+        }
+        repository.commit("first");
+        repository
+    }
+
+    pub(crate) fn git_in(&self, folder: &Path, words: &[&str]) -> String {
+        let mut command = Command::new("git");
+        command.args(words).current_dir(folder).env_clear().env("PATH", "/usr/local/bin:/usr/bin:/bin");
+        command.env("HOME", self.home.path());
+        for who in ["AUTHOR", "COMMITTER"] {
+            command.env(format!("GIT_{who}_NAME"), "Ann").env(format!("GIT_{who}_EMAIL"), "ann@example.org");
+        }
+        let said = said(command);
+        assert_eq!(said.code, 0, "git {words:?}: {said:?}");
+        said.stdout.trim_end().to_owned()
+    }
+
+    pub(crate) fn git(&self, words: &[&str]) -> String {
+        self.git_in(&self.top, words)
+    }
+
+    pub(crate) fn commit(&self, message: &str) {
+        self.git(&["add", "--all"]);
+        self.git(&["commit", "--quiet", "--message", message]);
+    }
+
+    pub(crate) fn write(&self, file: &str, text: &str) {
+        std::fs::write(self.top.join(file), text).unwrap();
+    }
+
+    pub(crate) fn read(&self, file: &str) -> String {
+        std::fs::read_to_string(self.top.join(file)).unwrap()
+    }
+
+    /// Runs a verb of ours in a folder of the checkout.
+    pub(crate) fn lastword_in(&self, folder: &str, words: &[&str]) -> Said {
+        let mut command = self.home.command(words);
+        command.current_dir(self.top.join(folder));
+        said(command)
+    }
+
+    pub(crate) fn lastword(&self, words: &[&str]) -> Said {
+        self.lastword_in("", words)
+    }
+
+    /// Runs a script in a worktree to its end, and returns the job.
+    pub(crate) fn work(&self, name: &str, script: &str) -> serde_json::Value {
+        let said = self.lastword(&["run", "--worktree", "--name", name, "sh", "-c", script]);
+        assert_eq!(said.code, 0, "{said:?}");
+        self.home.json(&["show", name])
+    }
+
+    /// Everything that is left of worktrees: in the folder of worktrees, in the repository, and branches.
+    pub(crate) fn left(&self) -> Vec<String> {
+        let names = |folder: PathBuf| {
+            let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+            entries.map(|entry| entry.file_name().into_string().unwrap()).filter(|name| name != "scratch")
+        };
+        let ours = names(self.home.state().join("worktrees"));
+        let gits = names(self.top.join(".git/worktrees"));
+        let branches = self.git(&["branch", "--list", "--format=%(refname:short)", "lastword/*"]);
+        let mut left: Vec<String> = ours.chain(gits).chain(branches.lines().map(str::to_owned)).collect();
+        left.sort();
+        left
+    }
+
+    pub(crate) fn until_nothing_is_left(&self) {
+        until("nothing is left of the worktree", || self.left().is_empty().then_some(()));
+    }
+}
+
+pub(crate) fn path_of(job: &serde_json::Value) -> PathBuf {
+    job["worktree"]["path"].as_str().unwrap().into()
+}
+
+#[test]
+fn a_job_has_a_worktree_and_a_branch_of_its_own_and_the_checkout_does_not_change() {
+    let repository = Repository::new();
+    repository.write("a", "not committed\n");
+    let script =
+        "pwd; cat c; git branch --show-current; cat ../a; echo more >> c; echo $PWD; echo ${GIT_DIR-none}";
+    let mut command = repository.home.command(&["run", "--worktree", "--name", "fix", "sh", "-c", script]);
+    command.current_dir(repository.top.join("sub")).env("GIT_DIR", repository.top.join(".git"));
+    let said = said(command);
+    assert_eq!(said.code, 0, "{said:?}");
+    assert!(said.stderr.contains("without 1 uncommitted change\n"), "{said:?}");
+    let job = repository.home.json(&["show", "fix"]);
+    let (path, branch) = (path_of(&job), format!("lastword/fix-{}", job["short"].as_str().unwrap()));
+    let folder = path.join("sub").display().to_string();
+    let lines: Vec<&str> = said.stdout.lines().collect();
+    assert_eq!((lines[0], lines[11], lines[12]), (folder.as_str(), branch.as_str(), "a 1"), "{said:?}");
+    assert_eq!(lines[22..], [folder.as_str(), "none"], "nothing leads out of it");
+    assert_eq!(job["worktree"]["branch"], branch);
+    assert_eq!(job["worktree"]["base"], repository.git(&["rev-parse", "HEAD"]));
+    assert_eq!(job["worktree"]["checkout"], repository.top.to_str().unwrap());
+    assert_eq!(job["worktree"]["present"], true);
+    assert!(std::fs::read_to_string(path.join("sub/c")).unwrap().ends_with("sub/c 10\nmore\n"));
+    assert_eq!(repository.git(&["status", "--porcelain"]), " M a", "the checkout is as it was");
+    assert_eq!(repository.read("a"), "not committed\n");
+}
+
+#[test]
+fn a_worktree_goes_by_itself_if_nothing_was_changed_in_it() {
+    let repository = Repository::new();
+    repository.work("idle", "cat a");
+    repository.until_nothing_is_left();
+    assert_eq!(repository.home.json(&["show", "idle"])["worktree"]["present"], false);
+    let kept = repository.lastword(&["run", "--worktree=keep", "--name", "kept", "true"]);
+    assert_eq!(kept.code, 0, "{kept:?}");
+    // Whoever asked for it to be left alone is asked for after the same moment has passed for another.
+    repository.work("idle", "cat a");
+    let kept = repository.home.json(&["show", "kept"]);
+    until("only the one that is to be kept is left", || (repository.left().len() == 5).then_some(()));
+    assert!(path_of(&kept).join("a").exists());
+    repository.home.ok(&["rm", "kept"]);
+    assert!(repository.left().is_empty(), "{:?}", repository.left());
+}
+
+#[test]
+fn work_is_never_lost_without_force() {
+    let repository = Repository::new();
+    let job = repository.work(
+        "fix",
+        "echo more >> a; git add a; git -c user.name=x -c user.email=x commit -qm it; echo b > new",
+    );
+    let path = path_of(&job);
+    let said = repository.home.run(&["rm", "fix"]);
+    assert_eq!(said.code, 125, "{said:?}");
+    assert!(said.stderr.contains("2 changed files, 1 commit on lastword/fix-"), "{said:?}");
+    assert!(said.stderr.contains("lastword apply fix") && said.stderr.contains("lastword rm --force fix"));
+    assert!(path.join("new").exists());
+    let pruned = repository.home.run(&["prune", "--older-than", "0s", "--unread", "--yes"]);
+    assert!(pruned.stderr.contains("--unsaved gives it up"), "{pruned:?}");
+    assert!(path.join("new").exists());
+    assert_eq!(
+        repository.home.json(&["prune", "--older-than", "0s", "--unread", "--yes"])["kept_unsaved"],
+        1
+    );
+    let tip = repository.git(&["rev-parse", job["worktree"]["branch"].as_str().unwrap()]);
+    let said = repository.home.run(&["rm", "--force", "fix"]);
+    assert_eq!(said.code, 0, "{said:?}");
+    assert!(said.stderr.contains(&format!("git branch NAME {}", &tip[..10])), "{said:?}");
+    assert!(repository.left().is_empty(), "{:?}", repository.left());
+    assert_eq!(repository.git(&["show", &format!("{tip}:a")]).lines().count(), 11, "as was said");
+}
+
+#[test]
+fn work_that_is_in_another_branch_is_not_lost_with_the_job() {
+    let repository = Repository::new();
+    let job = repository.work("fix", "echo more >> a; git -c user.name=x -c user.email=x commit -qam it");
+    assert_ne!(repository.home.run(&["rm", "fix"]).code, 0);
+    repository.git(&["merge", "--quiet", job["worktree"]["branch"].as_str().unwrap()]);
+    repository.home.ok(&["rm", "fix"]);
+    assert!(repository.left().is_empty(), "{:?}", repository.left());
+    let job = repository.work("again", "echo b >> b");
+    let pruned = repository.home.ok(&["prune", "--older-than", "0s", "--unread", "--unsaved", "--yes"]);
+    assert_eq!(pruned, "1 ended job was removed");
+    assert!(repository.left().is_empty() && !path_of(&job).exists(), "{:?}", repository.left());
+}
+
+#[test]
+fn where_no_worktree_can_be_made_nothing_is_started_and_it_is_said_why() {
+    let repository = Repository::new();
+    let check = |folder: &Path, why: &str| {
+        let mut command = repository.home.command(&["run", "--worktree", "touch", "ran"]);
+        command.current_dir(folder);
+        let said = said(command);
+        assert_eq!(said.code, 2, "{said:?}");
+        assert!(said.stderr.contains(why), "{why}: {said:?}");
+    };
+    let place = |name: &str| {
+        let place = repository.home.path().join(name);
+        std::fs::create_dir_all(&place).unwrap();
+        place
+    };
+    check(&place("plain"), "not a git repository");
+    let bare = place("bare");
+    repository.git_in(&bare, &["init", "--quiet", "--bare"]);
+    check(&bare, "has no files here");
+    check(&repository.top.join(".git"), "has no files here");
+    let empty = place("empty");
+    repository.git_in(&empty, &["init", "--quiet"]);
+    check(&empty, "nothing was committed yet");
+    let new = repository.top.join("new");
+    std::fs::create_dir(&new).unwrap();
+    check(&new, "not in the commit that is checked out");
+    let mut command = repository.home.command(&["run", "--worktree", "true"]);
+    command.current_dir(&repository.top).env("PATH", "/nowhere");
+    let said = said(command);
+    assert!(said.code == 125 && said.stderr.contains("git is not installed"), "{said:?}");
+    assert_eq!(repository.home.json(&["ls", "-a"])["items"].as_array().unwrap().len(), 0);
+}

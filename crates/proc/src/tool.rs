@@ -1,0 +1,203 @@
+//! Tools: programs of others that are run to their end for an answer. They are no jobs: nobody adopts them, so each has a bound in
+//! time and in what it may say.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Seek as _, Write as _};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
+
+/// Between TERM, at which a tool removes what it has half done, and KILL.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// Bytes of one stream that are kept. Whoever expects more has the tool write a file.
+const SAID_MAX: usize = 32 << 20;
+
+/// A program that is run for its answer.
+#[derive(Debug)]
+pub struct Tool<'a> {
+    /// What to run; looked up in `PATH` of the environment below.
+    pub program: &'a OsStr,
+    /// Its arguments.
+    pub arguments: Vec<OsString>,
+    /// The folder it runs in.
+    pub folder: &'a Path,
+    /// Its whole environment.
+    pub env: Vec<(OsString, OsString)>,
+    /// What it reads; nothing, if nothing is given. A file that holds a lock goes on holding it while the tool runs, also when
+    /// whoever started it is gone.
+    pub input: Option<OwnedFd>,
+    /// How long it may take.
+    pub time_max: Duration,
+}
+
+/// What a tool came to.
+#[derive(Debug)]
+pub struct Said {
+    /// How it ended.
+    pub status: ExitStatus,
+    /// What it printed.
+    pub stdout: Vec<u8>,
+    /// What it complained about.
+    pub stderr: Vec<u8>,
+}
+
+/// Makes an input of bytes.
+pub fn input_of(bytes: &[u8]) -> io::Result<OwnedFd> {
+    let file = rustix::fs::memfd_create("input", rustix::fs::MemfdFlags::CLOEXEC)?;
+    let mut file = File::from(file);
+    file.write_all(bytes)?;
+    file.rewind()?;
+    Ok(file.into())
+}
+
+impl Tool<'_> {
+    /// Runs it to its end, in a process group of its own: what is typed at a terminal does not reach it, and a bound ends all of it.
+    #[expect(clippy::disallowed_methods, reason = "this is where processes are started")]
+    pub fn run(self) -> io::Result<Said> {
+        let end = Instant::now() + self.time_max;
+        let mut command = Command::new(self.program);
+        command.args(&self.arguments).current_dir(self.folder).env_clear().envs(self.env);
+        command.stdin(self.input.map_or_else(Stdio::null, Stdio::from));
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+        let mut child = command.spawn()?;
+        match listen(&mut child, end) {
+            Ok((stdout, stderr)) => Ok(Said { status: child.wait()?, stdout, stderr }),
+            Err(error) => {
+                put_down(&mut child)?;
+                Err(error)
+            }
+        }
+    }
+}
+
+/// Hears what it says until it has ended. What something that it left behind still says is not waited for.
+fn listen(child: &mut Child, end: Instant) -> io::Result<(Vec<u8>, Vec<u8>)> {
+    let missing = || io::Error::other("it has no output");
+    let mut stdout: ChildStdout = child.stdout.take().ok_or_else(missing)?;
+    let mut stderr: ChildStderr = child.stderr.take().ok_or_else(missing)?;
+    for stream in [stdout.as_fd(), stderr.as_fd()] {
+        rustix::io::ioctl_fionbio(stream, true)?;
+    }
+    let ended = pidfd_open(pid_of(child)?, PidfdFlags::empty())?;
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let (mut out_open, mut err_open) = (true, true);
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        let mut waits = vec![PollFd::new(&ended, PollFlags::IN)];
+        waits.extend(out_open.then(|| PollFd::new(&stdout, PollFlags::IN)));
+        waits.extend(err_open.then(|| PollFd::new(&stderr, PollFlags::IN)));
+        let left = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
+        match poll(&mut waits, Some(&left)) {
+            Err(rustix::io::Errno::INTR) => continue,
+            other => other?,
+        };
+        // Asked first: whatever it said before its end can be read after.
+        let is_over = !waits[0].revents().is_empty();
+        out_open = out_open && hear(&mut stdout, &mut out)?;
+        err_open = err_open && hear(&mut stderr, &mut err)?;
+        if is_over {
+            return Ok((out, err));
+        }
+    }
+}
+
+/// Reads what is there; reports whether more may come.
+fn hear(stream: &mut impl io::Read, said: &mut Vec<u8>) -> io::Result<bool> {
+    let mut part = [0; 16 << 10];
+    loop {
+        match stream.read(&mut part) {
+            Ok(0) => return Ok(false),
+            Ok(_) if said.len() > SAID_MAX => return Err(io::Error::other("it says too much")),
+            Ok(count) => said.extend_from_slice(&part[..count]),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Ends it with everything in its group. It is ours and not waited for yet, so its number is nobody else's.
+fn put_down(child: &mut Child) -> io::Result<()> {
+    let group = pid_of(child)?;
+    let ended = pidfd_open(group, PidfdFlags::empty())?;
+    let _ = kill_process_group(group, Signal::TERM);
+    let grace = Timespec { tv_sec: GRACE.as_secs() as i64, tv_nsec: 0 };
+    let _ = poll(&mut [PollFd::new(&ended, PollFlags::IN)], Some(&grace));
+    let _ = kill_process_group(group, Signal::KILL);
+    child.wait().map(drop)
+}
+
+fn pid_of(child: &Child) -> io::Result<Pid> {
+    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    pid.ok_or_else(|| io::Error::other("a process without a number"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str, time_max: Duration, input: Option<OwnedFd>) -> io::Result<Said> {
+        let tool = Tool {
+            program: OsStr::new("sh"),
+            arguments: vec!["-c".into(), script.into()],
+            folder: Path::new("/"),
+            env: vec![("PATH".into(), "/usr/bin:/bin".into()), ("ONLY".into(), "this".into())],
+            input,
+            time_max,
+        };
+        tool.run()
+    }
+
+    #[test]
+    fn an_answer_has_both_streams_the_status_and_only_the_given_environment() {
+        let input = input_of(b"said before\n").unwrap();
+        let said =
+            shell("cat; pwd; echo $ONLY $HOME; echo oh >&2; exit 3", Duration::from_secs(30), Some(input));
+        let said = said.unwrap();
+        assert_eq!(String::from_utf8_lossy(&said.stdout), "said before\n/\nthis\n");
+        assert_eq!((said.status.code(), said.stderr.as_slice()), (Some(3), b"oh\n".as_slice()));
+    }
+
+    #[test]
+    fn more_than_a_pipe_holds_is_heard() {
+        let said = shell("head -c 3000000 /dev/zero; echo end >&2", Duration::from_secs(30), None).unwrap();
+        assert_eq!((said.stdout.len(), said.stderr.as_slice()), (3_000_000, b"end\n".as_slice()));
+    }
+
+    #[test]
+    fn what_it_leaves_behind_is_not_waited_for() {
+        let begin = Instant::now();
+        let said = shell("sleep 20 & echo $!", Duration::from_secs(30), None).unwrap();
+        assert!(begin.elapsed() < Duration::from_secs(15));
+        let left: i32 = String::from_utf8_lossy(&said.stdout).trim().parse().unwrap();
+        rustix::process::kill_process(Pid::from_raw(left).unwrap(), Signal::KILL).unwrap();
+    }
+
+    #[test]
+    fn its_time_ends_all_of_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let note = folder.path().join("pid");
+        let script = format!("trap '' TERM; sleep 1000 & echo $! > {}; wait; wait", note.display());
+        let error = shell(&script, Duration::from_millis(300), None).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        let left: i32 = std::fs::read_to_string(&note).unwrap().trim().parse().unwrap();
+        let gone = crate::Identity::of(left).is_none_or(|who| !who.is_alive());
+        assert!(gone, "{left} lives on");
+    }
+
+    #[test]
+    fn who_says_too_much_is_stopped() {
+        let error = shell("yes", Duration::from_secs(60), None).unwrap_err();
+        assert_eq!(error.to_string(), "it says too much");
+    }
+}

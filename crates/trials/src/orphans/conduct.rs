@@ -58,13 +58,11 @@ pub(super) fn run(stage: &Stage, agents: Vec<&Agent>) -> Result<(), String> {
     // One whose mark has its number goes on: what it runs is its own.
     let living = agents.iter().find(|agent| agent.name == "claude");
     let living = living.map(|agent| start(stage, agent, "claude-that-lives")).transpose()?;
-    for instance in killed.iter().chain(&living) {
-        instance.until_in_tool()?;
+    kill_in_tool(&mut killed)?;
+    if let Some(living) = &living {
+        clock::until(START_MAX, LOOK, || living.is_in_tool().then_some(())).ok_or_else(|| living.stuck())?;
     }
     let (look_alikes, _shell) = look_alikes(stage, living.as_ref())?;
-    for instance in &mut killed {
-        kill(&mut instance.child)?;
-    }
 
     let (shown, left) = clock::until(SETTLE_MAX, LOOK, || settled(stage, &killed))
         .ok_or_else(|| format!("not all that was left is shown: {:?}", list(stage).unwrap_or_default()))?;
@@ -122,18 +120,17 @@ fn start<'a>(stage: &Stage, agent: &'a Agent, name: &str) -> Result<Instance<'a>
 }
 
 impl Instance<'_> {
-    /// Waits until its tool has become what it is about, and its tool server runs.
-    fn until_in_tool(&self) -> Result<(), String> {
-        let in_tool = || {
-            let members = self.members();
-            let servers = members.iter().filter(|who| line_of(who.pid).contains(server::NAME)).count();
-            (servers > 0 && members.len() - servers == HOLDS).then_some(())
-        };
-        clock::until(START_MAX, LOOK, in_tool).ok_or_else(|| {
-            let said = fs::read_to_string(self.place.join("said")).unwrap_or_default();
-            let end: Vec<&str> = said.lines().rev().take(5).collect();
-            format!("{} did not come to its tool; it said: {end:?}", self.agent.name)
-        })
+    /// Reports whether its tool has become what it is about, and its tool server runs.
+    fn is_in_tool(&self) -> bool {
+        let members = self.members();
+        let servers = members.iter().filter(|who| line_of(who.pid).contains(server::NAME)).count();
+        servers > 0 && members.len() - servers == HOLDS
+    }
+
+    fn stuck(&self) -> String {
+        let said = fs::read_to_string(self.place.join("said")).unwrap_or_default();
+        let end: Vec<&str> = said.lines().rev().take(5).collect();
+        format!("{} did not come to its tool; it said: {end:?}", self.agent.name)
     }
 
     /// Returns what it has started that was meant to stay, as far as it lives.
@@ -147,6 +144,27 @@ impl Instance<'_> {
         [self.place.join("hold"), self.place.join(server::NAME)]
             .iter()
             .any(|own| own.as_os_str().as_encoded_bytes() == program)
+    }
+}
+
+/// Kills each as soon as it is in the middle of its tool: some do not wait long for one.
+fn kill_in_tool(agents: &mut [Instance]) -> Result<(), String> {
+    let mut pending: Vec<&mut Instance> = agents.iter_mut().collect();
+    let mut failed = None;
+    clock::until(START_MAX, LOOK, || {
+        pending.retain_mut(|instance| {
+            let is_ready = instance.is_in_tool();
+            if is_ready {
+                failed = kill(&mut instance.child).err().or(failed.take());
+            }
+            !is_ready
+        });
+        (pending.is_empty() || failed.is_some()).then_some(())
+    });
+    match (failed, pending.first()) {
+        (Some(why), _) => Err(why),
+        (None, Some(stuck)) => Err(stuck.stuck()),
+        (None, None) => Ok(()),
     }
 }
 

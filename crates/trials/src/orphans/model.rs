@@ -117,8 +117,13 @@ impl Model {
         }
         // An agent asks for titles and the like beside; such a question offers no tools.
         let has_tools = asked.body["tools"].as_array().is_some_and(|tools| !tools.is_empty());
-        let is_turn = has_tools && !self.said.swap(true, Ordering::SeqCst);
-        let call = is_turn.then_some(self.command.as_str());
+        if has_tools && self.said.swap(true, Ordering::SeqCst) {
+            // It has said all it has to say: an agent that comes back from its tool waits here.
+            loop {
+                std::thread::park();
+            }
+        }
+        let call = has_tools.then_some(self.command.as_str());
         let events = match self.dialect {
             Dialect::Responses => responses(call),
             Dialect::Chat => chat(call),

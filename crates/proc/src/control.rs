@@ -159,6 +159,15 @@ impl Keeper {
         Ok(Keeper { stream: BufReader::new(stream), epoch, dir: dir.to_owned() })
     }
 
+    /// Waits this long for each answer, instead of as long as a keeper may take.
+    pub fn within(self, time: Duration) -> Keeper {
+        // A socket takes any time but none.
+        let time = Some(time.max(Duration::from_millis(1)));
+        let stream = self.stream.get_ref();
+        let _ = stream.set_read_timeout(time).and_then(|()| stream.set_write_timeout(time));
+        self
+    }
+
     /// Asks how the tree is.
     pub fn status(&mut self) -> Result<Status, Error> {
         let line = self.call(Line::new("status"), &[])?;

@@ -89,6 +89,31 @@ fn c42_a_full_disk_refuses_what_is_new_and_loses_nothing_that_was_taken() {
     home.good(&["run", "--", "true"]);
 }
 
+#[test]
+fn c1_what_fills_the_disk_can_be_stopped_also_by_a_daemon_that_starts_then() {
+    let Some(home) = Home::on_small_disk(24 << 20) else {
+        return println!("not tried: a file system of its own needs root");
+    };
+    let (one, two) = (home.start("trap '' TERM; sleep 100"), home.start("sleep 100"));
+    let leaders = [home.leader(&one), home.leader(&two)];
+    let ballast = home.state().join("ballast");
+    fill(&ballast);
+    // The wish is durable and the tree is ended; only its exit record has no room, so the job is not called ended.
+    let said = home.say(&["cancel", &one, "--force", "--timeout=100ms"]);
+    assert_eq!(said.code, 124, "{}{}", said.out, said.err);
+    until("the first is gone", || !is_alive(leaders[0]));
+    home.kill_daemon();
+    let said = home.say(&["ls"]);
+    assert_eq!(said.code, 0, "{}{}", said.out, said.err);
+    let said = home.say(&["cancel", &two, "--force", "--timeout=100ms"]);
+    assert_eq!(said.code, 124, "{}{}", said.out, said.err);
+    until("the second is gone", || !is_alive(leaders[1]));
+    std::fs::remove_file(&ballast).unwrap();
+    for job in [&one, &two] {
+        assert_eq!(home.say(&["wait", job]).code, 3);
+    }
+}
+
 /// Writes until nothing more can be.
 fn fill(file: &std::path::Path) {
     use std::io::Write as _;

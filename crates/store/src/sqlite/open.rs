@@ -25,6 +25,10 @@ const APPLICATION: i64 = 0x6c77_7264;
 /// sync; whoever holds it longer is stuck.
 const BUSY: Duration = Duration::from_secs(10);
 
+/// Bytes of the disk that the write-ahead log holds in reserve, so that on a full disk jobs can still be looked for and stopped:
+/// the one that fills it, above all. It is a hundred writes or more; the log is used again from its beginning after each checkpoint.
+const RESERVE: u64 = 4 << 20;
+
 /// Every step of the schema, in order. A step that was released is never changed.
 const MIGRATIONS: &[&str] =
     &[include_str!("migrations/0001_journal.sql"), include_str!("migrations/0002_siblings.sql")];
@@ -54,7 +58,15 @@ pub(super) fn open(folder: &Path) -> Result<Opened> {
     debug_assert!(is_in_wal_mode(&connection), "the settings were applied");
     migrate(&mut connection)?;
     let instance = instance(&mut connection, &file)?;
+    reserve(&file);
     Ok(Opened { connection, instance, file })
+}
+
+/// Takes room for the write-ahead log in advance, without changing what is in it. A disk that has none is full now, and says so at
+/// the next write.
+fn reserve(file: &Path) {
+    let log = OpenOptions::new().write(true).open(file.with_extension("db-wal"));
+    let _ = log.map(|log| rustix::fs::fallocate(log, rustix::fs::FallocateFlags::KEEP_SIZE, 0, RESERVE));
 }
 
 /// Makes sure that nobody but the user can look into the folder.

@@ -195,7 +195,7 @@ impl Trees for Kept {
         Box::pin(async move {
             let asked = kept.blocking(move |kept| {
                 // Nobody's claim: whoever only looks is answered by any keeper.
-                proc::Keeper::connect(&kept.dir(job, attempt), 0)?.status()
+                proc::Keeper::connect(&kept.dir(job, attempt), 0)?.within(LOOK_MAX).status()
             });
             asked.await.ok().and_then(Result::ok).map(|status| status.pids).unwrap_or_default()
         })

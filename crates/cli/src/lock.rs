@@ -3,8 +3,9 @@
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
+use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use lastword_api::{Code, VERSION};
 use lastword_proc::Identity;
@@ -21,6 +22,7 @@ const FILE: &str = "daemon.lock";
 #[derive(Debug)]
 pub(crate) struct Lock {
     file: File,
+    socket: PathBuf,
 }
 
 /// What the holder wrote.
@@ -33,6 +35,9 @@ pub(crate) struct Holder {
     /// Whether it went in order: then nobody starts another in its place unasked.
     #[serde(default)]
     pub(crate) stopped: bool,
+    /// Where it listens: not everybody who shares its folder was told the same place.
+    #[serde(default)]
+    pub(crate) socket: Option<PathBuf>,
 }
 
 /// What came of taking the lock.
@@ -63,7 +68,7 @@ impl Lock {
                 Err(error) => return Err(failed(error.into())),
             }
         }
-        let mut lock = Lock { file };
+        let mut lock = Lock { file, socket: paths.socket.clone() };
         lock.write(false).map_err(failed)?;
         Ok(Taken::Ours(lock))
     }
@@ -83,6 +88,7 @@ impl Lock {
             boot: me.boot,
             version: VERSION.to_owned(),
             stopped,
+            socket: Some(self.socket.clone()),
         };
         self.file.rewind()?;
         self.file.set_len(0)?;
@@ -106,6 +112,16 @@ impl Holder {
 pub(crate) fn is_held(paths: &Paths) -> bool {
     let Ok(file) = File::open(paths.in_state(FILE)) else { return false };
     !is_shared(&file)
+}
+
+/// Reports whether who listens at the other end is the daemon of another state folder, which came first to a place that both
+/// were told. It would show that folder's jobs as ours.
+pub(crate) fn is_of_another(paths: &Paths, stream: impl AsFd) -> bool {
+    let Ok(peer) = rustix::net::sockopt::socket_peercred(stream) else { return false };
+    let pid = peer.pid.as_raw_nonzero().get();
+    // A daemon writes into its lock before it listens. Who is no daemon at all is the service manager, or is found out later.
+    let is_ours = || Holder::of(paths).is_some_and(|holder| holder.pid == pid);
+    !is_ours() && lastword_proc::is_same_program(pid)
 }
 
 /// Reports whether nobody holds the lock for itself, by taking a share of it for a moment.

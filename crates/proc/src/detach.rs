@@ -1,5 +1,6 @@
 //! Programs that are not jobs: a daemon that must outlive whoever started it, and what such a daemon is handed.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io;
 use std::os::fd::{FromRawFd as _, OwnedFd};
@@ -17,6 +18,8 @@ pub struct Detached<'a> {
     pub executable: &'a Path,
     /// Its arguments.
     pub arguments: Vec<String>,
+    /// Variables that it sees otherwise than this process.
+    pub variables: Vec<(&'static str, OsString)>,
     /// Where its output goes: what it has to say to whoever started it.
     pub output: OwnedFd,
     /// Where its errors go.
@@ -29,7 +32,7 @@ impl Detached<'_> {
     #[expect(clippy::disallowed_methods, reason = "this is where processes are started")]
     pub fn start(self) -> io::Result<()> {
         let mut command = Command::new(self.executable);
-        command.args(&self.arguments).current_dir("/");
+        command.args(&self.arguments).envs(self.variables).current_dir("/");
         command.stdin(Stdio::null()).stdout(Stdio::from(self.output)).stderr(Stdio::from(self.errors));
         // SAFETY: between fork and exec only system calls are made; nothing is allocated and no lock is taken.
         unsafe { command.pre_exec(leave) };
@@ -70,6 +73,12 @@ pub fn handed_over(pid: Option<&str>, count: Option<&str>) -> Vec<OwnedFd> {
         let _ = rustix::io::fcntl_setfd(fd, rustix::io::FdFlags::CLOEXEC);
     }
     taken
+}
+
+/// Reports whether another process goes by the name of this one.
+pub fn is_same_program(pid: i32) -> bool {
+    let name = |whose: &str| std::fs::read(format!("/proc/{whose}/comm")).ok();
+    name("self").is_some_and(|own| name(&pid.to_string()) == Some(own))
 }
 
 /// Reports whether this process is below a keeper, whatever its environment says.

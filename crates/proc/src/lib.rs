@@ -34,7 +34,7 @@ mod words;
 
 pub use ask::ask;
 pub use control::{Keeper, Saying, Status, Stop, answer, climbed, has_ended, hung_up, told};
-pub use detach::{Detached, handed_over, is_kept};
+pub use detach::{Detached, handed_over, is_kept, is_same_program};
 pub use ending::ExitRecord;
 pub use error::Error;
 pub use folder::Folder;

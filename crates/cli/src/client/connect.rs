@@ -1,6 +1,7 @@
 //! Reaching the daemon: its socket, who answers there, and starting one if there is none.
 
 use std::io::ErrorKind;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use http_body_util::Full;
@@ -75,21 +76,34 @@ pub(crate) async fn knock(paths: &Paths) -> Result<Option<SendRequest<Full<Bytes
     }
 }
 
-/// Connects if somebody listens, and makes sure that it is this user before anything is said.
+/// Connects to the daemon of this state folder: where it should listen, or else where it says that it does. Whoever shares the
+/// folder may have been told another place: a job of cron has no `XDG_RUNTIME_DIR`, and `TMPDIR` is anybody's choice.
 async fn reach(paths: &Paths) -> Result<Option<UnixStream>, Failure> {
-    let socket = paths.socket.display();
+    let ours = |stream: &UnixStream| !lock::is_of_another(paths, stream);
+    if let Some(stream) = reach_at(&paths.socket).await?.filter(ours) {
+        return Ok(Some(stream));
+    }
+    match Holder::of(paths).and_then(|holder| holder.socket).filter(|socket| *socket != paths.socket) {
+        Some(socket) => Ok(reach_at(&socket).await?.filter(ours)),
+        None => Ok(None),
+    }
+}
+
+/// Connects if somebody listens at a place, and makes sure that it is this user before anything is said.
+async fn reach_at(socket: &Path) -> Result<Option<UnixStream>, Failure> {
+    let dir = socket.parent().unwrap_or(Path::new("/"));
+    let name = socket.file_name().unwrap_or_default().to_string_lossy();
+    let socket = socket.display();
     // Through the folder's descriptor: the path of a socket has a hundred bytes, that of a home may have more.
-    let folder = match lastword_proc::Folder::open(paths.socket_dir()) {
+    let folder = match lastword_proc::Folder::open(dir) {
         Ok(folder) => folder,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => {
             // Says what is wrong with it and how to mend it, if that is all.
-            paths::check_private(paths.socket_dir())?;
-            let text = format!("{}: {error}", paths.socket_dir().display());
-            return Err(Failure::new(Code::Forbidden, text));
+            paths::check_private(dir)?;
+            return Err(Failure::new(Code::Forbidden, format!("{}: {error}", dir.display())));
         }
     };
-    let name = paths.socket.file_name().unwrap_or_default().to_string_lossy();
     let stream = match UnixStream::connect(folder.path_of(&name)).await {
         Ok(stream) => stream,
         Err(error) if is_nobody(error.kind()) => {

@@ -5,6 +5,7 @@
 
 pub(crate) mod connect;
 pub(crate) mod follow;
+mod silence;
 pub(crate) mod sse;
 
 use std::cell::{Cell, RefCell};
@@ -198,7 +199,7 @@ impl Client {
     async fn open(&self, call: &Call) -> Result<(Sender, Response<Incoming>), Lost> {
         let mut sender = self.sender().await.map_err(Lost::Told)?;
         let request = call.request().map_err(Lost::Told)?;
-        let response = sender.send_request(request).await.map_err(Lost::Connection)?;
+        let response = self.patiently(sender.send_request(request)).await?;
         self.notice_version(response.headers()).map_err(Lost::Told)?;
         if response.status().is_success() {
             return Ok((sender, response));

@@ -62,6 +62,9 @@ struct Settings {
 /// How long a daemon may take to go: requests that were begun have ten seconds.
 const GONE_MAX: Duration = Duration::from_secs(30);
 
+/// How long a daemon may take to take note that it is to stop, before it is asked whether it is there at all.
+const ANSWER_MAX: Duration = Duration::from_secs(10);
+
 /// Pause between two looks.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -137,8 +140,15 @@ async fn ask_to_stop(paths: &Paths, ui: &Ui, jobs: JobsFate) -> Result<Option<i3
     while lock::is_held(paths) {
         if connect::is_reached(paths).await? {
             let client = Client::new(paths.clone(), *ui);
-            let stopping: Stopping = client.call(Call::post("/v1/daemon:stop", &StopDaemon { jobs })).await?;
-            return Ok(i32::try_from(stopping.pid).ok());
+            let call = Call::post("/v1/daemon:stop", &StopDaemon { jobs: jobs.clone() });
+            let mut answer = std::pin::pin!(client.call::<Stopping>(call));
+            loop {
+                match tokio::time::timeout(ANSWER_MAX, &mut answer).await {
+                    Ok(stopping) => return Ok(i32::try_from(stopping?.pid).ok()),
+                    Err(_) if client.is_there().await => {}
+                    Err(_) => return end_silent(paths, ui, &jobs).map(Some),
+                }
+            }
         }
         // It has lost its socket, or has none yet: it still hears signals, if it is who wrote the lock.
         if let Some(holder) = Holder::of(paths).filter(|holder| holder.identity().is_alive()) {
@@ -151,6 +161,24 @@ async fn ask_to_stop(paths: &Paths, ui: &Ui, jobs: JobsFate) -> Result<Option<i3
         tokio::time::sleep(LOOK).await;
     }
     Ok(None)
+}
+
+/// Ends a daemon that does not answer. It does not hear a request to stop either, and jobs do not need it.
+fn end_silent(paths: &Paths, ui: &Ui, jobs: &JobsFate) -> Result<i32, Failure> {
+    let Some(holder) = Holder::of(paths).filter(|holder| holder.identity().is_alive()) else {
+        return Err(Failure::new(
+            Code::Unavailable,
+            "whoever listens does not answer, and is not the daemon",
+        ));
+    };
+    let who = format!("the daemon (pid {}) did not answer within {} s", holder.pid, ANSWER_MAX.as_secs());
+    if *jobs == JobsFate::Cancel {
+        return Err(Failure::new(Code::Unavailable, format!("{who}, and no job was cancelled"))
+            .next("lastword daemon restart && lastword daemon stop --cancel-jobs"));
+    }
+    let _ = holder.identity().signal(rustix::process::Signal::KILL);
+    ui.say(&format!("lastword: {who}, and was killed"));
+    Ok(holder.pid)
 }
 
 async fn status(paths: Paths, ui: Ui) -> Outcome {

@@ -54,6 +54,7 @@ struct Prepared {
 
 /// Runs a daemon until it is stopped.
 pub(crate) fn run(paths: &Paths, flags: &[String], detached: bool) -> Outcome {
+    let paths = &socket::settle(paths);
     let starter = Starter { detached, socket: paths.socket.clone() };
     let prepared = match prepare(paths, flags) {
         Ok(Ok(prepared)) => prepared,

@@ -1,6 +1,7 @@
 //! The daemon's place on disk: what lies there and is not a socket gives way, and a socket that somebody took away is made again.
 
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
@@ -8,10 +9,26 @@ use lastword_api::Code;
 use lastword_server::Endpoint;
 
 use crate::failure::Failure;
+use crate::lock;
 use crate::paths::Paths;
 
 /// How often the daemon looks whether its socket is still there: nobody can reach it otherwise. A look is one system call.
 const LOOK: Duration = Duration::from_secs(1);
+
+/// Returns where to listen: the usual place, or one in the state folder if the daemon of another folder listens at the usual one.
+/// Who looks for this daemon reads the place in its lock.
+pub(super) fn settle(paths: &Paths) -> Paths {
+    let name = paths.socket.file_name().unwrap_or_default();
+    let is_taken = || {
+        let folder = lastword_proc::Folder::open(paths.socket_dir())?;
+        let stream = UnixStream::connect(folder.path_of(&name.to_string_lossy()))?;
+        std::io::Result::Ok(lock::is_of_another(paths, &stream))
+    };
+    match is_taken() {
+        Ok(true) => Paths { socket: paths.in_state(&name.to_string_lossy()), ..paths.clone() },
+        _ => paths.clone(),
+    }
+}
 
 /// Listens. Whoever calls this holds the lock, so what lies at the place is nobody's.
 pub(super) fn bind(paths: &Paths) -> Result<Endpoint, Failure> {

@@ -15,6 +15,7 @@ use tokio::net::unix::pipe;
 
 use super::LOG;
 use super::log;
+use crate::environment;
 use crate::failure::Failure;
 use crate::paths::{self, Paths};
 use crate::ui::Ui;
@@ -68,7 +69,10 @@ pub(crate) async fn start(paths: &Paths, wish: &Wish, _: &Ui) -> Result<Started,
         arguments.extend(["--set".to_owned(), setting.clone()]);
     }
     let executable = executable().map_err(failed)?;
-    Detached { executable: &executable, arguments, output: OwnedFd::from(theirs), errors }
+    // It runs in another folder, where a path that does not begin at the root leads elsewhere.
+    let home = environment::is_set("LASTWORD_HOME").then(|| ("LASTWORD_HOME", paths.state.clone().into()));
+    let variables = home.into_iter().collect();
+    Detached { executable: &executable, arguments, variables, output: OwnedFd::from(theirs), errors }
         .start()
         .map_err(failed)?;
     let said = hear(ours.into()).await.map_err(failed)?;

@@ -123,7 +123,11 @@ async fn keepers_that_do_not_answer_hold_nobody_else_up() {
     let begin = Instant::now();
     let stopping = engine.job(frozen[0].0).await.unwrap().value;
     assert_eq!(engine.alive(&stopping).await, [0; 0], "nobody says who is alive");
-    assert!(begin.elapsed() < Duration::from_secs(5), "whoever only looks is answered: {:?}", begin.elapsed());
+    assert!(
+        begin.elapsed() < Duration::from_secs(5),
+        "whoever only looks is answered: {:?}",
+        begin.elapsed()
+    );
     let begin = Instant::now();
     let id = run(&engine, bench.script("sleep 100")).await;
     leader_of(&engine, id).await;

@@ -90,7 +90,7 @@ fn c42_a_full_disk_refuses_what_is_new_and_loses_nothing_that_was_taken() {
 }
 
 #[test]
-fn c1_what_fills_the_disk_can_be_stopped_also_by_a_daemon_that_starts_then() {
+fn what_fills_the_disk_can_be_stopped_also_by_a_daemon_that_starts_then() {
     let Some(home) = Home::on_small_disk(24 << 20) else {
         return println!("not tried: a file system of its own needs root");
     };

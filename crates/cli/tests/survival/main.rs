@@ -10,4 +10,5 @@ mod daemon;
 mod disk;
 mod home;
 mod inside;
+mod places;
 mod reboot;

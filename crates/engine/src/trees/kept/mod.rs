@@ -18,6 +18,7 @@ use std::collections::HashSet;
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use lastword_core::effects::Effect;
 use lastword_core::{AttemptNo, Awake, JobId, Now, Timestamp};
@@ -34,6 +35,9 @@ use crate::{Env, Stream, Unsaved};
 /// Launches, looks and files under way at once; each holds a thread. Most take about a millisecond; a sweep for what a dead keeper
 /// left takes longer, and must leave room for the others.
 const CALLS_MAX: usize = 8;
+
+/// How long whoever only looks waits for a keeper. Its answer takes less than a millisecond, unless somebody has stopped it.
+const LOOK_MAX: Duration = Duration::from_millis(500);
 
 /// Starts a nursery.
 type Start = dyn Fn() -> Result<Nursery, Error> + Send + Sync;

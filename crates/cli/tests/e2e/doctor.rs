@@ -122,6 +122,28 @@ fn a_daemon_that_hangs_is_found_and_the_remedy_helps() {
 }
 
 #[test]
+fn a_daemon_of_another_version_and_who_is_no_daemon_are_found() {
+    for (answer, id, status, words) in [
+        (
+            "HTTP/1.1 200 OK\r\nlastword-version: 99.0.0\r\ncontent-length: 2\r\n\r\n{}",
+            "version",
+            "warn",
+            "99.0.0",
+        ),
+        ("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}", "daemon", "fail", "is not the daemon of Lastword"),
+        ("", "daemon", "fail", "does not answer"),
+    ] {
+        let home = Home::new();
+        let other = crate::strangers::stand_in(&home, answer);
+        let look = check(&home, id);
+        other.join().unwrap();
+        assert_eq!(look["status"], status, "{look}");
+        assert!(look["text"].as_str().unwrap().contains(words), "{look}");
+        std::fs::remove_file(home.state().join("lastword.sock")).unwrap();
+    }
+}
+
+#[test]
 fn what_others_may_look_at_is_found_and_mended_if_asked() {
     let home = Home::new();
     home.ok(&["run", "true"]);
@@ -300,7 +322,7 @@ fn shown(home: &Home, left: &Left) -> Value {
 }
 
 #[test]
-fn what_agents_left_behind_is_shown_and_ended_by_identity_only() {
+fn c22_what_agents_left_behind_is_shown_and_ended_by_identity_only() {
     let home = Home::new();
     let server = home.path().join("mcp-server-left");
     std::fs::copy("/bin/sh", &server).unwrap();

@@ -40,7 +40,7 @@ fn nothing_hostile_reaches_a_terminal_raw_but_what_the_job_wrote() {
 }
 
 /// Answers one request after the other with the same words.
-fn stand_in(home: &Home, answer: &'static str) -> std::thread::JoinHandle<()> {
+pub(crate) fn stand_in(home: &Home, answer: &'static str) -> std::thread::JoinHandle<()> {
     std::fs::DirBuilder::new().mode(0o700).create(home.state()).unwrap();
     let listener = UnixListener::bind(home.state().join("lastword.sock")).unwrap();
     std::thread::spawn(move || {

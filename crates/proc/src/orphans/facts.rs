@@ -35,6 +35,8 @@ pub(super) struct Facts {
     pub(super) mark: Option<Mark>,
     /// It carries the marker of an attempt of ours: whoever owns the attempt sees to it.
     pub(super) is_attempt: bool,
+    /// It is in a namespace of its own, as in a container: numbers mean something else there, and whoever made it sees to it.
+    pub(super) is_elsewhere: bool,
     /// It does not care for hanging up, as what was started by `nohup` does not.
     pub(super) ignores_hangup: bool,
     /// The unit of a service manager that it belongs to.
@@ -61,6 +63,7 @@ impl Facts {
             known,
             mark,
             is_attempt: value(&environ, MARKER).is_some(),
+            is_elsewhere: is_elsewhere(pid),
             ignores_hangup: ignored & HANGUP != 0,
             unit: unit_in(&groups),
             is_unheard: known.is_some() && is_unheard(pid, seen),
@@ -80,6 +83,12 @@ fn mark_in(environ: &[u8]) -> Option<Mark> {
 
 fn value<'a>(environ: &'a [u8], name: &str) -> Option<&'a [u8]> {
     environ.split(|byte| *byte == 0).find_map(|line| line.strip_prefix(name.as_bytes())?.strip_prefix(b"="))
+}
+
+/// Reports whether a process has other numbers for processes than we have.
+fn is_elsewhere(pid: i32) -> bool {
+    let space = |who: &str| fs::read_link(format!("/proc/{who}/ns/pid")).ok();
+    space(&pid.to_string()).is_some_and(|space_of_it| Some(space_of_it) != space("self"))
 }
 
 /// Returns the service that a process is in, below the user's service manager or beside it.

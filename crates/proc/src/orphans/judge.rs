@@ -20,7 +20,7 @@ pub(super) type Agent = (i32, &'static str);
 
 /// Judges a process. `agents` are those that run. `None` means that it is none of our business, or has an owner.
 pub(super) fn judge(pid: i32, facts: &Facts, seen: &Snapshot, agents: &[Agent]) -> Option<Judged> {
-    if facts.is_attempt || !seen.is_orphan(pid) {
+    if facts.is_attempt || facts.is_elsewhere || !seen.is_orphan(pid) {
         return None;
     }
     let kind = match (facts.known, facts.mark) {
@@ -145,6 +145,7 @@ mod tests {
         check(LEFT, &[], &[], &Facts::default(), None);
         check((LEAK, 10, 10, 100, 0), &[], &[], &known("claude"), None);
         check(LEFT, &[], &[], &Facts { is_attempt: true, ..known("claude") }, None);
+        check(LEFT, &[], &[], &Facts { is_elsewhere: true, ..marked("claude", Some(59)) }, None);
     }
 
     #[test]

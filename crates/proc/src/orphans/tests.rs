@@ -236,6 +236,37 @@ fn what_an_agent_ran_is_a_leak_only_when_the_agent_is_gone() {
 }
 
 #[test]
+fn what_a_container_holds_is_not_shown() {
+    // Where no namespaces can be made, there are no containers of this user either.
+    let made =
+        Command::new("unshare").args(["--user", "--map-root-user", "--pid", "--fork", "true"]).status();
+    if !made.is_ok_and(|status| status.success()) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let server = program(folder.path(), "mcp-server-inside").display().to_string();
+    let line =
+        format!("unshare --user --map-root-user --pid --fork {server} -c 'sleep 300; :' >/dev/null 2>&1 &");
+    let outer = leak(&mut in_session(), &line);
+    let mut inner = None;
+    wait_until("it runs inside", || {
+        let below = Snapshot::take().unwrap().below(outer.0.pid);
+        inner = below
+            .into_iter()
+            .find(|pid| argv_of(*pid).is_some_and(|argv| argv[0] == server))
+            .and_then(Identity::of);
+        inner.is_some()
+    });
+    let inner = Started(inner.unwrap());
+    // Without the one that made it, it is nobody's child in our eyes.
+    outer.0.signal(Signal::KILL).unwrap();
+    wait_until("it has lost its parent", || Snapshot::take().unwrap().is_orphan(inner.0.pid));
+    assert!(!inner.is_shown());
+    assert_eq!(end(&inner.0, Duration::ZERO).unwrap(), None);
+    assert!(inner.0.is_alive(), "nobody was signalled");
+}
+
+#[test]
 fn what_was_started_by_nohup_or_in_a_living_session_is_in_doubt() {
     let folder = tempfile::tempdir().unwrap();
     let server = program(folder.path(), "mcp-server-meant").display().to_string();

@@ -42,6 +42,16 @@ pub(crate) fn cargo_with(words: &[&str], environment: &[(&str, &str)]) -> Outcom
     }
 }
 
+/// Runs a program at the terminal.
+pub(crate) fn runs(program: &str, words: &[&str]) -> Outcome {
+    let line = format!("{program} {}", words.join(" "));
+    match Command::new(program).args(words).status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(Failure::of(&line, status)),
+        Err(error) => Err(Failure::new(format!("`{line}` did not start: {error}"))),
+    }
+}
+
 /// Runs a program and returns what it printed; its talk goes to the terminal.
 pub(crate) fn output(program: &str, words: &[&str]) -> Result<String, Failure> {
     let line = format!("{program} {}", words.join(" "));

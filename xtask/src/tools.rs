@@ -15,6 +15,7 @@ struct Tool {
 const TOOLS: &[Tool] = &[
     Tool { subcommand: "nextest", version: "0.9.143", in_ci: true },
     Tool { subcommand: "deny", version: "0.20.2", in_ci: true },
+    Tool { subcommand: "deb", version: "3.8.0", in_ci: false },
     Tool { subcommand: "mutants", version: "27.1.0", in_ci: false },
 ];
 

@@ -14,11 +14,22 @@ use crate::ui::Ui;
 pub(crate) struct Args {
     /// Which verb
     verb: Option<String>,
+    /// Writes every page into this folder instead
+    #[arg(long, value_name = "FOLDER", conflicts_with = "verb")]
+    into: Option<std::path::PathBuf>,
 }
 
 pub(crate) fn run(args: &Args, _: &Ui) -> Outcome {
     let mut root = crate::args::Cli::command();
     root.build();
+    if let Some(folder) = &args.into {
+        let failed = |error| {
+            Failure::new(lastword_api::Code::Unavailable, format!("{}: {error}", folder.display()))
+                .next("it must be a folder that can be written to")
+        };
+        clap_mangen::generate_to(root, folder).map_err(failed)?;
+        return Ok(0);
+    }
     let command = match &args.verb {
         None => root,
         Some(name) => {

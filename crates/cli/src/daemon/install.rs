@@ -14,8 +14,9 @@ use crate::ui::Ui;
 pub(crate) const SERVICE: &str = "lastword.service";
 pub(crate) const SOCKET: &str = "lastword.socket";
 
-/// Returns the two units, for an executable and a state folder of one's own if that was chosen.
-fn units(executable: &Path, home: Option<&Path>, socket: &Path) -> [(&'static str, String); 2] {
+/// Returns the two units, for an executable, a state folder of one's own if that was chosen, and a place to listen as a unit
+/// writes it.
+fn units(executable: &Path, home: Option<&Path>, listen: &str) -> [(&'static str, String); 2] {
     let exec = quote(&executable.display().to_string());
     let environment = home.map_or_else(String::new, |home| {
         format!("Environment={}\n", quote(&format!("LASTWORD_HOME={}", home.display())))
@@ -38,20 +39,19 @@ fn units(executable: &Path, home: Option<&Path>, socket: &Path) -> [(&'static st
          [Install]\n\
          Also={SOCKET}\n"
     );
-    let listen = format!(
+    let socket = format!(
         "[Unit]\n\
          Description=Where Lastword listens\n\
          \n\
          [Socket]\n\
-         ListenStream={}\n\
+         ListenStream={listen}\n\
          SocketMode=0600\n\
          DirectoryMode=0700\n\
          \n\
          [Install]\n\
-         WantedBy=sockets.target\n",
-        socket.display().to_string().replace('%', "%%")
+         WantedBy=sockets.target\n"
     );
-    [(SERVICE, service), (SOCKET, listen)]
+    [(SERVICE, service), (SOCKET, socket)]
 }
 
 /// Writes a word for a unit: in quotes, with what has a meaning there made plain.
@@ -77,7 +77,8 @@ pub(crate) fn install(paths: &Paths, ui: &Ui) -> Outcome {
     std::fs::create_dir_all(&folder).map_err(failed(&folder))?;
     let executable = executable().map_err(failed(Path::new("this program")))?;
     let home = environment::get_os("LASTWORD_HOME").map(|_| paths.state.as_path());
-    for (name, text) in units(&executable, home, &paths.socket) {
+    let listen = paths.socket.display().to_string().replace('%', "%%");
+    for (name, text) in units(&executable, home, &listen) {
         let path = folder.join(name);
         std::fs::write(&path, text).map_err(failed(&path))?;
         ui.print(&path.display().to_string())?;
@@ -122,12 +123,21 @@ pub(crate) fn uninstall(ui: &Ui) -> Outcome {
 mod tests {
     use super::*;
 
+    /// The same for everybody on a machine, in the folder where packages put units.
+    #[test]
+    fn the_units_of_the_package_are_those_that_are_written_here() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("packaging");
+        for (name, text) in units(Path::new("/usr/bin/lastword"), None, "%t/lastword/lastword.sock") {
+            assert_eq!(std::fs::read_to_string(folder.join(name)).unwrap_or_default(), text, "{name}");
+        }
+    }
+
     #[test]
     fn only_the_daemon_is_stopped_with_its_unit() {
         let [(_, service), (_, socket)] = units(
             Path::new("/opt/my tools/100%/lastword"),
             Some(Path::new("/lw")),
-            Path::new("/run/lastword.sock"),
+            "/run/lastword.sock",
         );
         for line in [
             "ExecStart=\"/opt/my tools/100%%/lastword\" daemon run",

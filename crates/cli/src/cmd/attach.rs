@@ -80,7 +80,8 @@ pub(super) async fn stay(client: &Client, job: Job, stay: Stay) -> Outcome {
             false => std::future::pending().await,
         }
     });
-    let mut watched = std::pin::pin!(follow::to_the_end(client, job, stay.from));
+    // In a box: whoever stays would be as large as all that is followed.
+    let mut watched = Box::pin(follow::to_the_end(client, job, stay.from));
     let mut patience = std::pin::pin!(tokio::time::sleep(PATIENCE));
     let (mut asked, mut reads, mut patient) = (false, true, client.ui().watched);
     loop {

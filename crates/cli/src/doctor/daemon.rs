@@ -1,6 +1,7 @@
 //! The daemon: whether one runs, how fast it answers, whether it is of this version, and the socket it listens at.
 
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use http_body_util::{BodyExt as _, Full};
@@ -44,12 +45,14 @@ pub(super) async fn examine(paths: &Paths) -> Vec<Check> {
     };
     let holder = Holder::of(paths);
     let is_held = lock::is_held(paths);
-    let mut checks = vec![daemon(paths, &answer, is_held, holder)];
+    let mut checks = vec![daemon(paths, &answer, is_held, holder.as_ref())];
     if let Answer::Came(_, version, daemon) = &answer {
         checks.push(version_of(version));
         checks.extend(daemon.as_ref().and_then(|daemon| troubles(daemon)));
     }
-    checks.push(socket(paths, is_held));
+    // Who shares the folder may have been told another place than the daemon was.
+    let place = holder.as_ref().and_then(|holder| holder.socket.clone()).filter(|_| is_held);
+    checks.push(socket(place.as_deref().unwrap_or(&paths.socket), is_held));
     checks
 }
 
@@ -80,8 +83,8 @@ async fn ask(paths: &Paths) -> Answer {
     }
 }
 
-fn daemon(paths: &Paths, answer: &Answer, is_held: bool, holder: Option<Holder>) -> Check {
-    let who = holder.as_ref().map_or_else(String::new, |holder| format!(" (pid {})", holder.pid));
+fn daemon(paths: &Paths, answer: &Answer, is_held: bool, holder: Option<&Holder>) -> Check {
+    let who = holder.map_or_else(String::new, |holder| format!(" (pid {})", holder.pid));
     match answer {
         Answer::Refused(failure) => {
             let check = Check::fail("daemon", failure.problem.detail.clone());
@@ -101,7 +104,7 @@ fn daemon(paths: &Paths, answer: &Answer, is_held: bool, holder: Option<Holder>)
                 .remedy(format!("fuser --kill {}", super::shown(&paths.socket))),
         },
         Answer::Came(took, _, daemon) => came(*took, daemon.as_deref(), &who),
-        Answer::Nobody if is_held && !holder.as_ref().is_some_and(|holder| holder.identity().is_alive()) => {
+        Answer::Nobody if is_held && !holder.is_some_and(|holder| holder.identity().is_alive()) => {
             Check::warn("daemon", "one is about to listen, or just went")
                 .remedy("lastword doctor    # in a moment")
         }
@@ -110,7 +113,7 @@ fn daemon(paths: &Paths, answer: &Answer, is_held: bool, holder: Option<Holder>)
             format!("one runs{who}, and cannot be reached at {}", paths.socket.display()),
         )
         .remedy("lastword daemon restart    # jobs go on meanwhile"),
-        Answer::Nobody => nobody(paths, holder.as_ref()),
+        Answer::Nobody => nobody(paths, holder),
     }
 }
 
@@ -158,9 +161,9 @@ fn troubles(daemon: &Daemon) -> Option<Check> {
     Some(Check::warn("troubles", text).remedy("lastword daemon status"))
 }
 
-fn socket(paths: &Paths, is_held: bool) -> Check {
-    let place = paths.socket.display();
-    let folder = paths.socket_dir();
+fn socket(path: &Path, is_held: bool) -> Check {
+    let place = path.display();
+    let folder = path.parent().unwrap_or(Path::new("/"));
     if folder.exists()
         && let Err(failure) = paths::check_private(folder)
     {
@@ -169,7 +172,7 @@ fn socket(paths: &Paths, is_held: bool) -> Check {
             std::fs::metadata(folder).is_ok_and(|found| found.uid() == rustix::process::geteuid().as_raw());
         return if is_ours { check.private(folder, 0o700) } else { check.remedy("export LASTWORD_HOME=…") };
     }
-    match std::fs::symlink_metadata(&paths.socket) {
+    match std::fs::symlink_metadata(path) {
         // A daemon moves it aside when it starts, and when it runs.
         Ok(found) if !found.file_type().is_socket() => {
             Check::warn("socket", format!("{place} is no socket; a daemon moves it aside"))
@@ -178,7 +181,7 @@ fn socket(paths: &Paths, is_held: bool) -> Check {
             "socket",
             format!("{place} has mode {:o}, which is not for one user alone", found.mode() & 0o777),
         )
-        .private(&paths.socket, 0o600),
+        .private(path, 0o600),
         Ok(_) if is_held => Check::ok("socket", format!("{place} is there, for this user alone")),
         Ok(_) => Check::ok(
             "socket",

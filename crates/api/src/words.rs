@@ -100,6 +100,8 @@ words! {
     WaitsFor {
         /// For a free slot of its group.
         Slot = "slot",
+        /// For its group, which is paused.
+        Paused = "paused",
         /// For other jobs to end.
         Dependencies = "dependencies",
         /// For a moment.

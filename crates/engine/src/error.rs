@@ -38,6 +38,9 @@ pub enum Error {
         /// What would be lost.
         what: String,
     },
+    /// A group cannot be removed.
+    #[error("{0}")]
+    GroupStays(&'static str),
     /// No random bytes could be had.
     #[error("no random bytes: {0}")]
     NoRandom(std::io::Error),

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 
-use lastword_core::decide::Refusal;
 use lastword_core::spec::DEFAULT_QUEUE;
 use lastword_core::view::row::PhaseName;
 use lastword_store::siblings::{Group, Siblings};
@@ -107,6 +106,11 @@ impl<J: Siblings> Engine<J> {
         Ok(self.shared.read_groups().await?)
     }
 
+    /// Reports whether a group is paused: nothing new of it is started.
+    pub fn is_paused(&self, name: &str) -> bool {
+        self.shared.groups.get(name).is_some_and(|group| group.paused)
+    }
+
     /// Makes a group or changes it, and takes what may be taken now.
     pub async fn set_group(&self, group: Group) -> Result<(), Error> {
         let name = group.name.clone();
@@ -119,15 +123,13 @@ impl<J: Siblings> Engine<J> {
     /// Removes a group that no live job is in; `false` if there was none. The default one stays.
     pub async fn remove_group(&self, name: &str) -> Result<bool, Error> {
         if name == DEFAULT_QUEUE {
-            return Err(Refusal::Invalid("the default group stays").into());
+            return Err(Error::GroupStays("the default group stays"));
         }
         let phases = PhaseName::ALL.into_iter().filter(|phase| *phase != PhaseName::Ended).collect();
         let filter = Filter { phases, queue: Some(name.to_owned()), ..Filter::default() };
         let live = self.shared.journal.read(Read::Rows { filter, before: None, limit: 1 }).await?.rows();
         if !live.is_empty() {
-            return Err(
-                Refusal::Invalid("a live job is in this group: cancel it or wait for it first").into()
-            );
+            return Err(Error::GroupStays("a live job is in this group: cancel it or wait for it first"));
         }
         self.shared.change_groups(self.shared.journal.remove_group(name)).await
     }

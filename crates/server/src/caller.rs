@@ -76,8 +76,9 @@ impl<J: Siblings> FromRequestParts<App<J>> for Caller {
 
     async fn from_request_parts(parts: &mut Parts, app: &App<J>) -> Result<Caller, Failure> {
         if !app.is_ready() {
-            let detail =
-                "the daemon is finding out what became of the jobs of its former life; repeat in a moment";
+            let detail = "the daemon is finding out what became of the jobs of its former life";
+            let hindered = app.engine().troubles().pop().map(|trouble| trouble.what);
+            let detail = hindered.map_or_else(|| detail.to_owned(), |why| format!("{detail}: {why}"));
             return Err(Problem::new(Code::Starting, detail).into());
         }
         let visitor = parts.extensions.get::<Arc<Visitor>>();

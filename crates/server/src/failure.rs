@@ -128,6 +128,7 @@ impl From<Error> for Failure {
                 Problem::new(Code::Internal, detail).into()
             }
             Error::NoAttempt(missing) => Problem::new(Code::NotFound, detail).about(missing.job).into(),
+            Error::GroupStays(_) => Problem::new(Code::Invalid, detail).into(),
             Error::Unsaved { job, .. } => Problem::new(Code::Unsaved, detail).about(job).into(),
             Error::Disk { .. } | Error::NoRandom(_) | Error::GoingDown => {
                 Problem::new(Code::Unavailable, detail).into()

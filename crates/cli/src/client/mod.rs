@@ -35,6 +35,9 @@ const UNRELATED: Duration = Duration::from_millis(300);
 /// How long a daemon may find out what became of its jobs.
 const STARTING_MAX: Duration = Duration::from_secs(60);
 
+/// After this time somebody is told that it does.
+const STARTING_SAID: Duration = Duration::from_secs(3);
+
 /// Pause between two looks at a daemon that is starting: short at first, since most are in no time.
 const PAUSE_FIRST: Duration = Duration::from_millis(2);
 const PAUSE: Duration = Duration::from_millis(50);
@@ -55,6 +58,7 @@ struct Inner {
     idle: RefCell<Vec<Sender>>,
     reached: Cell<bool>,
     skew_said: Cell<bool>,
+    starting_said: Cell<bool>,
 }
 
 /// A request that can be made any number of times.
@@ -136,6 +140,7 @@ impl Client {
             idle: RefCell::default(),
             reached: Cell::new(false),
             skew_said: Cell::new(false),
+            starting_said: Cell::new(false),
         }))
     }
 
@@ -168,7 +173,11 @@ impl Client {
                 }
                 Err(Lost::Told(failure) | Lost::Unavailable(failure)) => return Err(failure),
                 Err(Lost::Starting(failure)) if since.elapsed() > STARTING_MAX => return Err(failure),
-                Err(Lost::Starting(_)) => {
+                Err(Lost::Starting(failure)) => {
+                    if since.elapsed() > STARTING_SAID && !self.0.starting_said.replace(true) {
+                        let why = crate::text::clean::clean(&failure.problem.detail).into_owned();
+                        self.0.ui.say(&format!("lastword: {why}; waiting for it"));
+                    }
                     tokio::time::sleep(pause).await;
                     pause = (pause * 2).min(PAUSE);
                 }

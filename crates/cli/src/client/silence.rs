@@ -37,7 +37,8 @@ impl Client {
             let begin = Instant::now();
             let is_there = tokio::select! {
                 answer = &mut answer => return answer.map_err(Lost::Connection),
-                is_there = self.is_there() => is_there,
+                // Boxed, because it is rare, and every call would carry its size.
+                is_there = Box::pin(self.is_there()) => is_there,
             };
             match silent {
                 _ if is_there => silent = None,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use lastword_api::{Cancel, Cause, Code, Exit, IoKind, Job, Message, Outcome as Ending, Time};
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::run::say_still_running;
+use super::run::say_it_goes_on;
 use crate::client::follow::{self, Recording, Stream};
 use crate::client::{Call, Client, job_path};
 use crate::failure::{Failure, Outcome, exit};
@@ -99,14 +99,14 @@ pub(super) async fn stay(client: &Client, job: Job, stay: Stay) -> Outcome {
                 input::Over::LetGo => {
                     // The terminal stands where the job left it.
                     client.ui().say("");
-                    say_still_running(client, &called);
+                    say_it_goes_on(client, &called);
                     return Ok(0);
                 }
                 input::Over::End => reads = false,
             },
             _ = interrupt.recv() => {
                 if !stay.cancel_on_interrupt {
-                    say_still_running(client, &called);
+                    say_it_goes_on(client, &called);
                     return Ok(exit::INTERRUPTED);
                 }
                 // The second one means it.
@@ -114,7 +114,7 @@ pub(super) async fn stay(client: &Client, job: Job, stay: Stay) -> Outcome {
                 asked = true;
             }
             _ = terminate.recv() => {
-                say_still_running(client, &called);
+                say_it_goes_on(client, &called);
                 return Ok(exit::SIGNAL + 15);
             }
             _ = hang_up.recv() => return Ok(exit::SIGNAL + 1),

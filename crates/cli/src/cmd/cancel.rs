@@ -53,29 +53,40 @@ impl Args {
 }
 
 pub(crate) async fn run(args: Args, client: Client) -> Outcome {
-    let jobs = if args.jobs.is_empty() { many(&args, &client).await? } else { each(&args, &client).await? };
-    if args.no_wait {
-        return tell_all(&client, &jobs);
-    }
+    let (jobs, failed) = match args.jobs.is_empty() {
+        true => (many(&args, &client).await?, None),
+        false => each(&args, &client).await,
+    };
+    let told = if args.no_wait { tell_all(&client, &jobs) } else { wait_for(&args, &client, jobs).await };
+    failed.map_or(told, Err)
+}
+
+async fn wait_for(args: &Args, client: &Client, jobs: Vec<Job>) -> Outcome {
     let deadline = args.timeout.map(|ms| Instant::now() + Duration::from_millis(ms));
     let mut ended = Vec::new();
     let mut progress = Progress::new(client.ui());
     for job in jobs {
-        ended.push(until_ended(&client, job, deadline, &mut progress).await?);
+        ended.push(until_ended(client, job, deadline, &mut progress).await?);
     }
     progress.clear();
-    tell_all(&client, &ended)
+    tell_all(client, &ended)
 }
 
-/// Asks for the end of each job that was named.
-async fn each(args: &Args, client: &Client) -> Result<Vec<Job>, Failure> {
-    let mut jobs = Vec::new();
+/// Asks for the end of each job that was named. One that cannot be asked leaves the others to be asked; of several, the last
+/// is for the caller to tell.
+async fn each(args: &Args, client: &Client) -> (Vec<Job>, Option<Failure>) {
+    let (mut jobs, mut failed) = (Vec::new(), None);
     for reference in &args.jobs {
         let call = Call::post(job_path(reference, ":cancel"), &Cancel { force: args.force, wait_ms: None });
         let asked = client.call(call).await;
-        jobs.push(client.explain(reference, asked).await?);
+        match client.explain(reference, asked).await {
+            Ok(job) => jobs.push(job),
+            Err(failure) => {
+                failed.replace(failure).inspect(|former| client.ui().tell(former));
+            }
+        }
     }
-    Ok(jobs)
+    (jobs, failed)
 }
 
 /// Asks for the end of all that are meant at once.

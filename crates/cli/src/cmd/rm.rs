@@ -4,7 +4,7 @@ use lastword_api::{Cancel, Code, Job};
 
 use super::{wait, worktree};
 use crate::client::{Call, Client, job_path};
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use crate::ui::words;
 
 /// Removes ended jobs, with everything they wrote
@@ -19,33 +19,42 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args, client: Client) -> Outcome {
+    let mut failed: Option<Failure> = None;
     for reference in &args.jobs {
-        let mut job = client.job(reference).await?;
-        if args.force && !job.is_ended() {
-            let call = Call::post(job_path(&job.id, ":cancel"), &Cancel { force: true, wait_ms: None });
-            let stopping: Job = client.call(call).await?;
-            job = wait::one(&client, stopping, None).await?;
-        }
-        let lost = if args.force { worktree::tip(&job) } else { None };
-        let how = if args.force { "?unsaved=true" } else { "" };
-        client.send(&Call::delete(job_path(&job.id, how))).await.map_err(|failure| {
-            let reference = words::reference(&job);
-            let force = format!("lastword rm --force {reference}");
-            match failure.problem.code {
-                Code::Unsaved => failure
-                    .next(format!("lastword apply {reference}    # brings it over, diff shows it"))
-                    .next(format!("{force}    # gives it up")),
-                _ if job.is_ended() => failure,
-                _ => failure.next(force),
-            }
-        })?;
-        if !client.ui().json {
-            client.ui().say(&format!("{} is removed", words::called(job.name.as_deref(), &job.short)));
-            if let Some(tip) = lost {
-                let short = worktree::short(&tip);
-                client.ui().say(&format!("its commits end at {short}; `git branch NAME {short}` keeps them"));
-            }
+        // One that cannot be removed does not keep the others.
+        if let Err(failure) = remove(&args, &client, reference).await {
+            failed.replace(failure).inspect(|former| client.ui().tell(former));
         }
     }
-    Ok(0)
+    failed.map_or(Ok(0), Err)
+}
+
+async fn remove(args: &Args, client: &Client, reference: &str) -> Result<(), Failure> {
+    let mut job = client.job(reference).await?;
+    if args.force && !job.is_ended() {
+        let call = Call::post(job_path(&job.id, ":cancel"), &Cancel { force: true, wait_ms: None });
+        let stopping: Job = client.call(call).await?;
+        job = wait::one(client, stopping, None).await?;
+    }
+    let lost = if args.force { worktree::tip(&job) } else { None };
+    let how = if args.force { "?unsaved=true" } else { "" };
+    client.send(&Call::delete(job_path(&job.id, how))).await.map_err(|failure| {
+        let reference = words::reference(&job);
+        let force = format!("lastword rm --force {reference}");
+        match failure.problem.code {
+            Code::Unsaved => failure
+                .next(format!("lastword apply {reference}    # brings it over, diff shows it"))
+                .next(format!("{force}    # gives it up")),
+            _ if job.is_ended() => failure,
+            _ => failure.next(force),
+        }
+    })?;
+    if !client.ui().json {
+        client.ui().say(&format!("{} is removed", words::called(job.name.as_deref(), &job.short)));
+        if let Some(tip) = lost {
+            let short = worktree::short(&tip);
+            client.ui().say(&format!("its commits end at {short}; `git branch NAME {short}` keeps them"));
+        }
+    }
+    Ok(())
 }

@@ -219,8 +219,8 @@ impl Args {
 }
 
 /// Says how to come back to a job that goes on.
-pub(super) fn say_still_running(client: &Client, job: &Job) {
+pub(super) fn say_it_goes_on(client: &Client, job: &Job) {
     let called = words::called(job.name.as_deref(), &job.short);
     let reference = words::reference(job);
-    client.ui().say(&format!("still running as {called}; `lastword attach {reference}` comes back to it"));
+    client.ui().say(&format!("{called} goes on; `lastword attach {reference}` comes back to it"));
 }

@@ -134,11 +134,8 @@ mod tests {
 
     #[test]
     fn only_the_daemon_is_stopped_with_its_unit() {
-        let [(_, service), (_, socket)] = units(
-            Path::new("/opt/my tools/100%/lastword"),
-            Some(Path::new("/lw")),
-            "/run/lastword.sock",
-        );
+        let [(_, service), (_, socket)] =
+            units(Path::new("/opt/my tools/100%/lastword"), Some(Path::new("/lw")), "/run/lastword.sock");
         for line in [
             "ExecStart=\"/opt/my tools/100%%/lastword\" daemon run",
             "Environment=\"LASTWORD_HOME=/lw\"",

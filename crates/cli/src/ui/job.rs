@@ -72,6 +72,9 @@ fn details(job: &Job, clock: &Clock, style: Style, width: usize) -> Vec<String> 
     facts.push(("group", group));
     facts.push(("by", job.by.clone()));
     facts.extend(job.parent.clone().map(|parent| ("parent", parent)));
+    if !job.after.is_empty() {
+        facts.push(("after", words::after(&job.after)));
+    }
     facts.extend(job.retry_of.clone().map(|before| ("retry of", before)));
     let labels: Vec<String> = job.labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
     if !labels.is_empty() {

@@ -1,7 +1,8 @@
 //! Sentences about jobs, from the words of the wire.
 
 use lastword_api::{
-    Cause, Exit, Job, Level, Limits, Outcome, OutcomeDetail, Phase, Proof, Row, Rung, Waits, WaitsFor,
+    After, Cause, Exit, Job, Level, Limits, Needs, Outcome, OutcomeDetail, Phase, Proof, Row, Rung, Waits,
+    WaitsFor,
 };
 
 use crate::text::clean::clean;
@@ -93,19 +94,22 @@ pub(crate) fn signal_name(number: i32) -> String {
     known.map_or_else(|| format!("signal {number}"), |(_, name)| format!("SIG{name}"))
 }
 
+/// Returns jobs that must end first, as `--after` takes them.
+pub(crate) fn after(jobs: &[After]) -> String {
+    let short = |job: &After| {
+        let id = job.job.get(job.job.len().saturating_sub(8)..).unwrap_or(&job.job).to_owned();
+        if job.on == Needs::Any { id + ":any" } else { id }
+    };
+    jobs.iter().map(short).collect::<Vec<_>>().join(", ")
+}
+
 /// Returns what a job that does not run waits for.
 pub(crate) fn waits(waits: &Waits, in_ms: impl Fn(lastword_api::Time) -> u64) -> String {
     match (&waits.on, waits.until) {
         (WaitsFor::Slot, _) => "waits for a free slot of its group".to_owned(),
+        (WaitsFor::Paused, _) => "waits: its group is paused".to_owned(),
         (WaitsFor::Time, Some(until)) => format!("is due in {}", duration::show_ms(in_ms(until))),
-        (WaitsFor::Dependencies, _) => {
-            let jobs: Vec<&str> = waits
-                .jobs
-                .iter()
-                .map(|after| after.job.get(after.job.len().saturating_sub(8)..).unwrap_or(&after.job))
-                .collect();
-            format!("waits for {}", clean(&jobs.join(", ")))
-        }
+        (WaitsFor::Dependencies, _) => format!("waits for {}", clean(&after(&waits.jobs))),
         (other, _) => format!("waits for {}", clean(other.as_str())),
     }
 }

@@ -85,6 +85,16 @@ fn c17_a_stop_that_takes_longer_than_one_waits_is_called_stopping() {
 }
 
 #[test]
+fn one_that_is_not_there_keeps_no_other_from_being_cancelled() {
+    let home = Home::new();
+    let (id, pids) = home.start_with_pids("echo $$; sleep 100", 1);
+    let said = home.run(&["cancel", "nobody", &id, "no-one"]);
+    assert_eq!(said.code, 125, "{said:?}");
+    assert!(said.stderr.contains("`nobody`") && said.stderr.contains("`no-one`"), "{said:?}");
+    assert!(said.stdout.contains("cancelled while it ran") && !is_alive(pids[0]), "{said:?}");
+}
+
+#[test]
 fn all_of_a_kind_are_cancelled_at_once_and_others_are_not() {
     let home = Home::new();
     home.ok(&["group", "set", "wide", "--slots", "none"]);

@@ -40,6 +40,10 @@ fn groups_are_made_changed_paused_and_removed() {
     assert_eq!(groups.as_array().unwrap().len(), 3);
     let id = home.ok(&["run", "-d", "--group", "build", "true"]);
     assert_eq!(home.run(&["wait", "--timeout", "200ms", &id]).code, 124, "nothing of a paused group starts");
+    assert_eq!(home.json(&["show", &id])["waits"]["for"], "paused");
+    assert!(home.ok(&["show", &id]).contains("waits: its group is paused"));
+    let said = home.run(&["group", "rm", "build"]);
+    assert_eq!(said.stderr, "lastword: a live job is in this group: cancel it or wait for it first\n");
     home.ok(&["group", "resume", "build"]);
     assert_eq!(home.run(&["wait", &id]).code, 0);
     home.ok(&["run", "--group", "new", "true"]);
@@ -52,7 +56,7 @@ fn groups_are_made_changed_paused_and_removed() {
     assert_eq!(new.unwrap()["slots"], 1, "a group that was not there has one slot");
     home.ok(&["group", "rm", "free"]);
     let said = home.run(&["group", "rm", "default"]);
-    assert_ne!(said.code, 0, "{said:?}");
+    assert_eq!((said.code, said.stderr.as_str()), (2, "lastword: the default group stays\n"));
     assert_ne!(home.run(&["group", "rm", "nowhere"]).code, 0);
     assert_eq!(home.run(&["group", "set", "build", "--slots", "0"]).code, 2);
 }
@@ -107,8 +111,10 @@ fn a_removed_job_is_gone_with_what_it_wrote() {
     let said = home.run(&["rm", &running]);
     assert!(said.code == 125 && said.stderr.contains("rm --force"), "{said:?}");
     assert!(is_alive(pids[0]));
-    home.ok(&["rm", "--force", &running]);
-    assert!(!is_alive(pids[0]));
+    let said = home.run(&["rm", "--force", "nobody", &running, "no-one"]);
+    assert_eq!(said.code, 125, "two were not there");
+    assert!(said.stderr.contains("`nobody`") && said.stderr.contains("`no-one`"), "{said:?}");
+    assert!(!is_alive(pids[0]), "and the third is removed all the same");
     assert_eq!(home.run(&["show", &running]).code, 125);
 }
 

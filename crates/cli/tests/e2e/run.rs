@@ -155,7 +155,7 @@ fn ctrl_c_lets_go_of_a_job_and_leaves_it_running() {
     let said = running.end();
     assert_eq!(said.code, 130, "{said:?}");
     let short = job["short"].as_str().unwrap();
-    let words = format!("still running as long ({short}); `lastword attach long` comes back to it\n");
+    let words = format!("long ({short}) goes on; `lastword attach long` comes back to it\n");
     assert_eq!(said.stderr, words);
     assert!(is_alive(pid));
     let running = home.spawn(&["run", "--name", "other", "sh", "-c", "echo $$; sleep 100"]);
@@ -229,9 +229,13 @@ fn a_job_can_have_a_terminal() {
 #[test]
 fn jobs_wait_for_others_and_do_not_start_if_those_failed() {
     let home = Home::new();
-    let first = home.start("sleep 0.3; exit 1");
+    let first = home.start("while [ ! -e go ]; do sleep 0.01; done; exit 1");
     let any = home.ok(&["run", "-d", "--after", &format!("{first}:any"), "true"]);
     let good = home.ok(&["run", "-d", "--after", &first, "touch", "ran"]);
+    let short = &first[first.len() - 8..];
+    assert!(home.ok(&["show", &any]).contains(&format!("waits for {short}:any\n")));
+    assert!(home.ok(&["show", &good]).contains(&format!("  after     {short}\n")));
+    std::fs::write(home.work().join("go"), "").unwrap();
     assert_eq!(home.run(&["wait", &any]).code, 0);
     let said = home.run(&["wait", &good]);
     assert_ne!(said.code, 0, "{said:?}");

@@ -57,6 +57,12 @@ pub(crate) async fn view<J: Siblings>(app: &App<J>, job: &Settled<Job>) -> Resul
     let shown =
         api::Job::of(&job.value, &events).ok_or(lastword_core::decide::Refusal::NotFound(job.value.id))?;
     let mut shown = api::Job { unsettled: job.unsettled, ..shown };
+    if let Some(waits) = &mut shown.waits
+        && waits.on == api::WaitsFor::Slot
+        && app.engine().is_paused(&shown.group)
+    {
+        waits.on = api::WaitsFor::Paused;
+    }
     if let Some(stop) = &mut shown.stop {
         stop.pids = app.engine().alive(&job.value).await;
     }

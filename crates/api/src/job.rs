@@ -44,7 +44,7 @@ pub struct Job {
     pub cwd: String,
     /// The git worktree it runs in, if it has one.
     #[serde(default)]
-    pub worktree: Option<Worktree>,
+    pub worktree: Option<Box<Worktree>>,
     /// The group it belongs to, which has slots.
     pub group: String,
     /// Higher goes first.
@@ -250,7 +250,7 @@ impl Job {
             argv,
             agent,
             cwd: spec.cwd.clone(),
-            worktree: Worktree::of(job.id, spec),
+            worktree: Worktree::of(job.id, spec).map(Box::new),
             group: spec.queue.clone(),
             priority: spec.priority,
             labels: spec.labels.clone(),

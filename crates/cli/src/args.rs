@@ -63,6 +63,8 @@ pub(crate) enum Verb {
     /// Ends jobs with KILL at once: cancel --force
     Kill(cmd::cancel::Args),
     Retry(cmd::retry::Args),
+    Diff(cmd::diff::Args),
+    Apply(cmd::apply::Args),
     Limit(cmd::limit::Args),
     Group(cmd::group::Args),
     Rm(cmd::rm::Args),

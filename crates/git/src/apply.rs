@@ -33,8 +33,8 @@ pub enum Trouble {
     /// A merge in it is not done.
     #[error("the checkout has conflicts that are not resolved")]
     Unmerged(Vec<PathBuf>),
-    /// The same lines were changed on both sides.
-    #[error("its changes and those of the checkout are about the same lines")]
+    /// The same was changed on both sides, in different ways.
+    #[error("its changes and those that were committed since do not fit together")]
     Conflicts(Vec<PathBuf>),
     /// Files that would change hold work that is not committed.
     #[error("files that would change hold work that is not committed")]

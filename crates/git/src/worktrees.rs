@@ -91,6 +91,7 @@ impl Worktrees {
         };
         let repository = Repository::open(&self.git, wanted.git_dir)?;
         record(Stage::Making).write(&self.place, wanted.id)?;
+        let_go(&record(Stage::Making));
         self.clear(&record(Stage::Making), wanted.id)?;
         if let Err(error) = self.add(&repository, wanted, &lock.file) {
             // Nobody has worked in it: what is left of it is nobody's work.
@@ -131,6 +132,9 @@ impl Worktrees {
     pub fn leave(&self, id: &str, left: Left) -> Result<Standing, Error> {
         let lock = self.lock(id)?;
         let Some(record) = Record::read(&self.place, id)? else { return Ok(Standing::Absent) };
+        if record.stage != Stage::Made {
+            let_go(&record);
+        }
         if matches!(record.stage, Stage::Removing { .. }) {
             self.take_away(&record, id, &lock)?;
             return Ok(Standing::Absent);
@@ -151,6 +155,7 @@ impl Worktrees {
         match Record::read(&self.place, id)? {
             None => Ok(()),
             Some(record) if matches!(record.stage, Stage::Removing { .. }) => {
+                let_go(&record);
                 self.take_away(&record, id, &lock)
             }
             Some(record) => self.remove_recorded(record, id, &lock),
@@ -217,9 +222,6 @@ impl Worktrees {
             // As git does: an empty folder of worktrees is none.
             let _ = std::fs::remove_dir(record.git_dir.join("worktrees"));
         }
-        // What a git that was killed holds on to; the name is nobody else's.
-        let held = record.git_dir.join(format!("refs/heads/{}.lock", record.branch));
-        let _ = std::fs::remove_file(held);
         remove_all(&folder)
     }
 
@@ -257,6 +259,12 @@ impl Drop for Lock<'_> {
         self.of.busy.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.id);
         self.of.done.notify_all();
     }
+}
+
+/// Removes the lock that a git which was killed in the middle of it holds on the branch. Whoever found the record half done knows
+/// that none of ours is at work, and the name is nobody else's.
+fn let_go(record: &Record) {
+    let _ = std::fs::remove_file(record.git_dir.join(format!("refs/heads/{}.lock", record.branch)));
 }
 
 /// Returns the folder that git keeps for a worktree in its repository.

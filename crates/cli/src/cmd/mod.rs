@@ -1,11 +1,13 @@
 //! Verbs, one to a file: what it takes, what it does, what it says.
 
 pub(crate) mod abandon;
+pub(crate) mod apply;
 pub(crate) mod attach;
 pub(crate) mod cancel;
 pub(crate) mod completion;
 pub(crate) mod config;
 pub(crate) mod daemon;
+pub(crate) mod diff;
 pub(crate) mod doctor;
 pub(crate) mod events;
 pub(crate) mod group;
@@ -48,6 +50,8 @@ pub(crate) fn run(verb: Verb, ui: Ui) -> Outcome {
         Verb::Cancel(args) => talk(ui, |client| cancel::run(args, client)),
         Verb::Kill(args) => talk(ui, |client| cancel::run(args.forced(), client)),
         Verb::Retry(args) => talk(ui, |client| retry::run(args, client)),
+        Verb::Diff(args) => talk(ui, |client| diff::run(args, client)),
+        Verb::Apply(args) => talk(ui, |client| apply::run(args, client)),
         Verb::Limit(args) => talk(ui, |client| limit::run(args, client)),
         Verb::Group(args) => talk(ui, |client| group::run(args, client)),
         Verb::Rm(args) => talk(ui, |client| rm::run(args, client)),

@@ -131,7 +131,12 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
         cancel_on_interrupt: args.cancel_on_interrupt,
         from: [0, 0],
     };
-    attach::stay(&client, job, stay).await
+    let id = job.id.clone();
+    let code = attach::stay(&client, job, stay).await?;
+    if args.worktree.is_some() && !client.ui().json {
+        worktree::say_changes(&client, &id).await;
+    }
+    Ok(code)
 }
 
 /// Prints what a program needs to go on with the job: its id.

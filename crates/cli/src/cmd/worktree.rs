@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
-use lastword_api::{Code, Job, WorktreeWish};
-use lastword_git::{Checkout, Git, Probe};
+use lastword_api::{Code, Job, Worktree, WorktreeWish};
+use lastword_git::{Checkout, Git, Probe, View};
 
+use crate::client::Client;
 use crate::environment;
 use crate::failure::Failure;
 use crate::ui::{Ui, words};
@@ -69,4 +70,41 @@ pub(super) fn tip(job: &Job) -> Option<String> {
     let worktree = job.worktree.as_ref()?;
     let tip = git().branch(Path::new(&worktree.git_dir), &worktree.branch).ok()??;
     (tip != worktree.base).then_some(tip)
+}
+
+/// Returns the worktree of a job, which must have one.
+pub(super) fn of(job: &Job) -> Result<&Worktree, Failure> {
+    job.worktree.as_deref().ok_or_else(|| {
+        let called = words::called(job.name.as_deref(), &job.short);
+        Failure::new(
+            Code::Invalid,
+            format!("{called} was not run with --worktree, and what it changed is not known"),
+        )
+    })
+}
+
+/// Returns what a job changed so far; `None` if nothing is left of its worktree, or nothing was made of it yet.
+pub(super) fn view(job: &Job) -> Result<Option<View>, Failure> {
+    let worktree = of(job)?;
+    let Some(path) = &worktree.path else { return Ok(None) };
+    let git_dir = Path::new(&worktree.git_dir);
+    let view = View::open(&git(), git_dir, Path::new(path), &worktree.base, &worktree.branch);
+    view.map_err(|error| match error {
+        lastword_git::Error::Gone(_) => failed(&error).next(format!("its files are in {path}")),
+        _ => failed(&error),
+    })
+}
+
+/// Says how to go on with what a job changed, once it has ended.
+pub(super) async fn say_changes(client: &Client, job: &str) {
+    let Ok(job) = client.job(job).await else { return };
+    // Whatever cannot be found out now is found out by whoever asks for it.
+    let Ok(Some(view)) = view(&job) else { return };
+    let files = view.files().map_or(0, |files| files.len() as u64);
+    if job.is_ended() && files > 0 {
+        let (count, reference) = (words::count(files, "file", "files"), words::reference(&job));
+        client.ui().say(&format!(
+            "lastword: it changed {count}: `lastword diff {reference}` shows it, `lastword apply {reference}` brings it over"
+        ));
+    }
 }

@@ -71,6 +71,17 @@ fn details(job: &Job, clock: &Clock, style: Style, width: usize) -> Vec<String> 
     }
     facts.push(("group", group));
     facts.push(("by", job.by.clone()));
+    if let Some(worktree) = &job.worktree {
+        facts.push(match &worktree.path {
+            Some(path) if worktree.present => ("worktree", path.clone()),
+            _ if job.is_ended() => {
+                ("worktree", "gone: nothing was changed in it, or it was removed".to_owned())
+            }
+            _ => ("worktree", "made when it starts".to_owned()),
+        });
+        let base = worktree.base.get(..10).unwrap_or(&worktree.base);
+        facts.push(("branch", format!("{}, from {base}", worktree.branch)));
+    }
     facts.extend(job.parent.clone().map(|parent| ("parent", parent)));
     if !job.after.is_empty() {
         facts.push(("after", words::after(&job.after)));

@@ -14,6 +14,8 @@ const VERBS: &[&str] = &[
     "cancel",
     "kill",
     "retry",
+    "diff",
+    "apply",
     "limit",
     "group",
     "rm",

@@ -88,7 +88,20 @@ impl Repository {
     }
 
     pub(crate) fn until_nothing_is_left(&self) {
-        until("nothing is left of the worktree", || self.left().is_empty().then_some(()));
+        self.until_nothing_is_left_but(&[]);
+    }
+
+    /// Waits until only the worktrees of these jobs are left.
+    pub(crate) fn until_nothing_is_left_but(&self, names: &[&str]) {
+        let ids: Vec<String> = names
+            .iter()
+            .flat_map(|name| {
+                let job = self.home.json(&["show", name]);
+                ["id", "short"].map(|part| job[part].as_str().unwrap().to_owned())
+            })
+            .collect();
+        let is_theirs = |name: &String| ids.iter().any(|id| name.contains(id));
+        until("nothing else is left of worktrees", || self.left().iter().all(is_theirs).then_some(()));
     }
 }
 

@@ -12,3 +12,4 @@ mod home;
 mod inside;
 mod places;
 mod reboot;
+mod worktree;

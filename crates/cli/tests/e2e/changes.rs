@@ -1,0 +1,170 @@
+//! `diff` and `apply`: what a job changed in its worktree, shown and brought over.
+
+use crate::home::said;
+use crate::plain::plain;
+use crate::worktree::{Repository, path_of};
+
+/// Changes a line, removes a file, makes one in a new folder, moves one, and commits half of that.
+const MUCH: &str = "sed -i 's/^a 5$/a five/' a; git -c user.name=x -c user.email=x commit -qam half; rm b; mkdir new; \
+    echo one > new/file; git mv sub/c sub/d; printf '\\000\\001' > bytes; ln -s a link; chmod +x a";
+
+/// Everything in the checkout: names, rights and contents.
+fn files(repository: &Repository) -> String {
+    let script = "find . -path ./.git -prune -o -print | sort | while read -r f; do stat -c '%n %A' \"$f\"; \
+        test -f \"$f\" && cat \"$f\"; done; git ls-files --stage; git rev-parse HEAD; git stash list";
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", script]).current_dir(&repository.top);
+    said(command).stdout
+}
+
+#[test]
+fn a_diff_shows_what_was_committed_and_what_was_not_and_what_git_does_not_know() {
+    let repository = Repository::new();
+    repository.write(".gitignore", "ignored\n");
+    repository.commit("ignores");
+    repository.work("much", &format!("{MUCH}; echo x > ignored"));
+    let before = files(&repository);
+    let home = &repository.home;
+    insta::assert_snapshot!("diff", plain(home, &home.ok(&["diff", "much"])));
+    insta::assert_snapshot!("diff_stat", plain(home, &home.ok(&["diff", "--stat", "much"])));
+    let colour = home.ok(&["--color", "always", "diff", "much"]).replace('\u{1b}', "^");
+    assert!(colour.contains("^[31m-a 5^[0m\n^[32m+a five^[0m"), "{colour}");
+    let mut json = home.json(&["diff", "much"]);
+    for (name, stands) in [("job", "<id>"), ("base", "<commit>"), ("branch", "<branch>")] {
+        json[name] = stands.into();
+    }
+    insta::assert_snapshot!("json_diff", serde_json::to_string_pretty(&json).unwrap());
+    assert_eq!(files(&repository), before, "who only looks changes nothing");
+    let objects = repository.git(&["count-objects", "-v"]);
+    home.ok(&["diff", "much"]);
+    assert_eq!(repository.git(&["count-objects", "-v"]), objects, "not even in the repository");
+}
+
+#[test]
+fn a_diff_can_be_had_while_the_job_runs_and_of_a_job_that_did_nothing() {
+    let repository = Repository::new();
+    let go = repository.home.path().join("go");
+    let script = format!("echo more >> a; echo ready; while [ ! -e {} ]; do sleep 0.01; done", go.display());
+    let start = ["run", "-d", "--worktree", "--name", "busy", "sh", "-c", &script];
+    assert_eq!(repository.lastword(&start).code, 0);
+    crate::home::until("it wrote", || repository.home.ok(&["logs", "busy"]).contains("ready").then_some(()));
+    assert!(repository.home.ok(&["diff", "busy"]).ends_with("+more"));
+    let refused = repository.home.run(&["apply", "busy"]);
+    assert!(refused.code == 125 && refused.stderr.contains("lastword wait busy"), "{refused:?}");
+    std::fs::write(&go, "").unwrap();
+    assert_eq!(repository.home.run(&["wait", "busy"]).code, 0);
+    assert_eq!(repository.home.run(&["apply", "busy"]).code, 0);
+    repository.work("idle", "true");
+    repository.until_nothing_is_left_but(&["busy"]);
+    for verb in ["diff", "apply"] {
+        let said = repository.home.run(&[verb, "idle"]);
+        assert_eq!((said.code, said.stdout.as_str()), (0, ""), "{said:?}");
+        assert!(said.stderr.contains("has changed nothing"), "{said:?}");
+    }
+    repository.home.ok(&["run", "--name", "plain", "true"]);
+    let said = repository.home.run(&["diff", "plain"]);
+    assert!(said.code == 125 && said.stderr.contains("was not run with --worktree"), "{said:?}");
+}
+
+#[test]
+fn changes_are_brought_over_once_and_then_nothing_is_lost_with_the_job() {
+    let repository = Repository::new();
+    let job = repository.work("much", MUCH);
+    let (head, index) = (repository.git(&["rev-parse", "HEAD"]), repository.git(&["ls-files", "--stage"]));
+    let would = repository.home.ok(&["apply", "--dry-run", "much"]);
+    assert!(would.starts_with("7 files would be changed in "), "{would}");
+    assert_eq!(repository.git(&["status", "--porcelain"]), "");
+    let said = repository.home.run(&["apply", "much"]);
+    assert_eq!(said.code, 0, "{said:?}");
+    insta::assert_snapshot!("apply", plain(&repository.home, &format!("{}{}", said.stdout, said.stderr)));
+    let theirs = path_of(&job);
+    for file in ["a", "new/file", "sub/d", "bytes"] {
+        assert_eq!(
+            std::fs::read(repository.top.join(file)).unwrap(),
+            std::fs::read(theirs.join(file)).unwrap()
+        );
+    }
+    assert!(!repository.top.join("b").exists() && !repository.top.join("sub/c").exists());
+    assert_eq!(std::fs::read_link(repository.top.join("link")).unwrap(), std::path::Path::new("a"));
+    assert_eq!(repository.git(&["ls-files", "--stage"]), index, "nothing is staged");
+    assert_eq!(repository.git(&["rev-parse", "HEAD"]), head, "nothing is committed");
+    let before = files(&repository);
+    let again = repository.home.run(&["apply", "much"]);
+    assert!(again.code == 0 && again.stderr.contains("has all of it already"), "{again:?}");
+    assert_eq!(files(&repository), before);
+    repository.write("a", "worked on since\n");
+    repository.home.ok(&["rm", "much"]);
+    assert!(repository.left().is_empty(), "{:?}", repository.left());
+    assert_eq!(repository.read("a"), "worked on since\n");
+}
+
+#[test]
+fn changes_are_merged_with_what_was_committed_since_and_with_files_they_are_not_about() {
+    let repository = Repository::new();
+    repository.work("fix", "sed -i 's/^a 9$/a nine/' a");
+    repository.write("a", &repository.read("a").replace("a 1\n", "a one\n"));
+    repository.commit("since");
+    repository.write("b", "not committed\n");
+    repository.home.ok(&["apply", "fix"]);
+    let merged = repository.read("a");
+    assert!(merged.contains("a one\n") && merged.contains("a nine\n"), "{merged}");
+    assert_eq!(repository.read("b"), "not committed\n");
+    assert_eq!(repository.git(&["diff", "--numstat", "a"]), "1\t1\ta");
+    repository.commit("theirs, too");
+    let again = repository.home.run(&["apply", "fix"]);
+    assert!(again.code == 0 && again.stderr.contains("already"), "also once it is committed: {again:?}");
+}
+
+#[test]
+fn where_work_would_be_lost_nothing_is_changed() {
+    let repository = Repository::new();
+    repository.work("fix", "sed -i 's/^a 5$/a five/' a; echo more >> b; mkdir new; echo x > new/file");
+    let refused = |why: &str, file: &str| {
+        let before = files(&repository);
+        let said = repository.home.run(&["apply", "fix"]);
+        assert_eq!(said.code, 125, "{said:?}");
+        assert!(
+            said.stderr.contains(why) && said.stderr.contains(&format!("\n    {file}\n")),
+            "{why}: {said:?}"
+        );
+        assert_eq!(files(&repository), before, "nothing was changed: {why}");
+        said.stderr
+    };
+    repository.write("b", "not committed\n");
+    let words = refused("hold work that is not committed", "b");
+    insta::assert_snapshot!("apply_uncommitted", plain(&repository.home, &words));
+    repository.git(&["checkout", "--quiet", "b"]);
+    repository.write("new", "a file where a folder would be\n");
+    refused("hold work that is not committed", "new/file");
+    std::fs::remove_file(repository.top.join("new")).unwrap();
+    std::os::unix::fs::symlink("/tmp", repository.top.join("new")).unwrap();
+    refused("hold work that is not committed", "new/file");
+    std::fs::remove_file(repository.top.join("new")).unwrap();
+    repository.write("a", &repository.read("a").replace("a 5\n", "a fünf\n"));
+    repository.commit("the same line");
+    let words = refused("do not fit together", "a");
+    insta::assert_snapshot!("apply_conflict", plain(&repository.home, &words));
+    std::fs::remove_file(repository.top.join("a")).unwrap();
+    repository.commit("gone");
+    refused("do not fit together", "a");
+    std::fs::remove_dir_all(&repository.top).unwrap();
+    let said = repository.home.run(&["apply", "fix"]);
+    assert!(said.code == 125 && said.stderr.contains("is gone"), "{said:?}");
+}
+
+#[test]
+fn what_was_done_before_something_is_in_the_way_is_undone() {
+    let repository = Repository::new();
+    repository.work("fix", "echo more >> a; rm b; rm -r sub; echo x > zone");
+    let zone = repository.top.join("zone");
+    std::fs::create_dir(&zone).unwrap();
+    repository.write("zone/precious", "of nobody but the user\n");
+    let before = files(&repository);
+    let refused = repository.home.run(&["apply", "fix"]);
+    assert!(refused.code == 125 && refused.stderr.contains("zone is in the way"), "{refused:?}");
+    assert_eq!(files(&repository), before, "all of it, or none");
+    std::fs::remove_dir_all(&zone).unwrap();
+    repository.home.ok(&["apply", "fix"]);
+    assert_eq!(repository.read("zone"), "x\n");
+    assert!(!repository.top.join("b").exists() && !repository.top.join("sub").exists());
+}

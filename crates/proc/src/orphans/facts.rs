@@ -6,12 +6,12 @@ use std::path::PathBuf;
 use super::{Snapshot, known};
 use crate::launch::MARKER;
 
-/// Agents write into the environment of what they start that they did; some say by which process.
-const MARKS: &[(&str, &str, Option<&str>)] = &[
-    ("CLAUDECODE", "claude", Some("CLAUDE_PID")),
-    ("OPENCODE", "opencode", Some("OPENCODE_PID")),
-    ("CODEX_THREAD_ID", "codex", None),
-    ("GEMINI_CLI", "gemini", None),
+/// Agents write into the environment of what they start that they did; some say by which process, be it in the name of a socket.
+const MARKS: &[(&str, &str, &[&str])] = &[
+    ("CLAUDECODE", "claude", &["CLAUDE_PID", "CLAUDE_CODE_MESSAGING_SOCKET"]),
+    ("OPENCODE", "opencode", &["OPENCODE_PID"]),
+    ("CODEX_THREAD_ID", "codex", &[]),
+    ("GEMINI_CLI", "gemini", &[]),
 ];
 
 /// The bit of SIGHUP in a mask of signals.
@@ -73,9 +73,12 @@ impl Facts {
 
 /// Returns the mark of an agent; the most telling first.
 fn mark_in(environ: &[u8]) -> Option<Mark> {
-    let pid = |name: &str| std::str::from_utf8(value(environ, name)?).ok()?.parse().ok();
+    let pid = |name: &&str| {
+        let said = std::str::from_utf8(value(environ, name)?).ok()?;
+        said.rsplit('/').next()?.trim_end_matches(".sock").parse().ok()
+    };
     let found = MARKS.iter().filter(|(name, ..)| value(environ, name).is_some_and(|value| !value.is_empty()));
-    let mut marks = found.map(|(_, agent, by)| Mark { agent, pid: by.and_then(pid) });
+    let mut marks = found.map(|(_, agent, by)| Mark { agent, pid: by.iter().find_map(pid) });
     // One agent started by another leaves two marks; that with a number can be looked up.
     let first = marks.next()?;
     Some(if first.pid.is_some() { first } else { marks.find(|mark| mark.pid.is_some()).unwrap_or(first) })
@@ -130,6 +133,10 @@ mod tests {
         assert_eq!(mark("PATH=/bin HOME=/root"), None);
         assert_eq!(mark("XCLAUDECODE=1 CLAUDECODE_X=1 CLAUDECODE="), None);
         assert_eq!(mark("A=1 CLAUDECODE=1 CLAUDE_PID=77"), Some(Mark { agent: "claude", pid: Some(77) }));
+        let of_server = mark("CLAUDECODE=1 CLAUDE_CODE_MESSAGING_SOCKET=/tmp/cc/78.sock");
+        assert_eq!(of_server, Some(Mark { agent: "claude", pid: Some(78) }));
+        let unclear = mark("CLAUDECODE=1 CLAUDE_CODE_MESSAGING_SOCKET=/tmp/cc/a7.sock");
+        assert_eq!(unclear, Some(Mark { agent: "claude", pid: None }));
         assert_eq!(mark("GEMINI_CLI=1"), Some(Mark { agent: "gemini", pid: None }));
         let nested = mark("CODEX_THREAD_ID=0a GEMINI_CLI=1 OPENCODE=1 OPENCODE_PID=8");
         assert_eq!(nested, Some(Mark { agent: "opencode", pid: Some(8) }));

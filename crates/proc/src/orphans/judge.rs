@@ -35,12 +35,12 @@ pub(super) fn judge(pid: i32, facts: &Facts, seen: &Snapshot, agents: &[Agent]) 
         // Whoever started it runs and may still want it.
         return None;
     }
-    let doubt = doubt(pid, facts, seen, agents).filter(|_| !seeded::on(Bug::NoDoubts));
+    let doubt = doubt(pid, kind, facts, seen, agents).filter(|_| !seeded::on(Bug::NoDoubts));
     Some(Judged { kind, doubt })
 }
 
 /// Says why a process may be there on purpose.
-fn doubt(pid: i32, facts: &Facts, seen: &Snapshot, agents: &[Agent]) -> Option<String> {
+fn doubt(pid: i32, kind: Kind, facts: &Facts, seen: &Snapshot, agents: &[Agent]) -> Option<String> {
     if let Some(unit) = &facts.unit {
         return Some(format!("it is part of {unit}"));
     }
@@ -51,6 +51,8 @@ fn doubt(pid: i32, facts: &Facts, seen: &Snapshot, agents: &[Agent]) -> Option<S
         return Some("it ignores hanging up, as what was started by nohup does".to_owned());
     }
     match facts.mark {
+        // A server does what it is asked, and nobody will ever ask it again. An agent may have been told all it needs.
+        _ if facts.is_unheard && kind == Kind::Server => None,
         Some(mark) => {
             let may_want_it = |(other, name): &&Agent| {
                 *other != pid && name.starts_with(mark.agent) && seen.is_older(*other, pid)
@@ -59,8 +61,6 @@ fn doubt(pid: i32, facts: &Facts, seen: &Snapshot, agents: &[Agent]) -> Option<S
             let (other, name) = agents.iter().find(may_want_it).filter(|_| mark.pid.is_none())?;
             Some(format!("{name} runs (pid {other}) and may have started it"))
         }
-        // Nobody will ever speak to it again, wherever it is.
-        None if facts.is_unheard => None,
         None => match seen.leader_of(pid) {
             Some((leader, _)) if leader == pid => {
                 Some("it leads a session of its own, as services do".to_owned())
@@ -184,6 +184,11 @@ mod tests {
         check(apart, &[], &[], &known("claude"), Some((Kind::Agent, "a session of its own")));
         check(in_terminal, &[], &[], &unheard, Some((Kind::Server, "")));
         check(apart, &[], &[], &unheard, Some((Kind::Server, "")));
+        let told = Facts { is_unheard: true, ..known("claude") };
+        check(in_terminal, &[], &[], &told, Some((Kind::Agent, "its session lives")));
+        let agent = (60, 10, 10, 90, 34_816);
+        let unheard_of_gemini = Facts { mark: marked("gemini", None).mark, ..unheard.clone() };
+        check(LEFT, &[agent], &[(60, "gemini-cli")], &unheard_of_gemini, Some((Kind::Server, "")));
         // An agent's mark says more than a session: its agent is gone.
         check(in_terminal, &[], &[], &marked("claude", Some(59)), Some((Kind::Tool, "")));
         check(apart, &[], &[], &marked("claude", Some(59)), Some((Kind::Tool, "")));

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::List;
 use crate::failure::{Failure, Outcome, exit};
-use crate::text::clean::clean;
+use crate::text::clean::{clean, cut};
 use crate::text::{duration, size};
 use crate::ui::table::Table;
 use crate::ui::{Ui, words};
@@ -256,7 +256,8 @@ fn tell(orphan: &Orphan, ended: &Ended, ui: &Ui) -> Result<(), Failure> {
     ui.print(&format!("{}  {}  {gone}", orphan.identity.pid, what(orphan)))?;
     for process in &ended.processes {
         let how = if ended.killed.contains(&process.pid) { "KILL" } else { "TERM" };
-        ui.print(&format!("  {how}  {:>7}  {}", process.pid, clean(&process.command)))?;
+        let line = format!("  {how}  {:>7}  {}", process.pid, clean(&process.command));
+        ui.print(&cut(&line, ui.width))?;
     }
     Ok(())
 }

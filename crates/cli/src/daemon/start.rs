@@ -23,6 +23,9 @@ use crate::ui::Ui;
 /// How long a daemon may take until it listens: a journal that was not closed in order is read through first.
 const READY_MAX: Duration = Duration::from_secs(60);
 
+/// How often a daemon is started that ends before it has said anything: it was killed, and whoever did that may do it again.
+const TRIES_MAX: u32 = 3;
+
 /// What a daemon says when it listens.
 pub(super) const READY: &str = "ready";
 
@@ -54,6 +57,18 @@ pub(crate) enum Started {
 
 /// Starts a daemon and waits until it listens.
 pub(crate) async fn start(paths: &Paths, wish: &Wish, _: &Ui) -> Result<Started, Failure> {
+    let mut said = String::new();
+    for _ in 0..TRIES_MAX {
+        said = start_once(paths, wish).await?;
+        if !said.is_empty() {
+            break;
+        }
+    }
+    judge(said.trim_end(), paths)
+}
+
+/// Starts a daemon, and returns what it said when it listened or could not; nothing, if it was killed before.
+async fn start_once(paths: &Paths, wish: &Wish) -> Result<String, Failure> {
     paths::make_private(&paths.state)?;
     let log_path = paths.in_state(LOG);
     let unwritable = |error: std::io::Error| {
@@ -75,8 +90,7 @@ pub(crate) async fn start(paths: &Paths, wish: &Wish, _: &Ui) -> Result<Started,
     Detached { executable: &executable, arguments, variables, output: OwnedFd::from(theirs), errors }
         .start()
         .map_err(failed)?;
-    let said = hear(ours.into()).await.map_err(failed)?;
-    judge(said.trim_end(), paths)
+    hear(ours.into()).await.map_err(failed)
 }
 
 async fn hear(pipe: OwnedFd) -> std::io::Result<String> {

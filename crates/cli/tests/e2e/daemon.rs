@@ -208,3 +208,17 @@ fn units_are_written_and_removed() {
     assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0);
     assert_eq!(home.run(&["daemon", "uninstall"]).code, 0);
 }
+
+#[test]
+fn a_daemon_that_is_killed_while_it_starts_is_tried_again_but_not_for_ever() {
+    let home = Home::new();
+    let listed = home.command(&["ls"]);
+    // Whoever writes to a file is killed by the kernel: the daemon, before it can say anything.
+    let mut command = std::process::Command::new("sh");
+    command.arg("-c").arg(r#"ulimit -f 0; exec "$0" ls"#).arg(listed.get_program());
+    command.envs(listed.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let refused = said(command);
+    assert_eq!(refused.code, 125, "{refused:?}");
+    assert!(refused.stderr.contains("ended while it started"), "{refused:?}");
+    assert_eq!(home.run(&["ls"]).code, 0, "and nothing is left in the way");
+}

@@ -15,8 +15,8 @@ use crate::place;
 /// What is there for the journal and for what is running.
 const BYTES_LEAST: u64 = 1 << 30;
 
-/// What an ended job leaves: some small files, each in a block of its own, and its events.
-const BYTES_EACH: u64 = 80 << 10;
+/// What an ended job leaves, on the average of all kinds and with room to spare: its output, some small files, and its events.
+const BYTES_EACH: u64 = 480 << 10;
 
 /// The ground. Unmounted and removed when it goes.
 pub(crate) struct Ground {

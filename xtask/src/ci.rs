@@ -6,7 +6,7 @@
 use std::time::{Duration, Instant};
 
 use crate::program::{Failure, Outcome, cargo, cargo_with, succeeds};
-use crate::{contract, proof, tidy, tools, trials};
+use crate::{contract, docs, proof, tidy, tools, trials};
 
 /// How long all of it may take on two cores from a clean clone. Longer, and people stop running it.
 const BUDGET: Duration = Duration::from_secs(25 * 60);
@@ -42,6 +42,7 @@ const STEPS: &[Step] = &[
     step!("dependencies", cargo("deny --offline check --allow unused-wrapper bans licenses sources")),
     Step { name: "advisories", run: advisories },
     step!("tests", cargo("nextest run --workspace --no-fail-fast")),
+    step!("README and book", docs::run(&[])),
     step!("contract", contract::run(&["--require"])),
     // The long form is `torture` with three repeats or more, which also decides on times, and with shim and guard killed.
     step!("torture", trials::run("torture", &["--repeats", "1"])),

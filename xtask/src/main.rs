@@ -11,6 +11,7 @@
 
 mod ci;
 mod contract;
+mod docs;
 mod e2e;
 mod mutants;
 mod package;
@@ -38,6 +39,7 @@ const VERBS: &[Verb] = &[
     Verb { name: "ci", arguments: "", about: "everything a change must pass, timed", run: ci::run },
     Verb { name: "tidy", arguments: "", about: "the habits of the house that no linter knows", run: tidy::run },
     Verb { name: "contract", arguments: "[--write] [--require]", about: "docs/contract.md against the tests", run: contract::run },
+    Verb { name: "docs", arguments: "[--write] [--pictures]", about: "builds the book, follows its links, runs every command it and README show", run: docs::run },
     Verb { name: "e2e", arguments: "[NAME]", about: "the product as a user drives it, and as it survives", run: e2e::run },
     Verb { name: "model", arguments: "[--full]", about: "every reachable state of a small world", run: |args| proof::run("model", args) },
     Verb { name: "sim", arguments: "[--schedules N] [--seed S]", about: "random schedules of crashes and faults", run: |args| proof::run("sim", args) },
@@ -124,13 +126,13 @@ mod tests {
     }
 
     #[test]
-    fn the_readme_lists_every_verb() {
-        let readme = include_str!("../../README.md");
+    fn contributors_find_every_verb() {
+        let page = include_str!("../../CONTRIBUTING.md");
         for verb in VERBS.iter().filter(|verb| verb.name != "help") {
             let row = format!("| `{}` |", format!("{} {}", verb.name, verb.arguments).trim_end());
             assert!(
-                readme.lines().any(|line| line.starts_with(&row)),
-                "README.md has no row for {}",
+                page.lines().any(|line| line.starts_with(&row)),
+                "CONTRIBUTING.md has no row for {}",
                 verb.name
             );
         }

@@ -20,6 +20,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use lastword_api::{Code, Problem, VERSION, VERSION_HEADER};
 use lastword_proc::Peer;
 use lastword_store::siblings::Siblings;
+use rustix::process::{Resource, getrlimit};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use tokio::net::UnixStream;
 use tokio::task::JoinSet;
@@ -31,8 +32,8 @@ use crate::app::App;
 use crate::caller::Visitor;
 use crate::failure::{Failure, write_problem};
 
-/// Connections at once. Each attached client and each stream is one; a laptop has tens.
-const CONNECTIONS_MAX: usize = 256;
+/// Connections at once. A client that stays with a job has three of them, and some people run hundreds of those.
+const CONNECTIONS_MAX: usize = 2_048;
 
 /// How long the head of a request may take, and how long a connection may wait for its next one.
 const HEAD_TIME_MAX: Duration = Duration::from_secs(10);
@@ -59,7 +60,7 @@ pub(crate) async fn accept<J: Siblings>(
     router: &Router,
     stop: impl Future<Output = ()>,
 ) {
-    let mut connections = JoinSet::new();
+    let (mut connections, room) = (JoinSet::new(), room());
     let mut stop = pin!(stop);
     loop {
         tokio::select! {
@@ -67,11 +68,11 @@ pub(crate) async fn accept<J: Siblings>(
             () = app.closing() => break,
             Some(_) = connections.join_next() => {}
             accepted = endpoint.accept() => match accepted {
-                Ok(socket) if connections.len() < CONNECTIONS_MAX => {
+                Ok(socket) if connections.len() < room => {
                     connections.spawn(hold(socket, app.clone(), router.clone()));
                 }
                 Ok(socket) => {
-                    connections.spawn(turn_away(socket));
+                    connections.spawn(turn_away(socket, room));
                 }
                 Err(error) => {
                     tracing::warn!(%error, "a connection could not be accepted");
@@ -114,10 +115,16 @@ async fn hold<J: Siblings>(socket: UnixStream, app: App<J>, router: Router) {
     }
 }
 
+/// Returns how many connections there may be: each is two files, itself and who is at its other end, and jobs need half of those
+/// that this process may open.
+fn room() -> usize {
+    let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    usize::try_from(files / 4).unwrap_or(CONNECTIONS_MAX).min(CONNECTIONS_MAX)
+}
+
 /// Says that there is no room, in as few words as HTTP allows, and hangs up.
-async fn turn_away(mut socket: UnixStream) {
-    let detail =
-        format!("the daemon has {CONNECTIONS_MAX} connections and takes no more; repeat in a moment");
+async fn turn_away(mut socket: UnixStream, room: usize) {
+    let detail = format!("the daemon has {room} connections and takes no more; repeat in a moment");
     let problem = Problem { status: 503, retryable: true, ..Problem::new(Code::Full, detail) };
     let body = serde_json::to_string(&problem).unwrap_or_default();
     let text = format!(
@@ -125,8 +132,13 @@ async fn turn_away(mut socket: UnixStream) {
          retry-after: 1\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
         body.len()
     );
-    // Fits into the socket's own buffer, so that nobody is waited for.
-    let _ = timeout(ACCEPT_PAUSE, socket.write_all(text.as_bytes())).await;
+    // What was sent meanwhile is taken: whoever still writes would hear of a broken connection, and not of this.
+    let _ = timeout(ACCEPT_PAUSE, async {
+        socket.write_all(text.as_bytes()).await?;
+        socket.shutdown().await?;
+        tokio::io::copy(&mut socket, &mut tokio::io::sink()).await
+    })
+    .await;
 }
 
 /// The way of one request: number, rights, route, time, problem, log.

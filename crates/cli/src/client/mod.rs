@@ -223,7 +223,8 @@ impl Client {
             )
         });
         match problem.code {
-            Code::Starting => Err(Lost::Starting(Failure::of(problem))),
+            // Of too many that ask at once, those who were turned away ask again.
+            Code::Starting | Code::Full if problem.status == 503 => Err(Lost::Starting(Failure::of(problem))),
             Code::Unavailable => Err(Lost::Unavailable(Failure::of(problem))),
             _ => Err(Lost::Told(Failure::answered(problem))),
         }
@@ -295,7 +296,7 @@ impl Client {
 enum Lost {
     /// The daemon went away.
     Connection(hyper::Error),
-    /// It is still finding out what became of its jobs.
+    /// It is still finding out what became of its jobs, or too many ask.
     Starting(Failure),
     /// It cannot do it now.
     Unavailable(Failure),

@@ -22,6 +22,14 @@ const ANSWER_MAX: Duration = Duration::from_secs(2);
 /// How long somebody waits for a daemon that does not.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
 
+/// Returns what it means that there is no answer. A call that was never made was turned away at the door.
+fn lost(error: hyper::Error) -> Lost {
+    match error.is_canceled() {
+        true => Lost::Starting(Failure::new(Code::Unavailable, "the daemon takes no more connections now")),
+        false => Lost::Connection(error),
+    }
+}
+
 impl Client {
     /// Waits for an answer, as long as the daemon is there.
     pub(super) async fn patiently(
@@ -32,11 +40,11 @@ impl Client {
         let mut silent: Option<Instant> = None;
         loop {
             if let Ok(answer) = tokio::time::timeout(LOOK, &mut answer).await {
-                return answer.map_err(Lost::Connection);
+                return answer.map_err(lost);
             }
             let begin = Instant::now();
             let is_there = tokio::select! {
-                answer = &mut answer => return answer.map_err(Lost::Connection),
+                answer = &mut answer => return answer.map_err(lost),
                 // Boxed, because it is rare, and every call would carry its size.
                 is_there = Box::pin(self.is_there()) => is_there,
             };

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use lastword_server::Endpoint;
 use lastword_store::sqlite::Sqlite;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::json;
 
 use super::Home;
@@ -119,9 +120,12 @@ fn whoever_is_slow_is_hung_up_on_and_keeps_nobody_waiting() {
 
 #[test]
 fn more_connections_than_there_is_room_for_are_told_so_and_room_comes_back() {
+    // Both ends of each connection are in this process.
+    let files = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: files.maximum, ..files }).unwrap();
     let home = Home::new();
     let daemon = home.start();
-    let held: Vec<_> = (0..256).map(|_| daemon.client.connect()).collect();
+    let held: Vec<_> = (0..2_048).map(|_| daemon.client.connect()).collect();
     let (answer, rest) = read(daemon.client.connect());
     assert_eq!((answer.status, answer.headers["retry-after"].as_str(), rest.len()), (503, "1", 0));
     assert_eq!(answer.json()["code"], "full");

@@ -2,7 +2,8 @@
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::DirBuilderExt as _;
-use std::os::unix::net::UnixListener;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::process::Command;
 
 use crate::home::Home;
 
@@ -109,4 +110,21 @@ fn a_socket_of_another_user_is_not_spoken_to() {
     assert_eq!(said.code, 125, "{said:?}");
     assert!(said.stderr.contains("belongs to somebody else"), "{said:?}");
     std::os::unix::fs::chown(home.state(), Some(0), Some(0)).unwrap();
+}
+
+#[test]
+fn who_is_turned_away_because_too_many_ask_asks_again() {
+    let home = Home::new();
+    let plain = home.command(&[]);
+    let mut few = Command::new("sh");
+    few.args(["-c", "ulimit -n 256; exec \"$0\" daemon start"]).arg(plain.get_program()).env_clear();
+    few.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    assert!(few.status().unwrap().success());
+    // A quarter of its files; it hangs up on those who say nothing after a while.
+    let held: Vec<UnixStream> =
+        (0..64).map(|_| UnixStream::connect(home.state().join("lastword.sock")).unwrap()).collect();
+    let said = home.run(&["run", "echo", "hello"]);
+    assert_eq!((said.code, said.stdout.as_str()), (0, "hello\n"), "{said:?}");
+    assert!(said.stderr.contains("connections"), "whoever waits is told why: {said:?}");
+    drop(held);
 }

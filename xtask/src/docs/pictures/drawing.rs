@@ -68,7 +68,9 @@ pub(super) fn lines(svg: &str) -> Vec<String> {
             while (line.chars().count() as f64) < column {
                 line.push(' ');
             }
-            line.push_str(&shown.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&"));
+            line.push_str(
+                &shown.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&").replace('\u{a0}', " "),
+            );
         }
     }
     lines.into_iter().map(|(_, line)| line).collect()
@@ -89,6 +91,8 @@ fn drawn(run: &Run, y: f64) -> String {
         look.push_str(" opacity=\"0.6\"");
     }
     let text = run.text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    // Some who draw make one space of two, whatever they are told.
+    let text = text.replace(' ', "\u{a0}");
     format!(
         "<text x=\"{x:.1}\" y=\"{y:.1}\" textLength=\"{width:.1}\" lengthAdjust=\"spacingAndGlyphs\"{look}>{text}</text>\n"
     )

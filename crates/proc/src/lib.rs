@@ -7,7 +7,6 @@
 //!
 //! The design, with its reasons: `docs/design/2026-11-15-the-keeper.md`. Linux only; other systems are not yet there.
 
-mod ask;
 mod claim;
 pub mod clock;
 mod control;
@@ -32,7 +31,6 @@ mod tool;
 mod tree;
 mod words;
 
-pub use ask::ask;
 pub use control::{Keeper, Saying, Status, Stop, answer, climbed, has_ended, hung_up, told};
 pub use detach::{Detached, handed_over, is_kept, is_same_program};
 pub use ending::ExitRecord;

@@ -3,17 +3,19 @@
 use std::time::Duration;
 
 use lastword_core::receipt::Level;
+use lastword_proc::Tool;
 use rustix::process::{Resource, getrlimit};
 
 use super::{Check, Status};
 use crate::daemon::run::nursery;
+use crate::environment;
 use crate::ui::words;
 
 /// How long git may take to say its version.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
 
-/// The first git that moves and repairs worktrees.
-const GIT_LEAST: (u32, u32) = (2, 30);
+/// The first git that brings over what a job has changed, in an index apart.
+const GIT_LEAST: (u32, u32) = (2, 32);
 
 /// The first kernel that this was written for.
 const KERNEL_LEAST: (u32, u32) = (5, 10);
@@ -91,8 +93,19 @@ pub(super) fn orphans() -> Check {
 
 pub(super) fn git() -> Check {
     let install = "install git with the package manager of this machine";
-    let said = match lastword_proc::ask("git", &["--version"], ANSWER_MAX) {
-        Ok(said) => said,
+    let asked = Tool {
+        program: "git".as_ref(),
+        arguments: vec!["--version".into()],
+        folder: "/".as_ref(),
+        env: environment::all(),
+        input: None,
+        time_max: ANSWER_MAX,
+    };
+    let said = match asked.run() {
+        Ok(said) if said.status.success() => String::from_utf8_lossy(&said.stdout).trim_end().to_owned(),
+        Ok(said) => {
+            return Check::warn("git", format!("does not say its version: {}", said.status)).remedy(install);
+        }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             let text = "is not installed; only work in worktrees needs it";
             return Check::warn("git", text).remedy(install);

@@ -58,7 +58,7 @@ async fn a_paused_group_takes_nothing_until_it_goes_on() {
     end_of(&engine, other).await;
     assert!(waits_for_slot(&engine.job(id).await.unwrap().value));
     let refused = engine.remove_group("night").await;
-    assert!(matches!(refused, Err(Error::Refused(Refusal::Invalid(_)))), "{refused:?}");
+    assert!(matches!(refused, Err(Error::GroupStays(_))), "{refused:?}");
     engine.set_group(group("night", 4, false)).await.unwrap();
     end_of(&engine, id).await;
     assert!(engine.remove_group("night").await.unwrap());

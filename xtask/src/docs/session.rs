@@ -63,6 +63,8 @@ impl Home {
         command
             .env_clear()
             .envs(self.environment())
+            // Its sockets would lie where everybody's do.
+            .env("TMUX_TMPDIR", &self.folder)
             .current_dir(self.folder.join("home"))
             .stdin(Stdio::null());
         command

@@ -23,8 +23,8 @@ use crate::ui::words;
 /// How long a daemon may take to answer: it does nothing else that takes longer than a moment.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
 
-/// An answer that takes longer is felt.
-const ANSWER_SLOW: Duration = Duration::from_millis(500);
+/// An answer that takes longer is not a busy machine any more: it takes a millisecond.
+const ANSWER_SLOW: Duration = Duration::from_secs(2);
 
 /// What came of asking.
 enum Answer {

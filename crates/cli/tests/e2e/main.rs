@@ -14,6 +14,7 @@ mod home;
 mod json;
 mod misuse;
 mod plain;
+mod repositories;
 mod run;
 mod screens;
 mod settings;

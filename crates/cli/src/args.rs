@@ -49,9 +49,9 @@ const EVERYWHERE: &str = "Everywhere";
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
     Run(cmd::run::Args),
-    #[command(alias = "ps")]
+    #[command(aliases = ["ps", "list"])]
     Ls(cmd::ls::Args),
-    #[command(alias = "inspect")]
+    #[command(aliases = ["inspect", "status"])]
     Show(cmd::show::Args),
     Logs(cmd::logs::Args),
     Events(cmd::events::Args),

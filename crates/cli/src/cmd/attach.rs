@@ -159,6 +159,10 @@ fn tell_ending(client: &Client, job: &Job) {
             .map_or_else(String::new, |exit| format!(", {}", words::exit(&exit))),
     };
     client.ui().say(&format!("lastword: {called} {ending}{why}"));
+    // Who is used to a shell hands over a line of it as one word.
+    if job.cause == Some(Cause::Launch) && job.argv.len() == 1 && job.argv[0].contains(' ') {
+        client.ui().say("  lastword run -- sh -c 'LINE'    # runs a line as a shell does");
+    }
 }
 
 /// Returns what to exit with for a job one stayed with: its own code, if it came to its own end.

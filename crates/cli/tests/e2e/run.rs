@@ -32,7 +32,12 @@ fn what_cannot_be_executed_is_told_apart_from_what_is_not_there() {
     let said = home.run(&["run", "./no-such-command"]);
     assert_eq!(said.code, 127, "{said:?}");
     assert!(said.stderr.contains("no-such-command"), "{said:?}");
-    assert_eq!(home.run(&["run", "no-such-command"]).code, 127);
+    let said = home.run(&["run", "no-such-command"]);
+    assert_eq!(said.code, 127);
+    assert!(!said.stderr.contains("sh -c"), "{said:?}");
+    let said = home.run(&["run", "sleep 1 && echo done"]);
+    assert_eq!(said.code, 127);
+    assert!(said.stderr.contains("lastword run -- sh -c 'LINE'"), "{said:?}");
     assert_eq!(home.run(&["run", "./plain"]).code, 126);
     assert_eq!(home.run(&["run", "/"]).code, 126);
 }

@@ -248,7 +248,7 @@ fn every_answer_has_a_version_and_every_problem_is_whole() {
 fn the_daemon_tells_about_itself() {
     let home = Home::new();
     let daemon = home.start();
-    daemon.run("sleep 100");
+    daemon.start_of(&daemon.run("sleep 100"));
     let ended = daemon.run("exit 0");
     daemon.end_of(&ended);
     let group = json!({ "slots": 3 }).to_string();

@@ -252,21 +252,32 @@ fn any_user_may_ask_and_a_home_that_cannot_be_written_to_is_found() {
     let home = Home::new();
     home.ok(&["run", "true"]);
     home.ok(&["daemon", "stop"]);
-    let mut command = home.command(&["doctor", "--json"]);
     if !rustix::process::geteuid().is_root() {
+        let command = home.command(&["doctor", "--json"]);
         std::fs::set_permissions(home.state(), std::fs::Permissions::from_mode(0o500)).unwrap();
         assert_eq!(looked_at(command, &["state", "journal"]), ["fail", "ok"], "it can be read all the same");
         std::fs::set_permissions(home.state(), std::fs::Permissions::from_mode(0o700)).unwrap();
         return;
     }
+    // What was built may lie where nobody else has a way to.
+    let public = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(public.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let program = public.path().join("lastword");
+    let looking = home.command(&["doctor", "--json"]);
+    std::fs::copy(looking.get_program(), &program).unwrap();
+    let as_nobody = || {
+        let mut command = std::process::Command::new(&program);
+        command.args(looking.get_args()).stdin(std::process::Stdio::null());
+        command.envs(looking.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        command.uid(NOBODYS_UID).gid(NOBODYS_UID).current_dir("/");
+        command
+    };
     // The folder of the test is closed to others: for them there is no way to the home at all.
-    command.uid(NOBODYS_UID).gid(NOBODYS_UID).current_dir("/");
-    assert_eq!(looked_at(command, &["state"]), ["fail"]);
-    let mut command = home.command(&["doctor", "--json"]);
-    command.uid(NOBODYS_UID).gid(NOBODYS_UID).current_dir("/").env("LASTWORD_HOME", "/not/to/be/made");
+    assert_eq!(looked_at(as_nobody(), &["state"]), ["fail"]);
+    let mut command = as_nobody();
+    command.env("LASTWORD_HOME", "/not/to/be/made");
     assert_eq!(looked_at(command, &["state"]), ["fail"]);
     // Root may write anywhere but to what is mounted for reading only.
-    let looking = home.command(&["doctor", "--json"]);
     let mut command = std::process::Command::new("unshare");
     let script = r#"mount --bind "$0" "$0" && mount -o remount,ro,bind "$0" && exec "$@""#;
     command.args(["--mount", "sh", "-c", script]).arg(home.state());

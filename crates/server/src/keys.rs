@@ -1,6 +1,6 @@
 //! Idempotency keys: what was asked under one before is not done again, also after a crash.
 
-use lastword_api::{Code, Message, Problem, Submit};
+use lastword_api::{Code, Message, Problem};
 use lastword_core::{Fact, InputNo, JobId, Seq, Timestamp};
 use lastword_store::siblings::{Kept, Key, Siblings};
 use serde::Serialize;
@@ -14,11 +14,12 @@ use crate::failure::Failure;
 pub(crate) async fn job_of<J: Siblings>(
     app: &App<J>,
     caller: Caller,
+    verb: &str,
     key: &str,
-    asked: &Submit,
+    asked: &impl Serialize,
     fresh: JobId,
 ) -> Result<JobId, Failure> {
-    let kept = reserve(app, scoped("submit", caller, None, key), asked, fresh).await?;
+    let kept = reserve(app, scoped(verb, caller, None, key), asked, fresh).await?;
     Ok(kept.job)
 }
 

@@ -74,7 +74,8 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
     }
     if page.items.is_empty() {
         let hint = if args.shows_ended() { "" } else { "; `lastword ls -a` shows those that have ended" };
-        ui.say(&format!("no such jobs{hint}"));
+        let none = if args.is_narrow() { "no such job" } else { "no job" };
+        ui.say(&format!("{none}{}{hint}", if args.shows_ended() { "" } else { " is live" }));
         return Ok(0);
     }
     print_rows(&client, &page.items)?;
@@ -87,6 +88,12 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
 impl Args {
     fn shows_ended(&self) -> bool {
         self.all || self.outcome.is_some() || self.phase.iter().any(|phase| phase == "ended")
+    }
+
+    fn is_narrow(&self) -> bool {
+        let one =
+            self.outcome.is_some() || self.group.is_some() || self.label.is_some() || self.name.is_some();
+        one || !self.phase.is_empty()
     }
 
     fn query(&self) -> String {

@@ -1,4 +1,4 @@
-//! Tables that fit: columns as wide as what is in them, and one that gives way when the terminal is narrow.
+//! Tables that fit: columns as wide as what is in them; when the terminal is narrow, the last gives way, then the widest.
 
 use crate::text::clean::{clean, columns, cut};
 
@@ -7,6 +7,9 @@ const GAP: &str = "  ";
 
 /// The column that gives way keeps at least this much.
 const FLEXIBLE_MIN: usize = 8;
+
+/// Any other keeps this much, so that what it says can be told apart.
+const OTHERS_MIN: usize = 12;
 
 /// A table to be printed.
 #[derive(Debug, Default)]
@@ -56,7 +59,13 @@ impl Table {
             }
         }
         let Some(last) = widths.len().checked_sub(1) else { return widths };
-        let before: usize = widths[..last].iter().sum::<usize>() + last * GAP.len();
+        let taken = |widths: &[usize]| widths[..last].iter().sum::<usize>() + last * GAP.len();
+        while taken(&widths) + widths[last].min(FLEXIBLE_MIN) > width {
+            let widest = widths[..last].iter_mut().max().filter(|widest| **widest > OTHERS_MIN);
+            let Some(widest) = widest else { break };
+            *widest -= 1;
+        }
+        let before = taken(&widths);
         let room = width.saturating_sub(before).max(FLEXIBLE_MIN);
         widths[last] = widths[last].min(room);
         widths
@@ -83,6 +92,16 @@ mod tests {
         );
         assert!(table().lines(200, plain)[1].ends_with("more words"));
         assert!(table().lines(5, plain).iter().all(|line| columns(line) <= 14 + FLEXIBLE_MIN));
+    }
+
+    #[test]
+    fn a_long_name_gives_way_before_the_table_is_wider_than_the_terminal() {
+        let mut table = Table::new(vec!["ID", "NAME", "COMMAND"]);
+        table.push(vec!["a1".into(), "x".repeat(60), "true".into()]);
+        let plain = |_: Option<usize>, _: usize, text: &str| text.to_owned();
+        assert_eq!(table.lines(30, plain)[1], format!("a1  {}…  true", "x".repeat(19)));
+        assert_eq!(table.lines(80, plain)[1], format!("a1  {}  true", "x".repeat(60)));
+        assert_eq!(table.lines(1, plain)[1], format!("a1  {}…  true", "x".repeat(OTHERS_MIN - 1)));
     }
 
     #[test]

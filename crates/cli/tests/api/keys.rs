@@ -118,3 +118,36 @@ fn a_message_with_a_key_is_said_once() {
     daemon.end_of(&id);
     assert_eq!(daemon.client.get(&format!("/v1/jobs/{id}/output")).text(), "got one\ngot one\nover\n");
 }
+
+#[test]
+fn c10_a_retry_with_a_key_is_one_job_whatever_its_reference_means_by_then() {
+    let home = Home::new();
+    let daemon = home.start();
+    let first = daemon.run("exit 3");
+    daemon.end_of(&first);
+    let retry = |key: &str| {
+        let path = "/v1/jobs/@last:retry";
+        daemon.client.request("POST", path, &[("idempotency-key", key)], b"{\"env\":{}}")
+    };
+    let new = id_of(&retry("k1").expect(202));
+    assert_ne!(new, first);
+    daemon.end_of(&new);
+    let again = retry("k1");
+    assert_eq!(
+        (id_of(&again.expect(202)), again.headers["idempotency-replayed"].as_str()),
+        (new.clone(), "true")
+    );
+    assert_eq!(jobs(&daemon), 2);
+    let other = daemon.client.request(
+        "POST",
+        &format!("/v1/jobs/{first}:retry"),
+        &[("idempotency-key", "k1")],
+        b"{\"env\":{}}",
+    );
+    assert_eq!(other.problem(), (422, "key_reused".to_owned()));
+    let ids = std::thread::scope(|scope| {
+        let askers: Vec<_> = (0..8).map(|_| scope.spawn(|| id_of(&retry("k2").expect(202)))).collect();
+        askers.into_iter().map(|asker| asker.join().unwrap()).collect::<std::collections::BTreeSet<_>>()
+    });
+    assert_eq!((ids.len(), jobs(&daemon)), (1, 3));
+}

@@ -71,7 +71,7 @@ fn lists_fit_the_terminal() {
     let said = home.run(&["ls", "--group", "nowhere"]);
     assert_eq!(
         (said.stdout.as_str(), said.stderr.as_str()),
-        ("", "no such jobs; `lastword ls -a` shows those that have ended\n")
+        ("", "no such job is live; `lastword ls -a` shows those that have ended\n")
     );
     let said = home.run(&["ls", "-a", "-n", "2"]);
     assert_eq!(

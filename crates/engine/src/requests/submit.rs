@@ -25,8 +25,13 @@ impl<J: Siblings> Engine<J> {
 
     /// Tries an ended job again, as a new one.
     pub async fn retry(&self, id: JobId, env: Env, by: &str) -> Result<Job, Error> {
+        self.retry_as(self.new_id()?, id, env, by).await
+    }
+
+    /// Tries an ended job again, as one of this id. Asking again with the same id is asking once.
+    pub async fn retry_as(&self, new: JobId, id: JobId, env: Env, by: &str) -> Result<Job, Error> {
         let spec = retry::decide(&self.shared.load(id).await?)?;
-        self.submit(self.new_id()?, spec, env, by).await
+        self.submit(new, spec, env, by).await
     }
 }
 

@@ -10,7 +10,8 @@ use lastword_store::siblings::Siblings;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use super::{answer_written, environment, locate};
+use super::submit::{accepted, existing};
+use super::{answer_written, environment};
 use crate::app::App;
 use crate::caller::{Caller, Outside};
 use crate::extract::{Body, EnvBody, Query, idempotency_key};
@@ -18,13 +19,17 @@ use crate::failure::Failure;
 use crate::keys;
 use crate::router::Answer;
 
-/// Tries an ended job again, as a new job.
+/// Tries an ended job again, as a new job. With `Idempotency-Key` the request may be repeated.
 #[utoipa::path(
     post, operation_id = "retry_job", path = "/v1/jobs/{ref}:retry", tag = "jobs", request_body = Again,
-    params(("ref" = String, Path, description = "An id, a part of one, a name, or `@last`.")),
+    params(
+        ("ref" = String, Path, description = "An id, a part of one, a name, or `@last`."),
+        ("Idempotency-Key" = Option<String>, Header, description = "Names this request, so that it can be repeated."),
+    ),
     responses(
         (status = 202, description = "The new job.", body = api::Job),
         (status = 409, description = "It has not ended.", body = Problem),
+        (status = 422, description = "The key was used for something else.", body = Problem),
     ),
 )]
 pub(crate) async fn retry<J: Siblings>(
@@ -34,12 +39,28 @@ pub(crate) async fn retry<J: Siblings>(
     request: Request,
 ) -> Answer {
     caller.must_be_outside()?;
-    let id = caller.find(&app, reference).await?;
+    let key = idempotency_key(request.headers())?;
     let EnvBody(asked) = EnvBody::<Again>::from_request(request, &()).await?;
-    let job = app.engine().retry(id, environment(&asked.env)?, &caller.name(&app)).await?;
-    let mut response = answer_written(&app, StatusCode::ACCEPTED, job.clone()).await?;
-    locate(&mut response, &job)?;
-    Ok(response)
+    let (env, by, fresh) = (environment(&asked.env)?, caller.name(&app), app.engine().new_id()?);
+    let Some(key) = key else {
+        let id = caller.find(&app, reference).await?;
+        return accepted(&app, app.engine().retry_as(fresh, id, env, &by).await?, false).await;
+    };
+    // By what was said, and not by the job that is meant: once this has counted, `@last` means the new one.
+    let new = keys::job_of(&app, caller, "retry", &key, &(reference, &asked), fresh).await?;
+    if let Some(job) = existing(&app, new).await? {
+        return accepted(&app, job, true).await;
+    }
+    let id = caller.find(&app, reference).await?;
+    match app.engine().retry_as(new, id, env, &by).await {
+        Ok(job) => accepted(&app, job, false).await,
+        // Who asked at the same time was faster: it is the new one that is not over, or that is meant now.
+        Err(error @ engine::Error::Refused(_)) => match existing(&app, new).await? {
+            Some(job) => accepted(&app, job, true).await,
+            None => Err(error.into()),
+        },
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Gives up on the host of a job that does not return.

@@ -51,7 +51,7 @@ pub(crate) async fn submit<J: Siblings>(
     };
     // The key is tied to an id first and the job made under that id after: whoever is cut off in between, or asks at the same
     // time, comes back to the same id.
-    let id = keys::job_of(&app, caller, &key, &asked, fresh()?).await?;
+    let id = keys::job_of(&app, caller, "submit", &key, &asked, fresh()?).await?;
     if let Some(job) = existing(&app, id).await? {
         return accepted(&app, job, true).await;
     }
@@ -79,7 +79,7 @@ async fn submit_once<J: Siblings>(
     }
 }
 
-async fn existing<J: Siblings>(app: &App<J>, id: JobId) -> Result<Option<Job>, Failure> {
+pub(super) async fn existing<J: Siblings>(app: &App<J>, id: JobId) -> Result<Option<Job>, Failure> {
     match app.engine().job(id).await {
         Ok(job) => Ok(job.value.spec.is_some().then_some(job.value)),
         Err(Error::Refused(Refusal::NotFound(_))) => Ok(None),
@@ -87,7 +87,7 @@ async fn existing<J: Siblings>(app: &App<J>, id: JobId) -> Result<Option<Job>, F
     }
 }
 
-async fn accepted<J: Siblings>(app: &App<J>, job: Job, replayed: bool) -> Answer {
+pub(super) async fn accepted<J: Siblings>(app: &App<J>, job: Job, replayed: bool) -> Answer {
     let mut response = answer_written(app, StatusCode::ACCEPTED, job.clone()).await?;
     locate(&mut response, &job)?;
     if replayed {

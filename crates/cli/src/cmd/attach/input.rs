@@ -7,6 +7,7 @@ use tokio::io::AsyncReadExt as _;
 use super::message;
 use crate::client::Client;
 use crate::failure::Failure;
+use crate::ui::words;
 
 /// Bytes taken at once. Each piece is made durable before it is passed on, so not too small.
 const PIECE: usize = 64 << 10;
@@ -27,6 +28,12 @@ pub(super) async fn pass_on(client: &Client, job: &Job, terminal: bool) -> Resul
     match pass_on_to_the_end(client, job, terminal).await {
         // A job need not read all there is.
         Err(failure) if failure.problem.code == Code::Ended => Ok(Over::End),
+        // It reads on, and nobody writes any more.
+        Err(failure) => {
+            let cancel =
+                format!("lastword cancel {}    # it goes on, and waits for input", words::reference(job));
+            Err(failure.next(cancel))
+        }
         other => other,
     }
 }

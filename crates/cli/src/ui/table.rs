@@ -99,7 +99,7 @@ mod tests {
         let mut table = Table::new(vec!["ID", "NAME", "COMMAND"]);
         table.push(vec!["a1".into(), "x".repeat(60), "true".into()]);
         let plain = |_: Option<usize>, _: usize, text: &str| text.to_owned();
-        assert_eq!(table.lines(30, plain)[1], format!("a1  {}…  true", "x".repeat(19)));
+        assert_eq!(table.lines(30, plain)[1], format!("a1  {}…  true", "x".repeat(16)));
         assert_eq!(table.lines(80, plain)[1], format!("a1  {}  true", "x".repeat(60)));
         assert_eq!(table.lines(1, plain)[1], format!("a1  {}…  true", "x".repeat(OTHERS_MIN - 1)));
     }

@@ -16,7 +16,7 @@ use crate::clock;
 use crate::product::figures::{self, Stat};
 
 /// The longest until an agent is in the middle of its tool: the slowest takes seven seconds of a processor by itself.
-const START_MAX: Duration = Duration::from_secs(120);
+const START_MAX: Duration = Duration::from_secs(240);
 
 /// The longest until what was killed is gone, and what is left is where it stays.
 const SETTLE_MAX: Duration = Duration::from_secs(20);

@@ -23,6 +23,9 @@ pub(super) enum Dialect {
 /// The longest request that is read: the tools of an agent take a hundred kilobytes.
 const BODY_MAX: u64 = 64 << 20;
 
+/// How long a tool may take, where an agent lets its model say so: longer than the trial does on a busy machine.
+const TOOL_MS: u64 = 600_000;
+
 /// One model, for one agent.
 struct Model {
     dialect: Dialect,
@@ -148,7 +151,7 @@ fn responses(call: Option<&str>) -> Vec<Value> {
     let item = match call {
         Some(command) => json!({
             "type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "exec_command", "status": "completed",
-            "arguments": json!({ "cmd": command, "yield_time_ms": 600_000 }).to_string(),
+            "arguments": json!({ "cmd": command, "yield_time_ms": TOOL_MS }).to_string(),
         }),
         None => json!({
             "type": "message", "id": "msg_1", "role": "assistant", "status": "completed",
@@ -169,7 +172,8 @@ fn responses(call: Option<&str>) -> Vec<Value> {
 fn chat(call: Option<&str>) -> Vec<Value> {
     let (delta, finish) = match call {
         Some(command) => {
-            let arguments = json!({ "command": command, "description": "Runs it" }).to_string();
+            let arguments =
+                json!({ "command": command, "description": "Runs it", "timeout": TOOL_MS }).to_string();
             let function = json!({ "name": "bash", "arguments": arguments });
             (
                 json!({ "tool_calls": [{ "index": 0, "id": "call_1", "type": "function", "function": function }] }),
@@ -190,7 +194,7 @@ fn messages(call: Option<&str>) -> Vec<Value> {
     let (block, delta, stop) = match call {
         Some(command) => (
             json!({ "type": "tool_use", "id": "toolu_1", "name": "Bash", "input": {} }),
-            json!({ "type": "input_json_delta", "partial_json": json!({ "command": command }).to_string() }),
+            json!({ "type": "input_json_delta", "partial_json": json!({ "command": command, "timeout": TOOL_MS }).to_string() }),
             "tool_use",
         ),
         None => (

@@ -117,6 +117,7 @@ pub struct Prune {
     /// Also those whose result nobody has read.
     pub unread: bool,
     /// Also those whose worktree holds work that was not applied.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub unsaved: bool,
     /// Only count.
     pub dry_run: bool,

@@ -25,6 +25,7 @@ pub struct Submit {
     /// The folder it runs in: an absolute path.
     pub cwd: String,
     /// A git worktree of its own to run in.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub worktree: Option<WorktreeWish>,
     /// Its environment. It is kept in a private file until the job has ended, and never shown.
     pub env: BTreeMap<String, String>,
@@ -103,5 +104,19 @@ impl Needs {
             Needs::Any => Some(spec::Needs::AnyEnd),
             Needs::Other(_) => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_wants_no_worktree_does_not_speak_of_one() {
+        // A daemon that is older refuses what it does not know, and must not refuse every job.
+        let said = serde_json::to_value(Submit::default()).unwrap();
+        assert_eq!(said.get("worktree"), None);
+        let prune = serde_json::to_value(crate::Prune::default()).unwrap();
+        assert_eq!(prune.get("unsaved"), None);
     }
 }

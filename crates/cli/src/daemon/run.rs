@@ -107,8 +107,14 @@ fn prepare(paths: &Paths, flags: &[String]) -> Result<Result<Prepared, Option<Ho
     let kept = kept.map_err(|error| Failure::new(Code::Unavailable, format!("cannot keep jobs: {error}")))?;
     let kept = kept.keeping(settings.number("output.head"), settings.number("output.tail"));
     let worktrees = Worktrees::new(Git::new(environment::all()), &paths.data.join(WORKTREES));
-    let worktrees = worktrees.map_err(|error| Failure::new(Code::Unavailable, error.to_string()))?;
-    let kept = kept.with_worktrees(worktrees);
+    // Who asks for none needs none: a job that does is told.
+    let kept = match worktrees {
+        Ok(worktrees) => kept.with_worktrees(worktrees),
+        Err(error) => {
+            tracing::warn!(%error, "no worktrees can be kept");
+            kept
+        }
+    };
     let journal = Sqlite::open(&paths.state).map_err(|error| unreadable(paths, &error))?;
     Ok(Ok(Prepared { settings, log, kept, journal, lock }))
 }

@@ -135,6 +135,21 @@ fn a_worktree_that_cannot_be_made_is_a_launch_that_failed_and_says_why() {
 }
 
 #[test]
+fn a_daemon_that_can_keep_no_worktrees_runs_all_other_jobs() {
+    let repository = Repository::new();
+    std::fs::create_dir(repository.home.state()).unwrap();
+    let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+    std::fs::set_permissions(repository.home.state(), private).unwrap();
+    std::fs::write(repository.home.state().join("worktrees"), "in the way").unwrap();
+    assert_eq!(repository.lastword(&["run", "true"]).code, 0);
+    let said = repository.lastword(&["run", "--worktree", "--name", "fix", "true"]);
+    assert_ne!(said.code, 0, "{said:?}");
+    let job = repository.home.json(&["show", "fix"]);
+    assert!(job["attempts"][0]["error"].as_str().unwrap().contains("keeps none"), "{job}");
+    repository.home.ok(&["rm", "fix"]);
+}
+
+#[test]
 fn another_try_begins_where_the_first_one_did() {
     let repository = Repository::new();
     let first = repository.work("fix", "cat a | tail -1; echo more >> a");

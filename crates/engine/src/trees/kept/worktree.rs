@@ -50,7 +50,11 @@ impl Kept {
             what: "worktrees cannot be looked after".to_owned(),
             source: io::Error::other(why),
         };
-        let gits = self.0.gits.as_ref().ok_or_else(|| unable("this supervisor keeps none".to_owned()))?;
+        let gits = self
+            .0
+            .gits
+            .as_ref()
+            .ok_or_else(|| unable("this supervisor keeps none, and its log says why".to_owned()))?;
         let worktrees = Arc::clone(&gits.worktrees);
         // Never closed.
         let place = Arc::clone(&gits.places).acquire_owned().await;

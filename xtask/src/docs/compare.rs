@@ -31,6 +31,9 @@ const RULES: &[Rule] = &[
 /// What a proof that does not fit into its line goes on behind.
 const PROOF_INDENT: &str = "            ";
 
+/// A row of a time line that is there only if a start took long enough to be seen.
+const STARTING: &str = "<time> starting <took>";
+
 /// The alphabet of ids: base 32 without letters that look like digits.
 const LETTERS: &str = "0123456789abcdefghjkmnpqrstvwxyz";
 
@@ -45,8 +48,9 @@ fn plain_lines(lines: &[String]) -> Vec<String> {
     for line in lines {
         let goes_on = line.starts_with(PROOF_INDENT)
             && plain_lines.last().is_some_and(|last| last.starts_with("proof "));
-        if !goes_on {
-            plain_lines.push(plain(line));
+        let line = plain(line);
+        if !goes_on && line != STARTING {
+            plain_lines.push(line);
         }
     }
     plain_lines
@@ -220,6 +224,11 @@ mod tests {
         };
         assert!(is_same("one\n...\nthree", "one\ntwo\ntwo and a half\nthree"));
         assert!(is_same("took 3ms", "took 14ms"));
+        assert!(is_same("one", "12:00:00  starting ░░  245ms\none"));
+        assert!(is_same(
+            "proof nothing of it is left: a",
+            "  proof  nothing of it is left: b\n            and c"
+        ));
         for (shown, printed) in [
             ("exit 4", "exit 5"),
             ("found 3 processes", "found 2 processes"),

@@ -90,7 +90,9 @@ pub(super) fn plain(line: &str) -> String {
             }
         }
     }
-    plain.split_whitespace().collect::<Vec<_>>().join(" ")
+    let plain = plain.split_whitespace().collect::<Vec<_>>().join(" ");
+    // When a rung of the ladder came is said if it took long enough to be seen.
+    if plain.starts_with("took ") { plain.replace(" after <took>", "") } else { plain }
 }
 
 /// Returns how much of a text is made of some characters, if nothing that could belong to it follows.
@@ -192,10 +194,7 @@ mod tests {
             ("job_0001m7fk37vje00s271nrth3b9zd", "<id>"),
             ("stubborn (rth3b9zd)  cancelled while it ran", "stubborn (<short>) cancelled while it ran"),
             ("abcdefgh  build  failed  7s   12ms  exit 4", "<short> build failed <age> <took> exit 4"),
-            (
-                "  took      TERM, then KILL after 5.0s; 5.0s in all",
-                "took TERM, then KILL after <took>; <took> in all",
-            ),
+            ("  took      TERM, then KILL after 5.0s; 5.0s in all", "took TERM, then KILL; <took> in all"),
             ("  grace     5s between TERM and KILL", "grace 5s between TERM and KILL"),
             ("              17122  sh -c 'sleep 3'", "<pid> sh -c 'sleep 3'"),
             ("  found     3 processes", "found 3 processes"),

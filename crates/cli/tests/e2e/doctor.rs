@@ -303,7 +303,15 @@ struct Left(lastword_proc::Identity);
 
 impl Drop for Left {
     fn drop(&mut self) {
-        let _ = self.0.signal(Signal::KILL);
+        let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", self.0.pid));
+        let children = children.unwrap_or_default();
+        let below: Vec<_> = children
+            .split_whitespace()
+            .filter_map(|pid| lastword_proc::Identity::of(pid.parse().ok()?))
+            .collect();
+        for one in below.iter().chain([&self.0]) {
+            let _ = one.signal(Signal::KILL);
+        }
     }
 }
 

@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::program::{Failure, Outcome, cargo, output, runs, succeeds};
+use crate::program::{Failure, Outcome, cargo, output, runs, succeeds, target};
 use crate::tools;
 
 /// Runs on any distribution: nothing of the machine it was built on is needed.
@@ -47,8 +47,7 @@ fn build() -> Result<PathBuf, Failure> {
         runs("rustup", &["target", "add", TARGET])?;
     }
     cargo(&format!("build --profile dist --package lastword --target {TARGET}"))?;
-    let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_owned());
-    let program = Path::new(&target).join(TARGET).join("dist/lastword");
+    let program = target().join(TARGET).join("dist/lastword");
     let size = fs::metadata(&program).map_err(of(&program))?.len();
     // `ldd` fails for what it cannot load, which a static program is to some versions of it.
     if succeeds("readelf", &["--version"]) {

@@ -1,5 +1,6 @@
 //! Starting other programs, and what became of them.
 
+use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
 
 /// What every verb returns.
@@ -23,6 +24,11 @@ impl Failure {
         let code = status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1);
         Failure { code, why: format!("`{program}` failed: {status}") }
     }
+}
+
+/// Returns the folder into which cargo builds.
+pub(crate) fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from)
 }
 
 /// Runs `cargo` with the words of `line`, at the terminal.

@@ -2,11 +2,11 @@
 
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt as _, symlink};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use super::blocks::Block;
-use crate::program::{Failure, output};
+use crate::program::{Failure, output, target};
 
 /// How long a page may take, in seconds. The longest waits out a grace; a machine that is busy takes its time.
 const PAGE_MAX: &str = "90";
@@ -32,7 +32,7 @@ impl Home {
     pub(super) fn new(name: &str) -> Result<Home, Failure> {
         let folder = std::env::temp_dir().join(format!("lw-docs-{}", std::process::id())).join(name);
         let failed = |error: std::io::Error| Failure::new(format!("{}: {error}", folder.display()));
-        let executable = Path::new("target/debug/lastword").canonicalize().map_err(failed)?;
+        let executable = target().join("debug/lastword").canonicalize().map_err(failed)?;
         fs::create_dir_all(folder.join("bin")).map_err(failed)?;
         fs::create_dir(folder.join("home")).map_err(failed)?;
         fs::DirBuilder::new().mode(0o700).create(folder.join("run")).map_err(failed)?;

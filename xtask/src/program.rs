@@ -38,20 +38,18 @@ pub(crate) fn cargo(line: &str) -> Outcome {
 
 /// Runs `cargo` at the terminal with more in its environment.
 pub(crate) fn cargo_with(words: &[&str], environment: &[(&str, &str)]) -> Outcome {
-    let line = format!("cargo {}", words.join(" "));
-    eprintln!("$ {line}");
-    let status = Command::new("cargo").args(words).envs(environment.iter().copied()).status();
-    match status {
-        Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(Failure::of(&line, status)),
-        Err(error) => Err(Failure::new(format!("`{line}` did not start: {error}"))),
-    }
+    eprintln!("$ cargo {}", words.join(" "));
+    at_terminal("cargo", words, environment)
 }
 
 /// Runs a program at the terminal.
 pub(crate) fn runs(program: &str, words: &[&str]) -> Outcome {
+    at_terminal(program, words, &[])
+}
+
+fn at_terminal(program: &str, words: &[&str], environment: &[(&str, &str)]) -> Outcome {
     let line = format!("{program} {}", words.join(" "));
-    match Command::new(program).args(words).status() {
+    match Command::new(program).args(words).envs(environment.iter().copied()).status() {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(Failure::of(&line, status)),
         Err(error) => Err(Failure::new(format!("`{line}` did not start: {error}"))),

@@ -62,15 +62,16 @@ impl Append {
             return Err(Illegal::Empty);
         }
         let mut after = job.clone();
-        let mut events: Vec<Event> = Vec::with_capacity(facts.len());
-        // Whoever claims is the owner from there on.
-        let claims = |events: &[Event]| events.iter().any(|event| matches!(event.fact, Fact::Claimed(_)));
+        let mut events = Vec::with_capacity(facts.len());
+        let mut by_owner = fence.is_some();
         for fact in facts {
             let owners =
                 fact.is_owners() || (matches!(fact, Fact::LastWord(_)) && after.open_attempt().is_some());
-            if owners && fence.is_none() && !claims(&events) {
+            if owners && !by_owner {
                 return Err(Illegal::NotTheOwner("an observation"));
             }
+            // Whoever claims is the owner from there on.
+            by_owner |= matches!(fact, Fact::Claimed(_));
             let event = Event { seq: after.version.next(), at, fact };
             after.apply(&event)?;
             events.push(event);

@@ -159,12 +159,10 @@ impl Client {
     /// Makes a call and returns its answer as it came.
     pub(crate) async fn send(&self, call: &Call) -> Result<Answer, Failure> {
         let (mut tries, mut may_pass, mut pause) = (0, true, PAUSE_FIRST);
-        let mut starting = None;
+        let mut since = Instant::now();
         loop {
             let begin = Instant::now();
-            let tried = self.try_once(call).await;
-            let since = *starting.get_or_insert(begin);
-            match tried {
+            match self.try_once(call).await {
                 Ok(answer) => return Ok(answer),
                 // It may be on its way out, with another to come; if it is not, it says the same again.
                 Err(Lost::Unavailable(_)) if may_pass => {
@@ -182,7 +180,7 @@ impl Client {
                     pause = (pause * 2).min(PAUSE);
                 }
                 Err(Lost::Connection(_)) if begin.elapsed() > UNRELATED => {
-                    (tries, may_pass, pause, starting) = (0, true, PAUSE_FIRST, None);
+                    (tries, may_pass, pause, since) = (0, true, PAUSE_FIRST, Instant::now());
                 }
                 Err(Lost::Connection(error)) if tries >= TRIES_MAX => {
                     let text = format!("the daemon went away in the middle of {}: {error}", call.path);

@@ -1,10 +1,19 @@
-//! Where a trial takes place: the programs it starts and a folder that is gone afterwards.
+//! Where a trial takes place: the programs it starts, a folder that is gone afterwards, and one that stays.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
+
+/// Returns a folder of the user's cache, which is there the next time.
+pub(crate) fn cache(name: &str) -> Result<PathBuf, String> {
+    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+    let cache = cache.or_else(|| std::env::home_dir().map(|home| home.join(".cache")));
+    let folder = cache.ok_or("there is no home folder to keep programs in: set HOME")?.join(name);
+    fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    Ok(folder)
+}
 
 /// The programs of a trial. One `cargo build` puts them side by side.
 #[derive(Clone, Debug)]

@@ -108,9 +108,6 @@ async fn begin(paths: Paths, ui: Ui, wish: Wish) -> Outcome {
 
 /// Stops the daemon, and waits until it is gone. Returns whether there was one.
 async fn stop(paths: &Paths, ui: &Ui, cancel_jobs: bool) -> Result<bool, Failure> {
-    if !lock::is_held(paths) {
-        return Ok(false);
-    }
     let jobs = if cancel_jobs { JobsFate::Cancel } else { JobsFate::Keep };
     let Some(asked) = ask_to_stop(paths, ui, jobs).await? else { return Ok(false) };
     let mut progress = Progress::new(ui);

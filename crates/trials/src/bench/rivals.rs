@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::rates::timed;
 use super::{Ground, quiet};
+use crate::place;
 use crate::product::figures;
 
 /// The longest until a server answers, or until the last job is done.
@@ -28,7 +29,7 @@ impl TaskSpooler {
         if quiet(Command::new("tsp").arg("-V")).is_ok() {
             return Ok(TaskSpooler { program: "tsp".into() });
         }
-        let cache = cache("task-spooler")?;
+        let cache = place::cache("lastword-trials/task-spooler")?;
         let program = cache.join("usr/bin/tsp");
         if !program.is_file() {
             quiet(Command::new("apt-get").args(["download", "task-spooler"]).current_dir(&cache))?;
@@ -97,7 +98,7 @@ impl Pueue {
         if quiet(Command::new("pueued").arg("--version")).is_ok() {
             return Ok(Pueue { folder: PathBuf::new() });
         }
-        let cache = cache("pueue")?;
+        let cache = place::cache("lastword-trials/pueue")?;
         let folder = cache.join("bin");
         if !folder.join("pueued").is_file() {
             if !may_build {
@@ -194,12 +195,4 @@ fn to_the_last(
         std::thread::yield_now();
     }
     Ok(jobs as f64 / begin.elapsed().as_secs_f64())
-}
-
-/// Returns a folder that is there the next time.
-fn cache(name: &str) -> Result<PathBuf, String> {
-    let home = std::env::var_os("HOME").ok_or("there is no home folder to keep programs in")?;
-    let folder = PathBuf::from(home).join(".cache/lastword-trials").join(name);
-    std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    Ok(folder)
 }

@@ -6,14 +6,11 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use super::agents::Agent;
+use crate::place;
 
 /// Makes sure that all of them are there, and returns the folder they are in.
 pub(super) fn all(agents: &[&Agent]) -> Result<PathBuf, String> {
-    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
-    let cache = cache.or_else(|| std::env::home_dir().map(|home| home.join(".cache")));
-    let cache =
-        cache.ok_or("there is no home folder to keep the agents in: set HOME")?.join("lastword/agents");
-    fs::create_dir_all(&cache).map_err(|error| format!("{}: {error}", cache.display()))?;
+    let cache = place::cache("lastword/agents")?;
     let done: Vec<Result<(), String>> = std::thread::scope(|scope| {
         let each: Vec<_> = agents.iter().map(|agent| scope.spawn(|| one(agent, &cache))).collect();
         let joined = each

@@ -210,7 +210,7 @@ fn units_are_written_and_removed() {
 }
 
 #[test]
-fn a_daemon_that_is_killed_while_it_starts_is_tried_again_but_not_for_ever() {
+fn a_daemon_that_is_killed_whenever_it_starts_is_not_started_for_ever() {
     let home = Home::new();
     let listed = home.command(&["ls"]);
     // Whoever writes to a file is killed by the kernel: the daemon, before it can say anything.

@@ -188,6 +188,8 @@ fn ending(ending: TurnEnding) -> &'static str {
         TurnEnding::Completed => "completed",
         TurnEnding::Failed => "failed",
         TurnEnding::Aborted => "aborted",
+        TurnEnding::Refused => "refused",
+        TurnEnding::Limited => "limited",
         TurnEnding::Cancelled => "cancelled",
         TurnEnding::OverLimit(_) => "over_limit",
         TurnEnding::Interrupted => "interrupted",

@@ -230,7 +230,7 @@ impl Job {
         let last_word = job.last_word();
         let (argv, agent) = match &spec.work {
             spec::Work::Command { argv } => (argv.clone(), None),
-            spec::Work::Agent { provider, prompt } => {
+            spec::Work::Agent { provider, prompt, .. } => {
                 (Vec::new(), Some(Agent { provider: provider.clone(), prompt: prompt.clone() }))
             }
         };

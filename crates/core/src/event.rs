@@ -259,6 +259,9 @@ bodies! {
         /// Nothing more comes: its input is closed after this.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         eof: bool,
+        /// Into the turn that is under way, if the agent can be told so; otherwise it is the next turn's.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        steer: bool,
     }
     /// Somebody answered a question of the agent.
     AnswerRequested {
@@ -524,6 +527,10 @@ pub enum TurnEnding {
     Failed,
     /// The agent gave it up.
     Aborted,
+    /// The model would not do it.
+    Refused,
+    /// The agent or its model has reached a limit of its own.
+    Limited,
     /// The run was asked to end.
     Cancelled,
     /// A limit ended the run.

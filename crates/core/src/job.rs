@@ -170,6 +170,8 @@ pub struct PendingInput {
     pub text: String,
     /// Nothing more comes after it.
     pub eof: bool,
+    /// Into the turn that is under way.
+    pub steer: bool,
 }
 
 impl Job {

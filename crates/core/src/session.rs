@@ -107,7 +107,11 @@ impl Session {
                 SessionState::Interrupted
             }
             TurnEnding::OverLimit(_) => SessionState::Stopped,
-            TurnEnding::Failed | TurnEnding::AgentExit | TurnEnding::RuntimeError => SessionState::Errored,
+            TurnEnding::Failed
+            | TurnEnding::Refused
+            | TurnEnding::Limited
+            | TurnEnding::AgentExit
+            | TurnEnding::RuntimeError => SessionState::Errored,
         };
         self.active = None;
         self.interrupt = None;

@@ -156,6 +156,9 @@ pub enum Work {
         provider: String,
         /// The first prompt.
         prompt: String,
+        /// How it is started and treated.
+        #[serde(default, skip_serializing_if = "Terms::is_default")]
+        terms: Box<Terms>,
     },
 }
 
@@ -164,6 +167,96 @@ impl Work {
     pub fn is_agent(&self) -> bool {
         matches!(self, Work::Agent { .. })
     }
+}
+
+/// How an agent is started and treated, fixed when its job is submitted: a definition that changes later changes no job.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Terms {
+    /// How it is spoken to.
+    pub dialect: Dialect,
+    /// Program and arguments.
+    pub argv: Vec<String>,
+    /// Arguments behind those, to go on with a conversation; `{}` stands for its reference. None, if the dialect has a word for it.
+    pub resume: Vec<String>,
+    /// What it may do without asking.
+    pub permissions: Permissions,
+    /// What tokens cost, for an agent that does not say.
+    pub prices: Option<Prices>,
+}
+
+impl Terms {
+    fn is_default(&self) -> bool {
+        *self == Terms::default()
+    }
+
+    /// Returns how many bytes of it its submitter chose.
+    pub(crate) fn bytes(&self) -> usize {
+        let words = self.argv.iter().chain(&self.resume).map(|word| word.len() + 1);
+        let rules = self.permissions.rules.iter().map(|rule| rule.pattern.len() + 1);
+        words.chain(rules).sum()
+    }
+}
+
+/// How an agent is spoken to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Dialect {
+    /// The Agent Client Protocol.
+    #[default]
+    Acp,
+    /// The lines of Claude Code, both ways.
+    Claude,
+    /// The app server of Codex.
+    Codex,
+    /// Not at all: one turn, its prompt among the arguments as `{prompt}`, its exit status is its result.
+    Plain,
+}
+
+/// What an agent may do without asking: the first rule that fits, else the rest.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Permissions {
+    /// Rules, in order.
+    pub rules: Vec<Rule>,
+    /// What becomes of a wish that no rule fits.
+    pub otherwise: Permission,
+    /// Milliseconds after which a wish that nobody answered is denied.
+    pub expires_ms: Option<u64>,
+}
+
+/// One rule for what an agent wants to do.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Rule {
+    /// Fits the line that says what the agent wants, such as `Bash: cargo test`; `*` stands for anything.
+    pub pattern: String,
+    /// What becomes of it.
+    pub permission: Permission,
+}
+
+/// What becomes of what an agent wants to do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Permission {
+    /// A person is asked.
+    #[default]
+    Ask,
+    /// It may.
+    Allow,
+    /// It may not.
+    Deny,
+}
+
+/// What tokens cost, in millionths of a dollar for a million of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Prices {
+    /// Tokens read.
+    pub tokens_in: u64,
+    /// Tokens read from a cache.
+    pub cached: u64,
+    /// Tokens written.
+    pub tokens_out: u64,
 }
 
 /// Whether another attempt follows.

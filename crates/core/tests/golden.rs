@@ -13,10 +13,12 @@ use lastword_core::spec::{Io, Needs, OnPartition};
 use serde_json::{Value, json};
 
 /// Fields that were added to a kind later, each with an example of its own. The first one stays as it was stored.
-const GROWN: [&str; 6] = [
+const GROWN: [&str; 8] = [
     "submitted.v1+named",
     "submitted.v1+worktree",
+    "submitted.v1+terms",
     "input_requested.v1+eof",
+    "input_requested.v1+steer",
     "launch_intended.v1+boot",
     "attempt_ended.v1+lost",
     "last_word.v1+by",
@@ -191,6 +193,8 @@ fn stored_words_are_fixed() {
             TurnEnding::Completed,
             TurnEnding::Failed,
             TurnEnding::Aborted,
+            TurnEnding::Refused,
+            TurnEnding::Limited,
             TurnEnding::Cancelled,
             TurnEnding::OverLimit(Limit::Wall),
             TurnEnding::Interrupted,
@@ -199,7 +203,7 @@ fn stored_words_are_fixed() {
             TurnEnding::RuntimeError,
         ],
         json!([
-            "completed", "failed", "aborted", "cancelled", {"over_limit": "wall"}, "interrupted", "superseded",
+            "completed", "failed", "aborted", "refused", "limited", "cancelled", {"over_limit": "wall"}, "interrupted", "superseded",
             "agent_exit", "runtime_error"
         ]),
     );

@@ -207,7 +207,7 @@ fn a_spec_that_cannot_be_run_is_refused() {
     let argv = |argv: Vec<String>| Spec { work: Work::Command { argv }, ..command() };
     let named = |provider: &str, prompt: String| {
         let provider = provider.to_owned();
-        Spec { work: Work::Agent { provider, prompt }, ..agent() }
+        Spec { work: Work::Agent { provider, prompt, terms: Box::default() }, ..agent() }
     };
     // Counted: the words with one more for each, here "cmd", and the folder and the queue.
     let rest = "/src".len() + "default".len() + 1;

@@ -13,10 +13,12 @@ use lastword_core::{AppendId, AttemptNo, Awake, TurnNo};
 
 use crate::common::{Desk, agent, becomes, commit, ends, exited, id, kinds, question, session};
 
-const ENDINGS: [TurnEnding; 9] = [
+const ENDINGS: [TurnEnding; 11] = [
     TurnEnding::Completed,
     TurnEnding::Failed,
     TurnEnding::Aborted,
+    TurnEnding::Refused,
+    TurnEnding::Limited,
     TurnEnding::Cancelled,
     TurnEnding::OverLimit(Limit::Wall),
     TurnEnding::Interrupted,
@@ -211,7 +213,11 @@ fn c78_every_kind_of_ending_settles_the_session() {
         TurnEnding::Completed | TurnEnding::Superseded => SessionState::Ready,
         TurnEnding::Aborted | TurnEnding::Cancelled | TurnEnding::Interrupted => SessionState::Interrupted,
         TurnEnding::OverLimit(_) => SessionState::Stopped,
-        TurnEnding::Failed | TurnEnding::AgentExit | TurnEnding::RuntimeError => SessionState::Errored,
+        TurnEnding::Failed
+        | TurnEnding::Refused
+        | TurnEnding::Limited
+        | TurnEnding::AgentExit
+        | TurnEnding::RuntimeError => SessionState::Errored,
     };
     for ending in ENDINGS {
         let mut desk = Desk::in_turn(agent()).says(question("q1"));

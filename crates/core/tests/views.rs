@@ -187,7 +187,7 @@ fn a_row_tells_what_lists_and_claims_need() {
     assert_eq!(PhaseName::parse("dreaming"), None);
     let row = Row::of(&Desk::queued(command()).job);
     assert_eq!((row.summary.title.as_str(), row.summary.attempts), ("make test", 0));
-    let long = Work::Agent { provider: "codex".to_owned(), prompt: "é".repeat(500) };
+    let long = Work::Agent { provider: "codex".to_owned(), prompt: "é".repeat(500), terms: Box::default() };
     let row = Row::of(&Desk::running(Spec { work: long, ..agent() }).job);
     assert_eq!((row.summary.title.chars().count(), row.summary.attempts), (120, 1));
 }

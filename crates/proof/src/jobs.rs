@@ -41,7 +41,14 @@ pub fn spec(queue: &str) -> Spec {
 
 /// Returns the spec of an agent in `queue`.
 pub fn agent(queue: &str) -> Spec {
-    Spec { work: Work::Agent { provider: "codex".to_owned(), prompt: "tidy up".to_owned() }, ..spec(queue) }
+    Spec {
+        work: Work::Agent {
+            provider: "codex".to_owned(),
+            prompt: "tidy up".to_owned(),
+            terms: Box::default(),
+        },
+        ..spec(queue)
+    }
 }
 
 /// Returns the conversation that agents of [`agent`] name by `reference`.

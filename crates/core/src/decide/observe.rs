@@ -7,7 +7,7 @@ use crate::event::{Adopted, Fact, InputDelivered, Launched, RungClimbed, StopBeg
 use crate::ids::{AttemptNo, Fence, Now};
 use crate::job::{Attempt, Job, Phase};
 use crate::receipt::{Proof, Receipt, Rung};
-use crate::report::{Found, Pulse, Report};
+use crate::report::{Found, Pulse, Report, Signal};
 use crate::seeded::{self, Bug};
 
 /// Returns the facts that follow from a report.
@@ -47,13 +47,20 @@ pub fn decide(job: &Job, fence: &Fence, report: &Report, pulse: &Pulse, now: Now
             false => Vec::new(),
         },
         Report::Heard { attempt, offset, signal } => match open(*attempt) {
-            Some(attempt) if *offset > attempt.heard || seeded::on(Bug::HeardTwice) => {
+            Some(attempt) if is_new(job, attempt, *offset, signal) || seeded::on(Bug::HeardTwice) => {
                 hear::decide(job, *offset, signal, pulse, now)
             }
             _ => Vec::new(),
         },
         Report::Unclear(_) => Vec::new(),
     }
+}
+
+/// Reports whether a signal was not heard before. A turn begins when the agent is told to, which moves no recording: what makes
+/// that new is that no turn is active.
+fn is_new(job: &Job, attempt: &Attempt, offset: u64, signal: &Signal) -> bool {
+    let begins = matches!(signal, Signal::TurnStarted) && job.active_turn().is_none();
+    offset > attempt.heard || (begins && offset == attempt.heard)
 }
 
 fn located(job: &Job, fence: &Fence, attempt: &Attempt, found: &Found, now: Now) -> Vec<Fact> {

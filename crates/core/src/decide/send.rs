@@ -1,7 +1,7 @@
 //! `send`: something to say to an agent, or to a command that reads. Numbered, so that it is said once.
 
 use super::{Decision, Refusal};
-use crate::event::InputRequested;
+use crate::event::{Fact, InputRequested};
 use crate::job::{Job, Phase};
 use crate::spec::{Io, Spec, Work};
 
@@ -27,8 +27,21 @@ pub fn decide(job: &Job, by: &str, text: &str, eof: bool) -> Decision {
         }
         _ => {}
     }
+    Ok(vec![input(job, by, text, eof, false)])
+}
+
+/// Decides an input for the turn that is under way. An agent that cannot be told so takes it for the next turn's.
+pub fn steer(job: &Job, by: &str, text: &str) -> Decision {
+    room(job, text)?;
+    match job.spec.as_deref() {
+        Some(Spec { work: Work::Agent { .. }, .. }) => Ok(vec![input(job, by, text, false, true)]),
+        _ => Err(Refusal::Nothing(job.id, "no turns: only an agent can be steered")),
+    }
+}
+
+fn input(job: &Job, by: &str, text: &str, eof: bool, steer: bool) -> Fact {
     let (by, text) = (by.to_owned(), text.to_owned());
-    Ok(vec![InputRequested { by, input: job.inputs_made.next(), text, eof }.into()])
+    InputRequested { by, input: job.inputs_made.next(), text, eof, steer }.into()
 }
 
 /// Refuses an input the job cannot take.

@@ -49,7 +49,7 @@ fn check(job: &Job, spec: &Spec) -> Result<(), Refusal> {
         Work::Agent { provider, .. } if provider.is_empty() => {
             return Err(Refusal::Invalid("the agent has no name"));
         }
-        Work::Agent { provider, prompt } => provider.len() + prompt.len(),
+        Work::Agent { provider, prompt, terms } => provider.len() + prompt.len() + terms.bytes(),
     };
     let labels: usize = spec.labels.iter().map(|(name, value)| name.len() + value.len()).sum();
     let resume = spec.resume.as_ref().map_or(0, |resume| resume.provider.len() + resume.reference.len());

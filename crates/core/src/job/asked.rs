@@ -6,7 +6,7 @@ use super::fold::Followed;
 use crate::event::{
     Abandoned, AnswerRequested, CancelRequested, DependencySettled, InputRequested, LimitChanged, Submitted,
 };
-use crate::ids::{InputNo, Timestamp};
+use crate::ids::Timestamp;
 use crate::job::{Job, PendingInput, Phase, Stop, Waits};
 use crate::outcome::Cause;
 use crate::seeded::{self, Bug};
@@ -58,18 +58,20 @@ impl Job {
 
     pub(super) fn input_requested(&mut self, request: &InputRequested) -> Followed {
         self.input_closed |= request.eof;
-        self.push_input(request.input, None, &request.text, request.eof);
+        let &InputRequested { input: no, eof, steer, .. } = request;
+        self.push_input(PendingInput { no, question: None, text: request.text.clone(), eof, steer });
         Ok(())
     }
 
     pub(super) fn answer_requested(&mut self, request: &AnswerRequested) -> Followed {
-        self.push_input(request.input, Some(request.question.clone()), &request.text, false);
+        let (question, text) = (Some(request.question.clone()), request.text.clone());
+        self.push_input(PendingInput { no: request.input, question, text, eof: false, steer: false });
         self.expect_session()?.answer(&request.question)
     }
 
-    fn push_input(&mut self, no: InputNo, question: Option<String>, text: &str, eof: bool) {
-        self.inputs_made = no;
-        self.inputs.push(PendingInput { no, question, text: text.to_owned(), eof });
+    fn push_input(&mut self, input: PendingInput) {
+        self.inputs_made = input.no;
+        self.inputs.push(input);
     }
 
     pub(super) fn given_up(&mut self, at: Timestamp, abandoned: &Abandoned) -> Followed {

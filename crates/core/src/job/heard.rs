@@ -76,6 +76,8 @@ impl Job {
             // The first turn that does not complete ends the run.
             TurnEnding::Failed
             | TurnEnding::Aborted
+            | TurnEnding::Refused
+            | TurnEnding::Limited
             | TurnEnding::Cancelled
             | TurnEnding::OverLimit(_)
             | TurnEnding::AgentExit

@@ -181,7 +181,7 @@ impl Summary {
         let spec = job.spec.as_ref().expect("a stored job was submitted");
         let title = match &spec.work {
             Work::Command { argv } => argv.join(" "),
-            Work::Agent { provider, prompt } => format!("{provider}: {prompt}"),
+            Work::Agent { provider, prompt, .. } => format!("{provider}: {prompt}"),
         };
         let decided_by = job.last_word().and_then(|word| word.attempt);
         let deciding = job.attempts.iter().find(|attempt| Some(attempt.no) == decided_by);

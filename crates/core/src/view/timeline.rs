@@ -196,6 +196,8 @@ fn ending(ending: TurnEnding) -> String {
         TurnEnding::Completed => "completed".to_owned(),
         TurnEnding::Failed => "failed".to_owned(),
         TurnEnding::Aborted => "aborted".to_owned(),
+        TurnEnding::Refused => "refused".to_owned(),
+        TurnEnding::Limited => "limited by the agent or its model".to_owned(),
         TurnEnding::Cancelled => "cancelled".to_owned(),
         TurnEnding::OverLimit(limit) => format!("stopped by limit {}", name(limit)),
         TurnEnding::Interrupted => "interrupted".to_owned(),

@@ -33,7 +33,8 @@ pub(crate) fn reader() -> Spec {
 
 /// Returns an agent.
 pub(crate) fn agent() -> Spec {
-    Spec::of(Work::Agent { provider: "codex".to_owned(), prompt: "fix the build".to_owned() }, "/src")
+    let (provider, prompt) = ("codex".to_owned(), "fix the build".to_owned());
+    Spec::of(Work::Agent { provider, prompt, terms: Box::default() }, "/src")
 }
 
 /// Returns an agent that is tried up to `attempts_max` times.

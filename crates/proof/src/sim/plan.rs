@@ -44,7 +44,7 @@ impl Plan {
 fn spec(random: &mut Random, after: Vec<Dependency>) -> Spec {
     let agent = random.chance(65);
     let work = match agent {
-        true => Work::Agent { provider: "a".to_owned(), prompt: "p".to_owned() },
+        true => Work::Agent { provider: "a".to_owned(), prompt: "p".to_owned(), terms: Box::default() },
         false => Work::Command { argv: vec!["c".to_owned()] },
     };
     Spec {

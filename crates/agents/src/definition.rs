@@ -1,0 +1,169 @@
+//! The agents that are known by name: data, in a file that people can add to.
+
+use std::collections::BTreeMap;
+
+use lastword_core::spec::{Dialect, Permissions, Prices, Terms};
+use serde::Deserialize;
+
+/// The agents that every installation knows.
+const KNOWN: &str = include_str!("agents.toml");
+
+/// Agents by name.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Definitions(BTreeMap<String, Definition>);
+
+/// One agent, as its file defines it.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Definition {
+    /// How it is spoken to.
+    pub dialect: Dialect,
+    /// Program and arguments.
+    pub command: Vec<String>,
+    /// Arguments behind those, to go on with a conversation; `{}` stands for its name.
+    #[serde(default)]
+    pub resume: Vec<String>,
+    /// Arguments that make the program print its version.
+    #[serde(default)]
+    pub version: Vec<String>,
+    /// What people install it by.
+    #[serde(default)]
+    pub package: Option<String>,
+    /// Dollars for a million tokens.
+    #[serde(default)]
+    prices: Option<Dollars>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Dollars {
+    #[serde(rename = "in")]
+    tokens_in: f64,
+    #[serde(default)]
+    cached: Option<f64>,
+    #[serde(rename = "out")]
+    tokens_out: f64,
+}
+
+/// A file of agents cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum BadDefinition {
+    /// It is not written as such a file is.
+    #[error("{0}")]
+    Malformed(String),
+    /// An agent in it cannot be started or charged.
+    #[error("agent `{name}`: {why}")]
+    Unusable {
+        /// Which.
+        name: String,
+        /// Why.
+        why: &'static str,
+    },
+}
+
+impl Definitions {
+    /// Returns the agents that every installation knows, with those of a file over them.
+    pub fn with(own: Option<&str>) -> Result<Definitions, BadDefinition> {
+        let mut all = read(KNOWN)?;
+        all.extend(own.map(read).transpose()?.unwrap_or_default());
+        Ok(Definitions(all))
+    }
+
+    /// Returns the agent of this name.
+    pub fn get(&self, name: &str) -> Option<&Definition> {
+        self.0.get(name)
+    }
+
+    /// Returns all of them, by name.
+    pub fn all(&self) -> impl Iterator<Item = (&str, &Definition)> {
+        self.0.iter().map(|(name, definition)| (name.as_str(), definition))
+    }
+}
+
+impl Definition {
+    /// Returns how a job of this agent is started and treated, by these rules.
+    pub fn terms(&self, permissions: Permissions) -> Terms {
+        Terms {
+            dialect: self.dialect,
+            argv: self.command.clone(),
+            resume: self.resume.clone(),
+            permissions,
+            prices: self.prices.map(Dollars::micros),
+        }
+    }
+
+    fn check(&self) -> Result<(), &'static str> {
+        let prompt = self.command.iter().any(|word| word.contains("{prompt}"));
+        let prices = self
+            .prices
+            .iter()
+            .flat_map(|prices| [prices.tokens_in, prices.tokens_out].into_iter().chain(prices.cached));
+        match self.dialect {
+            _ if self.command.first().is_none_or(String::is_empty) => Err("it has no command"),
+            _ if prices.into_iter().any(|price| !(0.0..=1e6).contains(&price)) => {
+                Err("a price is not between 0 and 1000000 dollars for a million tokens")
+            }
+            Dialect::Plain if !prompt => Err("`{prompt}` is missing in its command: it would never see it"),
+            Dialect::Plain if !self.resume.is_empty() => Err("a plain agent cannot be resumed"),
+            Dialect::Plain => Ok(()),
+            _ if prompt => Err("`{prompt}` is for plain agents: this one is told its prompt"),
+            Dialect::Claude | Dialect::Codex | Dialect::Acp => Ok(()),
+        }
+    }
+}
+
+impl Dollars {
+    /// Returns the prices in the words of core. A cached token costs as much as any, unless it is said what it costs.
+    fn micros(self) -> Prices {
+        let micros = |dollars: f64| (dollars * 1e6).round() as u64;
+        Prices {
+            tokens_in: micros(self.tokens_in),
+            cached: micros(self.cached.unwrap_or(self.tokens_in)),
+            tokens_out: micros(self.tokens_out),
+        }
+    }
+}
+
+fn read(text: &str) -> Result<BTreeMap<String, Definition>, BadDefinition> {
+    let all: BTreeMap<String, Definition> =
+        toml_edit::de::from_str(text).map_err(|error| BadDefinition::Malformed(error.to_string()))?;
+    for (name, definition) in &all {
+        definition.check().map_err(|why| BadDefinition::Unusable { name: name.clone(), why })?;
+    }
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_known_agents_can_be_used_and_a_file_goes_over_them() {
+        let known = Definitions::with(None).unwrap();
+        assert_eq!(known.get("codex").map(|codex| codex.dialect), Some(Dialect::Codex));
+        let own = "[codex]\ndialect = 'plain'\ncommand = ['codex', 'exec', '{prompt}']\n[mine]\ndialect = 'acp'\ncommand = ['m']";
+        let both = Definitions::with(Some(own)).unwrap();
+        assert_eq!(both.get("codex").map(|codex| codex.dialect), Some(Dialect::Plain));
+        assert!(both.get("mine").is_some() && both.get("claude").is_some());
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_meant_is_refused_with_the_name_of_the_agent() {
+        let refused = |text: &str| Definitions::with(Some(text)).unwrap_err().to_string();
+        assert!(refused("[x]\ndialect = 'acp'\ncommand = []").contains("`x`: it has no command"));
+        assert!(refused("[x]\ndialect = 'plain'\ncommand = ['a']").contains("{prompt}"));
+        assert!(refused("[x]\ndialect = 'klingon'\ncommand = ['a']").contains("klingon"));
+        assert!(refused("[x]\ndialect = 'acp'\ncommand = ['a']\nwall = 3").contains("wall"));
+        let priced = "[x]\ndialect = 'acp'\ncommand = ['a']\nprices = { in = -1, out = 2 }";
+        assert!(refused(priced).contains("a price"));
+    }
+
+    #[test]
+    fn prices_are_kept_in_millionths() {
+        let text = "[x]\ndialect = 'acp'\ncommand = ['a']\nprices = { in = 1.25, out = 10 }";
+        let all = Definitions::with(Some(text)).unwrap();
+        let terms = all.get("x").unwrap().terms(Permissions::default());
+        let prices = Prices { tokens_in: 1_250_000, cached: 1_250_000, tokens_out: 10_000_000 };
+        assert_eq!(terms.prices, Some(prices));
+    }
+}

@@ -1,0 +1,66 @@
+//! What coding agents say, in the words of core, and what is to be said to them. Pure: bytes in, signals and lines out.
+//!
+//! A dialect is a state that moves in two ways: by a line that was heard, and by a line that was written. What is to be written next
+//! is read off the state and the wishes, never fired once; so a dialogue that is rebuilt from a recording of both goes on where
+//! the former one stopped, says nothing twice and forgets nothing.
+//!
+//! * `dialogue`: lines and offsets, whatever the dialect. What an engine holds.
+//! * `claude`, `codex`, `acp`, `plain`: the dialects, one to a file.
+//! * `definition`: the agents that are known by name, which are data.
+
+mod acp;
+mod claude;
+mod codex;
+mod definition;
+mod dialogue;
+mod permission;
+mod plain;
+mod value;
+
+pub use definition::{BadDefinition, Definition, Definitions};
+pub use dialogue::{Dialogue, Heard, LINE_BYTES_MAX, Unreadable, Wishes, Writing};
+pub use permission::Wanted;
+
+use lastword_core::spec::{Permissions, Prices, Spec, Terms, Work};
+
+/// How a conversation begins, and by which rules it goes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Start {
+    /// The first prompt.
+    pub prompt: String,
+    /// The folder the agent works in.
+    pub cwd: String,
+    /// The conversation to go on with.
+    pub resume: Option<String>,
+    /// What it may do without asking.
+    pub permissions: Permissions,
+    /// What tokens cost, for an agent that does not say.
+    pub prices: Option<Prices>,
+}
+
+impl Start {
+    /// Returns how an attempt begins whose job was asked for like this, in this folder; it goes on with `resume` in place of what the
+    /// job itself goes on with. `None` for a job that is no agent's.
+    pub fn of<'a>(spec: &'a Spec, cwd: &str, resume: Option<&str>) -> Option<(Start, &'a Terms)> {
+        let Work::Agent { prompt, terms, .. } = &spec.work else { return None };
+        let asked = spec.resume.as_ref().map(|conversation| conversation.reference.as_str());
+        let start = Start {
+            prompt: prompt.clone(),
+            cwd: cwd.to_owned(),
+            resume: resume.or(asked).map(str::to_owned),
+            permissions: terms.permissions.clone(),
+            prices: terms.prices,
+        };
+        Some((start, terms))
+    }
+
+    /// Returns program and arguments.
+    pub fn argv(&self, terms: &Terms) -> Vec<String> {
+        let more = self
+            .resume
+            .iter()
+            .flat_map(|reference| terms.resume.iter().map(move |word| word.replace("{}", reference)));
+        let words = terms.argv.iter().map(|word| word.replace("{prompt}", &self.prompt));
+        words.chain(more).collect()
+    }
+}

@@ -1,0 +1,118 @@
+//! What an agent wants to do, and what becomes of that by the rules of its job.
+
+use lastword_core::spec::{Permission, Permissions};
+
+/// Something an agent wants to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wanted<'a> {
+    /// The tool, by the agent's own name for it.
+    pub tool: &'a str,
+    /// What with it: a command, a file.
+    pub what: &'a str,
+}
+
+impl Wanted<'_> {
+    /// Returns it as one line, which is what a person reads and what rules are for.
+    pub fn line(&self) -> String {
+        match self.what {
+            "" => self.tool.to_owned(),
+            what => format!("{}: {what}", self.tool),
+        }
+    }
+
+    /// Returns what becomes of it.
+    pub fn permission(&self, rules: &Permissions) -> Permission {
+        let line = self.line();
+        let rule = rules.rules.iter().find(|rule| fits(&rule.pattern, &line));
+        rule.map_or(rules.otherwise, |rule| rule.permission)
+    }
+}
+
+/// An answer of a person to a question of an agent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Answer<'a> {
+    /// It may.
+    Allow,
+    /// It may not, for this reason.
+    Deny(&'a str),
+}
+
+impl<'a> Answer<'a> {
+    /// Reads an answer: `allow`, or `deny` with or without a reason. Anything else says what to do instead, which is a denial.
+    pub(crate) fn read(text: &'a str) -> Answer<'a> {
+        let text = text.trim();
+        match text.split_once(char::is_whitespace).unwrap_or((text, "")) {
+            ("allow" | "yes" | "approve", "") => Answer::Allow,
+            ("deny" | "no", reason) => Answer::Deny(reason.trim()),
+            _ => Answer::Deny(text),
+        }
+    }
+}
+
+/// Reports whether a pattern fits a text from end to end; `*` stands for anything, line breaks too. In time of both lengths.
+fn fits(pattern: &str, text: &str) -> bool {
+    let (pattern, text) = (pattern.as_bytes(), text.as_bytes());
+    let (mut at, mut seen) = (0, 0);
+    let mut star: Option<(usize, usize)> = None;
+    while seen < text.len() {
+        if pattern.get(at) == Some(&b'*') {
+            star = Some((at, seen));
+            at += 1;
+        } else if pattern.get(at) == Some(&text[seen]) {
+            (at, seen) = (at + 1, seen + 1);
+        } else if let Some((star_at, from)) = star {
+            star = Some((star_at, from + 1));
+            (at, seen) = (star_at + 1, from + 1);
+        } else {
+            return false;
+        }
+    }
+    pattern[at..].iter().all(|byte| *byte == b'*')
+}
+
+#[cfg(test)]
+mod tests {
+    use lastword_core::spec::Rule;
+
+    use super::*;
+
+    #[test]
+    fn a_pattern_fits_the_whole_line() {
+        for (pattern, text, expected) in [
+            ("Bash: cargo *", "Bash: cargo test", true),
+            ("Bash: cargo *", "Bash: cargo", false),
+            ("Bash: cargo *", "Bash: rm -rf / ; cargo test", false),
+            ("*", "", true),
+            ("*rm*", "Bash: cd x\nrm y", true),
+            ("Read", "Read: /etc/passwd", false),
+            ("a*b*c", "a1b2c3c", true),
+            ("a*b*c", "a1b2c3", false),
+            ("", "", true),
+            ("", "x", false),
+        ] {
+            assert_eq!(fits(pattern, text), expected, "{pattern} {text}");
+        }
+    }
+
+    #[test]
+    fn the_first_rule_that_fits_decides() {
+        let rule = |pattern: &str, permission| Rule { pattern: pattern.to_owned(), permission };
+        let rules = Permissions {
+            rules: vec![rule("Bash: git push*", Permission::Deny), rule("Bash: git *", Permission::Allow)],
+            ..Permissions::default()
+        };
+        let becomes = |what| Wanted { tool: "Bash", what }.permission(&rules);
+        assert_eq!(becomes("git push -f"), Permission::Deny);
+        assert_eq!(becomes("git status"), Permission::Allow);
+        assert_eq!(becomes("make"), Permission::Ask);
+    }
+
+    #[test]
+    fn what_is_not_plainly_a_yes_is_a_no() {
+        assert_eq!(Answer::read(" allow\n"), Answer::Allow);
+        assert_eq!(Answer::read("deny"), Answer::Deny(""));
+        assert_eq!(Answer::read("deny  not that one"), Answer::Deny("not that one"));
+        assert_eq!(Answer::read("allow only reading"), Answer::Deny("allow only reading"));
+        assert_eq!(Answer::read(""), Answer::Deny(""));
+    }
+}

@@ -1,5 +1,6 @@
 //! The keeper on trial. Each verb is a file; `cargo xtask help` lists them.
 
+mod agents;
 mod args;
 mod bench;
 mod bombs;
@@ -54,7 +55,7 @@ const VERBS: &[Verb] = &[
     ("leader", leader::run),
     ("power-writer", power_loss::writer),
     ("stand-in", survive::stand_in::run),
-    (orphans::INIT, orphans::init),
+    (agents::apart::INIT, agents::apart::init),
     (orphans::PART, orphans::part),
     (orphans::server::VERB, orphans::server::run),
     (scope::VERB, scope::part),

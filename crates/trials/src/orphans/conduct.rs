@@ -10,8 +10,10 @@ use std::time::Duration;
 use lastword_proc::{Identity, orphans};
 use serde_json::Value;
 
-use super::agents::{Agent, Set};
-use super::{install, model, server};
+use super::server;
+use crate::agents::install;
+use crate::agents::known::{Agent, Home};
+use crate::agents::model::Model;
 use crate::clock;
 use crate::product::figures::{self, Stat};
 
@@ -52,12 +54,12 @@ struct LookAlike {
 }
 
 pub(super) fn run(stage: &Stage, agents: Vec<&Agent>) -> Result<(), String> {
-    raise_loopback()?;
+    let model = Model::start()?;
     let mut killed =
-        agents.iter().map(|agent| start(stage, agent, agent.name)).collect::<Result<Vec<_>, _>>()?;
+        agents.iter().map(|agent| start(stage, &model, agent, agent.name)).collect::<Result<Vec<_>, _>>()?;
     // One whose mark has its number goes on: what it runs is its own.
     let living = agents.iter().find(|agent| agent.name == "claude");
-    let living = living.map(|agent| start(stage, agent, "claude-that-lives")).transpose()?;
+    let living = living.map(|agent| start(stage, &model, agent, "claude-that-lives")).transpose()?;
     kill_in_tool(&mut killed)?;
     if let Some(living) = &living {
         clock::until(START_MAX, LOOK, || living.is_in_tool().then_some(())).ok_or_else(|| living.stuck())?;
@@ -70,7 +72,7 @@ pub(super) fn run(stage: &Stage, agents: Vec<&Agent>) -> Result<(), String> {
         let own: Vec<&Identity> = left.iter().filter(|left| instance.owns(left.pid)).collect();
         println!(
             "{} (pid {}) was killed in the middle of a tool and left:",
-            instance.agent.package,
+            instance.agent.package(),
             instance.child.id()
         );
         own.iter().for_each(|left| println!("  {:>5}  {}", left.pid, line_of(left.pid)));
@@ -98,7 +100,7 @@ pub(super) fn run(stage: &Stage, agents: Vec<&Agent>) -> Result<(), String> {
 }
 
 /// Starts an agent in a folder of its own.
-fn start<'a>(stage: &Stage, agent: &'a Agent, name: &str) -> Result<Instance<'a>, String> {
+fn start<'a>(stage: &Stage, model: &Model, agent: &'a Agent, name: &str) -> Result<Instance<'a>, String> {
     let place = stage.place.join(name);
     let failed = |error: std::io::Error| format!("{}: {error}", place.display());
     fs::create_dir_all(&place).map_err(failed)?;
@@ -108,11 +110,18 @@ fn start<'a>(stage: &Stage, agent: &'a Agent, name: &str) -> Result<Instance<'a>
     let own = std::env::current_exe().map_err(failed)?;
     std::os::unix::fs::symlink(own, &server).map_err(failed)?;
     let hold = hold.display();
-    let command =
-        format!("{hold} 3001 & setsid {hold} 3002 & (nohup {hold} 3003 >/dev/null 2>&1 &); {hold} 3004");
-    let port = model::serve(agent.dialect, command).map_err(|error| format!("no model: {error}"))?;
-    let set = Set { place: &place, port, server: &server };
-    let mut command = agent.command(&install::folder(agent, &stage.cache), &set)?;
+    // An agent that comes back from its tool waits for its model.
+    let prompt = format!(
+        "Run the command. [[sh {hold} 3001 & setsid {hold} 3002 & (nohup {hold} 3003 >/dev/null 2>&1 &); {hold} 3004]] [[hang]]"
+    );
+    let home = Home { place: &place, port: model.port(), server: Some((&server, server::VERB)), asks: false };
+    let once = agent.once.ok_or_else(|| format!("{} answers no single prompt", agent.name))?;
+    let (work, bin) = (place.join("work"), place.join("bin"));
+    fs::create_dir_all(&work).and_then(|()| fs::create_dir_all(&bin)).map_err(failed)?;
+    // In a session of its own, as in a terminal that is closed with it.
+    let mut command = Command::new("setsid");
+    command.arg(agent.link(&install::folder(agent, &stage.cache), &bin)?).args(once(&home, &prompt));
+    command.env_clear().envs(agent.environment(&home)?).current_dir(work);
     let said = File::create(place.join("said")).map_err(failed)?;
     command.stdin(Stdio::null()).stdout(said.try_clone().map_err(failed)?).stderr(said);
     let child = command.spawn().map_err(|error| format!("{}: {error}", agent.name))?;
@@ -311,24 +320,4 @@ fn product(stage: &Stage, words: &[&str]) -> Result<String, String> {
 fn line_of(pid: i32) -> String {
     let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     String::from_utf8_lossy(&command).replace('\0', " ").trim_end().to_owned()
-}
-
-/// Has this network namespace, which has nothing else, speak to itself.
-fn raise_loopback() -> Result<(), String> {
-    let failed = || format!("the loopback cannot be raised: {}", std::io::Error::last_os_error());
-    // SAFETY: plain system calls on a socket and a request of our own.
-    unsafe {
-        let socket = libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0);
-        if socket < 0 {
-            return Err(failed());
-        }
-        let mut request: libc::ifreq = std::mem::zeroed();
-        for (to, from) in request.ifr_name.iter_mut().zip(b"lo") {
-            *to = from.cast_signed();
-        }
-        request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as libc::c_short;
-        let raised = libc::ioctl(socket, libc::SIOCSIFFLAGS, &raw const request);
-        libc::close(socket);
-        if raised < 0 { Err(failed()) } else { Ok(()) }
-    }
 }

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::Time;
+use crate::agent::Agent;
 use crate::attempt::Attempt;
 use crate::words::{Cause, IoKind, Needs, Outcome, OutcomeDetail, Phase, Rung, WaitsFor};
 use crate::worktree::Worktree;
@@ -91,15 +92,6 @@ pub struct Job {
     pub foreign: bool,
     /// Whether something of the job has just died and its end could not be recorded yet: ask again.
     pub unsettled: bool,
-}
-
-/// A coding agent.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Agent {
-    /// Which one.
-    pub provider: String,
-    /// The first prompt.
-    pub prompt: String,
 }
 
 /// What a job waits for.
@@ -228,11 +220,9 @@ impl Job {
         let events = &events[..upto];
         let row = CoreRow::of(job);
         let last_word = job.last_word();
-        let (argv, agent) = match &spec.work {
-            spec::Work::Command { argv } => (argv.clone(), None),
-            spec::Work::Agent { provider, prompt, .. } => {
-                (Vec::new(), Some(Agent { provider: provider.clone(), prompt: prompt.clone() }))
-            }
+        let argv = match &spec.work {
+            spec::Work::Command { argv } => argv.clone(),
+            spec::Work::Agent { .. } => Vec::new(),
         };
         let attempts: Vec<Attempt> =
             job.attempts.iter().map(|attempt| Attempt::of(attempt, events)).collect();
@@ -248,7 +238,7 @@ impl Job {
             cause: last_word.map(|word| word.cause.into()),
             by: submitted_by(events),
             argv,
-            agent,
+            agent: Agent::of(&spec.work),
             cwd: spec.cwd.clone(),
             worktree: Worktree::of(job.id, spec).map(Box::new),
             group: spec.queue.clone(),

@@ -6,10 +6,11 @@
 //!
 //! - [`Job`], [`Row`]: a job in full, and as a line of a list; [`attempt`]: its tries and their receipts.
 //! - [`Event`]: a fact of its log. [`words`]: the lists of names that may grow. [`Time`]: moments.
-//! - [`Worktree`]: the git worktree that a job may run in.
+//! - [`AgentWish`]: a coding agent in place of a command. [`Worktree`]: the git worktree that a job may run in.
 //! - [`Submit`] and [`requests`]: what is asked for. [`daemon`]: the supervisor itself, its groups, its troubles.
 //! - [`Problem`]: every answer that is not a success.
 
+mod agent;
 pub mod attempt;
 pub mod daemon;
 mod event;
@@ -24,10 +25,11 @@ mod time;
 pub mod words;
 mod worktree;
 
+pub use agent::{Agent, AgentWish, Permissions, Rule, UnknownPermission};
 pub use attempt::{Attempt, Exit, Output, Process, Receipt, RungTaken};
 pub use daemon::{Daemon, Group, GroupChange, Trouble};
 pub use event::{ENVELOPE, Event};
-pub use job::{After, Agent, Io, Job, Ladder, Limits, Retry, Spent, Stop, Waits};
+pub use job::{After, Io, Job, Ladder, Limits, Retry, Spent, Stop, Waits};
 pub use page::{Feed, Page};
 pub use problem::{Candidate, Problem};
 pub use requests::{
@@ -38,8 +40,8 @@ pub use row::Row;
 pub use submit::{GROUP, Submit, UnknownIo};
 pub use time::{NotATime, Time};
 pub use words::{
-    Cause, Code, IoKind, JobsFate, KeeperStop, Level, Needs, Outcome, OutcomeDetail, Phase, Proof, Rung,
-    WaitsFor,
+    Cause, Code, IoKind, JobsFate, KeeperStop, Level, Needs, Outcome, OutcomeDetail, Permission, Phase,
+    Proof, Rung, WaitsFor,
 };
 pub use worktree::{Worktree, WorktreeWish};
 

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use lastword_core::JobId;
-use lastword_core::spec::{self, Dependency, RetryPolicy, Spec};
+use lastword_core::spec::{self, Dependency, RetryPolicy, Spec, Work};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::Time;
+use crate::agent::AgentWish;
 use crate::job::{After, Io, Ladder, Limits, Retry};
 use crate::words::{IoKind, Needs};
 use crate::worktree::WorktreeWish;
@@ -22,6 +23,9 @@ pub struct Submit {
     pub name: Option<String>,
     /// Program and arguments.
     pub argv: Vec<String>,
+    /// The coding agent that does the work, in place of `argv`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent: Option<AgentWish>,
     /// The folder it runs in: an absolute path.
     pub cwd: String,
     /// A git worktree of its own to run in.
@@ -53,8 +57,8 @@ pub struct Submit {
 pub const GROUP: &str = spec::DEFAULT_QUEUE;
 
 impl Submit {
-    /// Returns the spec, with the jobs it waits for already looked up, and without the environment.
-    pub fn spec(&self, after: Vec<Dependency>, parent: Option<JobId>) -> Result<Spec, UnknownIo> {
+    /// Returns the spec, with its agent and the jobs it waits for already looked up, and without the environment.
+    pub fn spec(&self, work: Work, after: Vec<Dependency>, parent: Option<JobId>) -> Result<Spec, UnknownIo> {
         Ok(Spec {
             name: self.name.clone(),
             worktree: self.worktree.as_ref().map(WorktreeWish::asked),
@@ -74,7 +78,7 @@ impl Submit {
             ladder: spec::Ladder { interrupt_ms: self.ladder.interrupt_ms, term_ms: self.ladder.term_ms },
             after,
             not_before: self.not_before.map(Into::into),
-            ..Spec::command(self.argv.clone(), self.cwd.clone())
+            ..Spec::of(work, self.cwd.clone())
         })
     }
 }
@@ -112,10 +116,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_wants_no_worktree_does_not_speak_of_one() {
+    fn who_wants_no_worktree_and_no_agent_does_not_speak_of_one() {
         // A daemon that is older refuses what it does not know, and must not refuse every job.
         let said = serde_json::to_value(Submit::default()).unwrap();
-        assert_eq!(said.get("worktree"), None);
+        assert_eq!((said.get("worktree"), said.get("agent")), (None, None));
         let prune = serde_json::to_value(crate::Prune::default()).unwrap();
         assert_eq!(prune.get("unsaved"), None);
     }

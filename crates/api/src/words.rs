@@ -96,6 +96,15 @@ words! {
         /// Over. Nothing changes it any more.
         Ended = "ended",
     }
+    /// What becomes of what an agent wants to do.
+    Permission {
+        /// A person is asked.
+        Ask = "ask",
+        /// It may.
+        Allow = "allow",
+        /// It may not.
+        Deny = "deny",
+    }
     /// Why a queued job waits.
     WaitsFor {
         /// For a free slot of its group.

@@ -48,7 +48,7 @@ const EVERYWHERE: &str = "Everywhere";
 /// What can be asked for.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
-    Run(cmd::run::Args),
+    Run(Box<cmd::run::Args>),
     #[command(aliases = ["ps", "list"])]
     Ls(cmd::ls::Args),
     #[command(aliases = ["inspect", "status"])]

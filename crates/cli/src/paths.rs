@@ -91,6 +91,11 @@ impl Paths {
         })
     }
 
+    /// Returns the file with the user's own agents.
+    pub(crate) fn agents(&self) -> PathBuf {
+        self.config.with_file_name("agents.toml")
+    }
+
     /// Returns a file of the state folder.
     pub(crate) fn in_state(&self, name: &str) -> PathBuf {
         self.state.join(name)
@@ -143,6 +148,7 @@ mod tests {
         assert_eq!(paths.data, Path::new("/lw"));
         assert_eq!(paths.socket, Path::new("/lw/lastword.sock"));
         assert_eq!(paths.config, Path::new("/lw/config.toml"));
+        assert_eq!(paths.agents(), Path::new("/lw/agents.toml"));
     }
 
     #[test]

@@ -6,8 +6,10 @@
 //!
 //! - [`Endpoint`]: the socket, made and removed.
 //! - [`serve`]: answers on it until told to stop.
+//! - [`known_agents`]: the coding agents that can be asked for by name.
 //! - [`openapi`]: the document that says all this to programs.
 
+mod agents;
 mod app;
 mod caller;
 mod connection;
@@ -30,6 +32,7 @@ use lastword_core::receipt::Level;
 use lastword_engine::Engine;
 use lastword_store::siblings::Siblings;
 
+pub use agents::{BadAgents, known_agents};
 pub use document::openapi;
 pub use endpoint::{BindError, Endpoint};
 
@@ -44,6 +47,8 @@ pub struct About {
     pub state_dir: std::path::PathBuf,
     /// How it holds trees.
     pub level: Level,
+    /// The file with the user's own agents; it need not be there.
+    pub agents: std::path::PathBuf,
 }
 
 /// Answers on `endpoint` until `stop` is over or a client asks the daemon to stop, then finishes what was begun: waits are

@@ -43,13 +43,16 @@ fn change(text: &str) -> Result<Change, String> {
     let value = match *name {
         "wall" | "stall" => duration::parse_ms(value)?,
         "output" => size::parse(value)?,
-        "money" => {
-            let settings = lastword_core::limits::parse_setting("money", value);
-            settings.map_err(|error| error.to_string())?.1
-        }
+        "money" => money(value)?,
         _ => whole(value)?,
     };
     Ok(Change { name, value })
+}
+
+/// Reads dollars, as millionths.
+pub(super) fn money(text: &str) -> Result<u64, String> {
+    let setting = lastword_core::limits::parse_setting("money", text);
+    setting.map(|(_, micros)| micros).map_err(|error| error.to_string())
 }
 
 pub(crate) async fn run(args: Args, client: Client) -> Outcome {

@@ -39,7 +39,7 @@ use crate::ui::Ui;
 /// Does what was asked for.
 pub(crate) fn run(verb: Verb, ui: Ui) -> Outcome {
     match verb {
-        Verb::Run(args) => talk(ui, |client| run::run(args, client)),
+        Verb::Run(args) => talk(ui, |client| run::run(*args, client)),
         Verb::Ls(args) => talk(ui, |client| ls::run(args, client)),
         Verb::Show(args) => talk(ui, |client| show::run(args, client)),
         Verb::Logs(args) => talk(ui, |client| logs::run(args, client)),

@@ -1,5 +1,7 @@
 //! `run`: asks for a job, and stays with it unless told otherwise.
 
+pub(super) mod agent;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -16,7 +18,7 @@ use crate::settings::Settings;
 use crate::text::{duration, moment, size};
 use crate::ui::words;
 
-/// Runs a command as a job
+/// Runs a command or a coding agent as a job
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Stays with the job until it ends: passes its output on, and exits as it did. Ctrl-C lets go of it and leaves it running."
@@ -87,8 +89,10 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "detach")]
     cancel_on_interrupt: bool,
     /// The command and its arguments
-    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
+    #[arg(required_unless_present = "agent", trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<String>,
+    #[command(flatten)]
+    agent: agent::Asked,
 }
 
 /// When a worktree goes by itself.
@@ -122,7 +126,8 @@ fn after(text: &str) -> Result<After, String> {
 
 pub(crate) async fn run(args: Args, client: Client) -> Outcome {
     let submit = args.submit(&client)?;
-    let job: Job = client.call(Call::post("/v1/jobs", &submit)).await?;
+    let asked = client.call(Call::post("/v1/jobs", &submit)).await;
+    let job: Job = asked.map_err(|failure| args.agent.explain(failure))?;
     if args.detach {
         return print_started(&client, &job);
     }
@@ -156,10 +161,12 @@ impl Args {
         let labels: BTreeMap<String, String> = self.labels.iter().cloned().collect();
         let cwd = self.folder()?;
         let worktree = self.worktree.map(|rule| worktree::wish(&cwd, rule == Rule::Keep, ui)).transpose()?;
+        let agent = self.agent.wish(&self.command)?;
         Ok(Submit {
             id: Some(id.to_string()),
             name: self.name.clone(),
-            argv: self.command.clone(),
+            argv: if agent.is_some() { Vec::new() } else { self.command.clone() },
+            agent,
             cwd,
             worktree,
             env: super::environment_of_job(ui),
@@ -170,7 +177,9 @@ impl Args {
                 wall_ms: self.wall,
                 stall_ms: self.stall,
                 output_bytes: self.output_max,
-                ..Limits::default()
+                turns: self.agent.turns,
+                tokens: self.agent.tokens,
+                money_micros: self.agent.money,
             },
             retry: self.retries(),
             ladder: Ladder {

@@ -169,7 +169,13 @@ async fn live(
     let mut end = Ends::new().map_err(unheard).map_err(|failure| starter.refuse(failure))?;
     let found = kept.findings().into_iter().filter(|(level, test)| *level <= Level::Cgroup && test.is_ok());
     let level = found.map(|(level, _)| level).max().unwrap_or(Level::Subreaper);
-    let about = About { user: user(), host: host_name(), state_dir: paths.state.clone(), level };
+    let about = About {
+        user: user(),
+        host: host_name(),
+        state_dir: paths.state.clone(),
+        level,
+        agents: paths.agents(),
+    };
     let start = || engine(settings, kept.clone(), journal.clone());
     let engine = start();
     let mut endpoint = Some(endpoint(paths).map_err(|failure| starter.refuse(failure))?);

@@ -79,7 +79,8 @@ impl Home {
                 let options = Options::new(OwnerId(Arc::from("daemon")), HostId(Arc::from("here")));
                 let engine = Engine::start(journal, kept, options);
                 let (user, host) = ("ann".to_owned(), "here".to_owned());
-                let about = About { user, host, state_dir, level: Level::Subreaper };
+                let agents = state_dir.join("agents.toml");
+                let about = About { user, host, state_dir, level: Level::Subreaper, agents };
                 serve(endpoint, engine, about, async { drop(stop.await) }).await;
             });
         });

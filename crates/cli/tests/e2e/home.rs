@@ -267,7 +267,7 @@ pub(crate) fn said(mut command: Command) -> Said {
     of_output(command.output().unwrap())
 }
 
-fn of_output(output: std::process::Output) -> Said {
+pub(crate) fn of_output(output: std::process::Output) -> Said {
     Said {
         code: code_of(output.status),
         stdout: String::from_utf8_lossy(&output.stdout).into_owned(),

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 #![expect(clippy::disallowed_methods, reason = "a test starts the program and looks at what it sees")]
 
+mod agents;
 mod cancel;
 mod changes;
 mod control;

@@ -5,7 +5,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use lastword_api::{self as api, Problem, Submit};
 use lastword_core::decide::Refusal;
 use lastword_core::decide::submit::is_name;
-use lastword_core::spec::{Dependency, Spec};
+use lastword_core::spec::{Dependency, Spec, Work};
 use lastword_core::{Job, JobId};
 use lastword_engine::{Env, Error};
 use lastword_store::siblings::Siblings;
@@ -16,7 +16,7 @@ use crate::caller::Caller;
 use crate::extract::{EnvBody, idempotency_key};
 use crate::failure::Failure;
 use crate::router::Answer;
-use crate::{groups, keys};
+use crate::{agents, groups, keys};
 
 /// Submits a job.
 ///
@@ -100,8 +100,15 @@ pub(super) async fn accepted<J: Siblings>(app: &App<J>, job: Job, replayed: bool
 fn check(asked: &Submit) -> Result<(), Failure> {
     let has_zero = |text: &String| text.contains('\0');
     match () {
-        () if asked.argv.is_empty() => Err(Failure::invalid("`argv` is empty: there is nothing to run")),
-        () if asked.argv[0].is_empty() => Err(Failure::invalid("`argv` begins with an empty program name")),
+        () if asked.agent.is_some() && !asked.argv.is_empty() => {
+            Err(Failure::invalid("`argv` and `agent` cannot both do the work"))
+        }
+        () if asked.agent.is_none() && asked.argv.is_empty() => {
+            Err(Failure::invalid("`argv` is empty: there is nothing to run"))
+        }
+        () if asked.argv.first().is_some_and(String::is_empty) => {
+            Err(Failure::invalid("`argv` begins with an empty program name"))
+        }
         () if asked.argv.iter().any(has_zero) => Err(Failure::invalid("`argv` holds a zero byte")),
         () if !asked.cwd.starts_with('/') => Err(Failure::invalid("`cwd` must be an absolute path")),
         () if has_zero(&asked.cwd) => Err(Failure::invalid("`cwd` holds a zero byte")),
@@ -110,7 +117,7 @@ fn check(asked: &Submit) -> Result<(), Failure> {
     }
 }
 
-/// Returns the spec, with every job it waits for looked up by this caller's rights.
+/// Returns the spec, with its agent and every job it waits for looked up by this caller's rights.
 async fn spec<J: Siblings>(app: &App<J>, caller: Caller, asked: &Submit) -> Result<Spec, Failure> {
     let mut after = Vec::with_capacity(asked.after.len());
     for dependency in &asked.after {
@@ -118,5 +125,9 @@ async fn spec<J: Siblings>(app: &App<J>, caller: Caller, asked: &Submit) -> Resu
             dependency.on.known().ok_or_else(|| Failure::invalid("`after`: `on` is `success` or `any`"))?;
         after.push(Dependency { job: caller.find(app, &dependency.job).await?, on });
     }
-    asked.spec(after, caller.job()).map_err(|why| Failure::invalid(why.to_string()))
+    let work = match &asked.agent {
+        Some(wish) => agents::work(app, wish)?,
+        None => Work::Command { argv: asked.argv.clone() },
+    };
+    asked.spec(work, after, caller.job()).map_err(|why| Failure::invalid(why.to_string()))
 }

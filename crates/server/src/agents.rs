@@ -1,0 +1,86 @@
+//! Which coding agents can be asked for by name: those that every installation knows, and the user's own. Read when somebody asks,
+//! so that a file that changes counts at once and for new jobs only.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use lastword_agents::{BadDefinition, Definitions};
+use lastword_api::{AgentWish, Code, Problem};
+use lastword_core::spec::Work;
+use lastword_store::siblings::Siblings;
+
+use crate::app::App;
+use crate::failure::Failure;
+
+/// The file with the user's own agents cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {why}", path.display())]
+pub struct BadAgents {
+    path: PathBuf,
+    why: Why,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum Why {
+    #[error(transparent)]
+    Unreadable(io::Error),
+    #[error(transparent)]
+    Unusable(BadDefinition),
+}
+
+/// Returns the agents that every installation knows, with those of the user's file over them. A file that is not there adds none.
+pub fn known_agents(file: &Path) -> Result<Definitions, BadAgents> {
+    let bad = |why| BadAgents { path: file.to_owned(), why };
+    let own = match std::fs::read_to_string(file) {
+        Ok(text) => Some(text),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => return Err(bad(Why::Unreadable(error))),
+    };
+    Definitions::with(own.as_deref()).map_err(|error| bad(Why::Unusable(error)))
+}
+
+/// Returns the work of the agent that is asked for, with everything fixed that its definition says today.
+pub(crate) fn work<J: Siblings>(app: &App<J>, wish: &AgentWish) -> Result<Work, Failure> {
+    let permissions = wish.permissions.known().map_err(|why| Failure::invalid(why.to_string()))?;
+    if wish.prompt.trim().is_empty() {
+        return Err(Failure::invalid("`prompt` is empty: there is nothing to do"));
+    }
+    if wish.prompt.contains('\0') {
+        return Err(Failure::invalid("`prompt` holds a zero byte"));
+    }
+    if permissions.rules.iter().any(|rule| rule.pattern.is_empty()) {
+        return Err(Failure::invalid("`permissions`: a rule has an empty pattern, which fits nothing"));
+    }
+    let known = known_agents(&app.about().agents)
+        .map_err(|bad| Failure::from(Problem::new(Code::Invalid, bad.to_string())))?;
+    let Some(definition) = known.get(&wish.name) else {
+        let names: Vec<&str> = known.all().map(|(name, _)| name).collect();
+        let name: String = wish.name.chars().take(64).flat_map(char::escape_default).collect();
+        let there = names.join(", ");
+        return Err(Failure::invalid(format!("there is no agent `{name}`: there is {there}")));
+    };
+    Ok(Work::Agent {
+        provider: wish.name.clone(),
+        prompt: wish.prompt.clone(),
+        terms: Box::new(definition.terms(permissions)),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_cannot_be_used_is_named_with_the_reason() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("agents.toml");
+        assert!(known_agents(&file).unwrap().get("claude").is_some());
+        std::fs::write(&file, "[mine]\ndialect = 'acp'\ncommand = ['m']").unwrap();
+        assert!(known_agents(&file).unwrap().get("mine").is_some());
+        std::fs::write(&file, "[mine]\ndialect = 'acp'\ncommand = []").unwrap();
+        let said = known_agents(&file).unwrap_err().to_string();
+        assert!(said.contains("agents.toml: agent `mine`: it has no command"), "{said}");
+        let said = known_agents(folder.path()).unwrap_err().to_string();
+        assert!(said.starts_with(&folder.path().display().to_string()), "{said}");
+    }
+}

@@ -16,6 +16,7 @@ mod dialogue;
 mod permission;
 mod plain;
 mod value;
+mod written;
 
 pub use definition::{BadDefinition, Definition, Definitions};
 pub use dialogue::{Dialogue, Heard, LINE_BYTES_MAX, Unreadable, Wishes, Writing};

@@ -153,6 +153,8 @@ pub struct Attempt {
     pub ended_at: Option<Timestamp>,
     /// How far the recording was heard.
     pub heard: u64,
+    /// The newest turn before it began: its own are those after.
+    pub turns_before: TurnNo,
     /// Turns of this attempt that completed.
     pub turns_completed: u32,
     /// How it ended.

@@ -167,6 +167,11 @@ impl Work {
     pub fn is_agent(&self) -> bool {
         matches!(self, Work::Agent { .. })
     }
+
+    /// Reports whether this is an agent that says by itself how its turns end.
+    pub fn is_spoken_to(&self) -> bool {
+        matches!(self, Work::Agent { terms, .. } if terms.dialect != Dialect::Plain)
+    }
 }
 
 /// How an agent is started and treated, fixed when its job is submitted: a definition that changes later changes no job.

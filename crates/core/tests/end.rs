@@ -1,6 +1,6 @@
 //! How attempts and jobs end: one last word, its precedence, and when another attempt follows.
 
-use lastword_core::decide::{Refusal, limit, retry};
+use lastword_core::decide::{Refusal, limit, retry, send};
 use lastword_core::event::{
     AttemptEnded, LastWord, LimitFired, RetryScheduled, SessionState, StopBegan, Submitted, TurnEnding,
 };
@@ -9,7 +9,7 @@ use lastword_core::limits::{Limit, SETTINGS};
 use lastword_core::outcome::{Begun, Budget, Cause, Clock, Outcome};
 use lastword_core::receipt::{Exit, KeeperStop, Level, Proof, Receipt, Rung};
 use lastword_core::report::{Found, Report, Signal};
-use lastword_core::spec::{RetryPolicy, Spec};
+use lastword_core::spec::{Dialect, RetryPolicy, Spec, Terms, Work};
 use lastword_core::view::row::{PhaseName, Row};
 use lastword_core::{Append, AppendId, AttemptNo, Event, Fact, Illegal, Seq, Timestamp};
 
@@ -107,15 +107,30 @@ fn c28_the_precedence_of_endings_is_the_written_one() {
 }
 
 #[test]
-fn an_agent_that_exits_well_must_have_completed_a_turn_and_left_none_open() {
-    let check = |desk: Desk, outcome: Outcome| assert_eq!(ended_as(desk, exited(0)).0, outcome);
+fn c58_an_agent_must_have_completed_its_last_turn_and_how_it_exits_changes_nothing() {
+    let check = |desk: Desk, outcome: Outcome| {
+        let receipts = [exited(0), exited(1), Receipt { exit: Some(Exit::Signal(9)), ..exited(0) }];
+        for receipt in receipts {
+            assert_eq!(ended_as(desk.clone(), receipt).0, outcome);
+        }
+    };
     let turn = || Desk::in_turn(agent());
     check(Desk::running(agent()), Outcome::Failed);
     check(Desk::running(agent()).says(session()), Outcome::Failed);
     check(turn(), Outcome::Failed);
     check(turn().says(ends(TurnEnding::Completed)), Outcome::Completed);
     check(turn().says(ends(TurnEnding::Completed)).says(Signal::TurnStarted), Outcome::Failed);
-    assert_eq!(ended_as(turn().says(ends(TurnEnding::Completed)), exited(1)).0, Outcome::Failed);
+    // What was said to it and did not reach it was not done.
+    let mut told = turn().says(ends(TurnEnding::Completed));
+    let facts = send::decide(&told.job, "ann", "and the docs", false);
+    told.anyone(facts);
+    check(told, Outcome::Failed);
+    // One that is not spoken to has nothing but its exit.
+    let plain = Terms { dialect: Dialect::Plain, ..Terms::default() };
+    let (provider, prompt) = ("mine".to_owned(), "go".to_owned());
+    let plain = Spec::of(Work::Agent { provider, prompt, terms: Box::new(plain) }, "/src");
+    assert_eq!(ended_as(Desk::running(plain.clone()), exited(0)).0, Outcome::Completed);
+    assert_eq!(ended_as(Desk::running(plain), exited(1)).0, Outcome::Failed);
 }
 
 #[test]

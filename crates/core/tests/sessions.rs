@@ -52,10 +52,16 @@ fn c77_a_start_notice_in_mid_turn_changes_nothing() {
     assert_eq!(Desk::held(agent()).observe(&notice), Vec::new());
 }
 
+/// An agent that may be tried again, and that died after a turn that counts.
+fn died_in_its_second_turn(attempts_max: u32) -> Desk {
+    let desk = Desk::in_turn(retried(attempts_max)).says(ends(TurnEnding::Completed));
+    desk.says(Signal::TurnStarted).emptied(exited(1))
+}
+
 #[test]
 fn a_conversation_goes_on_in_its_attempt_or_by_a_resume_and_not_otherwise() {
     let next = |resumed_from: Option<&str>| {
-        let desk = Desk::in_turn(retried(2)).says(ends(TurnEnding::Completed)).emptied(exited(1));
+        let desk = died_in_its_second_turn(2);
         let desk = desk.later(1_000).claimed("a", 1).intended().launched(2);
         let resumed_from = resumed_from.map(str::to_owned);
         Desk { offset: 0, ..desk }.says(Signal::SessionStarted { reference: None, resumed_from })
@@ -102,7 +108,7 @@ fn c79_a_settled_session_is_not_shown_as_working_and_may_be_closed() {
 
 #[test]
 fn effects_of_an_older_session_are_not_due_for_a_new_attempt() {
-    let desk = Desk::in_turn(retried(2)).says(ends(TurnEnding::Completed)).emptied(exited(1));
+    let desk = died_in_its_second_turn(2);
     let desk = desk.later(1_000).claimed("a", 1).intended().launched(2);
     let due = effects::due(&desk.job, desk.fence());
     let wall = desk.now.awake.plus_ms(4 * 3_600_000);
@@ -260,9 +266,9 @@ fn c78_an_attempt_settles_its_own_session_only() {
         of(&desk).state
     };
     assert_eq!((end(None), end(Some("broken pipe"))), (SessionState::Stopped, SessionState::Errored));
-    let first = Desk::in_turn(retried(3)).says(ends(TurnEnding::Completed)).emptied(exited(1));
+    let first = died_in_its_second_turn(3);
     let left = of(&first).clone();
-    assert_eq!(left.state, SessionState::Stopped);
+    assert_eq!(left.state, SessionState::Errored);
     let desk = first.later(1_000).claimed("a", 1).intended();
     let second = desk.reports(Report::LaunchFailed { attempt: AttemptNo(2), error: "no".to_owned() });
     assert_eq!(of(&second), &left);

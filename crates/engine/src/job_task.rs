@@ -182,10 +182,10 @@ impl<J: Siblings> JobTask<J> {
         [clock, output].into_iter().flatten().min()
     }
 
-    /// Returns how often the output must be looked at. An agent's is read as it comes.
+    /// Returns how often the output must be looked at. What an agent says is read as it comes.
     fn look_every(&self) -> Option<Duration> {
         let job = self.owner.job();
-        if !matches!(job.phase, Phase::Running) || is_agent(job) {
+        if !matches!(job.phase, Phase::Running) || is_spoken_to(job) {
             return None;
         }
         let output = job.limits.get(Limit::Output).map(|_| OUTPUT_LOOK);
@@ -199,7 +199,7 @@ impl<J: Siblings> JobTask<J> {
         let job = self.owner.job();
         let Some(attempt) = job.open_attempt().map(|attempt| attempt.no) else { return };
         let unlooked = seeded::on(Bug::SilenceUnlooked) && self.look_every().is_none();
-        if !is_agent(job) && !unlooked {
+        if !is_spoken_to(job) && !unlooked {
             self.looked_at = Some(Instant::now());
             let total_bytes = self.shared.trees.written(job.id, attempt);
             self.owner.feel(&Signal::Wrote { total_bytes }, self.shared.now().awake);
@@ -370,8 +370,8 @@ impl Drop for Ended {
     }
 }
 
-fn is_agent(job: &Job) -> bool {
-    job.spec.as_ref().is_some_and(|spec| spec.work.is_agent())
+fn is_spoken_to(job: &Job) -> bool {
+    job.spec.as_ref().is_some_and(|spec| spec.work.is_spoken_to())
 }
 
 /// Returns the pause after so many failures in a row.

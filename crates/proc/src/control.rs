@@ -60,6 +60,13 @@ pub enum Saying<'a> {
     Close,
     /// Interrupt the leader, as a terminal would.
     Interrupt,
+    /// Standard output was read up to here, and is needed again only from there on.
+    Trim {
+        /// Up to here.
+        upto: u64,
+        /// From there on.
+        free: u64,
+    },
 }
 
 impl<'a> Saying<'a> {
@@ -88,6 +95,9 @@ impl<'a> Saying<'a> {
             }
             Saying::Close => (Line::new("close"), &[]),
             Saying::Interrupt => (Line::new("interrupt"), &[]),
+            Saying::Trim { upto, free } => {
+                (Line::new("trim").with("stream", "stdout").with("upto", upto).with("free", free), &[])
+            }
         }
     }
 }

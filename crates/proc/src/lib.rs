@@ -42,7 +42,7 @@ pub use line::Line;
 pub use locate::{Alive, Located, ended, locate, wait};
 pub use nursery::{Finding, Launched, Nursery, Pending};
 pub use peer::Peer;
-pub use recording::{Read, Recording, written};
+pub use recording::{Read, Recording, SentInput, sent_inputs, written};
 pub use tool::{Said, Tool, input_of};
 pub use tree::ancestors;
 

@@ -12,6 +12,8 @@ use rustix::fs::{OFlags, SeekFrom};
 
 use crate::error::Error;
 use crate::folder::Folder;
+use crate::keeper::input::NAME as INPUT;
+use crate::line::Line;
 
 /// A stream of an attempt.
 #[derive(Debug)]
@@ -99,4 +101,63 @@ impl Recording {
 pub fn written(dir: &Path) -> u64 {
     let size = |name: &str| std::fs::metadata(dir.join(name)).map_or(0, |known| known.len());
     size("stdout") + size("stderr")
+}
+
+/// An input that was written to the leader, or whose writing began.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SentInput {
+    /// Its number.
+    pub no: u64,
+    /// How far the output had been seen.
+    pub output_at: u64,
+    /// What.
+    pub bytes: Vec<u8>,
+}
+
+/// Reads what was sent to the leader of an attempt, in order. What a killed keeper wrote only half of was never sent whole, and is
+/// left out.
+pub fn sent_inputs(dir: &Path) -> Result<Vec<SentInput>, Error> {
+    let what = || format!("cannot read what was sent in {}", dir.display());
+    let folder = Folder::open(dir).map_err(Error::io(what()))?;
+    let mut bytes = Vec::new();
+    match folder
+        .open_at(INPUT, OFlags::RDONLY)
+        .and_then(|mut file| io::Read::read_to_end(&mut file, &mut bytes))
+    {
+        Ok(_) => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(Error::io(what())(error)),
+    }
+    let (mut rest, mut sent) = (bytes.as_slice(), Vec::new());
+    while let Some((input, behind)) = sent_input(rest) {
+        sent.push(input);
+        rest = behind;
+    }
+    Ok(sent)
+}
+
+/// Reads one input, and returns what is behind it.
+fn sent_input(bytes: &[u8]) -> Option<(SentInput, &[u8])> {
+    let end = bytes.iter().position(|byte| *byte == b'\n')?;
+    let line = Line::parse(std::str::from_utf8(&bytes[..end]).ok()?)?;
+    let length = line.get::<usize>("bytes")?;
+    let (payload, behind) = bytes[end + 1..].split_at_checked(length)?;
+    let behind = behind.strip_prefix(b"\n")?;
+    let (no, output_at) = (line.get("no")?, line.get("output_at")?);
+    Some((SentInput { no, output_at, bytes: payload.to_vec() }, behind))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_sent_is_read_back_up_to_what_was_written_whole() {
+        let whole = b"input no=1 output_at=0 at=5 bytes=3\na\nb\ninput no=7 output_at=9 at=6 bytes=0\n\ninput no=8 output_at=9 at=6 bytes=4\nab";
+        let (first, rest) = sent_input(whole).unwrap();
+        assert_eq!(first, SentInput { no: 1, output_at: 0, bytes: b"a\nb".to_vec() });
+        let (second, rest) = sent_input(rest).unwrap();
+        assert_eq!((second.no, second.output_at, second.bytes.len()), (7, 9, 0));
+        assert_eq!(sent_input(rest), None);
+    }
 }

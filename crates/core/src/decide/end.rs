@@ -7,7 +7,8 @@
 //! 3. A reason of the keeper's own: its deadline, or a stop it was given while the journal was away.
 //! 4. Never started: `failed`.
 //! 5. Dead by boot or lease: `lost`, because how far it came is not known.
-//! 6. The exit of the leader, and for agents the turns.
+//! 6. For an agent that is spoken to, its turns: the last one completed, and nothing is left to be said. How such a process exits says
+//!    nothing more. For everybody else, the exit of the leader.
 
 use crate::event::{AttemptEnded, Fact, LastWord, RetryScheduled, TurnEnded, TurnEnding};
 use crate::ids::{AttemptNo, Timestamp};
@@ -16,6 +17,7 @@ use crate::limits::Limit;
 use crate::outcome::{Begun, Cause, Outcome};
 use crate::receipt::{Exit, KeeperStop, Proof, Receipt};
 use crate::seeded::{self, Bug};
+use crate::session::Session;
 
 /// Returns the facts of the end of the open attempt: its turn, the attempt itself, and what follows for the job.
 pub(super) fn attempt(job: &Job, receipt: Receipt, error: Option<String>, now: Timestamp) -> Vec<Fact> {
@@ -87,15 +89,22 @@ fn verdict(job: &Job, attempt: &Attempt, receipt: &Receipt) -> (Outcome, Cause) 
     match (receipt.proof, receipt.exit) {
         (Proof::NeverStarted, _) => (Outcome::Failed, Cause::Launch),
         (Proof::BootChanged | Proof::LeaseSelfFenced, _) | (_, None) => (Outcome::Lost, Cause::Unaccounted),
-        (_, Some(Exit::Code(0))) if did_its_work(job, attempt) => (Outcome::Completed, Cause::Finished),
+        (_, Some(exit)) if did_its_work(job, attempt, exit) => (Outcome::Completed, Cause::Finished),
         (_, Some(_)) => (Outcome::Failed, Cause::Agent),
     }
 }
 
-/// Reports whether an exit with success means success: an agent must have completed a turn and left none open.
-fn did_its_work(job: &Job, attempt: &Attempt) -> bool {
-    let is_agent = job.spec.as_ref().is_some_and(|spec| spec.work.is_agent());
-    !is_agent || (job.active_turn().is_none() && attempt.turns_completed > 0)
+/// Reports whether an attempt did its work. An agent that is spoken to has, once its last turn completed and nothing waits to be said.
+fn did_its_work(job: &Job, attempt: &Attempt, exit: Exit) -> bool {
+    let is_spoken_to = job.spec.as_ref().is_some_and(|spec| spec.work.is_spoken_to());
+    if !is_spoken_to {
+        return exit == Exit::Code(0);
+    }
+    let session = job.session.as_ref().filter(|session| session.attempt == attempt.no);
+    let completed = |session: &Session| {
+        session.active.is_none() && matches!(session.last_turn, Some((_, TurnEnding::Completed)))
+    };
+    session.is_some_and(completed) && job.inputs.is_empty()
 }
 
 /// Returns when the next attempt is due, if there is to be one. What was asked to stop is never tried again.

@@ -52,6 +52,7 @@ impl Job {
             started_at: None,
             ended_at: None,
             heard: 0,
+            turns_before: self.turns,
             turns_completed: 0,
             end: None,
         });

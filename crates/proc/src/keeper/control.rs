@@ -125,6 +125,12 @@ impl Control {
         self.clients.iter_mut().filter(|client| client.watches).for_each(|client| client.say(line));
     }
 
+    /// Tells everybody who watches that there is more to read. Whoever has not taken what was said before will look anyway.
+    pub(super) fn hint(&mut self, line: &Line) {
+        let idle = |client: &&mut Client| client.watches && client.outbox.is_empty();
+        self.clients.iter_mut().filter(idle).for_each(|client| client.say(line));
+    }
+
     /// Forgets who is gone. Only between requests: they are known by their place.
     pub(super) fn forget(&mut self) {
         self.clients.retain(|client| !client.gone);
@@ -172,7 +178,7 @@ impl Client {
             // A length that is no number: what follows it must not be taken for requests.
             let bytes = line.bytes("bytes").map_or(0, |_| line.get("bytes").unwrap_or(usize::MAX));
             if bytes > WAITING_BYTES_MAX {
-                self.refuse("too_long", "an input has at most 1 MiB");
+                self.refuse("too_long", "an input has at most 2 MiB");
                 return None;
             }
             self.awaits = Some((line, bytes));

@@ -12,7 +12,8 @@ use crate::folder::Folder;
 use crate::line::Line;
 
 /// Bytes that may wait for the leader to read them. The keeper must stay small; the sender still has what is refused.
-pub(crate) const WAITING_BYTES_MAX: usize = 1 << 20;
+/// An input in the log has at most 256 KiB, of which each byte may take six as JSON.
+pub(crate) const WAITING_BYTES_MAX: usize = 2 << 20;
 
 /// Inputs that may wait: an empty one takes room as well.
 const WAITING_MAX: usize = 1_024;
@@ -44,7 +45,7 @@ pub(super) struct Input {
     /// Bytes of the first waiting input that are written.
     written: usize,
     /// The newest number that was taken.
-    taken: u64,
+    pub(super) taken: u64,
     /// The newest number that was written to its last byte.
     pub(super) told: u64,
     closing: bool,

@@ -2,7 +2,7 @@
 
 mod control;
 pub(crate) mod guard;
-mod input;
+pub(crate) mod input;
 mod levels;
 pub(crate) mod output;
 mod requests;

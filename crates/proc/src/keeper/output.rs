@@ -93,6 +93,11 @@ impl Stream {
         self.pipe.as_ref().filter(|_| room).map(|pipe| pipe.as_fd())
     }
 
+    /// Reports whether somebody reads along.
+    pub(super) fn is_spool(&self) -> bool {
+        matches!(self.keep, Keep::Spool { .. })
+    }
+
     /// Reports whether bytes of a spool wait for room on the disk.
     pub(super) fn is_stalled(&self) -> bool {
         !self.stalled.is_empty()
@@ -220,13 +225,12 @@ impl Stream {
         }
     }
 
-    /// Lets go of everything before `upto`: its reader has done with it.
-    pub(super) fn trim(&mut self, upto: u64) {
-        let from = self.trimmed / BLOCK_BYTES * BLOCK_BYTES;
+    /// Takes note that its reader has come to `upto`, and lets go of everything before; or only before `free`, if that is said.
+    pub(super) fn trim(&mut self, upto: u64, free: Option<u64>) {
         self.trimmed = self.trimmed.max(upto.min(self.seen));
-        let upto = self.trimmed / BLOCK_BYTES * BLOCK_BYTES;
-        if matches!(self.keep, Keep::Spool { .. }) && upto > from {
-            self.punch(from, upto);
+        let free = free.unwrap_or(self.trimmed).min(self.trimmed) / BLOCK_BYTES * BLOCK_BYTES;
+        if matches!(self.keep, Keep::Spool { .. }) && free > self.hole_end {
+            self.punch(self.hole_end, free);
         }
     }
 

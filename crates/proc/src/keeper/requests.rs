@@ -78,6 +78,7 @@ impl Shim {
             .with("stdout", seen("stdout").unwrap_or(0))
             .with("stderr", seen("stderr").unwrap_or(0))
             .with("told", self.input.told)
+            .with("taken", self.input.taken)
             .with_some("deadline", self.launch.deadline)
             .with_some("lease", self.launch.lease)
             .with("epoch", self.launch.epoch)
@@ -115,7 +116,7 @@ impl Shim {
         };
         match self.streams.iter_mut().find(|stream| stream.name() == name) {
             Some(stream) => {
-                stream.trim(upto);
+                stream.trim(upto, line.get("free"));
                 Line::new("ok")
             }
             None => refusal("malformed", "there is no such stream"),

@@ -345,13 +345,7 @@ impl Shim {
         }
         self.read_verdict();
         self.hear_init();
-        let mut buffer = std::mem::take(&mut self.buffer);
-        for stream in
-            self.streams.iter_mut().filter(|stream| stream.wanted().is_some() || stream.is_stalled())
-        {
-            stream.take(&self.folder, &mut buffer);
-        }
-        self.buffer = buffer;
+        self.record();
         self.feed();
         if someone_speaks {
             self.control.accept();
@@ -362,6 +356,21 @@ impl Shim {
             self.control.forget();
             self.feed();
         }
+    }
+
+    /// Records what the tree has written, and hints at it where somebody reads along.
+    fn record(&mut self) {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        for stream in
+            self.streams.iter_mut().filter(|stream| stream.wanted().is_some() || stream.is_stalled())
+        {
+            let seen = stream.seen;
+            stream.take(&self.folder, &mut buffer);
+            if stream.is_spool() && stream.seen != seen {
+                self.control.hint(&Line::new("event").with("what", "wrote"));
+            }
+        }
+        self.buffer = buffer;
     }
 
     fn feed(&mut self) {

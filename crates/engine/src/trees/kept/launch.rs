@@ -4,13 +4,15 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
 
+use lastword_agents::Start;
 use lastword_core::limits::Limit;
 use lastword_core::receipt::{Level, Tree};
 use lastword_core::report::{Found, Report};
 use lastword_core::spec::{Io, Spec, Work};
 use lastword_core::{AttemptNo, Awake, Epoch, Job};
-use lastword_proc::{Error, Identity, Input, Launch, Launched, Nursery, clock};
+use lastword_proc::{Error, Identity, Input, Keep, Launch, Launched, Nursery, clock};
 
+use super::talk::{AHEAD_MAX, resumed};
 use super::worktree::LEADING_ASTRAY;
 use super::{Kept, env};
 use crate::shared::lock;
@@ -20,22 +22,30 @@ impl Kept {
     pub(super) fn launch(&self, job: &Job, epoch: Epoch, attempt: AttemptNo) -> Result<Report, String> {
         let failed = |error: String| Ok(Report::LaunchFailed { attempt, error });
         let Some(spec) = &job.spec else { return Err("the job was never submitted".to_owned()) };
-        let Work::Command { argv } = &spec.work else {
-            return failed("this build runs no agents yet".to_owned());
-        };
         let cwd = self.cwd(job.id, spec);
+        let argv = match &spec.work {
+            Work::Command { argv } => argv.clone(),
+            Work::Agent { .. } => {
+                let start = Start::of(spec, &cwd.to_string_lossy(), resumed(job, attempt));
+                start.map(|(start, terms)| start.argv(terms)).unwrap_or_default()
+            }
+        };
+        if argv.is_empty() {
+            return failed("nobody said how this agent is started".to_owned());
+        }
         let env = match env::read(&self.folder(job.id), job.id, attempt) {
             Ok(env) if spec.worktree.is_some() => at_home(env, &cwd),
             Ok(env) => env,
             Err(error) => return failed(format!("its environment cannot be read: {error}")),
         };
         let wall = job.limits.get(Limit::Wall);
+        let is_spoken_to = spec.work.is_spoken_to();
         let launch = Launch {
             env,
             cwd,
-            input: if spec.io == Io::Null { Input::Null } else { Input::Pipe },
+            input: if spec.io == Io::Null && !is_spoken_to { Input::Null } else { Input::Pipe },
             terminal: terminal(spec),
-            stdout: self.0.keep,
+            stdout: if is_spoken_to { Keep::Spool { ahead_max: AHEAD_MAX } } else { self.0.keep },
             stderr: self.0.keep,
             term_ms: spec.ladder.term_ms,
             // Until it is told the exact one: it must not outlive its limit because we do not live to tell.

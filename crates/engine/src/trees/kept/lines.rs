@@ -9,6 +9,7 @@ use lastword_proc::{Identity, ancestors, hung_up};
 use tokio::net::UnixStream;
 
 use super::speak::Said;
+use super::wishes::Wishes;
 use crate::shared::lock;
 
 /// What is known of the keepers that should be there.
@@ -30,6 +31,8 @@ struct Line {
     /// The deadline it has been told under this claim, if it is known to have heard.
     deadline: Option<Option<u64>>,
     said: Arc<Said>,
+    /// What is wanted of it, if it is an agent.
+    wishes: Arc<Wishes>,
 }
 
 impl Lines {
@@ -42,7 +45,10 @@ impl Lines {
         deadline: Option<Option<u64>>,
     ) {
         let guard = Some((guard.pid, guard.start_ticks));
-        lock(&self.kept).insert(job, Line { attempt, guard, socket: None, deadline, said: Arc::default() });
+        lock(&self.kept).insert(
+            job,
+            Line { attempt, guard, socket: None, deadline, said: Arc::default(), wishes: Arc::default() },
+        );
     }
 
     /// Notes who guards a tree that was found, unless that is known. Whoever found it has told its keeper nothing yet.
@@ -64,6 +70,13 @@ impl Lines {
     pub(super) fn said(&self, job: JobId, attempt: AttemptNo) -> Option<Arc<Said>> {
         let kept = lock(&self.kept);
         kept.get(&job).filter(|line| line.attempt == attempt).map(|line| Arc::clone(&line.said))
+    }
+
+    /// Returns what is to be said to a keeper, and what is wanted of its agent.
+    pub(super) fn talk(&self, job: JobId, attempt: AttemptNo) -> Option<(Arc<Said>, Arc<Wishes>)> {
+        let kept = lock(&self.kept);
+        let line = kept.get(&job).filter(|line| line.attempt == attempt)?;
+        Some((Arc::clone(&line.said), Arc::clone(&line.wishes)))
     }
 
     /// Reports whether a keeper is known to have this deadline.

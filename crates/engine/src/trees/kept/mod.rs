@@ -10,8 +10,10 @@ mod launch;
 mod lines;
 mod locate;
 mod speak;
+mod talk;
 mod watch;
 mod wire;
+mod wishes;
 mod worktree;
 
 use std::collections::HashSet;
@@ -21,12 +23,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use lastword_core::effects::Effect;
+use lastword_core::report::{Found, Report};
 use lastword_core::{AttemptNo, Awake, JobId, Now, Timestamp};
 use lastword_git::Worktrees;
 use lastword_proc::{self as proc, Error, Finding, Keep, Launch, Nursery, Recording, boot_id, clock};
 use tokio::sync::Semaphore;
 
 use self::lines::Lines;
+use self::talk::Talk;
 use self::worktree::Gits;
 use super::{Doing, Order, Reports, Trees};
 use crate::shared::lock;
@@ -163,10 +167,13 @@ impl Trees for Kept {
     fn perform(&self, order: Order, reports: Reports) -> Doing<Result<(), String>> {
         let kept = self.clone();
         match order.effect {
-            Effect::Watch { attempt } => {
+            Effect::Watch { attempt } => Box::pin(async move {
+                let talk = Talk::of(&kept, &order.job, order.epoch, attempt)?.map(Box::new);
                 let (job, boot) = (order.job.id, locate::boot_of(&order.job, attempt));
-                Box::pin(async move { kept.watch(job, attempt, boot, &reports).await })
-            }
+                // The job itself is not kept: a watch lasts as long as its tree.
+                drop(order);
+                kept.watch(job, attempt, boot, talk, &reports).await
+            }),
             Effect::Launch { attempt } => Box::pin(async move {
                 if let Some(report) = kept.have_worktree(&order.job, attempt).await? {
                     reports.report(report).await;
@@ -178,11 +185,17 @@ impl Trees for Kept {
                 Ok(())
             }),
             Effect::Locate { attempt } => Box::pin(async move {
-                let located = kept.blocking(move |kept| kept.locate(&order.job, attempt)).await?;
-                reports.report(located?).await;
+                let job = order.job.clone();
+                let located = kept.blocking(move |kept| kept.locate(&job, attempt)).await??;
+                let is_alive = matches!(located, Report::Located { found: Found::Alive { .. }, .. });
+                // What an agent said before its end, and nobody heard, comes before it.
+                if !is_alive && let Ok(Some(mut talk)) = Talk::of(&kept, &order.job, order.epoch, attempt) {
+                    talk.hear(&reports).await;
+                }
+                reports.report(located).await;
                 Ok(())
             }),
-            _ => Box::pin(async move { kept.speak(order).await }),
+            _ => Box::pin(async move { kept.speak(order, &reports).await }),
         }
     }
 

@@ -8,16 +8,21 @@ use std::time::Duration;
 use lastword_core::effects::Effect;
 use lastword_core::limits::{Limit, SETTINGS};
 use lastword_core::outcome::Cause;
+use lastword_core::receipt::Rung;
+use lastword_core::report::Report;
 use lastword_core::{AttemptNo, Awake, InputNo};
 use lastword_proc::{Error, Line, Saying, Stop};
 use tokio::sync::{Notify, oneshot};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
-use super::{Kept, Order};
+use super::{Kept, Order, Reports};
 use crate::shared::lock;
 
 /// How long a keeper may take to answer. It is one thread that never waits for anybody; longer, and it is stopped or dead.
 pub(super) const ANSWER_MAX: Duration = Duration::from_secs(10);
+
+/// How long an agent may take to go once it was told that there is nothing more.
+const CLOSED_MAX: Duration = Duration::from_secs(10);
 
 /// What is to be said to one keeper.
 #[derive(Debug, Default)]
@@ -57,7 +62,14 @@ impl Said {
 impl Kept {
     /// Says what an effect asks for. A keeper that is gone cannot be told anything: until whoever watches has found that out, it
     /// is tried again.
-    pub(super) async fn speak(&self, order: Order) -> Result<(), String> {
+    pub(super) async fn speak(&self, order: Order, reports: &Reports) -> Result<(), String> {
+        if order.job.spec.as_ref().is_some_and(|spec| spec.work.is_spoken_to()) {
+            return self.speak_to_agent(order, reports).await;
+        }
+        self.speak_to_keeper(order).await
+    }
+
+    async fn speak_to_keeper(&self, order: Order) -> Result<(), String> {
         match order.effect {
             Effect::Stop { attempt, cause, force } => {
                 let stop = Stop { cause: word(cause), force, local: order.local, term_ms: None };
@@ -76,6 +88,45 @@ impl Kept {
             Effect::Close { attempt } => self.say(&order, attempt, Saying::Close).await,
             // These are not said to a keeper.
             Effect::Launch { .. } | Effect::Locate { .. } | Effect::Watch { .. } => Ok(()),
+        }
+    }
+
+    /// The same, for an agent: what it can be told in its own way, it is.
+    async fn speak_to_agent(&self, order: Order, reports: &Reports) -> Result<(), String> {
+        let id = order.job.id;
+        let wishes = |attempt| self.0.lines.talk(id, attempt).map(|(_, wishes)| wishes);
+        let gone = || "it has no keeper that could be told".to_owned();
+        match order.effect {
+            Effect::Tell { attempt, .. } => {
+                let inputs = order.job.inputs.clone();
+                wishes(attempt).ok_or_else(gone)?.want(|wanted| wanted.inputs = inputs);
+                Ok(())
+            }
+            Effect::Interrupt { attempt, turn } => {
+                wishes(attempt).ok_or_else(gone)?.want(|wanted| wanted.interrupt = Some(turn));
+                Ok(())
+            }
+            Effect::Stop { attempt, force: false, .. } if !order.local => {
+                let grace = order.job.spec.as_ref().map_or(0, |spec| spec.ladder.interrupt_ms);
+                if let Some(wishes) = wishes(attempt) {
+                    wishes.want(|wanted| wanted.stop = true);
+                    if order.job.active_turn().is_some() {
+                        reports.report(Report::Climbed { attempt, rung: Rung::Interrupt, alive: 1 }).await;
+                    }
+                    // It ends its turn by itself, or it does not.
+                    let _ = timeout(Duration::from_millis(grace), wishes.until_quiet()).await;
+                }
+                self.speak_to_keeper(order).await
+            }
+            Effect::Close { attempt } => {
+                self.say(&order, attempt, Saying::Close).await?;
+                sleep(CLOSED_MAX).await;
+                // It has done its work, and does not go: that is no failure of it, and no reason to wait.
+                let stop = Stop { cause: "cancel", ..Stop::default() };
+                let _ = self.say(&order, attempt, Saying::Stop(stop)).await;
+                Ok(())
+            }
+            _ => self.speak_to_keeper(order).await,
         }
     }
 

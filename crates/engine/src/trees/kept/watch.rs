@@ -9,7 +9,8 @@ use lastword_proc::{self as proc, Keeper};
 use tokio::net::UnixStream;
 use tokio::time::{Instant, sleep};
 
-use super::wire::Wire;
+use super::talk::Talk;
+use super::wire::{Watched, Wire};
 use super::{Kept, Reports};
 
 /// Pause between looks at a keeper whose shim is gone: what its guard does takes milliseconds. It doubles.
@@ -31,16 +32,22 @@ impl Kept {
         job: JobId,
         attempt: AttemptNo,
         boot: Arc<str>,
+        mut talk: Option<Box<Talk>>,
         reports: &Reports,
     ) -> Result<(), String> {
         let (mut told, mut pause, mut looks) = (0, GUARD_MIN, 0);
         loop {
             // What is done once is boxed: a watch that waits, as almost all do, is kept small.
-            if let Some((wire, already)) = Box::pin(self.reach(job, attempt)).await {
+            if let Some(Watched { wire, told: already, taken }) = Box::pin(self.reach(job, attempt)).await {
                 reports.is_there();
                 let began = Instant::now();
-                Box::pin(tell_all(already, &mut told, reports)).await;
-                follow(wire, attempt, &mut told, reports).await;
+                match &mut talk {
+                    Some(talk) => Box::pin(talk.follow(wire, already, taken, reports)).await,
+                    None => {
+                        Box::pin(tell_all(already, &mut told, reports)).await;
+                        follow(wire, attempt, &mut told, reports).await;
+                    }
+                }
                 if began.elapsed() > GUARD_MAX {
                     (pause, looks) = (GUARD_MIN, 0);
                 }
@@ -58,10 +65,12 @@ impl Kept {
                     return Err("its keeper lives and cannot be reached".to_owned());
                 }
                 Report::Located { found: Found::Ended(receipt), .. } => {
+                    Box::pin(hear_rest(&mut talk, reports)).await;
                     Box::pin(reports.report(Report::Emptied { attempt, receipt })).await;
                     break;
                 }
                 other => {
+                    Box::pin(hear_rest(&mut talk, reports)).await;
                     Box::pin(reports.report(other)).await;
                     break;
                 }
@@ -71,8 +80,8 @@ impl Kept {
         Ok(())
     }
 
-    /// Opens a line to a keeper, if there is one; also returns the newest input that was read.
-    async fn reach(&self, job: JobId, attempt: AttemptNo) -> Option<(Wire, u64)> {
+    /// Opens a line to a keeper, if there is one.
+    async fn reach(&self, job: JobId, attempt: AttemptNo) -> Option<Watched> {
         let said = self.0.lines.said(job, attempt)?;
         let connected = self.blocking(move |kept| {
             let (socket, unread) = Keeper::connect(&kept.dir(job, attempt), 0).ok()?.into_parts();
@@ -80,9 +89,16 @@ impl Kept {
             Some((UnixStream::from_std(socket).ok()?, unread))
         });
         let (socket, unread) = connected.await.ok()??;
-        let (wire, told) = Wire::watched(socket, unread, said).await?;
-        self.0.lines.connected(job, attempt, wire.socket());
-        Some((wire, told))
+        let watched = Wire::watched(socket, unread, said).await?;
+        self.0.lines.connected(job, attempt, watched.wire.socket());
+        Some(watched)
+    }
+}
+
+/// Hears what an agent said before its end.
+async fn hear_rest(talk: &mut Option<Box<Talk>>, reports: &Reports) {
+    if let Some(talk) = talk {
+        talk.hear(reports).await;
     }
 }
 

@@ -24,9 +24,18 @@ pub(super) struct Wire {
     asked: VecDeque<oneshot::Sender<Result<Line, Error>>>,
 }
 
+/// A connection to a keeper that is watched.
+pub(super) struct Watched {
+    pub(super) wire: Wire,
+    /// The newest input that was written to its last byte.
+    pub(super) told: u64,
+    /// The newest input that it has taken.
+    pub(super) taken: u64,
+}
+
 impl Wire {
-    /// Returns the connection once its keeper has agreed to be watched, with the number of the newest input that was read.
-    pub(super) async fn watched(socket: UnixStream, unread: Vec<u8>, said: Arc<Said>) -> Option<(Wire, u64)> {
+    /// Returns the connection once its keeper has agreed to be watched.
+    pub(super) async fn watched(socket: UnixStream, unread: Vec<u8>, said: Arc<Said>) -> Option<Watched> {
         let socket = Arc::new(socket);
         // Whoever only looks has no claim: zero is older than any.
         let (asked, mut status) = oneshot::channel();
@@ -42,8 +51,9 @@ impl Wire {
                 }
             }
         };
-        let told = timeout(ANSWER_MAX, status).await.ok()??.get("told").unwrap_or(0);
-        Some((wire, told))
+        let status = timeout(ANSWER_MAX, status).await.ok()??;
+        let number = |name| status.get(name).unwrap_or(0);
+        Some(Watched { told: number("told"), taken: number("taken"), wire })
     }
 
     /// Returns the socket, for whoever wants to know whether its other end is there.

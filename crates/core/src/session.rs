@@ -30,6 +30,8 @@ pub struct Session {
     pub conversation: Commit,
     /// The last turn's ending.
     pub last_turn: Option<(TurnNo, TurnEnding)>,
+    /// What was said to be wrong with it.
+    pub last_error: Option<String>,
 }
 
 /// A question of the agent.
@@ -63,6 +65,7 @@ impl Session {
             questions: Vec::new(),
             conversation,
             last_turn: None,
+            last_error: None,
         }
     }
 
@@ -101,6 +104,7 @@ impl Session {
             (_, Some(_)) => return Err("only a completed turn changes the conversation"),
         }
         self.last_turn = Some((ended.turn, ended.ending));
+        self.last_error.clone_from(&ended.error);
         let state = match ended.ending {
             TurnEnding::Completed | TurnEnding::Superseded => SessionState::Ready,
             TurnEnding::Interrupted | TurnEnding::Aborted | TurnEnding::Cancelled => {

@@ -14,7 +14,7 @@ use lastword_core::view::row::{PhaseName, Row};
 use lastword_core::{Append, AppendId, AttemptNo, Event, Fact, Illegal, Seq, Timestamp};
 
 use crate::common::{
-    Desk, agent, becomes, command, dependent, ends, exited, id, kinds, question, session, tree,
+    Desk, agent, becomes, command, commit, dependent, ends, exited, id, kinds, question, session, tree,
 };
 
 const RUNNING: Outcome = Outcome::Cancelled(Begun::WhileRunning);
@@ -477,4 +477,18 @@ fn c46_a_stop_in_the_log_is_never_followed_by_another_attempt() {
             assert!(desk.job.is_ended(), "{:?}", desk.kinds());
         }
     }
+}
+
+#[test]
+fn c56_the_words_of_an_agent_whose_turn_failed_are_the_error_of_its_attempt() {
+    let failed = |ending| {
+        let error = Some("API Error: 500".to_owned());
+        let desk = Desk::in_turn(agent()).says(Signal::TurnEnded { ending, error, commit: commit() });
+        desk.emptied(exited(143)).job.attempts[0].end.clone().expect("it ended")
+    };
+    for ending in [TurnEnding::Failed, TurnEnding::Refused, TurnEnding::Limited, TurnEnding::RuntimeError] {
+        let end = failed(ending);
+        assert_eq!((end.outcome, end.error.as_deref()), (Outcome::Failed, Some("API Error: 500")));
+    }
+    assert_eq!(failed(TurnEnding::Completed).error, None);
 }

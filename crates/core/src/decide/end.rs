@@ -34,12 +34,19 @@ pub(super) fn attempt(job: &Job, receipt: Receipt, error: Option<String>, now: T
         facts.push(TurnEnded { offset: attempt.heard, turn, ending, error, commit: None }.into());
     }
     let retry = retry_due(job, outcome, cause, receipt.proof, error.is_some(), now);
+    let error = error.or_else(|| complaint(job, attempt, outcome));
     facts.push(AttemptEnded { attempt: attempt.no, outcome, cause, error, receipt }.into());
     facts.push(match retry {
         Some(due) => RetryScheduled { attempt: attempt.no.next(), due }.into(),
         None => last_word(job, outcome, cause, Some(attempt.no)),
     });
     facts
+}
+
+/// Returns what an agent said was wrong, if that is why its attempt failed.
+fn complaint(job: &Job, attempt: &Attempt, outcome: Outcome) -> Option<String> {
+    let session = job.session.as_ref().filter(|session| session.attempt == attempt.no)?;
+    session.last_error.clone().filter(|_| outcome == Outcome::Failed)
 }
 
 /// Returns the last word of a job of which nothing runs, by whom that is so, and since when if it was asked for.

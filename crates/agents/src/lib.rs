@@ -6,6 +6,7 @@
 //!
 //! * `dialogue`: lines and offsets, whatever the dialect. What an engine holds.
 //! * `claude`, `codex`, `acp`, `plain`: the dialects, one to a file.
+//! * `rpc`, `request`, `inputs`, `turn`, `tokens`: what dialects have in common.
 //! * `definition`: the agents that are known by name, which are data.
 
 mod acp;
@@ -13,8 +14,13 @@ mod claude;
 mod codex;
 mod definition;
 mod dialogue;
+mod inputs;
 mod permission;
 mod plain;
+mod request;
+mod rpc;
+mod tokens;
+mod turn;
 mod value;
 mod written;
 

@@ -36,3 +36,10 @@ pub(crate) fn line(text: &str) -> String {
     let first = text.trim().lines().next().unwrap_or_default();
     first.chars().take(CHARS_MAX).collect()
 }
+
+/// Returns the first line of a text, short enough to be kept in a state.
+pub(crate) fn brief(text: &str) -> String {
+    /// Characters that are kept.
+    const CHARS_MAX: usize = 120;
+    line(text).chars().filter(|char| !char.is_control()).take(CHARS_MAX).collect()
+}

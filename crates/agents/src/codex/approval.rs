@@ -1,0 +1,248 @@
+//! What Codex asks for, and the line that rules are held against: `commandExecution: cargo test`, `fileChange: src/lib.rs`.
+
+use lastword_core::spec::Permission;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::request::{Reply, Request};
+use crate::value::{at, brief, items, text};
+use crate::{Start, Wanted};
+
+/// Changes of files that are remembered until they are asked for. The request names only the item.
+const CHANGES_MAX: usize = 8;
+
+/// Changes of files that the agent is about to make.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(super) struct Changes(Vec<Change>);
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Change {
+    item: String,
+    line: String,
+    permission: Permission,
+}
+
+impl Changes {
+    /// Takes note of an item that was begun. What is asked of a person for any of its files is asked for all of them.
+    pub(super) fn note(&mut self, start: &Start, item: &Value) {
+        let (Some("fileChange"), Some(id)) = (text(item, &["type"]), text(item, &["id"])) else { return };
+        let changes = items(item, &["changes"]);
+        let paths: Vec<&str> = changes.iter().filter_map(|change| text(change, &["path"])).collect();
+        let each =
+            paths.iter().map(|path| Wanted { tool: "fileChange", what: path }.permission(&start.permissions));
+        let all = Wanted { tool: "fileChange", what: &paths.join(", ") };
+        let permission = each.max_by_key(|permission| strictness(*permission));
+        let permission = permission.unwrap_or_else(|| all.permission(&start.permissions));
+        if id.len() > 200 {
+            return;
+        }
+        if self.0.len() >= CHANGES_MAX {
+            self.0.remove(0);
+        }
+        self.0.push(Change { item: brief(id), line: brief(&all.line()), permission });
+    }
+}
+
+fn strictness(permission: Permission) -> u8 {
+    match permission {
+        Permission::Allow => 0,
+        Permission::Ask => 1,
+        Permission::Deny => 2,
+    }
+}
+
+/// Returns what a request of the agent is, and the question in full. One that is not understood is turned away, so that nothing waits.
+pub(super) fn request(
+    start: &Start,
+    changes: &Changes,
+    id: Value,
+    method: &str,
+    params: &Value,
+) -> (Request, String) {
+    match method {
+        "item/commandExecution/requestApproval" => {
+            let host = text(params, &["networkApprovalContext", "host"]);
+            let command = text(params, &["command"]).map(command);
+            let wanted = match (&command, host) {
+                (Some(command), _) => Wanted { tool: "commandExecution", what: command },
+                (None, Some(host)) => Wanted { tool: "network", what: host },
+                (None, None) => Wanted { tool: "commandExecution", what: reason(params) },
+            };
+            wish(start, id, &wanted, decision("accept", "decline", "cancel"))
+        }
+        "item/fileChange/requestApproval" => {
+            let item = text(params, &["itemId"]).map(brief);
+            let change = changes.0.iter().rev().find(|change| Some(&change.item) == item.as_ref());
+            let choice = decision("accept", "decline", "cancel");
+            match change {
+                Some(change) => {
+                    (Request::wish(id, &change.line, choice, change.permission), change.line.clone())
+                }
+                None => wish(start, id, &Wanted { tool: "fileChange", what: reason(params) }, choice),
+            }
+        }
+        "item/permissions/requestApproval" => {
+            let asked = at(params, &["permissions"]).cloned().unwrap_or_default();
+            let wanted = asked.to_string();
+            let allow = json!({ "permissions": asked, "scope": "turn" });
+            let none = json!({ "permissions": {}, "scope": "turn" });
+            let choice = Reply::Choice { allow, deny: none.clone(), cancel: none };
+            wish(start, id, &Wanted { tool: "permissions", what: &wanted }, choice)
+        }
+        "item/tool/requestUserInput" => {
+            let questions = items(params, &["questions"]);
+            let name = |question: &Value| text(question, &["id"]).unwrap_or_default().to_owned();
+            let asked: Vec<&str> =
+                questions.iter().filter_map(|question| text(question, &["question"])).collect();
+            let wanted = asked.join("\n");
+            let reply = Reply::Words(questions.iter().map(name).collect());
+            let permission =
+                Wanted { tool: "requestUserInput", what: &wanted }.permission(&start.permissions);
+            (Request::wish(id, &wanted, reply, permission), wanted)
+        }
+        "mcpServer/elicitation/request" => elicitation(start, id, params),
+        // What older servers ask.
+        "execCommandApproval" => {
+            let words: Vec<&str> = items(params, &["command"]).iter().filter_map(Value::as_str).collect();
+            let command = script(&words).map_or_else(|| words.join(" "), str::to_owned);
+            let wanted = Wanted { tool: "commandExecution", what: &command };
+            wish(start, id, &wanted, decision("approved", "denied", "abort"))
+        }
+        "applyPatchApproval" => {
+            let files = at(params, &["fileChanges"]).and_then(Value::as_object);
+            let files: Vec<&str> =
+                files.into_iter().flat_map(|files| files.keys().map(String::as_str)).collect();
+            let paths = files.join(", ");
+            let wanted = Wanted { tool: "fileChange", what: &paths };
+            wish(start, id, &wanted, decision("approved", "denied", "abort"))
+        }
+        _ => (Request::unknown(id), String::new()),
+    }
+}
+
+/// A form of a tool's server: it can be allowed if it has nothing to fill in, since nobody here fills in forms.
+fn elicitation(start: &Start, id: Value, params: &Value) -> (Request, String) {
+    let fields = at(params, &["requestedSchema", "properties"]).and_then(Value::as_object);
+    let form = text(params, &["mode"]) == Some("form") && fields.is_none_or(serde_json::Map::is_empty);
+    let server = text(params, &["serverName"]).unwrap_or_default();
+    let what = format!("{server}: {}", text(params, &["message"]).unwrap_or_default());
+    let wanted = Wanted { tool: "mcp", what: &what };
+    let allow = json!({ "action": "accept", "content": {} });
+    let choice =
+        Reply::Choice { allow, deny: json!({ "action": "decline" }), cancel: json!({ "action": "cancel" }) };
+    let permission = if form { wanted.permission(&start.permissions) } else { Permission::Deny };
+    (Request::wish(id, &wanted.line(), choice, permission), wanted.line())
+}
+
+fn wish(start: &Start, id: Value, wanted: &Wanted<'_>, reply: Reply) -> (Request, String) {
+    let line = wanted.line();
+    (Request::wish(id, &line, reply, wanted.permission(&start.permissions)), line)
+}
+
+fn decision(allow: &str, deny: &str, cancel: &str) -> Reply {
+    let decision = |word: &str| json!({ "decision": word });
+    Reply::Choice { allow: decision(allow), deny: decision(deny), cancel: decision(cancel) }
+}
+
+fn reason(params: &Value) -> &str {
+    text(params, &["reason"]).or(text(params, &["grantRoot"])).unwrap_or_default()
+}
+
+/// Returns the command as its author wrote it: what a shell is told to run, if that is all there is. Rules are held against this.
+pub(super) fn command(line: &str) -> String {
+    let words = words(line).unwrap_or_default();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    script(&words).unwrap_or(line).to_owned()
+}
+
+fn script<'a>(words: &[&'a str]) -> Option<&'a str> {
+    let shells = ["sh", "bash", "zsh", "dash"];
+    match words {
+        [shell, "-c" | "-lc", script] if shells.contains(&shell.rsplit('/').next()?) => Some(script),
+        _ => None,
+    }
+}
+
+/// Splits a line into words as a shell would, if it is nothing but words: anything a shell would act on makes it none.
+fn words(line: &str) -> Option<Vec<String>> {
+    let (mut words, mut word) = (Vec::new(), None::<String>);
+    let mut chars = line.chars();
+    while let Some(char) = chars.next() {
+        match char {
+            ' ' => words.extend(word.take()),
+            '\'' => {
+                let word = word.get_or_insert_default();
+                loop {
+                    match chars.next()? {
+                        '\'' => break,
+                        quoted => word.push(quoted),
+                    }
+                }
+            }
+            '"' => {
+                let word = word.get_or_insert_default();
+                loop {
+                    match chars.next()? {
+                        '"' => break,
+                        '\\' => match chars.next()? {
+                            escaped @ ('"' | '\\' | '$' | '`') => word.push(escaped),
+                            _ => return None,
+                        },
+                        '$' | '`' => return None,
+                        quoted => word.push(quoted),
+                    }
+                }
+            }
+            '\\' => word.get_or_insert_default().push(chars.next()?),
+            ';' | '&' | '|' | '<' | '>' | '(' | ')' | '$' | '`' | '\n' | '\t' | '#' | '*' | '?' | '[' => {
+                return None;
+            }
+            plain => word.get_or_insert_default().push(plain),
+        }
+    }
+    words.extend(word);
+    Some(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_is_what_a_shell_is_told_to_run_and_nothing_is_hidden_by_that() {
+        for (line, expected) in [
+            ("/bin/bash -lc 'cargo test'", "cargo test"),
+            ("/bin/bash -lc 'echo '\\''a'\\'''", "echo 'a'"),
+            (r#"bash -c "echo \"x\"""#, r#"echo "x""#),
+            ("/bin/bash -lc ls", "ls"),
+            // More than one word behind, another program, or something a shell acts on: the line as it is.
+            ("/bin/bash -lc 'ls' x", "/bin/bash -lc 'ls' x"),
+            ("/bin/bash -lc 'ls'; rm x", "/bin/bash -lc 'ls'; rm x"),
+            ("/bin/bash -lc \"$(rm x)\"", "/bin/bash -lc \"$(rm x)\""),
+            ("python -c 'print()'", "python -c 'print()'"),
+            ("/bin/bash -lc 'open", "/bin/bash -lc 'open"),
+            ("", ""),
+        ] {
+            assert_eq!(command(line), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_change_is_as_forbidden_as_its_most_forbidden_file() {
+        let rule =
+            |pattern: &str, permission| lastword_core::spec::Rule { pattern: pattern.to_owned(), permission };
+        let mut start = Start::default();
+        start.permissions.rules =
+            vec![rule("fileChange: /etc/*", Permission::Deny), rule("fileChange: src/*", Permission::Allow)];
+        let permission = |paths: &[&str]| {
+            let changes: Vec<Value> = paths.iter().map(|path| json!({ "path": path })).collect();
+            let mut known = Changes::default();
+            known.note(&start, &json!({ "type": "fileChange", "id": "i", "changes": changes }));
+            known.0[0].permission
+        };
+        assert_eq!(permission(&["src/a", "src/b"]), Permission::Allow);
+        assert_eq!(permission(&["src/a", "README"]), Permission::Ask);
+        assert_eq!(permission(&["src/a", "/etc/passwd", "README"]), Permission::Deny);
+    }
+}

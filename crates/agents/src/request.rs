@@ -181,7 +181,9 @@ impl Requests {
         let open = self.0.iter().position(|open| open.id == *id)?;
         let request = self.0.remove(open);
         match request.reply {
-            Reply::Choice { deny, .. } if deny == *result => Some(request.line),
+            Reply::Choice { deny, .. } if deny == *result && request.verdict != Some(Verdict::Cancel) => {
+                Some(request.line)
+            }
             _ => None,
         }
     }

@@ -45,7 +45,7 @@ impl Talk {
     pub(crate) fn say(&mut self, wishes: &Wishes<'_>) -> Option<serde_json::Value> {
         let Writing { line, input } = self.dialogue.next(wishes)?;
         self.write(&line, input);
-        Some(serde_json::from_str(&line).unwrap())
+        Some(serde_json::from_str(&line).expect("what is written is JSON"))
     }
 
     /// Writes what is due until nothing is, and returns the methods.

@@ -1,0 +1,264 @@
+//! What a line of an agent means that speaks ACP.
+
+use lastword_core::event::{SessionState, TurnEnding};
+use lastword_core::report::Signal;
+use serde_json::{Value, json};
+
+use super::{Account, Acp, Ask, Stage, Words};
+use crate::request::{Reply, Request};
+use crate::rpc::words;
+use crate::value::{at, brief, items, line, text};
+use crate::{Start, Wanted};
+
+/// Tools that run at once and are known by name. What is beyond that is not seen to begin or end.
+const TOOLS_MAX: usize = 16;
+
+/// Bytes of the longest name of a session, a tool, a message or an option that is taken.
+const NAME_BYTES_MAX: usize = 200;
+
+/// Characters of a message that are kept until it is at its end.
+const HEAD_CHARS_MAX: usize = 240;
+
+/// The code of an agent that nobody has logged in to.
+const AUTH_REQUIRED: i64 = -32000;
+
+/// What agents begin a message with that is not their model's.
+const FAULTS: [&str; 2] = ["Ran into this error: ", "Error: "];
+
+impl Acp {
+    /// Takes an answer to a request of ours.
+    pub(super) fn replied(&mut self, start: &Start, id: &Value, result: Result<Value, Value>) -> Vec<Signal> {
+        match (self.asked.take(id), result) {
+            (None, _) => Vec::new(),
+            (Some(Ask::Initialize), Ok(result)) => self.greeted(start, &result),
+            (Some(Ask::Session), Ok(result)) => self.opened(start, &result),
+            (Some(Ask::Initialize | Ask::Session), Err(error)) => self.broke(failure(&error)),
+            (Some(Ask::Prompt), Ok(result)) => self.ended(start, &result),
+            (Some(Ask::Prompt), Err(error)) => {
+                let mut signals = self.said();
+                signals.extend(self.turn.end(
+                    TurnEnding::Failed,
+                    Some(failure(&error)),
+                    self.session.as_deref(),
+                ));
+                self.requests.clear();
+                signals
+            }
+        }
+    }
+
+    fn greeted(&mut self, start: &Start, result: &Value) -> Vec<Signal> {
+        self.stage = Stage::Ready;
+        self.account = Account::of(text(result, &["agentInfo", "name"]).unwrap_or_default());
+        self.loads = at(result, &["agentCapabilities", "loadSession"]) == Some(&Value::Bool(true));
+        if start.resume.is_some() && !self.loads {
+            return self.broke("this agent cannot go on with an earlier conversation".to_owned());
+        }
+        Vec::new()
+    }
+
+    fn opened(&mut self, start: &Start, result: &Value) -> Vec<Signal> {
+        let session = start.resume.as_deref().or(text(result, &["sessionId"]));
+        let Some(session) = session.filter(|session| session.len() <= NAME_BYTES_MAX) else {
+            return self.broke("the agent opened a session without a name".to_owned());
+        };
+        self.stage = Stage::Open;
+        self.session = Some(session.to_owned());
+        vec![Signal::SessionStarted { reference: self.session.clone(), resumed_from: start.resume.clone() }]
+    }
+
+    /// Takes note that there will be no session, and says it as a turn that failed, since that is what people wait for.
+    fn broke(&mut self, error: String) -> Vec<Signal> {
+        self.stage = Stage::Broken;
+        let started = Signal::SessionStarted { reference: None, resumed_from: None };
+        let begun = self.turn.begin();
+        let ended = self.turn.end(TurnEnding::Failed, Some(error), None);
+        let errored = Signal::SessionChanged { state: SessionState::Errored, background: 0 };
+        [started].into_iter().chain(begun).chain(ended).chain([errored]).collect()
+    }
+
+    fn ended(&mut self, start: &Start, result: &Value) -> Vec<Signal> {
+        let usage = self.account.turn(start, result);
+        let last = self.message.as_ref().map(|message| message.last.clone()).unwrap_or_default();
+        let mut signals = self.said();
+        signals.extend(self.turn.spent(usage));
+        let (ending, error) = match text(result, &["stopReason"]) {
+            Some("end_turn") => match self.fault(&last) {
+                Some(fault) => (TurnEnding::Failed, Some(fault)),
+                None => (TurnEnding::Completed, None),
+            },
+            Some("cancelled") => (TurnEnding::Aborted, None),
+            Some("refusal") => (TurnEnding::Refused, None),
+            Some(limit @ ("max_tokens" | "max_turn_requests")) => {
+                (TurnEnding::Limited, Some(limit.replace('_', " ")))
+            }
+            other => (
+                TurnEnding::Failed,
+                Some(format!("its turn ended with `{}`", line(other.unwrap_or("nothing")))),
+            ),
+        };
+        signals.extend(self.turn.end(ending, error, self.session.as_deref()));
+        self.requests.clear();
+        signals
+    }
+
+    /// Returns what went wrong in a turn that says it ended well, where that is certain.
+    fn fault(&self, last: &str) -> Option<String> {
+        let own = FAULTS.iter().any(|fault| last.starts_with(fault)) && self.account.spent_nothing();
+        (own || self.failed)
+            .then(|| if last.is_empty() { "its model failed".to_owned() } else { last.to_owned() })
+    }
+
+    /// Takes an update of the session.
+    pub(super) fn updated(&mut self, start: &Start, params: &Value) -> Vec<Signal> {
+        let update = &params["update"];
+        let kind = text(update, &["sessionUpdate"]).unwrap_or_default();
+        if kind == "usage_update" {
+            // Also outside turns: a session of former times says what it cost.
+            let usage = self.account.costs(start, update);
+            return self.turn.spent(usage).into_iter().collect();
+        }
+        // What a session says before its first prompt is its history.
+        if self.stage != Stage::Open {
+            return Vec::new();
+        }
+        match kind {
+            "agent_message_chunk" => self.chunk(start, update),
+            "tool_call" | "tool_call_update" => self.tool(update),
+            "session_info_update" => {
+                self.informed(update);
+                Vec::new()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn chunk(&mut self, start: &Start, update: &Value) -> Vec<Signal> {
+        let usage = at(update, &["_meta", "usage"]).map(|account| self.account.request(start, account));
+        let mut signals: Vec<Signal> = usage.and_then(|usage| self.turn.spent(usage)).into_iter().collect();
+        let said = text(update, &["content", "text"]).unwrap_or_default();
+        if said.is_empty() {
+            return signals;
+        }
+        let name = text(update, &["messageId"]).filter(|name| name.len() <= NAME_BYTES_MAX);
+        if self.message.as_ref().is_some_and(|message| message.name.as_deref() != name) {
+            signals.extend(self.said());
+        }
+        let message =
+            self.message.get_or_insert_with(|| Words { name: name.map(str::to_owned), ..Words::default() });
+        message.last = line(said);
+        if !message.head.contains('\n') {
+            let head = format!("{}{said}", message.head);
+            message.head = head.trim_start().chars().take(HEAD_CHARS_MAX).collect();
+        }
+        signals
+    }
+
+    /// Takes note that the message is at its end, if there is one.
+    fn said(&mut self) -> Vec<Signal> {
+        let Some(message) = self.message.take() else { return Vec::new() };
+        self.turn.message();
+        let title = line(&message.head);
+        if title.is_empty() { Vec::new() } else { vec![Signal::ItemCompleted { title }] }
+    }
+
+    fn tool(&mut self, update: &Value) -> Vec<Signal> {
+        let Some(tool) = text(update, &["toolCallId"]).filter(|tool| tool.len() <= NAME_BYTES_MAX) else {
+            return Vec::new();
+        };
+        let mut signals = self.said();
+        let status = text(update, &["status"]).unwrap_or("in_progress");
+        let known = self.tools.contains_key(tool);
+        let over = matches!(status, "completed" | "failed");
+        let title = text(update, &["title"]).map(brief);
+        if !known && (self.tools.len() < TOOLS_MAX || over) {
+            self.tools.insert(tool.to_owned(), String::new());
+            signals.push(Signal::ToolStarted);
+        }
+        if let (Some(kept), Some(title)) = (self.tools.get_mut(tool), title) {
+            *kept = title;
+        }
+        if let Some(title) = self.tools.get(tool).filter(|_| over).cloned() {
+            self.tools.remove(tool);
+            signals.push(Signal::ToolEnded);
+            signals.push(Signal::ItemCompleted { title: line(&outcome(&title, status, update)) });
+        }
+        signals
+    }
+
+    /// Takes what `codex-acp` says about the state of its model, beside its messages.
+    fn informed(&mut self, update: &Value) {
+        match text(update, &["_meta", "codex", "threadStatus", "type"]) {
+            Some("systemError") => self.failed = true,
+            Some("active") => self.failed = false,
+            _ => {}
+        }
+    }
+
+    /// Takes a request of the agent. One that is not understood is turned away, so that nothing waits.
+    pub(super) fn wanted(&mut self, start: &Start, id: Value, method: &str, params: &Value) -> Vec<Signal> {
+        if method != "session/request_permission" {
+            return self.requests.open(Request::unknown(id), "").into_iter().collect();
+        }
+        let call = &params["toolCall"];
+        let input = &call["rawInput"];
+        let command = text(input, &["command"]).or(text(input, &["cmd"]));
+        let file = ["file_path", "filePath", "path", "abs_path"].iter().find_map(|name| text(input, &[name]));
+        let kind = text(call, &["kind"]).unwrap_or("other");
+        let wanted = match (command, file) {
+            (Some(command), _) => Wanted { tool: "execute", what: command },
+            (None, Some(file)) => Wanted { tool: kind, what: file },
+            (None, None) => Wanted { tool: kind, what: text(call, &["title"]).unwrap_or_default() },
+        };
+        let request = Request::wish(id, &wanted.line(), reply(params), wanted.permission(&start.permissions));
+        let asked = self.requests.open(request, &wanted.line());
+        if self.turn.is_interrupted() {
+            // It was told to stop; nobody is asked any more.
+            self.requests.cancel();
+            return Vec::new();
+        }
+        asked.into_iter().collect()
+    }
+}
+
+/// Returns both answers to a wish, by the kinds of its options. Their names differ from agent to agent.
+fn reply(params: &Value) -> Reply {
+    let cancel = json!({ "outcome": { "outcome": "cancelled" } });
+    let choose = |kinds: [&str; 2]| {
+        let option = kinds.iter().find_map(|kind| {
+            let fits = |option: &&Value| text(option, &["kind"]) == Some(*kind);
+            items(params, &["options"]).iter().find(fits)
+        });
+        let name =
+            option.and_then(|option| text(option, &["optionId"])).filter(|name| name.len() <= NAME_BYTES_MAX);
+        name.map_or_else(
+            || cancel.clone(),
+            |name| json!({ "outcome": { "outcome": "selected", "optionId": name } }),
+        )
+    };
+    let allow = choose(["allow_once", "allow_always"]);
+    let deny = choose(["reject_once", "reject_always"]);
+    Reply::Choice { allow, deny, cancel }
+}
+
+fn failure(error: &Value) -> String {
+    let said = words(error);
+    match error["code"].as_i64() {
+        Some(AUTH_REQUIRED) => format!("the agent is not logged in: {said}"),
+        _ => said,
+    }
+}
+
+fn outcome(title: &str, status: &str, update: &Value) -> String {
+    let paths: [&[&str]; 3] = [
+        &["rawOutput", "exit_code"],
+        &["rawOutput", "metadata", "exit"],
+        &["_meta", "terminal_exit", "exit_code"],
+    ];
+    let code = paths.iter().find_map(|path| at(update, path).and_then(Value::as_i64));
+    match code {
+        Some(code) if code != 0 => format!("{title}: exit {code}"),
+        _ if status != "completed" => format!("{title}: {status}"),
+        _ => title.to_owned(),
+    }
+}

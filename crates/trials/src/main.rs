@@ -39,6 +39,7 @@ type Verb = (&'static str, fn(&[&str]) -> Result<bool, String>);
 
 #[rustfmt::skip] // One row, one verb.
 const VERBS: &[Verb] = &[
+    ("agents", agents::table::run),
     ("bench", bench::run),
     ("chaos", chaos::run),
     ("bombs", bombs::run),
@@ -55,6 +56,7 @@ const VERBS: &[Verb] = &[
     ("leader", leader::run),
     ("power-writer", power_loss::writer),
     ("stand-in", survive::stand_in::run),
+    (agents::table::PART, agents::table::part),
     (agents::apart::INIT, agents::apart::init),
     (orphans::PART, orphans::part),
     (orphans::server::VERB, orphans::server::run),

@@ -104,7 +104,6 @@ impl Agent {
     }
 
     /// Returns the version that is tried.
-    #[expect(dead_code, reason = "the table of agents will say it")]
     pub(crate) fn version(&self) -> &'static str {
         self.package.rsplit('@').next().unwrap_or_default()
     }

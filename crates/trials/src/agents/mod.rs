@@ -4,8 +4,10 @@
 //! - [`install`]: getting them, once, into a cache outside the repository.
 //! - [`model`]: what they take for a model.
 //! - [`apart`]: namespaces for a trial with them.
+//! - [`table`]: what they do under the product, behaviour by behaviour.
 
 pub(crate) mod apart;
 pub(crate) mod install;
 pub(crate) mod known;
 pub(crate) mod model;
+pub(crate) mod table;

@@ -7,7 +7,7 @@
 pub(crate) mod figures;
 pub(crate) mod http;
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -37,6 +37,8 @@ pub(crate) struct Product {
     place: PathBuf,
     program: PathBuf,
     home: PathBuf,
+    /// What its commands have in their environment beside what they need.
+    environment: Vec<(String, OsString)>,
 }
 
 impl Product {
@@ -50,10 +52,22 @@ impl Product {
         fs::create_dir_all(&bin).map_err(failed(&bin))?;
         let program = bin.join("lastword");
         fs::copy(lastword, &program).map_err(failed(&program))?;
-        fs::create_dir_all(home).map_err(failed(home))?;
+        Product::at(program, folder, home)
+    }
+
+    /// Takes an executable that lies in `folder` already.
+    pub(crate) fn at(program: PathBuf, folder: &Path, home: &Path) -> Result<Product, String> {
+        let failed = |error: std::io::Error| format!("{}: {error}", home.display());
+        fs::create_dir_all(home).map_err(failed)?;
         let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);
-        fs::set_permissions(home, private).map_err(failed(home))?;
-        Ok(Product { place: folder.to_owned(), program, home: home.to_owned() })
+        fs::set_permissions(home, private).map_err(failed)?;
+        let (place, home) = (folder.to_owned(), home.to_owned());
+        Ok(Product { place, program, home, environment: Vec::new() })
+    }
+
+    /// Has all its commands, and the jobs they ask for, know this too.
+    pub(crate) fn with_environment(self, environment: Vec<(String, OsString)>) -> Product {
+        Product { environment, ..self }
     }
 
     /// Returns the executable.
@@ -82,6 +96,7 @@ impl Product {
         command.args(words).stdin(Stdio::null()).env_clear();
         command.env("LASTWORD_HOME", &self.home).env("HOME", &self.home);
         command.env("PATH", "/usr/local/bin:/usr/bin:/bin").env(MARKER, &self.place);
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         command
     }
 

@@ -50,6 +50,8 @@ pub(crate) struct Record {
     pub(crate) what: What,
     /// The directive that was due, or what was asked for.
     pub(crate) about: String,
+    /// How many prompts before the present one the agent remembered.
+    pub(crate) prompts_before: usize,
 }
 
 #[derive(Default)]
@@ -71,7 +73,6 @@ struct Inner {
 /// How long a text goes on before its connection is broken off: the agent has then begun to read it.
 const BEFORE_DROP: Duration = Duration::from_millis(50);
 
-#[cfg_attr(not(test), expect(dead_code, reason = "the table of agents will watch it and let it go"))]
 impl Model {
     /// Serves one on the loopback.
     pub(crate) fn start() -> Result<Model, String> {
@@ -136,8 +137,8 @@ impl State {
         changed
     }
 
-    fn record(&self, what: What, about: &str) {
-        self.change(|inner| inner.log.push(Record { what, about: about.to_owned() }));
+    fn record(&self, what: What, about: &str, prompts_before: usize) {
+        self.change(|inner| inner.log.push(Record { what, about: about.to_owned(), prompts_before }));
     }
 
     fn talk(&self, mut connection: Connection) -> io::Result<()> {
@@ -149,9 +150,10 @@ impl State {
             };
             let request = Request::read(dialect, &sent.path, &sent.body);
             let plan = script::plan(&request);
-            self.record(What::Asked, &plan.directive);
+            self.record(What::Asked, &plan.directive, plan.prompts_before);
             let served = self.serve(connection, &request, &plan);
-            self.record(if served.is_ok() { What::Replied } else { What::Gone }, &plan.directive);
+            let what = if served.is_ok() { What::Replied } else { What::Gone };
+            self.record(what, &plan.directive, plan.prompts_before);
             match served? {
                 Some(kept) => connection = kept,
                 None => return Ok(()),
@@ -173,7 +175,7 @@ impl State {
                 json!({ "object": "list", "models": [], "data": [model], "has_more": false })
             }
             () => {
-                self.record(What::Unknown, &format!("{} {}", sent.method, sent.path));
+                self.record(What::Unknown, &format!("{} {}", sent.method, sent.path), 0);
                 let error =
                     json!({ "error": { "message": "there is nothing here", "type": "not_found_error" } });
                 return connection.answer(404, &[], &error.to_string());

@@ -20,6 +20,8 @@ pub(super) struct Plan {
     pub(super) script: String,
     /// Which reply of the turn this is; `None` for a question beside the turn.
     pub(super) reply: Option<usize>,
+    /// Prompts with a script before the one it is from.
+    pub(super) prompts_before: usize,
     pub(super) usage: Usage,
     pub(super) retry_after_s: Option<u64>,
     pub(super) delay: Duration,
@@ -105,6 +107,7 @@ pub(super) fn plan(request: &Request) -> Plan {
     let reply = replies(&request.history[at + 1..]);
     let mut plan = Plan::saying("done.", Some(reply));
     script.clone_into(&mut plan.script);
+    plan.prompts_before = request.history[..at].iter().filter(|said| is_script(said)).count();
     let mut steps = Vec::new();
     for directive in directives(script) {
         match directive.strip_prefix('@') {
@@ -126,6 +129,7 @@ impl Plan {
             directive: format!("say {text}"),
             script: String::new(),
             reply,
+            prompts_before: 0,
             usage: Usage::default(),
             retry_after_s: None,
             delay: Duration::ZERO,

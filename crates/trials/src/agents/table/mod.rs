@@ -1,0 +1,150 @@
+//! `agents`: what real agents do under the product, behaviour by behaviour. The page `docs/agents.md` is this table, written by it.
+//!
+//! - [`rows`]: the behaviours.
+//! - [`stand`]: an agent, a model and the product, for one of them.
+//! - [`page`]: the table as it is written, and compared.
+
+mod page;
+mod rows;
+mod stand;
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use super::known::{AGENTS, Agent, named};
+use super::{apart, install};
+use crate::args::Args;
+use crate::place::{Programs, temporary};
+use page::Page;
+use rows::{ROWS, Row};
+use stand::Stand;
+
+/// The verb by which this program fills the table in, inside.
+pub(crate) const PART: &str = "agents-part";
+
+/// The agents that must be tried always; others are when they can be had.
+const ALWAYS: &[&str] = &["claude", "codex"];
+
+/// What became of one cell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Pass,
+    Fail(String),
+    /// The agent cannot do it, and why.
+    NotApplicable(&'static str),
+}
+
+/// Tries agents, and compares the table with the page; with `--write`, writes it.
+pub(crate) fn run(words: &[&str]) -> Result<bool, String> {
+    let args = Args::new(words, &["--agent", "--only", "--at-once"], &["--write", "--ci"])?;
+    let wanted = args.text("--agent").map_or_else(|| Ok(AGENTS.iter().collect()), named)?;
+    let installed = install::all(&wanted)?;
+    if let Some((agent, why)) = installed.skipped.iter().find(|(agent, _)| ALWAYS.contains(&agent.name)) {
+        return Err(format!("{} is tried always: {why}", agent.name));
+    }
+    let begun = Instant::now();
+    let place = temporary("agents")?;
+    let programs = Programs::beside()?;
+    let names: Vec<&str> = installed.agents.iter().map(|agent| agent.name).collect();
+    let names = names.join(",");
+    // At most as many cells at once as there are processors: agents take seconds of one to start.
+    let at_once = std::thread::available_parallelism().map_or(1, usize::from);
+    let at_once: usize = args.value("--at-once", at_once)?;
+    let at_once = at_once.to_string();
+    let words: [&OsStr; 6] = [
+        place.path().as_ref(),
+        installed.cache.as_ref(),
+        programs.lastword.as_ref(),
+        names.as_ref(),
+        args.text("--only").unwrap_or("all").as_ref(),
+        at_once.as_ref(),
+    ];
+    let mut inside = apart::command(&programs, PART, &words);
+    let status = inside.status().map_err(|error| format!("unshare (of util-linux) is needed: {error}"))?;
+    let mut page = Page::read(&place.path().join(FOUND))?;
+    page.skipped = installed.skipped.iter().map(|(agent, why)| (agent.name, why.clone())).collect();
+    println!("\n{}", page.table());
+    println!("{} cells in {:.0} s", page.cells.len(), begun.elapsed().as_secs_f64());
+    let is_as_written = match args.has("--write") {
+        true => page.write().map(|()| true)?,
+        false => page.compare()?,
+    };
+    Ok(status.success() && is_as_written)
+}
+
+/// The file by which the inside tells what it found.
+const FOUND: &str = "found";
+
+/// A cell to be filled in.
+struct Cell {
+    agent: &'static Agent,
+    row: &'static Row,
+}
+
+/// Fills the table in, inside.
+pub(crate) fn part(words: &[&str]) -> Result<bool, String> {
+    let [place, cache, lastword, names, only, at_once] = words else {
+        return Err("what is to be tried?".to_owned());
+    };
+    let (place, cache) = (Path::new(place), Path::new(cache));
+    let is_wanted = |row: &&Row| *only == "all" || only.split(',').any(|name| name == row.name);
+    let rows: Vec<&'static Row> = ROWS.iter().filter(is_wanted).collect();
+    if rows.is_empty() {
+        return Err(format!("there is no row `{only}`: {}", page::names().join(", ")));
+    }
+    let agents = named(names)?;
+    let cells: Vec<Cell> =
+        rows.iter().flat_map(|row| agents.iter().map(|agent| Cell { agent, row })).collect();
+    let program = place.join("lastword");
+    fs::copy(lastword, &program).map_err(|error| format!("{lastword}: {error}"))?;
+    let (next, found) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..at_once.parse().unwrap_or(1) {
+            scope.spawn(|| {
+                while let Some(cell) = cells.get(next.fetch_add(1, Ordering::SeqCst)) {
+                    let verdict = cell.fill(cache, &program, place);
+                    let mut found = found.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                    found.insert((cell.row.name, cell.agent.name), verdict);
+                }
+            });
+        }
+    });
+    let found = found.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    page::hand_over(&place.join(FOUND), &found)?;
+    Ok(!found.values().any(|verdict| matches!(verdict, Verdict::Fail(_))))
+}
+
+impl Cell {
+    fn fill(&self, cache: &Path, lastword: &Path, place: &Path) -> Verdict {
+        let begun = Instant::now();
+        let verdict = match self.row.not_for(self.agent) {
+            Some(why) => Verdict::NotApplicable(why),
+            None => match self.try_it(
+                cache,
+                lastword,
+                place.join(format!("{}-{}", self.agent.name, self.row.name)),
+            ) {
+                Ok(()) => Verdict::Pass,
+                Err(why) => Verdict::Fail(why),
+            },
+        };
+        let seconds = begun.elapsed().as_secs_f64();
+        let (agent, row) = (self.agent.name, self.row.name);
+        match &verdict {
+            Verdict::Pass => println!("{agent:<9} {row:<26} ok    {seconds:>5.1} s"),
+            Verdict::NotApplicable(why) => println!("{agent:<9} {row:<26} n/a   {why}"),
+            Verdict::Fail(why) => println!("{agent:<9} {row:<26} FAILED {seconds:>4.1} s  {why}"),
+        }
+        verdict
+    }
+
+    fn try_it(&self, cache: &Path, lastword: &Path, place: PathBuf) -> Result<(), String> {
+        let stand = Stand::new(self.agent, cache, lastword, &place, self.row.setting)?;
+        (self.row.run)(&stand)
+    }
+}

@@ -1,0 +1,157 @@
+//! Rows about endings: interrupts, cancels, limits, a kill.
+
+use lastword_proc::Identity;
+use serde_json::Value;
+
+use super::super::stand::{Job, Stand};
+use crate::agents::model::What;
+
+use super::super::stand::PATIENCE;
+
+const ALLOW: &[&str] = &["--permissions", "allow"];
+
+/// Says something after an interrupt, and makes sure that it is answered and the job then ends well.
+fn goes_on(stand: &Stand, job: &Job<'_>) -> Result<(), String> {
+    job.lives()?;
+    job.tell("send", &["Once more. [[say again]]"])?;
+    job.turn_ends(2, "completed")?;
+    job.ends("completed", "finished")?;
+    match stand.times_asked("say again") {
+        1 => Ok(()),
+        times => Err(format!("the model was asked {times} times for what came next")),
+    }
+}
+
+pub(super) fn interrupt_in_text(stand: &Stand) -> Result<(), String> {
+    let job = stand.run(&[], "Tell. [[slow 3000 100]]")?;
+    stand.asked("slow")?;
+    job.nth("turn_started", 1)?;
+    job.tell("interrupt", &[])?;
+    job.turn_ends(1, "interrupted")?;
+    if !stand.model.wait(What::Gone, "slow", PATIENCE) {
+        return Err("the agent did not let its model go".to_owned());
+    }
+    goes_on(stand, &job)
+}
+
+pub(super) fn interrupt_in_tool(stand: &Stand) -> Result<(), String> {
+    let job = stand.run(ALLOW, &format!("Run it. [[sh {}]] [[say no]]", stand.hold(3001)))?;
+    let held = stand.until("the command runs", || stand.holding(3001).pop())?;
+    job.tell("interrupt", &[])?;
+    job.turn_ends(1, "interrupted")?;
+    stand.until("the command is gone", || (!held.is_alive()).then_some(()))?;
+    goes_on(stand, &job)
+}
+
+/// Starts what does not want to die, and waits until it has become that.
+fn with_children(stand: &Stand) -> Result<(Job<'_>, Vec<Identity>), String> {
+    let [child, apart, before, forked] = [3001, 3002, 3003, 3004].map(|seconds| stand.hold(seconds));
+    let command = format!("{child} & setsid {apart} & (nohup {forked} >/dev/null 2>&1 &) ; {before}");
+    let job = stand.run(ALLOW, &format!("Run it. [[sh {command}]] [[say no]]"))?;
+    let held =
+        stand.until("all four commands run", || Some(stand.holding(0)).filter(|held| held.len() == 4))?;
+    Ok((job, held))
+}
+
+fn none_survives(held: &[Identity], stand: &Stand) -> Result<(), String> {
+    let survivors: Vec<i32> = held.iter().filter(|who| who.is_alive()).map(|who| who.pid).collect();
+    match survivors.is_empty() && stand.holding(0).is_empty() {
+        true => Ok(()),
+        false => Err(format!("survivors: {survivors:?}")),
+    }
+}
+
+pub(super) fn cancel(stand: &Stand) -> Result<(), String> {
+    let (job, held) = with_children(stand)?;
+    let agent = job.agent()?;
+    job.tell("cancel", &["--json"]).or_else(cancelled)?;
+    job.ends("cancelled", "user")?;
+    none_survives(&[&held[..], &[agent]].concat(), stand)?;
+    is_certain(&job)
+}
+
+/// A cancel that did what it was asked for exits with 3.
+fn cancelled(why: String) -> Result<String, String> {
+    if why.contains("exit status: 3") { Ok(why) } else { Err(why) }
+}
+
+fn is_certain(job: &Job<'_>) -> Result<(), String> {
+    let receipt = job.nth("attempt_ended", 1)?["receipt"].take();
+    match receipt["certain"] == Value::Bool(true) {
+        true => Ok(()),
+        false => Err(format!("the receipt is not certain: {}", receipt["proof"])),
+    }
+}
+
+pub(super) fn deadline(stand: &Stand) -> Result<(), String> {
+    let job = stand.run(&[], "Answer. [[hang]]")?;
+    stand.asked("hang")?;
+    job.nth("turn_started", 1)?;
+    job.tell("limit", &["wall=1s"])?;
+    over_limit(&job, "timed_out")
+}
+
+fn over_limit(job: &Job<'_>, outcome: &str) -> Result<(), String> {
+    let word = job.nth("last_word", 1)?;
+    if word["outcome"] != outcome {
+        return Err(format!("it ended {}, not {outcome}; {}", word["outcome"], job.story()));
+    }
+    let turns = job.all("turn_ended")?;
+    match turns.iter().any(|turn| turn["ending"] == "completed") {
+        true => Err("the turn is said to have completed".to_owned()),
+        false => Ok(()),
+    }
+}
+
+pub(super) fn stall(stand: &Stand) -> Result<(), String> {
+    let job = stand.run(ALLOW, &format!("Run it. [[sh {}]] [[hang]]", stand.hold(5)))?;
+    stand.until("the command runs", || stand.holding(5).pop())?;
+    job.tell("limit", &["stall=2s"])?;
+    stand.asked("hang").map_err(|why| format!("{why}: the clock did not rest; {}", job.story()))?;
+    over_limit(&job, "timed_out")?;
+    fired(&job, "stall")
+}
+
+fn fired(job: &Job<'_>, limit: &str) -> Result<(), String> {
+    let fired = job.all("limit_fired")?;
+    match fired.iter().any(|fired| fired["limit"] == limit) {
+        true => Ok(()),
+        false => Err(format!("what fired is {fired:?}, not {limit}")),
+    }
+}
+
+pub(super) fn turns(stand: &Stand) -> Result<(), String> {
+    let job = stand.run(&["--turns", "1"], "Begin. [[gate G1 first]]")?;
+    stand.asked("gate G1")?;
+    job.tell("send", &["Go on. [[say second]]"])?;
+    stand.model.release("G1");
+    job.turn_ends(1, "completed")?;
+    job.nth("last_word", 1)?;
+    fired(&job, "turns")?;
+    match stand.times_asked("say second") {
+        0 => Ok(()),
+        times => Err(format!("the model was asked {times} times for one turn too many")),
+    }
+}
+
+pub(super) fn tokens(stand: &Stand) -> Result<(), String> {
+    let job = stand.run(&["--tokens", "500"], "Answer. [[@usage 1000 20]] [[say good day]]")?;
+    over_limit(&job, "over_budget")?;
+    fired(&job, "tokens")
+}
+
+pub(super) fn money(stand: &Stand) -> Result<(), String> {
+    let job = stand.run(&["--money", "0.01"], "Answer. [[@usage 1000000 20000]] [[say good day]]")?;
+    over_limit(&job, "over_budget")?;
+    fired(&job, "money")
+}
+
+pub(super) fn killed(stand: &Stand) -> Result<(), String> {
+    let (job, held) = with_children(stand)?;
+    let agent = job.agent()?;
+    // SAFETY: a signal to a process whose identity was just read.
+    unsafe { libc::kill(agent.pid, libc::SIGKILL) };
+    job.turn_ends(1, "agent_exit")?;
+    job.ends("failed", "agent")?;
+    none_survives(&[&held[..], &[agent]].concat(), stand)
+}

@@ -1,0 +1,82 @@
+//! The behaviours that agents are tried for, one function each.
+//!
+//! - [`turns`]: a turn, a tool, what is said meanwhile, what it costs.
+//! - [`permission`]: an agent that asks.
+//! - [`ending`]: interrupts, cancels, limits, a kill.
+//! - [`trouble`]: a model that fails.
+//! - [`recovery`]: a daemon that dies in the middle of a turn, and a conversation that goes on in another job.
+
+mod ending;
+mod permission;
+mod recovery;
+mod trouble;
+mod turns;
+
+use super::stand::{Setting, Stand};
+use crate::agents::known::Agent;
+
+/// One behaviour.
+pub(super) struct Row {
+    pub(super) name: &'static str,
+    /// What was seen when it is said to hold.
+    pub(super) about: &'static str,
+    pub(super) setting: Setting,
+    /// The agents that cannot do it, and why.
+    not_for: &'static [(&'static str, &'static str)],
+    pub(super) run: fn(&Stand) -> Result<(), String>,
+}
+
+impl Row {
+    /// Says why an agent cannot do this at all.
+    pub(super) fn not_for(&self, agent: &Agent) -> Option<&'static str> {
+        self.not_for.iter().find(|(name, _)| *name == agent.name).map(|(_, why)| *why)
+    }
+
+    const fn new(name: &'static str, about: &'static str, run: fn(&Stand) -> Result<(), String>) -> Row {
+        Row { name, about, setting: Setting { asks: false }, not_for: &[], run }
+    }
+
+    const fn asking(self) -> Row {
+        Row { setting: Setting { asks: true }, ..self }
+    }
+
+    const fn except(self, not_for: &'static [(&'static str, &'static str)]) -> Row {
+        Row { not_for, ..self }
+    }
+}
+
+const NO_STEERING: &str = "its protocol has no word for it; the text becomes the next turn";
+
+#[rustfmt::skip] // One row, one line.
+pub(super) const ROWS: &[Row] = &[
+    Row::new("turn", "a prompt is answered, and the job ends completed", turns::completed),
+    Row::new("tool", "a command is run, and what came of it is a fact", turns::tool),
+    Row::new("queue", "what is sent during a turn is the next one, once", turns::queue),
+    Row::new("steer", "what is sent into a turn is heard in it", turns::steer)
+        .except(&[("goose", NO_STEERING), ("opencode", NO_STEERING), ("gemini", NO_STEERING)]),
+    Row::new("long-text", "an answer of a megabyte passes", turns::long_text),
+    Row::new("usage", "tokens are counted as the model counts them", turns::usage),
+    Row::new("cost", "money is counted", turns::cost),
+    Row::new("permission-allowed", "it asks, a person says yes, and it does it", permission::allowed).asking(),
+    Row::new("permission-denied", "it asks, a person says no, and it does not", permission::denied).asking(),
+    Row::new("permission-by-rule", "a rule says yes, and nobody is asked", permission::by_rule).asking(),
+    Row::new("interrupt-in-text", "the turn ends, the model is let go, the next prompt works", ending::interrupt_in_text),
+    Row::new("interrupt-in-tool", "the turn ends, the command is gone, the next prompt works", ending::interrupt_in_tool),
+    Row::new("cancel", "children, a session of their own, a double fork: nothing survives", ending::cancel),
+    Row::new("deadline", "it binds while the model hangs", ending::deadline),
+    Row::new("stall", "it rests while a command runs, and binds when nothing does", ending::stall),
+    Row::new("budget-turns", "the turn after the last does not begin", ending::turns),
+    Row::new("budget-tokens", "the job ends over its budget", ending::tokens),
+    Row::new("budget-money", "the job ends over its budget", ending::money),
+    Row::new("agent-killed", "kill -9: the turn ends, the job fails, nothing survives", ending::killed),
+    Row::new("model-500", "the turn does not complete", trouble::status_500),
+    Row::new("model-429", "the turn does not complete", trouble::status_429),
+    Row::new("model-529-once", "the turn completes at the second try", trouble::recovers),
+    Row::new("model-drops", "connections reset: the turn does not complete", trouble::drops),
+    Row::new("model-hangs", "no answer at all: the stall limit ends it", trouble::hangs),
+    Row::new("daemon-killed-in-text", "the turn goes on and completes once", recovery::in_text),
+    Row::new("daemon-killed-in-tool", "the turn goes on, the command runs once", recovery::in_tool),
+    Row::new("daemon-killed-in-question", "the question waits, and its answer counts once", recovery::in_question).asking(),
+    Row::new("resume", "another job goes on with the conversation", recovery::resume),
+    Row::new("resume-after-kill", "a turn that was cut is not run again, and the conversation goes on", recovery::resume_after_kill),
+];

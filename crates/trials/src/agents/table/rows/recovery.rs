@@ -1,0 +1,98 @@
+//! Rows about recovery: the daemon dies in the middle of a turn, and a conversation goes on in another job.
+
+use super::super::stand::{Job, Stand};
+
+const ALLOW: &[&str] = &["--permissions", "allow"];
+
+pub(super) fn in_text(stand: &Stand) -> Result<(), String> {
+    let job = stand.run(&[], "Tell. [[gate G1 and so it ended]]")?;
+    stand.asked("gate G1")?;
+    job.nth("turn_started", 1)?;
+    stand.kill_daemon()?;
+    // The agent goes on, and nobody is there to hear it.
+    stand.model.release("G1");
+    stand.product.start()?;
+    job.completes(1)?;
+    once(stand, "gate G1")
+}
+
+/// Makes sure that the model was asked once: a turn that went on did not begin anew.
+fn once(stand: &Stand, directive: &str) -> Result<(), String> {
+    match stand.times_asked(directive) {
+        1 => Ok(()),
+        times => Err(format!("the model was asked {times} times for `{directive}`")),
+    }
+}
+
+pub(super) fn in_tool(stand: &Stand) -> Result<(), String> {
+    let command = format!("{}; echo made >> made", stand.until_made("go"));
+    let job = stand.run(ALLOW, &format!("Run it. [[sh {command}]] [[say done]]"))?;
+    stand.until("the command runs", || (!stand.holding(0).is_empty()).then_some(()))?;
+    stand.kill_daemon()?;
+    stand.make("go")?;
+    stand.product.start()?;
+    job.completes(1)?;
+    made_once(stand)
+}
+
+fn made_once(stand: &Stand) -> Result<(), String> {
+    match stand.made("made").as_deref() {
+        Some("made\n") => Ok(()),
+        other => Err(format!("the command was to run once, and came to {other:?}")),
+    }
+}
+
+pub(super) fn in_question(stand: &Stand) -> Result<(), String> {
+    let job = stand.run(&["--permissions", "ask"], "Run it. [[sh echo made >> made]] [[say done]]")?;
+    job.nth("question_asked", 1)?;
+    stand.kill_daemon()?;
+    stand.product.start()?;
+    job.tell("approve", &[])?;
+    job.completes(1)?;
+    made_once(stand)
+}
+
+pub(super) fn resume(stand: &Stand) -> Result<(), String> {
+    let job = stand.run(&[], "Begin. [[say first]]")?;
+    job.completes(1)?;
+    resumed(stand, &job)?.completes(1)?;
+    remembered(stand)
+}
+
+/// Has another job go on with the conversation of one.
+fn resumed<'a>(stand: &'a Stand, job: &Job<'_>) -> Result<Job<'a>, String> {
+    let id = job.tell("resume", &["--detach", "Go on. [[say second]]"])?;
+    let next = stand.job(id);
+    let reference = job.nth("session_started", 1)?["reference"].take();
+    let from = next.nth("session_started", 1)?["resumed_from"].take();
+    match reference == from && from.is_string() {
+        true => Ok(next),
+        false => Err(format!("the conversation was {reference}, and went on from {from}")),
+    }
+}
+
+/// Makes sure that the agent told its model what was said before.
+fn remembered(stand: &Stand) -> Result<(), String> {
+    let log = stand.model.log();
+    match log.iter().any(|record| record.about == "say second" && record.prompts_before > 0) {
+        true => Ok(()),
+        false => Err("the model was not told what was said before".to_owned()),
+    }
+}
+
+pub(super) fn resume_after_kill(stand: &Stand) -> Result<(), String> {
+    let job = stand.run(&[], "Begin. [[gate G1 first]]")?;
+    stand.asked("gate G1")?;
+    job.tell("send", &["Go on. [[hang]]"])?;
+    stand.model.release("G1");
+    job.turn_ends(1, "completed")?;
+    stand.asked("hang")?;
+    let agent = job.agent()?;
+    // SAFETY: a signal to a process whose identity was just read.
+    unsafe { libc::kill(agent.pid, libc::SIGKILL) };
+    job.turn_ends(2, "agent_exit")?;
+    job.ends("failed", "agent")?;
+    resumed(stand, &job)?.completes(1)?;
+    once(stand, "hang")?;
+    remembered(stand)
+}

@@ -1,0 +1,64 @@
+//! Rows about a model that fails. Agents differ in how long they go on trying; none of it may be called completed.
+
+use std::time::Duration;
+
+use super::super::stand::{Job, Stand};
+use crate::clock;
+
+/// How long an agent may go on trying before it is stopped by a limit. Some try for minutes.
+const TRYING: Duration = Duration::from_secs(12);
+
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Makes sure that a turn does not complete, whether the agent gives up or a limit ends it.
+fn does_not_complete(stand: &Stand, script: &str) -> Result<(), String> {
+    let job = stand.run(&[], &format!("Answer. [[{script}]]"))?;
+    stand.asked(script)?;
+    let is_over = || job.all("last_word").ok().filter(|words| !words.is_empty());
+    if clock::until(TRYING, LOOK, is_over).is_none() {
+        job.tell("limit", &["wall=1s"])?;
+    }
+    let word = job.nth("last_word", 1)?;
+    if word["outcome"] == "completed" {
+        return Err(format!("the job completed; {}", job.story()));
+    }
+    not_completed(&job)
+}
+
+fn not_completed(job: &Job<'_>) -> Result<(), String> {
+    let turns = job.all("turn_ended")?;
+    match turns.as_slice() {
+        [turn] if turn["ending"] != "completed" => Ok(()),
+        other => Err(format!("one turn was to end otherwise than completed, not {other:?}")),
+    }
+}
+
+pub(super) fn status_500(stand: &Stand) -> Result<(), String> {
+    does_not_complete(stand, "status 500")
+}
+
+pub(super) fn status_429(stand: &Stand) -> Result<(), String> {
+    does_not_complete(stand, "status 429")
+}
+
+pub(super) fn drops(stand: &Stand) -> Result<(), String> {
+    does_not_complete(stand, "drop")?;
+    does_not_complete(stand, "dropmid")
+}
+
+pub(super) fn recovers(stand: &Stand) -> Result<(), String> {
+    stand.run(&[], "Answer. [[status 529 x1]]")?.completes(1)
+}
+
+pub(super) fn hangs(stand: &Stand) -> Result<(), String> {
+    let job = stand.run(&[], "Answer. [[hang0]]")?;
+    stand.asked("hang0")?;
+    job.nth("turn_started", 1)?;
+    job.tell("limit", &["stall=2s"])?;
+    job.nth("last_word", 1)?;
+    let fired = job.all("limit_fired")?;
+    match fired.as_slice() {
+        [fired] if fired["limit"] == "stall" => not_completed(&job),
+        other => Err(format!("not the stall limit ended it, but {other:?}; {}", job.story())),
+    }
+}

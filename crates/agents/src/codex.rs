@@ -238,7 +238,7 @@ impl Codex {
             }
             "turn/interrupt" => {
                 self.turn.interrupt();
-                self.clean = Clean::Later;
+                self.clean = if self.turn.is_active() { Clean::Later } else { Clean::Due };
                 (Ask::Interrupt, None)
             }
             "thread/backgroundTerminals/clean" => {

@@ -161,9 +161,7 @@ impl Requests {
 
     /// Returns the answer of a person that is due.
     pub(crate) fn answer(&self, wire: Wire, wishes: &Wishes<'_>, inputs: &Inputs) -> Option<Writing> {
-        let fits = |input: &&PendingInput| !inputs.has(input.no) && self.find(input).is_some();
-        let input = wishes.inputs.iter().find(fits)?;
-        let request = self.find(input)?;
+        let (input, request) = inputs.answers(wishes).find_map(|input| Some((input, self.find(input)?)))?;
         let verdict = match (&request.reply, Answer::read(&input.text)) {
             (Reply::Words(_), _) | (_, Answer::Allow) => Verdict::Allow,
             (_, Answer::Deny(_)) => Verdict::Deny,

@@ -151,7 +151,7 @@ impl Talk {
         self.hear(reports).await;
         self.tell(told, reports).await;
         let mut flight: Option<Flight> = None;
-        let mut again = false;
+        let (mut again, mut unheard) = (false, false);
         loop {
             self.trim();
             if flight.is_none() && !again {
@@ -171,6 +171,9 @@ impl Talk {
                 Came::Answer(answer) => {
                     let Some(sent) = flight.take() else { continue };
                     again = self.sent(sent.writing, answer, reports).await;
+                    if std::mem::take(&mut unheard) {
+                        self.hear(reports).await;
+                    }
                 }
                 Came::Event(None) => return,
                 Came::Event(Some(event)) => {
@@ -184,7 +187,11 @@ impl Talk {
                     if let Some(upto) = proc::told(&event) {
                         self.tell(upto, reports).await;
                     }
-                    self.hear(reports).await;
+                    // What the agent says to a line is heard after that it was written, or nobody knows what it answers.
+                    unheard = flight.is_some();
+                    if !unheard {
+                        self.hear(reports).await;
+                    }
                 }
             }
         }

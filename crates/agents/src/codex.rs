@@ -252,8 +252,9 @@ impl Codex {
     }
 }
 
-/// Reports whether the rules can only hold if the agent asks before all it does. Otherwise its user has told it when to ask.
+/// Reports whether the rules can only hold if the agent asks before what it does. Where all is allowed, its user has told it when to ask.
 fn asks_for_all(start: &Start) -> bool {
     let rules = &start.permissions;
-    rules.otherwise == Permission::Deny || rules.rules.iter().any(|rule| rule.permission != Permission::Allow)
+    rules.otherwise != Permission::Allow
+        || rules.rules.iter().any(|rule| rule.permission != Permission::Allow)
 }

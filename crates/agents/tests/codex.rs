@@ -132,7 +132,9 @@ fn what_a_resumed_thread_used_before_is_not_counted_again() {
 
 #[test]
 fn the_handshake_leads_to_the_first_prompt_and_is_said_once() {
-    let mut talk = talk();
+    let mut start = talk().start;
+    start.permissions.otherwise = Permission::Allow;
+    let mut talk = Talk::new(Dialect::Codex, start);
     let hello = talk.say(&Wishes::default()).unwrap();
     assert_eq!(
         (&hello["method"], &hello["params"]["clientInfo"]["name"]),
@@ -156,7 +158,8 @@ fn the_handshake_leads_to_the_first_prompt_and_is_said_once() {
 
 #[test]
 fn a_thread_is_resumed_without_its_history() {
-    let start = Start { resume: Some("t".to_owned()), cwd: "/w".to_owned(), ..Start::default() };
+    let mut start = Start { resume: Some("t".to_owned()), cwd: "/w".to_owned(), ..Start::default() };
+    start.permissions.otherwise = Permission::Allow;
     let mut talk = Talk::new(Dialect::Codex, start);
     talk.say_all(&Wishes::default());
     talk.hear(r#"{"id":1,"result":{}}"#);
@@ -167,12 +170,12 @@ fn a_thread_is_resumed_without_its_history() {
 }
 
 #[test]
-fn rules_that_forbid_make_it_ask_for_all() {
+fn rules_make_it_ask_unless_all_is_allowed() {
     for (permission, otherwise, policy) in [
         (Permission::Deny, Permission::Allow, json!("untrusted")),
         (Permission::Ask, Permission::Allow, json!("untrusted")),
         (Permission::Allow, Permission::Deny, json!("untrusted")),
-        (Permission::Allow, Permission::Ask, json!(null)),
+        (Permission::Allow, Permission::Ask, json!("untrusted")),
         (Permission::Allow, Permission::Allow, json!(null)),
     ] {
         let mut start = Start::default();

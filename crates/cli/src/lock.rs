@@ -30,6 +30,9 @@ pub(crate) struct Lock {
 pub(crate) struct Holder {
     pub(crate) pid: i32,
     start_ticks: u64,
+    /// By it a daemon is known also where `/proc` hides it.
+    #[serde(default)]
+    inode: Option<u64>,
     boot: String,
     pub(crate) version: String,
     /// Whether it went in order: then nobody starts another in its place unasked.
@@ -85,6 +88,7 @@ impl Lock {
         let holder = Holder {
             pid: me.pid,
             start_ticks: me.start_ticks,
+            inode: me.inode,
             boot: me.boot,
             version: VERSION.to_owned(),
             stopped,
@@ -104,7 +108,7 @@ impl Holder {
 
     /// Returns who it is, for good.
     pub(crate) fn identity(&self) -> Identity {
-        Identity { boot: self.boot.clone(), pid: self.pid, start_ticks: self.start_ticks, inode: None }
+        Identity { boot: self.boot.clone(), pid: self.pid, start_ticks: self.start_ticks, inode: self.inode }
     }
 }
 

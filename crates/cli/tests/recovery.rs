@@ -103,3 +103,40 @@ fn c65_a_claim_that_a_power_cut_left_empty_needs_no_repair() {
     assert_eq!(locate(&dir, "an earlier boot").unwrap(), Located::OtherBoot);
     assert!(locate(&dir, boot_id()).is_err(), "in this boot nothing can have emptied it");
 }
+
+#[test]
+fn c65_what_a_tree_puts_in_the_place_of_its_ending_gives_way() {
+    let place = Place::new();
+    for (number, way) in [
+        "mkfifo exit",
+        "mkdir -p exit/x",
+        "ln -s /etc/passwd exit",
+        "echo hello >exit",
+        "echo exit version=1 >exit",
+        "chmod 777 .",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let name = format!("a{number}");
+        let launch = place.script(&name, &format!("cd {name} && {way} && exit 4"));
+        place.launch(&launch);
+        let found = until("it has ended", || match locate(&launch.dir, boot_id()) {
+            Ok(Located::Alive(_)) | Err(_) => None,
+            Ok(found) => Some(found),
+        });
+        assert!(
+            matches!(&found, Located::Ended(record) if record.exit() == Some(Exit::Code(4))),
+            "{way}: {found:?}"
+        );
+    }
+    // One that a newer build wrote is a record, whether or not we can read it.
+    let launch = place.script("newer", "cd newer && echo exit version=99 >exit && echo done && sleep 0.05");
+    let launched = place.launch(&launch);
+    until("it is over", || (!launched.leader.is_alive()).then_some(()));
+    let mut keeper = Keeper::connect(&launch.dir, 0).unwrap();
+    until("it is not recorded", || keeper.status().ok().filter(|status| status.phase == "unrecorded"));
+    assert_eq!(std::fs::read_to_string(launch.dir.join("exit")).unwrap(), "exit version=99\n");
+    std::fs::remove_file(launch.dir.join("exit")).unwrap();
+    assert_eq!(place.end_of(&launch).exit(), Some(Exit::Code(0)));
+}

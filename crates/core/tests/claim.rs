@@ -413,6 +413,16 @@ fn c83_idle_relaunches_are_free_and_bounded() {
     assert_eq!(desk.outcome(), Some(Outcome::Failed));
 }
 
+/// C36: a place that looks as if nobody had ever been there does not unmake what was launched in it.
+#[test]
+fn c36_what_was_launched_and_left_no_trace_is_lost_and_not_tried_again_for_free() {
+    let desk = Desk::queued(agent()).claimed("a", 1).intended().launched(5);
+    let attempt = desk.attempt();
+    let desk = desk.reports(Report::Located { attempt, found: Found::NeverStarted });
+    assert_eq!(desk.outcome(), Some(Outcome::Lost));
+    assert!(desk.job.has_begun());
+}
+
 #[test]
 fn c39_a_restart_finds_every_open_intent_due_again() {
     let restarted = Desk::stopping(agent()).claimed("a", 2);

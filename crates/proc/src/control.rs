@@ -151,7 +151,7 @@ pub struct Status {
 impl Keeper {
     /// Connects to the keeper of an attempt, to speak for the given claim.
     pub fn connect(dir: &Path, epoch: u64) -> Result<Keeper, Error> {
-        let folder = Folder::open(dir).map_err(Error::io(format!("cannot open {}", dir.display())))?;
+        let folder = Folder::open_ours(dir).map_err(Error::io(format!("cannot open {}", dir.display())))?;
         let claim =
             Claim::read(&folder).map_err(Error::io(format!("cannot read the claim in {}", dir.display())))?;
         let Some((_, Claim::Kept(kept))) = claim else {

@@ -1,6 +1,6 @@
 //! Programs that are not jobs: a daemon that must outlive whoever started it, and what such a daemon is handed.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::os::fd::{FromRawFd as _, OwnedFd};
@@ -28,11 +28,15 @@ pub struct Detached<'a> {
 
 impl Detached<'_> {
     /// Starts it in a session of its own, in the root folder, with files for nobody else, as nobody's child: it outlives the
-    /// terminal, the shell and the process it was started from.
+    /// terminal, the shell and the process it was started from. What tells a loader to take other code is left behind: one client
+    /// in such an environment would give its code to all that come after.
     #[expect(clippy::disallowed_methods, reason = "this is where processes are started")]
     pub fn start(self) -> io::Result<()> {
         let mut command = Command::new(self.executable);
         command.args(&self.arguments).envs(self.variables).current_dir("/");
+        for (name, _) in std::env::vars_os().filter(|(name, _)| is_of_loader(name)) {
+            command.env_remove(name);
+        }
         command.stdin(Stdio::null()).stdout(Stdio::from(self.output)).stderr(Stdio::from(self.errors));
         // SAFETY: between fork and exec only system calls are made; nothing is allocated and no lock is taken.
         unsafe { command.pre_exec(leave) };
@@ -43,6 +47,17 @@ impl Detached<'_> {
             false => Err(io::Error::other(format!("the process in between ended with {status}"))),
         }
     }
+}
+
+/// Reports whether a variable tells a loader to take other code than the program's own.
+pub fn is_of_loader(name: &OsStr) -> bool {
+    let name = name.as_encoded_bytes();
+    name.starts_with(b"LD_") || name.starts_with(b"DYLD_")
+}
+
+/// Closes this process to others of its user: nobody may read its memory or its environment, and it leaves no core file.
+pub fn close_to_others() {
+    sys::set_undumpable();
 }
 
 /// Runs in the child: its own child goes on, in a session of its own.

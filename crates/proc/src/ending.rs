@@ -34,20 +34,21 @@ impl ExitRecord {
         ExitRecord { receipt: Receipt::bare(proof), exec_error: None, by: by.to_owned(), empty_at_boot_ns: 0 }
     }
 
-    /// Publishes it; returns the record that stands, ours or that of whoever was first.
+    /// Publishes it; returns the record that stands, ours or that of whoever was first. What lies there and is no record was put
+    /// there by the tree itself, and gives way: keepers publish whole records or none.
     pub(crate) fn publish(&self, folder: &Folder) -> io::Result<ExitRecord> {
-        match folder.publish(NAME, self.encode().as_bytes(), Durable::Yes, false)? {
-            Published::Ours(_) => {
-                claim::note_recorded(folder);
-                Ok(self.clone())
-            }
-            Published::Taken => {
-                let stands = ExitRecord::read(folder)?;
-                stands.ok_or_else(|| {
-                    io::Error::new(io::ErrorKind::InvalidData, "the exit record cannot be read")
-                })
+        for is_first in [true, false] {
+            match folder.publish(NAME, self.encode().as_bytes(), Durable::Yes, false)? {
+                Published::Ours(_) => {
+                    claim::note_recorded(folder);
+                    return Ok(self.clone());
+                }
+                Published::Taken if is_first && is_no_record(folder) => folder.set_aside(NAME)?,
+                Published::Taken => break,
             }
         }
+        let stands = ExitRecord::read(folder)?;
+        stands.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "the exit record cannot be read"))
     }
 
     /// Reads the record, if there is one. It is made durable first, unless its writer said that it is: it may have died before.
@@ -138,6 +139,23 @@ impl ExitRecord {
     /// Returns how the leader exited, if that is known.
     pub fn exit(&self) -> Option<Exit> {
         self.receipt.exit
+    }
+}
+
+/// Reports whether what lies in the record's place cannot be one. One of a newer version is one.
+fn is_no_record(folder: &Folder) -> bool {
+    match folder.read(NAME) {
+        Ok(Some((_, text))) => {
+            let version =
+                text.lines().next().and_then(Line::parse).and_then(|line| line.get::<u32>("version"));
+            version.is_none_or(|version| version <= VERSION) && ExitRecord::decode(&text).is_none()
+        }
+        Ok(None) => false,
+        // Not for us to read, or no plain file at all; what failed for another reason may be one.
+        Err(error) => {
+            error.kind() == io::ErrorKind::PermissionDenied
+                || folder.is_plain(NAME).is_ok_and(|is_plain| !is_plain)
+        }
     }
 }
 

@@ -45,9 +45,24 @@ impl Folder {
     /// Makes the folder with mode 0700, or opens it if it is there.
     pub fn create(path: &Path) -> io::Result<Folder> {
         match rustix::fs::mkdir(path, Mode::RWXU) {
-            Ok(()) | Err(rustix::io::Errno::EXIST) => Folder::open(path),
+            Ok(()) | Err(rustix::io::Errno::EXIST) => Folder::open_ours(path),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Opens a folder that we made below another private one. If somebody has changed its mode since, that is undone: a tree may,
+    /// and must not keep its own ending from being read.
+    pub(crate) fn open_ours(path: &Path) -> io::Result<Folder> {
+        use std::os::fd::AsRawFd as _;
+        if let Ok(folder) = Folder::open(path) {
+            return Ok(folder);
+        }
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let fd = rustix::fs::open(path, flags, Mode::empty())?;
+        if rustix::fs::fstat(&fd)?.st_uid == rustix::process::geteuid().as_raw() {
+            rustix::fs::chmod(format!("/proc/self/fd/{}", fd.as_raw_fd()), Mode::RWXU)?;
+        }
+        Folder::open(path)
     }
 
     /// Opens the folder. One that is not a folder, not ours or open to others is refused.
@@ -81,7 +96,12 @@ impl Folder {
         // By thread: two of one process may look at a folder at once. What a former one with our number left behind is nobody's.
         let draft = format!("{name}.{}.tmp", rustix::thread::gettid().as_raw_nonzero());
         let _ = self.remove(&draft);
-        let result = self.publish_draft(&draft, name, body, durable, lock);
+        let mut result = self.publish_draft(&draft, name, body, durable, lock);
+        if matches!(&result, Err(error) if error.kind() == io::ErrorKind::PermissionDenied) {
+            // Its mode was changed under us: by its own tree, since nobody else can.
+            rustix::fs::fchmod(&self.fd, Mode::RWXU)?;
+            result = self.publish_draft(&draft, name, body, durable, lock);
+        }
         let _ = self.remove(&draft);
         if durable == Durable::Yes && matches!(result, Ok(Published::Ours(_))) {
             self.sync_names()?;
@@ -179,6 +199,18 @@ impl Folder {
     /// Reports whether the folder was removed: nothing can be published in it, and nobody will look.
     pub(crate) fn is_removed(&self) -> bool {
         rustix::fs::fstat(&self.fd).is_ok_and(|stat| stat.st_nlink == 0)
+    }
+
+    /// Reports whether a plain file has this name. No link is followed.
+    pub(crate) fn is_plain(&self, name: &str) -> io::Result<bool> {
+        let stat = rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        Ok(rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::RegularFile)
+    }
+
+    /// Gives another name to what lies under this one, whatever it is.
+    pub(crate) fn set_aside(&self, name: &str) -> io::Result<()> {
+        let aside = format!("{name}.aside.{}", clock::boot_ns());
+        Ok(rustix::fs::renameat(&self.fd, name, &self.fd, aside)?)
     }
 
     /// Removes a file.

@@ -32,7 +32,7 @@ mod tree;
 mod words;
 
 pub use control::{Keeper, Saying, Status, Stop, answer, climbed, has_ended, hung_up, told};
-pub use detach::{Detached, handed_over, is_kept, is_same_program};
+pub use detach::{Detached, close_to_others, handed_over, is_kept, is_of_loader, is_same_program};
 pub use ending::ExitRecord;
 pub use error::Error;
 pub use folder::Folder;

@@ -101,7 +101,7 @@ pub fn locate(dir: &Path, intended_boot: &str) -> Result<Located, Error> {
 /// Reads the exit record of an attempt, if there is one.
 pub fn ended(dir: &Path) -> Result<Option<ExitRecord>, Error> {
     let what = || format!("cannot read the exit record in {}", dir.display());
-    let folder = Folder::open(dir).map_err(Error::io(what()))?;
+    let folder = Folder::open_ours(dir).map_err(Error::io(what()))?;
     ExitRecord::read(&folder).map_err(Error::io(what()))
 }
 
@@ -111,7 +111,7 @@ pub fn ended(dir: &Path) -> Result<Option<ExitRecord>, Error> {
 pub fn wait(dir: &Path, timeout: Duration) -> Result<Option<ExitRecord>, Error> {
     let what = || format!("cannot wait for {}", dir.display());
     let begin = Instant::now();
-    let folder = Folder::open(dir).map_err(Error::io(what()))?;
+    let folder = Folder::open_ours(dir).map_err(Error::io(what()))?;
     if let Some((_, Claim::Kept(kept))) = Claim::read(&folder).map_err(Error::io(what()))? {
         // The shim goes when the record is there; the guard goes when it is there whatever happened to the shim.
         for keeper in [kept.shim.as_ref(), Some(&kept.guard)].into_iter().flatten() {

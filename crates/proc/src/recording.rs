@@ -44,7 +44,7 @@ impl Read {
 impl Recording {
     /// Opens `stdout` or `stderr` of an attempt. It need not have written anything yet.
     pub fn open(dir: &Path, name: &str) -> Result<Recording, Error> {
-        let folder = Folder::open(dir).map_err(Error::io(format!("cannot open {}", dir.display())))?;
+        let folder = Folder::open_ours(dir).map_err(Error::io(format!("cannot open {}", dir.display())))?;
         Ok(Recording { file: None, folder, name: name.to_owned() })
     }
 

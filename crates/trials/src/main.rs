@@ -2,6 +2,7 @@
 
 mod agents;
 mod args;
+mod attack;
 mod bench;
 mod bombs;
 mod chaos;
@@ -40,6 +41,7 @@ type Verb = (&'static str, fn(&[&str]) -> Result<bool, String>);
 #[rustfmt::skip] // One row, one verb.
 const VERBS: &[Verb] = &[
     ("agents", agents::table::run),
+    ("attack", attack::run),
     ("bench", bench::run),
     ("chaos", chaos::run),
     ("bombs", bombs::run),
@@ -52,6 +54,7 @@ const VERBS: &[Verb] = &[
     ("survive", survive::run),
     ("torture", torture::run),
     // Parts of these, as processes of their own.
+    (attack::attacker::VERB, attack::attacker::run),
     ("bench-part", bench::part),
     ("leader", leader::run),
     ("power-writer", power_loss::writer),

@@ -120,9 +120,11 @@ async fn reach_at(socket: &Path) -> Result<Option<UnixStream>, Failure> {
     Ok(Some(stream))
 }
 
-/// Reports whether nobody listens: there is no socket, it has no owner any more, or that one went while we were in its queue.
+/// Reports whether nobody listens: there is no socket, it has no owner any more, or that one went while we were in its queue; or what
+/// lies in our own folder is not for us, so that it is no daemon of ours.
 fn is_nobody(error: ErrorKind) -> bool {
-    matches!(error, ErrorKind::NotFound | ErrorKind::ConnectionRefused | ErrorKind::ConnectionReset)
+    use ErrorKind::{ConnectionRefused, ConnectionReset, NotFound, PermissionDenied};
+    matches!(error, NotFound | ConnectionRefused | ConnectionReset | PermissionDenied)
 }
 
 async fn shake_hands(stream: UnixStream) -> Result<SendRequest<Full<Bytes>>, Failure> {

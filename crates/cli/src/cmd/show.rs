@@ -25,7 +25,9 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
         ui.print_json(&found)?;
         return Ok(0);
     }
-    let tail = last_lines(&client, &found).await?;
+    let tail = last_lines(&client, &found).await;
+    // What a job has done to its recording does not hide the job.
+    let tail = tail.unwrap_or_else(|failure| Some(format!("(cannot be shown: {})", failure.problem.detail)));
     ui.print(&job::screen(&found, tail.as_deref(), ui).join("\n"))?;
     Ok(0)
 }

@@ -54,6 +54,8 @@ struct Prepared {
 
 /// Runs a daemon until it is stopped.
 pub(crate) fn run(paths: &Paths, flags: &[String], detached: bool) -> Outcome {
+    // It holds what jobs were asked for with, their environment included.
+    lastword_proc::close_to_others();
     let paths = &socket::settle(paths);
     let starter = Starter { detached, socket: paths.socket.clone() };
     let prepared = match prepare(paths, flags) {

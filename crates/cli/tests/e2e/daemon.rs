@@ -222,3 +222,14 @@ fn a_daemon_that_is_killed_whenever_it_starts_is_not_started_for_ever() {
     assert!(refused.stderr.contains("ended while it started"), "{refused:?}");
     assert_eq!(home.run(&["ls"]).code, 0, "and nothing is left in the way");
 }
+
+#[test]
+fn a_daemon_takes_nothing_of_a_loader_from_the_client_that_started_it() {
+    let home = Home::new();
+    let mut command = home.command(&["daemon", "start"]);
+    command.env("LD_LIBRARY_PATH", "/nowhere").env("LD_AUDIT", "/nowhere/evil.so").env("MINE", "kept");
+    assert_eq!(said(command).code, 0);
+    let env = std::fs::read(format!("/proc/{}/environ", home.daemon_pid())).unwrap();
+    let env = String::from_utf8_lossy(&env).replace('\0', "\n");
+    assert!(env.contains("MINE=kept") && !env.contains("LD_"), "{env}");
+}

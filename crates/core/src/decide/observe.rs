@@ -72,6 +72,10 @@ fn located(job: &Job, fence: &Fence, attempt: &Attempt, found: &Found, now: Now)
         Found::Ended(receipt) | Found::Vanished(receipt) => {
             end::attempt(job, Receipt::clone(receipt), None, now.wall)
         }
+        // It ran, and what said so was taken away since: nobody can say how it ended, and it is not tried again as if it had not.
+        Found::NeverStarted if attempt.tree.is_some() => {
+            end::attempt(job, Receipt::bare(Proof::BestEffort), None, now.wall)
+        }
         Found::NeverStarted => end::attempt(job, Receipt::bare(Proof::NeverStarted), None, now.wall),
         Found::OtherBoot => end::attempt(job, Receipt::bare(Proof::BootChanged), None, now.wall),
     }

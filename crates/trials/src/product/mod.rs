@@ -9,6 +9,8 @@ pub(crate) mod http;
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
+use std::os::unix::fs::chown;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
@@ -39,6 +41,8 @@ pub(crate) struct Product {
     home: PathBuf,
     /// What its commands have in their environment beside what they need.
     environment: Vec<(String, OsString)>,
+    /// Who uses it, if it is not whoever runs the trial.
+    user: Option<u32>,
 }
 
 impl Product {
@@ -62,12 +66,19 @@ impl Product {
         let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);
         fs::set_permissions(home, private).map_err(failed)?;
         let (place, home) = (folder.to_owned(), home.to_owned());
-        Ok(Product { place, program, home, environment: Vec::new() })
+        Ok(Product { place, program, home, environment: Vec::new(), user: None })
     }
 
     /// Has all its commands, and the jobs they ask for, know this too.
     pub(crate) fn with_environment(self, environment: Vec<(String, OsString)>) -> Product {
         Product { environment, ..self }
+    }
+
+    /// Gives it to another user. Only root can, and only that user's processes are answered from then on.
+    pub(crate) fn given_to(self, user: u32) -> Result<Product, String> {
+        chown(&self.home, Some(user), Some(user))
+            .map_err(|error| format!("{}: {error}", self.home.display()))?;
+        Ok(Product { user: Some(user), ..self })
     }
 
     /// Returns the executable.
@@ -97,17 +108,29 @@ impl Product {
         command.env("LASTWORD_HOME", &self.home).env("HOME", &self.home);
         command.env("PATH", "/usr/local/bin:/usr/bin:/bin").env(MARKER, &self.place);
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
+        self.becomes_user(&mut command);
         command
     }
 
     /// Runs a command to its end, or to the end of all patience: then it is killed, and its status says so.
     pub(crate) fn run(&self, words: &[impl AsRef<OsStr>]) -> Result<Output, String> {
-        let command = self.command(words);
+        self.run_to_end(&self.command(words))
+    }
+
+    /// Runs a command of this product, in whatever environment it was given.
+    pub(crate) fn run_to_end(&self, command: &Command) -> Result<Output, String> {
         let mut patient = Command::new("timeout");
         patient.args(["--signal=KILL", COMMAND_MAX_S]).arg(command.get_program()).args(command.get_args());
         patient.stdin(Stdio::null()).env_clear();
         patient.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        self.becomes_user(&mut patient);
         patient.output().map_err(|error| format!("{}: {error}", self.program.display()))
+    }
+
+    fn becomes_user(&self, command: &mut Command) {
+        if let Some(user) = self.user {
+            command.uid(user).gid(user).current_dir("/");
+        }
     }
 
     /// Runs a command that must succeed, and returns what it said.

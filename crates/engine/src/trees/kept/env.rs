@@ -121,8 +121,7 @@ const OURS: [&[u8]; 3] = [b"LASTWORD_JOB_ID", b"LASTWORD_ATTEMPT", lastword_proc
 /// Reports whether a job sees this variable. What makes a loader take other code than the program's own is left out, and what
 /// says whose tree this is comes from us.
 fn is_passed_on(name: &OsStr) -> bool {
-    let name = name.as_bytes();
-    !name.starts_with(b"LD_") && !name.starts_with(b"DYLD_") && !OURS.contains(&name)
+    !lastword_proc::is_of_loader(name) && !OURS.contains(&name.as_bytes())
 }
 
 #[cfg(test)]

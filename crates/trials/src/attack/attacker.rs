@@ -1,0 +1,183 @@
+//! What an attacker does, as a process of its own: the hidden verb `attacker`, started as another user or as a job. It says on
+//! one line what came of it; that it could not do what it was to do is no failure.
+
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+
+use crate::product::figures::{self, Stat};
+use crate::product::http::{Ask, Client};
+
+/// The verb by which this program becomes an attacker.
+pub(crate) const VERB: &str = "attacker";
+
+/// Runs `attacker DEED ...`.
+pub(crate) fn run(words: &[&str]) -> Result<bool, String> {
+    match words {
+        ["ask", socket, method, path, rest @ ..] => ask(socket, method, path, rest.first().copied()),
+        ["list", folder] => match std::fs::read_dir(folder) {
+            Ok(entries) => println!("{} entries", entries.count()),
+            Err(error) => println!("no: {error}"),
+        },
+        ["kill", targets @ ..] => kill(targets)?,
+        ["kill-above"] => kill(&above().iter().map(String::as_str).collect::<Vec<_>>())?,
+        ["kill-named", names @ ..] => kill(&named(names).iter().map(String::as_str).collect::<Vec<_>>())?,
+        ["peek", pids @ ..] => peek(pids)?,
+        ["starve", pids @ ..] => starve(pids)?,
+        ["descriptors"] => descriptors()?,
+        ["whoami"] => println!("user {}", rustix::process::geteuid().as_raw()),
+        ["daemonised", rest @ ..] => return daemonised(rest),
+        ["squat", socket, heard] => squat(socket, heard)?,
+        ["relay", from, to] => relay(from, to)?,
+        _ => return Err(format!("no such attack: {}", words.join(" "))),
+    }
+    Ok(true)
+}
+
+/// Asks the API, and says status and code.
+fn ask(socket: &str, method: &str, path: &str, body: Option<&str>) {
+    let body = body.and_then(|body| serde_json::from_str(body).ok());
+    let ask = Ask { method, path, body: body.as_ref(), ..Ask::default() };
+    match Client::new(Path::new(socket)).ask(&ask) {
+        Ok(answer) => println!("{} {}", answer.status, answer.code()),
+        Err(none) => println!("no: {none}"),
+    }
+}
+
+/// Kills each: a process by its number, a group by its number with a minus. Says whom it could signal.
+fn kill(targets: &[&str]) -> Result<(), String> {
+    let mut reached = Vec::new();
+    for target in targets {
+        let number: i32 = target.parse().map_err(|_| format!("{target}: not a number"))?;
+        // SAFETY: a signal to whom we were told to attack; that it arrives is what is tried.
+        if unsafe { libc::kill(number, libc::SIGKILL) } == 0 {
+            reached.push(*target);
+        }
+    }
+    match reached.is_empty() {
+        true => println!("none of {} could be signalled: {}", targets.len(), std::io::Error::last_os_error()),
+        false => println!("signalled: {}", reached.join(" ")),
+    }
+    Ok(())
+}
+
+/// Returns everybody above this process, up to the first of another user.
+fn above() -> Vec<String> {
+    let own = rustix::process::geteuid().as_raw();
+    let parent = |pid: &i32| Stat::of(*pid).map(|stat| stat.parent);
+    let all = std::iter::successors(parent(&std::process::id().cast_signed()), parent);
+    all.take_while(|pid| *pid > 1 && user_of(*pid) == Some(own)).map(|pid| pid.to_string()).collect()
+}
+
+/// Returns everybody of this user with one of these names.
+fn named(names: &[&str]) -> Vec<String> {
+    let (own, me) = (rustix::process::geteuid().as_raw(), std::process::id().cast_signed());
+    let is_named = |pid: &i32| {
+        let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        names.contains(&name.trim_end())
+    };
+    let all = figures::living().into_iter().filter(|pid| *pid != me && user_of(*pid) == Some(own));
+    all.filter(is_named).map(|pid| pid.to_string()).collect()
+}
+
+/// Returns whose a process is, whether or not it has closed itself to others.
+fn user_of(pid: i32) -> Option<u32> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix("Uid:"))?.split_whitespace().next()?.parse().ok()
+}
+
+/// Tries to get into processes: as a debugger, through their memory, and at what they were started with.
+fn peek(pids: &[&str]) -> Result<(), String> {
+    let mut open = Vec::new();
+    for pid in pids {
+        let number: i32 = pid.parse().map_err(|_| format!("{pid}: not a number"))?;
+        // SAFETY: attaching takes no pointers; whoever lets us is let go again at once.
+        let attached = unsafe { libc::ptrace(libc::PTRACE_SEIZE, number, 0, 0) } == 0;
+        if attached {
+            // SAFETY: as above.
+            unsafe { libc::ptrace(libc::PTRACE_DETACH, number, 0, 0) };
+            open.push(format!("ptrace {pid}"));
+        }
+        for (file, write) in
+            [("mem", true), ("mem", false), ("environ", false), ("maps", false), ("fd/0", false)]
+        {
+            let path = format!("/proc/{pid}/{file}");
+            let opened = std::fs::OpenOptions::new().read(true).write(write).open(&path);
+            // Some are opened for anybody, and refuse to be read.
+            if opened.is_ok_and(|mut file| write || file.read(&mut [0; 1]).is_ok_and(|bytes| bytes > 0)) {
+                open.push(path);
+            }
+        }
+    }
+    match open.is_empty() {
+        true => println!("none of {} can be looked into", pids.len()),
+        false => println!("open: {}", open.join(" ")),
+    }
+    Ok(())
+}
+
+/// Takes descriptors and file sizes away from processes, as any process of the same user may.
+fn starve(pids: &[&str]) -> Result<(), String> {
+    let none = libc::rlimit { rlim_cur: 3, rlim_max: 3 };
+    for pid in pids {
+        let number: i32 = pid.parse().map_err(|_| format!("{pid}: not a number"))?;
+        // SAFETY: the kernel reads a structure that outlives the call.
+        let set =
+            unsafe { libc::prlimit(number, libc::RLIMIT_NOFILE, &raw const none, std::ptr::null_mut()) };
+        println!("{}", if set == 0 { "starved" } else { "refused" });
+    }
+    Ok(())
+}
+
+/// Says which descriptors this process was started with.
+fn descriptors() -> Result<(), String> {
+    let folder = std::fs::read_dir("/proc/self/fd").map_err(|error| error.to_string())?;
+    let mut open: Vec<i32> =
+        folder.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    open.sort_unstable();
+    // The last one is the folder that was just read.
+    open.pop();
+    println!("{open:?}");
+    Ok(())
+}
+
+/// Does something as a process that has left its parents and its session.
+fn daemonised(words: &[&str]) -> Result<bool, String> {
+    use std::process::Command;
+    let own = std::env::current_exe().map_err(|error| error.to_string())?;
+    let mut child = Command::new("setsid");
+    child.args(["--fork", "--wait", "setsid", "--wait"]).arg(own).arg(VERB).args(words);
+    child.status().map(|status| status.success()).map_err(|error| format!("setsid: {error}"))
+}
+
+/// Listens where somebody else is expected, and writes down how much it was told.
+fn squat(socket: &str, heard: &str) -> Result<(), String> {
+    let failed = |error: std::io::Error| format!("{socket}: {error}");
+    let listener = UnixListener::bind(socket).map_err(failed)?;
+    std::fs::set_permissions(socket, std::fs::Permissions::from_mode(0o666)).map_err(failed)?;
+    println!("ready");
+    loop {
+        let (mut stream, _) = listener.accept().map_err(failed)?;
+        let mut said = [0; 4096];
+        let bytes = stream.read(&mut said).unwrap_or(0);
+        std::fs::write(heard, format!("{bytes} bytes")).map_err(|error| format!("{heard}: {error}"))?;
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}");
+    }
+}
+
+/// Passes on whatever anybody says: what a daemon would be that does not look who asks.
+fn relay(from: &str, to: &str) -> Result<(), String> {
+    let failed = |error: std::io::Error| format!("{from}: {error}");
+    let listener = UnixListener::bind(from).map_err(failed)?;
+    std::fs::set_permissions(from, std::fs::Permissions::from_mode(0o666)).map_err(failed)?;
+    println!("ready");
+    loop {
+        let (mut there, _) = listener.accept().map_err(failed)?;
+        let Ok(mut here) = UnixStream::connect(to) else { continue };
+        let (mut question, mut rest) =
+            (there.try_clone().map_err(failed)?, here.try_clone().map_err(failed)?);
+        std::thread::spawn(move || std::io::copy(&mut question, &mut rest));
+        std::thread::spawn(move || std::io::copy(&mut here, &mut there));
+    }
+}

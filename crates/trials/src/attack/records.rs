@@ -1,0 +1,203 @@
+//! A job against what is written down about it: its folder, its records, its recording, the disk they are on.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use super::stage::{Home, Stage, at, says};
+use super::{Attempt, Ends};
+
+#[rustfmt::skip] // One row, one attempt.
+pub(super) const ATTEMPTS: &[Attempt] = &[
+    Attempt { item: 10, what: "a job puts a link, a FIFO, a folder or garbage in the place of its ending", ends: Ends::Survived, make: block_ending },
+    Attempt { item: 10, what: "a job removes or forges its claim, its socket, a wish to stop it", ends: Ends::Survived, make: spoil_claim },
+    Attempt { item: 10, what: "a job holds the locks of its folder and its claim", ends: Ends::Refused, make: hold_locks },
+    Attempt { item: 10, what: "a job changes the mode of its folders: 777, 000", ends: Ends::Survived, make: change_modes },
+    Attempt { item: 10, what: "a job removes its folder and everything in it", ends: Ends::Survived, make: remove_folder },
+    Attempt { item: 10, what: "a job puts a link to a precious file in the place of its recording, or a FIFO", ends: Ends::Survived, make: replace_recording },
+    Attempt { item: 10, what: "a job fills the disk that its records are on", ends: Ends::Survived, make: fill_disk },
+    Attempt { item: 10, what: "a job rewrites its recording", ends: Ends::Limit("A job runs as you"), make: rewrite_recording },
+    Attempt { item: 10, what: "a job forges a whole ending: there is no signature that it could not make", ends: Ends::Limit("A job runs as you"), make: forge_ending },
+    Attempt { item: 10, what: "a job moves its folder away and leaves a link", ends: Ends::Limit("A job can hide its own ending"), make: hide_folder },
+];
+
+/// Runs a script as a job that exits with 7, and returns the job when it has ended.
+fn run(home: &Home, script: &str) -> Result<Value, String> {
+    let script = format!("m=$LASTWORD_MARKER; cd $m; {script}; exit 7");
+    let id = home.0.said(&["run", "-d", "--", "sh", "-c", &script])?;
+    home.until(&id, |job| (job["phase"] == "ended").then(|| job.clone()))
+        .map_err(|why| format!("after `{script}`: {why}"))
+}
+
+/// Runs scripts as jobs that exit with 7; each must be known to have done so, with a proof.
+fn run_all(home: &Home, scripts: &[&str]) -> Result<String, String> {
+    for script in scripts {
+        let job = run(home, script)?;
+        let attempt = &job["attempts"][0];
+        if attempt["exit"]["code"] != 7 || attempt["receipt"]["proof"] != "no_children" {
+            return Err(format!("`{script}`: {attempt}"));
+        }
+    }
+    Ok(format!("{} ways: failed (exit 7), proof no_children", scripts.len()))
+}
+
+fn precious(stage: &Stage) -> Result<PathBuf, String> {
+    let path = stage.home.0.home().join("precious");
+    fs::write(&path, "precious").map_err(at(&path))?;
+    Ok(path)
+}
+
+fn is_untouched(path: &Path) -> Result<(), String> {
+    match fs::read_to_string(path).map_err(at(path))?.as_str() {
+        "precious" => Ok(()),
+        other => Err(format!("{} was written to: {other:?}", path.display())),
+    }
+}
+
+fn block_ending(stage: &Stage) -> Result<String, String> {
+    let precious = precious(stage)?;
+    let link = format!("ln -s {} exit", precious.display());
+    let ways = [
+        &link,
+        "mkfifo exit",
+        "mkdir -p exit/x",
+        "echo hello > exit",
+        "echo exit version=1 > exit",
+        ": > exit; chmod 000 exit",
+    ];
+    let how = run_all(&stage.home, &ways)?;
+    is_untouched(&precious)?;
+    Ok(how)
+}
+
+fn spoil_claim(stage: &Stage) -> Result<String, String> {
+    let ways = [
+        "rm claim",
+        "rm ctl.*",
+        "rm -rf ./*",
+        "cp claim c; rm claim; mv c claim",
+        "echo closed version=1 > claim",
+        "echo stop cause=cancel at=1 > stop",
+        "rm claim; mkfifo claim",
+    ];
+    run_all(&stage.home, &ways)
+}
+
+fn hold_locks(stage: &Stage) -> Result<String, String> {
+    let script = "for lock in $LASTWORD_MARKER $LASTWORD_MARKER/claim; do flock --nonblock $lock echo held; done; echo tried";
+    let said = stage.home.0.said(&["run", "--", "sh", "-c", script])?;
+    match said.as_str() {
+        "tried" => Ok("its keeper has them both".to_owned()),
+        other => Err(other.to_owned()),
+    }
+}
+
+fn change_modes(stage: &Stage) -> Result<String, String> {
+    run_all(&stage.home, &["chmod 777 $m", "chmod 000 $m", "chmod 777 $m/..", "chmod 000 $m/.."])
+}
+
+fn remove_folder(stage: &Stage) -> Result<String, String> {
+    let job = run(&stage.home, "cd /; rm -rf $m")?;
+    let attempts = job["attempts"].as_array().map_or(0, Vec::len);
+    match (job["outcome"].as_str(), attempts) {
+        (Some("lost"), 1) => Ok("lost: nobody can say how it ended; and it was not started again".to_owned()),
+        (outcome, attempts) => Err(format!("{outcome:?} after {attempts} attempts: {job}")),
+    }
+}
+
+fn replace_recording(stage: &Stage) -> Result<String, String> {
+    let precious = precious(stage)?;
+    let written = "echo before; while ! test -e stdout; do :; done; rm stdout";
+    let link = format!("{written}; ln -s {} stdout; echo after", precious.display());
+    let how = run_all(&stage.home, &[&link, &format!("{written}; mkfifo stdout; echo after")])?;
+    is_untouched(&precious)?;
+    says(&stage.home.0.said(&["show", "@last"])?, "cannot be shown")
+        .map(|said| format!("{how}; its output {said}"))
+}
+
+/// A file system of a few megabytes. Unmounted when it goes.
+struct Small(PathBuf);
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("--lazy").arg(&self.0).status();
+    }
+}
+
+fn fill_disk(stage: &Stage) -> Result<String, String> {
+    let home = stage.another("full")?;
+    let options = format!("size=24m,mode=700,uid={0},gid={0}", super::stage::OWNER);
+    let mounted =
+        Command::new("mount").args(["-t", "tmpfs", "-o", &options, "none"]).arg(home.0.home()).status();
+    let small = Small(home.0.home().to_owned());
+    if !mounted.is_ok_and(|status| status.success()) {
+        return Err("no small file system can be mounted".to_owned());
+    }
+    home.0.said(&["run", "--", "true"])?;
+    let ballast = home.0.home().join("ballast");
+    let script = format!("cat /dev/zero > {0} 2> /dev/null; : > {0}.done", ballast.display());
+    let job = {
+        let script = format!("{script}; echo and it went on; exit 7");
+        let id = home.0.said(&["run", "-d", "--", "sh", "-c", &script])?;
+        let is_full = || ballast.with_extension("done").exists().then_some(());
+        crate::clock::until(super::stage::PATIENCE, super::stage::LOOK, is_full)
+            .ok_or("the disk does not fill")?;
+        let other = super::stage::text(&home.0.run(&["run", "-d", "--", "true"])?.stderr);
+        fs::remove_file(&ballast).map_err(at(&ballast))?;
+        let job = home.until(&id, |job| (job["phase"] == "ended").then(|| job.clone()))?;
+        home.0.said(&["run", "--", "true"])?;
+        (job, other)
+    };
+    drop(home);
+    drop(small);
+    let (job, other) = job;
+    let told =
+        if other.is_empty() { "a new job was taken".to_owned() } else { format!("a new job: {other}") };
+    match job["attempts"][0]["exit"]["code"] == 7 {
+        true => Ok(format!("failed (exit 7) is known; while it was full {told}")),
+        false => Err(format!("{job}")),
+    }
+}
+
+fn rewrite_recording(stage: &Stage) -> Result<String, String> {
+    run(&stage.home, "echo truth; while ! test -e stdout; do :; done; echo lie > stdout")?;
+    says(&stage.home.0.said(&["logs", "@last"])?, "lie")
+        .map(|_| "`logs` shows what it wrote there".to_owned())
+}
+
+fn forge_ending(stage: &Stage) -> Result<String, String> {
+    let honest = stage.home.0.said(&["run", "-d", "--", "true"])?;
+    stage.home.0.said(&["wait", &honest])?;
+    let job = run(&stage.home, &format!("cp ../../{honest}/1/exit exit"))?;
+    match job["outcome"] == "completed" {
+        true => Ok("it exited with 7, and is shown as completed".to_owned()),
+        false => Err(format!("the forgery did not count: {}; mend the page", job["outcome"])),
+    }
+}
+
+fn hide_folder(stage: &Stage) -> Result<String, String> {
+    let away = stage.home.0.home().join("away");
+    let script = format!(
+        "m=$LASTWORD_MARKER; d=$(dirname $m); mv $d {0} && ln -s {0} $d; : > {0}.done; exit 7",
+        away.display()
+    );
+    let id = stage.home.0.said(&["run", "-d", "--", "sh", "-c", &script])?;
+    let done = || away.with_extension("done").exists().then_some(());
+    crate::clock::until(super::stage::PATIENCE, super::stage::LOOK, done)
+        .ok_or("it does not move its folder")?;
+    let waited = stage.home.0.run(&["wait", "--timeout", "1s", &id])?;
+    if waited.status.code() != Some(124) {
+        return Err(format!("it was not hidden: {}", super::stage::text(&waited.stdout)));
+    }
+    let folder = stage.home.0.home().join("jobs").join(&id);
+    fs::remove_file(&folder).and_then(|()| fs::rename(&away, &folder)).map_err(at(&folder))?;
+    // A new daemon looks at once; this one looks again after a pause.
+    stage.home.0.said(&["daemon", "restart"])?;
+    let job = stage.home.until(&id, |job| (job["phase"] == "ended").then(|| job.clone()))?;
+    match job["attempts"][0]["exit"]["code"] == 7 {
+        true => Ok("the link is not followed; when the folder is back, it has failed (exit 7)".to_owned()),
+        false => Err(format!("{job}")),
+    }
+}

@@ -5,12 +5,18 @@ use std::io::{Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
+use std::time::Duration;
 
+use crate::clock;
 use crate::product::figures::{self, Stat};
-use crate::product::http::{Ask, Client};
+use crate::product::http::{Ask, Client, NoAnswer};
 
 /// The verb by which this program becomes an attacker.
 pub(crate) const VERB: &str = "attacker";
+
+/// How long an answer may be that one should ask again, and how long until one does.
+const LATER_MAX: Duration = Duration::from_secs(10);
+const LATER: Duration = Duration::from_millis(10);
 
 /// Runs `attacker DEED ...`.
 pub(crate) fn run(words: &[&str]) -> Result<bool, String> {
@@ -39,7 +45,12 @@ pub(crate) fn run(words: &[&str]) -> Result<bool, String> {
 fn ask(socket: &str, method: &str, path: &str, body: Option<&str>) {
     let body = body.and_then(|body| serde_json::from_str(body).ok());
     let ask = Ask { method, path, body: body.as_ref(), ..Ask::default() };
-    match Client::new(Path::new(socket)).ask(&ask) {
+    // A job may be asking before its daemon knows of it, and is told to ask again.
+    let asked = clock::until(LATER_MAX, LATER, || {
+        let answer = Client::new(Path::new(socket)).ask(&ask);
+        (!answer.as_ref().is_ok_and(|answer| answer.code() == "starting")).then_some(answer)
+    });
+    match asked.unwrap_or_else(|| Err(NoAnswer::Cut("it is always starting".to_owned()))) {
         Ok(answer) => println!("{} {}", answer.status, answer.code()),
         Err(none) => println!("no: {none}"),
     }

@@ -63,6 +63,9 @@ fn attempt(fact: &Fact) -> Option<u32> {
         Fact::StopBegan(began) => began.attempt,
         Fact::RungClimbed(climbed) => climbed.attempt,
         Fact::LimitFired(fired) => fired.attempt,
+        Fact::LimitNeared(near) => near.attempt,
+        Fact::Paused(paused) => paused.attempt,
+        Fact::Unpaused(unpaused) => unpaused.attempt,
         Fact::SessionStarted(started) => started.attempt,
         Fact::AttemptEnded(ended) => ended.attempt,
         Fact::RetryScheduled(retry) => retry.attempt,
@@ -112,6 +115,13 @@ fn data(fact: &Fact) -> Value {
         Fact::LimitFired(fired) => json!({
             "limit": limit(fired.limit), "measured": fired.measured, "allowed": fired.allowed,
         }),
+        Fact::LimitNeared(near) => json!({
+            "limit": limit(near.limit), "measured": near.measured, "allowed": near.allowed,
+        }),
+        Fact::Paused(paused) => json!({
+            "limit": limit(paused.limit), "measured": paused.measured, "allowed": paused.allowed,
+        }),
+        Fact::Unpaused(_) => json!({}),
         Fact::InputDelivered(delivered) => json!({ "input": delivered.input }),
         Fact::AttemptEnded(ended) => json!({
             "outcome": Outcome::from(ended.outcome),

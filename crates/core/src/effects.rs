@@ -45,6 +45,13 @@ pub enum Effect {
         /// When, by the awake clock; `None` is never.
         at: Option<Awake>,
     },
+    /// Make the whole tree hold still, or go on. A repeat changes nothing.
+    Hold {
+        /// Of which attempt.
+        attempt: AttemptNo,
+        /// Whether it holds still.
+        still: bool,
+    },
     /// Say something to the agent.
     Tell {
         /// In which attempt.
@@ -104,6 +111,9 @@ fn of_tree(job: &Job, attempt: &Attempt) -> Vec<Effect> {
     }
     let at = job.limits.get(Limit::Wall).zip(attempt.launched).map(|(ms, from)| from.plus_ms(ms));
     due.push(Effect::Deadline { attempt: no, at });
+    if attempt.was_paused {
+        due.push(Effect::Hold { attempt: no, still: job.pause.is_some() });
+    }
     due.extend(job.inputs.iter().map(|input| Effect::Tell { attempt: no, input: input.no }));
     // Said after the last input was delivered, so that it is not lost with whoever was to say both.
     if job.input_closed && job.inputs.is_empty() {

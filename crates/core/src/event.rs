@@ -116,6 +116,12 @@ facts! {
     RungClimbed = "rung_climbed",
     /// A limit was reached. From here the job is being stopped, whatever the limit becomes.
     LimitFired = "limit_fired",
+    /// A limit is near. Nothing follows from it but that a person may know.
+    LimitNeared = "limit_neared",
+    /// A limit was reached, and everything holds still until a person has decided.
+    Paused = "paused",
+    /// The limit was raised: it goes on.
+    Unpaused = "unpaused",
     /// An input or an answer reached the agent.
     InputDelivered = "input_delivered",
     /// The agent has a session.
@@ -187,6 +193,9 @@ impl Fact {
             | Fact::StopBegan(_)
             | Fact::RungClimbed(_)
             | Fact::LimitFired(_)
+            | Fact::LimitNeared(_)
+            | Fact::Paused(_)
+            | Fact::Unpaused(_)
             | Fact::InputDelivered(_)
             | Fact::SessionStarted(_)
             | Fact::SessionChanged(_)
@@ -347,6 +356,35 @@ bodies! {
         rung: Rung,
         /// Processes still alive.
         alive: u32,
+    }
+    /// A limit is near.
+    LimitNeared {
+        /// In which attempt.
+        attempt: AttemptNo,
+        /// Which limit.
+        limit: Limit,
+        /// What was measured.
+        measured: u64,
+        /// What is allowed.
+        allowed: u64,
+    }
+    /// A limit was reached, and everything holds still until a person has decided.
+    Paused {
+        /// Which attempt.
+        attempt: AttemptNo,
+        /// Which limit.
+        limit: Limit,
+        /// What was measured.
+        measured: u64,
+        /// What was allowed.
+        allowed: u64,
+        /// When, by the host's awake clock.
+        awake: Awake,
+    }
+    /// The limit was raised: it goes on.
+    Unpaused {
+        /// Which attempt.
+        attempt: AttemptNo,
     }
     /// An input or an answer reached the agent.
     InputDelivered {

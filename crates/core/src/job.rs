@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use crate::event::{AttemptEnded, LastWord, SessionState, Usage};
 use crate::ids::{AttemptNo, Awake, Epoch, Fence, HostId, InputNo, JobId, Seq, Timestamp, TurnNo};
-use crate::limits::Limits;
+use crate::limits::{Limit, Limits};
 use crate::outcome::Cause;
 use crate::receipt::{Proof, Rung, Tree};
 use crate::session::Session;
@@ -41,6 +41,10 @@ pub struct Job {
     pub limits: Limits,
     /// Why it is to stop. The first reason stands.
     pub stop: Option<Stop>,
+    /// Why everything of it holds still.
+    pub pause: Option<Pause>,
+    /// Limits that were said to be near, with what they allowed then.
+    pub neared: Vec<(Limit, u64)>,
     /// Every try, in order.
     pub attempts: Vec<Attempt>,
     /// Jobs it still waits for.
@@ -132,6 +136,21 @@ pub struct Stop {
     pub began_at: Option<Timestamp>,
 }
 
+/// Why everything of a job holds still: a limit was reached, and a person is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Pause {
+    /// Which limit.
+    pub limit: Limit,
+    /// What was measured.
+    pub measured: u64,
+    /// What was allowed.
+    pub allowed: u64,
+    /// Since when.
+    pub since: Timestamp,
+    /// The same, by the awake clock of its host.
+    pub awake: Awake,
+}
+
 /// One try.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Attempt {
@@ -157,6 +176,8 @@ pub struct Attempt {
     pub turns_before: TurnNo,
     /// Turns of this attempt that completed.
     pub turns_completed: u32,
+    /// Whether it was ever made to hold still: then it must be known to go on.
+    pub was_paused: bool,
     /// How it ended.
     pub end: Option<Arc<AttemptEnded>>,
 }
@@ -190,6 +211,8 @@ impl Job {
             epoch: Epoch(0),
             limits: Limits::default(),
             stop: None,
+            pause: None,
+            neared: Vec::new(),
             attempts: Vec::new(),
             unmet: Vec::new(),
             session: None,
@@ -246,9 +269,10 @@ impl Job {
         self.session.as_ref().and_then(|session| session.active)
     }
 
-    /// Reports whether the agent waits for a person.
+    /// Reports whether the job waits for a person.
     pub fn waits_for_person(&self) -> bool {
-        matches!(self.phase, Phase::Running) && self.session.as_ref().is_some_and(Session::has_open_question)
+        let asks = self.session.as_ref().is_some_and(Session::has_open_question);
+        matches!(self.phase, Phase::Running) && (asks || self.pause.is_some())
     }
 
     /// Returns from when on the job may be claimed by anyone; `None` while it may not.

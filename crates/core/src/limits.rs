@@ -51,6 +51,13 @@ pub enum Limit {
     Money,
 }
 
+impl Limit {
+    /// Reports whether this is something that is used up, and not a time.
+    pub fn is_budget(self) -> bool {
+        !matches!(self, Limit::Wall | Limit::Stall)
+    }
+}
+
 /// Every limit, with the name its setting has.
 pub const SETTINGS: [(Limit, &str); 6] = [
     (Limit::Wall, "wall"),

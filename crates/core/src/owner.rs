@@ -357,6 +357,8 @@ impl Owner {
             return Ok(());
         }
         draft.extend(take_over::account(&draft.job, &self.host, now.wall))?;
+        draft.extend(limit::near(&draft.job))?;
+        draft.extend(limit::lifted(&draft.job, &self.pulse, now.awake))?;
         if !sleeps {
             draft.extend(limit::fire(&draft.job, &self.pulse, now.awake))?;
         }

@@ -47,6 +47,9 @@ pub struct Spec {
     pub not_before: Option<Timestamp>,
     /// What happens to the tree when its host loses the journal.
     pub on_partition: OnPartition,
+    /// What happens when it has used up what it may use.
+    #[serde(default, skip_serializing_if = "OnLimit::is_stop")]
+    pub on_limit: OnLimit,
     /// The conversation to go on with.
     pub resume: Option<Conversation>,
     /// The ended job that this one tries again.
@@ -80,6 +83,7 @@ impl Spec {
             after: Vec::new(),
             not_before: None,
             on_partition: OnPartition::Stop,
+            on_limit: OnLimit::Stop,
             resume: None,
             retry_of: None,
             parent: None,
@@ -335,6 +339,26 @@ pub enum OnPartition {
     Stop,
     /// It keeps the tree running, and no other host ever takes the job.
     Keep,
+}
+
+/// What happens to a job that has used up what it may use: turns, tokens, money, output. A time that is over is over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnLimit {
+    /// It is stopped.
+    #[default]
+    Stop,
+    /// Nothing of it runs on, and a person is asked: who raises the limit lets it go on.
+    Ask {
+        /// After so many milliseconds without that it is stopped.
+        expires_ms: u64,
+    },
+}
+
+impl OnLimit {
+    fn is_stop(&self) -> bool {
+        *self == OnLimit::Stop
+    }
 }
 
 /// An agent's conversation, by the name its provider gave it.

@@ -206,7 +206,7 @@ fn c34_what_only_the_owner_may_write_needs_its_fence() {
         assert_eq!(matches!(result, Err(Illegal::NotTheOwner(_))), owners || *kind == "last_word", "{kind}");
         refused += u32::from(owners);
     }
-    assert_eq!(refused, 18);
+    assert_eq!(refused, 21);
     let anyones = [
         "submitted",
         "dependency_settled",

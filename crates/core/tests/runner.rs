@@ -8,6 +8,7 @@ mod golden;
 mod limits;
 mod outage;
 mod owner;
+mod pause;
 mod property;
 mod rig;
 mod sessions;

@@ -394,6 +394,8 @@ fn name(effect: &Effect) -> &'static str {
         Effect::Tell { .. } => "sending its input",
         Effect::Interrupt { .. } => "interrupting it",
         Effect::Close { .. } => "closing its input",
+        Effect::Hold { still: true, .. } => "making it hold still",
+        Effect::Hold { .. } => "letting it go on",
     }
 }
 

@@ -60,6 +60,8 @@ pub enum Saying<'a> {
     Close,
     /// Interrupt the leader, as a terminal would.
     Interrupt,
+    /// Make the whole tree hold still, or go on.
+    Hold(bool),
     /// Standard output was read up to here, and is needed again only from there on.
     Trim {
         /// Up to here.
@@ -95,6 +97,7 @@ impl<'a> Saying<'a> {
             }
             Saying::Close => (Line::new("close"), &[]),
             Saying::Interrupt => (Line::new("interrupt"), &[]),
+            Saying::Hold(still) => (Line::new("hold").with("still", u8::from(*still)), &[]),
             Saying::Trim { upto, free } => {
                 (Line::new("trim").with("stream", "stdout").with("upto", upto).with("free", free), &[])
             }

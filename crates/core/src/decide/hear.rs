@@ -53,6 +53,8 @@ pub fn decide(job: &Job, offset: u64, signal: &Signal, pulse: &Pulse, now: Now) 
             None => Vec::new(),
             Some(turn) => {
                 let limit = limit::fire(job, pulse, now.awake);
+                // A turn that has ended spends no more: there is nothing to hold still.
+                let limit = limit.filter(|fact| matches!(fact, Fact::LimitFired(_)));
                 let ending = settle(job, turn, *ending, limit.as_ref());
                 let completed = ending == TurnEnding::Completed || seeded::on(Bug::CancelledTurnCommits);
                 let commit = completed.then(|| commit.clone());

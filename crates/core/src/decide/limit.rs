@@ -4,11 +4,12 @@
 //! does not take it back.
 
 use super::{Decision, Refusal};
-use crate::event::{Fact, LimitChanged, LimitFired};
+use crate::event::{Fact, LimitChanged, LimitFired, LimitNeared, Paused, Unpaused};
 use crate::ids::{Awake, TurnNo};
 use crate::job::{Attempt, Job, Phase};
-use crate::limits::{self, Limit, Used};
+use crate::limits::{self, Limit, Limits, Reached, Used};
 use crate::report::Pulse;
+use crate::spec::OnLimit;
 
 /// Decides a change of one limit; zero switches it off. The present value again adds nothing.
 pub fn decide(job: &Job, by: &str, limit: Limit, value: u64) -> Decision {
@@ -20,7 +21,8 @@ pub fn decide(job: &Job, by: &str, limit: Limit, value: u64) -> Decision {
     }
 }
 
-/// Returns the decision that a limit was reached, if one was and the job is not being stopped already.
+/// What follows from a limit that was reached, unless the job is being stopped already: it is stopped, or it holds still first where a
+/// person is to be asked.
 pub fn fire(job: &Job, pulse: &Pulse, now: Awake) -> Option<Fact> {
     fire_at_turn(job, pulse, now, job.turns)
 }
@@ -31,18 +33,75 @@ pub(super) fn fire_at_turn(job: &Job, pulse: &Pulse, now: Awake, turns: TurnNo) 
         return None;
     }
     let attempt = watched(job)?;
-    let launched = attempt.launched?;
-    let used = Used {
+    let used = used(job, attempt.launched?, pulse, now, turns);
+    let Reached { limit, measured, allowed } = limits::reached(&job.limits, &used)?;
+    let attempt = attempt.no;
+    let fired = LimitFired { attempt, limit, measured, allowed }.into();
+    let asks = expires_ms(job).filter(|_| limit.is_budget());
+    match (asks, &job.pause) {
+        (None, _) => Some(fired),
+        (Some(ms), Some(pause)) => (now >= pause.awake.plus_ms(ms)).then_some(fired),
+        (Some(_), None) if spends(job) => {
+            Some(Paused { attempt, limit, measured, allowed, awake: now }.into())
+        }
+        (Some(_), None) => None,
+    }
+}
+
+fn used(job: &Job, launched: Awake, pulse: &Pulse, now: Awake, turns: TurnNo) -> Used {
+    Used {
         wall_ms: now.0.saturating_sub(launched.0),
         stall_ms: stalled_since(job, pulse).map_or(0, |since| now.0.saturating_sub(since.0)),
         output_bytes: pulse.output,
         turns: u64::from(turns.0),
         tokens: job.meter.tokens(),
         money_micros: job.meter.money_micros,
+    }
+}
+
+/// Returns that the job goes on, if the limit that made it hold still allows it again.
+pub fn lifted(job: &Job, pulse: &Pulse, now: Awake) -> Option<Fact> {
+    let pause = job.pause.filter(|_| matches!(job.phase, Phase::Running))?;
+    let attempt = watched(job)?;
+    let mut only = Limits::default();
+    only.set(pause.limit, job.limits.get(pause.limit).unwrap_or(0));
+    let used = used(job, attempt.launched?, pulse, now, job.turns);
+    limits::reached(&only, &used).is_none().then(|| Unpaused { attempt: attempt.no }.into())
+}
+
+/// Returns the warning that most of what an agent may use is used, once for each limit that is set.
+pub fn near(job: &Job) -> Vec<Fact> {
+    let agent = job.spec.as_ref().is_some_and(|spec| spec.work.is_agent());
+    let Some(attempt) = watched(job).filter(|_| agent && matches!(job.phase, Phase::Running)) else {
+        return Vec::new();
     };
-    let reached = limits::reached(&job.limits, &used)?;
-    let (limit, measured, allowed) = (reached.limit, reached.measured, reached.allowed);
-    Some(LimitFired { attempt: attempt.no, limit, measured, allowed }.into())
+    let meters = [
+        (Limit::Turns, u64::from(job.turns.0)),
+        (Limit::Tokens, job.meter.tokens()),
+        (Limit::Money, job.meter.money_micros),
+    ];
+    let near = meters.into_iter().filter_map(|(limit, measured)| {
+        let allowed = job.limits.get(limit)?;
+        // Four fifths; more than all of it is no warning any more.
+        let is_near = u128::from(measured) * 5 >= u128::from(allowed) * 4 && measured <= allowed;
+        let is_new = !job.neared.contains(&(limit, allowed));
+        (is_near && is_new).then(|| LimitNeared { attempt: attempt.no, limit, measured, allowed }.into())
+    });
+    near.collect()
+}
+
+/// Returns how long a person may take to decide, if one is asked.
+fn expires_ms(job: &Job) -> Option<u64> {
+    match job.spec.as_ref()?.on_limit {
+        OnLimit::Ask { expires_ms } => Some(expires_ms),
+        OnLimit::Stop => None,
+    }
+}
+
+/// Reports whether the job may use anything: an agent between turns does not.
+fn spends(job: &Job) -> bool {
+    let spoken_to = job.spec.as_ref().is_some_and(|spec| spec.work.is_spoken_to());
+    !spoken_to || job.active_turn().is_some()
 }
 
 /// Returns the open attempt if its present owner has seen its tree. What an earlier one left may have ended long ago, within its
@@ -65,5 +124,7 @@ pub fn next_look(job: &Job, pulse: &Pulse) -> Option<Awake> {
     if !matches!(job.phase, Phase::Running) {
         return None;
     }
-    limits::next_look(&job.limits, watched(job)?.launched?, stalled_since(job, pulse))
+    let clocks = limits::next_look(&job.limits, watched(job)?.launched?, stalled_since(job, pulse));
+    let answer = job.pause.zip(expires_ms(job)).map(|(pause, ms)| pause.awake.plus_ms(ms));
+    [clocks, answer].into_iter().flatten().min()
 }

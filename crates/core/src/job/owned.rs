@@ -5,10 +5,10 @@ use std::sync::Arc;
 use super::fold::Followed;
 use crate::event::{
     Adopted, AttemptEnded, Claimed, InputDelivered, LastWord, LaunchIntended, Launched, LimitFired,
-    RetryScheduled, RungClimbed, StopBegan,
+    LimitNeared, Paused, RetryScheduled, RungClimbed, StopBegan, Unpaused,
 };
 use crate::ids::{Fence, Timestamp};
-use crate::job::{Attempt, Holder, Job, Phase, Waits};
+use crate::job::{Attempt, Holder, Job, Pause, Phase, Waits};
 use crate::outcome::Cause;
 use crate::receipt::Proof;
 
@@ -54,6 +54,7 @@ impl Job {
             heard: 0,
             turns_before: self.turns,
             turns_completed: 0,
+            was_paused: false,
             end: None,
         });
         self.phase = Phase::Launching;
@@ -108,6 +109,28 @@ impl Job {
         Ok(())
     }
 
+    pub(super) fn limit_neared(&mut self, neared: &LimitNeared) -> Followed {
+        self.neared.retain(|(limit, _)| *limit != neared.limit);
+        self.neared.push((neared.limit, neared.allowed));
+        Ok(())
+    }
+
+    pub(super) fn paused(&mut self, at: Timestamp, paused: &Paused) -> Followed {
+        let &Paused { attempt, limit, measured, allowed, awake } = paused;
+        if !self.runs(attempt) {
+            return Err("that attempt does not run");
+        }
+        self.expect_open(attempt)?.was_paused = true;
+        self.pause = Some(Pause { limit, measured, allowed, since: at, awake });
+        Ok(())
+    }
+
+    pub(super) fn unpaused(&mut self, unpaused: &Unpaused) -> Followed {
+        self.expect_open(unpaused.attempt)?;
+        self.pause = None;
+        Ok(())
+    }
+
     pub(super) fn input_delivered(&mut self, delivered: &InputDelivered) -> Followed {
         self.inputs.retain(|input| input.no != delivered.input);
         Ok(())
@@ -117,6 +140,7 @@ impl Job {
         let attempt = self.expect_open(ended.attempt)?;
         attempt.end = Some(Arc::new(ended.clone()));
         attempt.ended_at = Some(at);
+        self.pause = None;
         // A session that an earlier attempt left behind is over already.
         let session = self.session.as_mut().filter(|session| session.attempt == ended.attempt);
         if let Some(session) = session {

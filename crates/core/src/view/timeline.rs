@@ -76,6 +76,16 @@ fn describe(fact: &Fact) -> String {
         Fact::LimitFired(fired) => {
             format!("limit {} reached: {} of {}", name(fired.limit), fired.measured, fired.allowed)
         }
+        Fact::LimitNeared(near) => {
+            format!("limit {} is near: {} of {}", name(near.limit), near.measured, near.allowed)
+        }
+        Fact::Paused(paused) => format!(
+            "limit {} reached: {} of {}; it holds still until somebody raises it",
+            name(paused.limit),
+            paused.measured,
+            paused.allowed
+        ),
+        Fact::Unpaused(_) => "the limit was raised: it goes on".to_owned(),
         Fact::InputDelivered(delivered) => format!("input {} delivered", delivered.input),
         Fact::SessionStarted(started) => match &started.reference {
             Some(reference) => format!("session {} started", quote(reference)),

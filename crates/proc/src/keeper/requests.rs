@@ -21,7 +21,7 @@ impl Shim {
                 self.control.watch(request.client);
                 return self.status();
             }
-            "input" | "close" | "interrupt" | "stop" | "deadline" | "lease" | "trim" => {}
+            "input" | "close" | "interrupt" | "stop" | "deadline" | "lease" | "trim" | "hold" => {}
             // Before its epoch is looked at: what is not understood changes nothing, and least of all whom to obey.
             _ => return refusal("unknown", "this keeper does not know that verb"),
         }
@@ -42,6 +42,7 @@ impl Shim {
                 false => refusal("gone", "the leader has exited"),
             },
             "stop" => self.take_stop(line),
+            "hold" => self.hold(line.get::<u8>("still") == Some(1)),
             "deadline" => {
                 self.launch.deadline = line.get("at");
                 Line::new("ok")
@@ -108,6 +109,14 @@ impl Shim {
         }
         self.stop_tree(why, force, line.get("term").unwrap_or(self.launch.term_ms));
         Line::new("ok").with("durable", u8::from(durable))
+    }
+
+    /// Makes the tree hold still, or go on. Whoever is being stopped does neither.
+    fn hold(&mut self, still: bool) -> Line {
+        match self.hold_tree(still) {
+            true => Line::new("ok"),
+            false => refusal("stopping", "the tree is being stopped"),
+        }
     }
 
     fn trim(&mut self, line: &Line) -> Line {

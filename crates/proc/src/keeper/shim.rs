@@ -266,6 +266,11 @@ impl Shim {
         self.tell_climbed();
     }
 
+    /// Makes the tree hold still, or lets it go on; not once it is being stopped.
+    pub(super) fn hold_tree(&mut self, still: bool) -> bool {
+        self.stop.hold(still, self.leaf.as_ref())
+    }
+
     fn tell_climbed(&mut self) {
         if let Some(taken) = self.stop.rungs.last() {
             let line = Line::new("event")

@@ -14,6 +14,9 @@ pub(super) const STUCK_AFTER_MS: u64 = 10_000;
 /// How often a stuck tree is tried again.
 pub(super) const STUCK_PAUSE_MS: u64 = 200;
 
+/// Passes over a tree that is to hold still. Only one that starts processes as fast as they are met needs more than two.
+const HOLD_PASSES_MAX: u32 = 32;
+
 /// How long to wait for deaths that were ordered before looking again; a death wakes the keeper earlier.
 pub(super) const KILL_PAUSE_MS: u64 = 1;
 
@@ -47,6 +50,8 @@ pub(super) struct Stop {
     pub(super) dies_as_one: bool,
     /// The first reason to stop that was the keeper's own.
     pub(super) keeper_stop: Option<KeeperStop>,
+    /// The whole tree was made to hold still.
+    is_held: bool,
     /// What the last pass met.
     pub(super) last: Pass,
 }
@@ -63,6 +68,7 @@ impl Stop {
             leftovers: Vec::new(),
             dies_as_one: false,
             keeper_stop: None,
+            is_held: false,
             last: Pass::default(),
         }
     }
@@ -85,6 +91,9 @@ impl Stop {
     /// Begins the stop, or hurries it: asking again without force changes nothing.
     pub(super) fn ask(&mut self, why: Option<KeeperStop>, force: bool, term_ms: u64, leaf: Option<&Leaf>) {
         let now = clock::awake_ms();
+        if self.is_held {
+            self.hold(false, leaf);
+        }
         if self.asked_at.is_none() {
             self.asked_at = Some(now);
             self.keeper_stop = why;
@@ -98,6 +107,30 @@ impl Stop {
                 // A stopped process acts on TERM only when it goes on.
                 tree::signal(self.keeper, Some(Signal::CONT), &mut self.roll);
                 self.stage = Stage::Terming { until: now.saturating_add(term_ms) };
+            }
+        }
+    }
+
+    /// Makes the whole tree hold still, or lets it go on. Reports whether it could be: not once it is being stopped.
+    pub(super) fn hold(&mut self, still: bool, leaf: Option<&Leaf>) -> bool {
+        if self.is_asked() {
+            return false;
+        }
+        self.is_held = still;
+        let frozen = leaf.is_some_and(|leaf| if still { leaf.freeze() } else { leaf.thaw() }.is_ok());
+        if !frozen {
+            self.hold_each(still);
+        }
+        true
+    }
+
+    /// Stops each by a signal, until no newcomer is met: a process that was not stopped yet may have started another.
+    fn hold_each(&mut self, still: bool) {
+        let signal = if still { Signal::STOP } else { Signal::CONT };
+        let mut roll = Roll::default();
+        for _ in 0..HOLD_PASSES_MAX {
+            if tree::signal(self.keeper, Some(signal), &mut roll).fresh == 0 {
+                break;
             }
         }
     }

@@ -192,6 +192,11 @@ impl Leaf {
         self.write("cgroup.freeze", "1")
     }
 
+    /// Lets all that is in it run again.
+    pub(crate) fn thaw(&self) -> io::Result<()> {
+        self.write("cgroup.freeze", "0")
+    }
+
     /// Kills all that is in it or below it, at once.
     pub(crate) fn kill(&self) -> io::Result<()> {
         match self.write("cgroup.kill", "1") {

@@ -100,6 +100,7 @@ impl World {
             | Effect::Deadline { attempt, .. }
             | Effect::Tell { attempt, .. }
             | Effect::Interrupt { attempt, .. }
+            | Effect::Hold { attempt, .. }
             | Effect::Close { attempt } => *attempt,
             Effect::Launch { .. } | Effect::Locate { .. } | Effect::Watch { .. } => return,
         };
@@ -174,6 +175,7 @@ fn kind(effect: &Effect) -> u64 {
         Effect::Tell { .. } => 6,
         Effect::Interrupt { .. } => 7,
         Effect::Close { .. } => 8,
+        Effect::Hold { .. } => 9,
     }
 }
 

@@ -302,6 +302,7 @@ fn rank(effect: &Effect) -> u8 {
         Effect::Tell { .. } => 6,
         Effect::Interrupt { .. } => 7,
         Effect::Close { .. } => 8,
+        Effect::Hold { still, .. } => 9 + u8::from(*still),
     }
 }
 
@@ -411,6 +412,7 @@ fn carry_out(world: &mut World, i: usize, effect: &Effect) -> Option<Report> {
         | Effect::Deadline { .. }
         | Effect::Tell { .. }
         | Effect::Interrupt { .. }
+        | Effect::Hold { .. }
         | Effect::Close { .. } => None,
     }
 }

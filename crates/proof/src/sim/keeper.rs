@@ -172,6 +172,7 @@ impl World {
         | Effect::Deadline { attempt, .. }
         | Effect::Tell { attempt, .. }
         | Effect::Interrupt { attempt, .. }
+        | Effect::Hold { attempt, .. }
         | Effect::Close { attempt }) = effect;
         let no = self.place(hold, attempt);
         let place = &mut self.places[no];

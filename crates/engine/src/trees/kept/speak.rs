@@ -86,6 +86,7 @@ impl Kept {
             Effect::Tell { attempt, input } => self.tell(&order, attempt, input).await,
             Effect::Interrupt { attempt, .. } => self.say(&order, attempt, Saying::Interrupt).await,
             Effect::Close { attempt } => self.say(&order, attempt, Saying::Close).await,
+            Effect::Hold { attempt, still } => self.say(&order, attempt, Saying::Hold(still)).await,
             // These are not said to a keeper.
             Effect::Launch { .. } | Effect::Locate { .. } | Effect::Watch { .. } => Ok(()),
         }
@@ -106,7 +107,8 @@ impl Kept {
                 wishes(attempt).ok_or_else(gone)?.want(|wanted| wanted.interrupt = Some(turn));
                 Ok(())
             }
-            Effect::Stop { attempt, force: false, .. } if !order.local => {
+            // Who holds still can end nothing by itself.
+            Effect::Stop { attempt, force: false, .. } if !order.local && order.job.pause.is_none() => {
                 let grace = order.job.spec.as_ref().map_or(0, |spec| spec.ladder.interrupt_ms);
                 if let Some(wishes) = wishes(attempt) {
                     wishes.want(|wanted| wanted.stop = true);

@@ -56,6 +56,8 @@ pub(super) struct Talk {
     lines: u64,
     /// Inputs of the job that were taken and are not known to be written.
     untold: VecDeque<(u64, InputNo)>,
+    /// The newest line that is known to be written. That may be heard before it is heard that it was taken.
+    told: u64,
     /// The newest turn, as the job counts them.
     turn: TurnNo,
     /// How far its keeper knows that we have read, and how far what is understood is stored.
@@ -103,6 +105,7 @@ impl Talk {
             is_rebuilt: false,
             lines: 0,
             untold: VecDeque::new(),
+            told: 0,
             turn: attempt.map_or(TurnNo(0), |attempt| attempt.turns_before),
             trimmed: 0,
             stored_at: 0,
@@ -248,10 +251,13 @@ impl Talk {
         }
         let begun = self.dialogue.wrote(line, input);
         self.report(begun.into_iter().collect(), reports).await;
+        self.tell(self.told, reports).await;
     }
 
     /// Reports that inputs up to this line were written.
     async fn tell(&mut self, upto: u64, reports: &Reports) {
+        self.told = self.told.max(upto);
+        let upto = self.told;
         while let Some((_, input)) = self.untold.pop_front_if(|(no, _)| *no <= upto) {
             reports.report(Report::Told { input }).await;
         }

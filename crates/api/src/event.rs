@@ -178,7 +178,7 @@ fn usage(usage: Usage) -> Value {
     })
 }
 
-fn limit(limit: Limit) -> &'static str {
+pub(crate) fn limit(limit: Limit) -> &'static str {
     SETTINGS.iter().find(|(known, _)| *known == limit).map_or("unknown", |(_, name)| name)
 }
 

@@ -11,6 +11,7 @@ use utoipa::ToSchema;
 use crate::Time;
 use crate::agent::Agent;
 use crate::attempt::Attempt;
+use crate::event::limit;
 use crate::words::{Cause, IoKind, Needs, Outcome, OutcomeDetail, Phase, Rung, WaitsFor};
 use crate::worktree::Worktree;
 
@@ -80,6 +81,9 @@ pub struct Job {
     pub version: u64,
     /// The stop that was asked for, or that a limit began.
     pub stop: Option<Stop>,
+    /// The limit at which it holds still, and until when somebody may raise it.
+    #[serde(default)]
+    pub paused: Option<Paused>,
     /// Every try, in order.
     pub attempts: Vec<Attempt>,
     /// Messages that were accepted and have not reached the job yet.
@@ -92,6 +96,21 @@ pub struct Job {
     pub foreign: bool,
     /// Whether something of the job has just died and its end could not be recorded yet: ask again.
     pub unsettled: bool,
+}
+
+/// A limit was reached, and everything of the job holds still until somebody raises it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Paused {
+    /// Which limit.
+    pub limit: String,
+    /// What was measured.
+    pub measured: u64,
+    /// What was allowed.
+    pub allowed: u64,
+    /// Since when.
+    pub since: Time,
+    /// When it is stopped, if nobody raises the limit.
+    pub until: Time,
 }
 
 /// What a job waits for.
@@ -258,6 +277,7 @@ impl Job {
             updated_at: job.updated_at.into(),
             version: job.version.0,
             stop: Stop::of(job, events),
+            paused: Paused::of(job),
             attempts,
             inputs_waiting: job.inputs.len() as u32,
             spent: Spent {
@@ -288,6 +308,20 @@ fn submitted_by(events: &[Event]) -> String {
         _ => None,
     });
     by.unwrap_or_default()
+}
+
+impl Paused {
+    fn of(job: &job::Job) -> Option<Paused> {
+        let pause = job.pause.filter(|_| !job.is_ended())?;
+        let spec::OnLimit::Ask { expires_ms } = job.spec.as_ref()?.on_limit else { return None };
+        Some(Paused {
+            limit: limit(pause.limit).to_owned(),
+            measured: pause.measured,
+            allowed: pause.allowed,
+            since: pause.since.into(),
+            until: pause.since.plus_ms(expires_ms).into(),
+        })
+    }
 }
 
 impl Waits {

@@ -29,7 +29,7 @@ pub use agent::{Agent, AgentWish, Permissions, Rule, UnknownPermission};
 pub use attempt::{Attempt, Exit, Output, Process, Receipt, RungTaken};
 pub use daemon::{Daemon, Group, GroupChange, Trouble};
 pub use event::{ENVELOPE, Event};
-pub use job::{After, Io, Job, Ladder, Limits, Retry, Spent, Stop, Waits};
+pub use job::{After, Io, Job, Ladder, Limits, Paused, Retry, Spent, Stop, Waits};
 pub use page::{Feed, Page};
 pub use problem::{Candidate, Problem};
 pub use requests::{

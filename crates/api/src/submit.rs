@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use lastword_core::JobId;
-use lastword_core::spec::{self, Dependency, RetryPolicy, Spec, Work};
+use lastword_core::spec::{self, Dependency, OnLimit, RetryPolicy, Spec, Work};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -41,6 +41,10 @@ pub struct Submit {
     pub labels: BTreeMap<String, String>,
     /// Limits of this job; the settings fill the rest.
     pub limits: Limits,
+    /// When it has used up its turns, tokens, money or output: it holds still, and who raises the limit within so many milliseconds lets
+    /// it go on. Absent: it is stopped at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ask_at_limit_ms: Option<u64>,
     /// Whether and when another attempt follows one that failed.
     pub retry: Retry,
     /// How politely it is stopped.
@@ -68,6 +72,7 @@ impl Submit {
             priority: self.priority,
             labels: self.labels.clone(),
             limits: self.limits.asked(),
+            on_limit: self.ask_at_limit_ms.map_or(OnLimit::Stop, |expires_ms| OnLimit::Ask { expires_ms }),
             retry: RetryPolicy {
                 attempts_max: self.retry.attempts,
                 backoff_ms: self.retry.backoff_ms,

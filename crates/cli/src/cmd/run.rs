@@ -63,6 +63,9 @@ pub(crate) struct Args {
     /// Ends it when it has written this much
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     output_max: Option<u64>,
+    /// At a limit of output, turns, tokens or money: makes it hold still, and ends it only if nobody raises the limit within this time
+    #[arg(long, value_name = "TIME", value_parser = duration::parse_ms)]
+    ask_at_limit: Option<u64>,
     /// Tries again when it fails, so many times at most
     #[arg(long, value_name = "TIMES", default_value_t = 0, hide_default_value = true)]
     retry: u32,
@@ -181,6 +184,7 @@ impl Args {
                 tokens: self.agent.tokens,
                 money_micros: self.agent.money,
             },
+            ask_at_limit_ms: self.ask_at_limit,
             retry: self.retries(),
             ladder: Ladder {
                 term_ms: self.grace.unwrap_or_else(|| settings.number("grace")),

@@ -22,6 +22,7 @@ pub(crate) fn screen(job: &Job, tail: Option<&str>, ui: &Ui) -> Vec<String> {
             lines.extend(body);
         }
     };
+    section("Holds still", paused(job, &clock), &mut lines);
     if let Some(attempt) = job.last_attempt() {
         section("Receipt", receipt::lines(attempt, job.stop.as_ref(), ui.out, width), &mut lines);
         let error = attempt.error.iter().map(|error| format!("  {}", ui.out.bad(&clean(error))));
@@ -34,6 +35,19 @@ pub(crate) fn screen(job: &Job, tail: Option<&str>, ui: &Ui) -> Vec<String> {
         section("Last lines of output", body.collect(), &mut lines);
     }
     lines
+}
+
+/// Returns why everything of a job holds still, and what to do about it.
+fn paused(job: &Job, clock: &Clock) -> Vec<String> {
+    let Some(paused) = &job.paused else { return Vec::new() };
+    let (limit, reference) = (&paused.limit, words::reference(job));
+    vec![
+        format!("  its limit of {limit} is used up: {} of {}", paused.measured, paused.allowed),
+        format!(
+            "  `lastword limit {reference} {limit}=…` raises it; otherwise it ends at {}",
+            clock.show(paused.until)
+        ),
+    ]
 }
 
 fn head(job: &Job, style: Style, width: usize) -> Vec<String> {

@@ -1,6 +1,6 @@
 //! `limit`, `group`, `retry`, `rm`, `prune`, `abandon`.
 
-use crate::home::{Home, is_alive};
+use crate::home::{Home, is_alive, until};
 use crate::plain::plain;
 
 #[test]
@@ -18,6 +18,61 @@ fn limits_of_a_running_job_can_be_changed_and_bind() {
     assert!(!is_alive(pids[0]));
     let said = home.run(&["limit", &id, "wall=2h"]);
     assert!(said.code == 125 && said.stderr.contains("ended"), "{said:?}");
+}
+
+#[test]
+fn a_job_that_has_used_up_its_output_holds_still_until_somebody_raises_the_limit() {
+    let home = Home::new();
+    // It counts in a file as fast as it can, in a session of its own too, and ends when it is told to.
+    let script = "count() { n=0; while [ ! -e end ]; do n=$((n+1)); echo $n > $1; done; }; \
+                  setsid sh -c 'n=0; while [ ! -e end ]; do n=$((n+1)); echo $n > far; done' & \
+                  head -c 4096 /dev/zero; count near; wait";
+    let asked = ["run", "-d", "--output-max", "1k", "--ask-at-limit", "10m", "sh", "-c", script];
+    let id = home.ok(&asked);
+    let paused = |home: &Home| {
+        let job = home.json(&["show", &id]);
+        (!job["paused"].is_null()).then_some(job)
+    };
+    let job = until("it holds still", || paused(&home));
+    assert_eq!((&job["phase"], &job["paused"]["limit"]), (&"running".into(), &"output".into()));
+    assert!(home.ok(&["show", &id]).contains("its limit of output is used up: 4096 of 1024"));
+    let counts = || ["near", "far"].map(|name| std::fs::read_to_string(home.work().join(name)).unwrap());
+    // The wish is in the log before it is carried out.
+    let mut before = counts();
+    until("nothing of it counts", || {
+        home.ok(&["run", "true"]);
+        let now = counts();
+        let same = now == before;
+        before = now;
+        same.then_some(())
+    });
+    // Whoever comes after a crash holds it still as well.
+    home.kill_daemon();
+    until("it is found again", || paused(&home));
+    home.ok(&["run", "true"]);
+    assert_eq!(counts(), before);
+    home.ok(&["limit", &id, "output=1M"]);
+    until("it goes on", || (counts()[0] != before[0] && counts()[1] != before[1]).then_some(()));
+    std::fs::write(home.work().join("end"), "").unwrap();
+    assert_eq!(home.run(&["wait", &id]).code, 0);
+    let kinds = home.ok(&["events", &id]);
+    assert!(
+        kinds.contains("paused") && kinds.contains("unpaused") && !kinds.contains("limit_fired"),
+        "{kinds}"
+    );
+}
+
+#[test]
+fn a_job_that_holds_still_can_be_cancelled_and_nothing_of_it_is_left() {
+    let home = Home::new();
+    let script = "echo $$; setsid sleep 1000 & echo $!; head -c 4096 /dev/zero | tr '\\0' '\\n'; sleep 1000";
+    let id = home.ok(&["run", "-d", "--output-max", "1k", "--ask-at-limit", "10m", "sh", "-c", script]);
+    until("it holds still", || (!home.json(&["show", &id])["paused"].is_null()).then_some(()));
+    let pids = home.pids_of(&id, 2);
+    assert!(pids.iter().all(|pid| is_alive(*pid)));
+    home.ok(&["cancel", &id]);
+    assert!(!pids.iter().any(|pid| is_alive(*pid)));
+    assert_eq!(home.run(&["wait", &id]).code, 3);
 }
 
 #[test]

@@ -180,6 +180,10 @@ impl Claude {
 
     fn answered(&mut self, said: &Value) -> Vec<Signal> {
         let mut signals = Vec::new();
+        // Not of its model: what went wrong is said again with the end of the turn.
+        if text(said, &["message", "model"]) == Some("<synthetic>") {
+            return signals;
+        }
         for block in items(said, &["message", "content"]) {
             match text(block, &["type"]) {
                 Some("tool_use") => {
@@ -283,7 +287,8 @@ impl Claude {
             usage: Usage { money_micros: rest.money_micros, ..whole },
             resume: text(said, &["session_id"]).map(str::to_owned),
         };
-        let error = (ending != TurnEnding::Completed).then(|| complaint(said, subtype));
+        let is_wrong = !matches!(ending, TurnEnding::Completed | TurnEnding::Aborted);
+        let error = is_wrong.then(|| complaint(said, subtype));
         signals.push(Signal::TurnEnded { ending, error, commit });
         (self.turn, self.interrupted, self.owed) = (false, false, false);
         self.tools.clear();

@@ -209,7 +209,7 @@ fn step(directive: &str) -> Step {
             let (name, text) = rest.split_once(' ').unwrap_or((rest, "released."));
             Step::Gate { name: name.to_owned(), text: text.to_owned() }
         }
-        "big" => Step::Say(vec!["y".repeat(1 << 10); kilobytes()]),
+        "big" => Step::Say((0..kilobytes()).map(kilobyte).collect()),
         "empty" => Step::Say(Vec::new()),
         "say" => say(rest),
         _ => fault(verb, rest).unwrap_or_else(|| say(directive)),
@@ -219,6 +219,14 @@ fn step(directive: &str) -> Step {
 fn say(text: &str) -> Step {
     let letters: Vec<char> = text.chars().collect();
     Step::Say(letters.chunks(PIECE).map(|piece| piece.iter().collect()).collect())
+}
+
+/// Returns a kilobyte that is like no other: agents take a text that repeats itself for a model gone mad.
+fn kilobyte(no: usize) -> String {
+    let words = (0..).map(|word: usize| format!("{:x} ", (no << 10 | word).wrapping_mul(0x9e37_79b9)));
+    let mut text: String = words.take(1 << 7).collect();
+    text.truncate(1 << 10);
+    text
 }
 
 fn slow(rest: &str) -> Step {
@@ -337,7 +345,9 @@ mod tests {
             Step::Call(names.map(call).to_vec())
         };
         assert_eq!(step("tools A {\"a\":1} ;; B {\"a\":1}"), calls(["A", "B"]));
-        assert_eq!(step("big 2"), Step::Say(vec!["y".repeat(1024), "y".repeat(1024)]));
+        let Step::Say(big) = step("big 2") else { panic!("text is said") };
+        assert_eq!(big.iter().map(String::len).collect::<Vec<_>>(), [1024, 1024]);
+        assert_ne!(big[0], big[1]);
         assert_eq!(step("what is this"), say("what is this"));
     }
 }

@@ -114,7 +114,7 @@ fn of_tree(job: &Job, attempt: &Attempt) -> Vec<Effect> {
     if attempt.was_paused {
         due.push(Effect::Hold { attempt: no, still: job.pause.is_some() });
     }
-    due.extend(job.inputs.iter().map(|input| Effect::Tell { attempt: no, input: input.no }));
+    due.extend(job.inputs_due().map(|input| Effect::Tell { attempt: no, input: input.no }));
     // Said after the last input was delivered, so that it is not lost with whoever was to say both.
     if job.input_closed && job.inputs.is_empty() {
         due.push(Effect::Close { attempt: no });

@@ -269,6 +269,24 @@ impl Job {
         self.session.as_ref().and_then(|session| session.active)
     }
 
+    /// Returns the inputs that may be said: one that begins a turn may not when all turns have begun.
+    pub fn inputs_due(&self) -> impl Iterator<Item = &PendingInput> {
+        let begun = u64::from(self.turns.0);
+        let has_room = self.limits.get(Limit::Turns).is_none_or(|turns| begun < turns);
+        self.inputs.iter().filter(move |input| has_room || !self.begins_turn(input))
+    }
+
+    /// Reports whether an input waits that begins a turn.
+    pub fn wants_turn(&self) -> bool {
+        self.active_turn().is_none() && self.inputs.iter().any(|input| self.begins_turn(input))
+    }
+
+    fn begins_turn(&self, input: &PendingInput) -> bool {
+        let spoken_to = self.spec.as_ref().is_some_and(|spec| spec.work.is_spoken_to());
+        let steers = input.steer && self.active_turn().is_some();
+        spoken_to && input.question.is_none() && !steers
+    }
+
     /// Reports whether the job waits for a person.
     pub fn waits_for_person(&self) -> bool {
         let asks = self.session.as_ref().is_some_and(Session::has_open_question);

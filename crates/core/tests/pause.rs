@@ -138,6 +138,33 @@ fn a_turn_too_many_begins_and_holds_still() {
 }
 
 #[test]
+fn a_turn_that_waits_to_begin_and_may_not_is_not_told_to_the_agent() {
+    let turns = Limits { turns: Some(1), ..Limits::default() };
+    let told = |due: &[Effect]| due.iter().any(|effect| matches!(effect, Effect::Tell { .. }));
+    let with_next = |spec: Spec| {
+        let mut rig = Rig::new(Desk::in_turn(spec));
+        rig.tick();
+        let facts = lastword_core::decide::send::decide(&rig.desk.job, "ann", "and then", false);
+        rig.desk.anyone(facts);
+        let outputs = rig.step(lastword_core::owner::Input::News);
+        let due = effects(rig.settle(outputs));
+        assert!(!told(&due), "{due:?}");
+        assert_eq!((rig.desk.count("paused"), rig.desk.count("limit_fired")), (0, 0));
+        let outputs = rig.says(ends(TurnEnding::Completed));
+        let due = effects(rig.settle(outputs));
+        assert!(!told(&due), "{due:?}");
+        rig
+    };
+    let rig = with_next(Spec { limits: turns, ..agent() });
+    assert_eq!(rig.desk.count("limit_fired"), 1);
+    // Who may ask a person does, and goes on with it once the limit is raised.
+    let mut rig = with_next(asking(turns));
+    assert_eq!((rig.desk.count("paused"), rig.desk.count("limit_fired")), (1, 0));
+    let due = raised(&mut rig, Limit::Turns, 2);
+    assert!(due.contains(&GOES_ON) && told(&due), "{due:?}");
+}
+
+#[test]
 fn c75_without_a_person_to_ask_a_limit_stops_at_once_and_a_time_always_does() {
     let mut rig = Rig::new(Desk::in_turn(Spec { limits: tokens(100), ..agent() }));
     rig.tick();

@@ -24,11 +24,21 @@ pub fn decide(job: &Job, by: &str, limit: Limit, value: u64) -> Decision {
 /// What follows from a limit that was reached, unless the job is being stopped already: it is stopped, or it holds still first where a
 /// person is to be asked.
 pub fn fire(job: &Job, pulse: &Pulse, now: Awake) -> Option<Fact> {
-    fire_at_turn(job, pulse, now, job.turns)
+    let holds_still = spends(job) || job.wants_turn();
+    fire_with(job, pulse, now, turns_wanted(job), holds_still)
+}
+
+/// Returns the turns that have begun, with the one that waits to.
+fn turns_wanted(job: &Job) -> TurnNo {
+    if job.wants_turn() { job.turns.next() } else { job.turns }
 }
 
 /// The same, as it would be with `turns` begun.
 pub(super) fn fire_at_turn(job: &Job, pulse: &Pulse, now: Awake, turns: TurnNo) -> Option<Fact> {
+    fire_with(job, pulse, now, turns, spends(job))
+}
+
+fn fire_with(job: &Job, pulse: &Pulse, now: Awake, turns: TurnNo, holds_still: bool) -> Option<Fact> {
     if !matches!(job.phase, Phase::Running) {
         return None;
     }
@@ -41,7 +51,7 @@ pub(super) fn fire_at_turn(job: &Job, pulse: &Pulse, now: Awake, turns: TurnNo) 
     match (asks, &job.pause) {
         (None, _) => Some(fired),
         (Some(ms), Some(pause)) => (now >= pause.awake.plus_ms(ms)).then_some(fired),
-        (Some(_), None) if spends(job) => {
+        (Some(_), None) if holds_still => {
             Some(Paused { attempt, limit, measured, allowed, awake: now }.into())
         }
         (Some(_), None) => None,
@@ -65,7 +75,7 @@ pub fn lifted(job: &Job, pulse: &Pulse, now: Awake) -> Option<Fact> {
     let attempt = watched(job)?;
     let mut only = Limits::default();
     only.set(pause.limit, job.limits.get(pause.limit).unwrap_or(0));
-    let used = used(job, attempt.launched?, pulse, now, job.turns);
+    let used = used(job, attempt.launched?, pulse, now, turns_wanted(job));
     limits::reached(&only, &used).is_none().then(|| Unpaused { attempt: attempt.no }.into())
 }
 

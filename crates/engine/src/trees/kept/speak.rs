@@ -99,7 +99,7 @@ impl Kept {
         let gone = || "it has no keeper that could be told".to_owned();
         match order.effect {
             Effect::Tell { attempt, .. } => {
-                let inputs = order.job.inputs.clone();
+                let inputs = order.job.inputs_due().cloned().collect();
                 wishes(attempt).ok_or_else(gone)?.want(|wanted| wanted.inputs = inputs);
                 Ok(())
             }

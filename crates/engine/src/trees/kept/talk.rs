@@ -151,8 +151,8 @@ impl Talk {
                 }
             }
         }
-        self.hear(reports).await;
         self.tell(told, reports).await;
+        self.hear(reports).await;
         let mut flight: Option<Flight> = None;
         let (mut again, mut unheard) = (false, false);
         loop {

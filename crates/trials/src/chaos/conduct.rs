@@ -239,20 +239,25 @@ fn murder(stage: &Stage, order: &Order, id: &str, how: Murder) {
     let Some(Some((guard, shim))) = found else { return };
     // Noted first: from here on the job may be lost.
     stage.entry(order.number, |entry| entry.acts.murdered = true);
-    for (name, pid, wanted) in [("guards killed", guard, how.guard), ("shims killed", shim, how.shim)] {
-        let victim = if wanted { Identity::of(pid) } else { None };
-        let is_ours = stage.product.owns(pid);
-        if victim.is_some_and(|victim| is_ours && victim.signal(Signal::KILL).unwrap_or(false)) {
+    for (name, keeper, wanted) in [("guards killed", guard, how.guard), ("shims killed", shim, how.shim)] {
+        // It may have gone by itself, and its number to somebody else of this run.
+        let is_it = |victim: &Identity| (victim.pid, victim.start_ticks) == keeper;
+        let victim = if wanted { Identity::of(keeper.0).filter(is_it) } else { None };
+        if victim.is_some_and(|victim| victim.signal(Signal::KILL).unwrap_or(false)) {
             stage.count(name);
         }
     }
 }
 
+/// Number and start of a keeper: together they are given once.
+type Keeper = (i32, u64);
+
 /// Reads guard and shim off a claim, once both are there.
-pub(crate) fn keepers(claim: &str) -> Option<(i32, i32)> {
+pub(crate) fn keepers(claim: &str) -> Option<(Keeper, Keeper)> {
     let mut lines = claim.lines().filter_map(Line::parse);
-    let guard = lines.find(|line| line.word() == "kept")?.get("pid")?;
-    let shim = lines.find(|line| line.word() == "shim")?.get("pid")?;
+    let who = |line: Line| Some((line.get("pid")?, line.get("start")?));
+    let guard = lines.find(|line| line.word() == "kept").and_then(who)?;
+    let shim = lines.find(|line| line.word() == "shim").and_then(who)?;
     Some((guard, shim))
 }
 
@@ -263,7 +268,7 @@ mod tests {
     #[test]
     fn keepers_are_read_off_a_claim_that_has_both() {
         let claim = "kept version=1 socket=s marker=m boot=b pid=7 start=1\nshim boot=b pid=8 start=2\n";
-        assert_eq!(keepers(claim), Some((7, 8)));
+        assert_eq!(keepers(claim), Some(((7, 1), (8, 2))));
         assert_eq!(keepers("kept version=1 socket=s marker=m boot=b pid=7 start=1\n"), None);
         assert_eq!(keepers("closed version=1\n"), None);
     }

@@ -138,7 +138,7 @@ fn kill_keepers(stage: &Stage, taken: &Taken) -> Option<()> {
         let is_fit = lasts && is_plain(&entry.order) && entry.seen.is_none();
         let claim = first_attempt(stage, entry).filter(|_| is_fit)?.join("claim");
         let claim = fs::read_to_string(claim).ok().filter(|claim| claim.contains("\nleader "))?;
-        let (guard, shim) = keepers(&claim).filter(|(guard, _)| stage.product.owns(*guard))?;
+        let ((guard, _), (shim, _)) = keepers(&claim).filter(|((guard, _), _)| stage.product.owns(*guard))?;
         Identity::of(guard).zip(Identity::of(shim))
     })?;
     let killed = [victims.0, victims.1].map(|victim| victim.signal(Signal::KILL).unwrap_or(false));

@@ -77,6 +77,8 @@ const STEPS: &[Step] = &[
     step!("orphans", trials::run("orphans", &[])),
     step!("orphans, by name", trials::run("orphans", &["--bug", "reap-by-name"])),
     step!("orphans, no doubts", trials::run("orphans", &["--bug", "no-doubts"])),
+    // What anybody could try against a user, with guards taken away at the end; the long form throws larger bombs.
+    step!("attack", trials::run("attack", &["--short"])),
     // The product. The long forms are 3 minutes and more, a thousand jobs and a hundred thousand, and five rounds.
     step!("chaos", trials::run("chaos", &["--seconds", "30"])),
     step!("chaos, sabotaged", trials::run("chaos", &["--bugs"])),

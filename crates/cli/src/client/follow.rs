@@ -1,6 +1,6 @@
 //! What a job writes, read by offset: a piece, the end of it, or all of it as it comes.
 
-use std::io::Write as _;
+use std::io::{IsTerminal as _, Write as _};
 
 use hyper::HeaderMap;
 use lastword_api::{Code, Job, Receipt};
@@ -8,6 +8,7 @@ use lastword_api::{Code, Job, Receipt};
 use super::sse::Events;
 use super::{Call, Client, job_path};
 use crate::failure::Failure;
+use crate::text::clean::Cleaner;
 use crate::text::size;
 
 /// Bytes looked at for each of the last lines. Those are few that are longer on the average, and begin in the middle then.
@@ -37,9 +38,43 @@ impl Stream {
         }
     }
 
-    /// Passes bytes of a job on to the stream of the same name, as they are.
-    pub(crate) fn pass_on(self, bytes: &[u8]) -> Result<(), Failure> {
+    fn is_terminal(self) -> bool {
         match self {
+            Stream::Stdout => std::io::stdout().is_terminal(),
+            Stream::Stderr => std::io::stderr().is_terminal(),
+        }
+    }
+}
+
+/// Whose a terminal is while a job writes to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Terminal {
+    /// A person's, who looks at what a job wrote.
+    Ours,
+    /// The job's: it was given to it.
+    Given,
+}
+
+/// Our own stream of the same name, for what a job writes: as it is into a file or a pipe, made harmless at a terminal, which it could
+/// steer otherwise.
+#[derive(Debug)]
+pub(crate) struct Passage {
+    stream: Stream,
+    cleaner: Option<Cleaner>,
+}
+
+impl Passage {
+    /// Opens it.
+    pub(crate) fn open(stream: Stream, terminal: Terminal) -> Passage {
+        let is_steered = terminal == Terminal::Ours && stream.is_terminal();
+        Passage { stream, cleaner: is_steered.then(Cleaner::default) }
+    }
+
+    /// Passes bytes of a job on.
+    pub(crate) fn pass_on(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        let cleaned = self.cleaner.as_mut().map(|cleaner| cleaner.clean(bytes));
+        let bytes = cleaned.as_ref().map_or(bytes, String::as_bytes);
+        match self.stream {
             Stream::Stdout => {
                 let mut out = std::io::stdout().lock();
                 out.write_all(bytes)?;
@@ -91,6 +126,16 @@ impl Recording {
 
     /// Passes on everything from an offset, to its end with `follow`, otherwise as far as there is something.
     pub(crate) async fn pass_on(&self, client: &Client, from: u64, follow: bool) -> Result<(), Failure> {
+        self.pass_through(client, from, follow, Passage::open(self.stream, Terminal::Ours)).await
+    }
+
+    async fn pass_through(
+        &self,
+        client: &Client,
+        from: u64,
+        follow: bool,
+        mut passage: Passage,
+    ) -> Result<(), Failure> {
         let mut offset = from;
         loop {
             let piece = self.read(client, offset, follow).await?;
@@ -101,7 +146,7 @@ impl Recording {
                     self.stream.name()
                 ));
             }
-            self.stream.pass_on(&piece.bytes)?;
+            passage.pass_on(&piece.bytes)?;
             offset = piece.next;
             if piece.end || (!follow && piece.bytes.is_empty()) {
                 return Ok(());
@@ -136,10 +181,15 @@ fn number(headers: &HeaderMap, name: &str) -> Result<u64, Failure> {
 
 /// Passes on what a job writes, attempt by attempt, until it has ended, and returns it as it ended. `from` says where the
 /// first recording of each stream begins.
-pub(crate) async fn to_the_end(client: &Client, job: Job, from: [u64; 2]) -> Result<Job, Failure> {
+pub(crate) async fn to_the_end(
+    client: &Client,
+    job: Job,
+    from: [u64; 2],
+    terminal: Terminal,
+) -> Result<Job, Failure> {
     let mut shown = job.attempts.last().map_or(0, |attempt| attempt.no);
     if let Some(attempt) = job.attempts.last().filter(|attempt| attempt.has_run()) {
-        both(client, &job.id, attempt.no, from).await?;
+        both(client, &job.id, attempt.no, from, terminal).await?;
     } else {
         shown = shown.saturating_sub(1);
     }
@@ -150,7 +200,7 @@ pub(crate) async fn to_the_end(client: &Client, job: Job, from: [u64; 2]) -> Res
         let begun = event.attempt.filter(|_| tells_of_a_tree(&event));
         if let Some(attempt) = begun.filter(|attempt| *attempt > shown) {
             shown = attempt;
-            both(client, &job.id, attempt, [0, 0]).await?;
+            both(client, &job.id, attempt, [0, 0], terminal).await?;
         }
     }
     client.job(&job.id).await
@@ -167,10 +217,20 @@ fn tells_of_a_tree(event: &lastword_api::Event) -> bool {
 }
 
 /// Passes on both streams of an attempt to their ends.
-async fn both(client: &Client, job: &str, attempt: u32, from: [u64; 2]) -> Result<(), Failure> {
+async fn both(
+    client: &Client,
+    job: &str,
+    attempt: u32,
+    from: [u64; 2],
+    terminal: Terminal,
+) -> Result<(), Failure> {
     let recording = |stream: Stream| Recording { job: job.to_owned(), attempt, stream };
     let (out, err) = (recording(Stream::Stdout), recording(Stream::Stderr));
-    tokio::try_join!(out.pass_on(client, from[0], true), err.pass_on(client, from[1], true))?;
+    let passage = |stream: Stream| Passage::open(stream, terminal);
+    tokio::try_join!(
+        out.pass_through(client, from[0], true, passage(Stream::Stdout)),
+        err.pass_through(client, from[1], true, passage(Stream::Stderr))
+    )?;
     Ok(())
 }
 

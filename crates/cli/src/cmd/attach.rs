@@ -6,7 +6,7 @@ use lastword_api::{Cancel, Cause, Code, Exit, IoKind, Job, Message, Outcome as E
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::run::say_it_goes_on;
-use crate::client::follow::{self, Recording, Stream};
+use crate::client::follow::{self, Recording, Stream, Terminal};
 use crate::client::{Call, Client, job_path};
 use crate::failure::{Failure, Outcome, exit};
 use crate::text::moment;
@@ -74,6 +74,7 @@ pub(super) async fn stay(client: &Client, job: Job, stay: Stay) -> Outcome {
     let mut terminate = signal(SignalKind::terminate()).map_err(unheard)?;
     let mut hang_up = signal(SignalKind::hangup()).map_err(unheard)?;
     let terminal = job.io.kind == IoKind::Terminal;
+    let whose = if terminal { Terminal::Given } else { Terminal::Ours };
     let mut typed = std::pin::pin!(async {
         match stay.input {
             true => input::pass_on(client, &called, terminal).await,
@@ -81,7 +82,7 @@ pub(super) async fn stay(client: &Client, job: Job, stay: Stay) -> Outcome {
         }
     });
     // In a box: whoever stays would be as large as all that is followed.
-    let mut watched = Box::pin(follow::to_the_end(client, job, stay.from));
+    let mut watched = Box::pin(follow::to_the_end(client, job, stay.from, whose));
     let mut patience = std::pin::pin!(tokio::time::sleep(PATIENCE));
     let (mut asked, mut reads, mut patient) = (false, true, client.ui().watched);
     loop {

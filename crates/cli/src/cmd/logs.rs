@@ -3,7 +3,7 @@
 use lastword_api::{Code, Job};
 
 use crate::client::Client;
-use crate::client::follow::{self, Recording, Stream};
+use crate::client::follow::{self, Recording, Stream, Terminal};
 use crate::failure::{Failure, Outcome};
 use crate::ui::words;
 
@@ -34,7 +34,7 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
     let job = client.job(&args.job).await?;
     let Some(attempt) = which(&args, &job)? else {
         if args.follow {
-            follow::to_the_end(&client, job, [0, 0]).await?;
+            follow::to_the_end(&client, job, [0, 0], Terminal::Ours).await?;
         } else {
             let called = words::called(job.name.as_deref(), &job.short);
             let what = if job.is_ended() { "never started anything" } else { "has not started anything yet" };
@@ -55,7 +55,7 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
         }
     }
     if args.follow && streams.len() == 2 {
-        follow::to_the_end(&client, job, from).await?;
+        follow::to_the_end(&client, job, from, Terminal::Ours).await?;
         return Ok(0);
     }
     for stream in streams {

@@ -2,7 +2,7 @@
 
 use lastword_api::{Code, JobResult, Outcome as Ending};
 
-use crate::client::follow::Stream;
+use crate::client::follow::{Passage, Stream, Terminal};
 use crate::client::{Call, Client, job_path};
 use crate::failure::Outcome;
 use crate::text::size;
@@ -36,8 +36,8 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
             args.job
         ));
     }
-    // What the job wrote goes out as it is, like its logs.
-    Stream::Stdout.pass_on(result.text.as_bytes())?;
+    // What the job wrote goes out like its logs.
+    Passage::open(Stream::Stdout, Terminal::Ours).pass_on(result.text.as_bytes())?;
     if result.outcome != Ending::Completed {
         let ending = words::ending(&result.outcome, result.outcome_detail.as_ref(), Some(&result.cause));
         let exit = result.exit.as_ref().map_or_else(String::new, |exit| format!(", {}", words::exit(exit)));

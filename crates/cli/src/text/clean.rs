@@ -36,6 +36,52 @@ pub(crate) fn clean_json(json: &str) -> Cow<'_, str> {
     Cow::Owned(text)
 }
 
+/// Cleans what a job writes, as it comes: lines and tabs stay, a return of the carriage begins a line, and everything else is as
+/// with [`clean`]. Pieces may be cut anywhere.
+#[derive(Debug, Default)]
+pub(crate) struct Cleaner {
+    /// The beginning of a character whose end has not come.
+    begun: Vec<u8>,
+    after_return: bool,
+}
+
+impl Cleaner {
+    /// Returns a piece, made harmless.
+    pub(crate) fn clean(&mut self, bytes: &[u8]) -> String {
+        let bytes = [std::mem::take(&mut self.begun).as_slice(), bytes].concat();
+        let mut text = String::with_capacity(bytes.len());
+        let mut rest = bytes.as_slice();
+        while !rest.is_empty() {
+            let (valid, invalid) = match std::str::from_utf8(rest) {
+                Ok(_) => (rest.len(), Some(0)),
+                Err(error) => (error.valid_up_to(), error.error_len()),
+            };
+            let (good, after) = rest.split_at(valid);
+            String::from_utf8_lossy(good).chars().for_each(|c| self.push(c, &mut text));
+            let Some(invalid) = invalid else {
+                self.begun = after.to_vec();
+                break;
+            };
+            if invalid > 0 {
+                self.push(char::REPLACEMENT_CHARACTER, &mut text);
+            }
+            rest = &after[invalid..];
+        }
+        text
+    }
+
+    fn push(&mut self, c: char, text: &mut String) {
+        match c {
+            '\n' if self.after_return => {}
+            '\r' => text.push('\n'),
+            '\n' | '\t' => text.push(c),
+            _ if is_harmless(c) => text.push(c),
+            _ => text.push(stand_in(c)),
+        }
+        self.after_return = c == '\r';
+    }
+}
+
 fn is_harmless(c: char) -> bool {
     match c {
         '\u{0}'..='\u{1f}' | '\u{7f}'..='\u{9f}' => false,
@@ -114,6 +160,21 @@ mod tests {
         let harmless = clean_json(&text);
         assert!(harmless.chars().all(is_harmless), "{harmless:?}");
         assert_eq!(serde_json::from_str::<serde_json::Value>(&harmless).expect("JSON"), value);
+    }
+
+    #[test]
+    fn what_a_job_writes_is_harmless_however_it_is_cut() {
+        let hostile =
+            "one\r\ntwo\rthree\tx\x1b]52;c;aGk=\x07\u{9b}31m\u{202e}gnp 日本 ä\x1bP+q\x1b\\\n".as_bytes();
+        let whole = Cleaner::default().clean(hostile);
+        assert_eq!(whole, "one\ntwo\nthree\tx␛]52;c;aGk=␇\u{fffd}31m\u{fffd}gnp 日本 ä␛P+q␛\\\n");
+        assert_eq!(Cleaner::default().clean(whole.as_bytes()), whole, "cleaning again changes nothing");
+        for size in 1..hostile.len() {
+            let mut cleaner = Cleaner::default();
+            let pieces: String = hostile.chunks(size).map(|piece| cleaner.clean(piece)).collect();
+            assert_eq!(pieces, whole, "in pieces of {size}");
+        }
+        assert_eq!(Cleaner::default().clean(b"a\xff\x9b31m\xc3"), "a\u{fffd}\u{fffd}31m");
     }
 
     #[test]

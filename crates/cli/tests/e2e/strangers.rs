@@ -40,6 +40,37 @@ fn nothing_hostile_reaches_a_terminal_raw_but_what_the_job_wrote() {
     assert_eq!(home.run(&["logs", &id]).stdout, HOSTILE, "what it wrote is its own");
 }
 
+#[test]
+fn what_a_job_wrote_does_not_steer_a_terminal_that_was_not_given_to_it() {
+    let home = Home::new();
+    let script = format!("printf '%s' '{HOSTILE}'; printf '%s' '{HOSTILE}' >&2");
+    let id = home.ok(&["run", "-d", "sh", "-c", &script]);
+    home.run(&["wait", &id]);
+    let at_terminal = |words: &str| {
+        let plain = home.command(&[]);
+        let mut command = Command::new("script");
+        let line = format!("{} {words}", plain.get_program().to_string_lossy());
+        command.args(["--quiet", "--command", &line, "/dev/null"]).env_clear();
+        command.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?)))).env("NO_COLOR", "1");
+        let said = command.output().unwrap();
+        // The terminal itself returns the carriage.
+        String::from_utf8_lossy(&said.stdout).replace("\r\n", "\n")
+    };
+    for words in [
+        format!("logs {id}"),
+        format!("logs -f {id}"),
+        format!("logs --stderr {id}"),
+        format!("result {id}"),
+        format!("run -- sh -c \"{}\"", script.replace('\x1b', "\\033").replace('"', "\\\"")),
+    ] {
+        let said = at_terminal(&words);
+        let found = said.chars().find(|c| (c.is_control() && *c != '\n') || "\u{202e}\u{200b}".contains(*c));
+        assert_eq!(found, None, "{words}: {said:?}");
+        assert!(said.contains("31m"), "{words}: {said:?}");
+    }
+    assert!(at_terminal("run -t -- printf '\\033[5m'").contains("\x1b[5m"), "a job that has it may steer it");
+}
+
 /// Answers one request after the other with the same words.
 pub(crate) fn stand_in(home: &Home, answer: &'static str) -> std::thread::JoinHandle<()> {
     std::fs::DirBuilder::new().mode(0o700).create(home.state()).unwrap();

@@ -27,6 +27,7 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
     Attempt { item: 12, what: "the first command brings LD_PRELOAD and its like to the daemon", ends: Ends::Refused, make: preload },
     Attempt { item: 12, what: "a job takes the descriptors of its shim away", ends: Ends::Survived, make: starve },
     Attempt { item: 14, what: "a job runs a program that is setuid root", ends: Ends::Refused, make: setuid },
+    Attempt { item: 14, what: "a client asks for a job that may gain privileges", ends: Ends::Refused, make: ask_for_privileges },
 ];
 
 /// A job that waits to be ended or let go, and who holds it.
@@ -262,4 +263,10 @@ fn setuid(stage: &Stage) -> Result<String, String> {
     let said = stage.home.0.said(&["run", "--", &program, super::attacker::VERB, "whoami"])?;
     let level = stage.home.json(&["show", "@last"])?["attempts"][0]["level"].clone();
     says(&said, &format!("user {OWNER}")).map(|said| format!("it stays {said}; held at level {level}"))
+}
+
+fn ask_for_privileges(stage: &Stage) -> Result<String, String> {
+    let body = br#"{"argv":["true"],"cwd":"/","new_privileges":true}"#;
+    says(&stage.post(&stage.home, "/v1/jobs", body)?, "400 invalid")
+        .map(|said| format!("{said}: there is no such wish"))
 }

@@ -5,7 +5,7 @@ use std::io::{Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::clock;
 use crate::product::figures::{self, Stat};
@@ -33,6 +33,13 @@ pub(crate) fn run(words: &[&str]) -> Result<bool, String> {
         ["starve", pids @ ..] => starve(pids)?,
         ["descriptors"] => descriptors()?,
         ["whoami"] => println!("user {}", rustix::process::geteuid().as_raw()),
+        ["post", socket, path, file] => println!("{}", post(socket, path, file)?),
+        ["clock", socket] => println!("{:.3}", percentile_ms(socket)?),
+        ["dribble", file] => dribble(file)?,
+        ["read", files @ ..] => files.iter().for_each(|file| match std::fs::read(file) {
+            Ok(bytes) => println!("{}", String::from_utf8_lossy(&bytes).replace('\0', " ")),
+            Err(error) => println!("no: {error}"),
+        }),
         ["daemonised", rest @ ..] => return daemonised(rest),
         ["squat", socket, heard] => squat(socket, heard)?,
         ["relay", from, to] => relay(from, to)?,
@@ -54,6 +61,39 @@ fn ask(socket: &str, method: &str, path: &str, body: Option<&str>) {
         Ok(answer) => println!("{} {}", answer.status, answer.code()),
         Err(none) => println!("no: {none}"),
     }
+}
+
+/// Asks two hundred times, on a connection each, and returns how long 99 of 100 take.
+fn percentile_ms(socket: &str) -> Result<f64, String> {
+    let mut took = Vec::new();
+    for _ in 0..200 {
+        let begun = Instant::now();
+        let answer = Client::new(Path::new(socket)).get("/v1/daemon").map_err(|none| none.to_string())?;
+        if !answer.is_fine() {
+            return Err(format!("{} {}", answer.status, answer.code()));
+        }
+        took.push(begun.elapsed().as_secs_f64() * 1e3);
+    }
+    took.sort_by(f64::total_cmp);
+    Ok(took[197])
+}
+
+/// Sends the bytes of a file as they are, and returns status and code of the answer.
+fn post(socket: &str, path: &str, file: &str) -> Result<String, String> {
+    let body = std::fs::read(file).map_err(|error| format!("{file}: {error}"))?;
+    let mut stream = UnixStream::connect(socket).map_err(|error| format!("{socket}: {error}"))?;
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    // What is too long may be refused before all of it was taken.
+    let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&body));
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer);
+    let answer = String::from_utf8_lossy(&answer);
+    let status = answer.split(' ').nth(1).unwrap_or("none");
+    let code = answer.split_once("\"code\":\"").and_then(|(_, rest)| rest.split('"').next());
+    Ok(format!("{status} {}", code.unwrap_or_default()).trim_end().to_owned())
 }
 
 /// Kills each: a process by its number, a group by its number with a minus. Says whom it could signal.
@@ -151,6 +191,16 @@ fn descriptors() -> Result<(), String> {
     open.pop();
     println!("{open:?}");
     Ok(())
+}
+
+/// Writes a file with one call for each byte.
+fn dribble(file: &str) -> Result<(), String> {
+    let bytes = std::fs::read(file).map_err(|error| format!("{file}: {error}"))?;
+    let mut out = std::io::stdout();
+    bytes
+        .iter()
+        .try_for_each(|byte| out.write_all(&[*byte]).and_then(|()| out.flush()))
+        .map_err(|error| error.to_string())
 }
 
 /// Does something as a process that has left its parents and its session.

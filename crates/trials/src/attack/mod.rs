@@ -7,14 +7,22 @@
 //! - [`agent`]: a job against those who hold it.
 //! - [`records`]: a job against what is written down about it.
 //! - [`rights`]: a job that asks for more than is its own.
+//! - [`secrets`]: who sees what a job was given.
+//! - [`names`]: names, paths and texts that lead elsewhere.
+//! - [`terminal`]: what a job writes, against whoever looks at it.
+//! - [`bombs`]: too much of something.
 //! - [`seeded`]: what is broken on purpose, and must be noticed.
 
 mod agent;
 pub(crate) mod attacker;
+mod bombs;
+mod names;
 mod records;
 mod rights;
+mod secrets;
 mod seeded;
 mod stage;
+mod terminal;
 mod transport;
 
 use std::time::Instant;
@@ -42,6 +50,10 @@ const GROUPS: &[(&str, &[Attempt])] = &[
     ("a job against its supervisor", agent::ATTEMPTS),
     ("a job against its records", records::ATTEMPTS),
     ("a job and its rights", rights::ATTEMPTS),
+    ("secrets", secrets::ATTEMPTS),
+    ("names and texts", names::ATTEMPTS),
+    ("terminal", terminal::ATTEMPTS),
+    ("bombs", bombs::ATTEMPTS),
 ];
 
 /// How an attempt must end.

@@ -16,7 +16,7 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
     Attempt { item: 10, what: "a job holds the locks of its folder and its claim", ends: Ends::Refused, make: hold_locks },
     Attempt { item: 10, what: "a job changes the mode of its folders: 777, 000", ends: Ends::Survived, make: change_modes },
     Attempt { item: 10, what: "a job removes its folder and everything in it", ends: Ends::Survived, make: remove_folder },
-    Attempt { item: 10, what: "a job puts a link to a precious file in the place of its recording, or a FIFO", ends: Ends::Survived, make: replace_recording },
+    Attempt { item: 10, what: "a job puts a link to a precious file, or a FIFO, in place of its recording", ends: Ends::Survived, make: replace_recording },
     Attempt { item: 10, what: "a job fills the disk that its records are on", ends: Ends::Survived, make: fill_disk },
     Attempt { item: 10, what: "a job rewrites its recording", ends: Ends::Limit("A job runs as you"), make: rewrite_recording },
     Attempt { item: 10, what: "a job forges a whole ending: there is no signature that it could not make", ends: Ends::Limit("A job runs as you"), make: forge_ending },

@@ -32,7 +32,6 @@ pub(super) const LOOK: Duration = Duration::from_millis(5);
 /// The stage: one installation of the user that runs all along, and room for others.
 pub(super) struct Stage {
     pub(super) bug: Option<Bug>,
-    #[expect(dead_code, reason = "bombs have a short form")]
     pub(super) short: bool,
     pub(super) programs: Programs,
     /// The user's own: its daemon runs.
@@ -141,6 +140,14 @@ impl Stage {
             "ready" => Ok(lurker),
             other => Err(format!("an attacker did not get ready: {other:?}")),
         }
+    }
+
+    /// Sends a body to the API of an installation as the user, byte for byte, and returns status and code.
+    pub(super) fn post(&self, home: &Home, path: &str, body: &[u8]) -> Result<String, String> {
+        let file = self.folder.path().join("body");
+        fs::write(&file, body).map_err(at(&file))?;
+        let (socket, file) = (home.socket(), file.display().to_string());
+        self.attack(OWNER, &["post", &socket.display().to_string(), path, &file])
     }
 
     /// Asks the API of an installation as a user, and returns status and code of the answer, or why there is none.

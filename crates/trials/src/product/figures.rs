@@ -81,6 +81,11 @@ pub(crate) fn resident_kb(pid: i32) -> Option<u64> {
     field(&fs::read_to_string(format!("/proc/{pid}/status")).ok()?, "VmRSS:")
 }
 
+/// Returns the most that a process ever had resident, in kB: the kernel keeps it, so that no look can miss it.
+pub(crate) fn most_resident_kb(pid: i32) -> Option<u64> {
+    field(&fs::read_to_string(format!("/proc/{pid}/status")).ok()?, "VmHWM:")
+}
+
 /// Returns the memory of a process. Only root may ask about one that has closed itself to others.
 pub(crate) fn memory(pid: i32) -> Option<Memory> {
     let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;

@@ -1,0 +1,213 @@
+//! Too much of something: output by the gigabyte against keeper, disk and everybody else, and requests that are too large, too deep or no
+//! numbers against the daemon.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use super::seeded::Bug;
+use super::stage::{Home, OWNER, Stage, says};
+use super::{Attempt, Ends};
+use crate::clock;
+use crate::product::figures::{self, Stat};
+
+#[rustfmt::skip] // One row, one attempt.
+pub(super) const ATTEMPTS: &[Attempt] = &[
+    Attempt { item: 23, what: "as much output as fits into some seconds", ends: Ends::Survived, make: flood },
+    Attempt { item: 23, what: "ten million empty lines", ends: Ends::Survived, make: empty_lines },
+    Attempt { item: 23, what: "a line of a gigabyte", ends: Ends::Survived, make: one_line },
+    Attempt { item: 23, what: "a hundred thousand tiny writes a second", ends: Ends::Survived, make: tiny_writes },
+    Attempt { item: 24, what: "a megabyte of arguments, and two", ends: Ends::Refused, make: arguments },
+    Attempt { item: 24, what: "a hundred thousand variables", ends: Ends::Refused, make: variables },
+    Attempt { item: 24, what: "a million labels", ends: Ends::Refused, make: labels },
+    Attempt { item: 24, what: "JSON that is deep, doubled, endless, or no number", ends: Ends::Refused, make: json_bombs },
+];
+
+/// What may be kept of each stream, and what the disk may hold beside it: the tail moves on in steps, and records stand behind it.
+const DISK_MAX: u64 = (4 + 12 + 4) << 20;
+
+/// The most memory that a shim may ever have had. As it is built for tests, its program alone takes more.
+const SHIM_MAX_KB: u64 = if cfg!(debug_assertions) { 8 << 10 } else { 4 << 10 };
+
+/// The longest that 99 of 100 questions to the daemon may take meanwhile. Some of them wait for a processor that a bomb has.
+const ANSWER_MAX_MS: f64 = 50.0;
+
+/// The longest that one bomb may take on a busy machine.
+const BOMB_MAX: Duration = Duration::from_secs(120);
+
+/// Throws a bomb, and watches.
+fn throw(stage: &Stage, command: &[&str], bytes: u64) -> Result<String, String> {
+    let home = &stage.another("bombed")?;
+    let start: &[&str] = match stage.has(Bug::OutputHasNoCap) {
+        true => &["daemon", "start", "--set", "output.tail=1T"],
+        false => &["daemon", "start"],
+    };
+    home.0.said(start)?;
+    let before = answers(stage, home)?;
+    let begun = Instant::now();
+    let id = home.0.said(&[&["run", "-d", "--"], command].concat())?;
+    let leader = home.until(&id, |job| job["attempts"][0]["pid"].as_i64())?;
+    let shim = i32::try_from(leader).ok().and_then(Stat::of).map_or(0, |stat| stat.parent);
+    let folder = home.0.home().join("jobs").join(&id).join("1");
+    let (mut memory, mut disk, mut during) = (0, 0, None);
+    let ended = clock::until(BOMB_MAX, Duration::from_millis(20), || {
+        memory = memory.max(figures::most_resident_kb(shim).unwrap_or(0));
+        disk = disk.max(blocks(&folder));
+        if during.is_none() {
+            during = Some(answers(stage, home));
+        }
+        let job = home.json(&["show", &id]).ok()?;
+        (job["phase"] == "ended" || disk > DISK_MAX).then_some(job)
+    });
+    let took = begun.elapsed().as_secs_f64();
+    let during = during.ok_or("nobody asked meanwhile")??;
+    let job =
+        ended.ok_or_else(|| format!("it does not end; {memory} kB in its shim, {disk} bytes on the disk"))?;
+    let seen = job["attempts"][0]["receipt"]["output"]["seen"].as_u64();
+    let figures = format!(
+        "{} MB in {took:.1} s, shim {memory} kB, disk {:.1} MiB, answers p99 {during:.1} ms (before {before:.1})",
+        bytes / 1_000_000,
+        disk as f64 / f64::from(1 << 20)
+    );
+    match () {
+        () if disk > DISK_MAX => Err(format!("the disk fills: {figures}")),
+        () if memory == 0 || memory >= SHIM_MAX_KB => Err(format!("the shim grows: {figures}")),
+        () if during > ANSWER_MAX_MS => Err(format!("the daemon gets slow: {figures}")),
+        () if seen != Some(bytes) => Err(format!("{seen:?} bytes were counted: {figures}")),
+        () => Ok(figures),
+    }
+}
+
+/// Returns how long 99 of 100 questions take, in milliseconds.
+fn answers(stage: &Stage, home: &Home) -> Result<f64, String> {
+    let said = stage.attack(OWNER, &["clock", &home.socket().display().to_string()])?;
+    said.parse().map_err(|_| format!("the daemon does not answer: {said}"))
+}
+
+/// Counts the bytes that the files of a folder take on the disk.
+fn blocks(folder: &Path) -> u64 {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.metadata().ok()).map(|meta| meta.blocks() * 512).sum()
+}
+
+fn leader<'a>(program: &'a str, kind: &'a str, bytes: &'a str) -> [&'a str; 5] {
+    [program, "leader", "bomb", kind, bytes]
+}
+
+fn of_leader(stage: &Stage, kind: &str, bytes: u64) -> Result<String, String> {
+    let program = stage.programs.trials.display().to_string();
+    throw(stage, &leader(&program, kind, &bytes.to_string()), bytes)
+}
+
+fn flood(stage: &Stage) -> Result<String, String> {
+    of_leader(stage, "flood", if stage.short { 1_000_000_000 } else { 5_000_000_000 })
+}
+
+fn empty_lines(stage: &Stage) -> Result<String, String> {
+    throw(stage, &["sh", "-c", "yes '' | head -n 10000000"], 10_000_000)
+}
+
+fn one_line(stage: &Stage) -> Result<String, String> {
+    of_leader(stage, "line", 1_000_000_000)
+}
+
+fn tiny_writes(stage: &Stage) -> Result<String, String> {
+    let seconds = if stage.short { 2 } else { 5 };
+    of_leader(stage, "tiny", 100_000 * seconds * 10)
+}
+
+/// Sends bodies that must be refused, or else run as they are; afterwards the daemon must be the one it was, and answer.
+fn bodies(stage: &Stage, all: &[(&str, Vec<u8>, &str)]) -> Result<String, String> {
+    let before = super::transport::daemon(&stage.home)?;
+    let mut told = Vec::new();
+    for (what, body, code) in all {
+        let said = stage.post(&stage.home, "/v1/jobs", body)?;
+        says(&said, code).map_err(|_| format!("{what}: {said}"))?;
+        told.push(format!("{what}: {said}"));
+    }
+    let after = super::transport::daemon(&stage.home)?;
+    let resident = i32::try_from(after).ok().and_then(figures::resident_kb).unwrap_or(u64::MAX) >> 10;
+    match (before == after, resident) {
+        (true, ..=150) => Ok(format!("{}; the daemon has {resident} MiB", told.join(", "))),
+        (false, _) => Err(format!("{}; the daemon has died", told.join(", "))),
+        (true, _) => Err(format!("{}; the daemon has {resident} MiB", told.join(", "))),
+    }
+}
+
+fn with(what: &str, value: serde_json::Value) -> Vec<u8> {
+    let mut body = json!({ "argv": ["true"], "cwd": "/", "env": {} });
+    body[what] = value;
+    body.to_string().into_bytes()
+}
+
+fn arguments(stage: &Stage) -> Result<String, String> {
+    let argv = |bytes: usize| with("argv", json!(["true", "x".repeat(bytes)]));
+    let many = with("argv", json!(vec!["x"; 500_000]));
+    bodies(
+        stage,
+        &[
+            ("1 MB", argv(1_000_000), "4"),
+            ("2.5 MB", argv(2_500_000), "413 too_large"),
+            ("500000 words", many, "4"),
+        ],
+    )
+}
+
+fn variables(stage: &Stage) -> Result<String, String> {
+    let env: serde_json::Map<String, serde_json::Value> =
+        (0..100_000).map(|number| (format!("VARIABLE_{number}"), json!("value"))).collect();
+    bodies(stage, &[("100000 variables", with("env", env.into()), "413 too_large")])
+}
+
+fn labels(stage: &Stage) -> Result<String, String> {
+    let labels = |count: usize| -> serde_json::Value {
+        (0..count).map(|number| (format!("l{number}"), json!(""))).collect::<serde_json::Map<_, _>>().into()
+    };
+    bodies(
+        stage,
+        &[
+            ("1000 labels", with("labels", labels(1_000)), "4"),
+            ("1000000", with("labels", labels(1_000_000)), "413 too_large"),
+        ],
+    )
+}
+
+fn json_bombs(stage: &Stage) -> Result<String, String> {
+    let plain = |rest: &str| format!("{{\"argv\":[\"true\"],\"cwd\":\"/\",{rest}}}").into_bytes();
+    let invalid = "400 invalid";
+    let deep = [b"{\"argv\":".to_vec(), vec![b'['; 500_000]].concat();
+    bodies(
+        stage,
+        &[
+            ("depth 500000", deep, invalid),
+            (
+                "deep labels",
+                plain(&format!("\"labels\":{}1{}", "{\"a\":".repeat(100_000), "}".repeat(100_000))),
+                invalid,
+            ),
+            ("a key twice", plain("\"cwd\":\"/tmp\""), invalid),
+            ("NaN", plain("\"priority\":NaN"), invalid),
+            ("1e999", plain("\"priority\":1e999"), invalid),
+            ("10^40", plain(&format!("\"priority\":1{}", "0".repeat(40))), invalid),
+            ("-1 ms", plain("\"limits\":{\"wall_ms\":-1}"), invalid),
+            ("no end", b"{\"argv\":[\"true\"".to_vec(), invalid),
+        ],
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_is_counted_by_its_blocks() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::File::create(folder.path().join("hole")).unwrap().set_len(1 << 30).unwrap();
+        fs::write(folder.path().join("full"), vec![1; 1 << 20]).unwrap();
+        let blocks = blocks(folder.path());
+        assert!((1 << 20..2 << 20).contains(&blocks), "{blocks}");
+    }
+}

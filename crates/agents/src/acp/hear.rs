@@ -23,7 +23,7 @@ const HEAD_CHARS_MAX: usize = 240;
 const AUTH_REQUIRED: i64 = -32000;
 
 /// What agents begin a message with that is not their model's.
-const FAULTS: [&str; 2] = ["Ran into this error: ", "Error: "];
+const FAULTS: [&str; 3] = ["Ran into this error: ", "Error: ", "Network error: "];
 
 impl Acp {
     /// Takes an answer to a request of ours.

@@ -14,7 +14,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::known::{AGENTS, Agent, named};
 use super::{apart, install};
@@ -29,6 +29,12 @@ pub(crate) const PART: &str = "agents-part";
 
 /// The agents that must be tried always; others are when they can be had.
 const ALWAYS: &[&str] = &["claude", "codex"];
+
+/// Seconds after which CI begins no further cell. What is left over is said, and is that of the slowest agents.
+const WITHIN_CI_S: u64 = 280;
+
+/// The agents by the time they take, for whoever has not enough of it.
+const QUICKEST_FIRST: &[&str] = &["claude", "codex", "goose", "gemini", "opencode"];
 
 /// What became of one cell.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,13 +62,15 @@ pub(crate) fn run(words: &[&str]) -> Result<bool, String> {
     let at_once = std::thread::available_parallelism().map_or(1, usize::from);
     let at_once: usize = args.value("--at-once", at_once)?;
     let at_once = at_once.to_string();
-    let words: [&OsStr; 6] = [
+    let within = if args.has("--ci") { WITHIN_CI_S } else { u64::MAX }.to_string();
+    let words: [&OsStr; 7] = [
         place.path().as_ref(),
         installed.cache.as_ref(),
         programs.lastword.as_ref(),
         names.as_ref(),
         args.text("--only").unwrap_or("all").as_ref(),
         at_once.as_ref(),
+        within.as_ref(),
     ];
     let mut inside = apart::command(&programs, PART, &words);
     let status = inside.status().map_err(|error| format!("unshare (of util-linux) is needed: {error}"))?;
@@ -88,7 +96,7 @@ struct Cell {
 
 /// Fills the table in, inside.
 pub(crate) fn part(words: &[&str]) -> Result<bool, String> {
-    let [place, cache, lastword, names, only, at_once] = words else {
+    let [place, cache, lastword, names, only, at_once, within] = words else {
         return Err("what is to be tried?".to_owned());
     };
     let (place, cache) = (Path::new(place), Path::new(cache));
@@ -98,8 +106,13 @@ pub(crate) fn part(words: &[&str]) -> Result<bool, String> {
         return Err(format!("there is no row `{only}`: {}", page::names().join(", ")));
     }
     let agents = named(names)?;
-    let cells: Vec<Cell> =
+    let mut cells: Vec<Cell> =
         rows.iter().flat_map(|row| agents.iter().map(|agent| Cell { agent, row })).collect();
+    let within = within.parse().map_or(Duration::MAX, Duration::from_secs);
+    if within < Duration::from_secs(u64::MAX) {
+        cells.sort_by_key(|cell| QUICKEST_FIRST.iter().position(|name| *name == cell.agent.name));
+    }
+    let begun = Instant::now();
     let program = place.join("lastword");
     fs::copy(lastword, &program).map_err(|error| format!("{lastword}: {error}"))?;
     let (next, found) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
@@ -107,6 +120,10 @@ pub(crate) fn part(words: &[&str]) -> Result<bool, String> {
         for _ in 0..at_once.parse().unwrap_or(1) {
             scope.spawn(|| {
                 while let Some(cell) = cells.get(next.fetch_add(1, Ordering::SeqCst)) {
+                    if begun.elapsed() > within {
+                        println!("SKIPPED: {} {}: the time is over", cell.agent.name, cell.row.name);
+                        continue;
+                    }
                     let verdict = cell.fill(cache, &program, place);
                     let mut found = found.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
                     found.insert((cell.row.name, cell.agent.name), verdict);

@@ -22,6 +22,18 @@ const LOOK: Duration = Duration::from_millis(50);
 /// How many facts are shown of a job that did not do what was expected.
 const SHOWN: usize = 8;
 
+/// What an agent's tokens cost, by the word of the user: these do not say it themselves.
+const PRICED: &[(&str, &str)] = &[
+    (
+        "codex",
+        "[codex]\ndialect = \"codex\"\ncommand = [\"codex\", \"app-server\"]\nprices = { in = 1, out = 2 }\n",
+    ),
+    (
+        "gemini",
+        "[gemini]\ndialect = \"acp\"\ncommand = [\"gemini\", \"--acp\"]\nprices = { in = 1, out = 2 }\n",
+    ),
+];
+
 /// A place with everything in it.
 pub(super) struct Stand {
     pub(super) agent: &'static Agent,
@@ -72,7 +84,11 @@ impl Stand {
         // A name of its own is enough to tell its processes from those of other places.
         let program = bin.join("lastword");
         fs::hard_link(lastword, &program).map_err(failed)?;
-        let product = Product::at(program, place, &place.join("state"))?.with_environment(environment);
+        let state = place.join("state");
+        let product = Product::at(program, place, &state)?.with_environment(environment);
+        if let Some((_, definition)) = PRICED.iter().find(|(name, _)| *name == agent.name) {
+            fs::write(state.join("agents.toml"), definition).map_err(failed)?;
+        }
         product.start()?;
         Ok(Stand { agent, product, model, work, hold })
     }

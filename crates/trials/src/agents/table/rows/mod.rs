@@ -56,7 +56,7 @@ pub(super) const ROWS: &[Row] = &[
         .except(&[("goose", NO_STEERING), ("opencode", NO_STEERING), ("gemini", NO_STEERING)]),
     Row::new("long-text", "an answer of a megabyte passes", turns::long_text),
     Row::new("usage", "tokens are counted as the model counts them", turns::usage),
-    Row::new("cost", "money is counted", turns::cost),
+    Row::new("cost", "money is counted, by the agent or by prices of the user", turns::cost),
     Row::new("permission-allowed", "it asks, a person says yes, and it does it", permission::allowed).asking(),
     Row::new("permission-denied", "it asks, a person says no, and it does not", permission::denied).asking(),
     Row::new("permission-by-rule", "a rule says yes, and nobody is asked", permission::by_rule).asking(),

@@ -209,10 +209,10 @@ fn codex(home: &Home) -> Result<Environment, String> {
     let folder = home.place.join("codex");
     let port = home.port;
     // Whoever starts it says what it may do; this is for who does not.
-    let free = "approval_policy = \"never\"\nsandbox_mode = \"danger-full-access\"\n";
-    let free = if home.asks { "" } else { free };
+    let free = if home.asks { "" } else { "approval_policy = \"never\"\n" };
     let mut settings = format!(
-        "model = \"scripted\"\nmodel_provider = \"here\"\n{free}check_for_update_on_startup = false\n\
+        "model = \"scripted\"\nmodel_provider = \"here\"\n{free}sandbox_mode = \"danger-full-access\"\n\
+         check_for_update_on_startup = false\n\
          [features]\nplugins = false\napps = false\n[analytics]\nenabled = false\n\
          [model_providers.here]\nname = \"here\"\nbase_url = \"http://127.0.0.1:{port}/v1\"\nwire_api = \"responses\"\n\
          env_key = \"SCRIPTED\"\nrequest_max_retries = 1\nstream_max_retries = 1\nstream_idle_timeout_ms = 600000\n"

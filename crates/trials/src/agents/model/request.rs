@@ -122,7 +122,8 @@ fn messages(body: &Value) -> Vec<Said> {
     for message in list(&body["messages"]) {
         match message["role"].as_str() {
             Some("assistant") => history.push(Said::Model),
-            Some("user") => {
+            // What a person says into a turn reaches the model as the word of the system.
+            Some("user" | "system") => {
                 // A message may hold what a tool answered, and what a person said meanwhile.
                 if list(&message["content"]).any(|part| part["type"] == "tool_result") {
                     history.push(Said::Output);
@@ -207,7 +208,6 @@ mod tests {
             ] });
         let messages = json!({ "model": "m", "stream": true, "tools": [{ "name": "t", "input_schema": {} }],
             "messages": [
-                { "role": "system", "content": "rules" },
                 { "role": "user", "content": parts },
                 { "role": "assistant", "content": [{ "type": "tool_use" }] },
                 { "role": "user", "content": [{ "type": "tool_result", "content": "x" }] },
@@ -236,7 +236,11 @@ mod tests {
     #[test]
     fn what_a_person_said_beside_a_tools_answer_is_heard() {
         let content = json!([{ "type": "tool_result", "content": "x" }, { "type": "text", "text": "stop" }]);
-        let body = json!({ "messages": [{ "role": "user", "content": content }] });
-        assert_eq!(messages(&body), [Said::Output, Said::User("stop".to_owned())]);
+        let later = json!([{ "type": "text", "text": "now" }]);
+        let body = json!({ "messages": [
+            { "role": "user", "content": content }, { "role": "system", "content": later },
+        ] });
+        let said = |text: &str| Said::User(text.to_owned());
+        assert_eq!(messages(&body), [Said::Output, said("stop"), said("now")]);
     }
 }

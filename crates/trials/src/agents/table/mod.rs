@@ -144,7 +144,7 @@ impl Cell {
             None => match self.try_it(
                 cache,
                 lastword,
-                place.join(format!("{}-{}", self.agent.name, self.row.name)),
+                place.join(format!("{}-{}-here", self.agent.name, self.row.name)),
             ) {
                 Ok(()) => Verdict::Pass,
                 Err(why) => Verdict::Fail(why),

@@ -1,6 +1,6 @@
 //! The envelope of an event: a fact of a job's log, as readers and streams get it.
 
-use lastword_core::event::{Fact, SessionState, TurnEnding, Usage};
+use lastword_core::event::{Fact, Usage};
 use lastword_core::limits::{Limit, SETTINGS};
 use lastword_core::view::timeline;
 use lastword_core::{self as core, JobId, receipt};
@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 use crate::Time;
 use crate::attempt::Receipt;
 use crate::job::Limits;
-use crate::words::{Cause, Level, Outcome, OutcomeDetail, Rung};
+use crate::words::{Cause, Level, Outcome, OutcomeDetail, Rung, SessionState, TurnEnding};
 
 /// The version of the envelope.
 pub const ENVELOPE: u16 = 1;
@@ -96,7 +96,10 @@ fn data(fact: &Fact) -> Value {
             json!({ "by": change.by, "limit": limit(change.limit), "value": change.value })
         }
         Fact::InputRequested(request) => {
-            json!({ "by": request.by, "input": request.input, "text": request.text, "eof": request.eof })
+            json!({
+                "by": request.by, "input": request.input, "text": request.text, "eof": request.eof,
+                "steer": request.steer,
+            })
         }
         Fact::AnswerRequested(request) => json!({
             "by": request.by, "input": request.input, "question": request.question, "text": request.text,
@@ -151,7 +154,7 @@ fn conversation(fact: &Fact) -> Value {
             json!({ "reference": started.reference, "resumed_from": started.resumed_from })
         }
         Fact::SessionChanged(changed) => {
-            json!({ "state": state(changed.state), "background": changed.background })
+            json!({ "state": SessionState::from(changed.state), "background": changed.background })
         }
         Fact::TurnStarted(started) => json!({ "turn": started.turn }),
         Fact::QuestionAsked(asked) => json!({ "question": asked.question, "text": asked.text }),
@@ -160,7 +163,7 @@ fn conversation(fact: &Fact) -> Value {
         Fact::Spent(spent) => usage(spent.usage),
         Fact::TurnEnded(ended) => json!({
             "turn": ended.turn,
-            "ending": ending(ended.ending),
+            "ending": TurnEnding::from(ended.ending),
             "error": ended.error,
             "usage": ended.commit.as_ref().map(|commit| usage(commit.usage)),
         }),
@@ -180,33 +183,6 @@ fn usage(usage: Usage) -> Value {
 
 pub(crate) fn limit(limit: Limit) -> &'static str {
     SETTINGS.iter().find(|(known, _)| *known == limit).map_or("unknown", |(_, name)| name)
-}
-
-fn state(state: SessionState) -> &'static str {
-    match state {
-        SessionState::Starting => "starting",
-        SessionState::Running => "running",
-        SessionState::Ready => "ready",
-        SessionState::Interrupted => "interrupted",
-        SessionState::Stopped => "stopped",
-        SessionState::Errored => "errored",
-    }
-}
-
-fn ending(ending: TurnEnding) -> &'static str {
-    match ending {
-        TurnEnding::Completed => "completed",
-        TurnEnding::Failed => "failed",
-        TurnEnding::Aborted => "aborted",
-        TurnEnding::Refused => "refused",
-        TurnEnding::Limited => "limited",
-        TurnEnding::Cancelled => "cancelled",
-        TurnEnding::OverLimit(_) => "over_limit",
-        TurnEnding::Interrupted => "interrupted",
-        TurnEnding::Superseded => "superseded",
-        TurnEnding::AgentExit => "agent_exit",
-        TurnEnding::RuntimeError => "runtime_error",
-    }
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use crate::Time;
 use crate::agent::Agent;
 use crate::attempt::Attempt;
 use crate::event::limit;
+use crate::session::Session;
 use crate::words::{Cause, IoKind, Needs, Outcome, OutcomeDetail, Phase, Rung, WaitsFor};
 use crate::worktree::Worktree;
 
@@ -88,6 +89,9 @@ pub struct Job {
     pub attempts: Vec<Attempt>,
     /// Messages that were accepted and have not reached the job yet.
     pub inputs_waiting: u32,
+    /// The conversation of its agent, once it has one.
+    #[serde(default)]
+    pub session: Option<Box<Session>>,
     /// What was spent, over all attempts.
     pub spent: Spent,
     /// Reports that came too late and were kept without effect.
@@ -280,11 +284,8 @@ impl Job {
             paused: Paused::of(job),
             attempts,
             inputs_waiting: job.inputs.len() as u32,
-            spent: Spent {
-                tokens_in: job.meter.tokens_in,
-                tokens_out: job.meter.tokens_out,
-                money_micros: job.meter.money_micros,
-            },
+            session: Session::of(job, events).map(Box::new),
+            spent: Spent::of(job.meter),
             late: job.late,
             foreign: job.foreign,
             unsettled: false,

@@ -6,7 +6,7 @@
 //!
 //! - [`Job`], [`Row`]: a job in full, and as a line of a list; [`attempt`]: its tries and their receipts.
 //! - [`Event`]: a fact of its log. [`words`]: the lists of names that may grow. [`Time`]: moments.
-//! - [`AgentWish`]: a coding agent in place of a command. [`Worktree`]: the git worktree that a job may run in.
+//! - [`AgentWish`]: a coding agent in place of a command; [`Session`]: its conversation. [`Worktree`]: the git worktree that a job may run in.
 //! - [`Submit`] and [`requests`]: what is asked for. [`daemon`]: the supervisor itself, its groups, its troubles.
 //! - [`Problem`]: every answer that is not a success.
 
@@ -20,6 +20,7 @@ mod problem;
 pub mod requests;
 mod result;
 mod row;
+mod session;
 mod submit;
 mod time;
 pub mod words;
@@ -33,15 +34,17 @@ pub use job::{After, Io, Job, Ladder, Limits, Paused, Retry, Spent, Stop, Waits}
 pub use page::{Feed, Page};
 pub use problem::{Candidate, Problem};
 pub use requests::{
-    Accepted, Again, Cancel, CancelMany, LimitsPatch, Message, Prune, Pruned, StopDaemon, Stopping,
+    Accepted, Again, Answer, Cancel, CancelMany, Interrupt, LimitsPatch, Message, Prune, Pruned, Resume,
+    StopDaemon, Stopping,
 };
 pub use result::JobResult;
 pub use row::Row;
+pub use session::{Question, Session, Turn};
 pub use submit::{GROUP, Submit, UnknownIo};
 pub use time::{NotATime, Time};
 pub use words::{
     Cause, Code, IoKind, JobsFate, KeeperStop, Level, Needs, Outcome, OutcomeDetail, Permission, Phase,
-    Proof, Rung, WaitsFor,
+    Proof, Rung, SessionState, TurnEnding, WaitsFor,
 };
 pub use worktree::{Worktree, WorktreeWish};
 

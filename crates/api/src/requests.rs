@@ -99,6 +99,37 @@ pub struct Message {
     pub text: String,
     /// Close its input afterwards.
     pub eof: bool,
+    /// To an agent: count for the turn it works on, if it can be told so, and not for the next one.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub steer: bool,
+}
+
+/// An answer to a question of an agent.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Answer {
+    /// Which question; it need not be said if there is one.
+    pub question: Option<String>,
+    /// What. Where the agent asks for a permission: `allow`, or `deny` with or without a reason. Anything else says what to do instead.
+    pub text: String,
+}
+
+/// A wish that an agent ends its turn, and goes on living.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Interrupt {
+    /// Which turn; the active one if not said.
+    pub turn: Option<u32>,
+}
+
+/// A wish to go on with the conversation of an ended job, as a new job.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Resume {
+    /// What the agent is to do now.
+    pub prompt: String,
+    /// The environment of the new job: that of the old one was removed at its end.
+    pub env: BTreeMap<String, String>,
 }
 
 /// A message that was made durable. It reaches the job once.

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use lastword_core::view::row::PhaseName;
-use lastword_core::{limits, outcome, receipt, spec};
+use lastword_core::{event, limits, outcome, receipt, spec};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
@@ -104,6 +104,46 @@ words! {
         Allow = "allow",
         /// It may not.
         Deny = "deny",
+    }
+    /// Where the conversation of an agent stands.
+    SessionState {
+        /// Coming up.
+        Starting = "starting",
+        /// Working on a turn.
+        Running = "running",
+        /// Waiting for the next prompt.
+        Ready = "ready",
+        /// Its turn was interrupted.
+        Interrupted = "interrupted",
+        /// Over.
+        Stopped = "stopped",
+        /// Over, and something went wrong.
+        Errored = "errored",
+    }
+    /// How a turn of an agent ended.
+    TurnEnding {
+        /// The agent says it is done.
+        Completed = "completed",
+        /// The agent says it failed.
+        Failed = "failed",
+        /// The agent gave it up.
+        Aborted = "aborted",
+        /// The model would not do it.
+        Refused = "refused",
+        /// The agent or its model has reached a limit of its own.
+        Limited = "limited",
+        /// The job was asked to end.
+        Cancelled = "cancelled",
+        /// A limit ended the job.
+        OverLimit = "over_limit",
+        /// A person interrupted just this turn.
+        Interrupted = "interrupted",
+        /// Another turn took its place.
+        Superseded = "superseded",
+        /// The agent or its connection ended first.
+        AgentExit = "agent_exit",
+        /// The agent's runtime broke.
+        RuntimeError = "runtime_error",
     }
     /// Why a queued job waits.
     WaitsFor {
@@ -310,6 +350,37 @@ impl From<PhaseName> for Phase {
             PhaseName::Stopping => Phase::Stopping,
             PhaseName::Backoff => Phase::Backoff,
             PhaseName::Ended => Phase::Ended,
+        }
+    }
+}
+
+impl From<event::SessionState> for SessionState {
+    fn from(state: event::SessionState) -> SessionState {
+        match state {
+            event::SessionState::Starting => SessionState::Starting,
+            event::SessionState::Running => SessionState::Running,
+            event::SessionState::Ready => SessionState::Ready,
+            event::SessionState::Interrupted => SessionState::Interrupted,
+            event::SessionState::Stopped => SessionState::Stopped,
+            event::SessionState::Errored => SessionState::Errored,
+        }
+    }
+}
+
+impl From<event::TurnEnding> for TurnEnding {
+    fn from(ending: event::TurnEnding) -> TurnEnding {
+        match ending {
+            event::TurnEnding::Completed => TurnEnding::Completed,
+            event::TurnEnding::Failed => TurnEnding::Failed,
+            event::TurnEnding::Aborted => TurnEnding::Aborted,
+            event::TurnEnding::Refused => TurnEnding::Refused,
+            event::TurnEnding::Limited => TurnEnding::Limited,
+            event::TurnEnding::Cancelled => TurnEnding::Cancelled,
+            event::TurnEnding::OverLimit(_) => TurnEnding::OverLimit,
+            event::TurnEnding::Interrupted => TurnEnding::Interrupted,
+            event::TurnEnding::Superseded => TurnEnding::Superseded,
+            event::TurnEnding::AgentExit => TurnEnding::AgentExit,
+            event::TurnEnding::RuntimeError => TurnEnding::RuntimeError,
         }
     }
 }

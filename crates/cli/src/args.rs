@@ -58,11 +58,16 @@ pub(crate) enum Verb {
     Wait(cmd::wait::Args),
     Attach(cmd::attach::Args),
     Send(cmd::send::Args),
+    Answer(cmd::answer::Args),
+    Approve(cmd::answer::Approve),
+    Deny(cmd::answer::Deny),
+    Interrupt(cmd::interrupt::Args),
     #[command(alias = "stop")]
     Cancel(cmd::cancel::Args),
     /// Ends jobs with KILL at once: cancel --force
     Kill(cmd::cancel::Args),
     Retry(cmd::retry::Args),
+    Resume(cmd::resume::Args),
     Diff(cmd::diff::Args),
     Apply(cmd::apply::Args),
     Limit(cmd::limit::Args),

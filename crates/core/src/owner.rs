@@ -8,10 +8,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::append::{Append, Illegal};
-use crate::decide::{launch, limit, observe, take_over};
+use crate::decide::{answer, launch, limit, observe, take_over};
 use crate::effects::{self, Effect};
 use crate::event::{Event, Fact, LimitFired};
-use crate::ids::{AppendId, Awake, Fence, HostId, Now, Seq};
+use crate::ids::{AppendId, Awake, Fence, HostId, Now, Seq, Timestamp};
 use crate::job::Job;
 use crate::report::{Pulse, Report, Signal};
 use crate::seeded::{self, Bug};
@@ -158,6 +158,11 @@ impl Owner {
     /// Returns when the limits of the job next need a look.
     pub fn next_look(&self) -> Option<Awake> {
         limit::next_look(&self.job, &self.pulse)
+    }
+
+    /// Returns when a question that nobody answered is over.
+    pub fn next_answer(&self) -> Option<Timestamp> {
+        answer::next_look(&self.job)
     }
 
     /// Takes note of a sign of life. Nothing is decided on it before the next input.
@@ -350,7 +355,8 @@ impl Owner {
         }
     }
 
-    /// Adds what an owner decides without being told: an attempt out of reach, a limit, a stop it saw, a launch.
+    /// Adds what an owner decides without being told: an attempt out of reach, a limit, a question nobody answers, a stop it saw, a
+    /// launch.
     fn by_itself(&self, draft: &mut Draft, now: Now, sleeps: bool) -> Result<(), Illegal> {
         let holds = |job: &Job| job.holder.as_ref().is_some_and(|holder| holder.fence == self.fence);
         if !holds(&draft.job) {
@@ -362,6 +368,7 @@ impl Owner {
         if !sleeps {
             draft.extend(limit::fire(&draft.job, &self.pulse, now.awake))?;
         }
+        draft.extend(answer::expire(&draft.job, now.wall))?;
         draft.extend(observe::stop_began(&draft.job))?;
         if holds(&draft.job) {
             draft.extend(launch::decide(&draft.job, &self.fence, &self.boot).unwrap_or_default())?;

@@ -4,7 +4,7 @@
 //! turn that completed.
 
 use crate::event::{Commit, SessionStarted, SessionState, TurnEnded, TurnEnding};
-use crate::ids::{AttemptNo, TurnNo};
+use crate::ids::{AttemptNo, Timestamp, TurnNo};
 use crate::seeded::{self, Bug};
 
 /// A session.
@@ -41,6 +41,8 @@ pub struct Question {
     pub id: String,
     /// What it asks.
     pub text: String,
+    /// When it asked.
+    pub asked_at: Timestamp,
     /// Whether somebody answered.
     pub answered: bool,
 }
@@ -76,7 +78,12 @@ impl Session {
 
     /// Reports whether a question waits for an answer.
     pub fn has_open_question(&self) -> bool {
-        self.questions.iter().any(|question| !question.answered)
+        self.open_questions().next().is_some()
+    }
+
+    /// Returns the questions that wait for an answer.
+    pub fn open_questions(&self) -> impl Iterator<Item = &Question> {
+        self.questions.iter().filter(|question| !question.answered)
     }
 
     /// Reports whether nothing goes on: no turn, nothing in the background.
@@ -155,8 +162,9 @@ impl Session {
         self.change(state, 0);
     }
 
-    pub(crate) fn ask(&mut self, id: &str, text: &str) {
-        self.questions.push(Question { id: id.to_owned(), text: text.to_owned(), answered: false });
+    pub(crate) fn ask(&mut self, id: &str, text: &str, asked_at: Timestamp) {
+        let (id, text) = (id.to_owned(), text.to_owned());
+        self.questions.push(Question { id, text, asked_at, answered: false });
     }
 
     pub(crate) fn close_question(&mut self, id: &str) {

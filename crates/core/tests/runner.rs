@@ -10,6 +10,7 @@ mod outage;
 mod owner;
 mod pause;
 mod property;
+mod questions;
 mod rig;
 mod sessions;
 mod submit;

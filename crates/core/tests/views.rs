@@ -37,7 +37,12 @@ fn a_session_is_shown_as_it_is() {
         resume: None,
         background: 0,
         settled: false,
-        open_questions: vec![OpenQuestion { id: "q2".to_owned(), text: "may I?".to_owned() }],
+        open_questions: vec![OpenQuestion {
+            id: "q2".to_owned(),
+            text: "may I?".to_owned(),
+            asked_at: answered.now.wall,
+            expires_at: None,
+        }],
         conversation: Default::default(),
     };
     assert_eq!(view, expected);

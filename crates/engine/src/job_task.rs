@@ -9,7 +9,7 @@ use lastword_core::job::Phase;
 use lastword_core::limits::Limit;
 use lastword_core::owner::{Input, Output, Owner};
 use lastword_core::report::{Report, Signal};
-use lastword_core::{Append, Illegal, Job, JobId, Seq};
+use lastword_core::{Append, Illegal, Job, JobId, Now, Seq};
 use lastword_store::siblings::Siblings;
 use lastword_store::{Claimed, Error};
 use tokio::task::AbortHandle;
@@ -168,18 +168,20 @@ impl<J: Siblings> JobTask<J> {
         }
     }
 
-    /// Returns when a limit needs a look: at the clock, or at what was written.
+    /// Returns when a limit needs a look: at the clock, or at what was written; or a question that nobody answers.
     fn next_look(&self) -> Option<Instant> {
         // Nothing is decided before the journal has answered, and it will.
         if self.owner.waits_for_journal() {
             return None;
         }
         let now = Instant::now();
-        let awake = self.shared.now().awake;
+        let Now { wall, awake } = self.shared.now();
         let clock =
             self.owner.next_look().map(|at| now + Duration::from_millis(at.0.saturating_sub(awake.0)));
+        let answer =
+            self.owner.next_answer().map(|at| now + Duration::from_millis(at.0.saturating_sub(wall.0)));
         let output = self.look_every().map(|every| self.looked_at.map_or(now, |at| at + every));
-        [clock, output].into_iter().flatten().min()
+        [clock, answer, output].into_iter().flatten().min()
     }
 
     /// Returns how often the output must be looked at. What an agent says is read as it comes.

@@ -39,15 +39,19 @@ pub fn known_agents(file: &Path) -> Result<Definitions, BadAgents> {
     Definitions::with(own.as_deref()).map_err(|error| bad(Why::Unusable(error)))
 }
 
+/// Refuses a prompt that says nothing, or that no agent can be told.
+pub(crate) fn check_prompt(prompt: &str) -> Result<(), Failure> {
+    match () {
+        () if prompt.trim().is_empty() => Err(Failure::invalid("`prompt` is empty: there is nothing to do")),
+        () if prompt.contains('\0') => Err(Failure::invalid("`prompt` holds a zero byte")),
+        () => Ok(()),
+    }
+}
+
 /// Returns the work of the agent that is asked for, with everything fixed that its definition says today.
 pub(crate) fn work<J: Siblings>(app: &App<J>, wish: &AgentWish) -> Result<Work, Failure> {
     let permissions = wish.permissions.known().map_err(|why| Failure::invalid(why.to_string()))?;
-    if wish.prompt.trim().is_empty() {
-        return Err(Failure::invalid("`prompt` is empty: there is nothing to do"));
-    }
-    if wish.prompt.contains('\0') {
-        return Err(Failure::invalid("`prompt` holds a zero byte"));
-    }
+    check_prompt(&wish.prompt)?;
     if permissions.rules.iter().any(|rule| rule.pattern.is_empty()) {
         return Err(Failure::invalid("`permissions`: a rule has an empty pattern, which fits nothing"));
     }

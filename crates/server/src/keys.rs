@@ -1,6 +1,6 @@
 //! Idempotency keys: what was asked under one before is not done again, also after a crash.
 
-use lastword_api::{Code, Message, Problem};
+use lastword_api::{Answer, Code, Message, Problem};
 use lastword_core::{Fact, InputNo, JobId, Seq, Timestamp};
 use lastword_store::siblings::{Kept, Key, Siblings};
 use serde::Serialize;
@@ -35,18 +35,48 @@ pub(crate) async fn sent_before<J: Siblings>(
     message: &Message,
 ) -> Result<Option<InputNo>, Failure> {
     let kept = reserve(app, scoped("send", caller, Some(job), key), message, job).await?;
-    if !kept.replayed {
-        return Ok(None);
-    }
-    let by = caller.name(app);
-    let events = app.engine().events(job, Seq(0)).await?;
-    Ok(events.iter().rev().find_map(|event| match &event.fact {
+    let (by, Message { text, eof, steer }) = (caller.name(app), message);
+    said_before(app, &kept, |fact| match fact {
         Fact::InputRequested(input) => {
-            let is_it = input.by == by && input.text == message.text && input.eof == message.eof;
+            let is_it = input.by == by && input.text == *text && input.eof == *eof && input.steer == *steer;
             is_it.then_some(input.input)
         }
         _ => None,
-    }))
+    })
+    .await
+}
+
+/// The same for an answer.
+pub(crate) async fn answered_before<J: Siblings>(
+    app: &App<J>,
+    caller: Caller,
+    job: JobId,
+    key: &str,
+    answer: &Answer,
+) -> Result<Option<InputNo>, Failure> {
+    let kept = reserve(app, scoped("answer", caller, Some(job), key), answer, job).await?;
+    let (by, Answer { question, text }) = (caller.name(app), answer);
+    said_before(app, &kept, |fact| match fact {
+        Fact::AnswerRequested(input) => {
+            let meant = question.as_ref().is_none_or(|question| input.question == *question);
+            (input.by == by && meant && input.text == *text).then_some(input.input)
+        }
+        _ => None,
+    })
+    .await
+}
+
+/// Looks in the log for what was said under a key that is not new.
+async fn said_before<J: Siblings>(
+    app: &App<J>,
+    kept: &Kept,
+    find: impl Fn(&Fact) -> Option<InputNo>,
+) -> Result<Option<InputNo>, Failure> {
+    if !kept.replayed {
+        return Ok(None);
+    }
+    let events = app.engine().events(kept.job, Seq(0)).await?;
+    Ok(events.iter().rev().find_map(|event| find(&event.fact)))
 }
 
 /// Notes a key with what was asked under it, and refuses it with anything else.
@@ -86,7 +116,7 @@ mod tests {
 
     #[test]
     fn a_fingerprint_tells_requests_apart_and_is_the_same_in_every_build() {
-        let say = |text: &str| Message { text: text.to_owned(), eof: false };
+        let say = |text: &str| Message { text: text.to_owned(), ..Message::default() };
         let one = fingerprint(&say("yes")).unwrap();
         assert_eq!(one, fingerprint(&say("yes")).unwrap());
         assert_ne!(one, fingerprint(&say("no")).unwrap());

@@ -29,6 +29,7 @@ pub(crate) fn router<J: Siblings>(app: &App<J>) -> Router {
         .route("/v1/jobs/{ref}", get(jobs::show::<J>).delete(jobs::remove::<J>).post(jobs::verb::<J>))
         .route("/v1/jobs/{ref}/limits", patch(jobs::set_limits::<J>))
         .route("/v1/jobs/{ref}/messages", post(jobs::send::<J>))
+        .route("/v1/jobs/{ref}/answers", post(jobs::answer_question::<J>))
         .route("/v1/jobs/{ref}/events", get(events::of_job::<J>))
         .route("/v1/jobs/{ref}/output", get(output::read::<J>))
         .route("/v1/jobs/{ref}/result", get(output::result::<J>))

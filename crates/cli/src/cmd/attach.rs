@@ -147,7 +147,6 @@ async fn cancel(client: &Client, job: &Job, force: bool) -> Result<(), Failure> 
 fn tell_ending(client: &Client, job: &Job) {
     let Some(outcome) = &job.outcome else { return };
     let attempt = job.last_attempt();
-    // An agent may exit with zero after it failed: its code says nothing.
     let plain = job.agent.is_none()
         && attempt.and_then(|attempt| attempt.exit).is_some_and(|exit| exit.code.is_some());
     if matches!(outcome, Ending::Completed) || (matches!(outcome, Ending::Failed) && plain) {
@@ -181,8 +180,11 @@ pub(super) fn code_of(job: &Job) -> u8 {
 fn own_code(job: &Job) -> u8 {
     let attempt = job.last_attempt();
     match attempt.and_then(|attempt| attempt.exit) {
-        _ if job.agent.is_some() && job.outcome == Some(Ending::Completed) => 0,
-        Some(Exit { code: Some(0), .. }) if job.outcome == Some(Ending::Failed) => exit::JOB,
+        // What an agent exits with says nothing: it may be zero after it failed, and it is stopped once its work is done.
+        Some(_) if job.agent.is_some() => match job.outcome {
+            Some(Ending::Completed) => 0,
+            _ => exit::JOB,
+        },
         Some(Exit { code: Some(code), .. }) => u8::try_from(code).unwrap_or(exit::JOB),
         Some(Exit { signal: Some(signal), .. }) => {
             exit::SIGNAL.saturating_add(u8::try_from(signal).unwrap_or(0))
@@ -202,6 +204,6 @@ fn own_code(job: &Job) -> u8 {
 }
 
 /// Returns a message to a job.
-pub(super) fn message(job: &Job, text: String, eof: bool) -> Result<Call, Failure> {
-    Call::post(job_path(&job.id, "/messages"), &Message { text, eof }).once()
+pub(super) fn message(job: &Job, message: Message) -> Result<Call, Failure> {
+    Call::post(job_path(&job.id, "/messages"), &message).once()
 }

@@ -179,6 +179,7 @@ pub(super) fn print_rows(client: &Client, rows: &[Row]) -> Result<(), Failure> {
     }
     let lines = table.lines(ui.width, |row, column, text| match row {
         None => ui.out.strong(text),
+        Some(row) if Some(column) == state_column && rows[row].waiting => ui.out.warn(text),
         Some(row) if Some(column) == state_column => {
             ui.out.by_state(&rows[row].phase, rows[row].outcome.as_ref(), text)
         }

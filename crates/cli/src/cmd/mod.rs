@@ -1,6 +1,7 @@
 //! Verbs, one to a file: what it takes, what it does, what it says.
 
 pub(crate) mod abandon;
+pub(crate) mod answer;
 pub(crate) mod apply;
 pub(crate) mod attach;
 pub(crate) mod cancel;
@@ -11,12 +12,14 @@ pub(crate) mod diff;
 pub(crate) mod doctor;
 pub(crate) mod events;
 pub(crate) mod group;
+pub(crate) mod interrupt;
 pub(crate) mod limit;
 pub(crate) mod logs;
 pub(crate) mod ls;
 pub(crate) mod man;
 pub(crate) mod prune;
 pub(crate) mod result;
+pub(crate) mod resume;
 pub(crate) mod retry;
 pub(crate) mod rm;
 pub(crate) mod run;
@@ -47,9 +50,14 @@ pub(crate) fn run(verb: Verb, ui: Ui) -> Outcome {
         Verb::Wait(args) => talk(ui, |client| wait::run(args, client)),
         Verb::Attach(args) => talk(ui, |client| attach::run(args, client)),
         Verb::Send(args) => talk(ui, |client| send::run(args, client)),
+        Verb::Answer(args) => talk(ui, |client| answer::run(args, client)),
+        Verb::Approve(args) => talk(ui, |client| answer::run(args.answer(), client)),
+        Verb::Deny(args) => talk(ui, |client| answer::run(args.answer(), client)),
+        Verb::Interrupt(args) => talk(ui, |client| interrupt::run(args, client)),
         Verb::Cancel(args) => talk(ui, |client| cancel::run(args, client)),
         Verb::Kill(args) => talk(ui, |client| cancel::run(args.forced(), client)),
         Verb::Retry(args) => talk(ui, |client| retry::run(args, client)),
+        Verb::Resume(args) => talk(ui, |client| resume::run(args, client)),
         Verb::Diff(args) => talk(ui, |client| diff::run(args, client)),
         Verb::Apply(args) => talk(ui, |client| apply::run(args, client)),
         Verb::Limit(args) => talk(ui, |client| limit::run(args, client)),

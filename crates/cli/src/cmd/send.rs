@@ -1,14 +1,15 @@
-//! `send`: says something to a job that reads.
+//! `send`: says something to an agent, or to a job that reads.
 
-use lastword_api::Accepted;
+use lastword_api::{Accepted, Message};
 
 use super::attach::message;
 use crate::client::Client;
 use crate::failure::{Failure, Outcome};
 use crate::ui::words;
 
-/// Sends a line to a job that reads (run -i, run -t)
+/// Sends a message to an agent, or a line to a job that reads (run -i, run -t)
 #[derive(Debug, clap::Args)]
+#[command(after_help = "The next turn of an agent begins with it.")]
 pub(crate) struct Args {
     /// Which job
     #[arg(value_name = "JOB", add = super::completion::jobs())]
@@ -22,6 +23,9 @@ pub(crate) struct Args {
     /// Closes the job's input afterwards; alone, only closes it
     #[arg(long)]
     eof: bool,
+    /// Says it to an agent in the midst of its turn, if it can be told so
+    #[arg(long, conflicts_with_all = ["eof", "raw"])]
+    steer: bool,
 }
 
 pub(crate) async fn run(args: Args, client: Client) -> Outcome {
@@ -30,10 +34,11 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
     if args.text.is_empty() && !args.eof {
         text = std::io::read_to_string(std::io::stdin())
             .map_err(|error| Failure::usage(format!("cannot read a text from standard input: {error}")))?;
-    } else if !args.text.is_empty() && !args.raw {
+    } else if !args.text.is_empty() && !args.raw && job.agent.is_none() {
         text.push('\n');
     }
-    let accepted: Accepted = client.call(message(&job, text, args.eof)?).await?;
+    let accepted: Accepted =
+        client.call(message(&job, Message { text, eof: args.eof, steer: args.steer })?).await?;
     let ui = client.ui();
     match ui.json {
         true => ui.print_json(&accepted)?,

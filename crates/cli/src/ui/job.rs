@@ -3,7 +3,7 @@
 use lastword_api::{IoKind, Job};
 
 use super::style::Style;
-use super::{Ui, receipt, timeline, words};
+use super::{Ui, receipt, session, timeline, words};
 use crate::text::clean::{clean, clean_lines, cut};
 use crate::text::duration;
 use crate::text::moment::{Clock, between};
@@ -23,6 +23,11 @@ pub(crate) fn screen(job: &Job, tail: Option<&str>, ui: &Ui) -> Vec<String> {
         }
     };
     section("Holds still", paused(job, &clock), &mut lines);
+    if let Some(conversation) = &job.session {
+        let questions = session::questions(job, conversation, &clock, ui, width);
+        section("Asks", questions, &mut lines);
+        section("Conversation", session::lines(job, conversation, &clock, ui.out, width), &mut lines);
+    }
     if let Some(attempt) = job.last_attempt() {
         section("Receipt", receipt::lines(attempt, job.stop.as_ref(), ui.out, width), &mut lines);
         let error = attempt.error.iter().map(|error| format!("  {}", ui.out.bad(&clean(error))));
@@ -51,11 +56,12 @@ fn paused(job: &Job, clock: &Clock) -> Vec<String> {
 }
 
 fn head(job: &Job, style: Style, width: usize) -> Vec<String> {
+    let asks = job.paused.is_some() || job.session.as_ref().is_some_and(|session| !session.questions.is_empty());
     let state = match &job.outcome {
-        Some(outcome) => words::of_outcome(outcome),
-        None => job.phase.to_string(),
+        Some(outcome) => style.by_state(&job.phase, Some(outcome), &words::of_outcome(outcome)),
+        None if asks => style.warn("asks"),
+        None => style.by_state(&job.phase, None, job.phase.as_str()),
     };
-    let state = style.by_state(&job.phase, job.outcome.as_ref(), &state);
     let called = words::called(job.name.as_deref(), &job.short);
     vec![
         format!("{}  {state}", style.strong(&called)),

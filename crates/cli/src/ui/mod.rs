@@ -3,6 +3,7 @@
 pub(crate) mod job;
 pub(crate) mod progress;
 pub(crate) mod receipt;
+mod session;
 pub(crate) mod style;
 pub(crate) mod table;
 pub(crate) mod timeline;

@@ -1,8 +1,8 @@
 //! Sentences about jobs, from the words of the wire.
 
 use lastword_api::{
-    After, Cause, Exit, Job, Level, Limits, Needs, Outcome, OutcomeDetail, Phase, Proof, Row, Rung, Waits,
-    WaitsFor,
+    After, Cause, Exit, Job, Level, Limits, Needs, Outcome, OutcomeDetail, Phase, Proof, Row, Rung, Spent,
+    Waits, WaitsFor,
 };
 
 use crate::text::clean::clean;
@@ -18,10 +18,11 @@ pub(crate) fn reference(job: &Job) -> &str {
     job.name.as_deref().unwrap_or(&job.short)
 }
 
-/// Returns where a row stands in one word: its outcome once it has one.
+/// Returns where a row stands in one word: its outcome once it has one, and whether it waits for a person.
 pub(crate) fn state(row: &Row) -> String {
     match &row.outcome {
         Some(outcome) => of_outcome(outcome),
+        None if row.waiting => "asks".to_owned(),
         None => row.phase.to_string(),
     }
 }
@@ -162,10 +163,24 @@ pub(crate) fn limits(limits: &Limits) -> Option<String> {
         limits.output_bytes.map(|bytes| format!("output {}", size::spell(bytes))),
         limits.turns.map(|turns| format!("turns {turns}")),
         limits.tokens.map(|tokens| format!("tokens {tokens}")),
-        limits.money_micros.map(|micros| format!("money ${}.{:06}", micros / 1_000_000, micros % 1_000_000)),
+        limits.money_micros.map(|micros| format!("money {}", money(micros))),
     ];
     let set: Vec<String> = parts.into_iter().flatten().collect();
     (!set.is_empty()).then(|| set.join(", "))
+}
+
+/// Returns what an agent has used.
+pub(crate) fn spent(spent: &Spent) -> String {
+    let tokens = format!("{} tokens read, {} written", spent.tokens_in, spent.tokens_out);
+    match spent.money_micros {
+        0 => tokens,
+        micros => format!("{tokens}, {}", money(micros)),
+    }
+}
+
+/// Returns an amount of dollars.
+fn money(micros: u64) -> String {
+    format!("${}.{:06}", micros / 1_000_000, micros % 1_000_000)
 }
 
 /// Returns a number with its noun.

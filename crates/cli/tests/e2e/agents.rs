@@ -5,7 +5,8 @@ use std::process::Stdio;
 
 use serde_json::json;
 
-use crate::home::{Home, Said};
+use crate::home::{Home, Said, until};
+use crate::plain::plain;
 
 /// Writes the user's own agents.
 fn define(home: &Home, text: &str) {
@@ -78,4 +79,138 @@ fn an_agent_that_nobody_knows_is_met_with_those_that_are_known() {
     let said = home.run(&["run", "--agent", "claude", "do it"]);
     assert!(said.code == 2 && said.stderr.contains("agents.toml"), "{said:?}");
     assert!(said.stderr.contains("klingon"), "{said:?}");
+}
+
+/// Returns a home that knows an agent `echo`, which does what its prompt says.
+fn with_agent() -> Home {
+    let home = Home::new();
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/e2e/scripted_agent.py");
+    let known =
+        format!("[echo]\ndialect = 'acp'\ncommand = ['python3', '{script}']\nversion = ['--version']\n");
+    define(&home, &known);
+    home
+}
+
+/// Starts the agent, and returns its job.
+fn start(home: &Home, words: &[&str]) -> String {
+    home.ok(&[&["run", "-d", "--agent", "echo"], words].concat())
+}
+
+/// Waits until the agent asks so many questions, and returns them.
+fn until_asks(home: &Home, id: &str, count: usize) -> Vec<serde_json::Value> {
+    until("the agent asks", || {
+        let job = home.json(&["show", id]);
+        let asked = job["session"]["questions"].as_array().cloned().unwrap_or_default();
+        assert_ne!(job["phase"], "ended", "{job}");
+        (asked.len() == count).then_some(asked)
+    })
+}
+
+/// Returns how the turns of a job ended.
+fn endings(job: &serde_json::Value) -> Vec<&str> {
+    let turns = job["session"]["turns"].as_array().unwrap();
+    turns.iter().map(|turn| turn["ending"].as_str().unwrap_or("-")).collect()
+}
+
+#[test]
+fn a_turn_that_completes_ends_the_job_and_its_conversation_goes_on_in_another() {
+    let home = with_agent();
+    let said = home.run(&["run", "--agent", "echo", "--name", "first", "hello"]);
+    assert_eq!(said.code, 0, "{said:?}");
+    let job = home.json(&["show", "first"]);
+    assert_eq!((&job["outcome"], endings(&job)), (&json!("completed"), vec!["completed"]));
+    assert_eq!(job["session"]["resume_reference"], "conversation-1");
+    let id = home.ok(&["resume", "-d", "first", "and", "again"]);
+    home.ok(&["wait", &id]);
+    let next = home.json(&["show", &id]);
+    assert_eq!((&next["agent"]["prompt"], &next["retry_of"]), (&json!("and again"), &json!(null)));
+    assert_eq!(next["session"]["resumed_from"], "conversation-1");
+    assert_eq!((&next["outcome"], endings(&next)), (&json!("completed"), vec!["completed"]));
+}
+
+#[test]
+fn an_agent_that_fails_is_told_as_failed_whatever_it_exits_with() {
+    let home = with_agent();
+    let said = home.run(&["run", "--agent", "echo", "fail out of luck"]);
+    assert_eq!(said.code, 1, "{said:?}");
+    assert!(said.stderr.contains("failed") && said.stderr.contains("out of luck"), "{said:?}");
+    let said = home.run(&["resume", "@last", "again"]);
+    assert_eq!(said.code, 125, "{said:?}");
+    assert!(said.stderr.contains("none of its turns was completed"), "{said:?}");
+    home.ok(&["run", "true"]);
+    let said = home.run(&["resume", "@last", "again"]);
+    assert!(said.code == 125 && said.stderr.contains("it is not an agent's"), "{said:?}");
+}
+
+#[test]
+fn what_an_agent_asks_is_seen_and_answered() {
+    let home = with_agent();
+    let id = start(&home, &["--name", "asker", "ask make test\nask make clean"]);
+    let asked = until_asks(&home, &id, 2);
+    let texts: Vec<&str> = asked.iter().filter_map(|question| question["text"].as_str()).collect();
+    assert_eq!(texts, ["execute: make test", "execute: make clean"]);
+    assert!(home.ok(&["ls"]).contains(" asks "), "{}", home.ok(&["ls"]));
+    insta::assert_snapshot!("show_asks", plain(&home, &home.ok(&["show", "asker"])));
+    let said = home.run(&["approve", "asker"]);
+    assert_eq!(said.code, 125, "{said:?}");
+    assert!(said.stderr.contains("several open questions"), "{said:?}");
+    let name = |at: usize| asked[at]["id"].as_str().unwrap();
+    let line = format!("--question {}    # execute: make clean", name(1));
+    assert!(said.stderr.contains(&line), "{said:?}");
+    home.ok(&["approve", "asker", "--question", name(0)]);
+    until_asks(&home, &id, 1);
+    let said = home.run(&["approve", "asker", "--question", name(0)]);
+    assert!(said.code == 125, "each question takes one answer: {said:?}");
+    // The other is the only one now, and need not be named.
+    home.ok(&["deny", "asker", "not", "now"]);
+    home.ok(&["wait", &id]);
+    let log = home.ok(&["logs", &id]);
+    assert!(log.contains("ask-0 allow_once") && log.contains("ask-1 reject_once"), "{log}");
+    let job = home.json(&["show", &id]);
+    assert_eq!(job["session"]["denials"], json!(["execute: make clean"]));
+    assert_eq!(home.run(&["deny", "asker"]).code, 125, "it has ended");
+}
+
+#[test]
+fn rules_answer_without_a_person_and_a_question_that_nobody_answers_is_denied() {
+    let home = with_agent();
+    let prompt = "ask make test\nask git push\nask rm x";
+    let rules = ["--allow", "execute: *", "--deny", "*push*", "--ask-expires", "200ms"];
+    let id = start(&home, &[&rules[..], &[prompt]].concat());
+    home.ok(&["wait", &id]);
+    let log = home.ok(&["logs", &id]);
+    for answered in ["ask-0 allow_once", "ask-1 reject_once", "ask-2 allow_once"] {
+        assert!(log.contains(answered), "{answered}: {log}");
+    }
+    let id = start(&home, &["--ask-expires", "200ms", "ask make test"]);
+    home.ok(&["wait", &id]);
+    assert!(home.ok(&["logs", &id]).contains("ask-0 reject_once"));
+    let events = home.ok(&["events", &id, "--json"]);
+    assert!(events.contains("from `nobody`: `deny nobody answered in time`"), "{events}");
+}
+
+#[test]
+fn an_interrupt_ends_the_turn_and_what_is_sent_begins_the_next() {
+    let home = with_agent();
+    let id = start(&home, &["wait"]);
+    until("it works", || (home.json(&["show", &id])["session"]["active_turn"] == 1).then_some(()));
+    let said = home.run(&["interrupt", &id, "--turn", "7"]);
+    assert!(said.code == 125 && said.stderr.contains("that one is over"), "{said:?}");
+    home.ok(&["send", &id, "hello", "again"]);
+    home.ok(&["interrupt", &id]);
+    home.ok(&["wait", &id]);
+    let job = home.json(&["show", &id]);
+    assert_eq!(endings(&job), ["interrupted", "completed"]);
+    // As it was said, with no line break behind it.
+    assert!(home.ok(&["logs", &id]).contains(r#"did: hello again\n"#));
+    insta::assert_snapshot!("show_turns", plain(&home, &home.ok(&["show", &id])));
+    for words in [&["interrupt"][..], &["send"], &["approve"]] {
+        let said = home.run(&[words, &[&id]].concat());
+        assert!(said.code == 125 && said.stderr.contains("has ended"), "{words:?}: {said:?}");
+    }
+    let id = home.start("exec sleep 100");
+    let said = home.run(&["send", &id, "--steer", "left"]);
+    assert!(said.code == 125 && said.stderr.contains("only an agent can be steered"), "{said:?}");
+    let said = home.run(&["interrupt", &id]);
+    assert!(said.code == 125 && said.stderr.contains("no active turn"), "{said:?}");
 }

@@ -15,6 +15,7 @@ pub mod late;
 pub mod launch;
 pub mod limit;
 pub mod observe;
+pub mod resume;
 pub mod retry;
 pub mod send;
 pub mod shut_down;
@@ -60,6 +61,9 @@ pub enum Refusal {
     /// There is nothing to answer or stop.
     #[error("{0} has {1}")]
     Nothing(JobId, &'static str),
+    /// There is more than one thing it could be about.
+    #[error("{0} has several open questions; say which one: {1}")]
+    Several(JobId, String),
     /// A bound was reached.
     #[error("{0} has reached a bound: {1}")]
     Full(JobId, &'static str),

@@ -80,7 +80,7 @@ impl Job {
             Fact::SessionStarted(started) => self.session_started(started),
             Fact::SessionChanged(changed) => self.session_changed(changed),
             Fact::TurnStarted(started) => self.turn_started(started),
-            Fact::QuestionAsked(asked) => self.question_asked(asked),
+            Fact::QuestionAsked(asked) => self.question_asked(at, asked),
             Fact::QuestionClosed(closed) => self.question_closed(closed),
             Fact::ItemCompleted(item) => self.heard(item.offset),
             Fact::Spent(spent) => self.spent(spent),

@@ -41,11 +41,11 @@ impl Job {
         self.expect_session()?.begin(started.turn)
     }
 
-    pub(super) fn question_asked(&mut self, asked: &QuestionAsked) -> Followed {
+    pub(super) fn question_asked(&mut self, at: Timestamp, asked: &QuestionAsked) -> Followed {
         self.heard(asked.offset)?;
         self.expect_session()?.close_question(&asked.question);
         self.drop_moot_answers();
-        self.expect_session()?.ask(&asked.question, &asked.text);
+        self.expect_session()?.ask(&asked.question, &asked.text, at);
         Ok(())
     }
 

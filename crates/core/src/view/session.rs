@@ -4,6 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::decide::answer;
 use crate::event::{Commit, Event, Fact, SessionState, TurnEnding};
 use crate::ids::{AttemptNo, JobId, Seq, Timestamp, TurnNo};
 use crate::job::Job;
@@ -44,6 +45,10 @@ pub struct OpenQuestion {
     pub id: String,
     /// What it asks. Text of the agent, not to be trusted.
     pub text: String,
+    /// When it asked.
+    pub asked_at: Timestamp,
+    /// When it is denied, if nobody answers before.
+    pub expires_at: Option<Timestamp>,
 }
 
 /// One turn, from its start to its settling.
@@ -74,8 +79,12 @@ impl SessionView {
     /// Returns the session of a job, if it ever had one.
     pub fn of(job: &Job) -> Option<SessionView> {
         let session = job.session.as_ref()?;
-        let open = session.questions.iter().filter(|question| !question.answered);
-        let open = open.map(|question| OpenQuestion { id: question.id.clone(), text: question.text.clone() });
+        let open = session.open_questions().map(|question| OpenQuestion {
+            id: question.id.clone(),
+            text: question.text.clone(),
+            asked_at: question.asked_at,
+            expires_at: answer::expires_at(job, question),
+        });
         Some(SessionView {
             job: job.id,
             version: job.version,

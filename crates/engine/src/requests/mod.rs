@@ -7,9 +7,9 @@ mod shut_down;
 mod submit;
 
 use lastword_core::decide::cancel::Cancel;
-use lastword_core::decide::{Decision, abandon, cancel, limit, send};
+use lastword_core::decide::{Decision, abandon, answer, cancel, interrupt, limit, send};
 use lastword_core::limits::Limit;
-use lastword_core::{AppendId, InputNo, Job, JobId};
+use lastword_core::{AppendId, InputNo, Job, JobId, TurnNo};
 use lastword_store::siblings::Siblings;
 
 use crate::shared::Shared;
@@ -46,6 +46,35 @@ impl<J: Siblings> Engine<J> {
         let job = self.request(id, append, |job| send::decide(job, by, text, eof)).await?;
         let input = job.inputs_made;
         Ok((job, input))
+    }
+
+    /// Says something to an agent that is to count for the turn it works on, if it can be told so.
+    pub async fn steer(&self, id: JobId, by: &str, text: &str) -> Result<(Job, InputNo), Error> {
+        let job = self.request(id, None, |job| send::steer(job, by, text)).await?;
+        let input = job.inputs_made;
+        Ok((job, input))
+    }
+
+    /// Answers a question of an agent: the only open one, if none is named.
+    pub async fn answer(
+        &self,
+        id: JobId,
+        by: &str,
+        question: Option<&str>,
+        text: &str,
+    ) -> Result<(Job, InputNo), Error> {
+        let decide = |job: &Job| {
+            let question = question.map_or_else(|| answer::only(job), Ok)?;
+            answer::decide(job, by, question, text)
+        };
+        let job = self.request(id, None, decide).await?;
+        let input = job.inputs_made;
+        Ok((job, input))
+    }
+
+    /// Asks for the end of a turn, and of nothing else: of this one, or of the one that is active.
+    pub async fn interrupt(&self, id: JobId, by: &str, turn: Option<TurnNo>) -> Result<Job, Error> {
+        self.request(id, None, |job| interrupt::decide(job, by, turn)).await
     }
 
     /// Gives up on the host of a job.

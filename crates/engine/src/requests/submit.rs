@@ -1,8 +1,8 @@
-//! `submit`, and `retry`, which is one: a job is asked for, stored, and taken at once if it may be.
+//! `submit`, and `retry` and `resume`, which are one: a job is asked for, stored, and taken at once if it may be.
 
 use std::sync::Arc;
 
-use lastword_core::decide::{Refusal, retry, submit};
+use lastword_core::decide::{Refusal, resume, retry, submit};
 use lastword_core::spec::Spec;
 use lastword_core::{Append, Job, JobId};
 use lastword_store::siblings::Siblings;
@@ -31,6 +31,21 @@ impl<J: Siblings> Engine<J> {
     /// Tries an ended job again, as one of this id. Asking again with the same id is asking once.
     pub async fn retry_as(&self, new: JobId, id: JobId, env: Env, by: &str) -> Result<Job, Error> {
         let spec = retry::decide(&self.shared.load(id).await?)?;
+        self.submit(new, spec, env, by).await
+    }
+
+    /// Goes on with the conversation of an ended job, as one of this id. Asking again with the same id is asking once.
+    pub async fn resume_as(
+        &self,
+        new: JobId,
+        id: JobId,
+        prompt: &str,
+        env: Env,
+        by: &str,
+    ) -> Result<Job, Error> {
+        let worktree = self.shared.trees.worktree(id).filter(|path| path.is_dir());
+        let worktree = worktree.as_deref().and_then(std::path::Path::to_str);
+        let spec = resume::decide(&self.shared.load(id).await?, prompt, worktree)?;
         self.submit(new, spec, env, by).await
     }
 }

@@ -142,6 +142,10 @@ pub(crate) async fn send<J: Siblings>(
     };
     let input = match before {
         Some(input) => input,
+        None if message.steer && message.eof => {
+            return Err(Failure::invalid("`steer` is for an agent, and `eof` is not: say one of them"));
+        }
+        None if message.steer => app.engine().steer(id, &by, &message.text).await?.1,
         None => app.engine().send(id, &by, &message.text, message.eof, None).await?.1,
     };
     Ok((StatusCode::ACCEPTED, Json(Accepted { input: input.0 })).into_response())

@@ -1,5 +1,6 @@
 //! Jobs: asked for, shown, listed, stopped, tried again, removed.
 
+mod agent;
 mod cancel;
 mod change;
 mod list;
@@ -22,6 +23,7 @@ use crate::caller::Caller;
 use crate::failure::Failure;
 use crate::router::Answer;
 
+pub(crate) use agent::{__path_answer_question, __path_interrupt, __path_resume, answer_question};
 pub(crate) use cancel::{__path_cancel, __path_cancel_many, cancel_many};
 pub(crate) use change::{
     __path_abandon, __path_prune, __path_remove, __path_retry, __path_send, __path_set_limits, prune, remove,
@@ -44,8 +46,10 @@ pub(crate) async fn verb<J: Siblings>(
         "cancel" => cancel::cancel(app, caller, reference, request).await,
         "retry" => change::retry(app, caller, reference, request).await,
         "abandon" => change::abandon(app, caller, reference).await,
+        "interrupt" => agent::interrupt(app, caller, reference, request).await,
+        "resume" => agent::resume(app, caller, reference, request).await,
         _ => Err(Failure::invalid(
-            "a job is asked something with `:cancel`, `:retry` or `:abandon` behind its reference",
+            "a job is asked something with `:cancel`, `:retry`, `:resume`, `:interrupt` or `:abandon` behind its reference",
         )),
     }
 }

@@ -1,6 +1,6 @@
 //! What is typed, or comes through a pipe, on its way to a job.
 
-use lastword_api::{Code, Job};
+use lastword_api::{Code, Job, Message};
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
 use tokio::io::AsyncReadExt as _;
 
@@ -50,7 +50,9 @@ async fn pass_on_to_the_end(client: &Client, job: &Job, terminal: bool) -> Resul
         if read == 0 {
             // A terminal is not at its end because ours is.
             if !terminal {
-                client.send(&message(job, take_text(&mut waiting)?, true)?).await?;
+                client
+                    .send(&message(job, Message { text: take_text(&mut waiting)?, eof: true, steer: false })?)
+                    .await?;
             }
             return Ok(Over::End);
         }
@@ -63,7 +65,7 @@ async fn pass_on_to_the_end(client: &Client, job: &Job, terminal: bool) -> Resul
         };
         let text = take_text(&mut waiting)?;
         if !text.is_empty() {
-            client.send(&message(job, text, false)?).await?;
+            client.send(&message(job, Message { text, ..Message::default() })?).await?;
         }
         if let_go {
             return Ok(Over::LetGo);

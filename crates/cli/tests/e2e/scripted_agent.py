@@ -1,0 +1,79 @@
+"""An agent that speaks the Agent Client Protocol and does what its prompt says, a word at a time.
+
+ask TEXT   asks for a permission to run TEXT, and says what it was answered
+wait       works until it is told to stop
+fail TEXT  ends its turn with an error
+anything else is said back
+"""
+import json, sys
+
+
+def write(message):
+    sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+    sys.stdout.flush()
+
+
+def read():
+    line = sys.stdin.readline()
+    if not line:
+        sys.exit(0)
+    return json.loads(line)
+
+
+def say(session, text):
+    content = {"type": "text", "text": text}
+    update = {"sessionUpdate": "agent_message_chunk", "content": content}
+    write({"method": "session/update", "params": {"sessionId": session, "update": update}})
+
+
+def ask(session, number, what):
+    """Returns what a person says to the wish, or nothing if the turn is to end."""
+    options = [{"optionId": name, "name": name, "kind": name} for name in ("allow_once", "reject_once")]
+    call = {"toolCallId": f"call-{number}", "kind": "execute", "title": what, "rawInput": {"command": what}}
+    params = {"sessionId": session, "toolCall": call, "options": options}
+    write({"id": f"ask-{number}", "method": "session/request_permission", "params": params})
+
+
+def turn(session, text):
+    """Works on a prompt, and returns how its turn ends."""
+    words = text.split("\n")
+    asked = [word.removeprefix("ask ") for word in words if word.startswith("ask ")]
+    for number, what in enumerate(asked):
+        ask(session, number, what)
+    answers = 0
+    while answers < len(asked) or "wait" in words:
+        message = read()
+        if message.get("method") == "session/cancel":
+            return "cancelled"
+        if "result" in message:
+            answers += 1
+            outcome = message["result"]["outcome"]
+            if outcome["outcome"] == "cancelled":
+                return "cancelled"
+            say(session, f"{message['id']} {outcome['optionId']}\n")
+    say(session, f"did: {text}\n")
+    return "end_turn"
+
+
+def main():
+    session = "conversation-1"
+    while True:
+        message = read()
+        method, number = message.get("method"), message.get("id")
+        if method == "initialize":
+            capabilities = {"loadSession": True}
+            write({"id": number, "result": {"protocolVersion": 1, "agentCapabilities": capabilities}})
+        elif method == "session/new":
+            write({"id": number, "result": {"sessionId": session}})
+        elif method == "session/load":
+            session = message["params"]["sessionId"]
+            write({"id": number, "result": {}})
+        elif method == "session/prompt":
+            text = message["params"]["prompt"][0]["text"]
+            if text.startswith("fail "):
+                write({"id": number, "error": {"code": -32603, "message": text.removeprefix("fail ")}})
+            else:
+                write({"id": number, "result": {"stopReason": turn(session, text)}})
+
+
+main()

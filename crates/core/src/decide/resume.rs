@@ -1,0 +1,38 @@
+//! `resume`: the conversation of an ended job goes on in a new job, with a prompt of its own. The old one does not change.
+
+use super::Refusal;
+use crate::job::Job;
+use crate::spec::{Conversation, Dialect, Spec, Work};
+
+/// Returns the spec of the job that goes on with the conversation of `job`: the same agent on the same terms. It runs where the old one
+/// ran, so `worktree` is where the worktree of that is, if it had one and that is still there.
+pub fn decide(job: &Job, prompt: &str, worktree: Option<&str>) -> Result<Spec, Refusal> {
+    let Some(spec) = &job.spec else { return Err(Refusal::NotFound(job.id)) };
+    let nothing = |what| Refusal::Nothing(job.id, what);
+    let Work::Agent { provider, terms, .. } = &spec.work else {
+        return Err(nothing("no conversation: it is not an agent's"));
+    };
+    if !job.is_ended() {
+        return Err(Refusal::NotEnded(job.id));
+    }
+    let acknowledged = job.session.as_ref().and_then(|session| session.resume_reference());
+    let Some(reference) = acknowledged else {
+        return Err(nothing("no conversation to go on with: none of its turns was completed"));
+    };
+    if terms.dialect == Dialect::Claude && terms.resume.is_empty() {
+        return Err(nothing("no way to go on: the definition of its agent does not say `resume`"));
+    }
+    let mut next = Spec::clone(spec);
+    if let Some(asked) = next.worktree.take() {
+        let below = spec.cwd.strip_prefix(asked.checkout.as_str()).unwrap_or_default();
+        let worktree = worktree.ok_or_else(|| nothing("lost the worktree that its conversation is about"))?;
+        next.cwd = format!("{worktree}{below}");
+    }
+    let (provider, reference) = (provider.clone(), reference.to_owned());
+    next.resume = Some(Conversation { provider: provider.clone(), reference });
+    next.work = Work::Agent { provider, prompt: prompt.to_owned(), terms: terms.clone() };
+    next.after.clear();
+    next.not_before = None;
+    next.retry_of = None;
+    Ok(next)
+}

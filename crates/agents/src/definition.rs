@@ -81,6 +81,11 @@ impl Definitions {
 }
 
 impl Definition {
+    /// Returns the program that is run.
+    pub fn program(&self) -> &str {
+        self.command.first().map_or("", String::as_str)
+    }
+
     /// Returns how a job of this agent is started and treated, by these rules.
     pub fn terms(&self, permissions: Permissions) -> Terms {
         Terms {

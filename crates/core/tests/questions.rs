@@ -81,6 +81,7 @@ fn whoever_answers_or_stops_is_not_followed_by_nobody() {
 fn one_open_question_need_not_be_named() {
     let none = Desk::in_turn(agent());
     assert_eq!(answer::only(&none.job), Err(Refusal::Nothing(id(1), "no open question")));
+    assert_eq!(answer::only(&Desk::ended(0).job), Err(Refusal::Ended(id(1))));
     let one = none.says(question("q1"));
     assert_eq!(answer::only(&one.job), Ok("q1"));
     let mut two = one.says(question("q2"));

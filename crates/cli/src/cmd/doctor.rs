@@ -8,7 +8,7 @@ use crate::doctor::{self, Check, Status};
 use crate::failure::{Outcome, exit};
 use crate::ui::{Ui, words};
 
-/// Looks at daemon, journal, disk and machine, and says what mends what is wrong
+/// Looks at daemon, journal, disk, machine and agents, and says what mends what is wrong
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Each line is ok, warn or fail; under it stands what mends it. Exits with 1 if anything failed. It needs no daemon, and starts none."
@@ -17,6 +17,9 @@ pub(crate) struct Args {
     /// Mends what can be mended without risk: takes away rights of others to what is yours alone
     #[arg(long)]
     fix: bool,
+    /// Also starts each agent that is there, and speaks with it up to its first prompt
+    #[arg(long, conflicts_with = "orphans")]
+    agents: bool,
     /// Shows instead what other tools leaked: agents, tool servers and what agents ran, whose parents are gone
     #[arg(long, conflicts_with = "fix")]
     orphans: bool,
@@ -41,9 +44,9 @@ pub(crate) fn run(args: Args, ui: Ui) -> Outcome {
         return orphans::run(&wish, &ui);
     }
     super::on_one_thread(async move {
-        let mut checks = doctor::examine().await;
+        let mut checks = doctor::examine(args.agents).await;
         if args.fix {
-            checks = mend(checks).await;
+            checks = mend(checks, args.agents).await;
         }
         let failed = checks.iter().filter(|check| check.status == Status::Fail).count();
         match ui.json {
@@ -62,13 +65,13 @@ struct List<'a, T> {
 }
 
 /// Mends what is safe to mend, and looks again.
-async fn mend(checks: Vec<Check>) -> Vec<Check> {
-    let done: Vec<(&'static str, Result<String, String>)> =
-        checks.iter().filter_map(|check| Some((check.id, check.fix.as_ref()?.apply()))).collect();
+async fn mend(checks: Vec<Check>, greet: bool) -> Vec<Check> {
+    let fix = |check: &Check| Some((check.id.clone(), check.fix.as_ref()?.apply()));
+    let done: Vec<_> = checks.iter().filter_map(fix).collect();
     if done.is_empty() {
         return checks;
     }
-    let mut again = doctor::examine().await;
+    let mut again = doctor::examine(greet).await;
     for (id, done) in done {
         let Some(check) = again.iter_mut().find(|check| check.id == id) else { continue };
         match done {

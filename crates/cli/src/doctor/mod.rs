@@ -2,12 +2,14 @@
 //!
 //! Nothing here starts a daemon, and no look needs one. A look that cannot be done says so; it does not end the others.
 
+mod agents;
 mod daemon;
 mod journal;
 mod machine;
 mod places;
 mod service;
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
@@ -33,7 +35,7 @@ pub(crate) enum Status {
 #[derive(Debug, Serialize)]
 pub(crate) struct Check {
     /// What was looked at.
-    pub(crate) id: &'static str,
+    pub(crate) id: Cow<'static, str>,
     pub(crate) status: Status,
     /// What was found, in words.
     pub(crate) text: String,
@@ -47,20 +49,20 @@ pub(crate) struct Check {
 }
 
 impl Check {
-    fn new(id: &'static str, status: Status, text: impl Into<String>) -> Check {
-        let text = clean(&text.into()).into_owned();
+    fn new(id: impl Into<Cow<'static, str>>, status: Status, text: impl Into<String>) -> Check {
+        let (id, text) = (id.into(), clean(&text.into()).into_owned());
         Check { id, status, text, remedy: None, fixed: None, fix: None }
     }
 
-    fn ok(id: &'static str, text: impl Into<String>) -> Check {
+    fn ok(id: impl Into<Cow<'static, str>>, text: impl Into<String>) -> Check {
         Check::new(id, Status::Ok, text)
     }
 
-    fn warn(id: &'static str, text: impl Into<String>) -> Check {
+    fn warn(id: impl Into<Cow<'static, str>>, text: impl Into<String>) -> Check {
         Check::new(id, Status::Warn, text)
     }
 
-    fn fail(id: &'static str, text: impl Into<String>) -> Check {
+    fn fail(id: impl Into<Cow<'static, str>>, text: impl Into<String>) -> Check {
         Check::new(id, Status::Fail, text)
     }
 
@@ -102,8 +104,8 @@ impl Fix {
     }
 }
 
-/// Looks at everything.
-pub(crate) async fn examine() -> Vec<Check> {
+/// Looks at everything; with `greet`, agents are started and spoken to.
+pub(crate) async fn examine(greet: bool) -> Vec<Check> {
     let mut checks = Vec::new();
     match Paths::find() {
         Ok(paths) => {
@@ -114,6 +116,7 @@ pub(crate) async fn examine() -> Vec<Check> {
             checks.extend(journal::examine(&paths));
             checks.extend(machine::containment());
             checks.push(service::units(&paths));
+            checks.extend(agents::examine(&paths, greet));
         }
         Err(failure) => {
             checks.push(Check::fail("state", failure.words()).remedy("export HOME=… or LASTWORD_HOME=…"));

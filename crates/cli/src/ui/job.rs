@@ -56,7 +56,8 @@ fn paused(job: &Job, clock: &Clock) -> Vec<String> {
 }
 
 fn head(job: &Job, style: Style, width: usize) -> Vec<String> {
-    let asks = job.paused.is_some() || job.session.as_ref().is_some_and(|session| !session.questions.is_empty());
+    let asks =
+        job.paused.is_some() || job.session.as_ref().is_some_and(|session| !session.questions.is_empty());
     let state = match &job.outcome {
         Some(outcome) => style.by_state(&job.phase, Some(outcome), &words::of_outcome(outcome)),
         None if asks => style.warn("asks"),

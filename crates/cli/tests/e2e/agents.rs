@@ -214,3 +214,35 @@ fn an_interrupt_ends_the_turn_and_what_is_sent_begins_the_next() {
     let said = home.run(&["interrupt", &id]);
     assert!(said.code == 125 && said.stderr.contains("no active turn"), "{said:?}");
 }
+
+#[test]
+fn doctor_says_which_agents_are_there_and_whether_they_answer() {
+    let home = with_agent();
+    let own = std::fs::read_to_string(home.state().join("agents.toml")).unwrap();
+    let more = "[gone]\ndialect = 'acp'\ncommand = ['/nowhere/gone']\n\
+                [mute]\ndialect = 'acp'\ncommand = ['sh', '-c', 'echo not today >&2']\n";
+    define(&home, &(own + more));
+    let look = |words: &[&str]| {
+        let said = home.run(&[&["doctor", "--json"], words].concat());
+        let list: serde_json::Value = serde_json::from_str(&said.stdout).unwrap();
+        let items = list["items"].as_array().unwrap().clone();
+        move |id: &str| {
+            let item = items.iter().find(|item| item["id"] == id);
+            item.map(|item| (item["status"].clone(), item["text"].as_str().unwrap().to_owned()))
+        }
+    };
+    let found = look(&[]);
+    let (status, text) = found("agents").unwrap();
+    assert!(status == "ok" && text.contains("installed: echo, mute") && text.contains("gone"), "{text}");
+    let (status, text) = found("agent.echo").unwrap();
+    assert!(status == "ok" && text.starts_with("Python 3"), "{text}");
+    assert_eq!(found("agent.gone"), None, "who is not there is not wrong");
+    let found = look(&["--agents"]);
+    let (status, text) = found("agent.echo").unwrap();
+    assert!(status == "ok" && text.ends_with("; answers, session conversation-1"), "{text}");
+    let (status, text) = found("agent.mute").unwrap();
+    assert!(status == "warn" && text.contains("its last words: not today"), "{text}");
+    define(&home, "[echo]\ndialect = 'klingon'\n");
+    let (status, text) = look(&[])("agents").unwrap();
+    assert!(status == "fail" && text.contains("agents.toml"), "{text}");
+}

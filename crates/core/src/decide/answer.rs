@@ -15,6 +15,7 @@ const TOO_LATE: &str = "deny nobody answered in time";
 
 /// Returns the only open question, which need not be named.
 pub fn only(job: &Job) -> Result<&str, Refusal> {
+    send::room(job, "")?;
     let open = job.session.iter().flat_map(|session| session.open_questions());
     let open: Vec<&str> = open.map(|question| question.id.as_str()).collect();
     match open[..] {

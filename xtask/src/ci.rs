@@ -6,7 +6,7 @@
 use std::time::{Duration, Instant};
 
 use crate::program::{Failure, Outcome, cargo, cargo_with, succeeds};
-use crate::{contract, docs, proof, tidy, tools, trials};
+use crate::{contract, docs, fuzz, proof, tidy, tools, trials};
 
 /// How long all of it may take on two cores from a clean clone. Longer, and people stop running it.
 const BUDGET: Duration = Duration::from_secs(25 * 60);
@@ -47,6 +47,9 @@ const STEPS: &[Step] = &[
     // The long form is `torture` with three repeats or more, which also decides on times, and with shim and guard killed.
     step!("torture", trials::run("torture", &["--repeats", "1"])),
     step!("torture, stand-ins", trials::run("torture", &["--bugs"])),
+    // The long form is `fuzz --seconds 600`.
+    step!("fuzz", fuzz::run(&[])),
+    step!("fuzz, seeded bug", fuzz::run(&["--bug", "cut-in-mid-character", "--seconds", "120"])),
     step!("model", proof::run("model", &[])),
     step!("simulation", proof::run("sim", &["--schedules", "1000000"])),
     step!("seeded bugs", proof::run("bugs", &[])),

@@ -13,6 +13,7 @@ mod ci;
 mod contract;
 mod docs;
 mod e2e;
+mod fuzz;
 mod mutants;
 mod package;
 mod program;
@@ -58,6 +59,7 @@ const VERBS: &[Verb] = &[
     Verb { name: "fault-points", arguments: "[--all] [...]", about: "a keeper's calls fail one by one", run: |args| trials::run("fault-points", args) },
     Verb { name: "chaos", arguments: "[--minutes N] [--seed S] [...]", about: "the whole product under load while everything happens to it", run: |args| trials::run("chaos", args) },
     Verb { name: "scale", arguments: "laptop [...]", about: "a thousand jobs at once, and a hundred thousand in the history", run: |args| trials::run_with_proof("scale", args) },
+    Verb { name: "fuzz", arguments: "[--seconds N] [--bug NAME] [TARGET]", about: "every parser of what comes from outside, under libFuzzer", run: fuzz::run },
     Verb { name: "mutants", arguments: "[...]", about: "changes core line by line and expects a failing test", run: mutants::run },
     Verb { name: "package", arguments: "", about: "a static build and a Debian package, tried in a clean root", run: package::run },
     Verb { name: "tools", arguments: "[--all]", about: "installs the cargo tools that are missing", run: tools::run },

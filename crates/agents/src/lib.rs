@@ -19,6 +19,7 @@ mod permission;
 mod plain;
 mod request;
 mod rpc;
+pub mod seeded;
 mod tokens;
 mod turn;
 mod value;

@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use crate::seeded::{self, Bug};
+
 /// Returns the text at a path of names.
 pub(crate) fn text<'a>(value: &'a Value, path: &[&str]) -> Option<&'a str> {
     at(value, path)?.as_str()
@@ -34,6 +36,9 @@ pub(crate) fn line(text: &str) -> String {
     /// Characters that are kept.
     const CHARS_MAX: usize = 200;
     let first = text.trim().lines().next().unwrap_or_default();
+    if seeded::on(Bug::CutInMidCharacter) {
+        return first[..first.len().min(CHARS_MAX)].to_owned();
+    }
     first.chars().take(CHARS_MAX).collect()
 }
 

@@ -1,0 +1,56 @@
+//! What people write: files of settings and of agents, lengths of time, sizes; and what must not reach a terminal.
+
+use std::sync::LazyLock;
+
+use lastword_agents::Definitions;
+
+use crate::settings::Settings;
+use crate::text::{clean, duration, similar, size};
+
+static FOLDER: LazyLock<tempfile::TempDir> =
+    LazyLock::new(|| tempfile::tempdir().expect("there is a folder for files"));
+
+/// A file of agents is read, or refused with words.
+pub(crate) fn agents_file(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    match Definitions::with(Some(text)) {
+        Ok(all) => all.all().for_each(|(_, agent)| drop(agent.terms(Default::default()))),
+        Err(error) => assert!(!error.to_string().is_empty()),
+    }
+}
+
+/// A file of settings is read, or refused with words.
+pub(crate) fn settings_file(bytes: &[u8]) {
+    let path = FOLDER.path().join("settings.toml");
+    std::fs::write(&path, bytes).expect("a file can be written");
+    if let Err(error) = Settings::load(&path, &[], &[]) {
+        assert!(!error.to_string().is_empty());
+    }
+}
+
+/// What is cleaned is clean, and stays as it is when it is cleaned again; what reads as a length or a size reads again as it is spelled.
+pub(crate) fn text(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let once = clean::clean(&text);
+    assert!(!once.chars().any(char::is_control));
+    assert_eq!(clean::clean(&once), once);
+    assert!(!clean::clean_lines(&text).chars().any(|char| char.is_control() && char != '\n'));
+    if let Ok(value) = serde_json::from_str::<serde_json::Value>(&text) {
+        let json = clean::clean_json(&text);
+        let again = serde_json::from_str::<serde_json::Value>(&json).ok();
+        // A break between values is no part of any.
+        assert!(again.is_none_or(|again| again == value));
+    }
+    for width in [0, 1, 2, 40] {
+        assert!(clean::columns(&clean::cut(&once, width)) <= width.max(1));
+    }
+    if let Ok(ms) = duration::parse_ms(&text) {
+        assert_eq!(duration::parse_ms(&duration::spell_ms(ms)), Ok(ms));
+        let _ = (duration::show_ms(ms), duration::show_coarse(ms));
+    }
+    if let Ok(amount) = size::parse(&text) {
+        assert_eq!(size::parse(&size::spell(amount)), Ok(amount));
+        size::show(amount);
+    }
+    similar::nearest(&text, ["wall", "stall", "limits.output"]);
+}

@@ -1,6 +1,6 @@
 //! A dialogue with an agent that says anything. A line that begins with `>` is ours; every other one is the agent's.
 
-use lastword_agents::{Dialogue, Heard, Start, Wishes};
+use lastword_agents::{Dialogue, Heard, Show, Start, Wishes};
 use lastword_core::InputNo;
 use lastword_core::job::PendingInput;
 use lastword_core::report::Signal;
@@ -17,7 +17,7 @@ pub(crate) fn run(dialect: Dialect, bytes: &[u8]) {
         if bytes.len().is_multiple_of(2) { Permission::Ask } else { Permission::Allow };
     start.resume = bytes.len().is_multiple_of(3).then(|| "earlier".to_owned());
     let mut dialogue = Dialogue::new(start.clone(), &Terms { dialect, ..Terms::default() });
-    let mut last = 0;
+    let (mut last, mut show) = (0, Show::new(dialect));
     for (index, line) in bytes.split(|byte| *byte == b'\n').enumerate() {
         match line.strip_prefix(b"> ") {
             Some(ours) => {
@@ -32,6 +32,7 @@ pub(crate) fn run(dialect: Dialect, bytes: &[u8]) {
                 let line = line.strip_prefix(b"< ").unwrap_or(line);
                 let heard = dialogue.read(&[line, b"\n"].concat());
                 check(&heard, &mut last);
+                show.line(line);
             }
         }
         due(&dialogue, index % 3);

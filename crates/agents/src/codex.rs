@@ -24,6 +24,7 @@ use crate::tokens::Tokens;
 use crate::turn::Turn;
 use crate::value::text;
 use approval::Changes;
+pub(crate) use approval::command;
 
 const WIRE: Wire = Wire::Bare;
 

@@ -7,6 +7,7 @@
 //! * `dialogue`: lines and offsets, whatever the dialect. What an engine holds.
 //! * `claude`, `codex`, `acp`, `plain`: the dialects, one to a file.
 //! * `rpc`, `request`, `inputs`, `turn`, `tokens`: what dialects have in common.
+//! * `show`: what a line of an agent shows to people.
 //! * `definition`: the agents that are known by name, which are data.
 
 mod acp;
@@ -20,6 +21,7 @@ mod plain;
 mod request;
 mod rpc;
 pub mod seeded;
+mod show;
 mod tokens;
 mod turn;
 mod value;
@@ -28,6 +30,7 @@ mod written;
 pub use definition::{BadDefinition, Definition, Definitions};
 pub use dialogue::{Dialogue, Heard, LINE_BYTES_MAX, Unreadable, Wishes, Writing};
 pub use permission::Wanted;
+pub use show::{Show, Shown};
 
 use lastword_core::spec::{Permissions, Prices, Spec, Terms, Work};
 

@@ -6,7 +6,7 @@
 mod common;
 
 use common::{answer, input};
-use lastword_agents::{Dialogue, Heard, Start, Wishes};
+use lastword_agents::{Dialogue, Heard, Show, Start, Wishes};
 use lastword_core::InputNo;
 use lastword_core::job::PendingInput;
 use lastword_core::report::Signal;
@@ -164,9 +164,13 @@ proptest! {
             let (mut live, mut offset) = (dialogue(dialect, &start), 0);
             let mut stored = None;
             let mut later = Vec::new();
+            let mut show = Show::new(dialect);
             for (index, said) in all.iter().enumerate() {
                 if index == cut {
                     stored = Some(live.store());
+                }
+                if let Said::ByAgent(line) = said {
+                    show.line(line);
                 }
                 let heard = take(&mut live, said);
                 for Heard { offset: place, signal } in &heard {

@@ -150,7 +150,7 @@ fn reason(params: &Value) -> &str {
 }
 
 /// Returns the command as its author wrote it: what a shell is told to run, if that is all there is. Rules are held against this.
-pub(super) fn command(line: &str) -> String {
+pub(crate) fn command(line: &str) -> String {
     let words = words(line).unwrap_or_default();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     script(&words).unwrap_or(line).to_owned()

@@ -1,0 +1,64 @@
+//! What people see of recorded streams: each message once, whatever it came in.
+
+use lastword_agents::{Show, Shown};
+use lastword_core::spec::Dialect;
+
+/// Returns what a stream shows, as a person would see it: parts joined, tools and notes marked.
+fn seen(dialect: Dialect, stream: &str) -> String {
+    let mut show = Show::new(dialect);
+    let lines = stream.lines().filter_map(|line| line.strip_prefix("< "));
+    let shown = lines.flat_map(|line| show.line(line.as_bytes()));
+    let shown = shown.map(|shown| match shown {
+        Shown::Text(text) => text,
+        Shown::Break => "\n".to_owned(),
+        Shown::Tool(tool) => format!("$ {tool}\n"),
+        Shown::Output(output) => format!("| {}\n", output.trim_end().replace('\n', "\n| ")),
+        Shown::Note(note) => format!("! {note}\n"),
+    });
+    shown.collect()
+}
+
+#[test]
+fn a_session_of_codex_is_read_along() {
+    let seen = seen(Dialect::Codex, include_str!("streams/codex-app-server.jsonl"));
+    let expected =
+        "thought.\n$ echo one; echo two >&2; exit 3\n| one\n| two\ntick1 tick2 tick3 tick4 \n$ sleep 300\n";
+    assert_eq!(&seen[..expected.len()], expected);
+    assert!(seen.contains("! exceeded retry limit, last status: 429 Too Many Requests\n"), "{seen}");
+    assert!(seen.ends_with("$ touch /t/ws/zz\nk\n"), "{seen}");
+}
+
+#[test]
+fn a_session_of_claude_is_read_along_in_parts_or_whole_and_never_twice() {
+    let stream = include_str!("streams/claude-turns.txt");
+    let parts = seen(Dialect::Claude, stream);
+    assert!(
+        parts.starts_with("thought.\n$ Bash: echo one; echo two >&2; exit 3\n| Exit code 3\n| one\n| two\n"),
+        "{parts}"
+    );
+    let whole: String = stream
+        .lines()
+        .filter(|line| !line.contains("stream_event"))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    let whole = seen(Dialect::Claude, &whole);
+    assert_eq!(whole.matches("thought.").count(), 1, "{whole}");
+    assert_eq!(parts.matches("thought.").count(), 1, "{parts}");
+}
+
+#[test]
+fn a_session_over_acp_is_read_along_without_its_history() {
+    let goose = seen(Dialect::Acp, include_str!("streams/goose-acp-permission.jsonl"));
+    assert_eq!(goose, "$ shell · touch /t/ws/perm1\n| (no output)\nfin\n$ shell · rm -rf /t/ws/perm2x\n");
+    let loaded = seen(Dialect::Acp, include_str!("streams/opencode-acp-load.jsonl"));
+    assert_eq!(loaded, "loaded fine\n");
+    let failed = seen(Dialect::Acp, include_str!("streams/codex-acp-zed.jsonl"));
+    assert!(failed.ends_with(
+        "! Internal error: We're currently experiencing high demand, which may cause temporary errors.\n"
+    ));
+}
+
+#[test]
+fn a_plain_agent_is_shown_as_it_is() {
+    assert_eq!(Show::new(Dialect::Plain).line(b"{\"a\":1}"), [Shown::Output("{\"a\":1}\n".to_owned())]);
+}

@@ -5,7 +5,7 @@ use clap::{Parser, Subcommand};
 use crate::cmd;
 use crate::ui::Colour;
 
-/// Runs commands as durable jobs and tells the truth about them
+/// Runs commands and coding agents as durable jobs and tells the truth about them
 #[derive(Debug, Parser)]
 #[command(
     name = "lastword",

@@ -246,3 +246,19 @@ fn doctor_says_which_agents_are_there_and_whether_they_answer() {
     let (status, text) = look(&[])("agents").unwrap();
     assert!(status == "fail" && text.contains("agents.toml"), "{text}");
 }
+
+#[test]
+fn an_agent_does_not_answer_its_own_questions() {
+    let home = with_agent();
+    let mut command = home.command(&["run", "-d", "--agent", "echo", "ask make test\ncheat"]);
+    command.env("PROGRAM", env!("CARGO_BIN_EXE_lastword"));
+    let id = crate::home::said(command).stdout.trim_end().to_owned();
+    let log = until("it has tried", || {
+        let log = home.ok(&["logs", &id]);
+        log.contains("cheat ").then_some(log)
+    });
+    assert!(log.contains("cheat 125") && log.contains("from inside"), "{log}");
+    until_asks(&home, &id, 1);
+    home.ok(&["deny", &id]);
+    home.ok(&["wait", &id]);
+}

@@ -1,11 +1,12 @@
 """An agent that speaks the Agent Client Protocol and does what its prompt says, a word at a time.
 
 ask TEXT   asks for a permission to run TEXT, and says what it was answered
+cheat      answers its own questions, and says what that came to
 wait       works until it is told to stop
 fail TEXT  ends its turn with an error
 anything else is said back
 """
-import json, sys
+import json, os, subprocess, sys
 
 
 def write(message):
@@ -40,6 +41,10 @@ def turn(session, text):
     asked = [word.removeprefix("ask ") for word in words if word.startswith("ask ")]
     for number, what in enumerate(asked):
         ask(session, number, what)
+    if "cheat" in words:
+        command = [os.environ["PROGRAM"], "approve", os.environ["LASTWORD_JOB_ID"], "-q", "ask-0"]
+        cheat = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        say(session, f"cheat {cheat.returncode} {cheat.stderr}")
     answers = 0
     while answers < len(asked) or "wait" in words:
         message = read()

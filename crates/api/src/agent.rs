@@ -4,7 +4,7 @@ use lastword_core::spec;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::words::Permission;
+use crate::words::{Dialect, Permission};
 
 /// A wish for a coding agent to do the work, in place of a command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -47,6 +47,8 @@ pub struct Rule {
 pub struct Agent {
     /// Which one.
     pub provider: String,
+    /// How it is spoken to, which is what its output is written in.
+    pub dialect: Dialect,
     /// The first prompt.
     pub prompt: String,
     /// What it may do without asking.
@@ -110,12 +112,37 @@ impl From<spec::Permission> for Permission {
     }
 }
 
+impl From<spec::Dialect> for Dialect {
+    fn from(dialect: spec::Dialect) -> Dialect {
+        match dialect {
+            spec::Dialect::Acp => Dialect::Acp,
+            spec::Dialect::Claude => Dialect::Claude,
+            spec::Dialect::Codex => Dialect::Codex,
+            spec::Dialect::Plain => Dialect::Plain,
+        }
+    }
+}
+
+impl Dialect {
+    /// Returns the dialect in the words of core; `None` if this build does not know it.
+    pub fn known(&self) -> Option<spec::Dialect> {
+        match self {
+            Dialect::Acp => Some(spec::Dialect::Acp),
+            Dialect::Claude => Some(spec::Dialect::Claude),
+            Dialect::Codex => Some(spec::Dialect::Codex),
+            Dialect::Plain => Some(spec::Dialect::Plain),
+            Dialect::Other(_) => None,
+        }
+    }
+}
+
 impl Agent {
     /// Returns the agent of a spec, if one does the work.
     pub(crate) fn of(work: &spec::Work) -> Option<Agent> {
         let spec::Work::Agent { provider, prompt, terms } = work else { return None };
         Some(Agent {
             provider: provider.clone(),
+            dialect: terms.dialect.into(),
             prompt: prompt.clone(),
             permissions: Permissions::of(&terms.permissions),
         })

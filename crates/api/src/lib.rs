@@ -43,8 +43,8 @@ pub use session::{Question, Session, Turn};
 pub use submit::{GROUP, Submit, UnknownIo};
 pub use time::{NotATime, Time};
 pub use words::{
-    Cause, Code, IoKind, JobsFate, KeeperStop, Level, Needs, Outcome, OutcomeDetail, Permission, Phase,
-    Proof, Rung, SessionState, TurnEnding, WaitsFor,
+    Cause, Code, Dialect, IoKind, JobsFate, KeeperStop, Level, Needs, Outcome, OutcomeDetail, Permission,
+    Phase, Proof, Rung, SessionState, TurnEnding, WaitsFor,
 };
 pub use worktree::{Worktree, WorktreeWish};
 

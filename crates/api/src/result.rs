@@ -26,7 +26,7 @@ pub struct JobResult {
     pub error: Option<String>,
     /// What proves that nothing of the last attempt is left.
     pub receipt: Option<Receipt>,
-    /// The end of standard output, at most 64 KiB, with what is not UTF-8 replaced.
+    /// The end of standard output, at most 64 KiB, with what is not UTF-8 replaced; of an agent, its last message.
     pub text: String,
     /// Bytes of standard output before that text.
     pub text_skipped: u64,

@@ -105,6 +105,17 @@ words! {
         /// It may not.
         Deny = "deny",
     }
+    /// How an agent is spoken to.
+    Dialect {
+        /// The Agent Client Protocol.
+        Acp = "acp",
+        /// The lines of Claude Code, both ways.
+        Claude = "claude",
+        /// The app server of Codex.
+        Codex = "codex",
+        /// Not at all: its prompt is among its arguments, and its exit status is its result.
+        Plain = "plain",
+    }
     /// Where the conversation of an agent stands.
     SessionState {
         /// Coming up.

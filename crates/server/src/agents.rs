@@ -4,9 +4,9 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use lastword_agents::{BadDefinition, Definitions};
+use lastword_agents::{BadDefinition, Definitions, Show, Shown};
 use lastword_api::{AgentWish, Code, Problem};
-use lastword_core::spec::Work;
+use lastword_core::spec::{Dialect, Work};
 use lastword_store::siblings::Siblings;
 
 use crate::app::App;
@@ -37,6 +37,23 @@ pub fn known_agents(file: &Path) -> Result<Definitions, BadAgents> {
         Err(error) => return Err(bad(Why::Unreadable(error))),
     };
     Definitions::with(own.as_deref()).map_err(|error| bad(Why::Unusable(error)))
+}
+
+/// Returns the last message in what an agent wrote; none if there is none, or if it is not spoken to.
+pub(crate) fn last_message(dialect: Dialect, written: &[u8]) -> Option<String> {
+    let mut show = Show::new(dialect);
+    let (mut message, mut last) = (String::new(), None);
+    for line in written.split(|byte| *byte == b'\n') {
+        for shown in show.line(line) {
+            match shown {
+                Shown::Text(part) => message.push_str(&part),
+                Shown::Output(_) if dialect == Dialect::Plain => return None,
+                _ if message.is_empty() => {}
+                _ => last = Some(std::mem::take(&mut message)),
+            }
+        }
+    }
+    Some(message).filter(|message| !message.is_empty()).or(last)
 }
 
 /// Refuses a prompt that says nothing, or that no agent can be told.

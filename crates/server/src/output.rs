@@ -16,6 +16,7 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::time::Instant;
 use utoipa::IntoParams;
 
+use crate::agents;
 use crate::app::App;
 use crate::caller::Caller;
 use crate::extract::{Query, duration};
@@ -28,7 +29,7 @@ const LIMIT: usize = 64 << 10;
 const LIMIT_MAX: usize = 256 << 10;
 
 /// Bytes of the end of standard output that a result holds.
-const RESULT_BYTES_MAX: u64 = 64 << 10;
+const RESULT_BYTES_MAX: usize = 64 << 10;
 
 /// A recording that grows tells nobody, so whoever waits for it looks, at first after this long and then ever more rarely. A look
 /// takes microseconds.
@@ -257,11 +258,16 @@ pub(crate) async fn result<J: Siblings>(
         return Err(Refusal::NotEnded(id).into());
     }
     let shown = view(&app, &job).await?;
-    let part =
-        Part { tail: Some(RESULT_BYTES_MAX), limit: Some(RESULT_BYTES_MAX as usize), ..Part::default() };
+    let dialect = shown.agent.as_ref().and_then(|agent| agent.dialect.known());
+    let bytes = if dialect.is_some() { LIMIT_MAX } else { RESULT_BYTES_MAX };
+    let part = Part { tail: Some(bytes as u64), limit: Some(bytes), ..Part::default() };
     let piece = look(&app, job.value, Stream::Stdout, &part).await?;
     seen(&app, caller, &piece.job).await;
-    let text = String::from_utf8_lossy(&piece.bytes).into_owned();
-    let result = JobResult::of(&shown, text, piece.offset).ok_or(Refusal::NotEnded(id))?;
+    let said = dialect.and_then(|dialect| agents::last_message(dialect, &piece.bytes));
+    let (text, skipped) = match said {
+        Some(message) => (message, 0),
+        None => (String::from_utf8_lossy(&piece.bytes).into_owned(), piece.offset),
+    };
+    let result = JobResult::of(&shown, text, skipped).ok_or(Refusal::NotEnded(id))?;
     Ok(Json(result).into_response())
 }

@@ -8,6 +8,7 @@ use lastword_api::{Code, Job, Receipt};
 use super::sse::Events;
 use super::{Call, Client, job_path};
 use crate::failure::Failure;
+use crate::text::along::Along;
 use crate::text::clean::Cleaner;
 use crate::text::size;
 
@@ -51,6 +52,8 @@ impl Stream {
 pub(crate) enum Terminal {
     /// A person's, who looks at what a job wrote.
     Ours,
+    /// A person's, who wants what an agent writes as it is.
+    Raw,
     /// The job's: it was given to it.
     Given,
 }
@@ -60,18 +63,28 @@ pub(crate) enum Terminal {
 #[derive(Debug)]
 pub(crate) struct Passage {
     stream: Stream,
+    /// Makes words of what an agent writes.
+    along: Option<Along>,
     cleaner: Option<Cleaner>,
 }
 
 impl Passage {
     /// Opens it.
     pub(crate) fn open(stream: Stream, terminal: Terminal) -> Passage {
-        let is_steered = terminal == Terminal::Ours && stream.is_terminal();
-        Passage { stream, cleaner: is_steered.then(Cleaner::default) }
+        let is_steered = terminal != Terminal::Given && stream.is_terminal();
+        Passage { stream, along: None, cleaner: is_steered.then(Cleaner::default) }
+    }
+
+    /// Opens it for what the job of an agent writes, in words.
+    fn along(self, job: &Job) -> Passage {
+        let along = Along::with(job).filter(|_| self.stream == Stream::Stdout);
+        Passage { along, ..self }
     }
 
     /// Passes bytes of a job on.
     pub(crate) fn pass_on(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        let words = self.along.as_mut().map(|along| along.read(bytes));
+        let bytes = words.as_ref().map_or(bytes, String::as_bytes);
         let cleaned = self.cleaner.as_mut().map(|cleaner| cleaner.clean(bytes));
         let bytes = cleaned.as_ref().map_or(bytes, String::as_bytes);
         match self.stream {
@@ -124,9 +137,21 @@ impl Recording {
         })
     }
 
-    /// Passes on everything from an offset, to its end with `follow`, otherwise as far as there is something.
-    pub(crate) async fn pass_on(&self, client: &Client, from: u64, follow: bool) -> Result<(), Failure> {
-        self.pass_through(client, from, follow, Passage::open(self.stream, Terminal::Ours)).await
+    /// Passes on everything from an offset, to its end with `follow`, otherwise as far as there is something. What an agent
+    /// writes is passed on in words if its job is given.
+    pub(crate) async fn pass_on(
+        &self,
+        client: &Client,
+        from: u64,
+        follow: bool,
+        agent: Option<&Job>,
+    ) -> Result<(), Failure> {
+        let passage = Passage::open(self.stream, Terminal::Ours);
+        let passage = match agent {
+            Some(job) => passage.along(job),
+            None => passage,
+        };
+        self.pass_through(client, from, follow, passage).await
     }
 
     async fn pass_through(
@@ -189,7 +214,7 @@ pub(crate) async fn to_the_end(
 ) -> Result<Job, Failure> {
     let mut shown = job.attempts.last().map_or(0, |attempt| attempt.no);
     if let Some(attempt) = job.attempts.last().filter(|attempt| attempt.has_run()) {
-        both(client, &job.id, attempt.no, from, terminal).await?;
+        both(client, &job, attempt.no, from, terminal).await?;
     } else {
         shown = shown.saturating_sub(1);
     }
@@ -200,7 +225,7 @@ pub(crate) async fn to_the_end(
         let begun = event.attempt.filter(|_| tells_of_a_tree(&event));
         if let Some(attempt) = begun.filter(|attempt| *attempt > shown) {
             shown = attempt;
-            both(client, &job.id, attempt, [0, 0], terminal).await?;
+            both(client, &job, attempt, [0, 0], terminal).await?;
         }
     }
     client.job(&job.id).await
@@ -219,14 +244,17 @@ fn tells_of_a_tree(event: &lastword_api::Event) -> bool {
 /// Passes on both streams of an attempt to their ends.
 async fn both(
     client: &Client,
-    job: &str,
+    job: &Job,
     attempt: u32,
     from: [u64; 2],
     terminal: Terminal,
 ) -> Result<(), Failure> {
-    let recording = |stream: Stream| Recording { job: job.to_owned(), attempt, stream };
+    let recording = |stream: Stream| Recording { job: job.id.clone(), attempt, stream };
     let (out, err) = (recording(Stream::Stdout), recording(Stream::Stderr));
-    let passage = |stream: Stream| Passage::open(stream, terminal);
+    let passage = |stream: Stream| match terminal {
+        Terminal::Raw => Passage::open(stream, terminal),
+        _ => Passage::open(stream, terminal).along(job),
+    };
     tokio::try_join!(
         out.pass_through(client, from[0], true, passage(Stream::Stdout)),
         err.pass_through(client, from[1], true, passage(Stream::Stderr))

@@ -28,13 +28,17 @@ pub(crate) struct Args {
     /// Which attempt; the newest one if not said
     #[arg(long, value_name = "N", conflicts_with = "follow")]
     attempt: Option<u32>,
+    /// Shows what an agent writes as it is, and not in words
+    #[arg(long)]
+    raw: bool,
 }
 
 pub(crate) async fn run(args: Args, client: Client) -> Outcome {
     let job = client.job(&args.job).await?;
+    let terminal = if args.raw { Terminal::Raw } else { Terminal::Ours };
     let Some(attempt) = which(&args, &job)? else {
         if args.follow {
-            follow::to_the_end(&client, job, [0, 0], Terminal::Ours).await?;
+            follow::to_the_end(&client, job, [0, 0], terminal).await?;
         } else {
             let called = words::called(job.name.as_deref(), &job.short);
             let what = if job.is_ended() { "never started anything" } else { "has not started anything yet" };
@@ -55,13 +59,13 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
         }
     }
     if args.follow && streams.len() == 2 {
-        follow::to_the_end(&client, job, from, Terminal::Ours).await?;
+        follow::to_the_end(&client, job, from, terminal).await?;
         return Ok(0);
     }
     for stream in streams {
         let recording = Recording { job: job.id.clone(), attempt, stream };
         let place = from[usize::from(stream == Stream::Stderr)];
-        recording.pass_on(&client, place, args.follow).await?;
+        recording.pass_on(&client, place, args.follow, Some(&job).filter(|_| !args.raw)).await?;
     }
     Ok(0)
 }

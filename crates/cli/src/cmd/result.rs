@@ -8,7 +8,7 @@ use crate::failure::Outcome;
 use crate::text::size;
 use crate::ui::words;
 
-/// Prints the end of what an ended job wrote
+/// Prints the end of what an ended job wrote, or the last message of an agent
 #[derive(Debug, clap::Args)]
 #[command(after_help = "How it ended is said on standard error, unless it completed.")]
 pub(crate) struct Args {

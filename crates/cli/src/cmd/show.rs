@@ -5,10 +5,14 @@ use lastword_api::Job;
 use crate::client::Client;
 use crate::client::follow::{Recording, Stream};
 use crate::failure::{Failure, Outcome};
+use crate::text::along::Along;
 use crate::ui::{job, words};
 
 /// Lines of output at the end of the screen: enough to see what it does, not to read it.
 const LINES: usize = 6;
+
+/// Lines of an agent that are looked at for those: most of them say little.
+const LINES_OF_AGENT: usize = 100;
 
 /// Shows a job: its life, its receipt, its last lines
 #[derive(Debug, clap::Args)]
@@ -42,11 +46,22 @@ async fn last_lines(client: &Client, job: &Job) -> Result<Option<String>, Failur
     {
         for stream in Stream::BOTH {
             let recording = Recording { job: job.id.clone(), attempt: attempt.no, stream };
-            let (_, bytes) = recording.tail(client, LINES).await?;
-            if !bytes.is_empty() {
-                return Ok(Some(String::from_utf8_lossy(&bytes).into_owned()));
+            let along = Along::with(job).filter(|_| stream == Stream::Stdout);
+            let lines = if along.is_some() { LINES_OF_AGENT } else { LINES };
+            let (_, bytes) = recording.tail(client, lines).await?;
+            let text = match along {
+                Some(mut along) => last_lines_of(&along.read(&bytes)),
+                None => String::from_utf8_lossy(&bytes).into_owned(),
+            };
+            if !text.is_empty() {
+                return Ok(Some(text));
             }
         }
     }
     Ok(None)
+}
+
+fn last_lines_of(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(LINES)..].join("\n")
 }

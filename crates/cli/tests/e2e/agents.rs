@@ -38,6 +38,7 @@ fn an_agent_is_asked_for_by_name_with_what_it_may_do_and_cost() {
     let rule = |pattern: &str, permission: &str| json!({ "pattern": pattern, "permission": permission });
     let expected = json!({
         "provider": "claude",
+        "dialect": "claude",
         "prompt": "fix the flaky test",
         "permissions": {
             "rules": [rule("*push*", "deny"), rule("Read*", "allow"), rule("Bash:*", "allow")],
@@ -117,6 +118,8 @@ fn a_turn_that_completes_ends_the_job_and_its_conversation_goes_on_in_another() 
     let home = with_agent();
     let said = home.run(&["run", "--agent", "echo", "--name", "first", "hello"]);
     assert_eq!(said.code, 0, "{said:?}");
+    assert_eq!(said.stdout, "did: hello\n\n", "what it says, and not how");
+    assert_eq!(home.ok(&["result", "first"]), "did: hello");
     let job = home.json(&["show", "first"]);
     assert_eq!((&job["outcome"], endings(&job)), (&json!("completed"), vec!["completed"]));
     assert_eq!(job["session"]["resume_reference"], "conversation-1");
@@ -202,7 +205,7 @@ fn an_interrupt_ends_the_turn_and_what_is_sent_begins_the_next() {
     let job = home.json(&["show", &id]);
     assert_eq!(endings(&job), ["interrupted", "completed"]);
     // As it was said, with no line break behind it.
-    assert!(home.ok(&["logs", &id]).contains(r#"did: hello again\n"#));
+    assert!(home.ok(&["logs", "--raw", &id]).contains(r#"did: hello again\n"#));
     insta::assert_snapshot!("show_turns", plain(&home, &home.ok(&["show", &id])));
     for words in [&["interrupt"][..], &["send"], &["approve"]] {
         let said = home.run(&[words, &[&id]].concat());

@@ -230,7 +230,9 @@ fn a_permission_of_each_agent_is_answered_by_the_kind_of_its_options() {
             let mut talk = working(Permission::Ask);
             talk.hear(&wish.to_string());
             let question = wish["id"].as_str().map_or_else(|| wish["id"].to_string(), str::to_owned);
-            assert_eq!(talk.told(), format!("question {question}: execute: touch /t/ws/perm1"), "{agent}");
+            // From here on it may run, and not all of them say when it does.
+            let asked = format!("question {question}: execute: touch /t/ws/perm1\ntool");
+            assert_eq!(talk.told(), asked, "{agent}");
             let inputs = [answer(1, &question, text)];
             let outcome = json!({ "outcome": { "outcome": "selected", "optionId": option } });
             let line = json!({ "jsonrpc": "2.0", "id": wish["id"], "result": outcome });

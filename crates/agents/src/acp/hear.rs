@@ -212,12 +212,25 @@ impl Acp {
         };
         let request = Request::wish(id, &wanted.line(), reply(params), wanted.permission(&start.permissions));
         let asked = self.requests.open(request, &wanted.line());
+        // Some say nothing more of it before it is over.
+        let begun = self.begun(call);
         if self.turn.is_interrupted() {
             // It was told to stop; nobody is asked any more.
             self.requests.cancel();
             return Vec::new();
         }
-        asked.into_iter().collect()
+        asked.into_iter().chain(begun).collect()
+    }
+
+    /// Takes note of a tool that was not seen before.
+    fn begun(&mut self, call: &Value) -> Option<Signal> {
+        let tool = text(call, &["toolCallId"]).filter(|tool| tool.len() <= NAME_BYTES_MAX)?;
+        if self.tools.contains_key(tool) || self.tools.len() >= TOOLS_MAX {
+            return None;
+        }
+        let title = text(call, &["title"]).map(brief).unwrap_or_default();
+        self.tools.insert(tool.to_owned(), title);
+        Some(Signal::ToolStarted)
     }
 }
 

@@ -60,6 +60,8 @@ pub(super) struct Talk {
     told: u64,
     /// The newest turn, as the job counts them.
     turn: TurnNo,
+    /// The newest turn that was in the log when this began. What is read again may place the beginning of one elsewhere.
+    logged: TurnNo,
     /// How far its keeper knows that we have read, and how far what is understood is stored.
     trimmed: u64,
     stored_at: u64,
@@ -107,6 +109,7 @@ impl Talk {
             untold: VecDeque::new(),
             told: 0,
             turn: attempt.map_or(TurnNo(0), |attempt| attempt.turns_before),
+            logged: job.turns,
             trimmed: 0,
             stored_at: 0,
             is_closed: false,
@@ -269,7 +272,12 @@ impl Talk {
             match signal {
                 // One sign of life is as good as many.
                 Signal::Progress if index < last => continue,
-                Signal::TurnStarted => self.turn = self.turn.next(),
+                Signal::TurnStarted => {
+                    self.turn = self.turn.next();
+                    if self.turn <= self.logged {
+                        continue;
+                    }
+                }
                 _ => {}
             }
             Box::pin(reports.report(Report::Heard { attempt: self.attempt, offset, signal })).await;

@@ -60,6 +60,7 @@ const VERBS: &[Verb] = &[
     ("power-writer", power_loss::writer),
     ("stand-in", survive::stand_in::run),
     (agents::table::PART, agents::table::part),
+    (agents::table::COMPARE, agents::table::compare),
     (agents::apart::INIT, agents::apart::init),
     (orphans::PART, orphans::part),
     (orphans::server::VERB, orphans::server::run),

@@ -3,7 +3,9 @@
 //! - [`rows`]: the behaviours.
 //! - [`stand`]: an agent, a model and the product, for one of them.
 //! - [`page`]: the table as it is written, and compared.
+//! - [`compare`]: what is left when agents are ended by their own means, and by ours.
 
+mod compare;
 mod page;
 mod rows;
 mod stand;
@@ -27,6 +29,9 @@ use stand::Stand;
 /// The verb by which this program fills the table in, inside.
 pub(crate) const PART: &str = "agents-part";
 
+/// The verb by which it compares, inside.
+pub(crate) const COMPARE: &str = "agents-compare";
+
 /// The agents that must be tried always; others are when they can be had.
 const ALWAYS: &[&str] = &["claude", "codex"];
 
@@ -47,7 +52,7 @@ pub(crate) enum Verdict {
 
 /// Tries agents, and compares the table with the page; with `--write`, writes it.
 pub(crate) fn run(words: &[&str]) -> Result<bool, String> {
-    let args = Args::new(words, &["--agent", "--only", "--at-once"], &["--write", "--ci"])?;
+    let args = Args::new(words, &["--agent", "--only", "--at-once"], &["--write", "--ci", "--compare"])?;
     let wanted = args.text("--agent").map_or_else(|| Ok(AGENTS.iter().collect()), named)?;
     let installed = install::all(&wanted)?;
     if let Some((agent, why)) = installed.skipped.iter().find(|(agent, _)| ALWAYS.contains(&agent.name)) {
@@ -58,6 +63,12 @@ pub(crate) fn run(words: &[&str]) -> Result<bool, String> {
     let programs = Programs::beside()?;
     let names: Vec<&str> = installed.agents.iter().map(|agent| agent.name).collect();
     let names = names.join(",");
+    if args.has("--compare") {
+        let words: [&OsStr; 4] =
+            [place.path().as_ref(), installed.cache.as_ref(), programs.lastword.as_ref(), names.as_ref()];
+        let status = apart::command(&programs, COMPARE, &words).status();
+        return status.map(|status| status.success()).map_err(|error| format!("unshare: {error}"));
+    }
     // At most as many cells at once as there are processors: agents take seconds of one to start.
     let at_once = std::thread::available_parallelism().map_or(1, usize::from);
     let at_once: usize = args.value("--at-once", at_once)?;
@@ -164,4 +175,33 @@ impl Cell {
         let stand = Stand::new(self.agent, cache, lastword, &place, self.row.setting)?;
         (self.row.run)(&stand)
     }
+}
+
+/// Ends each agent in the middle of a tool, by its own means and by ours, and prints who survives. Ours must leave nobody.
+pub(crate) fn compare(words: &[&str]) -> Result<bool, String> {
+    let [place, cache, lastword, names] = words else { return Err("what is to be tried?".to_owned()) };
+    let (place, cache) = (Path::new(place), Path::new(cache));
+    let program = place.join("lastword");
+    fs::copy(lastword, &program).map_err(|error| format!("{lastword}: {error}"))?;
+    println!("Of four processes of a tool (background, setsid, foreground, nohup) there survive:\n");
+    let heads = compare::WAYS.map(|(_, name)| name).join(" | ");
+    println!("| agent | {heads} |\n|---|---|---|---|");
+    let mut is_clean = true;
+    for agent in named(names)? {
+        let mut cells = Vec::new();
+        for (way, name) in compare::WAYS {
+            let folder = place.join(format!("{}-{}-here", agent.name, name.replace(' ', "-")));
+            let stand = Stand::new(agent, cache, &program, &folder, stand::Setting::default())?;
+            let left =
+                compare::survivors(&stand, way).map_err(|why| format!("{} {name}: {why}", agent.name))?;
+            is_clean &= way != compare::Way::Ours || left.is_empty();
+            cells.push(if left.is_empty() {
+                "0".to_owned()
+            } else {
+                format!("{}: {}", left.len(), left.join(", "))
+            });
+        }
+        println!("| {} {} | {} |", agent.name, agent.version(), cells.join(" | "));
+    }
+    Ok(is_clean)
 }

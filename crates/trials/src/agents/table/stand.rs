@@ -8,7 +8,7 @@ use lastword_proc::Identity;
 use serde_json::Value;
 
 use crate::agents::install;
-use crate::agents::known::{Agent, Home};
+use crate::agents::known::{Agent, Environment, Home};
 use crate::agents::model::{Model, What};
 use crate::clock;
 use crate::product::{Product, figures};
@@ -39,6 +39,8 @@ pub(super) struct Stand {
     pub(super) agent: &'static Agent,
     pub(super) product: Product,
     pub(super) model: Model,
+    /// What the agent has in its environment.
+    pub(super) environment: Environment,
     /// The folder that the agent works in.
     pub(super) work: PathBuf,
     /// A program that does nothing for so many seconds. Agents know `sleep`, and some refuse to run it.
@@ -85,12 +87,12 @@ impl Stand {
         let program = bin.join("lastword");
         fs::hard_link(lastword, &program).map_err(failed)?;
         let state = place.join("state");
-        let product = Product::at(program, place, &state)?.with_environment(environment);
+        let product = Product::at(program, place, &state)?.with_environment(environment.clone());
         if let Some((_, definition)) = PRICED.iter().find(|(name, _)| *name == agent.name) {
             fs::write(state.join("agents.toml"), definition).map_err(failed)?;
         }
         product.start()?;
-        Ok(Stand { agent, product, model, work, hold })
+        Ok(Stand { agent, product, model, environment, work, hold })
     }
 
     /// Asks for a job.
@@ -247,8 +249,9 @@ impl Job<'_> {
         match (started, ended.len(), completed) == (turns, turns, turns) {
             true => Ok(()),
             false => Err(format!(
-                "{started} turns began, {} ended, {completed} completed; not {turns}",
-                ended.len()
+                "{started} turns began, {} ended, {completed} completed, not {turns}; {}",
+                ended.len(),
+                self.story()
             )),
         }
     }

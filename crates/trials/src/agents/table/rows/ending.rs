@@ -43,11 +43,20 @@ pub(super) fn interrupt_in_tool(stand: &Stand) -> Result<(), String> {
     goes_on(stand, &job)
 }
 
-/// Starts what does not want to die, and waits until it has become that.
-fn with_children(stand: &Stand) -> Result<(Job<'_>, Vec<Identity>), String> {
-    let [child, apart, before, forked] = [3001, 3002, 3003, 3004].map(|seconds| stand.hold(seconds));
+/// Returns the prompt that has an agent start what does not want to die.
+pub(in super::super) fn stubborn(stand: &Stand) -> String {
+    let [child, apart, before, forked] = STUBBORN.map(|(seconds, _)| stand.hold(seconds));
     let command = format!("{child} & setsid {apart} & (nohup {forked} >/dev/null 2>&1 &) ; {before}");
-    let job = stand.run(ALLOW, &format!("Run it. [[sh {command}]] [[say no]]"))?;
+    format!("Run it. [[sh {command}]] [[say no]]")
+}
+
+/// What does not want to die, by the seconds it would live, and what it is.
+pub(in super::super) const STUBBORN: [(u32, &str); 4] =
+    [(3001, "background"), (3002, "setsid"), (3003, "foreground"), (3004, "nohup")];
+
+/// Starts that, and waits until it has become it.
+pub(in super::super) fn with_children(stand: &Stand) -> Result<(Job<'_>, Vec<Identity>), String> {
+    let job = stand.run(ALLOW, &stubborn(stand))?;
     let held =
         stand.until("all four commands run", || Some(stand.holding(0)).filter(|held| held.len() == 4))?;
     Ok((job, held))
@@ -71,7 +80,7 @@ pub(super) fn cancel(stand: &Stand) -> Result<(), String> {
 }
 
 /// A cancel that did what it was asked for exits with 3.
-fn cancelled(why: String) -> Result<String, String> {
+pub(in super::super) fn cancelled(why: String) -> Result<String, String> {
     if why.contains("exit status: 3") { Ok(why) } else { Err(why) }
 }
 

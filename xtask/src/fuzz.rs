@@ -166,8 +166,13 @@ fn build(folder: &Path) -> Result<PathBuf, Failure> {
 }
 
 fn fuzz(program: &Path, folder: &Path, name: &str, seeds: &Seeds, asked: &Asked<'_>) -> Outcome {
-    let corpus = folder.join("corpus").join(name);
+    // With a bug it begins at the beginning each time: what it found before is no merit.
+    let corpus = folder.join(asked.bug.unwrap_or("corpus")).join(name);
     let found = folder.join("found");
+    if asked.bug.is_some() && corpus.exists() {
+        fs::remove_dir_all(&corpus)
+            .map_err(|error| Failure::new(format!("{}: {error}", corpus.display())))?;
+    }
     make(&corpus)?;
     make(&found)?;
     for (number, seed) in seeds.all()?.iter().enumerate() {

@@ -171,7 +171,7 @@ impl Codex {
                         params["threadId"] = thread.as_str().into();
                         // What was said before is in a recording already.
                         params["excludeTurns"] = true.into();
-                        self.ask("thread/resume", params)
+                        self.ask(if start.fork { "thread/fork" } else { "thread/resume" }, params)
                     }
                     None => self.ask("thread/start", params),
                 }
@@ -221,7 +221,7 @@ impl Codex {
                 self.stage = Stage::Greeted;
                 (Ask::Initialize, None)
             }
-            "thread/start" | "thread/resume" => {
+            "thread/start" | "thread/resume" | "thread/fork" => {
                 self.stage = Stage::Opening;
                 (Ask::Thread, None)
             }

@@ -23,6 +23,9 @@ pub struct Definition {
     /// Arguments behind those, to go on with a conversation; `{}` stands for its name.
     #[serde(default)]
     pub resume: Vec<String>,
+    /// The same, to go on with a copy of it.
+    #[serde(default)]
+    pub fork: Vec<String>,
     /// Arguments that make the program print its version.
     #[serde(default)]
     pub version: Vec<String>,
@@ -92,6 +95,7 @@ impl Definition {
             dialect: self.dialect,
             argv: self.command.clone(),
             resume: self.resume.clone(),
+            fork: self.fork.clone(),
             permissions,
             prices: self.prices.map(Dollars::micros),
         }

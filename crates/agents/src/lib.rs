@@ -43,6 +43,8 @@ pub struct Start {
     pub cwd: String,
     /// The conversation to go on with.
     pub resume: Option<String>,
+    /// With a copy of it.
+    pub fork: bool,
     /// What it may do without asking.
     pub permissions: Permissions,
     /// What tokens cost, for an agent that does not say.
@@ -59,6 +61,8 @@ impl Start {
             prompt: prompt.clone(),
             cwd: cwd.to_owned(),
             resume: resume.or(asked).map(str::to_owned),
+            // What an earlier attempt of the job began is its own, and no copy is needed.
+            fork: spec.fork && resume.is_none(),
             permissions: terms.permissions.clone(),
             prices: terms.prices,
         };
@@ -67,10 +71,11 @@ impl Start {
 
     /// Returns program and arguments.
     pub fn argv(&self, terms: &Terms) -> Vec<String> {
+        let resume = if self.fork { &terms.fork } else { &terms.resume };
         let more = self
             .resume
             .iter()
-            .flat_map(|reference| terms.resume.iter().map(move |word| word.replace("{}", reference)));
+            .flat_map(|reference| resume.iter().map(move |word| word.replace("{}", reference)));
         let words = terms.argv.iter().map(|word| word.replace("{prompt}", &self.prompt));
         words.chain(more).collect()
     }

@@ -128,6 +128,9 @@ pub struct Interrupt {
 pub struct Resume {
     /// What the agent is to do now.
     pub prompt: String,
+    /// Goes on with a copy of the conversation, which stays as it is; then the job need not have ended.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub fork: bool,
     /// The environment of the new job: that of the old one was removed at its end.
     pub env: BTreeMap<String, String>,
 }

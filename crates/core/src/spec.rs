@@ -52,6 +52,9 @@ pub struct Spec {
     pub on_limit: OnLimit,
     /// The conversation to go on with.
     pub resume: Option<Conversation>,
+    /// It goes on with a copy of that conversation, which stays as it is.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub fork: bool,
     /// The ended job that this one tries again.
     pub retry_of: Option<JobId>,
     /// The job that asked for this one from inside its tree.
@@ -85,6 +88,7 @@ impl Spec {
             on_partition: OnPartition::Stop,
             on_limit: OnLimit::Stop,
             resume: None,
+            fork: false,
             retry_of: None,
             parent: None,
         }
@@ -188,6 +192,9 @@ pub struct Terms {
     pub argv: Vec<String>,
     /// Arguments behind those, to go on with a conversation; `{}` stands for its reference. None, if the dialect has a word for it.
     pub resume: Vec<String>,
+    /// The same, to go on with a copy of it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub fork: Vec<String>,
     /// What it may do without asking.
     pub permissions: Permissions,
     /// What tokens cost, for an agent that does not say.
@@ -201,7 +208,7 @@ impl Terms {
 
     /// Returns how many bytes of it its submitter chose.
     pub(crate) fn bytes(&self) -> usize {
-        let words = self.argv.iter().chain(&self.resume).map(|word| word.len() + 1);
+        let words = self.argv.iter().chain(&self.resume).chain(&self.fork).map(|word| word.len() + 1);
         let rules = self.permissions.rules.iter().map(|rule| rule.pattern.len() + 1);
         words.chain(rules).sum()
     }

@@ -4,6 +4,7 @@ use lastword_core::decide::{Refusal, answer, resume, retry};
 use lastword_core::event::{Fact, TurnEnding};
 use lastword_core::report::Signal;
 use lastword_core::spec::{Conversation, Dialect, Permissions, Spec, Terms, Work, Worktree};
+use lastword_core::view::row::Row;
 
 use crate::common::{Desk, agent, command, ends, exited, id, question};
 use crate::rig::Rig;
@@ -94,7 +95,7 @@ fn one_open_question_need_not_be_named() {
 #[test]
 fn c82_a_conversation_goes_on_in_a_new_job_from_an_acknowledged_turn_only() {
     let nothing = |what| Err(Refusal::Nothing(id(1), what));
-    let decide = |desk: &Desk| resume::decide(&desk.job, "and now the tests", None);
+    let decide = |desk: &Desk| resume::decide(&desk.job, "and now the tests", None, false);
     assert_eq!(decide(&Desk::empty()), Err(Refusal::NotFound(id(1))));
     assert_eq!(decide(&Desk::ended(0)), nothing("no conversation: it is not an agent's"));
     let begun = Desk::in_turn(agent());
@@ -123,11 +124,40 @@ fn a_conversation_goes_on_in_the_worktree_it_is_about() {
     let worktree = Worktree { git_dir, checkout, base: "a".repeat(40), keep: false };
     let spec = Spec { worktree: Some(worktree), cwd: "/src/sub".to_owned(), ..agent() };
     let done = Desk::in_turn(spec.clone()).says(ends(TurnEnding::Completed)).emptied(exited(0));
-    let next = resume::decide(&done.job, "more", Some("/trees/1")).expect("it has ended");
+    let next = resume::decide(&done.job, "more", Some("/trees/1"), false).expect("it has ended");
     assert_eq!((next.cwd.as_str(), next.worktree), ("/trees/1/sub", None));
-    let lost = resume::decide(&done.job, "more", None);
+    let lost = resume::decide(&done.job, "more", None, false);
     assert_eq!(lost, Err(Refusal::Nothing(id(1), "lost the worktree that its conversation is about")));
     // Another try begins with a worktree in which nothing was done, and so does its conversation.
     let again = retry::decide(&done.job).expect("it has ended");
     assert_eq!((again.resume, again.worktree), (None, spec.worktree));
+}
+
+#[test]
+fn a_copy_of_a_conversation_leaves_it_to_whoever_drives_it() {
+    let spec = |dialect, fork: &[&str]| {
+        let fork = fork.iter().map(|word| (*word).to_owned()).collect();
+        let terms = Terms { dialect, resume: vec!["--resume".to_owned()], fork, ..Terms::default() };
+        let (provider, prompt) = ("mine".to_owned(), "go".to_owned());
+        Spec::of(Work::Agent { provider, prompt, terms: Box::new(terms) }, "/src")
+    };
+    let forked = |spec: Spec| {
+        let live = Desk::in_turn(spec).says(ends(TurnEnding::Completed)).says(Signal::TurnStarted);
+        assert!(resume::decide(&live.job, "x", None, false).is_err(), "it is still driven");
+        resume::decide(&live.job, "another way", None, true)
+    };
+    for spec in [spec(Dialect::Codex, &[]), spec(Dialect::Claude, &["--fork"])] {
+        let next = forked(spec).expect("it can be copied");
+        assert!(next.fork && next.resume.is_some());
+        assert_eq!(
+            Row::of(&Desk::queued(next.clone()).job).conversation,
+            None,
+            "nobody else is kept from it"
+        );
+        assert!(Row::of(&Desk::queued(Spec { fork: false, ..next }).job).conversation.is_some());
+    }
+    for spec in [spec(Dialect::Acp, &["--fork"]), spec(Dialect::Claude, &[])] {
+        let refused = forked(spec).expect_err("it cannot").to_string();
+        assert!(refused.contains("cannot copy a conversation"), "{refused}");
+    }
 }

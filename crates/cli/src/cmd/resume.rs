@@ -16,6 +16,9 @@ pub(crate) struct Args {
     /// Lets go of the new job at once and prints its id
     #[arg(short, long)]
     detach: bool,
+    /// Goes on with a copy of the conversation, which stays as it is; then the job may still run
+    #[arg(long)]
+    fork: bool,
     /// Which job
     #[arg(value_name = "JOB", add = super::completion::jobs())]
     job: String,
@@ -26,7 +29,7 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: Args, client: Client) -> Outcome {
     let prompt = agent::prompt(&args.prompt)?;
-    let resume = Resume { prompt, env: super::environment_of_job(client.ui()) };
+    let resume = Resume { prompt, fork: args.fork, env: super::environment_of_job(client.ui()) };
     let call = Call::post(job_path(&args.job, ":resume"), &resume).once()?;
     let asked = client.call(call).await;
     let job: Job = client.explain(&args.job, asked).await.map_err(|failure| match failure.problem.code {

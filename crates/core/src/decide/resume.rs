@@ -1,4 +1,5 @@
-//! `resume`: the conversation of an ended job goes on in a new job, with a prompt of its own. The old one does not change.
+//! `resume`: the conversation of an ended job goes on in a new job, with a prompt of its own. The old one does not change. With a
+//! fork, its conversation does not change either, and it need not have ended.
 
 use super::Refusal;
 use crate::job::Job;
@@ -6,13 +7,13 @@ use crate::spec::{Conversation, Dialect, Spec, Work};
 
 /// Returns the spec of the job that goes on with the conversation of `job`: the same agent on the same terms. It runs where the old one
 /// ran, so `worktree` is where the worktree of that is, if it had one and that is still there.
-pub fn decide(job: &Job, prompt: &str, worktree: Option<&str>) -> Result<Spec, Refusal> {
+pub fn decide(job: &Job, prompt: &str, worktree: Option<&str>, fork: bool) -> Result<Spec, Refusal> {
     let Some(spec) = &job.spec else { return Err(Refusal::NotFound(job.id)) };
     let nothing = |what| Refusal::Nothing(job.id, what);
     let Work::Agent { provider, terms, .. } = &spec.work else {
         return Err(nothing("no conversation: it is not an agent's"));
     };
-    if !job.is_ended() {
+    if !job.is_ended() && !fork {
         return Err(Refusal::NotEnded(job.id));
     }
     let acknowledged = job.session.as_ref().and_then(|session| session.resume_reference());
@@ -21,6 +22,14 @@ pub fn decide(job: &Job, prompt: &str, worktree: Option<&str>) -> Result<Spec, R
     };
     if terms.dialect == Dialect::Claude && terms.resume.is_empty() {
         return Err(nothing("no way to go on: the definition of its agent does not say `resume`"));
+    }
+    let can_fork = match terms.dialect {
+        Dialect::Codex => true,
+        Dialect::Claude => !terms.fork.is_empty(),
+        Dialect::Acp | Dialect::Plain => false,
+    };
+    if fork && !can_fork {
+        return Err(nothing("an agent that cannot copy a conversation: resume it without a fork"));
     }
     let mut next = Spec::clone(spec);
     if let Some(asked) = next.worktree.take() {
@@ -34,5 +43,6 @@ pub fn decide(job: &Job, prompt: &str, worktree: Option<&str>) -> Result<Spec, R
     next.after.clear();
     next.not_before = None;
     next.retry_of = None;
+    next.fork = fork;
     Ok(next)
 }

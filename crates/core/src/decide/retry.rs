@@ -19,6 +19,7 @@ pub fn decide(job: &Job) -> Result<Spec, Refusal> {
     let session = job.session.as_ref().filter(|_| spec.worktree.is_none());
     let acknowledged = session.and_then(|session| session.resume_reference());
     if let (Work::Agent { provider, .. }, Some(reference)) = (&spec.work, acknowledged) {
+        again.fork = false;
         again.resume = Some(Conversation { provider: provider.clone(), reference: reference.to_owned() });
     }
     Ok(again)

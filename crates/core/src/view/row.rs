@@ -172,7 +172,8 @@ fn conversation(job: &Job) -> Option<Conversation> {
         (Work::Agent { provider, .. }, Some(reference)) => {
             Some(Conversation { provider: provider.clone(), reference })
         }
-        _ => spec.resume.clone(),
+        // A copy of a conversation drives nothing before it has a name of its own.
+        _ => spec.resume.clone().filter(|_| !spec.fork),
     }
 }
 

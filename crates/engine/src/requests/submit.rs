@@ -34,18 +34,18 @@ impl<J: Siblings> Engine<J> {
         self.submit(new, spec, env, by).await
     }
 
-    /// Goes on with the conversation of an ended job, as one of this id. Asking again with the same id is asking once.
+    /// Goes on with the conversation of an ended job, or with a copy of it, as one of this id. Asking again with the same id is asking once.
     pub async fn resume_as(
         &self,
         new: JobId,
         id: JobId,
-        prompt: &str,
+        (prompt, fork): (&str, bool),
         env: Env,
         by: &str,
     ) -> Result<Job, Error> {
         let worktree = self.shared.trees.worktree(id).filter(|path| path.is_dir());
         let worktree = worktree.as_deref().and_then(std::path::Path::to_str);
-        let spec = resume::decide(&self.shared.load(id).await?, prompt, worktree)?;
+        let spec = resume::decide(&self.shared.load(id).await?, prompt, worktree, fork)?;
         self.submit(new, spec, env, by).await
     }
 }

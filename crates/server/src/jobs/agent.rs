@@ -117,7 +117,7 @@ pub(crate) async fn resume<J: Siblings>(
         return accepted(&app, job, true).await;
     }
     let id = caller.find(&app, reference).await?;
-    match app.engine().resume_as(new, id, &asked.prompt, env, &by).await {
+    match app.engine().resume_as(new, id, (&asked.prompt, asked.fork), env, &by).await {
         Ok(job) => accepted(&app, job, false).await,
         // Who asked at the same time was faster: it is the new one that is not over, or that is meant now.
         Err(error @ engine::Error::Refused(_)) => match existing(&app, new).await? {

@@ -73,6 +73,11 @@ const OF_JOB: &[OfJob] = &[
         let last = &case.told.attempts[1];
         case.logs = Some([last.out.clone(), Vec::new()]);
     }),
+    ("logs", "`logs` says that bytes are missing, and none are", |case| {
+        let last = &case.told.attempts[1];
+        let notice = b"lastword: 4.0 KiB of stdout are not kept, and are left out here\n".to_vec();
+        case.logs = Some([last.out.clone(), [notice, last.err.clone()].concat()]);
+    }),
     ("receipt", "no receipt", |case| case.told.attempts[0].proof.clear()),
     ("receipt", "best effort, and nobody killed its keeper", |case| case.told.attempts[1].certain = false),
     ("receipt", "never started, and lived", |case| case.told.attempts[1].proof = "never_started".to_owned()),
@@ -277,6 +282,18 @@ mod tests {
         full.acts.disk_full = true;
         full.told.attempts[0].output_lost = true;
         full.told.attempts[0].out.clear();
+        assert_eq!(job::judge(&full), []);
+    }
+
+    #[test]
+    fn what_logs_says_of_missing_bytes_is_not_taken_for_what_the_job_wrote() {
+        // Found by a run of two hours: a block was lost while the disk was full.
+        let mut full = honest_case();
+        full.acts.disk_full = true;
+        let last = &mut full.told.attempts[1];
+        (last.output_lost, last.skipped) = (true, 4096);
+        let notice = b"lastword: 4.0 KiB of stdout are not kept, and are left out here\n".to_vec();
+        full.logs = Some([last.out.clone(), [notice, last.err.clone()].concat()]);
         assert_eq!(job::judge(&full), []);
     }
 }

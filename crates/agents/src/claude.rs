@@ -265,16 +265,17 @@ impl Claude {
     fn turn_ended(&mut self, said: &Value, subtype: &str) -> Vec<Signal> {
         let mut signals = Vec::new();
         let whole = usage(&said["usage"]);
-        let money = micros(said, &["total_cost_usd"]).unwrap_or(0);
+        let total = micros(said, &["total_cost_usd"]).unwrap_or(0);
+        let money = of_turn(said).unwrap_or_else(|| total.saturating_sub(self.money_micros));
         let rest = Usage {
             tokens_in: whole.tokens_in.saturating_sub(self.spent.tokens_in),
             tokens_out: whole.tokens_out.saturating_sub(self.spent.tokens_out),
-            money_micros: money.saturating_sub(self.money_micros),
+            money_micros: money,
         };
         if rest != Usage::default() {
             signals.push(Signal::Spent(rest));
         }
-        self.money_micros = self.money_micros.max(money);
+        self.money_micros = self.money_micros.max(total);
         let ending = ending(said, subtype);
         let denials = items(said, &["permission_denials"]).iter().map(|denial| {
             let tool = text(denial, &["tool_name"]).unwrap_or("a tool");
@@ -341,6 +342,14 @@ fn ending(said: &Value, subtype: &str) -> TurnEnding {
         "error_max_turns" | "error_max_budget_usd" => TurnEnding::Limited,
         _ => TurnEnding::Failed,
     }
+}
+
+/// Returns what a turn cost, where that is said by model. The total counts from the beginning of the conversation, which may be another
+/// process's.
+fn of_turn(said: &Value) -> Option<u64> {
+    let models = said.get("model_usage_since_last_result")?.as_object()?;
+    let costs = models.values().filter_map(|model| micros(model, &["costUSD"]));
+    Some(costs.fold(0, u64::saturating_add))
 }
 
 /// Returns what went wrong, in its words.

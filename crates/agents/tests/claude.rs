@@ -294,3 +294,13 @@ fn a_resumed_session_says_what_it_goes_on_from() {
     talk.hear(INIT);
     assert_eq!(talk.told(), "turn");
 }
+
+#[test]
+fn a_resumed_session_is_not_charged_for_what_it_cost_before() {
+    let mut talk = working(talk());
+    let by_model = json!({ "big": { "costUSD": 0.003 }, "small": { "costUSD": 0.001 } });
+    let mut done: Value = serde_json::from_str(DONE).unwrap();
+    (done["total_cost_usd"], done["model_usage_since_last_result"]) = (json!(1.5), by_model);
+    talk.hear(&done.to_string());
+    assert_eq!(talk.told(), "spent 0 0 4000\nCompleted messages 0 used 0 0 4000");
+}

@@ -76,6 +76,8 @@ const STEPS: &[Step] = &[
     step!("no file sync", trials::run("power-loss", &["keeper", "--images", "20", "--bug", "no-file-sync"])),
     step!("no folder sync", trials::run("power-loss", &["keeper", "--images", "20", "--bug", "no-folder-sync"])),
     step!("bench, keeper", trials::run("bench", &["keeper", "--short"])),
+    // Real agents under the product: Claude and Codex always, the others as far as they can be had and the time goes.
+    step!("agents", trials::run("agents", &["--ci"])),
     // What others leave behind, with every agent that runs here; a reaper that goes by names, or has no doubts, must be noticed.
     step!("orphans", trials::run("orphans", &[])),
     step!("orphans, by name", trials::run("orphans", &["--bug", "reap-by-name"])),

@@ -202,10 +202,10 @@ fn fuzz(program: &Path, folder: &Path, name: &str, seeds: &Seeds, asked: &Asked<
     judge(name, &done, asked)
 }
 
-/// Returns a seed whose messages are long, and in letters of three bytes. A cut at 200 bytes does not hit one of them, until something is
-/// put in or taken out before: so the seeded bug is near, and still has to be found.
+/// Returns a seed whose messages are long, and in letters of three bytes. What is shown with a bug is that a panic is noticed and told;
+/// a bug that has to be searched for is found by most runs, and a step that passes most of the time is none.
 fn in_other_letters(seed: &[u8]) -> String {
-    let long = format!("\"text\":\"ab{}", "€".repeat(70));
+    let long = format!("\"text\":\"a{}", "€".repeat(70));
     String::from_utf8_lossy(seed).replace("\"text\":\"", &long)
 }
 

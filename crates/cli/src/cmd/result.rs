@@ -1,5 +1,7 @@
 //! `result`: what came of a job that has ended.
 
+use std::io::IsTerminal as _;
+
 use lastword_api::{Code, JobResult, Outcome as Ending};
 
 use crate::client::follow::{Passage, Stream, Terminal};
@@ -37,7 +39,12 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
         ));
     }
     // What the job wrote goes out like its logs.
-    Passage::open(Stream::Stdout, Terminal::Ours).pass_on(result.text.as_bytes())?;
+    let mut passage = Passage::open(Stream::Stdout, Terminal::Ours);
+    passage.pass_on(result.text.as_bytes())?;
+    // A message has no line break at its end, and who reads it at a terminal goes on in the next line.
+    if std::io::stdout().is_terminal() && !result.text.is_empty() && !result.text.ends_with('\n') {
+        passage.pass_on(b"\n")?;
+    }
     if result.outcome != Ending::Completed {
         let ending = words::ending(&result.outcome, result.outcome_detail.as_ref(), Some(&result.cause));
         let exit = result.exit.as_ref().map_or_else(String::new, |exit| format!(", {}", words::exit(exit)));

@@ -1,6 +1,6 @@
 //! `send`: says something to an agent, or to a job that reads.
 
-use lastword_api::{Accepted, Message};
+use lastword_api::{Accepted, Code, Message};
 
 use super::attach::message;
 use crate::client::Client;
@@ -37,8 +37,13 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
     } else if !args.text.is_empty() && !args.raw && job.agent.is_none() {
         text.push('\n');
     }
-    let accepted: Accepted =
-        client.call(message(&job, Message { text, eof: args.eof, steer: args.steer })?).await?;
+    let call = message(&job, Message { text, eof: args.eof, steer: args.steer })?;
+    let accepted: Accepted = client.call(call).await.map_err(|failure| match failure.problem.code {
+        Code::Ended if job.agent.is_some() => {
+            failure.next(format!("lastword resume {} PROMPT    # goes on with its conversation", args.job))
+        }
+        _ => failure,
+    })?;
     let ui = client.ui();
     match ui.json {
         true => ui.print_json(&accepted)?,

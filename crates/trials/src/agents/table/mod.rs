@@ -3,7 +3,7 @@
 //! - [`rows`]: the behaviours.
 //! - [`stand`]: an agent, a model and the product, for one of them.
 //! - [`page`]: the table as it is written, and compared.
-//! - [`compare`]: what is left when agents are ended by their own means, and by ours.
+//! - `compare`: what is left when agents are ended by their own means, and by ours.
 
 mod compare;
 mod page;

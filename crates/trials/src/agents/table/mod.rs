@@ -36,7 +36,7 @@ pub(crate) const COMPARE: &str = "agents-compare";
 const ALWAYS: &[&str] = &["claude", "codex"];
 
 /// Seconds after which CI begins no further cell. What is left over is said, and is that of the slowest agents.
-const WITHIN_CI_S: u64 = 280;
+const WITHIN_CI_S: u64 = 120;
 
 /// The agents by the time they take, for whoever has not enough of it.
 const QUICKEST_FIRST: &[&str] = &["claude", "codex", "goose", "gemini", "opencode"];

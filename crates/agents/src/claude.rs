@@ -14,9 +14,9 @@ use serde_json::{Value, json};
 
 use crate::Start;
 use crate::dialogue::{Speak, Wishes, Writing};
+use crate::inputs::Inputs;
 use crate::permission::{Answer, Wanted};
 use crate::value::{at, items, line, micros, number, text};
-use crate::written::Written;
 
 /// Questions and tools that are remembered at once. Who asks or runs more is not an agent at work.
 const OPEN_MAX: usize = 64;
@@ -27,9 +27,7 @@ const OPEN_MAX: usize = 64;
 pub(crate) struct Claude {
     /// Its name for the conversation.
     session: Option<String>,
-    /// The first prompt was written.
-    prompted: bool,
-    written: Written,
+    inputs: Inputs,
     /// Messages that were written and not taken up yet.
     unread: u32,
     /// The message that began the turn was not read back yet.
@@ -88,10 +86,10 @@ impl Speak for Claude {
 
     fn wrote(&mut self, _: &Start, line: &[u8], input: InputNo) -> Option<Signal> {
         let said = serde_json::from_slice::<Value>(line).ok()?;
-        self.written.add(input);
+        self.inputs.wrote(input);
         match text(&said, &["type"])? {
             "user" => {
-                self.prompted = true;
+                self.inputs.prompted();
                 self.unread = self.unread.saturating_add(1);
             }
             "control_request" => self.interrupted = true,
@@ -122,18 +120,18 @@ impl Speak for Claude {
                 "type": "control_request", "request_id": "interrupt", "request": { "subtype": "interrupt" }
             }));
         }
-        if !self.prompted {
-            return if wishes.stop { None } else { Writing::own(message(&start.prompt)) };
-        }
-        self.written.missing(wishes.inputs).find_map(|input| match &input.question {
-            Some(question) => {
-                let ask = self.asks.get(question)?;
-                Writing::of(input.no, ask.answer(question, &input.text))
-            }
-            None if wishes.stop => None,
-            None if input.steer && self.turn => Writing::of(input.no, message(&input.text)),
-            None if self.is_busy() => None,
-            None => Writing::of(input.no, message(&input.text)),
+        let answer = self.inputs.answers(wishes).find_map(|input| {
+            let question = input.question.as_ref()?;
+            Writing::of(input.no, self.asks.get(question)?.answer(question, &input.text))
+        });
+        answer.or_else(|| {
+            let (no, text) = match (wishes.stop, self.turn) {
+                (true, _) => None,
+                (false, true) => self.inputs.steer(wishes).map(|input| (input.no, input.text.as_str())),
+                (false, false) if self.is_busy() => None,
+                (false, false) => self.inputs.prompt(start, wishes),
+            }?;
+            Writing::of(no, message(text))
         })
     }
 

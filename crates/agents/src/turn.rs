@@ -1,6 +1,6 @@
 //! What is counted while a turn is under way, and goes into the conversation if it completes.
 
-use lastword_core::event::{Commit, TurnEnding, Usage};
+use lastword_core::event::{Commit, SessionState, TurnEnding, Usage};
 use lastword_core::report::Signal;
 use serde::{Deserialize, Serialize};
 
@@ -59,6 +59,15 @@ impl Turn {
     pub(crate) fn spent(&mut self, usage: Usage) -> Option<Signal> {
         self.usage.add(usage);
         (usage != Usage::default()).then_some(Signal::Spent(usage))
+    }
+
+    /// Says that there will be no session, as a turn that failed, since that is what people wait for.
+    pub(crate) fn without_session(&mut self, error: String) -> Vec<Signal> {
+        let started = Signal::SessionStarted { reference: None, resumed_from: None };
+        let begun = self.begin();
+        let ended = self.end(TurnEnding::Failed, Some(error), None);
+        let errored = Signal::SessionChanged { state: SessionState::Errored, background: 0 };
+        [started].into_iter().chain(begun).chain(ended).chain([errored]).collect()
     }
 
     /// Takes note that it ended, and says so if one was under way.

@@ -269,6 +269,11 @@ impl Job {
         self.session.as_ref().and_then(|session| session.active)
     }
 
+    /// Reports whether an agent does the work that says by itself how its turns end.
+    pub fn is_spoken_to(&self) -> bool {
+        self.spec.as_ref().is_some_and(|spec| spec.work.is_spoken_to())
+    }
+
     /// Returns the inputs that may be said: one that begins a turn may not when all turns have begun.
     pub fn inputs_due(&self) -> impl Iterator<Item = &PendingInput> {
         let begun = u64::from(self.turns.0);
@@ -282,9 +287,8 @@ impl Job {
     }
 
     fn begins_turn(&self, input: &PendingInput) -> bool {
-        let spoken_to = self.spec.as_ref().is_some_and(|spec| spec.work.is_spoken_to());
         let steers = input.steer && self.active_turn().is_some();
-        spoken_to && input.question.is_none() && !steers
+        self.is_spoken_to() && input.question.is_none() && !steers
     }
 
     /// Reports whether the job waits for a person.

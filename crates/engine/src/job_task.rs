@@ -187,7 +187,7 @@ impl<J: Siblings> JobTask<J> {
     /// Returns how often the output must be looked at. What an agent says is read as it comes.
     fn look_every(&self) -> Option<Duration> {
         let job = self.owner.job();
-        if !matches!(job.phase, Phase::Running) || is_spoken_to(job) {
+        if !matches!(job.phase, Phase::Running) || job.is_spoken_to() {
             return None;
         }
         let output = job.limits.get(Limit::Output).map(|_| OUTPUT_LOOK);
@@ -201,7 +201,7 @@ impl<J: Siblings> JobTask<J> {
         let job = self.owner.job();
         let Some(attempt) = job.open_attempt().map(|attempt| attempt.no) else { return };
         let unlooked = seeded::on(Bug::SilenceUnlooked) && self.look_every().is_none();
-        if !is_spoken_to(job) && !unlooked {
+        if !job.is_spoken_to() && !unlooked {
             self.looked_at = Some(Instant::now());
             let total_bytes = self.shared.trees.written(job.id, attempt);
             self.owner.feel(&Signal::Wrote { total_bytes }, self.shared.now().awake);
@@ -370,10 +370,6 @@ impl Drop for Ended {
     fn drop(&mut self) {
         self.0.abort();
     }
-}
-
-fn is_spoken_to(job: &Job) -> bool {
-    job.spec.as_ref().is_some_and(|spec| spec.work.is_spoken_to())
 }
 
 /// Returns the pause after so many failures in a row.

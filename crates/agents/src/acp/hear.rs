@@ -1,6 +1,6 @@
 //! What a line of an agent means that speaks ACP.
 
-use lastword_core::event::{SessionState, TurnEnding};
+use lastword_core::event::TurnEnding;
 use lastword_core::report::Signal;
 use serde_json::{Value, json};
 
@@ -67,14 +67,10 @@ impl Acp {
         vec![Signal::SessionStarted { reference: self.session.clone(), resumed_from: start.resume.clone() }]
     }
 
-    /// Takes note that there will be no session, and says it as a turn that failed, since that is what people wait for.
+    /// Takes note that there will be no session.
     fn broke(&mut self, error: String) -> Vec<Signal> {
         self.stage = Stage::Broken;
-        let started = Signal::SessionStarted { reference: None, resumed_from: None };
-        let begun = self.turn.begin();
-        let ended = self.turn.end(TurnEnding::Failed, Some(error), None);
-        let errored = Signal::SessionChanged { state: SessionState::Errored, background: 0 };
-        [started].into_iter().chain(begun).chain(ended).chain([errored]).collect()
+        self.turn.without_session(error)
     }
 
     fn ended(&mut self, start: &Start, result: &Value) -> Vec<Signal> {

@@ -112,14 +112,10 @@ impl Codex {
         vec![Signal::SessionStarted { reference: self.thread.clone(), resumed_from: start.resume.clone() }]
     }
 
-    /// Takes note that there will be no session, and says it as a turn that failed, since that is what people wait for.
+    /// Takes note that there will be no session.
     fn broke(&mut self, error: String) -> Vec<Signal> {
         self.stage = Stage::Broken;
-        let started = Signal::SessionStarted { reference: None, resumed_from: None };
-        let begun = self.turn.begin();
-        let ended = self.turn.end(TurnEnding::Failed, Some(error), None);
-        let errored = Signal::SessionChanged { state: SessionState::Errored, background: 0 };
-        [started].into_iter().chain(begun).chain(ended).chain([errored]).collect()
+        self.turn.without_session(error)
     }
 
     fn ended(&mut self, ending: TurnEnding, error: Option<String>) -> Vec<Signal> {

@@ -103,8 +103,7 @@ fn verdict(job: &Job, attempt: &Attempt, receipt: &Receipt) -> (Outcome, Cause) 
 
 /// Reports whether an attempt did its work. An agent that is spoken to has, once its last turn completed and nothing waits to be said.
 fn did_its_work(job: &Job, attempt: &Attempt, exit: Exit) -> bool {
-    let is_spoken_to = job.spec.as_ref().is_some_and(|spec| spec.work.is_spoken_to());
-    if !is_spoken_to {
+    if !job.is_spoken_to() {
         return exit == Exit::Code(0);
     }
     let session = job.session.as_ref().filter(|session| session.attempt == attempt.no);

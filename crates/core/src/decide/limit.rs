@@ -110,8 +110,7 @@ fn expires_ms(job: &Job) -> Option<u64> {
 
 /// Reports whether the job may use anything: an agent between turns does not.
 fn spends(job: &Job) -> bool {
-    let spoken_to = job.spec.as_ref().is_some_and(|spec| spec.work.is_spoken_to());
-    !spoken_to || job.active_turn().is_some()
+    !job.is_spoken_to() || job.active_turn().is_some()
 }
 
 /// Returns the open attempt if its present owner has seen its tree. What an earlier one left may have ended long ago, within its

@@ -460,9 +460,8 @@ fn fits(known: &Known, ended: &AttemptEnded, stop: Option<Cause>) -> bool {
 
 /// Reports whether an attempt has done its work: an agent by its last turn, however it exits, and everybody else by the exit.
 fn did_its_work(known: &Known, ended: &AttemptEnded) -> bool {
-    let is_spoken_to = known.job.spec.as_ref().is_some_and(|spec| spec.work.is_spoken_to());
     let last_turn = known.job.session.as_ref().and_then(|session| session.last_turn);
-    match is_spoken_to {
+    match known.job.is_spoken_to() {
         true => matches!(last_turn, Some((_, TurnEnding::Completed))) && known.job.active_turn().is_none(),
         false => ended.receipt.exit == Some(Exit::Code(0)),
     }

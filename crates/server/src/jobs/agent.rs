@@ -6,15 +6,13 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::IntoResponse as _;
 use lastword_api::{self as api, Accepted, Interrupt, Problem, Resume};
 use lastword_core::TurnNo;
-use lastword_engine as engine;
 use lastword_store::siblings::Siblings;
 
-use super::submit::{accepted, existing};
+use super::submit::out_of_another;
 use super::{answer_written, environment};
 use crate::app::App;
 use crate::caller::Caller;
 use crate::extract::{Body, EnvBody, idempotency_key};
-use crate::failure::Failure;
 use crate::router::Answer;
 use crate::{agents, keys};
 
@@ -107,23 +105,8 @@ pub(crate) async fn resume<J: Siblings>(
     let key = idempotency_key(request.headers())?;
     let EnvBody(asked) = EnvBody::<Resume>::from_request(request, &()).await?;
     agents::check_prompt(&asked.prompt)?;
-    let (env, by, fresh) = (environment(&asked.env)?, caller.name(&app), app.engine().new_id()?);
-    let new = match &key {
-        // By what was said, and not by the job that is meant: once this has counted, `@last` means the new one.
-        Some(key) => keys::job_of(&app, caller, "resume", key, &(reference, &asked), fresh).await?,
-        None => fresh,
-    };
-    if let Some(job) = existing(&app, new).await? {
-        return accepted(&app, job, true).await;
-    }
-    let id = caller.find(&app, reference).await?;
-    match app.engine().resume_as(new, id, (&asked.prompt, asked.fork), env, &by).await {
-        Ok(job) => accepted(&app, job, false).await,
-        // Who asked at the same time was faster: it is the new one that is not over, or that is meant now.
-        Err(error @ engine::Error::Refused(_)) => match existing(&app, new).await? {
-            Some(job) => accepted(&app, job, true).await,
-            None => Err(error.into()),
-        },
-        Err(error) => Err(Failure::from(error)),
-    }
+    let (env, by, engine) = (environment(&asked.env)?, caller.name(&app), app.engine());
+    let prompt = (asked.prompt.as_str(), asked.fork);
+    let resume = async |new, id| engine.resume_as(new, id, prompt, env, &by).await;
+    out_of_another(&app, caller, reference, ("resume", key.as_deref(), &asked), resume).await
 }

@@ -10,7 +10,7 @@ use lastword_store::siblings::Siblings;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use super::submit::{accepted, existing};
+use super::submit::out_of_another;
 use super::{answer_written, environment};
 use crate::app::App;
 use crate::caller::{Caller, Outside};
@@ -41,26 +41,9 @@ pub(crate) async fn retry<J: Siblings>(
     caller.must_be_outside()?;
     let key = idempotency_key(request.headers())?;
     let EnvBody(asked) = EnvBody::<Again>::from_request(request, &()).await?;
-    let (env, by, fresh) = (environment(&asked.env)?, caller.name(&app), app.engine().new_id()?);
-    let Some(key) = key else {
-        let id = caller.find(&app, reference).await?;
-        return accepted(&app, app.engine().retry_as(fresh, id, env, &by).await?, false).await;
-    };
-    // By what was said, and not by the job that is meant: once this has counted, `@last` means the new one.
-    let new = keys::job_of(&app, caller, "retry", &key, &(reference, &asked), fresh).await?;
-    if let Some(job) = existing(&app, new).await? {
-        return accepted(&app, job, true).await;
-    }
-    let id = caller.find(&app, reference).await?;
-    match app.engine().retry_as(new, id, env, &by).await {
-        Ok(job) => accepted(&app, job, false).await,
-        // Who asked at the same time was faster: it is the new one that is not over, or that is meant now.
-        Err(error @ engine::Error::Refused(_)) => match existing(&app, new).await? {
-            Some(job) => accepted(&app, job, true).await,
-            None => Err(error.into()),
-        },
-        Err(error) => Err(error.into()),
-    }
+    let (env, by, engine) = (environment(&asked.env)?, caller.name(&app), app.engine());
+    let retry = async |new, id| engine.retry_as(new, id, env, &by).await;
+    out_of_another(&app, caller, reference, ("retry", key.as_deref(), &asked), retry).await
 }
 
 /// Gives up on the host of a job that does not return.

@@ -9,6 +9,7 @@ use lastword_core::spec::{Dependency, Spec, Work};
 use lastword_core::{Job, JobId};
 use lastword_engine::{Env, Error};
 use lastword_store::siblings::Siblings;
+use serde::Serialize;
 
 use super::{answer_written, environment, locate};
 use crate::app::App;
@@ -83,6 +84,36 @@ pub(super) async fn existing<J: Siblings>(app: &App<J>, id: JobId) -> Result<Opt
     match app.engine().job(id).await {
         Ok(job) => Ok(job.value.spec.is_some().then_some(job.value)),
         Err(Error::Refused(Refusal::NotFound(_))) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Makes a new job out of another, once for each key: `make` is given the id of the new one and that of the other.
+pub(super) async fn out_of_another<J: Siblings, R: Serialize>(
+    app: &App<J>,
+    caller: Caller,
+    reference: &str,
+    (verb, key, asked): (&'static str, Option<&str>, &R),
+    make: impl AsyncFnOnce(JobId, JobId) -> Result<Job, Error>,
+) -> Answer {
+    let fresh = app.engine().new_id()?;
+    let Some(key) = key else {
+        let id = caller.find(app, reference).await?;
+        return accepted(app, make(fresh, id).await?, false).await;
+    };
+    // By what was said, and not by the job that is meant: once this has counted, `@last` means the new one.
+    let new = keys::job_of(app, caller, verb, key, &(reference, asked), fresh).await?;
+    if let Some(job) = existing(app, new).await? {
+        return accepted(app, job, true).await;
+    }
+    let id = caller.find(app, reference).await?;
+    match make(new, id).await {
+        Ok(job) => accepted(app, job, false).await,
+        // Who asked at the same time was faster: it is the new one that is not over, or that is meant now.
+        Err(error @ Error::Refused(_)) => match existing(app, new).await? {
+            Some(job) => accepted(app, job, true).await,
+            None => Err(error.into()),
+        },
         Err(error) => Err(error.into()),
     }
 }

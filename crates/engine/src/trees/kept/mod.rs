@@ -167,13 +167,12 @@ impl Trees for Kept {
     fn perform(&self, order: Order, reports: Reports) -> Doing<Result<(), String>> {
         let kept = self.clone();
         match order.effect {
-            Effect::Watch { attempt } => Box::pin(async move {
-                let talk = Talk::of(&kept, &order.job, order.epoch, attempt)?.map(Box::new);
+            Effect::Watch { attempt } => {
+                // The job itself is not kept, nor the room for it: a watch lasts as long as its tree.
+                let talk = Talk::of(&kept, &order.job, order.epoch, attempt).map(|talk| talk.map(Box::new));
                 let (job, boot) = (order.job.id, locate::boot_of(&order.job, attempt));
-                // The job itself is not kept: a watch lasts as long as its tree.
-                drop(order);
-                kept.watch(job, attempt, boot, talk, &reports).await
-            }),
+                Box::pin(async move { kept.watch(job, attempt, boot, talk?, &reports).await })
+            }
             Effect::Launch { attempt } => Box::pin(async move {
                 if let Some(report) = kept.have_worktree(&order.job, attempt).await? {
                     reports.report(report).await;
@@ -185,8 +184,9 @@ impl Trees for Kept {
                 Ok(())
             }),
             Effect::Locate { attempt } => Box::pin(async move {
-                let job = order.job.clone();
-                let located = kept.blocking(move |kept| kept.locate(&job, attempt)).await??;
+                let looked = kept.blocking(move |kept| (kept.locate(&order.job, attempt), order));
+                let (located, order) = looked.await?;
+                let located = located?;
                 let is_alive = matches!(located, Report::Located { found: Found::Alive { .. }, .. });
                 // What an agent said before its end, and nobody heard, comes before it.
                 if !is_alive && let Ok(Some(mut talk)) = Talk::of(&kept, &order.job, order.epoch, attempt) {

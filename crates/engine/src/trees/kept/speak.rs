@@ -24,6 +24,9 @@ pub(super) const ANSWER_MAX: Duration = Duration::from_secs(10);
 /// How long an agent may take to go once it was told that there is nothing more.
 const CLOSED_MAX: Duration = Duration::from_secs(10);
 
+/// Why nothing can be said.
+const NO_KEEPER: &str = "it has no keeper that could be told";
+
 /// What is to be said to one keeper.
 #[derive(Debug, Default)]
 pub(super) struct Said {
@@ -63,7 +66,7 @@ impl Kept {
     /// Says what an effect asks for. A keeper that is gone cannot be told anything: until whoever watches has found that out, it
     /// is tried again.
     pub(super) async fn speak(&self, order: Order, reports: &Reports) -> Result<(), String> {
-        if order.job.spec.as_ref().is_some_and(|spec| spec.work.is_spoken_to()) {
+        if order.job.is_spoken_to() {
             return self.speak_to_agent(order, reports).await;
         }
         self.speak_to_keeper(order).await
@@ -96,7 +99,7 @@ impl Kept {
     async fn speak_to_agent(&self, order: Order, reports: &Reports) -> Result<(), String> {
         let id = order.job.id;
         let wishes = |attempt| self.0.lines.talk(id, attempt).map(|(_, wishes)| wishes);
-        let gone = || "it has no keeper that could be told".to_owned();
+        let gone = || NO_KEEPER.to_owned();
         match order.effect {
             Effect::Tell { attempt, .. } => {
                 let inputs = order.job.inputs_due().cloned().collect();
@@ -144,7 +147,7 @@ impl Kept {
 
     async fn say(&self, order: &Order, attempt: AttemptNo, saying: Saying<'_>) -> Result<(), String> {
         let Some(said) = self.0.lines.said(order.job.id, attempt) else {
-            return Err("it has no keeper that could be told".to_owned());
+            return Err(NO_KEEPER.to_owned());
         };
         let answer = said.add(saying.encode(order.epoch.0.into()));
         match timeout(ANSWER_MAX, answer).await {

@@ -71,6 +71,8 @@ pub(super) struct Talk {
 
 /// A line on its way to the agent.
 struct Flight {
+    /// Its number.
+    no: u64,
     writing: Writing,
     answer: oneshot::Receiver<Result<Line, Error>>,
 }
@@ -176,7 +178,7 @@ impl Talk {
                 Came::Again => again = false,
                 Came::Answer(answer) => {
                     let Some(sent) = flight.take() else { continue };
-                    again = self.sent(sent.writing, answer, reports).await;
+                    again = self.sent(&sent, answer, reports).await;
                     if std::mem::take(&mut unheard) {
                         self.hear(reports).await;
                     }
@@ -289,28 +291,27 @@ impl Talk {
         if self.is_closed {
             return None;
         }
-        let wanted = self.wishes.wanted();
-        let interrupt = wanted.stop || wanted.interrupt == Some(self.turn);
-        let wishes = agents::Wishes { inputs: &wanted.inputs, interrupt, stop: wanted.stop };
-        let writing = self.dialogue.next(&wishes)?;
+        let writing = self.wishes.look(|wanted| {
+            let interrupt = wanted.stop || wanted.interrupt == Some(self.turn);
+            self.dialogue.next(&agents::Wishes { inputs: &wanted.inputs, interrupt, stop: wanted.stop })
+        })?;
         let no = (self.lines + 1) << NUMBER_BITS | u64::from(writing.input.0);
         let line = format!("{}\n", writing.line);
         let saying = Saying::Input { no, bytes: line.as_bytes() };
         let answer = self.said.add(saying.encode(self.epoch.0.into()));
-        Some(Flight { writing, answer })
+        Some(Flight { no, writing, answer })
     }
 
     /// Takes note of what became of a line. Reports whether it is to be sent again, after a pause.
     async fn sent(
         &mut self,
-        writing: Writing,
+        Flight { no, writing, .. }: &Flight,
         answer: Result<Result<Line, Error>, oneshot::error::RecvError>,
         reports: &Reports,
     ) -> bool {
         match answer {
             Ok(Ok(_)) => {
-                let no = (self.lines + 1) << NUMBER_BITS | u64::from(writing.input.0);
-                self.wrote(no, writing.line.as_bytes(), reports).await;
+                self.wrote(*no, writing.line.as_bytes(), reports).await;
                 false
             }
             Ok(Err(Error::Declined { code, .. })) if code == "full" => true,

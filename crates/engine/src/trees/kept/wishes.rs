@@ -20,7 +20,7 @@ pub(super) struct Wishes {
 }
 
 /// What is wanted.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub(super) struct Wanted {
     /// Inputs that are not known to be delivered.
     pub(super) inputs: Vec<PendingInput>,
@@ -43,9 +43,9 @@ impl Wishes {
         self.came.notify_one();
     }
 
-    /// Returns what is wanted by now.
-    pub(super) fn wanted(&self) -> Wanted {
-        lock(&self.wanted).clone()
+    /// Looks at what is wanted by now. It may be much, and is not copied for that.
+    pub(super) fn look<R>(&self, look: impl FnOnce(&Wanted) -> R) -> R {
+        look(&lock(&self.wanted))
     }
 
     /// Says whether the agent is quiet.

@@ -11,8 +11,8 @@ use super::stage::{QUEUE, at_once, feed, from_queue, live_out, register, submit,
 use crate::jobs;
 
 /// How long a tail may lag behind what is stored. A journal may hold an event back while an older transaction is open
-/// anywhere in its database; that is over in milliseconds, and a minute means that the event was lost.
-const LAG_MAX: Duration = Duration::from_secs(60);
+/// anywhere in its database; that is over in milliseconds, and this long means that the event was lost.
+const LAG_MAX: Duration = Duration::from_secs(20);
 
 /// Follows the feed from `after` until it has told `count` events, in pages of `limit`.
 pub(super) async fn tail<J: Journal>(

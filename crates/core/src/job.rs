@@ -274,11 +274,20 @@ impl Job {
         self.spec.as_ref().is_some_and(|spec| spec.work.is_spoken_to())
     }
 
-    /// Returns the inputs that may be said: one that begins a turn may not when all turns have begun.
+    /// Returns the inputs that may be said. Of those that begin a turn it is one at a time, and only when it is decided what the end
+    /// of the turn before it means.
     pub fn inputs_due(&self) -> impl Iterator<Item = &PendingInput> {
+        let next = self.next_prompt().map(|input| input.no);
+        self.inputs.iter().filter(move |input| !self.begins_turn(input) || next == Some(input.no))
+    }
+
+    /// Returns the input that begins the next turn, if it may begin now. The first turn of an attempt begins with its prompt.
+    fn next_prompt(&self) -> Option<&PendingInput> {
         let begun = u64::from(self.turns.0);
         let has_room = self.limits.get(Limit::Turns).is_none_or(|turns| begun < turns);
-        self.inputs.iter().filter(move |input| has_room || !self.begins_turn(input))
+        let is_first = self.open_attempt().is_none_or(|attempt| attempt.turns_before == self.turns);
+        let may_begin = has_room && !is_first && self.active_turn().is_none();
+        self.inputs.iter().find(|input| may_begin && self.begins_turn(input))
     }
 
     /// Reports whether an input waits that begins a turn.
@@ -287,7 +296,8 @@ impl Job {
     }
 
     fn begins_turn(&self, input: &PendingInput) -> bool {
-        let steers = input.steer && self.active_turn().is_some();
+        let can_be_steered = self.spec.as_ref().is_some_and(|spec| spec.work.can_be_steered());
+        let steers = input.steer && can_be_steered && self.active_turn().is_some();
         self.is_spoken_to() && input.question.is_none() && !steers
     }
 

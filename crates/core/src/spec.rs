@@ -180,6 +180,11 @@ impl Work {
     pub fn is_spoken_to(&self) -> bool {
         matches!(self, Work::Agent { terms, .. } if terms.dialect != Dialect::Plain)
     }
+
+    /// Reports whether something can be said into a turn of it. What is said to another waits for the next.
+    pub fn can_be_steered(&self) -> bool {
+        matches!(self, Work::Agent { terms, .. } if matches!(terms.dialect, Dialect::Claude | Dialect::Codex))
+    }
 }
 
 /// How an agent is started and treated, fixed when its job is submitted: a definition that changes later changes no job.

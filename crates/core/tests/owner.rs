@@ -144,7 +144,7 @@ fn c39_a_persisted_request_is_acted_on_after_a_restart_once() {
 #[test]
 fn c39_inputs_and_interrupts_are_due_again_after_a_restart() {
     let mut desk = Desk::in_turn(agent());
-    let facts = send::decide(&desk.job, "ann", "and the docs", false);
+    let facts = send::steer(&desk.job, "ann", "and the docs");
     desk.anyone(facts);
     let facts = lastword_core::decide::interrupt::decide(&desk.job, "ann", None);
     desk.anyone(facts);
@@ -191,7 +191,7 @@ fn c25_a_conflict_is_read_and_decided_again_and_no_report_is_lost() {
     let first = append(&outputs).clone();
     // More is reported while the append is in flight, and somebody else writes.
     assert_eq!(rig.says(Signal::Spent(Usage { tokens_in: 1, ..Usage::default() })), Vec::new());
-    let facts = send::decide(&rig.desk.job, "ann", "hi", false);
+    let facts = send::steer(&rig.desk.job, "ann", "hi");
     rig.desk.anyone(facts);
     let outputs = rig.step(Input::Conflict);
     assert_eq!(outputs, [Output::Load { after: first.expected }]);

@@ -109,10 +109,8 @@ fn c82_a_conversation_goes_on_in_a_new_job_from_an_acknowledged_turn_only() {
     let conversation = Conversation { provider: "codex".to_owned(), reference: "ref-1".to_owned() };
     assert_eq!((next.resume.as_ref(), next.retry_of), (Some(&conversation), None));
     let Work::Agent { provider, prompt, terms } = &next.work else { panic!("{next:?}") };
-    assert_eq!(
-        (provider.as_str(), prompt.as_str(), &**terms),
-        ("codex", "and now the tests", &Terms::default())
-    );
+    let Work::Agent { terms: before, .. } = agent().work else { panic!("an agent") };
+    assert_eq!((provider.as_str(), prompt.as_str(), terms), ("codex", "and now the tests", &before));
     let mute = Terms { dialect: Dialect::Claude, ..Terms::default() };
     let cut = second(Desk::in_turn(with(mute))).cancelled().emptied(exited(0));
     assert_eq!(decide(&cut), nothing("no way to go on: the definition of its agent does not say `resume`"));

@@ -133,7 +133,7 @@ fn send_in_each_phase() {
 
 #[test]
 fn an_input_is_numbered_told_while_it_waits_and_delivered_once() {
-    let mut desk = Desk::running(agent());
+    let mut desk = Desk::running(reader());
     for text in ["one", "two"] {
         let facts = send::decide(&desk.job, "ann", text, false);
         desk.anyone(facts);
@@ -282,7 +282,7 @@ fn a_branch_is_named_after_the_job_and_no_other_job_has_it() {
 /// C39: a supervisor that died before it launched anything has delivered nothing.
 #[test]
 fn c39_an_input_asked_for_before_a_launch_that_never_was_is_still_to_be_said() {
-    let mut desk = Desk::launching(retried(2));
+    let mut desk = Desk::launching(Spec { retry: retried(2).retry, ..reader() });
     let facts = send::decide(&desk.job, "ann", "and the docs", false);
     desk.anyone(facts);
     let desk =

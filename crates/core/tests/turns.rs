@@ -1,6 +1,6 @@
 //! Turns: what an agent says about them, and what the log makes of it.
 
-use lastword_core::decide::{Refusal, interrupt, limit};
+use lastword_core::decide::{Refusal, interrupt, limit, send};
 use lastword_core::effects::{self, Effect};
 use lastword_core::event::{Commit, Fact, LimitFired, SessionState, TurnEnded, TurnEnding, Usage};
 use lastword_core::job::Phase;
@@ -8,7 +8,7 @@ use lastword_core::limits::{Limit, Limits};
 use lastword_core::outcome::{Cause, Outcome};
 use lastword_core::report::{Pulse, Report, Signal};
 use lastword_core::session::Session;
-use lastword_core::spec::Spec;
+use lastword_core::spec::{Dialect, Spec, Terms, Work};
 use lastword_core::{AppendId, AttemptNo, Awake, TurnNo};
 
 use crate::common::{Desk, agent, becomes, commit, ends, exited, id, kinds, question, session};
@@ -26,6 +26,11 @@ const ENDINGS: [TurnEnding; 11] = [
     TurnEnding::AgentExit,
     TurnEnding::RuntimeError,
 ];
+
+fn spoken(dialect: Dialect) -> Spec {
+    let terms = Box::new(Terms { dialect, ..Terms::default() });
+    Spec::of(Work::Agent { provider: "any".to_owned(), prompt: "fix it".to_owned(), terms }, "/src")
+}
 
 fn limited(limits: Limits) -> Spec {
     Spec { limits, ..agent() }
@@ -330,6 +335,43 @@ fn c28_an_agent_cannot_claim_a_cancel_a_limit_or_an_interrupt_that_never_was() {
         assert_eq!(last_turn(&desk), Some(TurnEnding::Aborted), "{said:?}");
         assert_eq!(desk.emptied(exited(0)).job.last_word().map(|word| word.cause), Some(Cause::Agent));
     }
+}
+
+/// What waits for the next turn is not in the agent's hands before its owner knows whether there will be one.
+#[test]
+fn c72_c74_a_prompt_is_given_out_when_the_turn_before_it_is_decided_and_one_at_a_time() {
+    let with_two = |mut desk: Desk| {
+        for text in ["and then", "and at last"] {
+            let facts = send::decide(&desk.job, "ann", text, false);
+            desk.anyone(facts);
+        }
+        desk
+    };
+    let told = |desk: &Desk| {
+        let due = effects::due(&desk.job, desk.fence()).into_iter();
+        let told = due
+            .filter_map(|effect| if let Effect::Tell { input, .. } = effect { Some(input.0) } else { None });
+        told.collect::<Vec<u32>>()
+    };
+    let none: Vec<u32> = Vec::new();
+    // The first turn begins with the prompt of the job.
+    assert_eq!(told(&with_two(Desk::running(agent()))), none);
+    let in_turn = || with_two(Desk::in_turn(agent()));
+    assert_eq!(told(&in_turn()), none);
+    assert_eq!(told(&in_turn().says(ends(TurnEnding::Failed))), none);
+    assert_eq!(told(&in_turn().cancelled().says(ends(TurnEnding::Completed))), none);
+    let between = in_turn().says(ends(TurnEnding::Completed));
+    assert_eq!(told(&between), [1]);
+    assert_eq!(told(&between.says(Signal::TurnStarted)), none);
+    assert_eq!(told(&interrupted(in_turn()).says(ends(TurnEnding::Interrupted))), [1]);
+    // What is meant for the turn under way is said into it, where that can be; else it waits too.
+    let steered = |dialect| {
+        let mut desk = Desk::in_turn(spoken(dialect));
+        let facts = send::steer(&desk.job, "ann", "another way");
+        desk.anyone(facts);
+        told(&desk)
+    };
+    assert_eq!((steered(Dialect::Codex), steered(Dialect::Acp)), (vec![1], none));
 }
 
 #[test]

@@ -10,7 +10,7 @@ use lastword_core::limits::Limits;
 use lastword_core::outcome::{Asked, Outcome};
 use lastword_core::receipt::{Exit, Level, Proof, Receipt, Tree};
 use lastword_core::report::{Pulse, Report, Signal};
-use lastword_core::spec::{Dependency, Io, Needs, RetryPolicy, Spec, Work};
+use lastword_core::spec::{Dependency, Dialect, Io, Needs, RetryPolicy, Spec, Terms, Work};
 use lastword_core::{
     Append, AppendId, AttemptNo, Awake, Event, Fact, Fence, HostId, Incarnation, Job, JobId, Now, OwnerId,
     Timestamp,
@@ -34,7 +34,8 @@ pub(crate) fn reader() -> Spec {
 /// Returns an agent.
 pub(crate) fn agent() -> Spec {
     let (provider, prompt) = ("codex".to_owned(), "fix the build".to_owned());
-    Spec::of(Work::Agent { provider, prompt, terms: Box::default() }, "/src")
+    let terms = Box::new(Terms { dialect: Dialect::Codex, ..Terms::default() });
+    Spec::of(Work::Agent { provider, prompt, terms }, "/src")
 }
 
 /// Returns an agent that is tried up to `attempts_max` times.

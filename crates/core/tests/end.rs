@@ -492,3 +492,19 @@ fn c56_the_words_of_an_agent_whose_turn_failed_are_the_error_of_its_attempt() {
     }
     assert_eq!(failed(TurnEnding::Completed).error, None);
 }
+
+#[test]
+fn c56_an_agent_that_says_nothing_and_goes_is_said_to_have_gone() {
+    let error =
+        |desk: Desk| desk.emptied(exited(3)).job.attempts[0].end.as_ref().and_then(|end| end.error.clone());
+    let said = |text: &str| Some(text.to_owned());
+    assert_eq!(error(Desk::running(agent())), said("the agent ended before it began to work"));
+    assert_eq!(error(Desk::in_turn(agent())), said("the agent ended before its turn"));
+    let mut waiting = Desk::in_turn(agent()).says(ends(TurnEnding::Completed));
+    let facts = send::decide(&waiting.job, "ann", "and then", false);
+    waiting.anyone(facts);
+    assert_eq!(error(waiting), said("the agent ended before it was told everything"));
+    // Who was stopped did not go by itself, and a command's exit says all there is.
+    assert_eq!(error(Desk::in_turn(agent()).cancelled()), None);
+    assert_eq!(error(Desk::running(command())), None);
+}

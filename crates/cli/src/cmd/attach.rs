@@ -165,6 +165,11 @@ fn tell_ending(client: &Client, job: &Job) {
     if job.cause == Some(Cause::Launch) && job.argv.len() == 1 && job.argv[0].contains(' ') {
         client.ui().say("  lastword run -- sh -c 'LINE'    # runs a line as a shell does");
     }
+    if job.cause == Some(Cause::Launch) && job.agent.is_some() {
+        client
+            .ui()
+            .say("  lastword doctor --agents    # says which agents are here, and how to get the others");
+    }
 }
 
 /// Returns what to exit with for a job one stayed with: its own code, if it came to its own end.

@@ -62,7 +62,20 @@ pub(super) fn examine(paths: &Paths, greet: bool) -> Vec<Check> {
             checks.push(look.join().unwrap_or_else(|_| Check::fail(id(name), "the look at it failed")));
         }
     });
+    if greet {
+        let missing = found.iter().filter(|(_, _, path)| path.is_none());
+        checks.extend(missing.map(|(name, definition, _)| absent(name, definition)));
+    }
     checks
+}
+
+/// Says how an agent can be had.
+fn absent(name: &str, definition: &Definition) -> Check {
+    let text = match definition.package.as_deref() {
+        Some(package) => format!("not installed; to get it: {package}"),
+        None => "not installed".to_owned(),
+    };
+    Check::ok(id(name), text)
 }
 
 /// Says which of the known agents are there. None of them is needed.

@@ -223,6 +223,7 @@ fn doctor_says_which_agents_are_there_and_whether_they_answer() {
     let home = with_agent();
     let own = std::fs::read_to_string(home.state().join("agents.toml")).unwrap();
     let more = "[gone]\ndialect = 'acp'\ncommand = ['/nowhere/gone']\n\
+                [far]\ndialect = 'acp'\ncommand = ['/nowhere/far']\npackage = 'fetch far'\n\
                 [mute]\ndialect = 'acp'\ncommand = ['sh', '-c', 'echo not today >&2']\n";
     define(&home, &(own + more));
     let look = |words: &[&str]| {
@@ -245,6 +246,16 @@ fn doctor_says_which_agents_are_there_and_whether_they_answer() {
     assert!(status == "ok" && text.ends_with("; answers, session conversation-1"), "{text}");
     let (status, text) = found("agent.mute").unwrap();
     assert!(status == "warn" && text.contains("its last words: not today"), "{text}");
+    let ok = |text: &str| Some(("ok".into(), text.to_owned()));
+    assert_eq!(found("agent.gone"), ok("not installed"));
+    assert_eq!(found("agent.far"), ok("not installed; to get it: fetch far"));
+    let said = home.run(&["run", "--agent", "far", "hello"]);
+    assert!(said.code == 127 && said.stderr.contains("lastword doctor --agents"), "{said:?}");
+    let said = home.run(&["run", "--agent", "mute", "hello"]);
+    assert!(
+        said.code == 1 && said.stderr.contains("failed: the agent ended before it began to work"),
+        "{said:?}"
+    );
     define(&home, "[echo]\ndialect = 'klingon'\n");
     let (status, text) = look(&[])("agents").unwrap();
     assert!(status == "fail" && text.contains("agents.toml"), "{text}");

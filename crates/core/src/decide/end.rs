@@ -25,7 +25,7 @@ pub(super) fn attempt(job: &Job, receipt: Receipt, error: Option<String>, now: T
     let (outcome, cause) = verdict(job, attempt, &receipt);
     let mut facts: Vec<Fact> = Vec::new();
     if let Some(turn) = job.active_turn() {
-        let error = error.clone().or_else(|| Some("the agent ended before its turn".to_owned()));
+        let error = error.clone().or_else(|| Some(BEFORE_TURN.to_owned()));
         let ending = match cause {
             Cause::User | Cause::Shutdown | Cause::ParentGone => TurnEnding::Cancelled,
             Cause::Limit(limit) => TurnEnding::OverLimit(limit),
@@ -34,7 +34,8 @@ pub(super) fn attempt(job: &Job, receipt: Receipt, error: Option<String>, now: T
         facts.push(TurnEnded { offset: attempt.heard, turn, ending, error, commit: None }.into());
     }
     let retry = retry_due(job, outcome, cause, receipt.proof, error.is_some(), now);
-    let error = error.or_else(|| complaint(job, attempt, outcome));
+    let error = error
+        .or_else(|| complaint(job, attempt).filter(|_| (outcome, cause) == (Outcome::Failed, Cause::Agent)));
     facts.push(AttemptEnded { attempt: attempt.no, outcome, cause, error, receipt }.into());
     facts.push(match retry {
         Some(due) => RetryScheduled { attempt: attempt.no.next(), due }.into(),
@@ -43,10 +44,20 @@ pub(super) fn attempt(job: &Job, receipt: Receipt, error: Option<String>, now: T
     facts
 }
 
-/// Returns what an agent said was wrong, if that is why its attempt failed.
-fn complaint(job: &Job, attempt: &Attempt, outcome: Outcome) -> Option<String> {
-    let session = job.session.as_ref().filter(|session| session.attempt == attempt.no)?;
-    session.last_error.clone().filter(|_| outcome == Outcome::Failed)
+const BEFORE_TURN: &str = "the agent ended before its turn";
+
+/// Returns why the attempt of an agent failed: what it said was wrong, or what it did not wait for. An exit code says neither.
+fn complaint(job: &Job, attempt: &Attempt) -> Option<String> {
+    let session = job.session.as_ref().filter(|session| session.attempt == attempt.no);
+    let said = session.and_then(|session| session.last_error.as_deref());
+    let unsaid = match job.is_spoken_to() {
+        false => None,
+        true if job.active_turn().is_some() => Some(BEFORE_TURN),
+        true if attempt.turns_before == job.turns => Some("the agent ended before it began to work"),
+        true if !job.inputs.is_empty() => Some("the agent ended before it was told everything"),
+        true => None,
+    };
+    said.or(unsaid).map(str::to_owned)
 }
 
 /// Returns the last word of a job of which nothing runs, by whom that is so, and since when if it was asked for.

@@ -23,7 +23,10 @@ impl Wanted<'_> {
     /// Returns what becomes of it.
     pub fn permission(&self, rules: &Permissions) -> Permission {
         let line = self.line();
-        let rule = rules.rules.iter().find(|rule| fits(&rule.pattern, &line));
+        let rule = rules.rules.iter().find(|rule| match rule.permission {
+            Permission::Allow => allows(&rule.pattern, &line),
+            Permission::Ask | Permission::Deny => fits(&rule.pattern, &line),
+        });
         rule.map_or(rules.otherwise, |rule| rule.permission)
     }
 }
@@ -47,6 +50,17 @@ impl<'a> Answer<'a> {
             _ => Answer::Deny(text),
         }
     }
+}
+
+/// What makes more of a shell's command than it begins with: another command, or a file that is read or written.
+const MORE: [&str; 8] = [";", "&", "|", "`", "$(", "<", ">", "\n"];
+
+/// Reports whether a pattern that allows fits a text. What makes more of a command is allowed only by a pattern that has it too, or by
+/// one that allows everything: who allows `cargo *` does not mean `cargo test; rm -rf /`.
+fn allows(pattern: &str, text: &str) -> bool {
+    let is_everything = pattern.bytes().all(|byte| byte == b'*');
+    let is_meant = |more: &str| is_everything || pattern.contains(more) || !text.contains(more);
+    fits(pattern, text) && MORE.into_iter().all(is_meant)
 }
 
 /// Reports whether a pattern fits a text from end to end; `*` stands for anything, line breaks too. In time of both lengths.
@@ -105,6 +119,27 @@ mod tests {
         assert_eq!(becomes("git push -f"), Permission::Deny);
         assert_eq!(becomes("git status"), Permission::Allow);
         assert_eq!(becomes("make"), Permission::Ask);
+    }
+
+    #[test]
+    fn who_allows_a_command_does_not_allow_what_is_behind_it() {
+        for more in [
+            "cargo test; rm -rf /",
+            "cargo test && rm x",
+            "cargo test | sh",
+            "cargo run -- `rm x`",
+            "cargo run -- $(rm x)",
+            "cargo test > /etc/passwd",
+            "cargo test <(rm x)",
+            "cargo test\nrm x",
+        ] {
+            let line = format!("Bash: {more}");
+            assert!(fits("Bash: cargo *", &line) && !allows("Bash: cargo *", &line), "{line}");
+            assert!(allows("*", &line), "{line}");
+        }
+        assert!(allows("Bash: cargo *", "Bash: cargo test --workspace"));
+        assert!(allows("Bash: cargo * | tee *", "Bash: cargo test | tee log"));
+        assert!(!allows("Bash: cargo * | tee *", "Bash: cargo test | tee log; rm x"));
     }
 
     #[test]

@@ -12,6 +12,7 @@ use crate::failure::{Failure, Outcome, exit};
 use crate::text::moment;
 use crate::ui::words;
 
+mod agent;
 mod input;
 
 /// Comes back to a job, and exits as it does
@@ -81,6 +82,12 @@ pub(super) async fn stay(client: &Client, job: Job, stay: Stay) -> Outcome {
             false => std::future::pending().await,
         }
     });
+    let mut wants = std::pin::pin!(async {
+        if called.agent.is_some() && !client.ui().json {
+            agent::listen(client, &called).await?;
+        }
+        std::future::pending::<Result<(), Failure>>().await
+    });
     // In a box: whoever stays would be as large as all that is followed.
     let mut watched = Box::pin(follow::to_the_end(client, job, stay.from, whose));
     let mut patience = std::pin::pin!(tokio::time::sleep(PATIENCE));
@@ -96,6 +103,7 @@ pub(super) async fn stay(client: &Client, job: Job, stay: Stay) -> Outcome {
                 tell_ending(client, &job);
                 return Ok(code_of(&job));
             }
+            failed = &mut wants => failed?,
             let_go = &mut typed, if reads => match let_go? {
                 input::Over::LetGo => {
                     // The terminal stands where the job left it.

@@ -193,6 +193,55 @@ fn rules_answer_without_a_person_and_a_question_that_nobody_answers_is_denied() 
 }
 
 #[test]
+fn whoever_stays_with_an_agent_is_told_what_it_asks() {
+    let home = with_agent();
+    let asking = ["run", "--name", "asker", "--agent", "echo", "ask make test"];
+    let mut command = home.command(&asking);
+    let attached = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    until("there is a job", || (!home.ok(&["ls", "-q"]).is_empty()).then_some(()));
+    until_asks(&home, "asker", 1);
+    // Who comes later is told too, and answers in place.
+    let mut late = at_terminal(&home, &["attach", "asker"]);
+    let mut typed = late.stdin.take().unwrap();
+    let shown = until_shown(&mut late, "y allows it");
+    assert!(shown.contains("echo asks: ") && shown.contains("make test"), "{shown}");
+    typed.write_all(b"y\n").unwrap();
+    assert!(late.wait().unwrap().success());
+    let said = crate::home::of_output(attached.wait_with_output().unwrap());
+    assert_eq!(said.code, 0, "{said:?}");
+    assert!(
+        said.stderr.contains("echo asks: ") && said.stderr.contains("lastword approve asker"),
+        "{said:?}"
+    );
+    assert_eq!(endings(&home.json(&["show", "asker"])), ["completed"]);
+    assert!(home.ok(&["logs", "asker"]).contains("ask-0 allow_once"), "{}", home.ok(&["logs", "asker"]));
+}
+
+/// Runs a command at a terminal of its own.
+fn at_terminal(home: &Home, words: &[&str]) -> std::process::Child {
+    let inner = home.command(words);
+    let mut command = std::process::Command::new("script");
+    let line = format!("{} {}", inner.get_program().display(), words.join(" "));
+    command.args(["--quiet", "--return", "--flush", "--command", &line, "/dev/null"]).env_clear();
+    command.envs(inner.get_envs().filter_map(|(name, value)| Some((name, value?)))).env("TERM", "xterm");
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    command.spawn().unwrap()
+}
+
+/// Reads what a command shows until something is there.
+fn until_shown(child: &mut std::process::Child, what: &str) -> String {
+    use std::io::Read as _;
+    let (mut shown, mut piece) = (String::new(), [0; 256]);
+    let stdout = child.stdout.as_mut().unwrap();
+    while !shown.contains(what) {
+        let read = stdout.read(&mut piece).unwrap();
+        assert_ne!(read, 0, "it ended without `{what}`: {shown}");
+        shown.push_str(&String::from_utf8_lossy(&piece[..read]));
+    }
+    shown
+}
+
+#[test]
 fn an_interrupt_ends_the_turn_and_what_is_sent_begins_the_next() {
     let home = with_agent();
     let id = start(&home, &["wait"]);

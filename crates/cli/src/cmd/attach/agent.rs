@@ -1,0 +1,158 @@
+//! What an agent wants of whoever stays with it: said as it comes up, and at a terminal answered in place.
+
+use std::collections::VecDeque;
+
+use lastword_api::{Answer, Event, Job};
+use rustix::termios::tcgetpgrp;
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt as _, BufReader, Lines, Stdin};
+
+use crate::client::sse::Events;
+use crate::client::{Call, Client, job_path};
+use crate::failure::Failure;
+use crate::text::clean::clean;
+use crate::ui::words;
+
+/// A question that nobody has answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Asked {
+    id: String,
+    text: String,
+}
+
+/// Says what an agent wants, for as long as somebody stays with it.
+pub(super) async fn listen(client: &Client, job: &Job) -> Result<(), Failure> {
+    let mut open: VecDeque<Asked> = VecDeque::new();
+    let mut typed: Option<Lines<BufReader<Stdin>>> = None;
+    for question in job.session.iter().flat_map(|session| &session.questions) {
+        open.push_back(Asked { id: question.id.clone(), text: question.text.clone() });
+        tell(client, job, &open, &mut typed);
+    }
+    let call = Call::get(job_path(&job.id, "/events"));
+    let mut events = Events::new(client, call, Some(job.version.to_string()));
+    loop {
+        let line = async {
+            match &mut typed {
+                Some(lines) if !open.is_empty() => lines.next_line().await.ok().flatten(),
+                _ => std::future::pending().await,
+            }
+        };
+        let event = tokio::select! {
+            sent = events.next() => match sent? {
+                Some(sent) => serde_json::from_str::<Event>(&sent.data).ok(),
+                None => return Ok(()),
+            },
+            line = line => {
+                match line {
+                    Some(line) => answer(client, job, &mut open, &line).await,
+                    // Nobody types any more: there is another way.
+                    None => {
+                        typed = None;
+                        client.ui().say(&elsewhere(job, &open));
+                    }
+                }
+                None
+            }
+        };
+        let Some(event) = event else { continue };
+        let said = |name: &str| event.data[name].as_str().unwrap_or_default().to_owned();
+        match event.kind.as_str() {
+            "question_asked" => {
+                open.push_back(Asked { id: said("question"), text: said("text") });
+                tell(client, job, &open, &mut typed);
+            }
+            "question_closed" | "answer_requested" => open.retain(|asked| asked.id != said("question")),
+            "turn_ended" => open.clear(),
+            _ => notice(words::reference(job), &event.kind, &event.data)
+                .iter()
+                .for_each(|line| client.ui().say(line)),
+        }
+    }
+}
+
+/// Says what is asked by the newest question, and how it is answered.
+fn tell(client: &Client, job: &Job, open: &VecDeque<Asked>, typed: &mut Option<Lines<BufReader<Stdin>>>) {
+    let Some(asked) = open.back() else { return };
+    let who = job.agent.as_ref().map_or("it", |agent| agent.provider.as_str());
+    client.ui().say(&format!("{who} asks: {}", clean(&asked.text)));
+    // Whoever reads from a terminal behind somebody's back is stopped by it.
+    let is_ours = || tcgetpgrp(rustix::stdio::stdin()).is_ok_and(|group| group == rustix::process::getpgrp());
+    if typed.is_none() && client.ui().can_ask && is_ours() {
+        *typed = Some(BufReader::new(tokio::io::stdin()).lines());
+    }
+    client.ui().say(&match typed {
+        Some(_) => "  y allows it, n does not, other words are its answer".to_owned(),
+        None => elsewhere(job, open),
+    });
+}
+
+/// Returns how a question is answered with another command.
+fn elsewhere(job: &Job, open: &VecDeque<Asked>) -> String {
+    let which = match (open.len(), open.back()) {
+        (2.., Some(asked)) => format!(" -q {}", clean(&asked.id)),
+        _ => String::new(),
+    };
+    format!("  lastword approve {}{which}    # or deny, or answer", words::reference(job))
+}
+
+/// Answers the oldest question with what was typed.
+async fn answer(client: &Client, job: &Job, open: &mut VecDeque<Asked>, line: &str) {
+    let text = match line.trim() {
+        "" => return,
+        "y" | "Y" => "allow",
+        "n" | "N" => "deny",
+        other => other,
+    };
+    let Some(asked) = open.front() else { return };
+    let answer = Answer { question: Some(asked.id.clone()), text: text.to_owned() };
+    let sent = match Call::post(job_path(&job.id, "/answers"), &answer).once() {
+        Ok(call) => client.send(&call).await.map(drop),
+        Err(failure) => Err(failure),
+    };
+    match sent {
+        Ok(()) => drop(open.pop_front()),
+        Err(failure) => client.ui().say(&format!("lastword: {}", clean(&failure.problem.detail))),
+    }
+}
+
+/// Returns what a person is told of a limit that comes near, or was reached and is asked about.
+fn notice(reference: &str, kind: &str, data: &Value) -> Vec<String> {
+    let limit = data["limit"].as_str().unwrap_or_default();
+    let used = format!("{} of {}", data["measured"], data["allowed"]);
+    match kind {
+        "limit_neared" => vec![format!("lastword: {reference} comes near its limit of {limit}: {used}")],
+        "paused" => vec![
+            format!("lastword: {reference} holds still, its limit of {limit} is used up: {used}"),
+            format!(
+                "  lastword limit {reference} {limit}=N    # goes on with more, or: lastword cancel {reference}"
+            ),
+        ],
+        "unpaused" => vec![format!("lastword: {reference} goes on")],
+        _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_limit_is_told_of_before_it_is_reached_and_when_it_is() {
+        let said = |kind: &str| {
+            let data = json!({ "limit": "tokens", "measured": 810, "allowed": 1000 });
+            notice("docs", kind, &data)
+        };
+        assert_eq!(said("limit_neared"), ["lastword: docs comes near its limit of tokens: 810 of 1000"]);
+        assert_eq!(
+            said("paused"),
+            [
+                "lastword: docs holds still, its limit of tokens is used up: 810 of 1000",
+                "  lastword limit docs tokens=N    # goes on with more, or: lastword cancel docs",
+            ]
+        );
+        assert_eq!(said("unpaused"), ["lastword: docs goes on"]);
+        assert!(said("spent").is_empty());
+    }
+}

@@ -329,7 +329,7 @@ impl Ask {
 }
 
 /// Returns how a turn ended, by its own account looked at closely.
-fn ending(said: &Value, subtype: &str) -> TurnEnding {
+pub(crate) fn ending(said: &Value, subtype: &str) -> TurnEnding {
     let reason = text(said, &["terminal_reason"]).unwrap_or_default();
     let is_error = said["is_error"] == true;
     match subtype {
@@ -344,14 +344,14 @@ fn ending(said: &Value, subtype: &str) -> TurnEnding {
 
 /// Returns what a turn cost, where that is said by model. The total counts from the beginning of the conversation, which may be another
 /// process's.
-fn of_turn(said: &Value) -> Option<u64> {
+pub(crate) fn of_turn(said: &Value) -> Option<u64> {
     let models = said.get("model_usage_since_last_result")?.as_object()?;
     let costs = models.values().filter_map(|model| micros(model, &["costUSD"]));
     Some(costs.fold(0, u64::saturating_add))
 }
 
 /// Returns what went wrong, in its words.
-fn complaint(said: &Value, subtype: &str) -> String {
+pub(crate) fn complaint(said: &Value, subtype: &str) -> String {
     let errors: Vec<&str> = items(said, &["errors"]).iter().filter_map(Value::as_str).collect();
     let words = [text(said, &["result"]).unwrap_or_default().to_owned(), errors.join("; ")];
     let reason = text(said, &["terminal_reason"]).unwrap_or(subtype).to_owned();
@@ -369,7 +369,8 @@ fn usage(said: &Value) -> Usage {
     }
 }
 
-fn wanted<'a>(tool: &'a str, input: &'a Value) -> Wanted<'a> {
+/// Returns what it wants to do with a tool, by what the tool is given.
+pub(crate) fn wanted<'a>(tool: &'a str, input: &'a Value) -> Wanted<'a> {
     let names = ["command", "file_path", "notebook_path", "path", "url", "pattern", "query", "description"];
     let what = names.into_iter().find_map(|name| text(input, &[name])).unwrap_or_default();
     Wanted { tool, what }

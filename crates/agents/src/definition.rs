@@ -112,10 +112,12 @@ impl Definition {
             _ if prices.into_iter().any(|price| !(0.0..=1e6).contains(&price)) => {
                 Err("a price is not between 0 and 1000000 dollars for a million tokens")
             }
-            Dialect::Plain if !prompt => Err("`{prompt}` is missing in its command: it would never see it"),
+            Dialect::Plain | Dialect::Once if !prompt => {
+                Err("`{prompt}` is missing in its command: it would never see it")
+            }
             Dialect::Plain if !self.resume.is_empty() => Err("a plain agent cannot be resumed"),
-            Dialect::Plain => Ok(()),
-            _ if prompt => Err("`{prompt}` is for plain agents: this one is told its prompt"),
+            Dialect::Plain | Dialect::Once => Ok(()),
+            _ if prompt => Err("`{prompt}` is for `plain` and `once`: this one is told its prompt"),
             Dialect::Claude | Dialect::Codex | Dialect::Acp => Ok(()),
         }
     }
@@ -161,6 +163,8 @@ mod tests {
         let refused = |text: &str| Definitions::with(Some(text)).unwrap_err().to_string();
         assert!(refused("[x]\ndialect = 'acp'\ncommand = []").contains("`x`: it has no command"));
         assert!(refused("[x]\ndialect = 'plain'\ncommand = ['a']").contains("{prompt}"));
+        assert!(refused("[x]\ndialect = 'once'\ncommand = ['a']").contains("{prompt}"));
+        assert!(refused("[x]\ndialect = 'acp'\ncommand = ['{prompt}']").contains("`once`"));
         assert!(refused("[x]\ndialect = 'klingon'\ncommand = ['a']").contains("klingon"));
         assert!(refused("[x]\ndialect = 'acp'\ncommand = ['a']\nwall = 3").contains("wall"));
         let priced = "[x]\ndialect = 'acp'\ncommand = ['a']\nprices = { in = -1, out = 2 }";

@@ -4,6 +4,7 @@
 
 use lastword_core::InputNo;
 use lastword_core::job::PendingInput;
+use lastword_core::receipt::Exit;
 use lastword_core::report::Signal;
 use lastword_core::spec::Dialect as Kind;
 use serde::{Deserialize, Serialize};
@@ -11,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::acp::Acp;
 use crate::claude::Claude;
 use crate::codex::Codex;
+use crate::once::Once;
 use crate::plain::Plain;
 use crate::{Start, Terms};
 
@@ -69,6 +71,11 @@ pub(crate) trait Speak {
 
     /// Reports whether the agent works on a turn.
     fn is_busy(&self) -> bool;
+
+    /// Takes note of how the agent exited, after its last line. To most dialects that means nothing.
+    fn exited(&mut self, _: Exit) -> Vec<Signal> {
+        Vec::new()
+    }
 }
 
 /// The state of a dialect. It can be stored, so that a recording need not be kept from its first byte on.
@@ -78,6 +85,7 @@ enum Dialect {
     Acp(Acp),
     Claude(Claude),
     Codex(Codex),
+    Once(Once),
     Plain(Plain),
 }
 
@@ -87,6 +95,7 @@ impl Dialect {
             Kind::Acp => Dialect::Acp(Acp::default()),
             Kind::Claude => Dialect::Claude(Claude::default()),
             Kind::Codex => Dialect::Codex(Codex::default()),
+            Kind::Once => Dialect::Once(Once::default()),
             Kind::Plain => Dialect::Plain(Plain::default()),
         }
     }
@@ -96,6 +105,7 @@ impl Dialect {
             Dialect::Acp(acp) => acp,
             Dialect::Claude(claude) => claude,
             Dialect::Codex(codex) => codex,
+            Dialect::Once(once) => once,
             Dialect::Plain(plain) => plain,
         }
     }
@@ -105,6 +115,7 @@ impl Dialect {
             Dialect::Acp(acp) => acp,
             Dialect::Claude(claude) => claude,
             Dialect::Codex(codex) => codex,
+            Dialect::Once(once) => once,
             Dialect::Plain(plain) => plain,
         }
     }
@@ -187,6 +198,13 @@ impl Dialogue {
         let line = line.strip_suffix(b"\n").unwrap_or(line);
         let signal = self.dialect.speak().wrote(&self.start, line, input)?;
         Some(Heard { offset: self.offset, signal })
+    }
+
+    /// Takes note that the agent exited, once all that it wrote was read. Says what follows from that, which is behind its last byte.
+    pub fn exited(&mut self, exit: Exit) -> Vec<Heard> {
+        let end = self.next_byte();
+        let signals = self.dialect.speak().exited(exit).into_iter();
+        signals.zip(end + 1..).map(|(signal, offset)| Heard { offset, signal }).collect()
     }
 
     /// Returns the next line that is due.

@@ -5,7 +5,7 @@
 //! the former one stopped, says nothing twice and forgets nothing.
 //!
 //! * `dialogue`: lines and offsets, whatever the dialect. What an engine holds.
-//! * `claude`, `codex`, `acp`, `plain`: the dialects, one to a file.
+//! * `claude`, `codex`, `acp`, `once`, `plain`: the dialects, one to a file.
 //! * `rpc`, `request`, `inputs`, `turn`, `tokens`: what dialects have in common.
 //! * `show`: what a line of an agent shows to people.
 //! * `definition`: the agents that are known by name, which are data.
@@ -16,6 +16,7 @@ mod codex;
 mod definition;
 mod dialogue;
 mod inputs;
+mod once;
 mod permission;
 mod plain;
 mod request;
@@ -76,7 +77,31 @@ impl Start {
             .resume
             .iter()
             .flat_map(|reference| resume.iter().map(move |word| word.replace("{}", reference)));
-        let words = terms.argv.iter().map(|word| word.replace("{prompt}", &self.prompt));
-        words.chain(more).collect()
+        // Behind `--` there are no more options.
+        let end = terms.argv.iter().position(|word| word == "--").unwrap_or(terms.argv.len());
+        let prompted = |word: &String| word.replace("{prompt}", &self.prompt);
+        let (words, rest) = terms.argv.split_at(end);
+        words.iter().map(prompted).chain(more).chain(rest.iter().map(prompted)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_resumes_stands_behind_the_command_or_before_its_last_words() {
+        let known = Definitions::with(None).unwrap();
+        let argv = |name: &str, fork| {
+            let terms = known.get(name).unwrap().terms(Permissions::default());
+            let (prompt, resume) = ("--do {} it".to_owned(), Some("s1".to_owned()));
+            Start { prompt, resume, fork, ..Start::default() }.argv(&terms).join(" ")
+        };
+        assert!(argv("claude", true).ends_with(" stdio --resume s1 --fork-session"));
+        assert_eq!(
+            argv("codex-exec", false),
+            "codex exec --json --skip-git-repo-check resume s1 -- --do {} it"
+        );
+        assert!(argv("gemini-prompt", false).ends_with("--prompt=--do {} it --resume s1"));
     }
 }

@@ -2,9 +2,11 @@
 //!
 //! A message that comes in parts is shown in parts, and not again when it is whole.
 
+use lastword_core::event::TurnEnding;
 use lastword_core::spec::Dialect;
 use serde_json::Value;
 
+use crate::once::{self, Shape, Word};
 use crate::rpc::{Message, words};
 use crate::value::{at, items, line, text};
 
@@ -35,12 +37,14 @@ pub struct Show {
     part_of: Option<String>,
     /// What the agent says is no history any more.
     is_present: bool,
+    /// In which shape it speaks, where there are several.
+    shape: Option<Shape>,
 }
 
 impl Show {
     /// Begins to read along.
     pub fn new(dialect: Dialect) -> Show {
-        Show { dialect, is_open: false, in_parts: false, part_of: None, is_present: false }
+        Show { dialect, is_open: false, in_parts: false, part_of: None, is_present: false, shape: None }
     }
 
     /// Returns what a line of the agent shows.
@@ -50,6 +54,7 @@ impl Show {
             Dialect::Claude => self.claude(line),
             Dialect::Codex => self.codex(line),
             Dialect::Acp => self.acp(line),
+            Dialect::Once => self.once(line),
         };
         shown.into_iter().flat_map(|shown| self.between(shown)).collect()
     }
@@ -176,6 +181,35 @@ impl Show {
             _ => Vec::new(),
         }
     }
+
+    fn once(&mut self, line: &[u8]) -> Vec<Shown> {
+        let Some((shape, words)) = once::read(line) else { return Vec::new() };
+        if *self.shape.get_or_insert(shape) != shape {
+            return Vec::new();
+        }
+        words.into_iter().flat_map(|word| self.word(word)).collect()
+    }
+
+    fn word(&mut self, word: Word) -> Vec<Shown> {
+        match word {
+            Word::Message(said) => [part(Some(&said)), vec![Shown::Break]].concat(),
+            Word::Part(name, said) => {
+                let other = self.part_of != name;
+                self.part_of = name;
+                let said = part(Some(&said));
+                if other { [vec![Shown::Break], said].concat() } else { said }
+            }
+            Word::Tool { title, .. } => tool("", &title),
+            // What was not seen to begin is shown with its end.
+            Word::ToolDone { id: None, title: Some(title), output, .. } => {
+                [tool("", &title), given(output)].concat()
+            }
+            Word::ToolDone { output, .. } => given(output),
+            Word::Ended(TurnEnding::Completed, _) => Vec::new(),
+            Word::Note(said) | Word::Wrong(said) | Word::Ended(_, Some(said)) => note(Some(&said)),
+            _ => Vec::new(),
+        }
+    }
 }
 
 fn part(said: Option<&str>) -> Vec<Shown> {
@@ -193,7 +227,15 @@ fn note(said: Option<&str>) -> Vec<Shown> {
 
 /// Returns what a tool gave: a text, or a list of parts of which some are texts.
 fn output(content: &Value) -> Vec<Shown> {
+    given(joined(content))
+}
+
+fn given(output: String) -> Vec<Shown> {
+    if output.is_empty() { Vec::new() } else { vec![Shown::Output(output)] }
+}
+
+/// Returns a text, or the texts of a list of parts, as one.
+pub(crate) fn joined(content: &Value) -> String {
     let texts = items(content, &[]).iter().filter_map(|block| text(block, &["text"]));
-    let all: String = content.as_str().into_iter().chain(texts).collect();
-    if all.is_empty() { Vec::new() } else { vec![Shown::Output(all)] }
+    content.as_str().into_iter().chain(texts).collect()
 }

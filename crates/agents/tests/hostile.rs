@@ -14,7 +14,7 @@ use lastword_core::spec::{Dialect, Permission, Terms};
 use proptest::prelude::*;
 use serde_json::Value;
 
-const STREAMS: [&str; 9] = [
+const STREAMS: [&str; 14] = [
     include_str!("streams/codex-app-server.jsonl"),
     include_str!("streams/codex-app-server-resume.jsonl"),
     include_str!("streams/codex-acp.jsonl"),
@@ -24,9 +24,14 @@ const STREAMS: [&str; 9] = [
     include_str!("streams/qwen-acp-load.jsonl"),
     include_str!("streams/claude-turns.txt"),
     include_str!("streams/claude-permission.txt"),
+    include_str!("streams/once-codex.jsonl"),
+    include_str!("streams/once-qwen.jsonl"),
+    include_str!("streams/once-gemini.jsonl"),
+    include_str!("streams/once-goose.jsonl"),
+    include_str!("streams/once-opencode.jsonl"),
 ];
 
-const DIALECTS: [Dialect; 4] = [Dialect::Acp, Dialect::Claude, Dialect::Codex, Dialect::Plain];
+const DIALECTS: [Dialect; 5] = [Dialect::Acp, Dialect::Claude, Dialect::Codex, Dialect::Once, Dialect::Plain];
 
 /// Bytes of the largest state of a dialect, whatever is said.
 const STATE_BYTES_MAX: usize = 64 << 10;
@@ -257,6 +262,9 @@ fn a_flood_of_one_kind_is_kept_no_better() {
                 serde_json::json!({ "id": id, "method": "item/permissions/requestApproval", "params": { "permissions": { "network": id } } }),
                 serde_json::json!({ "type": "control_request", "request_id": id, "request": { "subtype": "can_use_tool", "tool_name": "Bash", "input": { "command": id } } }),
             ];
+            let once = serde_json::json!({ "type": "command_execution", "id": &id[..100], "command": wide });
+            let once = serde_json::json!({ "type": "item.started", "item": once });
+            dialogue.read(format!("{once}\n").as_bytes());
             let text = serde_json::json!({ "input": [{ "type": "text", "text": wide }] });
             let ours = serde_json::json!({ "id": no, "method": "turn/steer", "params": text });
             dialogue.wrote(ours.to_string().as_bytes(), InputNo(no));

@@ -59,6 +59,22 @@ fn a_session_over_acp_is_read_along_without_its_history() {
 }
 
 #[test]
+fn a_run_of_one_prompt_is_read_along_in_whatever_shape() {
+    let codex = seen(Dialect::Once, include_str!("streams/once-codex.jsonl"));
+    assert!(codex.ends_with("$ echo one; exit 3\n| one\nhello world\n"), "{codex}");
+    let claude = seen(Dialect::Once, include_str!("streams/once-claude.jsonl"));
+    assert_eq!(claude, "$ Bash: echo one; exit 3\n| Exit code 3\n| one\nhello world\n");
+    let gemini = seen(Dialect::Once, include_str!("streams/once-gemini.jsonl"));
+    assert_eq!(gemini, "$ run_shell_command: echo one; exit 3\n| one\nhello world");
+    let goose = seen(Dialect::Once, include_str!("streams/once-goose.jsonl"));
+    assert_eq!(goose, "$ shell: echo one; exit 3\n| one\n| \n| Command exited with code 3\nhello world");
+    let opencode = seen(Dialect::Once, include_str!("streams/once-opencode.jsonl"));
+    assert_eq!(opencode, "$ bash: echo one; exit 3\n| one\nhello world\n");
+    let failed = seen(Dialect::Once, include_str!("streams/once-claude-err500.jsonl"));
+    assert!(failed.starts_with("! API Error: 500 fake error 500."), "{failed}");
+}
+
+#[test]
 fn a_plain_agent_is_shown_as_it_is() {
     assert_eq!(Show::new(Dialect::Plain).line(b"{\"a\":1}"), [Shown::Output("{\"a\":1}\n".to_owned())]);
 }

@@ -119,6 +119,7 @@ impl From<spec::Dialect> for Dialect {
             spec::Dialect::Claude => Dialect::Claude,
             spec::Dialect::Codex => Dialect::Codex,
             spec::Dialect::Plain => Dialect::Plain,
+            spec::Dialect::Once => Dialect::Once,
         }
     }
 }
@@ -131,6 +132,7 @@ impl Dialect {
             Dialect::Claude => Some(spec::Dialect::Claude),
             Dialect::Codex => Some(spec::Dialect::Codex),
             Dialect::Plain => Some(spec::Dialect::Plain),
+            Dialect::Once => Some(spec::Dialect::Once),
             Dialect::Other(_) => None,
         }
     }

@@ -115,6 +115,8 @@ words! {
         Codex = "codex",
         /// Not at all: its prompt is among its arguments, and its exit status is its result.
         Plain = "plain",
+        /// One turn, its prompt among its arguments; it says in lines of JSON how its turn goes.
+        Once = "once",
     }
     /// Where the conversation of an agent stands.
     SessionState {

@@ -185,6 +185,11 @@ impl Work {
     pub fn can_be_steered(&self) -> bool {
         matches!(self, Work::Agent { terms, .. } if matches!(terms.dialect, Dialect::Claude | Dialect::Codex))
     }
+
+    /// Reports whether this is an agent that has its one prompt from the start and takes no other word.
+    pub fn is_deaf(&self) -> bool {
+        matches!(self, Work::Agent { terms, .. } if matches!(terms.dialect, Dialect::Plain | Dialect::Once))
+    }
 }
 
 /// How an agent is started and treated, fixed when its job is submitted: a definition that changes later changes no job.
@@ -232,6 +237,8 @@ pub enum Dialect {
     Codex,
     /// Not at all: one turn, its prompt among the arguments as `{prompt}`, its exit status is its result.
     Plain,
+    /// One turn, its prompt among the arguments as `{prompt}`; it is not spoken to, and says in lines of JSON how its turn goes.
+    Once,
 }
 
 /// What an agent may do without asking: the first rule that fits, else the rest.

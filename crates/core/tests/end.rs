@@ -131,6 +131,13 @@ fn c58_an_agent_must_have_completed_its_last_turn_and_how_it_exits_changes_nothi
     let plain = Spec::of(Work::Agent { provider, prompt, terms: Box::new(plain) }, "/src");
     assert_eq!(ended_as(Desk::running(plain.clone()), exited(0)).0, Outcome::Completed);
     assert_eq!(ended_as(Desk::running(plain), exited(1)).0, Outcome::Failed);
+    // One that only says how its turn goes is judged by that.
+    let once = Terms { dialect: Dialect::Once, ..Terms::default() };
+    let (provider, prompt) = ("mine".to_owned(), "go".to_owned());
+    let once = Spec::of(Work::Agent { provider, prompt, terms: Box::new(once) }, "/src");
+    check(Desk::running(once.clone()), Outcome::Failed);
+    check(Desk::in_turn(once.clone()), Outcome::Failed);
+    check(Desk::in_turn(once).says(ends(TurnEnding::Completed)), Outcome::Completed);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Questions of an agent that nobody answers, and conversations that go on in another job.
 
-use lastword_core::decide::{Refusal, answer, resume, retry};
+use lastword_core::decide::{Refusal, answer, interrupt, resume, retry, send};
 use lastword_core::event::{Fact, TurnEnding};
 use lastword_core::report::Signal;
 use lastword_core::spec::{Conversation, Dialect, Permissions, Spec, Terms, Work, Worktree};
@@ -157,5 +157,23 @@ fn a_copy_of_a_conversation_leaves_it_to_whoever_drives_it() {
     for spec in [spec(Dialect::Acp, &["--fork"]), spec(Dialect::Claude, &[])] {
         let refused = forked(spec).expect_err("it cannot").to_string();
         assert!(refused.contains("cannot copy a conversation"), "{refused}");
+    }
+}
+
+#[test]
+fn an_agent_with_one_prompt_hears_nothing_more_and_says_what_to_do_instead() {
+    for dialect in [Dialect::Once, Dialect::Plain] {
+        let spec = with(Terms { dialect, ..Terms::default() });
+        let desk = if dialect == Dialect::Once { Desk::in_turn(spec) } else { Desk::running(spec) };
+        let refused =
+            |decision: Result<Vec<Fact>, Refusal>| decision.expect_err("it hears nothing").to_string();
+        for said in [send::decide(&desk.job, "ann", "more", false), send::steer(&desk.job, "ann", "more")]
+            .map(refused)
+        {
+            assert!(said.contains("no input") && said.contains("`lastword resume`"), "{said}");
+        }
+        let said = refused(interrupt::decide(&desk.job, "ann", None));
+        assert!(said.contains("`lastword cancel`"), "{said}");
+        assert!(answer::only(&desk.job).is_err());
     }
 }

@@ -73,7 +73,10 @@ fn an_agent_that_nobody_knows_is_met_with_those_that_are_known() {
     let said = home.run(&["run", "--agent", "cluade", "do it"]);
     assert_eq!(said.code, 2, "{said:?}");
     let lines: Vec<&str> = said.stderr.lines().collect();
-    assert!(lines[0].contains("there is no agent `cluade`: there is claude, codex"), "{said:?}");
+    assert!(
+        lines[0].contains("there is no agent `cluade`: there is claude, claude-print, codex"),
+        "{said:?}"
+    );
     assert!(lines[0].contains("mine") && lines[1].contains("did you mean `claude`?"), "{said:?}");
     assert_eq!(home.ok(&["ls", "-a", "-q"]), "", "nothing was begun");
     define(&home, "[mine]\ndialect = 'klingon'\ncommand = ['mine']\n");

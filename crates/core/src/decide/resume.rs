@@ -20,12 +20,12 @@ pub fn decide(job: &Job, prompt: &str, worktree: Option<&str>, fork: bool) -> Re
     let Some(reference) = acknowledged else {
         return Err(nothing("no conversation to go on with: none of its turns was completed"));
     };
-    if terms.dialect == Dialect::Claude && terms.resume.is_empty() {
+    if matches!(terms.dialect, Dialect::Claude | Dialect::Once) && terms.resume.is_empty() {
         return Err(nothing("no way to go on: the definition of its agent does not say `resume`"));
     }
     let can_fork = match terms.dialect {
         Dialect::Codex => true,
-        Dialect::Claude => !terms.fork.is_empty(),
+        Dialect::Claude | Dialect::Once => !terms.fork.is_empty(),
         Dialect::Acp | Dialect::Plain => false,
     };
     if fork && !can_fork {

@@ -40,10 +40,11 @@ impl Kept {
         };
         let wall = job.limits.get(Limit::Wall);
         let is_spoken_to = spec.work.is_spoken_to();
+        let is_told = is_spoken_to && !spec.work.is_deaf();
         let launch = Launch {
             env,
             cwd,
-            input: if spec.io == Io::Null && !is_spoken_to { Input::Null } else { Input::Pipe },
+            input: if spec.io == Io::Null && !is_told { Input::Null } else { Input::Pipe },
             terminal: terminal(spec),
             stdout: if is_spoken_to { Keep::Spool { ahead_max: AHEAD_MAX } } else { self.0.keep },
             stderr: self.0.keep,

@@ -190,7 +190,7 @@ impl Trees for Kept {
                 let is_alive = matches!(located, Report::Located { found: Found::Alive { .. }, .. });
                 // What an agent said before its end, and nobody heard, comes before it.
                 if !is_alive && let Ok(Some(mut talk)) = Talk::of(&kept, &order.job, order.epoch, attempt) {
-                    talk.hear(&reports).await;
+                    talk.hear_out(talk::exit_of(&located), &reports).await;
                 }
                 reports.report(located).await;
                 Ok(())

@@ -10,7 +10,7 @@ use lastword_core::limits::{Limit, SETTINGS};
 use lastword_core::outcome::Cause;
 use lastword_core::receipt::Rung;
 use lastword_core::report::Report;
-use lastword_core::{AttemptNo, Awake, InputNo};
+use lastword_core::{AttemptNo, Awake, InputNo, Job};
 use lastword_proc::{Error, Line, Saying, Stop};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::{sleep, timeout};
@@ -110,8 +110,10 @@ impl Kept {
                 wishes(attempt).ok_or_else(gone)?.want(|wanted| wanted.interrupt = Some(turn));
                 Ok(())
             }
-            // Who holds still can end nothing by itself.
-            Effect::Stop { attempt, force: false, .. } if !order.local && order.job.pause.is_none() => {
+            // Who holds still can end nothing by itself, and who hears nothing neither.
+            Effect::Stop { attempt, force: false, .. }
+                if !order.local && order.job.pause.is_none() && !is_deaf(&order.job) =>
+            {
                 let grace = order.job.spec.as_ref().map_or(0, |spec| spec.ladder.interrupt_ms);
                 if let Some(wishes) = wishes(attempt) {
                     wishes.want(|wanted| wanted.stop = true);
@@ -158,6 +160,10 @@ impl Kept {
             Ok(Ok(Err(error))) => Err(error.to_string()),
         }
     }
+}
+
+fn is_deaf(job: &Job) -> bool {
+    job.spec.as_ref().is_some_and(|spec| spec.work.is_deaf())
 }
 
 /// Returns the word by which a keeper notes a cause, if it must remember it by itself.

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lastword_agents::{self as agents, Dialogue, Heard, Start, Writing};
-use lastword_core::report::{Report, Signal};
+use lastword_core::receipt::Exit;
+use lastword_core::report::{Found, Report, Signal};
 use lastword_core::{AttemptNo, Epoch, InputNo, Job, TurnNo};
 use lastword_proc::{self as proc, Error, Line, Recording, Saying, SentInput};
 use tokio::sync::oneshot;
@@ -205,8 +206,8 @@ impl Talk {
         }
     }
 
-    /// Reads and reports what there is, of an attempt that is over too.
-    pub(super) async fn hear(&mut self, reports: &Reports) {
+    /// Reads and reports what there is.
+    async fn hear(&mut self, reports: &Reports) {
         let mut sent = VecDeque::new();
         if !self.is_rebuilt {
             self.is_rebuilt = true;
@@ -245,6 +246,13 @@ impl Talk {
             let wrote = Heard { offset: total_bytes, signal: Signal::Wrote { total_bytes } };
             self.report(vec![wrote], reports).await;
         }
+    }
+
+    /// Reads and reports what there is of an attempt that is over, and what follows from how its agent exited.
+    pub(super) async fn hear_out(&mut self, exit: Option<Exit>, reports: &Reports) {
+        self.hear(reports).await;
+        let heard = exit.map(|exit| self.dialogue.exited(exit)).unwrap_or_default();
+        self.report(heard, reports).await;
     }
 
     /// Takes note of a line that was written.
@@ -343,6 +351,14 @@ async fn answered(flight: &mut Option<Flight>) -> Result<Result<Line, Error>, on
     match flight {
         Some(flight) => (&mut flight.answer).await,
         None => std::future::pending().await,
+    }
+}
+
+/// Returns how the leader of a tree exited that is over, if that is known.
+pub(super) fn exit_of(report: &Report) -> Option<Exit> {
+    match report {
+        Report::Located { found: Found::Ended(receipt), .. } => receipt.exit,
+        _ => None,
     }
 }
 

@@ -9,7 +9,7 @@ use lastword_proc::{self as proc, Keeper};
 use tokio::net::UnixStream;
 use tokio::time::{Instant, sleep};
 
-use super::talk::Talk;
+use super::talk::{Talk, exit_of};
 use super::wire::{Watched, Wire};
 use super::{Kept, Reports};
 
@@ -64,14 +64,17 @@ impl Kept {
                 Report::Located { found: Found::Alive { .. }, .. } => {
                     return Err("its keeper lives and cannot be reached".to_owned());
                 }
-                Report::Located { found: Found::Ended(receipt), .. } => {
-                    Box::pin(hear_rest(&mut talk, reports)).await;
-                    Box::pin(reports.report(Report::Emptied { attempt, receipt })).await;
-                    break;
-                }
-                other => {
-                    Box::pin(hear_rest(&mut talk, reports)).await;
-                    Box::pin(reports.report(other)).await;
+                over => {
+                    if let Some(talk) = &mut talk {
+                        Box::pin(talk.hear_out(exit_of(&over), reports)).await;
+                    }
+                    let over = match over {
+                        Report::Located { found: Found::Ended(receipt), .. } => {
+                            Report::Emptied { attempt, receipt }
+                        }
+                        other => other,
+                    };
+                    Box::pin(reports.report(over)).await;
                     break;
                 }
             }
@@ -92,13 +95,6 @@ impl Kept {
         let watched = Wire::watched(socket, unread, said).await?;
         self.0.lines.connected(job, attempt, watched.wire.socket());
         Some(watched)
-    }
-}
-
-/// Hears what an agent said before its end.
-async fn hear_rest(talk: &mut Option<Box<Talk>>, reports: &Reports) {
-    if let Some(talk) = talk {
-        talk.hear(reports).await;
     }
 }
 

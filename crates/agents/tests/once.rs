@@ -1,0 +1,380 @@
+//! Agents that take one prompt and are gone: what their recorded streams mean, and how little they are believed.
+
+#[expect(dead_code, reason = "each dialect uses its part of it")]
+mod common;
+
+use common::{Talk, input, told};
+use lastword_agents::{Dialogue, Heard, Start, Wishes};
+use lastword_core::receipt::Exit;
+use lastword_core::report::Signal;
+use lastword_core::spec::{Dialect, Prices};
+
+const CODEX: &str = include_str!("streams/once-codex.jsonl");
+const CLAUDE: &str = include_str!("streams/once-claude.jsonl");
+const GEMINI: &str = include_str!("streams/once-gemini.jsonl");
+const QWEN: &str = include_str!("streams/once-qwen.jsonl");
+const GOOSE: &str = include_str!("streams/once-goose.jsonl");
+const OPENCODE: &str = include_str!("streams/once-opencode.jsonl");
+
+const WHOLE: [&str; 6] = [CODEX, CLAUDE, GEMINI, QWEN, GOOSE, OPENCODE];
+
+/// Streams that were cut in the middle of a tool.
+const KILLED: [&str; 5] = [
+    include_str!("streams/once-codex-killed.jsonl"),
+    include_str!("streams/once-claude-killed.jsonl"),
+    include_str!("streams/once-gemini-killed.jsonl"),
+    include_str!("streams/once-goose-killed.jsonl"),
+    include_str!("streams/once-opencode-killed.jsonl"),
+];
+
+fn start() -> Start {
+    Start { prompt: "do it".to_owned(), cwd: "/w".to_owned(), ..Start::default() }
+}
+
+/// Returns everything that a stream says, a line each; with how its agent exited.
+fn said(stream: &str, exit: Exit) -> String {
+    said_to(start(), stream, exit)
+}
+
+fn said_to(start: Start, stream: &str, exit: Exit) -> String {
+    let mut talk = Talk::new(Dialect::Once, start);
+    talk.play(stream);
+    talk.signals.extend(talk.dialogue.exited(exit).into_iter().map(|heard| heard.signal));
+    talk.told()
+}
+
+fn well(stream: &str) -> String {
+    said(stream, Exit::Code(0))
+}
+
+/// Returns what was said after lines of these, each of an agent.
+fn after(lines: &[&str], exit: Exit) -> String {
+    let stream: Vec<String> = lines.iter().map(|line| format!("< {line}")).collect();
+    said(&stream.join("\n"), exit)
+}
+
+#[test]
+fn a_run_of_codex_is_one_turn_and_its_errors_are_remarks() {
+    let expected = [
+        "session 01a1dc6b-e007-7ec0-899f-db87d23cbdd3",
+        "turn",
+        "tool",
+        "tool done",
+        "item: echo one; exit 3: exit 3",
+        "item: hello world",
+        "spent 2468 112 0",
+        "Completed messages 1 used 2468 112 0",
+    ];
+    assert_eq!(well(CODEX), expected.join("\n"));
+    let failed = said(include_str!("streams/once-codex-err500.jsonl"), Exit::Code(1));
+    let error = "We’re currently experiencing high demand, which may cause temporary errors.";
+    assert!(failed.ends_with(&format!("turn\nFailed ({error}) messages 0 used 0 0 0")), "{failed}");
+    let limit = r#"{"type":"turn.failed","error":{"message":"exceeded retry limit, last status: 429 Too Many Requests"}}"#;
+    assert!(after(&[limit], Exit::Code(1)).contains("Limited (exceeded"));
+}
+
+#[test]
+fn a_run_of_claude_is_one_turn_with_what_it_cost() {
+    let expected = [
+        "session 49f94769-b161-472a-802f-5f40bccab225",
+        "turn",
+        "tool",
+        "tool done",
+        "item: Bash: echo one; exit 3: failed",
+        "item: hello world",
+        "spent 3868 112 12392",
+        "Completed messages 1 used 3868 112 12392",
+    ];
+    assert_eq!(well(CLAUDE), expected.join("\n"));
+    let denied = well(include_str!("streams/once-claude-denied.jsonl"));
+    assert!(
+        denied.ends_with("Completed messages 1 used 2000 40 8800 denied Bash: touch /t/ws/zz4"),
+        "{denied}"
+    );
+}
+
+#[test]
+fn a_success_that_is_an_error_is_a_failure_whatever_it_exits_with() {
+    let failed = well(include_str!("streams/once-claude-err500.jsonl"));
+    let error = "API Error: 500 fake error 500. This is a server-side issue, usually temporary — try again in a \
+                 moment. If it persists, check your inference gateway (127.0.0.1:18080).";
+    assert!(failed.ends_with(&format!("turn\nFailed ({error}) messages 0 used 0 0 0")), "{failed}");
+    let limited = r#"{"type":"result","subtype":"success","is_error":true,"api_error_status":429,"result":"slow down"}"#;
+    assert_eq!(
+        after(&[limited], Exit::Code(0)),
+        "session without a name\nturn\nLimited (slow down) messages 0 used 0 0 0"
+    );
+    let refused =
+        r#"{"type":"result","subtype":"success","is_error":false,"stop_reason":"refusal","result":"no"}"#;
+    assert!(after(&[refused], Exit::Code(0)).contains("Refused (no)"));
+}
+
+#[test]
+fn what_claude_streams_is_counted_as_it_comes_and_once() {
+    let delta = r#"{"type":"stream_event","event":{"type":"message_delta","usage":{"input_tokens":1000,"output_tokens":20}}}"#;
+    let done = r#"{"type":"result","subtype":"success","is_error":false,"usage":{"input_tokens":2500,"output_tokens":40},"total_cost_usd":0.5}"#;
+    let told = after(&[delta, delta, done], Exit::Code(0));
+    let expected =
+        "spent 1000 20 0\nspent 1000 20 0\nspent 500 0 500000\nCompleted messages 0 used 2500 40 500000";
+    assert!(told.ends_with(expected), "{told}");
+}
+
+#[test]
+fn a_run_of_gemini_is_one_turn_and_its_message_comes_in_parts() {
+    let expected = [
+        "session 88148172-9c10-4ddc-a1cb-9da4fc2605ca",
+        "turn",
+        "tool",
+        "tool done",
+        "item: run_shell_command: echo one; exit 3",
+        "spent 2468 112 0",
+        "item: hello world",
+        "Completed messages 1 used 2468 112 0",
+    ];
+    assert_eq!(well(GEMINI), expected.join("\n"));
+    let resumed = Start { resume: Some("earlier".to_owned()), ..start() };
+    let told = said_to(resumed, include_str!("streams/once-gemini-resume.jsonl"), Exit::Code(0));
+    assert!(told.starts_with("session aceb61ce-4e11-44b4-bbb6-79b107549f80 from earlier\nturn\n"), "{told}");
+    assert!(told.ends_with("item: resumed fine\nCompleted messages 1 used 1000 20 0"), "{told}");
+}
+
+#[test]
+fn a_conversation_that_goes_on_says_what_it_goes_on_from() {
+    for (stream, name) in [
+        (include_str!("streams/once-codex-resume.jsonl"), "01a1dc72-17cf-7812-8bf9-970e516192f6"),
+        (include_str!("streams/once-opencode-resume.jsonl"), "ses_e238d4576ffe4s45SRuEl2xuKI"),
+    ] {
+        let start = Start { resume: Some(name.to_owned()), ..start() };
+        let told = said_to(start, stream, Exit::Code(0));
+        assert!(told.starts_with(&format!("session {name} from {name}\nturn\n")), "{told}");
+        assert!(
+            told.contains("item: resumed fine\n") && told.contains("Completed messages 1 used 1000 20"),
+            "{told}"
+        );
+    }
+}
+
+#[test]
+fn a_run_of_gemini_that_goes_wrong_does_not_complete() {
+    let init = r#"{"type":"init","session_id":"s"}"#;
+    let failed = r#"{"type":"result","status":"error","error":{"type":"Error","message":"the model is gone"},"stats":{}}"#;
+    assert!(
+        after(&[init, failed], Exit::Code(1)).ends_with("Failed (the model is gone) messages 0 used 0 0 0")
+    );
+    // It was not allowed to say the rest, and calls that a success.
+    let blocked = r#"{"type":"error","severity":"error","message":"blocked"}"#;
+    let warned = r#"{"type":"error","severity":"warning","message":"slow"}"#;
+    let done = r#"{"type":"result","status":"success","stats":{}}"#;
+    assert!(after(&[init, blocked, done], Exit::Code(0)).ends_with("Failed (blocked) messages 0 used 0 0 0"));
+    assert!(after(&[init, warned, done], Exit::Code(0)).ends_with("Completed messages 0 used 0 0 0"));
+}
+
+#[test]
+fn a_run_of_qwen_is_counted_by_its_messages() {
+    let expected = [
+        "session 30bdcbac-02a7-48e8-a553-5a20f6ecfca9",
+        "turn",
+        "tool",
+        "spent 1234 56 0",
+        "tool done",
+        "item: run_shell_command: echo one; exit 3: failed",
+        "item: hello world",
+        "spent 1234 56 0",
+        "Completed messages 1 used 2468 112 0",
+    ];
+    assert_eq!(well(QWEN), expected.join("\n"));
+    // Its account at the end is of more than this turn.
+    let resumed = well(include_str!("streams/once-qwen-resume.jsonl"));
+    assert!(resumed.ends_with("Completed messages 1 used 1000 20 0"), "{resumed}");
+}
+
+#[test]
+fn a_run_of_goose_is_named_by_its_banner() {
+    let expected = [
+        "session 20261114_4",
+        "turn",
+        "tool",
+        "tool done",
+        "item: shell: echo one; exit 3: exit 3",
+        "spent 2468 112 5540",
+        "item: hello world",
+        "Completed messages 1 used 2468 112 5540",
+    ];
+    assert_eq!(well(GOOSE), expected.join("\n"));
+    let resumed = Start { resume: Some("20261114_12".to_owned()), ..start() };
+    let told = said_to(resumed, include_str!("streams/once-goose-resume.jsonl"), Exit::Code(0));
+    assert!(told.starts_with("session 20261114_12 from 20261114_12\nturn\n"), "{told}");
+    let mute = after(&[r#"{"type":"complete","input_tokens":5,"output_tokens":1}"#], Exit::Code(0));
+    assert_eq!(mute, "session without a name\nturn\nspent 5 1 0\nCompleted messages 0 used 5 1 0");
+}
+
+#[test]
+fn a_failure_that_goose_tells_as_a_message_is_one_although_it_completes_and_exits_well() {
+    let failed = well(include_str!("streams/once-goose-err500.jsonl"));
+    assert!(failed.contains("\nFailed (Ran into this error: Server error"), "{failed}");
+    assert!(!failed.contains("Completed"));
+    // What its model says with these words, and was paid for, is its answer.
+    let text = r#"{"type":"message","message":{"id":"m","role":"assistant","content":[{"type":"text","text":"Ran into this error: none"}]}}"#;
+    let paid = r#"{"type":"complete","input_tokens":5,"output_tokens":1}"#;
+    assert!(after(&[text, paid], Exit::Code(0)).ends_with("Completed messages 1 used 5 1 0"));
+    let broken = r#"{"type":"error","error":"the stream broke"}"#;
+    assert!(
+        after(&[text, broken, paid], Exit::Code(0))
+            .ends_with("Failed (the stream broke) messages 1 used 5 1 0")
+    );
+}
+
+#[test]
+fn parts_of_one_name_are_one_message() {
+    let part = |name: &str, text: &str| {
+        format!(
+            r#"{{"type":"message","message":{{"id":"{name}","role":"assistant","content":[{{"type":"text","text":"{text}"}}]}}}}"#
+        )
+    };
+    let lines = [part("a", "one "), part("a", "two"), part("b", "three")];
+    let told = after(&lines.each_ref().map(String::as_str), Exit::Code(0));
+    assert_eq!(told, "session without a name\nturn\nitem: one two", "the last one is not at its end");
+}
+
+#[test]
+fn a_run_of_opencode_is_decided_by_its_exit_after_its_last_step() {
+    let expected = [
+        "session ses_e2392d4f3ffe8LeJDjhoKvxg1s",
+        "turn",
+        "item: bash: echo one; exit 3: exit 3",
+        "spent 1234 56 646",
+        "item: hello world",
+        "spent 1234 56 646",
+        "Completed messages 1 used 2468 112 1292",
+    ];
+    assert_eq!(well(OPENCODE), expected.join("\n"));
+    let expected = "Failed (it exited with 1 after its last step) messages 1 used 2468 112 1292";
+    assert!(said(OPENCODE, Exit::Code(1)).ends_with(expected));
+    assert!(!said(OPENCODE, Exit::Signal(9)).contains("messages"), "nobody knows how it ended");
+    let step = r#"{"type":"step_start","sessionID":"s","part":{}}"#;
+    let last = r#"{"type":"step_finish","sessionID":"s","part":{"reason":"stop"}}"#;
+    let error = r#"{"type":"error","sessionID":"s","error":{"name":"APIError","data":{"message":"500"}}}"#;
+    assert!(after(&[step, last], Exit::Code(0)).ends_with("Completed messages 0 used 0 0 0"));
+    assert_eq!(after(&[step, last, step], Exit::Code(0)), "session s\nturn", "another step was not its last");
+    assert!(after(&[step, error], Exit::Code(1)).ends_with("Failed (500) messages 0 used 0 0 0"));
+    assert!(after(&[error, step, last], Exit::Code(0)).ends_with("Failed (500) messages 0 used 0 0 0"));
+}
+
+#[test]
+fn a_stream_that_is_cut_leaves_its_turn_open() {
+    for stream in KILLED {
+        for exit in [Exit::Signal(9), Exit::Code(0), Exit::Code(1)] {
+            let told = said(stream, exit);
+            assert!(told.starts_with("session ") && told.contains("\nturn"), "{told}");
+            assert!(!told.contains(" messages "), "{told}");
+        }
+    }
+    // Any of the others, before its last line, too; however it exited.
+    for stream in WHOLE {
+        let cut: Vec<&str> = stream.lines().collect();
+        let told = well(&cut[..cut.len() - 1].join("\n"));
+        assert!(told.contains("\nturn") && !told.contains(" messages "), "{told}");
+    }
+    assert_eq!(well(""), "");
+}
+
+#[test]
+fn a_turn_ends_once_and_what_comes_after_changes_nothing() {
+    for stream in WHOLE {
+        let (once, twice) = (well(stream), well(&format!("{stream}{stream}")));
+        // Where an exit is the end, more steps may follow a last one; the turn is one all the same.
+        assert!(stream == OPENCODE || twice == once, "{twice}");
+        for told in [once, twice] {
+            let counted = (told.matches("\nturn\n").count(), told.matches(" messages ").count());
+            assert_eq!(counted, (1, 1), "{told}");
+        }
+    }
+    let mut talk = Talk::new(Dialect::Once, start());
+    assert!(talk.dialogue.is_busy(), "its prompt was there before its first line");
+    talk.play(CODEX);
+    assert!(!talk.dialogue.is_busy());
+}
+
+#[test]
+fn a_line_in_the_shape_of_another_means_nothing() {
+    let first = CODEX.lines().next().unwrap_or_default();
+    for stream in [CLAUDE, GEMINI, GOOSE, OPENCODE] {
+        let told = well(&format!("{first}\n{stream}"));
+        assert_eq!(told, "session 01a1dc6b-e007-7ec0-899f-db87d23cbdd3\nturn");
+    }
+}
+
+#[test]
+fn what_is_not_understood_is_passed_over() {
+    let strange = [
+        "",
+        "{",
+        "null",
+        "[]",
+        "7",
+        r#"{"type":7}"#,
+        r#"{"type":"result"}"#,
+        r#"{"type":"zebra"}"#,
+        "\u{0}banner",
+    ];
+    assert_eq!(after(&strange, Exit::Code(0)), "");
+    let lines: Vec<String> = strange.iter().flat_map(|line| [format!("< {line}")]).collect();
+    let between: Vec<String> = CODEX.lines().flat_map(|line| [line.to_owned(), lines.join("\n")]).collect();
+    assert_eq!(well(&between.join("\n")), well(CODEX));
+    let long = format!(
+        r#"< {{"type":"item.completed","item":{{"type":"agent_message","text":"{}"}}}}"#,
+        "x".repeat(5 << 20)
+    );
+    assert!(well(&format!("{long}\n{CODEX}")).contains(&format!("item: {}\n", "x".repeat(200))));
+}
+
+#[test]
+fn nothing_is_said_to_it() {
+    let mut talk = Talk::new(Dialect::Once, start());
+    let inputs = [input(1, "more")];
+    let wishes = Wishes { inputs: &inputs, interrupt: true, stop: true };
+    assert_eq!(talk.say(&wishes), None);
+    talk.play(CODEX);
+    assert_eq!(talk.say(&wishes), None);
+}
+
+#[test]
+fn tokens_cost_what_the_user_says_where_the_agent_does_not() {
+    let prices = Prices { tokens_in: 1_000_000, cached: 0, tokens_out: 2_000_000 };
+    let priced = Start { prices: Some(prices), ..start() };
+    let codex = said_to(priced.clone(), CODEX, Exit::Code(0));
+    assert!(codex.ends_with("used 2468 112 1292"), "{codex}");
+    let claude = said_to(priced, CLAUDE, Exit::Code(0));
+    assert!(claude.ends_with("used 3868 112 12392"), "{claude}");
+}
+
+#[test]
+fn who_comes_at_any_line_goes_on_as_one_who_was_there() {
+    let failed =
+        [include_str!("streams/once-goose-err500.jsonl"), include_str!("streams/once-claude-err500.jsonl")];
+    for stream in WHOLE.iter().chain(&KILLED).chain(&failed) {
+        let lines: Vec<String> =
+            stream.lines().map(|line| format!("{}\n", line.strip_prefix("< ").unwrap_or_default())).collect();
+        let all = heard(&mut Talk::new(Dialect::Once, start()).dialogue, &lines);
+        for cut in 0..=lines.len() {
+            let mut first = Talk::new(Dialect::Once, start()).dialogue;
+            let before: Vec<Heard> =
+                lines[..cut].iter().flat_map(|line| first.read(line.as_bytes())).collect();
+            let mut second = Dialogue::restored(start(), &first.store()).unwrap();
+            let after = heard(&mut second, &lines[cut..]);
+            assert_eq!([before, after].concat(), all, "cut at {cut}");
+        }
+        let offsets: Vec<u64> = all.iter().map(|heard| heard.offset).collect();
+        assert!(offsets.is_sorted_by(|one, next| one < next), "{offsets:?}");
+    }
+}
+
+/// Returns what is heard in lines and in the exit after them.
+fn heard(dialogue: &mut Dialogue, lines: &[String]) -> Vec<Heard> {
+    let mut heard: Vec<Heard> = lines.iter().flat_map(|line| dialogue.read(line.as_bytes())).collect();
+    heard.extend(dialogue.exited(Exit::Code(0)));
+    let again = dialogue.exited(Exit::Code(0));
+    assert!(again.is_empty(), "{:?}", again.iter().map(|heard| told(&heard.signal)).collect::<Vec<_>>());
+    assert!(heard.iter().filter(|heard| matches!(heard.signal, Signal::TurnEnded { .. })).count() <= 1);
+    heard
+}

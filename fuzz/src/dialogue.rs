@@ -3,6 +3,7 @@
 use lastword_agents::{Dialogue, Heard, Show, Start, Wishes};
 use lastword_core::InputNo;
 use lastword_core::job::PendingInput;
+use lastword_core::receipt::Exit;
 use lastword_core::report::Signal;
 use lastword_core::spec::{Dialect, Permission, Terms};
 
@@ -36,6 +37,9 @@ pub(crate) fn run(dialect: Dialect, bytes: &[u8]) {
             }
         }
         due(&dialogue, index % 3);
+    }
+    for exit in [Exit::Code(0), Exit::Signal(9), Exit::Code(1)] {
+        check(&dialogue.exited(exit), &mut last);
     }
 }
 

@@ -37,6 +37,7 @@ const TARGETS: &[(&str, Target)] = &[
     ("acp", |bytes| dialogue::run(Dialect::Acp, bytes)),
     ("claude", |bytes| dialogue::run(Dialect::Claude, bytes)),
     ("codex", |bytes| dialogue::run(Dialect::Codex, bytes)),
+    ("once", |bytes| dialogue::run(Dialect::Once, bytes)),
     ("plain", |bytes| dialogue::run(Dialect::Plain, bytes)),
     ("agents-file", plain_text::agents_file),
     ("settings-file", plain_text::settings_file),

@@ -28,6 +28,7 @@ const TARGETS: &[(&str, Seeds)] = &[
     ("acp", Seeds::Streams("-acp")),
     ("claude", Seeds::Streams("claude-")),
     ("codex", Seeds::Streams("codex-app")),
+    ("once", Seeds::Streams("once-")),
     ("plain", Seeds::Streams("qwen")),
     ("agents-file", Seeds::File("crates/agents/src/agents.toml")),
     (
@@ -256,9 +257,9 @@ impl Seeds {
                     let text = read(&path)?;
                     let lines: Vec<&str> = text.lines().collect();
                     let (first, rest) = lines.split_at(FIRST_LINES.min(lines.len()));
-                    seeds.extend(
-                        rest.chunks(SEED_LINES).map(|lines| [first, lines].concat().join("\n").into_bytes()),
-                    );
+                    let seed = |lines: &[&str]| [first, lines].concat().join("\n").into_bytes();
+                    seeds.extend(rest.is_empty().then(|| seed(&[])));
+                    seeds.extend(rest.chunks(SEED_LINES).map(seed));
                 }
                 Ok(seeds)
             }

@@ -97,8 +97,13 @@ impl Stand {
 
     /// Asks for a job.
     pub(super) fn run(&self, flags: &[&str], prompt: &str) -> Result<Job<'_>, String> {
+        self.run_as(self.agent.name, flags, prompt)
+    }
+
+    /// Asks for a job of the agent in another form.
+    pub(super) fn run_as(&self, form: &str, flags: &[&str], prompt: &str) -> Result<Job<'_>, String> {
         let work = self.work.display().to_string();
-        let words = [&["run", "--agent", self.agent.name, "--detach", "-C", &work], flags, &["--", prompt]];
+        let words = [&["run", "--agent", form, "--detach", "-C", &work], flags, &["--", prompt]];
         self.product.said(&words.concat()).map(|id| self.job(id))
     }
 

@@ -62,7 +62,7 @@ pub(in super::super) fn with_children(stand: &Stand) -> Result<(Job<'_>, Vec<Ide
     Ok((job, held))
 }
 
-fn none_survives(held: &[Identity], stand: &Stand) -> Result<(), String> {
+pub(super) fn none_survives(held: &[Identity], stand: &Stand) -> Result<(), String> {
     let survivors: Vec<i32> = held.iter().filter(|who| who.is_alive()).map(|who| who.pid).collect();
     match survivors.is_empty() && stand.holding(0).is_empty() {
         true => Ok(()),

@@ -4,9 +4,11 @@
 //! - [`permission`]: an agent that asks.
 //! - [`ending`]: interrupts, cancels, limits, a kill.
 //! - [`trouble`]: a model that fails.
+//! - [`once`]: an agent with one prompt.
 //! - [`recovery`]: a daemon that dies in the middle of a turn, and a conversation that goes on in another job.
 
 pub(super) mod ending;
+mod once;
 mod permission;
 mod recovery;
 mod trouble;
@@ -82,4 +84,5 @@ pub(super) const ROWS: &[Row] = &[
         .except(&[("gemini", NO_LOADING)]),
     Row::new("resume-after-kill", "a turn that was cut is not run again, and the conversation goes on", recovery::resume_after_kill)
         .except(&[("gemini", NO_LOADING)]),
+    Row::new("one-shot", "its form for one prompt: an answer, a tool, a failure, a kill, and a resume", once::all),
 ];

@@ -60,7 +60,7 @@ pub(super) fn resume(stand: &Stand) -> Result<(), String> {
 }
 
 /// Has another job go on with the conversation of one.
-fn resumed<'a>(stand: &'a Stand, job: &Job<'_>) -> Result<Job<'a>, String> {
+pub(super) fn resumed<'a>(stand: &'a Stand, job: &Job<'_>) -> Result<Job<'a>, String> {
     let id = job.tell("resume", &["--detach", "Go on. [[say second]]"])?;
     let next = stand.job(id);
     let reference = job.nth("session_started", 1)?["reference"].take();
@@ -72,7 +72,7 @@ fn resumed<'a>(stand: &'a Stand, job: &Job<'_>) -> Result<Job<'a>, String> {
 }
 
 /// Makes sure that the agent told its model what was said before.
-fn remembered(stand: &Stand) -> Result<(), String> {
+pub(super) fn remembered(stand: &Stand) -> Result<(), String> {
     let log = stand.model.log();
     match log.iter().any(|record| record.about == "say second" && record.prompts_before > 0) {
         true => Ok(()),

@@ -14,6 +14,12 @@ const LOOK: Duration = Duration::from_millis(100);
 fn does_not_complete(stand: &Stand, script: &str) -> Result<(), String> {
     let job = stand.run(&[], &format!("Answer. [[{script}]]"))?;
     stand.asked(script)?;
+    ends_otherwise(&job)?;
+    not_completed(&job)
+}
+
+/// Makes sure that a job does not complete, whether the agent gives up or a limit ends it.
+pub(super) fn ends_otherwise(job: &Job<'_>) -> Result<(), String> {
     let is_over = || job.all("last_word").ok().filter(|words| !words.is_empty());
     if clock::until(TRYING, LOOK, is_over).is_none() {
         job.tell("limit", &["wall=1s"])?;
@@ -22,7 +28,7 @@ fn does_not_complete(stand: &Stand, script: &str) -> Result<(), String> {
     if word["outcome"] == "completed" {
         return Err(format!("the job completed; {}", job.story()));
     }
-    not_completed(&job)
+    Ok(())
 }
 
 fn not_completed(job: &Job<'_>) -> Result<(), String> {

@@ -1,0 +1,112 @@
+//! The row about agents that take one prompt as an argument and are gone.
+
+use std::fs;
+
+use serde_json::Value;
+
+use super::super::stand::Stand;
+use super::{ending, recovery, trouble};
+
+/// The forms of the agents for one prompt, by their names.
+const FORMS: &[(&str, &str)] = &[
+    ("claude", "claude-print"),
+    ("codex", "codex-exec"),
+    ("goose", "goose-run"),
+    ("opencode", "opencode-run"),
+    ("gemini", "gemini-prompt"),
+];
+
+pub(super) fn all(stand: &Stand) -> Result<(), String> {
+    let form = FORMS.iter().find(|(name, _)| *name == stand.agent.name).ok_or("it has no such form")?.1;
+    allow(stand)?;
+    answer(stand, form).map_err(|why| format!("answer: {why}"))?;
+    tool(stand, form).map_err(|why| format!("tool: {why}"))?;
+    failure(stand, form).map_err(|why| format!("failure: {why}"))?;
+    killed(stand, form).map_err(|why| format!("kill: {why}"))?;
+    resumed(stand, form).map_err(|why| format!("resume: {why}"))
+}
+
+/// Has it run commands: in this form it asks nobody, and its own settings or flags say what it may do.
+fn allow(stand: &Stand) -> Result<(), String> {
+    let (file, text) = match stand.agent.name {
+        "claude" => ("home/.claude/settings.json", r#"{ "permissions": { "allow": ["Bash"] } }"#),
+        // What its settings allow does not hold for a command with a redirection.
+        "gemini" => (
+            "state/agents.toml",
+            "[gemini-prompt]\ndialect = 'once'\nresume = ['--resume', '{}']\n\
+             command = ['gemini', '--yolo', '--output-format', 'stream-json', '--prompt={prompt}']\n",
+        ),
+        _ => return Ok(()),
+    };
+    let file = stand.work.with_file_name(file);
+    let failed = |error: std::io::Error| format!("{}: {error}", file.display());
+    fs::create_dir_all(file.parent().unwrap_or(&file)).map_err(failed)?;
+    fs::write(&file, text).map_err(failed)
+}
+
+/// A prompt that looks like an option is answered, the answer is the result, and what it took is counted.
+fn answer(stand: &Stand, form: &str) -> Result<(), String> {
+    let job = stand.run_as(form, &[], "--answer this. [[@usage 1234 56]] [[say good day]]")?;
+    job.completes(1)?;
+    let result = job.tell("result", &[])?;
+    if result.trim() != "good day" {
+        return Err(format!("its result is {result:?}; {}", job.story()));
+    }
+    let sum = |name: &str| -> Result<u64, String> {
+        Ok(job.all("spent")?.iter().filter_map(|spent| spent[name].as_u64()).sum())
+    };
+    match (sum("tokens_in")?, sum("tokens_out")?) {
+        (1234, 56) => Ok(()),
+        (read, written) => Err(format!("{read} tokens read and {written} written, not 1234 and 56")),
+    }
+}
+
+fn tool(stand: &Stand, form: &str) -> Result<(), String> {
+    let job = stand.run_as(form, &[], "Run it. [[sh echo made >> made]] [[say done]]")?;
+    job.completes(1)?;
+    if stand.made("made").as_deref() != Some("made\n") {
+        return Err(format!("the command was not run once: {:?}; {}", stand.made("made"), job.story()));
+    }
+    let items = job.all("item_completed")?;
+    let is_told =
+        items.iter().any(|item| item["title"].as_str().is_some_and(|title| title.contains("echo made")));
+    if is_told { Ok(()) } else { Err(format!("no item tells of the command: {items:?}")) }
+}
+
+fn failure(stand: &Stand, form: &str) -> Result<(), String> {
+    let job = stand.run_as(form, &[], "Answer. [[status 500]]")?;
+    stand.asked("status 500")?;
+    trouble::ends_otherwise(&job)?;
+    no_turn_completed(&job.all("turn_ended")?)
+}
+
+fn no_turn_completed(turns: &[Value]) -> Result<(), String> {
+    match turns.iter().any(|turn| turn["ending"] == "completed") {
+        true => Err(format!("a turn is said to have completed: {turns:?}")),
+        false => Ok(()),
+    }
+}
+
+/// It hears nothing while it works, and when it is killed its turn was not completed and nothing is left of its tools.
+fn killed(stand: &Stand, form: &str) -> Result<(), String> {
+    let job = stand.run_as(form, &[], &ending::stubborn(stand))?;
+    let held =
+        stand.until("all four commands run", || Some(stand.holding(0)).filter(|held| held.len() == 4))?;
+    match job.tell("send", &["and more"]) {
+        Err(why) if why.contains("one prompt") => {}
+        other => return Err(format!("it was to hear nothing: {other:?}")),
+    }
+    let agent = job.agent()?;
+    // SAFETY: a signal to a process whose identity was just read.
+    unsafe { libc::kill(agent.pid, libc::SIGKILL) };
+    job.ends("failed", "agent")?;
+    no_turn_completed(&job.all("turn_ended")?)?;
+    ending::none_survives(&[&held[..], &[agent]].concat(), stand)
+}
+
+fn resumed(stand: &Stand, form: &str) -> Result<(), String> {
+    let job = stand.run_as(form, &[], "Begin. [[say first]]")?;
+    job.completes(1)?;
+    recovery::resumed(stand, &job)?.completes(1)?;
+    recovery::remembered(stand)
+}

@@ -9,7 +9,7 @@ use crate::home::{Home, Said, until};
 use crate::plain::plain;
 
 /// Writes the user's own agents.
-fn define(home: &Home, text: &str) {
+pub(crate) fn define(home: &Home, text: &str) {
     use std::os::unix::fs::DirBuilderExt as _;
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(home.state()).unwrap();
     std::fs::write(home.state().join("agents.toml"), text).unwrap();

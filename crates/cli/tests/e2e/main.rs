@@ -14,6 +14,7 @@ mod help;
 mod home;
 mod json;
 mod misuse;
+mod once;
 mod plain;
 mod repositories;
 mod run;

@@ -1,0 +1,116 @@
+//! Agents with one prompt, which is among their arguments: what they say of it counts, and nothing can be said to them. These are
+//! scripts of the test's own that read their input to its end and then say their prompt.
+
+use serde_json::json;
+
+use crate::home::{Home, until};
+
+/// One that exits well, one that does not, and one that stays.
+const KNOWN: &str = r#"
+[well]
+dialect = "once"
+command = ["sh", "-c", "cat; printf '%s\n' \"$1\"", "sh", "{prompt}"]
+resume = ["--resume", "{}"]
+[ill]
+dialect = "once"
+command = ["sh", "-c", "cat; printf '%s\n' \"$1\"; exit 3", "sh", "{prompt}"]
+[waits]
+dialect = "once"
+command = ["sh", "-c", "printf '%s\n' \"$1\"; while ! test -e go; do sleep 0.02; done; echo >> gone", "sh", "{prompt}"]
+[stays]
+dialect = "once"
+command = ["sh", "-c", "cat; printf '%s\n' \"$1\"; exec sleep 1000", "sh", "{prompt}"]
+"#;
+
+const BEGUN: &str = r#"{"type":"thread.started","thread_id":"t1"}"#;
+const MESSAGE: &str = r#"{"type":"item.completed","item":{"type":"agent_message","text":"all green"}}"#;
+const DONE: &str = r#"{"type":"turn.completed","usage":{"input_tokens":10,"output_tokens":2}}"#;
+const LAST_STEP: &str = r#"{"type":"step_finish","sessionID":"s1","part":{"reason":"stop"}}"#;
+
+fn with_agents() -> Home {
+    let home = Home::new();
+    crate::agents::define(&home, KNOWN);
+    home
+}
+
+/// Runs an agent that says these lines, and returns its job.
+fn ended(home: &Home, agent: &str, lines: &[&str]) -> serde_json::Value {
+    let id = home.ok(&["run", "-d", "--agent", agent, "--", &lines.join("\n")]);
+    home.run(&["wait", &id]);
+    home.json(&["show", &id])
+}
+
+#[test]
+fn what_it_says_of_its_turn_counts_and_not_how_it_exits() {
+    let home = with_agents();
+    for agent in ["well", "ill"] {
+        let job = ended(&home, agent, &["a banner", BEGUN, MESSAGE, DONE]);
+        assert_eq!(
+            (&job["outcome"], &job["session"]["resume_reference"]),
+            (&json!("completed"), &json!("t1"))
+        );
+        assert_eq!(home.ok(&["result", "@last"]), "all green");
+        assert_eq!(job["session"]["turns"].as_array().map(Vec::len), Some(1), "{job}");
+    }
+    let failed = r#"{"type":"turn.failed","error":{"message":"out of luck"}}"#;
+    let job = ended(&home, "well", &[BEGUN, failed]);
+    assert_eq!(job["outcome"], "failed", "{job}");
+    assert!(home.ok(&["show", "@last"]).contains("out of luck"), "{}", home.ok(&["show", "@last"]));
+    // It never said that it was done.
+    for lines in [&[BEGUN, MESSAGE][..], &["not a word of JSON"]] {
+        assert_eq!(ended(&home, "well", lines)["outcome"], "failed");
+    }
+}
+
+#[test]
+fn where_no_event_ends_its_turn_its_exit_does() {
+    let home = with_agents();
+    assert_eq!(ended(&home, "well", &[LAST_STEP])["outcome"], "completed");
+    let job = ended(&home, "ill", &[LAST_STEP]);
+    assert_eq!(
+        (&job["outcome"], &job["session"]["turns"][0]["ending"]),
+        (&json!("failed"), &json!("failed"))
+    );
+    let shown = home.ok(&["show", "@last"]);
+    assert!(shown.contains("it exited with 3 after its last step"), "{shown}");
+}
+
+#[test]
+fn an_exit_that_nobody_saw_counts_all_the_same() {
+    let home = with_agents();
+    let id = home.ok(&["run", "-d", "--agent", "waits", LAST_STEP]);
+    until("it works", || (home.json(&["show", &id])["session"]["active_turn"] == 1).then_some(()));
+    home.kill_daemon();
+    std::fs::write(home.work().join("go"), "").unwrap();
+    until("it is gone", || home.work().join("gone").exists().then_some(()));
+    home.ok(&["wait", &id]);
+    let job = home.json(&["show", &id]);
+    assert_eq!(
+        (&job["outcome"], &job["session"]["turns"][0]["ending"]),
+        (&json!("completed"), &json!("completed"))
+    );
+    assert_eq!(job["session"]["turns"].as_array().map(Vec::len), Some(1), "{job}");
+}
+
+#[test]
+fn it_hears_nothing_and_is_told_so_and_is_cancelled_like_any_other() {
+    let home = with_agents();
+    let id = home.ok(&["run", "-d", "--agent", "stays", BEGUN]);
+    until("it works", || (home.json(&["show", &id])["session"]["active_turn"] == 1).then_some(()));
+    for words in [&["send", &id, "more"][..], &["send", &id, "--steer", "more"]] {
+        let said = home.run(words);
+        assert!(said.code == 125 && said.stderr.contains("takes one prompt"), "{said:?}");
+    }
+    let said = home.run(&["interrupt", &id]);
+    assert!(said.code == 125 && said.stderr.contains("`lastword cancel`"), "{said:?}");
+    let said = home.run(&["answer", &id, "yes"]);
+    assert!(said.code == 125 && said.stderr.contains("no open question"), "{said:?}");
+    home.ok(&["cancel", &id]);
+    let job = home.json(&["show", &id]);
+    assert_eq!(
+        (&job["outcome"], &job["session"]["turns"][0]["ending"]),
+        (&json!("cancelled"), &json!("cancelled"))
+    );
+    let refused = home.run(&["resume", "-d", &id, "go on"]);
+    assert!(refused.code == 125 && refused.stderr.contains("none of its turns was completed"), "{refused:?}");
+}

@@ -4,7 +4,7 @@
 //!
 //! * An agent that answers `end_turn` after its model failed, with the error as a message. It is known for a failure where the agent
 //!   also says so beside the message (`codex-acp`), or where it accounts for what it spends and the message is its own and cost nothing
-//!   (`goose`, `copilot`). Of any other agent, such a turn completes.
+//!   (`goose`, and `copilot` if nothing else in the turn cost anything). Of any other agent, such a turn completes.
 //! * What one turn used, from agents that account for the session or for their last request. The former are known by name; of the
 //!   latter (`goose`, `opencode`), tokens are a lower bound and the money is exact.
 //! * What the first turn of a resumed session cost, if the agent says the sum only when it ends: the user's prices count, if there are any.

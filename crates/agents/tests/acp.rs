@@ -86,6 +86,49 @@ fn an_error_in_words_is_an_answer_if_the_model_was_paid_for_it() {
     assert_eq!(told.last().unwrap(), "Completed messages 2 used 1234 56 4450", "{told:?}");
 }
 
+/// The words of a model are followed by what they cost; those of the agent itself cost nothing, whatever the turn has cost before.
+#[test]
+fn an_error_after_a_tool_is_a_failure_if_it_cost_nothing() {
+    let update = |update: serde_json::Value| {
+        json!({ "jsonrpc": "2.0", "method": "session/update", "params": { "sessionId": "s", "update": update } })
+            .to_string()
+    };
+    let costs = |used: u64, amount: f64| {
+        update(
+            json!({ "sessionUpdate": "usage_update", "used": used, "cost": { "amount": amount, "currency": "USD" } }),
+        )
+    };
+    let says = |text: &str| {
+        update(json!({ "sessionUpdate": "agent_message_chunk", "content": { "type": "text", "text": text } }))
+    };
+    let tool = |status: &str| {
+        update(
+            json!({ "sessionUpdate": "tool_call_update", "toolCallId": "t", "title": "ls", "status": status }),
+        )
+    };
+    let ending = |text: &str, after: &str| {
+        let mut talk = working(Permission::Allow);
+        for line in [
+            &tool("in_progress"),
+            &tool("completed"),
+            &costs(1020, 0.0027),
+            &says(text),
+            after,
+            &ended("end_turn"),
+        ] {
+            talk.hear(line);
+        }
+        talk.told().lines().last().unwrap_or_default().split(' ').next().unwrap_or_default().to_owned()
+    };
+    let error = "Ran into this error: Bad request (400).";
+    assert_eq!(ending(error, &costs(1020, 0.0027)), "Failed");
+    assert_eq!(ending(error, &costs(1100, 0.0027)), "Completed", "of a model without a price");
+    assert_eq!(ending(error, &costs(1020, 0.0054)), "Completed");
+    assert_eq!(ending("All is well.", &costs(1020, 0.0027)), "Completed");
+    assert_eq!(ending("Error: the model's own words", &costs(1020, 0.0027)), "Completed");
+    assert_eq!(ending(error, "{}"), "Completed", "nothing was accounted for");
+}
+
 #[test]
 fn codex_acp_says_beside_its_message_that_its_model_failed() {
     let told = told(include_str!("streams/codex-acp.jsonl"));

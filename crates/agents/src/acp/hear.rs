@@ -22,7 +22,7 @@ const HEAD_CHARS_MAX: usize = 240;
 /// The code of an agent that nobody has logged in to.
 const AUTH_REQUIRED: i64 = -32000;
 
-/// What agents begin a message with that is not their model's.
+/// What agents begin a message with that is not their model's. The first accounts for every message right behind it.
 const FAULTS: [&str; 3] = ["Ran into this error: ", "Error: ", "Network error: "];
 
 impl Acp {
@@ -100,7 +100,8 @@ impl Acp {
 
     /// Returns what went wrong in a turn that says it ended well, where that is certain.
     fn fault(&self, last: &str) -> Option<String> {
-        let own = FAULTS.iter().any(|fault| last.starts_with(fault)) && self.account.spent_nothing();
+        let own = FAULTS.iter().any(|fault| last.starts_with(fault)) && self.account.spent_nothing()
+            || last.starts_with(FAULTS[0]) && self.account.last_cost_nothing();
         (own || self.failed)
             .then(|| if last.is_empty() { "its model failed".to_owned() } else { last.to_owned() })
     }
@@ -139,6 +140,9 @@ impl Acp {
         let name = text(update, &["messageId"]).filter(|name| name.len() <= NAME_BYTES_MAX);
         if self.message.as_ref().is_some_and(|message| message.name.as_deref() != name) {
             signals.extend(self.said());
+        }
+        if self.message.is_none() {
+            self.account.message();
         }
         let message =
             self.message.get_or_insert_with(|| Words { name: name.map(str::to_owned), ..Words::default() });

@@ -30,6 +30,12 @@ pub(super) struct Account {
     rose: bool,
     /// Tokens were counted in this turn.
     paid: bool,
+    /// How large the conversation was said to be.
+    used: u64,
+    /// An account was given since the newest message began.
+    followed: bool,
+    /// By that account it has cost something.
+    cost_something: bool,
 }
 
 impl Account {
@@ -40,13 +46,21 @@ impl Account {
 
     /// Takes note that a turn begins.
     pub(super) fn begin(&mut self) {
-        let Account { whole, session, cost, .. } = *self;
-        *self = Account { whole, session, cost, ..Account::default() };
+        let Account { whole, session, cost, used, .. } = *self;
+        *self = Account { whole, session, cost, used, ..Account::default() };
+    }
+
+    /// Takes note that a message begins.
+    pub(super) fn message(&mut self) {
+        (self.followed, self.cost_something) = (false, false);
     }
 
     /// Takes what a `usage_update` says: the cost of the session so far, if anything.
     pub(super) fn costs(&mut self, start: &Start, update: &Value) -> Usage {
-        self.updated = true;
+        (self.updated, self.followed) = (true, true);
+        if let Some(used) = number(update, &["used"]) {
+            self.cost_something |= used != std::mem::replace(&mut self.used, used);
+        }
         // Other currencies are not money that a budget is in.
         let dollars = at(update, &["cost", "currency"]).is_none_or(|currency| currency == "USD");
         let Some(cost) = micros(update, &["cost", "amount"]).filter(|_| dollars) else {
@@ -64,6 +78,7 @@ impl Account {
         };
         let money_micros = cost.saturating_sub(before);
         self.rose |= money_micros > 0;
+        self.cost_something |= money_micros > 0;
         Usage { money_micros, ..Usage::default() }
     }
 
@@ -71,6 +86,7 @@ impl Account {
     pub(super) fn request(&mut self, start: &Start, account: &Value) -> Usage {
         let tokens = tokens(account);
         self.paid |= tokens != Tokens::default();
+        self.cost_something |= tokens != Tokens::default();
         self.turn.add(tokens);
         self.session.add(tokens);
         self.priced(start, tokens)
@@ -99,6 +115,11 @@ impl Account {
     /// Reports whether the agent accounts for what it spends, and has spent nothing in this turn.
     pub(super) fn spent_nothing(&self) -> bool {
         !self.paid && !self.rose && !self.first && (self.updated || self.whole)
+    }
+
+    /// Reports whether the agent has accounted for its newest message, and it cost nothing: then it is not its model's.
+    pub(super) fn last_cost_nothing(&self) -> bool {
+        self.followed && !self.cost_something
     }
 
     fn priced(&self, start: &Start, tokens: Tokens) -> Usage {

@@ -5,8 +5,10 @@
 //! stops without one leaves it open, so that it did not complete. The one stream that has no such event is opencode's: there the exit
 //! status decides, and only once a last step was said.
 //!
-//! What cannot be told apart: a failure of goose's model is a message like any other. It is one if it is goose's own and nothing was
-//! spent.
+//! Claude waits for what runs in the background, and begins another round when that is done: its turn is over with the last result.
+//!
+//! What is not known: what a turn of goose cost that goes on with a conversation. Its account is of all that was ever said in it, and
+//! is left alone.
 
 mod claude;
 mod codex;
@@ -75,15 +77,19 @@ pub(crate) enum Word {
     },
     /// So much was spent since it was last said, and that is what it cost, if that is said too.
     Spent(Tokens, Option<u64>),
-    /// So much was spent in all.
+    /// So much was spent in all, since it was last said so.
     SpentInAll(Tokens, Option<u64>),
+    /// So much was spent in all the conversation.
+    SpentEver(Tokens, Option<u64>),
+    /// So much goes on in the background.
+    Background(usize),
     /// Something was not allowed.
     Denied(String),
     /// Something beside the work.
     Note(String),
     /// Something went wrong. A turn that is then said to have completed has not.
     Wrong(String),
-    /// A step begins, in a stream without an event for the end of a turn.
+    /// A step begins after which the turn may be over.
     Step,
     /// That was the last step. Whether all is well, the exit status says.
     LastStep,
@@ -122,8 +128,9 @@ pub(crate) struct Once {
     money_micros: u64,
     /// What went wrong first.
     wrong: Option<String>,
-    /// How the last message began, for agents that say in one that their model failed.
-    last: String,
+    /// Something goes on in the background, and that is waited for.
+    background: bool,
+    waits: bool,
     /// The last step was said.
     is_last_step: bool,
     /// The turn is over.
@@ -189,7 +196,7 @@ impl Once {
     fn take(&mut self, start: &Start, word: Word) -> Vec<Signal> {
         match word {
             Word::Part(name, said) => return self.part(name, &said),
-            Word::Session(_) | Word::Spent(..) | Word::SpentInAll(..) => {}
+            Word::Session(_) | Word::Spent(..) | Word::SpentInAll(..) | Word::SpentEver(..) => {}
             // Anything else comes after the message.
             _ => {
                 let mut signals = self.said();
@@ -199,9 +206,12 @@ impl Once {
         }
         let spent = match word {
             Word::Spent(tokens, money) => self.spent(start, tokens, money),
-            Word::SpentInAll(tokens, money) => {
+            Word::SpentEver(..) if start.resume.is_some() => None,
+            Word::SpentInAll(tokens, money) | Word::SpentEver(tokens, money) => {
                 let money = money.map(|money| money.saturating_sub(self.money_micros));
-                self.spent(start, tokens.since(self.counted), money)
+                let spent = self.spent(start, tokens.since(self.counted), money);
+                (self.counted, self.money_micros) = (Tokens::default(), 0);
+                spent
             }
             _ => None,
         };
@@ -230,6 +240,7 @@ impl Once {
                 self.wrong.get_or_insert(line(&what));
                 Vec::new()
             }
+            Word::Background(count) => self.background(count > 0),
             Word::Step | Word::LastStep => {
                 self.is_last_step = word == Word::LastStep;
                 Vec::new()
@@ -257,7 +268,6 @@ impl Once {
         let Some((_, head)) = self.message.take() else { return Vec::new() };
         self.turn.message();
         let title = line(&head);
-        self.last.clone_from(&title);
         if title.is_empty() { Vec::new() } else { vec![Signal::ItemCompleted { title }] }
     }
 
@@ -279,13 +289,24 @@ impl Once {
         self.turn.spent(usage)
     }
 
+    /// Takes note of what goes on in the background. A tool is at work while it is waited for.
+    fn background(&mut self, background: bool) -> Vec<Signal> {
+        self.background = background;
+        let over = !background && std::mem::take(&mut self.waits);
+        over.then_some(Signal::ToolEnded).into_iter().collect()
+    }
+
     /// Takes note that the turn is over, by an account that is looked at closely.
     fn ended(&mut self, ending: TurnEnding, error: Option<String>) -> Vec<Signal> {
-        let own = self.shape == Some(Shape::Goose) && goose::is_fault(&self.last);
-        let fault = own.then(|| self.last.clone()).filter(|_| self.counted == Tokens::default());
-        match self.wrong.take().or(fault) {
-            Some(wrong) if ending == TurnEnding::Completed => self.end(TurnEnding::Failed, Some(wrong)),
-            wrong => self.end(ending, error.or(wrong).filter(|_| ending != TurnEnding::Completed)),
+        match (ending, self.wrong.take()) {
+            (TurnEnding::Completed, Some(wrong)) => self.end(TurnEnding::Failed, Some(wrong)),
+            (TurnEnding::Completed, None) if self.background => {
+                self.is_last_step = true;
+                let begun = !std::mem::replace(&mut self.waits, true);
+                begun.then_some(Signal::ToolStarted).into_iter().collect()
+            }
+            (TurnEnding::Completed, None) => self.end(ending, None),
+            (_, wrong) => self.end(ending, error.or(wrong)),
         }
     }
 

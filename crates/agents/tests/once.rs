@@ -120,6 +120,31 @@ fn what_claude_streams_is_counted_as_it_comes_and_once() {
 }
 
 #[test]
+fn a_result_is_not_the_end_while_something_runs_in_the_background() {
+    let stream = include_str!("streams/once-claude-background.jsonl");
+    let expected = [
+        "session 2e9af7a9-f8c1-4591-94e2-80e9e816af7d",
+        "turn",
+        "tool",
+        "tool done",
+        "item: Bash: /t/hold 3",
+        "item: bg",
+        "spent 2000 40 8800",
+        "tool",
+        "tool done",
+        "item: done.",
+        "spent 1000 20 4400",
+        "Completed messages 2 used 3000 60 13200",
+    ];
+    assert_eq!(well(stream), expected.join("\n"));
+    let cut = |lines: usize| stream.lines().take(lines).collect::<Vec<_>>().join("\n");
+    // It went without another round: then its exit says how. In the middle of one, nothing does.
+    assert!(well(&cut(10)).ends_with("Completed messages 1 used 2000 40 8800"));
+    assert!(!said(&cut(10), Exit::Signal(9)).contains(" messages "));
+    assert!(!well(&cut(12)).contains(" messages "));
+}
+
+#[test]
 fn a_run_of_gemini_is_one_turn_and_its_message_comes_in_parts() {
     let expected = [
         "session 88148172-9c10-4ddc-a1cb-9da4fc2605ca",
@@ -163,6 +188,8 @@ fn a_run_of_gemini_that_goes_wrong_does_not_complete() {
     );
     // It was not allowed to say the rest, and calls that a success.
     let blocked = r#"{"type":"error","severity":"error","message":"blocked"}"#;
+    let mute = r#"{"type":"result","status":"error","stats":{}}"#;
+    assert!(after(&[init, blocked, mute], Exit::Code(1)).ends_with("Failed (blocked) messages 0 used 0 0 0"));
     let warned = r#"{"type":"error","severity":"warning","message":"slow"}"#;
     let done = r#"{"type":"result","status":"success","stats":{}}"#;
     assert!(after(&[init, blocked, done], Exit::Code(0)).ends_with("Failed (blocked) messages 0 used 0 0 0"));
@@ -204,6 +231,10 @@ fn a_run_of_goose_is_named_by_its_banner() {
     let resumed = Start { resume: Some("20261114_12".to_owned()), ..start() };
     let told = said_to(resumed, include_str!("streams/once-goose-resume.jsonl"), Exit::Code(0));
     assert!(told.starts_with("session 20261114_12 from 20261114_12\nturn\n"), "{told}");
+    assert!(
+        told.ends_with("Completed messages 1 used 0 0 0"),
+        "its account is of all the conversation: {told}"
+    );
     let mute = after(&[r#"{"type":"complete","input_tokens":5,"output_tokens":1}"#], Exit::Code(0));
     assert_eq!(mute, "session without a name\nturn\nspent 5 1 0\nCompleted messages 0 used 5 1 0");
 }
@@ -211,10 +242,17 @@ fn a_run_of_goose_is_named_by_its_banner() {
 #[test]
 fn a_failure_that_goose_tells_as_a_message_is_one_although_it_completes_and_exits_well() {
     let failed = well(include_str!("streams/once-goose-err500.jsonl"));
-    assert!(failed.contains("\nFailed (Ran into this error: Server error"), "{failed}");
-    assert!(!failed.contains("Completed"));
-    // What its model says with these words, and was paid for, is its answer.
-    let text = r#"{"type":"message","message":{"id":"m","role":"assistant","content":[{"type":"text","text":"Ran into this error: none"}]}}"#;
+    assert!(failed.contains("\nturn\nFailed (Ran into this error: Server error"), "{failed}");
+    let resumed = Start { resume: Some("20261114_5".to_owned()), ..start() };
+    let paid = r#"{"type":"complete","input_tokens":5,"output_tokens":1}"#;
+    let stream = format!(
+        "{}\n< {paid}",
+        include_str!("streams/once-goose-err500.jsonl").lines().take(5).collect::<Vec<_>>().join("\n")
+    );
+    let failed = said_to(resumed, &stream, Exit::Code(0));
+    assert!(failed.contains("\nFailed (Ran into"), "what was paid before is no sign of an answer: {failed}");
+    // What its model says with these words is its answer.
+    let text = r#"{"type":"message","message":{"id":"m","role":"assistant","content":[{"type":"text","text":"Ran into this error: none"}],"metadata":{"inference":{"provider":"p"}}}}"#;
     let paid = r#"{"type":"complete","input_tokens":5,"output_tokens":1}"#;
     assert!(after(&[text, paid], Exit::Code(0)).ends_with("Completed messages 1 used 5 1 0"));
     let broken = r#"{"type":"error","error":"the stream broke"}"#;

@@ -17,8 +17,10 @@ pub(super) fn read(kind: &str, said: &Value) -> Option<Vec<Word>> {
     let subtype = text(said, &["subtype"]);
     let words = match (kind, subtype) {
         ("system", Some("init")) => {
-            text(said, &["session_id"]).map(str::to_owned).map(Word::Session).into_iter().collect()
+            let session = text(said, &["session_id"]).map(str::to_owned).map(Word::Session);
+            session.into_iter().chain([Word::Step]).collect()
         }
+        ("system", Some("background_tasks_changed")) => vec![Word::Background(items(said, &["tasks"]).len())],
         ("system", Some(_)) => Vec::new(),
         ("stream_event", _) => match text(said, &["event", "type"]) {
             Some("message_delta") => {

@@ -54,10 +54,11 @@ fn ended(said: &Value, status: &str) -> Vec<Word> {
     let ended = match status {
         "success" => Word::Ended(TurnEnding::Completed, None),
         _ => {
-            let error = text(said, &["error", "message"]).unwrap_or(status);
+            // It may have said before what it was.
+            let error = text(said, &["error", "message"]);
             let limited = text(said, &["error", "type"]).is_some_and(|kind| kind.contains("TurnLimited"));
             let ending = if limited { TurnEnding::Limited } else { TurnEnding::Failed };
-            Word::Ended(ending, Some(error.to_owned()))
+            Word::Ended(ending, error.map(str::to_owned))
         }
     };
     vec![Word::SpentInAll(tokens, None), ended]

@@ -1,6 +1,7 @@
 //! The lines of `goose run --output-format stream-json`.
 //!
-//! A banner comes before them, and nothing else names the conversation. A message comes in parts of one name.
+//! A banner comes before them, and nothing else names the conversation. A message comes in parts of one name. That its model failed is
+//! a message too, which no model has said; then it completes, and exits well.
 
 use lastword_core::event::TurnEnding;
 use serde_json::Value;
@@ -13,11 +14,6 @@ use crate::value::{at, items, micros, number, text};
 
 /// What goose begins a message with that is not its model's.
 const FAULT: &str = "Ran into this error: ";
-
-/// Reports whether a message is goose's own word for a failure.
-pub(super) fn is_fault(message: &str) -> bool {
-    message.starts_with(FAULT)
-}
 
 /// Returns the name of the conversation, if this is the line of the banner that says it: a date, and a number of that day.
 pub(super) fn banner(line: &[u8]) -> Option<String> {
@@ -33,9 +29,8 @@ pub(super) fn read(kind: &str, said: &Value) -> Option<Vec<Word>> {
     let words = match kind {
         "message" => {
             let message = said.get("message")?;
-            let name = text(message, &["id"]);
-            let is_its_own = text(message, &["role"])? == "assistant";
-            items(message, &["content"]).iter().filter_map(|block| word(block, name, is_its_own)).collect()
+            text(message, &["role"])?;
+            items(message, &["content"]).iter().filter_map(|block| word(block, message)).collect()
         }
         "notification" | "model_change" => Vec::new(),
         "error" => vec![Word::Wrong(text(said, &["error"])?.to_owned())],
@@ -43,7 +38,7 @@ pub(super) fn read(kind: &str, said: &Value) -> Option<Vec<Word>> {
             let count = |name: &str| number(said, &[name]).unwrap_or(0);
             let cached = count("cache_read_input_tokens");
             let tokens = Tokens { read: count("input_tokens"), cached, written: count("output_tokens") };
-            let spent = Word::SpentInAll(tokens, micros(said, &["cost_usd"]));
+            let spent = Word::SpentEver(tokens, micros(said, &["cost_usd"]));
             vec![spent, Word::Ended(TurnEnding::Completed, None)]
         }
         _ => return None,
@@ -51,9 +46,13 @@ pub(super) fn read(kind: &str, said: &Value) -> Option<Vec<Word>> {
     Some(words)
 }
 
-fn word(block: &Value, name: Option<&str>, is_its_own: bool) -> Option<Word> {
+fn word(block: &Value, message: &Value) -> Option<Word> {
+    let is_models = at(message, &["metadata", "inference"]).is_some();
     match text(block, &["type"])? {
-        "text" if is_its_own => Some(Word::Part(name.map(str::to_owned), text(block, &["text"])?.to_owned())),
+        "text" if text(message, &["role"]) == Some("assistant") => match text(block, &["text"])? {
+            fault if fault.starts_with(FAULT) && !is_models => Some(Word::Wrong(fault.to_owned())),
+            said => Some(Word::Part(text(message, &["id"]).map(str::to_owned), said.to_owned())),
+        },
         "toolRequest" => {
             let call = at(block, &["toolCall", "value"])?;
             let title = wanted(text(call, &["name"])?, &call["arguments"]).line();

@@ -7,11 +7,12 @@
 //!
 //! Claude waits for what runs in the background, and begins another round when that is done: its turn is over with the last result.
 //!
-//! What is not known: what a turn of goose cost that goes on with a conversation. Its account is of all that was ever said in it, and
-//! is left alone.
+//! What is not known: what a turn of goose cost that goes on with a conversation, and what one of qwen cost beside its messages. Their
+//! accounts are of all that was ever said in it, and are left alone.
 
 mod claude;
 mod codex;
+mod copilot;
 mod gemini;
 mod goose;
 mod opencode;
@@ -54,6 +55,8 @@ pub(crate) enum Shape {
     Goose,
     /// `opencode run --format json`.
     Opencode,
+    /// `copilot -p … --output-format json`.
+    Copilot,
 }
 
 /// Something a line says.
@@ -108,7 +111,8 @@ pub(crate) fn read(line: &[u8]) -> Option<(Shape, Vec<Word>)> {
     let gemini = || gemini::read(kind, &said).map(|words| (Shape::Gemini, words));
     let goose = || goose::read(kind, &said).map(|words| (Shape::Goose, words));
     let opencode = || opencode::read(kind, &said).map(|words| (Shape::Opencode, words));
-    opencode().or_else(gemini).or_else(goose).or_else(claude).or_else(codex)
+    let copilot = || copilot::read(kind, &said).map(|words| (Shape::Copilot, words));
+    opencode().or_else(gemini).or_else(goose).or_else(claude).or_else(codex).or_else(copilot)
 }
 
 /// What is known of the turn.
@@ -306,7 +310,7 @@ impl Once {
                 begun.then_some(Signal::ToolStarted).into_iter().collect()
             }
             (TurnEnding::Completed, None) => self.end(ending, None),
-            (_, wrong) => self.end(ending, error.or(wrong)),
+            (_, wrong) => self.end(ending, wrong.or(error)),
         }
     }
 

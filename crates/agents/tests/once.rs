@@ -16,15 +16,18 @@ const QWEN: &str = include_str!("streams/once-qwen.jsonl");
 const GOOSE: &str = include_str!("streams/once-goose.jsonl");
 const OPENCODE: &str = include_str!("streams/once-opencode.jsonl");
 
-const WHOLE: [&str; 6] = [CODEX, CLAUDE, GEMINI, QWEN, GOOSE, OPENCODE];
+const COPILOT: &str = include_str!("streams/once-copilot.jsonl");
+
+const WHOLE: [&str; 7] = [CODEX, CLAUDE, GEMINI, QWEN, GOOSE, OPENCODE, COPILOT];
 
 /// Streams that were cut in the middle of a tool.
-const KILLED: [&str; 5] = [
+const KILLED: [&str; 6] = [
     include_str!("streams/once-codex-killed.jsonl"),
     include_str!("streams/once-claude-killed.jsonl"),
     include_str!("streams/once-gemini-killed.jsonl"),
     include_str!("streams/once-goose-killed.jsonl"),
     include_str!("streams/once-opencode-killed.jsonl"),
+    include_str!("streams/once-copilot-killed.jsonl"),
 ];
 
 fn start() -> Start {
@@ -210,9 +213,12 @@ fn a_run_of_qwen_is_counted_by_its_messages() {
         "Completed messages 1 used 2468 112 0",
     ];
     assert_eq!(well(QWEN), expected.join("\n"));
-    // Its account at the end is of more than this turn.
-    let resumed = well(include_str!("streams/once-qwen-resume.jsonl"));
+    // Its account at the end is of the conversation: more than this turn, if it went on with one.
+    let stream = include_str!("streams/once-qwen-resume.jsonl");
+    let resumed = said_to(Start { resume: Some("earlier".to_owned()), ..start() }, stream, Exit::Code(0));
     assert!(resumed.ends_with("Completed messages 1 used 1000 20 0"), "{resumed}");
+    let whole = well(stream);
+    assert!(whole.ends_with("spent 3000 60 0\nCompleted messages 1 used 4000 80 0"), "{whole}");
 }
 
 #[test]
@@ -272,6 +278,34 @@ fn parts_of_one_name_are_one_message() {
     let lines = [part("a", "one "), part("a", "two"), part("b", "three")];
     let told = after(&lines.each_ref().map(String::as_str), Exit::Code(0));
     assert_eq!(told, "session without a name\nturn\nitem: one two", "the last one is not at its end");
+}
+
+#[test]
+fn a_run_of_copilot_is_named_with_its_end() {
+    let expected = [
+        "session without a name",
+        "turn",
+        "tool",
+        "tool done",
+        "item: bash: echo one; exit 3: exit 3",
+        "item: hello world",
+        "Completed messages 1 used 0 0 0",
+    ];
+    assert_eq!(well(COPILOT), expected.join("\n"));
+    let mut talk = Talk::new(Dialect::Once, start());
+    talk.play(COPILOT);
+    let resume = talk.signals.iter().find_map(|signal| match signal {
+        Signal::TurnEnded { commit, .. } => commit.resume.clone(),
+        _ => None,
+    });
+    assert_eq!(resume.as_deref(), Some("a23ae4d1-abeb-462d-9dcf-ebcb7fee9e46"));
+    let failed = well(include_str!("streams/once-copilot-err500.jsonl"));
+    assert!(
+        failed.contains("\nFailed (Failed to get response from the AI model; retried 5 times"),
+        "{failed}"
+    );
+    let resumed = well(include_str!("streams/once-copilot-resume.jsonl"));
+    assert!(resumed.ends_with("turn\nitem: resumed fine\nCompleted messages 1 used 0 0 0"), "{resumed}");
 }
 
 #[test]
@@ -336,7 +370,7 @@ fn a_turn_ends_once_and_what_comes_after_changes_nothing() {
 #[test]
 fn a_line_in_the_shape_of_another_means_nothing() {
     let first = CODEX.lines().next().unwrap_or_default();
-    for stream in [CLAUDE, GEMINI, GOOSE, OPENCODE] {
+    for stream in [CLAUDE, GEMINI, GOOSE, OPENCODE, COPILOT] {
         let told = well(&format!("{first}\n{stream}"));
         assert_eq!(told, "session 01a1dc6b-e007-7ec0-899f-db87d23cbdd3\nturn");
     }

@@ -1,8 +1,7 @@
 //! The lines of `claude -p --output-format stream-json`, which qwen writes too.
 //!
 //! Its messages say too little of what was written; that is said with the parts of a message, if it is asked for them, and else with
-//! the end. Qwen's messages say it, and they are what counts: its account at the end of a conversation that went on holds more than
-//! this turn.
+//! the end. Qwen's messages say it, and at the end it says what was spent beside them, in all the conversation.
 
 use serde_json::Value;
 
@@ -71,13 +70,16 @@ fn tool_done(block: &Value) -> Option<Word> {
 fn ended(said: &Value, subtype: &str) -> Vec<Word> {
     let usage = &said["usage"];
     let money = of_turn(said).or_else(|| micros(said, &["total_cost_usd"]));
-    let spent = (!is_qwens(usage)).then(|| Word::SpentInAll(tokens(usage), money));
+    let spent = match is_qwens(usage) {
+        true => Word::SpentEver(tokens(usage), money),
+        false => Word::SpentInAll(tokens(usage), money),
+    };
     let denied = items(said, &["permission_denials"]).iter().map(|denial| {
         let tool = text(denial, &["tool_name"]).unwrap_or("a tool");
         Word::Denied(wanted(tool, &denial["tool_input"]).line())
     });
     let ended = Word::Ended(ending(said, subtype), Some(complaint(said, subtype)));
-    spent.into_iter().chain(denied).chain([ended]).collect()
+    [spent].into_iter().chain(denied).chain([ended]).collect()
 }
 
 /// Reports whether an account is qwen's, in which tokens from a cache are among those that were read.

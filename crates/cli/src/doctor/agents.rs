@@ -2,6 +2,7 @@
 //!
 //! Who has none of them misses nothing: an agent that is not there is not wrong. One that is there and does not answer is.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
@@ -46,8 +47,11 @@ pub(super) fn examine(paths: &Paths, greet: bool) -> Vec<Check> {
         }
     };
     let path = environment::get_os("PATH").unwrap_or_default();
-    let found: Vec<(&str, &Definition, Option<PathBuf>)> =
+    let mut found: Vec<(&str, &Definition, Option<PathBuf>)> =
         known.all().map(|(name, definition)| (name, definition, find(definition.program(), &path))).collect();
+    // What is not there is not there in any of its forms, and said once.
+    let mut missing = BTreeSet::new();
+    found.retain(|(_, definition, path)| path.is_some() || missing.insert(definition.program()));
     let nursery = if greet { nursery().map_err(|error| error.to_string()) } else { Err(String::new()) };
     let nursery = greet.then_some(&nursery);
     let mut checks = vec![summary(&found)];

@@ -76,11 +76,12 @@ impl Recording {
     fn read_from(&mut self, cursor: u64, buffer: &mut [u8]) -> io::Result<Read> {
         let Some(file) = self.file()? else { return Ok(Read { skipped: 0, offset: cursor, bytes: 0 }) };
         loop {
+            // Asked first: what is written after this and before the next look is found by that, and is no hole.
+            let end = file.metadata()?.len().max(cursor);
             let offset = match rustix::fs::seek(file, SeekFrom::Data(cursor)) {
                 Ok(offset) => offset,
                 // No data from here on: the end, or a hole up to it.
                 Err(rustix::io::Errno::NXIO) => {
-                    let end = file.metadata()?.len().max(cursor);
                     return Ok(Read { skipped: end - cursor, offset: end, bytes: 0 });
                 }
                 Err(error) => return Err(error.into()),
@@ -150,6 +151,24 @@ fn sent_input(bytes: &[u8]) -> Option<(SentInput, &[u8])> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_written_while_it_is_read_is_never_taken_for_a_hole() {
+        const PIECES: usize = 100_000;
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+        let file = File::create(folder.path().join("stdout")).unwrap();
+        let mut recording = Recording::open(folder.path(), "stdout").unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| (0..PIECES).for_each(|at| file.write_all_at(b"piece\n", at as u64 * 6).unwrap()));
+            let (mut cursor, mut buffer) = (0, [0; 512]);
+            while cursor < PIECES as u64 * 6 {
+                let read = recording.read(cursor, &mut buffer).unwrap();
+                assert_eq!((read.skipped, read.offset), (0, cursor));
+                cursor = read.next();
+            }
+        });
+    }
 
     #[test]
     fn what_was_sent_is_read_back_up_to_what_was_written_whole() {

@@ -358,13 +358,15 @@ fn an_interrupt_that_comes_too_late_is_cleaned_up_after_too() {
 }
 
 #[test]
-fn an_interrupt_waits_until_the_turn_has_a_name() {
+fn an_interrupt_waits_until_the_turn_has_started() {
     let mut talk = talk();
     open(&mut talk);
     talk.say_all(&Wishes::default());
     let interrupt = Wishes { interrupt: true, ..Wishes::default() };
     assert_eq!(talk.say(&interrupt), None);
     talk.hear(r#"{"id":3,"result":{"turn":{"id":"u1"}}}"#);
+    assert_eq!(talk.say(&interrupt), None, "it has a name, and would say that there is no turn");
+    talk.hear(r#"{"method":"turn/started","params":{"threadId":"t","turn":{"id":"u1"}}}"#);
     assert_eq!(talk.say_all(&interrupt), ["turn/interrupt"]);
 }
 

@@ -48,10 +48,8 @@ impl Codex {
             }
             (Some(Ask::Thread), Ok(result)) => self.opened(start, &result),
             (Some(Ask::Initialize | Ask::Thread), Err(error)) => self.broke(words(&error)),
-            (Some(Ask::Turn), Ok(result)) => {
-                self.turn_id = name(&result, "turn").or(self.turn_id.take());
-                Vec::new()
-            }
+            // It is named here, and cannot be interrupted before it says that it has started.
+            (Some(Ask::Turn), Ok(_)) => Vec::new(),
             (Some(Ask::Turn), Err(error)) => self.ended(TurnEnding::Failed, Some(words(&error))),
             (Some(Ask::Steer(_)), Ok(_)) => Vec::new(),
             (Some(Ask::Steer(said)), Err(error)) => self.late(said, &error),

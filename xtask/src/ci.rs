@@ -41,7 +41,7 @@ const STEPS: &[Step] = &[
     // A wrapper is a permission; that nobody uses it yet is not worth a warning.
     step!("dependencies", cargo("deny --offline check --allow unused-wrapper bans licenses sources")),
     Step { name: "advisories", run: advisories },
-    step!("tests", cargo("nextest run --workspace --no-fail-fast")),
+    step!("tests", tests()),
     step!("README and book", docs::run(&[])),
     step!("contract", contract::run(&["--require"])),
     // The long form is `torture` with three repeats or more, which also decides on times, and with shim and guard killed.
@@ -52,7 +52,7 @@ const STEPS: &[Step] = &[
     step!("fuzz, seeded bug", fuzz::run(&["--bug", "cut-in-mid-character", "--seconds", "120"])),
     step!("model", proof::run("model", &[])),
     // The long form is 1,000,000 schedules.
-    step!("simulation", proof::run("sim", &["--schedules", "300000"])),
+    step!("simulation", proof::run("sim", &["--schedules", "200000"])),
     step!("seeded bugs", proof::run("bugs", &[])),
     // The long forms, 200 kills and 60 images each, are run by hand.
     step!("crash, SQLite", proof::run("crash", &["sqlite", "--rounds", "40"])),
@@ -86,7 +86,7 @@ const STEPS: &[Step] = &[
     // What anybody could try against a user, with guards taken away at the end; the long form throws larger bombs.
     step!("attack", trials::run("attack", &["--short"])),
     // The product. The long forms are 3 minutes and more, a thousand jobs and a hundred thousand, and five rounds.
-    step!("chaos", trials::run("chaos", &["--seconds", "30"])),
+    step!("chaos", trials::run("chaos", &["--seconds", "20"])),
     step!("chaos, sabotaged", trials::run("chaos", &["--bugs"])),
     step!("scale", trials::run("scale", &["laptop", "--short"])),
     step!("bench, product", trials::run("bench", &["run", "--short"])),
@@ -125,6 +125,15 @@ pub(crate) fn run(arguments: &[&str]) -> Outcome {
         println!("The budget was exceeded: make a step cheaper before adding another.");
     }
     failed.map_or(Ok(()), Err)
+}
+
+/// Runs all tests. Many of them wait most of their time, so there are half as many more at once as there are processors.
+fn tests() -> Outcome {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    cargo(&format!(
+        "nextest run --workspace --no-fail-fast --test-threads {}",
+        processors + processors.div_ceil(2)
+    ))
 }
 
 /// Checks known vulnerabilities, if their database can be had.

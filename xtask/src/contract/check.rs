@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::ops::RangeInclusive;
 
 use super::listing::{Listing, Test};
 use super::page::{Page, Promise};
-use super::{PROMISES, PromiseId, REQUIRED};
+use super::{PROMISES, PromiseId, REQUIRED, REQUIRED_OF_AGENTS, agents};
 
 /// How much is asked of the page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +46,8 @@ pub(super) enum Lie {
     NothingNamed(PromiseId),
     /// It must be proven by now, and is not.
     Required(PromiseId),
+    /// A real agent must show it, and none does.
+    RequiredOfAgents(PromiseId),
 }
 
 impl fmt::Display for Lie {
@@ -63,6 +66,7 @@ impl fmt::Display for Lie {
             Lie::ProvenAndNotYet(id) => write!(f, "C{id} has a test and is said not to be proven yet"),
             Lie::NothingNamed(id) => write!(f, "C{id} does not say what is missing"),
             Lie::Required(id) => write!(f, "C{id} must be proven by now"),
+            Lie::RequiredOfAgents(id) => write!(f, "C{id} must be shown by a row of {}", agents::PAGE),
         }
     }
 }
@@ -79,9 +83,8 @@ pub(super) fn lies(page: &Page, listing: &Listing, demand: Demand) -> Vec<Lie> {
     for promise in page.promises() {
         lies.extend(lies_about_tests(promise, listing));
         lies.extend(lies_about_status(promise));
-        let required = REQUIRED.iter().any(|range| range.contains(&promise.id));
-        if demand == Demand::TruthAndProof && required && promise.tests.is_empty() {
-            lies.push(Lie::Required(promise.id));
+        if demand == Demand::TruthAndProof {
+            lies.extend(lies_by_silence(promise));
         }
     }
     lies
@@ -116,6 +119,18 @@ fn lies_about_tests(promise: &Promise, listing: &Listing) -> Vec<Lie> {
     }
     let proofs = listing.tests.iter().filter(|test| test.promises().contains(&id));
     lies.extend(proofs.filter(|test| !named.contains(test)).map(|test| Lie::Unnamed(id, test.clone())));
+    lies
+}
+
+fn lies_by_silence(promise: &Promise) -> Vec<Lie> {
+    let is_in = |ranges: &[RangeInclusive<PromiseId>]| ranges.iter().any(|range| range.contains(&promise.id));
+    let mut lies = Vec::new();
+    if is_in(REQUIRED) && promise.tests.is_empty() {
+        lies.push(Lie::Required(promise.id));
+    }
+    if is_in(REQUIRED_OF_AGENTS) && !promise.is_shown_by_agents() {
+        lies.push(Lie::RequiredOfAgents(promise.id));
+    }
     lies
 }
 
@@ -238,7 +253,21 @@ mod tests {
     fn what_is_required_is_proven() {
         let page = Page::parse(&true_page()).expect("the page reads");
         let lies = lies(&page, &listing(TESTS), Demand::TruthAndProof);
-        let owed = [3..=37, 39..=57, 60..=66, 68..=83];
-        assert_eq!(lies, owed.into_iter().flatten().map(Lie::Required).collect::<Vec<_>>());
+        let owed = [3..=37, 39..=58, 60..=66, 68..=83].into_iter().flatten().map(Lie::Required);
+        let by_agents = [56..=58, 68..=72, 74..=82].into_iter().flatten().map(Lie::RequiredOfAgents);
+        let is_in = |lie: &Lie| lies.contains(lie);
+        assert!(owed.clone().chain(by_agents.clone()).all(|lie| is_in(&lie)), "{lies:?}");
+        assert_eq!(lies.len(), owed.count() + by_agents.count());
+    }
+
+    #[test]
+    fn a_row_of_agents_shows_a_promise_and_another_test_does_not() {
+        let row = Test { place: agents::PAGE.into(), ..test("c56_every_log") };
+        let tests = Listing { tests: [row.clone(), test("c57_one")].into(), ignored: BTreeSet::new() };
+        let mut page = Page::parse(&true_page()).expect("the page reads");
+        page.take_over(&tests);
+        let lies = lies(&page, &tests, Demand::TruthAndProof);
+        let owed = |id| lies.contains(&Lie::RequiredOfAgents(id));
+        assert_eq!((owed(56), owed(57), owed(58)), (false, true, true));
     }
 }

@@ -1,9 +1,10 @@
 //! `contract`: holds `docs/contract.md` to the tests, so that the page cannot lie.
 //!
-//! A test proves a promise by carrying its id in its name (`c33_two_starters_exactly_one_wins`). The page must name
+//! A test proves a promise by carrying its id in its name (`c33_two_starters_exactly_one_wins`); so does a row of `docs/agents.md`. The page must name
 //! exactly those tests at exactly those promises, and say of every other promise what is missing. With `--write`
 //! the names are taken over from the test list; with `--require` the promises of [`REQUIRED`] must have a test.
 
+mod agents;
 mod check;
 mod listing;
 mod page;
@@ -25,7 +26,11 @@ type PromiseId = u16;
 const PROMISES: RangeInclusive<PromiseId> = 1..=83;
 
 /// The promises that one machine must keep by itself. The others need a second host, or helpers that agents share.
-const REQUIRED: &[RangeInclusive<PromiseId>] = &[1..=37, 39..=57, 60..=66, 68..=83];
+const REQUIRED: &[RangeInclusive<PromiseId>] = &[1..=37, 39..=58, 60..=66, 68..=83];
+
+/// The promises about turns that a real agent must show. C73 is about a moment between two looks of the owner, which nobody outside
+/// can aim at.
+const REQUIRED_OF_AGENTS: &[RangeInclusive<PromiseId>] = &[56..=58, 68..=72, 74..=82];
 
 /// Checks the page, and with `--write` first brings its test names up to date.
 pub(crate) fn run(arguments: &[&str]) -> Outcome {
@@ -38,7 +43,10 @@ pub(crate) fn run(arguments: &[&str]) -> Outcome {
             _ => return Err(Failure::new("usage: cargo xtask contract [--write] [--require]")),
         }
     }
-    let tests = listing::all()?;
+    let mut tests = listing::all()?;
+    let agents = fs::read_to_string(agents::PAGE)
+        .map_err(|error| Failure::new(format!("{}: {error}", agents::PAGE)))?;
+    tests.tests.extend(agents::rows(&agents));
     let text = fs::read_to_string(PAGE).map_err(|error| Failure::new(format!("{PAGE}: {error}")))?;
     let mut page = Page::parse(&text).map_err(|error| Failure::new(format!("{PAGE}: {error}")))?;
     if write {
@@ -75,6 +83,8 @@ fn summarise(page: &Page) {
     }
     let (yes, no) = proven.values().fold((0, 0), |sum, group| (sum.0 + group.0, sum.1 + group.1));
     println!("{:<40} {yes:>6} {no:>8}", "total");
+    let by_agents = page.promises().filter(|promise| promise.is_shown_by_agents()).count();
+    println!("{:<40} {by_agents:>6}", "with real agents");
 }
 
 fn count(number: usize, thing: &str) -> String {

@@ -14,8 +14,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::PromiseId;
 use super::listing::{Listing, Test};
+use super::{PromiseId, agents};
 
 /// The page, in order.
 #[derive(Debug)]
@@ -110,6 +110,11 @@ impl Page {
 }
 
 impl Promise {
+    /// Reports whether a real agent shows it.
+    pub(super) fn is_shown_by_agents(&self) -> bool {
+        self.tests.iter().any(|test| test.place == agents::PAGE)
+    }
+
     /// Reads the first line of a promise.
     fn open(line: &str, group: &str) -> Option<Promise> {
         let (id, text) = line.strip_prefix(PROMISE)?.split_once("** ")?;

@@ -36,7 +36,7 @@ pub(super) enum Step {
     Slow { pieces: Vec<String>, apart: Duration },
     /// `think TEXT`: reasoning, then a text.
     Think(String),
-    /// `sh COMMAND`, `shbg COMMAND`, `tool NAME {JSON}`, `tools NAME {JSON} ;; NAME {JSON}`, `longline KB`.
+    /// `sh COMMAND`, `shbg COMMAND`, `shells COMMAND ;; COMMAND`, `tool NAME {JSON}`, `tools NAME {JSON} ;; NAME {JSON}`, `longline KB`.
     Call(Vec<Call>),
     /// `hang`: a beginning, and then nothing.
     Hang,
@@ -197,6 +197,11 @@ fn step(directive: &str) -> Step {
         "think" => Step::Think(if rest.is_empty() { "thinking" } else { rest }.to_owned()),
         "sh" => Step::Call(vec![shell(false)]),
         "shbg" => Step::Call(vec![shell(true)]),
+        "shells" => {
+            let shell =
+                |command: &str| Call::Shell { command: command.trim().to_owned(), in_background: false };
+            Step::Call(rest.split(";;").map(shell).collect())
+        }
         "longline" => {
             let command = format!("echo {}", "x".repeat(kilobytes() << 10));
             Step::Call(vec![Call::Shell { command, in_background: false }])

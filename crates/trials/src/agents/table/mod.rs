@@ -2,10 +2,12 @@
 //!
 //! - [`rows`]: the behaviours.
 //! - [`stand`]: an agent, a model and the product, for one of them.
+//! - `judge`: what is looked at in every cell.
 //! - [`page`]: the table as it is written, and compared.
 //! - `compare`: what is left when agents are ended by their own means, and by ours.
 
 mod compare;
+mod judge;
 mod page;
 mod rows;
 mod stand;
@@ -14,6 +16,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -35,7 +38,8 @@ pub(crate) const COMPARE: &str = "agents-compare";
 /// The agents that must be tried always; others are when they can be had.
 const ALWAYS: &[&str] = &["claude", "codex"];
 
-/// Seconds after which CI begins no further cell. What is left over is said, and is that of the slowest agents.
+/// Seconds after which CI begins no further cell of an agent that is not tried always. What is left over is said, and is that of the
+/// slowest.
 const WITHIN_CI_S: u64 = 120;
 
 /// The agents by the time they take, for whoever has not enough of it.
@@ -66,8 +70,7 @@ pub(crate) fn run(words: &[&str]) -> Result<bool, String> {
     if args.has("--compare") {
         let words: [&OsStr; 4] =
             [place.path().as_ref(), installed.cache.as_ref(), programs.lastword.as_ref(), names.as_ref()];
-        let status = apart::command(&programs, COMPARE, &words).status();
-        return status.map(|status| status.success()).map_err(|error| format!("unshare: {error}"));
+        return compared(apart::command(&programs, COMPARE, &words), args.has("--write"));
     }
     // At most as many cells at once as there are processors: agents take seconds of one to start.
     let at_once = std::thread::available_parallelism().map_or(1, usize::from);
@@ -94,6 +97,17 @@ pub(crate) fn run(words: &[&str]) -> Result<bool, String> {
         false => page.compare()?,
     };
     Ok(status.success() && is_as_written)
+}
+
+/// Has agents ended by their own means and by ours, inside, and prints what became of it.
+fn compared(mut inside: Command, write: bool) -> Result<bool, String> {
+    let output = inside.stderr(Stdio::inherit()).output().map_err(|error| format!("unshare: {error}"))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    print!("{text}");
+    if write && output.status.success() {
+        page::write_compared(&text)?;
+    }
+    Ok(output.status.success())
 }
 
 /// The file by which the inside tells what it found.
@@ -131,7 +145,7 @@ pub(crate) fn part(words: &[&str]) -> Result<bool, String> {
         for _ in 0..at_once.parse().unwrap_or(1) {
             scope.spawn(|| {
                 while let Some(cell) = cells.get(next.fetch_add(1, Ordering::SeqCst)) {
-                    if begun.elapsed() > within {
+                    if begun.elapsed() > within && !ALWAYS.contains(&cell.agent.name) {
                         println!("SKIPPED: {} {}: the time is over", cell.agent.name, cell.row.name);
                         continue;
                     }
@@ -173,7 +187,8 @@ impl Cell {
 
     fn try_it(&self, cache: &Path, lastword: &Path, place: PathBuf) -> Result<(), String> {
         let stand = Stand::new(self.agent, cache, lastword, &place, self.row.setting)?;
-        (self.row.run)(&stand)
+        (self.row.run)(&stand)?;
+        judge::judge(&stand)
     }
 }
 

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::Verdict;
 use super::rows::ROWS;
+use super::{Verdict, judge};
 use crate::agents::known::AGENTS;
 
 /// Where it is written, from the root of the repository.
@@ -18,6 +18,18 @@ const YES: &str = "yes";
 const NO: &str = "**no**";
 const CANNOT: &str = "–";
 const NOT_TRIED: &str = "";
+
+/// Where the page goes on with what was compared.
+const COMPARED: &str = "\n## Ended by their own means\n";
+
+/// Writes what was compared to the end of the page.
+pub(super) fn write_compared(text: &str) -> Result<(), String> {
+    let page = fs::read_to_string(PAGE).map_err(|error| format!("{PAGE}: {error}"))?;
+    let page = page.split_once(COMPARED).map_or(page.as_str(), |(page, _)| page);
+    let made_by = "What was written by `cargo xtask agents --compare --write`: each agent is ended in the middle of a tool.";
+    fs::write(PAGE, format!("{page}{COMPARED}\n{made_by}\n{text}"))
+        .map_err(|error| format!("{PAGE}: {error}"))
+}
 
 /// A table, as far as it is filled in.
 pub(super) struct Page {
@@ -30,6 +42,11 @@ pub(super) struct Page {
 /// Returns the names of all rows.
 pub(super) fn names() -> Vec<&'static str> {
     ROWS.iter().map(|row| row.name).collect()
+}
+
+/// Returns promises as the contract calls them.
+fn ids(promises: &[u16]) -> String {
+    promises.iter().map(|id| format!("C{id}")).collect::<Vec<_>>().join(" ")
 }
 
 /// Writes what was found to a file, for the process that waits for it.
@@ -65,13 +82,19 @@ impl Page {
         let heads: Vec<String> =
             AGENTS.iter().map(|agent| format!("{} {}", agent.name, agent.version())).collect();
         let mut text = format!(
-            "| behaviour | {} | what was seen |\n|---|{}---|\n",
+            "| behaviour | {} | what was seen | promises |\n|---|{}---|---|\n",
             heads.join(" | "),
             "---|".repeat(AGENTS.len())
         );
         for row in ROWS {
             let marks: Vec<&str> = AGENTS.iter().map(|agent| self.mark(row.name, agent.name)).collect();
-            text.push_str(&format!("| {} | {} | {} |\n", row.name, marks.join(" | "), row.about));
+            let promises = ids(row.promises);
+            text.push_str(&format!(
+                "| {} | {} | {} | {promises} |\n",
+                row.name,
+                marks.join(" | "),
+                row.about
+            ));
         }
         text
     }
@@ -81,8 +104,11 @@ impl Page {
         let mut text = format!(
             "# Agents\n\nWhat each agent does under Lastword, tried with the real programs in a network namespace that has nothing but the\n\
              loopback. Only the model is not real: it says what the prompt tells it to. The table is written by\n\
-             `cargo xtask agents --write`, and compared by `cargo xtask agents`.\n\n{}",
-            self.table()
+             `cargo xtask agents --write`, and compared by `cargo xtask agents`.\n\n{}\n\
+             The last column names the promises of the [contract](contract.md) that a behaviour shows. In every cell, the log of every\n\
+             job is judged besides: {}.\n",
+            self.table(),
+            ids(judge::PROMISES)
         );
         let mut notes: BTreeMap<&str, Vec<String>> = BTreeMap::new();
         for ((row, agent), (mark, why)) in &self.cells {
@@ -99,13 +125,16 @@ impl Page {
         text
     }
 
-    /// Writes the page. Only a table that is whole may be written.
+    /// Writes the page; what was compared stays on it. Only a table that is whole may be written.
     pub(super) fn write(&self) -> Result<(), String> {
         let missing = ROWS.len() * AGENTS.len() - self.cells.len();
         if missing > 0 {
             return Err(format!("{missing} cells are not filled in: the page is left as it was"));
         }
-        fs::write(PAGE, self.text()).map_err(|error| format!("{PAGE}: {error}"))
+        let compared = fs::read_to_string(PAGE).unwrap_or_default();
+        let compared = compared.split_once(COMPARED).map(|(_, compared)| format!("{COMPARED}{compared}"));
+        fs::write(PAGE, self.text() + &compared.unwrap_or_default())
+            .map_err(|error| format!("{PAGE}: {error}"))
     }
 
     /// Compares what was tried with what is written, and says what is different.

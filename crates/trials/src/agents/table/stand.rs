@@ -175,6 +175,14 @@ impl Stand {
     }
 }
 
+/// Kills a process, if it still is.
+pub(super) fn kill(who: &Identity) {
+    if who.is_alive() {
+        // SAFETY: a signal to a process whose identity was just read.
+        unsafe { libc::kill(who.pid, libc::SIGKILL) };
+    }
+}
+
 impl Drop for Stand {
     fn drop(&mut self) {
         self.product.tear_down();
@@ -185,6 +193,11 @@ impl Job<'_> {
     /// Runs a command about it.
     pub(super) fn tell(&self, verb: &str, words: &[&str]) -> Result<String, String> {
         self.stand.product.said(&[&[verb, &self.id], words].concat())
+    }
+
+    /// Runs a command to its end, and returns its exit code.
+    pub(super) fn outcome(&self, words: &[&str]) -> Result<Option<i32>, String> {
+        self.stand.product.run(words).map(|output| output.status.code())
     }
 
     /// Returns its facts so far.

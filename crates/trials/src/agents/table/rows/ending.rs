@@ -3,10 +3,8 @@
 use lastword_proc::Identity;
 use serde_json::Value;
 
-use super::super::stand::{Job, Stand};
+use super::super::stand::{Job, PATIENCE, Stand, kill};
 use crate::agents::model::What;
-
-use super::super::stand::PATIENCE;
 
 const ALLOW: &[&str] = &["--permissions", "allow"];
 
@@ -31,6 +29,14 @@ pub(super) fn interrupt_in_text(stand: &Stand) -> Result<(), String> {
     if !stand.model.wait(What::Gone, "slow", PATIENCE) {
         return Err("the agent did not let its model go".to_owned());
     }
+    goes_on(stand, &job)
+}
+
+pub(super) fn interrupt_at_once(stand: &Stand) -> Result<(), String> {
+    let job = stand.run(&[], "Tell. [[slow 3000 100]]")?;
+    job.nth("turn_started", 1)?;
+    job.tell("interrupt", &[])?;
+    job.turn_ends(1, "interrupted")?;
     goes_on(stand, &job)
 }
 
@@ -155,12 +161,97 @@ pub(super) fn money(stand: &Stand) -> Result<(), String> {
     fired(&job, "money")
 }
 
+/// Has people wait for a job in every way there is, does something to it, and returns the exit codes of their commands.
+fn while_waited(job: &Job<'_>, act: impl FnOnce() -> Result<(), String>) -> Result<[Option<i32>; 3], String> {
+    let ways = [["wait", &job.id], ["attach", &job.id], ["logs", &job.id]];
+    let (wait, attach, logs) = (&ways[0][..], &ways[1][..], [&ways[2][..], &["--follow"]].concat());
+    std::thread::scope(|scope| {
+        let waiting = [wait, attach, &logs[..]].map(|words| scope.spawn(|| job.outcome(words)));
+        act()?;
+        let mut codes = [None; 3];
+        for (code, waiting) in codes.iter_mut().zip(waiting) {
+            *code = waiting.join().map_err(|_| "who waited is lost".to_owned())??;
+        }
+        Ok(codes)
+    })
+}
+
 pub(super) fn killed(stand: &Stand) -> Result<(), String> {
     let (job, held) = with_children(stand)?;
     let agent = job.agent()?;
-    // SAFETY: a signal to a process whose identity was just read.
-    unsafe { libc::kill(agent.pid, libc::SIGKILL) };
-    job.turn_ends(1, "agent_exit")?;
-    job.ends("failed", "agent")?;
-    none_survives(&[&held[..], &[agent]].concat(), stand)
+    let codes = while_waited(&job, || {
+        kill(&agent);
+        job.turn_ends(1, "agent_exit")?;
+        job.ends("failed", "agent").map(|_| ())
+    })?;
+    none_survives(&[&held[..], &[agent]].concat(), stand)?;
+    match codes {
+        [Some(1), Some(1), Some(0)] => Ok(()),
+        other => Err(format!("wait, attach and logs exited with {other:?}")),
+    }
+}
+
+pub(super) fn killed_after_turn(stand: &Stand) -> Result<(), String> {
+    let job = stand.run(&[], "Answer. [[say good day]]")?;
+    let agent = job.agent()?;
+    job.turn_ends(1, "completed")?;
+    kill(&agent);
+    job.completes(1)?;
+    none_survives(&[agent], stand)
+}
+
+pub(super) fn deadline_in_tool(stand: &Stand) -> Result<(), String> {
+    let (job, held) = with_children(stand)?;
+    let agent = job.agent()?;
+    job.tell("limit", &["wall=1s"])?;
+    match job.outcome(&["wait", &job.id])? {
+        Some(1) => none_survives(&[&held[..], &[agent]].concat(), stand)?,
+        other => return Err(format!("wait exited with {other:?}")),
+    }
+    over_limit(&job, "timed_out")
+}
+
+pub(super) fn interrupt_of_nothing(stand: &Stand) -> Result<(), String> {
+    let job = stand.run(&[], "Tell. [[slow 3000 100]]")?;
+    stand.asked("slow")?;
+    job.nth("turn_started", 1)?;
+    job.tell("interrupt", &[])?;
+    job.turn_ends(1, "interrupted")?;
+    match job.tell("interrupt", &[]) {
+        Err(why) if why.contains("no active turn") => {}
+        other => return Err(format!("there was nothing to interrupt, and it said {other:?}")),
+    }
+    goes_on(stand, &job)
+}
+
+pub(super) fn cancel_before_next(stand: &Stand) -> Result<(), String> {
+    let job = stand.run(&[], "Begin. [[gate G1 first]]")?;
+    stand.asked("gate G1")?;
+    job.nth("turn_started", 1)?;
+    job.tell("send", &["Go on. [[say second]]"])?;
+    job.tell("cancel", &[]).or_else(cancelled)?;
+    stand.model.release("G1");
+    job.ends("cancelled", "user")?;
+    job.turn_ends(1, "cancelled")?;
+    match stand.times_asked("say second") {
+        0 => Ok(()),
+        times => Err(format!("the model was asked {times} times after the cancel")),
+    }
+}
+
+pub(super) fn ask_at_limit(stand: &Stand) -> Result<(), String> {
+    let flags = ["--tokens", "500", "--ask-at-limit", "10m"];
+    // Some say what they used when a turn is over: then it is the next one that does not begin.
+    let job = stand.run(&flags, "Begin. [[@usage 1000 20]] [[gate G1 first]]")?;
+    stand.asked("gate G1")?;
+    job.tell("send", &["Go on. [[say second]]"])?;
+    stand.model.release("G1");
+    let paused = job.nth("paused", 1)?;
+    if paused["limit"] != "tokens" {
+        return Err(format!("it paused at {}", paused["limit"]));
+    }
+    job.lives()?;
+    job.tell("limit", &["tokens=1000000"])?;
+    job.nth("unpaused", 1)?;
+    job.completes(2)
 }

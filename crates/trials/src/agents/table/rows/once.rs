@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use super::super::stand::Stand;
+use super::super::stand::{Stand, kill};
 use super::{ending, recovery, trouble};
 
 /// The forms of the agents for one prompt, by their names.
@@ -97,8 +97,7 @@ fn killed(stand: &Stand, form: &str) -> Result<(), String> {
         other => return Err(format!("it was to hear nothing: {other:?}")),
     }
     let agent = job.agent()?;
-    // SAFETY: a signal to a process whose identity was just read.
-    unsafe { libc::kill(agent.pid, libc::SIGKILL) };
+    kill(&agent);
     job.ends("failed", "agent")?;
     no_turn_completed(&job.all("turn_ended")?)?;
     ending::none_survives(&[&held[..], &[agent]].concat(), stand)

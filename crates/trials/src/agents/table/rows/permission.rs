@@ -38,8 +38,19 @@ pub(super) fn denied(stand: &Stand) -> Result<(), String> {
     }
 }
 
+pub(super) fn cancelled(stand: &Stand) -> Result<(), String> {
+    let job = asking(stand)?;
+    job.tell("cancel", &[]).or_else(super::ending::cancelled)?;
+    job.ends("cancelled", "user")?;
+    job.turn_ends(1, "cancelled")?;
+    match (job.tell("approve", &[]), stand.made("made")) {
+        (Err(_), None) => Ok(()),
+        (approved, made) => Err(format!("approved afterwards: {approved:?}, and it came to {made:?}")),
+    }
+}
+
 pub(super) fn by_rule(stand: &Stand) -> Result<(), String> {
-    let job = stand.run(&["--permissions", "deny", "--allow", "*echo made*"], PROMPT)?;
+    let job = stand.run(&["--permissions", "deny", "--allow", "*echo made >> made*"], PROMPT)?;
     job.completes(1)?;
     match (stand.made("made").as_deref(), job.all("question_asked")?.len()) {
         (Some("made\n"), 0) => Ok(()),

@@ -1,6 +1,6 @@
 //! Rows about recovery: the daemon dies in the middle of a turn, and a conversation goes on in another job.
 
-use super::super::stand::{Job, Stand};
+use super::super::stand::{Job, Stand, kill};
 
 const ALLOW: &[&str] = &["--permissions", "allow"];
 
@@ -80,6 +80,46 @@ pub(super) fn remembered(stand: &Stand) -> Result<(), String> {
     }
 }
 
+pub(super) fn fork(stand: &Stand) -> Result<(), String> {
+    let job = stand.run(&[], "Begin. [[say first]]")?;
+    job.completes(1)?;
+    let copy = stand.job(job.tell("resume", &["--detach", "--fork", "Go on. [[say second]]"])?);
+    copy.completes(1)?;
+    remembered(stand)?;
+    let reference =
+        |job: &Job<'_>| job.nth("session_started", 1).map(|mut started| started["reference"].take());
+    let (old, new) = (reference(&job)?, reference(&copy)?);
+    if old == new || !new.is_string() {
+        return Err(format!("the conversation was {old}, and its copy is {new}"));
+    }
+    // What it was copied from knows nothing of the copy.
+    stand.job(job.tell("resume", &["--detach", "Go on. [[say third]]"])?).completes(1)?;
+    let before = |directive: &str| {
+        let log = stand.model.log();
+        log.iter().find(|record| record.about == directive).map(|record| record.prompts_before)
+    };
+    match (before("say second"), before("say third")) {
+        (Some(second), Some(third)) if second == third => Ok(()),
+        (second, third) => {
+            Err(format!("{second:?} prompts before that of the copy, {third:?} of the original"))
+        }
+    }
+}
+
+pub(super) fn resume_too_early(stand: &Stand) -> Result<(), String> {
+    let job = stand.run(&[], "Tell. [[slow 3000 100]]")?;
+    stand.asked("slow")?;
+    job.nth("turn_started", 1)?;
+    job.tell("interrupt", &[])?;
+    job.turn_ends(1, "interrupted")?;
+    job.tell("cancel", &[]).or_else(super::ending::cancelled)?;
+    job.ends("cancelled", "user")?;
+    match job.tell("resume", &["--detach", "Go on. [[say second]]"]) {
+        Err(why) if why.contains("none of its turns was completed") => once(stand, "slow"),
+        other => Err(format!("it was resumed from a turn that was not completed: {other:?}")),
+    }
+}
+
 pub(super) fn resume_after_kill(stand: &Stand) -> Result<(), String> {
     let job = stand.run(&[], "Begin. [[gate G1 first]]")?;
     stand.asked("gate G1")?;
@@ -88,8 +128,7 @@ pub(super) fn resume_after_kill(stand: &Stand) -> Result<(), String> {
     job.turn_ends(1, "completed")?;
     stand.asked("hang")?;
     let agent = job.agent()?;
-    // SAFETY: a signal to a process whose identity was just read.
-    unsafe { libc::kill(agent.pid, libc::SIGKILL) };
+    kill(&agent);
     job.turn_ends(2, "agent_exit")?;
     job.ends("failed", "agent")?;
     resumed(stand, &job)?.completes(1)?;

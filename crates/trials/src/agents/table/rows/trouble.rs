@@ -52,6 +52,23 @@ pub(super) fn drops(stand: &Stand) -> Result<(), String> {
     does_not_complete(stand, "dropmid")
 }
 
+pub(super) fn next_is_not_begun(stand: &Stand) -> Result<(), String> {
+    let prompt = format!("Run it. [[sh {}]] [[status 400]]", stand.until_made("go"));
+    let job = stand.run(&["--permissions", "allow"], &prompt)?;
+    stand.until("the command runs", || (!stand.holding(0).is_empty()).then_some(()))?;
+    job.tell("send", &["Go on. [[say second]]"])?;
+    stand.make("go")?;
+    let word = job.nth("last_word", 1)?;
+    if word["outcome"] != "failed" {
+        return Err(format!("it ended {}; {}", word["outcome"], job.story()));
+    }
+    not_completed(&job)?;
+    match stand.times_asked("say second") {
+        0 => Ok(()),
+        times => Err(format!("the model was asked {times} times for the turn after it")),
+    }
+}
+
 pub(super) fn recovers(stand: &Stand) -> Result<(), String> {
     stand.run(&[], "Answer. [[status 529 x1]]")?.completes(1)
 }

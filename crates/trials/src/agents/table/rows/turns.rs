@@ -5,9 +5,31 @@ use super::super::stand::Stand;
 pub(super) fn completed(stand: &Stand) -> Result<(), String> {
     let job = stand.run(&[], "Answer. [[say good day]]")?;
     job.completes(1)?;
+    let facts = job.facts()?;
+    if let Some(fact) = facts.iter().find(|fact| fact["type"].as_str().is_some_and(is_of_limits)) {
+        return Err(format!("nobody set a limit, and there is {}", fact["type"]));
+    }
     match stand.times_asked("say good day") {
         1 => Ok(()),
         times => Err(format!("the model was asked {times} times")),
+    }
+}
+
+fn is_of_limits(kind: &str) -> bool {
+    kind.contains("limit") || kind.contains("paused")
+}
+
+pub(super) fn parallel(stand: &Stand) -> Result<(), String> {
+    let command = |own: &str, other: &str| format!("touch {own}; {}", stand.until_made(other));
+    let both = format!("[[shells {} ;; {}]]", command("one", "go"), command("two", "go"));
+    let job = stand.run(&["--permissions", "allow"], &format!("Run them. {both} [[say done]]"))?;
+    // One after the other is as good: then the second begins when the first may end.
+    stand.until("a command runs", || stand.made("one").or(stand.made("two")))?;
+    stand.make("go")?;
+    job.completes(1)?;
+    match (stand.made("one").is_some(), stand.made("two").is_some(), stand.times_asked("say done")) {
+        (true, true, 1) => Ok(()),
+        (one, two, times) => Err(format!("one ran: {one}, two ran: {two}, the model went on {times} times")),
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use lastword_agents::{BadDefinition, Definitions, Show, Shown};
 use lastword_api::{AgentWish, Code, Problem};
-use lastword_core::spec::{Dialect, Work};
+use lastword_core::spec::{Dialect, Permissions, Work};
 use lastword_store::siblings::Siblings;
 
 use crate::app::App;
@@ -80,11 +80,20 @@ pub(crate) fn work<J: Siblings>(app: &App<J>, wish: &AgentWish) -> Result<Work, 
         let there = names.join(", ");
         return Err(Failure::invalid(format!("there is no agent `{name}`: there is {there}")));
     };
-    Ok(Work::Agent {
+    let is_ruled = permissions != Permissions::default();
+    let work = Work::Agent {
         provider: wish.name.clone(),
         prompt: wish.prompt.clone(),
         terms: Box::new(definition.terms(permissions)),
-    })
+    };
+    match work.is_deaf() && is_ruled {
+        // Better refused than believed.
+        true => Err(Failure::invalid(format!(
+            "`permissions`: `{}` asks nobody, so no rule can hold; what it may do, its own settings say",
+            wish.name
+        ))),
+        false => Ok(work),
+    }
 }
 
 #[cfg(test)]

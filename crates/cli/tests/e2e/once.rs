@@ -41,6 +41,16 @@ fn ended(home: &Home, agent: &str, lines: &[&str]) -> serde_json::Value {
 }
 
 #[test]
+fn a_rule_that_cannot_hold_is_refused() {
+    let home = with_agents();
+    for rule in [["--permissions", "deny"], ["--allow", "*"], ["--ask-expires", "5m"]] {
+        let said = home.run(&[&["run", "-d", "--agent", "well"], &rule[..], &["--", "x"]].concat());
+        assert!(said.code == 2 && said.stderr.contains("asks nobody"), "{rule:?}: {said:?}");
+    }
+    assert_eq!(home.ok(&["ls", "-a", "-q"]), "", "nothing was begun");
+}
+
+#[test]
 fn what_it_says_of_its_turn_counts_and_not_how_it_exits() {
     let home = with_agents();
     for agent in ["well", "ill"] {

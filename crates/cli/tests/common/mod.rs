@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use lastword_proc::{ExitRecord, Identity, Keeper, Launch, Launched, Nursery, Recording, Stop, wait};
 
 /// How long anything may take on a busy machine before the test calls it stuck.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A stop that goes straight to KILL.
 pub(crate) const FORCE: Stop<'static> = Stop { cause: "cancel", force: true, local: false, term_ms: None };

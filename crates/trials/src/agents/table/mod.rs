@@ -40,7 +40,7 @@ const ALWAYS: &[&str] = &["claude", "codex"];
 
 /// Seconds after which CI begins no further cell of an agent that is not tried always. What is left over is said, and is that of the
 /// slowest.
-const WITHIN_CI_S: u64 = 120;
+const WITHIN_CI_S: u64 = 90;
 
 /// The agents by the time they take, for whoever has not enough of it.
 const QUICKEST_FIRST: &[&str] = &["claude", "codex", "goose", "gemini", "opencode"];

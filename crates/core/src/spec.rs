@@ -188,7 +188,7 @@ impl Work {
 
     /// Reports whether this is an agent that has its one prompt from the start and takes no other word.
     pub fn is_deaf(&self) -> bool {
-        matches!(self, Work::Agent { terms, .. } if matches!(terms.dialect, Dialect::Plain | Dialect::Once))
+        matches!(self, Work::Agent { terms, .. } if terms.dialect.is_deaf())
     }
 }
 
@@ -239,6 +239,13 @@ pub enum Dialect {
     Plain,
     /// One turn, its prompt among the arguments as `{prompt}`; it is not spoken to, and says in lines of JSON how its turn goes.
     Once,
+}
+
+impl Dialect {
+    /// Reports whether the one prompt is among the arguments, and no other word is taken.
+    pub fn is_deaf(self) -> bool {
+        matches!(self, Dialect::Plain | Dialect::Once)
+    }
 }
 
 /// What an agent may do without asking: the first rule that fits, else the rest.

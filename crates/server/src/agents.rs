@@ -80,20 +80,15 @@ pub(crate) fn work<J: Siblings>(app: &App<J>, wish: &AgentWish) -> Result<Work, 
         let there = names.join(", ");
         return Err(Failure::invalid(format!("there is no agent `{name}`: there is {there}")));
     };
-    let is_ruled = permissions != Permissions::default();
-    let work = Work::Agent {
-        provider: wish.name.clone(),
-        prompt: wish.prompt.clone(),
-        terms: Box::new(definition.terms(permissions)),
-    };
-    match work.is_deaf() && is_ruled {
+    let terms = Box::new(definition.terms(permissions));
+    if terms.dialect.is_deaf() && terms.permissions != Permissions::default() {
         // Better refused than believed.
-        true => Err(Failure::invalid(format!(
+        return Err(Failure::invalid(format!(
             "`permissions`: `{}` asks nobody, so no rule can hold; what it may do, its own settings say",
             wish.name
-        ))),
-        false => Ok(work),
+        )));
     }
+    Ok(Work::Agent { provider: wish.name.clone(), prompt: wish.prompt.clone(), terms })
 }
 
 #[cfg(test)]

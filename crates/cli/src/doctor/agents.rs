@@ -11,7 +11,7 @@ use std::time::Duration;
 use lastword_agents::{Definition, Dialogue, Heard, Start, Wishes};
 use lastword_core::InputNo;
 use lastword_core::report::Signal;
-use lastword_core::spec::{Dialect, Permissions};
+use lastword_core::spec::Permissions;
 use lastword_proc::{Input, Keep, Keeper, Launch, Nursery, Recording, Stop, Tool, clock};
 use lastword_server::known_agents;
 
@@ -156,7 +156,7 @@ fn version(path: &Path, definition: &Definition) -> Result<String, String> {
 /// Starts an agent under a keeper, speaks to it up to its first prompt, and ends it. Returns what it answered, or why it did not.
 fn handshake(nursery: &Nursery, definition: &Definition) -> Result<String, String> {
     let terms = definition.terms(Permissions::default());
-    if matches!(terms.dialect, Dialect::Plain | Dialect::Once) {
+    if terms.dialect.is_deaf() {
         return Ok("is not spoken to".to_owned());
     }
     let folder = Folder::new()?;

@@ -30,10 +30,10 @@ fn asked(
     style: Style,
     width: usize,
 ) -> [String; 2] {
-    let which = if several { format!(" -q {}", clean(&question.id)) } else { String::new() };
+    let which = several.then_some(question.id.as_str());
     let until = question.expires_at.map(|at| duration::show_coarse(between(clock.now(), at)));
     let until = until.map_or_else(String::new, |until| format!("; no answer in {until} is a no"));
-    let command = format!("lastword approve {}{which}", words::reference(job));
+    let command = words::approve(job, which);
     [
         format!("  {}", style.warn(&cut(&clean(&question.text), width.saturating_sub(2)))),
         format!("    {command}    {}", style.faint(&format!("# or deny, or answer{until}"))),

@@ -18,6 +18,12 @@ pub(crate) fn reference(job: &Job) -> &str {
     job.name.as_deref().unwrap_or(&job.short)
 }
 
+/// Returns the command that says yes to a question; which one, if there are several.
+pub(crate) fn approve(job: &Job, question: Option<&str>) -> String {
+    let which = question.map_or_else(String::new, |id| format!(" -q {}", clean(id)));
+    format!("lastword approve {}{which}", reference(job))
+}
+
 /// Returns where a row stands in one word: its outcome once it has one, and whether it waits for a person.
 pub(crate) fn state(row: &Row) -> String {
     match &row.outcome {

@@ -13,20 +13,14 @@ use crate::failure::Failure;
 use crate::text::clean::clean;
 use crate::ui::words;
 
-/// A question that nobody has answered.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Asked {
-    id: String,
-    text: String,
-}
-
 /// Says what an agent wants, for as long as somebody stays with it.
 pub(super) async fn listen(client: &Client, job: &Job) -> Result<(), Failure> {
-    let mut open: VecDeque<Asked> = VecDeque::new();
+    // The names of questions that nobody has answered.
+    let mut open: VecDeque<String> = VecDeque::new();
     let mut typed: Option<Lines<BufReader<Stdin>>> = None;
     for question in job.session.iter().flat_map(|session| &session.questions) {
-        open.push_back(Asked { id: question.id.clone(), text: question.text.clone() });
-        tell(client, job, &open, &mut typed);
+        open.push_back(question.id.clone());
+        tell(client, job, &question.text, &open, &mut typed);
     }
     let call = Call::get(job_path(&job.id, "/events"));
     let mut events = Events::new(client, call, Some(job.version.to_string()));
@@ -58,10 +52,10 @@ pub(super) async fn listen(client: &Client, job: &Job) -> Result<(), Failure> {
         let said = |name: &str| event.data[name].as_str().unwrap_or_default().to_owned();
         match event.kind.as_str() {
             "question_asked" => {
-                open.push_back(Asked { id: said("question"), text: said("text") });
-                tell(client, job, &open, &mut typed);
+                open.push_back(said("question"));
+                tell(client, job, &said("text"), &open, &mut typed);
             }
-            "question_closed" | "answer_requested" => open.retain(|asked| asked.id != said("question")),
+            "question_closed" | "answer_requested" => open.retain(|id| *id != said("question")),
             "turn_ended" => open.clear(),
             _ => notice(words::reference(job), &event.kind, &event.data)
                 .iter()
@@ -71,10 +65,15 @@ pub(super) async fn listen(client: &Client, job: &Job) -> Result<(), Failure> {
 }
 
 /// Says what is asked by the newest question, and how it is answered.
-fn tell(client: &Client, job: &Job, open: &VecDeque<Asked>, typed: &mut Option<Lines<BufReader<Stdin>>>) {
-    let Some(asked) = open.back() else { return };
+fn tell(
+    client: &Client,
+    job: &Job,
+    text: &str,
+    open: &VecDeque<String>,
+    typed: &mut Option<Lines<BufReader<Stdin>>>,
+) {
     let who = job.agent.as_ref().map_or("it", |agent| agent.provider.as_str());
-    client.ui().say(&format!("{who} asks: {}", clean(&asked.text)));
+    client.ui().say(&format!("{who} asks: {}", clean(text)));
     // Whoever reads from a terminal behind somebody's back is stopped by it.
     let is_ours = || tcgetpgrp(rustix::stdio::stdin()).is_ok_and(|group| group == rustix::process::getpgrp());
     if typed.is_none() && client.ui().can_ask && is_ours() {
@@ -87,24 +86,24 @@ fn tell(client: &Client, job: &Job, open: &VecDeque<Asked>, typed: &mut Option<L
 }
 
 /// Returns how a question is answered with another command.
-fn elsewhere(job: &Job, open: &VecDeque<Asked>) -> String {
+fn elsewhere(job: &Job, open: &VecDeque<String>) -> String {
     let which = match (open.len(), open.back()) {
-        (2.., Some(asked)) => format!(" -q {}", clean(&asked.id)),
-        _ => String::new(),
+        (2.., newest) => newest.map(String::as_str),
+        _ => None,
     };
-    format!("  lastword approve {}{which}    # or deny, or answer", words::reference(job))
+    format!("  {}    # or deny, or answer", words::approve(job, which))
 }
 
 /// Answers the oldest question with what was typed.
-async fn answer(client: &Client, job: &Job, open: &mut VecDeque<Asked>, line: &str) {
+async fn answer(client: &Client, job: &Job, open: &mut VecDeque<String>, line: &str) {
     let text = match line.trim() {
         "" => return,
         "y" | "Y" => "allow",
         "n" | "N" => "deny",
         other => other,
     };
-    let Some(asked) = open.front() else { return };
-    let answer = Answer { question: Some(asked.id.clone()), text: text.to_owned() };
+    let Some(oldest) = open.front() else { return };
+    let answer = Answer { question: Some(oldest.clone()), text: text.to_owned() };
     let sent = match Call::post(job_path(&job.id, "/answers"), &answer).once() {
         Ok(call) => client.send(&call).await.map(drop),
         Err(failure) => Err(failure),

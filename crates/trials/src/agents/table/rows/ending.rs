@@ -20,12 +20,18 @@ fn goes_on(stand: &Stand, job: &Job<'_>) -> Result<(), String> {
     }
 }
 
-pub(super) fn interrupt_in_text(stand: &Stand) -> Result<(), String> {
+/// Interrupts an agent in the middle of its text.
+pub(super) fn interrupted(stand: &Stand) -> Result<Job<'_>, String> {
     let job = stand.run(&[], "Tell. [[slow 3000 100]]")?;
     stand.asked("slow")?;
     job.nth("turn_started", 1)?;
     job.tell("interrupt", &[])?;
     job.turn_ends(1, "interrupted")?;
+    Ok(job)
+}
+
+pub(super) fn interrupt_in_text(stand: &Stand) -> Result<(), String> {
+    let job = interrupted(stand)?;
     if !stand.model.wait(What::Gone, "slow", PATIENCE) {
         return Err("the agent did not let its model go".to_owned());
     }
@@ -212,11 +218,7 @@ pub(super) fn deadline_in_tool(stand: &Stand) -> Result<(), String> {
 }
 
 pub(super) fn interrupt_of_nothing(stand: &Stand) -> Result<(), String> {
-    let job = stand.run(&[], "Tell. [[slow 3000 100]]")?;
-    stand.asked("slow")?;
-    job.nth("turn_started", 1)?;
-    job.tell("interrupt", &[])?;
-    job.turn_ends(1, "interrupted")?;
+    let job = interrupted(stand)?;
     match job.tell("interrupt", &[]) {
         Err(why) if why.contains("no active turn") => {}
         other => return Err(format!("there was nothing to interrupt, and it said {other:?}")),

@@ -107,11 +107,7 @@ pub(super) fn fork(stand: &Stand) -> Result<(), String> {
 }
 
 pub(super) fn resume_too_early(stand: &Stand) -> Result<(), String> {
-    let job = stand.run(&[], "Tell. [[slow 3000 100]]")?;
-    stand.asked("slow")?;
-    job.nth("turn_started", 1)?;
-    job.tell("interrupt", &[])?;
-    job.turn_ends(1, "interrupted")?;
+    let job = super::ending::interrupted(stand)?;
     job.tell("cancel", &[]).or_else(super::ending::cancelled)?;
     job.ends("cancelled", "user")?;
     match job.tell("resume", &["--detach", "Go on. [[say second]]"]) {

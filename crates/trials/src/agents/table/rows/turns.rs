@@ -1,6 +1,6 @@
 //! Rows about turns: they complete, use tools, hear what is said meanwhile, and cost something.
 
-use super::super::stand::Stand;
+use super::super::stand::{Job, Stand};
 
 pub(super) fn completed(stand: &Stand) -> Result<(), String> {
     let job = stand.run(&[], "Answer. [[say good day]]")?;
@@ -35,9 +35,14 @@ pub(super) fn parallel(stand: &Stand) -> Result<(), String> {
 
 pub(super) fn tool(stand: &Stand) -> Result<(), String> {
     let job = stand.run(&["--permissions", "allow"], "Run it. [[sh echo made >> made]] [[say done]]")?;
+    ran(stand, &job)
+}
+
+/// Makes sure that a job did what is asked for in `tool`, once, and that a fact tells of it.
+pub(super) fn ran(stand: &Stand, job: &Job<'_>) -> Result<(), String> {
     job.completes(1)?;
     if stand.made("made").as_deref() != Some("made\n") {
-        return Err(format!("the command was not run once: {:?}", stand.made("made")));
+        return Err(format!("the command was not run once: {:?}; {}", stand.made("made"), job.story()));
     }
     let items = job.all("item_completed")?;
     let is_told =
@@ -82,6 +87,11 @@ pub(super) fn long_text(stand: &Stand) -> Result<(), String> {
 
 pub(super) fn usage(stand: &Stand) -> Result<(), String> {
     let job = stand.run(&[], "Answer. [[@usage 1234 56]] [[say good day]]")?;
+    used(&job)
+}
+
+/// Makes sure that a job completed, and counted what its model says that it used.
+pub(super) fn used(job: &Job<'_>) -> Result<(), String> {
     job.completes(1)?;
     let sum = |name: &str| -> Result<u64, String> {
         Ok(job.all("spent")?.iter().filter_map(|spent| spent[name].as_u64()).sum())

@@ -9,6 +9,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
 
@@ -16,6 +17,10 @@ use crate::record::{Record, Stage};
 use crate::run::Repository;
 use crate::standing::{self, Standing};
 use crate::{Error, Git, scratch};
+
+/// How often it is tried beside gits of others that write to the same repository, and what is waited between two tries.
+const TRIES_MAX: usize = 50;
+const BETWEEN_TRIES: Duration = Duration::from_millis(20);
 
 /// A worktree as it is wanted.
 #[derive(Clone, Copy, Debug)]
@@ -44,8 +49,8 @@ pub enum Left {
 pub struct Worktrees {
     git: Git,
     place: PathBuf,
-    /// Those that somebody in this process is at work on.
-    busy: Mutex<HashSet<String>>,
+    /// What somebody in this process is at work on: worktrees, and what a repository keeps of all of its worktrees.
+    busy: Mutex<HashSet<PathBuf>>,
     done: Condvar,
 }
 
@@ -92,8 +97,11 @@ impl Worktrees {
         let repository = Repository::open(&self.git, wanted.git_dir)?;
         record(Stage::Making).write(&self.place, wanted.id)?;
         let_go(&record(Stage::Making));
-        self.clear(&record(Stage::Making), wanted.id)?;
-        if let Err(error) = self.add(&repository, wanted, &lock.file) {
+        let added = undisturbed(wanted.git_dir, || {
+            self.clear(&record(Stage::Making), wanted.id)?;
+            self.add(&repository, wanted, &lock.file)
+        });
+        if let Err(error) = added {
             // Nobody has worked in it: what is left of it is nobody's work.
             self.take_away(&record(Stage::Removing { tip: Some(wanted.base.to_owned()) }), wanted.id, &lock)?;
             return Err(error);
@@ -102,16 +110,25 @@ impl Worktrees {
         Ok(folder)
     }
 
+    /// Has git note the worktree, one at a time in a repository, and write its files, many at a time.
     fn add(&self, repository: &Repository, wanted: Wanted<'_>, lock: &File) -> Result<(), Error> {
         let is_there = repository.commit(&format!("refs/heads/{}", wanted.branch))?.is_some();
+        let folder = self.path(wanted.id);
         let mut call = repository.call();
-        call.holding(lock).words(["worktree", "add", "--quiet", "--lock", "--reason"]);
+        call.holding(lock).words(["worktree", "add", "--quiet", "--no-checkout", "--lock", "--reason"]);
         call.word(format!("{} of lastword works in it", wanted.id));
         if !is_there {
             call.words(["--no-track", "-b", wanted.branch]);
         }
-        call.word(self.path(wanted.id)).word(if is_there { wanted.branch } else { wanted.base });
-        call.get().map(drop)
+        call.word(&folder).word(if is_there { wanted.branch } else { wanted.base });
+        {
+            let _turn = self.turn(listing(wanted.git_dir));
+            call.get()?;
+        }
+        let mut call = repository.call();
+        call.holding(lock).env("GIT_DIR", own_dir(wanted.git_dir, wanted.id)).env("GIT_WORK_TREE", &folder);
+        call.env("GIT_COMMON_DIR", wanted.git_dir).in_folder(&folder);
+        call.words(["reset", "--hard", "--quiet", "--no-recurse-submodules"]).get().map(drop)
     }
 
     /// Looks at what would be lost with a worktree.
@@ -201,8 +218,9 @@ impl Worktrees {
         if repository.commit(&name)?.is_none_or(|now| now != tip) {
             return Ok(());
         }
-        let mut call = repository.call();
-        let holder = call.words(["for-each-ref", "--format=%(worktreepath)", &name]).line()?;
+        let holder = undisturbed(&repository.dir, || {
+            repository.call().words(["for-each-ref", "--format=%(worktreepath)", &name]).line()
+        })?;
         if !holder.is_empty() && Path::new(&holder) != self.path(id) {
             return Ok(());
         }
@@ -218,47 +236,86 @@ impl Worktrees {
         let noted = std::fs::read_to_string(own.join("gitdir")).unwrap_or_default();
         let is_ours = Path::new(noted.trim_end()) == folder.join(".git") || noted.is_empty();
         if own.is_dir() && is_ours {
+            let _turn = self.turn(listing(&record.git_dir));
+            // First what makes it a worktree: no git of others is to find half of one.
+            let _ = std::fs::remove_file(own.join("gitdir"));
             remove_all(&own)?;
             // As git does: an empty folder of worktrees is none.
-            let _ = std::fs::remove_dir(record.git_dir.join("worktrees"));
+            let _ = std::fs::remove_dir(listing(&record.git_dir));
         }
         remove_all(&folder)
     }
 
     /// Waits until nobody in this process is at work on a worktree, and makes sure that nobody else is.
     fn lock(&self, id: &str) -> Result<Lock<'_>, Error> {
-        let mut busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
-        while busy.contains(id) {
-            busy = self.done.wait(busy).unwrap_or_else(PoisonError::into_inner);
-        }
+        let turn = self.turn(self.path(id));
         let path = self.place.join(format!("{id}.lock"));
         let file = File::options().create(true).truncate(false).write(true).read(true).open(&path);
         let file = file.map_err(Error::disk(format!("cannot open {}", path.display())))?;
         flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|_| Error::Busy)?;
-        busy.insert(id.to_owned());
-        Ok(Lock { of: self, id: id.to_owned(), path, file })
+        Ok(Lock { id: id.to_owned(), path, file, turn })
+    }
+
+    /// Waits until nobody in this process is at work on something.
+    fn turn(&self, on: PathBuf) -> Turn<'_> {
+        let mut busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
+        while busy.contains(&on) {
+            busy = self.done.wait(busy).unwrap_or_else(PoisonError::into_inner);
+        }
+        busy.insert(on.clone());
+        Turn { of: self, on }
     }
 }
 
 /// The right to touch a worktree.
 struct Lock<'a> {
-    of: &'a Worktrees,
     id: String,
     path: PathBuf,
     file: File,
+    turn: Turn<'a>,
 }
 
 impl Drop for Lock<'_> {
     fn drop(&mut self) {
         // The file goes with the last that was there of the worktree.
-        if matches!(Record::read(&self.of.place, &self.id), Ok(None)) {
+        if matches!(Record::read(&self.turn.of.place, &self.id), Ok(None)) {
             let _ = std::fs::remove_file(&self.path);
         }
         // Said, not left to the closing of the file: a process that is just being started may still have it open.
         let _ = flock(&self.file, FlockOperation::Unlock);
-        self.of.busy.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.id);
+    }
+}
+
+/// The time during which nobody else in this process is at work on the same.
+struct Turn<'a> {
+    of: &'a Worktrees,
+    on: PathBuf,
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.of.busy.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.on);
         self.of.done.notify_all();
     }
+}
+
+/// Tries something again if git says no because of what the repository keeps of other worktrees. It reads all of that, and fails over
+/// what another git has only begun to write.
+fn undisturbed<T>(git_dir: &Path, mut attempt: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
+    let listing = listing(git_dir).to_string_lossy().into_owned();
+    for _ in 1..TRIES_MAX {
+        match attempt() {
+            Err(Error::Failed { said, .. }) if said.contains(&listing) => {
+                #[expect(
+                    clippy::disallowed_methods,
+                    reason = "nobody says when a git of somebody else is done"
+                )]
+                std::thread::sleep(BETWEEN_TRIES);
+            }
+            other => return other,
+        }
+    }
+    attempt()
 }
 
 /// Removes the lock that a git which was killed in the middle of it holds on the branch. Whoever found the record half done knows
@@ -267,9 +324,14 @@ fn let_go(record: &Record) {
     let _ = std::fs::remove_file(record.git_dir.join(format!("refs/heads/{}.lock", record.branch)));
 }
 
+/// Returns the folder in which a repository keeps what it knows of its worktrees.
+fn listing(git_dir: &Path) -> PathBuf {
+    git_dir.join("worktrees")
+}
+
 /// Returns the folder that git keeps for a worktree in its repository.
 fn own_dir(git_dir: &Path, id: &str) -> PathBuf {
-    git_dir.join("worktrees").join(id)
+    listing(git_dir).join(id)
 }
 
 /// Lets git remove the worktree again, if its user says so. Nobody works in it any more.

@@ -4,6 +4,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use lastword_git::{Git, Left, Standing, Wanted, Worktrees};
 
@@ -258,6 +259,48 @@ fn several_are_made_and_removed_at_once_in_one_repository() {
 }
 
 #[test]
+fn gits_of_others_that_make_worktrees_at_the_same_time_hold_nobody_up() {
+    let place = Place::new();
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for number in 0..2 {
+            let (top, is_over) = (place.top(), &is_over);
+            scope.spawn(move || {
+                let folder = format!("../others_{number}");
+                // They fail over each other, as git does.
+                let user =
+                    |words: &[&str]| Command::new("git").args(words).current_dir(&top).output().unwrap();
+                while !is_over.load(Ordering::Relaxed) {
+                    user(&["worktree", "add", "--quiet", "--force", "--detach", &folder]);
+                    user(&["worktree", "remove", "--force", &folder]);
+                    user(&["worktree", "prune"]);
+                }
+            });
+        }
+        let all = (0..40).map(|_| place.make().and_then(|_| place.worktrees().leave(ID, Left::IfChanged)));
+        let failed: Vec<lastword_git::Error> = all.filter_map(Result::err).collect();
+        is_over.store(true, Ordering::Relaxed);
+        assert!(failed.is_empty(), "{failed:?}");
+    });
+}
+
+#[test]
+fn what_a_git_of_somebody_else_left_half_made_is_named_and_waits_for_them() {
+    let place = Place::new();
+    let others = place.git_dir().join("worktrees/others");
+    std::fs::create_dir_all(&others).unwrap();
+    std::fs::write(others.join("gitdir"), "/nowhere/.git").unwrap();
+    std::fs::write(others.join("HEAD"), &place.base).unwrap();
+    std::fs::write(others.join("commondir"), "").unwrap();
+    let error = place.make().unwrap_err();
+    assert!(error.to_string().contains("worktrees/others"), "{error}");
+    assert!(others.join("commondir").exists());
+    std::fs::remove_dir_all(&others).unwrap();
+    assert_eq!(place.worktrees().leave(ID, Left::Always).unwrap(), Standing::Absent);
+    assert!(place.left().is_empty(), "{:?}", place.left());
+}
+
+#[test]
 fn nothing_is_touched_while_a_git_is_at_work_on_it() {
     let place = Place::new();
     place.make().unwrap();
@@ -266,6 +309,7 @@ fn nothing_is_touched_while_a_git_is_at_work_on_it() {
     rustix::fs::flock(&held, rustix::fs::FlockOperation::LockExclusive).unwrap();
     assert!(matches!(place.worktrees().leave(ID, Left::IfChanged), Err(lastword_git::Error::Busy)));
     assert!(matches!(place.make(), Err(lastword_git::Error::Busy)));
-    drop(held);
+    // Said: a git that another test is just starting may have it open too.
+    rustix::fs::flock(&held, rustix::fs::FlockOperation::Unlock).unwrap();
     assert_eq!(place.worktrees().leave(ID, Left::IfChanged).unwrap(), Standing::Absent);
 }

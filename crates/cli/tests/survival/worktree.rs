@@ -1,7 +1,10 @@
 //! The daemon is killed while a worktree is being made, used, looked at and removed.
 
+use std::mem::MaybeUninit;
 use std::path::PathBuf;
 use std::process::Command;
+
+use rustix::fs::inotify;
 
 use crate::home::{Home, is_alive, pids_in, until};
 
@@ -88,6 +91,21 @@ impl Slow {
         until("nothing is left of worktrees", || self.left().is_empty());
     }
 
+    /// Waits until somebody has looked so often whether a worktree is free, from now on.
+    fn until_looked_at(&self, job: &str, times: usize) {
+        let looks = inotify::init(inotify::CreateFlags::NONBLOCK).unwrap();
+        let lock = self.worktrees().join(format!("{job}.lock"));
+        inotify::add_watch(&looks, lock, inotify::WatchFlags::OPEN).unwrap();
+        let (mut seen, mut room) = (0, [MaybeUninit::uninit(); 4096]);
+        until("it was looked at", || {
+            let mut events = inotify::Reader::new(&looks, &mut room);
+            while events.next().is_ok() {
+                seen += 1;
+            }
+            seen >= times
+        });
+    }
+
     /// Checks that a job ran once in a whole worktree.
     fn ran_once(&self, job: &str) {
         assert_eq!(self.home.say(&["wait", job]).code, 0, "{}", self.home.show(job));
@@ -111,6 +129,9 @@ fn a_daemon_that_dies_while_git_works_lets_it_finish_and_the_next_one_waits_for_
         assert_ne!(slow.home.show(&job)["phase"], "running");
         assert!(is_alive(git), "git goes on");
     }
+    // More looks than a job that fails to start has tries.
+    slow.until_looked_at(&job, 10);
+    assert_eq!(slow.home.show(&job)["phase"], "launching");
     slow.go_on();
     slow.ran_once(&job);
 }

@@ -3,18 +3,26 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use lastword_core::report::{Found, Report};
 use lastword_core::spec::{Spec, Worktree};
 use lastword_core::{AttemptNo, Job, JobId};
 use lastword_git::{Error, Left, Standing, Wanted, Worktrees};
 use tokio::sync::Semaphore;
+use tokio::time::{Instant, sleep};
 
 use super::Kept;
 use crate::Unsaved;
 
 /// Gits at work at once. Each holds a thread, perhaps for minutes; two keep a disk busy.
 const GITS_MAX: usize = 2;
+
+/// How long a git that outlived the supervisor which started it is waited for. It is longer than a git of ours may take: nobody ends it.
+const OUTLIVED_MAX: Duration = Duration::from_secs(900);
+
+/// The pause between two looks at whether it is done.
+const OUTLIVED_LOOK: Duration = Duration::from_millis(50);
 
 /// Worktrees, and who waits for one.
 pub(super) struct Gits {
@@ -79,14 +87,19 @@ impl Kept {
             return Ok(None);
         };
         let (id, branch) = (job.id.to_string(), Worktree::branch(spec.name.as_deref(), job.id));
-        let made = self.with_git(move |worktrees| {
-            let (git_dir, base) = (Path::new(&wanted.git_dir), wanted.base.as_str());
-            worktrees.make(Wanted { id: &id, git_dir, base, branch: &branch })
-        });
-        let error = match made.await {
-            Ok(_) => return Ok(None),
-            Err(error @ Error::Busy) => return Err(error.to_string()),
-            Err(error) => format!("its worktree cannot be made: {error}"),
+        let begun = Instant::now();
+        let error = loop {
+            let (id, branch, wanted) = (id.clone(), branch.clone(), wanted.clone());
+            let made = self.with_git(move |worktrees| {
+                let (git_dir, base) = (Path::new(&wanted.git_dir), wanted.base.as_str());
+                worktrees.make(Wanted { id: &id, git_dir, base, branch: &branch })
+            });
+            match made.await {
+                Ok(_) => return Ok(None),
+                // Nothing was started, and nothing is in doubt: it is no try of the job.
+                Err(Error::Busy) if begun.elapsed() < OUTLIVED_MAX => sleep(OUTLIVED_LOOK).await,
+                Err(error) => break format!("its worktree cannot be made: {error}"),
+            }
         };
         // An earlier launch of the same attempt, whose answer was lost, may have found it.
         let job = job.clone();

@@ -51,8 +51,6 @@ pub(super) struct Talk {
     recording: Recording,
     said: Arc<Said>,
     wishes: Arc<Wishes>,
-    /// Both recordings were read as far as they went.
-    is_rebuilt: bool,
     /// Lines written.
     lines: u64,
     /// Inputs of the job that were taken and are not known to be written.
@@ -107,7 +105,6 @@ impl Talk {
             recording,
             said,
             wishes,
-            is_rebuilt: false,
             lines: 0,
             untold: VecDeque::new(),
             told: 0,
@@ -148,17 +145,15 @@ impl Talk {
 
     /// Speaks with the agent until its keeper is gone, or has said that all is over.
     pub(super) async fn follow(&mut self, mut wire: Wire, mut told: u64, taken: u64, reports: &Reports) {
-        if !self.is_rebuilt {
-            // What was taken and not written yet is recorded once it is.
-            while told < taken {
-                match wire.next().await {
-                    Some(event) if !proc::has_ended(&event) => told = proc::told(&event).unwrap_or(told),
-                    _ => return,
-                }
+        // What was taken and not written yet is recorded once it is.
+        while told < taken {
+            match wire.next().await {
+                Some(event) if !proc::has_ended(&event) => told = proc::told(&event).unwrap_or(told),
+                _ => return,
             }
         }
         self.tell(told, reports).await;
-        self.hear(reports).await;
+        self.catch_up(reports).await;
         let mut flight: Option<Flight> = None;
         let (mut again, mut unheard) = (false, false);
         loop {
@@ -206,20 +201,26 @@ impl Talk {
         }
     }
 
+    /// Reads and reports what there is, and what was written to the agent besides: by an earlier owner, or by us on a line to the
+    /// keeper that broke before we heard of it.
+    async fn catch_up(&mut self, reports: &Reports) {
+        // What cannot be read was not sent by anybody we could go on for.
+        let all = proc::sent_inputs(&self.dir).unwrap_or_default();
+        let sent = all.into_iter().filter(|input| input.no >> NUMBER_BITS > self.lines).collect();
+        self.hear_beside(sent, reports).await;
+    }
+
     /// Reads and reports what there is.
     async fn hear(&mut self, reports: &Reports) {
-        let mut sent = VecDeque::new();
-        if !self.is_rebuilt {
-            self.is_rebuilt = true;
-            // What cannot be read was not sent by anybody we could go on for.
-            let all = proc::sent_inputs(&self.dir).unwrap_or_default();
-            sent = all.into_iter().filter(|input| input.no >> NUMBER_BITS > self.lines).collect();
-        }
+        self.hear_beside(VecDeque::new(), reports).await;
+    }
+
+    async fn hear_beside(&mut self, mut sent: VecDeque<SentInput>, reports: &Reports) {
         let mut chunk = vec![0; CHUNK_BYTES];
         let before = self.dialogue.next_byte();
         loop {
             let at = self.dialogue.next_byte();
-            while sent.front().is_some_and(|input: &SentInput| input.output_at <= at) {
+            while sent.front().is_some_and(|input| input.output_at <= at) {
                 let Some(input) = sent.pop_front() else { break };
                 self.wrote(input.no, &input.bytes, reports).await;
             }
@@ -250,7 +251,7 @@ impl Talk {
 
     /// Reads and reports what there is of an attempt that is over, and what follows from how its agent exited.
     pub(super) async fn hear_out(&mut self, exit: Option<Exit>, reports: &Reports) {
-        self.hear(reports).await;
+        self.catch_up(reports).await;
         let heard = exit.map(|exit| self.dialogue.exited(exit)).unwrap_or_default();
         self.report(heard, reports).await;
     }

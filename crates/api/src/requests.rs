@@ -18,13 +18,15 @@ pub struct Cancel {
     pub wait_ms: Option<u64>,
 }
 
-/// A wish to stop many jobs: every live one, or those of a group or with a label.
+/// A wish to stop many jobs. Which ones must be said: who says nothing means none.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct CancelMany {
-    /// Only those of this group.
+    /// Every live one, unless a group or a label says less.
+    pub all: bool,
+    /// Those of this group.
     pub group: Option<String>,
-    /// Only those with this label, as `name=value`.
+    /// Those with this label, as `name=value`.
     pub label: Option<String>,
     /// Straight to KILL.
     pub force: bool,

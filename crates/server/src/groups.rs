@@ -15,9 +15,6 @@ use crate::extract::Body;
 use crate::failure::Failure;
 use crate::router::Answer;
 
-/// Slots of a group that is made without saying how many.
-const SLOTS: u32 = 1;
-
 /// Lists groups.
 #[utoipa::path(get, operation_id = "list_groups", path = "/v1/groups", tag = "groups", responses(
     (status = 200, description = "Every group, by name.", body = Page<api::Group>),
@@ -26,11 +23,14 @@ pub(crate) async fn list<J: Siblings>(State(app): State<App<J>>, _: Outside) -> 
     Ok(Json(Page::whole(all(&app).await?)).into_response())
 }
 
-/// Makes a group, or changes it.
+/// Makes a group, or changes it. One that is not there is made only by saying how many slots it has: to pause it is to mean another.
 #[utoipa::path(
     put, operation_id = "set_group", path = "/v1/groups/{name}", tag = "groups", request_body = GroupChange,
     params(("name" = String, Path, description = "Its name.")),
-    responses((status = 200, description = "The group as it is now.", body = api::Group)),
+    responses(
+        (status = 200, description = "The group as it is now.", body = api::Group),
+        (status = 404, description = "There is no such group, and nothing is said of its slots.", body = Problem),
+    ),
 )]
 pub(crate) async fn set<J: Siblings>(
     State(app): State<App<J>>,
@@ -42,12 +42,9 @@ pub(crate) async fn set<J: Siblings>(
         return Err(not_a_name());
     }
     let before = app.engine().groups().await?.into_iter().find(|group| group.name == name);
-    let before = before.unwrap_or(Group { name, slots: Some(SLOTS), paused: false });
-    let group = Group {
-        slots: change.slots.unwrap_or(before.slots),
-        paused: change.paused.unwrap_or(before.paused),
-        name: before.name,
-    };
+    let slots = change.slots.or(before.as_ref().map(|group| group.slots)).ok_or_else(|| not_there(&name))?;
+    let is_paused = before.is_some_and(|group| group.paused);
+    let group = Group { name, slots, paused: change.paused.unwrap_or(is_paused) };
     app.engine().set_group(group.clone()).await?;
     Ok(Json(shown(group)).into_response())
 }
@@ -68,10 +65,14 @@ pub(crate) async fn remove<J: Siblings>(
     Path(name): Path<String>,
 ) -> Answer {
     if !app.engine().remove_group(&name).await? {
-        let name: String = name.chars().take(64).collect();
-        return Err(Problem::new(Code::NotFound, format!("there is no group `{name}`")).into());
+        return Err(not_there(&name));
     }
     Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+fn not_there(name: &str) -> Failure {
+    let name: String = name.chars().take(64).collect();
+    Problem::new(Code::NotFound, format!("there is no group `{name}`")).into()
 }
 
 /// Says what a group may be called: what a job may be, so that it fits into a column and a path.

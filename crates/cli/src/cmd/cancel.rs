@@ -91,7 +91,8 @@ async fn each(args: &Args, client: &Client) -> (Vec<Job>, Option<Failure>) {
 
 /// Asks for the end of all that are meant at once.
 async fn many(args: &Args, client: &Client) -> Result<Vec<Job>, Failure> {
-    let wish = CancelMany { group: args.group.clone(), label: args.label.clone(), force: args.force };
+    let (group, label) = (args.group.clone(), args.label.clone());
+    let wish = CancelMany { all: args.all, group, label, force: args.force };
     let page: Page<Row> = client.call(Call::post("/v1/jobs:cancel", &wish)).await?;
     if page.items.is_empty() {
         client.ui().say("no such job is live");

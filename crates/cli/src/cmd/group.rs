@@ -2,7 +2,7 @@
 
 use clap::Subcommand;
 use hyper::Method;
-use lastword_api::{Group, GroupChange, Page};
+use lastword_api::{Code, Group, GroupChange, Page};
 
 use crate::client::{Call, Client, escape};
 use crate::failure::{Failure, Outcome};
@@ -65,19 +65,30 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
     let (name, change) = match args.verb {
         Verb::Ls => return list(&client).await,
         Verb::Rm { name } => {
-            client.send(&Call::delete(path(&name))).await?;
+            client.send(&Call::delete(path(&name))).await.map_err(|failure| advised(failure, &name))?;
             return Ok(0);
         }
         Verb::Set { name, slots } => (name, GroupChange { slots: Some(slots.0), paused: None }),
         Verb::Pause { name } => (name, GroupChange { slots: None, paused: Some(true) }),
         Verb::Resume { name } => (name, GroupChange { slots: None, paused: Some(false) }),
     };
-    let group: Group = client.call(Call::with(Method::PUT, path(&name), &change)).await?;
+    let changed = client.call(Call::with(Method::PUT, path(&name), &change)).await;
+    let group: Group = changed.map_err(|failure| advised(failure, &name))?;
     match client.ui().json {
         true => client.ui().print_json(&group)?,
         false => print(&client, &[group])?,
     }
     Ok(0)
+}
+
+/// Says where the names are, if there is none of this one.
+fn advised(failure: Failure, name: &str) -> Failure {
+    match failure.problem.code {
+        Code::NotFound => failure.next(format!(
+            "`lastword group ls` lists them, and `lastword group set {name} --slots 1` makes one"
+        )),
+        _ => failure,
+    }
 }
 
 fn path(name: &str) -> String {

@@ -14,7 +14,7 @@ use crate::ui::Ui;
 pub(crate) struct Args {
     /// Which verb
     verb: Option<String>,
-    /// Writes every page into this folder instead
+    /// Writes every page into this folder instead, which is made if it is not there
     #[arg(long, value_name = "FOLDER", conflicts_with = "verb")]
     into: Option<std::path::PathBuf>,
 }
@@ -27,7 +27,9 @@ pub(crate) fn run(args: &Args, _: &Ui) -> Outcome {
             Failure::new(lastword_api::Code::Unavailable, format!("{}: {error}", folder.display()))
                 .next("it must be a folder that can be written to")
         };
-        clap_mangen::generate_to(root, folder).map_err(failed)?;
+        std::fs::create_dir_all(folder)
+            .and_then(|()| clap_mangen::generate_to(root, folder))
+            .map_err(failed)?;
         return Ok(0);
     }
     let command = match &args.verb {

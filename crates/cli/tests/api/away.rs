@@ -34,7 +34,7 @@ fn c3_what_could_not_be_made_durable_is_answered_with_a_problem_and_leaves_nothi
     for (method, path, body) in [
         ("POST", "/v1/jobs".to_owned(), asked.clone()),
         ("POST", format!("{path}:cancel"), json!({ "force": true })),
-        ("POST", "/v1/jobs:cancel".to_owned(), json!({})),
+        ("POST", "/v1/jobs:cancel".to_owned(), json!({ "all": true })),
         ("POST", format!("{path}/messages"), text),
         ("PATCH", format!("{path}/limits"), json!({ "wall_ms": 90_000 })),
     ] {

@@ -76,7 +76,11 @@ fn all_live_jobs_of_a_group_or_with_a_label_are_cancelled_and_no_other() {
         daemon.client.post("/v1/jobs:cancel", &json!({ "group": "two", "label": "team=x" })).expect(202);
     assert_eq!(each(&done, "id"), [b.as_str()]);
     assert_eq!(daemon.end_of(&b)["outcome"], "cancelled");
-    let done = daemon.client.post("/v1/jobs:cancel", &json!({})).expect(202);
+    for nobody in [json!({}), json!({ "force": true }), json!({ "all": false })] {
+        let refused = daemon.client.post("/v1/jobs:cancel", &nobody);
+        assert_eq!(refused.problem(), (400, "invalid".to_owned()), "{nobody}");
+    }
+    let done = daemon.client.post("/v1/jobs:cancel", &json!({ "all": true })).expect(202);
     assert_eq!(each(&done, "id"), [c.as_str(), a.as_str()], "newest first, and only what was live");
     for id in [a, c] {
         assert_eq!(daemon.end_of(&id)["outcome"], "cancelled");

@@ -109,7 +109,7 @@ fn what_a_grandchild_may_be_asked_and_a_stranger_may_not() {
         ("DELETE", format!("/v1/jobs/{me}"), ""),
         ("PATCH", format!("/v1/jobs/{me}/limits"), r#"{"wall_ms":0}"#),
         ("POST", "/v1/jobs".to_owned(), &after),
-        ("POST", "/v1/jobs:cancel".to_owned(), "{}"),
+        ("POST", "/v1/jobs:cancel".to_owned(), r#"{"all":true}"#),
         ("POST", "/v1/jobs:prune".to_owned(), "{}"),
         ("GET", "/v1/jobs".to_owned(), ""),
         ("GET", "/v1/events".to_owned(), ""),

@@ -154,7 +154,7 @@ impl Drop for Daemon {
         if self.thread.is_none() || std::thread::panicking() {
             return;
         }
-        let live = self.client.post("/v1/jobs:cancel", &json!({ "force": true }));
+        let live = self.client.post("/v1/jobs:cancel", &json!({ "all": true, "force": true }));
         for row in live.json()["items"].as_array().into_iter().flatten() {
             self.end_of(row["id"].as_str().unwrap());
         }

@@ -112,7 +112,12 @@ fn groups_are_made_changed_paused_and_removed() {
     home.ok(&["group", "rm", "free"]);
     let said = home.run(&["group", "rm", "default"]);
     assert_eq!((said.code, said.stderr.as_str()), (2, "lastword: the default group stays\n"));
-    assert_ne!(home.run(&["group", "rm", "nowhere"]).code, 0);
+    for verb in ["rm", "pause", "resume"] {
+        let said = home.run(&["group", verb, "nowhere"]);
+        assert_eq!(said.code, 125, "{said:?}");
+        assert!(said.stderr.contains("there is no group `nowhere`"), "{said:?}");
+    }
+    assert!(!home.ok(&["group", "ls"]).contains("nowhere"), "a slip makes no group");
     assert_eq!(home.run(&["group", "set", "build", "--slots", "0"]).code, 2);
 }
 

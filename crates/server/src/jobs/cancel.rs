@@ -60,12 +60,13 @@ pub(crate) async fn cancel<J: Siblings>(
     answer(&app, status, job).await
 }
 
-/// Asks for the end of every live job, or of those of a group or with a label.
+/// Asks for the end of every live job, or of those of a group or with a label. A body that says none of these is refused.
 ///
 /// Every wish is durable when this is answered. If one could not be made so, the answer is a problem: repeat the same call, which
 /// changes nothing for those that were asked already.
 #[utoipa::path(post, operation_id = "cancel_jobs", path = "/v1/jobs:cancel", tag = "jobs", request_body = CancelMany, responses(
     (status = 202, description = "The jobs that were asked to end.", body = Page<api::Row>),
+    (status = 400, description = "It does not say which jobs.", body = Problem),
     (status = 503, description = "Not every wish could be made durable.", body = Problem),
 ))]
 pub(crate) async fn cancel_many<J: Siblings>(
@@ -119,6 +120,9 @@ async fn wish_for<J: Siblings>(app: App<J>, id: JobId, wish: Wish) -> Result<Job
 }
 
 fn filter(asked: &CancelMany) -> Result<Filter, Failure> {
+    if !asked.all && asked.group.is_none() && asked.label.is_none() {
+        return Err(Failure::invalid("which jobs is not said: give `group`, `label`, or `all` as true"));
+    }
     Ok(Filter {
         phases: PhaseName::ALL.into_iter().filter(|phase| *phase != PhaseName::Ended).collect(),
         queue: asked.group.clone(),

@@ -32,7 +32,7 @@ fn ask_all(stage: &Stage, as_whom: &[&str]) -> Result<String, String> {
         ("PATCH", of("/limits"), r#"{"wall_ms":1}"#),
         ("GET", "/v1/jobs".to_owned(), ""),
         ("GET", "/v1/events".to_owned(), ""),
-        ("POST", "/v1/jobs:cancel".to_owned(), "{}"),
+        ("POST", "/v1/jobs:cancel".to_owned(), r#"{"all":true}"#),
         ("POST", "/v1/jobs:prune".to_owned(), "{}"),
         ("PUT", "/v1/groups/default".to_owned(), r#"{"paused":true}"#),
         ("POST", "/v1/daemon:stop".to_owned(), "{}"),

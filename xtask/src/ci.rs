@@ -127,13 +127,10 @@ pub(crate) fn run(arguments: &[&str]) -> Outcome {
     failed.map_or(Ok(()), Err)
 }
 
-/// Runs all tests. Many of them wait most of their time, so there are half as many more at once as there are processors.
+/// Runs all tests. Many of them wait most of their time, so there are three at once for each processor.
 fn tests() -> Outcome {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    cargo(&format!(
-        "nextest run --workspace --no-fail-fast --test-threads {}",
-        processors + processors.div_ceil(2)
-    ))
+    cargo(&format!("nextest run --workspace --no-fail-fast --test-threads {}", processors * 3))
 }
 
 /// Checks known vulnerabilities, if their database can be had.

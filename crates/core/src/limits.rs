@@ -204,6 +204,13 @@ fn parse_micros(text: &str) -> Option<u64> {
     whole(dollars)?.checked_mul(1_000_000)?.checked_add(micros)
 }
 
+/// Writes an amount of money as people do: in dollars, to the cent, or as far as it goes below that.
+pub fn dollars(micros: u64) -> String {
+    let fraction = format!("{:06}", micros % 1_000_000);
+    let below_cents = fraction[2..].trim_end_matches('0');
+    format!("${}.{}{below_cents}", micros / 1_000_000, &fraction[..2])
+}
+
 /// Reads digits and nothing else: no sign, no space.
 fn whole(text: &str) -> Option<u64> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()

@@ -11,6 +11,20 @@ use lastword_core::{AttemptNo, Awake, Event, Fact, Job};
 use crate::common::{Desk, agent, command, exited, id, kinds, tree};
 
 #[test]
+fn money_is_written_to_the_cent_or_as_far_as_it_goes() {
+    for (micros, written) in [
+        (0, "$0.00"),
+        (1_500_000, "$1.50"),
+        (2_000_000, "$2.00"),
+        (12_300, "$0.0123"),
+        (10_000_001, "$10.000001"),
+    ] {
+        assert_eq!(limits::dollars(micros), written);
+        assert_eq!(parse_setting("money", &written[1..]), Ok((Limit::Money, micros)), "it reads back");
+    }
+}
+
+#[test]
 fn c55_settings_are_read_as_people_write_them() {
     let check = |key: &str, value: &str, expected: (Limit, u64)| {
         assert_eq!(parse_setting(key, value), Ok(expected), "{key}={value}");

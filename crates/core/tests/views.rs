@@ -140,7 +140,7 @@ fn every_kind_has_a_line_of_its_own() {
     for (kind, line) in [
         ("cancel_requested", "stop asked for by `ann` (its parent is gone, by force)"),
         ("limit_changed", "limit wall switched off by `ann`"),
-        ("limit_fired", "limit money reached: 2000001 of 2000000"),
+        ("limit_fired", "limit money reached: $2.000001 of $2.00"),
         ("attempt_ended", "attempt 1 ended: timed out at its deadline (limit wall): `out of time`"),
         ("input_requested", "input 1 from `ann`: `and the docs`"),
         ("answer_requested", "answer to `q1` from `ann`: `yes`"),

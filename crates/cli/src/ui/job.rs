@@ -47,7 +47,7 @@ fn paused(job: &Job, clock: &Clock) -> Vec<String> {
     let Some(paused) = &job.paused else { return Vec::new() };
     let (limit, reference) = (&paused.limit, words::reference(job));
     vec![
-        format!("  its limit of {limit} is used up: {} of {}", paused.measured, paused.allowed),
+        format!("  its limit of {limit} is used up: {}", words::used(limit, paused.measured, paused.allowed)),
         format!(
             "  `lastword limit {reference} {limit}=…` raises it; otherwise it ends at {}",
             clock.show(paused.until)

@@ -4,6 +4,7 @@ use lastword_api::{
     After, Cause, Exit, Job, Level, Limits, Needs, Outcome, OutcomeDetail, Phase, Proof, Row, Rung, Spent,
     Waits, WaitsFor,
 };
+use lastword_core::limits::dollars;
 
 use crate::text::clean::clean;
 use crate::text::{duration, size};
@@ -169,7 +170,7 @@ pub(crate) fn limits(limits: &Limits) -> Option<String> {
         limits.output_bytes.map(|bytes| format!("output {}", size::spell(bytes))),
         limits.turns.map(|turns| format!("turns {turns}")),
         limits.tokens.map(|tokens| format!("tokens {tokens}")),
-        limits.money_micros.map(|micros| format!("money {}", money(micros))),
+        limits.money_micros.map(|micros| format!("money {}", dollars(micros))),
     ];
     let set: Vec<String> = parts.into_iter().flatten().collect();
     (!set.is_empty()).then(|| set.join(", "))
@@ -180,13 +181,19 @@ pub(crate) fn spent(spent: &Spent) -> String {
     let tokens = format!("{} tokens read, {} written", spent.tokens_in, spent.tokens_out);
     match spent.money_micros {
         0 => tokens,
-        micros => format!("{tokens}, {}", money(micros)),
+        micros => format!("{tokens}, {}", dollars(micros)),
     }
 }
 
-/// Returns an amount of dollars.
-fn money(micros: u64) -> String {
-    format!("${}.{:06}", micros / 1_000_000, micros % 1_000_000)
+/// Returns how much of a limit is used up.
+pub(crate) fn used(limit: &str, measured: u64, allowed: u64) -> String {
+    let spell: fn(u64) -> String = match limit {
+        "wall" | "stall" => duration::spell_ms,
+        "output" => size::spell,
+        "money" => dollars,
+        _ => |number| number.to_string(),
+    };
+    format!("{} of {}", spell(measured), spell(allowed))
 }
 
 /// Returns a number with its noun.

@@ -35,7 +35,7 @@ fn a_job_that_has_used_up_its_output_holds_still_until_somebody_raises_the_limit
     };
     let job = until("it holds still", || paused(&home));
     assert_eq!((&job["phase"], &job["paused"]["limit"]), (&"running".into(), &"output".into()));
-    assert!(home.ok(&["show", &id]).contains("its limit of output is used up: 4096 of 1024"));
+    assert!(home.ok(&["show", &id]).contains("its limit of output is used up: 4K of 1K"));
     let counts = || ["near", "far"].map(|name| std::fs::read_to_string(home.work().join(name)).unwrap());
     // The wish is in the log before it is carried out.
     let mut before = counts();

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::event::{Event, Fact, SessionState, TurnEnding};
 use crate::ids::{Seq, Timestamp};
-use crate::limits::SETTINGS;
+use crate::limits::{Limit, SETTINGS, dollars};
 use crate::outcome::{Cause, Outcome};
 
 /// Characters quoted of a text: a line, not the text itself.
@@ -74,16 +74,19 @@ fn describe(fact: &Fact) -> String {
         Fact::StopBegan(began) => format!("attempt {} is being stopped", began.attempt),
         Fact::RungClimbed(climbed) => format!("stop: {:?}, {} still alive", climbed.rung, climbed.alive),
         Fact::LimitFired(fired) => {
-            format!("limit {} reached: {} of {}", name(fired.limit), fired.measured, fired.allowed)
+            format!(
+                "limit {} reached: {}",
+                name(fired.limit),
+                used(fired.limit, fired.measured, fired.allowed)
+            )
         }
         Fact::LimitNeared(near) => {
-            format!("limit {} is near: {} of {}", name(near.limit), near.measured, near.allowed)
+            format!("limit {} is near: {}", name(near.limit), used(near.limit, near.measured, near.allowed))
         }
         Fact::Paused(paused) => format!(
-            "limit {} reached: {} of {}; it holds still until somebody raises it",
+            "limit {} reached: {}; it holds still until somebody raises it",
             name(paused.limit),
-            paused.measured,
-            paused.allowed
+            used(paused.limit, paused.measured, paused.allowed)
         ),
         Fact::Unpaused(_) => "the limit was raised: it goes on".to_owned(),
         Fact::InputDelivered(delivered) => format!("input {} delivered", delivered.input),
@@ -97,11 +100,7 @@ fn describe(fact: &Fact) -> String {
         Fact::QuestionClosed(closed) => format!("question {} withdrawn", quote(&closed.question)),
         Fact::ItemCompleted(item) => format!("done: {}", quote(&item.title)),
         Fact::Spent(spent) => {
-            format!(
-                "spent {} tokens, {} millionths of a dollar",
-                spent.usage.tokens(),
-                spent.usage.money_micros
-            )
+            format!("spent {} tokens, {}", spent.usage.tokens(), dollars(spent.usage.money_micros))
         }
         Fact::TurnEnded(ended) => {
             with_error(format!("turn {} {}", ended.turn, ending(ended.ending)), ended.error.as_deref())
@@ -154,8 +153,17 @@ fn with_error(text: String, error: Option<&str>) -> String {
     }
 }
 
-fn name(limit: crate::limits::Limit) -> &'static str {
+fn name(limit: Limit) -> &'static str {
     SETTINGS.iter().find(|(known, _)| *known == limit).map_or("unknown", |(_, name)| name)
+}
+
+fn used(limit: Limit, measured: u64, allowed: u64) -> String {
+    match limit {
+        Limit::Money => format!("{} of {}", dollars(measured), dollars(allowed)),
+        Limit::Wall | Limit::Stall => format!("{measured} of {allowed} ms"),
+        Limit::Output => format!("{measured} of {allowed} bytes"),
+        Limit::Turns | Limit::Tokens => format!("{measured} of {allowed}"),
+    }
 }
 
 fn outcome(outcome: Outcome) -> &'static str {

@@ -117,7 +117,8 @@ async fn answer(client: &Client, job: &Job, open: &mut VecDeque<String>, line: &
 /// Returns what a person is told of a limit that comes near, or was reached and is asked about.
 fn notice(reference: &str, kind: &str, data: &Value) -> Vec<String> {
     let limit = data["limit"].as_str().unwrap_or_default();
-    let used = format!("{} of {}", data["measured"], data["allowed"]);
+    let number = |name: &str| data[name].as_u64().unwrap_or_default();
+    let used = words::used(limit, number("measured"), number("allowed"));
     match kind {
         "limit_neared" => vec![format!("lastword: {reference} comes near its limit of {limit}: {used}")],
         "paused" => vec![
@@ -150,6 +151,11 @@ mod tests {
                 "lastword: docs holds still, its limit of tokens is used up: 810 of 1000",
                 "  lastword limit docs tokens=N    # goes on with more, or: lastword cancel docs",
             ]
+        );
+        let data = json!({ "limit": "money", "measured": 1_250_000, "allowed": 1_500_000 });
+        assert_eq!(
+            notice("docs", "limit_neared", &data),
+            ["lastword: docs comes near its limit of money: $1.25 of $1.50"]
         );
         assert_eq!(said("unpaused"), ["lastword: docs goes on"]);
         assert!(said("spent").is_empty());

@@ -104,6 +104,8 @@ pub(crate) async fn end_of<J: Siblings>(engine: &Engine<J>, id: JobId) -> Job {
 /// Waits until a job's tree is there, and returns the leader.
 pub(crate) async fn leader_of<J: Siblings>(engine: &Engine<J>, id: JobId) -> Identity {
     let job = until(engine, id, |job| matches!(job.phase, Phase::Running)).await;
+    // A read waits until its keeper was reached: who stops that one now stops somebody who is heard.
+    engine.job(id).await.unwrap();
     leader(&job)
 }
 

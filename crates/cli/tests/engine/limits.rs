@@ -92,8 +92,8 @@ async fn c53_a_limit_is_changed_while_the_job_runs_and_obeyed_at_once() {
     let bench = Bench::new();
     let engine = bench.start();
     // Raised, so that it does not end at what was first allowed.
-    let limits = Limits { wall_ms: Some(700), ..Limits::default() };
-    let raised = run(&engine, limited(&bench, "sleep 1.2; echo done", limits)).await;
+    let limits = Limits { wall_ms: Some(2_000), ..Limits::default() };
+    let raised = run(&engine, limited(&bench, "sleep 2.5; echo done", limits)).await;
     leader_of(&engine, raised).await;
     let job = engine.set_limit(raised, "ann", Limit::Wall, 60_000).await.unwrap();
     assert_eq!(job.limits.wall_ms, Some(60_000), "the value in force is in the record");
@@ -112,7 +112,7 @@ async fn c53_a_limit_is_changed_while_the_job_runs_and_obeyed_at_once() {
         engine.set_limit(id, "ann", limit, value).await.unwrap();
         let job = end_of(&engine, id).await;
         assert_eq!(outcome(&job).0, expected);
-        assert!(begin.elapsed() < Duration::from_secs(3), "{limit:?}");
+        assert!(begin.elapsed() < Duration::from_secs(15), "{limit:?} was not left to a sweep");
     }
     assert_eq!(outcome(&end_of(&engine, raised).await).0, Outcome::Completed);
 }

@@ -93,7 +93,7 @@ async fn c63_c57_a_wait_ends_with_the_keeper_and_not_at_its_own_limit() {
     for wait in waits {
         assert_lost(&wait.await.unwrap(), &leader);
     }
-    assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
+    assert!(begin.elapsed() < Duration::from_secs(20), "{:?}", begin.elapsed());
 }
 
 #[tokio::test(flavor = "multi_thread")]

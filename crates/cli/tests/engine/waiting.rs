@@ -162,7 +162,7 @@ async fn a_moment_that_comes_while_no_engine_runs_is_kept_by_the_next() {
     let bench = Bench::new();
     let engine = bench.start();
     engine.ready().await;
-    let spec = Spec { not_before: Some(Timestamp(wall_ms() + 600)), ..bench.script("true") };
+    let spec = Spec { not_before: Some(Timestamp(wall_ms() + 1_500)), ..bench.script("true") };
     let id = run(&engine, spec).await;
     drop(engine);
     let engine = bench.start();
@@ -170,5 +170,5 @@ async fn a_moment_that_comes_while_no_engine_runs_is_kept_by_the_next() {
     assert!(matches!(engine.job(id).await.unwrap().value.phase, Phase::Queued { .. }));
     let began = std::time::Instant::now();
     end_of(&engine, id).await;
-    assert!(began.elapsed() < Duration::from_secs(2), "it was not left to a sweep");
+    assert!(began.elapsed() < Duration::from_secs(15), "it was not left to a sweep");
 }

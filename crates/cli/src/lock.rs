@@ -6,6 +6,7 @@ use std::io::{Read as _, Write as _};
 use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use lastword_api::{Code, VERSION};
 use lastword_proc::Identity;
@@ -66,7 +67,10 @@ impl Lock {
             match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => break,
                 // Whoever only looks holds a share of it for a moment, and must not be taken for a daemon.
-                Err(rustix::io::Errno::WOULDBLOCK) if is_shared(&file) => std::thread::yield_now(),
+                #[expect(clippy::disallowed_methods, reason = "nobody says when a share is given back")]
+                Err(rustix::io::Errno::WOULDBLOCK) if is_shared(&file) => {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
                 Err(rustix::io::Errno::WOULDBLOCK) => return Ok(Taken::Theirs(read(&path))),
                 Err(error) => return Err(failed(error.into())),
             }

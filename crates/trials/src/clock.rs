@@ -24,6 +24,9 @@ pub(crate) fn until<T>(within: Duration, pause: Duration, mut look: impl FnMut()
     }
 }
 
+/// The pause between two looks at something that comes in no time.
+pub(crate) const MOMENT: Duration = Duration::from_micros(200);
+
 /// Gives the processor away for a while. For polling, and for a moment that is itself what is tried.
 #[expect(clippy::disallowed_methods, reason = "between two looks at a condition, or until a chosen moment")]
 pub(crate) fn rest(pause: Duration) {

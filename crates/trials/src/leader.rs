@@ -9,6 +9,7 @@ use lastword_core::receipt::Exit;
 
 use crate::bombs::Bomb;
 use crate::chaos;
+use crate::clock;
 use crate::survive::script::{Script, Stream};
 
 /// Returns the words that start a leader: this program, and what it is to do.
@@ -149,7 +150,7 @@ fn drip(bomb: Bomb, size: u64, rate: u64) -> io::Result<()> {
         at += length as u64;
         writes += 1;
         while u128::from(writes) * 1_000_000 > begin.elapsed().as_micros() * u128::from(rate) {
-            std::thread::yield_now();
+            clock::rest(clock::MOMENT);
         }
     }
     Ok(())

@@ -16,6 +16,7 @@ use lastword_proc::{Launch, Nursery, ended, wait};
 
 use crate::args::Args;
 use crate::bombs::Bomb;
+use crate::clock;
 use crate::image::Image;
 use crate::place::temporary;
 use crate::random::Random;
@@ -124,7 +125,7 @@ impl Writing {
             if begin.elapsed() > JOB_MAX {
                 return Err("no job was acknowledged for a minute".to_owned());
             }
-            std::thread::yield_now();
+            clock::rest(clock::MOMENT);
         }
         Ok(())
     }

@@ -24,7 +24,7 @@ pub(crate) fn stop(root: i32) -> Result<Vec<i32>, String> {
             let still = signal_all(tree, libc::SIGCONT);
             return Err(format!("{} processes do not stand still", still.len()));
         }
-        std::thread::yield_now();
+        clock::rest(clock::MOMENT);
     }
 }
 

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Answer, Daemon, Home, each, id_of};
+use crate::common::until;
 
 fn submit(daemon: &Daemon, key: &str, asked: &Value) -> Answer {
     daemon.client.request("POST", "/v1/jobs", &[("idempotency-key", key)], asked.to_string().as_bytes())
@@ -150,4 +151,73 @@ fn c10_a_retry_with_a_key_is_one_job_whatever_its_reference_means_by_then() {
         askers.into_iter().map(|asker| asker.join().unwrap()).collect::<std::collections::BTreeSet<_>>()
     });
     assert_eq!((ids.len(), jobs(&daemon)), (1, 3));
+}
+
+/// Has the daemon know an agent `echo`, and asks it to do something.
+fn echo(home: &Home, daemon: &Daemon, prompt: &str) -> String {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/e2e/scripted_agent.py");
+    let known = format!("[echo]\ndialect = 'acp'\ncommand = ['python3', '{script}']\n");
+    std::fs::write(home.path("agents.toml"), known).unwrap();
+    let mut asked = daemon.script("");
+    asked.as_object_mut().unwrap().remove("argv");
+    asked["agent"] = json!({ "name": "echo", "prompt": prompt });
+    daemon.submit(&asked)
+}
+
+#[test]
+fn an_answer_with_a_key_is_given_once() {
+    let home = Home::new();
+    let daemon = home.start();
+    let id = echo(&home, &daemon, "ask make test\nask make clean");
+    let asked = until("the agent asks", || {
+        let job = daemon.client.get(&format!("/v1/jobs/{id}")).expect(200);
+        let asked = job["session"]["questions"].as_array().filter(|asked| asked.len() == 2)?;
+        Some([0, 1].map(|at| asked[at]["id"].as_str().unwrap().to_owned()))
+    });
+    let path = format!("/v1/jobs/{id}/answers");
+    let say = |key: &str, question: &str, text: &str| {
+        let body = json!({ "question": question, "text": text }).to_string();
+        daemon.client.request("POST", &path, &[("idempotency-key", key)], body.as_bytes())
+    };
+    let inputs = std::thread::scope(|scope| {
+        let askers: Vec<_> =
+            (0..8).map(|_| scope.spawn(|| say("a", &asked[0], "allow").expect(202))).collect();
+        askers.into_iter().map(|asker| asker.join().unwrap()["input"].as_u64().unwrap()).collect::<Vec<_>>()
+    });
+    assert!(inputs.iter().all(|input| *input == inputs[0]), "{inputs:?}");
+    assert_eq!(say("a", &asked[0], "deny").problem(), (422, "key_reused".to_owned()));
+    assert_eq!(say("b", &asked[0], "allow").status, 409, "it has its answer, whoever gives another");
+    say("c", &asked[1], "deny").expect(202);
+    daemon.end_of(&id);
+    let again = say("c", &asked[1], "deny").expect(202);
+    assert!(again["input"].as_u64() > Some(inputs[0]), "not even after its end is it another one");
+    let output = daemon.client.get(&format!("/v1/jobs/{id}/output")).text();
+    assert!(output.contains("ask-0 allow_once") && output.contains("ask-1 reject_once"), "{output}");
+}
+
+#[test]
+fn c10_a_conversation_that_is_resumed_with_a_key_goes_on_in_one_job() {
+    let home = Home::new();
+    let daemon = home.start();
+    let first = echo(&home, &daemon, "hello");
+    daemon.end_of(&first);
+    let resume = |key: &str, prompt: &str| {
+        let body = json!({ "prompt": prompt, "env": { "PATH": "/usr/local/bin:/usr/bin:/bin" } }).to_string();
+        let path = format!("/v1/jobs/{first}:resume");
+        daemon.client.request("POST", &path, &[("idempotency-key", key)], body.as_bytes())
+    };
+    let ids = std::thread::scope(|scope| {
+        let askers: Vec<_> =
+            (0..8).map(|_| scope.spawn(|| id_of(&resume("k", "more").expect(202)))).collect();
+        askers.into_iter().map(|asker| asker.join().unwrap()).collect::<std::collections::BTreeSet<_>>()
+    });
+    assert_eq!((ids.len(), jobs(&daemon)), (1, 2));
+    assert_eq!(resume("k", "other").problem(), (422, "key_reused".to_owned()));
+    daemon.end_of(ids.first().unwrap());
+    let again = resume("k", "more");
+    assert_eq!(
+        (Some(&id_of(&again.expect(202))), again.headers["idempotency-replayed"].as_str()),
+        (ids.first(), "true")
+    );
+    assert_eq!(jobs(&daemon), 2);
 }

@@ -101,6 +101,7 @@ pub(crate) fn until<T>(what: &str, mut is_so: impl FnMut() -> Option<T>) -> T {
             return value;
         }
         assert!(begin.elapsed() < PATIENCE, "{what}: not within {PATIENCE:?}");
-        std::thread::yield_now();
+        #[expect(clippy::disallowed_methods, reason = "between two looks")]
+        std::thread::sleep(Duration::from_millis(1));
     }
 }

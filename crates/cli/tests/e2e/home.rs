@@ -298,6 +298,6 @@ pub(crate) fn until<T>(what: &str, mut is_so: impl FnMut() -> Option<T>) -> T {
             return value;
         }
         assert!(begin.elapsed() < PATIENCE, "{what}: not within {PATIENCE:?}");
-        std::thread::yield_now();
+        std::thread::sleep(Duration::from_millis(1));
     }
 }

@@ -129,7 +129,7 @@ fn wait_still(process: Pid) -> Outcome<()> {
         let stat = fs::read_to_string(format!("/proc/{}/stat", process.as_raw_nonzero())).unwrap_or_default();
         match stat.rsplit(") ").next().and_then(|rest| rest.chars().next()) {
             Some('T' | 'Z') | None => return Ok(()),
-            Some(_) => thread::yield_now(),
+            Some(_) => thread::sleep(Duration::from_millis(1)),
         }
     }
 }

@@ -13,6 +13,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::Ground;
 use super::rates::{reap, spawn};
+use crate::clock;
 use crate::leader;
 use crate::statistics::{goal, percentile};
 use crate::survive::whole;
@@ -226,7 +227,7 @@ pub(super) fn asleep(pid: i32) -> Result<(), String> {
         if stat.contains("(sleep) S") {
             return Ok(());
         }
-        std::thread::yield_now();
+        clock::rest(clock::MOMENT);
     }
     Err(format!("process {pid} does not fall asleep"))
 }

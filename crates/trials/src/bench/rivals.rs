@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::rates::timed;
 use super::{Ground, quiet};
+use crate::clock;
 use crate::place;
 use crate::product::figures;
 
@@ -192,7 +193,7 @@ fn to_the_last(
         if begin.elapsed() > PATIENCE {
             return Err("the last job was never done".to_owned());
         }
-        std::thread::yield_now();
+        clock::rest(clock::MOMENT);
     }
     Ok(jobs as f64 / begin.elapsed().as_secs_f64())
 }

@@ -153,7 +153,8 @@ impl Ledger {
             if taken.len() >= room.min(claim.at_most as usize) {
                 break;
             }
-            if row.conversation.as_ref().is_some_and(|key| talking.contains(key)) {
+            let is_taken = row.conversation.as_ref().is_some_and(|key| talking.contains(key));
+            if lease == Lease::Live && is_taken {
                 continue;
             }
             if let Some((claimed, record)) = self.take(row, claim, lease)? {
@@ -165,10 +166,10 @@ impl Ledger {
         Ok((taken, records))
     }
 
-    /// Takes one job, if core agrees and nobody else drives its conversation.
+    /// Takes one job, if core agrees and nobody else drives its conversation. One that is taken over is driven already.
     fn take(&self, row: &Row, claim: &Claim, lease: Lease) -> Result<Option<(Claimed, Record)>> {
         let busy = row.conversation.as_ref().and_then(|key| self.conversations.get(key));
-        if busy.is_some_and(|job| *job != row.job) {
+        if lease == Lease::Live && busy.is_some_and(|job| *job != row.job) {
             return Ok(None);
         }
         let mut events = self.load(row.job, Seq(0));

@@ -88,6 +88,25 @@ pub async fn a_conversation_the_agent_named_is_taken_too<J: Journal>(journal: J)
     assert_eq!(ids(&journal, from_queue(&ann, QUEUE, 9)).await, [resumed.id]);
 }
 
+/// Two agents gave their conversations one name, as those that count them may. Both run, so both are taken over.
+pub async fn jobs_that_share_a_conversation_are_all_taken_over<J: Journal>(journal: J) {
+    let ann = register(&journal, "ann").await;
+    let mut running = Vec::new();
+    for n in 1..=2 {
+        let (mut job, fence) = held(&journal, n, jobs::agent(QUEUE), &ann).await;
+        for facts in jobs::agent_life(&job, "session-1").into_iter().take(2) {
+            write(&journal, &mut job, Some(&fence), facts).await;
+        }
+        running.push(job.id);
+    }
+    let resumed = submit(&journal, 3, resuming("session-1")).await;
+    lapse(&journal, &ann).await;
+    let bob = register(&journal, "bob").await;
+    assert_eq!(ids(&journal, from_gone(&bob, 9)).await, running);
+    assert_eq!(ids(&journal, from_queue(&bob, QUEUE, 9)).await, [], "who is not begun waits");
+    holds(&journal, &resumed).await;
+}
+
 /// A release gives it back, a takeover hands it on, an end frees it.
 pub async fn a_conversation_is_given_back_with_the_job<J: Journal>(journal: J) {
     let ann = register(&journal, "ann").await;

@@ -86,6 +86,7 @@ macro_rules! for_each_case {
                 one_batch_takes_a_conversation_once,
                 concurrent_claimers_never_share_a_conversation,
                 a_conversation_the_agent_named_is_taken_too,
+                jobs_that_share_a_conversation_are_all_taken_over,
                 a_conversation_is_given_back_with_the_job,
                 a_busy_conversation_holds_nobody_else_up;
             take_over:

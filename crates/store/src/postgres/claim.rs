@@ -211,7 +211,11 @@ impl Search<'_> {
                     decided.extend(self.decide(job, *lease, events)?);
                 }
             }
-            taken.extend(self.alone_in_conversation(decided).await?);
+            taken.extend(match self.claim.from {
+                Source::Ready { .. } => self.alone_in_conversation(decided).await?,
+                // What is taken over is driven already: agents may have given two of them one name.
+                Source::Expired { .. } => decided,
+            });
             if whole && candidates.len() < missing {
                 break;
             }

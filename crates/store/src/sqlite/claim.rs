@@ -135,11 +135,12 @@ fn take_expired(connection: &Connection, claim: &Claim, margin_ms: u64) -> Resul
     haul.end()
 }
 
-/// Takes one job, if this build can read it, core agrees and nobody else drives its conversation.
+/// Takes one job, if this build can read it, core agrees and nobody else drives its conversation. One that is taken over is driven already:
+/// agents may have given two of them one name.
 fn take(connection: &Connection, id: JobId, claim: &Claim, lease: Lease) -> Result<Candidate> {
     let found =
         find(connection, id)?.ok_or_else(|| Error::Corrupt(format!("{id} is ready but has no row")))?;
-    if found.least_reader > READER || is_busy(connection, id, &found)? {
+    if found.least_reader > READER || (lease == Lease::Live && is_busy(connection, id, &found)?) {
         return Ok(Candidate::Passed);
     }
     let corrupt = |error: lastword_core::Illegal| Error::Corrupt(error.to_string());

@@ -8,7 +8,7 @@ use lastword_core::report::Signal;
 use lastword_core::spec::{Dialect, Permission, Terms};
 
 /// Bytes of the largest state of a dialogue.
-const STATE_BYTES_MAX: usize = 64 << 10;
+const STATE_BYTES_MAX: usize = 640 << 10;
 
 /// Goes through the lines; where one is empty, who listens is stored and restored.
 pub(crate) fn run(dialect: Dialect, bytes: &[u8]) {

@@ -16,8 +16,11 @@ use crate::permission::Answer;
 use crate::rpc::{Wire, name};
 use crate::value::brief;
 
-/// Requests that wait at once. The oldest is forgotten, if there are more: its agent is not asking, it is flooding.
-const REQUESTS_MAX: usize = 8;
+/// Requests that wait for a person at once: as many as a job shows. What is asked beyond that is denied.
+const ASKED_MAX: usize = 64;
+
+/// Requests at once whose answer is only to be written. The oldest is forgotten, if there are more: its agent is not asking, it is flooding.
+const DECIDED_MAX: usize = 256;
 
 /// Bytes of the longest answer that is kept ready.
 const ANSWER_BYTES_MAX: usize = 1 << 10;
@@ -70,9 +73,7 @@ impl Request {
     /// Returns a wish to do something. One that could not be granted in words of a reasonable length is denied.
     pub(crate) fn wish(id: Value, line: &str, reply: Reply, permission: Permission) -> Request {
         let verdict = match (permission, &reply) {
-            (_, Reply::Choice { allow, .. }) if allow.to_string().len() > ANSWER_BYTES_MAX => {
-                Some(Verdict::Deny)
-            }
+            (_, Reply::Choice { allow, .. }) if is_long(allow) => Some(Verdict::Deny),
             (_, Reply::Words(names))
                 if !names.iter().all(|name| name.len() <= 64) || names.len() > QUESTIONS_MAX =>
             {
@@ -83,14 +84,26 @@ impl Request {
             // A question in words has no answer but words.
             (Permission::Allow, _) | (Permission::Ask, _) => None,
         };
+        // What takes the agent too many words to hear is said in the fewest there are.
         let reply = match reply {
-            Reply::Choice { deny, cancel, .. } if verdict == Some(Verdict::Deny) => {
-                Reply::Choice { allow: Value::Null, deny, cancel }
+            Reply::Choice { allow, deny, cancel } if is_long(&deny) => {
+                Reply::Choice { allow, deny: cancel.clone(), cancel }
             }
-            Reply::Words(_) if verdict == Some(Verdict::Deny) => Reply::Words(Vec::new()),
             reply => reply,
         };
-        Request { id, line: brief(line), reply, verdict }
+        let request = Request { id, line: brief(line), reply, verdict };
+        if verdict == Some(Verdict::Deny) { request.denied() } else { request }
+    }
+
+    /// Returns the same, denied; of what could have been said besides nothing is kept.
+    fn denied(mut self) -> Request {
+        self.verdict = Some(Verdict::Deny);
+        self.reply = match self.reply {
+            Reply::Choice { deny, cancel, .. } => Reply::Choice { allow: Value::Null, deny, cancel },
+            Reply::Words(_) => Reply::Words(Vec::new()),
+            Reply::Unknown => Reply::Unknown,
+        };
+        self
     }
 
     fn result(&self, verdict: Verdict, text: &str) -> Value {
@@ -112,6 +125,10 @@ impl Request {
     }
 }
 
+fn is_long(answer: &Value) -> bool {
+    answer.to_string().len() > ANSWER_BYTES_MAX
+}
+
 /// The requests that wait.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -121,8 +138,12 @@ impl Requests {
     /// Takes a request in, and says what a person is asked, if one is. `text` is the question in full.
     pub(crate) fn open(&mut self, request: Request, text: &str) -> Option<Signal> {
         self.0.retain(|open| open.id != request.id);
-        if self.0.len() >= REQUESTS_MAX {
-            self.0.remove(0);
+        let waiting = self.0.iter().filter(|open| open.verdict.is_none()).count();
+        let request = if waiting >= ASKED_MAX { request.denied() } else { request };
+        if self.0.len() - waiting >= DECIDED_MAX
+            && let Some(oldest) = self.0.iter().position(|open| open.verdict.is_some())
+        {
+            self.0.remove(oldest);
         }
         let asked = request.verdict.is_none();
         let question = name(&request.id);

@@ -428,3 +428,36 @@ fn a_stop_allows_nothing_and_prompts_for_nothing() {
     let inputs = [input(1, "more")];
     assert_eq!(talk.say(&Wishes { inputs: &inputs, ..stop }), None);
 }
+
+#[test]
+fn however_much_is_asked_at_once_everything_is_answered_once() {
+    let wish = |id: u64| {
+        let options =
+            json!([{ "optionId": "y", "kind": "allow_once" }, { "optionId": "n", "kind": "reject_once" }]);
+        let params = json!({ "toolCall": { "kind": "execute", "title": "x" }, "options": options });
+        json!({ "id": id, "method": "session/request_permission", "params": params }).to_string()
+    };
+    let said = |line: serde_json::Value| {
+        (line["id"].as_u64().unwrap(), line["result"]["outcome"]["optionId"].as_str().unwrap().to_owned())
+    };
+    for (permission, option, asked) in
+        [(Permission::Allow, "y", 0), (Permission::Deny, "n", 0), (Permission::Ask, "n", 64)]
+    {
+        let mut talk = working(permission);
+        (100..300).for_each(|id| drop(talk.hear(&wish(id))));
+        let questions = talk.told().lines().filter(|line| line.starts_with("question ")).count();
+        assert_eq!(questions, asked, "{permission:?}");
+        let mut answered: Vec<(u64, String)> =
+            std::iter::from_fn(|| talk.say(&Wishes::default())).map(said).collect();
+        assert!(answered.iter().all(|(_, chosen)| chosen == option), "{permission:?}: {answered:?}");
+        for id in 100..100 + asked as u64 {
+            let inputs = [answer(id as u32, &id.to_string(), "allow")];
+            let (of, chosen) = said(talk.say(&with(&inputs)).unwrap());
+            assert_eq!((of, chosen.as_str()), (id, "y"), "what is shown can be answered");
+            answered.push((of, chosen));
+        }
+        let mut ids: Vec<u64> = answered.into_iter().map(|(id, _)| id).collect();
+        ids.sort_unstable();
+        assert_eq!(ids, (100..300).collect::<Vec<u64>>(), "{permission:?}: each once");
+    }
+}

@@ -33,8 +33,8 @@ const STREAMS: [&str; 14] = [
 
 const DIALECTS: [Dialect; 5] = [Dialect::Acp, Dialect::Claude, Dialect::Codex, Dialect::Once, Dialect::Plain];
 
-/// Bytes of the largest state of a dialect, whatever is said.
-const STATE_BYTES_MAX: usize = 64 << 10;
+/// Bytes of the largest state of a dialect, whatever is said: most of it the answers to 320 requests.
+const STATE_BYTES_MAX: usize = 640 << 10;
 
 /// What is said, and by whom.
 #[derive(Clone, Debug)]

@@ -2,14 +2,17 @@
 //!
 //! They are merged three ways, with what is checked out, in an index of our own. Only then the files are looked at that would change:
 //! each is as it is committed, and is written; or is already as it would be; or else nothing is done. So asking twice changes
-//! nothing the second time, and what a crash left half done is done the next time. Neither index nor branch is touched.
+//! nothing the second time, and what a crash left half done is done the next time. Neither index nor branch is touched. One at a time does
+//! that in a checkout: two would take each other's files for work of the user, and undo it.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::fs::File;
+use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::run::{Call, complaint};
+use crate::view::lines;
 use crate::{Error, FileChange, Git, Kind, View, record};
 
 /// What is to be done to a checkout.
@@ -22,6 +25,8 @@ pub struct Plan<'a> {
     write: Vec<PathBuf>,
     /// Files that go.
     remove: Vec<PathBuf>,
+    /// Nobody else brings anything to this checkout meanwhile.
+    _turn: File,
 }
 
 /// Why nothing is done to a checkout.
@@ -67,6 +72,7 @@ impl<'a> Plan<'a> {
             Ok(own) => own,
             Err(why) => return Ok(Err(Trouble::NoCheckout(why))),
         };
+        let turn = turn(&own)?;
         let changes = view.compare(&FILES, &view.base, &view.tree)?;
         let nested: Vec<PathBuf> = paths(changes.iter().filter(|file| file.is_repository));
         if !nested.is_empty() {
@@ -83,7 +89,8 @@ impl<'a> Plan<'a> {
             Err(files) => return Ok(Err(Trouble::Conflicts(files))),
         };
         let wanted = view.compare(&FILES, &head, &merged)?;
-        let mut plan = Plan { view, top: top.to_owned(), head, write: Vec::new(), remove: Vec::new() };
+        let (write, remove) = (Vec::new(), Vec::new());
+        let mut plan = Plan { view, top: top.to_owned(), head, write, remove, _turn: turn };
         let blocked = plan.blocked(&wanted);
         if !blocked.is_empty() {
             return Ok(Err(Trouble::Uncommitted(blocked)));
@@ -216,6 +223,15 @@ impl<'a> Plan<'a> {
     }
 }
 
+/// Waits until nobody else brings anything to a checkout. The lock is on its own folder of git, and leaves nothing there.
+fn turn(own: &Path) -> Result<File, Error> {
+    let failed = |source| Error::Disk { what: format!("cannot lock {}", own.display()), source };
+    let turn = File::open(own).map_err(failed)?;
+    rustix::fs::flock(&turn, rustix::fs::FlockOperation::LockExclusive)
+        .map_err(|error| failed(error.into()))?;
+    Ok(turn)
+}
+
 /// Returns the checkout's own folder of git, or why it is none of the repository.
 fn own_dir(view: &View, git: &Git, top: &Path) -> Result<Result<PathBuf, String>, Error> {
     if !top.is_dir() {
@@ -280,9 +296,4 @@ fn listed(call: &mut Call<'_>, what: &str) -> Result<Vec<PathBuf>, Error> {
 
 fn paths<'a>(files: impl Iterator<Item = &'a FileChange>) -> Vec<PathBuf> {
     files.map(|file| file.path.clone()).collect()
-}
-
-/// Returns paths as git reads them, each closed by a zero.
-fn lines(files: &[PathBuf]) -> Vec<u8> {
-    files.iter().flat_map(|path| [path.as_os_str().as_bytes(), b"\0"].concat()).collect()
 }

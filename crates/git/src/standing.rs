@@ -70,10 +70,15 @@ pub(crate) fn of(git: &Git, place: &Path, id: &str, record: &Record) -> Result<S
         }
         None => false,
     };
+    // What was applied is a state of files. It stands for the commits it is built on, if it differs from where they began.
+    let is_applied = || -> Result<bool, Error> {
+        let is_it = files > 0 && record::applied(place, id).as_ref() == Some(&view.tree);
+        Ok(is_it && is_below(&repository, tip.as_deref(), head.as_deref())?)
+    };
     Ok(match view.left_out() {
         Some(_) => Standing::Unsaved(work(files.max(1))),
         None if files == 0 && commits == 0 => Standing::Unchanged,
-        None if record::applied(place, id).as_ref() == Some(&view.tree) => Standing::Saved,
+        None if is_applied()? => Standing::Saved,
         None if commits == 0 && is_head => Standing::Saved,
         None => Standing::Unsaved(work(files)),
     })
@@ -86,6 +91,13 @@ fn head(repository: &Repository, own: &Path) -> Result<Option<String>, Error> {
     let said = call.words(["rev-parse", "--quiet", "--verify", "HEAD^{commit}"]).ask()?;
     let line = || String::from_utf8_lossy(&said.stdout).trim().to_owned();
     Ok(said.status.success().then(line))
+}
+
+/// Reports whether a branch has nothing that what is checked out is not built on.
+fn is_below(repository: &Repository, tip: Option<&str>, head: Option<&str>) -> Result<bool, Error> {
+    let (Some(tip), Some(head)) = (tip, head) else { return Ok(tip.is_none()) };
+    let said = repository.call().words(["merge-base", "--is-ancestor", tip, head]).ask()?;
+    Ok(said.status.success())
 }
 
 /// Counts the commits of a job that no branch or tag of anybody else has, nor what is checked out. Branches of other jobs do not count

@@ -1,7 +1,10 @@
 //! What was changed in a worktree, as it was when looked at: committed or not, known to git or not. What git is told to ignore is
-//! not looked at.
+//! not looked at, unless the job has added it all the same.
 
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Path, PathBuf};
 
 use crate::changes::{self, FileChange};
 use crate::run::{Repository, complaint};
@@ -89,7 +92,7 @@ impl View {
     }
 }
 
-/// Makes a tree of everything in a folder. The index of the worktree itself is not asked: a job can hide changes in it.
+/// Makes a tree of everything in a folder. The index of the worktree itself is only asked for names: a job can hide changes in it.
 fn snapshot(
     repository: &Repository,
     scratch: &Scratch,
@@ -101,7 +104,47 @@ fn snapshot(
     add.in_folder(folder).env("GIT_WORK_TREE", folder);
     let added = add.words(["add", "--all", "--ignore-errors", "--", "."]).ask()?;
     // What cannot be read is left as it was, and said.
-    let left_out = (!added.status.success()).then(|| complaint(&added));
+    let mut left_out = (!added.status.success()).then(|| complaint(&added));
+    let known = known(repository, folder, base)?;
+    if !known.is_empty() {
+        let mut add = scratch.call(repository, "index");
+        add.in_folder(folder).env("GIT_WORK_TREE", folder).input(lines(&known));
+        let added = add.words(["update-index", "--add", "-z", "--stdin"]).ask()?;
+        left_out = left_out.or((!added.status.success()).then(|| complaint(&added)));
+    }
     let tree = scratch.call(repository, "index").word("write-tree").line()?;
     Ok((tree, left_out))
+}
+
+/// Returns files that came to be and are known to git in the worktree, staged or committed, also if they are to be ignored.
+fn known(repository: &Repository, folder: &Path, base: &str) -> Result<Vec<PathBuf>, Error> {
+    let own = repository.dir.join("worktrees").join(folder.file_name().unwrap_or_default());
+    let added = |words: &[&str]| -> Result<Vec<PathBuf>, Error> {
+        let mut call = repository.call();
+        call.env("GIT_DIR", &own).env("GIT_COMMON_DIR", &repository.dir).words(words);
+        let said = call.words(["-r", "-z", "--name-only", "--diff-filter=A", "--no-renames", base]);
+        let said = if words.len() == 1 { said.word("HEAD").ask()? } else { said.ask()? };
+        // A worktree whose own part is broken names nothing.
+        Ok(if said.status.success() { split(&said.stdout) } else { Vec::new() })
+    };
+    let staged = added(&["diff-index", "--cached"])?;
+    let all: BTreeSet<PathBuf> = added(&["diff-tree"])?.into_iter().chain(staged).collect();
+    let is_folder = |path: &Path| std::fs::symlink_metadata(path).is_ok_and(|found| found.is_dir());
+    let is_there = |path: &PathBuf| {
+        let mut above = path.ancestors().skip(1).filter(|above| !above.as_os_str().is_empty());
+        let found = std::fs::symlink_metadata(folder.join(path));
+        found.is_ok_and(|found| !found.is_dir()) && above.all(|above| is_folder(&folder.join(above)))
+    };
+    Ok(all.into_iter().filter(is_there).collect())
+}
+
+/// Returns the paths of a list of git, each closed by a zero.
+fn split(said: &[u8]) -> Vec<PathBuf> {
+    let paths = said.split(|byte| *byte == 0).filter(|path| !path.is_empty());
+    paths.map(|path| PathBuf::from(OsString::from_vec(path.to_vec()))).collect()
+}
+
+/// Returns paths as git reads them, each closed by a zero.
+pub(crate) fn lines(files: &[PathBuf]) -> Vec<u8> {
+    files.iter().flat_map(|path| [path.as_os_str().as_bytes(), b"\0"].concat()).collect()
 }

@@ -79,7 +79,12 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
         (false, _) => "were",
     };
     match (has_changed, files) {
-        (false, _) => ui.say(&format!("{called} has changed nothing")),
+        (false, _) => {
+            ui.say(&format!("{called} has changed nothing"));
+            if let Some(merge) = worktree::merge(&job) {
+                ui.say(&format!("its branch has commits all the same: `{merge}` brings them over"));
+            }
+        }
         (true, 0) => ui.say(&format!("{} has all of it already; nothing was done", place.checkout)),
         (true, _) => {
             ui.print(&format!("{count} {be} changed in {}", place.checkout))?;

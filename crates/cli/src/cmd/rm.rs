@@ -42,9 +42,15 @@ async fn remove(args: &Args, client: &Client, reference: &str) -> Result<(), Fai
         let reference = words::reference(&job);
         let force = format!("lastword rm --force {reference}");
         match failure.problem.code {
-            Code::Unsaved => failure
-                .next(format!("lastword apply {reference}    # brings it over, diff shows it"))
-                .next(format!("{force}    # gives it up")),
+            Code::Unsaved => {
+                let failure =
+                    failure.next(format!("lastword apply {reference}    # brings it over, diff shows it"));
+                match worktree::merge(&job) {
+                    Some(merge) => failure.next(format!("{merge}    # brings its commits over")),
+                    None => failure,
+                }
+                .next(format!("{force}    # gives it up"))
+            }
             _ if job.is_ended() => failure,
             _ => failure.next(force),
         }

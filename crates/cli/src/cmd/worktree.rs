@@ -65,6 +65,12 @@ pub(super) fn short(commit: &str) -> &str {
     commit.get(..10).unwrap_or(commit)
 }
 
+/// Returns the command that brings over what the branch of a job has, if it has commits of its own.
+pub(super) fn merge(job: &Job) -> Option<String> {
+    tip(job)?;
+    Some(format!("git merge {}", job.worktree.as_ref()?.branch))
+}
+
 /// Returns where the branch of a job stands, if it has commits of its own.
 pub(super) fn tip(job: &Job) -> Option<String> {
     let worktree = job.worktree.as_ref()?;

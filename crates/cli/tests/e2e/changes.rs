@@ -168,3 +168,69 @@ fn what_was_done_before_something_is_in_the_way_is_undone() {
     assert_eq!(repository.read("zone"), "x\n");
     assert!(!repository.top.join("b").exists() && !repository.top.join("sub").exists());
 }
+
+/// What a job runs to commit.
+const COMMIT: &str = "git -c user.name=x -c user.email=x commit -qm work";
+
+#[test]
+fn commits_that_no_file_shows_are_not_applied_and_not_lost() {
+    let repository = Repository::new();
+    let home = &repository.home;
+    for (name, script) in [
+        ("elsewhere", format!("echo q > q; git add q; {COMMIT}; git checkout -q --detach HEAD~1")),
+        ("undone", format!("echo r > r; git add r; {COMMIT}; git rm -q r")),
+    ] {
+        let job = repository.work(name, &script);
+        let tip = repository.git(&["rev-parse", job["worktree"]["branch"].as_str().unwrap()]);
+        for _ in 0..2 {
+            let refused = home.run(&["rm", name]);
+            assert!(refused.code == 125 && refused.stderr.contains("git merge lastword/"), "{refused:?}");
+            let said = home.run(&["apply", name]);
+            assert!(said.code == 0 && said.stderr.contains("git merge lastword/"), "{said:?}");
+        }
+        assert_eq!(repository.git(&["cat-file", "-t", &tip]), "commit");
+        repository.git(&["merge", "--quiet", "--no-edit", job["worktree"]["branch"].as_str().unwrap()]);
+    }
+}
+
+#[test]
+fn what_was_added_past_an_ignore_rule_is_seen_and_brought_over() {
+    let repository = Repository::new();
+    repository.write(".gitignore", "dist/\n*.log\n");
+    repository.commit("ignores");
+    let home = &repository.home;
+    for (name, script) in [
+        ("committed", format!("mkdir -p dist; echo one > dist/one; git add -f dist/one; {COMMIT}")),
+        (
+            "staged",
+            "mkdir -p dist; echo two > dist/two; git add -f dist/two; echo x > dist/ignored".to_owned(),
+        ),
+    ] {
+        repository.work(name, &script);
+        let file = if name == "staged" { "dist/two" } else { "dist/one" };
+        let shown = home.ok(&["diff", "--stat", name]);
+        assert!(shown.contains(file) && !shown.contains("ignored"), "{shown}");
+        home.ok(&["apply", name]);
+        assert!(repository.top.join(file).exists());
+        assert!(!repository.top.join("dist/ignored").exists());
+        home.ok(&["rm", name]);
+    }
+}
+
+#[test]
+fn of_many_that_apply_at_once_each_finds_the_work_of_the_one_before() {
+    let repository = Repository::new();
+    repository.work("many", "for i in $(seq 300); do echo $i > n$i; done");
+    let said = std::thread::scope(|scope| {
+        let each: Vec<_> = (0..4).map(|_| scope.spawn(|| repository.home.run(&["apply", "many"]))).collect();
+        each.into_iter().map(|one| one.join().unwrap()).collect::<Vec<_>>()
+    });
+    assert!(said.iter().all(|said| said.code == 0), "{said:?}");
+    assert_eq!(
+        said.iter().filter(|said| said.stdout.contains("300 files were changed")).count(),
+        1,
+        "{said:?}"
+    );
+    assert!((1..=300).all(|n| repository.top.join(format!("n{n}")).exists()));
+    repository.home.ok(&["rm", "many"]);
+}

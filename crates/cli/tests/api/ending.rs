@@ -76,7 +76,7 @@ fn all_live_jobs_of_a_group_or_with_a_label_are_cancelled_and_no_other() {
         daemon.client.post("/v1/jobs:cancel", &json!({ "group": "two", "label": "team=x" })).expect(202);
     assert_eq!(each(&done, "id"), [b.as_str()]);
     assert_eq!(daemon.end_of(&b)["outcome"], "cancelled");
-    for nobody in [json!({}), json!({ "force": true }), json!({ "all": false })] {
+    for nobody in [json!({}), json!({ "force": true }), json!({ "all": false }), json!([true]), json!([])] {
         let refused = daemon.client.post("/v1/jobs:cancel", &nobody);
         assert_eq!(refused.problem(), (400, "invalid".to_owned()), "{nobody}");
     }

@@ -190,14 +190,19 @@ impl<'a> Plan<'a> {
     fn blocked(&self, wanted: &[FileChange]) -> Vec<PathBuf> {
         let goes: BTreeSet<&Path> =
             wanted.iter().filter(|file| file.kind == Kind::Deleted).map(|file| file.path.as_path()).collect();
-        let is_in_the_way = |folder: &Path| {
-            let found = std::fs::symlink_metadata(self.top.join(folder));
-            found.is_ok_and(|found| !found.is_dir()) && !goes.contains(folder)
+        let is_in_the_way = |folder: &Path, kind: Kind| match std::fs::symlink_metadata(self.top.join(folder))
+        {
+            // What was below it is gone already.
+            Ok(found) if found.is_file() && kind == Kind::Deleted => false,
+            Ok(found) => !found.is_dir() && !goes.contains(folder),
+            Err(_) => false,
         };
         let parents = |path: &Path| -> Vec<PathBuf> {
             path.ancestors().skip(1).filter(|it| !it.as_os_str().is_empty()).map(Path::to_owned).collect()
         };
-        let blocked = wanted.iter().filter(|file| parents(&file.path).iter().any(|it| is_in_the_way(it)));
+        let blocked = wanted
+            .iter()
+            .filter(|file| parents(&file.path).iter().any(|folder| is_in_the_way(folder, file.kind)));
         paths(blocked)
     }
 
@@ -206,7 +211,8 @@ impl<'a> Plan<'a> {
         self.call("mine").words(["read-tree", &self.head]).get()?;
         let files = paths(wanted.iter().filter(|file| !self.is_folder(&file.path)));
         let mut call = self.call("mine");
-        call.words(["update-index", "--add", "--remove", "-z", "--stdin"]).input(lines(&files));
+        // A file may have become a folder, and the other way round.
+        call.words(["update-index", "--add", "--remove", "--replace", "-z", "--stdin"]).input(lines(&files));
         call.get()?;
         self.call("mine").word("write-tree").line()
     }

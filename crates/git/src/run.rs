@@ -136,6 +136,11 @@ impl Repository {
         call
     }
 
+    /// Reports whether it sets up filters of its own.
+    pub(crate) fn has_filters(&self) -> bool {
+        !self.filters.is_empty()
+    }
+
     /// Returns the commit that something names; `None` if nothing is named so.
     pub(crate) fn commit(&self, name: &str) -> Result<Option<String>, Error> {
         let mut call = self.call();

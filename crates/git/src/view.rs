@@ -60,6 +60,11 @@ impl View {
         self.left_out.as_deref()
     }
 
+    /// Reports whether the repository sets up filters of its own. They are not run, so files may look changed that are not.
+    pub fn has_filters(&self) -> bool {
+        self.repository.has_filters()
+    }
+
     /// Returns the files that changed.
     pub fn files(&self) -> Result<Vec<FileChange>, Error> {
         self.compare(&["--raw", "--numstat", "-z", "--find-renames"], &self.base, &self.tree)

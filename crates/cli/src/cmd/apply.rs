@@ -51,11 +51,15 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
     if let Some(view) = &view {
         if let Some(why) = view.left_out() {
             let text = format!("nothing of {called} was applied: some of it could not be looked at: {why}");
-            return Err(Failure::new(Code::Unavailable, text));
+            let failure = Failure::new(Code::Unavailable, text);
+            let folder = place.path.as_deref().unwrap_or("its worktree");
+            return Err(failure.next(format!(
+                "what that is lies in {folder}: bring it over or remove it there, and apply again"
+            )));
         }
         let checkout = Path::new(&place.checkout);
         let plan = Plan::make(view, &worktree::git(), checkout).map_err(failed)?;
-        let plan = plan.map_err(|trouble| refused(&job, place, &trouble))?;
+        let plan = plan.map_err(|trouble| refused(&job, place, &trouble, view.has_filters()))?;
         files = plan.count();
         if !args.dry_run {
             plan.carry_out().map_err(failed)?;
@@ -97,7 +101,7 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
 }
 
 /// Says why nothing was done, to which files it is due, and what to do.
-fn refused(job: &Job, place: &Worktree, trouble: &Trouble) -> Failure {
+fn refused(job: &Job, place: &Worktree, trouble: &Trouble, has_filters: bool) -> Failure {
     let called = words::called(job.name.as_deref(), &job.short);
     let reference = words::reference(job);
     let mut failure = Failure::new(
@@ -119,7 +123,15 @@ fn refused(job: &Job, place: &Worktree, trouble: &Trouble) -> Failure {
         }
         Trouble::Unmerged(_) => failure.next("resolve them, and apply it again"),
         Trouble::Conflicts(_) => failure.next(by_hand),
-        Trouble::Uncommitted(_) => failure.next("commit or stash these files, and apply it again"),
+        Trouble::Uncommitted(_) => {
+            let failure = failure.next("commit or stash these files, and apply it again");
+            match has_filters {
+                true => failure.next(format!(
+                    "if git sees no change in them, a filter that this repository sets up made it: {by_hand}"
+                )),
+                false => failure,
+            }
+        }
         Trouble::Repositories(_) => failure.next(format!(
             "bring them over by hand from {}",
             place.path.as_deref().unwrap_or("its worktree")

@@ -234,3 +234,15 @@ fn of_many_that_apply_at_once_each_finds_the_work_of_the_one_before() {
     assert!((1..=300).all(|n| repository.top.join(format!("n{n}")).exists()));
     repository.home.ok(&["rm", "many"]);
 }
+
+#[test]
+fn files_that_became_folders_and_folders_that_became_files_are_brought_over_once() {
+    let repository = Repository::new();
+    repository.work("swapped", "rm a; mkdir a; echo z > a/x; rm -r sub; echo z > sub");
+    let first = repository.home.ok(&["apply", "swapped"]);
+    assert!(first.contains("were changed"), "{first}");
+    assert_eq!((repository.read("a/x").as_str(), repository.read("sub").as_str()), ("z\n", "z\n"));
+    let again = repository.home.run(&["apply", "swapped"]);
+    assert!(again.code == 0 && again.stderr.contains("has all of it already"), "{again:?}");
+    repository.home.ok(&["rm", "swapped"]);
+}

@@ -506,7 +506,7 @@ fn c56_an_agent_that_says_nothing_and_goes_is_said_to_have_gone() {
         |desk: Desk| desk.emptied(exited(3)).job.attempts[0].end.as_ref().and_then(|end| end.error.clone());
     let said = |text: &str| Some(text.to_owned());
     assert_eq!(error(Desk::running(agent())), said("the agent ended before it began to work"));
-    assert_eq!(error(Desk::in_turn(agent())), said("the agent ended before its turn"));
+    assert_eq!(error(Desk::in_turn(agent())), said("the agent ended before its turn did"));
     let mut waiting = Desk::in_turn(agent()).says(ends(TurnEnding::Completed));
     let facts = send::decide(&waiting.job, "ann", "and then", false);
     waiting.anyone(facts);

@@ -124,7 +124,7 @@ fn a_timeline_has_a_line_for_every_event_in_order() {
             "session `ref-0` started",
             "turn 1 started",
             "stop asked for by `ann` (a user asked)",
-            "turn 1 cancelled: `the agent ended before its turn`",
+            "turn 1 cancelled: `the agent ended before its turn did`",
             "attempt 1 ended: cancelled while running (a user asked)",
             "last word: cancelled while running (a user asked: `ann`)",
         ]

@@ -179,6 +179,7 @@ fn every_answer_has_a_version_and_every_problem_is_whole() {
         ("POST", format!("/v1/jobs/{live}"), none.clone(), 400, "invalid"),
         ("POST", format!("/v1/jobs/{live}/messages"), json!({ "text": "hi" }), 409, "conflict"),
         ("POST", format!("/v1/jobs/{ended}/messages"), json!({ "text": "hi" }), 409, "ended"),
+        ("POST", format!("/v1/jobs/{live}/messages"), json!({ "text": "" }), 400, "invalid"),
         ("PATCH", format!("/v1/jobs/{ended}/limits"), json!({ "wall_ms": 5 }), 409, "ended"),
         ("PATCH", format!("/v1/jobs/{live}/limits"), json!({ "wal_ms": 5 }), 400, "invalid"),
         ("PATCH", format!("/v1/jobs/{live}/limits"), none.clone(), 400, "invalid"),

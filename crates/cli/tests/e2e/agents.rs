@@ -259,10 +259,12 @@ fn an_interrupt_ends_the_turn_and_what_is_sent_begins_the_next() {
     // As it was said, with no line break behind it.
     assert!(home.ok(&["logs", "--raw", &id]).contains(r#"did: hello again\n"#));
     insta::assert_snapshot!("show_turns", plain(&home, &home.ok(&["show", &id])));
-    for words in [&["interrupt"][..], &["send"], &["approve"]] {
-        let said = home.run(&[words, &[&id]].concat());
+    for words in [&["interrupt", &id][..], &["send", &id, "more"], &["approve", &id]] {
+        let said = home.run(words);
         assert!(said.code == 125 && said.stderr.contains("has ended"), "{words:?}: {said:?}");
     }
+    let said = home.run(&["send", &id]);
+    assert!(said.code == 2 && said.stderr.contains("nothing to send"), "{said:?}");
     let id = home.start("exec sleep 100");
     let said = home.run(&["send", &id, "--steer", "left"]);
     assert!(said.code == 125 && said.stderr.contains("only an agent can be steered"), "{said:?}");

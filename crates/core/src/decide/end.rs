@@ -44,7 +44,7 @@ pub(super) fn attempt(job: &Job, receipt: Receipt, error: Option<String>, now: T
     facts
 }
 
-const BEFORE_TURN: &str = "the agent ended before its turn";
+const BEFORE_TURN: &str = "the agent ended before its turn did";
 
 /// Returns why the attempt of an agent failed: what it said was wrong, or what it did not wait for. An exit code says neither.
 fn complaint(job: &Job, attempt: &Attempt) -> Option<String> {

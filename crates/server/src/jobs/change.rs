@@ -125,6 +125,9 @@ pub(crate) async fn send<J: Siblings>(
     };
     let input = match before {
         Some(input) => input,
+        None if message.text.is_empty() && !message.eof => {
+            return Err(Failure::invalid("`text` is empty: there is nothing to send"));
+        }
         None if message.steer && message.eof => {
             return Err(Failure::invalid("`steer` is for an agent, and `eof` is not: say one of them"));
         }

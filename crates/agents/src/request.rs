@@ -139,7 +139,8 @@ impl Requests {
     pub(crate) fn open(&mut self, request: Request, text: &str) -> Option<Signal> {
         self.0.retain(|open| open.id != request.id);
         let waiting = self.0.iter().filter(|open| open.verdict.is_none()).count();
-        let request = if waiting >= ASKED_MAX { request.denied() } else { request };
+        let is_too_much = request.verdict.is_none() && waiting >= ASKED_MAX;
+        let request = if is_too_much { request.denied() } else { request };
         if self.0.len() - waiting >= DECIDED_MAX
             && let Some(oldest) = self.0.iter().position(|open| open.verdict.is_some())
         {

@@ -461,3 +461,23 @@ fn however_much_is_asked_at_once_everything_is_answered_once() {
         assert_eq!(ids, (100..300).collect::<Vec<u64>>(), "{permission:?}: each once");
     }
 }
+
+#[test]
+fn a_rule_says_yes_also_while_as_much_as_can_be_is_asked() {
+    let wish = |id: u64, title: &str| {
+        let options =
+            json!([{ "optionId": "y", "kind": "allow_once" }, { "optionId": "n", "kind": "reject_once" }]);
+        let params = json!({ "toolCall": { "kind": "execute", "title": title }, "options": options });
+        json!({ "id": id, "method": "session/request_permission", "params": params }).to_string()
+    };
+    let mut talk = working(Permission::Ask);
+    talk.start.permissions.rules =
+        vec![Rule { pattern: "execute: free".to_owned(), permission: Permission::Allow }];
+    let stored = talk.dialogue.store();
+    talk.dialogue = lastword_agents::Dialogue::restored(talk.start.clone(), &stored).unwrap();
+    (100..164).for_each(|id| drop(talk.hear(&wish(id, "x"))));
+    talk.hear(&wish(164, "free"));
+    assert_eq!(talk.say(&Wishes::default()).unwrap()["result"]["outcome"]["optionId"], "y");
+    talk.hear(&wish(165, "x"));
+    assert_eq!(talk.say(&Wishes::default()).unwrap()["result"]["outcome"]["optionId"], "n", "one too many");
+}

@@ -12,7 +12,7 @@ use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::run::{Call, complaint};
-use crate::view::lines;
+use crate::view::{above, lines};
 use crate::{Error, FileChange, Git, Kind, View, record};
 
 /// What is to be done to a checkout.
@@ -177,7 +177,7 @@ impl<'a> Plan<'a> {
             }
             _ => {}
         }
-        for folder in path.ancestors().skip(1).filter(|folder| !folder.as_os_str().is_empty()) {
+        for folder in above(path) {
             if std::fs::remove_dir(self.top.join(folder)).is_err() {
                 break;
             }
@@ -197,12 +197,8 @@ impl<'a> Plan<'a> {
             Ok(found) => !found.is_dir() && !goes.contains(folder),
             Err(_) => false,
         };
-        let parents = |path: &Path| -> Vec<PathBuf> {
-            path.ancestors().skip(1).filter(|it| !it.as_os_str().is_empty()).map(Path::to_owned).collect()
-        };
-        let blocked = wanted
-            .iter()
-            .filter(|file| parents(&file.path).iter().any(|folder| is_in_the_way(folder, file.kind)));
+        let blocked =
+            wanted.iter().filter(|file| above(&file.path).any(|folder| is_in_the_way(folder, file.kind)));
         paths(blocked)
     }
 

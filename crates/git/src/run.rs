@@ -136,6 +136,18 @@ impl Repository {
         call
     }
 
+    /// Returns the folder that it keeps for a worktree.
+    pub(crate) fn own_dir(&self, id: impl AsRef<Path>) -> PathBuf {
+        listing(&self.dir).join(id)
+    }
+
+    /// Returns a call about one of its worktrees, by the folder that it keeps for that.
+    pub(crate) fn call_in(&self, own: &Path) -> Call<'_> {
+        let mut call = self.call();
+        call.env("GIT_DIR", own).env("GIT_COMMON_DIR", &self.dir);
+        call
+    }
+
     /// Reports whether it sets up filters of its own.
     pub(crate) fn has_filters(&self) -> bool {
         !self.filters.is_empty()
@@ -149,6 +161,11 @@ impl Repository {
         let said = call.ask()?;
         Ok(said.status.success().then(|| line(&said.stdout)))
     }
+}
+
+/// Returns the folder in which a repository keeps what it knows of its worktrees.
+pub(crate) fn listing(git_dir: &Path) -> PathBuf {
+    git_dir.join("worktrees")
 }
 
 /// Returns the names of filters that are set up in the repository itself: `scope`, zero, `key`, line break, `value`, zero.

@@ -50,9 +50,8 @@ pub(crate) fn of(git: &Git, place: &Path, id: &str, record: &Record) -> Result<S
     let tip = repository.commit(&format!("refs/heads/{}", record.branch))?;
     let is_there = record.stage == Stage::Made && folder.is_dir();
     // The job may have left its branch for another one, or for none.
-    let own = record.git_dir.join("worktrees").join(id);
     let head = match is_there {
-        true => head(&repository, &own)?,
+        true => head(&repository, id)?,
         false => None,
     };
     let commits = commits(&repository, record, tip.iter().chain(&head))?;
@@ -85,9 +84,8 @@ pub(crate) fn of(git: &Git, place: &Path, id: &str, record: &Record) -> Result<S
 }
 
 /// Returns what is checked out in the worktree.
-fn head(repository: &Repository, own: &Path) -> Result<Option<String>, Error> {
-    let mut call = repository.call();
-    call.env("GIT_DIR", own).env("GIT_COMMON_DIR", &repository.dir);
+fn head(repository: &Repository, id: &str) -> Result<Option<String>, Error> {
+    let mut call = repository.call_in(&repository.own_dir(id));
     let said = call.words(["rev-parse", "--quiet", "--verify", "HEAD^{commit}"]).ask()?;
     let line = || String::from_utf8_lossy(&said.stdout).trim().to_owned();
     Ok(said.status.success().then(line))

@@ -123,22 +123,21 @@ fn snapshot(
 
 /// Returns files that came to be and are known to git in the worktree, staged or committed, also if they are to be ignored.
 fn known(repository: &Repository, folder: &Path, base: &str) -> Result<Vec<PathBuf>, Error> {
-    let own = repository.dir.join("worktrees").join(folder.file_name().unwrap_or_default());
+    let own = repository.own_dir(folder.file_name().unwrap_or_default());
     let added = |words: &[&str]| -> Result<Vec<PathBuf>, Error> {
-        let mut call = repository.call();
-        call.env("GIT_DIR", &own).env("GIT_COMMON_DIR", &repository.dir).words(words);
-        let said = call.words(["-r", "-z", "--name-only", "--diff-filter=A", "--no-renames", base]);
-        let said = if words.len() == 1 { said.word("HEAD").ask()? } else { said.ask()? };
+        let mut call = repository.call_in(&own);
+        let said = call.words(words).ask()?;
         // A worktree whose own part is broken names nothing.
         Ok(if said.status.success() { split(&said.stdout) } else { Vec::new() })
     };
-    let staged = added(&["diff-index", "--cached"])?;
-    let all: BTreeSet<PathBuf> = added(&["diff-tree"])?.into_iter().chain(staged).collect();
+    let plain = ["-r", "-z", "--name-only", "--diff-filter=A", "--no-renames"];
+    let staged = added(&[&["diff-index"], &plain[..], &["--cached", base]].concat())?;
+    let committed = added(&[&["diff-tree"], &plain[..], &[base, "HEAD"]].concat())?;
+    let all: BTreeSet<PathBuf> = committed.into_iter().chain(staged).collect();
     let is_folder = |path: &Path| std::fs::symlink_metadata(path).is_ok_and(|found| found.is_dir());
     let is_there = |path: &PathBuf| {
-        let mut above = path.ancestors().skip(1).filter(|above| !above.as_os_str().is_empty());
         let found = std::fs::symlink_metadata(folder.join(path));
-        found.is_ok_and(|found| !found.is_dir()) && above.all(|above| is_folder(&folder.join(above)))
+        found.is_ok_and(|found| !found.is_dir()) && above(path).all(|above| is_folder(&folder.join(above)))
     };
     Ok(all.into_iter().filter(is_there).collect())
 }
@@ -147,6 +146,11 @@ fn known(repository: &Repository, folder: &Path, base: &str) -> Result<Vec<PathB
 fn split(said: &[u8]) -> Vec<PathBuf> {
     let paths = said.split(|byte| *byte == 0).filter(|path| !path.is_empty());
     paths.map(|path| PathBuf::from(OsString::from_vec(path.to_vec()))).collect()
+}
+
+/// Returns the folders that a path of a repository is in, the innermost first.
+pub(crate) fn above(path: &Path) -> impl Iterator<Item = &Path> {
+    path.ancestors().skip(1).filter(|folder| !folder.as_os_str().is_empty())
 }
 
 /// Returns paths as git reads them, each closed by a zero.

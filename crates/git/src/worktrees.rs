@@ -14,7 +14,7 @@ use std::time::Duration;
 use rustix::fs::{FlockOperation, flock};
 
 use crate::record::{Record, Stage};
-use crate::run::Repository;
+use crate::run::{Repository, listing};
 use crate::standing::{self, Standing};
 use crate::{Error, Git, scratch};
 
@@ -125,9 +125,8 @@ impl Worktrees {
             let _turn = self.turn(listing(wanted.git_dir));
             call.get()?;
         }
-        let mut call = repository.call();
-        call.holding(lock).env("GIT_DIR", own_dir(wanted.git_dir, wanted.id)).env("GIT_WORK_TREE", &folder);
-        call.env("GIT_COMMON_DIR", wanted.git_dir).in_folder(&folder);
+        let mut call = repository.call_in(&repository.own_dir(wanted.id));
+        call.holding(lock).env("GIT_WORK_TREE", &folder).in_folder(&folder);
         call.words(["reset", "--hard", "--quiet", "--no-recurse-submodules"]).get().map(drop)
     }
 
@@ -322,11 +321,6 @@ fn undisturbed<T>(git_dir: &Path, mut attempt: impl FnMut() -> Result<T, Error>)
 /// that none of ours is at work, and the name is nobody else's.
 fn let_go(record: &Record) {
     let _ = std::fs::remove_file(record.git_dir.join(format!("refs/heads/{}.lock", record.branch)));
-}
-
-/// Returns the folder in which a repository keeps what it knows of its worktrees.
-fn listing(git_dir: &Path) -> PathBuf {
-    git_dir.join("worktrees")
 }
 
 /// Returns the folder that git keeps for a worktree in its repository.

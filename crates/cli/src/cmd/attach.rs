@@ -14,6 +14,7 @@ use crate::ui::words;
 
 mod agent;
 mod input;
+mod typed;
 
 /// Comes back to a job, and exits as it does
 #[derive(Debug, clap::Args)]

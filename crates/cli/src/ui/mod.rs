@@ -109,6 +109,10 @@ impl Ui {
     /// Asks a yes-or-no question; only where somebody can answer.
     pub(crate) fn ask(&self, question: &str) -> bool {
         let _ = write!(std::io::stderr().lock(), "{question} [y/N] ");
+        if discard_typed() {
+            let _ =
+                write!(std::io::stderr().lock(), "\n(discarded what was typed before)\n{question} [y/N] ");
+        }
         let mut line = String::new();
         let read = std::io::stdin().read_line(&mut line);
         read.is_ok() && matches!(line.trim().to_ascii_lowercase().as_str(), "y" | "yes")
@@ -124,6 +128,15 @@ impl Ui {
             _ => self.say(&format!("{} {}", self.err.bad("lastword:"), failure.words())),
         }
     }
+}
+
+/// Discards what was typed at the terminal and not read; reports whether that was a line or more. What was typed of a line
+/// without an end goes too, but is not reported: the terminal does not tell of it.
+pub(crate) fn discard_typed() -> bool {
+    let stdin = rustix::stdio::stdin();
+    let typed = rustix::io::ioctl_fionread(stdin).is_ok_and(|count| count > 0);
+    let _ = rustix::termios::tcflush(stdin, rustix::termios::QueueSelector::IFlush);
+    typed
 }
 
 fn width(out_is_terminal: bool) -> usize {

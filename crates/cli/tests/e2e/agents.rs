@@ -220,6 +220,33 @@ fn whoever_stays_with_an_agent_is_told_what_it_asks() {
     assert!(home.ok(&["logs", "asker"]).contains("ask-0 allow_once"), "{}", home.ok(&["logs", "asker"]));
 }
 
+#[test]
+fn what_is_typed_before_a_question_is_shown_does_not_answer_it() {
+    let home = with_agent();
+    let go = home.path().join("go");
+    let gate = home.start(&format!("until [ -e {} ]; do sleep 0.01; done", go.display()));
+    let id = start(&home, &["--name", "asker", "--after", &gate, "ask make test\nask make clean"]);
+    let mut attached = at_terminal(&home, &["attach", "asker"]);
+    let mut typed = attached.stdin.take().unwrap();
+    // The terminal echoes both lines, so they wait in it before anything is asked.
+    typed.write_all(b"y\ny\n").unwrap();
+    until_shown(&mut attached, "y\r\ny\r\n");
+    std::fs::write(&go, "").unwrap();
+    let shown = until_shown(&mut attached, "discarded what was typed before");
+    assert!(shown.contains("echo asks: execute: make test"), "{shown}");
+    assert!(!shown.contains("make clean"), "one question at a time: {shown}");
+    until_asks(&home, &id, 2);
+    // Two lines at once: the second is there before the second question is shown.
+    typed.write_all(b"n\ny\n").unwrap();
+    let shown = until_shown(&mut attached, "discarded what was typed before");
+    assert!(shown.contains("echo asks: execute: make clean"), "{shown}");
+    assert_eq!(until_asks(&home, &id, 1)[0]["text"], "execute: make clean");
+    typed.write_all(b"y\n").unwrap();
+    assert!(attached.wait().unwrap().success());
+    let log = home.ok(&["logs", &id]);
+    assert!(log.contains("ask-0 reject_once") && log.contains("ask-1 allow_once"), "{log}");
+}
+
 /// Runs a command at a terminal of its own.
 fn at_terminal(home: &Home, words: &[&str]) -> std::process::Child {
     let inner = home.command(words);

@@ -79,7 +79,7 @@ fn data(fact: &Fact) -> Value {
     match fact {
         Fact::Submitted(submitted) => json!({
             "by": submitted.by,
-            "group": submitted.spec.queue,
+            "group": submitted.spec.group,
             "limits": Limits::in_force(&submitted.limits),
         }),
         Fact::DependencySettled(settled) => json!({

@@ -264,7 +264,7 @@ impl Job {
             agent: Agent::of(&spec.work),
             cwd: spec.cwd.clone(),
             worktree: Worktree::of(job.id, spec).map(Box::new),
-            group: spec.queue.clone(),
+            group: spec.group.clone(),
             priority: spec.priority,
             labels: spec.labels.clone(),
             limits: Limits::in_force(&job.limits),

@@ -74,7 +74,7 @@ impl Row {
             outcome_detail: row.outcome.and_then(OutcomeDetail::of),
             cause: row.summary.cause.map(Cause::from),
             exit: row.summary.exit.map(Exit::from),
-            group: row.queue.clone(),
+            group: row.group.clone(),
             priority: row.priority,
             labels: row.summary.labels.clone(),
             attempts: row.summary.attempts,

@@ -58,7 +58,7 @@ pub struct Submit {
 }
 
 /// The group of a job that names none.
-pub const GROUP: &str = spec::DEFAULT_QUEUE;
+pub const GROUP: &str = spec::DEFAULT_GROUP;
 
 impl Submit {
     /// Returns the spec, with its agent and the jobs it waits for already looked up, and without the environment.
@@ -68,7 +68,7 @@ impl Submit {
             worktree: self.worktree.as_ref().map(WorktreeWish::asked),
             io: self.io.known().ok_or(UnknownIo)?,
             parent,
-            queue: self.group.clone().unwrap_or_else(|| GROUP.to_owned()),
+            group: self.group.clone().unwrap_or_else(|| GROUP.to_owned()),
             priority: self.priority,
             labels: self.labels.clone(),
             limits: self.limits.asked(),

@@ -29,8 +29,9 @@ pub struct Spec {
     /// The strongest level to hold its tree with; `None` is the strongest that its host has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub level: Option<Level>,
-    /// The queue it waits in; slots are counted per queue.
-    pub queue: String,
+    /// The group it waits in; slots are counted per group. Stored as `queue`, its first name.
+    #[serde(rename = "queue")]
+    pub group: String,
     /// Higher goes first.
     pub priority: i16,
     /// Names and values for people and filters; never paths.
@@ -63,7 +64,7 @@ pub struct Spec {
 }
 
 impl Spec {
-    /// Returns the spec of a command in the default queue, with nothing asked for but that it runs.
+    /// Returns the spec of a command in the default group, with defaults for everything else.
     pub fn command(argv: impl IntoIterator<Item = impl Into<String>>, cwd: impl Into<String>) -> Spec {
         Spec::of(Work::Command { argv: argv.into_iter().map(Into::into).collect() }, cwd)
     }
@@ -77,7 +78,7 @@ impl Spec {
             worktree: None,
             io: Io::Null,
             level: None,
-            queue: DEFAULT_QUEUE.to_owned(),
+            group: DEFAULT_GROUP.to_owned(),
             priority: 0,
             labels: BTreeMap::new(),
             limits: Limits::default(),
@@ -95,8 +96,8 @@ impl Spec {
     }
 }
 
-/// The queue a job waits in when none is named. It is always there.
-pub const DEFAULT_QUEUE: &str = "default";
+/// The group of a job that names none. It always exists.
+pub const DEFAULT_GROUP: &str = "default";
 
 /// A worktree of a git repository, for one job alone.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -209,7 +209,7 @@ fn a_spec_that_cannot_be_run_is_refused() {
         let provider = provider.to_owned();
         Spec { work: Work::Agent { provider, prompt, terms: Box::default() }, ..agent() }
     };
-    // Counted: the words with one more for each, here "cmd", and the folder and the queue.
+    // Counted: the words with one more for each, here "cmd", and the folder and the group.
     let rest = "/src".len() + "default".len() + 1;
     let large = Some("it is larger than 256 KiB");
     check(argv(Vec::new()), Some("there is no command"));
@@ -220,7 +220,7 @@ fn a_spec_that_cannot_be_run_is_refused() {
     check(named("codex", "x".repeat(KIB_256 - 5 - rest + 1)), None);
     check(named("codex", "x".repeat(KIB_256 - 5 - rest + 2)), large);
     check(Spec { cwd: "x".repeat(KIB_256), ..command() }, large);
-    check(Spec { queue: "x".repeat(KIB_256), ..command() }, large);
+    check(Spec { group: "x".repeat(KIB_256), ..command() }, large);
     let long = Conversation { provider: "codex".to_owned(), reference: "x".repeat(KIB_256) };
     check(Spec { resume: Some(long), ..agent() }, large);
     let long = Conversation { provider: "x".repeat(KIB_256), reference: String::new() };
@@ -231,7 +231,7 @@ fn a_spec_that_cannot_be_run_is_refused() {
     check(Spec { labels: labels(64, "x"), ..command() }, None);
     check(Spec { labels: labels(65, "x"), ..command() }, Some("it has more than 64 labels"));
     check(Spec { labels: labels(2, &"x".repeat(KIB_256 / 2)), ..command() }, large);
-    check(Spec { queue: String::new(), ..command() }, Some("the queue has no name"));
+    check(Spec { group: String::new(), ..command() }, Some("the group has no name"));
     let on = |job| Dependency { job, on: Needs::AnyEnd };
     check(Spec { after: vec![on(id(9)); 256], ..command() }, None);
     check(Spec { after: vec![on(id(9)); 257], ..command() }, Some("it waits for more than 256 jobs"));

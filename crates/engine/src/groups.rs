@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 
-use lastword_core::spec::DEFAULT_QUEUE;
+use lastword_core::spec::DEFAULT_GROUP;
 use lastword_core::view::row::PhaseName;
 use lastword_store::siblings::{Group, Siblings};
 use lastword_store::{self as store, Filter, Read};
@@ -57,8 +57,8 @@ impl<J: Siblings> Shared<J> {
 
     async fn read_in_turn(&self) -> Result<Vec<Group>, store::Error> {
         let mut groups = self.journal.groups().await?;
-        if !groups.iter().any(|group| group.name == DEFAULT_QUEUE) {
-            let (name, slots) = (DEFAULT_QUEUE.to_owned(), self.options.default_slots);
+        if !groups.iter().any(|group| group.name == DEFAULT_GROUP) {
+            let (name, slots) = (DEFAULT_GROUP.to_owned(), self.options.default_slots);
             groups.push(Group { name, slots, paused: false });
             groups.sort_by(|one, other| one.name.cmp(&other.name));
         }
@@ -122,7 +122,7 @@ impl<J: Siblings> Engine<J> {
 
     /// Removes a group that no live job is in; `false` if there was none. The default one stays.
     pub async fn remove_group(&self, name: &str) -> Result<bool, Error> {
-        if name == DEFAULT_QUEUE {
+        if name == DEFAULT_GROUP {
             return Err(Error::GroupStays("the default group stays"));
         }
         let phases = PhaseName::ALL.into_iter().filter(|phase| *phase != PhaseName::Ended).collect();

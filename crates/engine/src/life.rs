@@ -178,9 +178,9 @@ impl<J: Siblings> Life<J> {
         let mut live = HashSet::new();
         for row in self.shared.live_rows().await? {
             live.insert(row.job);
-            self.shared.have_group(&row.queue).await?;
+            self.shared.have_group(&row.group).await?;
             if let Some(due) = row.due {
-                self.shared.due.add(due, &row.queue);
+                self.shared.due.add(due, &row.group);
             } else if row.holder.is_none() {
                 self.look_at_waiting(row.job).await?;
             }

@@ -198,10 +198,10 @@ impl<J: Siblings> Shared<J> {
     fn want_for(&self, job: &Job) {
         let Some(spec) = &job.spec else { return };
         match job.due() {
-            Some(due) if due > self.now().wall => self.due.add(due, &spec.queue),
-            Some(_) => self.want(&spec.queue),
+            Some(due) if due > self.now().wall => self.due.add(due, &spec.group),
+            Some(_) => self.want(&spec.group),
             // A slot may be free.
-            None if job.holder.is_none() => self.want(&spec.queue),
+            None if job.holder.is_none() => self.want(&spec.group),
             None => return,
         }
         self.wake.notify_one();

@@ -36,7 +36,7 @@ pub fn append_id() -> AppendId {
 
 /// Returns the spec of a plain command in `queue`.
 pub fn spec(queue: &str) -> Spec {
-    Spec { queue: queue.to_owned(), ..Spec::command(["true"], "/") }
+    Spec { group: queue.to_owned(), ..Spec::command(["true"], "/") }
 }
 
 /// Returns the spec of an agent in `queue`.

@@ -205,7 +205,7 @@ impl Filter {
     pub(crate) fn passes(&self, row: &Row) -> bool {
         (self.phases.is_empty() || self.phases.contains(&row.phase))
             && self.outcome.as_ref().is_none_or(|name| row.outcome.is_some_and(|found| found.name() == name))
-            && self.queue.as_ref().is_none_or(|queue| row.queue == *queue)
+            && self.queue.as_ref().is_none_or(|queue| row.group == *queue)
             && self.name.as_ref().is_none_or(|name| row.summary.name.as_ref() == Some(name))
             && self.holder.is_none_or(|life| row.holder.as_ref().is_some_and(|held| held.incarnation == life))
             && self.has_labels(row)

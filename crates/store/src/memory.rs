@@ -140,7 +140,7 @@ impl Ledger {
         }
         let (candidates, room) = match &claim.from {
             Source::Ready { queue, slots } => {
-                let held = |row: &&Row| row.queue == *queue && row.holder.is_some();
+                let held = |row: &&Row| row.group == *queue && row.holder.is_some();
                 let held = self.jobs.values().map(|entry| &entry.row).filter(held).count();
                 let room = slots.map_or(usize::MAX, |slots| (slots as usize).saturating_sub(held));
                 (self.ready(queue, claim.now), room)
@@ -190,7 +190,7 @@ impl Ledger {
     fn ready(&self, queue: &str, now: Timestamp) -> Vec<(&Row, Lease)> {
         let rows = self.jobs.values().map(|entry| &entry.row);
         let mut rows: Vec<&Row> = rows
-            .filter(|row| row.queue == queue && row.least_reader <= lastword_core::event::READER)
+            .filter(|row| row.group == queue && row.least_reader <= lastword_core::event::READER)
             .filter(|row| {
                 row.due.is_some_and(|due| due <= now) || (seeded::on(Bug::ClaimTwice) && row.holder.is_some())
             })

@@ -113,7 +113,7 @@ pub struct Kept {
     pub replayed: bool,
 }
 
-/// A group of jobs. `queue` is core's word for it.
+/// A group of jobs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
     /// Its name.

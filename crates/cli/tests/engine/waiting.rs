@@ -26,7 +26,7 @@ async fn a_slot_is_held_by_one_job_and_given_to_the_next_by_priority() {
     let engine = bench.start();
     // A group that nobody made has one slot.
     let spec = |script: &str, priority| Spec {
-        queue: "one".to_owned(),
+        group: "one".to_owned(),
         priority,
         ..bench.script(&format!("{script}; echo $LASTWORD_JOB_ID >> order"))
     };
@@ -51,7 +51,7 @@ async fn a_paused_group_takes_nothing_until_it_goes_on() {
     let bench = Bench::new();
     let engine = bench.start();
     engine.set_group(group("night", 4, true)).await.unwrap();
-    let spec = || Spec { queue: "night".to_owned(), ..bench.script("exit 3") };
+    let spec = || Spec { group: "night".to_owned(), ..bench.script("exit 3") };
     let id = run(&engine, spec()).await;
     // Another job through the same engine shows that there was time to take this one.
     let other = run(&engine, bench.script("true")).await;

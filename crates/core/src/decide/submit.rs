@@ -56,7 +56,7 @@ fn check(job: &Job, spec: &Spec) -> Result<(), Refusal> {
     let worktree =
         spec.worktree.as_ref().map_or(0, |it| it.git_dir.len() + it.checkout.len() + it.base.len());
     let places = spec.cwd.len() + worktree;
-    let too_large = words + labels + resume + places + spec.queue.len() > SPEC_BYTES_MAX;
+    let too_large = words + labels + resume + places + spec.group.len() > SPEC_BYTES_MAX;
     match spec {
         _ if too_large => Err(Refusal::Invalid("it is larger than 256 KiB")),
         Spec { name: Some(name), .. } if !is_name(name) => Err(Refusal::Invalid(
@@ -72,7 +72,7 @@ fn check(job: &Job, spec: &Spec) -> Result<(), Refusal> {
         Spec { worktree: Some(worktree), .. } if !is_worktree(worktree, &spec.cwd) => Err(Refusal::Invalid(
             "its worktree does not have a commit, or paths that are absolute, or its folder is not in the checkout",
         )),
-        _ if spec.queue.is_empty() => Err(Refusal::Invalid("the queue has no name")),
+        _ if spec.group.is_empty() => Err(Refusal::Invalid("the group has no name")),
         _ if spec.labels.len() > LABELS_MAX => Err(Refusal::Invalid("it has more than 64 labels")),
         _ if spec.after.len() > DEPENDENCIES_MAX => Err(Refusal::Invalid("it waits for more than 256 jobs")),
         _ if spec.after.iter().any(|other| other.job == job.id) => {

@@ -24,8 +24,8 @@ pub struct Row {
     pub version: Seq,
     /// The name of its phase.
     pub phase: PhaseName,
-    /// The queue it belongs to.
-    pub queue: String,
+    /// The group it belongs to.
+    pub group: String,
     /// Higher goes first.
     pub priority: i16,
     /// From when on it may be claimed; `None` when it may not.
@@ -150,7 +150,7 @@ impl Row {
             job: job.id,
             version: job.version,
             phase,
-            queue: spec.queue.clone(),
+            group: spec.group.clone(),
             priority: spec.priority,
             due: job.due(),
             holder: job.holder.as_ref().map(|holder| holder.fence.clone()),

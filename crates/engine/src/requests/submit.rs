@@ -58,7 +58,7 @@ impl<J: Siblings> Shared<J> {
             return Ok(job);
         }
         self.know_all(&spec).await?;
-        self.have_group(&spec.queue).await?;
+        self.have_group(&spec.group).await?;
         self.trees.keep_env(id, env).await.map_err(|source| Error::Disk {
             what: format!("the environment of {id} cannot be kept"),
             source,
@@ -72,7 +72,7 @@ impl<J: Siblings> Shared<J> {
                 self.trouble(Some(id), what, "look for room on the disk; if it is lost, the job says so");
             }
         };
-        let (stored, ()) = tokio::join!(self.append_and_take(append, &spec.queue), settled);
+        let (stored, ()) = tokio::join!(self.append_and_take(append, &spec.group), settled);
         match stored {
             Ok(_) if after.due().is_some_and(|due| due <= self.now().wall) => self.changed(id),
             Ok(_) => self.wrote(&after),

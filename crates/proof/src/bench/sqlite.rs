@@ -205,7 +205,7 @@ fn rows() -> Outcome<String> {
             text,
             "job\t{step}\t{}\t{}\t{due}\t{owner}\t{outcome}\t{summary}",
             row.phase.as_str(),
-            row.queue
+            row.group
         )?;
     }
     Ok(text)

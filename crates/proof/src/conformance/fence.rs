@@ -112,7 +112,7 @@ pub async fn c42_a_refused_last_word_releases_nothing<J: Journal>(journal: J) {
     submit(&journal, 2, jobs::spec(QUEUE)).await;
     let mut claim = from_slots(&ann, QUEUE, 9, Some(1));
     assert_eq!(journal.claim(claim.clone()).await, Ok(vec![]), "its slot is still taken");
-    submit(&journal, 3, Spec { queue: "talk".to_owned(), ..spec }).await;
+    submit(&journal, 3, Spec { group: "talk".to_owned(), ..spec }).await;
     claim.from = Source::Ready { queue: "talk".to_owned(), slots: None };
     assert_eq!(journal.claim(claim).await, Ok(vec![]), "its conversation is still driven");
 }

@@ -87,7 +87,7 @@ pub(super) async fn take<J: Journal>(journal: &J, claim: Claim) -> (Job, Fence) 
 
 /// Submits the `n`th job and claims it.
 pub(super) async fn held<J: Journal>(journal: &J, n: u64, spec: Spec, who: &Claimant) -> (Job, Fence) {
-    let queue = spec.queue.clone();
+    let queue = spec.group.clone();
     let job = submit(journal, n, spec).await;
     let (held, fence) = take(journal, from_queue(who, &queue, 1)).await;
     assert_eq!(held.id, job.id);

@@ -74,9 +74,9 @@ impl World {
     /// Reports whether a job is due, and its group has a slot that no better one waits for.
     fn may_be_taken(&self, known: &Known) -> bool {
         let Some(row) = self.ledger.row(known.job.id) else { return false };
-        let Some(group) = self.group(&row.queue) else { return false };
+        let Some(group) = self.group(&row.group) else { return false };
         let held = self.witness.keys().filter_map(|job| self.ledger.row(*job));
-        let held = held.filter(|other| other.queue == row.queue && other.holder.is_some()).count();
+        let held = held.filter(|other| other.group == row.group && other.holder.is_some()).count();
         !group.paused
             && row.due.is_some_and(|due| due <= self.wall())
             && group.slots.is_none_or(|slots| held < slots as usize)

@@ -8,7 +8,7 @@ use lastword_core::job::Phase;
 use lastword_core::limits::Limit;
 use lastword_core::outcome::{Begun, Cause, Outcome};
 use lastword_core::receipt::{Exit, KeeperStop, Proof};
-use lastword_core::spec::{DEFAULT_QUEUE, Needs};
+use lastword_core::spec::{DEFAULT_GROUP, Needs};
 use lastword_core::view::row::{PhaseName, Row};
 use lastword_core::{AttemptNo, Event, Fact, InputNo, Job, JobId, Seq};
 use lastword_engine::Group;
@@ -334,12 +334,12 @@ impl World {
         let group = self.group(queue);
         let rows: Vec<&Row> = self.witness.keys().filter_map(|job| self.ledger.row(*job)).collect();
         let held =
-            rows.iter().filter(|row| row.queue == *queue && row.holder.is_some()).count() + taken.len();
+            rows.iter().filter(|row| row.group == *queue && row.holder.is_some()).count() + taken.len();
         let is_taken = |row: &&&Row| taken.iter().any(|claimed| claimed.job == row.job);
         let early = rows.iter().filter(is_taken).find(|row| row.due.is_none_or(|due| due > self.wall_max));
         let least = rows.iter().filter(is_taken).map(|row| row.priority).min();
         let passed_over = rows.iter().filter(|row| !is_taken(row)).find(|row| {
-            row.queue == *queue
+            row.group == *queue
                 && row.due.is_some_and(|due| due <= claim.now)
                 && least.is_some_and(|least| row.priority > least)
         });
@@ -364,7 +364,7 @@ impl World {
     pub(super) fn group(&self, name: &str) -> Option<Group> {
         let stored = self.ledger.groups().into_iter().find(|group| group.name == name);
         let default = || Group { name: name.to_owned(), slots: self.plan.default_slots, paused: false };
-        stored.or_else(|| (name == DEFAULT_QUEUE).then(default))
+        stored.or_else(|| (name == DEFAULT_GROUP).then(default))
     }
 
     /// A job was removed from the journal.

@@ -71,7 +71,7 @@ fn early_spec(random: &mut Random, before: &[Planned]) -> Spec {
         after.push(Dependency { job: random.pick(before).id, on });
     }
     Spec {
-        queue: random.pick(&GROUPS).to_string(),
+        group: random.pick(&GROUPS).to_string(),
         priority: random.below(3) as i16 - 1,
         io: if random.chance(35) { Io::Pipe } else { Io::Null },
         limits: limits(random),
@@ -114,8 +114,8 @@ fn late_spec(no: usize, before: &[Planned]) -> Spec {
             ladder,
             ..spec
         },
-        1 => Spec { queue: GROUPS[1].to_owned(), after: after(Needs::AnyEnd), ladder, ..spec },
-        _ => Spec { queue: "late".to_owned(), io: Io::Pipe, ladder, ..spec },
+        1 => Spec { group: GROUPS[1].to_owned(), after: after(Needs::AnyEnd), ladder, ..spec },
+        _ => Spec { group: "late".to_owned(), io: Io::Pipe, ladder, ..spec },
     }
 }
 

@@ -81,7 +81,7 @@ fn limits(random: &mut Random, agent: bool) -> Limits {
 }
 
 fn blank() -> Spec {
-    Spec { queue: QUEUE.to_owned(), ..Spec::command([""; 0], "") }
+    Spec { group: QUEUE.to_owned(), ..Spec::command([""; 0], "") }
 }
 
 /// Returns the spec of nothing in particular.

@@ -110,7 +110,7 @@ pub(super) async fn write(
         &fence!(|fence| i64::from(fence.epoch.0)),
         &column!(|packed| may_follow_the_end(&packed.append)),
         &column!(|packed| packed.append.row.phase.as_str()),
-        &column!(|packed| packed.append.row.queue.as_str()),
+        &column!(|packed| packed.append.row.group.as_str()),
         &column!(|packed| packed.append.row.priority),
         &column!(|packed| packed.append.row.due.map(|due| number(due.0))),
         &holder!(|fence| &*fence.owner.0),

@@ -93,7 +93,7 @@ impl Marks {
     pub(super) fn lower(&self, row: &Row) {
         let Some(due) = row.due else { return };
         let mut marks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(mark) = marks.get_mut(&row.queue)
+        if let Some(mark) = marks.get_mut(&row.group)
             && row.priority == mark.key.0
             && (number(due.0), row.job.as_uuid()) < (mark.key.1, mark.key.2)
         {

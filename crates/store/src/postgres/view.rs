@@ -141,7 +141,7 @@ pub(super) fn read(row: &tokio_postgres::Row) -> Result<Row> {
         job,
         version: Seq(row.get::<_, i64>(1) as u64),
         phase: PhaseName::parse(phase).ok_or_else(|| corrupt("its phase"))?,
-        queue: row.get(3),
+        group: row.get(3),
         priority: row.get(4),
         due: row.get::<_, Option<i64>>(5).map(|due| Timestamp(due as u64)),
         holder: holder(row, 6)?,

@@ -162,7 +162,7 @@ fn insert_row(connection: &Connection, prepared: &Prepared) -> Result<()> {
         key(row.job),
         row.version.0,
         row.phase.as_str(),
-        row.queue,
+        row.group,
         row.priority,
         row.due.map(moment),
         owner,
@@ -258,7 +258,7 @@ fn move_ready(connection: &Connection, before: Option<Timestamp>, row: &Row) -> 
         let Some(due) = due else { continue };
         let mut statement = connection.prepare_cached(sql).map_err(failed)?;
         statement
-            .execute(params![row.queue, rank(row.priority), moment(due), key(row.job)])
+            .execute(params![row.group, rank(row.priority), moment(due), key(row.job)])
             .map_err(failed)?;
     }
     Ok(())

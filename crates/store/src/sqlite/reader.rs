@@ -164,7 +164,7 @@ pub(super) fn job_row(row: &rusqlite::Row<'_>) -> Result<Row> {
             job,
             version: Seq(row.get(1)?),
             phase,
-            queue: row.get(3)?,
+            group: row.get(3)?,
             priority: row.get(4)?,
             due: row.get::<_, Option<u64>>(5)?.map(Timestamp),
             holder: holder(row, 6)?,

@@ -46,7 +46,7 @@ fn id(n: u8) -> JobId {
 }
 
 fn submission(job: JobId) -> (Append, Job) {
-    let spec = Spec { queue: "q".to_owned(), ..Spec::command(["true"], "/") };
+    let spec = Spec { group: "q".to_owned(), ..Spec::command(["true"], "/") };
     let job = Job::unborn(job);
     let facts = submit::decide(&job, &Arc::new(spec), "tester", Limits::default()).expect("it is valid");
     Append::new(&job, None, AppendId(1), NOW, facts).expect("it is the first")

@@ -186,7 +186,7 @@ pub(super) async fn appends(server: &Server, database: &str, each: &[Vec<Running
                 ("jobs", literal(running.iter().map(|running| running.append.job.as_uuid().to_string()))),
                 ("owners", repeat(&fence.owner.0)),
                 ("lives", repeat(&life)),
-                ("queues", repeat(&row.queue)),
+                ("queues", repeat(&row.group)),
                 ("summaries", repeat(&summary)),
                 ("spent", repeat(&stored(&running[0].append.events[0].fact))),
                 ("at", row.updated_at.0.to_string()),

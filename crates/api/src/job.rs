@@ -285,7 +285,7 @@ impl Job {
             attempts,
             inputs_waiting: job.inputs.len() as u32,
             session: Session::of(job, events).map(Box::new),
-            spent: Spent::of(job.meter),
+            spent: Spent::of(job.usage),
             late: job.late,
             foreign: job.foreign,
             unsettled: false,

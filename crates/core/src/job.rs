@@ -59,8 +59,8 @@ pub struct Job {
     pub inputs_made: InputNo,
     /// Whether its input was closed, or will be after what waits.
     pub input_closed: bool,
-    /// What was spent, over all attempts, whatever became of the turns.
-    pub meter: Usage,
+    /// Tokens and money spent, over all attempts, by completed turns and others alike.
+    pub usage: Usage,
     /// Late reports that were kept.
     pub late: u32,
     /// Whether a person gave up on the host of the open attempt.
@@ -220,7 +220,7 @@ impl Job {
             inputs: Vec::new(),
             inputs_made: InputNo(0),
             input_closed: false,
-            meter: Usage::default(),
+            usage: Usage::default(),
             late: 0,
             abandoned: false,
             foreign: false,

@@ -227,9 +227,9 @@ pub struct Used {
     pub output_bytes: u64,
     /// Turns begun by the session.
     pub turns: u64,
-    /// Tokens on the meter.
+    /// Tokens the job has spent.
     pub tokens: u64,
-    /// Money on the meter.
+    /// Money the job has spent.
     pub money_micros: u64,
 }
 

@@ -1,7 +1,6 @@
 //! An agent's session and its turns, as the log tells them.
 //!
-//! Two ledgers: facts (questions, the meter of the job) count as they happen; the conversation changes only with a
-//! turn that completed.
+//! Questions and usage count as they happen; the conversation changes only when a turn completes.
 
 use crate::event::{Commit, SessionStarted, SessionState, TurnEnded, TurnEnding};
 use crate::ids::{AttemptNo, Timestamp, TurnNo};

@@ -366,7 +366,7 @@ proptest! {
         prop_assert_eq!(desk.count("launch_intended"), desk.job.attempts.len());
         let ended = desk.job.attempts.iter().filter(|attempt| attempt.end.is_some()).count();
         prop_assert_eq!(desk.count("attempt_ended"), ended);
-        prop_assert_eq!(UsageView::of(&desk.log).total, desk.job.meter);
+        prop_assert_eq!(UsageView::of(&desk.log).total, desk.job.usage);
         let turns = turns(&desk.log);
         prop_assert_eq!(turns.len() as u32, desk.job.turns.0);
         let open: Vec<TurnNo> = turns.iter().filter(|turn| turn.ended.is_none()).map(|turn| turn.turn).collect();

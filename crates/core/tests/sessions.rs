@@ -198,14 +198,14 @@ fn what_an_agent_says_is_bounded() {
 #[test]
 fn a_recording_read_again_gives_nothing_new() {
     let desk = Desk::in_turn(agent()).says(Signal::Spent(commit().usage));
-    let meter = desk.job.meter;
+    let usage = desk.job.usage;
     for signal in [session(), Signal::TurnStarted, Signal::Spent(commit().usage), ends(TurnEnding::Failed)] {
         for offset in [0, 10, desk.offset] {
             let report = Report::Heard { attempt: AttemptNo(1), offset, signal: signal.clone() };
             assert_eq!(desk.observe(&report), Vec::new());
         }
     }
-    assert_eq!((desk.job.meter, desk.job.attempts[0].heard), (meter, desk.offset));
+    assert_eq!((desk.job.usage, desk.job.attempts[0].heard), (usage, desk.offset));
     // A heard mark never goes back.
     let mut back = desk.clone();
     back.owner(vec![SessionChanged { offset: 1, state: SessionState::Running, background: 0 }.into()]);

@@ -84,8 +84,8 @@ fn c70_a_turn_that_did_not_complete_leaves_the_conversation_as_it_was() {
     let before = conversation(&entry()).clone();
     let check = |desk: Desk, ending: TurnEnding| {
         assert_eq!((conversation(&desk), last_turn(&desk)), (&before, Some(ending)));
-        // What was spent stays spent: limits read the meter.
-        assert_eq!(desk.job.meter, spent);
+        // Usage counts whether or not the turn completed: limits depend on it.
+        assert_eq!(desk.job.usage, spent);
     };
     let worked = || entry().says(Signal::Spent(spent));
     for said in ENDINGS.into_iter().filter(|ending| *ending != TurnEnding::Completed) {

@@ -92,7 +92,7 @@ fn usage_adds_up_in_all_by_attempt_and_by_turn() {
         desk.says(spent(100)).says(Signal::TurnStarted).says(spent(1_000)).emptied(exited(1)).later(1_000);
     let desk = desk.claimed("a", 1).intended().launched(2).says(session()).says(spent(10_000));
     let view = UsageView::of(&desk.log);
-    assert_eq!(view.total, desk.job.meter);
+    assert_eq!(view.total, desk.job.usage);
     let sums = |usage: &Usage| (usage.tokens_in, usage.tokens_out, usage.money_micros);
     let attempts: Vec<_> = view.attempts.iter().map(|(no, usage)| (no.0, sums(usage))).collect();
     assert_eq!(attempts, [(1, (1_111, 4, 8)), (2, (10_000, 1, 2))]);

@@ -64,8 +64,8 @@ fn used(job: &Job, launched: Awake, pulse: &Pulse, now: Awake, turns: TurnNo) ->
         stall_ms: stalled_since(job, pulse).map_or(0, |since| now.0.saturating_sub(since.0)),
         output_bytes: pulse.output,
         turns: u64::from(turns.0),
-        tokens: job.meter.tokens(),
-        money_micros: job.meter.money_micros,
+        tokens: job.usage.tokens(),
+        money_micros: job.usage.money_micros,
     }
 }
 
@@ -87,8 +87,8 @@ pub fn near(job: &Job) -> Vec<Fact> {
     };
     let meters = [
         (Limit::Turns, u64::from(job.turns.0)),
-        (Limit::Tokens, job.meter.tokens()),
-        (Limit::Money, job.meter.money_micros),
+        (Limit::Tokens, job.usage.tokens()),
+        (Limit::Money, job.usage.money_micros),
     ];
     let near = meters.into_iter().filter_map(|(limit, measured)| {
         let allowed = job.limits.get(limit)?;

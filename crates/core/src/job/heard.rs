@@ -58,7 +58,7 @@ impl Job {
 
     pub(super) fn spent(&mut self, spent: &Spent) -> Followed {
         self.heard(spent.offset)?;
-        self.meter.add(spent.usage);
+        self.usage.add(spent.usage);
         Ok(())
     }
 

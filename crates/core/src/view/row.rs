@@ -66,8 +66,9 @@ pub struct Summary {
     pub waiting: bool,
     /// Whether its session works on a turn.
     pub working: bool,
-    /// The spend meter.
-    pub meter: Usage,
+    /// What the job has spent. Stored as `meter`.
+    #[serde(rename = "meter")]
+    pub usage: Usage,
     /// Jobs it still waits for.
     #[serde(default)]
     pub unmet: u32,
@@ -195,7 +196,7 @@ impl Summary {
             cause: job.last_word().map(|word| word.cause),
             waiting: job.waits_for_person(),
             working: job.active_turn().is_some(),
-            meter: job.meter,
+            usage: job.usage,
             unmet: job.unmet.len() as u32,
             started_at: job.attempts.iter().find_map(|attempt| attempt.started_at),
             // A late report does not move this.

@@ -1,7 +1,7 @@
 //! The usage view: what a job spent, in all, by attempt and by turn.
 //!
-//! The meter counts what was spent whatever became of the turn. It is apart from the usage in the conversation, which is the
-//! agent's own account of the turns that completed.
+//! It counts failed and cancelled turns too. The usage in a conversation differs: that is the agent's own account of its completed
+//! turns.
 
 use serde::{Deserialize, Serialize};
 

@@ -279,7 +279,7 @@ pub(crate) const ALWAYS: &[Condition] = &[
         let mut spent: Vec<u64> = spent.collect();
         let all = spent.len();
         spent.dedup();
-        spent.len() == all && talk.shelf.job.meter.tokens() == all as u64
+        spent.len() == all && talk.shelf.job.usage.tokens() == all as u64
     }),
     ("questions end with their session", |_, talk| {
         let job = &talk.shelf.job;

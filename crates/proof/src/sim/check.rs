@@ -263,10 +263,10 @@ impl World {
             return broken("a turn without an end", format!("job {job}: {} open", known.turns_open));
         }
         let spent = self.really_spent(job);
-        if spent != known.job.meter {
+        if spent != known.job.usage {
             return broken(
-                "the meter is wrong",
-                format!("job {job}: {:?}, and {spent:?} was spent", known.job.meter),
+                "the usage is wrong",
+                format!("job {job}: {:?}, and {spent:?} was spent", known.job.usage),
             );
         }
         for place in self.places.iter().filter(|place| place.job == job && place.is_alive()) {
@@ -373,12 +373,12 @@ fn watch_event(known: &mut Known, index: usize, event: &Event, places: &[Place])
         Fact::LastWord(word) => last_word(known, word, event.seq)?,
         _ => {}
     }
-    let meter = before.meter;
+    let usage = before.usage;
     let talked = before.session.as_ref().map(|session| (session.attempt, session.conversation.messages));
     known.job.apply(event).or_else(|illegal| broken("log does not fold", illegal.to_string()))?;
     let after = &known.job;
-    if after.meter.tokens() < meter.tokens() || after.meter.money_micros < meter.money_micros {
-        return broken("the meter went back", at());
+    if after.usage.tokens() < usage.tokens() || after.usage.money_micros < usage.money_micros {
+        return broken("usage decreased", at());
     }
     let Some(session) = &after.session else { return Ok(()) };
     if !session.state.may_hold_turn() && (session.active.is_some() || !session.questions.is_empty()) {

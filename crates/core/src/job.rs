@@ -269,9 +269,9 @@ impl Job {
         self.session.as_ref().and_then(|session| session.active)
     }
 
-    /// Reports whether an agent does the work that says by itself how its turns end.
-    pub fn is_spoken_to(&self) -> bool {
-        self.spec.as_ref().is_some_and(|spec| spec.work.is_spoken_to())
+    /// Reports whether the job runs an agent that reports how its turns end.
+    pub fn reports_turns(&self) -> bool {
+        self.spec.as_ref().is_some_and(|spec| spec.work.reports_turns())
     }
 
     /// Returns the inputs that may be said. Of those that begin a turn it is one at a time, and only when it is decided what the end
@@ -298,7 +298,7 @@ impl Job {
     fn begins_turn(&self, input: &PendingInput) -> bool {
         let can_be_steered = self.spec.as_ref().is_some_and(|spec| spec.work.can_be_steered());
         let steers = input.steer && can_be_steered && self.active_turn().is_some();
-        self.is_spoken_to() && input.question.is_none() && !steers
+        self.reports_turns() && input.question.is_none() && !steers
     }
 
     /// Reports whether the job waits for a person.

@@ -265,8 +265,8 @@ pub fn reached(limits: &Limits, used: &Used) -> Option<Reached> {
     })
 }
 
-/// Returns when a time limit next needs a look, given when its clocks started; `None` if none is set.
-pub fn next_look(limits: &Limits, launched: Awake, progress: Option<Awake>) -> Option<Awake> {
+/// Returns when the next time limit is reached, given when its clocks started; `None` if none is set.
+pub fn next_deadline(limits: &Limits, launched: Awake, progress: Option<Awake>) -> Option<Awake> {
     let wall = limits.get(Limit::Wall).map(|ms| launched.plus_ms(ms));
     let stall = limits.get(Limit::Stall).zip(progress).map(|(ms, since)| since.plus_ms(ms));
     match (wall, stall) {

@@ -155,19 +155,19 @@ impl Owner {
         self.inbox.len() < INBOX_MAX
     }
 
-    /// Returns when the limits of the job next need a look.
-    pub fn next_look(&self) -> Option<Awake> {
-        limit::next_look(&self.job, &self.pulse)
+    /// Returns when the limits of the job must next be checked.
+    pub fn next_limit_check(&self) -> Option<Awake> {
+        limit::next_check(&self.job, &self.pulse)
     }
 
-    /// Returns when a question that nobody answered is over.
-    pub fn next_answer(&self) -> Option<Timestamp> {
-        answer::next_look(&self.job)
+    /// Returns when the next unanswered question expires.
+    pub fn next_question_expiry(&self) -> Option<Timestamp> {
+        answer::next_expiry(&self.job)
     }
 
-    /// Takes note of a sign of life. Nothing is decided on it before the next input.
-    pub fn feel(&mut self, signal: &Signal, now: Awake) {
-        self.pulse.feel(signal, now);
+    /// Records activity of the agent. It has no effect before the next input.
+    pub fn record_activity(&mut self, signal: &Signal, now: Awake) {
+        self.pulse.record(signal, now);
     }
 
     /// Takes one input and returns what is to be done, in order.
@@ -204,7 +204,7 @@ impl Owner {
                     self.job = flight.after;
                     self.inbox.drain(..flight.reports);
                 }
-                self.look_at_holder(outputs);
+                self.let_go_unless_held(outputs);
             }
             Input::Conflict => {
                 self.flight = None;
@@ -239,7 +239,7 @@ impl Owner {
                 return;
             }
             Report::Heard { signal, .. } => {
-                self.pulse.feel(signal, now.awake);
+                self.pulse.record(signal, now.awake);
                 if signal.is_pulse_only() {
                     return;
                 }
@@ -265,11 +265,11 @@ impl Owner {
                 return self.broken(illegal, outputs);
             }
         }
-        self.look_at_holder(outputs);
+        self.let_go_unless_held(outputs);
     }
 
     /// Lets go when the log says that the job is over or somebody else's.
-    fn look_at_holder(&mut self, outputs: &mut Vec<Output>) {
+    fn let_go_unless_held(&mut self, outputs: &mut Vec<Output>) {
         let ours = self.job.holder.as_ref().is_some_and(|holder| holder.fence == self.fence);
         if !ours {
             self.let_go(outputs);
@@ -337,7 +337,7 @@ impl Owner {
         }
         // Without the bug this is `false`, whatever is compared: a mutant of the comparison says nothing.
         let sleeps = seeded::on(Bug::LimitSleeps) && reports == 0;
-        if let Err(illegal) = self.by_itself(&mut draft, now, sleeps) {
+        if let Err(illegal) = self.decide_unprompted(&mut draft, now, sleeps) {
             return self.broken(illegal, outputs);
         }
         if draft.facts.is_empty() {
@@ -355,9 +355,9 @@ impl Owner {
         }
     }
 
-    /// Adds what an owner decides without being told: an attempt out of reach, a limit, a question nobody answers, a stop it saw, a
-    /// launch.
-    fn by_itself(&self, draft: &mut Draft, now: Now, sleeps: bool) -> Result<(), Illegal> {
+    /// Adds what an owner decides without input: the end of an attempt on another host, limits, expired questions, the begin of a
+    /// stop, a launch.
+    fn decide_unprompted(&self, draft: &mut Draft, now: Now, sleeps: bool) -> Result<(), Illegal> {
         let holds = |job: &Job| job.holder.as_ref().is_some_and(|holder| holder.fence == self.fence);
         if !holds(&draft.job) {
             return Ok(());

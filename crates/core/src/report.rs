@@ -167,8 +167,8 @@ pub struct Pulse {
 }
 
 impl Pulse {
-    /// Takes note of a signal.
-    pub fn feel(&mut self, signal: &Signal, now: Awake) {
+    /// Records a signal.
+    pub fn record(&mut self, signal: &Signal, now: Awake) {
         if let Signal::Wrote { total_bytes } = signal {
             // The same count again is no sign of life, and a smaller one was counted before.
             if *total_bytes > self.output {

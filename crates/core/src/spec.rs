@@ -177,8 +177,8 @@ impl Work {
         matches!(self, Work::Agent { .. })
     }
 
-    /// Reports whether this is an agent that says by itself how its turns end.
-    pub fn is_spoken_to(&self) -> bool {
+    /// Reports whether this is an agent that reports how its turns end.
+    pub fn reports_turns(&self) -> bool {
         matches!(self, Work::Agent { terms, .. } if terms.dialect != Dialect::Plain)
     }
 
@@ -187,9 +187,9 @@ impl Work {
         matches!(self, Work::Agent { terms, .. } if matches!(terms.dialect, Dialect::Claude | Dialect::Codex))
     }
 
-    /// Reports whether this is an agent that has its one prompt from the start and takes no other word.
-    pub fn is_deaf(&self) -> bool {
-        matches!(self, Work::Agent { terms, .. } if terms.dialect.is_deaf())
+    /// Reports whether this is an agent that takes its one prompt as an argument and reads no further input.
+    pub fn is_one_shot(&self) -> bool {
+        matches!(self, Work::Agent { terms, .. } if terms.dialect.is_one_shot())
     }
 }
 
@@ -243,8 +243,8 @@ pub enum Dialect {
 }
 
 impl Dialect {
-    /// Reports whether the one prompt is among the arguments, and no other word is taken.
-    pub fn is_deaf(self) -> bool {
+    /// Reports whether the agent takes one prompt, as an argument, and reads no further input.
+    pub fn is_one_shot(self) -> bool {
         matches!(self, Dialect::Plain | Dialect::Once)
     }
 }

@@ -164,7 +164,7 @@ fn c49_c54_a_look_is_due_at_the_nearer_of_the_two_clocks() {
     let (launched, progress) = (Awake(1_000), Some(Awake(1_500)));
     let check = |wall: Option<u64>, stall: Option<u64>, progress, expected: Option<u64>| {
         let limits = Limits { wall_ms: wall, stall_ms: stall, ..Limits::default() };
-        assert_eq!(limits::next_look(&limits, launched, progress), expected.map(Awake));
+        assert_eq!(limits::next_deadline(&limits, launched, progress), expected.map(Awake));
     };
     check(None, None, progress, None);
     check(Some(0), Some(0), progress, None);
@@ -177,11 +177,11 @@ fn c49_c54_a_look_is_due_at_the_nearer_of_the_two_clocks() {
     check(Some(u64::MAX), None, progress, Some(u64::MAX));
     let pulse = Pulse { progress: Awake(600), ..Pulse::default() };
     for desk in [Desk::held(agent()), Desk::launching(agent()), Desk::stopping(agent()), Desk::ended(0)] {
-        assert_eq!(limit::next_look(&desk.job, &pulse), None);
+        assert_eq!(limit::next_check(&desk.job, &pulse), None);
         assert_eq!(limit::fire(&desk.job, &pulse, Awake(u64::MAX)), None);
     }
     let running = Desk::running(agent());
-    assert_eq!(limit::next_look(&running.job, &pulse), Some(Awake(600 + 20 * 60_000)));
+    assert_eq!(limit::next_check(&running.job, &pulse), Some(Awake(600 + 20 * 60_000)));
     // Progress before the launch was somebody else's.
     let early = Pulse { progress: Awake(1), ..Pulse::default() };
     assert_eq!(limit::stalled_since(&running.job, &early), Some(Awake(500)));
@@ -289,7 +289,7 @@ fn what_an_earlier_owner_left_is_looked_for_before_it_is_measured() {
     let spec = Spec { limits: Limits { wall_ms: Some(700), ..Limits::default() }, ..command() };
     let pulse = Pulse::default();
     let left = Desk::running(spec).claimed("a", 2);
-    assert_eq!(limit::next_look(&left.job, &pulse), None);
+    assert_eq!(limit::next_check(&left.job, &pulse), None);
     assert_eq!(limit::fire(&left.job, &pulse, Awake(u64::MAX)), None);
     // It ended long before, and well.
     let ended =
@@ -301,6 +301,6 @@ fn what_an_earlier_owner_left_is_looked_for_before_it_is_measured() {
         Desk::running(Spec { limits: Limits { wall_ms: Some(700), ..Limits::default() }, ..command() })
             .claimed("a", 2)
             .reports(Report::Located { attempt: AttemptNo(1), found: alive });
-    assert_eq!(limit::next_look(&adopted.job, &pulse), Some(Awake(1_200)));
+    assert_eq!(limit::next_check(&adopted.job, &pulse), Some(Awake(1_200)));
     assert!(limit::fire(&adopted.job, &pulse, Awake(1_200)).is_some());
 }

@@ -55,7 +55,7 @@ fn c49_a_limit_binds_while_the_agent_hangs() {
     let limits = Limits { wall_ms: Some(1_000), stall_ms: Some(400), ..Limits::default() };
     let mut rig = Rig::new(Desk::in_turn(limited(limits)));
     rig.tick();
-    assert_eq!(rig.owner.next_look(), Some(rig.desk.now.awake.plus_ms(400)));
+    assert_eq!(rig.owner.next_limit_check(), Some(rig.desk.now.awake.plus_ms(400)));
     rig.later(399);
     assert_eq!(rig.tick(), Vec::new());
     rig.later(1);
@@ -64,7 +64,7 @@ fn c49_a_limit_binds_while_the_agent_hangs() {
     assert_eq!(stops(&outputs), [], "remembered first");
     let rest = rig.settle(outputs);
     assert_eq!(stops(&rest), [Cause::Limit(Limit::Stall)]);
-    assert_eq!((rig.desk.count("limit_fired"), rig.owner.next_look()), (1, None));
+    assert_eq!((rig.desk.count("limit_fired"), rig.owner.next_limit_check()), (1, None));
     let Some(Fact::LimitFired(fired)) =
         rig.desk.log.iter().map(|event| &event.fact).find(|fact| fact.kind() == "limit_fired")
     else {
@@ -177,7 +177,7 @@ fn c53_a_limit_can_be_changed_while_the_job_runs() {
         assert_eq!(rig.desk.job.limits.get(Limit::Wall), Some(value).filter(|value| *value > 0));
     };
     check(&mut rig, 60_000, Some(start.plus_ms(60_000)));
-    assert_eq!(rig.owner.next_look(), Some(start.plus_ms(60_000)));
+    assert_eq!(rig.owner.next_limit_check(), Some(start.plus_ms(60_000)));
     check(&mut rig, 0, None);
     check(&mut rig, 90_000, Some(start.plus_ms(90_000)));
     rig.later(70_000);
@@ -199,7 +199,7 @@ fn c54_a_fast_job_is_not_disturbed_and_no_look_is_due_after_its_end() {
     let outputs = rig.report(emptied(exited(0)));
     rig.settle(outputs);
     assert_eq!((rig.desk.outcome(), rig.desk.count("limit_fired")), (Some(Outcome::Completed), 0));
-    assert_eq!(rig.owner.next_look(), None);
+    assert_eq!(rig.owner.next_limit_check(), None);
     // A limit that is reached in the very moment of the end does not undo it.
     let limits = Limits { wall_ms: Some(1_000), ..Limits::default() };
     let mut rig = Rig::new(Desk::running(Spec { limits, ..command() }));
@@ -245,7 +245,7 @@ fn c52_an_answer_after_a_long_wait_is_not_a_stall() {
         (effects(&rest), rig.desk.count("limit_fired")),
         (vec![Effect::Tell { attempt: FIRST, input: InputNo(1) }], 0)
     );
-    assert_eq!(rig.owner.next_look(), Some(rig.desk.now.awake.plus_ms(1_000)));
+    assert_eq!(rig.owner.next_limit_check(), Some(rig.desk.now.awake.plus_ms(1_000)));
     rig.later(999);
     assert_eq!((rig.tick(), rig.desk.count("limit_fired")), (Vec::new(), 0));
     rig.later(1);

@@ -374,7 +374,7 @@ fn a_pulse_is_not_worth_a_fact() {
         assert_eq!(rig.says(signal), Vec::new());
         assert!(rig.owner.has_room());
     }
-    assert_eq!(rig.owner.next_look(), Some(rig.desk.now.awake.plus_ms(20 * 60_000)));
+    assert_eq!(rig.owner.next_limit_check(), Some(rig.desk.now.awake.plus_ms(20 * 60_000)));
     let outputs = rig.says(becomes(SessionState::Running));
     assert_eq!(kinds(append(&outputs)), ["session_changed"]);
 }

@@ -90,7 +90,7 @@ fn who_raises_the_limit_lets_it_go_on_and_is_asked_again_at_the_next() {
 #[test]
 fn c52_a_pause_that_nobody_answers_ends_as_the_limit_does() {
     let mut rig = paused();
-    assert_eq!(rig.owner.next_look().map(|at| at.0 - rig.desk.now.awake.0), Some(EXPIRES_MS));
+    assert_eq!(rig.owner.next_limit_check().map(|at| at.0 - rig.desk.now.awake.0), Some(EXPIRES_MS));
     rig.later(EXPIRES_MS);
     let due = effects(rig.tick());
     assert!(matches!(due.as_slice(), [Effect::Stop { .. }]), "{due:?}");

@@ -33,17 +33,17 @@ fn answers(rig: &Rig) -> Vec<(&str, &str, &str)> {
 fn a_question_that_nobody_answers_in_time_is_denied_once() {
     let mut rig = Rig::new(Desk::in_turn(impatient()));
     rig.tick();
-    assert_eq!(rig.owner.next_answer(), None);
+    assert_eq!(rig.owner.next_question_expiry(), None);
     for name in ["q1", "q2"] {
         let outputs = rig.says(question(name));
         rig.settle(outputs);
         rig.later(30_000);
     }
     let asked = rig.desk.now.wall;
-    assert_eq!(rig.owner.next_answer(), Some(asked), "that of the first");
+    assert_eq!(rig.owner.next_question_expiry(), Some(asked), "that of the first");
     rig.tick();
     assert_eq!(answers(&rig), [("nobody", "q1", "deny nobody answered in time")]);
-    assert_eq!(rig.owner.next_answer(), Some(asked.plus_ms(30_000)));
+    assert_eq!(rig.owner.next_question_expiry(), Some(asked.plus_ms(30_000)));
     rig.tick();
     rig.later(29_999);
     rig.tick();
@@ -51,7 +51,7 @@ fn a_question_that_nobody_answers_in_time_is_denied_once() {
     rig.later(1);
     rig.tick();
     rig.tick();
-    assert_eq!((answers(&rig).len(), rig.owner.next_answer()), (2, None));
+    assert_eq!((answers(&rig).len(), rig.owner.next_question_expiry()), (2, None));
     // It is said like any other answer.
     assert_eq!(rig.desk.job.inputs.len(), 2);
 }
@@ -71,7 +71,7 @@ fn whoever_answers_or_stops_is_not_followed_by_nobody() {
     ] {
         let late = desk.now.wall.plus_ms(10_000_000);
         assert_eq!(
-            (answer::next_look(&desk.job), answer::expire(&desk.job, late)),
+            (answer::next_expiry(&desk.job), answer::expire(&desk.job, late)),
             (None, Vec::new()),
             "{why}"
         );

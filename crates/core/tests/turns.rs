@@ -187,7 +187,7 @@ fn c75_without_limits_nothing_is_looked_at() {
         money_micros: u64::MAX,
     }));
     let pulse = Pulse::default();
-    assert_eq!(limit::next_look(&desk.job, &pulse), None);
+    assert_eq!(limit::next_check(&desk.job, &pulse), None);
     assert_eq!(limit::fire(&desk.job, &pulse, Awake(u64::MAX)), None);
     let unlimited = desk.later(u64::MAX / 4).says(ends(TurnEnding::Completed));
     assert_eq!((last_turn(&unlimited), unlimited.count("limit_fired")), (Some(TurnEnding::Completed), 0));

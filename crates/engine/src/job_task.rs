@@ -177,9 +177,9 @@ impl<J: Siblings> JobTask<J> {
         let now = Instant::now();
         let Now { wall, awake } = self.shared.now();
         let clock =
-            self.owner.next_look().map(|at| now + Duration::from_millis(at.0.saturating_sub(awake.0)));
+            self.owner.next_limit_check().map(|at| now + Duration::from_millis(at.0.saturating_sub(awake.0)));
         let answer =
-            self.owner.next_answer().map(|at| now + Duration::from_millis(at.0.saturating_sub(wall.0)));
+            self.owner.next_question_expiry().map(|at| now + Duration::from_millis(at.0.saturating_sub(wall.0)));
         let output = self.look_every().map(|every| self.looked_at.map_or(now, |at| at + every));
         [clock, answer, output].into_iter().flatten().min()
     }
@@ -187,7 +187,7 @@ impl<J: Siblings> JobTask<J> {
     /// Returns how often the output must be looked at. What an agent says is read as it comes.
     fn look_every(&self) -> Option<Duration> {
         let job = self.owner.job();
-        if !matches!(job.phase, Phase::Running) || job.is_spoken_to() {
+        if !matches!(job.phase, Phase::Running) || job.reports_turns() {
             return None;
         }
         let output = job.limits.get(Limit::Output).map(|_| OUTPUT_LOOK);
@@ -201,10 +201,10 @@ impl<J: Siblings> JobTask<J> {
         let job = self.owner.job();
         let Some(attempt) = job.open_attempt().map(|attempt| attempt.no) else { return };
         let unlooked = seeded::on(Bug::SilenceUnlooked) && self.look_every().is_none();
-        if !job.is_spoken_to() && !unlooked {
+        if !job.reports_turns() && !unlooked {
             self.looked_at = Some(Instant::now());
             let total_bytes = self.shared.trees.written(job.id, attempt);
-            self.owner.feel(&Signal::Wrote { total_bytes }, self.shared.now().awake);
+            self.owner.record_activity(&Signal::Wrote { total_bytes }, self.shared.now().awake);
         }
     }
 

@@ -81,7 +81,7 @@ pub(crate) fn work<J: Siblings>(app: &App<J>, wish: &AgentWish) -> Result<Work, 
         return Err(Failure::invalid(format!("there is no agent `{name}`: there is {there}")));
     };
     let terms = Box::new(definition.terms(permissions));
-    if terms.dialect.is_deaf() && terms.permissions != Permissions::default() {
+    if terms.dialect.is_one_shot() && terms.permissions != Permissions::default() {
         // Better refused than believed.
         return Err(Failure::invalid(format!(
             "`permissions`: `{}` asks nobody, so no rule can hold; what it may do, its own settings say",

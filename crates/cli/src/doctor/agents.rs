@@ -156,7 +156,7 @@ fn version(path: &Path, definition: &Definition) -> Result<String, String> {
 /// Starts an agent under a keeper, speaks to it up to its first prompt, and ends it. Returns what it answered, or why it did not.
 fn handshake(nursery: &Nursery, definition: &Definition) -> Result<String, String> {
     let terms = definition.terms(Permissions::default());
-    if terms.dialect.is_deaf() {
+    if terms.dialect.is_one_shot() {
         return Ok("is not spoken to".to_owned());
     }
     let folder = Folder::new()?;

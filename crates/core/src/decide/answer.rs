@@ -49,8 +49,8 @@ pub fn expires_at(job: &Job, question: &Question) -> Option<Timestamp> {
     }
 }
 
-/// Returns when a question next needs a look.
-pub fn next_look(job: &Job) -> Option<Timestamp> {
+/// Returns when the next open question expires.
+pub fn next_expiry(job: &Job) -> Option<Timestamp> {
     waiting(job).filter_map(|question| expires_at(job, question)).min()
 }
 

@@ -50,7 +50,7 @@ const BEFORE_TURN: &str = "the agent ended before its turn did";
 fn complaint(job: &Job, attempt: &Attempt) -> Option<String> {
     let session = job.session.as_ref().filter(|session| session.attempt == attempt.no);
     let said = session.and_then(|session| session.last_error.as_deref());
-    let unsaid = match job.is_spoken_to() {
+    let unsaid = match job.reports_turns() {
         false => None,
         true if job.active_turn().is_some() => Some(BEFORE_TURN),
         true if attempt.turns_before == job.turns => Some("the agent ended before it began to work"),
@@ -114,7 +114,7 @@ fn verdict(job: &Job, attempt: &Attempt, receipt: &Receipt) -> (Outcome, Cause) 
 
 /// Reports whether an attempt did its work. An agent that is spoken to has, once its last turn completed and nothing waits to be said.
 fn did_its_work(job: &Job, attempt: &Attempt, exit: Exit) -> bool {
-    if !job.is_spoken_to() {
+    if !job.reports_turns() {
         return exit == Exit::Code(0);
     }
     let session = job.session.as_ref().filter(|session| session.attempt == attempt.no);

@@ -10,7 +10,7 @@ pub fn decide(job: &Job, by: &str, turn: Option<TurnNo>) -> Decision {
     match (&job.phase, job.active_turn()) {
         (Phase::Unborn, _) => Err(Refusal::NotFound(job.id)),
         (Phase::Ended(_), _) => Err(Refusal::Ended(job.id)),
-        _ if job.spec.as_ref().is_some_and(|spec| spec.work.is_deaf()) => Err(Refusal::Nothing(
+        _ if job.spec.as_ref().is_some_and(|spec| spec.work.is_one_shot()) => Err(Refusal::Nothing(
             job.id,
             "one turn that cannot be ended alone: `lastword cancel` ends it and the job",
         )),

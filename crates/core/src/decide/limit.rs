@@ -110,7 +110,7 @@ fn expires_ms(job: &Job) -> Option<u64> {
 
 /// Reports whether the job may use anything: an agent between turns does not.
 fn spends(job: &Job) -> bool {
-    !job.is_spoken_to() || job.active_turn().is_some()
+    !job.reports_turns() || job.active_turn().is_some()
 }
 
 /// Returns the open attempt if its present owner has seen its tree. What an earlier one left may have ended long ago, within its
@@ -128,12 +128,12 @@ pub fn stalled_since(job: &Job, pulse: &Pulse) -> Option<Awake> {
     (!rests).then(|| pulse.progress.max(launched))
 }
 
-/// Returns when the limits of a job next need a look.
-pub fn next_look(job: &Job, pulse: &Pulse) -> Option<Awake> {
+/// Returns when the limits of a job must next be checked.
+pub fn next_check(job: &Job, pulse: &Pulse) -> Option<Awake> {
     if !matches!(job.phase, Phase::Running) {
         return None;
     }
-    let clocks = limits::next_look(&job.limits, watched(job)?.launched?, stalled_since(job, pulse));
+    let clocks = limits::next_deadline(&job.limits, watched(job)?.launched?, stalled_since(job, pulse));
     let answer = job.pause.zip(expires_ms(job)).map(|(pause, ms)| pause.awake.plus_ms(ms));
     [clocks, answer].into_iter().flatten().min()
 }

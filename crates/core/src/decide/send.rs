@@ -12,8 +12,8 @@ pub const INPUTS_MAX: usize = 64;
 /// Bytes of one input; it is stored in the log.
 pub const INPUT_BYTES_MAX: usize = 256 * 1024;
 
-/// Why an agent that has its one prompt from the start is told nothing more.
-const DEAF: &str = "no input: its agent takes one prompt and no other word; when it has ended, `lastword resume` goes on \
+/// Refuses input to an agent that takes one prompt.
+const ONE_SHOT: &str = "no input: its agent takes one prompt and no other word; when it has ended, `lastword resume` goes on \
                     with it if its agent can, and `lastword run` begins anew";
 
 /// Decides an input. After one with `eof` nothing more is taken, until another attempt reads anew.
@@ -23,7 +23,7 @@ pub fn decide(job: &Job, by: &str, text: &str, eof: bool) -> Decision {
         Some(Spec { work: Work::Command { .. }, io: Io::Null, .. }) => {
             return Err(Refusal::Nothing(job.id, "no input: it was not started with a pipe or a terminal"));
         }
-        Some(spec) if spec.work.is_deaf() => return Err(Refusal::Nothing(job.id, DEAF)),
+        Some(spec) if spec.work.is_one_shot() => return Err(Refusal::Nothing(job.id, ONE_SHOT)),
         Some(Spec { work: Work::Agent { .. }, .. }) if eof => {
             return Err(Refusal::Nothing(job.id, "no input to close: an agent ends when its work is done"));
         }
@@ -39,7 +39,7 @@ pub fn decide(job: &Job, by: &str, text: &str, eof: bool) -> Decision {
 pub fn steer(job: &Job, by: &str, text: &str) -> Decision {
     room(job, text)?;
     match job.spec.as_deref() {
-        Some(spec) if spec.work.is_deaf() => Err(Refusal::Nothing(job.id, DEAF)),
+        Some(spec) if spec.work.is_one_shot() => Err(Refusal::Nothing(job.id, ONE_SHOT)),
         Some(Spec { work: Work::Agent { .. }, .. }) => Ok(vec![input(job, by, text, false, true)]),
         _ => Err(Refusal::Nothing(job.id, "no turns: only an agent can be steered")),
     }

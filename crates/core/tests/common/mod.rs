@@ -255,7 +255,7 @@ impl Desk {
     /// Lets the agent say something new.
     pub(crate) fn says(mut self, signal: Signal) -> Desk {
         self.offset += 10;
-        self.pulse.feel(&signal, self.now.awake);
+        self.pulse.record(&signal, self.now.awake);
         let (attempt, offset) = (self.attempt(), self.offset);
         self.reports(Report::Heard { attempt, offset, signal })
     }

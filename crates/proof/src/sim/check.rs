@@ -216,7 +216,7 @@ impl World {
     pub(super) fn check_limits(&mut self, hold: Hold) {
         let now = self.clock(self.processes[hold.process].host).awake;
         let Some(hand) = self.processes[hold.process].hand(hold) else { return };
-        let late = hand.owner.next_look().is_some_and(|look| look.0 + BEAT_MS < now.0);
+        let late = hand.owner.next_limit_check().is_some_and(|look| look.0 + BEAT_MS < now.0);
         if late && !hand.owner.is_gone() && !hand.owner.waits_for_journal() {
             self.fail("a limit sleeps", || format!("{hold:?} at {now:?}"));
         }
@@ -461,7 +461,7 @@ fn fits(known: &Known, ended: &AttemptEnded, stop: Option<Cause>) -> bool {
 /// Reports whether an attempt has done its work: an agent by its last turn, however it exits, and everybody else by the exit.
 fn did_its_work(known: &Known, ended: &AttemptEnded) -> bool {
     let last_turn = known.job.session.as_ref().and_then(|session| session.last_turn);
-    match known.job.is_spoken_to() {
+    match known.job.reports_turns() {
         true => matches!(last_turn, Some((_, TurnEnding::Completed))) && known.job.active_turn().is_none(),
         false => ended.receipt.exit == Some(Exit::Code(0)),
     }

@@ -39,8 +39,8 @@ impl Kept {
             Err(error) => return failed(format!("its environment cannot be read: {error}")),
         };
         let wall = job.limits.get(Limit::Wall);
-        let is_spoken_to = spec.work.is_spoken_to();
-        let is_told = is_spoken_to && !spec.work.is_deaf();
+        let is_spoken_to = spec.work.reports_turns();
+        let is_told = is_spoken_to && !spec.work.is_one_shot();
         let launch = Launch {
             env,
             cwd,

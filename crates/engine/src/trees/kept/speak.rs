@@ -66,7 +66,7 @@ impl Kept {
     /// Says what an effect asks for. A keeper that is gone cannot be told anything: until whoever watches has found that out, it
     /// is tried again.
     pub(super) async fn speak(&self, order: Order, reports: &Reports) -> Result<(), String> {
-        if order.job.is_spoken_to() {
+        if order.job.reports_turns() {
             return self.speak_to_agent(order, reports).await;
         }
         self.speak_to_keeper(order).await
@@ -163,7 +163,7 @@ impl Kept {
 }
 
 fn is_deaf(job: &Job) -> bool {
-    job.spec.as_ref().is_some_and(|spec| spec.work.is_deaf())
+    job.spec.as_ref().is_some_and(|spec| spec.work.is_one_shot())
 }
 
 /// Returns the word by which a keeper notes a cause, if it must remember it by itself.

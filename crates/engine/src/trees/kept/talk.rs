@@ -87,7 +87,7 @@ enum Came {
 impl Talk {
     /// Returns the conversation of an attempt, of which nothing was read yet; `None` for a job that is not spoken to.
     pub(super) fn of(kept: &Kept, job: &Job, epoch: Epoch, no: AttemptNo) -> Result<Option<Talk>, String> {
-        let Some(spec) = job.spec.as_ref().filter(|spec| spec.work.is_spoken_to()) else { return Ok(None) };
+        let Some(spec) = job.spec.as_ref().filter(|spec| spec.work.reports_turns()) else { return Ok(None) };
         let cwd = kept.cwd(job.id, spec);
         let Some((start, terms)) = Start::of(spec, &cwd.to_string_lossy(), resumed(job, no)) else {
             return Ok(None);

@@ -1,6 +1,6 @@
 //! A dialogue with an agent that says anything. A line that begins with `>` is ours; every other one is the agent's.
 
-use lastword_agents::{Dialogue, Heard, Show, Start, Wishes};
+use lastword_agents::{Dialogue, Heard, Show, Start, Goals};
 use lastword_core::InputNo;
 use lastword_core::job::PendingInput;
 use lastword_core::receipt::Exit;
@@ -63,6 +63,6 @@ fn due(dialogue: &Dialogue, mood: usize) {
         steer,
     };
     let inputs = [input(900_001, Some("0"), false), input(900_002, None, true), input(900_003, None, false)];
-    let due = dialogue.next(&Wishes { inputs: &inputs, interrupt: mood > 0, stop: mood > 1 });
+    let due = dialogue.next(&Goals { inputs: &inputs, interrupt: mood > 0, stop: mood > 1 });
     assert!(due.is_none_or(|due| !due.line.contains('\n')), "a line has one line");
 }

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::Start;
-use crate::dialogue::{Speak, Wishes, Writing};
+use crate::dialogue::{Goals, Outgoing, Speak};
 use crate::inputs::Inputs;
 use crate::request::Requests;
 use crate::rpc::{Asked, Message, Wire};
@@ -92,7 +92,7 @@ impl Speak for Acp {
     fn heard(&mut self, start: &Start, line: &[u8]) -> Vec<Signal> {
         match Message::read(line) {
             Some(Message::Reply { id, result }) => self.replied(start, &id, result),
-            Some(Message::Request { id, method, params }) => self.wanted(start, id, &method, &params),
+            Some(Message::Request { id, method, params }) => self.agent_request(start, id, &method, &params),
             Some(Message::Notice { method, params }) if method == "session/update" => {
                 self.updated(start, &params)
             }
@@ -119,13 +119,13 @@ impl Speak for Acp {
         }
     }
 
-    fn next(&self, start: &Start, wishes: &Wishes<'_>) -> Option<Writing> {
-        let handshake = if wishes.stop { None } else { self.handshake(start) };
+    fn next(&self, start: &Start, goals: &Goals<'_>) -> Option<Outgoing> {
+        let handshake = if goals.stop { None } else { self.handshake(start) };
         handshake
-            .or_else(|| self.cancel(wishes))
-            .or_else(|| self.requests.due(WIRE, wishes))
-            .or_else(|| self.requests.answer(WIRE, wishes, &self.inputs))
-            .or_else(|| self.prompt(start, wishes))
+            .or_else(|| self.cancel(goals))
+            .or_else(|| self.requests.due(WIRE, goals))
+            .or_else(|| self.requests.answer(WIRE, goals, &self.inputs))
+            .or_else(|| self.prompt(start, goals))
     }
 
     fn is_busy(&self) -> bool {
@@ -134,7 +134,7 @@ impl Speak for Acp {
 }
 
 impl Acp {
-    fn handshake(&self, start: &Start) -> Option<Writing> {
+    fn handshake(&self, start: &Start) -> Option<Outgoing> {
         match self.stage {
             Stage::Silent => {
                 // It reads, writes and runs by itself; nothing is done for it here.
@@ -157,23 +157,23 @@ impl Acp {
         }
     }
 
-    fn cancel(&self, wishes: &Wishes<'_>) -> Option<Writing> {
-        let due = wishes.interrupt && self.turn.is_active() && !self.turn.is_interrupted();
+    fn cancel(&self, goals: &Goals<'_>) -> Option<Outgoing> {
+        let due = goals.interrupt && self.turn.is_active() && !self.turn.is_interrupted();
         let session = self.session.as_ref().filter(|_| due)?;
-        Writing::own(WIRE.notice("session/cancel", json!({ "sessionId": session })))
+        Outgoing::bare(WIRE.notice("session/cancel", json!({ "sessionId": session })))
     }
 
-    fn prompt(&self, start: &Start, wishes: &Wishes<'_>) -> Option<Writing> {
-        if wishes.stop || self.stage != Stage::Open || self.turn.is_active() {
+    fn prompt(&self, start: &Start, goals: &Goals<'_>) -> Option<Outgoing> {
+        if goals.stop || self.stage != Stage::Open || self.turn.is_active() {
             return None;
         }
-        let (no, text) = self.inputs.prompt(start, wishes)?;
+        let (no, text) = self.inputs.prompt(start, goals)?;
         let prompt = json!([{ "type": "text", "text": text }]);
         self.ask(no, "session/prompt", json!({ "sessionId": self.session, "prompt": prompt }))
     }
 
-    fn ask(&self, input: InputNo, method: &str, params: Value) -> Option<Writing> {
-        Writing::of(input, WIRE.request(self.asked.next(), method, params))
+    fn ask(&self, input: InputNo, method: &str, params: Value) -> Option<Outgoing> {
+        Outgoing::with_input(input, WIRE.request(self.asked.next(), method, params))
     }
 
     /// Takes note of a request of ours that was written.

@@ -13,9 +13,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::Start;
-use crate::dialogue::{Speak, Wishes, Writing};
+use crate::dialogue::{Goals, Outgoing, Speak};
 use crate::inputs::Inputs;
-use crate::permission::{Answer, Wanted};
+use crate::permission::{Answer, ToolUse};
 use crate::value::{at, items, line, micros, number, text};
 
 /// Questions and tools that are remembered at once. Who asks or runs more is not an agent at work.
@@ -104,34 +104,34 @@ impl Speak for Claude {
         None
     }
 
-    fn next(&self, start: &Start, wishes: &Wishes<'_>) -> Option<Writing> {
+    fn next(&self, start: &Start, goals: &Goals<'_>) -> Option<Outgoing> {
         if let Some(request) = self.strange.first() {
-            return Writing::own(refusal(request));
+            return Outgoing::bare(refusal(request));
         }
         let ruled = self.asks.iter().find(|(_, ask)| ask.permission != Permission::Ask);
         if let Some((request, ask)) = ruled {
-            return Writing::own(match ask.permission {
+            return Outgoing::bare(match ask.permission {
                 Permission::Allow => allowed(request, &ask.input),
                 _ => denied(request, "the rules of this job do not allow it"),
             });
         }
-        if wishes.interrupt && self.turn && !self.interrupted {
-            return Writing::own(json!({
+        if goals.interrupt && self.turn && !self.interrupted {
+            return Outgoing::bare(json!({
                 "type": "control_request", "request_id": "interrupt", "request": { "subtype": "interrupt" }
             }));
         }
-        let answer = self.inputs.answers(wishes).find_map(|input| {
+        let answer = self.inputs.answers(goals).find_map(|input| {
             let question = input.question.as_ref()?;
-            Writing::of(input.no, self.asks.get(question)?.answer(question, &input.text))
+            Outgoing::with_input(input.no, self.asks.get(question)?.answer(question, &input.text))
         });
         answer.or_else(|| {
-            let (no, text) = match (wishes.stop, self.turn) {
+            let (no, text) = match (goals.stop, self.turn) {
                 (true, _) => None,
-                (false, true) => self.inputs.steer(wishes).map(|input| (input.no, input.text.as_str())),
+                (false, true) => self.inputs.steer(goals).map(|input| (input.no, input.text.as_str())),
                 (false, false) if self.is_busy() => None,
-                (false, false) => self.inputs.prompt(start, wishes),
+                (false, false) => self.inputs.prompt(start, goals),
             }?;
-            Writing::of(no, message(text))
+            Outgoing::with_input(no, message(text))
         })
     }
 
@@ -186,7 +186,7 @@ impl Claude {
             match text(block, &["type"]) {
                 Some("tool_use") => {
                     let (id, name) = (text(block, &["id"]), text(block, &["name"]).unwrap_or("a tool"));
-                    let title = wanted(name, &block["input"]).line();
+                    let title = ToolUse::from_input(name, &block["input"]).line();
                     if let Some(id) = id.filter(|_| self.tools.len() < OPEN_MAX)
                         && self.tools.insert(id.to_owned(), line(&title)).is_none()
                     {
@@ -236,16 +236,16 @@ impl Claude {
         }
         let tool = text(asks, &["tool_name"]).unwrap_or("a tool");
         let is_question = tool == "AskUserQuestion";
-        let wanted = wanted(tool, &asks["input"]);
+        let tool_use = ToolUse::from_input(tool, &asks["input"]);
         let permission = match is_question {
             // Nobody but a person can answer it.
             true if start.permissions.otherwise != Permission::Deny => Permission::Ask,
-            _ => wanted.permission(&start.permissions),
+            _ => tool_use.permission(&start.permissions),
         };
         self.asks.insert(request.to_owned(), Ask { permission, is_question, input: asks["input"].clone() });
         match permission {
             Permission::Ask => {
-                let text = if is_question { question(&asks["input"]) } else { wanted.line() };
+                let text = if is_question { question(&asks["input"]) } else { tool_use.line() };
                 vec![Signal::QuestionAsked { question: request.to_owned(), text }]
             }
             Permission::Allow | Permission::Deny => Vec::new(),
@@ -277,7 +277,7 @@ impl Claude {
         let ending = ending(said, subtype);
         let denials = items(said, &["permission_denials"]).iter().map(|denial| {
             let tool = text(denial, &["tool_name"]).unwrap_or("a tool");
-            line(&wanted(tool, &denial["tool_input"]).line())
+            line(&ToolUse::from_input(tool, &denial["tool_input"]).line())
         });
         let commit = Commit {
             messages: self.messages,
@@ -367,13 +367,6 @@ fn usage(said: &Value) -> Usage {
         tokens_out: count("output_tokens"),
         money_micros: 0,
     }
-}
-
-/// Returns what it wants to do with a tool, by what the tool is given.
-pub(crate) fn wanted<'a>(tool: &'a str, input: &'a Value) -> Wanted<'a> {
-    let names = ["command", "file_path", "notebook_path", "path", "url", "pattern", "query", "description"];
-    let what = names.into_iter().find_map(|name| text(input, &[name])).unwrap_or_default();
-    Wanted { tool, what }
 }
 
 /// Returns what it asks a person, with what can be chosen.

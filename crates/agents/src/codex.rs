@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::Start;
-use crate::dialogue::{Speak, Wishes, Writing};
+use crate::dialogue::{Goals, Outgoing, Speak};
 use crate::inputs::Inputs;
 use crate::request::Requests;
 use crate::rpc::{Asked, Message, Wire};
@@ -135,14 +135,14 @@ impl Speak for Codex {
         }
     }
 
-    fn next(&self, start: &Start, wishes: &Wishes<'_>) -> Option<Writing> {
-        let handshake = if wishes.stop { None } else { self.handshake(start) };
+    fn next(&self, start: &Start, goals: &Goals<'_>) -> Option<Outgoing> {
+        let handshake = if goals.stop { None } else { self.handshake(start) };
         handshake
-            .or_else(|| self.interrupt(wishes))
-            .or_else(|| self.requests.due(WIRE, wishes))
+            .or_else(|| self.interrupt(goals))
+            .or_else(|| self.requests.due(WIRE, goals))
             .or_else(|| self.cleaning())
-            .or_else(|| self.requests.answer(WIRE, wishes, &self.inputs))
-            .or_else(|| self.prompt(start, wishes))
+            .or_else(|| self.requests.answer(WIRE, goals, &self.inputs))
+            .or_else(|| self.prompt(start, goals))
     }
 
     fn is_busy(&self) -> bool {
@@ -151,7 +151,7 @@ impl Speak for Codex {
 }
 
 impl Codex {
-    fn handshake(&self, start: &Start) -> Option<Writing> {
+    fn handshake(&self, start: &Start) -> Option<Outgoing> {
         match self.stage {
             Stage::Silent => {
                 let client =
@@ -160,7 +160,7 @@ impl Codex {
                 let capabilities = json!({ "experimentalApi": true });
                 self.ask("initialize", json!({ "clientInfo": client, "capabilities": capabilities }))
             }
-            Stage::Welcome => Writing::own(json!({ "method": "initialized" })),
+            Stage::Welcome => Outgoing::bare(json!({ "method": "initialized" })),
             Stage::Ready => {
                 let mut params = json!({ "cwd": start.cwd });
                 if asks_for_all(start) {
@@ -180,37 +180,37 @@ impl Codex {
         }
     }
 
-    fn interrupt(&self, wishes: &Wishes<'_>) -> Option<Writing> {
-        let due = wishes.interrupt && self.turn.is_active() && !self.turn.is_interrupted();
+    fn interrupt(&self, goals: &Goals<'_>) -> Option<Outgoing> {
+        let due = goals.interrupt && self.turn.is_active() && !self.turn.is_interrupted();
         let (thread, turn) = (self.thread.as_ref()?, self.turn_id.as_ref()?);
         due.then(|| self.ask("turn/interrupt", json!({ "threadId": thread, "turnId": turn })))?
     }
 
-    fn cleaning(&self) -> Option<Writing> {
+    fn cleaning(&self) -> Option<Outgoing> {
         let due = self.clean == Clean::Due;
         due.then(|| self.ask("thread/backgroundTerminals/clean", json!({ "threadId": self.thread })))?
     }
 
-    fn prompt(&self, start: &Start, wishes: &Wishes<'_>) -> Option<Writing> {
-        if wishes.stop || self.stage != Stage::Open || self.clean != Clean::Done {
+    fn prompt(&self, start: &Start, goals: &Goals<'_>) -> Option<Outgoing> {
+        if goals.stop || self.stage != Stage::Open || self.clean != Clean::Done {
             return None;
         }
         let input = |text: &str| json!([{ "type": "text", "text": text }]);
         if self.turn.is_active() {
-            let turn = self.turn_id.as_ref().filter(|_| !wishes.interrupt && !self.turn.is_interrupted())?;
-            let steer = self.inputs.steer(wishes)?;
+            let turn = self.turn_id.as_ref().filter(|_| !goals.interrupt && !self.turn.is_interrupted())?;
+            let steer = self.inputs.steer(goals)?;
             let params =
                 json!({ "threadId": self.thread, "expectedTurnId": turn, "input": input(&steer.text) });
-            return Writing::of(steer.no, WIRE.request(self.asked.next(), "turn/steer", params));
+            return Outgoing::with_input(steer.no, WIRE.request(self.asked.next(), "turn/steer", params));
         }
         let late = self.late.first().map(|text| (InputNo(0), text.as_str()));
-        let (no, text) = late.or_else(|| self.inputs.prompt(start, wishes))?;
+        let (no, text) = late.or_else(|| self.inputs.prompt(start, goals))?;
         let params = json!({ "threadId": self.thread, "input": input(text) });
-        Writing::of(no, WIRE.request(self.asked.next(), "turn/start", params))
+        Outgoing::with_input(no, WIRE.request(self.asked.next(), "turn/start", params))
     }
 
-    fn ask(&self, method: &str, params: Value) -> Option<Writing> {
-        Writing::own(WIRE.request(self.asked.next(), method, params))
+    fn ask(&self, method: &str, params: Value) -> Option<Outgoing> {
+        Outgoing::bare(WIRE.request(self.asked.next(), method, params))
     }
 
     /// Takes note of a request of ours that was written.

@@ -30,7 +30,7 @@ pub struct Heard {
 
 /// What is wanted of an agent just now.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Wishes<'a> {
+pub struct Goals<'a> {
     /// What is to be said to it and was not delivered yet, the oldest first.
     pub inputs: &'a [PendingInput],
     /// Its turn is to end.
@@ -41,20 +41,20 @@ pub struct Wishes<'a> {
 
 /// A line to be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Writing {
+pub struct Outgoing {
     /// Without its line break.
     pub line: String,
     /// The input it carries; zero, if it carries none.
     pub input: InputNo,
 }
 
-impl Writing {
-    pub(crate) fn own(line: impl ToString) -> Option<Writing> {
-        Some(Writing { line: line.to_string(), input: InputNo(0) })
+impl Outgoing {
+    pub(crate) fn bare(line: impl ToString) -> Option<Outgoing> {
+        Some(Outgoing { line: line.to_string(), input: InputNo(0) })
     }
 
-    pub(crate) fn of(input: InputNo, line: impl ToString) -> Option<Writing> {
-        Some(Writing { line: line.to_string(), input })
+    pub(crate) fn with_input(input: InputNo, line: impl ToString) -> Option<Outgoing> {
+        Some(Outgoing { line: line.to_string(), input })
     }
 }
 
@@ -67,7 +67,7 @@ pub(crate) trait Speak {
     fn wrote(&mut self, start: &Start, line: &[u8], input: InputNo) -> Option<Signal>;
 
     /// Returns the next line that is due.
-    fn next(&self, start: &Start, wishes: &Wishes<'_>) -> Option<Writing>;
+    fn next(&self, start: &Start, goals: &Goals<'_>) -> Option<Outgoing>;
 
     /// Reports whether the agent works on a turn.
     fn is_busy(&self) -> bool;
@@ -208,8 +208,8 @@ impl Dialogue {
     }
 
     /// Returns the next line that is due.
-    pub fn next(&self, wishes: &Wishes<'_>) -> Option<Writing> {
-        self.dialect.as_speak().next(&self.start, wishes)
+    pub fn next(&self, goals: &Goals<'_>) -> Option<Outgoing> {
+        self.dialect.as_speak().next(&self.start, goals)
     }
 
     /// Reports whether the agent works on a turn.

@@ -5,7 +5,7 @@ use lastword_core::job::PendingInput;
 use serde::{Deserialize, Serialize};
 
 use crate::written::Written;
-use crate::{Start, Wishes};
+use crate::{Goals, Start};
 
 /// The inputs that were written, and whether the first prompt was.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,25 +27,25 @@ impl Inputs {
     }
 
     /// Returns the answers that are still to be written.
-    pub(crate) fn answers<'a>(&self, wishes: &Wishes<'a>) -> impl Iterator<Item = &'a PendingInput> {
-        self.written.missing(wishes.inputs).filter(|input| input.question.is_some())
+    pub(crate) fn answers<'a>(&self, goals: &Goals<'a>) -> impl Iterator<Item = &'a PendingInput> {
+        self.written.missing(goals.inputs).filter(|input| input.question.is_some())
     }
 
     /// Returns the next prompt: the first one of the job, then what waits in line.
-    pub(crate) fn prompt<'a>(&self, start: &'a Start, wishes: &Wishes<'a>) -> Option<(InputNo, &'a str)> {
+    pub(crate) fn prompt<'a>(&self, start: &'a Start, goals: &Goals<'a>) -> Option<(InputNo, &'a str)> {
         if !self.prompted {
             return Some((InputNo(0), &start.prompt));
         }
-        self.waiting(wishes).next().map(|input| (input.no, input.text.as_str()))
+        self.waiting(goals).next().map(|input| (input.no, input.text.as_str()))
     }
 
     /// Returns the next input that is meant for the turn under way.
-    pub(crate) fn steer<'a>(&self, wishes: &Wishes<'a>) -> Option<&'a PendingInput> {
-        self.waiting(wishes).find(|input| input.steer)
+    pub(crate) fn steer<'a>(&self, goals: &Goals<'a>) -> Option<&'a PendingInput> {
+        self.waiting(goals).find(|input| input.steer)
     }
 
-    fn waiting<'a>(&self, wishes: &Wishes<'a>) -> impl Iterator<Item = &'a PendingInput> {
+    fn waiting<'a>(&self, goals: &Goals<'a>) -> impl Iterator<Item = &'a PendingInput> {
         let empty = |input: &PendingInput| input.eof && input.text.is_empty();
-        self.written.missing(wishes.inputs).filter(move |input| input.question.is_none() && !empty(input))
+        self.written.missing(goals.inputs).filter(move |input| input.question.is_none() && !empty(input))
     }
 }

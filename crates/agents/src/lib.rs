@@ -1,7 +1,7 @@
 //! What coding agents say, in the words of core, and what is to be said to them. Pure: bytes in, signals and lines out.
 //!
 //! A dialect is a state that moves in two ways: by a line that was heard, and by a line that was written. What is to be written next
-//! is read off the state and the wishes, never fired once; so a dialogue that is rebuilt from a recording of both goes on where
+//! is read off the state and the goals, never fired once; so a dialogue that is rebuilt from a recording of both goes on where
 //! the former one stopped, says nothing twice and forgets nothing.
 //!
 //! * `dialogue`: lines and offsets, whatever the dialect. What an engine holds.
@@ -29,8 +29,8 @@ mod value;
 mod written;
 
 pub use definition::{BadDefinition, Definition, Definitions};
-pub use dialogue::{Dialogue, Heard, LINE_BYTES_MAX, Unreadable, Wishes, Writing};
-pub use permission::Wanted;
+pub use dialogue::{Dialogue, Goals, Heard, LINE_BYTES_MAX, Outgoing, Unreadable};
+pub use permission::ToolUse;
 pub use show::{Show, Shown};
 
 use lastword_core::spec::{Permissions, Prices, Spec, Terms, Work};

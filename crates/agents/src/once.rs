@@ -27,7 +27,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::Start;
-use crate::dialogue::{Speak, Wishes, Writing};
+use crate::dialogue::{Goals, Outgoing, Speak};
 use crate::tokens::Tokens;
 use crate::turn::Turn;
 use crate::value::{brief, line, text};
@@ -160,7 +160,7 @@ impl Speak for Once {
         None
     }
 
-    fn next(&self, _: &Start, _: &Wishes<'_>) -> Option<Writing> {
+    fn next(&self, _: &Start, _: &Goals<'_>) -> Option<Outgoing> {
         None
     }
 

@@ -1,17 +1,28 @@
 //! What an agent wants to do, and what becomes of that by the rules of its job.
 
 use lastword_core::spec::{Permission, Permissions};
+use serde_json::Value;
 
-/// Something an agent wants to do.
+use crate::value::text;
+
+/// A use of a tool that an agent asks permission for, or reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wanted<'a> {
+pub struct ToolUse<'a> {
     /// The tool, by the agent's own name for it.
     pub tool: &'a str,
     /// What with it: a command, a file.
     pub what: &'a str,
 }
 
-impl Wanted<'_> {
+impl<'a> ToolUse<'a> {
+    /// Returns the use of a tool with this input, described by the input's most telling field.
+    pub(crate) fn from_input(tool: &'a str, input: &'a Value) -> ToolUse<'a> {
+        let names =
+            ["command", "file_path", "notebook_path", "path", "url", "pattern", "query", "description"];
+        let what = names.into_iter().find_map(|name| text(input, &[name])).unwrap_or_default();
+        ToolUse { tool, what }
+    }
+
     /// Returns it as one line, which is what a person reads and what rules are for.
     pub fn line(&self) -> String {
         match self.what {
@@ -115,7 +126,7 @@ mod tests {
             rules: vec![rule("Bash: git push*", Permission::Deny), rule("Bash: git *", Permission::Allow)],
             ..Permissions::default()
         };
-        let becomes = |what| Wanted { tool: "Bash", what }.permission(&rules);
+        let becomes = |what| ToolUse { tool: "Bash", what }.permission(&rules);
         assert_eq!(becomes("git push -f"), Permission::Deny);
         assert_eq!(becomes("git status"), Permission::Allow);
         assert_eq!(becomes("make"), Permission::Ask);

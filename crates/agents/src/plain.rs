@@ -5,7 +5,7 @@ use lastword_core::report::Signal;
 use serde::{Deserialize, Serialize};
 
 use crate::Start;
-use crate::dialogue::{Speak, Wishes, Writing};
+use crate::dialogue::{Goals, Outgoing, Speak};
 
 /// What is known of the conversation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,7 +21,7 @@ impl Speak for Plain {
         None
     }
 
-    fn next(&self, _: &Start, _: &Wishes<'_>) -> Option<Writing> {
+    fn next(&self, _: &Start, _: &Goals<'_>) -> Option<Outgoing> {
         None
     }
 

@@ -9,8 +9,8 @@ use lastword_core::spec::Permission;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::Wishes;
-use crate::dialogue::Writing;
+use crate::Goals;
+use crate::dialogue::Outgoing;
 use crate::inputs::Inputs;
 use crate::permission::Answer;
 use crate::rpc::{Wire, name};
@@ -71,7 +71,7 @@ impl Request {
     }
 
     /// Returns a wish to do something. One that could not be granted in words of a reasonable length is denied.
-    pub(crate) fn wish(id: Value, line: &str, reply: Reply, permission: Permission) -> Request {
+    pub(crate) fn permission(id: Value, line: &str, reply: Reply, permission: Permission) -> Request {
         let verdict = match (permission, &reply) {
             (_, Reply::Choice { allow, .. }) if is_long(allow) => Some(Verdict::Deny),
             (_, Reply::Words(names))
@@ -172,23 +172,23 @@ impl Requests {
     }
 
     /// Returns the answer that is due. Nothing is allowed any more while a turn is to end.
-    pub(crate) fn due(&self, wire: Wire, wishes: &Wishes<'_>) -> Option<Writing> {
+    pub(crate) fn due(&self, wire: Wire, goals: &Goals<'_>) -> Option<Outgoing> {
         let (request, verdict) = self.0.iter().find_map(|open| Some((open, open.verdict?)))?;
-        let verdict = if wishes.stop || wishes.interrupt { verdict.max_cancel() } else { verdict };
+        let verdict = if goals.stop || goals.interrupt { verdict.max_cancel() } else { verdict };
         match &request.reply {
-            Reply::Unknown => Writing::own(wire.unknown(&request.id)),
-            _ => Writing::own(wire.reply(&request.id, &request.result(verdict, ""))),
+            Reply::Unknown => Outgoing::bare(wire.unknown(&request.id)),
+            _ => Outgoing::bare(wire.reply(&request.id, &request.result(verdict, ""))),
         }
     }
 
     /// Returns the answer of a person that is due.
-    pub(crate) fn answer(&self, wire: Wire, wishes: &Wishes<'_>, inputs: &Inputs) -> Option<Writing> {
-        let (input, request) = inputs.answers(wishes).find_map(|input| Some((input, self.find(input)?)))?;
+    pub(crate) fn answer(&self, wire: Wire, goals: &Goals<'_>, inputs: &Inputs) -> Option<Outgoing> {
+        let (input, request) = inputs.answers(goals).find_map(|input| Some((input, self.find(input)?)))?;
         let verdict = match (&request.reply, Answer::read(&input.text)) {
             (Reply::Words(_), _) | (_, Answer::Allow) => Verdict::Allow,
             (_, Answer::Deny(_)) => Verdict::Deny,
         };
-        Writing::of(input.no, wire.reply(&request.id, &request.result(verdict, &input.text)))
+        Outgoing::with_input(input.no, wire.reply(&request.id, &request.result(verdict, &input.text)))
     }
 
     fn find(&self, input: &PendingInput) -> Option<&Request> {

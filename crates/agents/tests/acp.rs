@@ -4,7 +4,7 @@
 mod common;
 
 use common::{Talk, answer, input};
-use lastword_agents::{Start, Wishes};
+use lastword_agents::{Goals, Start};
 use lastword_core::job::PendingInput;
 use lastword_core::spec::{Dialect, Permission, Prices, Rule};
 use serde_json::json;
@@ -24,8 +24,8 @@ fn told_of(session: &str, stream: &str, prices: Option<Prices>) -> Vec<String> {
     talk.told().lines().map(str::to_owned).collect()
 }
 
-fn with(inputs: &[PendingInput]) -> Wishes<'_> {
-    Wishes { inputs, ..Wishes::default() }
+fn with(inputs: &[PendingInput]) -> Goals<'_> {
+    Goals { inputs, ..Goals::default() }
 }
 
 fn talk(start: Start) -> Talk {
@@ -37,11 +37,11 @@ fn working(otherwise: Permission) -> Talk {
     let mut start = Start::default();
     start.permissions.otherwise = otherwise;
     let mut talk = talk(start);
-    assert_eq!(talk.say_all(&Wishes::default()), ["initialize"]);
+    assert_eq!(talk.say_all(&Goals::default()), ["initialize"]);
     talk.hear(r#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1}}"#);
-    assert_eq!(talk.say_all(&Wishes::default()), ["session/new"]);
+    assert_eq!(talk.say_all(&Goals::default()), ["session/new"]);
     talk.hear(r#"{"jsonrpc":"2.0","id":2,"result":{"sessionId":"s"}}"#);
-    assert_eq!(talk.say_all(&Wishes::default()), ["session/prompt"]);
+    assert_eq!(talk.say_all(&Goals::default()), ["session/prompt"]);
     assert_eq!(talk.told(), "session s\nturn");
     talk
 }
@@ -302,7 +302,7 @@ fn rules_answer_without_a_person_and_a_denial_is_kept() {
         let stored = talk.dialogue.store();
         talk.dialogue = lastword_agents::Dialogue::restored(talk.start.clone(), &stored).unwrap();
         talk.hear(&wish.to_string());
-        let line = talk.say(&Wishes::default()).unwrap();
+        let line = talk.say(&Goals::default()).unwrap();
         assert_eq!(line["result"]["outcome"], json!({ "outcome": "selected", "optionId": option }));
         talk.hear(&ended("end_turn"));
         assert_eq!(talk.told(), format!("Completed messages 1 used 0 0 0{denied}"));
@@ -311,7 +311,7 @@ fn rules_answer_without_a_person_and_a_denial_is_kept() {
 
 #[test]
 fn a_cancel_is_sent_once_and_withdraws_what_was_asked() {
-    let interrupt = Wishes { interrupt: true, ..Wishes::default() };
+    let interrupt = Goals { interrupt: true, ..Goals::default() };
     let wish = |id: u64| json!({ "id": id, "method": "session/request_permission", "params": { "toolCall": { "title": "x" } } });
     let mut talk = working(Permission::Ask);
     talk.hear(&wish(7).to_string());
@@ -332,19 +332,19 @@ fn a_cancel_is_sent_once_and_withdraws_what_was_asked() {
 #[test]
 fn the_handshake_offers_nothing_and_leads_to_the_first_prompt() {
     let mut talk = talk(Start::default());
-    let hello = talk.say(&Wishes::default()).unwrap();
+    let hello = talk.say(&Goals::default()).unwrap();
     assert_eq!((&hello["jsonrpc"], &hello["params"]["protocolVersion"]), (&json!("2.0"), &json!(1)));
     let fs = json!({ "readTextFile": false, "writeTextFile": false });
     assert_eq!(hello["params"]["clientCapabilities"], json!({ "fs": fs, "terminal": false }));
-    assert_eq!(talk.say(&Wishes::default()), None);
+    assert_eq!(talk.say(&Goals::default()), None);
     talk.hear(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#);
-    let new = talk.say(&Wishes::default()).unwrap();
+    let new = talk.say(&Goals::default()).unwrap();
     assert_eq!(
         (&new["method"], &new["params"]),
         (&json!("session/new"), &json!({ "cwd": "/w", "mcpServers": [] }))
     );
     talk.hear(r#"{"jsonrpc":"2.0","id":2,"result":{"sessionId":"s"}}"#);
-    let prompt = talk.say(&Wishes::default()).unwrap();
+    let prompt = talk.say(&Goals::default()).unwrap();
     let text = json!([{ "type": "text", "text": "do it" }]);
     assert_eq!(
         (&prompt["method"], &prompt["params"]),
@@ -361,24 +361,24 @@ fn the_handshake_offers_nothing_and_leads_to_the_first_prompt() {
 fn a_session_is_loaded_only_by_an_agent_that_can() {
     let resume = || Start { resume: Some("old".to_owned()), ..Start::default() };
     let mut able = talk(resume());
-    able.say(&Wishes::default());
+    able.say(&Goals::default());
     able.hear(r#"{"id":1,"result":{"agentCapabilities":{"loadSession":true}}}"#);
-    let load = able.say(&Wishes::default()).unwrap();
+    let load = able.say(&Goals::default()).unwrap();
     assert_eq!((&load["method"], &load["params"]["sessionId"]), (&json!("session/load"), &json!("old")));
 
     let mut unable = talk(resume());
-    unable.say(&Wishes::default());
+    unable.say(&Goals::default());
     unable.hear(r#"{"id":1,"result":{}}"#);
     assert!(unable.told().contains("Failed (this agent cannot go on with an earlier conversation)"));
-    assert_eq!(unable.say(&Wishes::default()), None);
+    assert_eq!(unable.say(&Goals::default()), None);
 }
 
 #[test]
 fn an_agent_nobody_logged_in_to_says_so() {
     let mut talk = talk(Start::default());
-    talk.say(&Wishes::default());
+    talk.say(&Goals::default());
     talk.hear(r#"{"id":1,"result":{}}"#);
-    talk.say(&Wishes::default());
+    talk.say(&Goals::default());
     talk.hear(r#"{"id":2,"error":{"code":-32000,"message":"Authentication required"}}"#);
     let expected = [
         "session without a name",
@@ -410,15 +410,15 @@ fn what_it_asks_of_an_editor_is_turned_away() {
     for method in ["fs/read_text_file", "fs/write_text_file", "terminal/create", "what/ever"] {
         let mut talk = working(Permission::Allow);
         talk.hear(&json!({ "jsonrpc": "2.0", "id": 9, "method": method, "params": {} }).to_string());
-        let line = talk.say(&Wishes::default()).unwrap();
+        let line = talk.say(&Goals::default()).unwrap();
         assert_eq!((&line["id"], &line["error"]["code"]), (&json!(9), &json!(-32601)), "{method}");
-        assert_eq!(talk.say(&Wishes::default()), None);
+        assert_eq!(talk.say(&Goals::default()), None);
     }
 }
 
 #[test]
 fn a_stop_allows_nothing_and_prompts_for_nothing() {
-    let stop = Wishes { stop: true, ..Wishes::default() };
+    let stop = Goals { stop: true, ..Goals::default() };
     let mut talk = working(Permission::Allow);
     let option = json!({ "optionId": "y", "kind": "allow_once" });
     let params = json!({ "toolCall": { "title": "x" }, "options": [option] });
@@ -426,7 +426,7 @@ fn a_stop_allows_nothing_and_prompts_for_nothing() {
     assert_eq!(talk.say(&stop).unwrap()["result"]["outcome"]["outcome"], "cancelled");
     talk.hear(&ended("end_turn"));
     let inputs = [input(1, "more")];
-    assert_eq!(talk.say(&Wishes { inputs: &inputs, ..stop }), None);
+    assert_eq!(talk.say(&Goals { inputs: &inputs, ..stop }), None);
 }
 
 #[test]
@@ -448,7 +448,7 @@ fn however_much_is_asked_at_once_everything_is_answered_once() {
         let questions = talk.told().lines().filter(|line| line.starts_with("question ")).count();
         assert_eq!(questions, asked, "{permission:?}");
         let mut answered: Vec<(u64, String)> =
-            std::iter::from_fn(|| talk.say(&Wishes::default())).map(said).collect();
+            std::iter::from_fn(|| talk.say(&Goals::default())).map(said).collect();
         assert!(answered.iter().all(|(_, chosen)| chosen == option), "{permission:?}: {answered:?}");
         for id in 100..100 + asked as u64 {
             let inputs = [answer(id as u32, &id.to_string(), "allow")];
@@ -477,7 +477,7 @@ fn a_rule_says_yes_also_while_as_much_as_can_be_is_asked() {
     talk.dialogue = lastword_agents::Dialogue::restored(talk.start.clone(), &stored).unwrap();
     (100..164).for_each(|id| drop(talk.hear(&wish(id, "x"))));
     talk.hear(&wish(164, "free"));
-    assert_eq!(talk.say(&Wishes::default()).unwrap()["result"]["outcome"]["optionId"], "y");
+    assert_eq!(talk.say(&Goals::default()).unwrap()["result"]["outcome"]["optionId"], "y");
     talk.hear(&wish(165, "x"));
-    assert_eq!(talk.say(&Wishes::default()).unwrap()["result"]["outcome"]["optionId"], "n", "one too many");
+    assert_eq!(talk.say(&Goals::default()).unwrap()["result"]["outcome"]["optionId"], "n", "one too many");
 }

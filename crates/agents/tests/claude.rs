@@ -4,7 +4,7 @@
 mod common;
 
 use common::{Talk, answer, input};
-use lastword_agents::{Start, Wishes};
+use lastword_agents::{Goals, Start};
 use lastword_core::job::PendingInput;
 use lastword_core::spec::{Dialect, Permission, Rule};
 use serde_json::{Value, json};
@@ -30,15 +30,15 @@ fn talk_by(otherwise: Permission) -> Talk {
 
 /// Returns a talk whose first turn is under way.
 fn working(mut talk: Talk) -> Talk {
-    assert_eq!(prompt(&talk.say(&Wishes::default())), Some("do it".to_owned()));
+    assert_eq!(prompt(&talk.say(&Goals::default())), Some("do it".to_owned()));
     talk.hear(INIT);
     talk.hear(REPLAY);
     assert_eq!(talk.told(), "session s1\nturn");
     talk
 }
 
-fn with(inputs: &[PendingInput]) -> Wishes<'_> {
-    Wishes { inputs, ..Wishes::default() }
+fn with(inputs: &[PendingInput]) -> Goals<'_> {
+    Goals { inputs, ..Goals::default() }
 }
 
 /// Returns the words of a message to it.
@@ -188,7 +188,7 @@ fn the_prompt_is_written_once_and_what_is_queued_waits_for_the_end_of_the_turn()
 
 #[test]
 fn who_is_to_stop_is_told_nothing_more() {
-    let stop = Wishes { stop: true, interrupt: true, ..Wishes::default() };
+    let stop = Goals { stop: true, interrupt: true, ..Goals::default() };
     assert_eq!(talk().say(&stop), None);
     let mut talk = working(talk());
     let said = talk.say(&stop).unwrap();
@@ -198,7 +198,7 @@ fn who_is_to_stop_is_told_nothing_more() {
     let aborted = r#"{"type":"result","subtype":"error_during_execution","terminal_reason":"aborted_tools"}"#;
     talk.hear(aborted);
     assert!(!talk.dialogue.is_busy());
-    assert_eq!(talk.say(&Wishes { inputs: &[input(1, "more")], ..stop }), None);
+    assert_eq!(talk.say(&Goals { inputs: &[input(1, "more")], ..stop }), None);
 }
 
 #[test]
@@ -254,9 +254,9 @@ fn rules_answer_without_a_person_and_a_question_is_for_a_person() {
     let mut talk = working(Talk::new(Dialect::Claude, talk.start));
     talk.hear(&wants("r1", "Bash", json!({ "command": "git status" })));
     talk.hear(&wants("r2", "Bash", json!({ "command": "git push -f" })));
-    let (request, said) = answered(talk.say(&Wishes::default())).unwrap();
+    let (request, said) = answered(talk.say(&Goals::default())).unwrap();
     assert_eq!((request.as_str(), said["behavior"].as_str()), ("r1", Some("allow")));
-    let (request, said) = answered(talk.say(&Wishes::default())).unwrap();
+    let (request, said) = answered(talk.say(&Goals::default())).unwrap();
     assert_eq!((request.as_str(), said["behavior"].as_str()), ("r2", Some("deny")));
     assert_eq!(talk.told(), "");
     let asks =
@@ -271,12 +271,12 @@ fn rules_answer_without_a_person_and_a_question_is_for_a_person() {
 fn a_request_that_nobody_knows_is_refused_and_not_left_to_wait() {
     let mut talk = working(talk());
     talk.hear(r#"{"type":"control_request","request_id":"h1","request":{"subtype":"hook_callback"}}"#);
-    let said = talk.say(&Wishes::default()).unwrap();
+    let said = talk.say(&Goals::default()).unwrap();
     assert_eq!(
         (&said["response"]["request_id"], &said["response"]["subtype"]),
         (&"h1".into(), &"error".into())
     );
-    assert_eq!(talk.say(&Wishes::default()), None);
+    assert_eq!(talk.say(&Goals::default()), None);
 }
 
 #[test]
@@ -284,7 +284,7 @@ fn a_resumed_session_says_what_it_goes_on_from() {
     let mut start = talk().start;
     start.resume = Some("old".to_owned());
     let mut talk = Talk::new(Dialect::Claude, start);
-    talk.say(&Wishes::default());
+    talk.say(&Goals::default());
     talk.hear(INIT);
     assert_eq!(talk.told(), "session s1 from old\nturn");
     // The same again at the next turn is no news.

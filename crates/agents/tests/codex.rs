@@ -4,7 +4,7 @@
 mod common;
 
 use common::{Talk, answer, input};
-use lastword_agents::{Start, Wishes};
+use lastword_agents::{Goals, Start};
 use lastword_core::job::PendingInput;
 use lastword_core::spec::{Dialect, Permission, Prices, Rule};
 use serde_json::json;
@@ -17,8 +17,8 @@ fn talk() -> Talk {
     Talk::new(Dialect::Codex, Start { prompt: "do it".to_owned(), cwd: "/w".to_owned(), ..Start::default() })
 }
 
-fn with(inputs: &[PendingInput]) -> Wishes<'_> {
-    Wishes { inputs, ..Wishes::default() }
+fn with(inputs: &[PendingInput]) -> Goals<'_> {
+    Goals { inputs, ..Goals::default() }
 }
 
 /// Returns a talk whose first turn is under way.
@@ -31,7 +31,7 @@ fn working_by(otherwise: Permission) -> Talk {
     start.permissions.otherwise = otherwise;
     let mut talk = Talk::new(Dialect::Codex, start);
     open(&mut talk);
-    talk.say_all(&Wishes::default());
+    talk.say_all(&Goals::default());
     talk.hear(r#"{"id":3,"result":{"turn":{"id":"u1"}}}"#);
     talk.hear(r#"{"method":"turn/started","params":{"threadId":"t","turn":{"id":"u1"}}}"#);
     talk.told();
@@ -39,9 +39,9 @@ fn working_by(otherwise: Permission) -> Talk {
 }
 
 fn open(talk: &mut Talk) {
-    assert_eq!(talk.say_all(&Wishes::default()), ["initialize"]);
+    assert_eq!(talk.say_all(&Goals::default()), ["initialize"]);
     talk.hear(r#"{"id":1,"result":{}}"#);
-    assert_eq!(talk.say_all(&Wishes::default()), ["initialized", "thread/start"]);
+    assert_eq!(talk.say_all(&Goals::default()), ["initialized", "thread/start"]);
     talk.hear(r#"{"id":2,"result":{"thread":{"id":"t"}}}"#);
 }
 
@@ -135,24 +135,24 @@ fn the_handshake_leads_to_the_first_prompt_and_is_said_once() {
     let mut start = talk().start;
     start.permissions.otherwise = Permission::Allow;
     let mut talk = Talk::new(Dialect::Codex, start);
-    let hello = talk.say(&Wishes::default()).unwrap();
+    let hello = talk.say(&Goals::default()).unwrap();
     assert_eq!(
         (&hello["method"], &hello["params"]["clientInfo"]["name"]),
         (&json!("initialize"), &json!("lastword"))
     );
     assert_eq!(hello["params"]["capabilities"], json!({ "experimentalApi": true }));
-    assert_eq!(talk.say(&Wishes::default()), None, "it waits for the answer");
+    assert_eq!(talk.say(&Goals::default()), None, "it waits for the answer");
     talk.hear(r#"{"id":1,"result":{}}"#);
-    assert_eq!(talk.say(&Wishes::default()), Some(json!({ "method": "initialized" })));
+    assert_eq!(talk.say(&Goals::default()), Some(json!({ "method": "initialized" })));
     let thread = json!({ "id": 2, "method": "thread/start", "params": { "cwd": "/w" } });
-    assert_eq!(talk.say(&Wishes::default()), Some(thread), "what the user configured is left alone");
+    assert_eq!(talk.say(&Goals::default()), Some(thread), "what the user configured is left alone");
     talk.hear(r#"{"id":2,"result":{"thread":{"id":"t"}}}"#);
     let input = json!([{ "type": "text", "text": "do it" }]);
     let prompt = json!({ "id": 3, "method": "turn/start", "params": { "threadId": "t", "input": input } });
     assert!(!talk.dialogue.is_busy());
-    assert_eq!(talk.say(&Wishes::default()), Some(prompt));
+    assert_eq!(talk.say(&Goals::default()), Some(prompt));
     assert!(talk.dialogue.is_busy());
-    assert_eq!(talk.say(&Wishes::default()), None);
+    assert_eq!(talk.say(&Goals::default()), None);
     assert_eq!(talk.told(), "session t\nturn");
 }
 
@@ -161,10 +161,10 @@ fn a_thread_is_resumed_without_its_history() {
     let mut start = Start { resume: Some("t".to_owned()), cwd: "/w".to_owned(), ..Start::default() };
     start.permissions.otherwise = Permission::Allow;
     let mut talk = Talk::new(Dialect::Codex, start);
-    talk.say_all(&Wishes::default());
+    talk.say_all(&Goals::default());
     talk.hear(r#"{"id":1,"result":{}}"#);
-    talk.say(&Wishes::default());
-    let resume = talk.say(&Wishes::default()).unwrap();
+    talk.say(&Goals::default());
+    let resume = talk.say(&Goals::default()).unwrap();
     assert_eq!(resume["method"], "thread/resume");
     assert_eq!(resume["params"], json!({ "threadId": "t", "cwd": "/w", "excludeTurns": true }));
 }
@@ -182,11 +182,11 @@ fn rules_make_it_ask_unless_all_is_allowed() {
         start.permissions.rules = vec![Rule { pattern: "x".to_owned(), permission }];
         start.permissions.otherwise = otherwise;
         let mut talk = Talk::new(Dialect::Codex, start);
-        talk.say_all(&Wishes::default());
+        talk.say_all(&Goals::default());
         talk.hear(r#"{"id":1,"result":{}}"#);
-        talk.say(&Wishes::default());
+        talk.say(&Goals::default());
         assert_eq!(
-            talk.say(&Wishes::default()).unwrap()["params"]["approvalPolicy"],
+            talk.say(&Goals::default()).unwrap()["params"]["approvalPolicy"],
             policy,
             "{permission:?} {otherwise:?}"
         );
@@ -204,7 +204,7 @@ fn a_person_is_asked_and_the_answer_goes_out_once() {
     ] {
         let mut talk = working();
         talk.hear(WISH);
-        assert_eq!(talk.say(&Wishes::default()), None);
+        assert_eq!(talk.say(&Goals::default()), None);
         let inputs = [answer(7, "0", text), answer(8, "1", "allow"), input(9, "later")];
         let line = talk.dialogue.next(&with(&inputs)).unwrap();
         assert_eq!(line.input.0, 7);
@@ -228,13 +228,10 @@ fn rules_answer_without_a_person() {
         start.permissions.rules = vec![Rule { pattern: "commandExecution: rm *".to_owned(), permission }];
         let mut talk = Talk::new(Dialect::Codex, start);
         open(&mut talk);
-        talk.say_all(&Wishes::default());
+        talk.say_all(&Goals::default());
         talk.told();
         talk.hear(WISH);
-        assert_eq!(
-            talk.say(&Wishes::default()),
-            Some(json!({ "id": 0, "result": { "decision": decision } }))
-        );
+        assert_eq!(talk.say(&Goals::default()), Some(json!({ "id": 0, "result": { "decision": decision } })));
         assert_eq!(talk.told(), "");
     }
 }
@@ -289,18 +286,18 @@ fn nothing_that_it_asks_is_left_without_an_answer() {
             let mut talk = working_by(permission);
             talk.hear(&json!({ "id": "r", "method": method, "params": params }).to_string());
             assert_eq!(
-                talk.say(&Wishes::default()),
+                talk.say(&Goals::default()),
                 Some(json!({ "id": "r", "result": result })),
                 "{method} {permission:?}"
             );
-            assert_eq!(talk.say(&Wishes::default()), None);
+            assert_eq!(talk.say(&Goals::default()), None);
         }
     }
     for method in ["item/tool/call", "attestation/generate", "currentTime/read", "what/ever"] {
         let mut talk = working();
         talk.hear(&json!({ "id": 5, "method": method, "params": {} }).to_string());
-        assert_eq!(talk.say(&Wishes::default()).unwrap()["error"]["code"], -32601, "{method}");
-        assert_eq!(talk.say(&Wishes::default()), None);
+        assert_eq!(talk.say(&Goals::default()).unwrap()["error"]["code"], -32601, "{method}");
+        assert_eq!(talk.say(&Goals::default()), None);
     }
 }
 
@@ -319,7 +316,7 @@ fn questions_in_words_are_answered_line_by_line() {
 
 #[test]
 fn an_interrupt_is_sent_once_and_always_followed_by_cleaning_up() {
-    let interrupt = Wishes { interrupt: true, ..Wishes::default() };
+    let interrupt = Goals { interrupt: true, ..Goals::default() };
     for cleaned in
         [r#"{"id":5,"result":{}}"#, r#"{"id":5,"error":{"code":-32600,"message":"no such method"}}"#]
     {
@@ -348,21 +345,21 @@ fn an_interrupt_is_sent_once_and_always_followed_by_cleaning_up() {
 
 #[test]
 fn an_interrupt_that_comes_too_late_is_cleaned_up_after_too() {
-    let interrupt = Wishes { interrupt: true, ..Wishes::default() };
+    let interrupt = Goals { interrupt: true, ..Goals::default() };
     let mut talk = working();
     talk.say(&interrupt);
     talk.hear(&turn_ended("completed"));
     talk.hear(r#"{"id":4,"error":{"code":-32600,"message":"no active turn"}}"#);
     assert_eq!(talk.told(), "Completed messages 0 used 0 0 0");
-    assert_eq!(talk.say_all(&Wishes::default()), ["thread/backgroundTerminals/clean"]);
+    assert_eq!(talk.say_all(&Goals::default()), ["thread/backgroundTerminals/clean"]);
 }
 
 #[test]
 fn an_interrupt_waits_until_the_turn_has_started() {
     let mut talk = talk();
     open(&mut talk);
-    talk.say_all(&Wishes::default());
-    let interrupt = Wishes { interrupt: true, ..Wishes::default() };
+    talk.say_all(&Goals::default());
+    let interrupt = Goals { interrupt: true, ..Goals::default() };
     assert_eq!(talk.say(&interrupt), None);
     talk.hear(r#"{"id":3,"result":{"turn":{"id":"u1"}}}"#);
     assert_eq!(talk.say(&interrupt), None, "it has a name, and would say that there is no turn");
@@ -396,14 +393,14 @@ fn an_input_that_came_too_late_for_its_turn_is_the_next_prompt() {
     talk.say(&with(&inputs));
     talk.hear(&turn_ended("completed"));
     talk.hear(r#"{"id":4,"error":{"code":-32600,"message":"no active turn to steer"}}"#);
-    let prompt = talk.say(&Wishes::default()).unwrap();
+    let prompt = talk.say(&Goals::default()).unwrap();
     assert_eq!(
         (&prompt["method"], &prompt["params"]["input"][0]["text"]),
         (&json!("turn/start"), &json!("faster"))
     );
-    assert_eq!(talk.say(&Wishes::default()), None);
+    assert_eq!(talk.say(&Goals::default()), None);
     talk.hear(r#"{"method":"turn/completed","params":{"threadId":"t","turn":{"status":"completed"}}}"#);
-    assert_eq!(talk.say(&Wishes::default()), None, "it is said once");
+    assert_eq!(talk.say(&Goals::default()), None, "it is said once");
     talk.told();
 
     let mut talk = working();
@@ -425,7 +422,7 @@ fn a_session_that_cannot_be_had_is_a_failed_turn_and_an_errored_session() {
     ] {
         let mut talk = talk();
         for answer in answers {
-            talk.say_all(&Wishes::default());
+            talk.say_all(&Goals::default());
             talk.hear(answer);
         }
         let expected = [
@@ -444,7 +441,7 @@ fn a_session_that_cannot_be_had_is_a_failed_turn_and_an_errored_session() {
 fn a_turn_that_is_turned_away_has_failed() {
     let mut talk = talk();
     open(&mut talk);
-    talk.say_all(&Wishes::default());
+    talk.say_all(&Goals::default());
     talk.hear(r#"{"id":3,"error":{"code":-32600,"message":"thread not found"}}"#);
     assert_eq!(talk.told(), "session t\nturn\nFailed (thread not found) messages 0 used 0 0 0");
     assert_eq!(talk.say_all(&with(&[input(1, "again")])), ["turn/start"]);
@@ -495,13 +492,13 @@ fn turns_of_other_threads_are_not_its_own_and_one_it_begins_itself_is() {
 
 #[test]
 fn a_stop_allows_nothing_and_prompts_for_nothing() {
-    let stop = Wishes { stop: true, ..Wishes::default() };
+    let stop = Goals { stop: true, ..Goals::default() };
     let mut talk = working_by(Permission::Allow);
     talk.hear(WISH);
     assert_eq!(talk.say(&stop), Some(json!({ "id": 0, "result": { "decision": "cancel" } })));
     talk.hear(&turn_ended("interrupted"));
     let inputs = [input(1, "more")];
-    assert_eq!(talk.say(&Wishes { inputs: &inputs, ..stop }), None);
+    assert_eq!(talk.say(&Goals { inputs: &inputs, ..stop }), None);
     assert_eq!(Talk::new(Dialect::Codex, Start::default()).say(&stop), None);
 }
 

@@ -6,7 +6,7 @@
 mod common;
 
 use common::{answer, input};
-use lastword_agents::{Dialogue, Heard, Show, Start, Wishes};
+use lastword_agents::{Dialogue, Goals, Heard, Show, Start};
 use lastword_core::InputNo;
 use lastword_core::job::PendingInput;
 use lastword_core::report::Signal;
@@ -151,7 +151,7 @@ fn take(dialogue: &mut Dialogue, said: &Said) -> Vec<Heard> {
 /// Asks for what is due in every mood; a line is a line.
 fn ask(dialogue: &Dialogue, inputs: &[PendingInput]) -> Result<(), TestCaseError> {
     for (interrupt, stop) in [(false, false), (true, false), (true, true)] {
-        let due = dialogue.next(&Wishes { inputs, interrupt, stop });
+        let due = dialogue.next(&Goals { inputs, interrupt, stop });
         prop_assert!(due.is_none_or(|due| !due.line.contains('\n')));
     }
     Ok(())
@@ -287,6 +287,6 @@ fn a_plain_agent_is_not_spoken_to_and_lives_as_long_as_it_writes() {
     let heard = plain.read(b"working\n{\"id\":1}\n\xff\n");
     assert!(heard.iter().all(|heard| heard.signal == Signal::Progress) && heard.len() == 3);
     assert_eq!(plain.wrote(b"hello", InputNo(1)), None);
-    assert_eq!(plain.next(&Wishes { inputs: &[input(1, "hello")], interrupt: true, stop: false }), None);
+    assert_eq!(plain.next(&Goals { inputs: &[input(1, "hello")], interrupt: true, stop: false }), None);
     assert!(!plain.is_busy());
 }

@@ -4,7 +4,7 @@
 mod common;
 
 use common::{Talk, input, told};
-use lastword_agents::{Dialogue, Heard, Start, Wishes};
+use lastword_agents::{Dialogue, Goals, Heard, Start};
 use lastword_core::receipt::Exit;
 use lastword_core::report::Signal;
 use lastword_core::spec::{Dialect, Prices};
@@ -404,10 +404,10 @@ fn what_is_not_understood_is_passed_over() {
 fn nothing_is_said_to_it() {
     let mut talk = Talk::new(Dialect::Once, start());
     let inputs = [input(1, "more")];
-    let wishes = Wishes { inputs: &inputs, interrupt: true, stop: true };
-    assert_eq!(talk.say(&wishes), None);
+    let goals = Goals { inputs: &inputs, interrupt: true, stop: true };
+    assert_eq!(talk.say(&goals), None);
     talk.play(CODEX);
-    assert_eq!(talk.say(&wishes), None);
+    assert_eq!(talk.say(&goals), None);
 }
 
 #[test]

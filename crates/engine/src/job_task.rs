@@ -178,8 +178,10 @@ impl<J: Siblings> JobTask<J> {
         let Now { wall, awake } = self.shared.now();
         let clock =
             self.owner.next_limit_check().map(|at| now + Duration::from_millis(at.0.saturating_sub(awake.0)));
-        let answer =
-            self.owner.next_question_expiry().map(|at| now + Duration::from_millis(at.0.saturating_sub(wall.0)));
+        let answer = self
+            .owner
+            .next_question_expiry()
+            .map(|at| now + Duration::from_millis(at.0.saturating_sub(wall.0)));
         let output = self.look_every().map(|every| self.looked_at.map_or(now, |at| at + every));
         [clock, answer, output].into_iter().flatten().min()
     }

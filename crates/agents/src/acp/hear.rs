@@ -8,7 +8,7 @@ use super::{Account, Acp, Ask, Stage, Words};
 use crate::request::{Reply, Request};
 use crate::rpc::words;
 use crate::value::{at, brief, items, line, text};
-use crate::{Start, Wanted};
+use crate::{Start, ToolUse};
 
 /// Tools that run at once and are known by name. What is beyond that is not seen to begin or end.
 const TOOLS_MAX: usize = 16;
@@ -196,7 +196,13 @@ impl Acp {
     }
 
     /// Takes a request of the agent. One that is not understood is turned away, so that nothing waits.
-    pub(super) fn wanted(&mut self, start: &Start, id: Value, method: &str, params: &Value) -> Vec<Signal> {
+    pub(super) fn agent_request(
+        &mut self,
+        start: &Start,
+        id: Value,
+        method: &str,
+        params: &Value,
+    ) -> Vec<Signal> {
         if method != "session/request_permission" {
             return self.requests.open(Request::unknown(id), "").into_iter().collect();
         }
@@ -205,13 +211,14 @@ impl Acp {
         let command = text(input, &["command"]).or(text(input, &["cmd"]));
         let file = ["file_path", "filePath", "path", "abs_path"].iter().find_map(|name| text(input, &[name]));
         let kind = text(call, &["kind"]).unwrap_or("other");
-        let wanted = match (command, file) {
-            (Some(command), _) => Wanted { tool: "execute", what: command },
-            (None, Some(file)) => Wanted { tool: kind, what: file },
-            (None, None) => Wanted { tool: kind, what: text(call, &["title"]).unwrap_or_default() },
+        let tool_use = match (command, file) {
+            (Some(command), _) => ToolUse { tool: "execute", what: command },
+            (None, Some(file)) => ToolUse { tool: kind, what: file },
+            (None, None) => ToolUse { tool: kind, what: text(call, &["title"]).unwrap_or_default() },
         };
-        let request = Request::wish(id, &wanted.line(), reply(params), wanted.permission(&start.permissions));
-        let asked = self.requests.open(request, &wanted.line());
+        let request =
+            Request::permission(id, &tool_use.line(), reply(params), tool_use.permission(&start.permissions));
+        let asked = self.requests.open(request, &tool_use.line());
         // Some say nothing more of it before it is over.
         let begun = self.begun(call);
         if self.turn.is_interrupted() {

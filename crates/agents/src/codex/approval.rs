@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::request::{Reply, Request};
 use crate::value::{at, brief, items, text};
-use crate::{Start, Wanted};
+use crate::{Start, ToolUse};
 
 /// Changes of files that are remembered until they are asked for. The request names only the item.
 const CHANGES_MAX: usize = 8;
@@ -29,9 +29,10 @@ impl Changes {
         let (Some("fileChange"), Some(id)) = (text(item, &["type"]), text(item, &["id"])) else { return };
         let changes = items(item, &["changes"]);
         let paths: Vec<&str> = changes.iter().filter_map(|change| text(change, &["path"])).collect();
-        let each =
-            paths.iter().map(|path| Wanted { tool: "fileChange", what: path }.permission(&start.permissions));
-        let all = Wanted { tool: "fileChange", what: &paths.join(", ") };
+        let each = paths
+            .iter()
+            .map(|path| ToolUse { tool: "fileChange", what: path }.permission(&start.permissions));
+        let all = ToolUse { tool: "fileChange", what: &paths.join(", ") };
         let permission = each.max_by_key(|permission| strictness(*permission));
         let permission = permission.unwrap_or_else(|| all.permission(&start.permissions));
         if id.len() > 200 {
@@ -64,12 +65,12 @@ pub(super) fn request(
         "item/commandExecution/requestApproval" => {
             let host = text(params, &["networkApprovalContext", "host"]);
             let command = text(params, &["command"]).map(command);
-            let wanted = match (&command, host) {
-                (Some(command), _) => Wanted { tool: "commandExecution", what: command },
-                (None, Some(host)) => Wanted { tool: "network", what: host },
-                (None, None) => Wanted { tool: "commandExecution", what: reason(params) },
+            let tool_use = match (&command, host) {
+                (Some(command), _) => ToolUse { tool: "commandExecution", what: command },
+                (None, Some(host)) => ToolUse { tool: "network", what: host },
+                (None, None) => ToolUse { tool: "commandExecution", what: reason(params) },
             };
-            wish(start, id, &wanted, decision("accept", "decline", "cancel"))
+            permission_request(start, id, &tool_use, decision("accept", "decline", "cancel"))
         }
         "item/fileChange/requestApproval" => {
             let item = text(params, &["itemId"]).map(brief);
@@ -77,9 +78,14 @@ pub(super) fn request(
             let choice = decision("accept", "decline", "cancel");
             match change {
                 Some(change) => {
-                    (Request::wish(id, &change.line, choice, change.permission), change.line.clone())
+                    (Request::permission(id, &change.line, choice, change.permission), change.line.clone())
                 }
-                None => wish(start, id, &Wanted { tool: "fileChange", what: reason(params) }, choice),
+                None => permission_request(
+                    start,
+                    id,
+                    &ToolUse { tool: "fileChange", what: reason(params) },
+                    choice,
+                ),
             }
         }
         "item/permissions/requestApproval" => {
@@ -88,7 +94,7 @@ pub(super) fn request(
             let allow = json!({ "permissions": asked, "scope": "turn" });
             let none = json!({ "permissions": {}, "scope": "turn" });
             let choice = Reply::Choice { allow, deny: none.clone(), cancel: none };
-            wish(start, id, &Wanted { tool: "permissions", what: &wanted }, choice)
+            permission_request(start, id, &ToolUse { tool: "permissions", what: &wanted }, choice)
         }
         "item/tool/requestUserInput" => {
             let questions = items(params, &["questions"]);
@@ -98,24 +104,24 @@ pub(super) fn request(
             let wanted = asked.join("\n");
             let reply = Reply::Words(questions.iter().map(name).collect());
             let permission =
-                Wanted { tool: "requestUserInput", what: &wanted }.permission(&start.permissions);
-            (Request::wish(id, &wanted, reply, permission), wanted)
+                ToolUse { tool: "requestUserInput", what: &wanted }.permission(&start.permissions);
+            (Request::permission(id, &wanted, reply, permission), wanted)
         }
         "mcpServer/elicitation/request" => elicitation(start, id, params),
         // What older servers ask.
         "execCommandApproval" => {
             let words: Vec<&str> = items(params, &["command"]).iter().filter_map(Value::as_str).collect();
             let command = script(&words).map_or_else(|| words.join(" "), str::to_owned);
-            let wanted = Wanted { tool: "commandExecution", what: &command };
-            wish(start, id, &wanted, decision("approved", "denied", "abort"))
+            let tool_use = ToolUse { tool: "commandExecution", what: &command };
+            permission_request(start, id, &tool_use, decision("approved", "denied", "abort"))
         }
         "applyPatchApproval" => {
             let files = at(params, &["fileChanges"]).and_then(Value::as_object);
             let files: Vec<&str> =
                 files.into_iter().flat_map(|files| files.keys().map(String::as_str)).collect();
             let paths = files.join(", ");
-            let wanted = Wanted { tool: "fileChange", what: &paths };
-            wish(start, id, &wanted, decision("approved", "denied", "abort"))
+            let tool_use = ToolUse { tool: "fileChange", what: &paths };
+            permission_request(start, id, &tool_use, decision("approved", "denied", "abort"))
         }
         _ => (Request::unknown(id), String::new()),
     }
@@ -127,17 +133,17 @@ fn elicitation(start: &Start, id: Value, params: &Value) -> (Request, String) {
     let form = text(params, &["mode"]) == Some("form") && fields.is_none_or(serde_json::Map::is_empty);
     let server = text(params, &["serverName"]).unwrap_or_default();
     let what = format!("{server}: {}", text(params, &["message"]).unwrap_or_default());
-    let wanted = Wanted { tool: "mcp", what: &what };
+    let tool_use = ToolUse { tool: "mcp", what: &what };
     let allow = json!({ "action": "accept", "content": {} });
     let choice =
         Reply::Choice { allow, deny: json!({ "action": "decline" }), cancel: json!({ "action": "cancel" }) };
-    let permission = if form { wanted.permission(&start.permissions) } else { Permission::Deny };
-    (Request::wish(id, &wanted.line(), choice, permission), wanted.line())
+    let permission = if form { tool_use.permission(&start.permissions) } else { Permission::Deny };
+    (Request::permission(id, &tool_use.line(), choice, permission), tool_use.line())
 }
 
-fn wish(start: &Start, id: Value, wanted: &Wanted<'_>, reply: Reply) -> (Request, String) {
-    let line = wanted.line();
-    (Request::wish(id, &line, reply, wanted.permission(&start.permissions)), line)
+fn permission_request(start: &Start, id: Value, tool_use: &ToolUse<'_>, reply: Reply) -> (Request, String) {
+    let line = tool_use.line();
+    (Request::permission(id, &line, reply, tool_use.permission(&start.permissions)), line)
 }
 
 fn decision(allow: &str, deny: &str, cancel: &str) -> Reply {

@@ -6,7 +6,8 @@
 use serde_json::Value;
 
 use super::Word;
-use crate::claude::{complaint, ending, of_turn, wanted};
+use crate::claude::{complaint, ending, of_turn};
+use crate::permission::ToolUse;
 use crate::show::joined;
 use crate::tokens::Tokens;
 use crate::value::{at, items, micros, number, text};
@@ -53,7 +54,8 @@ fn answered(said: &Value) -> Vec<Word> {
         items(said, &["message", "content"]).iter().filter_map(|block| match text(block, &["type"])? {
             "text" => text(block, &["text"]).map(|said| Word::Message(said.to_owned())),
             "tool_use" => {
-                let title = wanted(text(block, &["name"]).unwrap_or("a tool"), &block["input"]).line();
+                let title =
+                    ToolUse::from_input(text(block, &["name"]).unwrap_or("a tool"), &block["input"]).line();
                 Some(Word::Tool { id: text(block, &["id"])?.to_owned(), title })
             }
             _ => None,
@@ -76,7 +78,7 @@ fn ended(said: &Value, subtype: &str) -> Vec<Word> {
     };
     let denied = items(said, &["permission_denials"]).iter().map(|denial| {
         let tool = text(denial, &["tool_name"]).unwrap_or("a tool");
-        Word::Denied(wanted(tool, &denial["tool_input"]).line())
+        Word::Denied(ToolUse::from_input(tool, &denial["tool_input"]).line())
     });
     let ended = Word::Ended(ending(said, subtype), Some(complaint(said, subtype)));
     [spent].into_iter().chain(denied).chain([ended]).collect()

@@ -6,7 +6,7 @@ use lastword_core::event::TurnEnding;
 use serde_json::Value;
 
 use super::Word;
-use crate::claude::wanted;
+use crate::permission::ToolUse;
 use crate::value::{at, text};
 
 /// How the names of its other lines begin.
@@ -21,7 +21,7 @@ pub(super) fn read(kind: &str, said: &Value) -> Option<Vec<Word>> {
             said.map(|said| Word::Message(said.to_owned())).into_iter().collect()
         }
         "tool.execution_start" => {
-            let title = wanted(text(data, &["toolName"])?, &data["arguments"]).line();
+            let title = ToolUse::from_input(text(data, &["toolName"])?, &data["arguments"]).line();
             vec![Word::Tool { id: text(data, &["toolCallId"])?.to_owned(), title }]
         }
         "tool.execution_complete" => {

@@ -7,7 +7,7 @@ use lastword_core::event::TurnEnding;
 use serde_json::Value;
 
 use super::Word;
-use crate::claude::wanted;
+use crate::permission::ToolUse;
 use crate::tokens::Tokens;
 use crate::value::{number, text};
 
@@ -24,7 +24,7 @@ pub(super) fn read(kind: &str, said: &Value) -> Option<Vec<Word>> {
             }
         }
         "tool_use" => {
-            let title = wanted(text(said, &["tool_name"])?, &said["parameters"]).line();
+            let title = ToolUse::from_input(text(said, &["tool_name"])?, &said["parameters"]).line();
             vec![Word::Tool { id: text(said, &["tool_id"])?.to_owned(), title }]
         }
         "tool_result" => {

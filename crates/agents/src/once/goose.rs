@@ -7,7 +7,7 @@ use lastword_core::event::TurnEnding;
 use serde_json::Value;
 
 use super::Word;
-use crate::claude::wanted;
+use crate::permission::ToolUse;
 use crate::show::joined;
 use crate::tokens::Tokens;
 use crate::value::{at, items, micros, number, text};
@@ -55,7 +55,7 @@ fn word(block: &Value, message: &Value) -> Option<Word> {
         },
         "toolRequest" => {
             let call = at(block, &["toolCall", "value"])?;
-            let title = wanted(text(call, &["name"])?, &call["arguments"]).line();
+            let title = ToolUse::from_input(text(call, &["name"])?, &call["arguments"]).line();
             Some(Word::Tool { id: text(block, &["id"])?.to_owned(), title })
         }
         "toolResponse" => {

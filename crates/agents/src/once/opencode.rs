@@ -37,7 +37,7 @@ fn tool_done(part: &Value) -> Word {
     let tool = text(part, &["tool"]).unwrap_or("a tool");
     let title = match text(state, &["title"]).filter(|title| !title.is_empty()) {
         Some(title) => format!("{tool}: {title}"),
-        None => crate::claude::wanted(tool, &state["input"]).line(),
+        None => crate::permission::ToolUse::from_input(tool, &state["input"]).line(),
     };
     let code = at(state, &["metadata", "exit"]).and_then(Value::as_i64).filter(|code| *code != 0);
     let failed = text(state, &["status"]).filter(|status| *status != "completed");

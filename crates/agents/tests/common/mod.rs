@@ -2,7 +2,7 @@
 //!
 //! A line of a stream is a mark and what was said: `<` by the agent, `>` by us.
 
-use lastword_agents::{Dialogue, Start, Wishes, Writing};
+use lastword_agents::{Dialogue, Goals, Outgoing, Start};
 use lastword_core::InputNo;
 use lastword_core::job::PendingInput;
 use lastword_core::report::Signal;
@@ -41,17 +41,17 @@ impl Talk {
         self.signals.extend(begun.map(|heard| heard.signal));
     }
 
-    /// Writes what is due, with these wishes; returns it as JSON, without the names of requests.
-    pub(crate) fn say(&mut self, wishes: &Wishes<'_>) -> Option<serde_json::Value> {
-        let Writing { line, input } = self.dialogue.next(wishes)?;
+    /// Writes what is due, with these goals; returns it as JSON, without the names of requests.
+    pub(crate) fn say(&mut self, goals: &Goals<'_>) -> Option<serde_json::Value> {
+        let Outgoing { line, input } = self.dialogue.next(goals)?;
         self.write(&line, input);
         Some(serde_json::from_str(&line).expect("what is written is JSON"))
     }
 
     /// Writes what is due until nothing is, and returns the methods.
-    pub(crate) fn say_all(&mut self, wishes: &Wishes<'_>) -> Vec<String> {
+    pub(crate) fn say_all(&mut self, goals: &Goals<'_>) -> Vec<String> {
         let mut methods = Vec::new();
-        while let Some(line) = self.say(wishes) {
+        while let Some(line) = self.say(goals) {
             methods.push(line["method"].as_str().unwrap_or("an answer").to_owned());
             assert!(methods.len() < 20, "it does not stop: {methods:?}");
         }

@@ -8,7 +8,7 @@ use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use lastword_agents::{Definition, Dialogue, Heard, Start, Wishes};
+use lastword_agents::{Definition, Dialogue, Goals, Heard, Start};
 use lastword_core::InputNo;
 use lastword_core::report::Signal;
 use lastword_core::spec::Permissions;
@@ -196,7 +196,7 @@ fn greet(dir: &Path, mut dialogue: Dialogue) -> Result<String, Option<String>> {
     let mut recording = Recording::open(dir, "stdout").map_err(gone)?;
     let (mut lines, mut session, mut chunk) = (0, None, vec![0; CHUNK]);
     loop {
-        while let Some(due) = dialogue.next(&Wishes::default()) {
+        while let Some(due) = dialogue.next(&Goals::default()) {
             if dialogue.wrote(due.line.as_bytes(), InputNo(0)).is_some() {
                 // That would be the first prompt.
                 let session = session.map_or_else(String::new, |name: String| format!(", session {name}"));

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lastword_agents::{self as agents, Dialogue, Heard, Start, Writing};
+use lastword_agents::{self as agents, Dialogue, Heard, Outgoing, Start};
 use lastword_core::receipt::Exit;
 use lastword_core::report::{Found, Report, Signal};
 use lastword_core::{AttemptNo, Epoch, InputNo, Job, TurnNo};
@@ -72,7 +72,7 @@ pub(super) struct Talk {
 struct Flight {
     /// Its number.
     no: u64,
-    writing: Writing,
+    writing: Outgoing,
     answer: oneshot::Receiver<Result<Line, Error>>,
 }
 
@@ -302,7 +302,7 @@ impl Talk {
         }
         let writing = self.wishes.look(|wanted| {
             let interrupt = wanted.stop || wanted.interrupt == Some(self.turn);
-            self.dialogue.next(&agents::Wishes { inputs: &wanted.inputs, interrupt, stop: wanted.stop })
+            self.dialogue.next(&agents::Goals { inputs: &wanted.inputs, interrupt, stop: wanted.stop })
         })?;
         let no = (self.lines + 1) << NUMBER_BITS | u64::from(writing.input.0);
         let line = format!("{}\n", writing.line);

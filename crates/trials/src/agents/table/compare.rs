@@ -8,7 +8,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use lastword_agents::{Definitions, Dialogue, Start, Wishes};
+use lastword_agents::{Definitions, Dialogue, Goals, Start};
 use lastword_core::spec::{Permission, Permissions};
 
 use super::rows::ending::{STUBBORN, cancelled, stubborn, with_children};
@@ -116,15 +116,15 @@ impl Alone {
     ) -> Result<(), String> {
         let deadline = Instant::now() + within;
         while !is_so(&self.dialogue) {
-            let wishes = Wishes { interrupt, ..Wishes::default() };
-            while let Some(writing) = self.dialogue.next(&wishes) {
-                if !writing.line.contains(BEYOND) {
-                    let line = format!("{}\n", writing.line);
+            let goals = Goals { interrupt, ..Goals::default() };
+            while let Some(outgoing) = self.dialogue.next(&goals) {
+                if !outgoing.line.contains(BEYOND) {
+                    let line = format!("{}\n", outgoing.line);
                     self.input
                         .write_all(line.as_bytes())
                         .map_err(|error| format!("it reads no more: {error}"))?;
                 }
-                self.dialogue.wrote(writing.line.as_bytes(), writing.input);
+                self.dialogue.wrote(outgoing.line.as_bytes(), outgoing.input);
             }
             match self.output.recv_timeout(LOOK) {
                 Ok(bytes) => drop(self.dialogue.read(&bytes)),

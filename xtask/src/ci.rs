@@ -1,142 +1,114 @@
 //! `ci`: everything a change must pass, one step after the other, until the first that fails.
-//!
-//! The steps are a table. A step that needs something this machine cannot have says that it was skipped, and why;
-//! none is left out in silence.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::program::{Failure, Outcome, cargo, cargo_with, succeeds};
-use crate::{contract, docs, fuzz, proof, tidy, tools, trials};
+use crate::steps::{AfterFailure, Done, Step, by_cargo, own, run as run_steps, verb};
+use crate::tools;
 
-/// How long all of it may take on two cores from a clean clone. Longer, and people stop running it.
-const BUDGET: Duration = Duration::from_secs(25 * 60);
-
-/// What a step that did not fail has to say.
-enum Done {
-    Passed,
-    Skipped(&'static str),
-}
-
-struct Step {
-    name: &'static str,
-    run: fn() -> Result<Done, Failure>,
-}
-
-/// A step that can only pass or fail.
-macro_rules! step {
-    ($name:literal, $run:expr) => {
-        Step { name: $name, run: || $run.map(|()| Done::Passed) }
-    };
-}
+/// How long all of it may take on two quiet cores from a clean clone, once the tools are there. Longer, and people stop running it.
+const BUDGET: Duration = Duration::from_secs(15 * 60);
 
 #[rustfmt::skip] // One row, one step.
 const STEPS: &[Step] = &[
-    step!("tools", tools::run(&[])),
-    step!("format", cargo("fmt --all --check")),
-    step!("tidy", tidy::run(&[])),
-    step!("clippy", cargo("clippy --workspace --all-targets -- -D warnings")),
+    verb("tools", "tools"),
+    by_cargo("format", "fmt --all --check"),
+    verb("tidy", "tidy"),
+    by_cargo("clippy", "clippy --workspace --all-targets -- -D warnings"),
     // The workspace as a whole compiles the seeded bugs in; what is shipped does not.
-    step!("clippy, as shipped", cargo("clippy -- -D warnings")),
-    step!("docs", cargo_with(&["doc", "--no-deps", "--workspace"], &[("RUSTDOCFLAGS", "-Dwarnings")])),
-    // A wrapper is a permission; that nobody uses it yet is not worth a warning.
-    step!("dependencies", cargo("deny --offline check --allow unused-wrapper bans licenses sources")),
-    Step { name: "advisories", run: advisories },
-    step!("tests", tests()),
-    step!("README and book", docs::run(&[])),
-    step!("contract", contract::run(&["--require"])),
+    by_cargo("clippy, as shipped", "clippy -- -D warnings"),
+    own("docs", docs),
+    own("dependencies", dependencies),
+    own("advisories", advisories),
+    own("tests", tests),
+    verb("README and book", "docs"),
+    verb("contract", "contract --require"),
     // The long form is `torture` with three repeats or more, which also decides on times, and with shim and guard killed.
-    step!("torture", trials::run("torture", &["--repeats", "1"])),
-    step!("torture, stand-ins", trials::run("torture", &["--bugs"])),
+    verb("torture", "torture --repeats 1"),
+    verb("torture, stand-ins", "torture --bugs"),
     // The long form is `fuzz --seconds 600`.
-    step!("fuzz", fuzz::run(&[])),
-    step!("fuzz, seeded bug", fuzz::run(&["--bug", "cut-in-mid-character", "--seconds", "120"])),
-    step!("model", proof::run("model", &[])),
+    verb("fuzz", "fuzz"),
+    verb("fuzz, seeded bug", "fuzz --bug cut-in-mid-character --seconds 120"),
+    verb("model", "model"),
     // The long form is 1,000,000 schedules.
-    step!("simulation", proof::run("sim", &["--schedules", "200000"])),
-    step!("seeded bugs", proof::run("bugs", &[])),
+    verb("simulation", "sim --schedules 200000"),
+    verb("seeded bugs", "bugs"),
     // The long forms, 200 kills and 60 images each, are run by hand.
-    step!("crash, SQLite", proof::run("crash", &["sqlite", "--rounds", "40"])),
-    step!("crash, PostgreSQL", proof::run("crash", &["postgres", "--rounds", "8"])),
-    step!("cut connections", proof::run("crash", &["postgres-cut", "--cuts", "500"])),
-    step!("power loss, SQLite", proof::run("power-loss", &["sqlite", "--images", "20"])),
-    step!("power loss, PostgreSQL", proof::run("power-loss", &["postgres", "--images", "4"])),
+    verb("crash, SQLite", "crash sqlite --rounds 40"),
+    verb("crash, PostgreSQL", "crash postgres --rounds 8"),
+    verb("cut connections", "crash postgres-cut --cuts 500"),
+    verb("power loss, SQLite", "power-loss sqlite --images 20"),
+    verb("power loss, PostgreSQL", "power-loss postgres --images 4"),
     // Each checker must fail when a store does not sync.
-    step!("unsynced SQLite", proof::run("power-loss", &["sqlite", "--images", "5", "--bug", "ack-before-sync"])),
-    step!("unsynced PostgreSQL", proof::run("power-loss", &["postgres", "--images", "5", "--bug", "fsync-off"])),
+    verb("unsynced SQLite", "power-loss sqlite --images 5 --bug ack-before-sync"),
+    verb("unsynced PostgreSQL", "power-loss postgres --images 5 --bug fsync-off"),
     // The keeper. The long forms are 100 kills, 60 images and 5 GB; each checker must fail when its bug is seeded.
-    step!("kill points", trials::run("kill-points", &[])),
-    step!("fault points", trials::run("fault-points", &[])),
-    step!("scope", trials::run("scope", &[])),
-    step!("scope, none", trials::run("scope", &["--bug", "no-scope"])),
-    step!("survive", trials::run("survive", &["--rounds", "25"])),
-    step!("not surviving", trials::run("survive", &["--rounds", "5", "--bug", "plain-child"])),
-    step!("bombs", trials::run("bombs", &["--short"])),
-    step!("bombs, uncapped", trials::run("bombs", &["--short", "--bug", "uncapped"])),
-    step!("bombs, miscounted", trials::run("bombs", &["--short", "--bug", "miscounted"])),
-    step!("power loss, keeper", trials::run("power-loss", &["keeper", "--images", "20"])),
-    step!("no file sync", trials::run("power-loss", &["keeper", "--images", "20", "--bug", "no-file-sync"])),
-    step!("no folder sync", trials::run("power-loss", &["keeper", "--images", "20", "--bug", "no-folder-sync"])),
-    step!("bench, keeper", trials::run("bench", &["keeper", "--short"])),
+    verb("kill points", "kill-points"),
+    verb("fault points", "fault-points"),
+    verb("scope", "scope"),
+    verb("scope, none", "scope --bug no-scope"),
+    verb("survive", "survive --rounds 25"),
+    verb("not surviving", "survive --rounds 5 --bug plain-child"),
+    verb("bombs", "bombs --short"),
+    verb("bombs, uncapped", "bombs --short --bug uncapped"),
+    verb("bombs, miscounted", "bombs --short --bug miscounted"),
+    verb("power loss, keeper", "power-loss keeper --images 20"),
+    verb("no file sync", "power-loss keeper --images 20 --bug no-file-sync"),
+    verb("no folder sync", "power-loss keeper --images 20 --bug no-folder-sync"),
+    verb("bench, keeper", "bench keeper --short"),
     // Real agents under the product: Claude and Codex always, the others as far as they can be had and the time goes.
-    step!("agents", trials::run("agents", &["--ci"])),
+    verb("agents", "agents --ci"),
     // What others leave behind, with every agent that runs here; a reaper that goes by names, or has no doubts, must be noticed.
-    step!("orphans", trials::run("orphans", &[])),
-    step!("orphans, by name", trials::run("orphans", &["--bug", "reap-by-name"])),
-    step!("orphans, no doubts", trials::run("orphans", &["--bug", "no-doubts"])),
+    verb("orphans", "orphans"),
+    verb("orphans, by name", "orphans --bug reap-by-name"),
+    verb("orphans, no doubts", "orphans --bug no-doubts"),
     // What anybody could try against a user, with guards taken away at the end; the long form throws larger bombs.
-    step!("attack", trials::run("attack", &["--short"])),
+    verb("attack", "attack --short"),
     // The product. The long forms are 3 minutes and more, a thousand jobs and a hundred thousand, and five rounds.
-    step!("chaos", trials::run("chaos", &["--seconds", "20"])),
-    step!("chaos, sabotaged", trials::run("chaos", &["--bugs"])),
-    step!("scale", trials::run("scale", &["laptop", "--short"])),
-    step!("bench, product", trials::run("bench", &["run", "--short"])),
+    verb("chaos", "chaos --seconds 20"),
+    verb("chaos, sabotaged", "chaos --bugs"),
+    verb("scale", "scale laptop --short"),
+    verb("bench, product", "bench run --short"),
 ];
 
-/// Runs every step, and says how long each took.
+/// Runs every step, or those that `--only` names.
 pub(crate) fn run(arguments: &[&str]) -> Outcome {
-    if !arguments.is_empty() {
-        return Err(Failure::new("usage: cargo xtask ci"));
-    }
-    let begin = Instant::now();
-    let mut report = Vec::new();
-    let mut failed = None;
-    for step in STEPS {
-        eprintln!("\n── {} ──", step.name);
-        let step_begin = Instant::now();
-        let done = (step.run)();
-        let verdict = match &done {
-            Ok(Done::Passed) => "ok".to_owned(),
-            Ok(Done::Skipped(why)) => format!("SKIPPED: {why}"),
-            Err(_) => "FAILED".to_owned(),
-        };
-        report.push(format!("{:<22} {:>7.1} s  {verdict}", step.name, step_begin.elapsed().as_secs_f64()));
-        if let Err(failure) = done {
-            failed = Some(Failure { why: format!("{}: {}", step.name, failure.why), ..failure });
-            break;
-        }
-    }
-    println!("\n{}", report.join("\n"));
-    for step in &STEPS[report.len()..] {
-        println!("{:<22} {:>9}  not run", step.name, "");
-    }
-    let took = begin.elapsed();
-    println!("{:<22} {:>7.1} s  of {} s", "total", took.as_secs_f64(), BUDGET.as_secs());
+    let took = run_steps("ci", STEPS, arguments, AfterFailure::Stop)?;
+    println!("{:<22} {:>7.1} s of {} s", "total", took.as_secs_f64(), BUDGET.as_secs());
     if took > BUDGET {
         println!("The budget was exceeded: make a step cheaper before adding another.");
     }
-    failed.map_or(Ok(()), Err)
+    Ok(())
 }
 
-/// Runs all tests. Many of them wait most of their time, so there are three at once for each processor.
-fn tests() -> Outcome {
-    let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    cargo(&format!("nextest run --workspace --no-fail-fast --test-threads {}", processors * 3))
+fn docs() -> Result<Done, Failure> {
+    cargo_with(&["doc", "--no-deps", "--workspace"], &[("RUSTDOCFLAGS", "-Dwarnings")])?;
+    Ok(Done::Passed)
+}
+
+fn dependencies() -> Result<Done, Failure> {
+    tools::need("deny")?;
+    // The rules hold for every platform, so the crates of all of them are looked at; a build fetches those of its own only.
+    cargo("fetch --locked --quiet")?;
+    // A wrapper is a permission; that nobody uses it yet is not worth a warning.
+    cargo("deny --offline check --allow unused-wrapper bans licenses sources")?;
+    Ok(Done::Passed)
 }
 
 /// Checks known vulnerabilities, if their database can be had.
 fn advisories() -> Result<Done, Failure> {
+    tools::need("deny")?;
     if !succeeds("cargo", &["deny", "fetch", "db"]) {
         return Ok(Done::Skipped("the advisory database cannot be fetched from here"));
     }
-    cargo("deny --offline check advisories").map(|()| Done::Passed)
+    cargo("deny --offline check advisories")?;
+    Ok(Done::Passed)
+}
+
+/// Runs all tests. Many of them wait most of their time, so there are three at once for each processor.
+fn tests() -> Result<Done, Failure> {
+    tools::need("nextest")?;
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    cargo(&format!("nextest run --workspace --no-fail-fast --test-threads {}", processors * 3))?;
+    Ok(Done::Passed)
 }

@@ -13,11 +13,13 @@ mod ci;
 mod contract;
 mod docs;
 mod e2e;
+mod full;
 mod fuzz;
 mod mutants;
 mod package;
 mod program;
 mod proof;
+mod steps;
 mod tidy;
 mod tools;
 mod trials;
@@ -37,7 +39,8 @@ struct Verb {
 
 #[rustfmt::skip] // One row, one verb: a table is easier to scan than it is to wrap.
 const VERBS: &[Verb] = &[
-    Verb { name: "ci", arguments: "", about: "everything a change must pass, timed", run: ci::run },
+    Verb { name: "ci", arguments: "[--list] [--only STEP]", about: "everything a change must pass, timed", run: ci::run },
+    Verb { name: "full", arguments: "[--list] [--only STEP]", about: "everything that is too long for `ci`; takes hours", run: full::run },
     Verb { name: "tidy", arguments: "", about: "the habits of the house that no linter knows", run: tidy::run },
     Verb { name: "contract", arguments: "[--write] [--require]", about: "docs/contract.md against the tests", run: contract::run },
     Verb { name: "docs", arguments: "[--write] [--pictures]", about: "builds the book, follows its links, runs every command it and README show", run: docs::run },
@@ -62,7 +65,7 @@ const VERBS: &[Verb] = &[
     Verb { name: "fuzz", arguments: "[--seconds N] [--bug NAME] [TARGET]", about: "every parser of what comes from outside, under libFuzzer", run: fuzz::run },
     Verb { name: "mutants", arguments: "[...]", about: "changes core line by line and expects a failing test", run: mutants::run },
     Verb { name: "package", arguments: "", about: "a static build and a Debian package, tried in a clean root", run: package::run },
-    Verb { name: "tools", arguments: "[--all]", about: "installs the cargo tools that are missing", run: tools::run },
+    Verb { name: "tools", arguments: "[--all] [VERB]", about: "installs what `ci`, one verb or every verb needs and is missing", run: tools::run },
     Verb { name: "help", arguments: "", about: "this list", run: |_| help() },
 ];
 
@@ -90,7 +93,7 @@ fn dispatch(arguments: &[&str]) -> Outcome {
         [name, rest @ ..] => (*name, rest),
     };
     match VERBS.iter().find(|verb| verb.name == name) {
-        Some(verb) => (verb.run)(rest),
+        Some(verb) => tools::need(name).and_then(|()| (verb.run)(rest)),
         None => Err(Failure::new(format!("there is no verb `{name}`; `cargo xtask help` lists them"))),
     }
 }
@@ -127,6 +130,15 @@ mod tests {
     fn an_unknown_verb_is_refused() {
         let failure = dispatch(&["celebrate"]).expect_err("there is no such verb");
         assert!(failure.why.contains("celebrate"), "{}", failure.why);
+    }
+
+    #[test]
+    fn the_workflow_has_the_toolchain_of_the_workspace() {
+        let manifest = include_str!("../../Cargo.toml");
+        let version =
+            manifest.lines().find_map(|line| line.strip_prefix("rust-version = ")?.split('"').nth(1));
+        let image = format!("image: rust:{}-", version.expect("the workspace names its toolchain"));
+        assert!(include_str!("../../.github/workflows/ci.yml").contains(&image), "{image}");
     }
 
     #[test]

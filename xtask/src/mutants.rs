@@ -5,7 +5,6 @@
 //! the code. Everything else that is missed fails this verb.
 
 use crate::program::{Outcome, cargo_with};
-use crate::tools;
 
 /// What is changed: all that turns facts and reports into an ending.
 const FILES: &[&str] = &[
@@ -20,7 +19,6 @@ const FILES: &[&str] = &[
 
 /// Runs cargo-mutants; its own exit code is not zero when a mutant was missed or ran out of time.
 pub(crate) fn run(arguments: &[&str]) -> Outcome {
-    tools::need("mutants")?;
     let mut words = vec!["mutants", "--package", "lastword-core", "--no-shuffle", "--jobs", "2"];
     for file in FILES {
         words.extend(["--file", file]);

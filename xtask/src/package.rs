@@ -1,7 +1,7 @@
 //! `package`: the program as it is given to people: a static build and a Debian package, which is then installed in a clean root
 //! and used there by an ordinary user.
 //!
-//! Needs root, debootstrap and musl-tools. What the checks are worth is shown by a package whose program loses exit codes.
+//! Needs root. What the checks are worth is shown by a package whose program loses exit codes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use crate::program::{Failure, Outcome, cargo, output, runs, target};
 use crate::tools;
 
 /// Runs on any distribution: nothing of the machine it was built on is needed.
-const TARGET: &str = "x86_64-unknown-linux-musl";
+const TARGET: &str = tools::STATIC;
 
 /// The distribution of the clean root.
 const SUITE: &str = "bookworm";
@@ -43,9 +43,6 @@ pub(crate) fn run(arguments: &[&str]) -> Outcome {
 }
 
 fn build() -> Result<PathBuf, Failure> {
-    if !output("rustup", &["target", "list", "--installed"])?.lines().any(|line| line == TARGET) {
-        runs("rustup", &["target", "add", TARGET])?;
-    }
     cargo(&format!("build --profile dist --package lastword --target {TARGET}"))?;
     let program = target().join(TARGET).join("dist/lastword");
     let size = fs::metadata(&program).map_err(of(&program))?.len();
@@ -69,7 +66,6 @@ fn pack(program: &Path) -> Result<PathBuf, Failure> {
         let path = place.join(format!("lastword.{shell}"));
         fs::write(&path, output(&program, &["completion", shell])?).map_err(of(&path))?;
     }
-    tools::need("deb")?;
     let package = place.join("lastword.deb");
     cargo(&format!(
         "deb --quiet --no-build --no-strip --package lastword --profile dist --target {TARGET} --output {}",

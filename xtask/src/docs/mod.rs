@@ -16,7 +16,6 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 use crate::program::{Failure, Outcome, cargo, output, succeeds};
-use crate::tools;
 use blocks::{Block, Blocks, NotRun};
 use session::Home;
 
@@ -77,7 +76,6 @@ pub(crate) fn run(arguments: &[&str]) -> Outcome {
         }
         _ => return Err(Failure::new(USAGE)),
     };
-    tools::need("mdbook")?;
     cargo("build --quiet --package lastword")?;
     let mut wrong = check_reference(write)?;
     let pages = pages()?;

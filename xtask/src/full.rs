@@ -1,0 +1,43 @@
+//! `full`: everything that is too long for `ci`, in its long form. It goes on after a failure, since it runs for hours.
+
+use crate::program::Outcome;
+use crate::steps::{AfterFailure, Step, run as run_steps, verb};
+
+#[rustfmt::skip] // One row, one step.
+const STEPS: &[Step] = &[
+    verb("tools", "tools --all"),
+    // What `ci` takes a sample of.
+    verb("model", "model --full"),
+    verb("simulation", "sim --schedules 1000000"),
+    verb("crash, SQLite", "crash sqlite --rounds 200"),
+    verb("crash, PostgreSQL", "crash postgres --rounds 200"),
+    verb("cut connections", "crash postgres-cut --cuts 1000"),
+    verb("power loss, SQLite", "power-loss sqlite --images 60"),
+    verb("power loss, PostgreSQL", "power-loss postgres --images 60"),
+    verb("power loss, keeper", "power-loss keeper --images 60"),
+    verb("torture", "torture --repeats 3"),
+    verb("torture, shim killed", "torture --kill shim"),
+    verb("torture, guard killed", "torture --kill guard"),
+    verb("kill points", "kill-points --all"),
+    verb("fault points", "fault-points --all"),
+    verb("survive", "survive --rounds 100"),
+    verb("bombs", "bombs"),
+    verb("agents", "agents"),
+    verb("agents, compared", "agents --compare"),
+    verb("orphans", "orphans"),
+    verb("attack", "attack"),
+    verb("fuzz", "fuzz --seconds 600"),
+    verb("chaos", "chaos --minutes 120"),
+    verb("scale", "scale laptop"),
+    // What `ci` has no part of.
+    verb("mutants", "mutants"),
+    verb("bench, store", "bench store"),
+    verb("bench, keeper", "bench keeper"),
+    verb("bench, product", "bench run"),
+    verb("package", "package"),
+];
+
+/// Runs every step, or those that `--only` names, and reports every failure at the end.
+pub(crate) fn run(arguments: &[&str]) -> Outcome {
+    run_steps("full", STEPS, arguments, AfterFailure::GoOn).map(drop)
+}

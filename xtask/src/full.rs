@@ -35,6 +35,8 @@ const STEPS: &[Step] = &[
     verb("bench, keeper", "bench keeper"),
     verb("bench, product", "bench run"),
     verb("package", "package"),
+    verb("bare machine", "bare"),
+    verb("bare machine, package", "bare .ci/run package"),
 ];
 
 /// Runs every step, or those that `--only` names, and reports every failure at the end.

@@ -9,6 +9,7 @@
     reason = "its output is for the person at the terminal"
 )]
 
+mod bare;
 mod ci;
 mod contract;
 mod docs;
@@ -19,6 +20,7 @@ mod mutants;
 mod package;
 mod program;
 mod proof;
+mod root;
 mod steps;
 mod tidy;
 mod tools;
@@ -41,6 +43,7 @@ struct Verb {
 const VERBS: &[Verb] = &[
     Verb { name: "ci", arguments: "[--list] [--only STEP]", about: "everything a change must pass, timed", run: ci::run },
     Verb { name: "full", arguments: "[--list] [--only STEP]", about: "everything that is too long for `ci`; takes hours", run: full::run },
+    Verb { name: "bare", arguments: "[--keep] [COMMAND]", about: "`.ci/run`, or another command, on a fresh Debian with a Rust toolchain and nothing else", run: bare::run },
     Verb { name: "tidy", arguments: "", about: "the habits of the house that no linter knows", run: tidy::run },
     Verb { name: "contract", arguments: "[--write] [--require]", about: "docs/contract.md against the tests", run: contract::run },
     Verb { name: "docs", arguments: "[--write] [--pictures]", about: "builds the book, follows its links, runs every command it and README show", run: docs::run },

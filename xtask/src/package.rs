@@ -6,14 +6,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::program::{Failure, Outcome, cargo, output, runs, target};
+use crate::program::{Failure, Outcome, cargo, output, target};
+use crate::root::{Root, SUITE, of};
 use crate::tools;
 
 /// Runs on any distribution: nothing of the machine it was built on is needed.
 const TARGET: &str = tools::STATIC;
-
-/// The distribution of the clean root.
-const SUITE: &str = "bookworm";
 
 /// Where the package, the manual and the completions are put together.
 const PLACE: &str = "target/package";
@@ -31,11 +29,10 @@ pub(crate) fn run(arguments: &[&str]) -> Outcome {
     }
     let program = build()?;
     let package = pack(&program)?;
-    let root = clean_root()?;
     println!("\nin a clean {SUITE}, with {}:", package.display());
-    quick_start(&root, &package, "none")?;
+    quick_start(&package, "none")?;
     println!("\nthe same with a program that loses exit codes, which must be noticed:");
-    match quick_start(&root, &package, "exit-lost") {
+    match quick_start(&package, "exit-lost") {
         Err(_) => println!("it was noticed"),
         Ok(()) => return Err(Failure::new("nobody noticed that exit codes were lost")),
     }
@@ -76,43 +73,10 @@ fn pack(program: &Path) -> Result<PathBuf, Failure> {
     Ok(package)
 }
 
-/// Returns a root as it is installed, made once per user.
-fn clean_root() -> Result<PathBuf, Failure> {
-    let home = std::env::var("HOME").map_err(|_| Failure::new("there is no HOME to keep a clean root in"))?;
-    let root = Path::new(&home).join(".cache/lastword").join(format!("root-{SUITE}"));
-    if !root.join("etc/debian_version").is_file() {
-        let parent = root.parent().unwrap_or(Path::new("/"));
-        fs::create_dir_all(parent).map_err(of(parent))?;
-        let fresh = root.with_extension("new");
-        let _ = fs::remove_dir_all(&fresh);
-        let words = ["--variant=minbase", SUITE, &fresh.to_string_lossy()];
-        println!("$ debootstrap {}", words.join(" "));
-        output("debootstrap", &words)?;
-        fs::rename(&fresh, &root).map_err(of(&root))?;
-    }
-    Ok(root)
-}
-
-/// Uses the package in a copy of the root, with processes and mounts of its own that end with it.
-fn quick_start(root: &Path, package: &Path, bug: &str) -> Outcome {
-    let used = root.with_extension(format!("used-{}", std::process::id()));
-    runs("cp", &["--archive", "--reflink=auto", &root.to_string_lossy(), &used.to_string_lossy()])?;
-    let put = fs::copy(package, used.join("lastword.deb"))
-        .and_then(|_| fs::write(used.join("quick_start.sh"), QUICK_START))
-        .map_err(of(&used));
-    let tried = put.and_then(|()| {
-        let script = format!(
-            "mount -t proc proc '{0}/proc' && exec chroot '{0}' sh /quick_start.sh {bug}",
-            used.display()
-        );
-        runs("unshare", &["--mount", "--pid", "--fork", "--kill-child", "sh", "-c", &script])
-    });
-    fs::remove_dir_all(&used).map_err(of(&used))?;
-    tried
-}
-
-/// Names the path that something failed at.
-fn of(path: &Path) -> impl FnOnce(std::io::Error) -> Failure {
-    let path = path.display().to_string();
-    move |error| Failure::new(format!("{path}: {error}"))
+/// Uses the package in a root of its own.
+fn quick_start(package: &Path, bug: &str) -> Outcome {
+    let root = Root::fresh()?;
+    fs::copy(package, root.at("/lastword.deb")).map_err(of(package))?;
+    fs::write(root.at("/quick_start.sh"), QUICK_START).map_err(of(&root.at("/quick_start.sh")))?;
+    root.run("", &[], "/", &["sh", "/quick_start.sh", bug])
 }

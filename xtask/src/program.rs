@@ -49,10 +49,16 @@ pub(crate) fn runs(program: &str, words: &[&str]) -> Outcome {
 }
 
 fn at_terminal(program: &str, words: &[&str], environment: &[(&str, &str)]) -> Outcome {
-    let line = format!("{program} {}", words.join(" "));
-    match Command::new(program).args(words).envs(environment.iter().copied()).status() {
+    let mut command = Command::new(program);
+    command.args(words).envs(environment.iter().copied());
+    status(&format!("{program} {}", words.join(" ")), command)
+}
+
+/// Runs a command at the terminal; `line` is what a failure calls it.
+pub(crate) fn status(line: &str, mut command: Command) -> Outcome {
+    match command.status() {
         Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(Failure::of(&line, status)),
+        Ok(status) => Err(Failure::of(line, status)),
         Err(error) => Err(Failure::new(format!("`{line}` did not start: {error}"))),
     }
 }

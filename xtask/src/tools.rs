@@ -102,6 +102,7 @@ const NEEDS: &[(&str, Where, &[&str])] = &[
     ("scale", Where::Ci, &["sqlite3"]),
     ("mutants", Where::ByHand, &["cargo-mutants", "cargo-nextest"]),
     ("package", Where::ByHand, &["debootstrap", "musl-gcc", "readelf", STATIC, "cargo-deb"]),
+    ("bare", Where::ByHand, &["debootstrap", "git"]),
 ];
 
 const USAGE: &str = "usage: cargo xtask tools [--all] [VERB]";

@@ -1,0 +1,133 @@
+//! Debian roots: one as it is installed, made once per user and never used, and copies of it that are.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::program::{Failure, Outcome, output, status, succeeds};
+use crate::tools;
+
+/// The release that a root has.
+pub(crate) const SUITE: &str = "bookworm";
+
+/// What a program in a root finds in its environment, whatever it is started from.
+const ENVIRONMENT: [(&str, &str); 3] = [
+    ("PATH", "/root/.cargo/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
+    ("HOME", "/root"),
+    ("LANG", "C.UTF-8"),
+];
+
+/// A copy of the clean root. It is removed when dropped, unless it is kept.
+pub(crate) struct Root {
+    folder: PathBuf,
+    is_kept: bool,
+}
+
+impl Root {
+    /// Makes a copy for one use.
+    pub(crate) fn fresh() -> Result<Root, Failure> {
+        let folder = cached(&format!("root-{SUITE}.used-{}", std::process::id()))?;
+        copy(&clean()?, &folder)?;
+        Ok(Root { folder, is_kept: false })
+    }
+
+    /// Returns the copy that was kept under a name, or makes it.
+    pub(crate) fn kept(name: &str) -> Result<Root, Failure> {
+        let folder = cached(&format!("root-{SUITE}.{name}"))?;
+        if !folder.exists() {
+            copy(&clean()?, &folder)?;
+        }
+        Ok(Root { folder, is_kept: true })
+    }
+
+    /// Returns where a path of the root is outside.
+    pub(crate) fn at(&self, path: &str) -> PathBuf {
+        self.folder.join(path.trim_start_matches('/'))
+    }
+
+    /// Runs a program in a folder of the root, as root and with processes and mounts of its own, which end with it. `mounts` are lines
+    /// of a shell in which `$root` is the folder.
+    pub(crate) fn run(
+        &self,
+        mounts: &str,
+        environment: &[(String, String)],
+        folder: &str,
+        words: &[&str],
+    ) -> Outcome {
+        // The shell stays, as the first process: it takes care of the orphans of the others.
+        let script = format!(
+            "set -e; root=$1; shift; mount -t proc proc \"$root/proc\"; {mounts}
+            code=0; chroot \"$root\" sh -c 'cd \"$1\" && shift && exec \"$@\"' sh \"$@\" || code=$?; exit $code"
+        );
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "--pid", "--fork", "--kill-child", "sh", "-c", &script, "sh"]);
+        command.arg(&self.folder).arg(folder).args(words);
+        command.env_clear().envs(ENVIRONMENT).envs(environment.iter().map(|(name, value)| (name, value)));
+        status(&words.join(" "), command)
+    }
+}
+
+impl Drop for Root {
+    fn drop(&mut self) {
+        if !self.is_kept
+            && let Err(error) = fs::remove_dir_all(&self.folder)
+        {
+            eprintln!("{}: {error}", self.folder.display());
+        }
+    }
+}
+
+/// Returns lines for `sources.list` that name Debian's archive as this machine reaches it. There are none if it is not a Debian of
+/// the same release.
+pub(crate) fn sources() -> String {
+    let format = "deb $(REPO_URI) $(RELEASE) $(COMPONENT)";
+    let words = ["indextargets", "--format", format, "Created-By: Packages", "Origin: Debian"];
+    let lines = output("apt-get", &words).unwrap_or_default();
+    let of_suite =
+        lines.lines().filter(|line| line.split(' ').nth(2).is_some_and(|release| release.starts_with(SUITE)));
+    of_suite.map(|line| format!("{line}\n")).collect()
+}
+
+/// Returns the root that nobody uses.
+fn clean() -> Result<PathBuf, Failure> {
+    if !tools::is_root() {
+        return Err(Failure::new("a Debian root can only be made by root: run this as root"));
+    }
+    let root = cached(&format!("root-{SUITE}"))?;
+    if !root.exists() {
+        let fresh = root.with_extension("new");
+        let _ = fs::remove_dir_all(&fresh);
+        let sources = sources();
+        let main = sources.lines().find_map(|line| line.split(' ').nth(1));
+        let place = fresh.to_string_lossy();
+        let words: Vec<&str> = ["--variant=minbase", SUITE, &place].into_iter().chain(main).collect();
+        println!("$ debootstrap {}", words.join(" "));
+        output("debootstrap", &words)?;
+        fs::rename(&fresh, &root).map_err(of(&root))?;
+    }
+    Ok(root)
+}
+
+/// Copies a root whole, or not at all.
+fn copy(from: &Path, to: &Path) -> Outcome {
+    if succeeds("cp", &["--archive", "--reflink=auto", &from.to_string_lossy(), &to.to_string_lossy()]) {
+        return Ok(());
+    }
+    let _ = fs::remove_dir_all(to);
+    Err(Failure::new(format!("{} cannot be copied to {}", from.display(), to.display())))
+}
+
+/// Returns a path in the user's cache.
+fn cached(name: &str) -> Result<PathBuf, Failure> {
+    let home =
+        std::env::home_dir().ok_or_else(|| Failure::new("there is no HOME to keep a Debian root in"))?;
+    let cache = home.join(".cache/lastword");
+    fs::create_dir_all(&cache).map_err(of(&cache))?;
+    Ok(cache.join(name))
+}
+
+/// Names the path that something failed at.
+pub(crate) fn of(path: &Path) -> impl FnOnce(std::io::Error) -> Failure {
+    let path = path.display().to_string();
+    move |error| Failure::new(format!("{path}: {error}"))
+}

@@ -1,46 +1,46 @@
-//! What changed between two trees, file by file, as git lists it.
+//! The file-by-file difference between two trees, parsed from git's output.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::PathBuf;
 
-/// The mode of a submodule, or of a repository within the repository.
+/// The mode of a submodule or nested repository.
 const GITLINK: &[u8] = b"160000";
 
-/// A file that changed.
+/// A changed file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileChange {
-    /// Where it is, or was, below the top folder.
+    /// Its path relative to the top folder; for a deleted file, its former path.
     pub path: PathBuf,
-    /// Where it was before it was moved.
+    /// The former path of a renamed file.
     pub from: Option<PathBuf>,
-    /// What happened to it.
+    /// How it changed.
     pub kind: Kind,
-    /// Lines that came; `None` for what has no lines.
+    /// Lines added; `None` for binary files.
     pub added: Option<u64>,
-    /// Lines that went.
+    /// Lines deleted; `None` for binary files.
     pub deleted: Option<u64>,
-    /// Whether it is a repository of its own, of which only the commit is known.
+    /// Whether it is a nested repository, of which git knows only the commit.
     pub is_repository: bool,
 }
 
-/// What happened to a file.
+/// How a file changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// It is new.
+    /// New.
     Added,
-    /// It is gone.
+    /// Deleted.
     Deleted,
-    /// It has other contents, or other rights.
+    /// Other contents or permissions.
     Modified,
-    /// It has another name.
+    /// Another path.
     Renamed,
-    /// It is another kind of thing: a link, say.
+    /// Another file type, such as a symbolic link.
     Retyped,
 }
 
 impl Kind {
-    /// Returns the word for it.
+    /// Returns the name of this kind, as it appears in JSON.
     pub fn as_str(self) -> &'static str {
         match self {
             Kind::Added => "added",
@@ -63,14 +63,14 @@ impl Kind {
     }
 }
 
-/// Reads `git diff --raw --numstat -z`; `None` if it is something else.
+/// Parses the output of `git diff --raw --numstat -z`; `None` if it is anything else.
 ///
 /// ```text
 /// :100644 100644 0000 1111 M␀path␀          :100644 100644 0000 1111 R090␀from␀to␀
 /// 3\t1\tpath␀                                3\t1\t␀from␀to␀
 /// ```
-pub(crate) fn parse(said: &[u8]) -> Option<Vec<FileChange>> {
-    let mut parts = said.split(|byte| *byte == 0).peekable();
+pub(crate) fn parse(output: &[u8]) -> Option<Vec<FileChange>> {
+    let mut parts = output.split(|byte| *byte == 0).peekable();
     let mut files = Vec::new();
     let mut next = parts.next();
     while let Some(raw) = next.and_then(|part| part.strip_prefix(b":")) {
@@ -98,7 +98,7 @@ pub(crate) fn parse(said: &[u8]) -> Option<Vec<FileChange>> {
         }
         next = parts.next();
     }
-    // Nothing is left but what follows the last zero.
+    // Only the empty part after the last NUL may be left.
     (next == Some(b"") && parts.next().is_none()).then_some(files)
 }
 
@@ -106,7 +106,7 @@ fn path(bytes: &[u8]) -> PathBuf {
     PathBuf::from(OsString::from_vec(bytes.to_vec()))
 }
 
-/// Returns a count of lines, which is a dash for what has none.
+/// Parses a line count; `-` stands for a binary file.
 fn count(bytes: &[u8]) -> Option<Option<u64>> {
     match bytes {
         b"-" => Some(None),
@@ -124,8 +124,8 @@ mod tests {
     }
 
     #[test]
-    fn what_git_lists_reads() {
-        let said = b":000000 100644 000 111 A\0new\nline\0:100644 000000 111 000 D\0gone\0\
+    fn a_complete_list_is_parsed() {
+        let output = b":000000 100644 000 111 A\0new\nline\0:100644 000000 111 000 D\0gone\0\
             :100644 100755 111 222 R090\0old\0moved\0:100644 100644 1 2 M\0picture\0\
             :000000 160000 000 333 A\0nested\x00\
             7\t0\tnew\nline\x000\t3\tgone\x001\t2\t\0old\0moved\0-\t-\tpicture\x001\t0\tnested\0";
@@ -138,12 +138,12 @@ mod tests {
             file("picture", Kind::Modified, None),
             nested,
         ];
-        assert_eq!(parse(said), Some(expected));
+        assert_eq!(parse(output), Some(expected));
         assert_eq!(parse(b""), Some(Vec::new()));
     }
 
     #[test]
-    fn a_list_that_is_cut_off_or_of_something_else_does_not_read() {
+    fn a_truncated_or_foreign_list_is_rejected() {
         let whole = b":100644 100644 1 2 M\0a\x003\t1\ta\0".as_slice();
         assert!(parse(whole).is_some());
         for cut in 1..whole.len() {

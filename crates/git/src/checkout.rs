@@ -1,56 +1,56 @@
-//! The checkout that a folder is in, and the commit at which a worktree of it would begin.
+//! The checkout that a folder is in, and the commit a worktree of it would start from.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
-use crate::run::{Repository, complaint};
+use crate::run::{Repository, stderr_line};
 use crate::{Error, Git};
 
-/// A checkout, as it is.
+/// A checkout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checkout {
-    /// The repository's own folder, which its worktrees share.
+    /// The common git directory, shared by all worktrees of the repository.
     pub git_dir: PathBuf,
-    /// The top folder of the checkout.
+    /// The top folder.
     pub top: PathBuf,
-    /// The commit that is checked out.
+    /// The checked-out commit.
     pub base: String,
-    /// Files that differ from it, or are not in it; a worktree does not have them.
+    /// Files with uncommitted changes, and untracked files. A worktree does not get them.
     pub uncommitted: usize,
     /// Whether it has submodules, which are empty folders in a worktree.
     pub has_submodules: bool,
 }
 
-/// What was found where a checkout was looked for.
+/// The result of looking for a checkout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Probe {
-    /// One that can have worktrees.
+    /// A checkout that can have worktrees.
     Checkout(Checkout),
-    /// No repository, as git says.
+    /// Not in a repository; with git's error message.
     NoRepository(String),
-    /// A repository without files: a bare one, or the folder `.git` itself.
+    /// A bare repository, or the folder `.git` itself.
     NoFiles,
-    /// A repository in which nothing was ever committed.
+    /// A repository without any commit.
     NoCommit,
-    /// The folder is not part of the commit that is checked out.
+    /// The folder is not part of the checked-out commit.
     NotCommitted,
 }
 
 impl Checkout {
-    /// Looks at the checkout that a folder is in.
+    /// Finds the checkout that a folder is in.
     pub fn probe(git: &Git, folder: &Path) -> Result<Probe, Error> {
-        let ask = |words: &[&str]| git.call(folder).words(["rev-parse"]).words(words).ask();
-        let found = ask(&["--is-inside-work-tree"])?;
+        let rev_parse = |args: &[&str]| git.call(folder).args(["rev-parse"]).args(args).output();
+        let found = rev_parse(&["--is-inside-work-tree"])?;
         if !found.status.success() {
-            return Ok(Probe::NoRepository(complaint(&found)));
+            return Ok(Probe::NoRepository(stderr_line(&found)));
         }
         if found.stdout != b"true\n" {
             return Ok(Probe::NoFiles);
         }
-        let git_dir = path(&ask(&["--path-format=absolute", "--git-common-dir"])?.stdout);
-        let top = path(&ask(&["--path-format=absolute", "--show-toplevel"])?.stdout);
-        let head = ask(&["--quiet", "--verify", "HEAD^{commit}"])?;
+        let git_dir = path(&rev_parse(&["--path-format=absolute", "--git-common-dir"])?.stdout);
+        let top = path(&rev_parse(&["--path-format=absolute", "--show-toplevel"])?.stdout);
+        let head = rev_parse(&["--quiet", "--verify", "HEAD^{commit}"])?;
         if !head.status.success() {
             return Ok(Probe::NoCommit);
         }
@@ -59,8 +59,8 @@ impl Checkout {
         let mut named = OsString::from(format!("{base}:"));
         named.push(below);
         let mut kind = git.call(folder);
-        kind.words(["cat-file", "-t"]).word(named);
-        if kind.ask()?.stdout != b"tree\n" {
+        kind.args(["cat-file", "-t"]).arg(named);
+        if kind.output()?.stdout != b"tree\n" {
             return Ok(Probe::NotCommitted);
         }
         let repository = Repository::open(git, &git_dir)?;
@@ -70,18 +70,18 @@ impl Checkout {
     }
 }
 
-/// Counts what is not committed, without refreshing anything.
+/// Counts uncommitted changes without refreshing the index.
 fn uncommitted(repository: &Repository, git: &Git, top: &Path) -> Result<usize, Error> {
-    // The checkout's own folder of git, which is another than the repository's if it is a worktree itself.
-    let own = path(&git.call(top).words(["rev-parse", "--absolute-git-dir"]).get()?);
+    // Differs from the common directory if the checkout is itself a worktree.
+    let git_dir = path(&git.call(top).args(["rev-parse", "--absolute-git-dir"]).stdout()?);
     let mut call = repository.call();
-    call.env("GIT_DIR", own).env("GIT_WORK_TREE", top);
-    call.words(["status", "--porcelain=v1", "-z", "--no-renames", "--ignore-submodules=all"]);
-    Ok(call.get()?.split(|byte| *byte == 0).filter(|entry| !entry.is_empty()).count())
+    call.env("GIT_DIR", git_dir).env("GIT_WORK_TREE", top);
+    call.args(["status", "--porcelain=v1", "-z", "--no-renames", "--ignore-submodules=all"]);
+    Ok(call.stdout()?.split(|byte| *byte == 0).filter(|entry| !entry.is_empty()).count())
 }
 
 /// Returns the path that git printed on a line.
-fn path(said: &[u8]) -> PathBuf {
-    let line = said.strip_suffix(b"\n").unwrap_or(said);
+fn path(output: &[u8]) -> PathBuf {
+    let line = output.strip_suffix(b"\n").unwrap_or(output);
     PathBuf::from(OsString::from_vec(line.to_vec()))
 }

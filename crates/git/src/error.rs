@@ -1,54 +1,54 @@
-//! Why git could not do it, in words for whoever asked.
+//! Errors of this crate. Their messages are shown to the user as they are.
 
 use std::io;
 use std::time::Duration;
 
-/// Why something of git came to nothing.
+/// Why an operation on a repository failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// There is no git.
+    /// The `git` executable was not found.
     #[error("git is not installed, or not in PATH")]
     NoGit,
-    /// The repository is not there.
+    /// The repository's folder does not exist any more.
     #[error("the repository {} is gone", .0.display())]
     Gone(std::path::PathBuf),
-    /// It took too long, and was ended.
-    #[error("`git {verb}` did not come to an end in {} seconds", .after.as_secs())]
+    /// Git ran into its time limit and was killed.
+    #[error("`git {verb}` did not finish within {} seconds", .after.as_secs())]
     TooSlow {
-        /// What it was to do.
+        /// The git command, such as `worktree add`.
         verb: String,
-        /// How long it had.
+        /// The time limit.
         after: Duration,
     },
-    /// It said no.
-    #[error("`git {verb}` failed: {said}")]
+    /// Git exited with an error.
+    #[error("`git {verb}` failed: {message}")]
     Failed {
-        /// What it was to do.
+        /// The git command.
         verb: String,
-        /// What it said, in one line.
-        said: String,
+        /// What git wrote to stderr, as one line.
+        message: String,
     },
-    /// It said something that this build cannot read.
-    #[error("`git {verb}` said something that cannot be read")]
+    /// Git printed something that this version of lastword cannot parse.
+    #[error("cannot parse the output of `git {verb}`")]
     Unreadable {
-        /// What it was to do.
+        /// The git command.
         verb: String,
     },
-    /// Somebody else is at work on it: it may be tried again.
-    #[error("a git that an earlier daemon started is still at work on its worktree")]
+    /// Another process holds the worktree's lock; a later attempt may succeed.
+    #[error("a git process started by an earlier daemon is still working on this worktree")]
     Busy,
-    /// A file of ours could not be written, read or removed.
+    /// A file of ours could not be read, written or removed.
     #[error("{what}: {source}")]
     Disk {
-        /// What was tried.
+        /// The failed operation.
         what: String,
-        /// What it came to.
+        /// The cause.
         source: io::Error,
     },
 }
 
 impl Error {
-    /// Returns a function that says what was tried when a disk failed.
+    /// Returns a function that wraps an I/O error with the failed operation.
     pub(crate) fn disk(what: impl Into<String>) -> impl FnOnce(io::Error) -> Error {
         move |source| Error::Disk { what: what.into(), source }
     }

@@ -1,13 +1,13 @@
-//! Git: a worktree for each job that asks for one. This room knows repositories, commits and folders, not jobs; it is the only one
-//! that speaks to git, and starts it through `proc`.
+//! Git worktrees for jobs that ask for one. This crate knows repositories, commits and folders, but not jobs. It is the only crate that
+//! runs git, which it does through `proc`.
 //!
-//! * `run.rs`: how git is run. A repository is hostile input: what it says should be executed is not.
-//! * [`Checkout`]: the repository that a folder is in, and where a worktree of it begins.
-//! * [`Worktrees`]: all worktrees below one folder, each with a record beside it from before it is made until it is gone.
-//! * [`View`]: what was changed in one, against the commit it began at.
-//! * [`Plan`]: the same changes, brought to a checkout.
+//! * `run.rs`: how git is run. A repository is untrusted input: nothing it configures is executed.
+//! * [`Checkout`]: the checkout that a folder is in, and the commit a new worktree starts from.
+//! * [`Worktrees`]: all worktrees below one folder, each with a record that outlives every crash between creation and removal.
+//! * [`View`]: the changes in one worktree, relative to the commit it started from.
+//! * [`Plan`]: those changes, merged into a checkout.
 //!
-//! Why it is so: `docs/design/2026-11-15-worktrees.md`.
+//! Design: `docs/design/2026-11-15-worktrees.md`.
 
 mod apply;
 mod changes;
@@ -20,11 +20,11 @@ mod standing;
 mod view;
 mod worktrees;
 
-pub use apply::{Plan, Trouble};
+pub use apply::{ApplyRefusal, Plan};
 pub use changes::{FileChange, Kind};
 pub use checkout::{Checkout, Probe};
 pub use error::Error;
 pub use run::Git;
 pub use standing::{Standing, Work};
 pub use view::View;
-pub use worktrees::{Left, Wanted, Worktrees};
+pub use worktrees::{Keep, WorktreeSpec, Worktrees};

@@ -1,10 +1,10 @@
-//! The record of a worktree: a file beside it, from before anything is made of it until all of it is gone. Whatever a crash leaves
-//! has a record, and whoever finds that knows what to do.
+//! The record of a worktree: a file beside it that is written before the worktree is created and removed after the worktree is gone.
+//! Whatever a crash leaves behind has a record that says how to continue.
 //!
 //! ```text
 //! worktrees/<id>           the worktree
 //! worktrees/<id>.json      its record
-//! worktrees/<id>.applied   the tree that was last applied
+//! worktrees/<id>.applied   the tree that was applied last
 //! ```
 
 use std::fs::File;
@@ -16,35 +16,35 @@ use serde::{Deserialize, Serialize};
 
 use crate::Error;
 
-/// What a record says.
+/// The contents of a record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Record {
-    /// The repository's own folder.
+    /// The common git directory of the repository.
     pub(crate) git_dir: PathBuf,
-    /// The commit at which it began.
+    /// The commit the worktree started from.
     pub(crate) base: String,
     /// Its branch, without `refs/heads/`.
     pub(crate) branch: String,
-    /// How far it is.
+    /// How far creation or removal has got.
     pub(crate) stage: Stage,
 }
 
-/// How far a worktree is.
+/// How far the creation or removal of a worktree has got.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Stage {
-    /// It may be half there.
+    /// Being created; may be incomplete.
     Making,
-    /// It is there.
+    /// Complete.
     Made,
-    /// It is to go, and may be half gone.
+    /// Being removed; may be incomplete.
     Removing {
-        /// Where its branch stood when that was decided; one that has moved since stays.
+        /// The commit its branch pointed to when removal was decided. A branch that has moved since is kept.
         tip: Option<String>,
     },
 }
 
-/// Returns the path of the record.
+/// Returns the path of a record.
 fn path(place: &Path, id: &str) -> PathBuf {
     place.join(format!("{id}.json"))
 }
@@ -54,7 +54,7 @@ fn applied_path(place: &Path, id: &str) -> PathBuf {
 }
 
 impl Record {
-    /// Reads the record of a worktree; `None` if it has none.
+    /// Reads the record of a worktree; `None` if there is none.
     pub(crate) fn read(place: &Path, id: &str) -> Result<Option<Record>, Error> {
         let path = path(place, id);
         let text = match std::fs::read(&path) {
@@ -62,17 +62,17 @@ impl Record {
             other => other.map_err(Error::disk(format!("cannot read {}", path.display())))?,
         };
         let read = serde_json::from_slice(&text).map_err(io::Error::from);
-        read.map(Some).map_err(Error::disk(format!("{} does not read", path.display())))
+        read.map(Some).map_err(Error::disk(format!("cannot parse {}", path.display())))
     }
 
-    /// Writes the record, durably: what it announces may be done after.
+    /// Writes the record durably. Only then may the step it announces begin.
     pub(crate) fn write(&self, place: &Path, id: &str) -> Result<(), Error> {
         let text = serde_json::to_vec(self).map_err(io::Error::from);
         let written = text.and_then(|text| publish(&path(place, id), &text));
         written.map_err(Error::disk(format!("cannot write the record of {}", place.join(id).display())))
     }
 
-    /// Removes the record, the last thing there is of a worktree.
+    /// Removes the record. It is the last trace of a worktree.
     pub(crate) fn remove(place: &Path, id: &str) -> Result<(), Error> {
         for path in [applied_path(place, id), path(place, id)] {
             match std::fs::remove_file(&path) {
@@ -88,29 +88,29 @@ impl Record {
         Ok(())
     }
 
-    /// Returns the ids of everything that has a record.
+    /// Returns the ids of all worktrees that have a record.
     pub(crate) fn all(place: &Path) -> Result<Vec<String>, Error> {
         let entries = match std::fs::read_dir(place) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            other => other.map_err(Error::disk(format!("cannot look into {}", place.display())))?,
+            other => other.map_err(Error::disk(format!("cannot list {}", place.display())))?,
         };
         let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
         Ok(names.filter_map(|name| Some(name.strip_suffix(".json")?.to_owned())).collect())
     }
 }
 
-/// Notes which tree of a worktree was applied.
-pub(crate) fn note_applied(place: &Path, id: &str, tree: &str) -> Result<(), Error> {
+/// Records the tree that was applied to a checkout.
+pub(crate) fn mark_applied(place: &Path, id: &str, tree: &str) -> Result<(), Error> {
     let path = applied_path(place, id);
     publish(&path, tree.as_bytes()).map_err(Error::disk(format!("cannot write {}", path.display())))
 }
 
-/// Returns which tree of a worktree was applied last.
+/// Returns the tree that was applied last.
 pub(crate) fn applied(place: &Path, id: &str) -> Option<String> {
     std::fs::read_to_string(applied_path(place, id)).ok()
 }
 
-/// Writes a file that is seen whole or not at all.
+/// Replaces a file atomically and durably.
 fn publish(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let draft = path.with_extension("draft");
     let mut file =
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_record_reads_back_and_is_stored_in_fixed_words() {
+    fn a_record_round_trips_and_its_stored_spelling_is_fixed() {
         let place = tempfile::tempdir().unwrap();
         let record = |stage| Record {
             git_dir: "/src/.git".into(),
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_that_does_not_read_is_not_an_absent_one() {
+    fn an_unparsable_record_is_an_error_not_a_missing_record() {
         let place = tempfile::tempdir().unwrap();
         std::fs::write(place.path().join("job.json"), "{").unwrap();
         assert!(Record::read(place.path(), "job").is_err());

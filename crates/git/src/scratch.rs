@@ -1,4 +1,4 @@
-//! A place for one look at a worktree: indexes and new objects that nobody else sees. The repository is only read.
+//! Private scratch space for one view of a worktree: its own index and object store, so that the repository is only read.
 
 use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
@@ -8,35 +8,35 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use lastword_proc::Identity;
 
 use crate::Error;
-use crate::run::{Call, Repository};
+use crate::run::{Invocation, Repository};
 
-/// The folder of all of them, beside the worktrees.
+/// The folder of all scratch folders, beside the worktrees.
 const FOLDER: &str = "scratch";
 
-/// A folder that goes when this is dropped, or is swept up if its process died.
+/// A folder that is removed on drop, or by [`sweep`] if its process died first.
 #[derive(Debug)]
 pub(crate) struct Scratch {
     folder: PathBuf,
 }
 
 impl Scratch {
-    /// Makes one below a place.
+    /// Creates a scratch folder below `place`.
     pub(crate) fn new(place: &Path) -> Result<Scratch, Error> {
         static MADE: AtomicU64 = AtomicU64::new(0);
         let number = MADE.fetch_add(1, Ordering::Relaxed);
         let folder = place.join(FOLDER).join(format!("{}-{number}", std::process::id()));
         let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder.join("objects"));
-        made.map_err(Error::disk(format!("cannot make {}", folder.display())))?;
+        made.map_err(Error::disk(format!("cannot create {}", folder.display())))?;
         Ok(Scratch { folder })
     }
 
-    /// Returns a file in it.
+    /// Returns the path of a file in it.
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
 
-    /// Returns a call that writes its objects here and has its index here.
-    pub(crate) fn call<'a>(&self, repository: &'a Repository, index: &str) -> Call<'a> {
+    /// Prepares an invocation that writes its objects and its index here.
+    pub(crate) fn call<'a>(&self, repository: &'a Repository, index: &str) -> Invocation<'a> {
         let mut call = repository.call();
         call.env("GIT_OBJECT_DIRECTORY", self.folder.join("objects"));
         call.env("GIT_ALTERNATE_OBJECT_DIRECTORIES", quoted(&repository.dir.join("objects")));
@@ -45,7 +45,7 @@ impl Scratch {
     }
 }
 
-/// Quotes a path for a list that is separated by colons.
+/// Quotes a path for `GIT_ALTERNATE_OBJECT_DIRECTORIES`, whose separator is a colon.
 fn quoted(path: &Path) -> std::ffi::OsString {
     use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
     let mut text = vec![b'"'];
@@ -62,12 +62,12 @@ fn quoted(path: &Path) -> std::ffi::OsString {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What cannot be removed now is swept up later.
+        // `sweep` removes what cannot be removed now.
         let _ = std::fs::remove_dir_all(&self.folder);
     }
 }
 
-/// Removes what processes that are gone left.
+/// Removes the scratch folders of dead processes.
 pub(crate) fn sweep(place: &Path) -> io::Result<()> {
     let entries = match std::fs::read_dir(place.join(FOLDER)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_dead_process_left_is_swept_up_and_what_is_used_is_not() {
+    fn sweep_removes_only_folders_of_dead_processes() {
         let place = tempfile::tempdir().unwrap();
         let used = Scratch::new(place.path()).unwrap();
         let left = place.path().join(FOLDER).join("999999999-0/objects");
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_with_odd_characters_is_one_path_of_a_list() {
+    fn a_path_with_separators_is_quoted_as_one_path() {
         assert_eq!(quoted(Path::new("/a:b\"c\\d")), "\"/a:b\\\"c\\\\d\"");
     }
 }

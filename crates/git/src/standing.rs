@@ -1,4 +1,4 @@
-//! What would be lost with a worktree.
+//! What would be lost if a worktree were removed.
 
 use std::path::Path;
 
@@ -6,29 +6,29 @@ use crate::record::{self, Record, Stage};
 use crate::run::Repository;
 use crate::{Error, Git, View};
 
-/// What would be lost if a worktree were removed with its branch.
+/// What would be lost if a worktree and its branch were removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// There is none.
+    /// There is no worktree.
     Absent,
     /// Nothing was changed in it.
     Unchanged,
-    /// What was changed was applied, or is in a branch of somebody else.
+    /// Its changes were applied, or are on another branch.
     Saved,
-    /// Work that is nowhere else.
+    /// It holds work that exists nowhere else.
     Unsaved(Work),
 }
 
-/// Work that is nowhere else.
+/// Work that exists nowhere else.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Work {
-    /// Files that differ from where it began.
+    /// Files that differ from the base commit.
     pub files: usize,
     /// Commits that no other branch has.
     pub commits: u64,
-    /// The branch.
+    /// The worktree's branch.
     pub branch: String,
-    /// Where the branch stands.
+    /// The commit that the branch points to.
     pub tip: Option<String>,
 }
 
@@ -43,13 +43,13 @@ impl std::fmt::Display for Work {
     }
 }
 
-/// Looks at what would be lost with a worktree that has this record.
+/// Determines what would be lost with the worktree of this record.
 pub(crate) fn of(git: &Git, place: &Path, id: &str, record: &Record) -> Result<Standing, Error> {
     let repository = Repository::open(git, &record.git_dir)?;
     let folder = place.join(id);
     let tip = repository.commit(&format!("refs/heads/{}", record.branch))?;
     let is_there = record.stage == Stage::Made && folder.is_dir();
-    // The job may have left its branch for another one, or for none.
+    // The job may have checked out another branch, or a detached commit.
     let head = match is_there {
         true => head(&repository, id)?,
         false => None,
@@ -69,12 +69,12 @@ pub(crate) fn of(git: &Git, place: &Path, id: &str, record: &Record) -> Result<S
         }
         None => false,
     };
-    // What was applied is a state of files. It stands for the commits it is built on, if it differs from where they began.
+    // An applied tree also covers the commits below it, provided it differs from their base.
     let is_applied = || -> Result<bool, Error> {
         let is_it = files > 0 && record::applied(place, id).as_ref() == Some(&view.tree);
         Ok(is_it && is_below(&repository, tip.as_deref(), head.as_deref())?)
     };
-    Ok(match view.left_out() {
+    Ok(match view.skipped() {
         Some(_) => Standing::Unsaved(work(files.max(1))),
         None if files == 0 && commits == 0 => Standing::Unchanged,
         None if is_applied()? => Standing::Saved,
@@ -83,23 +83,23 @@ pub(crate) fn of(git: &Git, place: &Path, id: &str, record: &Record) -> Result<S
     })
 }
 
-/// Returns what is checked out in the worktree.
+/// Returns the commit that is checked out in the worktree.
 fn head(repository: &Repository, id: &str) -> Result<Option<String>, Error> {
-    let mut call = repository.call_in(&repository.own_dir(id));
-    let said = call.words(["rev-parse", "--quiet", "--verify", "HEAD^{commit}"]).ask()?;
-    let line = || String::from_utf8_lossy(&said.stdout).trim().to_owned();
-    Ok(said.status.success().then(line))
+    let mut call = repository.call_in_worktree(&repository.admin_dir(id));
+    let output = call.args(["rev-parse", "--quiet", "--verify", "HEAD^{commit}"]).output()?;
+    let line = || String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    Ok(output.status.success().then(line))
 }
 
-/// Reports whether a branch has nothing that what is checked out is not built on.
+/// Reports whether everything on the branch is an ancestor of the checked-out commit.
 fn is_below(repository: &Repository, tip: Option<&str>, head: Option<&str>) -> Result<bool, Error> {
     let (Some(tip), Some(head)) = (tip, head) else { return Ok(tip.is_none()) };
-    let said = repository.call().words(["merge-base", "--is-ancestor", tip, head]).ask()?;
-    Ok(said.status.success())
+    let output = repository.call().args(["merge-base", "--is-ancestor", tip, head]).output()?;
+    Ok(output.status.success())
 }
 
-/// Counts the commits of a job that no branch or tag of anybody else has, nor what is checked out. Branches of other jobs do not count
-/// as somebody else's: they may go in the same way.
+/// Counts a job's commits that no other branch or tag has, nor the main checkout. Branches of other jobs do not count: they may be
+/// removed in the same way.
 fn commits<'a>(
     repository: &Repository,
     record: &Record,
@@ -110,11 +110,11 @@ fn commits<'a>(
         return Ok(0);
     }
     let mut call = repository.call();
-    call.words(["rev-list", "--count"]).words(tips).words(["--not", &record.base]);
-    call.words(["--exclude=lastword/*", "--branches", "--tags", "--remotes"]);
+    call.args(["rev-list", "--count"]).args(tips).args(["--not", &record.base]);
+    call.args(["--exclude=lastword/*", "--branches", "--tags", "--remotes"]);
     if repository.commit("HEAD")?.is_some() {
-        call.word("HEAD");
+        call.arg("HEAD");
     }
-    let said = call.line()?;
-    said.parse().map_err(|_| Error::Unreadable { verb: "rev-list".to_owned() })
+    let output = call.line()?;
+    output.parse().map_err(|_| Error::Unreadable { verb: "rev-list".to_owned() })
 }

@@ -1,5 +1,5 @@
-//! What was changed in a worktree, as it was when looked at: committed or not, known to git or not. What git is told to ignore is
-//! not looked at, unless the job has added it all the same.
+//! The changes in a worktree at one moment, committed or not, tracked or not. Ignored files are left out unless the job added them
+//! explicitly.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -7,22 +7,22 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
 use crate::changes::{self, FileChange};
-use crate::run::{Repository, complaint};
+use crate::run::{Repository, stderr_line};
 use crate::scratch::Scratch;
 use crate::{Error, Git};
 
-/// A worktree at one moment, against the commit at which it began.
+/// A snapshot of a worktree, relative to the commit it started from.
 #[derive(Debug)]
 pub struct View {
     pub(crate) repository: Repository,
     pub(crate) scratch: Scratch,
     pub(crate) base: String,
-    /// Everything in it, as a tree of git.
+    /// The snapshot as a git tree.
     pub(crate) tree: String,
-    left_out: Option<String>,
+    skipped: Option<String>,
 }
 
-/// What every comparison is asked with: no program of the repository's, no style of the user's.
+/// Arguments of every `git diff`: run no external program, ignore the user's diff settings.
 const PLAIN: [&str; 7] = [
     "--no-ext-diff",
     "--no-textconv",
@@ -34,7 +34,7 @@ const PLAIN: [&str; 7] = [
 ];
 
 impl View {
-    /// Looks at a worktree. If its folder is gone, at its branch; `None` if there is neither.
+    /// Takes a snapshot of a worktree, or of its branch if the folder is gone; `None` if both are gone.
     pub fn open(
         git: &Git,
         git_dir: &Path,
@@ -44,7 +44,7 @@ impl View {
     ) -> Result<Option<View>, Error> {
         let repository = Repository::open(git, git_dir)?;
         let scratch = Scratch::new(folder.parent().unwrap_or(folder))?;
-        let (tree, left_out) = if folder.is_dir() {
+        let (tree, skipped) = if folder.is_dir() {
             snapshot(&repository, &scratch, folder, base)?
         } else {
             match repository.commit(&format!("refs/heads/{branch}"))? {
@@ -52,83 +52,83 @@ impl View {
                 None => return Ok(None),
             }
         };
-        Ok(Some(View { repository, scratch, base: base.to_owned(), tree, left_out }))
+        Ok(Some(View { repository, scratch, base: base.to_owned(), tree, skipped }))
     }
 
-    /// Returns what could not be looked at, in the words of git.
-    pub fn left_out(&self) -> Option<&str> {
-        self.left_out.as_deref()
+    /// Returns git's error message if some files could not be read and are missing from the snapshot.
+    pub fn skipped(&self) -> Option<&str> {
+        self.skipped.as_deref()
     }
 
-    /// Reports whether the repository sets up filters of its own. They are not run, so files may look changed that are not.
+    /// Reports whether the repository configures filters. They do not run, so unchanged files may look changed.
     pub fn has_filters(&self) -> bool {
         self.repository.has_filters()
     }
 
-    /// Returns the files that changed.
+    /// Returns the changed files.
     pub fn files(&self) -> Result<Vec<FileChange>, Error> {
         self.compare(&["--raw", "--numstat", "-z", "--find-renames"], &self.base, &self.tree)
     }
 
-    /// Returns the changes as a patch that git can apply.
+    /// Returns the changes as a patch for `git apply`.
     pub fn patch(&self) -> Result<std::fs::File, Error> {
-        self.written(&["--unified=3", "--binary", "--find-renames"])
+        self.write_diff(&["--unified=3", "--binary", "--find-renames"])
     }
 
-    /// Returns the changes as a small drawing, of lines no longer than `width`.
+    /// Returns the changes as a diffstat with lines of at most `width` columns.
     pub fn stat(&self, width: usize) -> Result<std::fs::File, Error> {
-        self.written(&[&format!("--stat={width}"), "--find-renames"])
+        self.write_diff(&[&format!("--stat={width}"), "--find-renames"])
     }
 
-    /// Has git write a comparison to a file.
-    pub(crate) fn written(&self, how: &[&str]) -> Result<std::fs::File, Error> {
+    /// Writes a diff between base and snapshot to a file.
+    pub(crate) fn write_diff(&self, how: &[&str]) -> Result<std::fs::File, Error> {
         let path = self.scratch.file("diff");
         let mut call = self.scratch.call(&self.repository, "index");
-        call.word("diff").words(PLAIN).words(how).word(format!("--output={}", path.display()));
-        call.words([&self.base, &self.tree]).word("--").get()?;
+        call.arg("diff").args(PLAIN).args(how).arg(format!("--output={}", path.display()));
+        call.args([&self.base, &self.tree]).arg("--").stdout()?;
         std::fs::File::open(&path).map_err(Error::disk(format!("cannot read {}", path.display())))
     }
 
     /// Lists the differences between two trees.
     pub(crate) fn compare(&self, how: &[&str], from: &str, to: &str) -> Result<Vec<FileChange>, Error> {
         let mut call = self.scratch.call(&self.repository, "index");
-        call.word("diff").words(PLAIN).words(how).words([from, to]).word("--");
-        changes::parse(&call.get()?).ok_or_else(|| Error::Unreadable { verb: "diff".to_owned() })
+        call.arg("diff").args(PLAIN).args(how).args([from, to]).arg("--");
+        changes::parse(&call.stdout()?).ok_or_else(|| Error::Unreadable { verb: "diff".to_owned() })
     }
 }
 
-/// Makes a tree of everything in a folder. The index of the worktree itself is only asked for names: a job can hide changes in it.
+/// Writes everything in a folder to a tree. The worktree's own index only supplies names, because a job could hide changes in it.
 fn snapshot(
     repository: &Repository,
     scratch: &Scratch,
     folder: &Path,
     base: &str,
 ) -> Result<(String, Option<String>), Error> {
-    scratch.call(repository, "index").words(["read-tree", base]).get()?;
+    scratch.call(repository, "index").args(["read-tree", base]).stdout()?;
     let mut add = scratch.call(repository, "index");
     add.in_folder(folder).env("GIT_WORK_TREE", folder);
-    let added = add.words(["add", "--all", "--ignore-errors", "--", "."]).ask()?;
-    // What cannot be read is left as it was, and said.
-    let mut left_out = (!added.status.success()).then(|| complaint(&added));
-    let known = known(repository, folder, base)?;
-    if !known.is_empty() {
+    let added = add.args(["add", "--all", "--ignore-errors", "--", "."]).output()?;
+    // Unreadable files stay as they were in `base`; the caller learns of it.
+    let mut skipped = (!added.status.success()).then(|| stderr_line(&added));
+    let added_files = added_files(repository, folder, base)?;
+    if !added_files.is_empty() {
         let mut add = scratch.call(repository, "index");
-        add.in_folder(folder).env("GIT_WORK_TREE", folder).input(lines(&known));
-        let added = add.words(["update-index", "--add", "-z", "--stdin"]).ask()?;
-        left_out = left_out.or((!added.status.success()).then(|| complaint(&added)));
+        add.in_folder(folder).env("GIT_WORK_TREE", folder).input(nul_terminated(&added_files));
+        let added = add.args(["update-index", "--add", "-z", "--stdin"]).output()?;
+        skipped = skipped.or((!added.status.success()).then(|| stderr_line(&added)));
     }
-    let tree = scratch.call(repository, "index").word("write-tree").line()?;
-    Ok((tree, left_out))
+    let tree = scratch.call(repository, "index").arg("write-tree").line()?;
+    Ok((tree, skipped))
 }
 
-/// Returns files that came to be and are known to git in the worktree, staged or committed, also if they are to be ignored.
-fn known(repository: &Repository, folder: &Path, base: &str) -> Result<Vec<PathBuf>, Error> {
-    let own = repository.own_dir(folder.file_name().unwrap_or_default());
-    let added = |words: &[&str]| -> Result<Vec<PathBuf>, Error> {
-        let mut call = repository.call_in(&own);
-        let said = call.words(words).ask()?;
-        // A worktree whose own part is broken names nothing.
-        Ok(if said.status.success() { split(&said.stdout) } else { Vec::new() })
+/// Returns files that the job added to the index or committed, including ignored ones.
+fn added_files(repository: &Repository, folder: &Path, base: &str) -> Result<Vec<PathBuf>, Error> {
+    let admin = repository.admin_dir(folder.file_name().unwrap_or_default());
+    let added = |args: &[&str]| -> Result<Vec<PathBuf>, Error> {
+        let mut call = repository.call_in_worktree(&admin);
+        let output = call.args(args).output()?;
+        // A worktree with a broken administrative folder contributes nothing.
+        Ok(if output.status.success() { split_nul(&output.stdout) } else { Vec::new() })
     };
     let plain = ["-r", "-z", "--name-only", "--diff-filter=A", "--no-renames"];
     let staged = added(&[&["diff-index"], &plain[..], &["--cached", base]].concat())?;
@@ -137,23 +137,24 @@ fn known(repository: &Repository, folder: &Path, base: &str) -> Result<Vec<PathB
     let is_folder = |path: &Path| std::fs::symlink_metadata(path).is_ok_and(|found| found.is_dir());
     let is_there = |path: &PathBuf| {
         let found = std::fs::symlink_metadata(folder.join(path));
-        found.is_ok_and(|found| !found.is_dir()) && above(path).all(|above| is_folder(&folder.join(above)))
+        found.is_ok_and(|found| !found.is_dir())
+            && parents(path).all(|parents| is_folder(&folder.join(parents)))
     };
     Ok(all.into_iter().filter(is_there).collect())
 }
 
-/// Returns the paths of a list of git, each closed by a zero.
-fn split(said: &[u8]) -> Vec<PathBuf> {
-    let paths = said.split(|byte| *byte == 0).filter(|path| !path.is_empty());
+/// Splits a NUL-terminated list of paths.
+fn split_nul(output: &[u8]) -> Vec<PathBuf> {
+    let paths = output.split(|byte| *byte == 0).filter(|path| !path.is_empty());
     paths.map(|path| PathBuf::from(OsString::from_vec(path.to_vec()))).collect()
 }
 
-/// Returns the folders that a path of a repository is in, the innermost first.
-pub(crate) fn above(path: &Path) -> impl Iterator<Item = &Path> {
+/// Returns the parent folders of a path within a repository, innermost first.
+pub(crate) fn parents(path: &Path) -> impl Iterator<Item = &Path> {
     path.ancestors().skip(1).filter(|folder| !folder.as_os_str().is_empty())
 }
 
-/// Returns paths as git reads them, each closed by a zero.
-pub(crate) fn lines(files: &[PathBuf]) -> Vec<u8> {
+/// Returns paths as a NUL-terminated list.
+pub(crate) fn nul_terminated(files: &[PathBuf]) -> Vec<u8> {
     files.iter().flat_map(|path| [path.as_os_str().as_bytes(), b"\0"].concat()).collect()
 }

@@ -1,7 +1,7 @@
-//! All worktrees below one folder: made so that a crash at any point can be made good, and removed in the same way.
+//! All worktrees below one folder. Creation and removal recover from a crash at any point.
 //!
-//! Each has a [record](crate::record) beside it, written before the first thing that it announces is done, and a lock that the git at
-//! work on it holds as well: whoever comes after a crash waits for no half-finished git, and touches nothing before it.
+//! Each worktree has a [record](crate::record) beside it, written before the step it announces, and a lock that a running git holds as
+//! well: after a crash, no daemon touches a worktree while a leftover git still works on it.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -14,33 +14,33 @@ use std::time::Duration;
 use rustix::fs::{FlockOperation, flock};
 
 use crate::record::{Record, Stage};
-use crate::run::{Repository, listing};
+use crate::run::{Repository, worktrees_dir};
 use crate::standing::{self, Standing};
 use crate::{Error, Git, scratch};
 
-/// How often it is tried beside gits of others that write to the same repository, and what is waited between two tries.
-const TRIES_MAX: usize = 50;
-const BETWEEN_TRIES: Duration = Duration::from_millis(20);
+/// Attempts when concurrent git processes of other programs make ours fail, and the pause between two attempts.
+const ATTEMPTS_MAX: usize = 50;
+const RETRY_PAUSE: Duration = Duration::from_millis(20);
 
-/// A worktree as it is wanted.
+/// A worktree to create.
 #[derive(Clone, Copy, Debug)]
-pub struct Wanted<'a> {
-    /// Its name, which nothing else below the same folder has: a plain word.
+pub struct WorktreeSpec<'a> {
+    /// Its name: a plain word, unique below the folder.
     pub id: &'a str,
-    /// The repository's own folder.
+    /// The common git directory of the repository.
     pub git_dir: &'a Path,
-    /// The commit at which it begins.
+    /// The commit it starts from.
     pub base: &'a str,
     /// Its branch, without `refs/heads/`.
     pub branch: &'a str,
 }
 
-/// What becomes of a worktree that nobody works in any more.
+/// What happens to a worktree once its job is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Left {
-    /// It goes if nothing was changed in it.
+pub enum Keep {
+    /// It is removed unless something was changed in it.
     IfChanged,
-    /// It stays.
+    /// It is kept.
     Always,
 }
 
@@ -49,153 +49,153 @@ pub enum Left {
 pub struct Worktrees {
     git: Git,
     place: PathBuf,
-    /// What somebody in this process is at work on: worktrees, and what a repository keeps of all of its worktrees.
+    /// Paths this process is working on: worktrees, and the `worktrees` folders of repositories.
     busy: Mutex<HashSet<PathBuf>>,
     done: Condvar,
 }
 
 impl Worktrees {
-    /// Keeps worktrees below `place`, which is made for this user alone if it is not there.
+    /// Manages the worktrees below `place`, which is created with mode 0700 if missing.
     pub fn new(git: Git, place: &Path) -> Result<Worktrees, Error> {
         let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(place);
-        // Where a link leads to is what git will note.
+        // Git records resolved paths.
         let place = made.and_then(|()| std::fs::canonicalize(place));
-        let place = place.map_err(Error::disk("cannot make the folder of worktrees"))?;
+        let place = place.map_err(Error::disk("cannot create the folder for worktrees"))?;
         Ok(Worktrees { git, place, busy: Mutex::default(), done: Condvar::new() })
     }
 
-    /// Returns where a worktree is, or would be.
+    /// Returns the path of a worktree, whether it exists or not.
     pub fn path(&self, id: &str) -> PathBuf {
         self.place.join(id)
     }
 
-    /// Returns the names of all worktrees of which anything is left.
+    /// Returns the ids of all worktrees of which anything is left.
     pub fn all(&self) -> Result<Vec<String>, Error> {
         Record::all(&self.place)
     }
 
-    /// Reports whether anything of a worktree is left.
+    /// Reports whether anything is left of a worktree.
     pub fn has(&self, id: &str) -> bool {
         !matches!(Record::read(&self.place, id), Ok(None))
     }
 
-    /// Makes a worktree, or finds it made. What an earlier try left half made is removed first.
-    pub fn make(&self, wanted: Wanted<'_>) -> Result<PathBuf, Error> {
-        let lock = self.lock(wanted.id)?;
-        let folder = self.path(wanted.id);
-        let made = Record::read(&self.place, wanted.id)?.is_some_and(|record| record.stage == Stage::Made);
-        // Whatever an earlier attempt did to it: it is its work.
+    /// Creates a worktree unless it exists. Removes what an interrupted attempt left, first.
+    pub fn make(&self, spec: WorktreeSpec<'_>) -> Result<PathBuf, Error> {
+        let lock = self.lock(spec.id)?;
+        let folder = self.path(spec.id);
+        let made = Record::read(&self.place, spec.id)?.is_some_and(|record| record.stage == Stage::Made);
+        // Changes that an earlier attempt made in it are kept.
         if made && folder.is_dir() {
             return Ok(folder);
         }
         let record = |stage| Record {
-            git_dir: wanted.git_dir.to_owned(),
-            base: wanted.base.to_owned(),
-            branch: wanted.branch.to_owned(),
+            git_dir: spec.git_dir.to_owned(),
+            base: spec.base.to_owned(),
+            branch: spec.branch.to_owned(),
             stage,
         };
-        let repository = Repository::open(&self.git, wanted.git_dir)?;
-        record(Stage::Making).write(&self.place, wanted.id)?;
-        let_go(&record(Stage::Making));
-        let added = undisturbed(wanted.git_dir, || {
-            self.clear(&record(Stage::Making), wanted.id)?;
-            self.add(&repository, wanted, &lock.file)
+        let repository = Repository::open(&self.git, spec.git_dir)?;
+        record(Stage::Making).write(&self.place, spec.id)?;
+        remove_stale_branch_lock(&record(Stage::Making));
+        let added = retry_on_foreign_worktrees(spec.git_dir, || {
+            self.clear(&record(Stage::Making), spec.id)?;
+            self.add(&repository, spec, &lock.file)
         });
         if let Err(error) = added {
-            // Nobody has worked in it: what is left of it is nobody's work.
-            self.take_away(&record(Stage::Removing { tip: Some(wanted.base.to_owned()) }), wanted.id, &lock)?;
+            // No job has run in it, so there is no work to lose.
+            self.remove_rest(&record(Stage::Removing { tip: Some(spec.base.to_owned()) }), spec.id, &lock)?;
             return Err(error);
         }
-        record(Stage::Made).write(&self.place, wanted.id)?;
+        record(Stage::Made).write(&self.place, spec.id)?;
         Ok(folder)
     }
 
-    /// Has git note the worktree, one at a time in a repository, and write its files, many at a time.
-    fn add(&self, repository: &Repository, wanted: Wanted<'_>, lock: &File) -> Result<(), Error> {
-        let is_there = repository.commit(&format!("refs/heads/{}", wanted.branch))?.is_some();
-        let folder = self.path(wanted.id);
+    /// Registers the worktree, one at a time per repository, then writes its files, concurrently with others.
+    fn add(&self, repository: &Repository, spec: WorktreeSpec<'_>, lock: &File) -> Result<(), Error> {
+        let is_there = repository.commit(&format!("refs/heads/{}", spec.branch))?.is_some();
+        let folder = self.path(spec.id);
         let mut call = repository.call();
-        call.holding(lock).words(["worktree", "add", "--quiet", "--no-checkout", "--lock", "--reason"]);
-        call.word(format!("{} of lastword works in it", wanted.id));
+        call.holding(lock).args(["worktree", "add", "--quiet", "--no-checkout", "--lock", "--reason"]);
+        call.arg(format!("in use by lastword {}", spec.id));
         if !is_there {
-            call.words(["--no-track", "-b", wanted.branch]);
+            call.args(["--no-track", "-b", spec.branch]);
         }
-        call.word(&folder).word(if is_there { wanted.branch } else { wanted.base });
+        call.arg(&folder).arg(if is_there { spec.branch } else { spec.base });
         {
-            let _turn = self.turn(listing(wanted.git_dir));
-            call.get()?;
+            let _claim = self.claim(worktrees_dir(spec.git_dir));
+            call.stdout()?;
         }
-        let mut call = repository.call_in(&repository.own_dir(wanted.id));
+        let mut call = repository.call_in_worktree(&repository.admin_dir(spec.id));
         call.holding(lock).env("GIT_WORK_TREE", &folder).in_folder(&folder);
-        call.words(["reset", "--hard", "--quiet", "--no-recurse-submodules"]).get().map(drop)
+        call.args(["reset", "--hard", "--quiet", "--no-recurse-submodules"]).stdout().map(drop)
     }
 
-    /// Looks at what would be lost with a worktree.
+    /// Determines what would be lost if a worktree were removed.
     pub fn standing(&self, id: &str) -> Result<Standing, Error> {
         let _lock = self.lock(id)?;
-        self.look(id)
+        self.standing_locked(id)
     }
 
-    fn look(&self, id: &str) -> Result<Standing, Error> {
+    fn standing_locked(&self, id: &str) -> Result<Standing, Error> {
         match Record::read(&self.place, id)? {
             None | Some(Record { stage: Stage::Removing { .. }, .. }) => Ok(Standing::Absent),
             Some(record) => standing::of(&self.git, &self.place, id, &record),
         }
     }
 
-    /// Does what is due for a worktree that nobody works in any more: goes on with a removal, unlocks it, and removes it if it is to
-    /// go. Returns how it stands after that.
-    pub fn leave(&self, id: &str, left: Left) -> Result<Standing, Error> {
+    /// Releases a worktree whose job is over: finishes an interrupted removal, unlocks it, and removes it if `keep` says so. Returns its
+    /// standing after that.
+    pub fn release(&self, id: &str, keep: Keep) -> Result<Standing, Error> {
         let lock = self.lock(id)?;
         let Some(record) = Record::read(&self.place, id)? else { return Ok(Standing::Absent) };
         if record.stage != Stage::Made {
-            let_go(&record);
+            remove_stale_branch_lock(&record);
         }
         if matches!(record.stage, Stage::Removing { .. }) {
-            self.take_away(&record, id, &lock)?;
+            self.remove_rest(&record, id, &lock)?;
             return Ok(Standing::Absent);
         }
         unlock(&record.git_dir, id);
-        let standing = self.look(id)?;
+        let standing = self.standing_locked(id)?;
         let is_half = record.stage == Stage::Making;
-        if standing == Standing::Unchanged && (left == Left::IfChanged || is_half) {
+        if standing == Standing::Unchanged && (keep == Keep::IfChanged || is_half) {
             self.remove_recorded(record, id, &lock)?;
             return Ok(Standing::Absent);
         }
         Ok(standing)
     }
 
-    /// Removes a worktree with its branch, whatever is in it. A branch that somebody has checked out elsewhere stays.
+    /// Removes a worktree and its branch, whatever they hold. A branch that is checked out elsewhere is kept.
     pub fn remove(&self, id: &str) -> Result<(), Error> {
         let lock = self.lock(id)?;
         match Record::read(&self.place, id)? {
             None => Ok(()),
             Some(record) if matches!(record.stage, Stage::Removing { .. }) => {
-                let_go(&record);
-                self.take_away(&record, id, &lock)
+                remove_stale_branch_lock(&record);
+                self.remove_rest(&record, id, &lock)
             }
             Some(record) => self.remove_recorded(record, id, &lock),
         }
     }
 
-    /// Removes what looks of processes that are gone left.
+    /// Removes the scratch space of dead processes.
     pub fn sweep(&self) -> Result<(), Error> {
-        scratch::sweep(&self.place).map_err(Error::disk(format!("cannot tidy {}", self.place.display())))
+        scratch::sweep(&self.place).map_err(Error::disk(format!("cannot clean up {}", self.place.display())))
     }
 
     fn remove_recorded(&self, record: Record, id: &str, lock: &Lock<'_>) -> Result<(), Error> {
         let branch = format!("refs/heads/{}", record.branch);
         let tip =
             Repository::open(&self.git, &record.git_dir).and_then(|repository| repository.commit(&branch));
-        // A repository that is gone, or cannot be read, has no branch that could be removed.
+        // If the repository is gone or unreadable, there is no branch to delete.
         let tip = tip.unwrap_or(None);
         let record = Record { stage: Stage::Removing { tip }, ..record };
         record.write(&self.place, id)?;
-        self.take_away(&record, id, lock)
+        self.remove_rest(&record, id, lock)
     }
 
-    /// Takes away what the record of a removal says, as far as it is still there; the record itself goes last.
-    fn take_away(&self, record: &Record, id: &str, lock: &Lock<'_>) -> Result<(), Error> {
+    /// Removes what is left of a worktree, as its record says, and the record last.
+    fn remove_rest(&self, record: &Record, id: &str, lock: &Lock<'_>) -> Result<(), Error> {
         if let (Stage::Removing { tip: Some(tip) }, true) = (&record.stage, record.git_dir.exists()) {
             let repository = Repository::open(&self.git, &record.git_dir)?;
             self.drop_branch(&repository, &record.branch, tip, id, &lock.file)?;
@@ -204,7 +204,7 @@ impl Worktrees {
         Record::remove(&self.place, id)
     }
 
-    /// Deletes a branch that stands where it is said to, unless it is checked out somewhere else.
+    /// Deletes a branch if it still points to `tip` and is not checked out elsewhere.
     fn drop_branch(
         &self,
         repository: &Repository,
@@ -217,99 +217,102 @@ impl Worktrees {
         if repository.commit(&name)?.is_none_or(|now| now != tip) {
             return Ok(());
         }
-        let holder = undisturbed(&repository.dir, || {
-            repository.call().words(["for-each-ref", "--format=%(worktreepath)", &name]).line()
+        let holder = retry_on_foreign_worktrees(&repository.dir, || {
+            repository.call().args(["for-each-ref", "--format=%(worktreepath)", &name]).line()
         })?;
         if !holder.is_empty() && Path::new(&holder) != self.path(id) {
             return Ok(());
         }
         let mut call = repository.call();
-        call.holding(lock).words(["update-ref", "-d", &name, tip]).get().map(drop)
+        call.holding(lock).args(["update-ref", "-d", &name, tip]).stdout().map(drop)
     }
 
-    /// Removes the folder, and what git keeps of it in the repository.
+    /// Removes the worktree's folder and git's administrative folder of it.
     fn clear(&self, record: &Record, id: &str) -> Result<(), Error> {
         let folder = self.path(id);
-        let own = own_dir(&record.git_dir, id);
-        // Only what says itself that it is about our folder.
-        let noted = std::fs::read_to_string(own.join("gitdir")).unwrap_or_default();
+        let admin = admin_dir(&record.git_dir, id);
+        // Remove the administrative folder only if it refers to our folder.
+        let noted = std::fs::read_to_string(admin.join("gitdir")).unwrap_or_default();
         let is_ours = Path::new(noted.trim_end()) == folder.join(".git") || noted.is_empty();
-        if own.is_dir() && is_ours {
-            let _turn = self.turn(listing(&record.git_dir));
-            // First what makes it a worktree: no git of others is to find half of one.
-            let _ = std::fs::remove_file(own.join("gitdir"));
-            remove_all(&own)?;
-            // As git does: an empty folder of worktrees is none.
-            let _ = std::fs::remove_dir(listing(&record.git_dir));
+        if admin.is_dir() && is_ours {
+            let _claim = self.claim(worktrees_dir(&record.git_dir));
+            // `gitdir` first: without it, a concurrent git ignores the half-removed entry.
+            let _ = std::fs::remove_file(admin.join("gitdir"));
+            remove_all(&admin)?;
+            // Git, too, removes this folder once it is empty.
+            let _ = std::fs::remove_dir(worktrees_dir(&record.git_dir));
         }
         remove_all(&folder)
     }
 
-    /// Waits until nobody in this process is at work on a worktree, and makes sure that nobody else is.
+    /// Waits until no thread of this process works on a worktree, then locks it against other processes.
     fn lock(&self, id: &str) -> Result<Lock<'_>, Error> {
-        let turn = self.turn(self.path(id));
+        let claim = self.claim(self.path(id));
         let path = self.place.join(format!("{id}.lock"));
         let file = File::options().create(true).truncate(false).write(true).read(true).open(&path);
         let file = file.map_err(Error::disk(format!("cannot open {}", path.display())))?;
         flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|_| Error::Busy)?;
-        Ok(Lock { id: id.to_owned(), path, file, turn })
+        Ok(Lock { id: id.to_owned(), path, file, claim })
     }
 
-    /// Waits until nobody in this process is at work on something.
-    fn turn(&self, on: PathBuf) -> Turn<'_> {
+    /// Waits until no thread of this process works on a path, and claims it.
+    fn claim(&self, on: PathBuf) -> Claim<'_> {
         let mut busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
         while busy.contains(&on) {
             busy = self.done.wait(busy).unwrap_or_else(PoisonError::into_inner);
         }
         busy.insert(on.clone());
-        Turn { of: self, on }
+        Claim { of: self, on }
     }
 }
 
-/// The right to touch a worktree.
+/// Exclusive access to a worktree, within and across processes.
 struct Lock<'a> {
     id: String,
     path: PathBuf,
     file: File,
-    turn: Turn<'a>,
+    claim: Claim<'a>,
 }
 
 impl Drop for Lock<'_> {
     fn drop(&mut self) {
-        // The file goes with the last that was there of the worktree.
-        if matches!(Record::read(&self.turn.of.place, &self.id), Ok(None)) {
+        // The lock file goes when nothing else is left of the worktree.
+        if matches!(Record::read(&self.claim.of.place, &self.id), Ok(None)) {
             let _ = std::fs::remove_file(&self.path);
         }
-        // Said, not left to the closing of the file: a process that is just being started may still have it open.
+        // Unlock explicitly: a process forked at this moment may hold a copy of the descriptor.
         let _ = flock(&self.file, FlockOperation::Unlock);
     }
 }
 
-/// The time during which nobody else in this process is at work on the same.
-struct Turn<'a> {
+/// Exclusive access to a path within this process.
+struct Claim<'a> {
     of: &'a Worktrees,
     on: PathBuf,
 }
 
-impl Drop for Turn<'_> {
+impl Drop for Claim<'_> {
     fn drop(&mut self) {
         self.of.busy.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.on);
         self.of.done.notify_all();
     }
 }
 
-/// Tries something again if git says no because of what the repository keeps of other worktrees. It reads all of that, and fails over
-/// what another git has only begun to write.
-fn undisturbed<T>(git_dir: &Path, mut attempt: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
-    let listing = listing(git_dir).to_string_lossy().into_owned();
-    for _ in 1..TRIES_MAX {
+/// Retries while git fails because of another worktree's entry. Git reads all entries, and fails on one that a concurrent git has only
+/// half written.
+fn retry_on_foreign_worktrees<T>(
+    git_dir: &Path,
+    mut attempt: impl FnMut() -> Result<T, Error>,
+) -> Result<T, Error> {
+    let worktrees_dir = worktrees_dir(git_dir).to_string_lossy().into_owned();
+    for _ in 1..ATTEMPTS_MAX {
         match attempt() {
-            Err(Error::Failed { said, .. }) if said.contains(&listing) => {
+            Err(Error::Failed { message, .. }) if message.contains(&worktrees_dir) => {
                 #[expect(
                     clippy::disallowed_methods,
-                    reason = "nobody says when a git of somebody else is done"
+                    reason = "a foreign git does not signal when it is done"
                 )]
-                std::thread::sleep(BETWEEN_TRIES);
+                std::thread::sleep(RETRY_PAUSE);
             }
             other => return other,
         }
@@ -317,27 +320,27 @@ fn undisturbed<T>(git_dir: &Path, mut attempt: impl FnMut() -> Result<T, Error>)
     attempt()
 }
 
-/// Removes the lock that a git which was killed in the middle of it holds on the branch. Whoever found the record half done knows
-/// that none of ours is at work, and the name is nobody else's.
-fn let_go(record: &Record) {
+/// Removes the branch lock of a git that was killed. An incomplete record means that none of ours is running, and no other program
+/// uses this branch name.
+fn remove_stale_branch_lock(record: &Record) {
     let _ = std::fs::remove_file(record.git_dir.join(format!("refs/heads/{}.lock", record.branch)));
 }
 
-/// Returns the folder that git keeps for a worktree in its repository.
-fn own_dir(git_dir: &Path, id: &str) -> PathBuf {
-    listing(git_dir).join(id)
+/// Returns git's administrative folder of a worktree.
+fn admin_dir(git_dir: &Path, id: &str) -> PathBuf {
+    worktrees_dir(git_dir).join(id)
 }
 
-/// Lets git remove the worktree again, if its user says so. Nobody works in it any more.
+/// Removes git's lock on the worktree, so that the user can remove it with git.
 fn unlock(git_dir: &Path, id: &str) {
-    let _ = std::fs::remove_file(own_dir(git_dir, id).join("locked"));
+    let _ = std::fs::remove_file(admin_dir(git_dir, id).join("locked"));
 }
 
-/// Removes a folder with all that is in it, also from folders that may only be read.
+/// Removes a folder and its contents, including read-only subfolders.
 fn remove_all(folder: &Path) -> Result<(), Error> {
     let removed = match std::fs::remove_dir_all(folder) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            open_up(folder).and_then(|()| std::fs::remove_dir_all(folder))
+            make_writable(folder).and_then(|()| std::fs::remove_dir_all(folder))
         }
         other => other,
     };
@@ -349,13 +352,13 @@ fn remove_all(folder: &Path) -> Result<(), Error> {
     }
 }
 
-/// Makes every folder below one writable for its owner.
-fn open_up(folder: &Path) -> io::Result<()> {
+/// Makes every folder below one writable by its owner.
+fn make_writable(folder: &Path) -> io::Result<()> {
     std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o700))?;
     for entry in std::fs::read_dir(folder)? {
         let entry = entry?;
         if entry.file_type()?.is_dir() {
-            open_up(&entry.path())?;
+            make_writable(&entry.path())?;
         }
     }
     Ok(())

@@ -43,7 +43,7 @@ pub use locate::{Alive, Located, ended, locate, wait};
 pub use nursery::{Finding, Launched, Nursery, Pending};
 pub use peer::Peer;
 pub use recording::{Read, Recording, SentInput, sent_inputs, written};
-pub use tool::{Said, Tool, input_of};
+pub use tool::{Tool, ToolOutput, stdin_from};
 pub use tree::ancestors;
 
 /// The argument by which the executable is told to keep trees instead of anything else.

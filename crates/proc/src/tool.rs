@@ -39,7 +39,7 @@ pub struct Tool<'a> {
 
 /// What a tool came to.
 #[derive(Debug)]
-pub struct Said {
+pub struct ToolOutput {
     /// How it ended.
     pub status: ExitStatus,
     /// What it printed.
@@ -49,7 +49,7 @@ pub struct Said {
 }
 
 /// Makes an input of bytes.
-pub fn input_of(bytes: &[u8]) -> io::Result<OwnedFd> {
+pub fn stdin_from(bytes: &[u8]) -> io::Result<OwnedFd> {
     let file = rustix::fs::memfd_create("input", rustix::fs::MemfdFlags::CLOEXEC)?;
     let mut file = File::from(file);
     file.write_all(bytes)?;
@@ -60,7 +60,7 @@ pub fn input_of(bytes: &[u8]) -> io::Result<OwnedFd> {
 impl Tool<'_> {
     /// Runs it to its end, in a process group of its own: what is typed at a terminal does not reach it, and a bound ends all of it.
     #[expect(clippy::disallowed_methods, reason = "this is where processes are started")]
-    pub fn run(self) -> io::Result<Said> {
+    pub fn run(self) -> io::Result<ToolOutput> {
         let end = Instant::now() + self.time_max;
         let mut command = Command::new(self.program);
         command.args(&self.arguments).current_dir(self.folder).env_clear().envs(self.env);
@@ -68,7 +68,7 @@ impl Tool<'_> {
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         let mut child = command.spawn()?;
         match listen(&mut child, end) {
-            Ok((stdout, stderr)) => Ok(Said { status: child.wait()?, stdout, stderr }),
+            Ok((stdout, stderr)) => Ok(ToolOutput { status: child.wait()?, stdout, stderr }),
             Err(error) => {
                 put_down(&mut child)?;
                 Err(error)
@@ -146,7 +146,7 @@ fn pid_of(child: &Child) -> io::Result<Pid> {
 mod tests {
     use super::*;
 
-    fn shell(script: &str, time_max: Duration, input: Option<OwnedFd>) -> io::Result<Said> {
+    fn shell(script: &str, time_max: Duration, input: Option<OwnedFd>) -> io::Result<ToolOutput> {
         let tool = Tool {
             program: OsStr::new("sh"),
             arguments: vec!["-c".into(), script.into()],
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn an_answer_has_both_streams_the_status_and_only_the_given_environment() {
-        let input = input_of(b"said before\n").unwrap();
+        let input = stdin_from(b"said before\n").unwrap();
         let said =
             shell("cat; pwd; echo $ONLY $HOME; echo oh >&2; exit 3", Duration::from_secs(30), Some(input));
         let said = said.unwrap();

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use lastword_api::{Code, Job, Worktree};
-use lastword_git::{Plan, Trouble};
+use lastword_git::{ApplyRefusal, Plan};
 use serde::Serialize;
 
 use super::worktree;
@@ -49,7 +49,7 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
     let failed = |error: lastword_git::Error| worktree::failed(&error);
     let mut files = 0;
     if let Some(view) = &view {
-        if let Some(why) = view.left_out() {
+        if let Some(why) = view.skipped() {
             let text = format!("nothing of {called} was applied: some of it could not be looked at: {why}");
             let failure = Failure::new(Code::Unavailable, text);
             let folder = place.path.as_deref().unwrap_or("its worktree");
@@ -62,9 +62,9 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
         let plan = plan.map_err(|trouble| refused(&job, place, &trouble, view.has_filters()))?;
         files = plan.count();
         if !args.dry_run {
-            plan.carry_out().map_err(failed)?;
+            plan.apply().map_err(failed)?;
             if let Some(folder) = place.path.as_deref().and_then(|path| Path::new(path).parent()) {
-                plan.note(folder, &job.id).map_err(failed)?;
+                plan.mark_applied(folder, &job.id).map_err(failed)?;
             }
         }
     }
@@ -101,7 +101,7 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
 }
 
 /// Says why nothing was done, to which files it is due, and what to do.
-fn refused(job: &Job, place: &Worktree, trouble: &Trouble, has_filters: bool) -> Failure {
+fn refused(job: &Job, place: &Worktree, trouble: &ApplyRefusal, has_filters: bool) -> Failure {
     let called = words::called(job.name.as_deref(), &job.short);
     let reference = words::reference(job);
     let mut failure = Failure::new(
@@ -118,12 +118,12 @@ fn refused(job: &Job, place: &Worktree, trouble: &Trouble, has_filters: bool) ->
     let by_hand =
         format!("lastword diff {reference} | git apply --3way    # leaves the conflicts in your files");
     match trouble {
-        Trouble::NoCheckout(_) => {
+        ApplyRefusal::NoCheckout(_) => {
             failure.next(format!("lastword diff {reference} > changes.patch    # keeps them"))
         }
-        Trouble::Unmerged(_) => failure.next("resolve them, and apply it again"),
-        Trouble::Conflicts(_) => failure.next(by_hand),
-        Trouble::Uncommitted(_) => {
+        ApplyRefusal::Unmerged(_) => failure.next("resolve them, and apply it again"),
+        ApplyRefusal::Conflicts(_) => failure.next(by_hand),
+        ApplyRefusal::Uncommitted(_) => {
             let failure = failure.next("commit or stash these files, and apply it again");
             match has_filters {
                 true => failure.next(format!(
@@ -132,7 +132,7 @@ fn refused(job: &Job, place: &Worktree, trouble: &Trouble, has_filters: bool) ->
                 false => failure,
             }
         }
-        Trouble::Repositories(_) => failure.next(format!(
+        ApplyRefusal::Repositories(_) => failure.next(format!(
             "bring them over by hand from {}",
             place.path.as_deref().unwrap_or("its worktree")
         )),

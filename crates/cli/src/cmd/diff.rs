@@ -59,7 +59,7 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
         Some(view) => view.files().map_err(|error| worktree::failed(&error))?,
         None => Vec::new(),
     };
-    let left_out = view.as_ref().and_then(|view| view.left_out());
+    let left_out = view.as_ref().and_then(|view| view.skipped());
     if ui.json {
         ui.print_json(&document(&job, &files, left_out))?;
         return Ok(0);

@@ -131,22 +131,22 @@ fn where_work_would_be_lost_nothing_is_changed() {
         said.stderr
     };
     repository.write("b", "not committed\n");
-    let words = refused("hold work that is not committed", "b");
+    let words = refused("have uncommitted changes", "b");
     insta::assert_snapshot!("apply_uncommitted", plain(&repository.home, &words));
     repository.git(&["checkout", "--quiet", "b"]);
     repository.write("new", "a file where a folder would be\n");
-    refused("hold work that is not committed", "new/file");
+    refused("have uncommitted changes", "new/file");
     std::fs::remove_file(repository.top.join("new")).unwrap();
     std::os::unix::fs::symlink("/tmp", repository.top.join("new")).unwrap();
-    refused("hold work that is not committed", "new/file");
+    refused("have uncommitted changes", "new/file");
     std::fs::remove_file(repository.top.join("new")).unwrap();
     repository.write("a", &repository.read("a").replace("a 5\n", "a fünf\n"));
     repository.commit("the same line");
-    let words = refused("do not fit together", "a");
+    let words = refused("conflict with commits", "a");
     insta::assert_snapshot!("apply_conflict", plain(&repository.home, &words));
     std::fs::remove_file(repository.top.join("a")).unwrap();
     repository.commit("gone");
-    refused("do not fit together", "a");
+    refused("conflict with commits", "a");
     std::fs::remove_dir_all(&repository.top).unwrap();
     let said = repository.home.run(&["apply", "fix"]);
     assert!(said.code == 125 && said.stderr.contains("is gone"), "{said:?}");

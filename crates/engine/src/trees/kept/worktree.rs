@@ -8,7 +8,7 @@ use std::time::Duration;
 use lastword_core::report::{Found, Report};
 use lastword_core::spec::{Spec, Worktree};
 use lastword_core::{AttemptNo, Job, JobId};
-use lastword_git::{Error, Left, Standing, Wanted, Worktrees};
+use lastword_git::{Error, Keep, Standing, WorktreeSpec, Worktrees};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep};
 
@@ -92,7 +92,7 @@ impl Kept {
             let (id, branch, wanted) = (id.clone(), branch.clone(), wanted.clone());
             let made = self.with_git(move |worktrees| {
                 let (git_dir, base) = (Path::new(&wanted.git_dir), wanted.base.as_str());
-                worktrees.make(Wanted { id: &id, git_dir, base, branch: &branch })
+                worktrees.make(WorktreeSpec { id: &id, git_dir, base, branch: &branch })
             });
             match made.await {
                 Ok(_) => return Ok(None),
@@ -131,8 +131,8 @@ impl Kept {
 
     /// Lets go of a worktree in which nobody works any more; says what would be lost with what is left of it.
     pub(super) async fn left(&self, job: JobId, keep: bool) -> Result<Option<Unsaved>, String> {
-        let left = if keep { Left::Always } else { Left::IfChanged };
-        let standing = self.with_git(move |worktrees| worktrees.leave(&job.to_string(), left));
+        let left = if keep { Keep::Always } else { Keep::IfChanged };
+        let standing = self.with_git(move |worktrees| worktrees.release(&job.to_string(), left));
         standing.await.map(unsaved).map_err(|error| error.to_string())
     }
 

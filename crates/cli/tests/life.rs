@@ -137,7 +137,7 @@ fn input_is_numbered_and_taken_once() {
     assert!(keeper.input(1, b"one\n").unwrap());
     assert!(!keeper.input(1, b"one again\n").unwrap());
     assert!(keeper.input(2, b"two\n").unwrap());
-    until("both are told", || (keeper.status().unwrap().told == 2).then_some(()));
+    until("both are told", || (keeper.status().unwrap().inputs_written == 2).then_some(()));
     keeper.close_input().unwrap();
     let record = place.end_of(&launch);
     assert_eq!(record.exit(), Some(Exit::Code(0)));

@@ -48,7 +48,10 @@ fn c37_the_words_of_a_keeper_of_version_1_are_understood() {
     let keeper = std::thread::spawn(move || replay(&listener));
     let mut client = Keeper::connect(&dir, 3).unwrap();
     let status = client.status().unwrap();
-    assert_eq!((status.phase.as_str(), status.alive, status.stdout, status.told), ("running", 2, 6, 0));
+    assert_eq!(
+        (status.phase.as_str(), status.alive, status.stdout, status.inputs_written),
+        ("running", 2, 6, 0)
+    );
     assert_eq!(status.pids, [1731, 1733]);
     assert!(client.input(1, b"hello\n").unwrap());
     assert!(!client.input(1, b"hello\n").unwrap());

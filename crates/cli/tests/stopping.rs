@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use lastword_core::receipt::{Exit, Level, Proof, Rung};
-use lastword_proc::{ExitRecord, Identity, Keeper, Launch, Stop, ended};
+use lastword_proc::{ExitRecord, Identity, Keeper, Launch, Stop, exit_record};
 use rustix::process::Signal;
 
 use crate::common::{FORCE, Place, until};
@@ -20,7 +20,7 @@ const POLITE: Stop<'static> = Stop { cause: "cancel", force: false, local: false
 
 /// Waits for the last word, and checks that nobody was there any more when it could be read.
 fn last_word(launch: &Launch, tree: &[Identity]) -> ExitRecord {
-    let record = until("the last word", || ended(&launch.dir).expect("it can be read"));
+    let record = until("the last word", || exit_record(&launch.dir).expect("it can be read"));
     let left: Vec<i32> = tree.iter().filter(|who| who.open().is_some()).map(|who| who.pid).collect();
     assert_eq!(left, Vec::<i32>::new(), "they were there when the last word could be read: {record:?}");
     record
@@ -130,7 +130,7 @@ fn c16_no_timer_writes_the_last_word_of_a_tree_that_lives() {
     keeper.deadline(Some(lastword_proc::clock::awake_ms())).expect("a deadline");
     until("the stop begins", || (keeper.status().expect("a status").phase == "stopping").then_some(()));
     assert!(tree.iter().all(Identity::is_alive));
-    assert_eq!(ended(&launch.dir).expect("it can be read"), None);
+    assert_eq!(exit_record(&launch.dir).expect("it can be read"), None);
     keeper.stop(FORCE).expect("a stop");
     let record = last_word(&launch, &tree);
     assert!(
@@ -152,7 +152,7 @@ fn c17_a_stop_that_takes_long_is_answered_with_what_is_still_alive() {
     let status = keeper.status().expect("a status");
     assert_eq!((status.phase.as_str(), status.rung), ("stopping", Some(Rung::Term)));
     assert!(tree.iter().all(|who| status.pids.contains(&who.pid)), "{tree:?} live and are not in {status:?}");
-    assert_eq!(ended(&launch.dir).expect("it can be read"), None);
+    assert_eq!(exit_record(&launch.dir).expect("it can be read"), None);
     // Asked again with force, it does not wait for the rest of the grace.
     keeper.stop(FORCE).expect("a stop");
     let record = last_word(&launch, &tree);

@@ -4,7 +4,7 @@ use std::os::fd::AsFd as _;
 use std::time::Instant;
 
 use lastword_core::receipt::{Exit, Proof};
-use lastword_proc::{Folder, Keeper, Launch, Located, boot_id, ended, locate, wait};
+use lastword_proc::{Folder, Keeper, Launch, Located, boot_id, exit_record, locate, wait};
 use rustix::fs::FlockOperation;
 use rustix::process::Signal;
 
@@ -24,7 +24,7 @@ fn c18_c19_a_record_that_cannot_be_written_is_retried_and_requests_meanwhile_cha
     });
     assert_eq!((status.alive, status.exited), (0, Some(Exit::Code(5))));
     assert!(!pids[0].is_alive());
-    assert_eq!(ended(&launch.dir).unwrap(), None);
+    assert_eq!(exit_record(&launch.dir).unwrap(), None);
     // A stop that comes now neither fails nor turns the ending into something else.
     keeper.stop(FORCE).unwrap();
     std::fs::remove_dir(in_the_way).unwrap();

@@ -1,7 +1,7 @@
-//! The claim: who keeps an attempt, and what became known of it on the way. One per folder.
+//! The claim file of an attempt: which keeper owns the folder, and what has happened so far.
 //!
-//! The first line is published by link, so that there is one claim; the keeper adds lines as things happen. The lock on its inode
-//! says whether guard or shim is alive. Nothing of it is synced: a power cut changes the boot, and that proves death.
+//! Its first line is published with a hard link, so only one keeper can win; the keeper appends lines as things happen. A lock on the
+//! file shows whether guard or shim is alive. Nothing is synced: a power cut changes the boot id, which proves that all processes died.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -15,69 +15,69 @@ use rustix::fs::OFlags;
 use crate::folder::{Durable, Folder, Published};
 use crate::identity::Identity;
 use crate::level::cgroup::Leaf;
-use crate::line::Line;
-use crate::words;
+use crate::line_format::Line;
+use crate::spelling;
 
-/// The claim's name in its folder.
+/// The name of the file.
 pub(crate) const NAME: &str = "claim";
 
-/// The version of everything a keeper writes and says. A daemon reads its own and every older one.
+/// The version of all records and messages of a keeper. A daemon reads its own version and every older one.
 pub(crate) const VERSION: u32 = 1;
 
-/// Who may start something in this folder.
+/// The content of a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Claim {
-    /// Nobody, ever: it was closed before anything was started.
+    /// The folder was closed before anything was started in it; nothing can be.
     Closed,
-    /// A keeper.
-    Kept(Box<Kept>),
+    /// A keeper owns the folder.
+    Keeper(Box<KeeperClaim>),
 }
 
-/// What is known of an attempt that has or had a keeper.
+/// What a claim says of its keeper and the attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Kept {
+pub(crate) struct KeeperClaim {
     pub(crate) guard: Identity,
     pub(crate) socket: String,
     pub(crate) marker: String,
     pub(crate) shim: Option<Identity>,
-    /// The control group that its shim was going to make.
+    /// The control group that the shim announced before creating it.
     pub(crate) cgroup: Option<PathBuf>,
     pub(crate) leader: Option<Leader>,
     pub(crate) exited: Option<Exit>,
     pub(crate) drained: Option<Drained>,
 }
 
-/// What was recorded of the output, once there can be no more of it.
+/// How much output was recorded, known once the tree is empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Drained {
     pub(crate) output: OutputBytes,
     pub(crate) lost: bool,
 }
 
-/// A leader, as the claim knows it before it was let go.
+/// The leader, recorded before its program was started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Leader {
     pub(crate) identity: Identity,
     pub(crate) level: Level,
-    /// By the awake clock.
+    /// In milliseconds of the awake clock.
     pub(crate) launched: u64,
     pub(crate) may_escape: bool,
 }
 
 impl Claim {
-    /// Closes the folder, unless a keeper was first; returns whose it is then.
+    /// Closes the folder unless a keeper claimed it first; returns the claim that stands.
     pub(crate) fn close(folder: &Folder) -> io::Result<Claim> {
         let line = Line::new("closed").with("version", VERSION).to_string();
         match folder.publish(NAME, line.as_bytes(), Durable::No, false)? {
             Published::Ours(_) => Ok(Claim::Closed),
-            Published::Taken => {
-                Claim::read(folder)?.map(|(_, claim)| claim).ok_or_else(|| invalid("the claim disappeared"))
-            }
+            Published::Taken => Claim::read(folder)?
+                .map(|(_, claim)| claim)
+                .ok_or_else(|| invalid("the claim file disappeared")),
         }
     }
 
-    /// Takes the folder for a keeper that listens on `socket`. `None` if somebody was first. The file is locked as long as
-    /// any process holds it.
+    /// Claims the folder for a keeper that listens on `socket`; `None` if it is already claimed. The file stays locked as long as any
+    /// process holds it open.
     pub(crate) fn take(
         folder: &Folder,
         guard: &Identity,
@@ -92,24 +92,24 @@ impl Claim {
         }
     }
 
-    /// Reads the claim, if there is one.
+    /// Reads the claim; `None` if there is none.
     pub(crate) fn read(folder: &Folder) -> io::Result<Option<(File, Claim)>> {
         let Some((file, text)) = folder.read(NAME)? else { return Ok(None) };
-        let claim = Claim::parse(&text).ok_or_else(|| invalid("the claim cannot be read"))?;
+        let claim = Claim::parse(&text).ok_or_else(|| invalid("the claim file cannot be parsed"))?;
         Ok(Some((file, claim)))
     }
 
     fn parse(text: &str) -> Option<Claim> {
-        // A last line without its end was cut off by a kill in mid-write: it was not said.
+        // A last line without a line feed was cut off when its writer was killed.
         let mut lines = text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
         let first = Line::parse(lines.next()?)?;
         if first.get::<u32>("version")? > VERSION {
             return None;
         }
-        if first.word() == "closed" {
+        if first.kind() == "closed" {
             return Some(Claim::Closed);
         }
-        let mut kept = Kept {
+        let mut keeper = KeeperClaim {
             guard: Identity::read(&first)?,
             socket: first.text("socket")?.to_owned(),
             marker: first.text("marker")?.to_owned(),
@@ -120,23 +120,23 @@ impl Claim {
             drained: None,
         };
         for line in lines.filter_map(Line::parse) {
-            match line.word() {
+            match line.kind() {
                 "shim" => {
-                    kept.shim = Identity::read(&line);
-                    kept.cgroup = line.bytes("cgroup").map(|path| OsStr::from_bytes(path).into());
+                    keeper.shim = Identity::read(&line);
+                    keeper.cgroup = line.bytes("cgroup").map(|path| OsStr::from_bytes(path).into());
                 }
-                "leader" => kept.leader = Leader::read(&line),
-                "drained" => kept.drained = Drained::read(&line),
-                "exited" => kept.exited = line.text("how").and_then(words::exit),
+                "leader" => keeper.leader = Leader::read(&line),
+                "drained" => keeper.drained = Drained::read(&line),
+                "exited" => keeper.exited = line.text("how").and_then(spelling::parse_exit),
                 _ => {}
             }
         }
-        Some(Claim::Kept(Box::new(kept)))
+        Some(Claim::Keeper(Box::new(keeper)))
     }
 }
 
-impl Kept {
-    /// Opens its control group. `None` means that there is none: it was never made, or it was empty and removed.
+impl KeeperClaim {
+    /// Opens the attempt's control group; `None` if it was never created, or was removed once empty.
     pub(crate) fn leaf(&self) -> io::Result<Option<Leaf>> {
         match self.cgroup.as_deref().map(Leaf::open) {
             None => Ok(None),
@@ -147,20 +147,20 @@ impl Kept {
 }
 
 impl Leader {
-    /// Returns the line that makes the leader known.
+    /// Returns the claim line of a leader.
     pub(crate) fn line(&self) -> Line {
         self.identity
             .write(Line::new("leader"))
-            .with("level", words::of_level(self.level))
+            .with("level", spelling::level_name(self.level))
             .with("launched", self.launched)
             .with("may_escape", u8::from(self.may_escape))
     }
 
-    /// Reads it from its line.
+    /// Parses a leader from its claim line.
     pub(crate) fn read(line: &Line) -> Option<Leader> {
         Some(Leader {
             identity: Identity::read(line)?,
-            level: words::level(line.text("level")?)?,
+            level: spelling::parse_level(line.text("level")?)?,
             launched: line.get("launched")?,
             may_escape: line.get::<u8>("may_escape")? == 1,
         })
@@ -168,7 +168,7 @@ impl Leader {
 }
 
 impl Drained {
-    /// Returns the line that makes it known.
+    /// Returns the claim line.
     pub(crate) fn line(&self) -> Line {
         Line::new("drained")
             .with("seen", self.output.seen)
@@ -182,24 +182,24 @@ impl Drained {
     }
 }
 
-/// Adds a line to a claim that is held.
-pub(crate) fn note(mut claim: &File, line: &Line) -> io::Result<()> {
+/// Appends a line to a claim file.
+pub(crate) fn append(mut claim: &File, line: &Line) -> io::Result<()> {
     claim.write_all(line.to_string().as_bytes())
 }
 
-/// What a claim says last: the exit record is on the disk. Whoever reads it there need not flush the record again, which costs as
-/// much for a clean file as for a dirty one.
+/// The last line of a claim: the exit record is durable. A reader then need not flush the record again, which costs as much for a clean
+/// file as for a dirty one.
 const RECORDED: &str = "recorded\n";
 
-/// Adds that the exit record is on the disk. Where that cannot be added, readers flush.
-pub(crate) fn note_recorded(folder: &Folder) {
+/// Appends that the exit record is durable. If that fails, readers flush the record again.
+pub(crate) fn mark_exit_durable(folder: &Folder) {
     if let Ok(mut claim) = folder.open_at(NAME, OFlags::WRONLY | OFlags::APPEND) {
         let _ = claim.write_all(RECORDED.as_bytes());
     }
 }
 
-/// Reports whether the exit record was said to be on the disk.
-pub(crate) fn is_recorded(folder: &Folder) -> bool {
+/// Reports whether the claim says that the exit record is durable.
+pub(crate) fn is_exit_durable(folder: &Folder) -> bool {
     matches!(folder.read(NAME), Ok(Some((_, text))) if text.ends_with(RECORDED))
 }
 

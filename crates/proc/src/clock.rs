@@ -1,4 +1,4 @@
-//! The three clocks: awake for limits, boot for leases, wall for people.
+//! The three clocks: awake time for limits, boot time for leases, wall time for people.
 
 use rustix::event::{Timespec, poll};
 use rustix::time::{ClockId, clock_gettime};
@@ -8,32 +8,32 @@ fn ns(clock: ClockId) -> u64 {
     u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
 }
 
-/// Milliseconds since boot in which this machine was awake: a closed lid spends no limit.
+/// Returns milliseconds since boot without time asleep: a closed lid does not count against a limit.
 pub fn awake_ms() -> u64 {
     ns(ClockId::Monotonic) / 1_000_000
 }
 
-/// Milliseconds since boot, asleep or not: a lease runs out while a lid is closed.
+/// Returns milliseconds since boot including time asleep: a lease expires while the lid is closed.
 pub fn boot_ms() -> u64 {
     boot_ns() / 1_000_000
 }
 
-/// The same in nanoseconds.
+/// Returns nanoseconds since boot, including time asleep.
 pub fn boot_ns() -> u64 {
     ns(ClockId::Boottime)
 }
 
-/// Milliseconds since 1970, as far as this machine knows.
+/// Returns milliseconds since 1970.
 pub fn wall_ms() -> u64 {
     ns(ClockId::Realtime) / 1_000_000
 }
 
-/// Waits, in a process that has nothing else to hear of.
+/// Sleeps, in a process that has nothing to poll.
 pub(crate) fn pause(ms: u64) {
-    let _ = poll(&mut [], Some(&span(ms)));
+    let _ = poll(&mut [], Some(&timespec(ms)));
 }
 
-/// Returns a span of time as the kernel takes it.
-pub(crate) fn span(ms: u64) -> Timespec {
+/// Converts milliseconds to a kernel time span.
+pub(crate) fn timespec(ms: u64) -> Timespec {
     Timespec { tv_sec: (ms / 1000).cast_signed(), tv_nsec: (ms % 1000 * 1_000_000).cast_signed() }
 }

@@ -1,4 +1,4 @@
-//! The daemon's side of the control socket: one call, one line, one answer.
+//! The daemon's side of the control socket: each request is one line and gets one answer.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::fd::BorrowedFd;
@@ -13,10 +13,10 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use crate::claim::Claim;
 use crate::error::Error;
 use crate::folder::Folder;
-use crate::line::Line;
-use crate::words;
+use crate::line_format::Line;
+use crate::spelling;
 
-/// How long a keeper may take to answer. It is one thread that never waits for anybody; longer, and it is stopped or dead.
+/// How long a keeper may take to answer. Its single thread never blocks, so a slower one is stopped or dead.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A connection to the keeper of one attempt.
@@ -27,52 +27,52 @@ pub struct Keeper {
     dir: std::path::PathBuf,
 }
 
-/// How a stop is asked for.
+/// The parameters of a stop.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Stop<'a> {
-    /// Why, in a word; the keeper notes it when the journal cannot.
+    /// The reason, as one word; the keeper records it if the journal cannot.
     pub cause: &'a str,
-    /// Straight to KILL.
+    /// Skip TERM and kill at once.
     pub force: bool,
-    /// The journal is away: the wish must be durable here first.
+    /// The journal is unavailable: the keeper records the request durably first.
     pub local: bool,
-    /// Another grace than the launch's.
+    /// Overrides the grace of the launch.
     pub term_ms: Option<u64>,
 }
 
-/// Something to be said to a keeper.
+/// A command to a keeper.
 #[derive(Clone, Copy, Debug)]
-pub enum Saying<'a> {
-    /// Let us hear of every change from now on.
+pub enum KeeperCommand<'a> {
+    /// Report every change from now on.
     Watch,
-    /// End the tree.
+    /// Stop the tree.
     Stop(Stop<'a>),
-    /// Stop the tree by yourself at this moment of the awake clock, in milliseconds.
+    /// Stop the tree at this time of the awake clock, in milliseconds.
     Deadline(Option<u64>),
-    /// Write this to the leader, unless you have taken that number.
+    /// Write this to the leader's input, unless the number was accepted before.
     Input {
-        /// Its number.
+        /// The number of the input.
         no: u64,
-        /// What.
+        /// The input itself.
         bytes: &'a [u8],
     },
-    /// Close the leader's input once everything sent is written.
+    /// Close the leader's input once everything accepted is written.
     Close,
-    /// Interrupt the leader, as a terminal would.
+    /// Send the leader SIGINT, as a terminal would.
     Interrupt,
-    /// Make the whole tree hold still, or go on.
-    Hold(bool),
-    /// Standard output was read up to here, and is needed again only from there on.
+    /// Freeze or thaw the whole tree.
+    Freeze(bool),
+    /// Standard output was read up to `upto`; bytes before `free` are no longer needed.
     Trim {
-        /// Up to here.
+        /// How far it was read.
         upto: u64,
-        /// From there on.
+        /// What may be deleted.
         free: u64,
     },
 }
 
-impl<'a> Saying<'a> {
-    /// Returns it as it goes over the line, in the name of a claim: for whoever has taken the line from [`Keeper::into_parts`].
+impl<'a> KeeperCommand<'a> {
+    /// Encodes the command for a given epoch, for callers that own the socket after [`Keeper::into_parts`].
     pub fn encode(&self, epoch: u64) -> Vec<u8> {
         let (line, payload) = self.line();
         let mut bytes = line.with("epoch", epoch).to_string().into_bytes();
@@ -82,8 +82,8 @@ impl<'a> Saying<'a> {
 
     fn line(&self) -> (Line, &'a [u8]) {
         match self {
-            Saying::Watch => (Line::new("watch"), &[]),
-            Saying::Stop(stop) => {
+            KeeperCommand::Watch => (Line::new("watch"), &[]),
+            KeeperCommand::Stop(stop) => {
                 let line = Line::new("stop")
                     .with("cause", stop.cause)
                     .with("force", u8::from(stop.force))
@@ -91,80 +91,81 @@ impl<'a> Saying<'a> {
                     .with_some("term", stop.term_ms);
                 (line, &[])
             }
-            Saying::Deadline(at) => (Line::new("deadline").with_some("at", *at), &[]),
-            Saying::Input { no, bytes } => {
+            KeeperCommand::Deadline(at) => (Line::new("deadline").with_some("at", *at), &[]),
+            KeeperCommand::Input { no, bytes } => {
                 (Line::new("input").with("no", no).with("bytes", bytes.len()), bytes)
             }
-            Saying::Close => (Line::new("close"), &[]),
-            Saying::Interrupt => (Line::new("interrupt"), &[]),
-            Saying::Hold(still) => (Line::new("hold").with("still", u8::from(*still)), &[]),
-            Saying::Trim { upto, free } => {
+            KeeperCommand::Close => (Line::new("close"), &[]),
+            KeeperCommand::Interrupt => (Line::new("interrupt"), &[]),
+            KeeperCommand::Freeze(on) => (Line::new("hold").with("still", u8::from(*on)), &[]),
+            KeeperCommand::Trim { upto, free } => {
                 (Line::new("trim").with("stream", "stdout").with("upto", upto).with("free", free), &[])
             }
         }
     }
 }
 
-/// Reads an answer of a keeper; `None` for what is none, but an event.
-pub fn answer(line: &str) -> Option<Result<Line, Error>> {
+/// Parses a keeper's answer; `None` if the line is an event.
+pub fn parse_answer(line: &str) -> Option<Result<Line, Error>> {
     answered(Line::parse(line)?)
 }
 
 fn answered(answer: Line) -> Option<Result<Line, Error>> {
-    let words = || answer.text("words").unwrap_or_default().to_owned();
-    match (answer.word(), answer.text("code")) {
+    let message = || answer.text("words").unwrap_or_default().to_owned();
+    match (answer.kind(), answer.text("code")) {
         ("ok", _) => Some(Ok(answer)),
         ("event", _) => None,
-        (_, Some("stale")) => Some(Err(Error::Stale(words()))),
+        (_, Some("stale")) => Some(Err(Error::Stale(message()))),
         (_, code) => {
-            Some(Err(Error::Declined { code: code.unwrap_or("unknown").to_owned(), words: words() }))
+            Some(Err(Error::Declined { code: code.unwrap_or("unknown").to_owned(), message: message() }))
         }
     }
 }
 
-/// What a keeper says of its tree.
+/// What a keeper reports about its tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
-    /// `running`, `stopping`, or `unrecorded` when the tree is gone and its record cannot be written.
+    /// `running`, `stopping`, or `unrecorded` if the tree is gone and its record cannot be written.
     pub phase: String,
-    /// KILL has not helped for a long time.
+    /// KILL has had no effect for a long time.
     pub stuck: bool,
     /// Processes alive in the tree.
     pub alive: u32,
-    /// Some of them.
+    /// The pids of some of them.
     pub pids: Vec<i32>,
-    /// How the leader exited, if it has.
+    /// The leader's exit, if it has exited.
     pub exited: Option<Exit>,
-    /// The last rung of a stop.
+    /// The last rung of the stop.
     pub rung: Option<Rung>,
-    /// Bytes seen on standard output.
+    /// Bytes seen on stdout.
     pub stdout: u64,
-    /// Bytes seen on standard error.
+    /// Bytes seen on stderr.
     pub stderr: u64,
-    /// The newest input that was written to its last byte.
-    pub told: u64,
-    /// When the keeper stops the tree by itself.
+    /// The newest input that was written completely.
+    pub inputs_written: u64,
+    /// When the keeper will stop the tree on its own.
     pub deadline: Option<u64>,
-    /// When its lease runs out.
+    /// When its lease expires.
     pub lease: Option<u64>,
-    /// Whose requests it obeys.
+    /// The epoch of the owner that it obeys.
     pub epoch: u64,
 }
 
 impl Keeper {
-    /// Connects to the keeper of an attempt, to speak for the given claim.
+    /// Connects to the keeper of an attempt on behalf of an epoch.
     pub fn connect(dir: &Path, epoch: u64) -> Result<Keeper, Error> {
         let folder = Folder::open_ours(dir).map_err(Error::io(format!("cannot open {}", dir.display())))?;
         let claim =
             Claim::read(&folder).map_err(Error::io(format!("cannot read the claim in {}", dir.display())))?;
-        let Some((_, Claim::Kept(kept))) = claim else {
+        let Some((_, Claim::Keeper(keeper))) = claim else {
             return Err(Error::NoKeeper(dir.to_owned()));
         };
-        let stream = reach(&folder.path_of(&kept.socket)).map_err(|_| Error::NoKeeper(dir.to_owned()))?;
+        let stream = connect_with_timeout(&folder.path_of(&keeper.socket))
+            .map_err(|_| Error::NoKeeper(dir.to_owned()))?;
         let peer = rustix::net::sockopt::socket_peercred(&stream);
-        // Its guard made the socket: who listens there now and is not it has put another in its place.
+        // The guard created the socket: any other listener replaced it.
         let is_keeper = |peer: rustix::net::UCred| {
-            peer.uid == rustix::process::geteuid() && peer.pid.as_raw_nonzero().get() == kept.guard.pid
+            peer.uid == rustix::process::geteuid() && peer.pid.as_raw_nonzero().get() == keeper.guard.pid
         };
         if !peer.is_ok_and(is_keeper) {
             return Err(Error::NoKeeper(dir.to_owned()));
@@ -172,45 +173,45 @@ impl Keeper {
         Ok(Keeper { stream: BufReader::new(stream), epoch, dir: dir.to_owned() })
     }
 
-    /// Waits this long for each answer, instead of as long as a keeper may take.
-    pub fn within(self, time: Duration) -> Keeper {
-        // A socket takes any time but none.
+    /// Sets a shorter timeout for each answer.
+    pub fn with_timeout(self, time: Duration) -> Keeper {
+        // A socket refuses a timeout of zero.
         let time = Some(time.max(Duration::from_millis(1)));
         let stream = self.stream.get_ref();
         let _ = stream.set_read_timeout(time).and_then(|()| stream.set_write_timeout(time));
         self
     }
 
-    /// Asks how the tree is.
+    /// Asks for the state of the tree.
     pub fn status(&mut self) -> Result<Status, Error> {
         let line = self.call(Line::new("status"), &[])?;
         self.read_status(&line)
     }
 
-    /// Sends an input. A number that was taken before is not taken again; `true` means that it was taken now.
+    /// Sends an input. Returns `false` if its number was accepted before.
     pub fn input(&mut self, no: u64, bytes: &[u8]) -> Result<bool, Error> {
-        Ok(self.say(Saying::Input { no, bytes })?.text("taken") == Some("now"))
+        Ok(self.send(KeeperCommand::Input { no, bytes })?.text("taken") == Some("now"))
     }
 
-    /// Closes the leader's input once everything sent is written.
+    /// Closes the leader's input once everything accepted is written.
     pub fn close_input(&mut self) -> Result<(), Error> {
-        self.say(Saying::Close).map(drop)
+        self.send(KeeperCommand::Close).map(drop)
     }
 
-    /// Sends the leader an interrupt, as a terminal would.
+    /// Sends the leader SIGINT, as a terminal would.
     pub fn interrupt(&mut self) -> Result<(), Error> {
-        self.say(Saying::Interrupt).map(drop)
+        self.send(KeeperCommand::Interrupt).map(drop)
     }
 
-    /// Asks for the tree's end. Returns at once; the exit record tells when it is empty. `false` means that a local stop
-    /// could not be made durable; the tree is stopped all the same.
+    /// Requests the end of the tree and returns at once; the exit record tells when it is empty. Returns `false` if a local stop could not be
+    /// recorded durably; the tree is stopped anyway.
     pub fn stop(&mut self, stop: Stop<'_>) -> Result<bool, Error> {
-        Ok(self.say(Saying::Stop(stop))?.get::<u8>("durable") == Some(1))
+        Ok(self.send(KeeperCommand::Stop(stop))?.get::<u8>("durable") == Some(1))
     }
 
-    /// Sets when the keeper stops the tree by itself, in milliseconds of the awake clock.
+    /// Sets when the keeper stops the tree on its own, in milliseconds of the awake clock.
     pub fn deadline(&mut self, at: Option<u64>) -> Result<(), Error> {
-        self.say(Saying::Deadline(at)).map(drop)
+        self.send(KeeperCommand::Deadline(at)).map(drop)
     }
 
     /// Renews the lease, in milliseconds of the boot clock.
@@ -218,31 +219,31 @@ impl Keeper {
         self.call(Line::new("lease").with_some("at", at), &[]).map(drop)
     }
 
-    /// Says how far a spool was read: what lies before may go.
+    /// Reports how far a spool was read, so that the keeper can delete what lies before.
     pub fn trim(&mut self, stream: &str, upto: u64) -> Result<(), Error> {
         self.call(Line::new("trim").with("stream", stream).with("upto", upto), &[]).map(drop)
     }
 
-    /// Asks to hear of every change from now on; [`Keeper::next_event`] reads them.
+    /// Subscribes to changes; [`Keeper::next_event`] reads them.
     pub fn watch(&mut self) -> Result<Status, Error> {
-        let line = self.say(Saying::Watch)?;
+        let line = self.send(KeeperCommand::Watch)?;
         self.read_status(&line)
     }
 
-    /// Waits for the next change. `None` when the keeper is gone; the exit record, or locate, tells why.
+    /// Waits for the next change; `None` if the keeper is gone. The exit record or `locate` tells why.
     pub fn next_event(&mut self) -> Result<Option<Line>, Error> {
         self.stream.get_ref().set_read_timeout(None).map_err(Error::io("cannot set a time limit"))?;
         Ok(self.read_line())
     }
 
-    /// Gives the connection away, with what was received and not read yet: for whoever waits for events in its own way.
+    /// Returns the socket and the bytes received but not yet read, for callers with their own event loop.
     pub fn into_parts(self) -> (UnixStream, Vec<u8>) {
         let unread = self.stream.buffer().to_vec();
         (self.stream.into_inner(), unread)
     }
 
-    fn say(&mut self, saying: Saying<'_>) -> Result<Line, Error> {
-        let (line, payload) = saying.line();
+    fn send(&mut self, command: KeeperCommand<'_>) -> Result<Line, Error> {
+        let (line, payload) = command.line();
         self.call(line, payload)
     }
 
@@ -253,7 +254,7 @@ impl Keeper {
         stream.write_all(text.as_bytes()).and_then(|()| stream.write_all(payload)).map_err(|_| gone())?;
         loop {
             let line = self.read_line().ok_or_else(|| Error::NoKeeper(self.dir.clone()))?;
-            // Something may have happened while the question was under way; whoever watches reads the exit record in the end.
+            // Skip events that arrived meanwhile; a watcher reads the exit record in the end.
             if let Some(answer) = answered(line) {
                 return answer;
             }
@@ -269,7 +270,7 @@ impl Keeper {
     }
 
     fn read_status(&self, line: &Line) -> Result<Status, Error> {
-        let malformed = || Error::Declined { code: "malformed".to_owned(), words: line.to_string() };
+        let malformed = || Error::Declined { code: "malformed".to_owned(), message: line.to_string() };
         Ok(Status {
             phase: line.text("phase").ok_or_else(malformed)?.to_owned(),
             stuck: line.get::<u8>("stuck") == Some(1),
@@ -280,11 +281,11 @@ impl Keeper {
                 .split(',')
                 .filter_map(|pid| pid.parse().ok())
                 .collect(),
-            exited: line.text("exited").and_then(words::exit),
-            rung: line.text("rung").and_then(words::rung),
+            exited: line.text("exited").and_then(spelling::parse_exit),
+            rung: line.text("rung").and_then(spelling::parse_rung),
             stdout: line.get("stdout").unwrap_or(0),
             stderr: line.get("stderr").unwrap_or(0),
-            told: line.get("told").unwrap_or(0),
+            inputs_written: line.get("told").unwrap_or(0),
             deadline: line.get("deadline"),
             lease: line.get("lease"),
             epoch: line.get("epoch").unwrap_or(0),
@@ -292,26 +293,26 @@ impl Keeper {
     }
 }
 
-/// Reads the rung that was climbed, and how many were alive, from an event of a keeper that is watched.
-pub fn climbed(line: &str) -> Option<(Rung, u32)> {
+/// Parses the rung of a `climbed` event, and how many processes were alive.
+pub fn parse_climbed(line: &str) -> Option<(Rung, u32)> {
     let line =
-        Line::parse(line).filter(|line| line.word() == "event" && line.text("what") == Some("climbed"))?;
-    Some((line.text("rung").and_then(words::rung)?, line.get("alive")?))
+        Line::parse(line).filter(|line| line.kind() == "event" && line.text("what") == Some("climbed"))?;
+    Some((line.text("rung").and_then(spelling::parse_rung)?, line.get("alive")?))
 }
 
-/// Reads from an event of a keeper that is watched which input was written to its last byte, and with it all before it.
-pub fn told(line: &str) -> Option<u64> {
+/// Parses the number of a `told` event: this input and all before it are written completely.
+pub fn parse_written(line: &str) -> Option<u64> {
     Line::parse(line)
-        .filter(|line| line.word() == "event" && line.text("what") == Some("told"))
+        .filter(|line| line.kind() == "event" && line.text("what") == Some("told"))
         .and_then(|line| line.get("no"))
 }
 
-/// Reports whether an event of a keeper that is watched says that the tree has ended and its record is there.
-pub fn has_ended(line: &str) -> bool {
-    Line::parse(line).is_some_and(|line| line.word() == "event" && line.text("what") == Some("ended"))
+/// Reports whether an event says that the tree has ended and its record is published.
+pub fn is_ended_event(line: &str) -> bool {
+    Line::parse(line).is_some_and(|line| line.kind() == "event" && line.text("what") == Some("ended"))
 }
 
-/// Reports which of these connections have nobody at their other end any more, with one call for all of them.
+/// Reports for each connection whether the other end is closed, with a single `poll`.
 pub fn hung_up<'a>(connections: impl IntoIterator<Item = BorrowedFd<'a>>) -> std::io::Result<Vec<bool>> {
     let mut polled: Vec<PollFd<'a>> =
         connections.into_iter().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::empty())).collect();
@@ -322,8 +323,8 @@ pub fn hung_up<'a>(connections: impl IntoIterator<Item = BorrowedFd<'a>>) -> std
     Ok(polled.iter().map(|fd| fd.revents().intersects(over)).collect())
 }
 
-/// Connects to a socket, with a time limit on that too: a keeper that is stopped lets nobody in once its queue is full.
-fn reach(path: &str) -> std::io::Result<UnixStream> {
+/// Connects with a timeout: a stopped keeper accepts no connection once its backlog is full.
+fn connect_with_timeout(path: &str) -> std::io::Result<UnixStream> {
     let socket =
         rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     let stream = UnixStream::from(socket);

@@ -1,4 +1,4 @@
-//! The folder of one attempt, held by a descriptor: what is published there is published once.
+//! The folder of one attempt, held open by a descriptor. Each record in it is published once.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
@@ -10,13 +10,13 @@ use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, ResolveFlags};
 use crate::clock;
 use crate::seeded::{self, Bug};
 
-/// Ours alone.
+/// Access for this user only.
 const PRIVATE: Mode = Mode::from_raw_mode(0o600);
 
-/// Records longer than this are not ours: the longest is an exit with its list of processes.
+/// The size limit of a record. The longest is an exit record with its list of processes.
 const RECORD_BYTES_MAX: u64 = 4 << 20;
 
-/// Most records are shorter, and are read at once.
+/// The initial buffer size: most records are shorter.
 const RECORD_BYTES_USUAL: usize = 2 << 10;
 
 /// An attempt's folder.
@@ -32,17 +32,17 @@ pub(crate) enum Durable {
     No,
 }
 
-/// What came of publishing.
+/// The result of publishing a record.
 #[derive(Debug)]
 pub(crate) enum Published {
-    /// It is there, and it is ours.
+    /// Published.
     Ours(File),
-    /// Somebody was first.
+    /// A record of that name exists already.
     Taken,
 }
 
 impl Folder {
-    /// Makes the folder with mode 0700, or opens it if it is there.
+    /// Creates the folder with mode 0700, or opens it if it exists.
     pub fn create(path: &Path) -> io::Result<Folder> {
         match rustix::fs::mkdir(path, Mode::RWXU) {
             Ok(()) | Err(rustix::io::Errno::EXIST) => Folder::open_ours(path),
@@ -50,8 +50,8 @@ impl Folder {
         }
     }
 
-    /// Opens a folder that we made below another private one. If somebody has changed its mode since, that is undone: a tree may,
-    /// and must not keep its own ending from being read.
+    /// Opens a folder that we created below a private one. Restores its mode if it was changed: the job's tree can change it, and must not
+    /// prevent us from reading how it ended.
     pub(crate) fn open_ours(path: &Path) -> io::Result<Folder> {
         use std::os::fd::AsRawFd as _;
         if let Ok(folder) = Folder::open(path) {
@@ -65,7 +65,7 @@ impl Folder {
         Folder::open(path)
     }
 
-    /// Opens the folder. One that is not a folder, not ours or open to others is refused.
+    /// Opens the folder. Fails if it belongs to another user or is accessible to others.
     pub fn open(path: &Path) -> io::Result<Folder> {
         let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::RDONLY;
         let fd = rustix::fs::open(path, flags, Mode::empty())?;
@@ -77,15 +77,15 @@ impl Folder {
         Ok(Folder { fd })
     }
 
-    /// Returns a path through the descriptor, for calls that take nothing else.
+    /// Returns a path through the descriptor, for system calls that take only paths.
     pub fn path_of(&self, name: &str) -> String {
         use std::os::fd::AsRawFd as _;
         format!("/proc/self/fd/{}/{name}", self.fd.as_raw_fd())
     }
 
-    /// Publishes a record under a name that nobody can take twice: written under another name first, then linked.
+    /// Publishes a record under a name that can be taken only once: writes a draft, then hard-links it.
     ///
-    /// With `lock`, the file is locked before it can be seen, and stays so for as long as any process holds it open.
+    /// With `lock`, the file is locked before it becomes visible, and stays locked as long as any process holds it open.
     pub(crate) fn publish(
         &self,
         name: &str,
@@ -93,12 +93,12 @@ impl Folder {
         durable: Durable,
         lock: bool,
     ) -> io::Result<Published> {
-        // By thread: two of one process may look at a folder at once. What a former one with our number left behind is nobody's.
+        // Named after the thread: two threads of one process may publish at once. A leftover draft of that name has no owner.
         let draft = format!("{name}.{}.tmp", rustix::thread::gettid().as_raw_nonzero());
         let _ = self.remove(&draft);
         let mut result = self.publish_draft(&draft, name, body, durable, lock);
         if matches!(&result, Err(error) if error.kind() == io::ErrorKind::PermissionDenied) {
-            // Its mode was changed under us: by its own tree, since nobody else can.
+            // Only the job's own tree can have changed the folder's mode.
             rustix::fs::fchmod(&self.fd, Mode::RWXU)?;
             result = self.publish_draft(&draft, name, body, durable, lock);
         }
@@ -133,13 +133,13 @@ impl Folder {
         }
     }
 
-    /// Makes what was published durable: the file, then the folder. Costs two flushes of the disk, even if it is already.
+    /// Flushes a published file, then the folder. Costs two disk flushes even if both are clean.
     pub(crate) fn sync(&self, name: &str) -> io::Result<()> {
         sync(&self.open_at(name, OFlags::RDONLY)?)?;
         self.sync_names()
     }
 
-    /// Makes durable what is in the folder under which name.
+    /// Flushes the folder's directory entries.
     fn sync_names(&self) -> io::Result<()> {
         match seeded::on(Bug::NoFolderSync) {
             true => Ok(()),
@@ -147,12 +147,12 @@ impl Folder {
         }
     }
 
-    /// Opens a file of the folder. What is not a plain file of ours is refused, and no link is followed.
+    /// Opens a file of the folder. Follows no symbolic link and refuses anything but a regular file.
     pub(crate) fn open_at(&self, name: &str, flags: OFlags) -> io::Result<File> {
         let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
         let mode = if flags.contains(OFlags::CREATE) { PRIVATE } else { Mode::empty() };
         let fd = match rustix::fs::openat2(&self.fd, name, flags, mode, ResolveFlags::BENEATH) {
-            // A sandbox that does not know the call; the name is ours and has no slash.
+            // A sandbox does not know the call. `openat` is safe here: our names contain no slash.
             Err(rustix::io::Errno::NOSYS | rustix::io::Errno::PERM) => {
                 rustix::fs::openat(&self.fd, name, flags, mode)?
             }
@@ -160,12 +160,12 @@ impl Folder {
         };
         let stat = rustix::fs::fstat(&fd)?;
         if rustix::fs::FileType::from_raw_mode(stat.st_mode) != rustix::fs::FileType::RegularFile {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, format!("{name} is not a plain file")));
+            return Err(io::Error::new(io::ErrorKind::InvalidData, format!("{name} is not a regular file")));
         }
         Ok(File::from(fd))
     }
 
-    /// Reads a record, if it is there.
+    /// Reads a record; `None` if there is none.
     pub(crate) fn read(&self, name: &str) -> io::Result<Option<(File, String)>> {
         let file = match self.open_at(name, OFlags::RDONLY) {
             Ok(file) => file,
@@ -177,12 +177,12 @@ impl Folder {
         Ok(Some((file, String::from_utf8_lossy(&bytes).into_owned())))
     }
 
-    /// Locks the folder itself, for as long as this process or one that it forks lives. Unlike a claim, it cannot be replaced
-    /// by another without its path being another's. Where a file system refuses, the claim's lock is all there is.
-    pub(crate) fn hold(&self) {
-        /// Who looks holds it for an instant. Longer than this many of them is no instant.
-        const TRIES: usize = 50;
-        for _ in 0..TRIES {
+    /// Locks the folder itself for as long as this process or a fork of it lives. Unlike a claim file, the tree cannot replace the folder
+    /// without changing its path. On file systems without such locks, the claim's lock has to do.
+    pub(crate) fn lock(&self) {
+        /// Attempts, 1 ms apart. Readers hold the lock only for an instant.
+        const ATTEMPTS: usize = 50;
+        for _ in 0..ATTEMPTS {
             match rustix::fs::flock(&self.fd, FlockOperation::NonBlockingLockExclusive) {
                 Err(rustix::io::Errno::WOULDBLOCK) => {}
                 _ => return,
@@ -191,23 +191,23 @@ impl Folder {
         }
     }
 
-    /// Reports whether somebody holds the folder.
-    pub(crate) fn is_held(&self) -> bool {
+    /// Reports whether a keeper holds the folder's lock.
+    pub(crate) fn is_locked(&self) -> bool {
         is_locked(&self.fd).unwrap_or(false)
     }
 
-    /// Reports whether the folder was removed: nothing can be published in it, and nobody will look.
+    /// Reports whether the folder was deleted: nothing can be published in it any more.
     pub(crate) fn is_removed(&self) -> bool {
         rustix::fs::fstat(&self.fd).is_ok_and(|stat| stat.st_nlink == 0)
     }
 
-    /// Reports whether a plain file has this name. No link is followed.
+    /// Reports whether a regular file has this name. Follows no symbolic link.
     pub(crate) fn is_plain(&self, name: &str) -> io::Result<bool> {
         let stat = rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW)?;
         Ok(rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::RegularFile)
     }
 
-    /// Gives another name to what lies under this one, whatever it is.
+    /// Renames whatever has this name out of the way.
     pub(crate) fn set_aside(&self, name: &str) -> io::Result<()> {
         let aside = format!("{name}.aside.{}", clock::boot_ns());
         Ok(rustix::fs::renameat(&self.fd, name, &self.fd, aside)?)
@@ -219,18 +219,18 @@ impl Folder {
     }
 }
 
-/// Makes what is in a file durable.
+/// Flushes a file's data.
 pub(crate) fn sync(file: &File) -> io::Result<()> {
     match seeded::on(Bug::NoFileSync) {
         true => Ok(()),
-        // The length of a file is flushed with its bytes, and nothing else of what is known about it matters.
+        // `fdatasync` also flushes the file's length; its other metadata does not matter here.
         false => Ok(rustix::fs::fdatasync(file)?),
     }
 }
 
 /// Reports whether another process holds a lock on a file or folder.
 pub(crate) fn is_locked(fd: impl AsFd) -> io::Result<bool> {
-    // Shared, so that two who look do not take each other for a keeper.
+    // Shared, so that two concurrent readers do not take each other for a keeper.
     match rustix::fs::flock(&fd, FlockOperation::NonBlockingLockShared) {
         Ok(()) => {
             rustix::fs::flock(&fd, FlockOperation::Unlock)?;

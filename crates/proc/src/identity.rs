@@ -1,7 +1,7 @@
-//! Who a process is: boot, number, start, and the inode of its pidfd where the kernel has one.
+//! Process identity: boot id, pid, start time and, where the kernel has one, the inode of the pidfd.
 //!
-//! A number alone is nobody: it is given to another process sooner or later. Whatever is signalled here was opened first and
-//! compared after, so that the signal reaches the process that was meant, or nobody.
+//! A pid alone identifies nothing, because the kernel reuses it. Code here opens a process first and compares its identity after, so a
+//! signal reaches the intended process or none.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -11,25 +11,25 @@ use std::sync::OnceLock;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-use crate::line::Line;
+use crate::line_format::Line;
 
-/// A process, for good.
+/// The identity of a process, unique for all time.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Identity {
-    /// Which boot of this machine.
+    /// The boot id of the machine.
     pub boot: String,
-    /// Its number.
+    /// Its pid.
     pub pid: i32,
     /// When it started, in clock ticks since boot.
     pub start_ticks: u64,
-    /// The inode of its pidfd: never given twice in a boot. Kernels before 6.9 have none.
+    /// The inode of its pidfd, unique within a boot. `None` on kernels before 6.9.
     pub inode: Option<u64>,
 }
 
 impl Identity {
-    /// Returns who has this number now. `None` if nobody has, or if it cannot be said for certain who.
+    /// Returns the identity of the process that has this pid now; `None` if there is none or its identity is uncertain.
     pub fn of(pid: i32) -> Option<Identity> {
-        if boot_id() == NO_BOOT {
+        if boot_id() == UNKNOWN_BOOT {
             return None;
         }
         let fd = pidfd(pid)?;
@@ -42,37 +42,37 @@ impl Identity {
         })
     }
 
-    /// Returns this process. Whoever cannot say who it is, for want of a descriptor, could not be found again either.
+    /// Returns the identity of this process. Fails when no descriptor is left to read it.
     pub fn own() -> io::Result<Identity> {
         let pid = rustix::process::getpid().as_raw_nonzero().get();
         Identity::of(pid)
             .ok_or_else(|| io::Error::other("this process cannot read its own identity in /proc"))
     }
 
-    /// Opens the process, if it is still the one that is meant. `None` means it is gone, whoever has its number now.
+    /// Opens the process; `None` if it is gone, even if its pid was reused.
     pub fn open(&self) -> Option<OwnedFd> {
         if self.boot != boot_id() {
             return None;
         }
         let fd = pidfd(self.pid)?;
         let is_same = match (self.inode, inode_of(&fd)) {
-            // Enough by itself, and known of processes that `/proc` hides: a keeper, from its own user, with `hidepid`.
+            // The inode suffices, and is available even where `hidepid` hides the keeper's `/proc` entry from its own user.
             (Some(known), Some(now)) => known == now,
-            // Compared after the opening: a number that was given away in between shows a later start.
+            // Read after opening: if the pid was reused in between, the start time is later.
             _ => Stat::of(self.pid)?.start_ticks == self.start_ticks,
         };
         is_same.then_some(fd)
     }
 
-    /// Reports whether it runs: there, and not a zombie.
+    /// Reports whether it is running, not a zombie.
     pub fn is_alive(&self) -> bool {
         let Some(fd) = self.open() else { return false };
-        // Readable from its death on, reaped or not.
+        // A pidfd becomes readable when its process dies, reaped or not.
         let mut death = [PollFd::new(&fd, PollFlags::IN)];
         rustix::io::retry_on_intr(|| poll(&mut death, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))) == Ok(0)
     }
 
-    /// Signals it. `false` means that it was gone.
+    /// Sends a signal; returns `false` if the process is gone.
     pub fn signal(&self, signal: Signal) -> io::Result<bool> {
         match self.open() {
             Some(fd) => send(&fd, signal),
@@ -80,7 +80,7 @@ impl Identity {
         }
     }
 
-    /// Adds it to a line.
+    /// Adds the identity to a line.
     pub(crate) fn write(&self, line: Line) -> Line {
         line.with("boot", &self.boot)
             .with("pid", self.pid)
@@ -88,7 +88,7 @@ impl Identity {
             .with_some("inode", self.inode)
     }
 
-    /// Reads it from a line.
+    /// Parses an identity from a line.
     pub(crate) fn read(line: &Line) -> Option<Identity> {
         Some(Identity {
             boot: line.text("boot")?.to_owned(),
@@ -99,7 +99,7 @@ impl Identity {
     }
 }
 
-/// Signals through a pidfd. `false` means that the process was gone.
+/// Sends a signal through a pidfd; returns `false` if the process is gone.
 pub(crate) fn send(fd: &OwnedFd, signal: Signal) -> io::Result<bool> {
     match pidfd_send_signal(fd, signal) {
         Ok(()) => Ok(true),
@@ -108,15 +108,15 @@ pub(crate) fn send(fd: &OwnedFd, signal: Signal) -> io::Result<bool> {
     }
 }
 
-/// Opens whoever has this number now.
+/// Opens the process that has this pid now.
 pub(crate) fn pidfd(pid: i32) -> Option<OwnedFd> {
     pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()).ok()
 }
 
-/// The id of no boot: what cannot be read now is asked for again, and compared with nothing meanwhile.
-pub(crate) const NO_BOOT: &str = "unknown";
+/// Stands for a boot id that cannot be read at the moment. It equals no boot id, and reading is tried again.
+pub(crate) const UNKNOWN_BOOT: &str = "unknown";
 
-/// Returns the id of this boot, or a word that no boot has while that cannot be read.
+/// Returns the id of this boot, or [`UNKNOWN_BOOT`] while it cannot be read.
 pub fn boot_id() -> &'static str {
     static BOOT: OnceLock<String> = OnceLock::new();
     if let Some(boot) = BOOT.get() {
@@ -124,11 +124,11 @@ pub fn boot_id() -> &'static str {
     }
     match std::fs::read_to_string("/proc/sys/kernel/random/boot_id") {
         Ok(text) => BOOT.get_or_init(|| text.trim().to_owned()),
-        Err(_) => NO_BOOT,
+        Err(_) => UNKNOWN_BOOT,
     }
 }
 
-/// Returns the inode of a pidfd where it means something: on the file system that gives each process its own.
+/// Returns the inode of a pidfd on pidfs, where it identifies the process; `None` on other file systems.
 fn inode_of(fd: &OwnedFd) -> Option<u64> {
     /// `PID_FS_MAGIC`.
     const PIDFS: u64 = 0x5049_4446;
@@ -136,30 +136,30 @@ fn inode_of(fd: &OwnedFd) -> Option<u64> {
     on_pidfs.then(|| rustix::fs::fstat(fd).ok().map(|stat| stat.st_ino)).flatten()
 }
 
-/// Longer than any `/proc/PID/stat`: some fifty numbers of at most twenty digits.
+/// The size limit of `/proc/PID/stat`: about fifty numbers of at most twenty digits.
 const STAT_BYTES_MAX: usize = 2 << 10;
 
-/// The part of `/proc/PID/stat` that is needed here.
+/// The fields of `/proc/PID/stat` that are needed here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stat {
     pub(crate) state: char,
     pub(crate) parent: i32,
     pub(crate) session: i32,
-    /// The number of its terminal; zero is none.
+    /// Its terminal device; 0 if none.
     pub(crate) terminal: i32,
     pub(crate) start_ticks: u64,
 }
 
 impl Stat {
-    /// Reads it, if there is such a process.
+    /// Reads the status of a process; `None` if there is none.
     pub(crate) fn of(pid: i32) -> Option<Stat> {
-        // One read: it is made anew for each, and looked at for every process of every pass.
+        // A single read: the kernel generates the file on each, and every pass reads it for every process.
         let mut stat = [0; STAT_BYTES_MAX];
         let read = File::open(format!("/proc/{pid}/stat")).ok()?.read(&mut stat).ok()?;
         Stat::parse(&stat[..read])
     }
 
-    /// The name of a program may hold spaces and brackets, so the fields are counted from its last bracket.
+    /// Parses the fields after the last `)`, because the program name may contain spaces and brackets.
     fn parse(stat: &[u8]) -> Option<Stat> {
         let after = stat.iter().rposition(|byte| *byte == b')')? + 2;
         let fields = std::str::from_utf8(stat.get(after..)?).ok()?;
@@ -172,7 +172,7 @@ impl Stat {
         Some(Stat { state, parent, session, terminal, start_ticks })
     }
 
-    /// Reports whether nothing of it runs any more.
+    /// Reports whether it is a zombie or dead.
     pub(crate) fn is_dead(&self) -> bool {
         matches!(self.state, 'Z' | 'X' | 'x')
     }
@@ -183,30 +183,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_full_of_brackets_hides_nothing() {
+    fn a_program_name_with_brackets_is_parsed() {
         let text = b"7 (a) R (b) c)) S 3 7 9 34816 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 123456 0 0";
         let stat = Stat::parse(text).unwrap();
         assert_eq!(stat, Stat { state: 'S', parent: 3, session: 9, terminal: 34_816, start_ticks: 123_456 });
     }
 
     #[test]
-    fn this_process_is_itself_and_alive() {
+    fn this_process_is_alive_and_its_identity_round_trips() {
         let own = Identity::own().unwrap();
         assert!(own.is_alive());
         assert_eq!(Identity::read(&own.write(Line::new("keeper"))), Some(own));
     }
 
     #[test]
-    fn c22_another_start_boot_or_inode_is_somebody_else() {
+    fn c22_another_start_boot_or_inode_is_another_process() {
         let own = Identity::own().unwrap();
         let later = Identity { start_ticks: own.start_ticks + 1, ..own.clone() };
         let elsewhere = Identity { boot: "another".to_owned(), ..own.clone() };
         let recycled = Identity { inode: own.inode.map(|inode| inode + 1), ..own.clone() };
-        assert_eq!(later.open().is_none(), own.inode.is_none(), "the inode says more than the start");
+        assert_eq!(later.open().is_none(), own.inode.is_none(), "the inode decides where there is one");
         let later = Identity { inode: None, ..later };
         assert!(later.open().is_none());
         assert!(elsewhere.open().is_none());
         assert_eq!(recycled.open().is_none(), own.inode.is_some());
-        assert!(!later.signal(Signal::KILL).unwrap(), "nobody was signalled, least of all this process");
+        assert!(!later.signal(Signal::KILL).unwrap(), "this process must not be signalled");
     }
 }

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use lastword_core::receipt::Level;
 
-use crate::line::Line;
-use crate::words;
+use crate::line_format::Line;
+use crate::spelling;
 
 /// The environment variable that marks everything an attempt starts.
 pub const MARKER: &str = "LASTWORD_MARKER";
@@ -114,7 +114,7 @@ impl Launch {
             .with("leftover", self.leftover_ms)
             .with_some("deadline", self.deadline)
             .with_some("lease", self.lease)
-            .with("at_most", words::of_level(self.at_most))
+            .with("at_most", spelling::level_name(self.at_most))
             .with("privileges", u8::from(self.new_privileges))
             .with("epoch", self.epoch)
             .to_string();
@@ -139,7 +139,7 @@ impl Launch {
     pub(crate) fn decode(text: &str) -> Option<Launch> {
         let mut lines = text.lines().map(Line::parse);
         let first = lines.next()??;
-        if first.word() != "launch" {
+        if first.kind() != "launch" {
             return None;
         }
         let path = |key| first.bytes(key).map(|bytes| PathBuf::from(OsStr::from_bytes(bytes)));
@@ -152,7 +152,7 @@ impl Launch {
             leftover_ms: first.get("leftover")?,
             deadline: first.get("deadline"),
             lease: first.get("lease"),
-            at_most: words::level(first.text("at_most")?)?,
+            at_most: spelling::parse_level(first.text("at_most")?)?,
             new_privileges: first.get::<u8>("privileges")? == 1,
             epoch: first.get("epoch")?,
             ..Launch::new(path("dir")?, Vec::<OsString>::new())
@@ -160,7 +160,7 @@ impl Launch {
         for line in lines {
             let line = line?;
             let bytes = |key| line.bytes(key).map(|bytes| OsString::from_vec(bytes.to_vec()));
-            match line.word() {
+            match line.kind() {
                 "argv" => launch.argv.push(bytes("value")?),
                 "env" => launch.env.push((bytes("name")?, bytes("value")?)),
                 "keep" => *launch.stream(line.text("stream")?)? = keep(&line)?,

@@ -1,7 +1,7 @@
-//! What became of an attempt: read off its folder, by whoever owns it now.
+//! Finds out what became of an attempt, from its folder.
 //!
-//! Looking changes only what must be changed to make the answer true: a folder that nobody claimed is closed, and what a dead
-//! keeper left is swept before it is called lost.
+//! This changes only what makes the answer final: it closes a folder that no keeper claimed, and sweeps what a dead keeper left before
+//! calling the attempt vanished.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -9,88 +9,88 @@ use std::time::{Duration, Instant};
 use lastword_core::receipt::Level;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::claim::{Claim, Kept};
-use crate::ending::ExitRecord;
+use crate::claim::{Claim, KeeperClaim};
 use crate::error::Error;
+use crate::exit_record::ExitRecord;
 use crate::folder::{self, Folder};
-use crate::identity::{Identity, NO_BOOT, boot_id};
+use crate::identity::{Identity, UNKNOWN_BOOT, boot_id};
 use crate::sweep;
 
-/// What was found.
+/// What became of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Located {
-    /// Its keeper lives.
+    /// Its keeper is alive.
     Alive(Alive),
-    /// It is over, and its keeper said how.
+    /// It ended, and its keeper recorded how.
     Ended(Box<ExitRecord>),
-    /// Nothing was started, and now nothing can be.
+    /// Nothing was started, and nothing can be any more.
     NeverStarted,
-    /// It was started before this boot: nothing of it is alive.
+    /// It was started in an earlier boot; all its processes are dead.
     OtherBoot,
-    /// Its keeper is gone without a word. What could be found was killed.
+    /// Its keeper died without a record. Everything that was found was killed.
     Vanished(Box<ExitRecord>),
 }
 
 /// An attempt with a living keeper.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Alive {
-    /// Who guards it.
+    /// The guard.
     pub guard: Identity,
-    /// The leader and how it is held, once it was let go.
+    /// The leader and its containment level, once it was released.
     pub leader: Option<(Identity, Level)>,
     /// When it was launched, in milliseconds of the awake clock.
     pub launched: Option<u64>,
 }
 
-/// Looks for an attempt that was intended in the given boot.
+/// Locates an attempt that was intended in the given boot.
 pub fn locate(dir: &Path, intended_boot: &str) -> Result<Located, Error> {
-    let what = || format!("cannot look into {}", dir.display());
-    if boot_id() == NO_BOOT {
+    let what = || format!("cannot inspect {}", dir.display());
+    if boot_id() == UNKNOWN_BOOT {
         let unknown =
-            std::io::Error::other("the id of this boot cannot be read, so no other can be told from it");
+            std::io::Error::other("the boot id cannot be read, so this boot cannot be told from another");
         return Err(Error::io(what())(unknown));
     }
     let folder = Folder::create(dir).map_err(Error::io(what()))?;
-    // The ending first: whoever was there before us may have said everything.
+    // The exit record first: it is the final answer.
     if let Some(found) = ended_in(&folder, dir)? {
         return Ok(found);
     }
     let claim = match Claim::read(&folder) {
-        // A claim is not synced: a power cut may leave its name and nothing else. It was of an earlier boot, then.
+        // Claims are not synced: a power cut may leave an empty file. The claim is from an earlier boot then.
         Err(error) if error.kind() == std::io::ErrorKind::InvalidData && intended_boot != boot_id() => {
             return Ok(Located::OtherBoot);
         }
         claim => claim.map_err(Error::io(what()))?,
     };
-    let (file, kept) = match claim {
-        Some((file, Claim::Kept(kept))) => (file, *kept),
-        // Whoever holds the folder had a claim to it, or has had one since.
-        None | Some((_, Claim::Closed)) if folder.is_held() => match Claim::read(&folder) {
-            Ok(Some((_, Claim::Kept(_)))) => return locate(dir, intended_boot),
+    let (file, keeper) = match claim {
+        Some((file, Claim::Keeper(keeper))) => (file, *keeper),
+        // The lock's holder must have a claim, or has just published one.
+        None | Some((_, Claim::Closed)) if folder.is_locked() => match Claim::read(&folder) {
+            Ok(Some((_, Claim::Keeper(_)))) => return locate(dir, intended_boot),
             _ => {
-                let why = "a keeper lives whose claim was taken away; it says when it has ended";
+                let why = "a keeper is running, but its claim file was removed; it will record how it ends";
                 return Err(Error::io(what())(std::io::Error::new(std::io::ErrorKind::InvalidData, why)));
             }
         },
         Some((_, Claim::Closed)) => return not_started(dir, intended_boot),
         None => match Claim::close(&folder).map_err(Error::io(what()))? {
             Claim::Closed => return not_started(dir, intended_boot),
-            // A keeper was faster; it is as if we had come later.
-            Claim::Kept(_) => return locate(dir, intended_boot),
+            // A keeper claimed the folder first; start again.
+            Claim::Keeper(_) => return locate(dir, intended_boot),
         },
     };
-    if kept.guard.boot != boot_id() {
+    if keeper.guard.boot != boot_id() {
         return Ok(Located::OtherBoot);
     }
-    if folder::is_locked(&file).map_err(Error::io(what()))? || folder.is_held() {
-        return Ok(alive(kept));
+    if folder::is_locked(&file).map_err(Error::io(what()))? || folder.is_locked() {
+        return Ok(alive(keeper));
     }
-    // It may have ended between the two looks.
+    // It may have ended between the two checks.
     if let Some(found) = ended_in(&folder, dir)? {
         return Ok(found);
     }
     let swept =
-        sweep::sweep(&folder, &kept).map_err(Error::io(format!("cannot sweep for {}", dir.display())))?;
+        sweep::sweep(&folder, &keeper).map_err(Error::io(format!("cannot sweep for {}", dir.display())))?;
     let record = swept.map_err(|processes| Error::Stuck { dir: dir.to_owned(), processes })?;
     match record.publish(&folder).map_err(Error::io(format!("cannot record the end in {}", dir.display())))? {
         stands if stands.by == "sweep" => Ok(Located::Vanished(Box::new(stands))),
@@ -99,24 +99,24 @@ pub fn locate(dir: &Path, intended_boot: &str) -> Result<Located, Error> {
 }
 
 /// Reads the exit record of an attempt, if there is one.
-pub fn ended(dir: &Path) -> Result<Option<ExitRecord>, Error> {
+pub fn exit_record(dir: &Path) -> Result<Option<ExitRecord>, Error> {
     let what = || format!("cannot read the exit record in {}", dir.display());
     let folder = Folder::open_ours(dir).map_err(Error::io(what()))?;
     ExitRecord::read(&folder).map_err(Error::io(what()))
 }
 
-/// Waits until an attempt has an exit record, or its keeper is gone, or the time is over.
+/// Waits until an attempt has an exit record, its keeper is gone, or the time is up.
 ///
-/// Wakes when the keeper dies, not at its own limit. `None` is followed by [`locate`].
+/// Wakes up when the keeper dies. After `None`, call [`locate`].
 pub fn wait(dir: &Path, timeout: Duration) -> Result<Option<ExitRecord>, Error> {
     let what = || format!("cannot wait for {}", dir.display());
     let begin = Instant::now();
     let folder = Folder::open_ours(dir).map_err(Error::io(what()))?;
-    if let Some((_, Claim::Kept(kept))) = Claim::read(&folder).map_err(Error::io(what()))? {
-        // The shim goes when the record is there; the guard goes when it is there whatever happened to the shim.
-        for keeper in [kept.shim.as_ref(), Some(&kept.guard)].into_iter().flatten() {
-            let Some(fd) = keeper.open() else { continue };
-            // What is longer than the kernel can count is for ever, too.
+    if let Some((_, Claim::Keeper(keeper))) = Claim::read(&folder).map_err(Error::io(what()))? {
+        // The shim exits once the record is published; the guard exits once it is, even if the shim failed.
+        for process in [keeper.shim.as_ref(), Some(&keeper.guard)].into_iter().flatten() {
+            let Some(fd) = process.open() else { continue };
+            // Capped at what the kernel accepts.
             let left = timeout.saturating_sub(begin.elapsed()).min(Duration::from_secs(u64::from(u32::MAX)));
             let left = Timespec { tv_sec: left.as_secs().cast_signed(), tv_nsec: left.subsec_nanos().into() };
             let mut fds = [PollFd::new(&fd, PollFlags::IN)];
@@ -139,28 +139,28 @@ fn ended_in(folder: &Folder, dir: &Path) -> Result<Option<Located>, Error> {
 }
 
 fn not_started(dir: &Path, intended_boot: &str) -> Result<Located, Error> {
-    // Its claim may have been lost in a power cut: what ran then is dead, but that it never ran nobody can say.
+    // A power cut may have lost its claim: whatever ran is dead, but it may have run.
     if intended_boot != boot_id() {
         return Ok(Located::OtherBoot);
     }
-    // A folder can be removed under a keeper, and then looks as if nobody had ever been there; what runs is still marked.
+    // A folder deleted under its keeper looks as if nothing had been started, but running processes still carry the marker.
     let marked = sweep::marked(&dir.to_string_lossy());
-    match marked.map_err(Error::io(format!("cannot look for what belongs to {}", dir.display())))?.first() {
+    match marked.map_err(Error::io(format!("cannot search for processes of {}", dir.display())))?.first() {
         None => Ok(Located::NeverStarted),
         Some(pid) => {
             let why = format!(
-                "nothing here says that it was started, but process {pid} belongs to it; end that first"
+                "process {pid} belongs to this attempt although its records are gone; end that process first"
             );
             let source = std::io::Error::new(std::io::ErrorKind::InvalidData, why);
-            Err(Error::Io { what: format!("{} was removed or emptied", dir.display()), source })
+            Err(Error::Io { what: format!("{} was deleted or emptied", dir.display()), source })
         }
     }
 }
 
-fn alive(kept: Kept) -> Located {
+fn alive(keeper: KeeperClaim) -> Located {
     Located::Alive(Alive {
-        launched: kept.leader.as_ref().map(|leader| leader.launched),
-        leader: kept.leader.map(|leader| (leader.identity, leader.level)),
-        guard: kept.guard,
+        launched: keeper.leader.as_ref().map(|leader| leader.launched),
+        leader: keeper.leader.map(|leader| (leader.identity, leader.level)),
+        guard: keeper.guard,
     })
 }

@@ -1,4 +1,4 @@
-//! Who is at the other end of a local socket.
+//! The process at the other end of a local socket.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -7,36 +7,35 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::{identity, sys};
 
-/// The process that connected to a socket, as the kernel noted it then.
+/// The process that connected to a socket, as the kernel recorded it.
 #[derive(Debug)]
 pub struct Peer {
-    /// Its user.
+    /// Its user id.
     pub uid: u32,
-    /// Its number; zero if it cannot be seen from here.
+    /// Its pid; 0 if it is outside our pid namespace.
     pub pid: i32,
-    /// The process itself. `None` if it was gone already, or cannot be seen.
+    /// Its pidfd; `None` if it was gone already or is not visible.
     process: Option<OwnedFd>,
 }
 
 impl Peer {
-    /// Returns who connected.
+    /// Returns the process that connected.
     ///
-    /// The number alone may belong to somebody else by now, so the kernel is asked for the process itself. Kernels before 6.5
-    /// do not give it: there it is opened by its number, which is right unless the peer ended and its number was given away
-    /// between its connect and this call.
+    /// Its pid may have been reused, so the kernel is asked for a pidfd. Kernels before 6.5 do not provide one: there it is opened by pid,
+    /// which is correct unless the peer exited and its pid was reused between its connect and this call.
     pub fn of(socket: impl AsFd) -> io::Result<Peer> {
         let socket = socket.as_fd();
         let (pid, uid) = sys::peer_credentials(socket)?;
         let process = match sys::peer_process(socket) {
             Err(error) if error.raw_os_error() == Some(libc::ENOPROTOOPT) => identity::pidfd(pid),
-            told => told.ok(),
+            opened => opened.ok(),
         };
         Ok(Peer { uid, pid, process })
     }
 
-    /// Reports whether it lives, so that its number still means it. Asked after something was read by that number, the answer
-    /// holds for what was read.
-    pub fn is_there(&self) -> bool {
+    /// Reports whether it is alive, so that its pid is still its own. Call this after reading something by pid: if it is true, what was read
+    /// belongs to the peer.
+    pub fn is_alive(&self) -> bool {
         let Some(process) = &self.process else { return false };
         let mut death = [PollFd::new(process, PollFlags::IN)];
         rustix::io::retry_on_intr(|| poll(&mut death, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))) == Ok(0)
@@ -54,15 +53,15 @@ mod tests {
         let peer = Peer::of(&here).unwrap();
         assert_eq!(peer.pid, rustix::process::getpid().as_raw_nonzero().get());
         assert_eq!(peer.uid, rustix::process::getuid().as_raw());
-        assert!(peer.is_there());
+        assert!(peer.is_alive());
     }
 
     #[test]
-    fn c22_a_peer_that_ended_is_not_there() {
+    fn c22_a_peer_that_exited_is_not_alive() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("socket");
         let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
-        // A child that connects and ends; what it leaves in the queue is accepted after it is gone.
+        // The child connects and exits; its connection is accepted after it is gone.
         match sys::fork().unwrap() {
             sys::Fork::Child => {
                 let connected = UnixStream::connect(&path);
@@ -74,7 +73,7 @@ mod tests {
                 let (socket, _) = listener.accept().unwrap();
                 let peer = Peer::of(&socket).unwrap();
                 assert_eq!(peer.pid, pid);
-                assert!(!peer.is_there(), "it has ended, whoever has its number now");
+                assert!(!peer.is_alive(), "it has exited, even if its pid was reused");
             }
         }
     }

@@ -1,7 +1,7 @@
-//! A recording, read by offset while it is written and after.
+//! Reads recorded output by offset, while it is being written and after.
 //!
-//! What the caps dropped, what was trimmed and what could not be written is a hole in the file: it is skipped and counted, not
-//! read as zeros. Only bytes that could not be written and do not fill a block are; the exit record says that some were lost.
+//! Bytes that were dropped by the caps, trimmed or never written are holes in the file; they are skipped and counted, not read as zeros.
+//! Exception: unwritten bytes that do not fill a block read as zeros, and the exit record says that output was lost.
 
 use std::fs::File;
 use std::io;
@@ -13,9 +13,9 @@ use rustix::fs::{OFlags, SeekFrom};
 use crate::error::Error;
 use crate::folder::Folder;
 use crate::keeper::input::NAME as INPUT;
-use crate::line::Line;
+use crate::line_format::Line;
 
-/// A stream of an attempt.
+/// One recorded output stream of an attempt.
 #[derive(Debug)]
 pub struct Recording {
     file: Option<File>,
@@ -23,14 +23,14 @@ pub struct Recording {
     name: String,
 }
 
-/// What a read brought.
+/// The result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Read {
-    /// Bytes that are missing before what was read.
+    /// Missing bytes before the bytes that were read.
     pub skipped: u64,
-    /// Where what was read begins.
+    /// The offset of the first byte read.
     pub offset: u64,
-    /// How much was read. Nothing means that there is no more yet.
+    /// The number of bytes read. 0 means that there are no more yet.
     pub bytes: usize,
 }
 
@@ -42,7 +42,7 @@ impl Read {
 }
 
 impl Recording {
-    /// Opens `stdout` or `stderr` of an attempt. It need not have written anything yet.
+    /// Opens `stdout` or `stderr` of an attempt. The file need not exist yet.
     pub fn open(dir: &Path, name: &str) -> Result<Recording, Error> {
         let folder = Folder::open_ours(dir).map_err(Error::io(format!("cannot open {}", dir.display())))?;
         Ok(Recording { file: None, folder, name: name.to_owned() })
@@ -54,14 +54,14 @@ impl Recording {
         self.read_from(cursor, buffer).map_err(Error::io(what))
     }
 
-    /// Returns how long it is by now, with what is missing.
+    /// Returns its current size, holes included.
     pub fn size(&mut self) -> Result<u64, Error> {
         let what = format!("cannot read {}", self.name);
         let size = self.file().and_then(|file| file.map_or(Ok(0), |file| Ok(file.metadata()?.len())));
         size.map_err(Error::io(what))
     }
 
-    /// Opens the file, once it is there.
+    /// Opens the file once it exists.
     fn file(&mut self) -> io::Result<Option<&File>> {
         if self.file.is_none() {
             self.file = match self.folder.open_at(&self.name, OFlags::RDONLY) {
@@ -76,11 +76,11 @@ impl Recording {
     fn read_from(&mut self, cursor: u64, buffer: &mut [u8]) -> io::Result<Read> {
         let Some(file) = self.file()? else { return Ok(Read { skipped: 0, offset: cursor, bytes: 0 }) };
         loop {
-            // Asked first: what is written after this and before the next look is found by that, and is no hole.
+            // Read first: bytes written after this must not count as a hole.
             let end = file.metadata()?.len().max(cursor);
             let offset = match rustix::fs::seek(file, SeekFrom::Data(cursor)) {
                 Ok(offset) => offset,
-                // No data from here on: the end, or a hole up to it.
+                // No data from here on: the end of the file, or a hole up to it.
                 Err(rustix::io::Errno::NXIO) => {
                     return Ok(Read { skipped: end - cursor, offset: end, bytes: 0 });
                 }
@@ -89,7 +89,7 @@ impl Recording {
             let hole = rustix::fs::seek(file, SeekFrom::Hole(offset))?;
             let room = usize::try_from(hole - offset).unwrap_or(usize::MAX).min(buffer.len());
             let bytes = file.read_at(&mut buffer[..room], offset)?;
-            // A hole that was made meanwhile reads as zeros: only what is still data was read.
+            // A hole punched meanwhile reads as zeros: return the bytes only if they are still data.
             let is_data = rustix::fs::seek(file, SeekFrom::Data(offset)) == Ok(offset);
             if is_data && rustix::fs::seek(file, SeekFrom::Hole(offset))? >= offset + bytes as u64 {
                 return Ok(Read { skipped: offset - cursor, offset, bytes });
@@ -98,27 +98,27 @@ impl Recording {
     }
 }
 
-/// Returns how many bytes an attempt has written so far, over both streams, at the price of two looks at its folder.
-pub fn written(dir: &Path) -> u64 {
+/// Returns how many bytes an attempt has written to both streams, using two `stat` calls.
+pub fn bytes_written(dir: &Path) -> u64 {
     let size = |name: &str| std::fs::metadata(dir.join(name)).map_or(0, |known| known.len());
     size("stdout") + size("stderr")
 }
 
-/// An input that was written to the leader, or whose writing began.
+/// An input that was written to the leader, at least in part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SentInput {
     /// Its number.
     pub no: u64,
-    /// How far the output had been seen.
+    /// How much output had been seen when it was written.
     pub output_at: u64,
-    /// What.
+    /// The input itself.
     pub bytes: Vec<u8>,
 }
 
-/// Reads what was sent to the leader of an attempt, in order. What a killed keeper wrote only half of was never sent whole, and is
-/// left out.
+/// Reads the inputs written to the leader of an attempt, in order. Skips an entry that a killed keeper did not complete: it was never
+/// sent whole.
 pub fn sent_inputs(dir: &Path) -> Result<Vec<SentInput>, Error> {
-    let what = || format!("cannot read what was sent in {}", dir.display());
+    let what = || format!("cannot read the inputs in {}", dir.display());
     let folder = Folder::open(dir).map_err(Error::io(what()))?;
     let mut bytes = Vec::new();
     match folder
@@ -137,7 +137,7 @@ pub fn sent_inputs(dir: &Path) -> Result<Vec<SentInput>, Error> {
     Ok(sent)
 }
 
-/// Reads one input, and returns what is behind it.
+/// Parses one input; returns it and the remaining bytes.
 fn sent_input(bytes: &[u8]) -> Option<(SentInput, &[u8])> {
     let end = bytes.iter().position(|byte| *byte == b'\n')?;
     let line = Line::parse(std::str::from_utf8(&bytes[..end]).ok()?)?;
@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_while_it_is_read_is_never_taken_for_a_hole() {
+    fn bytes_written_during_a_read_are_never_taken_for_a_hole() {
         const PIECES: usize = 100_000;
         let folder = tempfile::tempdir().unwrap();
         std::fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sent_is_read_back_up_to_what_was_written_whole() {
+    fn sent_inputs_are_read_up_to_the_last_complete_one() {
         let whole = b"input no=1 output_at=0 at=5 bytes=3\na\nb\ninput no=7 output_at=9 at=6 bytes=0\n\ninput no=8 output_at=9 at=6 bytes=4\nab";
         let (first, rest) = sent_input(whole).unwrap();
         assert_eq!(first, SentInput { no: 1, output_at: 0, bytes: b"a\nb".to_vec() });

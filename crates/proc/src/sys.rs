@@ -1,6 +1,6 @@
 //! System calls that rustix does not offer, each behind a safe signature.
 //!
-//! Everything here is called from single-threaded processes, or touches nothing that threads share.
+//! Callers are single-threaded, or the call touches nothing that threads share.
 
 use std::ffi::CString;
 use std::io;
@@ -14,7 +14,7 @@ pub(crate) enum Fork {
     Parent(i32),
 }
 
-/// Forks. Only for single-threaded processes: the child goes on with a copy of everything.
+/// Forks. Only for single-threaded processes.
 pub(crate) fn fork() -> io::Result<Fork> {
     // SAFETY: the keeper has one thread, so the child inherits no lock that another thread holds.
     match unsafe { libc::fork() } {
@@ -24,13 +24,13 @@ pub(crate) fn fork() -> io::Result<Fork> {
     }
 }
 
-/// Forks into a control group, so that the child is never outside of it. Moving a process that runs waits for every processor
-/// to pass through the scheduler, which takes ten milliseconds; this does not. Kernels before 5.7 and some sandboxes refuse.
+/// Forks directly into a control group. Moving a running process instead waits for an RCU grace period, about ten milliseconds.
+/// Kernels before 5.7 and some sandboxes refuse.
 pub(crate) fn fork_into(group: BorrowedFd<'_>) -> io::Result<Fork> {
-    /// `CLONE_INTO_CGROUP`; that of the library overflows.
+    /// `CLONE_INTO_CGROUP`; the constant in libc overflows.
     const INTO_CGROUP: u64 = 0x2_0000_0000;
-    // SAFETY: the arguments are plain numbers, zero being none, and outlive the call. Without a stack and without shared memory
-    // this is a fork, and of a process with one thread.
+    // SAFETY: the arguments are plain numbers, zero meaning unset, and outlive the call. Without a stack or shared memory this is a
+    // fork of a single-threaded process.
     let pid = unsafe {
         let mut arguments: libc::clone_args = std::mem::zeroed();
         arguments.flags = INTO_CGROUP;
@@ -45,24 +45,24 @@ pub(crate) fn fork_into(group: BorrowedFd<'_>) -> io::Result<Fork> {
     }
 }
 
-/// Ends this process at once, without unwinding or flushing what a parent may flush again.
+/// Exits at once, without unwinding and without flushing buffers that the parent also holds.
 pub(crate) fn exit(code: i32) -> ! {
     // SAFETY: `_exit` takes any number and does not return.
     unsafe { libc::_exit(code) }
 }
 
-/// What `waitpid` over all children said.
+/// The result of `waitpid` over all children.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Reaped {
-    /// This child is gone.
+    /// This child exited and was reaped.
     One(i32, Exit),
-    /// There are children, and none of them is gone.
+    /// There are children, and none has exited.
     NoneYet,
-    /// There is no child at all: the proof that a tree is empty.
+    /// There is no child: the proof that a tree is empty.
     NoChildren,
 }
 
-/// Reaps one child of any kind, waiting for it if `block`.
+/// Reaps one child of any kind; waits for one if `block`.
 pub(crate) fn reap(block: bool) -> Reaped {
     let flags = libc::__WALL | if block { 0 } else { libc::WNOHANG };
     loop {
@@ -72,7 +72,7 @@ pub(crate) fn reap(block: bool) -> Reaped {
             0 => return Reaped::NoneYet,
             -1 => match io::Error::last_os_error().raw_os_error() {
                 Some(libc::ECHILD) => return Reaped::NoChildren,
-                // Interrupted, or refused for a reason that says nothing about children: never a proof.
+                // Any other error proves nothing about children.
                 Some(libc::EINTR) => {}
                 _ => return Reaped::NoneYet,
             },
@@ -81,7 +81,7 @@ pub(crate) fn reap(block: bool) -> Reaped {
     }
 }
 
-/// Reads a wait status.
+/// Decodes a wait status.
 pub(crate) fn exit_of(status: i32) -> Exit {
     match libc::WIFEXITED(status) {
         true => Exit::Code(libc::WEXITSTATUS(status)),
@@ -89,10 +89,9 @@ pub(crate) fn exit_of(status: i32) -> Exit {
     }
 }
 
-/// Asks the kernel how a process ended that somebody else has reaped. `None` where it does not tell: before Linux 6.15,
-/// and as long as the process is not reaped.
-pub(crate) fn exit_told(process: &OwnedFd) -> Option<Exit> {
-    /// `struct pidfd_info` in its first version, which every later kernel takes.
+/// Returns how a process ended that another process reaped. `None` on kernels before 6.15, and until the process is reaped.
+pub(crate) fn exit_from_pidfd(process: &OwnedFd) -> Option<Exit> {
+    /// The first version of `struct pidfd_info`, which every later kernel accepts.
     #[repr(C)]
     struct Info {
         mask: u64,
@@ -100,7 +99,7 @@ pub(crate) fn exit_told(process: &OwnedFd) -> Option<Exit> {
         ids: [u32; 11],
         exit_code: i32,
     }
-    /// `PIDFD_GET_INFO`, for a structure of that size.
+    /// `PIDFD_GET_INFO` for a structure of that size.
     const GET_INFO: u32 = 0xC040_FF0B;
     /// `PIDFD_INFO_EXIT`.
     const EXIT: u64 = 1 << 3;
@@ -110,14 +109,14 @@ pub(crate) fn exit_told(process: &OwnedFd) -> Option<Exit> {
     (told == 0 && info.mask & EXIT != 0).then(|| exit_of(info.exit_code))
 }
 
-/// Signals that a keeper handles in its loop instead of dying of them.
+/// Signals that a keeper handles in its loop.
 const HANDLED: [i32; 5] = [libc::SIGCHLD, libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGQUIT];
 
-/// Signals by which the kernel says that a program is broken: it must not go on.
+/// Signals that the kernel raises for a broken program; they must stay fatal.
 const FAULTS: [i32; 6] =
     [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGABRT, libc::SIGSYS];
 
-/// Blocks what a keeper must not die of and returns a descriptor that becomes readable instead.
+/// Blocks the signals that must not kill a keeper and returns a descriptor that reports them instead.
 pub(crate) fn signal_fd() -> io::Result<OwnedFd> {
     // SAFETY: the set is initialised by `sigemptyset` before it is read, and outlives the calls.
     unsafe {
@@ -126,7 +125,7 @@ pub(crate) fn signal_fd() -> io::Result<OwnedFd> {
         for signal in HANDLED {
             libc::sigaddset(&raw mut set, signal);
         }
-        // Whatever else can be kept away is: a limit on file sizes must not end a keeper, nor a timer somebody else set.
+        // Block everything else, too: neither a file size limit nor a foreign timer may kill a keeper.
         let mut all: libc::sigset_t = std::mem::zeroed();
         libc::sigfillset(&raw mut all);
         for fault in FAULTS {
@@ -140,7 +139,7 @@ pub(crate) fn signal_fd() -> io::Result<OwnedFd> {
     }
 }
 
-/// Empties a signal descriptor and returns the signals other than SIGCHLD that had come.
+/// Drains a signal descriptor and returns the signals other than SIGCHLD.
 pub(crate) fn take_signals(fd: BorrowedFd<'_>) -> Vec<i32> {
     let mut others = Vec::new();
     loop {
@@ -159,7 +158,7 @@ pub(crate) fn take_signals(fd: BorrowedFd<'_>) -> Vec<i32> {
     }
 }
 
-/// Gives every signal its default meaning and unblocks all, as a program that is started expects.
+/// Restores the default disposition of every signal and unblocks all, as a started program expects.
 pub(crate) fn default_signals() {
     // SAFETY: setting default dispositions and an empty mask has no preconditions; signals that cannot be set are
     // refused without effect.
@@ -173,7 +172,7 @@ pub(crate) fn default_signals() {
     }
 }
 
-/// Lets the kernel reap the children of this process, which never waits for them.
+/// Has the kernel reap the children of this process, which never waits for them.
 pub(crate) fn ignore_children() {
     // SAFETY: a disposition without a handler.
     unsafe {
@@ -181,7 +180,7 @@ pub(crate) fn ignore_children() {
     }
 }
 
-/// Undoes [`ignore_children`]: whoever waits for children must.
+/// Undoes [`ignore_children`], for a fork that does wait for its children.
 pub(crate) fn wait_for_children() {
     // SAFETY: a disposition without a handler.
     unsafe {
@@ -189,7 +188,7 @@ pub(crate) fn wait_for_children() {
     }
 }
 
-/// Closes every descriptor from `first` on: what a parent leaked is not ours to hold open.
+/// Closes every descriptor from `first` on, which the parent may have leaked.
 pub(crate) fn close_from(first: u32) {
     // SAFETY: called at the very start of a process, before any descriptor from `first` on has an owner.
     unsafe {
@@ -197,7 +196,7 @@ pub(crate) fn close_from(first: u32) {
     }
 }
 
-/// Closes a descriptor that a forked child has only because its parent has it.
+/// Closes a descriptor in a forked child that should not inherit it.
 pub(crate) fn close_in_child(fd: &OwnedFd) {
     // SAFETY: the child never returns to where the owner would be dropped: it execs, or ends with `exit`.
     unsafe {
@@ -205,7 +204,7 @@ pub(crate) fn close_in_child(fd: &OwnedFd) {
     }
 }
 
-/// Replaces this process. Returns only with the reason why not.
+/// Replaces this process. Returns only on failure.
 pub(crate) fn execve(path: &CString, argv: &[CString], env: &[CString]) -> io::Error {
     let pointers = |words: &[CString]| -> Vec<*const libc::c_char> {
         words.iter().map(|word| word.as_ptr()).chain([std::ptr::null()]).collect()
@@ -218,7 +217,7 @@ pub(crate) fn execve(path: &CString, argv: &[CString], env: &[CString]) -> io::E
     io::Error::last_os_error()
 }
 
-/// Whoever may read this process's memory may forge what it says. Also keeps it from leaving a core file.
+/// Makes this process undumpable: no core file, and other processes cannot read its memory and forge its messages.
 pub(crate) fn set_undumpable() {
     // SAFETY: `prctl` with these constants takes no pointers.
     unsafe {
@@ -226,8 +225,8 @@ pub(crate) fn set_undumpable() {
     }
 }
 
-/// Undoes [`set_undumpable`], for a child that will be somebody else's program: its keeper must see it in `/proc`, which hides
-/// what cannot be read where it is mounted with `hidepid`.
+/// Undoes [`set_undumpable`] for a child that will run the user's program: where `/proc` is mounted with `hidepid`, its keeper could
+/// not see it otherwise.
 pub(crate) fn set_dumpable() {
     // SAFETY: `prctl` with these constants takes no pointers.
     unsafe {
@@ -235,7 +234,7 @@ pub(crate) fn set_dumpable() {
     }
 }
 
-/// Names this process for `ps`.
+/// Sets the name of this process for `ps`.
 pub(crate) fn set_name(name: &std::ffi::CStr) {
     // SAFETY: the kernel reads at most 16 bytes of a string that ends before.
     unsafe {
@@ -243,24 +242,24 @@ pub(crate) fn set_name(name: &std::ffi::CStr) {
     }
 }
 
-/// Returns number and user of the process that connected to a socket. The number is zero if it cannot be seen from here, which
-/// is why this is not left to rustix: its numbers are never zero.
+/// Returns pid and uid of the process that connected to a socket. The pid is 0 if it is outside our pid namespace; rustix cannot
+/// represent that.
 pub(crate) fn peer_credentials(socket: BorrowedFd<'_>) -> io::Result<(i32, u32)> {
     let ucred = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
     let ucred = socket_option(socket, libc::SO_PEERCRED, ucred)?;
     Ok((ucred.pid, ucred.uid))
 }
 
-/// Returns the process that connected to a socket, as the kernel kept it. Kernels before 6.5 do not.
+/// Returns a pidfd of the process that connected to a socket. Kernels before 6.5 do not provide one.
 pub(crate) fn peer_process(socket: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     match socket_option(socket, libc::SO_PEERPIDFD, -1)? {
-        // SAFETY: the kernel has just opened this descriptor for the caller, and nobody else has it yet.
+        // SAFETY: the kernel has just opened this descriptor for us, so it has no other owner.
         fd if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
         _ => Err(io::Error::from(io::ErrorKind::NotFound)),
     }
 }
 
-/// Reads an option that is plain data: numbers only, for which every pattern of bits is a value.
+/// Reads a socket option that is plain data, valid for every bit pattern.
 fn socket_option<T: Copy>(socket: BorrowedFd<'_>, option: libc::c_int, mut value: T) -> io::Result<T> {
     let mut size = size_of::<T>() as libc::socklen_t;
     // SAFETY: the kernel writes at most `size` bytes into a value that outlives the call and may hold any bits.

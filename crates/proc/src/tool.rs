@@ -1,5 +1,5 @@
-//! Tools: programs of others that are run to their end for an answer. They are no jobs: nobody adopts them, so each has a bound in
-//! time and in what it may say.
+//! Runs short-lived external programs and returns their output. They are not jobs: no later daemon adopts them, so each is bounded in
+//! time and output.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -13,16 +13,16 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
-/// Between TERM, at which a tool removes what it has half done, and KILL.
+/// Time between TERM, at which a tool cleans up, and KILL.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Bytes of one stream that are kept. Whoever expects more has the tool write a file.
-const SAID_MAX: usize = 32 << 20;
+/// The size limit of one output stream. A tool with more output should write to a file.
+const OUTPUT_MAX: usize = 32 << 20;
 
-/// A program that is run for its answer.
+/// A program to run.
 #[derive(Debug)]
 pub struct Tool<'a> {
-    /// What to run; looked up in `PATH` of the environment below.
+    /// What to run; looked up in the `PATH` of `env`.
     pub program: &'a OsStr,
     /// Its arguments.
     pub arguments: Vec<OsString>,
@@ -30,25 +30,24 @@ pub struct Tool<'a> {
     pub folder: &'a Path,
     /// Its whole environment.
     pub env: Vec<(OsString, OsString)>,
-    /// What it reads; nothing, if nothing is given. A file that holds a lock goes on holding it while the tool runs, also when
-    /// whoever started it is gone.
+    /// Its stdin; empty if `None`. A locked file stays locked while the tool runs, even if its starter dies.
     pub input: Option<OwnedFd>,
     /// How long it may take.
     pub time_max: Duration,
 }
 
-/// What a tool came to.
+/// The result of running a tool.
 #[derive(Debug)]
 pub struct ToolOutput {
-    /// How it ended.
+    /// Its exit status.
     pub status: ExitStatus,
-    /// What it printed.
+    /// What it wrote to stdout.
     pub stdout: Vec<u8>,
-    /// What it complained about.
+    /// What it wrote to stderr.
     pub stderr: Vec<u8>,
 }
 
-/// Makes an input of bytes.
+/// Returns a descriptor that reads these bytes.
 pub fn stdin_from(bytes: &[u8]) -> io::Result<OwnedFd> {
     let file = rustix::fs::memfd_create("input", rustix::fs::MemfdFlags::CLOEXEC)?;
     let mut file = File::from(file);
@@ -58,7 +57,7 @@ pub fn stdin_from(bytes: &[u8]) -> io::Result<OwnedFd> {
 }
 
 impl Tool<'_> {
-    /// Runs it to its end, in a process group of its own: what is typed at a terminal does not reach it, and a bound ends all of it.
+    /// Runs it in a process group of its own, so that Ctrl-C in the terminal does not reach it and a timeout ends its children, too.
     #[expect(clippy::disallowed_methods, reason = "this is where processes are started")]
     pub fn run(self) -> io::Result<ToolOutput> {
         let end = Instant::now() + self.time_max;
@@ -67,18 +66,18 @@ impl Tool<'_> {
         command.stdin(self.input.map_or_else(Stdio::null, Stdio::from));
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         let mut child = command.spawn()?;
-        match listen(&mut child, end) {
+        match read_output(&mut child, end) {
             Ok((stdout, stderr)) => Ok(ToolOutput { status: child.wait()?, stdout, stderr }),
             Err(error) => {
-                put_down(&mut child)?;
+                terminate(&mut child)?;
                 Err(error)
             }
         }
     }
 }
 
-/// Hears what it says until it has ended. What something that it left behind still says is not waited for.
-fn listen(child: &mut Child, end: Instant) -> io::Result<(Vec<u8>, Vec<u8>)> {
+/// Reads both streams until it exits. Does not wait for background processes that it left behind.
+fn read_output(child: &mut Child, end: Instant) -> io::Result<(Vec<u8>, Vec<u8>)> {
     let missing = || io::Error::other("it has no output");
     let mut stdout: ChildStdout = child.stdout.take().ok_or_else(missing)?;
     let mut stderr: ChildStderr = child.stderr.take().ok_or_else(missing)?;
@@ -101,24 +100,24 @@ fn listen(child: &mut Child, end: Instant) -> io::Result<(Vec<u8>, Vec<u8>)> {
             Err(rustix::io::Errno::INTR) => continue,
             other => other?,
         };
-        // Asked first: whatever it said before its end can be read after.
+        // Checked first: what it wrote before its exit is still readable afterwards.
         let is_over = !waits[0].revents().is_empty();
-        out_open = out_open && hear(&mut stdout, &mut out)?;
-        err_open = err_open && hear(&mut stderr, &mut err)?;
+        out_open = out_open && read_available(&mut stdout, &mut out)?;
+        err_open = err_open && read_available(&mut stderr, &mut err)?;
         if is_over {
             return Ok((out, err));
         }
     }
 }
 
-/// Reads what is there; reports whether more may come.
-fn hear(stream: &mut impl io::Read, said: &mut Vec<u8>) -> io::Result<bool> {
+/// Reads what is available; returns whether more may follow.
+fn read_available(stream: &mut impl io::Read, output: &mut Vec<u8>) -> io::Result<bool> {
     let mut part = [0; 16 << 10];
     loop {
         match stream.read(&mut part) {
             Ok(0) => return Ok(false),
-            Ok(_) if said.len() > SAID_MAX => return Err(io::Error::other("it says too much")),
-            Ok(count) => said.extend_from_slice(&part[..count]),
+            Ok(_) if output.len() > OUTPUT_MAX => return Err(io::Error::other("it wrote too much output")),
+            Ok(count) => output.extend_from_slice(&part[..count]),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(true),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
@@ -126,8 +125,8 @@ fn hear(stream: &mut impl io::Read, said: &mut Vec<u8>) -> io::Result<bool> {
     }
 }
 
-/// Ends it with everything in its group. It is ours and not waited for yet, so its number is nobody else's.
-fn put_down(child: &mut Child) -> io::Result<()> {
+/// Kills its process group. The group's pid is still its own because it was not reaped yet.
+fn terminate(child: &mut Child) -> io::Result<()> {
     let group = pid_of(child)?;
     let ended = pidfd_open(group, PidfdFlags::empty())?;
     let _ = kill_process_group(group, Signal::TERM);
@@ -139,7 +138,7 @@ fn put_down(child: &mut Child) -> io::Result<()> {
 
 fn pid_of(child: &Child) -> io::Result<Pid> {
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-    pid.ok_or_else(|| io::Error::other("a process without a number"))
+    pid.ok_or_else(|| io::Error::other("a process without a pid"))
 }
 
 #[cfg(test)]
@@ -159,23 +158,23 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_has_both_streams_the_status_and_only_the_given_environment() {
-        let input = stdin_from(b"said before\n").unwrap();
+    fn both_streams_and_the_status_are_returned_and_only_the_given_environment_is_set() {
+        let input = stdin_from(b"from stdin\n").unwrap();
         let said =
             shell("cat; pwd; echo $ONLY $HOME; echo oh >&2; exit 3", Duration::from_secs(30), Some(input));
         let said = said.unwrap();
-        assert_eq!(String::from_utf8_lossy(&said.stdout), "said before\n/\nthis\n");
+        assert_eq!(String::from_utf8_lossy(&said.stdout), "from stdin\n/\nthis\n");
         assert_eq!((said.status.code(), said.stderr.as_slice()), (Some(3), b"oh\n".as_slice()));
     }
 
     #[test]
-    fn more_than_a_pipe_holds_is_heard() {
+    fn output_larger_than_a_pipe_is_read() {
         let said = shell("head -c 3000000 /dev/zero; echo end >&2", Duration::from_secs(30), None).unwrap();
         assert_eq!((said.stdout.len(), said.stderr.as_slice()), (3_000_000, b"end\n".as_slice()));
     }
 
     #[test]
-    fn what_it_leaves_behind_is_not_waited_for() {
+    fn background_processes_are_not_waited_for() {
         let begin = Instant::now();
         let said = shell("sleep 20 & echo $!", Duration::from_secs(30), None).unwrap();
         assert!(begin.elapsed() < Duration::from_secs(15));
@@ -184,25 +183,25 @@ mod tests {
     }
 
     #[test]
-    fn its_time_ends_all_of_it() {
+    fn a_timeout_kills_its_children_too() {
         let folder = tempfile::tempdir().unwrap();
         let note = folder.path().join("pid");
         let script = format!("trap '' TERM; sleep 1000 & echo $! > {}; wait; wait", note.display());
         let error = shell(&script, Duration::from_millis(300), None).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         let left: i32 = std::fs::read_to_string(&note).unwrap().trim().parse().unwrap();
-        // Killed is not yet dead: the kernel ends it in its own time, and within this it would not end by itself.
+        // The kernel may take a moment to end it; by itself it would run for much longer than this waits.
         let left = Pid::from_raw(left).unwrap();
         if let Ok(ended) = pidfd_open(left, PidfdFlags::empty()) {
             let patience = Timespec { tv_sec: 60, tv_nsec: 0 };
             let ready = poll(&mut [PollFd::new(&ended, PollFlags::IN)], Some(&patience)).unwrap();
-            assert_eq!(ready, 1, "{left} lives on");
+            assert_eq!(ready, 1, "{left} is still alive");
         }
     }
 
     #[test]
-    fn who_says_too_much_is_stopped() {
+    fn too_much_output_is_an_error() {
         let error = shell("yes", Duration::from_secs(60), None).unwrap_err();
-        assert_eq!(error.to_string(), "it says too much");
+        assert_eq!(error.to_string(), "it wrote too much output");
     }
 }

@@ -1,7 +1,7 @@
-//! The tree of a process: found through `/proc`, signalled through pidfds.
+//! Process trees: found through `/proc`, signalled through pidfds.
 //!
-//! A pass can miss a child that was born after its parent was looked at. That parent is dead or dying, so the child falls to the
-//! subreaper and is found by the next pass; whoever kills goes on until there is nothing left to reap.
+//! A pass can miss a child born after its parent was visited. If that parent dies, the child is reparented to the subreaper and found by
+//! the next pass; killing therefore repeats until there is nothing left to reap.
 
 use std::collections::HashSet;
 use std::io::Read as _;
@@ -10,28 +10,28 @@ use std::os::unix::fs::FileExt as _;
 use lastword_core::receipt::Process;
 use rustix::process::Signal;
 
-use crate::ending::PROCESSES_MAX;
+use crate::exit_record::PROCESSES_MAX;
 use crate::identity::{Stat, pidfd, send};
 
-/// Bytes of a command line that a record keeps: enough to recognise it.
+/// Bytes of a command line that a record keeps.
 const COMMAND_BYTES_MAX: usize = 200;
 
-/// Processes that a roll remembers. Beyond, a storm is only counted, and one process may be counted twice.
+/// Processes remembered individually. Beyond that, a fork storm is only counted, and a process may be counted twice.
 const REMEMBERED_MAX: usize = 16_384;
 
-/// Everybody who was found, once each.
+/// The processes seen so far, each counted once.
 #[derive(Debug, Default)]
-pub(crate) struct Roll {
+pub(crate) struct SeenProcesses {
     remembered: HashSet<(i32, u64)>,
-    /// The first of them, by name.
+    /// The first of them, with their command lines.
     pub(crate) processes: Vec<Process>,
-    /// How many there were.
+    /// How many were seen.
     pub(crate) found: u64,
 }
 
-impl Roll {
-    /// Takes note of a process; reports whether it is a new one.
-    pub(crate) fn note(&mut self, pid: i32, start_ticks: u64) -> bool {
+impl SeenProcesses {
+    /// Adds a process; returns whether it is new.
+    pub(crate) fn add(&mut self, pid: i32, start_ticks: u64) -> bool {
         if self.remembered.contains(&(pid, start_ticks)) {
             return false;
         }
@@ -46,20 +46,20 @@ impl Roll {
     }
 }
 
-/// What a pass over the tree met.
+/// The result of one pass over the tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Pass {
     /// Processes that were alive.
     pub(crate) alive: u32,
-    /// Those of them that no earlier pass had met.
+    /// Those of them that no earlier pass had seen.
     pub(crate) fresh: u32,
 }
 
-/// Signals every descendant of `root`, which is the caller, and notes each on the roll. Without a signal it only looks.
+/// Signals every descendant of `root`, which is this process, and records each in `seen`. Without a signal, only records.
 ///
-/// KILL reaches each as it is found: in a storm every process that is left takes a share of the processor from the one that
-/// kills. Other signals are sent once, so the whole tree is found first: who dies of one must not hide its children.
-pub(crate) fn signal(root: i32, signal: Option<Signal>, roll: &mut Roll) -> Pass {
+/// KILL is sent to each process as soon as it is found: in a fork storm, every process that still runs competes with us for the CPU.
+/// Other signals are sent once, so the whole tree is walked first: a process that dies of one must not hide its children.
+pub(crate) fn signal(root: i32, signal: Option<Signal>, seen: &mut SeenProcesses) -> Pass {
     let at_once = signal == Some(Signal::KILL);
     let mut pids = if at_once { children(root) } else { walk(root) };
     let mut ours: HashSet<i32> = pids.iter().copied().chain([root]).collect();
@@ -71,41 +71,41 @@ pub(crate) fn signal(root: i32, signal: Option<Signal>, roll: &mut Roll) -> Pass
             pids.extend(children(pid).into_iter().filter(|child| ours.insert(*child)));
         }
         let Some(fd) = pidfd(pid) else { continue };
-        // Looked at after it was opened: whoever has the number now must still be one of ours.
+        // Checked after opening: if the pid was reused, the process must still be one of ours.
         let start_ticks = match Stat::of(pid) {
             Some(stat) if stat.is_dead() || !ours.contains(&stat.parent) => continue,
             Some(stat) => stat.start_ticks,
-            // Gone, or hidden by `/proc` because it must not be read. A child of ours keeps its number until we reap it.
+            // Gone, or hidden by `/proc` because it is not dumpable. Our own child keeps its pid until we reap it.
             None if children(root).contains(&pid) => 0,
             None => continue,
         };
         pass.alive += 1;
-        pass.fresh += u32::from(roll.note(pid, start_ticks));
+        pass.fresh += u32::from(seen.add(pid, start_ticks));
         if let Some(signal) = signal {
-            // A process of another user cannot be signalled; it stays on the roll, and the tree is not empty.
+            // A process of another user cannot be signalled. It stays recorded, and the tree is not empty.
             let _ = send(&fd, signal);
         }
     }
     pass
 }
 
-/// The list of this process's own children, opened while that could be done. Whoever is of the same user may take a process's
-/// descriptors away by a limit; a keeper must be able to kill all the same.
+/// The list of this process's children, opened in advance: another process of this user could lower our descriptor limit, and a keeper
+/// must still be able to kill.
 #[derive(Debug)]
 pub(crate) struct OwnChildren(Option<std::fs::File>);
 
 impl OwnChildren {
-    /// Opens the list of whoever calls. A forked child needs its own.
+    /// Opens the list of the calling process. A forked child needs its own.
     pub(crate) fn open() -> OwnChildren {
         OwnChildren(std::fs::File::open("/proc/thread-self/children").ok())
     }
 
-    /// Kills every child, by number: a child keeps its number until it is reaped, and nobody else does that here. What they leave
-    /// comes to us, and is next.
+    /// Kills every child by pid, which is safe because a child keeps its pid until we reap it. Their orphans are reparented to us and are
+    /// killed by the next call.
     pub(crate) fn kill(&self) {
         let mut text = [0; 4096];
         let Some(read) = self.0.as_ref().and_then(|file| file.read_at(&mut text, 0).ok()) else { return };
-        // What is cut off at the end is not a number of a child of ours, but the beginning of one.
+        // The last number may be cut off.
         let whole = text[..read].iter().rposition(|byte| *byte == b' ').unwrap_or(0);
         let pids = String::from_utf8_lossy(&text[..whole]);
         for pid in pids.split(' ').filter_map(|pid| rustix::process::Pid::from_raw(pid.parse().ok()?)) {
@@ -114,7 +114,7 @@ impl OwnChildren {
     }
 }
 
-/// Returns every descendant of a process, parents before their children.
+/// Returns all descendants of a process, parents before children.
 pub(crate) fn walk(root: i32) -> Vec<i32> {
     let mut found = Vec::new();
     let mut known = HashSet::from([root]);
@@ -134,9 +134,9 @@ pub(crate) fn walk(root: i32) -> Vec<i32> {
     }
 }
 
-/// Reports whether a process is a descendant of another. One that is gone is nobody's to vouch for, and is taken for one too.
+/// Reports whether a process descends from another. A process that is gone counts as a descendant.
 pub(crate) fn is_below(pid: i32, ancestor: i32) -> bool {
-    /// Longer lines of ancestors are not looked through: who hides behind one is taken for a descendant.
+    /// Deeper ancestries are not walked; such a process counts as a descendant.
     const GENERATIONS_MAX: usize = 1_000;
     let mut at = pid;
     for _ in 0..GENERATIONS_MAX {
@@ -144,20 +144,19 @@ pub(crate) fn is_below(pid: i32, ancestor: i32) -> bool {
             Some(stat) if stat.parent == ancestor => return true,
             Some(stat) if stat.parent > 0 => at = stat.parent,
             Some(_) => return false,
-            // Hidden from us by `/proc`, so of another user, or one that must not be read: as far as can be seen, not of ours.
+            // Exists but is hidden by `/proc`: another user's process, or not dumpable. Not one of ours.
             None if pidfd(at).is_some() => return false,
             None if at == pid => return true,
-            // A parent ended meanwhile, and its children were given to another: from the start again.
+            // A parent exited meanwhile and its children were reparented: start again.
             None => at = pid,
         }
     }
     true
 }
 
-/// Returns who a process descends from, nearest first, as number and start; the process itself comes first. Who cannot be
-/// looked at ends the line.
+/// Returns a process and its ancestors, nearest first, as pid and start time. Stops at a process that cannot be read.
 pub fn ancestors(pid: i32) -> Vec<(i32, u64)> {
-    /// Longer lines of ancestors are not looked through.
+    /// Deeper ancestries are not walked.
     const GENERATIONS_MAX: usize = 1_000;
     let mut line = Vec::new();
     let mut at = pid;
@@ -169,7 +168,7 @@ pub fn ancestors(pid: i32) -> Vec<(i32, u64)> {
     line
 }
 
-/// Returns the children of a process, of all its threads.
+/// Returns the children of all threads of a process.
 fn children(pid: i32) -> Vec<i32> {
     let mut found = Vec::new();
     let mut text = String::new();
@@ -188,24 +187,24 @@ fn children(pid: i32) -> Vec<i32> {
     found
 }
 
-/// Reports whether this kernel was built to list children.
+/// Reports whether this kernel lists children in `/proc`.
 fn kernel_lists_children() -> bool {
     std::path::Path::new("/proc/thread-self/children").exists()
 }
 
-/// Returns the children of a process by asking everybody for their parent.
+/// Returns the children of a process by reading every process's parent.
 fn children_by_scan(pid: i32) -> Vec<i32> {
     let everybody = every_pid().unwrap_or_default();
     everybody.into_iter().filter(|each| Stat::of(*each).is_some_and(|stat| stat.parent == pid)).collect()
 }
 
-/// Returns the number of every process.
+/// Returns the pids of all processes.
 pub(crate) fn every_pid() -> std::io::Result<Vec<i32>> {
     let entries = std::fs::read_dir("/proc")?;
     Ok(entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect())
 }
 
-/// Returns the command line of a process, cut short; its name in brackets if it has none.
+/// Returns the command line of a process, truncated; its name in brackets if it has none.
 pub(crate) fn command(pid: i32) -> String {
     let mut bytes = Vec::new();
     if let Ok(file) = std::fs::File::open(format!("/proc/{pid}/cmdline")) {

@@ -52,7 +52,7 @@ impl Visitor {
         let is_below_us = lastword_proc::ancestors(self.peer.pid).iter().skip(1).any(|(pid, _)| *pid == me);
         let holder = app.engine().holder_of(self.peer.pid);
         // Asked after the look: its number meant it all the while.
-        if !self.peer.is_there() {
+        if !self.peer.is_alive() {
             return Err(Unknown::Gone);
         }
         match holder {

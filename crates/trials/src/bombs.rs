@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use lastword_core::receipt::Exit;
-use lastword_proc::{ExitRecord, Keep, Keeper, Launch, Launched, Nursery, Recording, Stop, ended};
+use lastword_proc::{ExitRecord, Keep, Keeper, Launch, Launched, Nursery, Recording, Stop, exit_record};
 
 use crate::args::Args;
 use crate::leader;
@@ -294,7 +294,7 @@ impl Watch<'_> {
     ) -> Result<ExitRecord, String> {
         loop {
             // Looked for first, so that the last sample is one of the end.
-            let over = ended(self.folder).map_err(|error| error.to_string())?;
+            let over = exit_record(self.folder).map_err(|error| error.to_string())?;
             let fine = self.sample().and_then(|()| meanwhile());
             let late = self.begin.elapsed() > LONGEST;
             match (over, fine) {

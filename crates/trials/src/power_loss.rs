@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use lastword_core::receipt::Exit;
 use lastword_proc::seeded::Bug;
-use lastword_proc::{Launch, Nursery, ended, wait};
+use lastword_proc::{Launch, Nursery, exit_record, wait};
 
 use crate::args::Args;
 use crate::bombs::Bomb;
@@ -163,7 +163,7 @@ fn check(disk: &Path, acknowledged: u64) -> Result<Seen, String> {
         if !folder.exists() {
             return Ok(found);
         }
-        match ended(&folder).map_err(|error| format!("job {job}, not acknowledged: {error}"))? {
+        match exit_record(&folder).map_err(|error| format!("job {job}, not acknowledged: {error}"))? {
             Some(_) => {
                 check_job(disk, job).map_err(|why| format!("job {job}, not yet acknowledged: {why}"))?;
                 found.early += 1;
@@ -177,7 +177,7 @@ fn check(disk: &Path, acknowledged: u64) -> Result<Seen, String> {
 /// Holds one ended job to its record and its output.
 fn check_job(disk: &Path, job: u64) -> Result<(), String> {
     let folder = folder(disk, job);
-    let record = ended(&folder).map_err(|error| error.to_string())?.ok_or("its exit record is lost")?;
+    let record = exit_record(&folder).map_err(|error| error.to_string())?.ok_or("its exit record is lost")?;
     let size = size(job);
     if record.receipt.exit != Some(Exit::Code(0))
         || record.receipt.output.seen != size

@@ -220,7 +220,7 @@ fn greet(dir: &Path, mut dialogue: Dialogue) -> Result<String, Option<String>> {
             continue;
         }
         match events.next_event().map_err(gone)? {
-            Some(event) if !lastword_proc::has_ended(&event.to_string()) => {}
+            Some(event) if !lastword_proc::is_ended_event(&event.to_string()) => {}
             _ => return Err(None),
         }
     }

@@ -1,4 +1,4 @@
-//! The keeper's end of the control socket: lines in, lines out, never waiting for anybody.
+//! The keeper's end of the control socket. It never blocks.
 
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -6,18 +6,18 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use rustix::fs::Mode;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
 
-use super::input::WAITING_BYTES_MAX;
+use super::input::QUEUED_BYTES_MAX;
 use crate::folder::Folder;
-use crate::line::Line;
+use crate::line_format::Line;
 use crate::tree;
 
-/// Connections at once: a daemon, its successor, and people who look.
+/// Concurrent connections: the daemon, its successor, and people inspecting the job.
 const CLIENTS_MAX: usize = 16;
 
-/// Longest request line.
+/// The length limit of a request line.
 const LINE_BYTES_MAX: usize = 4 << 10;
 
-/// Answers that may wait for a slow reader before it is cut off.
+/// Bytes of answers queued for a slow reader before it is disconnected.
 const OUTBOX_BYTES_MAX: usize = 64 << 10;
 
 /// A request, with its payload.
@@ -27,7 +27,7 @@ pub(super) struct Request {
     pub(super) payload: Vec<u8>,
 }
 
-/// Everybody who is connected.
+/// All connected clients.
 pub(super) struct Control {
     listener: OwnedFd,
     clients: Vec<Client>,
@@ -37,20 +37,20 @@ struct Client {
     socket: OwnedFd,
     inbox: Vec<u8>,
     outbox: Vec<u8>,
-    /// A line that waits for its payload of so many bytes.
+    /// A parsed line and the length of the payload it is waiting for.
     awaits: Option<(Line, usize)>,
     watches: bool,
     gone: bool,
 }
 
-/// Binds the socket in its folder, private, and listens. Returns it with its name.
+/// Binds a private socket in the folder and listens. Returns it with its name.
 pub(super) fn listen(folder: &Folder) -> io::Result<(OwnedFd, String)> {
     let name = format!("ctl.{}", rustix::process::getpid().as_raw_nonzero());
-    // A former process with our number may have left one.
+    // A former process with our pid may have left one.
     let _ = folder.remove(&name);
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-    // Through the descriptor, because a socket's address is short and paths are not. The folder is private.
+    // Through the descriptor, because socket addresses are limited to 108 bytes.
     let others = rustix::process::umask(Mode::from_raw_mode(0o177));
     let bound = rustix::net::bind(&socket, &SocketAddrUnix::new(folder.path_of(&name))?);
     rustix::process::umask(others);
@@ -64,19 +64,19 @@ impl Control {
         Control { listener, clients: Vec::new() }
     }
 
-    /// Returns what to wait on: the listener, then each client, with whether it has something to be told.
-    pub(super) fn wanted(&self) -> impl Iterator<Item = (BorrowedFd<'_>, bool)> {
+    /// Returns what to poll: the listener, then each client, with whether it has output pending.
+    pub(super) fn poll_fds(&self) -> impl Iterator<Item = (BorrowedFd<'_>, bool)> {
         let clients = self.clients.iter().map(|client| (client.socket.as_fd(), !client.outbox.is_empty()));
         [(self.listener.as_fd(), false)].into_iter().chain(clients)
     }
 
-    /// Lets in who waits, if they are of this user and not of the tree. Whoever was here longest makes room. A turn's worth
-    /// and no more: a tree that never stops coming must not keep its keeper from stopping it.
+    /// Accepts peers of our uid from outside the tree; evicts the oldest when full. The number per call is bounded: a tree that keeps
+    /// connecting must not prevent its keeper from stopping it.
     pub(super) fn accept(&mut self) {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         for _ in 0..CLIENTS_MAX {
             let Ok(socket) = rustix::net::accept_with(&self.listener, flags) else { return };
-            if !may_speak(&socket) {
+            if !may_connect(&socket) {
                 continue;
             }
             if self.clients.len() == CLIENTS_MAX {
@@ -93,7 +93,7 @@ impl Control {
         }
     }
 
-    /// Reads whatever clients have sent.
+    /// Reads the requests of all clients.
     pub(super) fn requests(&mut self) -> Vec<Request> {
         let mut requests = Vec::new();
         for (index, client) in self.clients.iter_mut().enumerate() {
@@ -109,36 +109,36 @@ impl Control {
     /// Answers a client.
     pub(super) fn answer(&mut self, client: usize, line: &Line) {
         if let Some(client) = self.clients.get_mut(client) {
-            client.say(line);
+            client.send(line);
         }
     }
 
-    /// Makes a client hear of everything from now on.
+    /// Subscribes a client to all events from now on.
     pub(super) fn watch(&mut self, client: usize) {
         if let Some(client) = self.clients.get_mut(client) {
             client.watches = true;
         }
     }
 
-    /// Tells everybody who watches.
-    pub(super) fn tell(&mut self, line: &Line) {
-        self.clients.iter_mut().filter(|client| client.watches).for_each(|client| client.say(line));
+    /// Sends an event to all watchers.
+    pub(super) fn notify(&mut self, line: &Line) {
+        self.clients.iter_mut().filter(|client| client.watches).for_each(|client| client.send(line));
     }
 
-    /// Tells everybody who watches that there is more to read. Whoever has not taken what was said before will look anyway.
-    pub(super) fn hint(&mut self, line: &Line) {
+    /// Notifies all watchers that there is more to read. Skips clients with output pending: they will read anyway.
+    pub(super) fn notify_idle(&mut self, line: &Line) {
         let idle = |client: &&mut Client| client.watches && client.outbox.is_empty();
-        self.clients.iter_mut().filter(idle).for_each(|client| client.say(line));
+        self.clients.iter_mut().filter(idle).for_each(|client| client.send(line));
     }
 
-    /// Forgets who is gone. Only between requests: they are known by their place.
-    pub(super) fn forget(&mut self) {
+    /// Drops closed connections. Not between requests of one turn, which refer to clients by index.
+    pub(super) fn drop_closed(&mut self) {
         self.clients.retain(|client| !client.gone);
     }
 }
 
-/// Reports whether a peer may speak to a keeper: this user or root, but nobody that the keeper itself holds.
-fn may_speak(socket: &OwnedFd) -> bool {
+/// Reports whether a peer may control this keeper: this user or root, from outside the tree.
+fn may_connect(socket: &OwnedFd) -> bool {
     let Ok(peer) = rustix::net::sockopt::socket_peercred(socket) else { return false };
     let keeper = rustix::process::getpid().as_raw_nonzero().get();
     let own = rustix::process::geteuid();
@@ -165,20 +165,20 @@ impl Client {
             let end = self.inbox.iter().position(|byte| *byte == b'\n');
             let Some(end) = end.filter(|end| *end < LINE_BYTES_MAX) else {
                 if self.inbox.len() >= LINE_BYTES_MAX {
-                    self.refuse("too_long", "a request line has at most 4 KiB");
+                    self.refuse("too_long", "a request line is limited to 4 KiB");
                 }
                 return None;
             };
             let line: Vec<u8> = self.inbox.drain(..=end).collect();
             let line = std::str::from_utf8(&line[..end]).ok().and_then(Line::parse);
             let Some(line) = line else {
-                self.refuse("malformed", "a request is a line of words");
+                self.refuse("malformed", "the request line cannot be parsed");
                 return None;
             };
-            // A length that is no number: what follows it must not be taken for requests.
+            // A malformed length: what follows must not be parsed as requests.
             let bytes = line.bytes("bytes").map_or(0, |_| line.get("bytes").unwrap_or(usize::MAX));
-            if bytes > WAITING_BYTES_MAX {
-                self.refuse("too_long", "an input has at most 2 MiB");
+            if bytes > QUEUED_BYTES_MAX {
+                self.refuse("too_long", "an input is limited to 2 MiB");
                 return None;
             }
             self.awaits = Some((line, bytes));
@@ -194,12 +194,12 @@ impl Client {
         Some((line, self.inbox.drain(..bytes).collect()))
     }
 
-    fn refuse(&mut self, code: &str, words: &str) {
-        self.say(&refusal(code, words));
+    fn refuse(&mut self, code: &str, reason: &str) {
+        self.send(&refusal(code, reason));
         self.gone = true;
     }
 
-    fn say(&mut self, line: &Line) {
+    fn send(&mut self, line: &Line) {
         self.outbox.extend_from_slice(line.to_string().as_bytes());
         self.flush();
         self.gone |= self.outbox.len() > OUTBOX_BYTES_MAX;
@@ -220,7 +220,7 @@ impl Client {
     }
 }
 
-/// Returns the answer to what will not be done.
-pub(super) fn refusal(code: &str, words: &str) -> Line {
-    Line::new("err").with("code", code).with("words", words)
+/// Returns the answer to a refused request.
+pub(super) fn refusal(code: &str, reason: &str) -> Line {
+    Line::new("err").with("code", code).with("words", reason)
 }

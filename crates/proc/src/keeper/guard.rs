@@ -1,47 +1,64 @@
-//! The guard: takes the claim, forks the shim, and waits. If the shim dies without an ending, the guard ends the tree.
+//! The guard: claims the folder, forks the shim, and waits for it. If the shim dies without an exit record, the guard kills the tree.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Read as _, Seek as _};
 use std::os::fd::OwnedFd;
 
-use lastword_core::ids::Timestamp;
-use lastword_core::receipt::{Exit, Level, OutputBytes, Proof, Receipt, Rung, RungTaken};
+use lastword_core::receipt::{Exit, Proof};
 
 use super::control;
 use super::levels::Levels;
-use super::shim::{self, Handed};
+use super::reply;
+use super::shim::{self, Handover};
 use super::stop::{KILL_PAUSE_MS, STUCK_AFTER_MS, STUCK_PAUSE_MS};
-use crate::claim::{Claim, Kept};
+use crate::claim::{Claim, KeeperClaim};
 use crate::clock;
-use crate::ending::ExitRecord;
+use crate::exit_record::{ExitRecord, is_process_limit};
 use crate::folder::Folder;
 use crate::identity::Identity;
 use crate::launch::Launch;
+use crate::leftovers;
 use crate::level::cgroup::Leaf;
 use crate::sys::{self, Fork, Reaped};
-use crate::tree::{self, OwnChildren, Roll};
+use crate::tree::{self, OwnChildren, SeenProcesses};
 
-/// Pause before a record that could not be written is tried again.
+/// Pause before retrying to write a record.
 const RETRY_MS: u64 = 500;
 
-/// Keeps one attempt, as a fork of the nursery. The launch is read here: it is the attempt's alone.
+/// The size limit of a launch: argument list and environment.
+const LAUNCH_BYTES_MAX: u64 = 8 << 20;
+
+/// Keeps one attempt, as a fork of the nursery. The launch is parsed here, so that the nursery never touches its contents.
 pub(super) fn begin(launch: OwnedFd, levels: Levels, reply: OwnedFd) -> ! {
-    let refusal = match super::read_launch(launch) {
+    let refusal = match read_launch(launch) {
         Some(launch) => match claim(&launch) {
             Ok(claimed) => keep(claimed, launch, levels, reply),
             Err(error) => format!("cannot take {}: {error}", launch.dir.display()),
         },
-        None => "the launch is empty, or too long (8 MiB), or cannot be read".to_owned(),
+        None => "the launch is empty, longer than 8 MiB, or cannot be parsed".to_owned(),
     };
     refuse(&reply, &refusal)
 }
 
+/// Reads a launch from the memfd it was sent in.
+fn read_launch(fd: OwnedFd) -> Option<Launch> {
+    let mut text = String::new();
+    let mut file = File::from(fd);
+    file.rewind().ok()?;
+    // One byte more than allowed: a truncated launch might still parse, and run something else.
+    let read = file.take(LAUNCH_BYTES_MAX + 1).read_to_string(&mut text).ok()?;
+    if read as u64 > LAUNCH_BYTES_MAX {
+        return None;
+    }
+    Launch::decode(&text)
+}
+
 fn refuse(reply: &OwnedFd, words: &str) -> ! {
-    super::answer(reply, &super::refused(words));
+    reply::send(reply, &reply::refused(words));
     sys::exit(74)
 }
 
-/// A folder that is ours.
+/// A claimed folder.
 struct Claimed {
     folder: Folder,
     claim: File,
@@ -50,29 +67,29 @@ struct Claimed {
     guard: Identity,
 }
 
-/// Becomes a guard and takes the folder.
+/// Becomes a guard and claims the folder.
 fn claim(launch: &Launch) -> io::Result<Claimed> {
     sys::set_name(c"lw-guard");
     sys::wait_for_children();
-    // A guard dies of nothing but KILL. What its shim handles is only blocked here.
+    // Only KILL ends a guard; the signals that its shim handles are merely blocked here.
     drop(sys::signal_fd()?);
     rustix::process::setsid()?;
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
     rustix::process::chdir("/")?;
     let guard = Identity::own()?;
     let folder = Folder::open(&launch.dir)?;
-    if folder.is_held() {
-        return Err(io::Error::new(io::ErrorKind::AlreadyExists, "a keeper holds it"));
+    if folder.is_locked() {
+        return Err(io::Error::new(io::ErrorKind::AlreadyExists, "another keeper holds it"));
     }
     let (listener, socket) = control::listen(&folder)?;
     match Claim::take(&folder, &guard, &socket, &launch.marker) {
         Ok(Some(claim)) => {
-            folder.hold();
+            folder.lock();
             Ok(Claimed { folder, claim, listener, socket, guard })
         }
         Ok(None) => {
             let _ = folder.remove(&socket);
-            Err(io::Error::new(io::ErrorKind::AlreadyExists, "it is taken or closed"))
+            Err(io::Error::new(io::ErrorKind::AlreadyExists, "it is already claimed or closed"))
         }
         Err(error) => {
             let _ = folder.remove(&socket);
@@ -86,13 +103,13 @@ fn keep(claimed: Claimed, launch: Launch, levels: Levels, reply: OwnedFd) -> ! {
     let Claimed { folder, claim, listener, socket, guard } = claimed;
     match sys::fork() {
         Ok(Fork::Child) => {
-            shim::run(Handed { folder, claim, listener, socket, launch, levels, reply, guard })
+            shim::run(Handover { folder, claim, listener, socket, launch, levels, reply, guard })
         }
         Ok(Fork::Parent(shim)) => {
             drop((launch, listener, reply, levels));
             watch(&folder, claim, &socket, shim)
         }
-        // Nothing was started: the folder says so in an exit record, since its claim is taken.
+        // Nothing was started. The claim is taken, so the exit record says so.
         Err(error) => {
             let why = format!("cannot fork: {error}");
             let mut record = ExitRecord::bare(Proof::NeverStarted, "guard");
@@ -104,10 +121,10 @@ fn keep(claimed: Claimed, launch: Launch, levels: Levels, reply: OwnedFd) -> ! {
     }
 }
 
-/// Waits for the shim. What it left without an ending is ended here.
+/// Waits for the shim, and ends the tree if it left no exit record.
 fn watch(folder: &Folder, claim: File, socket: &str, shim: i32) -> ! {
     let children = OwnChildren::open();
-    // A shim exits with zero when its record is on the disk, and only then.
+    // A shim exits with 0 only after its record is durable.
     let is_recorded = loop {
         match sys::reap(true) {
             Reaped::One(pid, exit) if pid == shim => break exit == Exit::Code(0),
@@ -116,11 +133,11 @@ fn watch(folder: &Folder, claim: File, socket: &str, shim: i32) -> ! {
         }
     };
     if !is_recorded && !matches!(ExitRecord::read(folder), Ok(Some(_))) {
-        let kept = match Claim::read(folder) {
-            Ok(Some((_, Claim::Kept(kept)))) => Some(*kept),
+        let keeper = match Claim::read(folder) {
+            Ok(Some((_, Claim::Keeper(keeper)))) => Some(*keeper),
             _ => None,
         };
-        let record = end(folder, kept.as_ref(), &children);
+        let record = end(folder, keeper.as_ref(), &children);
         publish(folder, &record);
     }
     let _ = folder.remove(socket);
@@ -128,34 +145,28 @@ fn watch(folder: &Folder, claim: File, socket: &str, shim: i32) -> ! {
     sys::exit(0)
 }
 
-/// Publishes a record, however long that takes; unless there is no place for it any more, or this process cannot write at all.
+/// Publishes a record, retrying until it succeeds, unless the folder is deleted or this process hit one of its own limits.
 fn publish(folder: &Folder, record: &ExitRecord) {
     while let Err(error) = record.publish(folder) {
-        if folder.is_removed() || is_limited(&error) {
+        if folder.is_removed() || is_process_limit(&error) {
             return;
         }
         clock::pause(RETRY_MS);
     }
 }
 
-/// Reports whether a record failed for a limit of this process, which waiting does not cure: another must write it. The tree is
-/// empty by then, so that is safe; where guard and shim both cannot, whoever looks next does.
-pub(super) fn is_limited(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::EFBIG))
-}
-
-/// Kills what is left to the last child, and says so.
-fn end(folder: &Folder, kept: Option<&Kept>, children: &OwnChildren) -> ExitRecord {
+/// Kills all remaining processes and returns the exit record.
+fn end(folder: &Folder, keeper: Option<&KeeperClaim>, children: &OwnChildren) -> ExitRecord {
     let own = rustix::process::getpid().as_raw_nonzero().get();
-    // A group that cannot be opened is not claimed to be empty; the children are counted all the same.
-    let leaf = kept.and_then(|kept| kept.leaf().ok()).flatten();
+    // A group that cannot be opened is not reported as empty; the children still count.
+    let leaf = keeper.and_then(|keeper| keeper.leaf().ok()).flatten();
     let began = clock::awake_ms();
-    let mut roll = Roll::default();
+    let mut seen = SeenProcesses::default();
     while !is_empty(leaf.as_ref()) {
         if let Some(leaf) = &leaf {
             let _ = leaf.kill();
         }
-        let pass = tree::signal(own, Some(rustix::process::Signal::KILL), &mut roll);
+        let pass = tree::signal(own, Some(rustix::process::Signal::KILL), &mut seen);
         if pass.alive == 0 {
             children.kill();
         }
@@ -168,19 +179,19 @@ fn end(folder: &Folder, kept: Option<&Kept>, children: &OwnChildren) -> ExitReco
     if let Some(leaf) = &leaf {
         let _ = leaf.remove();
     }
-    let leader = kept.and_then(|kept| kept.leader.as_ref());
-    let proof = match (kept, leader, leaf) {
-        // The claim cannot be read, so nobody can say whether something ran; that nothing is left was seen.
+    let leader = keeper.and_then(|keeper| keeper.leader.as_ref());
+    let proof = match (keeper, leader, leaf) {
+        // The claim cannot be read, so whether anything ran is unknown; that nothing is left was observed.
         (None, ..) => Proof::NoChildren,
-        // It was behind its gate, or not even there.
+        // The leader was still behind its gate, or not even forked.
         (Some(_), None, _) => Proof::NeverStarted,
         (Some(_), Some(_), Some(_)) => Proof::CgroupEmptyAndNoChildren,
         (Some(_), Some(_), None) => Proof::NoChildren,
     };
-    left_behind(folder, kept, roll, began, ExitRecord::bare(proof, "guard"))
+    leftovers::complete(folder, keeper, seen, began, ExitRecord::bare(proof, "guard"))
 }
 
-/// Reaps the dead, and reports whether nobody is left.
+/// Reaps dead children, and reports whether nothing is left.
 fn is_empty(leaf: Option<&Leaf>) -> bool {
     loop {
         match sys::reap(false) {
@@ -189,50 +200,4 @@ fn is_empty(leaf: Option<&Leaf>) -> bool {
             Reaped::NoChildren => return leaf.is_none_or(|leaf| leaf.is_empty().unwrap_or(false)),
         }
     }
-}
-
-/// Fills in what a shim that is gone had written down, and what was found of its tree.
-pub(crate) fn left_behind(
-    folder: &Folder,
-    kept: Option<&Kept>,
-    roll: Roll,
-    began: u64,
-    bare: ExitRecord,
-) -> ExitRecord {
-    let leader = kept.and_then(|kept| kept.leader.as_ref());
-    let drained = kept.and_then(|kept| kept.drained);
-    let took = clock::awake_ms() - began;
-    // Whoever was found was killed; there is no gentler rung here.
-    let kill = RungTaken { rung: Rung::Kill, at: Timestamp(clock::wall_ms().saturating_sub(took)) };
-    ExitRecord {
-        receipt: Receipt {
-            level: leader.map_or(Level::None, |leader| leader.level),
-            rungs: if roll.found > 0 { vec![kill] } else { Vec::new() },
-            processes: roll.processes,
-            found: roll.found,
-            output: drained.map_or_else(|| recorded(folder), |drained| drained.output),
-            // What was in a pipe when the shim died is gone, and nobody can say how much it was.
-            output_lost: drained.map_or(kept.is_none() || leader.is_some(), |drained| drained.lost),
-            may_escape: leader.is_some_and(|leader| leader.may_escape),
-            exit: kept.and_then(|kept| kept.exited),
-            asked_to_empty_ms: Some(took),
-            ..bare.receipt
-        },
-        empty_at_boot_ns: clock::boot_ns(),
-        ..bare
-    }
-}
-
-/// Returns what can be seen of the recordings themselves.
-fn recorded(folder: &Folder) -> OutputBytes {
-    let mut output = OutputBytes::default();
-    for name in ["stdout", "stderr"] {
-        let file = folder.open_at(name, rustix::fs::OFlags::RDONLY);
-        if let Some(stat) = file.ok().and_then(|file| rustix::fs::fstat(file).ok()) {
-            let size = u64::try_from(stat.st_size).unwrap_or(0);
-            output.seen += size;
-            output.kept += size.min(u64::try_from(stat.st_blocks).unwrap_or(0) * 512);
-        }
-    }
-    output
 }

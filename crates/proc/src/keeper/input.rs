@@ -1,4 +1,4 @@
-//! What is sent to the leader: numbered, in order, each once, and recorded with the output offset at which it was written.
+//! Input for the leader: numbered, in order, each written once, and recorded with the output offset at which it was written.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -9,26 +9,26 @@ use rustix::fs::OFlags;
 
 use crate::clock;
 use crate::folder::Folder;
-use crate::line::Line;
+use crate::line_format::Line;
 
-/// Bytes that may wait for the leader to read them. The keeper must stay small; the sender still has what is refused.
-/// An input in the log has at most 256 KiB, of which each byte may take six as JSON.
-pub(crate) const WAITING_BYTES_MAX: usize = 2 << 20;
+/// Bytes queued for the leader. The keeper must stay small, and the sender still has what is refused. An input in the log is limited to
+/// 256 KiB, of which each byte may take six as JSON.
+pub(crate) const QUEUED_BYTES_MAX: usize = 2 << 20;
 
-/// Inputs that may wait: an empty one takes room as well.
-const WAITING_MAX: usize = 1_024;
+/// Inputs queued: an empty one takes memory, too.
+const QUEUED_MAX: usize = 1_024;
 
-/// The recording's name in its folder.
+/// The name of the recording.
 pub(crate) const NAME: &str = "input";
 
-/// Whether an input was taken.
+/// The result of offering an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Taken {
+pub(super) enum Offered {
     /// It will be written.
-    Yes,
-    /// It was taken before.
-    Before,
-    /// There is no room for it now.
+    Accepted,
+    /// Its number was accepted before.
+    AlreadyAccepted,
+    /// The queue is full.
     Full,
     /// The leader has no input, or it is closed.
     Closed,
@@ -38,19 +38,19 @@ pub(super) enum Taken {
 #[derive(Debug)]
 pub(super) struct Input {
     pipe: Option<OwnedFd>,
-    /// A terminal cannot be closed, since its output is still wanted; it is told that there is no more.
+    /// A terminal stays open for its output; it gets an end-of-transmission character instead.
     is_terminal: bool,
-    waiting: VecDeque<(u64, Vec<u8>)>,
-    waiting_bytes: usize,
-    /// Bytes of the first waiting input that are written.
+    queue: VecDeque<(u64, Vec<u8>)>,
+    queued_bytes: usize,
+    /// Bytes of the first queued input that are written.
     written: usize,
-    /// The newest number that was taken.
-    pub(super) taken: u64,
-    /// The newest number that was written to its last byte.
-    pub(super) told: u64,
+    /// The newest number that was accepted.
+    pub(super) accepted: u64,
+    /// The newest number that was written completely.
+    pub(super) completed: u64,
     closing: bool,
     recording: Option<File>,
-    /// A part of the recording could not be written.
+    /// Part of the recording could not be written.
     pub(super) lost: bool,
 }
 
@@ -59,45 +59,45 @@ impl Input {
         Input {
             pipe,
             is_terminal,
-            waiting: VecDeque::new(),
-            waiting_bytes: 0,
+            queue: VecDeque::new(),
+            queued_bytes: 0,
             written: 0,
-            taken: 0,
-            told: 0,
+            accepted: 0,
+            completed: 0,
             closing: false,
             recording: None,
             lost: false,
         }
     }
 
-    /// Returns what to wait on, if something is to be written.
-    pub(super) fn wanted(&self) -> Option<BorrowedFd<'_>> {
-        self.pipe.as_ref().filter(|_| !self.waiting.is_empty()).map(|pipe| pipe.as_fd())
+    /// Returns what to poll while there is something to write.
+    pub(super) fn poll_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.pipe.as_ref().filter(|_| !self.queue.is_empty()).map(|pipe| pipe.as_fd())
     }
 
-    /// Takes an input. A number that was taken before is not taken again.
-    pub(super) fn take(&mut self, no: u64, bytes: Vec<u8>) -> Taken {
-        if no <= self.taken {
-            return Taken::Before;
+    /// Queues an input, unless its number was accepted before.
+    pub(super) fn offer(&mut self, no: u64, bytes: Vec<u8>) -> Offered {
+        if no <= self.accepted {
+            return Offered::AlreadyAccepted;
         }
         if self.pipe.is_none() || self.closing {
-            return Taken::Closed;
+            return Offered::Closed;
         }
-        if self.waiting_bytes + bytes.len() > WAITING_BYTES_MAX || self.waiting.len() >= WAITING_MAX {
-            return Taken::Full;
+        if self.queued_bytes + bytes.len() > QUEUED_BYTES_MAX || self.queue.len() >= QUEUED_MAX {
+            return Offered::Full;
         }
-        self.taken = no;
-        self.waiting_bytes += bytes.len();
-        self.waiting.push_back((no, bytes));
-        Taken::Yes
+        self.accepted = no;
+        self.queued_bytes += bytes.len();
+        self.queue.push_back((no, bytes));
+        Offered::Accepted
     }
 
-    /// Closes the input once everything taken is written.
+    /// Closes the input once everything queued is written.
     pub(super) fn close(&mut self) {
         /// What a terminal takes for the end of its input.
         const END_OF_TRANSMISSION: u8 = 4;
         self.closing = true;
-        if self.waiting.is_empty()
+        if self.queue.is_empty()
             && let Some(pipe) = self.pipe.take()
             && self.is_terminal
         {
@@ -105,9 +105,9 @@ impl Input {
         }
     }
 
-    /// Writes what the leader will take. `output_at` is how far its output has been seen.
+    /// Writes as much as the leader accepts. `output_at` is how much of its output has been seen.
     pub(super) fn write(&mut self, folder: &Folder, output_at: u64) {
-        while let (Some(pipe), Some((no, bytes))) = (&self.pipe, self.waiting.front()) {
+        while let (Some(pipe), Some((no, bytes))) = (&self.pipe, self.queue.front()) {
             let no = *no;
             if self.written == 0 {
                 record(&mut self.recording, &mut self.lost, folder, no, output_at, bytes);
@@ -116,18 +116,18 @@ impl Input {
                 Ok(wrote) => self.written += wrote,
                 Err(rustix::io::Errno::INTR) => continue,
                 Err(rustix::io::Errno::AGAIN) => return,
-                // The leader has closed its input. Nobody will read what waits.
+                // The leader has closed its input.
                 Err(_) => {
                     self.pipe = None;
-                    self.waiting.clear();
+                    self.queue.clear();
                     return;
                 }
             }
             if self.written == bytes.len() {
-                self.told = no;
+                self.completed = no;
                 self.written = 0;
-                self.waiting_bytes -= bytes.len();
-                self.waiting.pop_front();
+                self.queued_bytes -= bytes.len();
+                self.queue.pop_front();
             } else {
                 return;
             }

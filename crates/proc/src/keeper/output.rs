@@ -1,8 +1,7 @@
-//! What the tree writes: read from its pipe, recorded at the offset at which it was written.
+//! Output of the tree: read from a pipe and recorded at its offset.
 //!
-//! A recording's offsets are the stream's own. What the caps drop, what a reader has done with and what could not be written
-//! is a hole in the file, so that a cursor never moves. Nothing is buffered here: a killed keeper loses what was
-//! still in the pipe and no more.
+//! Offsets in the file are those of the stream. What the caps drop, what a reader has consumed and what could not be written is a hole,
+//! so a cursor never moves. Nothing is buffered: a killed keeper loses only what was still in the pipe.
 
 use std::fs::File;
 use std::io;
@@ -16,22 +15,22 @@ use crate::clock;
 use crate::folder::{self, Folder};
 use crate::launch::Keep;
 
-/// Bytes read at once. A pipe holds as much.
+/// Bytes per read. A pipe holds as much.
 pub(super) const CHUNK_BYTES: usize = 64 << 10;
 
-/// Chunks read before the loop looks at anything else: a flood must not delay a stop.
+/// Chunks read per turn of the loop: a flood of output must not delay a stop.
 const CHUNKS_PER_TURN: usize = 16;
 
-/// Holes begin and end at multiples of this, which every file system's block size divides.
+/// Alignment of holes; a multiple of every file system's block size.
 const BLOCK_BYTES: u64 = 64 << 10;
 
-/// How far the kept tail may grow beyond its cap before a hole is made: making one costs a call.
+/// How far the tail may exceed its cap before a hole is punched, to save system calls.
 pub const SLACK_BYTES: u64 = 1 << 20;
 
-/// Entries of the time index before its grain doubles. A job that writes for months has a coarser index, not a longer one.
+/// Entries of the time index before its granularity doubles: a job that writes for months gets a coarser index, not a longer one.
 const TIMES_PER_GRAIN: u64 = 16_384;
 
-/// The finest grain of the time index.
+/// The finest granularity of the time index.
 const GRAIN_MS: u64 = 50;
 
 /// One recorded stream.
@@ -44,19 +43,19 @@ pub(super) struct Stream {
     times: Option<File>,
     times_written: u64,
     timed_at: u64,
-    /// Bytes the tree wrote.
+    /// Bytes written by the tree.
     pub(super) seen: u64,
     /// Bytes on disk.
     pub(super) kept: u64,
-    /// Bytes that should be on disk and are not.
+    /// Bytes that could not be written to disk.
     pub(super) lost: u64,
-    /// Everything before, but for the head, is a hole.
+    /// End of the hole after the head.
     hole_end: u64,
-    /// What its reader has done with.
+    /// How far the reader has consumed the stream.
     trimmed: u64,
-    /// Bytes of a spool that could not be written yet. Nothing more is read until they are.
+    /// Bytes of a spool that could not be written yet. Reading continues once they are.
     stalled: Vec<u8>,
-    /// The file system makes no holes: beyond the caps, nothing is kept.
+    /// The file system cannot punch holes, so nothing is kept beyond the caps.
     no_holes: bool,
 }
 
@@ -84,8 +83,8 @@ impl Stream {
         self.name
     }
 
-    /// Returns what to wait on: nothing at the end of the stream, and nothing while its reader is too far behind.
-    pub(super) fn wanted(&self) -> Option<BorrowedFd<'_>> {
+    /// Returns what to poll: nothing at the end of the stream or while its reader is too far behind.
+    pub(super) fn poll_fd(&self) -> Option<BorrowedFd<'_>> {
         let room = match self.keep {
             Keep::Caps { .. } => true,
             Keep::Spool { ahead_max } => self.stalled.is_empty() && self.seen - self.trimmed < ahead_max,
@@ -93,17 +92,17 @@ impl Stream {
         self.pipe.as_ref().filter(|_| room).map(|pipe| pipe.as_fd())
     }
 
-    /// Reports whether somebody reads along.
+    /// Reports whether a reader follows the stream.
     pub(super) fn is_spool(&self) -> bool {
         matches!(self.keep, Keep::Spool { .. })
     }
 
-    /// Reports whether bytes of a spool wait for room on the disk.
+    /// Reports whether bytes of a spool are waiting for disk space.
     pub(super) fn is_stalled(&self) -> bool {
         !self.stalled.is_empty()
     }
 
-    /// Reads what is there, up to a turn's worth. Reports whether there may be more.
+    /// Reads what is available, within the limit per turn. Reports whether there may be more.
     pub(super) fn take(&mut self, folder: &Folder, buffer: &mut Vec<u8>) -> bool {
         if !self.stalled.is_empty() {
             let bytes = std::mem::take(&mut self.stalled);
@@ -120,7 +119,7 @@ impl Stream {
                 Ok(_) => self.record(folder, buffer),
                 Err(rustix::io::Errno::INTR) => {}
                 Err(rustix::io::Errno::AGAIN) => return false,
-                // A terminal whose last user is gone says so with an error.
+                // A terminal reports EIO when its last process is gone.
                 Err(rustix::io::Errno::IO) => self.pipe = None,
                 Err(_) => {
                     self.lost += 1;
@@ -131,7 +130,7 @@ impl Stream {
         self.pipe.is_some()
     }
 
-    /// Reads what is left after the tree is gone. Never waits: whoever holds the other end is not of the tree.
+    /// Reads the rest after the tree is gone. Never blocks: any process that still holds the pipe is not part of the tree.
     pub(super) fn drain(&mut self, folder: &Folder, buffer: &mut Vec<u8>) {
         while self.take(folder, buffer) {}
         self.pipe = None;
@@ -140,7 +139,7 @@ impl Stream {
         self.stalled.clear();
     }
 
-    /// Records bytes of a spool, of which none may be lost: what cannot be written waits, and its writer with it.
+    /// Records bytes of a spool, which must not be lost: if they cannot be written, the tree's writes block until they can.
     fn spool(&mut self, folder: &Folder, bytes: &[u8]) {
         let at = self.seen;
         match self.file(folder).and_then(|file| file.write_all_at(bytes, at)) {
@@ -182,7 +181,7 @@ impl Stream {
         self.note_time(folder, at);
     }
 
-    /// The file is made with the first byte: most jobs write nothing to one of the two.
+    /// Creates the file with the first byte: most jobs leave one stream empty.
     fn file(&mut self, folder: &Folder) -> io::Result<&File> {
         match &mut self.file {
             Some(file) => Ok(file),
@@ -193,7 +192,7 @@ impl Stream {
         }
     }
 
-    /// Notes when the byte at `at` came. The index is a convenience: what cannot be written is left out.
+    /// Adds an entry to the time index. The index is optional: a failed write is ignored.
     fn note_time(&mut self, folder: &Folder, at: u64) {
         let now = clock::wall_ms();
         let grain = GRAIN_MS << (self.times_written / TIMES_PER_GRAIN).min(24);
@@ -214,7 +213,7 @@ impl Stream {
         }
     }
 
-    /// Gives back what lies between head and tail, once it is worth a call.
+    /// Punches a hole between head and tail if it is large enough to be worth a system call.
     fn make_hole(&mut self) {
         let Keep::Caps { head, tail } = self.keep else { return };
         let Some(head) = head.checked_next_multiple_of(BLOCK_BYTES) else { return };
@@ -225,7 +224,7 @@ impl Stream {
         }
     }
 
-    /// Takes note that its reader has come to `upto`, and lets go of everything before; or only before `free`, if that is said.
+    /// Records that the reader has reached `upto`, and deletes everything before `free`, or before `upto` if `free` is not given.
     pub(super) fn trim(&mut self, upto: u64, free: Option<u64>) {
         self.trimmed = self.trimmed.max(upto.min(self.seen));
         let free = free.unwrap_or(self.trimmed).min(self.trimmed) / BLOCK_BYTES * BLOCK_BYTES;
@@ -246,8 +245,8 @@ impl Stream {
         }
     }
 
-    /// Makes the recording durable, and lets go of it: held open, it would keep its room on a full disk although somebody
-    /// removes it. A recording that cannot be made durable is lost, whatever the page cache shows.
+    /// Flushes the recording and closes it, so that deleting the file frees its disk space. If the flush fails, all of it counts as lost,
+    /// whatever the page cache shows.
     pub(super) fn sync(&mut self) {
         self.times = None;
         if let Some(file) = self.file.take()

@@ -1,4 +1,4 @@
-//! The shim: parent of the leader, subreaper of its tree, reader of its output, and the one who proves it empty.
+//! The shim: parent of the leader, subreaper of its tree, reader of its output. It proves that the tree is empty.
 
 use std::fs::File;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -8,35 +8,35 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags};
 
 use super::control::Control;
-use super::guard;
 use super::input::Input;
 use super::levels::Levels;
 use super::output::{CHUNK_BYTES, Stream};
+use super::reply;
 use super::spawn::{self, Hold, Spawned};
 use super::stop::Stop;
 use crate::claim::{self, Drained, Leader};
 use crate::clock;
-use crate::ending::ExitRecord;
+use crate::exit_record::{ExitRecord, is_process_limit};
 use crate::folder::Folder;
 use crate::identity::{Identity, pidfd};
 use crate::launch::Launch;
 use crate::level::cgroup::Leaf;
 use crate::level::namespace::Init;
-use crate::line::Line;
+use crate::line_format::Line;
+use crate::spelling;
 use crate::sys::{self, Reaped};
-use crate::words;
 
-/// Pause before a record that could not be written is tried again: a full disk is freed by people.
+/// Pause before retrying to write a record: freeing a full disk takes a person some time.
 const RETRY_MS: u64 = 500;
 
-/// Pause before a control group without a child of ours is looked at again: it empties at once, or cannot be read now.
+/// Pause before checking again whether a control group is empty once we have no children left.
 const GROUP_PAUSE_MS: u64 = 10;
 
-/// How often the verdict on a leader that is gone is asked for; a second failure of the same read is no accident.
+/// Attempts to read the verdict of a leader that exited, in case a read fails.
 const VERDICT_READS_MAX: usize = 3;
 
-/// What a guard hands to its shim.
-pub(super) struct Handed {
+/// What a guard passes to its shim.
+pub(super) struct Handover {
     pub(super) folder: Folder,
     pub(super) claim: File,
     pub(super) listener: OwnedFd,
@@ -47,7 +47,7 @@ pub(super) struct Handed {
     pub(super) guard: Identity,
 }
 
-/// The state of a tree and of its keeper.
+/// The state of a tree and its keeper.
 pub(super) struct Shim {
     pub(super) folder: Folder,
     claim: File,
@@ -61,9 +61,9 @@ pub(super) struct Shim {
     pub(super) stop: Stop,
     leaf: Option<Leaf>,
     init: Option<Init>,
-    /// The leader, where it is its init's child and not ours.
+    /// The leader's pidfd, if it is a child of a namespace init and not ours.
     leader_fd: Option<OwnedFd>,
-    /// There is no child, but the control group is not known to be empty.
+    /// We have no children left, but the control group is not known to be empty.
     awaits_group: bool,
     pub(super) leader: Option<Leader>,
     pub(super) exit: Option<Exit>,
@@ -72,25 +72,25 @@ pub(super) struct Shim {
     reply: Option<OwnedFd>,
     guard: Identity,
     own: Identity,
-    /// The ending, once the tree is empty, until it is durable.
+    /// The exit record once the tree is empty, until it is durable, and when to retry.
     pub(super) ending: Option<(ExitRecord, u64)>,
     buffer: Vec<u8>,
 }
 
 /// Keeps a tree from its first process to its exit record.
-pub(super) fn run(handed: Handed) -> ! {
+pub(super) fn run(handover: Handover) -> ! {
     sys::set_name(c"lw-shim");
     let (Ok(own), Ok(signals)) = (Identity::own(), sys::signal_fd()) else { sys::exit(74) };
-    // A session of its own: whoever kills the group of its guard does not kill both.
+    // Its own session, so that killing the guard's process group does not kill both.
     if rustix::process::setsid().is_err()
         || rustix::process::set_child_subreaper(Some(rustix::process::getpid())).is_err()
     {
         sys::exit(74);
     }
-    let Handed { folder, claim, listener, socket, launch, levels, reply, guard } = handed;
-    // The group is named before it is made: whoever comes after a killed shim finds it.
+    let Handover { folder, claim, listener, socket, launch, levels, reply, guard } = handover;
+    // The group's path is recorded before the group is created, so that a successor finds it even if we are killed.
     let line = own.write(Line::new("shim")).with_bytes_some("cgroup", levels.leaf_path(&launch, &own));
-    if claim::note(&claim, &line).is_err() {
+    if claim::append(&claim, &line).is_err() {
         sys::exit(74);
     }
     let mut shim = Shim {
@@ -115,7 +115,7 @@ pub(super) fn run(handed: Handed) -> ! {
         guard,
         own,
         ending: None,
-        // Not filled, so that a job that says little takes little memory.
+        // Allocated but not touched: a job with little output uses little memory.
         buffer: Vec::with_capacity(CHUNK_BYTES),
         launch,
     };
@@ -127,7 +127,7 @@ pub(super) fn run(handed: Handed) -> ! {
 }
 
 impl Shim {
-    /// Forks the leader, makes it known, lets it go.
+    /// Forks the leader, records its identity, then releases it.
     fn start(&mut self, levels: &Levels) {
         let hold = Hold {
             leaf: self.leaf.as_ref(),
@@ -148,12 +148,14 @@ impl Shim {
             launched: clock::awake_ms(),
             may_escape: self.launch.new_privileges,
         });
-        let noted = leader.as_ref().map(|leader| claim::note(&self.claim, &leader.line()));
-        // What could not be made known is not let go; the gate closes when `spawned` is dropped.
+        let noted = leader.as_ref().map(|leader| claim::append(&self.claim, &leader.line()));
+        // A leader that could not be recorded is not released; its gate closes when `spawned` is dropped.
         let opened = match noted {
-            Some(Ok(())) => spawned.open_gate().map_err(|error| format!("cannot let it go: {error}")),
-            Some(Err(error)) => Err(format!("cannot write its identity: {error}")),
-            None => Err("the child died before it was let go".to_owned()),
+            Some(Ok(())) => {
+                spawned.open_gate().map_err(|error| format!("cannot release the leader: {error}"))
+            }
+            Some(Err(error)) => Err(format!("cannot record the leader's identity: {error}")),
+            None => Err("the leader died before it was released".to_owned()),
         };
         if let Err(why) = opened {
             self.exec_error = Some(why);
@@ -166,11 +168,11 @@ impl Shim {
         self.streams = std::mem::take(&mut spawned.streams);
         self.input = std::mem::replace(&mut spawned.input, Input::new(None, false));
         self.spawned = Some(spawned);
-        // A forked child has them; here they only cost memory.
+        // Only the forked child needs it.
         self.launch.env = Vec::new();
     }
 
-    /// One turn of the loop: the dead first, then time, then whoever speaks.
+    /// One turn of the loop: reap, then check time limits, then serve clients.
     fn turn(&mut self) {
         if let Some((record, retry_at)) = &self.ending {
             if clock::awake_ms() >= *retry_at {
@@ -183,20 +185,20 @@ impl Shim {
         } else {
             self.keep_time();
             if self.stop.advance(self.leaf.as_ref()) {
-                self.tell_climbed();
+                self.notify_climbed();
             }
         }
         self.wait();
     }
 
-    /// Reaps the dead. Reports whether the tree is empty.
+    /// Reaps dead children. Reports whether the tree is empty.
     fn reap(&mut self) -> bool {
         loop {
             match sys::reap(false) {
                 Reaped::One(pid, exit) => self.note_death(pid, exit),
                 Reaped::NoneYet => return false,
                 Reaped::NoChildren => {
-                    // A group with somebody in it is not empty, whoever put them there.
+                    // The group must be empty as well: a process may have been moved into it.
                     let Some(leaf) = &self.leaf else { return true };
                     self.awaits_group = !matches!(leaf.is_empty(), Ok(true));
                     if self.awaits_group {
@@ -210,20 +212,20 @@ impl Shim {
 
     fn note_death(&mut self, pid: i32, exit: Exit) {
         if self.init.as_ref().is_some_and(|init| init.pid == pid) {
-            self.hear_init();
+            self.read_init_status();
             if self.exit.is_none() {
-                // An init that went without a word was killed, and its leader with it, unless that had ended before. The
-                // kernel may know; it is not guessed.
-                let told = self.leader_fd.as_ref().and_then(sys::exit_told);
-                self.leader_exited(told);
+                // An init that sent nothing was killed, and the leader with it unless it had exited before. Ask the kernel; do not
+                // guess.
+                let exit = self.leader_fd.as_ref().and_then(sys::exit_from_pidfd);
+                self.leader_exited(exit);
             }
         } else if self.leader.as_ref().is_some_and(|leader| leader.identity.pid == pid) {
             self.leader_exited(Some(exit));
         }
     }
 
-    /// Hears from the init of a namespace how its leader ended. Only it can know: the leader is its child.
-    fn hear_init(&mut self) {
+    /// Reads how the leader ended from the namespace's init, its parent.
+    fn read_init_status(&mut self) {
         let Some(init) = self.init.as_ref().filter(|_| self.exit.is_none()) else { return };
         if is_readable(init.status_fd())
             && let Ok(Some(status)) = init.leader_status()
@@ -233,7 +235,7 @@ impl Shim {
     }
 
     fn leader_exited(&mut self, exit: Option<Exit>) {
-        // The leader's end of the pipe is closed, so there is a verdict: only a read that failed is done again.
+        // The leader's end of the pipe is closed, so the verdict is there; repeat only reads that fail.
         for _ in 0..VERDICT_READS_MAX {
             self.read_verdict();
         }
@@ -241,61 +243,62 @@ impl Shim {
             && let Some(exit) = exit
         {
             self.exit = Some(exit);
-            // If this cannot be written and the keeper is killed before the end, the exit is not known: lost, not false.
-            let _ = claim::note(&self.claim, &Line::new("exited").with("how", words::of_exit(exit)));
+            // If this cannot be written and the keeper is killed before the end, the exit is lost.
+            let _ = claim::append(&self.claim, &Line::new("exited").with("how", spelling::exit_name(exit)));
         }
         self.stop.leader_exited(self.launch.leftover_ms);
-        let line = Line::new("event").with("what", "exited").with_some("how", self.exit.map(words::of_exit));
-        self.control.tell(&line);
+        let line =
+            Line::new("event").with("what", "exited").with_some("how", self.exit.map(spelling::exit_name));
+        self.control.notify(&line);
     }
 
     fn keep_time(&mut self) {
-        if self.launch.deadline.is_some_and(|at| clock::awake_ms() >= at) && !self.stop.is_asked() {
+        if self.launch.deadline.is_some_and(|at| clock::awake_ms() >= at) && !self.stop.is_requested() {
             self.stop_tree(Some(KeeperStop::Deadline), false, self.launch.term_ms);
         }
-        // A lease that ran out is not argued with: another host may start the job any moment.
+        // Kill at once: another host may start the job at any moment.
         if self.launch.lease.is_some_and(|at| clock::boot_ms() >= at) {
             self.set_lease(None);
             self.stop_tree(Some(KeeperStop::Lease), true, 0);
         }
     }
 
-    /// Stops the tree, politely unless forced.
+    /// Stops the tree, starting with TERM unless forced.
     pub(super) fn stop_tree(&mut self, why: Option<KeeperStop>, force: bool, term_ms: u64) {
-        self.stop.ask(why, force, term_ms, self.leaf.as_ref());
-        self.tell_climbed();
+        self.stop.request(why, force, term_ms, self.leaf.as_ref());
+        self.notify_climbed();
     }
 
-    /// Makes the tree hold still, or lets it go on; not once it is being stopped.
-    pub(super) fn hold_tree(&mut self, still: bool) -> bool {
-        self.stop.hold(still, self.leaf.as_ref())
+    /// Freezes or thaws the tree, unless it is being stopped.
+    pub(super) fn freeze_tree(&mut self, on: bool) -> bool {
+        self.stop.freeze(on, self.leaf.as_ref())
     }
 
-    fn tell_climbed(&mut self) {
+    fn notify_climbed(&mut self) {
         if let Some(taken) = self.stop.rungs.last() {
             let line = Line::new("event")
                 .with("what", "climbed")
-                .with("rung", words::of_rung(taken.rung))
+                .with("rung", spelling::rung_name(taken.rung))
                 .with("alive", self.stop.last.alive);
-            self.control.tell(&line);
+            self.control.notify(&line);
         }
     }
 
-    /// Asks the leader to interrupt itself, as a terminal would.
+    /// Sends the leader SIGINT, as a terminal would.
     pub(super) fn interrupt(&mut self) -> bool {
         let Some(leader) = self.leader.as_ref().filter(|_| self.exit.is_none()) else { return false };
         self.stop.climb(Rung::Interrupt);
         leader.identity.signal(rustix::process::Signal::INT).unwrap_or(false)
     }
 
-    /// Sets the end of the lease, in milliseconds of the boot clock.
+    /// Sets when the lease expires, in milliseconds of the boot clock.
     pub(super) fn set_lease(&mut self, at: Option<u64>) {
         self.launch.lease = at;
         let Some(at) = at else {
             self.lease_timer = None;
             return;
         };
-        // A poll counts only the time awake; this clock must wake the keeper after a sleep, too.
+        // `poll` counts only time awake; this timer also expires while the machine sleeps.
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
         self.lease_timer = rustix::time::timerfd_create(TimerfdClockId::Boottime, flags).ok();
         if let Some(timer) = &self.lease_timer {
@@ -309,87 +312,87 @@ impl Shim {
     fn wait(&mut self) {
         let now = clock::awake_ms();
         let deadline =
-            self.launch.deadline.filter(|_| !self.stop.is_asked()).map(|at| at.saturating_sub(now));
+            self.launch.deadline.filter(|_| !self.stop.is_requested()).map(|at| at.saturating_sub(now));
         let stage = self.stop.pause_ms().filter(|_| self.ending.is_none());
         let retry = self.ending.as_ref().map(|(_, at)| at.saturating_sub(now));
         let stalled = self.streams.iter().any(Stream::is_stalled).then_some(RETRY_MS);
-        // The timer of the lease wakes after a sleep of the machine; this wakes even where there is no timer.
+        // In case the timer could not be created.
         let lease = self.launch.lease.map(|at| at.saturating_sub(clock::boot_ms()));
         // No child is left whose death would wake us.
         let group = (self.awaits_group && self.ending.is_none()).then_some(GROUP_PAUSE_MS);
         let pause = [deadline, stage, retry, stalled, lease, group].into_iter().flatten().min();
-        let timeout = pause.map(clock::span);
+        let timeout = pause.map(clock::timespec);
 
         let mut fds = vec![PollFd::new(&self.signals, PollFlags::IN)];
         fds.extend(
             self.streams
                 .iter()
-                .filter_map(Stream::wanted)
+                .filter_map(Stream::poll_fd)
                 .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)),
         );
-        fds.extend(self.input.wanted().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::OUT)));
+        fds.extend(self.input.poll_fd().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::OUT)));
         fds.extend(self.spawned.as_ref().map(|spawned| PollFd::new(&spawned.verdict, PollFlags::IN)));
         let init = self.init.as_ref().filter(|_| self.exit.is_none());
         fds.extend(init.map(|init| PollFd::from_borrowed_fd(init.status_fd(), PollFlags::IN)));
         fds.extend(self.lease_timer.as_ref().map(|timer| PollFd::new(timer, PollFlags::IN)));
         let first_client = fds.len();
-        fds.extend(self.control.wanted().map(|(fd, tells)| {
-            let flags = if tells { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
+        fds.extend(self.control.poll_fds().map(|(fd, has_output)| {
+            let flags = if has_output { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
             PollFd::from_borrowed_fd(fd, flags)
         }));
         let _ = poll(&mut fds, timeout.as_ref());
-        let someone_speaks = fds[first_client..].iter().any(|fd| !fd.revents().is_empty());
+        let clients_ready = fds[first_client..].iter().any(|fd| !fd.revents().is_empty());
         drop(fds);
-        self.handle(someone_speaks);
+        self.handle(clients_ready);
     }
 
-    fn handle(&mut self, someone_speaks: bool) {
-        // Somebody who signals the keeper itself means the job: a shutdown, or a person with `kill`.
+    fn handle(&mut self, clients_ready: bool) {
+        // A signal to the keeper itself, by a shutdown or `kill`, is meant for the job.
         if !sys::take_signals(self.signals.as_fd()).is_empty() && self.ending.is_none() {
             self.stop_tree(Some(KeeperStop::LocalCancel), false, self.launch.term_ms);
         }
         self.read_verdict();
-        self.hear_init();
+        self.read_init_status();
         self.record();
-        self.feed();
-        if someone_speaks {
+        self.write_input();
+        if clients_ready {
             self.control.accept();
             for request in self.control.requests() {
                 let answer = self.answer(&request);
                 self.control.answer(request.client, &answer);
             }
-            self.control.forget();
-            self.feed();
+            self.control.drop_closed();
+            self.write_input();
         }
     }
 
-    /// Records what the tree has written, and hints at it where somebody reads along.
+    /// Records what the tree has written, and notifies watchers of a spool.
     fn record(&mut self) {
         let mut buffer = std::mem::take(&mut self.buffer);
         for stream in
-            self.streams.iter_mut().filter(|stream| stream.wanted().is_some() || stream.is_stalled())
+            self.streams.iter_mut().filter(|stream| stream.poll_fd().is_some() || stream.is_stalled())
         {
             let seen = stream.seen;
             stream.take(&self.folder, &mut buffer);
             if stream.is_spool() && stream.seen != seen {
-                self.control.hint(&Line::new("event").with("what", "wrote"));
+                self.control.notify_idle(&Line::new("event").with("what", "wrote"));
             }
         }
         self.buffer = buffer;
     }
 
-    fn feed(&mut self) {
-        let told = self.input.told;
-        if self.input.wanted().is_some() {
+    fn write_input(&mut self) {
+        let completed = self.input.completed;
+        if self.input.poll_fd().is_some() {
             let output_at = self.streams.first().map_or(0, |stream| stream.seen);
             self.input.write(&self.folder, output_at);
         }
-        if self.input.told != told {
-            self.control.tell(&Line::new("event").with("what", "told").with("no", self.input.told));
+        if self.input.completed != completed {
+            self.control.notify(&Line::new("event").with("what", "told").with("no", self.input.completed));
         }
     }
 
-    /// Learns whether the program runs, and tells who launched it.
+    /// Checks whether the program was executed, and answers the launch.
     fn read_verdict(&mut self) {
         let Some(spawned) = self.spawned.as_ref() else { return };
         let Ok(exec_error) = spawned.verdict(&self.launch) else { return };
@@ -407,11 +410,11 @@ impl Shim {
 
     fn reply(&mut self, text: &str) {
         if let Some(reply) = self.reply.take() {
-            super::answer(&reply, text);
+            reply::send(&reply, text);
         }
     }
 
-    /// The tree is empty: records what is left of its output, and its ending.
+    /// The tree is empty: records the rest of its output and the exit record.
     fn conclude(&mut self) {
         let (empty_at_boot_ns, took_ms) = (clock::boot_ns(), self.stop.took_ms(clock::awake_ms()));
         self.read_verdict();
@@ -425,7 +428,7 @@ impl Shim {
             output.kept += stream.kept;
             lost |= stream.lost > 0;
         }
-        let _ = claim::note(&self.claim, &Drained { output, lost }.line());
+        let _ = claim::append(&self.claim, &Drained { output, lost }.line());
         let level = self.leader.as_ref().map_or(Level::None, |leader| leader.level);
         let proof = match (&self.exec_error, &self.leaf, &self.init) {
             (Some(_), ..) => Proof::NeverStarted,
@@ -439,10 +442,10 @@ impl Shim {
         let record = ExitRecord {
             receipt: Receipt {
                 level,
-                processes: std::mem::take(&mut self.stop.roll.processes),
+                processes: std::mem::take(&mut self.stop.seen.processes),
                 rungs: std::mem::take(&mut self.stop.rungs),
                 leftovers: std::mem::take(&mut self.stop.leftovers),
-                found: self.stop.roll.found,
+                found: self.stop.seen.found,
                 output,
                 output_lost: lost,
                 may_escape: self.launch.new_privileges,
@@ -455,30 +458,30 @@ impl Shim {
             by: "shim".to_owned(),
             empty_at_boot_ns,
         };
-        // Limits bind what runs. One that passes from now on must not wake a keeper that only waits for room on a disk.
+        // Time limits apply to a running tree; they must not wake a keeper that only waits for disk space.
         self.launch.deadline = None;
         self.set_lease(None);
         self.publish(record);
     }
 
-    /// Publishes the ending and goes; if that cannot be done now, it is done later.
+    /// Publishes the exit record and exits, or schedules a retry.
     fn publish(&mut self, record: ExitRecord) {
         match record.publish(&self.folder) {
             Ok(_) => {
                 if let Some(why) = &record.exec_error {
-                    self.reply(&super::refused(why));
+                    self.reply(&reply::refused(why));
                 }
-                self.control.tell(&Line::new("event").with("what", "ended"));
+                self.control.notify(&Line::new("event").with("what", "ended"));
                 let _ = self.folder.remove(&self.socket);
                 sys::exit(0)
             }
-            Err(error) if self.folder.is_removed() || guard::is_limited(&error) => sys::exit(75),
+            Err(error) if self.folder.is_removed() || is_process_limit(&error) => sys::exit(75),
             Err(_) => self.ending = Some((record, clock::awake_ms() + RETRY_MS)),
         }
     }
 }
 
-/// Reports whether a read would not wait.
+/// Reports whether a read would not block.
 fn is_readable(fd: BorrowedFd<'_>) -> bool {
     let mut ready = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
     poll(&mut ready, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) == Ok(1)

@@ -1,4 +1,4 @@
-//! The stop: rung by rung, each with its grace, until the tree is empty. Also what a leader left behind.
+//! Stopping a tree rung by rung, each with its grace, until it is empty; and killing what an exited leader left behind.
 
 use lastword_core::ids::Timestamp;
 use lastword_core::receipt::{KeeperStop, Process, Rung, RungTaken};
@@ -6,53 +6,53 @@ use rustix::process::Signal;
 
 use crate::clock;
 use crate::level::cgroup::Leaf;
-use crate::tree::{self, OwnChildren, Pass, Roll};
+use crate::tree::{self, OwnChildren, Pass, SeenProcesses};
 
-/// How long a tree may take to die of KILL before it is called stuck: uninterruptible, or another user's.
+/// How long a tree may survive KILL before it is reported as stuck: in uninterruptible sleep, or owned by another user.
 pub(super) const STUCK_AFTER_MS: u64 = 10_000;
 
-/// How often a stuck tree is tried again.
+/// Pause between kills of a stuck tree.
 pub(super) const STUCK_PAUSE_MS: u64 = 200;
 
-/// Passes over a tree that is to hold still. Only one that starts processes as fast as they are met needs more than two.
-const HOLD_PASSES_MAX: u32 = 32;
+/// Passes to freeze a tree with signals. Only a tree that forks as fast as we find its processes needs more than two.
+const FREEZE_PASSES_MAX: u32 = 32;
 
-/// How long to wait for deaths that were ordered before looking again; a death wakes the keeper earlier.
+/// Pause after sending KILL before the next pass; a death wakes the keeper earlier.
 pub(super) const KILL_PAUSE_MS: u64 = 1;
 
-/// Rungs that are recorded. Only interrupts can be asked for again and again; those beyond are sent all the same.
+/// Rungs recorded. Only interrupts can be requested without limit; further ones are still sent.
 const RUNGS_MAX: usize = 100;
 
-/// Where a tree is on its way out.
+/// How far a stop has progressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// Nobody wants it to end.
+    /// Not being stopped.
     Running,
-    /// Its leader is gone; the rest has until then, by the awake clock.
+    /// The leader has exited; the rest of the tree has until then, by the awake clock.
     Leftovers { until: u64 },
-    /// TERM was sent; KILL follows then.
+    /// TERM was sent; KILL follows at that time.
     Terming { until: u64 },
-    /// KILL is sent, again and again.
+    /// KILL is sent repeatedly.
     Killing { since: u64 },
 }
 
-/// What is known of a tree's way out.
+/// The progress of a stop.
 #[derive(Debug)]
 pub(super) struct Stop {
     keeper: i32,
     children: OwnChildren,
     stage: Stage,
-    asked_at: Option<u64>,
+    requested_at: Option<u64>,
     pub(super) rungs: Vec<RungTaken>,
-    pub(super) roll: Roll,
+    pub(super) seen: SeenProcesses,
     pub(super) leftovers: Vec<Process>,
-    /// The first KILL ends all of it at once, as in a namespace: who is in it must be counted before.
+    /// The first KILL ends the whole tree, as in a namespace: its processes must be counted before.
     pub(super) dies_as_one: bool,
-    /// The first reason to stop that was the keeper's own.
+    /// The first reason to stop, if it was the keeper's own.
     pub(super) keeper_stop: Option<KeeperStop>,
-    /// The whole tree was made to hold still.
-    is_held: bool,
-    /// What the last pass met.
+    /// The whole tree is frozen.
+    is_frozen: bool,
+    /// The result of the last pass.
     pub(super) last: Pass,
 }
 
@@ -62,40 +62,46 @@ impl Stop {
             keeper,
             children: OwnChildren::open(),
             stage: Stage::Running,
-            asked_at: None,
+            requested_at: None,
             rungs: Vec::new(),
-            roll: Roll::default(),
+            seen: SeenProcesses::default(),
             leftovers: Vec::new(),
             dies_as_one: false,
             keeper_stop: None,
-            is_held: false,
+            is_frozen: false,
             last: Pass::default(),
         }
     }
 
     /// Reports whether the tree is being stopped.
-    pub(super) fn is_asked(&self) -> bool {
-        self.asked_at.is_some()
+    pub(super) fn is_requested(&self) -> bool {
+        self.requested_at.is_some()
     }
 
-    /// Reports whether KILL has not helped for so long that somebody should know.
+    /// Reports whether the tree has survived KILL for so long that a person should know.
     pub(super) fn is_stuck(&self, now: u64) -> bool {
         matches!(self.stage, Stage::Killing { since } if now.saturating_sub(since) >= STUCK_AFTER_MS)
     }
 
-    /// Returns how long the tree took from the request to its end.
+    /// Returns the time since the stop was requested.
     pub(super) fn took_ms(&self, now: u64) -> Option<u64> {
-        self.asked_at.map(|asked_at| now.saturating_sub(asked_at))
+        self.requested_at.map(|requested_at| now.saturating_sub(requested_at))
     }
 
-    /// Begins the stop, or hurries it: asking again without force changes nothing.
-    pub(super) fn ask(&mut self, why: Option<KeeperStop>, force: bool, term_ms: u64, leaf: Option<&Leaf>) {
+    /// Starts the stop, or escalates it with `force`; a repeated request without force changes nothing.
+    pub(super) fn request(
+        &mut self,
+        why: Option<KeeperStop>,
+        force: bool,
+        term_ms: u64,
+        leaf: Option<&Leaf>,
+    ) {
         let now = clock::awake_ms();
-        if self.is_held {
-            self.hold(false, leaf);
+        if self.is_frozen {
+            self.freeze(false, leaf);
         }
-        if self.asked_at.is_none() {
-            self.asked_at = Some(now);
+        if self.requested_at.is_none() {
+            self.requested_at = Some(now);
             self.keeper_stop = why;
         }
         match (self.stage, force || term_ms == 0) {
@@ -103,54 +109,54 @@ impl Stop {
             (_, true) => self.kill(now, leaf),
             (_, false) => {
                 self.climb(Rung::Term);
-                self.last = tree::signal(self.keeper, Some(Signal::TERM), &mut self.roll);
-                // A stopped process acts on TERM only when it goes on.
-                tree::signal(self.keeper, Some(Signal::CONT), &mut self.roll);
+                self.last = tree::signal(self.keeper, Some(Signal::TERM), &mut self.seen);
+                // A stopped process handles TERM only once it continues.
+                tree::signal(self.keeper, Some(Signal::CONT), &mut self.seen);
                 self.stage = Stage::Terming { until: now.saturating_add(term_ms) };
             }
         }
     }
 
-    /// Makes the whole tree hold still, or lets it go on. Reports whether it could be: not once it is being stopped.
-    pub(super) fn hold(&mut self, still: bool, leaf: Option<&Leaf>) -> bool {
-        if self.is_asked() {
+    /// Freezes or thaws the whole tree. Returns `false` if it is being stopped.
+    pub(super) fn freeze(&mut self, on: bool, leaf: Option<&Leaf>) -> bool {
+        if self.is_requested() {
             return false;
         }
-        self.is_held = still;
-        let frozen = leaf.is_some_and(|leaf| if still { leaf.freeze() } else { leaf.thaw() }.is_ok());
+        self.is_frozen = on;
+        let frozen = leaf.is_some_and(|leaf| if on { leaf.freeze() } else { leaf.thaw() }.is_ok());
         if !frozen {
-            self.hold_each(still);
+            self.freeze_each(on);
         }
         true
     }
 
-    /// Stops each by a signal, until no newcomer is met: a process that was not stopped yet may have started another.
-    fn hold_each(&mut self, still: bool) {
-        let signal = if still { Signal::STOP } else { Signal::CONT };
-        let mut roll = Roll::default();
-        for _ in 0..HOLD_PASSES_MAX {
-            if tree::signal(self.keeper, Some(signal), &mut roll).fresh == 0 {
+    /// Freezes each process with a signal, until a pass finds none that is new: one not yet frozen may have forked.
+    fn freeze_each(&mut self, on: bool) {
+        let signal = if on { Signal::STOP } else { Signal::CONT };
+        let mut seen = SeenProcesses::default();
+        for _ in 0..FREEZE_PASSES_MAX {
+            if tree::signal(self.keeper, Some(signal), &mut seen).fresh == 0 {
                 break;
             }
         }
     }
 
-    /// Takes note that the leader is gone.
+    /// Records that the leader has exited.
     pub(super) fn leader_exited(&mut self, leftover_ms: u64) {
         if self.stage == Stage::Running {
             self.stage = Stage::Leftovers { until: clock::awake_ms().saturating_add(leftover_ms) };
         }
     }
 
-    /// Does what is due now. Called after the dead were reaped and some were left. Reports whether a rung was climbed.
+    /// Takes the next step if it is due. Called after reaping, while processes are left. Returns whether a new rung was climbed.
     pub(super) fn advance(&mut self, leaf: Option<&Leaf>) -> bool {
         let now = clock::awake_ms();
         match self.stage {
             Stage::Leftovers { until } if now >= until => {
-                // Named first: in a namespace the first death is everybody's, and the dead have no command line.
-                tree::signal(self.keeper, None, &mut self.roll);
+                // Recorded first: in a namespace the first kill ends them all, and the dead have no command line.
+                tree::signal(self.keeper, None, &mut self.seen);
                 self.kill(now, leaf);
-                self.leftovers = std::mem::take(&mut self.roll.processes);
+                self.leftovers = std::mem::take(&mut self.seen.processes);
                 true
             }
             Stage::Terming { until } if now >= until => {
@@ -165,14 +171,14 @@ impl Stop {
         }
     }
 
-    /// Returns how long the keeper may sleep, if not until something happens.
+    /// Returns how long the keeper may sleep; `None` means until something happens.
     pub(super) fn pause_ms(&self) -> Option<u64> {
         let now = clock::awake_ms();
         match self.stage {
             Stage::Running => None,
             Stage::Leftovers { until } | Stage::Terming { until } => Some(until.saturating_sub(now)),
             Stage::Killing { .. } if self.is_stuck(now) => Some(STUCK_PAUSE_MS),
-            // Newcomers were met: there may be more.
+            // The last pass found new processes, so there may be more.
             Stage::Killing { .. } if self.last.fresh > 0 => Some(0),
             Stage::Killing { .. } => Some(KILL_PAUSE_MS),
         }
@@ -182,11 +188,11 @@ impl Stop {
         self.climb(Rung::Kill);
         self.stage = Stage::Killing { since: now };
         if let Some(leaf) = leaf {
-            // Frozen first: nothing of it acts any more, and who is in it stays to be counted.
+            // Frozen first, so that its processes stop acting and can still be counted.
             let _ = leaf.freeze();
         }
         if leaf.is_some() || self.dies_as_one {
-            tree::signal(self.keeper, None, &mut self.roll);
+            tree::signal(self.keeper, None, &mut self.seen);
         }
         self.kill_once(leaf);
     }
@@ -195,8 +201,8 @@ impl Stop {
         if let Some(leaf) = leaf {
             let _ = leaf.kill();
         }
-        self.last = tree::signal(self.keeper, Some(Signal::KILL), &mut self.roll);
-        // Some are left, and none of them can be seen.
+        self.last = tree::signal(self.keeper, Some(Signal::KILL), &mut self.seen);
+        // Some are left, but none is visible in `/proc`.
         if self.last.alive == 0 {
             self.children.kill();
         }

@@ -1,7 +1,7 @@
-//! Control groups (v2): a leaf for each tree, frozen and killed as one.
+//! Control groups (v2): one leaf per tree, frozen and killed as a unit.
 //!
-//! A leaf alone is no proof that a tree is gone, since a process may have moved elsewhere; it is used together with the
-//! walk. Leaves are made below the group that the keeper itself is in, where somebody gave us the right to.
+//! An empty leaf alone does not prove that a tree is gone, because a process may have been moved out; it complements the walk. Leaves are
+//! created below the keeper's own group, where that is delegated to us.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
@@ -14,60 +14,60 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 use rustix::process::Signal;
 
+use super::self_test::{in_child, kill_and_reap, set_alarm, sleep_until_killed, wait_for};
 use crate::identity::{pidfd, send};
 use crate::sys;
 
-/// What each of our leaves is called by, so that a forged path names no group but one of ours.
+/// The name prefix of our leaves, so that a forged path cannot name a foreign group.
 const PREFIX: &str = "lastword-";
 
-/// Bytes of a leaf's own name: an attempt's id and some.
+/// The length limit of a leaf's name.
 const NAME_BYTES_MAX: usize = 64;
 
-/// Groups that a tree may have made in its leaf before the rest is left lying: empty groups cost little, an endless
-/// removal costs the ending.
+/// Groups below a leaf that are removed at most. Leftover empty groups cost little; removing without end would delay the exit record.
 const GROUPS_MAX: usize = 10_000;
 
-/// How long the self-test waits for the kernel to say that a group is frozen or empty; three times is less than a test has.
+/// How long the self-test waits for a group to be frozen or empty. It waits up to three times within [`super::self_test::TEST_SECONDS`].
 const SELF_TEST_WAIT: Duration = Duration::from_secs(3);
 
-/// Longer than any `cgroup.events`: two lines, and room for some to come.
+/// The size limit of `cgroup.events`: two lines, with room for more.
 const EVENTS_BYTES_MAX: usize = 512;
 
 const FOLDER: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// The group in which leaves can be made.
+/// The group in which leaves are created.
 #[derive(Debug)]
 pub(crate) struct Base {
     path: PathBuf,
 }
 
 impl Base {
-    /// Finds our own group and tries whether leaves can be made in it.
+    /// Finds our own group and checks that leaves can be created in it.
     pub(crate) fn find() -> Result<Base, String> {
         let read = |path| std::fs::read_to_string(path).map_err(|error| format!("{path}: {error}"));
         let path = own_group(&read("/proc/self/mountinfo")?, &read("/proc/self/cgroup")?)
-            .ok_or("this process is in no control group (v2) that is mounted here")?;
+            .ok_or("this process is not in a control group (v2) that is mounted here")?;
         Base::at(path)
     }
 
-    /// Uses the group at `path`, if leaves can be made in it.
+    /// Uses the group at `path` if leaves can be created in it.
     pub(crate) fn at(path: PathBuf) -> Result<Base, String> {
         let base = Base { path };
         let probe = base.leaf(&format!("probe-{}", std::process::id()));
         let removed = probe.and_then(|leaf| leaf.remove());
         removed.map_err(|error| {
             let path = base.path.display();
-            format!("{path}: no group can be made here ({error}); a service needs Delegate=yes")
+            format!("{path}: cannot create a group here ({error}); a service needs Delegate=yes")
         })?;
         Ok(base)
     }
 
-    /// Returns where a leaf of that name is or would be.
+    /// Returns the path of the leaf of that name, whether it exists or not.
     pub(crate) fn path_of(&self, name: &str) -> PathBuf {
         self.path.join(format!("{PREFIX}{name}"))
     }
 
-    /// Makes a leaf. One of that name that is already there, is an error.
+    /// Creates a leaf. Fails if it exists.
     pub(crate) fn leaf(&self, name: &str) -> io::Result<Leaf> {
         let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
         if name.is_empty() || name.len() > NAME_BYTES_MAX || !name.bytes().all(fits) {
@@ -81,16 +81,16 @@ impl Base {
         Leaf::open(&path)
     }
 
-    /// Shows that a process can be put into a leaf, is frozen and killed with it, and that the leaf says so.
+    /// Checks that a process can join a leaf, that freezing and killing the leaf affects it, and that the leaf reports it.
     pub(crate) fn self_test(&self) -> Result<(), String> {
         self.self_test_with(Leaf::join, Leaf::kill)
     }
 
-    /// The same with its two steps as parameters, so that a test can see each of them missed.
+    /// The self-test with its two steps as parameters, so that a test can leave out each.
     pub(super) fn self_test_with(&self, join: Step, kill: Step) -> Result<(), String> {
-        super::in_child(|| {
+        in_child(|| {
             let leaf = self.leaf(&format!("test-{}", std::process::id()));
-            let leaf = leaf.map_err(|error| format!("making a leaf: {error}"))?;
+            let leaf = leaf.map_err(|error| format!("creating a leaf: {error}"))?;
             let found = try_leaf(&leaf, join, kill);
             let cleaned = leaf.kill().and_then(|()| leaf.wait_until("populated 0", SELF_TEST_WAIT));
             let removed = cleaned.and_then(|_| leaf.remove());
@@ -109,10 +109,10 @@ fn try_leaf(leaf: &Leaf, join: Step, kill: Step) -> Result<(), String> {
     let child = match sys::fork().map_err(say("fork"))? {
         sys::Fork::Parent(child) => child,
         sys::Fork::Child => {
-            super::end_in_time();
+            set_alarm();
             if join(leaf).is_ok() {
                 let _ = writer.write_all(&[1]);
-                super::wait_for_the_end();
+                sleep_until_killed();
             }
             sys::exit(1)
         }
@@ -127,7 +127,7 @@ fn try_leaf(leaf: &Leaf, join: Step, kill: Step) -> Result<(), String> {
         }
         leaf.freeze().map_err(say("cgroup.freeze"))?;
         if !leaf.wait_until("frozen 1", SELF_TEST_WAIT).map_err(say("cgroup.events"))? {
-            return Err("a frozen leaf does not say so".to_owned());
+            return Err("a frozen leaf does not report it".to_owned());
         }
         kill(leaf).map_err(say("cgroup.kill"))?;
         match leaf.wait_until("populated 0", SELF_TEST_WAIT).map_err(say("cgroup.events"))? {
@@ -136,25 +136,25 @@ fn try_leaf(leaf: &Leaf, join: Step, kill: Step) -> Result<(), String> {
         }
     })();
     match found {
-        Ok(()) => match super::wait_for(child)? {
+        Ok(()) => match wait_for(child)? {
             libc::SIGKILL => Ok(()),
             status => Err(format!("a process killed with its leaf ended with status {status:#x}")),
         },
-        Err(why) => super::kill_and_reap(child).and(Err(why)),
+        Err(why) => kill_and_reap(child).and(Err(why)),
     }
 }
 
-/// The group of one tree, held by a descriptor.
+/// The group of one tree, held open by a descriptor.
 #[derive(Debug)]
 pub(crate) struct Leaf {
     path: PathBuf,
     fd: OwnedFd,
-    /// Says whether somebody is in it; held open, so that a process out of descriptors can still see it empty.
+    /// `cgroup.events`, kept open so that a process out of descriptors can still see the group become empty.
     events: File,
 }
 
 impl Leaf {
-    /// Opens a leaf that is there. What is not a leaf of ours is refused.
+    /// Opens an existing leaf. Refuses anything that is not a leaf of ours.
     pub(crate) fn open(path: &Path) -> io::Result<Leaf> {
         /// `CGROUP2_SUPER_MAGIC`.
         const CGROUP2: u64 = 0x6367_7270;
@@ -164,14 +164,14 @@ impl Leaf {
         let fd = rustix::fs::open(path, FOLDER | OFlags::RDONLY, Mode::empty())?;
         let is_group = rustix::fs::fstatfs(&fd)?.f_type as u64 == CGROUP2;
         if !(is_plain && is_ours && is_group) {
-            let why = format!("{} is no control group of a keeper", path.display());
+            let why = format!("{} is not a control group of a keeper", path.display());
             return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
         }
         let events = open_at(fd.as_fd(), "cgroup.events", OFlags::RDONLY)?;
         Ok(Leaf { path: path.to_owned(), fd, events })
     }
 
-    /// Returns where it is.
+    /// Returns its path.
     #[cfg(test)]
     pub(crate) fn path(&self) -> &Path {
         &self.path
@@ -182,36 +182,36 @@ impl Leaf {
         sys::fork_into(self.fd.as_fd())
     }
 
-    /// Puts this process into it, and so all that it will start. Called in a child, before its exec, where the fork did not.
+    /// Moves this process into it. Called in a child before its exec if it could not be forked into the group.
     pub(crate) fn join(&self) -> io::Result<()> {
         self.write("cgroup.procs", "0")
     }
 
-    /// Stops all that is in it from running, at once. What is frozen can still be killed.
+    /// Freezes all its processes at once. Frozen processes can still be killed.
     pub(crate) fn freeze(&self) -> io::Result<()> {
         self.write("cgroup.freeze", "1")
     }
 
-    /// Lets all that is in it run again.
+    /// Thaws all its processes.
     pub(crate) fn thaw(&self) -> io::Result<()> {
         self.write("cgroup.freeze", "0")
     }
 
-    /// Kills all that is in it or below it, at once.
+    /// Kills all processes in it and below it at once.
     pub(crate) fn kill(&self) -> io::Result<()> {
         match self.write("cgroup.kill", "1") {
-            // Linux 5.10 to 5.13 have no such file.
+            // Linux 5.10 to 5.13 do not have this file.
             Err(error) if error.kind() == io::ErrorKind::NotFound => self.kill_each(),
             done => done,
         }
     }
 
-    /// Kills one by one what is in it or below it. What is born meanwhile is missed: call it until the leaf is empty.
+    /// Kills processes in it and below it one by one. Misses those born meanwhile: repeat until the leaf is empty.
     pub(super) fn kill_each(&self) -> io::Result<()> {
         each_below(self.fd.as_fd(), &mut |group| {
             for pid in pids_of(group)? {
                 let Some(fd) = pidfd(pid) else { continue };
-                // Looked up again after the opening: a number that was given away in between is not in the group.
+                // Checked again after opening: a reused pid is not in the group.
                 if pids_of(group)?.contains(&pid) {
                     send(&fd, Signal::KILL)?;
                 }
@@ -220,23 +220,23 @@ impl Leaf {
         })
     }
 
-    /// Reports whether nobody is in it or below it.
+    /// Reports whether no process is in it or below it.
     pub(crate) fn is_empty(&self) -> io::Result<bool> {
         let mut events = [0; EVENTS_BYTES_MAX];
         match self.events.read_at(&mut events, 0) {
             Ok(read) => Ok(says(&String::from_utf8_lossy(&events[..read]), "populated 0")),
-            // Somebody removed it, which the kernel allows for an empty one only.
+            // It was removed, which the kernel allows only for an empty group.
             Err(error) if is_removed(&error) => Ok(true),
             Err(error) => Err(error),
         }
     }
 
-    /// Returns the numbers of those that are in it, not below it.
+    /// Returns the pids of the processes directly in it.
     pub(crate) fn pids(&self) -> io::Result<Vec<i32>> {
         pids_of(self.fd.as_fd())
     }
 
-    /// Waits until `cgroup.events` says `line`. `false` means that it did not in time.
+    /// Waits until `cgroup.events` contains `line`; returns `false` on timeout.
     pub(crate) fn wait_until(&self, line: &str, timeout: Duration) -> io::Result<bool> {
         let until = Instant::now() + timeout;
         loop {
@@ -248,12 +248,12 @@ impl Leaf {
                 return Ok(says(&events, line));
             }
             let left = rustix::time::Timespec::try_from(left).map_err(io::Error::other)?;
-            // The kernel wakes us for a change after what was read.
+            // The kernel wakes us for a change after the read.
             let _ = poll(&mut [PollFd::new(&file, PollFlags::PRI)], Some(&left));
         }
     }
 
-    /// Removes it, and the groups that the tree made below it. It must be empty.
+    /// Removes it and the groups that the tree created below it. It must be empty.
     pub(crate) fn remove(&self) -> io::Result<()> {
         for _ in 0..GROUPS_MAX {
             match rustix::fs::rmdir(&self.path) {
@@ -263,7 +263,7 @@ impl Leaf {
             }
             remove_a_lowest(self.fd.as_fd())?;
         }
-        Err(io::Error::other(format!("{}: more than {GROUPS_MAX} groups below it", self.path.display())))
+        Err(io::Error::other(format!("{}: more than {GROUPS_MAX} groups below", self.path.display())))
     }
 
     fn write(&self, file: &str, word: &str) -> io::Result<()> {
@@ -271,7 +271,7 @@ impl Leaf {
     }
 }
 
-/// Goes down to a group that has none below it and removes it. Two descriptors are enough, however deep that is.
+/// Descends to a group without subgroups and removes it. Needs two descriptors, whatever the depth.
 fn remove_a_lowest(top: BorrowedFd<'_>) -> io::Result<()> {
     let mut above = None;
     let mut group = top.try_clone_to_owned()?;
@@ -286,7 +286,7 @@ fn remove_a_lowest(top: BorrowedFd<'_>) -> io::Result<()> {
     }
 }
 
-/// Does something with a group and with every one below it, up to [`GROUPS_MAX`].
+/// Calls a function for a group and each group below it, up to [`GROUPS_MAX`].
 fn each_below(top: BorrowedFd<'_>, act: &mut dyn FnMut(BorrowedFd<'_>) -> io::Result<()>) -> io::Result<()> {
     let mut left = GROUPS_MAX;
     let mut paths = vec![PathBuf::from(".")];
@@ -305,7 +305,7 @@ fn each_below(top: BorrowedFd<'_>, act: &mut dyn FnMut(BorrowedFd<'_>) -> io::Re
     Ok(())
 }
 
-/// Returns the names of the groups in a group.
+/// Returns the names of a group's direct subgroups.
 fn groups_in(group: BorrowedFd<'_>) -> io::Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in Dir::read_from(group)? {
@@ -318,7 +318,7 @@ fn groups_in(group: BorrowedFd<'_>) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// A process of another namespace that cannot be named here reads as 0 and is left out.
+/// Returns the pids in a group, without processes of other pid namespaces, which read as 0.
 fn pids_of(group: BorrowedFd<'_>) -> io::Result<Vec<i32>> {
     let pids = read_at(group, "cgroup.procs")?;
     Ok(pids.lines().filter_map(|line| line.parse().ok()).filter(|pid| *pid > 0).collect())
@@ -343,7 +343,7 @@ fn is_removed(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ENODEV))
 }
 
-/// Returns the folder of our own group, from where the groups are mounted and which one we are in.
+/// Returns the path of our own group, from the mount table and `/proc/self/cgroup`.
 fn own_group(mountinfo: &str, cgroup: &str) -> Option<PathBuf> {
     let own = Path::new(cgroup.lines().find_map(|line| line.strip_prefix("0::"))?);
     mountinfo.lines().find_map(|line| {
@@ -353,14 +353,14 @@ fn own_group(mountinfo: &str, cgroup: &str) -> Option<PathBuf> {
         }
         let mut fields = mount.split(' ').skip(3).map(unescape);
         let (root, point) = (fields.next()?, fields.next()?);
-        // A container may see only a part of the groups, and be in a group that is not in that part.
+        // A container may have only part of the hierarchy mounted, and its own group may be outside that part.
         let below = own.strip_prefix(root).ok()?;
         let is_plain = below.components().all(|part| matches!(part, Component::Normal(_)));
         is_plain.then(|| Path::new(&point).join(below))
     })
 }
 
-/// Undoes what the kernel does with spaces in `mountinfo`: `\040`.
+/// Decodes the octal escapes of `mountinfo`, such as `\040` for a space.
 fn unescape(field: &str) -> String {
     let mut parts = field.split('\\');
     let mut plain = parts.next().unwrap_or_default().to_owned();

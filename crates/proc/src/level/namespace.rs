@@ -1,7 +1,7 @@
-//! A PID namespace: when its init is gone, the kernel has ended everything in it.
+//! A PID namespace: when its init dies, the kernel kills everything in it.
 //!
-//! The init is a fork of the shim. It dies with the shim, mounts the `/proc` of the namespace, starts the leader, reaps
-//! whatever comes to it, tells the shim how the leader ended, and goes when nobody is left.
+//! The init is a fork of the shim. It dies with the shim, mounts `/proc` for the namespace, starts the leader, reaps orphans, reports to
+//! the shim how the leader ended, and exits when no process is left.
 
 use std::ffi::CStr;
 use std::io::{self, Read as _};
@@ -15,33 +15,36 @@ use rustix::net::{
 };
 use rustix::process::Signal;
 
+use super::self_test::{
+    daemonise, in_child, kill_and_reap, kill_children, set_alarm, sleep_until_killed, wait_for,
+};
 use crate::sys;
 
-/// What the init gets of its own: processes, and mounts for the `/proc` that shows them.
+/// The init's own namespaces: PIDs, and mounts for a matching `/proc`.
 pub(crate) const FLAGS: i32 = libc::CLONE_NEWPID | libc::CLONE_NEWNS;
 
-/// First byte of what the shim hears: the leader is there, or there will be none, because of this error number.
+/// First byte of the init's first message: the leader was started, or it failed with the error number that follows.
 const LEADER: u8 = b'L';
 const FAILED: u8 = b'F';
 
-/// A namespace that runs, as its shim sees it.
+/// A running namespace, from the shim's view.
 #[derive(Debug)]
 pub(crate) struct Init {
-    /// The number of the init, outside. It is a child of whoever called [`spawn`]; when it is reaped, the namespace is gone.
+    /// The init's pid outside. It is our child; once it is reaped, the namespace is gone.
     pub(crate) pid: i32,
-    /// The number of the leader, outside.
+    /// The leader's pid outside.
     pub(crate) leader: i32,
     status: OwnedFd,
 }
 
 impl Init {
-    /// Returns what becomes readable when the leader has ended, or the init has.
+    /// Returns the descriptor that becomes readable when the leader or the init has exited.
     pub(crate) fn status_fd(&self) -> BorrowedFd<'_> {
         self.status.as_fd()
     }
 
-    /// Waits for the leader's end and returns its raw wait status. `None` means that the init went without a word: it
-    /// was killed, and the leader with it if that had not ended before.
+    /// Waits for the leader to exit and returns its raw wait status. `None` means that the init was killed, and with it the leader if it
+    /// had not exited before.
     pub(crate) fn leader_status(&self) -> io::Result<Option<i32>> {
         let mut status = [0; 4];
         match rustix::io::retry_on_intr(|| rustix::io::read(&self.status, &mut status))? {
@@ -51,15 +54,15 @@ impl Init {
     }
 }
 
-/// Starts a namespace with a leader that runs `run`, and exits with what that returns if it does not exec.
+/// Starts a namespace whose leader calls `run`, and exits with its result if it returns.
 ///
-/// The caller is single-threaded, and goes on being the parent: the namespace ends with it.
+/// The caller must be single-threaded. It stays the parent: the namespace ends with it.
 pub(crate) fn spawn(run: impl FnOnce() -> i32) -> io::Result<Init> {
     spawn_with(FLAGS, run)
 }
 
 fn spawn_with(flags: i32, run: impl FnOnce() -> i32) -> io::Result<Init> {
-    // One message is one record: the kernel adds to each who sent it, by the number that the reader knows it by.
+    // With SEQPACKET, the kernel attaches the sender's credentials to each message, with its pid as seen by the reader.
     let (ours, theirs) =
         rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
     rustix::net::sockopt::set_socket_passcred(&ours, true)?;
@@ -76,35 +79,35 @@ fn spawn_with(flags: i32, run: impl FnOnce() -> i32) -> io::Result<Init> {
         init(&theirs, user, run)
     }
     drop(theirs);
-    match first_word(&ours) {
+    match receive_first_message(&ours) {
         Ok(leader) => Ok(Init { pid, leader, status: ours }),
         Err(error) => {
-            // It is a child of ours that has nobody in it; nothing of it is left behind.
+            // A child of ours with nothing in it: leave nothing behind.
             if let Some(init) = rustix::process::Pid::from_raw(pid) {
                 let _ = rustix::process::kill_process(init, Signal::KILL);
             }
-            let _ = super::wait_for(pid);
+            let _ = wait_for(pid);
             Err(error)
         }
     }
 }
 
-/// Forks with namespaces. 0 is the child's answer.
+/// Forks into new namespaces. Returns 0 in the child.
 fn clone(flags: i32) -> io::Result<i32> {
     let flags = libc::c_ulong::from((flags | libc::SIGCHLD).cast_unsigned());
-    // SAFETY: without a stack or shared memory this is a fork, in a process that has one thread.
+    // SAFETY: without a stack or shared memory this is a fork of a single-threaded process.
     match unsafe { libc::syscall(libc::SYS_clone, flags, 0_usize, 0_usize, 0_usize, 0_usize) } {
         -1 => Err(io::Error::last_os_error()),
         pid => i32::try_from(pid).map_err(io::Error::other),
     }
 }
 
-/// Hears whether there is a leader, and who it is.
-fn first_word(socket: &OwnedFd) -> io::Result<i32> {
-    let mut word = [0; 5];
+/// Receives the first message; returns the leader's pid.
+fn receive_first_message(socket: &OwnedFd) -> io::Result<i32> {
+    let mut bytes = [0; 5];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmCredentials(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
-    let mut parts = [io::IoSliceMut::new(&mut word)];
+    let mut parts = [io::IoSliceMut::new(&mut bytes)];
     let message = rustix::io::retry_on_intr(|| {
         rustix::net::recvmsg(socket, &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC)
     })?;
@@ -112,32 +115,34 @@ fn first_word(socket: &OwnedFd) -> io::Result<i32> {
         RecvAncillaryMessage::ScmCredentials(sender) => Some(sender.pid.as_raw_nonzero().get()),
         _ => None,
     });
-    match (word[0], message.bytes, sender) {
+    match (bytes[0], message.bytes, sender) {
         (LEADER, 1, Some(leader)) => Ok(leader),
         (FAILED, 5, _) => {
-            Err(io::Error::from_raw_os_error(i32::from_ne_bytes([word[1], word[2], word[3], word[4]])))
+            Err(io::Error::from_raw_os_error(i32::from_ne_bytes([bytes[1], bytes[2], bytes[3], bytes[4]])))
         }
-        _ => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the init of the namespace died at its start")),
+        _ => {
+            Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the init of the namespace died while starting"))
+        }
     }
 }
 
-/// Says something to the shim. It is not there any more only if we are about to die as well.
-fn say(socket: &OwnedFd, word: &[u8]) {
+/// Sends a message to the shim. If it is gone, we are about to be killed as well.
+fn send(socket: &OwnedFd, word: &[u8]) {
     let _ = rustix::net::send(socket, word, SendFlags::NOSIGNAL);
 }
 
-/// What the init does.
+/// The main function of the init.
 fn init(socket: &OwnedFd, user: Option<CreateUser>, run: impl FnOnce() -> i32) -> ! {
     let prepared = prepare(socket, user).and_then(|()| sys::fork());
     let leader = match prepared {
         Ok(sys::Fork::Child) => {
-            say(socket, &[LEADER]);
+            send(socket, &[LEADER]);
             sys::exit(run())
         }
         Ok(sys::Fork::Parent(leader)) => leader,
         Err(error) => {
             let [a, b, c, d] = error.raw_os_error().unwrap_or(libc::EIO).to_ne_bytes();
-            say(socket, &[FAILED, a, b, c, d]);
+            send(socket, &[FAILED, a, b, c, d]);
             sys::exit(1)
         }
     };
@@ -147,19 +152,19 @@ fn init(socket: &OwnedFd, user: Option<CreateUser>, run: impl FnOnce() -> i32) -
         // SAFETY: `status` outlives the call.
         match unsafe { libc::waitpid(-1, &raw mut status, libc::__WALL) } {
             -1 if io::Error::last_os_error().raw_os_error() == Some(libc::ECHILD) => sys::exit(0),
-            pid if pid == leader => say(socket, &status.to_ne_bytes()),
+            pid if pid == leader => send(socket, &status.to_ne_bytes()),
             _ => {}
         }
     }
 }
 
-/// Makes the init one: it dies with the shim, of nothing else, and sees its own processes.
+/// Prepares the init: it dies with the shim, ignores other signals, and has its own `/proc`.
 fn prepare(socket: &OwnedFd, user: Option<CreateUser>) -> io::Result<()> {
-    // As an init it does not die of signals that have no handler, whoever sends them, but for KILL from outside.
+    // An init ignores signals without a handler, except KILL from outside.
     sys::default_signals();
     sys::set_name(c"lw-init");
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
-    // From in here a parent outside has no number that could be compared; its end of the socket tells whether it lives.
+    // A parent outside the namespace has no pid in here to compare; its end of the socket shows whether it is alive.
     let mut ask = [PollFd::new(socket, PollFlags::empty())];
     let now = rustix::time::Timespec { tv_sec: 0, tv_nsec: 0 };
     if poll(&mut ask, Some(&now))? != 0 {
@@ -175,7 +180,7 @@ fn prepare(socket: &OwnedFd, user: Option<CreateUser>) -> io::Result<()> {
     Ok(())
 }
 
-/// The user of a namespace made without root: the same as outside, and the only one.
+/// The user of a namespace created without root: the same as outside, and the only one.
 struct CreateUser {
     uid: u32,
     gid: u32,
@@ -183,7 +188,7 @@ struct CreateUser {
 
 impl CreateUser {
     fn map(&self) -> io::Result<()> {
-        // The files of a process that must not be dumped belong to root.
+        // The `/proc` files of an undumpable process belong to root.
         // SAFETY: `prctl` with these constants takes no pointers.
         unsafe {
             libc::prctl(libc::PR_SET_DUMPABLE, 1, 0, 0, 0);
@@ -194,10 +199,10 @@ impl CreateUser {
     }
 }
 
-/// Closes what the init has no business with: the tree's pipes, and the lock that says that a keeper lives.
+/// Closes what the init does not need: the tree's pipes, and the lock that shows that a keeper is alive.
 fn close_all_but(socket: &OwnedFd) {
     let kept = socket.as_raw_fd().cast_unsigned();
-    // SAFETY: the init uses nothing but the socket from here on, and never returns to an owner of the others.
+    // SAFETY: from here on the init uses only the socket, and never returns to an owner of the others.
     unsafe {
         if let Some(last) = kept.checked_sub(1) {
             libc::syscall(libc::SYS_close_range, 0_u32, last, 0_u32);
@@ -206,49 +211,49 @@ fn close_all_but(socket: &OwnedFd) {
     }
 }
 
-/// Shows that what is started in a namespace has it for its own, and is gone, daemons included, when its init is.
+/// Checks that a tree in a namespace sees only its own processes and dies, daemons included, with the init.
 ///
-/// `flags` is a parameter so that a test can see this fail.
+/// `flags` is a parameter so that a test can make this fail.
 pub(crate) fn self_test(flags: i32) -> Result<(), String> {
-    super::in_child(|| {
-        // So that what a failed test leaves comes to us, and not to the machine.
+    in_child(|| {
+        // Processes that a failed test leaves are reparented to us instead of the machine's init.
         rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
             .map_err(|error| format!("prctl(PR_SET_CHILD_SUBREAPER): {error}"))?;
         let (held, holder) = io::pipe().map_err(|error| format!("pipe: {error}"))?;
-        let started = spawn_with(flags, leader_of_test);
+        let started = spawn_with(flags, test_leader);
         let init = started.map_err(|error| format!("a PID namespace with a /proc of its own: {error}"))?;
         drop(holder);
         let status = init.leader_status();
-        // The daemon that the leader left is still in there.
-        let ended = super::kill_and_reap(init.pid).and_then(|()| is_closed(held));
-        super::kill_children();
+        // The daemon that the leader started is still in there.
+        let ended = kill_and_reap(init.pid).and_then(|()| is_closed(held));
+        kill_children();
         match status {
-            Ok(Some(status)) if status == LEADER_OF_TEST << 8 => ended,
+            Ok(Some(status)) if status == TEST_LEADER_EXIT << 8 => ended,
             _ => Err(format!("a leader in a namespace ended with status {status:x?}")),
         }
     })
 }
 
-/// What the leader of the self-test exits with when all was as it should be.
-const LEADER_OF_TEST: i32 = 7;
+/// The exit code of the self-test's leader if everything is as expected.
+const TEST_LEADER_EXIT: i32 = 7;
 
-/// Looks around in the namespace, and leaves a daemon behind.
-fn leader_of_test() -> i32 {
-    super::end_in_time();
+/// Checks its pid and `/proc`, and leaves a daemon behind.
+fn test_leader() -> i32 {
+    set_alarm();
     let own = std::process::id().to_string();
     let shown = std::fs::read_link("/proc/self");
-    match (own.as_str(), shown, super::daemonise(|_| super::wait_for_the_end())) {
-        ("2", Ok(shown), Ok(_)) if shown.as_os_str() == "2" => LEADER_OF_TEST,
+    match (own.as_str(), shown, daemonise(|_| sleep_until_killed())) {
+        ("2", Ok(shown), Ok(_)) if shown.as_os_str() == "2" => TEST_LEADER_EXIT,
         ("2", ..) => 3,
         _ => 4,
     }
 }
 
-/// Tells whether nobody holds the other end, without waiting for it.
+/// Checks, without waiting, that no process holds the other end of a pipe.
 pub(super) fn is_closed(mut held: io::PipeReader) -> Result<(), String> {
     rustix::io::ioctl_fionbio(&held, true).map_err(|error| format!("pipe: {error}"))?;
     match held.read(&mut [0]) {
         Ok(0) => Ok(()),
-        _ => Err("a process of a namespace was left when its init was gone".to_owned()),
+        _ => Err("a process of the namespace survived its init".to_owned()),
     }
 }

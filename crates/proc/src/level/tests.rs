@@ -1,7 +1,7 @@
-//! Each level with real processes, as root and as a user without rights; and each self-test seen to fail.
+//! Tests each level with real processes, as root and as an unprivileged user, and makes each self-test fail.
 //!
-//! Everything here runs in a child that has one thread, whatever the test runner has. What it does there is system
-//! calls and allocation, and libc keeps the allocator usable across a fork.
+//! Everything runs in a single-threaded child, whatever the test runner does. It only makes system calls and allocates memory, and libc
+//! keeps its allocator usable across a fork.
 
 use std::io::{self, PipeReader, Read as _};
 use std::os::unix::fs::chown;
@@ -12,14 +12,13 @@ use lastword_core::receipt::Level;
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
 use super::cgroup::{Base, Leaf};
-use super::{
-    available, daemonise, in_child, landlock, namespace, subreaper_test, wait_for, wait_for_the_end,
-};
+use super::self_test::{daemonise, in_child, kill_and_reap, set_alarm, sleep_until_killed, wait_for};
+use super::{available, landlock, namespace, subreaper_test};
 use crate::identity::Stat;
 use crate::sys;
 
-/// A user that owns nothing.
-const NOBODYS_UID: u32 = 54_321;
+/// A uid that owns nothing.
+const UNUSED_UID: u32 = 54_321;
 
 /// Long enough for any machine; reached only when a test fails.
 const LONG: Duration = Duration::from_secs(5);
@@ -28,15 +27,15 @@ fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Gives up root for good.
-fn become_nobody() -> Result<(), String> {
-    // SAFETY: plain system calls, in a process with one thread.
+/// Drops root for good.
+fn drop_root() -> Result<(), String> {
+    // SAFETY: plain system calls in a single-threaded process.
     let done = unsafe {
         libc::setgroups(0, std::ptr::null()) == 0
-            && libc::setgid(NOBODYS_UID) == 0
-            && libc::setuid(NOBODYS_UID) == 0
+            && libc::setgid(UNUSED_UID) == 0
+            && libc::setuid(UNUSED_UID) == 0
     };
-    done.then_some(()).ok_or_else(|| format!("giving up root: {}", io::Error::last_os_error()))
+    done.then_some(()).ok_or_else(|| format!("dropping root: {}", io::Error::last_os_error()))
 }
 
 fn text(error: impl std::fmt::Display) -> String {
@@ -47,25 +46,25 @@ fn check(holds: bool, what: &str) -> Result<(), String> {
     holds.then_some(()).ok_or_else(|| what.to_owned())
 }
 
-/// Starts a child that runs `body` and returns its number.
+/// Starts a child that runs `body` and returns its pid.
 fn child(body: impl FnOnce()) -> Result<i32, String> {
     match sys::fork().map_err(text)? {
         sys::Fork::Parent(pid) => Ok(pid),
         sys::Fork::Child => {
-            super::end_in_time();
+            set_alarm();
             body();
             sys::exit(0)
         }
     }
 }
 
-/// Starts a child that joins a leaf, does something there and waits. Returns once it has.
+/// Starts a child that joins a leaf, calls `act` and waits. Returns once it has done so.
 fn member(leaf: &Leaf, act: impl FnOnce() -> io::Result<()>) -> Result<i32, String> {
     let (mut reader, writer) = io::pipe().map_err(text)?;
     let pid = child(|| {
         let done = leaf.join().and_then(|()| act());
         if done.and_then(|()| io::Write::write_all(&mut &writer, &[1])).is_ok() {
-            wait_for_the_end();
+            sleep_until_killed();
         }
     })?;
     drop(writer);
@@ -78,7 +77,7 @@ fn name(test: &str) -> String {
 }
 
 #[test]
-fn a_subreaper_gets_back_what_forked_twice() {
+fn a_double_forked_process_is_reparented_to_the_subreaper() {
     subreaper_test(rustix::process::set_child_subreaper).unwrap();
 }
 
@@ -89,7 +88,7 @@ fn seeded_without_the_subreaper_its_self_test_fails() {
 }
 
 #[test]
-fn what_this_machine_has_is_found_by_root_and_by_a_user_alike() {
+fn root_and_user_find_the_same_levels_but_for_cgroups() {
     let found = available(&Base::find());
     let levels: Vec<Level> = found.iter().map(|(level, _)| *level).collect();
     assert_eq!(levels, [Level::Subreaper, Level::Landlock, Level::Cgroup, Level::Namespace]);
@@ -103,31 +102,31 @@ fn what_this_machine_has_is_found_by_root_and_by_a_user_alike() {
     }
     let as_root: Vec<bool> = found.iter().map(|(_, result)| result.is_ok()).collect();
     in_child(|| {
-        become_nobody()?;
+        drop_root()?;
         let found = available(&Base::find());
         let landlock = found.iter().any(|(level, result)| *level == Level::Landlock && result.is_ok());
         check(landlock == as_root[1], "Landlock needs no root")?;
         match &found[2] {
             (Level::Cgroup, Err(why)) => check(why.contains("Delegate"), why),
-            other => Err(format!("nobody gave this user a control group: {other:?}")),
+            other => Err(format!("no control group was delegated to this user: {other:?}")),
         }
     })
     .unwrap();
 }
 
-/// Whether this machine has Landlock's signal scope, asked in another way than by the self-test.
+/// Detects Landlock's signal scope in another way than the self-test does.
 fn has_landlock() -> bool {
     let lsm = std::fs::read_to_string("/sys/kernel/security/lsm");
-    // SAFETY: asking for the version takes no structure.
+    // SAFETY: asking for the version passes no structure.
     let version = unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, 0_usize, 0_usize, 1_u32) };
     lsm.map_or(true, |lsm| lsm.contains("landlock")) && version >= 6
 }
 
 #[test]
-fn a_scope_holds_for_root_and_for_a_user() {
+fn a_scope_works_for_root_and_for_a_user() {
     assert_eq!(landlock::self_test(landlock::restrict).is_ok(), has_landlock());
     if is_root() {
-        let found = in_child(|| become_nobody().and_then(|()| landlock::self_test(landlock::restrict)));
+        let found = in_child(|| drop_root().and_then(|()| landlock::self_test(landlock::restrict)));
         assert_eq!(found.is_ok(), has_landlock(), "{found:?}");
     }
 }
@@ -138,7 +137,7 @@ fn seeded_without_a_scope_its_self_test_fails() {
     assert_eq!(found, "a process in the scope can signal out of it");
 }
 
-/// Whether root may make groups on this machine, asked in another way than by trying.
+/// Detects without trying whether root can create groups on this machine.
 fn groups_are_writable() -> bool {
     let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
     let mut mounts = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
@@ -162,7 +161,7 @@ fn seeded_a_process_that_did_not_join_or_was_not_killed_fails_the_self_test() {
     assert_eq!(found, "a killed leaf is not empty");
 }
 
-/// A group given to a user, as systemd does with `Delegate=yes`, is as good as root's.
+/// A group delegated to a user, as systemd does with `Delegate=yes`, works like root's.
 #[test]
 fn a_delegated_group_serves_a_user() {
     if !is_root() {
@@ -172,12 +171,12 @@ fn a_delegated_group_serves_a_user() {
     let given = base.leaf(&name("delegated")).unwrap();
     let path = given.path().to_owned();
     for file in ["", "cgroup.procs", "cgroup.threads", "cgroup.subtree_control"] {
-        chown(path.join(file), Some(NOBODYS_UID), Some(NOBODYS_UID)).unwrap();
+        chown(path.join(file), Some(UNUSED_UID), Some(UNUSED_UID)).unwrap();
     }
     let found = in_child(|| {
-        // Whoever moves must own the group above both: the user's processes start in the delegated one.
+        // Moving a process requires rights on the common ancestor: the user's processes start in the delegated group.
         given.join().map_err(text)?;
-        become_nobody()?;
+        drop_root()?;
         Base::find()?.self_test()
     });
     given.remove().unwrap();
@@ -185,7 +184,7 @@ fn a_delegated_group_serves_a_user() {
 }
 
 #[test]
-fn groups_that_a_tree_made_are_killed_and_removed_with_it() {
+fn groups_created_by_a_tree_are_killed_and_removed_with_it() {
     let Ok(base) = Base::find() else { return };
     for kill in [Leaf::kill, Leaf::kill_each] {
         let leaf = base.leaf(&name("nested")).unwrap();
@@ -206,12 +205,12 @@ fn groups_that_a_tree_made_are_killed_and_removed_with_it() {
         leaf.remove().unwrap();
         found.unwrap();
         assert!(!leaf.path().exists());
-        assert!(leaf.is_empty().unwrap(), "what was removed is empty");
+        assert!(leaf.is_empty().unwrap(), "a removed group is empty");
     }
 }
 
 #[test]
-fn a_leaf_is_found_again_by_its_path_after_its_keeper() {
+fn a_leaf_can_be_reopened_by_path_after_its_keeper_is_gone() {
     let Ok(base) = Base::find() else { return };
     let leaf = base.leaf(&name("again")).unwrap();
     let found = in_child(|| {
@@ -230,7 +229,7 @@ fn a_leaf_is_found_again_by_its_path_after_its_keeper() {
 }
 
 #[test]
-fn a_name_or_path_that_leads_elsewhere_is_refused() {
+fn a_name_or_path_outside_our_groups_is_refused() {
     let Ok(base) = Base::find() else { return };
     for name in ["", "..", "a/b", "../x", "a.b", "a b", "ä", &"x".repeat(65)] {
         assert_eq!(base.leaf(name).unwrap_err().kind(), io::ErrorKind::InvalidInput, "{name:?}");
@@ -248,9 +247,9 @@ fn a_name_or_path_that_leads_elsewhere_is_refused() {
     assert!(refused.iter().all(|(_, refused)| *refused), "{refused:?}");
 }
 
-/// Whether this machine lets us have a PID namespace; the self-test must agree.
+/// Detects whether this machine allows a PID namespace; the self-test must agree.
 fn can_unshare() -> bool {
-    // SAFETY: in a child with one thread that ends right after.
+    // SAFETY: in a single-threaded child that exits right after.
     in_child(|| check(unsafe { libc::unshare(libc::CLONE_NEWPID) } == 0, "refused")).is_ok()
 }
 
@@ -259,9 +258,9 @@ fn a_namespace_ends_with_its_init() {
     let found = namespace::self_test(namespace::FLAGS);
     assert!(found.is_ok() || !can_unshare(), "{found:?}");
     if is_root() {
-        // A keeper must not be dumped, which makes its files in /proc root's; the namespace is made all the same.
+        // A keeper is undumpable, so its files in /proc belong to root. The namespace must work nevertheless.
         in_child(|| {
-            become_nobody()?;
+            drop_root()?;
             sys::set_undumpable();
             namespace::self_test(namespace::FLAGS)
         })
@@ -278,20 +277,20 @@ fn seeded_without_a_namespace_its_self_test_fails() {
 }
 
 /// Starts a namespace whose leader leaves a daemon behind and exits with 5.
-fn with_a_daemon() -> Result<namespace::Init, String> {
-    let left = || daemonise(|_| wait_for_the_end()).map_or(1, |_| 5);
+fn namespace_with_daemon() -> Result<namespace::Init, String> {
+    let left = || daemonise(|_| sleep_until_killed()).map_or(1, |_| 5);
     let init = namespace::spawn(left).map_err(text)?;
     check(init.leader_status().map_err(text)? == Some(5 << 8), "the leader's status came")?;
     Ok(init)
 }
 
-/// Waits until nobody holds the other end. A process that does ends by itself, but much later than this looks.
-fn wait_for_silence(mut held: PipeReader) -> Result<(), String> {
+/// Waits until no process holds the other end. One that did would time out much later than this waits.
+fn wait_until_closed(mut held: PipeReader) -> Result<(), String> {
     use rustix::event::{PollFd, PollFlags, poll};
     let limit = rustix::time::Timespec { tv_sec: LONG.as_secs().cast_signed(), tv_nsec: 0 };
     let ready = poll(&mut [PollFd::new(&held, PollFlags::IN)], Some(&limit)).map_err(text)?;
     check(ready == 1, "a process outlived its shim")?;
-    check(held.read(&mut [0]).map_err(text)? == 0, "nobody spoke")
+    check(held.read(&mut [0]).map_err(text)? == 0, "unexpected data")
 }
 
 #[test]
@@ -303,21 +302,21 @@ fn c14_a_namespace_dies_with_its_shim() {
         let (held, holder) = io::pipe().map_err(text)?;
         let (mut ready, speaker) = io::pipe().map_err(text)?;
         let shim = child(|| {
-            if with_a_daemon().is_ok() {
+            if namespace_with_daemon().is_ok() {
                 let _ = io::Write::write_all(&mut &speaker, &[1]);
-                wait_for_the_end();
+                sleep_until_killed();
             }
         })?;
         drop((holder, speaker));
         ready.read_exact(&mut [0]).map_err(text)?;
-        super::kill_and_reap(shim)?;
-        wait_for_silence(held)
+        kill_and_reap(shim)?;
+        wait_until_closed(held)
     })
     .unwrap();
 }
 
 #[test]
-fn the_numbers_of_a_namespace_are_those_outside_and_term_does_not_end_it() {
+fn pids_of_a_namespace_are_those_outside_and_term_does_not_end_it() {
     if !can_unshare() {
         return;
     }
@@ -325,33 +324,30 @@ fn the_numbers_of_a_namespace_are_those_outside_and_term_does_not_end_it() {
         let (mut go, mut gate) = io::pipe().map_err(text)?;
         let leader = move || i32::from(go.read_exact(&mut [0]).is_ok()) + 41;
         let init = namespace::spawn(leader).map_err(text)?;
-        let stat = Stat::of(init.leader).ok_or("the leader has no such number")?;
+        let stat = Stat::of(init.leader).ok_or("no process has the leader's pid")?;
         check(stat.parent == init.pid, "the leader is the init's child")?;
-        let outer = Stat::of(init.pid).ok_or("the init has no such number")?;
+        let outer = Stat::of(init.pid).ok_or("no process has the init's pid")?;
         check(outer.parent.cast_unsigned() == std::process::id(), "the init is our child")?;
-        let pid = Pid::from_raw(init.pid).ok_or("no number")?;
+        let pid = Pid::from_raw(init.pid).ok_or("no pid")?;
         for signal in [Signal::TERM, Signal::INT, Signal::HUP, Signal::USR1] {
             kill_process(pid, signal).map_err(text)?;
         }
         io::Write::write_all(&mut gate, &[1]).map_err(text)?;
-        check(
-            init.leader_status().map_err(text)? == Some(42 << 8),
-            "the leader ended after that, by itself",
-        )?;
-        check(wait_for(init.pid)? == 0, "an init with nobody left exits")?;
+        check(init.leader_status().map_err(text)? == Some(42 << 8), "the leader exited on its own")?;
+        check(wait_for(init.pid)? == 0, "an init without children exits")?;
         check(test_kill_process(pid).is_err(), "and is gone")
     })
     .unwrap();
 }
 
 #[test]
-fn an_init_that_is_killed_tells_by_its_silence() {
+fn a_killed_init_reports_no_status() {
     if !can_unshare() {
         return;
     }
     in_child(|| {
-        let init = namespace::spawn(|| wait_for_the_end()).map_err(text)?;
-        super::kill_and_reap(init.pid)?;
+        let init = namespace::spawn(|| sleep_until_killed()).map_err(text)?;
+        kill_and_reap(init.pid)?;
         check(init.leader_status().map_err(text)?.is_none(), "no status")
     })
     .unwrap();

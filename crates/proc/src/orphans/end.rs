@@ -1,7 +1,7 @@
-//! Ending a chosen orphan and everything below it: TERM, a grace, KILL; by identity, through pidfds.
+//! Ends a chosen orphan and its descendants: TERM, a grace, KILL, all by identity and through pidfds.
 //!
-//! Nobody here is the parent of these processes, so nothing is given to us when one of them dies. They are stopped
-//! before they are signalled: what is stopped cannot fork, so the last look at a stopped tree sees all of it.
+//! We are not the parent of these processes, so their orphans are not reparented to us. They are stopped with SIGSTOP before they are
+//! signalled: a stopped process cannot fork, so a scan of a stopped tree is complete.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -11,33 +11,35 @@ use lastword_core::receipt::Process;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::Signal;
 
-use super::{Snapshot, argv_of, scan, show};
+use super::command::{argv_of, display};
+use super::scan::scan;
+use super::snapshot::Snapshot;
 use crate::identity::{Identity, send};
 use crate::seeded::{self, Bug};
 
-/// How often a tree in its grace is looked at for new processes.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// How often a tree in its grace period is scanned for new processes.
+const SCAN_EVERY: Duration = Duration::from_millis(50);
 
-/// How long a killed process may take to go before it is named as left; one in uninterruptible sleep may take for ever.
+/// How long a killed process may take to die before it is reported as left; in uninterruptible sleep it may never die.
 const KILL_WAIT: Duration = Duration::from_secs(5);
 
-/// Looks after which a tree that still grows is taken as it is: each look stops whoever it finds, so a growing tree is one
-/// that forks faster than it can be read.
-const LOOKS_MAX: usize = 100;
+/// Scans after which a tree that still grows is taken as it is. Each scan stops what it finds, so such a tree forks faster than it can be
+/// scanned.
+const SCANS_MAX: usize = 100;
 
-/// What was done to end an orphan.
+/// The result of ending an orphan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ended {
-    /// Who was ended: the orphan first, then those below it.
+    /// The processes that were signalled: the orphan first, then its descendants.
     pub processes: Vec<Process>,
-    /// Those of them that went only by KILL.
+    /// The pids of those that needed KILL.
     pub killed: Vec<i32>,
-    /// Those of them that were still there when this gave up.
+    /// The pids of those that were still alive in the end.
     pub left: Vec<i32>,
 }
 
-/// Ends an orphan and all below it, but for our own daemon and what keepers hold there. `None` means that nobody was
-/// signalled: it is gone, or [`scan`] does not show it.
+/// Ends an orphan and its descendants, except our own daemon and the trees of keepers. Returns `None`, without sending any signal, if the
+/// process is gone or [`scan`] does not list it.
 pub fn end(chosen: &Identity, grace: Duration) -> io::Result<Option<Ended>> {
     if !scan()?.iter().any(|orphan| orphan.identity == *chosen) {
         return Ok(None);
@@ -45,7 +47,7 @@ pub fn end(chosen: &Identity, grace: Duration) -> io::Result<Option<Ended>> {
     let own = rustix::process::getpid().as_raw_nonzero().get();
     if Snapshot::take()?.with_ancestors(own).any(|(above, _)| above == chosen.pid) {
         let why =
-            format!("process {} is above this one and would take it along; ask from elsewhere", chosen.pid);
+            format!("process {} is an ancestor of this command; run it from another terminal", chosen.pid);
         return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
     }
     let Some(fd) = chosen.open() else { return Ok(None) };
@@ -56,7 +58,7 @@ pub fn end(chosen: &Identity, grace: Duration) -> io::Result<Option<Ended>> {
             Ok(Some(Ended { processes, killed, left }))
         }
         Err(error) => {
-            // Nobody stays stopped because of us.
+            // Leave no process stopped.
             let _ = tree.signal(Signal::CONT);
             Err(error)
         }
@@ -68,7 +70,7 @@ struct Tree {
     members: Vec<Member>,
 }
 
-/// One of them, held by a descriptor.
+/// One process, held by a pidfd.
 struct Member {
     process: Process,
     identity: Identity,
@@ -77,7 +79,7 @@ struct Member {
 
 impl Member {
     fn new(identity: Identity, fd: OwnedFd) -> Member {
-        let command = show(&argv_of(identity.pid).unwrap_or_default());
+        let command = display(&argv_of(identity.pid).unwrap_or_default());
         let process = Process { pid: identity.pid, start_ticks: identity.start_ticks, command };
         Member { process, identity, fd }
     }
@@ -89,7 +91,7 @@ impl Member {
 }
 
 impl Tree {
-    /// Ends everybody, and returns who went by KILL only and who did not go.
+    /// Ends all members; returns those that needed KILL, and those that did not die.
     fn end(&mut self, grace: Duration) -> io::Result<(Vec<i32>, Vec<i32>)> {
         if seeded::on(Bug::ReapByName) {
             self.take_namesakes()?;
@@ -98,10 +100,10 @@ impl Tree {
         self.signal(Signal::TERM)?;
         self.signal(Signal::CONT)?;
         let until = Instant::now() + grace;
-        while self.wait(LOOK_EVERY.min(until.saturating_duration_since(Instant::now())))?
+        while self.wait(SCAN_EVERY.min(until.saturating_duration_since(Instant::now())))?
             && Instant::now() < until
         {
-            self.look()?;
+            self.add_new_descendants()?;
         }
         self.stop()?;
         let killed = self.alive()?;
@@ -111,11 +113,11 @@ impl Tree {
         Ok((killed, self.alive()?))
     }
 
-    /// Stops everybody, until a look finds nobody new.
+    /// Stops all members, until a scan finds no new one.
     fn stop(&mut self) -> io::Result<()> {
-        for _ in 0..LOOKS_MAX {
+        for _ in 0..SCANS_MAX {
             self.signal(Signal::STOP)?;
-            if self.look()? == 0 {
+            if self.add_new_descendants()? == 0 {
                 break;
             }
         }
@@ -136,14 +138,14 @@ impl Tree {
         Ok(())
     }
 
-    /// Finds who was born since the last look and says how many.
-    fn look(&mut self) -> io::Result<usize> {
+    /// Adds descendants born since the last scan; returns how many.
+    fn add_new_descendants(&mut self) -> io::Result<usize> {
         let seen = Snapshot::take()?;
         let before = self.members.len();
         let mut at = 0;
         while let Some(parent) = self.members.get(at) {
             at += 1;
-            // A number of a member that is gone may be another's by now, and its children not ours.
+            // The pid of a dead member may have been reused by a process whose children are not ours.
             if !parent.is_alive()? {
                 continue;
             }
@@ -151,7 +153,7 @@ impl Tree {
             for (pid, process) in seen.children(parent) {
                 let is_new = self.members.iter().all(|member| member.identity.pid != pid);
                 let Some(child) = Identity::of(pid).filter(|_| is_new) else { continue };
-                // Opened after it was seen: it must be the one that was seen.
+                // The process that was opened must be the one in the snapshot.
                 let same = child.start_ticks == process.stat.start_ticks;
                 if let Some(fd) = child.open().filter(|_| same) {
                     self.members.push(Member::new(child, fd));
@@ -161,11 +163,11 @@ impl Tree {
         Ok(self.members.len() - before)
     }
 
-    /// Signals everybody who is still there.
+    /// Signals all members that are still alive.
     fn signal(&self, signal: Signal) -> io::Result<()> {
         for member in &self.members {
             match send(&member.fd, signal) {
-                // A program that changed its user: it stays, and is named as left.
+                // A process that changed its user stays, and is reported as left.
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
                 sent => drop(sent?),
             }
@@ -183,7 +185,7 @@ impl Tree {
         Ok(alive)
     }
 
-    /// Waits until one goes or the time is up, and reports whether anybody is there.
+    /// Waits until a member dies or the time is up; returns whether any is alive.
     fn wait(&self, timeout: Duration) -> io::Result<bool> {
         let timeout = rustix::time::Timespec::try_from(timeout).map_err(io::Error::other)?;
         let mut polls = Vec::new();

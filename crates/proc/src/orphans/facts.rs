@@ -1,12 +1,13 @@
-//! What can be read about one process without a parent: what it is, who started it, and what it still belongs to.
+//! What can be read about one process without a parent: what it is, what started it, and what it still belongs to.
 
 use std::fs;
 use std::path::PathBuf;
 
-use super::{Snapshot, known};
+use super::known;
+use super::snapshot::Snapshot;
 use crate::launch::MARKER;
 
-/// Agents write into the environment of what they start that they did; some say by which process, be it in the name of a socket.
+/// Variables that agents set for what they start, the agent's name, and variables that hold its pid, possibly within a socket path.
 const MARKS: &[(&str, &str, &[&str])] = &[
     ("CLAUDECODE", "claude", &["CLAUDE_PID", "CLAUDE_CODE_MESSAGING_SOCKET"]),
     ("OPENCODE", "opencode", &["OPENCODE_PID"]),
@@ -14,35 +15,35 @@ const MARKS: &[(&str, &str, &[&str])] = &[
     ("GEMINI_CLI", "gemini", &[]),
 ];
 
-/// The bit of SIGHUP in a mask of signals.
+/// The bit of SIGHUP in a signal mask.
 const HANGUP: u64 = 1;
 
 /// An agent's mark in an environment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Mark {
-    /// Which agent.
+    /// The agent's name.
     pub(super) agent: &'static str,
-    /// The number of its process, where it says so.
+    /// The agent's pid, if the mark contains it.
     pub(super) pid: Option<i32>,
 }
 
-/// What was read.
+/// The facts about one process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Facts {
-    /// The name by which it is known as an agent or a tool server.
+    /// The name by which it is known as an agent or MCP server.
     pub(super) known: Option<&'static str>,
-    /// Which agent started it, or whatever started it.
+    /// The mark of the agent that started it, directly or indirectly.
     pub(super) mark: Option<Mark>,
-    /// It carries the marker of an attempt of ours: whoever owns the attempt sees to it.
+    /// It carries the marker of an attempt of ours, so the attempt's owner is responsible for it.
     pub(super) is_attempt: bool,
-    /// It is in a namespace of its own, as in a container: numbers mean something else there, and whoever made it sees to it.
-    pub(super) is_elsewhere: bool,
-    /// It does not care for hanging up, as what was started by `nohup` does not.
+    /// It is in another PID namespace, as in a container, whose creator is responsible for it.
+    pub(super) is_in_container: bool,
+    /// It ignores SIGHUP, as a process started with `nohup` does.
     pub(super) ignores_hangup: bool,
-    /// The unit of a service manager that it belongs to.
+    /// The systemd service that it belongs to.
     pub(super) unit: Option<String>,
-    /// Its standard input is a pipe, and nobody is left who could write to it.
-    pub(super) is_unheard: bool,
+    /// Its stdin is a pipe whose other end is closed.
+    pub(super) is_input_closed: bool,
 }
 
 impl Facts {
@@ -63,23 +64,23 @@ impl Facts {
             known,
             mark,
             is_attempt: value(&environ, MARKER).is_some(),
-            is_elsewhere: is_elsewhere(pid),
+            is_in_container: is_in_container(pid),
             ignores_hangup: ignored & HANGUP != 0,
             unit: unit_in(&groups),
-            is_unheard: known.is_some() && is_unheard(pid, seen),
+            is_input_closed: known.is_some() && is_input_closed(pid, seen),
         }
     }
 }
 
-/// Returns the mark of an agent; the most telling first.
+/// Returns the mark of an agent, preferring one with a pid.
 fn mark_in(environ: &[u8]) -> Option<Mark> {
     let pid = |name: &&str| {
-        let said = std::str::from_utf8(value(environ, name)?).ok()?;
-        said.rsplit('/').next()?.trim_end_matches(".sock").parse().ok()
+        let text = std::str::from_utf8(value(environ, name)?).ok()?;
+        text.rsplit('/').next()?.trim_end_matches(".sock").parse().ok()
     };
     let found = MARKS.iter().filter(|(name, ..)| value(environ, name).is_some_and(|value| !value.is_empty()));
     let mut marks = found.map(|(_, agent, by)| Mark { agent, pid: by.iter().find_map(pid) });
-    // One agent started by another leaves two marks; that with a number can be looked up.
+    // An agent started by another agent leaves two marks; one with a pid can be looked up.
     let first = marks.next()?;
     Some(if first.pid.is_some() { first } else { marks.find(|mark| mark.pid.is_some()).unwrap_or(first) })
 }
@@ -88,13 +89,13 @@ fn value<'a>(environ: &'a [u8], name: &str) -> Option<&'a [u8]> {
     environ.split(|byte| *byte == 0).find_map(|line| line.strip_prefix(name.as_bytes())?.strip_prefix(b"="))
 }
 
-/// Reports whether a process has other numbers for processes than we have.
-fn is_elsewhere(pid: i32) -> bool {
-    let space = |who: &str| fs::read_link(format!("/proc/{who}/ns/pid")).ok();
-    space(&pid.to_string()).is_some_and(|space_of_it| Some(space_of_it) != space("self"))
+/// Reports whether a process is in another PID namespace.
+fn is_in_container(pid: i32) -> bool {
+    let namespace = |process: &str| fs::read_link(format!("/proc/{process}/ns/pid")).ok();
+    namespace(&pid.to_string()).is_some_and(|other| Some(other) != namespace("self"))
 }
 
-/// Returns the service that a process is in, below the user's service manager or beside it.
+/// Returns the service that a process belongs to, below the user's service manager or beside it.
 fn unit_in(groups: &str) -> Option<String> {
     let path = groups.lines().find_map(|line| {
         line.strip_prefix("0::").or_else(|| line.split_once(":name=systemd:").map(|(_, path)| path))
@@ -105,8 +106,8 @@ fn unit_in(groups: &str) -> Option<String> {
     below.iter().find(|part| part.ends_with(".service")).map(|part| (*part).to_owned())
 }
 
-/// Reports whether a process reads from a pipe that nobody outside its tree holds: whoever spoke to it is gone.
-fn is_unheard(pid: i32, seen: &Snapshot) -> bool {
+/// Reports whether a process reads from a pipe that no process outside its tree holds open.
+fn is_input_closed(pid: i32, seen: &Snapshot) -> bool {
     let input = link(pid, "0").filter(|input| input.to_string_lossy().starts_with("pipe:"));
     let Some(input) = input else { return false };
     let own = seen.below(pid);
@@ -128,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_agent_is_told_by_what_it_left_in_the_environment() {
+    fn an_agent_is_recognised_by_its_mark_in_the_environment() {
         let mark = |environ: &str| mark_in(environ.replace(' ', "\0").as_bytes());
         assert_eq!(mark("PATH=/bin HOME=/root"), None);
         assert_eq!(mark("XCLAUDECODE=1 CLAUDECODE_X=1 CLAUDECODE="), None);
@@ -143,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_service_is_told_from_a_session_and_from_the_manager_itself() {
+    fn a_service_is_distinguished_from_a_session_and_from_the_manager() {
         for (groups, unit) in [
             ("0::/user.slice/user-7.slice/session-3.scope\n", None),
             ("0::/user.slice/user-7.slice/user@7.service/app.slice/run-1.scope\n", None),

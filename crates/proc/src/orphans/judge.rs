@@ -1,26 +1,38 @@
-//! Leak or not: decided from a picture of the processes and what was read about one of them. No system calls here.
+//! Decides whether a process is a leak, from a snapshot and the facts about it. Makes no system calls.
 //!
-//! A leak is what nobody can want any more. Whatever could be meant to go on is in doubt: it is shown, and ended only
-//! when somebody names it. What has an owner is neither.
+//! A leak is a process that has no possible use any more. One that may be intentional is in doubt: it is listed, and ended only if named
+//! explicitly. One that has an owner is neither.
 
 use super::facts::{Facts, Mark};
-use super::{Kind, Snapshot, known};
+use super::known;
+use super::snapshot::Snapshot;
 use crate::seeded::{self, Bug};
+
+/// The kind of an orphan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// An agent.
+    Agent,
+    /// An MCP server.
+    Server,
+    /// A command that an agent ran, or what such a command left behind.
+    Tool,
+}
 
 /// A process without a parent that may be a leak.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Judged {
+pub(super) struct Judgement {
     pub(super) kind: Kind,
-    /// Why it may be there on purpose.
+    /// Why it may be intentional.
     pub(super) doubt: Option<String>,
 }
 
-/// An agent that runs: its number, and the name by which it is known.
+/// A running agent: its pid and the name by which it is known.
 pub(super) type Agent = (i32, &'static str);
 
-/// Judges a process. `agents` are those that run. `None` means that it is none of our business, or has an owner.
-pub(super) fn judge(pid: i32, facts: &Facts, seen: &Snapshot, agents: &[Agent]) -> Option<Judged> {
-    if facts.is_attempt || facts.is_elsewhere || !seen.is_orphan(pid) {
+/// Judges a process, given the running agents. `None` means that it is irrelevant or has an owner.
+pub(super) fn judge(pid: i32, facts: &Facts, seen: &Snapshot, agents: &[Agent]) -> Option<Judgement> {
+    if facts.is_attempt || facts.is_in_container || !seen.is_orphan(pid) {
         return None;
     }
     let kind = match (facts.known, facts.mark) {
@@ -32,43 +44,41 @@ pub(super) fn judge(pid: i32, facts: &Facts, seen: &Snapshot, agents: &[Agent]) 
     if let Some(Mark { pid: Some(agent), .. }) = facts.mark
         && seen.is_older(agent, pid)
     {
-        // Whoever started it runs and may still want it.
+        // Its agent still runs and may need it.
         return None;
     }
     let doubt = doubt(pid, kind, facts, seen, agents).filter(|_| !seeded::on(Bug::NoDoubts));
-    Some(Judged { kind, doubt })
+    Some(Judgement { kind, doubt })
 }
 
-/// Says why a process may be there on purpose.
+/// Returns why a process may be intentional.
 fn doubt(pid: i32, kind: Kind, facts: &Facts, seen: &Snapshot, agents: &[Agent]) -> Option<String> {
     if let Some(unit) = &facts.unit {
         return Some(format!("it is part of {unit}"));
     }
     if seen.holds_terminals(pid) {
-        return Some("somebody has a terminal open below it".to_owned());
+        return Some("a process below it has a terminal".to_owned());
     }
     if facts.ignores_hangup {
-        return Some("it ignores hanging up, as what was started by nohup does".to_owned());
+        return Some("it ignores SIGHUP, as if started with nohup".to_owned());
     }
     match facts.mark {
-        // A server does what it is asked, and nobody will ever ask it again. An agent may have been told all it needs.
-        _ if facts.is_unheard && kind == Kind::Server => None,
+        // A server can get no more requests. An agent may already have all the instructions it needs.
+        _ if facts.is_input_closed && kind == Kind::Server => None,
         Some(mark) => {
             let may_want_it = |(other, name): &&Agent| {
                 *other != pid && name.starts_with(mark.agent) && seen.is_older(*other, pid)
             };
-            // One that says its number was looked up before.
+            // An agent whose mark has a pid was looked up before.
             let (other, name) = agents.iter().find(may_want_it).filter(|_| mark.pid.is_none())?;
             Some(format!("{name} runs (pid {other}) and may have started it"))
         }
         None => match seen.leader_of(pid) {
-            Some((leader, _)) if leader == pid => {
-                Some("it leads a session of its own, as services do".to_owned())
-            }
+            Some((leader, _)) if leader == pid => Some("it leads its own session, as services do".to_owned()),
             Some((leader, process)) => {
                 let name: String =
                     process.comm.chars().map(|char| if char.is_control() { '?' } else { char }).collect();
-                Some(format!("its session lives: {name} (pid {leader})"))
+                Some(format!("its session is still alive: {name} (pid {leader})"))
             }
             None => None,
         },
@@ -77,17 +87,17 @@ fn doubt(pid: i32, kind: Kind, facts: &Facts, seen: &Snapshot, agents: &[Agent])
 
 #[cfg(test)]
 mod tests {
-    use super::super::Seen;
+    use super::super::snapshot::SeenProcess;
     use super::*;
     use crate::identity::Stat;
 
-    /// A process of a picture: number, parent, session, start, terminal.
+    /// One process of a snapshot: pid, parent, session, start, terminal.
     type Row = (i32, i32, i32, u64, i32);
 
     const LEAK: i32 = 50;
 
-    /// The picture that every case begins with: a shell in a terminal, a session without its leader, and one that is judged.
-    fn picture(judged: Row, others: &[Row]) -> Snapshot {
+    /// The snapshot of each case: a shell in a terminal, a session without its leader, and the process to judge.
+    fn snapshot(judged: Row, others: &[Row]) -> Snapshot {
         let all = [(1, 0, 1, 0, 0), (10, 1, 10, 5, 34_816)];
         let seen = |(pid, parent, session, start_ticks, terminal): &Row| {
             let stat = Stat {
@@ -98,24 +108,24 @@ mod tests {
                 start_ticks: *start_ticks,
             };
             let comm = if *pid == 10 { "bash" } else { "node" };
-            (*pid, Seen { stat, comm: comm.to_owned() })
+            (*pid, SeenProcess { stat, comm: comm.to_owned() })
         };
         Snapshot { processes: all.iter().chain([&judged]).chain(others).map(seen).collect() }
     }
 
     #[track_caller]
     fn check(judged: Row, others: &[Row], agents: &[Agent], facts: &Facts, expected: Option<(Kind, &str)>) {
-        let found = judge(LEAK, facts, &picture(judged, others), agents);
+        let found = judge(LEAK, facts, &snapshot(judged, others), agents);
         match (&found, expected) {
             (None, None) => {}
-            (Some(Judged { kind, doubt: None }), Some((expected, ""))) if *kind == expected => {}
-            (Some(Judged { kind, doubt: Some(doubt) }), Some((expected, words)))
+            (Some(Judgement { kind, doubt: None }), Some((expected, ""))) if *kind == expected => {}
+            (Some(Judgement { kind, doubt: Some(doubt) }), Some((expected, words)))
                 if *kind == expected && !words.is_empty() && doubt.contains(words) => {}
             _ => panic!("{found:?}, and not {expected:?}"),
         }
     }
 
-    /// In a session whose leader is gone, as whoever started it is.
+    /// In a session whose leader is gone.
     const LEFT: Row = (LEAK, 1, 40, 100, 0);
 
     fn known(name: &'static str) -> Facts {
@@ -127,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_of_a_session_that_ended_is_a_leak() {
+    fn a_process_left_by_an_ended_session_is_a_leak() {
         check(LEFT, &[], &[], &known("claude"), Some((Kind::Agent, "")));
         check(LEFT, &[], &[], &known("mcp-server-*"), Some((Kind::Server, "")));
         check(LEFT, &[], &[], &marked("codex", None), Some((Kind::Tool, "")));
@@ -141,23 +151,23 @@ mod tests {
     }
 
     #[test]
-    fn what_is_nobodys_business_is_not_shown() {
+    fn an_irrelevant_or_owned_process_is_not_listed() {
         check(LEFT, &[], &[], &Facts::default(), None);
         check((LEAK, 10, 10, 100, 0), &[], &[], &known("claude"), None);
         check(LEFT, &[], &[], &Facts { is_attempt: true, ..known("claude") }, None);
-        check(LEFT, &[], &[], &Facts { is_elsewhere: true, ..marked("claude", Some(59)) }, None);
+        check(LEFT, &[], &[], &Facts { is_in_container: true, ..marked("claude", Some(59)) }, None);
     }
 
     #[test]
-    fn what_an_agent_that_runs_has_started_is_its_own() {
+    fn a_process_of_a_running_agent_belongs_to_it() {
         let agent = (60, 10, 10, 90, 34_816);
         check(LEFT, &[agent], &[(60, "claude")], &marked("claude", Some(60)), None);
-        // Another has its number by now.
+        // The pid was reused.
         let later = (60, 10, 10, 101, 34_816);
         check(LEFT, &[later], &[(60, "claude")], &marked("claude", Some(60)), Some((Kind::Tool, "")));
-        // One that runs and is not the one that says its number has nothing to do with it.
+        // A running agent that is not the one in the mark is irrelevant.
         check(LEFT, &[agent], &[(60, "claude")], &marked("claude", Some(59)), Some((Kind::Tool, "")));
-        // Without a number, whoever could have started it may want it.
+        // A mark without a pid: any older agent of that name may have started it.
         check(
             LEFT,
             &[agent],
@@ -170,32 +180,32 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_meant_to_go_on_is_in_doubt() {
+    fn a_process_that_may_be_intentional_is_in_doubt() {
         let in_terminal = (LEAK, 1, 10, 100, 34_816);
         let apart = (LEAK, 1, LEAK, 100, 0);
-        let unheard = Facts { is_unheard: true, ..known("mcp-server-*") };
+        let input_closed = Facts { is_input_closed: true, ..known("mcp-server-*") };
         check(
             in_terminal,
             &[],
             &[],
             &known("mcp-server-*"),
-            Some((Kind::Server, "its session lives: bash (pid 10)")),
+            Some((Kind::Server, "its session is still alive: bash (pid 10)")),
         );
-        check(apart, &[], &[], &known("claude"), Some((Kind::Agent, "a session of its own")));
-        check(in_terminal, &[], &[], &unheard, Some((Kind::Server, "")));
-        check(apart, &[], &[], &unheard, Some((Kind::Server, "")));
-        let told = Facts { is_unheard: true, ..known("claude") };
-        check(in_terminal, &[], &[], &told, Some((Kind::Agent, "its session lives")));
+        check(apart, &[], &[], &known("claude"), Some((Kind::Agent, "leads its own session")));
+        check(in_terminal, &[], &[], &input_closed, Some((Kind::Server, "")));
+        check(apart, &[], &[], &input_closed, Some((Kind::Server, "")));
+        let agent_alone = Facts { is_input_closed: true, ..known("claude") };
+        check(in_terminal, &[], &[], &agent_alone, Some((Kind::Agent, "its session is still alive")));
         let agent = (60, 10, 10, 90, 34_816);
-        let unheard_of_gemini = Facts { mark: marked("gemini", None).mark, ..unheard.clone() };
-        check(LEFT, &[agent], &[(60, "gemini-cli")], &unheard_of_gemini, Some((Kind::Server, "")));
-        // An agent's mark says more than a session: its agent is gone.
+        let server_of_gemini = Facts { mark: marked("gemini", None).mark, ..input_closed.clone() };
+        check(LEFT, &[agent], &[(60, "gemini-cli")], &server_of_gemini, Some((Kind::Server, "")));
+        // A mark outweighs the session: the agent is gone.
         check(in_terminal, &[], &[], &marked("claude", Some(59)), Some((Kind::Tool, "")));
         check(apart, &[], &[], &marked("claude", Some(59)), Some((Kind::Tool, "")));
-        for facts in [known("claude"), marked("claude", Some(59)), unheard] {
+        for facts in [known("claude"), marked("claude", Some(59)), input_closed] {
             let kind = if facts.mark.is_some() {
                 Kind::Tool
-            } else if facts.is_unheard {
+            } else if facts.is_input_closed {
                 Kind::Server
             } else {
                 Kind::Agent
@@ -203,9 +213,9 @@ mod tests {
             check(LEFT, &[], &[], &Facts { ignores_hangup: true, ..facts.clone() }, Some((kind, "nohup")));
             let unit = Some("agent.service".to_owned());
             check(LEFT, &[], &[], &Facts { unit, ..facts.clone() }, Some((kind, "part of agent.service")));
-            // As a server of tmux that was started from an agent: somebody works below it.
+            // As with a tmux server started by an agent: a person may work below it.
             let window = (70, LEAK, 70, 110, 34_817);
-            check(LEFT, &[window], &[], &facts, Some((kind, "a terminal open below it")));
+            check(LEFT, &[window], &[], &facts, Some((kind, "has a terminal")));
         }
     }
 }

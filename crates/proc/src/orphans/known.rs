@@ -1,11 +1,11 @@
-//! Which programs are agents and tool servers (MCP), told by how they were started.
+//! Recognises agents and MCP servers by how they were started.
 //!
-//! A word somewhere in a command line says nothing: `vim claude` is an editor. What counts is the program itself, and for an
-//! interpreter or a runner the script or package that it was told to run.
+//! A word somewhere in a command line means nothing: `vim claude` is an editor. What counts is the program itself or, for an interpreter
+//! or package runner, the script or package it runs.
 
 use std::path::Path;
 
-/// Names of agents and of tool servers. `*` stands for any characters, at one end.
+/// Names of agents and MCP servers. `*` at one end stands for any characters.
 const NAMES: &[&str] = &[
     "aider",
     "amp",
@@ -36,7 +36,7 @@ const NAMES: &[&str] = &[
     "@playwright/mcp",
 ];
 
-/// Programs that run another one, which is the first argument that is neither an option nor one of these words.
+/// Programs that run another program: the first argument that is neither an option nor one of these subcommands.
 const RUNNERS: &[(&str, &[&str])] = &[
     ("node", &[]),
     ("nodejs", &[]),
@@ -53,22 +53,22 @@ const RUNNERS: &[(&str, &[&str])] = &[
     ("pipx", &["run"]),
 ];
 
-/// Shells, which say with `-c` what they run.
+/// Shells, which run the argument of `-c`.
 const SHELLS: &[&str] = &["sh", "bash", "dash", "zsh"];
 
-/// Options of runners that take a value of their own.
+/// Options of runners that take a value.
 const WITH_VALUE: &[&str] =
     &["-r", "--require", "--import", "--loader", "-X", "-W", "-p", "--package", "--from", "--with"];
 
-/// Options after which there is code, not a script.
+/// Options that take code instead of a script.
 const CODE: &[&str] = &["-e", "--eval", "-c", "--print"];
 
-/// The kernel keeps this much of a program's name.
+/// The kernel truncates process names to this length.
 const COMM_BYTES: usize = 15;
 
-/// Returns by which name a process is known as an agent or a tool server: by its arguments, its name in the kernel and its executable.
+/// Returns the name by which a process is known as an agent or MCP server, from its arguments, process name and executable.
 pub(super) fn name_of(argv: &[String], comm: &str, exe: Option<&Path>) -> Option<&'static str> {
-    // A program that gave itself a title has it as its only argument.
+    // A program that set its title has it as its only argument.
     let words: Vec<&str> = match argv {
         [title] => title.split_ascii_whitespace().collect(),
         _ => argv.iter().map(String::as_str).collect(),
@@ -76,19 +76,19 @@ pub(super) fn name_of(argv: &[String], comm: &str, exe: Option<&Path>) -> Option
     let (program, arguments) = words.split_first()?;
     let name = base(program);
     if let Some(known) = listed(name) {
-        // Anybody can be started under any name; the kernel knows what was executed.
+        // Any program can be started under this name; check it against what was executed.
         let cut = &name[..name.floor_char_boundary(COMM_BYTES)];
         return (comm == cut || exe.is_some_and(|exe| known_part(exe).is_some())).then_some(known);
     }
     run_by(name, arguments)
 }
 
-/// Reports whether a name is that of a tool server; the others are agents.
+/// Reports whether a name is that of an MCP server rather than an agent.
 pub(super) fn is_server(known: &str) -> bool {
     known.contains("mcp") || known.contains("modelcontextprotocol")
 }
 
-/// Returns what a runner or a shell was told to run, if that is known.
+/// Returns the known name of what a runner or shell runs.
 fn run_by(program: &str, arguments: &[&str]) -> Option<&'static str> {
     if SHELLS.contains(&program) {
         return match arguments {
@@ -112,7 +112,7 @@ fn run_by(program: &str, arguments: &[&str]) -> Option<&'static str> {
     None
 }
 
-/// Looks at the first command of a line for a shell.
+/// Returns the known name of the first command of a shell command line.
 fn run_by_shell(line: &str) -> Option<&'static str> {
     let words: Vec<&str> = line.split_ascii_whitespace().filter(|word| *word != "exec").collect();
     let (program, arguments) = words.split_first()?;
@@ -121,14 +121,14 @@ fn run_by_shell(line: &str) -> Option<&'static str> {
     listed(name).or_else(|| if is_shell { None } else { run_by(name, arguments) })
 }
 
-/// Returns what is known in a path or the name of a package. A version and the end of a script's name do not count.
+/// Returns the known name in a path or package name, ignoring a version and a file extension.
 fn known_part(path: &Path) -> Option<&'static str> {
     let text = path.to_string_lossy();
     let whole = without_version(&text);
     if let Some(known) = listed(whole) {
         return Some(known);
     }
-    // Folders of a home or a project may be called anything; those of installed packages are called by what they hold.
+    // Folders in a home or project can have any name; those of installed packages are named after the package.
     let installed = ["node_modules/", "site-packages/", "/uv/", ".local/share/"];
     let tail = installed
         .iter()
@@ -140,7 +140,7 @@ fn known_part(path: &Path) -> Option<&'static str> {
     in_package.or_else(in_scope).or_else(|| named(base(whole)))
 }
 
-/// Returns the name that a part of a path has, without its version and its ending.
+/// Returns the known name of a path component, ignoring its version and extension.
 fn named(part: &str) -> Option<&'static str> {
     let stem =
         [".js", ".mjs", ".cjs", ".ts", ".py"].iter().find_map(|end| part.strip_suffix(end)).unwrap_or(part);
@@ -151,7 +151,7 @@ fn listed(name: &str) -> Option<&'static str> {
     NAMES.iter().copied().find(|known| fits(known, name))
 }
 
-/// `name@1.2` is `name`; the mark of a scope, `@scope/name`, stays.
+/// Removes a version: `name@1.2` becomes `name`, while a scope such as `@scope/name` stays.
 fn without_version(package: &str) -> &str {
     match package.rfind('@') {
         Some(at) if at > 0 && !package[at..].contains('/') => &package[..at],
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn agents_and_tool_servers_are_known_by_what_runs() {
+    fn agents_and_servers_are_recognised_by_what_runs() {
         for line in [
             "claude --continue",
             "/home/a/.local/bin/codex exec",
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_look_alike_is_not_known() {
+    fn a_lookalike_is_not_recognised() {
         for line in [
             "vim claude",
             "tail -f mcp-server-memory",
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_borrowed_name_is_checked_against_what_was_executed() {
+    fn a_borrowed_name_is_checked_against_the_executable() {
         let argv = ["claude".to_owned(), "300".to_owned()];
         assert_eq!(name_of(&argv, "sleep", Some(Path::new("/usr/bin/sleep"))), None);
         let own = Path::new("/home/a/.local/share/claude/versions/2.0.1");

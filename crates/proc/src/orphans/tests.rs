@@ -1,6 +1,6 @@
-//! Leaks made on purpose, with real processes, and what only looks like one.
+//! Scans and ends real leaked processes, and lookalikes.
 
-#![expect(clippy::disallowed_methods, reason = "what is leaked here must not be held by a keeper")]
+#![expect(clippy::disallowed_methods, reason = "the leaked processes must not have a keeper")]
 
 use std::io::Read as _;
 use std::os::unix::process::CommandExt as _;
@@ -10,12 +10,15 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use super::*;
+use super::command::argv_of;
+use super::snapshot::{OURS, SeenProcess, Snapshot};
+use super::{Kind, end, scan};
+use crate::identity::{Identity, Stat};
 
-/// A user that owns nothing.
-const NOBODYS_UID: u32 = 54_321;
+/// A uid that owns nothing.
+const UNUSED_UID: u32 = 54_321;
 
-/// A process of a test: killed at its end, whatever became of it, by identity.
+/// A process of a test, killed by identity when dropped.
 struct Started(Identity);
 
 impl Started {
@@ -35,14 +38,14 @@ impl Drop for Started {
     }
 }
 
-/// Puts a shell under another name into a folder, so that it can do things under that name.
+/// Copies a shell under another name into a folder, to run commands under that name.
 fn program(folder: &Path, name: &str) -> PathBuf {
     let path = folder.join(name);
     std::fs::copy("/bin/sh", &path).unwrap();
     path
 }
 
-/// Runs a line of a shell in a session of its own, which is gone when this returns, and returns whom it left: the line ends in `&`.
+/// Runs a shell command in its own session and returns the background process it left; the command must end in `&`.
 fn leak(command: &mut Command, line: &str) -> Started {
     let mut shell = command.arg("-c").arg(format!("{line} echo $!")).stdout(Stdio::piped()).spawn().unwrap();
     let mut said = String::new();
@@ -53,7 +56,7 @@ fn leak(command: &mut Command, line: &str) -> Started {
 
 fn in_session() -> Command {
     let mut command = Command::new("setsid");
-    // Whoever runs the tests may have been started by nohup, and may be an agent.
+    // The test runner itself may have been started with nohup, or by an agent.
     command.args(["--wait", "env", "--default-signal=HUP", "/bin/sh"]);
     for mark in ["CLAUDECODE", "OPENCODE", "CODEX_THREAD_ID", "GEMINI_CLI"] {
         command.env_remove(mark);
@@ -61,12 +64,12 @@ fn in_session() -> Command {
     command
 }
 
-/// Looks again and again at a condition that must come true.
+/// Polls a condition that must become true.
 fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let until = Instant::now() + Duration::from_secs(10);
     while !holds() {
         assert!(Instant::now() < until, "{what}");
-        #[expect(clippy::disallowed_methods, reason = "between two looks")]
+        #[expect(clippy::disallowed_methods, reason = "pause between polls")]
         std::thread::sleep(Duration::from_millis(1));
     }
 }
@@ -76,14 +79,14 @@ fn below(started: &Started) -> usize {
 }
 
 #[test]
-fn a_leak_is_found_and_ended_with_all_below_it() {
+fn a_leak_is_listed_and_ended_with_its_descendants() {
     let folder = tempfile::tempdir().unwrap();
     let server = program(folder.path(), "mcp-server-leak").display().to_string();
     let cwd = folder.path().canonicalize().unwrap();
     let line = format!("{server} -c 'sleep 300 & sleep 300; :' >/dev/null 2>&1 &");
     let leaked = leak(in_session().current_dir(&cwd), &line);
-    wait_until("both below it run", || below(&leaked) == 2);
-    wait_until("it is shown", || leaked.is_shown());
+    wait_until("both children run", || below(&leaked) == 2);
+    wait_until("it is listed", || leaked.is_shown());
     let shown = scan().unwrap().into_iter().find(|orphan| orphan.identity == leaked.0).unwrap();
     assert_eq!((shown.cwd, shown.descendants), (Some(cwd), 2));
     assert_eq!((shown.kind, shown.agent, shown.doubt), (Kind::Server, None, None));
@@ -111,17 +114,17 @@ fn a_leak_is_found_and_ended_with_all_below_it() {
 }
 
 #[test]
-fn c13_a_leak_that_ignores_term_is_killed_with_what_it_starts_meanwhile() {
+fn c13_a_leak_that_ignores_term_is_killed_with_processes_it_starts_meanwhile() {
     let folder = tempfile::tempdir().unwrap();
     let server = program(folder.path(), "weather-mcp").display().to_string();
     let line = format!("{server} -c 'trap \"\" TERM; while :; do sleep 0.02; done' >/dev/null 2>&1 &");
     let leaked = leak(&mut in_session(), &line);
-    wait_until("it is shown, at work", || leaked.is_shown() && below(&leaked) > 0);
+    wait_until("it is listed and has a child", || leaked.is_shown() && below(&leaked) > 0);
     let ended = end(&leaked.0, Duration::from_millis(200)).unwrap().unwrap();
     assert!(ended.killed.contains(&leaked.0.pid), "{ended:?}");
     assert_eq!(ended.left, Vec::<i32>::new());
     assert!(!leaked.0.is_alive());
-    wait_until("nobody of it is left", || {
+    wait_until("all its processes are gone", || {
         let seen = Snapshot::take().unwrap();
         ended.processes.iter().all(|process| {
             seen.processes.get(&process.pid).is_none_or(|now| now.stat.start_ticks != process.start_ticks)
@@ -130,7 +133,7 @@ fn c13_a_leak_that_ignores_term_is_killed_with_what_it_starts_meanwhile() {
 }
 
 #[test]
-fn what_is_ours_below_a_leak_is_left_alone() {
+fn a_keeper_below_a_leak_is_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     let server = program(folder.path(), "mcp-server-asks").display().to_string();
     let keeper = program(folder.path(), "lw-guard").display().to_string();
@@ -139,7 +142,7 @@ fn what_is_ours_below_a_leak_is_left_alone() {
     );
     let leaked = leak(&mut in_session(), &line);
     let mut kept = None;
-    wait_until("the keeper is there", || {
+    wait_until("the keeper exists", || {
         let pid =
             std::fs::read_to_string(format!("{server}.pid")).ok().and_then(|pid| pid.trim().parse().ok());
         kept = pid.and_then(Identity::of);
@@ -147,16 +150,16 @@ fn what_is_ours_below_a_leak_is_left_alone() {
     });
     let kept = Started(kept.unwrap());
     wait_until("the keeper runs", || below(&kept) == 1);
-    wait_until("it is shown", || leaked.is_shown() && below(&leaked) == 1);
+    wait_until("it is listed", || leaked.is_shown() && below(&leaked) == 1);
     let ended = end(&leaked.0, Duration::from_secs(10)).unwrap().unwrap();
     assert_eq!(ended.processes.len(), 2, "{ended:?}");
     assert!(!leaked.0.is_alive());
-    assert!(kept.0.is_alive() && below(&kept) == 1, "the keeper and its tree go on");
+    assert!(kept.0.is_alive() && below(&kept) == 1, "the keeper and its tree are still running");
     assert_ne!(Stat::of(kept.0.pid).unwrap().state, 'T');
 }
 
 #[test]
-fn one_whose_parent_lives_is_left_alone() {
+fn a_process_with_a_live_parent_is_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     let server = program(folder.path(), "mcp-server-kept");
     let line = ["-c", "sleep 300; :"];
@@ -167,7 +170,7 @@ fn one_whose_parent_lives_is_left_alone() {
         wait_until("it runs", || below(&started) == 1);
         assert!(!started.is_shown());
         assert_eq!(end(&started.0, Duration::ZERO).unwrap(), None);
-        assert!(started.0.is_alive(), "nobody was signalled");
+        assert!(started.0.is_alive(), "it was not signalled");
     }
     child.wait().unwrap();
     apart.wait().unwrap();
@@ -179,7 +182,7 @@ fn another_program_under_a_known_name_is_left_alone() {
     let claude = folder.path().join("claude");
     std::fs::write(&claude, "words").unwrap();
     let reader = leak(&mut in_session(), &format!("tail -f {} >/dev/null 2>&1 &", claude.display()));
-    // A shell that can give another name to what it executes.
+    // Bash can set `argv[0]` of the program it executes.
     let mut bash = Command::new("setsid");
     let borrowed = leak(bash.arg("--wait").arg("bash"), "(exec -a claude sleep 300) >/dev/null 2>&1 &");
     for started in [reader, borrowed] {
@@ -190,12 +193,12 @@ fn another_program_under_a_known_name_is_left_alone() {
         });
         assert!(!started.is_shown());
         assert_eq!(end(&started.0, Duration::ZERO).unwrap(), None);
-        assert!(started.0.is_alive(), "nobody was signalled");
+        assert!(started.0.is_alive(), "it was not signalled");
     }
 }
 
 #[test]
-fn the_orphan_of_another_user_is_not_shown() {
+fn an_orphan_of_another_user_is_not_listed() {
     if !rustix::process::geteuid().is_root() {
         return;
     }
@@ -203,7 +206,7 @@ fn the_orphan_of_another_user_is_not_shown() {
     std::fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let server = program(folder.path(), "mcp-server-foreign").display().to_string();
     let mut other = in_session();
-    other.uid(NOBODYS_UID).gid(NOBODYS_UID).current_dir("/");
+    other.uid(UNUSED_UID).gid(UNUSED_UID).current_dir("/");
     let leaked = leak(&mut other, &format!("{server} -c 'sleep 300; :' >/dev/null 2>&1 &"));
     wait_until("it runs as an orphan", || {
         Snapshot::take().unwrap().is_orphan(leaked.0.pid) && below(&leaked) == 1
@@ -214,31 +217,31 @@ fn the_orphan_of_another_user_is_not_shown() {
 }
 
 #[test]
-fn what_an_agent_ran_is_a_leak_only_when_the_agent_is_gone() {
+fn a_command_of_an_agent_is_a_leak_only_once_the_agent_is_gone() {
     let line = "sleep 300 >/dev/null 2>&1 &";
     let mut agent = Command::new("sleep").arg("300").spawn().unwrap();
     let own = leak(in_session().env("CLAUDECODE", "1").env("CLAUDE_PID", agent.id().to_string()), line);
     let left = leak(in_session().env("CLAUDECODE", "1").env("CLAUDE_PID", i32::MAX.to_string()), line);
     let plain = leak(&mut in_session(), line);
     let kept = leak(in_session().env("CLAUDECODE", "1").env(crate::MARKER, "/of/an/attempt"), line);
-    wait_until("it is shown", || left.is_shown());
+    wait_until("it is listed", || left.is_shown());
     let shown = scan().unwrap().into_iter().find(|orphan| orphan.identity == left.0).unwrap();
     assert_eq!((shown.kind, shown.agent, shown.doubt), (Kind::Tool, Some("claude"), None));
     for other in [&own, &plain, &kept] {
         assert!(!other.is_shown());
         assert_eq!(end(&other.0, Duration::ZERO).unwrap(), None);
-        assert!(other.0.is_alive(), "nobody was signalled");
+        assert!(other.0.is_alive(), "it was not signalled");
     }
     agent.kill().unwrap();
     agent.wait().unwrap();
-    wait_until("whoever started it is gone", || own.is_shown());
+    wait_until("it is listed once its agent is gone", || own.is_shown());
     assert!(end(&own.0, Duration::from_secs(10)).unwrap().is_some());
     assert!(!own.0.is_alive() && plain.0.is_alive() && kept.0.is_alive() && left.0.is_alive());
 }
 
 #[test]
-fn what_a_container_holds_is_not_shown() {
-    // Where no namespaces can be made, there are no containers of this user either.
+fn a_process_in_a_container_is_not_listed() {
+    // Without namespaces, this user has no containers either.
     let made =
         Command::new("unshare").args(["--user", "--map-root-user", "--pid", "--fork", "true"]).status();
     if !made.is_ok_and(|status| status.success()) {
@@ -259,16 +262,16 @@ fn what_a_container_holds_is_not_shown() {
         inner.is_some()
     });
     let inner = Started(inner.unwrap());
-    // Without the one that made it, it is nobody's child in our eyes.
+    // Killing `unshare` orphans the process inside.
     outer.0.signal(Signal::KILL).unwrap();
     wait_until("it has lost its parent", || Snapshot::take().unwrap().is_orphan(inner.0.pid));
     assert!(!inner.is_shown());
     assert_eq!(end(&inner.0, Duration::ZERO).unwrap(), None);
-    assert!(inner.0.is_alive(), "nobody was signalled");
+    assert!(inner.0.is_alive(), "it was not signalled");
 }
 
 #[test]
-fn what_was_started_by_nohup_or_in_a_living_session_is_in_doubt() {
+fn a_process_started_with_nohup_or_in_a_live_session_is_in_doubt() {
     let folder = tempfile::tempdir().unwrap();
     let server = program(folder.path(), "mcp-server-meant").display().to_string();
     let line = format!("nohup {server} -c 'sleep 300; :' >/dev/null 2>&1 &");
@@ -278,7 +281,7 @@ fn what_was_started_by_nohup_or_in_a_living_session_is_in_doubt() {
         shown.and_then(|shown| shown.doubt)
     };
     wait_until("it is in doubt", || doubt_of(&meant).is_some_and(|doubt| doubt.contains("nohup")));
-    // A shell that lives on, and what it started in between is gone.
+    // The shell survives; the subshell that started the server does not.
     let mut shell = in_session();
     let line = format!("({server} -c 'sleep 300; :' >/dev/null 2>&1 & echo $!); read wait");
     let mut shell = shell.arg("-c").arg(line).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
@@ -287,7 +290,7 @@ fn what_was_started_by_nohup_or_in_a_living_session_is_in_doubt() {
     std::io::BufRead::read_line(&mut output, &mut said).unwrap();
     let beside = Started(Identity::of(said.trim().parse().unwrap()).unwrap());
     wait_until("it is in doubt", || {
-        doubt_of(&beside).is_some_and(|doubt| doubt.contains("its session lives: sh"))
+        doubt_of(&beside).is_some_and(|doubt| doubt.contains("its session is still alive: sh"))
     });
     drop(shell.stdin.take());
     shell.wait().unwrap();
@@ -295,10 +298,10 @@ fn what_was_started_by_nohup_or_in_a_living_session_is_in_doubt() {
 }
 
 #[test]
-fn a_server_that_nobody_can_speak_to_is_a_leak_wherever_it_is() {
+fn a_server_with_closed_input_is_a_leak_in_any_session() {
     let folder = tempfile::tempdir().unwrap();
     let server = program(folder.path(), "mcp-server-deaf").display().to_string();
-    // It leads its own session, and reads from a pipe that this process holds at first.
+    // It leads its own session, and reads from a pipe that this process holds open at first.
     let (reader, writer) = std::io::pipe().unwrap();
     let mut command = Command::new("env");
     let line = format!("exec 3<&0; setsid {server} -c 'read never; sleep 300; :' <&3 >/dev/null 2>&1 &");
@@ -313,24 +316,24 @@ fn a_server_that_nobody_can_speak_to_is_a_leak_wherever_it_is() {
         shown.map(|shown| shown.doubt)
     };
     wait_until("it is in doubt", || {
-        doubt().flatten().is_some_and(|doubt| doubt.contains("session of its own"))
+        doubt().flatten().is_some_and(|doubt| doubt.contains("leads its own session"))
     });
     drop(writer);
     wait_until("it is a leak", || doubt() == Some(None));
 }
 
-/// A picture of processes: number, parent, session, name.
-fn picture(processes: &[(i32, i32, i32, &str)]) -> Snapshot {
+/// Returns a snapshot of processes given as pid, parent, session and name.
+fn snapshot(processes: &[(i32, i32, i32, &str)]) -> Snapshot {
     let seen = |(pid, parent, session, comm): &(i32, i32, i32, &str)| {
         let stat = Stat { state: 'S', parent: *parent, session: *session, terminal: 0, start_ticks: 1 };
-        (*pid, Seen { stat, comm: (*comm).to_owned() })
+        (*pid, SeenProcess { stat, comm: (*comm).to_owned() })
     };
     Snapshot { processes: processes.iter().map(seen).collect() }
 }
 
 #[test]
-fn who_is_an_orphan_is_told_by_parent_and_session() {
-    let seen = picture(&[
+fn an_orphan_is_recognised_by_parent_and_session() {
+    let seen = snapshot(&[
         (1, 0, 1, "init"),
         (10, 1, 10, "systemd"),
         (20, 1, 19, "claude"),
@@ -343,18 +346,18 @@ fn who_is_an_orphan_is_told_by_parent_and_session() {
     ]);
     let orphans: Vec<i32> =
         [1, 10, 20, 21, 22, 23, 30, 31, 40, 99].into_iter().filter(|pid| seen.is_orphan(*pid)).collect();
-    // 10 is one by this rule and no agent; 40 is in a session whose leader's number is another's now.
+    // By this rule 10 is one, though not an agent; 40 is in a session whose leader's pid was reused.
     assert_eq!(orphans, [10, 20, 21, 31, 40]);
 }
 
 #[test]
-fn what_a_keeper_holds_is_never_an_orphan() {
+fn a_process_below_a_keeper_is_never_an_orphan() {
     let with = |keeper: &str| {
         let seen =
-            picture(&[(1, 0, 1, "init"), (5, 1, 4, keeper), (6, 5, 4, "shim"), (7, 6, 99, "mcp-server-x")]);
+            snapshot(&[(1, 0, 1, "init"), (5, 1, 4, keeper), (6, 5, 4, "shim"), (7, 6, 99, "mcp-server-x")]);
         seen.is_orphan(7)
     };
-    assert!(with("supervisor"), "without the rule it would be one");
+    assert!(with("supervisor"), "below another program it would be one");
     for keeper in OURS {
         assert!(!with(keeper), "{keeper}");
     }

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use lastword_core::receipt::Level;
-use lastword_proc::{Keeper, Launch, Nursery, Stop, ended, wait};
+use lastword_proc::{Keeper, Launch, Nursery, Stop, exit_record, wait};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::Ground;
@@ -215,7 +215,7 @@ fn one_cancel(nursery: &Nursery, at_most: Level, folder: &Path) -> Result<f64, S
             break;
         }
     }
-    ended(folder).map_err(|error| error.to_string())?.ok_or("it ended without a record")?;
+    exit_record(folder).map_err(|error| error.to_string())?.ok_or("it ended without a record")?;
     Ok(ms(begin))
 }
 

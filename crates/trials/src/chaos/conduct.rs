@@ -256,8 +256,8 @@ type Keeper = (i32, u64);
 pub(crate) fn keepers(claim: &str) -> Option<(Keeper, Keeper)> {
     let mut lines = claim.lines().filter_map(Line::parse);
     let who = |line: Line| Some((line.get("pid")?, line.get("start")?));
-    let guard = lines.find(|line| line.word() == "kept").and_then(who)?;
-    let shim = lines.find(|line| line.word() == "shim").and_then(who)?;
+    let guard = lines.find(|line| line.kind() == "kept").and_then(who)?;
+    let shim = lines.find(|line| line.kind() == "shim").and_then(who)?;
     Some((guard, shim))
 }
 

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::Duration;
 
-use lastword_proc::{ExitRecord, Keeper, Located, Recording, Stop, boot_id, ended, locate, wait};
+use lastword_proc::{ExitRecord, Keeper, Located, Recording, Stop, boot_id, exit_record, locate, wait};
 
 use crate::args::Args;
 use crate::clock;
@@ -279,7 +279,7 @@ fn send_the_rest(folder: &Path, script: &Script) -> Result<(), String> {
     match sent {
         Ok(()) => Ok(()),
         // It had all it needed from the first stand-in, and ended meanwhile.
-        Err(_) if ended(folder).is_ok_and(|record| record.is_some()) => Ok(()),
+        Err(_) if exit_record(folder).is_ok_and(|record| record.is_some()) => Ok(()),
         Err(why) => Err(format!("inputs after its adoption: {why}")),
     }
 }

@@ -21,7 +21,7 @@ impl Word {
             let at_ns = standin::spoken_at(folder).ok_or("no last word")?;
             return Ok(Word { at_ns, record: None });
         }
-        let record = lastword_proc::ended(folder).map_err(|error| error.to_string())?;
+        let record = lastword_proc::exit_record(folder).map_err(|error| error.to_string())?;
         let record = record.ok_or("no last word")?;
         Ok(Word { at_ns: record.empty_at_boot_ns, record: Some(record) })
     }

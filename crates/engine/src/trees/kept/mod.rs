@@ -204,7 +204,7 @@ impl Trees for Kept {
     }
 
     fn written(&self, job: JobId, attempt: AttemptNo) -> u64 {
-        proc::written(&self.dir(job, attempt))
+        proc::bytes_written(&self.dir(job, attempt))
     }
 
     fn alive(&self, job: JobId, attempt: AttemptNo) -> Doing<Vec<i32>> {
@@ -212,7 +212,7 @@ impl Trees for Kept {
         Box::pin(async move {
             let asked = kept.blocking(move |kept| {
                 // Nobody's claim: whoever only looks is answered by any keeper.
-                proc::Keeper::connect(&kept.dir(job, attempt), 0)?.within(LOOK_MAX).status()
+                proc::Keeper::connect(&kept.dir(job, attempt), 0)?.with_timeout(LOOK_MAX).status()
             });
             asked.await.ok().and_then(Result::ok).map(|status| status.pids).unwrap_or_default()
         })

@@ -11,7 +11,7 @@ use lastword_core::outcome::Cause;
 use lastword_core::receipt::Rung;
 use lastword_core::report::Report;
 use lastword_core::{AttemptNo, Awake, InputNo, Job};
-use lastword_proc::{Error, Line, Saying, Stop};
+use lastword_proc::{Error, KeeperCommand, Line, Stop};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::{sleep, timeout};
 
@@ -76,7 +76,7 @@ impl Kept {
         match order.effect {
             Effect::Stop { attempt, cause, force } => {
                 let stop = Stop { cause: word(cause), force, local: order.local, term_ms: None };
-                self.say(&order, attempt, Saying::Stop(stop)).await
+                self.say(&order, attempt, KeeperCommand::Stop(stop)).await
             }
             Effect::Deadline { attempt, at } => {
                 let at = at.map(|Awake(ms)| ms);
@@ -84,12 +84,12 @@ impl Kept {
                     return Ok(());
                 }
                 self.0.lines.forget_deadline(order.job.id, attempt);
-                self.say(&order, attempt, Saying::Deadline(at)).await
+                self.say(&order, attempt, KeeperCommand::Deadline(at)).await
             }
             Effect::Tell { attempt, input } => self.tell(&order, attempt, input).await,
-            Effect::Interrupt { attempt, .. } => self.say(&order, attempt, Saying::Interrupt).await,
-            Effect::Close { attempt } => self.say(&order, attempt, Saying::Close).await,
-            Effect::Hold { attempt, still } => self.say(&order, attempt, Saying::Hold(still)).await,
+            Effect::Interrupt { attempt, .. } => self.say(&order, attempt, KeeperCommand::Interrupt).await,
+            Effect::Close { attempt } => self.say(&order, attempt, KeeperCommand::Close).await,
+            Effect::Hold { attempt, still } => self.say(&order, attempt, KeeperCommand::Freeze(still)).await,
             // These are not said to a keeper.
             Effect::Launch { .. } | Effect::Locate { .. } | Effect::Watch { .. } => Ok(()),
         }
@@ -126,11 +126,11 @@ impl Kept {
                 self.speak_to_keeper(order).await
             }
             Effect::Close { attempt } => {
-                self.say(&order, attempt, Saying::Close).await?;
+                self.say(&order, attempt, KeeperCommand::Close).await?;
                 sleep(CLOSED_MAX).await;
                 // It has done its work, and does not go: that is no failure of it, and no reason to wait.
                 let stop = Stop { cause: "cancel", ..Stop::default() };
-                let _ = self.say(&order, attempt, Saying::Stop(stop)).await;
+                let _ = self.say(&order, attempt, KeeperCommand::Stop(stop)).await;
                 Ok(())
             }
             _ => self.speak_to_keeper(order).await,
@@ -142,12 +142,12 @@ impl Kept {
     async fn tell(&self, order: &Order, attempt: AttemptNo, upto: InputNo) -> Result<(), String> {
         for input in order.job.inputs.iter().filter(|input| input.no <= upto) {
             let bytes = input.text.as_bytes();
-            self.say(order, attempt, Saying::Input { no: input.no.0.into(), bytes }).await?;
+            self.say(order, attempt, KeeperCommand::Input { no: input.no.0.into(), bytes }).await?;
         }
         Ok(())
     }
 
-    async fn say(&self, order: &Order, attempt: AttemptNo, saying: Saying<'_>) -> Result<(), String> {
+    async fn say(&self, order: &Order, attempt: AttemptNo, saying: KeeperCommand<'_>) -> Result<(), String> {
         let Some(said) = self.0.lines.said(order.job.id, attempt) else {
             return Err(NO_KEEPER.to_owned());
         };

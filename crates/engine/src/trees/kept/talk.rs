@@ -10,7 +10,7 @@ use lastword_agents::{self as agents, Dialogue, Heard, Outgoing, Start};
 use lastword_core::receipt::Exit;
 use lastword_core::report::{Found, Report, Signal};
 use lastword_core::{AttemptNo, Epoch, InputNo, Job, TurnNo};
-use lastword_proc::{self as proc, Error, Line, Recording, Saying, SentInput};
+use lastword_proc::{self as proc, Error, KeeperCommand, Line, Recording, SentInput};
 use tokio::sync::oneshot;
 use tokio::time::sleep;
 
@@ -148,7 +148,9 @@ impl Talk {
         // What was taken and not written yet is recorded once it is.
         while told < taken {
             match wire.next().await {
-                Some(event) if !proc::has_ended(&event) => told = proc::told(&event).unwrap_or(told),
+                Some(event) if !proc::is_ended_event(&event) => {
+                    told = proc::parse_written(&event).unwrap_or(told)
+                }
                 _ => return,
             }
         }
@@ -181,14 +183,14 @@ impl Talk {
                 }
                 Came::Event(None) => return,
                 Came::Event(Some(event)) => {
-                    if proc::has_ended(&event) {
+                    if proc::is_ended_event(&event) {
                         return;
                     }
-                    if let Some((rung, alive)) = proc::climbed(&event) {
+                    if let Some((rung, alive)) = proc::parse_climbed(&event) {
                         let attempt = self.attempt;
                         Box::pin(reports.report(Report::Climbed { attempt, rung, alive })).await;
                     }
-                    if let Some(upto) = proc::told(&event) {
+                    if let Some(upto) = proc::parse_written(&event) {
                         self.tell(upto, reports).await;
                     }
                     // What the agent says to a line is heard after that it was written, or nobody knows what it answers.
@@ -306,7 +308,7 @@ impl Talk {
         })?;
         let no = (self.lines + 1) << NUMBER_BITS | u64::from(writing.input.0);
         let line = format!("{}\n", writing.line);
-        let saying = Saying::Input { no, bytes: line.as_bytes() };
+        let saying = KeeperCommand::Input { no, bytes: line.as_bytes() };
         let answer = self.said.add(saying.encode(self.epoch.0.into()));
         Some(Flight { no, writing, answer })
     }
@@ -341,7 +343,7 @@ impl Talk {
             self.trimmed = upto;
             let free = self.stored_at.saturating_sub(KEPT_BYTES);
             // Said again with the next: nobody waits for the answer, and what nobody waits for is not said.
-            let answer = self.said.add(Saying::Trim { upto, free }.encode(self.epoch.0.into()));
+            let answer = self.said.add(KeeperCommand::Trim { upto, free }.encode(self.epoch.0.into()));
             tokio::spawn(answer);
         }
     }

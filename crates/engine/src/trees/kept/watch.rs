@@ -101,13 +101,13 @@ impl Kept {
 /// Hears events until the keeper is gone, or has said that all is over.
 async fn follow(mut wire: Wire, attempt: AttemptNo, told: &mut u64, reports: &Reports) {
     while let Some(event) = wire.next().await {
-        if proc::has_ended(&event) {
+        if proc::is_ended_event(&event) {
             return;
         }
-        if let Some((rung, alive)) = proc::climbed(&event) {
+        if let Some((rung, alive)) = proc::parse_climbed(&event) {
             Box::pin(reports.report(Report::Climbed { attempt, rung, alive })).await;
         }
-        if let Some(upto) = proc::told(&event) {
+        if let Some(upto) = proc::parse_written(&event) {
             Box::pin(tell_all(upto, told, reports)).await;
         }
     }

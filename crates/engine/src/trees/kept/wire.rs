@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 
-use lastword_proc::{Error, Line, Saying, answer};
+use lastword_proc::{Error, KeeperCommand, Line, parse_answer};
 use tokio::io::Interest;
 use tokio::net::UnixStream;
 use tokio::sync::oneshot;
@@ -39,7 +39,7 @@ impl Wire {
         let socket = Arc::new(socket);
         // Whoever only looks has no claim: zero is older than any.
         let (asked, mut status) = oneshot::channel();
-        let (unsent, asked) = (Saying::Watch.encode(0), VecDeque::from([asked]));
+        let (unsent, asked) = (KeeperCommand::Watch.encode(0), VecDeque::from([asked]));
         let mut wire = Wire { socket, said, unread, unsent, asked };
         let status = async {
             loop {
@@ -65,7 +65,7 @@ impl Wire {
     pub(super) async fn next(&mut self) -> Option<String> {
         loop {
             while let Some(line) = self.line() {
-                match answer(&line) {
+                match parse_answer(&line) {
                     None => return Some(line),
                     Some(answer) => {
                         // Whoever asked may have given up.

@@ -1,4 +1,4 @@
-//! The exit record: how an attempt ended and what proves that it has. Published once, durable before anybody hears of it.
+//! The exit record: how an attempt ended, and the proof that nothing of it is left. Published once, and durable before it is announced.
 
 use std::io;
 
@@ -6,41 +6,41 @@ use lastword_core::receipt::{Exit, OutputBytes, Process, Proof, Receipt, RungTak
 
 use crate::claim::{self, VERSION};
 use crate::folder::{Durable, Folder, Published};
-use crate::line::Line;
-use crate::words;
+use crate::line_format::Line;
+use crate::spelling;
 
-/// The record's name in its folder.
+/// The name of the file.
 pub(crate) const NAME: &str = "exit";
 
-/// Processes named in a record. A fork storm has thousands; the rest is counted.
+/// Processes listed in a record. A fork storm has thousands; the rest are only counted.
 pub(crate) const PROCESSES_MAX: usize = 256;
 
-/// An ending, with everything its keeper saw.
+/// How an attempt ended, with everything its keeper observed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExitRecord {
-    /// The facts, in the words of core.
+    /// The facts, as a type of core.
     pub receipt: Receipt,
-    /// Why nothing was run: the leader's exec failed.
+    /// Why nothing ran: the error of the leader's exec.
     pub exec_error: Option<String>,
-    /// Who wrote it: `shim`, `guard` or `sweep`.
+    /// The author: `shim`, `guard` or `sweep`.
     pub by: String,
-    /// When the tree was empty, in nanoseconds of the boot clock.
+    /// When the tree became empty, in nanoseconds of the boot clock.
     pub empty_at_boot_ns: u64,
 }
 
 impl ExitRecord {
-    /// Returns a record with nothing but its proof.
+    /// Returns a record that holds only a proof.
     pub(crate) fn bare(proof: Proof, by: &str) -> ExitRecord {
         ExitRecord { receipt: Receipt::bare(proof), exec_error: None, by: by.to_owned(), empty_at_boot_ns: 0 }
     }
 
-    /// Publishes it; returns the record that stands, ours or that of whoever was first. What lies there and is no record was put
-    /// there by the tree itself, and gives way: keepers publish whole records or none.
+    /// Publishes the record and returns the one that stands: ours, or an earlier one. A malformed file of that name is moved aside:
+    /// keepers publish records whole or not at all, so the tree itself put it there.
     pub(crate) fn publish(&self, folder: &Folder) -> io::Result<ExitRecord> {
         for is_first in [true, false] {
             match folder.publish(NAME, self.encode().as_bytes(), Durable::Yes, false)? {
                 Published::Ours(_) => {
-                    claim::note_recorded(folder);
+                    claim::mark_exit_durable(folder);
                     return Ok(self.clone());
                 }
                 Published::Taken if is_first && is_no_record(folder) => folder.set_aside(NAME)?,
@@ -48,16 +48,19 @@ impl ExitRecord {
             }
         }
         let stands = ExitRecord::read(folder)?;
-        stands.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "the exit record cannot be read"))
+        stands.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "the exit record cannot be parsed"))
     }
 
-    /// Reads the record, if there is one. It is made durable first, unless its writer said that it is: it may have died before.
+    /// Reads the record; `None` if there is none. Flushes it first unless it is known to be durable: its writer may have died before.
     pub(crate) fn read(folder: &Folder) -> io::Result<Option<ExitRecord>> {
         let Some((_, text)) = folder.read(NAME)? else { return Ok(None) };
         let record = ExitRecord::decode(&text).ok_or_else(|| {
-            io::Error::new(io::ErrorKind::InvalidData, "the exit record is torn or of a newer version")
+            io::Error::new(
+                io::ErrorKind::InvalidData,
+                "the exit record is incomplete or from a newer version",
+            )
         })?;
-        if !claim::is_recorded(folder) {
+        if !claim::is_exit_durable(folder) {
             folder.sync(NAME)?;
         }
         Ok(Some(record))
@@ -68,11 +71,11 @@ impl ExitRecord {
         let mut text = Line::new("exit")
             .with("version", VERSION)
             .with("by", &self.by)
-            .with("proof", words::of_proof(receipt.proof))
-            .with("level", words::of_level(receipt.level))
-            .with_some("how", receipt.exit.map(words::of_exit))
+            .with("proof", spelling::proof_name(receipt.proof))
+            .with("level", spelling::level_name(receipt.level))
+            .with_some("how", receipt.exit.map(spelling::exit_name))
             .with_some("exec_error", self.exec_error.as_ref())
-            .with_some("keeper_stop", receipt.keeper_stop.map(words::of_keeper_stop))
+            .with_some("keeper_stop", receipt.keeper_stop.map(spelling::keeper_stop_name))
             .with_some("asked_to_empty_ms", receipt.asked_to_empty_ms)
             .with("seen", receipt.output.seen)
             .with("kept", receipt.output.kept)
@@ -82,7 +85,7 @@ impl ExitRecord {
             .with("empty_at_boot_ns", self.empty_at_boot_ns)
             .to_string();
         for taken in &receipt.rungs {
-            let line = Line::new("rung").with("rung", words::of_rung(taken.rung)).with("at", taken.at.0);
+            let line = Line::new("rung").with("rung", spelling::rung_name(taken.rung)).with("at", taken.at.0);
             text.push_str(&line.to_string());
         }
         for (word, processes) in [("process", &receipt.processes), ("leftover", &receipt.leftovers)] {
@@ -99,28 +102,28 @@ impl ExitRecord {
     }
 
     fn decode(text: &str) -> Option<ExitRecord> {
-        // Whatever has no end was torn.
+        // A record without its last line is incomplete.
         let text = text.strip_suffix("end\n")?;
         let mut lines = text.lines().filter_map(Line::parse);
-        let first = lines.next().filter(|line| line.word() == "exit")?;
+        let first = lines.next().filter(|line| line.kind() == "exit")?;
         if first.get::<u32>("version")? > VERSION {
             return None;
         }
         let mut receipt = Receipt {
-            level: words::level(first.text("level")?)?,
-            exit: first.text("how").and_then(words::exit),
-            keeper_stop: first.text("keeper_stop").and_then(words::keeper_stop),
+            level: spelling::parse_level(first.text("level")?)?,
+            exit: first.text("how").and_then(spelling::parse_exit),
+            keeper_stop: first.text("keeper_stop").and_then(spelling::parse_keeper_stop),
             asked_to_empty_ms: first.get("asked_to_empty_ms"),
             output: OutputBytes { seen: first.get("seen")?, kept: first.get("kept")? },
             output_lost: first.get::<u8>("lost")? == 1,
             may_escape: first.get::<u8>("may_escape")? == 1,
             found: first.get("found")?,
-            ..Receipt::bare(words::proof(first.text("proof")?)?)
+            ..Receipt::bare(spelling::parse_proof(first.text("proof")?)?)
         };
         for line in lines {
-            match line.word() {
+            match line.kind() {
                 "rung" => receipt.rungs.push(RungTaken {
-                    rung: words::rung(line.text("rung")?)?,
+                    rung: spelling::parse_rung(line.text("rung")?)?,
                     at: lastword_core::ids::Timestamp(line.get("at")?),
                 }),
                 "process" => receipt.processes.push(process(&line)?),
@@ -136,13 +139,13 @@ impl ExitRecord {
         })
     }
 
-    /// Returns how the leader exited, if that is known.
+    /// Returns the leader's exit, if known.
     pub fn exit(&self) -> Option<Exit> {
         self.receipt.exit
     }
 }
 
-/// Reports whether what lies in the record's place cannot be one. One of a newer version is one.
+/// Reports whether the file in the record's place cannot be a record. One of a newer version can.
 fn is_no_record(folder: &Folder) -> bool {
     match folder.read(NAME) {
         Ok(Some((_, text))) => {
@@ -151,7 +154,7 @@ fn is_no_record(folder: &Folder) -> bool {
             version.is_none_or(|version| version <= VERSION) && ExitRecord::decode(&text).is_none()
         }
         Ok(None) => false,
-        // Not for us to read, or no plain file at all; what failed for another reason may be one.
+        // Unreadable by us, or not a regular file. Other errors may be temporary, so the file may still be a record.
         Err(error) => {
             error.kind() == io::ErrorKind::PermissionDenied
                 || folder.is_plain(NAME).is_ok_and(|is_plain| !is_plain)
@@ -165,4 +168,10 @@ fn process(line: &Line) -> Option<Process> {
         start_ticks: line.get("start")?,
         command: line.text("command")?.to_owned(),
     })
+}
+
+/// Reports whether publishing failed because of a limit of this process, which waiting does not lift. The tree is empty by then, so the
+/// next `locate` can safely write the record instead.
+pub(crate) fn is_process_limit(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::EFBIG))
 }

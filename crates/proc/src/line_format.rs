@@ -1,33 +1,32 @@
-//! Words of records and of the control socket: `word key=value key=value`.
+//! The line format of records and of the control socket: `kind key=value key=value`.
 //!
-//! One line, one fact. Values are bytes; whatever would break a line is written as `%XX`. Written by hand because the
-//! keeper links nothing that a JSON library would bring, and because an old keeper must be understood by a newer
-//! daemon for as long as its job runs: unknown words and keys are skipped by whoever reads.
+//! Values are bytes; a byte that would break the line is written as `%XX`. Not JSON, because the keeper links no JSON library. A newer
+//! daemon must understand an old keeper for as long as its job runs, so readers skip unknown kinds and keys.
 
 use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
 
-/// A line, as it is built or was read.
+/// A line to be written, or one that was parsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
-    word: String,
-    pairs: Vec<(String, Vec<u8>)>,
+    kind: String,
+    fields: Vec<(String, Vec<u8>)>,
 }
 
 impl Line {
-    /// Begins a line.
-    pub fn new(word: &str) -> Line {
-        Line { word: word.to_owned(), pairs: Vec::new() }
+    /// Starts a line.
+    pub fn new(kind: &str) -> Line {
+        Line { kind: kind.to_owned(), fields: Vec::new() }
     }
 
-    /// Adds a pair.
+    /// Adds a field.
     #[must_use]
     pub fn with(mut self, key: &str, value: impl ToString) -> Line {
-        self.pairs.push((key.to_owned(), value.to_string().into_bytes()));
+        self.fields.push((key.to_owned(), value.to_string().into_bytes()));
         self
     }
 
-    /// Adds a pair, if there is a value.
+    /// Adds a field if there is a value.
     #[must_use]
     pub fn with_some(self, key: &str, value: Option<impl ToString>) -> Line {
         match value {
@@ -36,14 +35,14 @@ impl Line {
         }
     }
 
-    /// Adds a pair of bytes that need not be text.
+    /// Adds a field whose value need not be UTF-8.
     #[must_use]
     pub fn with_bytes(mut self, key: &str, value: impl AsRef<std::ffi::OsStr>) -> Line {
-        self.pairs.push((key.to_owned(), value.as_ref().as_bytes().to_vec()));
+        self.fields.push((key.to_owned(), value.as_ref().as_bytes().to_vec()));
         self
     }
 
-    /// Adds a pair of bytes, if there are any.
+    /// Adds a field of bytes if there is a value.
     #[must_use]
     pub fn with_bytes_some(self, key: &str, value: Option<impl AsRef<std::ffi::OsStr>>) -> Line {
         match value {
@@ -52,44 +51,44 @@ impl Line {
         }
     }
 
-    /// Returns what the line is about.
-    pub fn word(&self) -> &str {
-        &self.word
+    /// Returns the kind of the line: its first word.
+    pub fn kind(&self) -> &str {
+        &self.kind
     }
 
-    /// Returns the bytes under a key.
+    /// Returns the value of a field as bytes.
     pub fn bytes(&self, key: &str) -> Option<&[u8]> {
-        self.pairs.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_slice())
+        self.fields.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_slice())
     }
 
-    /// Returns the text under a key.
+    /// Returns the value of a field as text.
     pub fn text(&self, key: &str) -> Option<&str> {
         self.bytes(key).and_then(|value| std::str::from_utf8(value).ok())
     }
 
-    /// Returns the value under a key, if it can be read as one.
+    /// Parses the value of a field.
     pub fn get<T: std::str::FromStr>(&self, key: &str) -> Option<T> {
         self.text(key).and_then(|text| text.parse().ok())
     }
 
-    /// Reads a line without its end. A line that is not one gives `None`.
+    /// Parses a line without its line feed; `None` if it is malformed.
     pub fn parse(line: &str) -> Option<Line> {
-        let mut words = line.split(' ');
-        let word = words.next().filter(|word| !word.is_empty())?;
-        let mut read = Line::new(word);
-        for pair in words {
-            let (key, value) = pair.split_once('=')?;
-            read.pairs.push((key.to_owned(), unescape(value)?));
+        let mut parts = line.split(' ');
+        let kind = parts.next().filter(|kind| !kind.is_empty())?;
+        let mut parsed = Line::new(kind);
+        for field in parts {
+            let (key, value) = field.split_once('=')?;
+            parsed.fields.push((key.to_owned(), unescape(value)?));
         }
-        Some(read)
+        Some(parsed)
     }
 }
 
 impl std::fmt::Display for Line {
-    /// Writes the line with its end.
+    /// Writes the line with its line feed.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.word)?;
-        for (key, value) in &self.pairs {
+        f.write_str(&self.kind)?;
+        for (key, value) in &self.fields {
             write!(f, " {key}=")?;
             for byte in value {
                 match byte {
@@ -126,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_again() {
+    fn a_line_round_trips() {
         let every_byte: Vec<u8> = (0..=255).collect();
         let line = Line::new("leader")
             .with("pid", 7)
@@ -138,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_line_is_refused() {
+    fn malformed_lines_are_rejected() {
         for text in ["", " pid=7", "leader pid", "leader pid=%4", "leader pid=%zz", "leader  pid=7"] {
             assert_eq!(Line::parse(text), None, "{text:?}");
         }

@@ -1,21 +1,21 @@
-//! The words of the core's receipt in records: how levels, proofs, rungs and reasons are spelled on disk.
+//! How the types of core's receipt are spelled in records: levels, proofs, rungs, reasons to stop, exits.
 
 use lastword_core::outcome::Budget;
 use lastword_core::receipt::{Exit, KeeperStop, Level, Proof, Rung};
 
-/// Makes a pair of functions out of one table, so that what is written is what is read.
-macro_rules! words {
-    ($of:ident, $read:ident, $type:ty, { $($word:literal => $head:ident$(::$tail:ident)+$(($inner:path))?),+ $(,)? }) => {
-        pub(crate) fn $of(value: $type) -> &'static str {
-            match value { $($head$(::$tail)+$(($inner))? => $word),+ }
+/// Generates the writer and the parser from one table, so that they cannot disagree.
+macro_rules! spelling {
+    ($name:ident, $parse:ident, $type:ty, { $($spelling:literal => $head:ident$(::$tail:ident)+$(($inner:path))?),+ $(,)? }) => {
+        pub(crate) fn $name(value: $type) -> &'static str {
+            match value { $($head$(::$tail)+$(($inner))? => $spelling),+ }
         }
-        pub(crate) fn $read(word: &str) -> Option<$type> {
-            match word { $($word => Some($head$(::$tail)+$(($inner))?),)+ _ => None }
+        pub(crate) fn $parse(text: &str) -> Option<$type> {
+            match text { $($spelling => Some($head$(::$tail)+$(($inner))?),)+ _ => None }
         }
     };
 }
 
-words!(of_level, level, Level, {
+spelling!(level_name, parse_level, Level, {
     "none" => Level::None,
     "subreaper" => Level::Subreaper,
     "landlock" => Level::Landlock,
@@ -23,7 +23,7 @@ words!(of_level, level, Level, {
     "namespace" => Level::Namespace,
 });
 
-words!(of_proof, proof, Proof, {
+spelling!(proof_name, parse_proof, Proof, {
     "no_children" => Proof::NoChildren,
     "cgroup_empty_and_no_children" => Proof::CgroupEmptyAndNoChildren,
     "namespace_gone" => Proof::NamespaceGone,
@@ -33,14 +33,14 @@ words!(of_proof, proof, Proof, {
     "best_effort" => Proof::BestEffort,
 });
 
-words!(of_rung, rung, Rung, {
+spelling!(rung_name, parse_rung, Rung, {
     "interrupt" => Rung::Interrupt,
     "stdin_closed" => Rung::StdinClosed,
     "term" => Rung::Term,
     "kill" => Rung::Kill,
 });
 
-words!(of_keeper_stop, keeper_stop, KeeperStop, {
+spelling!(keeper_stop_name, parse_keeper_stop, KeeperStop, {
     "deadline" => KeeperStop::Deadline,
     "lease" => KeeperStop::Lease,
     "local_cancel" => KeeperStop::LocalCancel,
@@ -51,8 +51,8 @@ words!(of_keeper_stop, keeper_stop, KeeperStop, {
     "local_money" => KeeperStop::LocalBudget(Budget::Money),
 });
 
-/// Returns the reason a keeper notes for a stop that the journal could not take: the name of the limit that was reached, or
-/// anything else for somebody's wish.
+/// Returns the reason that a keeper records for a stop requested while the journal is unavailable: the limit named by `cause`, or a
+/// cancel by the user.
 pub(crate) fn local_stop(cause: &str) -> KeeperStop {
     match cause {
         "wall" => KeeperStop::Deadline,
@@ -65,17 +65,17 @@ pub(crate) fn local_stop(cause: &str) -> KeeperStop {
     }
 }
 
-/// Writes an exit as `code:7` or `signal:9`.
-pub(crate) fn of_exit(exit: Exit) -> String {
+/// Spells an exit as `code:7` or `signal:9`.
+pub(crate) fn exit_name(exit: Exit) -> String {
     match exit {
         Exit::Code(code) => format!("code:{code}"),
         Exit::Signal(signal) => format!("signal:{signal}"),
     }
 }
 
-/// Reads an exit.
-pub(crate) fn exit(word: &str) -> Option<Exit> {
-    match word.split_once(':')? {
+/// Parses an exit.
+pub(crate) fn parse_exit(text: &str) -> Option<Exit> {
+    match text.split_once(':')? {
         ("code", code) => code.parse().ok().map(Exit::Code),
         ("signal", signal) => signal.parse().ok().map(Exit::Signal),
         _ => None,
@@ -86,10 +86,10 @@ pub(crate) fn exit(word: &str) -> Option<Exit> {
 mod tests {
     use super::*;
 
-    /// What an owner calls a limit when it asks for a local stop, and what is in the record of it afterwards.
+    /// `cause` is what the daemon sends with a local stop; `name` is what the record says afterwards.
     #[test]
-    fn a_reason_to_stop_reads_back_from_its_record() {
-        for (cause, word, why) in [
+    fn a_stop_reason_round_trips_through_its_record() {
+        for (cause, name, why) in [
             ("wall", "deadline", KeeperStop::Deadline),
             ("stall", "local_stall", KeeperStop::LocalStall),
             ("output", "local_output", KeeperStop::LocalBudget(Budget::Output)),
@@ -98,8 +98,11 @@ mod tests {
             ("money", "local_money", KeeperStop::LocalBudget(Budget::Money)),
             ("cancel", "local_cancel", KeeperStop::LocalCancel),
         ] {
-            assert_eq!((local_stop(cause), of_keeper_stop(why), keeper_stop(word)), (why, word, Some(why)));
+            assert_eq!(
+                (local_stop(cause), keeper_stop_name(why), parse_keeper_stop(name)),
+                (why, name, Some(why))
+            );
         }
-        assert_eq!(keeper_stop("local_mood"), None);
+        assert_eq!(parse_keeper_stop("local_mood"), None);
     }
 }

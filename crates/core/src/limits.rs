@@ -5,13 +5,6 @@
 use serde::{Deserialize, Serialize};
 
 use crate::ids::Awake;
-use crate::spec::Work;
-
-/// Four hours: an agent nobody watches must not work for ever.
-const AGENT_WALL_MS: u64 = 4 * 60 * 60 * 1_000;
-
-/// Twenty minutes without progress, with no tool running and nobody asked.
-const AGENT_STALL_MS: u64 = 20 * 60 * 1_000;
 
 /// A value of zero switches a limit off; an absent one leaves it to the next source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -52,7 +45,12 @@ pub enum Limit {
 }
 
 impl Limit {
-    /// Reports whether this is something that is used up, and not a time.
+    /// Returns the name of its setting.
+    pub fn name(self) -> &'static str {
+        SETTINGS.iter().find(|(known, _)| *known == self).map_or("unknown", |(_, name)| name)
+    }
+
+    /// Reports whether this limits something that is used up, rather than time.
     pub fn is_budget(self) -> bool {
         !matches!(self, Limit::Wall | Limit::Stall)
     }
@@ -87,16 +85,6 @@ pub enum BadSetting {
 }
 
 impl Limits {
-    /// Returns the defaults for a kind of work: agents are bounded, plain commands are not.
-    pub fn default_for(work: &Work) -> Limits {
-        match work {
-            Work::Agent { .. } => {
-                Limits { wall_ms: Some(AGENT_WALL_MS), stall_ms: Some(AGENT_STALL_MS), ..Limits::default() }
-            }
-            Work::Command { .. } => Limits::default(),
-        }
-    }
-
     /// Returns these limits with the gaps filled from `fallback`.
     pub fn or(self, fallback: Limits) -> Limits {
         Limits {

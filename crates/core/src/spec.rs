@@ -171,7 +171,23 @@ pub enum Work {
     },
 }
 
+/// Default wall-clock limit of an agent: four hours. An unattended agent must not work for ever.
+const AGENT_WALL_MS: u64 = 4 * 60 * 60 * 1_000;
+
+/// Default stall limit of an agent: twenty minutes without progress, tool or open question.
+const AGENT_STALL_MS: u64 = 20 * 60 * 1_000;
+
 impl Work {
+    /// Returns the default limits: agents are bounded, plain commands are not.
+    pub fn default_limits(&self) -> Limits {
+        match self {
+            Work::Agent { .. } => {
+                Limits { wall_ms: Some(AGENT_WALL_MS), stall_ms: Some(AGENT_STALL_MS), ..Limits::default() }
+            }
+            Work::Command { .. } => Limits::default(),
+        }
+    }
+
     /// Reports whether this is an agent, which has a session and default limits.
     pub fn is_agent(&self) -> bool {
         matches!(self, Work::Agent { .. })

@@ -270,15 +270,15 @@ fn a_later_owner_looks_before_it_touches_and_adopts_what_it_finds() {
 
 #[test]
 fn a_job_kept_for_its_host_is_taken_elsewhere_only_when_abandoned() {
-    let other = |desk: &Desk| take_over::decide(&desk.job, &claimant("b", 2)).map(|facts| facts.len());
+    let other = |desk: &Desk| take_over::check(&desk.job, &claimant("b", 2).host);
     let mut running = Desk::running(kept());
     assert_eq!(other(&running), Err(Refusal::Kept(id(1))));
-    assert_eq!(take_over::decide(&running.job, &claimant("a", 2)).map(|facts| facts.len()), Ok(1));
-    assert_eq!(other(&Desk::held(kept())), Ok(1));
-    assert_eq!(other(&Desk::running(agent())), Ok(1));
+    assert_eq!(take_over::check(&running.job, &claimant("a", 2).host), Ok(()));
+    assert_eq!(other(&Desk::held(kept())), Ok(()));
+    assert_eq!(other(&Desk::running(agent())), Ok(()));
     let given_up = abandon::decide(&running.job, "ann");
     running.anyone(given_up);
-    assert_eq!(other(&running), Ok(1));
+    assert_eq!(other(&running), Ok(()));
 }
 
 #[test]

@@ -53,7 +53,10 @@ pub fn decide(job: &Job, claimant: &Claimant, lease: Lease, now: Timestamp) -> D
         {
             Err(Refusal::Held(job.id, holder.fence.owner.clone()))
         }
-        Some(_) => take_over::decide(job, claimant),
+        Some(_) => {
+            take_over::check(job, &claimant.host)?;
+            Ok(vec![claimed(job, claimant)])
+        }
         None if job.due().is_none_or(|due| due > now) => Err(Refusal::NotDue(job.id)),
         None => {
             let intent = claimant.boot.as_ref().map(|boot| launch::intent(job, job.epoch.next(), boot));
@@ -62,7 +65,7 @@ pub fn decide(job: &Job, claimant: &Claimant, lease: Lease, now: Timestamp) -> D
     }
 }
 
-pub(super) fn claimed(job: &Job, claimant: &Claimant) -> Fact {
+fn claimed(job: &Job, claimant: &Claimant) -> Fact {
     Claimed {
         owner: claimant.owner.clone(),
         incarnation: claimant.incarnation,

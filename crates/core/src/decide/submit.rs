@@ -23,7 +23,7 @@ pub fn decide(job: &Job, spec: &Arc<Spec>, by: &str, global: Limits) -> Decision
     match &job.spec {
         None => {
             check(job, spec)?;
-            let limits = spec.limits.or(global).or(Limits::default_for(&spec.work));
+            let limits = spec.limits.or(global).or(spec.work.default_limits());
             Ok(vec![Submitted { spec: Arc::clone(spec), by: by.to_owned(), limits }.into()])
         }
         Some(before) if before == spec => Ok(Vec::new()),

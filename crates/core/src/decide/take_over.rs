@@ -3,8 +3,7 @@
 //! On the same host it will look for the tree before it touches anything. From another host the tree cannot be seen:
 //! the lease that ran out proves that the keeper ended it, unless the job asked to be kept.
 
-use super::claim::{Claimant, claimed};
-use super::{Decision, Refusal, end};
+use super::{Refusal, end};
 use crate::event::Fact;
 use crate::ids::{HostId, Timestamp};
 use crate::job::Job;
@@ -16,14 +15,14 @@ pub(super) fn is_elsewhere(job: &Job, host: &HostId) -> bool {
     job.open_attempt().is_some_and(|attempt| attempt.host != *host)
 }
 
-/// Decides a claim of a job that is held, by a lease that is over.
-pub fn decide(job: &Job, claimant: &Claimant) -> Decision {
-    let elsewhere = is_elsewhere(job, &claimant.host);
+/// Refuses to take the job over from `host` if it is to stay on another one. Its holder's lease is over.
+pub fn check(job: &Job, host: &HostId) -> Result<(), Refusal> {
+    let elsewhere = is_elsewhere(job, host);
     let kept = job.spec.as_ref().is_some_and(|spec| spec.on_partition == OnPartition::Keep);
     if elsewhere && kept && !job.is_abandoned() {
         return Err(Refusal::Kept(job.id));
     }
-    Ok(vec![claimed(job, claimant)])
+    Ok(())
 }
 
 /// Returns the end of an attempt whose tree is on another host, decided by its new holder.

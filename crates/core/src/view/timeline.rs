@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::event::{Event, Fact, SessionState, TurnEnding};
 use crate::ids::{Seq, Timestamp};
-use crate::limits::{Limit, SETTINGS, dollars};
+use crate::limits::{Limit, dollars};
 use crate::outcome::{Cause, Outcome};
 
 /// Characters quoted of a text: a line, not the text itself.
@@ -45,8 +45,8 @@ fn describe(fact: &Fact) -> String {
         Fact::LimitChanged(change) => {
             let by = quote(&change.by);
             match change.value {
-                0 => format!("limit {} switched off by {by}", name(change.limit)),
-                value => format!("limit {} set to {value} by {by}", name(change.limit)),
+                0 => format!("limit {} switched off by {by}", change.limit.name()),
+                value => format!("limit {} set to {value} by {by}", change.limit.name()),
             }
         }
         Fact::InputRequested(request) => {
@@ -76,16 +76,16 @@ fn describe(fact: &Fact) -> String {
         Fact::LimitFired(fired) => {
             format!(
                 "limit {} reached: {}",
-                name(fired.limit),
+                fired.limit.name(),
                 used(fired.limit, fired.measured, fired.allowed)
             )
         }
         Fact::LimitNeared(near) => {
-            format!("limit {} is near: {}", name(near.limit), used(near.limit, near.measured, near.allowed))
+            format!("limit {} is near: {}", near.limit.name(), used(near.limit, near.measured, near.allowed))
         }
         Fact::Paused(paused) => format!(
             "limit {} reached: {}; it holds still until somebody raises it",
-            name(paused.limit),
+            paused.limit.name(),
             used(paused.limit, paused.measured, paused.allowed)
         ),
         Fact::Unpaused(_) => "the limit was raised: it goes on".to_owned(),
@@ -153,10 +153,6 @@ fn with_error(text: String, error: Option<&str>) -> String {
     }
 }
 
-fn name(limit: Limit) -> &'static str {
-    SETTINGS.iter().find(|(known, _)| *known == limit).map_or("unknown", |(_, name)| name)
-}
-
 fn used(limit: Limit, measured: u64, allowed: u64) -> String {
     match limit {
         Limit::Money => format!("{} of {}", dollars(measured), dollars(allowed)),
@@ -192,7 +188,7 @@ fn cause(cause: Cause) -> String {
         Cause::Shutdown => "its supervisor was shut down".to_owned(),
         Cause::ParentGone => "its parent is gone".to_owned(),
         Cause::Dependency => "a job it waited for did not end as needed".to_owned(),
-        Cause::Limit(limit) => format!("limit {}", name(limit)),
+        Cause::Limit(limit) => format!("limit {}", limit.name()),
         Cause::Unaccounted => "nobody can account for it".to_owned(),
         Cause::Abandoned => "its host was given up".to_owned(),
     }
@@ -217,7 +213,7 @@ fn ending(ending: TurnEnding) -> String {
         TurnEnding::Refused => "refused".to_owned(),
         TurnEnding::Limited => "limited by the agent or its model".to_owned(),
         TurnEnding::Cancelled => "cancelled".to_owned(),
-        TurnEnding::OverLimit(limit) => format!("stopped by limit {}", name(limit)),
+        TurnEnding::OverLimit(limit) => format!("stopped by limit {}", limit.name()),
         TurnEnding::Interrupted => "interrupted".to_owned(),
         TurnEnding::Superseded => "superseded".to_owned(),
         TurnEnding::AgentExit => "cut short by the agent's exit".to_owned(),

@@ -26,7 +26,7 @@ pub(crate) fn requests(bytes: &[u8]) {
         api::Submit,
         api::Cancel,
         api::CancelMany,
-        api::Again,
+        api::RetryJob,
         api::LimitsPatch,
         api::Message,
         api::Prune,

@@ -4,12 +4,12 @@ use lastword_core::spec;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::words::{Dialect, Permission};
+use crate::enums::{Dialect, Permission};
 
 /// A wish for a coding agent to do the work, in place of a command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct AgentWish {
+pub struct AgentRequest {
     /// Which one: a name that every installation knows, such as `claude` or `codex`, or one of the user's `agents.toml`. How it is started
     /// is fixed with the job.
     pub name: String,
@@ -63,13 +63,13 @@ pub struct UnknownPermission;
 
 impl Permissions {
     /// Returns the rules in the words of core.
-    pub fn known(&self) -> Result<spec::Permissions, UnknownPermission> {
+    pub fn to_core(&self) -> Result<spec::Permissions, UnknownPermission> {
         let rule = |rule: &Rule| {
-            Ok(spec::Rule { pattern: rule.pattern.clone(), permission: rule.permission.known()? })
+            Ok(spec::Rule { pattern: rule.pattern.clone(), permission: rule.permission.to_core()? })
         };
         Ok(spec::Permissions {
             rules: self.rules.iter().map(rule).collect::<Result<_, _>>()?,
-            otherwise: self.otherwise.known()?,
+            otherwise: self.otherwise.to_core()?,
             expires_ms: self.expires_ms,
         })
     }
@@ -86,7 +86,7 @@ impl Permissions {
 }
 
 impl Permission {
-    fn known(&self) -> Result<spec::Permission, UnknownPermission> {
+    fn to_core(&self) -> Result<spec::Permission, UnknownPermission> {
         match self {
             Permission::Ask => Ok(spec::Permission::Ask),
             Permission::Allow => Ok(spec::Permission::Allow),
@@ -126,7 +126,7 @@ impl From<spec::Dialect> for Dialect {
 
 impl Dialect {
     /// Returns the dialect in the words of core; `None` if this build does not know it.
-    pub fn known(&self) -> Option<spec::Dialect> {
+    pub fn to_core(&self) -> Option<spec::Dialect> {
         match self {
             Dialect::Acp => Some(spec::Dialect::Acp),
             Dialect::Claude => Some(spec::Dialect::Claude),
@@ -160,9 +160,9 @@ mod tests {
         let said =
             r#"{"rules":[{"pattern":"Bash: *","permission":"deny"}],"otherwise":"allow","expires_ms":5}"#;
         let asked: Permissions = serde_json::from_str(said).unwrap();
-        assert_eq!(Permissions::of(&asked.known().unwrap()), asked);
+        assert_eq!(Permissions::of(&asked.to_core().unwrap()), asked);
         let odd: Permissions = serde_json::from_str(r#"{"otherwise":"perhaps"}"#).unwrap();
-        assert_eq!(odd.known(), Err(UnknownPermission));
+        assert_eq!(odd.to_core(), Err(UnknownPermission));
         assert_eq!(serde_json::from_str::<Permissions>("{}").unwrap().otherwise, Permission::Ask);
     }
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::Time;
-use crate::words::{Cause, KeeperStop, Level, Outcome, OutcomeDetail, Proof, Rung};
+use crate::enums::{Cause, KeeperStop, Level, Outcome, OutcomeDetail, Proof, Rung};
 
 /// One try of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

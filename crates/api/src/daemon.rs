@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::Time;
-use crate::requests::said;
-use crate::words::Level;
+use crate::enums::Level;
+use crate::patch::present;
 
 /// A daemon and how it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -50,7 +50,7 @@ pub struct Group {
 #[serde(default, deny_unknown_fields)]
 pub struct GroupChange {
     /// Jobs that may run at once; null is no bound, absent leaves it as it is.
-    #[serde(deserialize_with = "said", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<u32>)]
     pub slots: Option<Option<u32>>,
     /// Whether nothing new is started; absent leaves it as it is.

@@ -10,7 +10,7 @@ use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 use utoipa::{PartialSchema, ToSchema};
 
-macro_rules! words {
+macro_rules! open_enums {
     ($($(#[doc = $doc:literal])* $name:ident { $($(#[doc = $word_doc:literal])* $variant:ident = $word:literal,)* })*) => {
         $($(#[doc = $doc])*
         #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -80,7 +80,7 @@ fn open_list(about: &str, words: &[(&str, &str)]) -> RefOr<Schema> {
     ObjectBuilder::new().schema_type(Type::String).description(Some(text)).examples(examples).build().into()
 }
 
-words! {
+open_enums! {
     /// Where a job stands.
     Phase {
         /// Waits for its first attempt.

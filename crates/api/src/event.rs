@@ -1,7 +1,6 @@
 //! The envelope of an event: a fact of a job's log, as readers and streams get it.
 
 use lastword_core::event::{Fact, Usage};
-use lastword_core::limits::{Limit, SETTINGS};
 use lastword_core::view::timeline;
 use lastword_core::{self as core, JobId, receipt};
 use serde::{Deserialize, Serialize};
@@ -10,8 +9,8 @@ use utoipa::ToSchema;
 
 use crate::Time;
 use crate::attempt::Receipt;
-use crate::job::Limits;
-use crate::words::{Cause, Level, Outcome, OutcomeDetail, Rung, SessionState, TurnEnding};
+use crate::enums::{Cause, Level, Outcome, OutcomeDetail, Rung, SessionState, TurnEnding};
+use crate::limits::Limits;
 
 /// The version of the envelope.
 pub const ENVELOPE: u16 = 1;
@@ -93,7 +92,7 @@ fn data(fact: &Fact) -> Value {
             "force": request.force,
         }),
         Fact::LimitChanged(change) => {
-            json!({ "by": change.by, "limit": limit(change.limit), "value": change.value })
+            json!({ "by": change.by, "limit": change.limit.name(), "value": change.value })
         }
         Fact::InputRequested(request) => {
             json!({
@@ -116,13 +115,13 @@ fn data(fact: &Fact) -> Value {
         Fact::StopBegan(_) => json!({}),
         Fact::RungClimbed(climbed) => json!({ "rung": Rung::from(climbed.rung), "alive": climbed.alive }),
         Fact::LimitFired(fired) => json!({
-            "limit": limit(fired.limit), "measured": fired.measured, "allowed": fired.allowed,
+            "limit": fired.limit.name(), "measured": fired.measured, "allowed": fired.allowed,
         }),
         Fact::LimitNeared(near) => json!({
-            "limit": limit(near.limit), "measured": near.measured, "allowed": near.allowed,
+            "limit": near.limit.name(), "measured": near.measured, "allowed": near.allowed,
         }),
         Fact::Paused(paused) => json!({
-            "limit": limit(paused.limit), "measured": paused.measured, "allowed": paused.allowed,
+            "limit": paused.limit.name(), "measured": paused.measured, "allowed": paused.allowed,
         }),
         Fact::Unpaused(_) => json!({}),
         Fact::InputDelivered(delivered) => json!({ "input": delivered.input }),
@@ -179,10 +178,6 @@ fn usage(usage: Usage) -> Value {
     json!({
         "tokens_in": usage.tokens_in, "tokens_out": usage.tokens_out, "money_micros": usage.money_micros,
     })
-}
-
-pub(crate) fn limit(limit: Limit) -> &'static str {
-    SETTINGS.iter().find(|(known, _)| *known == limit).map_or("unknown", |(_, name)| name)
 }
 
 #[cfg(test)]

@@ -4,16 +4,17 @@ use std::collections::BTreeMap;
 
 use lastword_core::job::Phase as CorePhase;
 use lastword_core::view::row::Row as CoreRow;
-use lastword_core::{Event, Fact, job, limits, spec};
+use lastword_core::{Event, Fact, job, spec};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::Time;
 use crate::agent::Agent;
 use crate::attempt::Attempt;
-use crate::event::limit;
+use crate::enums::{Cause, IoKind, Needs, Outcome, OutcomeDetail, Phase, Rung, WaitsFor};
+use crate::limits::Limits;
 use crate::session::Session;
-use crate::words::{Cause, IoKind, Needs, Outcome, OutcomeDetail, Phase, Rung, WaitsFor};
+use crate::usage::Usage;
 use crate::worktree::Worktree;
 
 /// A job.
@@ -93,7 +94,7 @@ pub struct Job {
     #[serde(default)]
     pub session: Option<Box<Session>>,
     /// What was spent, over all attempts.
-    pub spent: Spent,
+    pub spent: Usage,
     /// Reports that came too late and were kept without effect.
     pub late: u32,
     /// Whether the log holds a fact that this build cannot read.
@@ -127,24 +128,6 @@ pub struct Waits {
     pub until: Option<Time>,
     /// Jobs that have not ended yet.
     pub jobs: Vec<After>,
-}
-
-/// Limits. Absent means that there is none; in a request it leaves the choice to the settings, and zero switches it off.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Limits {
-    /// Milliseconds an attempt may take; time in which the machine sleeps is not counted.
-    pub wall_ms: Option<u64>,
-    /// Milliseconds without progress: without output, for a plain command.
-    pub stall_ms: Option<u64>,
-    /// Bytes of standard output and error together.
-    pub output_bytes: Option<u64>,
-    /// Turns of an agent.
-    pub turns: Option<u64>,
-    /// Tokens, in and out.
-    pub tokens: Option<u64>,
-    /// Money, in millionths of a dollar.
-    pub money_micros: Option<u64>,
 }
 
 /// Whether another attempt follows one that failed.
@@ -222,17 +205,6 @@ pub struct Stop {
     pub pids: Vec<i32>,
 }
 
-/// What was spent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Spent {
-    /// Tokens read.
-    pub tokens_in: u64,
-    /// Tokens written.
-    pub tokens_out: u64,
-    /// Money, in millionths of a dollar.
-    pub money_micros: u64,
-}
-
 impl Job {
     /// Returns a job as its log tells it; `None` if nothing was ever written about it.
     ///
@@ -285,7 +257,7 @@ impl Job {
             attempts,
             inputs_waiting: job.inputs.len() as u32,
             session: Session::of(job, events).map(Box::new),
-            spent: Spent::of(job.usage),
+            spent: Usage::of(job.usage),
             late: job.late,
             foreign: job.foreign,
             unsettled: false,
@@ -316,7 +288,7 @@ impl Paused {
         let pause = job.pause.filter(|_| !job.is_ended())?;
         let spec::OnLimit::Ask { expires_ms } = job.spec.as_ref()?.on_limit else { return None };
         Some(Paused {
-            limit: limit(pause.limit).to_owned(),
+            limit: pause.limit.name().to_owned(),
             measured: pause.measured,
             allowed: pause.allowed,
             since: pause.since.into(),
@@ -336,33 +308,6 @@ impl Waits {
         };
         let jobs = job.unmet.iter().map(After::of).collect();
         Some(Waits { on, until: until.map(Time::from), jobs })
-    }
-}
-
-impl Limits {
-    /// Returns what binds: a limit that is switched off is absent.
-    pub fn in_force(limits: &limits::Limits) -> Limits {
-        use limits::Limit;
-        Limits {
-            wall_ms: limits.get(Limit::Wall),
-            stall_ms: limits.get(Limit::Stall),
-            output_bytes: limits.get(Limit::Output),
-            turns: limits.get(Limit::Turns),
-            tokens: limits.get(Limit::Tokens),
-            money_micros: limits.get(Limit::Money),
-        }
-    }
-
-    /// Returns the limits as core keeps what was asked for.
-    pub fn asked(&self) -> limits::Limits {
-        limits::Limits {
-            wall_ms: self.wall_ms,
-            stall_ms: self.stall_ms,
-            output_bytes: self.output_bytes,
-            turns: self.turns,
-            tokens: self.tokens,
-            money_micros: self.money_micros,
-        }
     }
 }
 

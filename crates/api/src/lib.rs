@@ -5,17 +5,20 @@
 //! read by users, in the OpenAPI document.
 //!
 //! - [`Job`], [`Row`]: a job in full, and as a line of a list; [`attempt`]: its tries and their receipts.
-//! - [`Event`]: a fact of its log. [`words`]: the lists of names that may grow. [`Time`]: moments.
-//! - [`AgentWish`]: a coding agent in place of a command; [`Session`]: its conversation. [`Worktree`]: the git worktree that a job may run in.
+//! - [`Event`]: a fact of its log. [`enums`]: the lists of names that may grow. [`Time`]: moments.
+//! - [`AgentRequest`]: a coding agent in place of a command; [`Session`]: its conversation. [`Worktree`]: the git worktree that a job may run in.
 //! - [`Submit`] and [`requests`]: what is asked for. [`daemon`]: the supervisor itself, its groups, its troubles.
 //! - [`Problem`]: every answer that is not a success.
 
 mod agent;
 pub mod attempt;
 pub mod daemon;
+pub mod enums;
 mod event;
 mod job;
+mod limits;
 mod page;
+mod patch;
 mod problem;
 pub mod requests;
 mod result;
@@ -23,30 +26,32 @@ mod row;
 mod session;
 mod submit;
 mod time;
-pub mod words;
+mod usage;
 mod worktree;
 
-pub use agent::{Agent, AgentWish, Permissions, Rule, UnknownPermission};
+pub use agent::{Agent, AgentRequest, Permissions, Rule, UnknownPermission};
 pub use attempt::{Attempt, Exit, Output, Process, Receipt, RungTaken};
 pub use daemon::{Daemon, Group, GroupChange, Trouble};
+pub use enums::{
+    Cause, Code, Dialect, IoKind, JobsFate, KeeperStop, Level, Needs, Outcome, OutcomeDetail, Permission,
+    Phase, Proof, Rung, SessionState, TurnEnding, WaitsFor,
+};
 pub use event::{ENVELOPE, Event};
-pub use job::{After, Io, Job, Ladder, Limits, Paused, Retry, Spent, Stop, Waits};
+pub use job::{After, Io, Job, Ladder, Paused, Retry, Stop, Waits};
+pub use limits::{Limits, LimitsPatch};
 pub use page::{Feed, Page};
 pub use problem::{Candidate, Problem};
 pub use requests::{
-    Accepted, Again, Answer, Cancel, CancelMany, Interrupt, LimitsPatch, Message, Prune, Pruned, Resume,
-    StopDaemon, Stopping,
+    Accepted, Answer, Cancel, CancelMany, Interrupt, Message, Prune, Pruned, Resume, RetryJob, StopDaemon,
+    Stopping,
 };
 pub use result::JobResult;
 pub use row::Row;
 pub use session::{Question, Session, Turn};
 pub use submit::{GROUP, Submit, UnknownIo};
 pub use time::{NotATime, Time};
-pub use words::{
-    Cause, Code, Dialect, IoKind, JobsFate, KeeperStop, Level, Needs, Outcome, OutcomeDetail, Permission,
-    Phase, Proof, Rung, SessionState, TurnEnding, WaitsFor,
-};
-pub use worktree::{Worktree, WorktreeWish};
+pub use usage::Usage;
+pub use worktree::{Worktree, WorktreeRequest};
 
 /// The header in which every answer carries the version of the daemon that gave it.
 pub const VERSION_HEADER: &str = "lastword-version";

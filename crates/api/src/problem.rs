@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::Row;
-use crate::words::{Code, Phase};
+use crate::enums::{Code, Phase};
 
 /// Why a request came to nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

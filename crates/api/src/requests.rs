@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use lastword_core::limits::Limit;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::words::JobsFate;
+use crate::enums::JobsFate;
 
 /// A wish to stop a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -35,62 +34,9 @@ pub struct CancelMany {
 /// A wish to try an ended job again, as a new job.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct Again {
+pub struct RetryJob {
     /// The environment of the new job: that of the old one was removed at its end.
     pub env: BTreeMap<String, String>,
-}
-
-/// A change of limits, by the rules of a merge patch: absent leaves a limit as it is, null or zero switches it off.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct LimitsPatch {
-    /// Milliseconds an attempt may take.
-    #[serde(deserialize_with = "said", skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<u64>)]
-    pub wall_ms: Option<Option<u64>>,
-    /// Milliseconds without progress.
-    #[serde(deserialize_with = "said", skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<u64>)]
-    pub stall_ms: Option<Option<u64>>,
-    /// Bytes of standard output and error together.
-    #[serde(deserialize_with = "said", skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<u64>)]
-    pub output_bytes: Option<Option<u64>>,
-    /// Turns of an agent.
-    #[serde(deserialize_with = "said", skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<u64>)]
-    pub turns: Option<Option<u64>>,
-    /// Tokens, in and out.
-    #[serde(deserialize_with = "said", skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<u64>)]
-    pub tokens: Option<Option<u64>>,
-    /// Money, in millionths of a dollar.
-    #[serde(deserialize_with = "said", skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<u64>)]
-    pub money_micros: Option<Option<u64>>,
-}
-
-/// Reads a field that is there: null is a value of it, and not the same as its absence.
-pub(crate) fn said<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
-    deserializer: D,
-) -> Result<Option<Option<T>>, D::Error> {
-    Option::deserialize(deserializer).map(Some)
-}
-
-impl LimitsPatch {
-    /// Returns the changes, in the words of core: zero is off.
-    pub fn changes(&self) -> Vec<(Limit, u64)> {
-        let fields = [
-            (Limit::Wall, self.wall_ms),
-            (Limit::Stall, self.stall_ms),
-            (Limit::Output, self.output_bytes),
-            (Limit::Turns, self.turns),
-            (Limit::Tokens, self.tokens),
-            (Limit::Money, self.money_micros),
-        ];
-        let said = fields.into_iter().filter_map(|(limit, value)| Some((limit, value?)));
-        said.map(|(limit, value)| (limit, value.unwrap_or(0))).collect()
-    }
 }
 
 /// Something to be said to a job.
@@ -189,18 +135,5 @@ pub struct Stopping {
 impl Default for StopDaemon {
     fn default() -> StopDaemon {
         StopDaemon { jobs: JobsFate::Keep }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_patch_tells_absent_from_null() {
-        let patch: LimitsPatch = serde_json::from_str(r#"{"wall_ms": 5, "stall_ms": null}"#).unwrap();
-        assert_eq!(patch.changes(), [(Limit::Wall, 5), (Limit::Stall, 0)]);
-        assert_eq!(serde_json::to_string(&patch).unwrap(), r#"{"wall_ms":5,"stall_ms":null}"#);
-        assert!(serde_json::from_str::<LimitsPatch>(r#"{"wal_ms": 5}"#).is_err(), "a typo is not ignored");
     }
 }

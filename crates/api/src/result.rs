@@ -5,7 +5,7 @@ use utoipa::ToSchema;
 
 use crate::Job;
 use crate::attempt::{Exit, Receipt};
-use crate::words::{Cause, Outcome, OutcomeDetail};
+use crate::enums::{Cause, Outcome, OutcomeDetail};
 
 /// What came of a job that has ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 
 use crate::Time;
 use crate::attempt::Exit;
-use crate::words::{Cause, Outcome, OutcomeDetail, Phase};
+use crate::enums::{Cause, Outcome, OutcomeDetail, Phase};
 
 /// A job as a line of a list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

@@ -1,14 +1,14 @@
 //! The conversation of an agent, as a job tells it.
 
-use lastword_core::event::{self, Event};
+use lastword_core::event::Event;
 use lastword_core::job;
 use lastword_core::view::session::{OpenQuestion, SessionView, TurnView, turns};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::Time;
-use crate::job::Spent;
-use crate::words::{SessionState, TurnEnding};
+use crate::enums::{SessionState, TurnEnding};
+use crate::usage::Usage;
 
 /// The conversation of an agent, in the newest attempt that had one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -36,7 +36,7 @@ pub struct Session {
     /// What the agent was not allowed to do, in completed turns.
     pub denials: Vec<String>,
     /// What completed turns used, by the agent's own account. What was spent in all is in the job.
-    pub usage: Spent,
+    pub usage: Usage,
 }
 
 /// One turn: from a prompt to its settling.
@@ -85,7 +85,7 @@ impl Session {
             background: view.background,
             messages: view.conversation.messages,
             denials: view.conversation.denials,
-            usage: Spent::of(view.conversation.usage),
+            usage: Usage::of(view.conversation.usage),
         })
     }
 }
@@ -113,11 +113,5 @@ impl Question {
             asked_at: open.asked_at.into(),
             expires_at: open.expires_at.map(Time::from),
         }
-    }
-}
-
-impl Spent {
-    pub(crate) fn of(usage: event::Usage) -> Spent {
-        Spent { tokens_in: usage.tokens_in, tokens_out: usage.tokens_out, money_micros: usage.money_micros }
     }
 }

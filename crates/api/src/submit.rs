@@ -8,10 +8,11 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::Time;
-use crate::agent::AgentWish;
-use crate::job::{After, Io, Ladder, Limits, Retry};
-use crate::words::{IoKind, Needs};
-use crate::worktree::WorktreeWish;
+use crate::agent::AgentRequest;
+use crate::enums::{IoKind, Needs};
+use crate::job::{After, Io, Ladder, Retry};
+use crate::limits::Limits;
+use crate::worktree::WorktreeRequest;
 
 /// A job as it is asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -25,12 +26,12 @@ pub struct Submit {
     pub argv: Vec<String>,
     /// The coding agent that does the work, in place of `argv`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub agent: Option<AgentWish>,
+    pub agent: Option<AgentRequest>,
     /// The folder it runs in: an absolute path.
     pub cwd: String,
     /// A git worktree of its own to run in.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub worktree: Option<WorktreeWish>,
+    pub worktree: Option<WorktreeRequest>,
     /// Its environment. It is kept in a private file until the job has ended, and never shown.
     pub env: BTreeMap<String, String>,
     /// The group it belongs to; `default` if not said. One that is not there is made, with one slot.
@@ -65,13 +66,13 @@ impl Submit {
     pub fn spec(&self, work: Work, after: Vec<Dependency>, parent: Option<JobId>) -> Result<Spec, UnknownIo> {
         Ok(Spec {
             name: self.name.clone(),
-            worktree: self.worktree.as_ref().map(WorktreeWish::asked),
-            io: self.io.known().ok_or(UnknownIo)?,
+            worktree: self.worktree.as_ref().map(WorktreeRequest::to_core),
+            io: self.io.to_core().ok_or(UnknownIo)?,
             parent,
             group: self.group.clone().unwrap_or_else(|| GROUP.to_owned()),
             priority: self.priority,
             labels: self.labels.clone(),
-            limits: self.limits.asked(),
+            limits: self.limits.to_core(),
             on_limit: self.ask_at_limit_ms.map_or(OnLimit::Stop, |expires_ms| OnLimit::Ask { expires_ms }),
             retry: RetryPolicy {
                 attempts_max: self.retry.attempts,
@@ -95,7 +96,7 @@ pub struct UnknownIo;
 
 impl Io {
     /// Returns what is asked for in the words of core; `None` if this build does not know it.
-    fn known(&self) -> Option<spec::Io> {
+    fn to_core(&self) -> Option<spec::Io> {
         match (&self.kind, self.rows, self.columns) {
             (IoKind::None, None, None) => Some(spec::Io::Null),
             (IoKind::Pipe, None, None) => Some(spec::Io::Pipe),
@@ -107,7 +108,7 @@ impl Io {
 
 impl Needs {
     /// Returns the need in the words of core; `None` if this build does not know it.
-    pub fn known(&self) -> Option<spec::Needs> {
+    pub fn to_core(&self) -> Option<spec::Needs> {
         match self {
             Needs::Success => Some(spec::Needs::Success),
             Needs::Any => Some(spec::Needs::AnyEnd),

@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 /// A wish for a git worktree of its own, in which the job runs instead of the checkout that its folder is in.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct WorktreeWish {
+pub struct WorktreeRequest {
     /// The repository's own folder (`git rev-parse --git-common-dir`), as an absolute path.
     pub git_dir: String,
     /// The top folder of the checkout. `cwd` is in it, and the job runs in the same folder of its worktree.
@@ -38,9 +38,9 @@ pub struct Worktree {
     pub keep: bool,
 }
 
-impl WorktreeWish {
+impl WorktreeRequest {
     /// Returns the wish in the words of core.
-    pub(crate) fn asked(&self) -> spec::Worktree {
+    pub(crate) fn to_core(&self) -> spec::Worktree {
         spec::Worktree {
             git_dir: self.git_dir.clone(),
             checkout: self.checkout.clone(),

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use lastword_agents::{BadDefinition, Definitions, Show, Shown};
-use lastword_api::{AgentWish, Code, Problem};
+use lastword_api::{AgentRequest, Code, Problem};
 use lastword_core::spec::{Dialect, Permissions, Work};
 use lastword_store::siblings::Siblings;
 
@@ -66,8 +66,8 @@ pub(crate) fn check_prompt(prompt: &str) -> Result<(), Failure> {
 }
 
 /// Returns the work of the agent that is asked for, with everything fixed that its definition says today.
-pub(crate) fn work<J: Siblings>(app: &App<J>, wish: &AgentWish) -> Result<Work, Failure> {
-    let permissions = wish.permissions.known().map_err(|why| Failure::invalid(why.to_string()))?;
+pub(crate) fn work<J: Siblings>(app: &App<J>, wish: &AgentRequest) -> Result<Work, Failure> {
+    let permissions = wish.permissions.to_core().map_err(|why| Failure::invalid(why.to_string()))?;
     check_prompt(&wish.prompt)?;
     if permissions.rules.iter().any(|rule| rule.pattern.is_empty()) {
         return Err(Failure::invalid("`permissions`: a rule has an empty pattern, which fits nothing"));

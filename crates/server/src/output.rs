@@ -258,7 +258,7 @@ pub(crate) async fn result<J: Siblings>(
         return Err(Refusal::NotEnded(id).into());
     }
     let shown = view(&app, &job).await?;
-    let dialect = shown.agent.as_ref().and_then(|agent| agent.dialect.known());
+    let dialect = shown.agent.as_ref().and_then(|agent| agent.dialect.to_core());
     let bytes = if dialect.is_some() { LIMIT_MAX } else { RESULT_BYTES_MAX };
     let part = Part { tail: Some(bytes as u64), limit: Some(bytes), ..Part::default() };
     let piece = look(&app, job.value, Stream::Stdout, &part).await?;

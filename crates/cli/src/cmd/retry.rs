@@ -1,6 +1,6 @@
 //! `retry`: an ended job once more, as a new job.
 
-use lastword_api::{Again, Job};
+use lastword_api::{Job, RetryJob};
 
 use super::attach::{self, Stay};
 use super::run::print_started;
@@ -20,7 +20,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args, client: Client) -> Outcome {
-    let again = Again { env: super::environment_of_job(client.ui()) };
+    let again = RetryJob { env: super::environment_of_job(client.ui()) };
     let call = Call::post(job_path(&args.job, ":retry"), &again).once()?;
     let asked = client.call(call).await;
     let job: Job = client.explain(&args.job, asked).await?;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use lastword_api::{Code, Job, Worktree, WorktreeWish};
+use lastword_api::{Code, Job, Worktree, WorktreeRequest};
 use lastword_git::{Checkout, Git, Probe, View};
 
 use crate::client::Client;
@@ -21,7 +21,7 @@ pub(super) fn failed(error: &lastword_git::Error) -> Failure {
 }
 
 /// Returns the wish for a worktree of the checkout that a folder is in, and says what will not be in it.
-pub(super) fn wish(folder: &str, keep: bool, ui: &Ui) -> Result<WorktreeWish, Failure> {
+pub(super) fn wish(folder: &str, keep: bool, ui: &Ui) -> Result<WorktreeRequest, Failure> {
     let refused = |why: &str| Failure::usage(format!("no worktree can be made for {folder}: {why}"));
     let checkout = match Checkout::probe(&git(), Path::new(folder)).map_err(|error| failed(&error))? {
         Probe::Checkout(checkout) => checkout,
@@ -52,7 +52,7 @@ pub(super) fn wish(folder: &str, keep: bool, ui: &Ui) -> Result<WorktreeWish, Fa
         Some(path) => Ok(path.to_owned()),
         None => Err(refused("its name is not UTF-8")),
     };
-    Ok(WorktreeWish {
+    Ok(WorktreeRequest {
         git_dir: text(&checkout.git_dir)?,
         checkout: text(&checkout.top)?,
         base: checkout.base,

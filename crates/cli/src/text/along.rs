@@ -14,7 +14,7 @@ pub(crate) struct Along {
 impl Along {
     /// Begins to read along, if the job is an agent's.
     pub(crate) fn with(job: &Job) -> Option<Along> {
-        let dialect = job.agent.as_ref()?.dialect.known()?;
+        let dialect = job.agent.as_ref()?.dialect.to_core()?;
         Some(Along { show: Show::new(dialect), line: Vec::new() })
     }
 

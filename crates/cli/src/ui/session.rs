@@ -1,6 +1,6 @@
 //! The conversation of an agent on a screen: what it asks, its turns, what it has spent.
 
-use lastword_api::{Job, Question, Session, Spent, Turn, TurnEnding};
+use lastword_api::{Job, Question, Session, Turn, TurnEnding, Usage};
 
 use super::Ui;
 use super::style::Style;
@@ -52,7 +52,7 @@ pub(super) fn lines(job: &Job, session: &Session, clock: &Clock, style: Style, w
         let name = format!("turn {}", turn.turn);
         lines.push(fact(&name, &told(turn, clock), style, width));
     }
-    if job.spent != Spent::default() {
+    if job.spent != Usage::default() {
         lines.push(fact("spent", &words::spent(&job.spent), style, width));
     }
     if !session.denials.is_empty() {

@@ -1,7 +1,7 @@
 //! Sentences about jobs, from the words of the wire.
 
 use lastword_api::{
-    After, Cause, Exit, Job, Level, Limits, Needs, Outcome, OutcomeDetail, Phase, Proof, Row, Rung, Spent,
+    After, Cause, Exit, Job, Level, Limits, Needs, Outcome, OutcomeDetail, Phase, Proof, Row, Rung, Usage,
     Waits, WaitsFor,
 };
 use lastword_core::limits::dollars;
@@ -177,7 +177,7 @@ pub(crate) fn limits(limits: &Limits) -> Option<String> {
 }
 
 /// Returns what an agent has used.
-pub(crate) fn spent(spent: &Spent) -> String {
+pub(crate) fn spent(spent: &Usage) -> String {
     let tokens = format!("{} tokens read, {} written", spent.tokens_in, spent.tokens_out);
     match spent.money_micros {
         0 => tokens,

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::{FromRequest as _, Path, Request, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::IntoResponse as _;
-use lastword_api::{self as api, Accepted, Again, LimitsPatch, Message, Problem, Prune, Pruned};
+use lastword_api::{self as api, Accepted, LimitsPatch, Message, Problem, Prune, Pruned, RetryJob};
 use lastword_engine as engine;
 use lastword_store::siblings::Siblings;
 use serde::Deserialize;
@@ -21,7 +21,7 @@ use crate::router::Answer;
 
 /// Tries an ended job again, as a new job. With `Idempotency-Key` the request may be repeated.
 #[utoipa::path(
-    post, operation_id = "retry_job", path = "/v1/jobs/{ref}:retry", tag = "jobs", request_body = Again,
+    post, operation_id = "retry_job", path = "/v1/jobs/{ref}:retry", tag = "jobs", request_body = RetryJob,
     params(
         ("ref" = String, Path, description = "An id, a part of one, a name, or `@last`."),
         ("Idempotency-Key" = Option<String>, Header, description = "Names this request, so that it can be repeated."),
@@ -40,7 +40,7 @@ pub(crate) async fn retry<J: Siblings>(
 ) -> Answer {
     caller.must_be_outside()?;
     let key = idempotency_key(request.headers())?;
-    let EnvBody(asked) = EnvBody::<Again>::from_request(request, &()).await?;
+    let EnvBody(asked) = EnvBody::<RetryJob>::from_request(request, &()).await?;
     let (env, by, engine) = (environment(&asked.env)?, caller.name(&app), app.engine());
     let retry = async |new, id| engine.retry_as(new, id, env, &by).await;
     out_of_another(&app, caller, reference, ("retry", key.as_deref(), &asked), retry).await

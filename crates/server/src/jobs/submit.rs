@@ -153,7 +153,7 @@ async fn spec<J: Siblings>(app: &App<J>, caller: Caller, asked: &Submit) -> Resu
     let mut after = Vec::with_capacity(asked.after.len());
     for dependency in &asked.after {
         let on =
-            dependency.on.known().ok_or_else(|| Failure::invalid("`after`: `on` is `success` or `any`"))?;
+            dependency.on.to_core().ok_or_else(|| Failure::invalid("`after`: `on` is `success` or `any`"))?;
         after.push(Dependency { job: caller.find(app, &dependency.job).await?, on });
     }
     let work = match &asked.agent {

@@ -2,7 +2,7 @@
 
 use std::io::IsTerminal as _;
 
-use lastword_api::{AgentWish, Code, Permission, Permissions, Rule};
+use lastword_api::{AgentRequest, Code, Permission, Permissions, Rule};
 use lastword_server::known_agents;
 
 use crate::failure::Failure;
@@ -59,7 +59,7 @@ fn pattern(text: &str) -> Result<String, String> {
 
 impl Asked {
     /// Returns the agent that is asked for, if one is, with its prompt: `words`, or what standard input says.
-    pub(super) fn wish(&self, words: &[String]) -> Result<Option<AgentWish>, Failure> {
+    pub(super) fn wish(&self, words: &[String]) -> Result<Option<AgentRequest>, Failure> {
         let Some(name) = self.agent.clone() else { return Ok(None) };
         let prompt = prompt(words)?;
         let rules = |patterns: &[String], permission: Permission| -> Vec<Rule> {
@@ -75,7 +75,7 @@ impl Asked {
             Some(Otherwise::Deny) => Permission::Deny,
         };
         let permissions = Permissions { rules: all, otherwise, expires_ms: self.ask_expires };
-        Ok(Some(AgentWish { name, prompt, permissions }))
+        Ok(Some(AgentRequest { name, prompt, permissions }))
     }
 
     /// Adds a close guess to a failure, if the agent is one that nobody knows.

@@ -1,0 +1,110 @@
+//! Limits: those of a job, and changes to them.
+
+use lastword_core::limits::{self, Limit};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::patch::present;
+
+/// Limits. Absent means that there is none; in a request it leaves the choice to the settings, and zero switches it off.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limits {
+    /// Milliseconds an attempt may take; time in which the machine sleeps is not counted.
+    pub wall_ms: Option<u64>,
+    /// Milliseconds without progress: without output, for a plain command.
+    pub stall_ms: Option<u64>,
+    /// Bytes of standard output and error together.
+    pub output_bytes: Option<u64>,
+    /// Turns of an agent.
+    pub turns: Option<u64>,
+    /// Tokens, in and out.
+    pub tokens: Option<u64>,
+    /// Money, in millionths of a dollar.
+    pub money_micros: Option<u64>,
+}
+
+/// A change of limits, by the rules of a merge patch: absent leaves a limit as it is, null or zero switches it off.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct LimitsPatch {
+    /// Milliseconds an attempt may take.
+    #[serde(deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<u64>)]
+    pub wall_ms: Option<Option<u64>>,
+    /// Milliseconds without progress.
+    #[serde(deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<u64>)]
+    pub stall_ms: Option<Option<u64>>,
+    /// Bytes of standard output and error together.
+    #[serde(deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<u64>)]
+    pub output_bytes: Option<Option<u64>>,
+    /// Turns of an agent.
+    #[serde(deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<u64>)]
+    pub turns: Option<Option<u64>>,
+    /// Tokens, in and out.
+    #[serde(deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<u64>)]
+    pub tokens: Option<Option<u64>>,
+    /// Money, in millionths of a dollar.
+    #[serde(deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<u64>)]
+    pub money_micros: Option<Option<u64>>,
+}
+
+impl Limits {
+    /// Returns what binds: a limit that is switched off is absent.
+    pub fn in_force(limits: &limits::Limits) -> Limits {
+        Limits {
+            wall_ms: limits.get(Limit::Wall),
+            stall_ms: limits.get(Limit::Stall),
+            output_bytes: limits.get(Limit::Output),
+            turns: limits.get(Limit::Turns),
+            tokens: limits.get(Limit::Tokens),
+            money_micros: limits.get(Limit::Money),
+        }
+    }
+
+    /// Returns the limits as core keeps what was asked for.
+    pub fn to_core(&self) -> limits::Limits {
+        limits::Limits {
+            wall_ms: self.wall_ms,
+            stall_ms: self.stall_ms,
+            output_bytes: self.output_bytes,
+            turns: self.turns,
+            tokens: self.tokens,
+            money_micros: self.money_micros,
+        }
+    }
+}
+
+impl LimitsPatch {
+    /// Returns the changes, in the words of core: zero is off.
+    pub fn changes(&self) -> Vec<(Limit, u64)> {
+        let fields = [
+            (Limit::Wall, self.wall_ms),
+            (Limit::Stall, self.stall_ms),
+            (Limit::Output, self.output_bytes),
+            (Limit::Turns, self.turns),
+            (Limit::Tokens, self.tokens),
+            (Limit::Money, self.money_micros),
+        ];
+        let said = fields.into_iter().filter_map(|(limit, value)| Some((limit, value?)));
+        said.map(|(limit, value)| (limit, value.unwrap_or(0))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_patch_tells_absent_from_null() {
+        let patch: LimitsPatch = serde_json::from_str(r#"{"wall_ms": 5, "stall_ms": null}"#).unwrap();
+        assert_eq!(patch.changes(), [(Limit::Wall, 5), (Limit::Stall, 0)]);
+        assert_eq!(serde_json::to_string(&patch).unwrap(), r#"{"wall_ms":5,"stall_ms":null}"#);
+        assert!(serde_json::from_str::<LimitsPatch>(r#"{"wal_ms": 5}"#).is_err(), "a typo is not ignored");
+    }
+}

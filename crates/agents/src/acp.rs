@@ -1,13 +1,13 @@
 //! The Agent Client Protocol, version 1, as its agents speak it.
 //!
-//! A handshake, a session, then prompts: the answer to a prompt is the end of its turn. What cannot be told apart:
+//! A handshake, a session, then prompts; the reply to a prompt ends its turn. Known limits:
 //!
-//! * An agent that answers `end_turn` after its model failed, with the error as a message. It is known for a failure where the agent
-//!   also says so beside the message (`codex-acp`), or where it accounts for what it spends and the message is its own and cost nothing
-//!   (`goose`, and `copilot` if nothing else in the turn cost anything). Of any other agent, such a turn completes.
-//! * What one turn used, from agents that account for the session or for their last request. The former are known by name; of the
-//!   latter (`goose`, `opencode`), tokens are a lower bound and the money is exact.
-//! * What the first turn of a resumed session cost, if the agent says the sum only when it ends: the user's prices count, if there are any.
+//! * Some agents reply `end_turn` after their model failed, with the error as a message. The failure is detected if the agent also
+//!   reports it apart from the message (`codex-acp`), or if it reports usage and that message cost nothing (`goose`, and `copilot` if
+//!   nothing else in the turn cost anything). With any other agent such a turn counts as completed.
+//! * Some agents report the usage of the session, or of their last request, instead of the turn's. The former are known by name; for the
+//!   latter (`goose`, `opencode`), tokens are a lower bound and money is exact.
+//! * If an agent reports its total cost only at the end of a turn, the first turn of a resumed session is priced by the user's prices.
 
 mod hear;
 mod usage;
@@ -19,77 +19,79 @@ use lastword_core::report::Signal;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::Start;
-use crate::dialogue::{Goals, Outgoing, Speak};
 use crate::inputs::Inputs;
+use crate::protocol::{Goals, Outgoing, Protocol};
 use crate::request::Requests;
-use crate::rpc::{Asked, Message, Wire};
+use crate::rpc::{Framing, Message, PendingCalls};
+use crate::start::Start;
 use crate::turn::Turn;
 use usage::Account;
 
-const WIRE: Wire = Wire::Versioned;
+const FRAMING: Framing = Framing::Versioned;
 
-/// What is known of the conversation.
+/// The state of the conversation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Acp {
     stage: Stage,
-    asked: Asked<Ask>,
-    /// The agent can go on with a session.
+    #[serde(rename = "asked")]
+    calls: PendingCalls<Call>,
+    /// The agent can resume a session.
     loads: bool,
     session: Option<String>,
     turn: Turn,
     requests: Requests,
     inputs: Inputs,
-    /// Tools that run, each with its title.
+    /// Titles of the running tools, by id.
     tools: BTreeMap<String, String>,
-    /// The message that is being written.
-    message: Option<Words>,
-    /// The agent says, beside its messages, that its model failed.
+    /// The message whose parts are arriving.
+    message: Option<PartialMessage>,
+    /// The agent reported, apart from its messages, that its model failed.
     failed: bool,
     account: Account,
 }
 
-/// How far the handshake is.
+/// Progress of the handshake.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Stage {
-    /// Nothing was said.
+    /// Nothing was sent yet.
     #[default]
     Silent,
-    /// The agent was greeted.
+    /// `initialize` was sent.
     Greeted,
-    /// A session can be opened.
+    /// It was answered; a session can be opened.
     Ready,
-    /// One was asked for.
+    /// The session was requested.
     Opening,
-    /// It is open.
+    /// The session is open.
     Open,
-    /// No turn can be had from it.
+    /// The handshake failed; no turn can start.
     Broken,
 }
 
-/// What a request of ours was for.
+/// The purpose of a request of ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Ask {
+enum Call {
     Initialize,
     Session,
     Prompt,
 }
 
-/// The beginning of a message.
+/// A message whose parts are arriving.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-struct Words {
-    name: Option<String>,
+struct PartialMessage {
+    #[serde(rename = "name")]
+    id: Option<String>,
     head: String,
-    /// The beginning of its last part.
+    /// The first line of its last part.
     last: String,
 }
 
-impl Speak for Acp {
-    fn heard(&mut self, start: &Start, line: &[u8]) -> Vec<Signal> {
+impl Protocol for Acp {
+    fn read_line(&mut self, start: &Start, line: &[u8]) -> Vec<Signal> {
         match Message::read(line) {
             Some(Message::Reply { id, result }) => self.replied(start, &id, result),
             Some(Message::Request { id, method, params }) => self.agent_request(start, id, &method, &params),
@@ -100,7 +102,7 @@ impl Speak for Acp {
         }
     }
 
-    fn wrote(&mut self, _: &Start, line: &[u8], input: InputNo) -> Option<Signal> {
+    fn line_written(&mut self, _: &Start, line: &[u8], input: InputNo) -> Option<Signal> {
         self.inputs.wrote(input);
         match Message::read(line)? {
             Message::Notice { method, .. } => {
@@ -119,12 +121,12 @@ impl Speak for Acp {
         }
     }
 
-    fn next(&self, start: &Start, goals: &Goals<'_>) -> Option<Outgoing> {
+    fn next_line(&self, start: &Start, goals: &Goals<'_>) -> Option<Outgoing> {
         let handshake = if goals.stop { None } else { self.handshake(start) };
         handshake
             .or_else(|| self.cancel(goals))
-            .or_else(|| self.requests.due(WIRE, goals))
-            .or_else(|| self.requests.answer(WIRE, goals, &self.inputs))
+            .or_else(|| self.requests.due(FRAMING, goals))
+            .or_else(|| self.requests.answer(FRAMING, goals, &self.inputs))
             .or_else(|| self.prompt(start, goals))
     }
 
@@ -137,7 +139,7 @@ impl Acp {
     fn handshake(&self, start: &Start) -> Option<Outgoing> {
         match self.stage {
             Stage::Silent => {
-                // It reads, writes and runs by itself; nothing is done for it here.
+                // Agents read, write and run commands themselves; none of that is offered to them.
                 let capabilities =
                     json!({ "fs": { "readTextFile": false, "writeTextFile": false }, "terminal": false });
                 let client =
@@ -160,7 +162,7 @@ impl Acp {
     fn cancel(&self, goals: &Goals<'_>) -> Option<Outgoing> {
         let due = goals.interrupt && self.turn.is_active() && !self.turn.is_interrupted();
         let session = self.session.as_ref().filter(|_| due)?;
-        Outgoing::bare(WIRE.notice("session/cancel", json!({ "sessionId": session })))
+        Outgoing::bare(FRAMING.notice("session/cancel", json!({ "sessionId": session })))
     }
 
     fn prompt(&self, start: &Start, goals: &Goals<'_>) -> Option<Outgoing> {
@@ -173,19 +175,19 @@ impl Acp {
     }
 
     fn ask(&self, input: InputNo, method: &str, params: Value) -> Option<Outgoing> {
-        Outgoing::with_input(input, WIRE.request(self.asked.next(), method, params))
+        Outgoing::with_input(input, FRAMING.request(self.calls.next(), method, params))
     }
 
-    /// Takes note of a request of ours that was written.
+    /// Records a request that was written.
     fn requested(&mut self, id: &Value, method: &str) -> Option<Signal> {
         let (ask, signal) = match method {
             "initialize" => {
                 self.stage = Stage::Greeted;
-                (Ask::Initialize, None)
+                (Call::Initialize, None)
             }
             "session/new" | "session/load" => {
                 self.stage = Stage::Opening;
-                (Ask::Session, None)
+                (Call::Session, None)
             }
             "session/prompt" => {
                 self.inputs.prompted();
@@ -194,11 +196,11 @@ impl Acp {
                 self.account.begin();
                 let begun = self.turn.begin();
                 self.turn.message();
-                (Ask::Prompt, begun)
+                (Call::Prompt, begun)
             }
             _ => return None,
         };
-        self.asked.note(id, ask);
+        self.calls.note(id, ask);
         signal
     }
 }

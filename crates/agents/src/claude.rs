@@ -1,7 +1,7 @@
-//! Claude Code: lines of JSON both ways, one process for many turns.
+//! Claude Code: JSON lines both ways, one process for many turns.
 //!
-//! Its own words are not believed without a look: a failed call of its model is a `success` that `is_error`, and a `result` is the
-//! end of a turn, not of the process. Each turn opens with an `init`, also one that it begins by itself with a message it had queued.
+//! A `result` ends a turn, not the process. Its `subtype` alone cannot be trusted: a failed model call is a `success` with `is_error`.
+//! Each turn opens with an `init`, including turns that Claude starts by itself with a queued message.
 
 use std::collections::BTreeMap;
 
@@ -12,40 +12,44 @@ use lastword_core::spec::Permission;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::Start;
-use crate::dialogue::{Goals, Outgoing, Speak};
 use crate::inputs::Inputs;
 use crate::permission::{Answer, ToolUse};
+use crate::protocol::{Goals, Outgoing, Protocol};
+use crate::start::Start;
 use crate::value::{at, items, line, micros, number, text};
 
-/// Questions and tools that are remembered at once. Who asks or runs more is not an agent at work.
+/// Open requests and running tools that are tracked. No agent at work has more.
 const OPEN_MAX: usize = 64;
 
-/// What is known of the conversation.
+/// The state of the conversation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Claude {
-    /// Its name for the conversation.
+    /// Claude's id of the conversation.
     session: Option<String>,
     inputs: Inputs,
-    /// Messages that were written and not taken up yet.
+    /// Messages written that Claude has not read yet.
     unread: u32,
-    /// The message that began the turn was not read back yet.
-    owed: bool,
-    /// A turn is under way.
+    /// The message that started the turn was not replayed yet.
+    #[serde(rename = "owed")]
+    awaits_replay: bool,
+    /// A turn is active.
     turn: bool,
-    /// Its interruption was asked for.
+    /// An interrupt was sent.
     interrupted: bool,
-    /// What it wants to do and may not yet, by its name for the request.
-    asks: BTreeMap<String, Ask>,
-    /// Requests that we do not understand and that want an answer.
-    strange: Vec<String>,
-    /// Tools at work: what each does.
+    /// Tool uses that await permission, by request id.
+    #[serde(rename = "asks")]
+    tool_requests: BTreeMap<String, ToolRequest>,
+    /// Ids of requests that are not supported and still need an answer.
+    #[serde(rename = "strange")]
+    unsupported: Vec<String>,
+    /// Titles of the running tools, by id.
     tools: BTreeMap<String, String>,
-    /// Background work, as it was last said.
+    /// Background tasks, as Claude last reported.
     background: u32,
-    /// The same, as it was last passed on.
-    told: u32,
+    /// Background work as last signalled.
+    #[serde(rename = "told")]
+    signalled_background: u32,
     /// Whole messages in this turn.
     messages: u32,
     /// What this turn has spent so far.
@@ -54,65 +58,66 @@ pub(crate) struct Claude {
     money_micros: u64,
 }
 
-/// A wish to use a tool.
+/// A tool use that awaits permission.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Ask {
-    /// By the rules of the job.
+struct ToolRequest {
+    /// What the job's rules say.
     permission: Permission,
-    /// A question for a person, and not only for leave.
+    /// The tool asks a person something, so a plain yes is no answer.
     is_question: bool,
-    /// What the tool is to be given, which has to be given back.
+    /// The tool's input. An answer that allows it must return it.
     input: Value,
 }
 
-impl Speak for Claude {
-    fn heard(&mut self, start: &Start, line: &[u8]) -> Vec<Signal> {
-        let Ok(said) = serde_json::from_slice::<Value>(line) else { return Vec::new() };
-        match (text(&said, &["type"]), text(&said, &["subtype"])) {
-            (Some("system"), Some("init")) => self.turn_began(start, &said),
+impl Protocol for Claude {
+    fn read_line(&mut self, start: &Start, line: &[u8]) -> Vec<Signal> {
+        let Ok(event) = serde_json::from_slice::<Value>(line) else { return Vec::new() };
+        match (text(&event, &["type"]), text(&event, &["subtype"])) {
+            (Some("system"), Some("init")) => self.turn_began(start, &event),
             (Some("system"), Some("background_tasks_changed")) => {
-                self.background = u32::try_from(items(&said, &["tasks"]).len()).unwrap_or(u32::MAX);
-                self.tell_background()
+                self.background = u32::try_from(items(&event, &["tasks"]).len()).unwrap_or(u32::MAX);
+                self.report_background()
             }
-            (Some("stream_event"), _) => self.streamed(&said),
-            (Some("assistant"), _) => self.answered(&said),
-            (Some("user"), _) => self.noted(&said),
-            (Some("control_request"), _) => self.asked(start, &said),
-            (Some("control_cancel_request"), _) => self.withdrew(&said),
-            (Some("result"), subtype) => self.turn_ended(&said, subtype.unwrap_or_default()),
+            (Some("stream_event"), _) => self.streamed(&event),
+            (Some("assistant"), _) => self.assistant(&event),
+            (Some("user"), _) => self.user(&event),
+            (Some("control_request"), _) => self.control_request(start, &event),
+            (Some("control_cancel_request"), _) => self.control_cancelled(&event),
+            (Some("result"), subtype) => self.turn_ended(&event, subtype.unwrap_or_default()),
             _ => Vec::new(),
         }
     }
 
-    fn wrote(&mut self, _: &Start, line: &[u8], input: InputNo) -> Option<Signal> {
-        let said = serde_json::from_slice::<Value>(line).ok()?;
+    fn line_written(&mut self, _: &Start, line: &[u8], input: InputNo) -> Option<Signal> {
+        let event = serde_json::from_slice::<Value>(line).ok()?;
         self.inputs.wrote(input);
-        match text(&said, &["type"])? {
+        match text(&event, &["type"])? {
             "user" => {
                 self.inputs.prompted();
                 self.unread = self.unread.saturating_add(1);
             }
             "control_request" => self.interrupted = true,
             "control_response" => {
-                let request = text(&said, &["response", "request_id"])?;
-                self.asks.remove(request);
-                self.strange.retain(|strange| strange != request);
+                let request = text(&event, &["response", "request_id"])?;
+                self.tool_requests.remove(request);
+                self.unsupported.retain(|unsupported| unsupported != request);
             }
             _ => {}
         }
-        // It says by itself that a turn begins.
+        // Claude reports the start of a turn itself.
         None
     }
 
-    fn next(&self, start: &Start, goals: &Goals<'_>) -> Option<Outgoing> {
-        if let Some(request) = self.strange.first() {
+    fn next_line(&self, start: &Start, goals: &Goals<'_>) -> Option<Outgoing> {
+        if let Some(request) = self.unsupported.first() {
             return Outgoing::bare(refusal(request));
         }
-        let ruled = self.asks.iter().find(|(_, ask)| ask.permission != Permission::Ask);
-        if let Some((request, ask)) = ruled {
-            return Outgoing::bare(match ask.permission {
-                Permission::Allow => allowed(request, &ask.input),
-                _ => denied(request, "the rules of this job do not allow it"),
+        let ruled =
+            self.tool_requests.iter().find(|(_, tool_request)| tool_request.permission != Permission::Ask);
+        if let Some((request, tool_request)) = ruled {
+            return Outgoing::bare(match tool_request.permission {
+                Permission::Allow => allowed(request, &tool_request.input),
+                _ => denied(request, "denied by the rules of this job"),
             });
         }
         if goals.interrupt && self.turn && !self.interrupted {
@@ -122,7 +127,7 @@ impl Speak for Claude {
         }
         let answer = self.inputs.answers(goals).find_map(|input| {
             let question = input.question.as_ref()?;
-            Outgoing::with_input(input.no, self.asks.get(question)?.answer(question, &input.text))
+            Outgoing::with_input(input.no, self.tool_requests.get(question)?.answer(question, &input.text))
         });
         answer.or_else(|| {
             let (no, text) = match (goals.stop, self.turn) {
@@ -141,19 +146,19 @@ impl Speak for Claude {
 }
 
 impl Claude {
-    fn turn_began(&mut self, start: &Start, said: &Value) -> Vec<Signal> {
+    fn turn_began(&mut self, start: &Start, event: &Value) -> Vec<Signal> {
         let mut signals = Vec::new();
-        let session = text(said, &["session_id"]).map(str::to_owned);
+        let session = text(event, &["session_id"]).map(str::to_owned);
         if !self.turn && (self.session.is_none() || self.session != session) {
             self.session.clone_from(&session);
             let resumed_from = start.resume.clone();
             signals.push(Signal::SessionStarted { reference: session, resumed_from });
-            self.told = 0;
+            self.signalled_background = 0;
         }
         if !self.turn {
             self.turn = true;
             self.interrupted = false;
-            self.owed = self.unread > 0;
+            self.awaits_replay = self.unread > 0;
             self.unread = self.unread.saturating_sub(1);
             self.messages = 0;
             self.spent = Usage::default();
@@ -162,10 +167,10 @@ impl Claude {
         signals
     }
 
-    /// A message is streamed piece by piece; what it cost is said with its end.
-    fn streamed(&mut self, said: &Value) -> Vec<Signal> {
-        match text(said, &["event", "type"]) {
-            Some("message_delta") => match at(said, &["event", "usage"]).map(usage) {
+    /// Handles a part of a message. The last one has its usage.
+    fn streamed(&mut self, event: &Value) -> Vec<Signal> {
+        match text(event, &["event", "type"]) {
+            Some("message_delta") => match at(event, &["event", "usage"]).map(usage) {
                 Some(spent) if spent != Usage::default() => {
                     self.spent.add(spent);
                     vec![Signal::Spent(spent)]
@@ -176,13 +181,13 @@ impl Claude {
         }
     }
 
-    fn answered(&mut self, said: &Value) -> Vec<Signal> {
+    fn assistant(&mut self, event: &Value) -> Vec<Signal> {
         let mut signals = Vec::new();
-        // Not of its model: what went wrong is said again with the end of the turn.
-        if text(said, &["message", "model"]) == Some("<synthetic>") {
+        // Not from the model: an error, which the result repeats.
+        if text(event, &["message", "model"]) == Some("<synthetic>") {
             return signals;
         }
-        for block in items(said, &["message", "content"]) {
+        for block in items(event, &["message", "content"]) {
             match text(block, &["type"]) {
                 Some("tool_use") => {
                     let (id, name) = (text(block, &["id"]), text(block, &["name"]).unwrap_or("a tool"));
@@ -206,16 +211,16 @@ impl Claude {
         signals
     }
 
-    /// A message to it that it took up, or what a tool brought.
-    fn noted(&mut self, said: &Value) -> Vec<Signal> {
-        if said["isReplay"] == true {
-            if !std::mem::take(&mut self.owed) {
+    /// Handles a replayed message of ours, or the results of tools.
+    fn user(&mut self, event: &Value) -> Vec<Signal> {
+        if event["isReplay"] == true {
+            if !std::mem::take(&mut self.awaits_replay) {
                 self.unread = self.unread.saturating_sub(1);
             }
             return Vec::new();
         }
         let mut signals = Vec::new();
-        for block in items(said, &["message", "content"]) {
+        for block in items(event, &["message", "content"]) {
             let Some(title) = text(block, &["tool_use_id"]).and_then(|id| self.tools.remove(id)) else {
                 continue;
             };
@@ -225,46 +230,49 @@ impl Claude {
         signals
     }
 
-    fn asked(&mut self, start: &Start, said: &Value) -> Vec<Signal> {
-        let Some(request) = text(said, &["request_id"]) else { return Vec::new() };
-        let asks = &said["request"];
-        if text(asks, &["subtype"]) != Some("can_use_tool") || self.asks.len() >= OPEN_MAX {
-            if self.strange.len() < OPEN_MAX {
-                self.strange.push(request.to_owned());
+    fn control_request(&mut self, start: &Start, event: &Value) -> Vec<Signal> {
+        let Some(request) = text(event, &["request_id"]) else { return Vec::new() };
+        let body = &event["request"];
+        if text(body, &["subtype"]) != Some("can_use_tool") || self.tool_requests.len() >= OPEN_MAX {
+            if self.unsupported.len() < OPEN_MAX {
+                self.unsupported.push(request.to_owned());
             }
             return Vec::new();
         }
-        let tool = text(asks, &["tool_name"]).unwrap_or("a tool");
+        let tool = text(body, &["tool_name"]).unwrap_or("a tool");
         let is_question = tool == "AskUserQuestion";
-        let tool_use = ToolUse::from_input(tool, &asks["input"]);
+        let tool_use = ToolUse::from_input(tool, &body["input"]);
         let permission = match is_question {
-            // Nobody but a person can answer it.
+            // Only a person can answer it.
             true if start.permissions.otherwise != Permission::Deny => Permission::Ask,
             _ => tool_use.permission(&start.permissions),
         };
-        self.asks.insert(request.to_owned(), Ask { permission, is_question, input: asks["input"].clone() });
+        self.tool_requests.insert(
+            request.to_owned(),
+            ToolRequest { permission, is_question, input: body["input"].clone() },
+        );
         match permission {
             Permission::Ask => {
-                let text = if is_question { question(&asks["input"]) } else { tool_use.line() };
+                let text = if is_question { question(&body["input"]) } else { tool_use.line() };
                 vec![Signal::QuestionAsked { question: request.to_owned(), text }]
             }
             Permission::Allow | Permission::Deny => Vec::new(),
         }
     }
 
-    fn withdrew(&mut self, said: &Value) -> Vec<Signal> {
-        let request = text(said, &["request_id"]).unwrap_or_default();
-        match self.asks.remove(request) {
+    fn control_cancelled(&mut self, event: &Value) -> Vec<Signal> {
+        let request = text(event, &["request_id"]).unwrap_or_default();
+        match self.tool_requests.remove(request) {
             Some(_) => vec![Signal::QuestionClosed { question: request.to_owned() }],
             None => Vec::new(),
         }
     }
 
-    fn turn_ended(&mut self, said: &Value, subtype: &str) -> Vec<Signal> {
+    fn turn_ended(&mut self, event: &Value, subtype: &str) -> Vec<Signal> {
         let mut signals = Vec::new();
-        let whole = usage(&said["usage"]);
-        let total = micros(said, &["total_cost_usd"]).unwrap_or(0);
-        let money = of_turn(said).unwrap_or_else(|| total.saturating_sub(self.money_micros));
+        let whole = usage(&event["usage"]);
+        let total = micros(event, &["total_cost_usd"]).unwrap_or(0);
+        let money = turn_cost(event).unwrap_or_else(|| total.saturating_sub(self.money_micros));
         let rest = Usage {
             tokens_in: whole.tokens_in.saturating_sub(self.spent.tokens_in),
             tokens_out: whole.tokens_out.saturating_sub(self.spent.tokens_out),
@@ -274,8 +282,8 @@ impl Claude {
             signals.push(Signal::Spent(rest));
         }
         self.money_micros = self.money_micros.max(total);
-        let ending = ending(said, subtype);
-        let denials = items(said, &["permission_denials"]).iter().map(|denial| {
+        let ending = ending(event, subtype);
+        let denials = items(event, &["permission_denials"]).iter().map(|denial| {
             let tool = text(denial, &["tool_name"]).unwrap_or("a tool");
             line(&ToolUse::from_input(tool, &denial["tool_input"]).line())
         });
@@ -284,83 +292,82 @@ impl Claude {
             transcript: 0,
             denials: denials.take(OPEN_MAX).collect(),
             usage: Usage { money_micros: rest.money_micros, ..whole },
-            resume: text(said, &["session_id"]).map(str::to_owned),
+            resume: text(event, &["session_id"]).map(str::to_owned),
         };
         let is_wrong = !matches!(ending, TurnEnding::Completed | TurnEnding::Aborted);
-        let error = is_wrong.then(|| complaint(said, subtype));
+        let error = is_wrong.then(|| error_text(event, subtype));
         signals.push(Signal::TurnEnded { ending, error, commit });
-        (self.turn, self.interrupted, self.owed) = (false, false, false);
+        (self.turn, self.interrupted, self.awaits_replay) = (false, false, false);
         self.tools.clear();
-        self.asks.clear();
+        self.tool_requests.clear();
         if ending == TurnEnding::Completed {
-            signals.extend(self.tell_background());
+            signals.extend(self.report_background());
         }
         signals
     }
 
-    /// Passes on what goes on outside turns. A message that was not taken up becomes a turn of its own, and counts as such.
-    fn tell_background(&mut self) -> Vec<Signal> {
+    /// Signals a change of background work. An unread message counts too: Claude will start a turn with it.
+    fn report_background(&mut self) -> Vec<Signal> {
         let background = self.background.saturating_add(if self.turn { 0 } else { self.unread });
-        if background == self.told {
+        if background == self.signalled_background {
             return Vec::new();
         }
-        self.told = background;
+        self.signalled_background = background;
         let state = if self.turn { SessionState::Running } else { SessionState::Ready };
         vec![Signal::SessionChanged { state, background }]
     }
 }
 
-impl Ask {
-    /// Returns what is said to it when a person has answered.
-    fn answer(&self, request: &str, said: &str) -> Value {
-        if self.is_question && Answer::read(said) != Answer::Deny("") {
+impl ToolRequest {
+    /// Returns the response for a person's answer.
+    fn answer(&self, request: &str, answer: &str) -> Value {
+        if self.is_question && Answer::read(answer) != Answer::Deny("") {
             let asked = items(&self.input, &["questions"]).iter();
-            let answers = asked.filter_map(|asked| Some((text(asked, &["question"])?.to_owned(), said)));
+            let answers = asked.filter_map(|asked| Some((text(asked, &["question"])?.to_owned(), answer)));
             let mut input = self.input.clone();
             input["answers"] = answers.collect::<BTreeMap<String, &str>>().into_iter().collect();
             return allowed(request, &input);
         }
-        match Answer::read(said) {
+        match Answer::read(answer) {
             Answer::Allow => allowed(request, &self.input),
-            Answer::Deny("") => denied(request, "the person who was asked does not allow it"),
+            Answer::Deny("") => denied(request, "denied by the user"),
             Answer::Deny(reason) => denied(request, reason),
         }
     }
 }
 
-/// Returns how a turn ended, by its own account looked at closely.
-pub(crate) fn ending(said: &Value, subtype: &str) -> TurnEnding {
-    let reason = text(said, &["terminal_reason"]).unwrap_or_default();
-    let is_error = said["is_error"] == true;
+/// Returns how a turn ended.
+pub(crate) fn ending(event: &Value, subtype: &str) -> TurnEnding {
+    let reason = text(event, &["terminal_reason"]).unwrap_or_default();
+    let is_error = event["is_error"] == true;
     match subtype {
         _ if reason.starts_with("aborted") => TurnEnding::Aborted,
-        _ if text(said, &["stop_reason"]) == Some("refusal") => TurnEnding::Refused,
+        _ if text(event, &["stop_reason"]) == Some("refusal") => TurnEnding::Refused,
         "success" if !is_error && matches!(reason, "" | "completed") => TurnEnding::Completed,
-        "success" if number(said, &["api_error_status"]) == Some(429) => TurnEnding::Limited,
+        "success" if number(event, &["api_error_status"]) == Some(429) => TurnEnding::Limited,
         "error_max_turns" | "error_max_budget_usd" => TurnEnding::Limited,
         _ => TurnEnding::Failed,
     }
 }
 
-/// Returns what a turn cost, where that is said by model. The total counts from the beginning of the conversation, which may be another
-/// process's.
-pub(crate) fn of_turn(said: &Value) -> Option<u64> {
-    let models = said.get("model_usage_since_last_result")?.as_object()?;
+/// Returns the cost of a turn, if it is listed by model. The total would include earlier processes of the conversation.
+pub(crate) fn turn_cost(event: &Value) -> Option<u64> {
+    let models = event.get("model_usage_since_last_result")?.as_object()?;
     let costs = models.values().filter_map(|model| micros(model, &["costUSD"]));
     Some(costs.fold(0, u64::saturating_add))
 }
 
-/// Returns what went wrong, in its words.
-pub(crate) fn complaint(said: &Value, subtype: &str) -> String {
-    let errors: Vec<&str> = items(said, &["errors"]).iter().filter_map(Value::as_str).collect();
-    let words = [text(said, &["result"]).unwrap_or_default().to_owned(), errors.join("; ")];
-    let reason = text(said, &["terminal_reason"]).unwrap_or(subtype).to_owned();
-    words.into_iter().find(|words| !words.trim().is_empty()).unwrap_or(reason)
+/// Returns the error of a turn, as Claude words it.
+pub(crate) fn error_text(event: &Value, subtype: &str) -> String {
+    let errors: Vec<&str> = items(event, &["errors"]).iter().filter_map(Value::as_str).collect();
+    let texts = [text(event, &["result"]).unwrap_or_default().to_owned(), errors.join("; ")];
+    let reason = text(event, &["terminal_reason"]).unwrap_or(subtype).to_owned();
+    texts.into_iter().find(|text| !text.trim().is_empty()).unwrap_or(reason)
 }
 
-/// Returns what was used, with what came from a cache.
-fn usage(said: &Value) -> Usage {
-    let count = |name| number(said, &[name]).unwrap_or(0);
+/// Returns the tokens of a message or turn, cached ones included.
+fn usage(event: &Value) -> Usage {
+    let count = |name| number(event, &[name]).unwrap_or(0);
     let tokens_in = ["input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"];
     Usage {
         tokens_in: tokens_in.into_iter().map(count).fold(0, u64::saturating_add),
@@ -369,7 +376,7 @@ fn usage(said: &Value) -> Usage {
     }
 }
 
-/// Returns what it asks a person, with what can be chosen.
+/// Returns the text of a question to a person, with its options.
 fn question(input: &Value) -> String {
     let asked = items(input, &["questions"]).iter().map(|asked| {
         let choices: Vec<&str> =
@@ -379,8 +386,8 @@ fn question(input: &Value) -> String {
     asked.collect::<Vec<_>>().join("; ")
 }
 
-fn message(words: &str) -> Value {
-    json!({ "type": "user", "message": { "role": "user", "content": [{ "type": "text", "text": words }] } })
+fn message(text: &str) -> Value {
+    json!({ "type": "user", "message": { "role": "user", "content": [{ "type": "text", "text": text }] } })
 }
 
 fn allowed(request: &str, input: &Value) -> Value {
@@ -399,7 +406,7 @@ fn response(request: &str, response: &Value) -> Value {
 }
 
 fn refusal(request: &str) -> Value {
-    let error = "lastword does not know this request";
+    let error = "lastword does not support this request";
     json!({
         "type": "control_response", "response": { "subtype": "error", "request_id": request, "error": error }
     })

@@ -1,10 +1,10 @@
-//! Codex's app server: JSON-RPC over lines without its version, in words of its own.
+//! Codex's app server: JSON-RPC lines without the version field.
 //!
-//! A handshake, a thread, then turns. An interrupt ends a turn and leaves what its tools started; so each is followed by a wish to
-//! clean that up, and the agent counts as busy until that is answered.
+//! A handshake, a thread, then turns. An interrupt ends a turn but leaves its background terminals running, so each interrupt is
+//! followed by a request to clean them up, and the agent counts as busy until that is answered.
 //!
-//! * `hear`: what a line of the agent means.
-//! * `approval`: what it asks for, and the line that rules are held against.
+//! * `hear`: the meaning of the lines that the agent writes.
+//! * `approval`: what it requests, and the line that rules match.
 
 mod approval;
 mod hear;
@@ -15,97 +15,98 @@ use lastword_core::spec::Permission;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::Start;
-use crate::dialogue::{Goals, Outgoing, Speak};
 use crate::inputs::Inputs;
+use crate::protocol::{Goals, Outgoing, Protocol};
 use crate::request::Requests;
-use crate::rpc::{Asked, Message, Wire};
+use crate::rpc::{Framing, Message, PendingCalls};
+use crate::start::Start;
 use crate::tokens::Tokens;
 use crate::turn::Turn;
 use crate::value::text;
 use approval::Changes;
 pub(crate) use approval::command;
 
-const WIRE: Wire = Wire::Bare;
+const FRAMING: Framing = Framing::Bare;
 
-/// Bytes of an input, as JSON, that is kept until the agent has taken it into its turn. A longer one that is turned away is told of,
-/// and lost.
+/// Longest steering input, in bytes of JSON, that is kept until the turn has accepted it. A longer one is lost if it is rejected, and a
+/// note says so.
 const STEER_BYTES_MAX: usize = 2 << 10;
 
-/// Inputs that are kept so.
+/// Rejected steering inputs that are kept as prompts.
 const STEERS_MAX: usize = 4;
 
-/// What is known of the conversation.
+/// The state of the conversation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Codex {
     stage: Stage,
-    asked: Asked<Ask>,
+    #[serde(rename = "asked")]
+    calls: PendingCalls<Call>,
     thread: Option<String>,
-    /// The turn that is under way, or was last.
+    /// The id of the active or last turn.
     turn_id: Option<String>,
     turn: Turn,
     clean: Clean,
     requests: Requests,
     changes: Changes,
     inputs: Inputs,
-    /// Inputs that came too late for the turn they were meant for, and are prompts now.
+    /// Steering inputs that came too late for their turn and are prompts now.
     late: Vec<String>,
-    /// What the thread has used so far, if that is known.
+    /// Tokens the thread has used so far, if known.
     used: Option<Tokens>,
 }
 
-/// How far the handshake is.
+/// Progress of the handshake.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Stage {
-    /// Nothing was said.
+    /// Nothing was sent yet.
     #[default]
     Silent,
-    /// The agent was greeted.
+    /// `initialize` was sent.
     Greeted,
-    /// It answered, and is to be told that we know.
+    /// It was answered; `initialized` is due.
     Welcome,
     /// A thread can be opened.
     Ready,
-    /// One was asked for.
+    /// The thread was requested.
     Opening,
-    /// It is open.
+    /// The thread is open.
     Open,
-    /// No turn can be had from it any more.
+    /// No further turn can start.
     Broken,
 }
 
-/// What a request of ours was for.
+/// The purpose of a request of ours.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Ask {
+enum Call {
     Initialize,
     Thread,
     Turn,
-    /// With the text, if it is short enough to be said again.
+    /// With the text, if it is short enough to be sent again.
     Steer(Option<String>),
     Interrupt,
     Clean,
 }
 
-/// Whether an interrupted turn was cleaned up after.
+/// Progress of the clean-up after an interrupt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Clean {
-    /// There is nothing to clean.
+    /// There is nothing to clean up.
     #[default]
     Done,
-    /// The turn has to end first.
+    /// The turn must end first.
     Later,
     /// It is due.
     Due,
-    /// It was asked for.
+    /// It was requested.
     Asked,
 }
 
-impl Speak for Codex {
-    fn heard(&mut self, start: &Start, line: &[u8]) -> Vec<Signal> {
+impl Protocol for Codex {
+    fn read_line(&mut self, start: &Start, line: &[u8]) -> Vec<Signal> {
         match Message::read(line) {
             Some(Message::Reply { id, result }) => self.replied(start, &id, result),
             Some(Message::Request { id, method, params }) => {
@@ -117,7 +118,7 @@ impl Speak for Codex {
         }
     }
 
-    fn wrote(&mut self, _: &Start, line: &[u8], input: InputNo) -> Option<Signal> {
+    fn line_written(&mut self, _: &Start, line: &[u8], input: InputNo) -> Option<Signal> {
         self.inputs.wrote(input);
         match Message::read(line)? {
             Message::Notice { method, .. } => {
@@ -135,13 +136,13 @@ impl Speak for Codex {
         }
     }
 
-    fn next(&self, start: &Start, goals: &Goals<'_>) -> Option<Outgoing> {
+    fn next_line(&self, start: &Start, goals: &Goals<'_>) -> Option<Outgoing> {
         let handshake = if goals.stop { None } else { self.handshake(start) };
         handshake
             .or_else(|| self.interrupt(goals))
-            .or_else(|| self.requests.due(WIRE, goals))
+            .or_else(|| self.requests.due(FRAMING, goals))
             .or_else(|| self.cleaning())
-            .or_else(|| self.requests.answer(WIRE, goals, &self.inputs))
+            .or_else(|| self.requests.answer(FRAMING, goals, &self.inputs))
             .or_else(|| self.prompt(start, goals))
     }
 
@@ -156,7 +157,7 @@ impl Codex {
             Stage::Silent => {
                 let client =
                     json!({ "name": "lastword", "title": "Lastword", "version": env!("CARGO_PKG_VERSION") });
-                // Without it, there is no cleaning up after an interrupt.
+                // Needed for the clean-up after an interrupt.
                 let capabilities = json!({ "experimentalApi": true });
                 self.ask("initialize", json!({ "clientInfo": client, "capabilities": capabilities }))
             }
@@ -169,7 +170,7 @@ impl Codex {
                 match &start.resume {
                     Some(thread) => {
                         params["threadId"] = thread.as_str().into();
-                        // What was said before is in a recording already.
+                        // The earlier job's recording has those.
                         params["excludeTurns"] = true.into();
                         self.ask(if start.fork { "thread/fork" } else { "thread/resume" }, params)
                     }
@@ -201,59 +202,59 @@ impl Codex {
             let steer = self.inputs.steer(goals)?;
             let params =
                 json!({ "threadId": self.thread, "expectedTurnId": turn, "input": input(&steer.text) });
-            return Outgoing::with_input(steer.no, WIRE.request(self.asked.next(), "turn/steer", params));
+            return Outgoing::with_input(steer.no, FRAMING.request(self.calls.next(), "turn/steer", params));
         }
         let late = self.late.first().map(|text| (InputNo(0), text.as_str()));
         let (no, text) = late.or_else(|| self.inputs.prompt(start, goals))?;
         let params = json!({ "threadId": self.thread, "input": input(text) });
-        Outgoing::with_input(no, WIRE.request(self.asked.next(), "turn/start", params))
+        Outgoing::with_input(no, FRAMING.request(self.calls.next(), "turn/start", params))
     }
 
     fn ask(&self, method: &str, params: Value) -> Option<Outgoing> {
-        Outgoing::bare(WIRE.request(self.asked.next(), method, params))
+        Outgoing::bare(FRAMING.request(self.calls.next(), method, params))
     }
 
-    /// Takes note of a request of ours that was written.
+    /// Records a request that was written.
     fn requested(&mut self, id: &Value, method: &str, params: &Value) -> Option<Signal> {
-        let said = params["input"].get(0).and_then(|input| text(input, &["text"])).unwrap_or_default();
+        let input_text = params["input"].get(0).and_then(|input| text(input, &["text"])).unwrap_or_default();
         let (ask, signal) = match method {
             "initialize" => {
                 self.stage = Stage::Greeted;
-                (Ask::Initialize, None)
+                (Call::Initialize, None)
             }
             "thread/start" | "thread/resume" | "thread/fork" => {
                 self.stage = Stage::Opening;
-                (Ask::Thread, None)
+                (Call::Thread, None)
             }
             "turn/start" => {
-                if self.late.first().is_some_and(|late| late == said) {
+                if self.late.first().is_some_and(|late| late == input_text) {
                     self.late.remove(0);
                 }
                 self.inputs.prompted();
                 self.turn_id = None;
-                (Ask::Turn, self.turn.begin())
+                (Call::Turn, self.turn.begin())
             }
             "turn/steer" => {
-                let short = Value::from(said).to_string().len() <= STEER_BYTES_MAX;
-                (Ask::Steer(short.then(|| said.to_owned())), None)
+                let short = Value::from(input_text).to_string().len() <= STEER_BYTES_MAX;
+                (Call::Steer(short.then(|| input_text.to_owned())), None)
             }
             "turn/interrupt" => {
                 self.turn.interrupt();
                 self.clean = if self.turn.is_active() { Clean::Later } else { Clean::Due };
-                (Ask::Interrupt, None)
+                (Call::Interrupt, None)
             }
             "thread/backgroundTerminals/clean" => {
                 self.clean = Clean::Asked;
-                (Ask::Clean, None)
+                (Call::Clean, None)
             }
             _ => return None,
         };
-        self.asked.note(id, ask);
+        self.calls.note(id, ask);
         signal
     }
 }
 
-/// Reports whether the rules can only hold if the agent asks before what it does. Where all is allowed, its user has told it when to ask.
+/// Reports whether the agent must ask before every action for the job's rules to hold. If everything is allowed, its own settings apply.
 fn asks_for_all(start: &Start) -> bool {
     let rules = &start.permissions;
     rules.otherwise != Permission::Allow

@@ -1,38 +1,38 @@
-//! The agents that are known by name: data, in a file that people can add to.
+//! Definitions of agents: built-in ones, and those in the user's `agents.toml`.
 
 use std::collections::BTreeMap;
 
 use lastword_core::spec::{Dialect, Permissions, Prices, Terms};
 use serde::Deserialize;
 
-/// The agents that every installation knows.
-const KNOWN: &str = include_str!("agents.toml");
+/// The built-in definitions.
+const BUILT_IN: &str = include_str!("agents.toml");
 
-/// Agents by name.
+/// Definitions by name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Definitions(BTreeMap<String, Definition>);
 
-/// One agent, as its file defines it.
+/// The definition of one agent.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Definition {
-    /// How it is spoken to.
+    /// The protocol it speaks.
     pub dialect: Dialect,
     /// Program and arguments.
     pub command: Vec<String>,
-    /// Arguments behind those, to go on with a conversation; `{}` stands for its name.
+    /// Extra arguments to resume a conversation; `{}` stands for its reference.
     #[serde(default)]
     pub resume: Vec<String>,
-    /// The same, to go on with a copy of it.
+    /// Extra arguments to resume a copy of it.
     #[serde(default)]
     pub fork: Vec<String>,
     /// Arguments that make the program print its version.
     #[serde(default)]
     pub version: Vec<String>,
-    /// What people install it by.
+    /// The package to install it from.
     #[serde(default)]
     pub package: Option<String>,
-    /// Dollars for a million tokens.
+    /// Dollars per million tokens.
     #[serde(default)]
     prices: Option<Dollars>,
 }
@@ -48,48 +48,48 @@ struct Dollars {
     tokens_out: f64,
 }
 
-/// A file of agents cannot be used.
+/// A file of definitions cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum BadDefinition {
-    /// It is not written as such a file is.
+    /// The file does not parse.
     #[error("{0}")]
     Malformed(String),
-    /// An agent in it cannot be started or charged.
+    /// A definition in it is invalid.
     #[error("agent `{name}`: {why}")]
     Unusable {
-        /// Which.
+        /// The name of the agent.
         name: String,
-        /// Why.
+        /// What is wrong with it.
         why: &'static str,
     },
 }
 
 impl Definitions {
-    /// Returns the agents that every installation knows, with those of a file over them.
+    /// Returns the built-in definitions, overridden and extended by those of a file.
     pub fn with(own: Option<&str>) -> Result<Definitions, BadDefinition> {
-        let mut all = read(KNOWN)?;
+        let mut all = read(BUILT_IN)?;
         all.extend(own.map(read).transpose()?.unwrap_or_default());
         Ok(Definitions(all))
     }
 
-    /// Returns the agent of this name.
+    /// Returns the definition of this name.
     pub fn get(&self, name: &str) -> Option<&Definition> {
         self.0.get(name)
     }
 
-    /// Returns all of them, by name.
+    /// Returns all definitions, sorted by name.
     pub fn all(&self) -> impl Iterator<Item = (&str, &Definition)> {
         self.0.iter().map(|(name, definition)| (name.as_str(), definition))
     }
 }
 
 impl Definition {
-    /// Returns the program that is run.
+    /// Returns the program it runs.
     pub fn program(&self) -> &str {
         self.command.first().map_or("", String::as_str)
     }
 
-    /// Returns how a job of this agent is started and treated, by these rules.
+    /// Returns the terms of a job of this agent, with these permissions.
     pub fn terms(&self, permissions: Permissions) -> Terms {
         Terms {
             dialect: self.dialect,
@@ -113,18 +113,20 @@ impl Definition {
                 Err("a price is not between 0 and 1000000 dollars for a million tokens")
             }
             Dialect::Plain | Dialect::Once if !prompt => {
-                Err("`{prompt}` is missing in its command: it would never see it")
+                Err("its command lacks `{prompt}`, so the prompt would never reach it")
             }
             Dialect::Plain if !self.resume.is_empty() => Err("a plain agent cannot be resumed"),
             Dialect::Plain | Dialect::Once => Ok(()),
-            _ if prompt => Err("`{prompt}` is for `plain` and `once`: this one is told its prompt"),
+            _ if prompt => {
+                Err("`{prompt}` is only for the dialects `plain` and `once`; others send the prompt")
+            }
             Dialect::Claude | Dialect::Codex | Dialect::Acp => Ok(()),
         }
     }
 }
 
 impl Dollars {
-    /// Returns the prices in the words of core. A cached token costs as much as any, unless it is said what it costs.
+    /// Converts to core's prices. A cached token costs as much as any other, unless it has a price of its own.
     fn micros(self) -> Prices {
         let micros = |dollars: f64| (dollars * 1e6).round() as u64;
         Prices {
@@ -149,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_known_agents_can_be_used_and_a_file_goes_over_them() {
+    fn built_in_definitions_are_valid_and_a_file_overrides_them() {
         let known = Definitions::with(None).unwrap();
         assert_eq!(known.get("codex").map(|codex| codex.dialect), Some(Dialect::Codex));
         let own = "[codex]\ndialect = 'plain'\ncommand = ['codex', 'exec', '{prompt}']\n[mine]\ndialect = 'acp'\ncommand = ['m']";
@@ -159,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_cannot_be_meant_is_refused_with_the_name_of_the_agent() {
+    fn an_invalid_file_is_refused_with_the_name_of_the_agent() {
         let refused = |text: &str| Definitions::with(Some(text)).unwrap_err().to_string();
         assert!(refused("[x]\ndialect = 'acp'\ncommand = []").contains("`x`: it has no command"));
         assert!(refused("[x]\ndialect = 'plain'\ncommand = ['a']").contains("{prompt}"));
@@ -172,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn prices_are_kept_in_millionths() {
+    fn prices_are_stored_in_millionths() {
         let text = "[x]\ndialect = 'acp'\ncommand = ['a']\nprices = { in = 1.25, out = 10 }";
         let all = Definitions::with(Some(text)).unwrap();
         let terms = all.get("x").unwrap().terms(Permissions::default());

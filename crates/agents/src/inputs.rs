@@ -1,13 +1,14 @@
-//! What is to be said to the agent next, of what its job was asked to say.
+//! Which pending input to write to the agent next.
 
 use lastword_core::InputNo;
 use lastword_core::job::PendingInput;
 use serde::{Deserialize, Serialize};
 
+use crate::protocol::Goals;
+use crate::start::Start;
 use crate::written::Written;
-use crate::{Goals, Start};
 
-/// The inputs that were written, and whether the first prompt was.
+/// The inputs written so far, and whether the job's own prompt was.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Inputs {
@@ -16,22 +17,22 @@ pub(crate) struct Inputs {
 }
 
 impl Inputs {
-    /// Takes note of a prompt that was written.
+    /// Records that a prompt was written.
     pub(crate) fn prompted(&mut self) {
         self.prompted = true;
     }
 
-    /// Takes note of an input that was written.
+    /// Records that an input was written.
     pub(crate) fn wrote(&mut self, input: InputNo) {
         self.written.add(input);
     }
 
-    /// Returns the answers that are still to be written.
+    /// Returns the answers not written yet.
     pub(crate) fn answers<'a>(&self, goals: &Goals<'a>) -> impl Iterator<Item = &'a PendingInput> {
         self.written.missing(goals.inputs).filter(|input| input.question.is_some())
     }
 
-    /// Returns the next prompt: the first one of the job, then what waits in line.
+    /// Returns the next prompt: the job's own, then the pending inputs in order.
     pub(crate) fn prompt<'a>(&self, start: &'a Start, goals: &Goals<'a>) -> Option<(InputNo, &'a str)> {
         if !self.prompted {
             return Some((InputNo(0), &start.prompt));
@@ -39,7 +40,7 @@ impl Inputs {
         self.waiting(goals).next().map(|input| (input.no, input.text.as_str()))
     }
 
-    /// Returns the next input that is meant for the turn under way.
+    /// Returns the next input meant for the active turn.
     pub(crate) fn steer<'a>(&self, goals: &Goals<'a>) -> Option<&'a PendingInput> {
         self.waiting(goals).find(|input| input.steer)
     }

@@ -1,14 +1,13 @@
-//! Agents that take one prompt as an argument, say lines of JSON about it, and are gone: one turn, and nothing is written to them.
+//! One-shot agents: they take one prompt as an argument, print JSON lines about their one turn, and exit. Nothing is written to them.
 //!
-//! Whose lines they are, the lines say themselves; the first that is understood decides, and what is said in another shape means
-//! nothing from then on. The turn is over with the event by which its agent ends it: what comes after changes nothing, and a stream that
-//! stops without one leaves it open, so that it did not complete. The one stream that has no such event is opencode's: there the exit
-//! status decides, and only once a last step was said.
+//! The first line that is understood fixes the format; lines in any other format are ignored from then on. The turn ends with the event
+//! that its format ends turns with, and later lines change nothing. A stream that stops without that event leaves the turn open, so it
+//! did not complete. Only opencode has no such event: its exit status decides, and only after its last step ended.
 //!
-//! Claude waits for what runs in the background, and begins another round when that is done: its turn is over with the last result.
+//! Claude waits for background tasks and then starts another round, so its turn ends with its last result.
 //!
-//! What is not known: what a turn of goose cost that goes on with a conversation, and what one of qwen cost beside its messages. Their
-//! accounts are of all that was ever said in it, and are left alone.
+//! Not counted: the cost of a goose turn in a resumed conversation, and what qwen spends outside its messages. Both only report totals
+//! of the whole conversation.
 
 mod claude;
 mod codex;
@@ -16,6 +15,7 @@ mod copilot;
 mod gemini;
 mod goose;
 mod opencode;
+mod update;
 
 use std::collections::BTreeMap;
 
@@ -26,167 +26,113 @@ use lastword_core::report::Signal;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::Start;
-use crate::dialogue::{Goals, Outgoing, Speak};
+use crate::protocol::{Goals, Outgoing, Protocol};
+use crate::start::Start;
 use crate::tokens::Tokens;
 use crate::turn::Turn;
 use crate::value::{brief, line, text};
+pub(crate) use update::{Format, Update};
 
-/// Tools that run at once and are known by name. What is beyond that is not seen to begin or end.
+/// Running tools that are tracked by id. The start and end of any more are not seen.
 const TOOLS_MAX: usize = 64;
 
-/// Bytes of the longest name of a conversation, a tool or a message that is taken.
-const NAME_BYTES_MAX: usize = 128;
+/// Longest id of a conversation, tool or message that is accepted, in bytes.
+const ID_BYTES_MAX: usize = 128;
 
-/// Characters of a message that are kept until it is at its end.
+/// Characters kept of a message until it is complete.
 const HEAD_CHARS_MAX: usize = 240;
 
-/// Whose lines they are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Shape {
-    /// `codex exec --json`.
-    Codex,
-    /// `claude -p --output-format stream-json`, and qwen's.
-    Claude,
-    /// `gemini -p … -o stream-json`.
-    Gemini,
-    /// `goose run --output-format stream-json`.
-    Goose,
-    /// `opencode run --format json`.
-    Opencode,
-    /// `copilot -p … --output-format json`.
-    Copilot,
-}
-
-/// Something a line says.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Word {
-    /// What the conversation is called.
-    Session(String),
-    /// A whole message.
-    Message(String),
-    /// A part of one, with its name if it has one.
-    Part(Option<String>, String),
-    /// A tool begins.
-    Tool { id: String, title: String },
-    /// A tool is done. What it did is said here, if not when it began.
-    ToolDone {
-        id: Option<String>,
-        title: Option<String>,
-        /// If it did not go well, how.
-        outcome: Option<String>,
-        output: String,
-    },
-    /// So much was spent since it was last said, and that is what it cost, if that is said too.
-    Spent(Tokens, Option<u64>),
-    /// So much was spent in all, since it was last said so.
-    SpentInAll(Tokens, Option<u64>),
-    /// So much was spent in all the conversation.
-    SpentEver(Tokens, Option<u64>),
-    /// So much goes on in the background.
-    Background(usize),
-    /// Something was not allowed.
-    Denied(String),
-    /// Something beside the work.
-    Note(String),
-    /// Something went wrong. A turn that is then said to have completed has not.
-    Wrong(String),
-    /// A step begins after which the turn may be over.
-    Step,
-    /// That was the last step. Whether all is well, the exit status says.
-    LastStep,
-    /// The turn is over, and what went wrong.
-    Ended(TurnEnding, Option<String>),
-}
-
-/// Returns what a line says, and in which shape; none, if it is in none that is known.
-pub(crate) fn read(line: &[u8]) -> Option<(Shape, Vec<Word>)> {
-    let Ok(said) = serde_json::from_slice::<Value>(line) else {
-        return goose::banner(line).map(|name| (Shape::Goose, vec![Word::Session(name)]));
+/// Parses a line; `None` if its format is unknown.
+pub(crate) fn read(line: &[u8]) -> Option<(Format, Vec<Update>)> {
+    let Ok(event) = serde_json::from_slice::<Value>(line) else {
+        return goose::banner(line).map(|name| (Format::Goose, vec![Update::Session(name)]));
     };
-    let kind = text(&said, &["type"])?;
-    let codex = || codex::read(kind, &said).map(|words| (Shape::Codex, words));
-    let claude = || claude::read(kind, &said).map(|words| (Shape::Claude, words));
-    let gemini = || gemini::read(kind, &said).map(|words| (Shape::Gemini, words));
-    let goose = || goose::read(kind, &said).map(|words| (Shape::Goose, words));
-    let opencode = || opencode::read(kind, &said).map(|words| (Shape::Opencode, words));
-    let copilot = || copilot::read(kind, &said).map(|words| (Shape::Copilot, words));
+    let kind = text(&event, &["type"])?;
+    let codex = || codex::read(kind, &event).map(|updates| (Format::Codex, updates));
+    let claude = || claude::read(kind, &event).map(|updates| (Format::Claude, updates));
+    let gemini = || gemini::read(kind, &event).map(|updates| (Format::Gemini, updates));
+    let goose = || goose::read(kind, &event).map(|updates| (Format::Goose, updates));
+    let opencode = || opencode::read(kind, &event).map(|updates| (Format::Opencode, updates));
+    let copilot = || copilot::read(kind, &event).map(|updates| (Format::Copilot, updates));
     opencode().or_else(gemini).or_else(goose).or_else(claude).or_else(codex).or_else(copilot)
 }
 
-/// What is known of the turn.
+/// The state of the one turn.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Once {
-    shape: Option<Shape>,
-    /// Its name for the conversation.
+    #[serde(rename = "shape")]
+    format: Option<Format>,
+    /// The agent's id of the conversation.
     session: Option<String>,
     turn: Turn,
-    /// Tools that run, each with what it does.
+    /// Titles of the running tools, by id.
     tools: BTreeMap<String, String>,
-    /// The message that comes in parts: its name, and how it begins.
+    /// The message whose parts are arriving: its id and its beginning.
     message: Option<(Option<String>, String)>,
-    /// What was counted so far.
+    /// Tokens counted since the last total.
     counted: Tokens,
+    /// Their cost.
     money_micros: u64,
-    /// What went wrong first.
-    wrong: Option<String>,
-    /// Something goes on in the background, and that is waited for.
+    /// The first error.
+    #[serde(rename = "wrong")]
+    error: Option<String>,
+    /// Background tasks are running.
     background: bool,
-    waits: bool,
-    /// The last step was said.
+    /// The agent has ended its turn and waits for them.
+    #[serde(rename = "waits")]
+    waits_for_background: bool,
     is_last_step: bool,
-    /// The turn is over.
     is_over: bool,
 }
 
-impl Speak for Once {
-    fn heard(&mut self, start: &Start, line: &[u8]) -> Vec<Signal> {
-        let Some((shape, words)) = read(line).filter(|_| !self.is_over) else { return Vec::new() };
-        if *self.shape.get_or_insert(shape) != shape {
+impl Protocol for Once {
+    fn read_line(&mut self, start: &Start, line: &[u8]) -> Vec<Signal> {
+        let Some((format, updates)) = read(line).filter(|_| !self.is_over) else { return Vec::new() };
+        if *self.format.get_or_insert(format) != format {
             return Vec::new();
         }
-        let mut signals = self.begin(start, &words);
-        for word in words {
+        let mut signals = self.begin(start, &updates);
+        for update in updates {
             if !self.is_over {
-                signals.extend(self.take(start, word));
+                signals.extend(self.apply(start, update));
             }
         }
         signals
     }
 
-    fn wrote(&mut self, _: &Start, _: &[u8], _: InputNo) -> Option<Signal> {
+    fn line_written(&mut self, _: &Start, _: &[u8], _: InputNo) -> Option<Signal> {
         None
     }
 
-    fn next(&self, _: &Start, _: &Goals<'_>) -> Option<Outgoing> {
+    fn next_line(&self, _: &Start, _: &Goals<'_>) -> Option<Outgoing> {
         None
     }
 
     fn is_busy(&self) -> bool {
-        // Its prompt was there before its first line.
+        // It had its prompt before it printed anything.
         !self.is_over
     }
 
     fn exited(&mut self, exit: Exit) -> Vec<Signal> {
         let Exit::Code(code) = exit else { return Vec::new() };
-        match (self.wrong.take(), self.is_last_step) {
-            (Some(wrong), _) => self.end(TurnEnding::Failed, Some(wrong)),
+        match (self.error.take(), self.is_last_step) {
+            (Some(error), _) => self.end(TurnEnding::Failed, Some(error)),
             (None, true) if code == 0 => self.end(TurnEnding::Completed, None),
-            (None, true) => {
-                self.end(TurnEnding::Failed, Some(format!("it exited with {code} after its last step")))
-            }
+            (None, true) => self.end(
+                TurnEnding::Failed,
+                Some(format!("the agent exited with status {code} after its last step")),
+            ),
             (None, false) => Vec::new(),
         }
     }
 }
 
 impl Once {
-    /// Takes note of the session and of its one turn, which are there with the first line.
-    fn begin(&mut self, start: &Start, words: &[Word]) -> Vec<Signal> {
-        let named = words.iter().find_map(|word| match word {
-            Word::Session(name) => Some(name).filter(|name| is_name(name)),
+    /// Starts the session and its one turn with the first line.
+    fn begin(&mut self, start: &Start, updates: &[Update]) -> Vec<Signal> {
+        let named = updates.iter().find_map(|update| match update {
+            Update::Session(name) => Some(name).filter(|name| is_id(name)),
             _ => None,
         });
         if self.session.is_none() {
@@ -197,21 +143,21 @@ impl Once {
         vec![Signal::SessionStarted { reference, resumed_from }, begun]
     }
 
-    fn take(&mut self, start: &Start, word: Word) -> Vec<Signal> {
-        match word {
-            Word::Part(name, said) => return self.part(name, &said),
-            Word::Session(_) | Word::Spent(..) | Word::SpentInAll(..) | Word::SpentEver(..) => {}
-            // Anything else comes after the message.
+    fn apply(&mut self, start: &Start, update: Update) -> Vec<Signal> {
+        match update {
+            Update::MessagePart(id, text) => return self.message_part(id, &text),
+            Update::Session(_) | Update::Spent(..) | Update::Total(..) | Update::ConversationTotal(..) => {}
+            // Any other update ends the message.
             _ => {
-                let mut signals = self.said();
-                signals.extend(self.take_whole(word));
+                let mut signals = self.end_message();
+                signals.extend(self.apply_item(update));
                 return signals;
             }
         }
-        let spent = match word {
-            Word::Spent(tokens, money) => self.spent(start, tokens, money),
-            Word::SpentEver(..) if start.resume.is_some() => None,
-            Word::SpentInAll(tokens, money) | Word::SpentEver(tokens, money) => {
+        let spent = match update {
+            Update::Spent(tokens, money) => self.spent(start, tokens, money),
+            Update::ConversationTotal(..) if start.resume.is_some() => None,
+            Update::Total(tokens, money) | Update::ConversationTotal(tokens, money) => {
                 let money = money.map(|money| money.saturating_sub(self.money_micros));
                 let spent = self.spent(start, tokens.since(self.counted), money);
                 (self.counted, self.money_micros) = (Tokens::default(), 0);
@@ -222,60 +168,65 @@ impl Once {
         spent.into_iter().collect()
     }
 
-    fn take_whole(&mut self, word: Word) -> Vec<Signal> {
-        match word {
-            Word::Message(said) => {
-                self.part(None, &said);
-                self.said()
+    fn apply_item(&mut self, update: Update) -> Vec<Signal> {
+        match update {
+            Update::Message(text) => {
+                self.message_part(None, &text);
+                self.end_message()
             }
-            Word::Tool { id, title } => {
-                let known = self.tools.len() < TOOLS_MAX && is_name(&id) && !self.tools.contains_key(&id);
+            Update::ToolStarted { id, title } => {
+                let known = self.tools.len() < TOOLS_MAX && is_id(&id) && !self.tools.contains_key(&id);
                 if known {
                     self.tools.insert(id, brief(&title));
                 }
                 known.then_some(Signal::ToolStarted).into_iter().collect()
             }
-            Word::ToolDone { id, title, outcome, .. } => self.done(id, title, outcome),
-            Word::Denied(what) => {
+            Update::ToolEnded { id, title, outcome, .. } => self.tool_ended(id, title, outcome),
+            Update::Denied(what) => {
                 self.turn.denied(line(&what));
                 Vec::new()
             }
-            Word::Wrong(what) => {
-                self.wrong.get_or_insert(line(&what));
+            Update::Error(what) => {
+                self.error.get_or_insert(line(&what));
                 Vec::new()
             }
-            Word::Background(count) => self.background(count > 0),
-            Word::Step | Word::LastStep => {
-                self.is_last_step = word == Word::LastStep;
+            Update::Background(count) => self.background(count > 0),
+            Update::StepStarted | Update::LastStepEnded => {
+                self.is_last_step = update == Update::LastStepEnded;
                 Vec::new()
             }
-            Word::Ended(ending, error) => self.ended(ending, error),
+            Update::TurnEnded(ending, error) => self.turn_ended(ending, error),
             _ => Vec::new(),
         }
     }
 
-    /// Takes a part of a message. One of another name is another message.
-    fn part(&mut self, name: Option<String>, said: &str) -> Vec<Signal> {
-        let name = name.filter(|name| is_name(name));
-        let other = self.message.as_ref().is_some_and(|(known, _)| *known != name);
-        let signals = if other { self.said() } else { Vec::new() };
-        let (_, head) = self.message.get_or_insert_with(|| (name, String::new()));
+    /// Adds a part to the current message. A part with another id starts the next message.
+    fn message_part(&mut self, id: Option<String>, text: &str) -> Vec<Signal> {
+        let id = id.filter(|id| is_id(id));
+        let other = self.message.as_ref().is_some_and(|(known, _)| *known != id);
+        let signals = if other { self.end_message() } else { Vec::new() };
+        let (_, head) = self.message.get_or_insert_with(|| (id, String::new()));
         if !head.contains('\n') {
-            let whole = format!("{head}{said}");
+            let whole = format!("{head}{text}");
             *head = whole.trim_start().chars().take(HEAD_CHARS_MAX).collect();
         }
         signals
     }
 
-    /// Takes note that the message is at its end, if there is one.
-    fn said(&mut self) -> Vec<Signal> {
+    /// Ends the current message, if there is one.
+    fn end_message(&mut self) -> Vec<Signal> {
         let Some((_, head)) = self.message.take() else { return Vec::new() };
         self.turn.message();
         let title = line(&head);
         if title.is_empty() { Vec::new() } else { vec![Signal::ItemCompleted { title }] }
     }
 
-    fn done(&mut self, id: Option<String>, title: Option<String>, outcome: Option<String>) -> Vec<Signal> {
+    fn tool_ended(
+        &mut self,
+        id: Option<String>,
+        title: Option<String>,
+        outcome: Option<String>,
+    ) -> Vec<Signal> {
         let known = id.and_then(|id| self.tools.remove(&id));
         let ended = known.is_some().then_some(Signal::ToolEnded);
         let title = title.map(|title| line(&title)).or(known).map(|title| match outcome {
@@ -293,36 +244,36 @@ impl Once {
         self.turn.spent(usage)
     }
 
-    /// Takes note of what goes on in the background. A tool is at work while it is waited for.
+    /// Records whether background tasks are running. While the agent waits for them, that counts as a running tool.
     fn background(&mut self, background: bool) -> Vec<Signal> {
         self.background = background;
-        let over = !background && std::mem::take(&mut self.waits);
+        let over = !background && std::mem::take(&mut self.waits_for_background);
         over.then_some(Signal::ToolEnded).into_iter().collect()
     }
 
-    /// Takes note that the turn is over, by an account that is looked at closely.
-    fn ended(&mut self, ending: TurnEnding, error: Option<String>) -> Vec<Signal> {
-        match (ending, self.wrong.take()) {
-            (TurnEnding::Completed, Some(wrong)) => self.end(TurnEnding::Failed, Some(wrong)),
+    /// Ends the turn, unless background tasks keep it open. A turn with an error did not complete, whatever the agent says.
+    fn turn_ended(&mut self, ending: TurnEnding, error: Option<String>) -> Vec<Signal> {
+        match (ending, self.error.take()) {
+            (TurnEnding::Completed, Some(error)) => self.end(TurnEnding::Failed, Some(error)),
             (TurnEnding::Completed, None) if self.background => {
                 self.is_last_step = true;
-                let begun = !std::mem::replace(&mut self.waits, true);
+                let begun = !std::mem::replace(&mut self.waits_for_background, true);
                 begun.then_some(Signal::ToolStarted).into_iter().collect()
             }
             (TurnEnding::Completed, None) => self.end(ending, None),
-            (_, wrong) => self.end(ending, wrong.or(error)),
+            (_, first) => self.end(ending, first.or(error)),
         }
     }
 
     fn end(&mut self, ending: TurnEnding, error: Option<String>) -> Vec<Signal> {
-        let mut signals = self.said();
+        let mut signals = self.end_message();
         signals.extend(self.turn.end(ending, error, self.session.as_deref()));
-        *self = Once { shape: self.shape, is_over: true, ..Once::default() };
+        *self = Once { format: self.format, is_over: true, ..Once::default() };
         signals
     }
 }
 
-/// Reports whether a name can be kept.
-fn is_name(name: &str) -> bool {
-    (1..=NAME_BYTES_MAX).contains(&name.len()) && !name.chars().any(char::is_control)
+/// Reports whether an id is short enough to keep.
+fn is_id(id: &str) -> bool {
+    (1..=ID_BYTES_MAX).contains(&id.len()) && !id.chars().any(char::is_control)
 }

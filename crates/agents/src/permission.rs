@@ -1,4 +1,4 @@
-//! What an agent wants to do, and what becomes of that by the rules of its job.
+//! Tool uses of agents, and what the rules of a job say about them.
 
 use lastword_core::spec::{Permission, Permissions};
 use serde_json::Value;
@@ -8,9 +8,9 @@ use crate::value::text;
 /// A use of a tool that an agent asks permission for, or reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolUse<'a> {
-    /// The tool, by the agent's own name for it.
+    /// The tool, by the agent's name for it.
     pub tool: &'a str,
-    /// What with it: a command, a file.
+    /// What it is used on or for: a command, a file.
     pub what: &'a str,
 }
 
@@ -23,7 +23,7 @@ impl<'a> ToolUse<'a> {
         ToolUse { tool, what }
     }
 
-    /// Returns it as one line, which is what a person reads and what rules are for.
+    /// Returns the line that people read and rules match.
     pub fn line(&self) -> String {
         match self.what {
             "" => self.tool.to_owned(),
@@ -31,28 +31,27 @@ impl<'a> ToolUse<'a> {
         }
     }
 
-    /// Returns what becomes of it.
+    /// Returns the permission of the first rule that matches.
     pub fn permission(&self, rules: &Permissions) -> Permission {
         let line = self.line();
         let rule = rules.rules.iter().find(|rule| match rule.permission {
             Permission::Allow => allows(&rule.pattern, &line),
-            Permission::Ask | Permission::Deny => fits(&rule.pattern, &line),
+            Permission::Ask | Permission::Deny => matches(&rule.pattern, &line),
         });
         rule.map_or(rules.otherwise, |rule| rule.permission)
     }
 }
 
-/// An answer of a person to a question of an agent.
+/// A person's answer to an agent's question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Answer<'a> {
-    /// It may.
     Allow,
-    /// It may not, for this reason.
+    /// With the reason, which may be empty.
     Deny(&'a str),
 }
 
 impl<'a> Answer<'a> {
-    /// Reads an answer: `allow`, or `deny` with or without a reason. Anything else says what to do instead, which is a denial.
+    /// Parses an answer: `allow`, or `deny` with an optional reason. Any other text is a denial with that reason.
     pub(crate) fn read(text: &'a str) -> Answer<'a> {
         let text = text.trim();
         match text.split_once(char::is_whitespace).unwrap_or((text, "")) {
@@ -63,19 +62,20 @@ impl<'a> Answer<'a> {
     }
 }
 
-/// What makes more of a shell's command than it begins with: another command, or a file that is read or written.
-const MORE: [&str; 8] = [";", "&", "|", "`", "$(", "<", ">", "\n"];
+/// Shell syntax that adds another command or a redirection to a command.
+const SHELL_OPERATORS: [&str; 8] = [";", "&", "|", "`", "$(", "<", ">", "\n"];
 
-/// Reports whether a pattern that allows fits a text. What makes more of a command is allowed only by a pattern that has it too, or by
-/// one that allows everything: who allows `cargo *` does not mean `cargo test; rm -rf /`.
-fn allows(pattern: &str, text: &str) -> bool {
+/// Reports whether a rule that allows matches a line. Shell operators must be in the pattern too, unless it allows everything: allowing
+/// `cargo *` must not allow `cargo test; rm -rf /`.
+fn allows(pattern: &str, line: &str) -> bool {
     let is_everything = pattern.bytes().all(|byte| byte == b'*');
-    let is_meant = |more: &str| is_everything || pattern.contains(more) || !text.contains(more);
-    fits(pattern, text) && MORE.into_iter().all(is_meant)
+    let is_covered = |operator: &str| is_everything || pattern.contains(operator) || !line.contains(operator);
+    matches(pattern, line) && SHELL_OPERATORS.into_iter().all(is_covered)
 }
 
-/// Reports whether a pattern fits a text from end to end; `*` stands for anything, line breaks too. In time of both lengths.
-fn fits(pattern: &str, text: &str) -> bool {
+/// Reports whether a pattern matches a whole text; `*` matches anything, line breaks included. Takes time proportional to the product
+/// of both lengths at worst.
+fn matches(pattern: &str, text: &str) -> bool {
     let (pattern, text) = (pattern.as_bytes(), text.as_bytes());
     let (mut at, mut seen) = (0, 0);
     let mut star: Option<(usize, usize)> = None;
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pattern_fits_the_whole_line() {
+    fn a_pattern_matches_the_whole_line() {
         for (pattern, text, expected) in [
             ("Bash: cargo *", "Bash: cargo test", true),
             ("Bash: cargo *", "Bash: cargo", false),
@@ -115,26 +115,26 @@ mod tests {
             ("", "", true),
             ("", "x", false),
         ] {
-            assert_eq!(fits(pattern, text), expected, "{pattern} {text}");
+            assert_eq!(matches(pattern, text), expected, "{pattern} {text}");
         }
     }
 
     #[test]
-    fn the_first_rule_that_fits_decides() {
+    fn the_first_matching_rule_decides() {
         let rule = |pattern: &str, permission| Rule { pattern: pattern.to_owned(), permission };
         let rules = Permissions {
             rules: vec![rule("Bash: git push*", Permission::Deny), rule("Bash: git *", Permission::Allow)],
             ..Permissions::default()
         };
-        let becomes = |what| ToolUse { tool: "Bash", what }.permission(&rules);
-        assert_eq!(becomes("git push -f"), Permission::Deny);
-        assert_eq!(becomes("git status"), Permission::Allow);
-        assert_eq!(becomes("make"), Permission::Ask);
+        let permission = |what| ToolUse { tool: "Bash", what }.permission(&rules);
+        assert_eq!(permission("git push -f"), Permission::Deny);
+        assert_eq!(permission("git status"), Permission::Allow);
+        assert_eq!(permission("make"), Permission::Ask);
     }
 
     #[test]
-    fn who_allows_a_command_does_not_allow_what_is_behind_it() {
-        for more in [
+    fn allowing_a_command_does_not_allow_others_after_it() {
+        for command in [
             "cargo test; rm -rf /",
             "cargo test && rm x",
             "cargo test | sh",
@@ -144,8 +144,8 @@ mod tests {
             "cargo test <(rm x)",
             "cargo test\nrm x",
         ] {
-            let line = format!("Bash: {more}");
-            assert!(fits("Bash: cargo *", &line) && !allows("Bash: cargo *", &line), "{line}");
+            let line = format!("Bash: {command}");
+            assert!(matches("Bash: cargo *", &line) && !allows("Bash: cargo *", &line), "{line}");
             assert!(allows("*", &line), "{line}");
         }
         assert!(allows("Bash: cargo *", "Bash: cargo test --workspace"));
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_plainly_a_yes_is_a_no() {
+    fn only_a_plain_yes_allows() {
         assert_eq!(Answer::read(" allow\n"), Answer::Allow);
         assert_eq!(Answer::read("deny"), Answer::Deny(""));
         assert_eq!(Answer::read("deny  not that one"), Answer::Deny("not that one"));

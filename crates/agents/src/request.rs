@@ -1,7 +1,7 @@
-//! What an agent asked and waits for: permissions, and questions to a person.
+//! Requests of an agent that await an answer: for permission, or for a person's words.
 //!
-//! Both answers to a wish are written down when it is heard, in the agent's own words, so that a rule, a person or the end of the
-//! turn only has to choose.
+//! All possible answers are prepared when a request arrives, in the agent's protocol, so that a rule, a person or the end of the turn
+//! only has to choose.
 
 use lastword_core::job::PendingInput;
 use lastword_core::report::Signal;
@@ -9,26 +9,25 @@ use lastword_core::spec::Permission;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::Goals;
-use crate::dialogue::Outgoing;
 use crate::inputs::Inputs;
 use crate::permission::Answer;
-use crate::rpc::{Wire, name};
+use crate::protocol::{Goals, Outgoing};
+use crate::rpc::{Framing, name};
 use crate::value::brief;
 
-/// Requests that wait for a person at once: as many as a job shows. What is asked beyond that is denied.
+/// Requests that may wait for a person at once: as many as a job shows. Any more are denied.
 const ASKED_MAX: usize = 64;
 
-/// Requests at once whose answer is only to be written. The oldest is forgotten, if there are more: its agent is not asking, it is flooding.
+/// Decided requests whose answer is still to be written. If there are more the oldest is dropped: such an agent is flooding.
 const DECIDED_MAX: usize = 256;
 
-/// Bytes of the longest answer that is kept ready.
+/// Longest prepared answer that is kept, in bytes.
 const ANSWER_BYTES_MAX: usize = 1 << 10;
 
-/// Questions that are answered in one go.
+/// Questions that one answer can cover.
 const QUESTIONS_MAX: usize = 4;
 
-/// One request.
+/// A request of the agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Request {
     id: Value,
@@ -41,18 +40,16 @@ pub(crate) struct Request {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Reply {
-    /// One of these.
+    /// With one of these.
     Choice {
-        /// It may.
         allow: Value,
-        /// It may not.
         deny: Value,
-        /// The turn ends, and nobody cares any more.
+        /// For when the turn ends before there is a decision.
         cancel: Value,
     },
-    /// With words, for the questions of these names.
+    /// With text, for the questions of these ids.
     Words(Vec<String>),
-    /// Nobody here understands it.
+    /// With an error: it is not supported.
     Unknown,
 }
 
@@ -65,26 +62,24 @@ enum Verdict {
 }
 
 impl Request {
-    /// Returns a request that nobody here understands.
+    /// Returns a request that is not supported.
     pub(crate) fn unknown(id: Value) -> Request {
         Request { id, line: String::new(), reply: Reply::Unknown, verdict: Some(Verdict::Deny) }
     }
 
-    /// Returns a wish to do something. One that could not be granted in words of a reasonable length is denied.
+    /// Returns a request for permission. It is denied if the answer that allows it is too long to keep.
     pub(crate) fn permission(id: Value, line: &str, reply: Reply, permission: Permission) -> Request {
         let verdict = match (permission, &reply) {
             (_, Reply::Choice { allow, .. }) if is_long(allow) => Some(Verdict::Deny),
-            (_, Reply::Words(names))
-                if !names.iter().all(|name| name.len() <= 64) || names.len() > QUESTIONS_MAX =>
-            {
+            (_, Reply::Words(ids)) if !ids.iter().all(|id| id.len() <= 64) || ids.len() > QUESTIONS_MAX => {
                 Some(Verdict::Deny)
             }
             (Permission::Deny, _) => Some(Verdict::Deny),
             (Permission::Allow, Reply::Choice { .. }) => Some(Verdict::Allow),
-            // A question in words has no answer but words.
+            // A question needs an answer in words.
             (Permission::Allow, _) | (Permission::Ask, _) => None,
         };
-        // What takes the agent too many words to hear is said in the fewest there are.
+        // A denial that is too long to keep is replaced by a cancel.
         let reply = match reply {
             Reply::Choice { allow, deny, cancel } if is_long(&deny) => {
                 Reply::Choice { allow, deny: cancel.clone(), cancel }
@@ -95,7 +90,7 @@ impl Request {
         if verdict == Some(Verdict::Deny) { request.denied() } else { request }
     }
 
-    /// Returns the same, denied; of what could have been said besides nothing is kept.
+    /// Denies the request and drops the answers that are no longer needed.
     fn denied(mut self) -> Request {
         self.verdict = Some(Verdict::Deny);
         self.reply = match self.reply {
@@ -111,12 +106,12 @@ impl Request {
             (Reply::Choice { allow, .. }, Verdict::Allow) => allow.clone(),
             (Reply::Choice { deny, .. }, Verdict::Deny) => deny.clone(),
             (Reply::Choice { cancel, .. }, Verdict::Cancel) => cancel.clone(),
-            (Reply::Words(names), Verdict::Allow) => {
-                // A line to a question; the last one has the rest.
-                let mut lines = text.splitn(names.len().max(1), '\n');
-                let answers = names.iter().map(|name| {
-                    let words = lines.next().map(str::trim).filter(|words| !words.is_empty());
-                    (name.clone(), json!({ "answers": words.into_iter().collect::<Vec<_>>() }))
+            (Reply::Words(ids), Verdict::Allow) => {
+                // One line per question; the last question gets the rest.
+                let mut lines = text.splitn(ids.len().max(1), '\n');
+                let answers = ids.iter().map(|id| {
+                    let answer = lines.next().map(str::trim).filter(|answer| !answer.is_empty());
+                    (id.clone(), json!({ "answers": answer.into_iter().collect::<Vec<_>>() }))
                 });
                 json!({ "answers": answers.collect::<serde_json::Map<_, _>>() })
             }
@@ -129,13 +124,13 @@ fn is_long(answer: &Value) -> bool {
     answer.to_string().len() > ANSWER_BYTES_MAX
 }
 
-/// The requests that wait.
+/// The requests that await an answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Requests(Vec<Request>);
 
 impl Requests {
-    /// Takes a request in, and says what a person is asked, if one is. `text` is the question in full.
+    /// Adds a request. Yields a question if a person must decide; `text` is the question in full.
     pub(crate) fn open(&mut self, request: Request, text: &str) -> Option<Signal> {
         self.0.retain(|open| open.id != request.id);
         let waiting = self.0.iter().filter(|open| open.verdict.is_none()).count();
@@ -152,43 +147,43 @@ impl Requests {
         asked.then(|| Signal::QuestionAsked { question, text: text.to_owned() })
     }
 
-    /// Takes note that the agent does not wait for it any more, and says so if a person was asked.
+    /// Removes a request that the agent withdrew, and its question if there is one.
     pub(crate) fn close(&mut self, id: &Value) -> Option<Signal> {
         let open = self.0.iter().position(|open| open.id == *id)?;
         let closed = self.0.remove(open);
         closed.verdict.is_none().then(|| Signal::QuestionClosed { question: name(id) })
     }
 
-    /// Takes note that everything that waits is withdrawn.
+    /// Cancels all requests.
     pub(crate) fn cancel(&mut self) {
         for open in &mut self.0 {
             open.verdict = Some(Verdict::Cancel);
         }
     }
 
-    /// Forgets all of them.
+    /// Drops all requests.
     pub(crate) fn clear(&mut self) {
         self.0.clear();
     }
 
-    /// Returns the answer that is due. Nothing is allowed any more while a turn is to end.
-    pub(crate) fn due(&self, wire: Wire, goals: &Goals<'_>) -> Option<Outgoing> {
+    /// Returns the next answer that needs no person. While the turn is to end, nothing is allowed any more.
+    pub(crate) fn due(&self, framing: Framing, goals: &Goals<'_>) -> Option<Outgoing> {
         let (request, verdict) = self.0.iter().find_map(|open| Some((open, open.verdict?)))?;
-        let verdict = if goals.stop || goals.interrupt { verdict.max_cancel() } else { verdict };
+        let verdict = if goals.stop || goals.interrupt { verdict.without_allow() } else { verdict };
         match &request.reply {
-            Reply::Unknown => Outgoing::bare(wire.unknown(&request.id)),
-            _ => Outgoing::bare(wire.reply(&request.id, &request.result(verdict, ""))),
+            Reply::Unknown => Outgoing::bare(framing.unknown(&request.id)),
+            _ => Outgoing::bare(framing.reply(&request.id, &request.result(verdict, ""))),
         }
     }
 
-    /// Returns the answer of a person that is due.
-    pub(crate) fn answer(&self, wire: Wire, goals: &Goals<'_>, inputs: &Inputs) -> Option<Outgoing> {
+    /// Returns the next answer that a person gave.
+    pub(crate) fn answer(&self, framing: Framing, goals: &Goals<'_>, inputs: &Inputs) -> Option<Outgoing> {
         let (input, request) = inputs.answers(goals).find_map(|input| Some((input, self.find(input)?)))?;
         let verdict = match (&request.reply, Answer::read(&input.text)) {
             (Reply::Words(_), _) | (_, Answer::Allow) => Verdict::Allow,
             (_, Answer::Deny(_)) => Verdict::Deny,
         };
-        Outgoing::with_input(input.no, wire.reply(&request.id, &request.result(verdict, &input.text)))
+        Outgoing::with_input(input.no, framing.reply(&request.id, &request.result(verdict, &input.text)))
     }
 
     fn find(&self, input: &PendingInput) -> Option<&Request> {
@@ -196,7 +191,7 @@ impl Requests {
         self.0.iter().find(|open| open.verdict.is_none() && name(&open.id) == *question)
     }
 
-    /// Takes note of an answer that was written. Returns what was denied with it.
+    /// Records that an answer was written. Returns the line of the tool use it denied, if it did.
     pub(crate) fn answered(&mut self, id: &Value, result: &Value) -> Option<String> {
         let open = self.0.iter().position(|open| open.id == *id)?;
         let request = self.0.remove(open);
@@ -210,7 +205,7 @@ impl Requests {
 }
 
 impl Verdict {
-    fn max_cancel(self) -> Verdict {
+    fn without_allow(self) -> Verdict {
         match self {
             Verdict::Allow | Verdict::Cancel => Verdict::Cancel,
             Verdict::Deny => Verdict::Deny,

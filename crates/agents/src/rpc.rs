@@ -1,32 +1,29 @@
-//! Lines of JSON-RPC, with its version number or without: what Codex and ACP have in common.
+//! JSON-RPC lines, with or without the version field: what Codex and ACP have in common.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// Requests of ours that wait for an answer. One is usual; a handful, when a turn is steered.
-const ASKED_MAX: usize = 6;
+/// Requests of ours that may await a reply. Usually one; a few when a turn is steered.
+const PENDING_MAX: usize = 6;
 
-/// Bytes of the longest name of a request that is taken. Agents count, or make a UUID.
+/// Longest id of an agent's request that is accepted, in bytes. Agents use counters or UUIDs.
 const ID_BYTES_MAX: usize = 200;
 
-/// The code for a method that is not known.
+/// The JSON-RPC error code for an unknown method.
 const METHOD_NOT_FOUND: i64 = -32601;
 
-/// What a line says.
+/// A JSON-RPC message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Message {
-    /// It wants an answer.
     Request { id: Value, method: String, params: Value },
-    /// It wants none.
     Notice { method: String, params: Value },
-    /// It is an answer.
     Reply { id: Value, result: Result<Value, Value> },
 }
 
 impl Message {
-    /// Reads a line. What is no message, or cannot be answered because of its name, is none.
+    /// Parses a line; `None` if it is not a message, or its id cannot be replied to.
     pub(crate) fn read(line: &[u8]) -> Option<Message> {
         let Value::Object(mut members) = serde_json::from_slice(line).ok()? else { return None };
         let params = members.remove("params").unwrap_or_default();
@@ -55,30 +52,28 @@ fn is_id(id: &Value) -> bool {
     }
 }
 
-/// Returns the name of a request as people see it.
+/// Returns the id of a request as text.
 pub(crate) fn name(id: &Value) -> String {
     id.as_str().map_or_else(|| id.to_string(), str::to_owned)
 }
 
-/// Returns what an error says, in one text: its own words, and what explains them.
-pub(crate) fn words(error: &Value) -> String {
-    let message = error["message"].as_str().unwrap_or("an error without words");
+/// Returns an error's message, with the detail that explains it.
+pub(crate) fn error_text(error: &Value) -> String {
+    let message = error["message"].as_str().unwrap_or("unknown error");
     let data = &error["data"];
     let more = ["message", "details", "error"].iter().find_map(|name| data[name].as_str()).or(data.as_str());
     more.filter(|more| *more != message)
         .map_or_else(|| message.to_owned(), |more| format!("{message}: {more}"))
 }
 
-/// Whether lines name the version of JSON-RPC.
+/// Whether lines carry the version of JSON-RPC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wire {
-    /// They do.
+pub(crate) enum Framing {
     Versioned,
-    /// They do not.
     Bare,
 }
 
-impl Wire {
+impl Framing {
     pub(crate) fn request(self, id: u64, method: &str, params: Value) -> Value {
         self.line(json!({ "id": id, "method": method, "params": params }))
     }
@@ -91,50 +86,50 @@ impl Wire {
         self.line(json!({ "id": id, "result": result }))
     }
 
-    /// Returns the answer to a request that nobody here understands. Without one, the agent would wait.
+    /// Returns the reply to a request that is not supported. Without a reply, the agent would wait.
     pub(crate) fn unknown(self, id: &Value) -> Value {
-        let error = json!({ "code": METHOD_NOT_FOUND, "message": "lastword does not offer this" });
+        let error = json!({ "code": METHOD_NOT_FOUND, "message": "lastword does not support this request" });
         self.line(json!({ "id": id, "error": error }))
     }
 
     fn line(self, mut line: Value) -> Value {
-        if self == Wire::Versioned {
+        if self == Framing::Versioned {
             line["jsonrpc"] = "2.0".into();
         }
         line
     }
 }
 
-/// The requests of ours that wait for an answer, and what each was for.
+/// Our requests that await a reply, with the purpose of each.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Asked<K> {
+pub(crate) struct PendingCalls<K> {
     last: u64,
     open: BTreeMap<u64, K>,
 }
 
-impl<K> Default for Asked<K> {
-    fn default() -> Asked<K> {
-        Asked { last: 0, open: BTreeMap::new() }
+impl<K> Default for PendingCalls<K> {
+    fn default() -> PendingCalls<K> {
+        PendingCalls { last: 0, open: BTreeMap::new() }
     }
 }
 
-impl<K> Asked<K> {
-    /// Returns the name of the next one.
+impl<K> PendingCalls<K> {
+    /// Returns the id for the next request.
     pub(crate) fn next(&self) -> u64 {
         self.last.saturating_add(1)
     }
 
-    /// Takes note of one that was written.
+    /// Records a request that was written.
     pub(crate) fn note(&mut self, id: &Value, what: K) {
         let Some(id) = id.as_u64() else { return };
         self.last = self.last.max(id);
         self.open.insert(id, what);
-        while self.open.len() > ASKED_MAX {
+        while self.open.len() > PENDING_MAX {
             self.open.pop_first();
         }
     }
 
-    /// Takes what an answer is for.
+    /// Removes and returns the purpose of the request with this id.
     pub(crate) fn take(&mut self, id: &Value) -> Option<K> {
         self.open.remove(&id.as_u64()?)
     }
@@ -145,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_a_request_a_notice_an_answer_or_nothing() {
+    fn a_line_is_a_request_a_notice_a_reply_or_nothing() {
         let read = |line: &str| Message::read(line.as_bytes());
         let params = json!([1]);
         let method = || "m".to_owned();
@@ -170,26 +165,26 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_told_with_what_explains_it() {
+    fn an_error_includes_its_detail() {
         assert_eq!(
-            words(&json!({ "message": "Internal error", "data": { "details": "no such session" } })),
+            error_text(&json!({ "message": "Internal error", "data": { "details": "no such session" } })),
             "Internal error: no such session"
         );
-        assert_eq!(words(&json!({ "message": "Session not found" })), "Session not found");
-        assert_eq!(words(&json!(7)), "an error without words");
+        assert_eq!(error_text(&json!({ "message": "Session not found" })), "Session not found");
+        assert_eq!(error_text(&json!(7)), "unknown error");
     }
 
     #[test]
-    fn an_answer_is_matched_once() {
-        let mut asked = Asked::default();
-        assert_eq!(asked.next(), 1);
-        asked.note(&json!(1), 'a');
-        assert_eq!(asked.next(), 2);
+    fn a_reply_is_matched_once() {
+        let mut calls = PendingCalls::default();
+        assert_eq!(calls.next(), 1);
+        calls.note(&json!(1), 'a');
+        assert_eq!(calls.next(), 2);
         assert_eq!(
-            (asked.take(&json!("1")), asked.take(&json!(1)), asked.take(&json!(1))),
+            (calls.take(&json!("1")), calls.take(&json!(1)), calls.take(&json!(1))),
             (None, Some('a'), None)
         );
-        asked.note(&json!(u64::MAX), 'b');
-        assert_eq!(asked.next(), u64::MAX);
+        calls.note(&json!(u64::MAX), 'b');
+        assert_eq!(calls.next(), u64::MAX);
     }
 }

@@ -1,53 +1,53 @@
-//! What an agent says, for people to read along: text as it comes, tools with what they gave, and what went wrong.
+//! An agent's output as people read it: text as it streams, tools with their output, and errors.
 //!
-//! A message that comes in parts is shown in parts, and not again when it is whole.
+//! A streamed message is shown part by part, and not again as a whole.
 
 use lastword_core::event::TurnEnding;
 use lastword_core::spec::Dialect;
 use serde_json::Value;
 
-use crate::once::{self, Shape, Word};
-use crate::rpc::{Message, words};
-use crate::value::{at, items, line, text};
+use crate::once::{self, Format, Update};
+use crate::rpc::{Message, error_text};
+use crate::value::{at, items, joined, line, text};
 
-/// Something to show. Nothing of it is safe for a terminal yet.
+/// Something to show. Not yet safe to print to a terminal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Shown {
     /// Part of a message.
     Text(String),
-    /// The message is over.
+    /// The message ended.
     Break,
-    /// A tool begins: what it does, in a line.
+    /// A tool started, with its title.
     Tool(String),
-    /// What a tool gave, or a plain agent wrote.
+    /// Output of a tool or of a plain agent.
     Output(String),
-    /// Something beside the conversation, in a line.
+    /// A one-line remark.
     Note(String),
 }
 
-/// Reads along with one agent.
+/// Follows the output of one agent.
 #[derive(Clone, Debug)]
 pub struct Show {
     dialect: Dialect,
-    /// A message is being shown.
+    /// A message was begun and not ended.
     is_open: bool,
-    /// The agent sends messages in parts.
+    /// The agent streams its messages.
     in_parts: bool,
     /// The item whose parts were shown last.
     part_of: Option<String>,
-    /// What the agent says is no history any more.
+    /// The replay of a resumed session's history is over.
     is_present: bool,
-    /// In which shape it speaks, where there are several.
-    shape: Option<Shape>,
+    /// The format of a one-shot agent.
+    format: Option<Format>,
 }
 
 impl Show {
-    /// Begins to read along.
+    /// Returns a follower for an agent of this dialect.
     pub fn new(dialect: Dialect) -> Show {
-        Show { dialect, is_open: false, in_parts: false, part_of: None, is_present: false, shape: None }
+        Show { dialect, is_open: false, in_parts: false, part_of: None, is_present: false, format: None }
     }
 
-    /// Returns what a line of the agent shows.
+    /// Returns what to show for a line of the agent.
     pub fn line(&mut self, line: &[u8]) -> Vec<Shown> {
         let shown = match self.dialect {
             Dialect::Plain => return vec![Shown::Output(format!("{}\n", String::from_utf8_lossy(line)))],
@@ -59,7 +59,7 @@ impl Show {
         shown.into_iter().flat_map(|shown| self.between(shown)).collect()
     }
 
-    /// Ends a message before anything else is shown, and ends none that was not begun.
+    /// Inserts the missing end of a message before anything else, and drops the end of a message that was not begun.
     fn between(&mut self, shown: Shown) -> Vec<Shown> {
         let is_text = matches!(shown, Shown::Text(_));
         let ends = self.is_open && !is_text && shown != Shown::Break;
@@ -70,28 +70,28 @@ impl Show {
     }
 
     fn claude(&mut self, line: &[u8]) -> Vec<Shown> {
-        let Ok(said) = serde_json::from_slice::<Value>(line) else { return Vec::new() };
-        match text(&said, &["type"]) {
+        let Ok(event) = serde_json::from_slice::<Value>(line) else { return Vec::new() };
+        match text(&event, &["type"]) {
             Some("stream_event") => {
                 self.in_parts = true;
-                match text(&said, &["event", "type"]) {
-                    Some("content_block_delta") => part(text(&said, &["event", "delta", "text"])),
+                match text(&event, &["event", "type"]) {
+                    Some("content_block_delta") => part(text(&event, &["event", "delta", "text"])),
                     Some("content_block_stop") => vec![Shown::Break],
                     _ => Vec::new(),
                 }
             }
             Some("assistant") => {
-                let content = items(&said, &["message", "content"]);
+                let content = items(&event, &["message", "content"]);
                 content.iter().flat_map(|block| self.claude_block(block)).collect()
             }
-            Some("user") => items(&said, &["message", "content"])
+            Some("user") => items(&event, &["message", "content"])
                 .iter()
                 .filter(|block| text(block, &["type"]) == Some("tool_result"))
                 .flat_map(|block| output(&block["content"]))
                 .collect(),
-            Some("result") if at(&said, &["is_error"]) == Some(&Value::Bool(true)) => {
-                let errors = items(&said, &["errors"]).first().and_then(Value::as_str);
-                note(text(&said, &["result"]).filter(|words| !words.is_empty()).or(errors))
+            Some("result") if at(&event, &["is_error"]) == Some(&Value::Bool(true)) => {
+                let errors = items(&event, &["errors"]).first().and_then(Value::as_str);
+                note(text(&event, &["result"]).filter(|text| !text.is_empty()).or(errors))
             }
             _ => Vec::new(),
         }
@@ -112,7 +112,7 @@ impl Show {
     fn codex(&mut self, line: &[u8]) -> Vec<Shown> {
         let (method, params) = match Message::read(line) {
             Some(Message::Notice { method, params }) => (method, params),
-            Some(Message::Reply { result: Err(error), .. }) => return note(Some(&words(&error))),
+            Some(Message::Reply { result: Err(error), .. }) => return note(Some(&error_text(&error))),
             _ => return Vec::new(),
         };
         let item = &params["item"];
@@ -152,9 +152,9 @@ impl Show {
     fn acp(&mut self, line: &[u8]) -> Vec<Shown> {
         let params = match Message::read(line) {
             Some(Message::Notice { method, params }) if method == "session/update" => params,
-            Some(Message::Reply { result: Err(error), .. }) => return note(Some(&words(&error))),
+            Some(Message::Reply { result: Err(error), .. }) => return note(Some(&error_text(&error))),
             Some(Message::Reply { id, .. }) => {
-                // The second thing it is asked for is its session; what it says before the answer was said before.
+                // The second request opens the session. Updates before its reply replay history.
                 self.is_present |= id.as_u64() == Some(2);
                 return vec![Shown::Break];
             }
@@ -167,8 +167,8 @@ impl Show {
                 let name = text(update, &["messageId"]);
                 let other = self.part_of.as_deref() != name;
                 self.part_of = name.map(str::to_owned);
-                let said = part(text(update, &["content", "text"]));
-                if other { [vec![Shown::Break], said].concat() } else { said }
+                let shown = part(text(update, &["content", "text"]));
+                if other { [vec![Shown::Break], shown].concat() } else { shown }
             }
             Some("tool_call") => tool("", text(update, &["title"]).unwrap_or("tool")),
             Some("tool_call_update") => match text(update, &["status"]) {
@@ -183,59 +183,53 @@ impl Show {
     }
 
     fn once(&mut self, line: &[u8]) -> Vec<Shown> {
-        let Some((shape, words)) = once::read(line) else { return Vec::new() };
-        if *self.shape.get_or_insert(shape) != shape {
+        let Some((format, updates)) = once::read(line) else { return Vec::new() };
+        if *self.format.get_or_insert(format) != format {
             return Vec::new();
         }
-        words.into_iter().flat_map(|word| self.word(word)).collect()
+        updates.into_iter().flat_map(|update| self.update(update)).collect()
     }
 
-    fn word(&mut self, word: Word) -> Vec<Shown> {
-        match word {
-            Word::Message(said) => [part(Some(&said)), vec![Shown::Break]].concat(),
-            Word::Part(name, said) => {
+    fn update(&mut self, update: Update) -> Vec<Shown> {
+        match update {
+            Update::Message(text) => [part(Some(&text)), vec![Shown::Break]].concat(),
+            Update::MessagePart(name, text) => {
                 let other = self.part_of != name;
                 self.part_of = name;
-                let said = part(Some(&said));
-                if other { [vec![Shown::Break], said].concat() } else { said }
+                let shown = part(Some(&text));
+                if other { [vec![Shown::Break], shown].concat() } else { shown }
             }
-            Word::Tool { title, .. } => tool("", &title),
-            // What was not seen to begin is shown with its end.
-            Word::ToolDone { id: None, title: Some(title), output, .. } => {
-                [tool("", &title), given(output)].concat()
+            Update::ToolStarted { title, .. } => tool("", &title),
+            // Its start was not reported: show it with its end.
+            Update::ToolEnded { id: None, title: Some(title), output, .. } => {
+                [tool("", &title), output_text(output)].concat()
             }
-            Word::ToolDone { output, .. } => given(output),
-            Word::Ended(TurnEnding::Completed, _) => Vec::new(),
-            Word::Note(said) | Word::Wrong(said) | Word::Ended(_, Some(said)) => note(Some(&said)),
+            Update::ToolEnded { output, .. } => output_text(output),
+            Update::TurnEnded(TurnEnding::Completed, _) => Vec::new(),
+            Update::Note(text) | Update::Error(text) | Update::TurnEnded(_, Some(text)) => note(Some(&text)),
             _ => Vec::new(),
         }
     }
 }
 
-fn part(said: Option<&str>) -> Vec<Shown> {
-    said.filter(|said| !said.is_empty()).map(|said| Shown::Text(said.to_owned())).into_iter().collect()
+fn part(text: Option<&str>) -> Vec<Shown> {
+    text.filter(|text| !text.is_empty()).map(|text| Shown::Text(text.to_owned())).into_iter().collect()
 }
 
 fn tool(name: &str, what: &str) -> Vec<Shown> {
-    let words: Vec<&str> = [name, what].into_iter().filter(|word| !word.is_empty()).collect();
-    vec![Shown::Tool(line(&words.join(": ")))]
+    let parts: Vec<&str> = [name, what].into_iter().filter(|part| !part.is_empty()).collect();
+    vec![Shown::Tool(line(&parts.join(": ")))]
 }
 
-fn note(said: Option<&str>) -> Vec<Shown> {
-    said.map(|said| Shown::Note(line(said))).into_iter().collect()
+fn note(text: Option<&str>) -> Vec<Shown> {
+    text.map(|text| Shown::Note(line(text))).into_iter().collect()
 }
 
-/// Returns what a tool gave: a text, or a list of parts of which some are texts.
+/// Returns the output of a tool: a string, or an array with text parts.
 fn output(content: &Value) -> Vec<Shown> {
-    given(joined(content))
+    output_text(joined(content))
 }
 
-fn given(output: String) -> Vec<Shown> {
+fn output_text(output: String) -> Vec<Shown> {
     if output.is_empty() { Vec::new() } else { vec![Shown::Output(output)] }
-}
-
-/// Returns a text, or the texts of a list of parts, as one.
-pub(crate) fn joined(content: &Value) -> String {
-    let texts = items(content, &[]).iter().filter_map(|block| text(block, &["text"]));
-    content.as_str().into_iter().chain(texts).collect()
 }

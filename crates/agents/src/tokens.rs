@@ -1,22 +1,22 @@
-//! Tokens as agents count them, and what they cost by the user's prices.
+//! Token counts as agents report them, and their cost at the user's prices.
 
 use lastword_core::event::Usage;
 use lastword_core::spec::Prices;
 use serde::{Deserialize, Serialize};
 
-/// An account of tokens.
+/// A count of tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Tokens {
-    /// Read, those from a cache among them.
+    /// Input tokens, cached ones included.
     pub(crate) read: u64,
-    /// Read from a cache.
+    /// Input tokens read from a cache.
     pub(crate) cached: u64,
-    /// Written.
+    /// Output tokens.
     pub(crate) written: u64,
 }
 
 impl Tokens {
-    /// Returns what was added since an earlier account. One that shrinks adds nothing.
+    /// Returns the difference to an earlier count, saturating at zero.
     pub(crate) fn since(self, before: Tokens) -> Tokens {
         Tokens {
             read: self.read.saturating_sub(before.read),
@@ -25,14 +25,14 @@ impl Tokens {
         }
     }
 
-    /// Adds another account to this one.
+    /// Adds another count to this one.
     pub(crate) fn add(&mut self, more: Tokens) {
         self.read = self.read.saturating_add(more.read);
         self.cached = self.cached.saturating_add(more.cached);
         self.written = self.written.saturating_add(more.written);
     }
 
-    /// Returns it in the words of core, at these prices.
+    /// Converts to core's usage, at these prices.
     pub(crate) fn usage(self, prices: Option<Prices>) -> Usage {
         let prices = prices.unwrap_or_default();
         let cost = |tokens: u64, price: u64| u128::from(tokens) * u128::from(price);
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cached_tokens_cost_what_they_cost() {
+    fn cached_tokens_have_their_own_price() {
         let prices = Prices { tokens_in: 2_000_000, cached: 500_000, tokens_out: 10_000_000 };
         let tokens = Tokens { read: 1_000, cached: 400, written: 50 };
         let usage = Usage { tokens_in: 1_000, tokens_out: 50, money_micros: 1_200 + 200 + 500 };

@@ -1,13 +1,13 @@
-//! What is counted while a turn is under way, and goes into the conversation if it completes.
+//! The active turn: what it adds to the conversation if it completes.
 
 use lastword_core::event::{Commit, SessionState, TurnEnding, Usage};
 use lastword_core::report::Signal;
 use serde::{Deserialize, Serialize};
 
-/// Denials that are kept of one turn.
+/// Denials kept per turn.
 const DENIALS_MAX: usize = 16;
 
-/// The turn that is under way, or none.
+/// The active turn, or none.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Turn {
@@ -19,17 +19,17 @@ pub(crate) struct Turn {
 }
 
 impl Turn {
-    /// Reports whether one is under way.
+    /// Reports whether a turn is active.
     pub(crate) fn is_active(&self) -> bool {
         self.active
     }
 
-    /// Reports whether it was asked to end.
+    /// Reports whether an interrupt was sent.
     pub(crate) fn is_interrupted(&self) -> bool {
         self.interrupted
     }
 
-    /// Takes note that one begins, and says so if none was under way.
+    /// Starts a turn, unless one is active.
     pub(crate) fn begin(&mut self) -> Option<Signal> {
         if self.active {
             return None;
@@ -38,30 +38,30 @@ impl Turn {
         Some(Signal::TurnStarted)
     }
 
-    /// Takes note that it is asked to end.
+    /// Records that an interrupt was sent.
     pub(crate) fn interrupt(&mut self) {
         self.interrupted = self.active;
     }
 
-    /// Takes note of a message.
+    /// Counts a message.
     pub(crate) fn message(&mut self) {
         self.messages = self.messages.saturating_add(1);
     }
 
-    /// Takes note of something that was denied.
+    /// Records a denied tool use.
     pub(crate) fn denied(&mut self, line: String) {
         if self.active && self.denials.len() < DENIALS_MAX {
             self.denials.push(line);
         }
     }
 
-    /// Takes note of what was spent, and says so.
+    /// Adds usage to the turn.
     pub(crate) fn spent(&mut self, usage: Usage) -> Option<Signal> {
         self.usage.add(usage);
         (usage != Usage::default()).then_some(Signal::Spent(usage))
     }
 
-    /// Says that there will be no session, as a turn that failed, since that is what people wait for.
+    /// Reports that no session could be opened, as a failed turn: that is what the job waits for.
     pub(crate) fn without_session(&mut self, error: String) -> Vec<Signal> {
         let started = Signal::SessionStarted { reference: None, resumed_from: None };
         let begun = self.begin();
@@ -70,7 +70,7 @@ impl Turn {
         [started].into_iter().chain(begun).chain(ended).chain([errored]).collect()
     }
 
-    /// Takes note that it ended, and says so if one was under way.
+    /// Ends the turn, if one is active.
     pub(crate) fn end(
         &mut self,
         ending: TurnEnding,

@@ -1,49 +1,49 @@
-//! ACP: what the recorded streams of its agents mean, and what is said to them.
+//! ACP: recorded streams of its agents, and what is written to them.
 
 #[expect(dead_code, reason = "each dialect uses its part of it")]
 mod common;
 
-use common::{Talk, answer, input};
+use common::{Driver, answer, input};
 use lastword_agents::{Goals, Start};
 use lastword_core::job::PendingInput;
 use lastword_core::spec::{Dialect, Permission, Prices, Rule};
 use serde_json::json;
 
-/// Returns what a recorded stream tells, a line each.
-fn told(stream: &str) -> Vec<String> {
-    let mut talk = Talk::new(Dialect::Acp, Start::default());
-    talk.play(stream);
-    talk.told().lines().map(str::to_owned).collect()
+/// Returns the signals of a recorded stream, one per line.
+fn transcript(stream: &str) -> Vec<String> {
+    let mut driver = Driver::new(Dialect::Acp, Start::default());
+    driver.play(stream);
+    driver.transcript().lines().map(str::to_owned).collect()
 }
 
-/// Returns what a recorded stream tells of a session that was gone on with.
-fn told_of(session: &str, stream: &str, prices: Option<Prices>) -> Vec<String> {
+/// Returns the signals of a recorded stream of a resumed session.
+fn resumed_transcript(session: &str, stream: &str, prices: Option<Prices>) -> Vec<String> {
     let resume = Some(session.to_owned());
-    let mut talk = Talk::new(Dialect::Acp, Start { resume, prices, ..Start::default() });
-    talk.play(stream);
-    talk.told().lines().map(str::to_owned).collect()
+    let mut driver = Driver::new(Dialect::Acp, Start { resume, prices, ..Start::default() });
+    driver.play(stream);
+    driver.transcript().lines().map(str::to_owned).collect()
 }
 
 fn with(inputs: &[PendingInput]) -> Goals<'_> {
     Goals { inputs, ..Goals::default() }
 }
 
-fn talk(start: Start) -> Talk {
-    Talk::new(Dialect::Acp, Start { prompt: "do it".to_owned(), cwd: "/w".to_owned(), ..start })
+fn driver(start: Start) -> Driver {
+    Driver::new(Dialect::Acp, Start { prompt: "do it".to_owned(), cwd: "/w".to_owned(), ..start })
 }
 
-/// Returns a talk whose first turn is under way.
-fn working(otherwise: Permission) -> Talk {
+/// Returns a driver whose first turn is active.
+fn working(otherwise: Permission) -> Driver {
     let mut start = Start::default();
     start.permissions.otherwise = otherwise;
-    let mut talk = talk(start);
-    assert_eq!(talk.say_all(&Goals::default()), ["initialize"]);
-    talk.hear(r#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1}}"#);
-    assert_eq!(talk.say_all(&Goals::default()), ["session/new"]);
-    talk.hear(r#"{"jsonrpc":"2.0","id":2,"result":{"sessionId":"s"}}"#);
-    assert_eq!(talk.say_all(&Goals::default()), ["session/prompt"]);
-    assert_eq!(talk.told(), "session s\nturn");
-    talk
+    let mut driver = driver(start);
+    assert_eq!(driver.write_all(&Goals::default()), ["initialize"]);
+    driver.read(r#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1}}"#);
+    assert_eq!(driver.write_all(&Goals::default()), ["session/new"]);
+    driver.read(r#"{"jsonrpc":"2.0","id":2,"result":{"sessionId":"s"}}"#);
+    assert_eq!(driver.write_all(&Goals::default()), ["session/prompt"]);
+    assert_eq!(driver.transcript(), "session s\nturn");
+    driver
 }
 
 fn ended(reason: &str) -> String {
@@ -51,7 +51,7 @@ fn ended(reason: &str) -> String {
 }
 
 #[test]
-fn a_session_of_goose_is_told_turn_by_turn_with_its_error_in_words() {
+fn goose_session_with_an_error_message() {
     let error = "Ran into this error: Server error: Server error (500 Internal Server Error) at \
                  http://127.0.0.1:18080/v1/chat/completions: fake error 500.";
     let expected = [
@@ -74,21 +74,21 @@ fn a_session_of_goose_is_told_turn_by_turn_with_its_error_in_words() {
         &format!("item: {error}"),
         &format!("Failed ({error}) messages 2 used 0 0 0"),
     ];
-    assert_eq!(told(include_str!("streams/goose-acp.jsonl")), expected);
+    assert_eq!(transcript(include_str!("streams/goose-acp.jsonl")), expected);
 }
 
 #[test]
-fn an_error_in_words_is_an_answer_if_the_model_was_paid_for_it() {
+fn an_error_message_that_cost_something_is_an_answer() {
     let stream = include_str!("streams/goose-acp.jsonl");
     let last = stream.rfind("\"cost\":{\"amount\":0.00554").unwrap();
     let paid = format!("{}\"cost\":{{\"amount\":0.00999{}", &stream[..last], &stream[last + 24..]);
-    let told = told(&paid);
-    assert_eq!(told.last().unwrap(), "Completed messages 2 used 1234 56 4450", "{told:?}");
+    let lines = transcript(&paid);
+    assert_eq!(lines.last().unwrap(), "Completed messages 2 used 1234 56 4450", "{lines:?}");
 }
 
-/// The words of a model are followed by what they cost; those of the agent itself cost nothing, whatever the turn has cost before.
+/// A usage update follows a message of the model; a message of the agent itself costs nothing, whatever the turn cost before.
 #[test]
-fn an_error_after_a_tool_is_a_failure_if_it_cost_nothing() {
+fn an_error_message_after_a_tool_is_a_failure_if_it_cost_nothing() {
     let update = |update: serde_json::Value| {
         json!({ "jsonrpc": "2.0", "method": "session/update", "params": { "sessionId": "s", "update": update } })
             .to_string()
@@ -107,7 +107,7 @@ fn an_error_after_a_tool_is_a_failure_if_it_cost_nothing() {
         )
     };
     let ending = |text: &str, after: &str| {
-        let mut talk = working(Permission::Allow);
+        let mut driver = working(Permission::Allow);
         for line in [
             &tool("in_progress"),
             &tool("completed"),
@@ -116,24 +116,32 @@ fn an_error_after_a_tool_is_a_failure_if_it_cost_nothing() {
             after,
             &ended("end_turn"),
         ] {
-            talk.hear(line);
+            driver.read(line);
         }
-        talk.told().lines().last().unwrap_or_default().split(' ').next().unwrap_or_default().to_owned()
+        driver
+            .transcript()
+            .lines()
+            .last()
+            .unwrap_or_default()
+            .split(' ')
+            .next()
+            .unwrap_or_default()
+            .to_owned()
     };
     let error = "Ran into this error: Bad request (400).";
     assert_eq!(ending(error, &costs(1020, 0.0027)), "Failed");
-    assert_eq!(ending(error, &costs(1100, 0.0027)), "Completed", "of a model without a price");
+    assert_eq!(ending(error, &costs(1100, 0.0027)), "Completed", "the model has no price");
     assert_eq!(ending(error, &costs(1020, 0.0054)), "Completed");
     assert_eq!(ending("All is well.", &costs(1020, 0.0027)), "Completed");
     assert_eq!(ending("Error: the model's own words", &costs(1020, 0.0027)), "Completed");
-    assert_eq!(ending(error, "{}"), "Completed", "nothing was accounted for");
+    assert_eq!(ending(error, "{}"), "Completed", "no usage was reported");
 }
 
 #[test]
-fn codex_acp_says_beside_its_message_that_its_model_failed() {
-    let told = told(include_str!("streams/codex-acp.jsonl"));
+fn codex_acp_reports_a_failed_model_apart_from_its_messages() {
+    let lines = transcript(include_str!("streams/codex-acp.jsonl"));
     let endings: Vec<&str> =
-        told.iter().map(String::as_str).filter(|line| line.contains(" messages ")).collect();
+        lines.iter().map(String::as_str).filter(|line| line.contains(" messages ")).collect();
     let expected = [
         "Completed messages 3 used 2468 112 0",
         "Aborted messages 2 used 0 0 0",
@@ -144,10 +152,10 @@ fn codex_acp_says_beside_its_message_that_its_model_failed() {
 }
 
 #[test]
-fn the_account_of_copilot_is_of_the_session_and_its_error_in_words_is_a_failure() {
-    let told = told(include_str!("streams/copilot-acp.jsonl"));
+fn copilot_reports_usage_of_the_session_and_its_error_message_is_a_failure() {
+    let lines = transcript(include_str!("streams/copilot-acp.jsonl"));
     let endings: Vec<&str> =
-        told.iter().map(String::as_str).filter(|line| line.contains(" messages ")).collect();
+        lines.iter().map(String::as_str).filter(|line| line.contains(" messages ")).collect();
     let expected = [
         "Completed messages 2 used 2468 112 0",
         "Aborted messages 1 used 0 0 0",
@@ -159,14 +167,14 @@ fn the_account_of_copilot_is_of_the_session_and_its_error_in_words_is_a_failure(
 }
 
 #[test]
-fn an_error_in_answer_to_a_prompt_is_a_failure() {
-    let told = told(include_str!("streams/codex-acp-zed.jsonl"));
+fn an_error_reply_to_a_prompt_is_a_failure() {
+    let lines = transcript(include_str!("streams/codex-acp-zed.jsonl"));
     let error = "Internal error: We're currently experiencing high demand, which may cause temporary errors.";
-    assert_eq!(told.last().unwrap(), &format!("Failed ({error}) messages 2 used 0 0 0"));
+    assert_eq!(lines.last().unwrap(), &format!("Failed ({error}) messages 2 used 0 0 0"));
 }
 
 #[test]
-fn a_session_of_gemini_and_its_account() {
+fn gemini_session_with_usage() {
     let expected = [
         "session fecda2fb-b273-4cf0-a834-65e3125ff4cd",
         "turn",
@@ -185,11 +193,11 @@ fn a_session_of_gemini_and_its_account() {
         "Aborted messages 1 used 0 0 0",
         "turn",
     ];
-    assert_eq!(told(include_str!("streams/gemini-acp.jsonl")), expected);
+    assert_eq!(transcript(include_str!("streams/gemini-acp.jsonl")), expected);
 }
 
 #[test]
-fn a_session_of_claude_over_acp_and_its_money() {
+fn claude_session_over_acp_with_its_cost() {
     let expected = [
         "session ae8dc6f9-52c6-47b7-b1a9-30a2ecf74b74",
         "turn",
@@ -212,12 +220,12 @@ fn a_session_of_claude_over_acp_and_its_money() {
         "Completed messages 2 used 2000 40 8800",
         "turn",
     ];
-    assert_eq!(told(include_str!("streams/claude-agent-acp.jsonl")), expected);
+    assert_eq!(transcript(include_str!("streams/claude-agent-acp.jsonl")), expected);
 }
 
 #[test]
-fn history_is_not_told_again() {
-    let goose = told_of("20261115_2", include_str!("streams/goose-acp-load.jsonl"), None);
+fn replayed_history_yields_no_signals() {
+    let goose = resumed_transcript("20261115_2", include_str!("streams/goose-acp-load.jsonl"), None);
     let expected = [
         "session 20261115_2 from 20261115_2",
         "turn",
@@ -227,7 +235,7 @@ fn history_is_not_told_again() {
         "Completed messages 2 used 1000 20 2700",
     ];
     assert_eq!(goose, expected);
-    // These say what the session cost when the turn ends, and nobody knows what of it is new. Prices help.
+    // These report the cost of the session at the end of a turn, so how much of it is new is unknown. Prices help.
     let expected = |money: u64| {
         [
             "session s from s".to_owned(),
@@ -241,25 +249,25 @@ fn history_is_not_told_again() {
     for stream in
         [include_str!("streams/opencode-acp-load.jsonl"), include_str!("streams/claude-agent-acp-load.jsonl")]
     {
-        assert_eq!(told_of("s", stream, None), expected(0));
-        assert_eq!(told_of("s", stream, prices), expected(1_040));
+        assert_eq!(resumed_transcript("s", stream, None), expected(0));
+        assert_eq!(resumed_transcript("s", stream, prices), expected(1_040));
     }
-    let qwen = told_of("s", include_str!("streams/qwen-acp-load.jsonl"), None);
+    let qwen = resumed_transcript("s", include_str!("streams/qwen-acp-load.jsonl"), None);
     assert_eq!(qwen[2..], ["spent 1000 20 0", "item: loaded fine", "Completed messages 2 used 1000 20 0"]);
 }
 
 #[test]
-fn a_session_that_cannot_be_loaded_is_a_failed_turn_and_an_errored_session() {
+fn a_failed_session_load_is_a_failed_turn() {
     let stream = include_str!("streams/gemini-acp-load.jsonl");
     let load = stream.split_inclusive('\n').take(4).collect::<String>();
-    let told = told_of("b554ba39", &load, None);
-    assert_eq!(told[..2], ["session without a name", "turn"]);
-    assert!(told[2].starts_with("Failed (Internal error: Invalid session identifier"), "{told:?}");
-    assert_eq!(told.last().unwrap(), "SessionChanged { state: Errored, background: 0 }");
+    let lines = resumed_transcript("b554ba39", &load, None);
+    assert_eq!(lines[..2], ["session without a name", "turn"]);
+    assert!(lines[2].starts_with("Failed (Internal error: Invalid session identifier"), "{lines:?}");
+    assert_eq!(lines.last().unwrap(), "SessionChanged { state: Errored, background: 0 }");
 }
 
 #[test]
-fn a_permission_of_each_agent_is_answered_by_the_kind_of_its_options() {
+fn permission_requests_are_answered_by_option_kind() {
     for (agent, stream, allow, deny) in [
         ("goose", include_str!("streams/goose-acp-permission.jsonl"), "allow_once", "reject_once"),
         ("opencode", include_str!("streams/opencode-acp-permission.jsonl"), "once", "reject"),
@@ -267,27 +275,27 @@ fn a_permission_of_each_agent_is_answered_by_the_kind_of_its_options() {
         ("claude", include_str!("streams/claude-agent-acp-permission.jsonl"), "allow-once", "reject"),
         ("copilot", include_str!("streams/copilot-acp-permission.jsonl"), "allow_once", "reject_once"),
     ] {
-        let wish = stream.lines().find(|line| line.contains("session/request_permission")).unwrap();
-        let wish: serde_json::Value = serde_json::from_str(&wish[2..]).unwrap();
+        let request = stream.lines().find(|line| line.contains("session/request_permission")).unwrap();
+        let request: serde_json::Value = serde_json::from_str(&request[2..]).unwrap();
         for (text, option) in [("allow", allow), ("deny", deny)] {
-            let mut talk = working(Permission::Ask);
-            talk.hear(&wish.to_string());
-            let question = wish["id"].as_str().map_or_else(|| wish["id"].to_string(), str::to_owned);
-            // From here on it may run, and not all of them say when it does.
+            let mut driver = working(Permission::Ask);
+            driver.read(&request.to_string());
+            let question = request["id"].as_str().map_or_else(|| request["id"].to_string(), str::to_owned);
+            // From here on the tool may run, and not every agent reports its start.
             let asked = format!("question {question}: execute: touch /t/ws/perm1\ntool");
-            assert_eq!(talk.told(), asked, "{agent}");
+            assert_eq!(driver.transcript(), asked, "{agent}");
             let inputs = [answer(1, &question, text)];
             let outcome = json!({ "outcome": { "outcome": "selected", "optionId": option } });
-            let line = json!({ "jsonrpc": "2.0", "id": wish["id"], "result": outcome });
-            assert_eq!(talk.say(&with(&inputs)), Some(line), "{agent} {text}");
-            assert_eq!(talk.say(&with(&inputs)), None);
+            let line = json!({ "jsonrpc": "2.0", "id": request["id"], "result": outcome });
+            assert_eq!(driver.write_next(&with(&inputs)), Some(line), "{agent} {text}");
+            assert_eq!(driver.write_next(&with(&inputs)), None);
         }
     }
 }
 
 #[test]
-fn rules_answer_without_a_person_and_a_denial_is_kept() {
-    let wish = json!({
+fn rules_answer_without_a_person_and_denials_are_recorded() {
+    let request = json!({
         "jsonrpc": "2.0", "id": 0, "method": "session/request_permission",
         "params": {
             "toolCall": { "kind": "edit", "title": "Edit it", "rawInput": { "file_path": "/etc/passwd" } },
@@ -297,141 +305,141 @@ fn rules_answer_without_a_person_and_a_denial_is_kept() {
     for (permission, option, denied) in
         [(Permission::Allow, "y", ""), (Permission::Deny, "n", " denied edit: /etc/passwd")]
     {
-        let mut talk = working(Permission::Ask);
-        talk.start.permissions.rules = vec![Rule { pattern: "edit: /etc/*".to_owned(), permission }];
-        let stored = talk.dialogue.store();
-        talk.dialogue = lastword_agents::Dialogue::restored(talk.start.clone(), &stored).unwrap();
-        talk.hear(&wish.to_string());
-        let line = talk.say(&Goals::default()).unwrap();
+        let mut driver = working(Permission::Ask);
+        driver.start.permissions.rules = vec![Rule { pattern: "edit: /etc/*".to_owned(), permission }];
+        let stored = driver.dialogue.store();
+        driver.dialogue = lastword_agents::Dialogue::restored(driver.start.clone(), &stored).unwrap();
+        driver.read(&request.to_string());
+        let line = driver.write_next(&Goals::default()).unwrap();
         assert_eq!(line["result"]["outcome"], json!({ "outcome": "selected", "optionId": option }));
-        talk.hear(&ended("end_turn"));
-        assert_eq!(talk.told(), format!("Completed messages 1 used 0 0 0{denied}"));
+        driver.read(&ended("end_turn"));
+        assert_eq!(driver.transcript(), format!("Completed messages 1 used 0 0 0{denied}"));
     }
 }
 
 #[test]
-fn a_cancel_is_sent_once_and_withdraws_what_was_asked() {
+fn a_cancel_is_sent_once_and_cancels_open_requests() {
     let interrupt = Goals { interrupt: true, ..Goals::default() };
-    let wish = |id: u64| json!({ "id": id, "method": "session/request_permission", "params": { "toolCall": { "title": "x" } } });
-    let mut talk = working(Permission::Ask);
-    talk.hear(&wish(7).to_string());
+    let request = |id: u64| json!({ "id": id, "method": "session/request_permission", "params": { "toolCall": { "title": "x" } } });
+    let mut driver = working(Permission::Ask);
+    driver.read(&request(7).to_string());
     let cancel = json!({ "jsonrpc": "2.0", "method": "session/cancel", "params": { "sessionId": "s" } });
-    assert_eq!(talk.say(&interrupt), Some(cancel));
+    assert_eq!(driver.write_next(&interrupt), Some(cancel));
     let cancelled = json!({ "outcome": { "outcome": "cancelled" } });
     let withdrawn = |id: u64| Some(json!({ "jsonrpc": "2.0", "id": id, "result": cancelled }));
-    assert_eq!(talk.say(&interrupt), withdrawn(7));
-    assert_eq!(talk.say(&interrupt), None);
-    talk.hear(&wish(8).to_string());
-    assert_eq!(talk.say(&interrupt), withdrawn(8), "also what it asks after that");
-    assert!(talk.dialogue.is_busy());
-    talk.hear(&ended("cancelled"));
-    assert!(!talk.dialogue.is_busy());
-    assert_eq!(talk.told(), "question 7: other: x\nAborted messages 1 used 0 0 0");
+    assert_eq!(driver.write_next(&interrupt), withdrawn(7));
+    assert_eq!(driver.write_next(&interrupt), None);
+    driver.read(&request(8).to_string());
+    assert_eq!(driver.write_next(&interrupt), withdrawn(8), "requests after the interrupt too");
+    assert!(driver.dialogue.is_busy());
+    driver.read(&ended("cancelled"));
+    assert!(!driver.dialogue.is_busy());
+    assert_eq!(driver.transcript(), "question 7: other: x\nAborted messages 1 used 0 0 0");
 }
 
 #[test]
-fn the_handshake_offers_nothing_and_leads_to_the_first_prompt() {
-    let mut talk = talk(Start::default());
-    let hello = talk.say(&Goals::default()).unwrap();
+fn the_handshake_offers_no_capabilities_and_ends_with_the_prompt() {
+    let mut driver = driver(Start::default());
+    let hello = driver.write_next(&Goals::default()).unwrap();
     assert_eq!((&hello["jsonrpc"], &hello["params"]["protocolVersion"]), (&json!("2.0"), &json!(1)));
     let fs = json!({ "readTextFile": false, "writeTextFile": false });
     assert_eq!(hello["params"]["clientCapabilities"], json!({ "fs": fs, "terminal": false }));
-    assert_eq!(talk.say(&Goals::default()), None);
-    talk.hear(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#);
-    let new = talk.say(&Goals::default()).unwrap();
+    assert_eq!(driver.write_next(&Goals::default()), None);
+    driver.read(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#);
+    let new = driver.write_next(&Goals::default()).unwrap();
     assert_eq!(
         (&new["method"], &new["params"]),
         (&json!("session/new"), &json!({ "cwd": "/w", "mcpServers": [] }))
     );
-    talk.hear(r#"{"jsonrpc":"2.0","id":2,"result":{"sessionId":"s"}}"#);
-    let prompt = talk.say(&Goals::default()).unwrap();
+    driver.read(r#"{"jsonrpc":"2.0","id":2,"result":{"sessionId":"s"}}"#);
+    let prompt = driver.write_next(&Goals::default()).unwrap();
     let text = json!([{ "type": "text", "text": "do it" }]);
     assert_eq!(
         (&prompt["method"], &prompt["params"]),
         (&json!("session/prompt"), &json!({ "sessionId": "s", "prompt": text }))
     );
     let inputs = [PendingInput { steer: true, ..input(1, "more") }];
-    assert_eq!(talk.say(&with(&inputs)), None, "it cannot be steered");
-    talk.hear(&ended("end_turn"));
-    assert_eq!(talk.dialogue.next(&with(&inputs)).unwrap().input.0, 1);
-    assert_eq!(talk.say_all(&with(&inputs)), ["session/prompt"]);
+    assert_eq!(driver.write_next(&with(&inputs)), None, "ACP agents cannot be steered");
+    driver.read(&ended("end_turn"));
+    assert_eq!(driver.dialogue.next(&with(&inputs)).unwrap().input.0, 1);
+    assert_eq!(driver.write_all(&with(&inputs)), ["session/prompt"]);
 }
 
 #[test]
-fn a_session_is_loaded_only_by_an_agent_that_can() {
+fn a_session_is_loaded_only_if_the_agent_supports_it() {
     let resume = || Start { resume: Some("old".to_owned()), ..Start::default() };
-    let mut able = talk(resume());
-    able.say(&Goals::default());
-    able.hear(r#"{"id":1,"result":{"agentCapabilities":{"loadSession":true}}}"#);
-    let load = able.say(&Goals::default()).unwrap();
+    let mut able = driver(resume());
+    able.write_next(&Goals::default());
+    able.read(r#"{"id":1,"result":{"agentCapabilities":{"loadSession":true}}}"#);
+    let load = able.write_next(&Goals::default()).unwrap();
     assert_eq!((&load["method"], &load["params"]["sessionId"]), (&json!("session/load"), &json!("old")));
 
-    let mut unable = talk(resume());
-    unable.say(&Goals::default());
-    unable.hear(r#"{"id":1,"result":{}}"#);
-    assert!(unable.told().contains("Failed (this agent cannot go on with an earlier conversation)"));
-    assert_eq!(unable.say(&Goals::default()), None);
+    let mut unable = driver(resume());
+    unable.write_next(&Goals::default());
+    unable.read(r#"{"id":1,"result":{}}"#);
+    assert!(unable.transcript().contains("Failed (this agent cannot resume a conversation)"));
+    assert_eq!(unable.write_next(&Goals::default()), None);
 }
 
 #[test]
-fn an_agent_nobody_logged_in_to_says_so() {
-    let mut talk = talk(Start::default());
-    talk.say(&Goals::default());
-    talk.hear(r#"{"id":1,"result":{}}"#);
-    talk.say(&Goals::default());
-    talk.hear(r#"{"id":2,"error":{"code":-32000,"message":"Authentication required"}}"#);
+fn a_missing_login_is_named_as_the_error() {
+    let mut driver = driver(Start::default());
+    driver.write_next(&Goals::default());
+    driver.read(r#"{"id":1,"result":{}}"#);
+    driver.write_next(&Goals::default());
+    driver.read(r#"{"id":2,"error":{"code":-32000,"message":"Authentication required"}}"#);
     let expected = [
         "session without a name",
         "turn",
         "Failed (the agent is not logged in: Authentication required) messages 0 used 0 0 0",
         "SessionChanged { state: Errored, background: 0 }",
     ];
-    assert_eq!(talk.told(), expected.join("\n"));
+    assert_eq!(driver.transcript(), expected.join("\n"));
 }
 
 #[test]
-fn a_turn_ends_as_its_reason_says() {
+fn stop_reasons_map_to_turn_endings() {
     for (reason, ending) in [
         ("end_turn", "Completed"),
         ("max_tokens", "Limited (max tokens)"),
         ("max_turn_requests", "Limited (max turn requests)"),
         ("refusal", "Refused"),
         ("cancelled", "Aborted"),
-        ("tired", "Failed (its turn ended with `tired`)"),
+        ("tired", "Failed (the turn ended with stop reason `tired`)"),
     ] {
-        let mut talk = working(Permission::Ask);
-        talk.hear(&ended(reason));
-        assert_eq!(talk.told(), format!("{ending} messages 1 used 0 0 0"));
+        let mut driver = working(Permission::Ask);
+        driver.read(&ended(reason));
+        assert_eq!(driver.transcript(), format!("{ending} messages 1 used 0 0 0"));
     }
 }
 
 #[test]
-fn what_it_asks_of_an_editor_is_turned_away() {
+fn editor_requests_are_refused() {
     for method in ["fs/read_text_file", "fs/write_text_file", "terminal/create", "what/ever"] {
-        let mut talk = working(Permission::Allow);
-        talk.hear(&json!({ "jsonrpc": "2.0", "id": 9, "method": method, "params": {} }).to_string());
-        let line = talk.say(&Goals::default()).unwrap();
+        let mut driver = working(Permission::Allow);
+        driver.read(&json!({ "jsonrpc": "2.0", "id": 9, "method": method, "params": {} }).to_string());
+        let line = driver.write_next(&Goals::default()).unwrap();
         assert_eq!((&line["id"], &line["error"]["code"]), (&json!(9), &json!(-32601)), "{method}");
-        assert_eq!(talk.say(&Goals::default()), None);
+        assert_eq!(driver.write_next(&Goals::default()), None);
     }
 }
 
 #[test]
-fn a_stop_allows_nothing_and_prompts_for_nothing() {
+fn while_stopping_nothing_is_allowed_or_prompted() {
     let stop = Goals { stop: true, ..Goals::default() };
-    let mut talk = working(Permission::Allow);
+    let mut driver = working(Permission::Allow);
     let option = json!({ "optionId": "y", "kind": "allow_once" });
     let params = json!({ "toolCall": { "title": "x" }, "options": [option] });
-    talk.hear(&json!({ "id": 0, "method": "session/request_permission", "params": params }).to_string());
-    assert_eq!(talk.say(&stop).unwrap()["result"]["outcome"]["outcome"], "cancelled");
-    talk.hear(&ended("end_turn"));
+    driver.read(&json!({ "id": 0, "method": "session/request_permission", "params": params }).to_string());
+    assert_eq!(driver.write_next(&stop).unwrap()["result"]["outcome"]["outcome"], "cancelled");
+    driver.read(&ended("end_turn"));
     let inputs = [input(1, "more")];
-    assert_eq!(talk.say(&Goals { inputs: &inputs, ..stop }), None);
+    assert_eq!(driver.write_next(&Goals { inputs: &inputs, ..stop }), None);
 }
 
 #[test]
-fn however_much_is_asked_at_once_everything_is_answered_once() {
-    let wish = |id: u64| {
+fn every_request_is_answered_once_however_many_are_open() {
+    let request = |id: u64| {
         let options =
             json!([{ "optionId": "y", "kind": "allow_once" }, { "optionId": "n", "kind": "reject_once" }]);
         let params = json!({ "toolCall": { "kind": "execute", "title": "x" }, "options": options });
@@ -443,41 +451,45 @@ fn however_much_is_asked_at_once_everything_is_answered_once() {
     for (permission, option, asked) in
         [(Permission::Allow, "y", 0), (Permission::Deny, "n", 0), (Permission::Ask, "n", 64)]
     {
-        let mut talk = working(permission);
-        (100..300).for_each(|id| drop(talk.hear(&wish(id))));
-        let questions = talk.told().lines().filter(|line| line.starts_with("question ")).count();
+        let mut driver = working(permission);
+        (100..300).for_each(|id| drop(driver.read(&request(id))));
+        let questions = driver.transcript().lines().filter(|line| line.starts_with("question ")).count();
         assert_eq!(questions, asked, "{permission:?}");
         let mut answered: Vec<(u64, String)> =
-            std::iter::from_fn(|| talk.say(&Goals::default())).map(said).collect();
+            std::iter::from_fn(|| driver.write_next(&Goals::default())).map(said).collect();
         assert!(answered.iter().all(|(_, chosen)| chosen == option), "{permission:?}: {answered:?}");
         for id in 100..100 + asked as u64 {
             let inputs = [answer(id as u32, &id.to_string(), "allow")];
-            let (of, chosen) = said(talk.say(&with(&inputs)).unwrap());
-            assert_eq!((of, chosen.as_str()), (id, "y"), "what is shown can be answered");
+            let (of, chosen) = said(driver.write_next(&with(&inputs)).unwrap());
+            assert_eq!((of, chosen.as_str()), (id, "y"), "every question shown can be answered");
             answered.push((of, chosen));
         }
         let mut ids: Vec<u64> = answered.into_iter().map(|(id, _)| id).collect();
         ids.sort_unstable();
-        assert_eq!(ids, (100..300).collect::<Vec<u64>>(), "{permission:?}: each once");
+        assert_eq!(ids, (100..300).collect::<Vec<u64>>(), "{permission:?}: once each");
     }
 }
 
 #[test]
-fn a_rule_says_yes_also_while_as_much_as_can_be_is_asked() {
-    let wish = |id: u64, title: &str| {
+fn rules_still_allow_while_the_most_questions_are_open() {
+    let request = |id: u64, title: &str| {
         let options =
             json!([{ "optionId": "y", "kind": "allow_once" }, { "optionId": "n", "kind": "reject_once" }]);
         let params = json!({ "toolCall": { "kind": "execute", "title": title }, "options": options });
         json!({ "id": id, "method": "session/request_permission", "params": params }).to_string()
     };
-    let mut talk = working(Permission::Ask);
-    talk.start.permissions.rules =
+    let mut driver = working(Permission::Ask);
+    driver.start.permissions.rules =
         vec![Rule { pattern: "execute: free".to_owned(), permission: Permission::Allow }];
-    let stored = talk.dialogue.store();
-    talk.dialogue = lastword_agents::Dialogue::restored(talk.start.clone(), &stored).unwrap();
-    (100..164).for_each(|id| drop(talk.hear(&wish(id, "x"))));
-    talk.hear(&wish(164, "free"));
-    assert_eq!(talk.say(&Goals::default()).unwrap()["result"]["outcome"]["optionId"], "y");
-    talk.hear(&wish(165, "x"));
-    assert_eq!(talk.say(&Goals::default()).unwrap()["result"]["outcome"]["optionId"], "n", "one too many");
+    let stored = driver.dialogue.store();
+    driver.dialogue = lastword_agents::Dialogue::restored(driver.start.clone(), &stored).unwrap();
+    (100..164).for_each(|id| drop(driver.read(&request(id, "x"))));
+    driver.read(&request(164, "free"));
+    assert_eq!(driver.write_next(&Goals::default()).unwrap()["result"]["outcome"]["optionId"], "y");
+    driver.read(&request(165, "x"));
+    assert_eq!(
+        driver.write_next(&Goals::default()).unwrap()["result"]["outcome"]["optionId"],
+        "n",
+        "one too many"
+    );
 }

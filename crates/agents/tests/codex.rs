@@ -1,9 +1,9 @@
-//! Codex's app server: what its recorded streams mean, and what is said to it.
+//! Codex's app server: recorded streams, and what is written to it.
 
 #[expect(dead_code, reason = "each dialect uses its part of it")]
 mod common;
 
-use common::{Talk, answer, input};
+use common::{Driver, answer, input};
 use lastword_agents::{Goals, Start};
 use lastword_core::job::PendingInput;
 use lastword_core::spec::{Dialect, Permission, Prices, Rule};
@@ -13,36 +13,39 @@ const STREAM: &str = include_str!("streams/codex-app-server.jsonl");
 const RESUMED: &str = include_str!("streams/codex-app-server-resume.jsonl");
 const THREAD: &str = "01a1dc57-1192-75c1-8113-e21447f47492";
 
-fn talk() -> Talk {
-    Talk::new(Dialect::Codex, Start { prompt: "do it".to_owned(), cwd: "/w".to_owned(), ..Start::default() })
+fn driver() -> Driver {
+    Driver::new(
+        Dialect::Codex,
+        Start { prompt: "do it".to_owned(), cwd: "/w".to_owned(), ..Start::default() },
+    )
 }
 
 fn with(inputs: &[PendingInput]) -> Goals<'_> {
     Goals { inputs, ..Goals::default() }
 }
 
-/// Returns a talk whose first turn is under way.
-fn working() -> Talk {
-    working_by(Permission::Ask)
+/// Returns a driver whose first turn is active.
+fn working() -> Driver {
+    working_with(Permission::Ask)
 }
 
-fn working_by(otherwise: Permission) -> Talk {
-    let mut start = talk().start;
+fn working_with(otherwise: Permission) -> Driver {
+    let mut start = driver().start;
     start.permissions.otherwise = otherwise;
-    let mut talk = Talk::new(Dialect::Codex, start);
-    open(&mut talk);
-    talk.say_all(&Goals::default());
-    talk.hear(r#"{"id":3,"result":{"turn":{"id":"u1"}}}"#);
-    talk.hear(r#"{"method":"turn/started","params":{"threadId":"t","turn":{"id":"u1"}}}"#);
-    talk.told();
-    talk
+    let mut driver = Driver::new(Dialect::Codex, start);
+    open(&mut driver);
+    driver.write_all(&Goals::default());
+    driver.read(r#"{"id":3,"result":{"turn":{"id":"u1"}}}"#);
+    driver.read(r#"{"method":"turn/started","params":{"threadId":"t","turn":{"id":"u1"}}}"#);
+    driver.transcript();
+    driver
 }
 
-fn open(talk: &mut Talk) {
-    assert_eq!(talk.say_all(&Goals::default()), ["initialize"]);
-    talk.hear(r#"{"id":1,"result":{}}"#);
-    assert_eq!(talk.say_all(&Goals::default()), ["initialized", "thread/start"]);
-    talk.hear(r#"{"id":2,"result":{"thread":{"id":"t"}}}"#);
+fn open(driver: &mut Driver) {
+    assert_eq!(driver.write_all(&Goals::default()), ["initialize"]);
+    driver.read(r#"{"id":1,"result":{}}"#);
+    assert_eq!(driver.write_all(&Goals::default()), ["initialized", "thread/start"]);
+    driver.read(r#"{"id":2,"result":{"thread":{"id":"t"}}}"#);
 }
 
 fn turn_ended(status: &str) -> String {
@@ -52,10 +55,10 @@ fn turn_ended(status: &str) -> String {
 }
 
 #[test]
-fn a_recorded_session_is_told_turn_by_turn() {
-    let mut talk = talk();
+fn recorded_session() {
+    let mut driver = driver();
     let (first, second) = STREAM.split_at(STREAM.find("> {\"id\":17,").unwrap());
-    talk.play(first);
+    driver.play(first);
     let expected = [
         "session 01a1dc57-1192-75c1-8113-e21447f47492",
         "turn",
@@ -96,8 +99,8 @@ fn a_recorded_session_is_told_turn_by_turn() {
         "Failed (unexpected status 401 Unauthorized: fake error 401, url: http://127.0.0.1:18080/v1/responses) \
          messages 1 used 0 0 0",
     ];
-    assert_eq!(talk.told(), expected.join("\n"));
-    talk.play(second);
+    assert_eq!(driver.transcript(), expected.join("\n"));
+    driver.play(second);
     let expected = [
         "session 01a1dc57-341d-73d2-8723-61d905ce0be7",
         "turn",
@@ -110,16 +113,16 @@ fn a_recorded_session_is_told_turn_by_turn() {
         "spent 1000 20 0",
         "Completed messages 2 used 2000 40 0",
     ];
-    assert_eq!(talk.told(), expected.join("\n"));
+    assert_eq!(driver.transcript(), expected.join("\n"));
 }
 
 #[test]
-fn what_a_resumed_thread_used_before_is_not_counted_again() {
-    let mut talk = talk();
-    talk.start.resume = Some(THREAD.to_owned());
-    talk.start.prices = Some(Prices { tokens_in: 1_000_000, cached: 0, tokens_out: 2_000_000 });
-    let mut talk = Talk::new(Dialect::Codex, talk.start);
-    talk.play(RESUMED);
+fn a_resumed_thread_does_not_count_its_earlier_usage() {
+    let mut driver = driver();
+    driver.start.resume = Some(THREAD.to_owned());
+    driver.start.prices = Some(Prices { tokens_in: 1_000_000, cached: 0, tokens_out: 2_000_000 });
+    let mut driver = Driver::new(Dialect::Codex, driver.start);
+    driver.play(RESUMED);
     let expected = [
         &format!("session {THREAD} from {THREAD}"),
         "turn",
@@ -127,50 +130,50 @@ fn what_a_resumed_thread_used_before_is_not_counted_again() {
         "spent 1000 20 1040",
         "Completed messages 2 used 1000 20 1040",
     ];
-    assert_eq!(talk.told(), expected.join("\n"));
+    assert_eq!(driver.transcript(), expected.join("\n"));
 }
 
 #[test]
-fn the_handshake_leads_to_the_first_prompt_and_is_said_once() {
-    let mut start = talk().start;
+fn the_handshake_is_written_once_and_ends_with_the_prompt() {
+    let mut start = driver().start;
     start.permissions.otherwise = Permission::Allow;
-    let mut talk = Talk::new(Dialect::Codex, start);
-    let hello = talk.say(&Goals::default()).unwrap();
+    let mut driver = Driver::new(Dialect::Codex, start);
+    let hello = driver.write_next(&Goals::default()).unwrap();
     assert_eq!(
         (&hello["method"], &hello["params"]["clientInfo"]["name"]),
         (&json!("initialize"), &json!("lastword"))
     );
     assert_eq!(hello["params"]["capabilities"], json!({ "experimentalApi": true }));
-    assert_eq!(talk.say(&Goals::default()), None, "it waits for the answer");
-    talk.hear(r#"{"id":1,"result":{}}"#);
-    assert_eq!(talk.say(&Goals::default()), Some(json!({ "method": "initialized" })));
+    assert_eq!(driver.write_next(&Goals::default()), None, "it waits for the reply");
+    driver.read(r#"{"id":1,"result":{}}"#);
+    assert_eq!(driver.write_next(&Goals::default()), Some(json!({ "method": "initialized" })));
     let thread = json!({ "id": 2, "method": "thread/start", "params": { "cwd": "/w" } });
-    assert_eq!(talk.say(&Goals::default()), Some(thread), "what the user configured is left alone");
-    talk.hear(r#"{"id":2,"result":{"thread":{"id":"t"}}}"#);
+    assert_eq!(driver.write_next(&Goals::default()), Some(thread), "the user's own approval policy applies");
+    driver.read(r#"{"id":2,"result":{"thread":{"id":"t"}}}"#);
     let input = json!([{ "type": "text", "text": "do it" }]);
     let prompt = json!({ "id": 3, "method": "turn/start", "params": { "threadId": "t", "input": input } });
-    assert!(!talk.dialogue.is_busy());
-    assert_eq!(talk.say(&Goals::default()), Some(prompt));
-    assert!(talk.dialogue.is_busy());
-    assert_eq!(talk.say(&Goals::default()), None);
-    assert_eq!(talk.told(), "session t\nturn");
+    assert!(!driver.dialogue.is_busy());
+    assert_eq!(driver.write_next(&Goals::default()), Some(prompt));
+    assert!(driver.dialogue.is_busy());
+    assert_eq!(driver.write_next(&Goals::default()), None);
+    assert_eq!(driver.transcript(), "session t\nturn");
 }
 
 #[test]
 fn a_thread_is_resumed_without_its_history() {
     let mut start = Start { resume: Some("t".to_owned()), cwd: "/w".to_owned(), ..Start::default() };
     start.permissions.otherwise = Permission::Allow;
-    let mut talk = Talk::new(Dialect::Codex, start);
-    talk.say_all(&Goals::default());
-    talk.hear(r#"{"id":1,"result":{}}"#);
-    talk.say(&Goals::default());
-    let resume = talk.say(&Goals::default()).unwrap();
+    let mut driver = Driver::new(Dialect::Codex, start);
+    driver.write_all(&Goals::default());
+    driver.read(r#"{"id":1,"result":{}}"#);
+    driver.write_next(&Goals::default());
+    let resume = driver.write_next(&Goals::default()).unwrap();
     assert_eq!(resume["method"], "thread/resume");
     assert_eq!(resume["params"], json!({ "threadId": "t", "cwd": "/w", "excludeTurns": true }));
 }
 
 #[test]
-fn rules_make_it_ask_unless_all_is_allowed() {
+fn rules_make_codex_ask_unless_everything_is_allowed() {
     for (permission, otherwise, policy) in [
         (Permission::Deny, Permission::Allow, json!("untrusted")),
         (Permission::Ask, Permission::Allow, json!("untrusted")),
@@ -181,12 +184,12 @@ fn rules_make_it_ask_unless_all_is_allowed() {
         let mut start = Start::default();
         start.permissions.rules = vec![Rule { pattern: "x".to_owned(), permission }];
         start.permissions.otherwise = otherwise;
-        let mut talk = Talk::new(Dialect::Codex, start);
-        talk.say_all(&Goals::default());
-        talk.hear(r#"{"id":1,"result":{}}"#);
-        talk.say(&Goals::default());
+        let mut driver = Driver::new(Dialect::Codex, start);
+        driver.write_all(&Goals::default());
+        driver.read(r#"{"id":1,"result":{}}"#);
+        driver.write_next(&Goals::default());
         assert_eq!(
-            talk.say(&Goals::default()).unwrap()["params"]["approvalPolicy"],
+            driver.write_next(&Goals::default()).unwrap()["params"]["approvalPolicy"],
             policy,
             "{permission:?} {otherwise:?}"
         );
@@ -196,28 +199,31 @@ fn rules_make_it_ask_unless_all_is_allowed() {
 const WISH: &str = r#"{"method":"item/commandExecution/requestApproval","id":0,"params":{"threadId":"t","turnId":"u1","itemId":"i","command":"/bin/bash -lc 'rm x'"}}"#;
 
 #[test]
-fn a_person_is_asked_and_the_answer_goes_out_once() {
+fn a_question_is_asked_and_its_answer_written_once() {
     for (text, decision, denied) in [
         ("allow", "accept", ""),
         ("deny", "decline", " denied commandExecution: rm x"),
         ("rather not", "decline", " denied commandExecution: rm x"),
     ] {
-        let mut talk = working();
-        talk.hear(WISH);
-        assert_eq!(talk.say(&Goals::default()), None);
+        let mut driver = working();
+        driver.read(WISH);
+        assert_eq!(driver.write_next(&Goals::default()), None);
         let inputs = [answer(7, "0", text), answer(8, "1", "allow"), input(9, "later")];
-        let line = talk.dialogue.next(&with(&inputs)).unwrap();
+        let line = driver.dialogue.next(&with(&inputs)).unwrap();
         assert_eq!(line.input.0, 7);
-        assert_eq!(talk.say(&with(&inputs)), Some(json!({ "id": 0, "result": { "decision": decision } })));
         assert_eq!(
-            talk.say(&with(&inputs)),
+            driver.write_next(&with(&inputs)),
+            Some(json!({ "id": 0, "result": { "decision": decision } }))
+        );
+        assert_eq!(
+            driver.write_next(&with(&inputs)),
             None,
             "what answers another question waits, and so does a prompt"
         );
-        talk.hear(r#"{"method":"serverRequest/resolved","params":{"threadId":"t","requestId":0}}"#);
-        talk.hear(&turn_ended("completed"));
+        driver.read(r#"{"method":"serverRequest/resolved","params":{"threadId":"t","requestId":0}}"#);
+        driver.read(&turn_ended("completed"));
         let expected = format!("question 0: commandExecution: rm x\nCompleted messages 0 used 0 0 0{denied}");
-        assert_eq!(talk.told(), expected);
+        assert_eq!(driver.transcript(), expected);
     }
 }
 
@@ -226,27 +232,30 @@ fn rules_answer_without_a_person() {
     for (permission, decision) in [(Permission::Allow, "accept"), (Permission::Deny, "decline")] {
         let mut start = Start::default();
         start.permissions.rules = vec![Rule { pattern: "commandExecution: rm *".to_owned(), permission }];
-        let mut talk = Talk::new(Dialect::Codex, start);
-        open(&mut talk);
-        talk.say_all(&Goals::default());
-        talk.told();
-        talk.hear(WISH);
-        assert_eq!(talk.say(&Goals::default()), Some(json!({ "id": 0, "result": { "decision": decision } })));
-        assert_eq!(talk.told(), "");
+        let mut driver = Driver::new(Dialect::Codex, start);
+        open(&mut driver);
+        driver.write_all(&Goals::default());
+        driver.transcript();
+        driver.read(WISH);
+        assert_eq!(
+            driver.write_next(&Goals::default()),
+            Some(json!({ "id": 0, "result": { "decision": decision } }))
+        );
+        assert_eq!(driver.transcript(), "");
     }
 }
 
 #[test]
-fn a_question_that_is_withdrawn_is_closed() {
-    let mut talk = working();
-    talk.hear(WISH);
-    talk.hear(r#"{"method":"serverRequest/resolved","params":{"threadId":"t","requestId":0}}"#);
-    assert!(talk.told().ends_with("QuestionClosed { question: \"0\" }"));
-    assert_eq!(talk.say(&with(&[answer(1, "0", "allow")])), None);
+fn a_withdrawn_question_is_closed() {
+    let mut driver = working();
+    driver.read(WISH);
+    driver.read(r#"{"method":"serverRequest/resolved","params":{"threadId":"t","requestId":0}}"#);
+    assert!(driver.transcript().ends_with("QuestionClosed { question: \"0\" }"));
+    assert_eq!(driver.write_next(&with(&[answer(1, "0", "allow")])), None);
 }
 
 #[test]
-fn nothing_that_it_asks_is_left_without_an_answer() {
+fn every_kind_of_request_is_answered() {
     let profile = json!({ "network": { "enabled": true } });
     let patch = json!({ "fileChanges": { "a.rs": {} } });
     let form = json!({ "serverName": "s", "mode": "form", "message": "May I?", "requestedSchema": { "properties": {} } });
@@ -283,147 +292,151 @@ fn nothing_that_it_asks_is_left_without_an_answer() {
         ("applyPatchApproval", patch, decision("approved"), decision("denied")),
     ] {
         for (permission, result) in [(Permission::Allow, allow), (Permission::Deny, deny)] {
-            let mut talk = working_by(permission);
-            talk.hear(&json!({ "id": "r", "method": method, "params": params }).to_string());
+            let mut driver = working_with(permission);
+            driver.read(&json!({ "id": "r", "method": method, "params": params }).to_string());
             assert_eq!(
-                talk.say(&Goals::default()),
+                driver.write_next(&Goals::default()),
                 Some(json!({ "id": "r", "result": result })),
                 "{method} {permission:?}"
             );
-            assert_eq!(talk.say(&Goals::default()), None);
+            assert_eq!(driver.write_next(&Goals::default()), None);
         }
     }
     for method in ["item/tool/call", "attestation/generate", "currentTime/read", "what/ever"] {
-        let mut talk = working();
-        talk.hear(&json!({ "id": 5, "method": method, "params": {} }).to_string());
-        assert_eq!(talk.say(&Goals::default()).unwrap()["error"]["code"], -32601, "{method}");
-        assert_eq!(talk.say(&Goals::default()), None);
+        let mut driver = working();
+        driver.read(&json!({ "id": 5, "method": method, "params": {} }).to_string());
+        assert_eq!(driver.write_next(&Goals::default()).unwrap()["error"]["code"], -32601, "{method}");
+        assert_eq!(driver.write_next(&Goals::default()), None);
     }
 }
 
 #[test]
-fn questions_in_words_are_answered_line_by_line() {
-    let mut talk = working_by(Permission::Allow);
+fn several_questions_are_answered_line_by_line() {
+    let mut driver = working_with(Permission::Allow);
     let questions = json!([{ "id": "a", "question": "Which?" }, { "id": "b", "question": "Why?" }]);
     let asked =
         json!({ "id": 1, "method": "item/tool/requestUserInput", "params": { "questions": questions } });
-    talk.hear(&asked.to_string());
-    assert_eq!(talk.told(), "question 1: Which?\nWhy?");
+    driver.read(&asked.to_string());
+    assert_eq!(driver.transcript(), "question 1: Which?\nWhy?");
     let answers = json!({ "a": { "answers": ["this"] }, "b": { "answers": ["because\nof that"] } });
     let inputs = [answer(1, "1", "this\nbecause\nof that")];
-    assert_eq!(talk.say(&with(&inputs)), Some(json!({ "id": 1, "result": { "answers": answers } })));
+    assert_eq!(driver.write_next(&with(&inputs)), Some(json!({ "id": 1, "result": { "answers": answers } })));
 }
 
 #[test]
-fn an_interrupt_is_sent_once_and_always_followed_by_cleaning_up() {
+fn an_interrupt_is_sent_once_and_followed_by_a_clean_up() {
     let interrupt = Goals { interrupt: true, ..Goals::default() };
     for cleaned in
         [r#"{"id":5,"result":{}}"#, r#"{"id":5,"error":{"code":-32600,"message":"no such method"}}"#]
     {
-        let mut talk = working();
-        let line = talk.say(&interrupt).unwrap();
+        let mut driver = working();
+        let line = driver.write_next(&interrupt).unwrap();
         assert_eq!(
             line,
             json!({ "id": 4, "method": "turn/interrupt", "params": { "threadId": "t", "turnId": "u1" } })
         );
-        assert_eq!(talk.say(&interrupt), None, "it was said");
-        talk.hear(r#"{"id":4,"result":{}}"#);
-        talk.hear(&turn_ended("interrupted"));
-        assert_eq!(talk.told(), "Aborted messages 0 used 0 0 0");
-        assert!(talk.dialogue.is_busy(), "its tools may still run");
+        assert_eq!(driver.write_next(&interrupt), None, "it was sent already");
+        driver.read(r#"{"id":4,"result":{}}"#);
+        driver.read(&turn_ended("interrupted"));
+        assert_eq!(driver.transcript(), "Aborted messages 0 used 0 0 0");
+        assert!(driver.dialogue.is_busy(), "its terminals may still run");
         let inputs = [input(1, "go on")];
         let clean =
             json!({ "id": 5, "method": "thread/backgroundTerminals/clean", "params": { "threadId": "t" } });
-        assert_eq!(talk.say(&with(&inputs)), Some(clean));
-        assert_eq!(talk.say(&with(&inputs)), None, "no prompt before it is clean");
-        assert!(talk.dialogue.is_busy());
-        talk.hear(cleaned);
-        assert!(!talk.dialogue.is_busy());
-        assert_eq!(talk.say_all(&with(&inputs)), ["turn/start"]);
+        assert_eq!(driver.write_next(&with(&inputs)), Some(clean));
+        assert_eq!(driver.write_next(&with(&inputs)), None, "no prompt before the clean-up");
+        assert!(driver.dialogue.is_busy());
+        driver.read(cleaned);
+        assert!(!driver.dialogue.is_busy());
+        assert_eq!(driver.write_all(&with(&inputs)), ["turn/start"]);
     }
 }
 
 #[test]
-fn an_interrupt_that_comes_too_late_is_cleaned_up_after_too() {
+fn a_late_interrupt_is_followed_by_a_clean_up_too() {
     let interrupt = Goals { interrupt: true, ..Goals::default() };
-    let mut talk = working();
-    talk.say(&interrupt);
-    talk.hear(&turn_ended("completed"));
-    talk.hear(r#"{"id":4,"error":{"code":-32600,"message":"no active turn"}}"#);
-    assert_eq!(talk.told(), "Completed messages 0 used 0 0 0");
-    assert_eq!(talk.say_all(&Goals::default()), ["thread/backgroundTerminals/clean"]);
+    let mut driver = working();
+    driver.write_next(&interrupt);
+    driver.read(&turn_ended("completed"));
+    driver.read(r#"{"id":4,"error":{"code":-32600,"message":"no active turn"}}"#);
+    assert_eq!(driver.transcript(), "Completed messages 0 used 0 0 0");
+    assert_eq!(driver.write_all(&Goals::default()), ["thread/backgroundTerminals/clean"]);
 }
 
 #[test]
 fn an_interrupt_waits_until_the_turn_has_started() {
-    let mut talk = talk();
-    open(&mut talk);
-    talk.say_all(&Goals::default());
+    let mut driver = driver();
+    open(&mut driver);
+    driver.write_all(&Goals::default());
     let interrupt = Goals { interrupt: true, ..Goals::default() };
-    assert_eq!(talk.say(&interrupt), None);
-    talk.hear(r#"{"id":3,"result":{"turn":{"id":"u1"}}}"#);
-    assert_eq!(talk.say(&interrupt), None, "it has a name, and would say that there is no turn");
-    talk.hear(r#"{"method":"turn/started","params":{"threadId":"t","turn":{"id":"u1"}}}"#);
-    assert_eq!(talk.say_all(&interrupt), ["turn/interrupt"]);
+    assert_eq!(driver.write_next(&interrupt), None);
+    driver.read(r#"{"id":3,"result":{"turn":{"id":"u1"}}}"#);
+    assert_eq!(
+        driver.write_next(&interrupt),
+        None,
+        "Codex does not know the turn before it reports its start"
+    );
+    driver.read(r#"{"method":"turn/started","params":{"threadId":"t","turn":{"id":"u1"}}}"#);
+    assert_eq!(driver.write_all(&interrupt), ["turn/interrupt"]);
 }
 
 #[test]
-fn an_input_waits_for_the_turn_or_goes_into_it() {
-    let mut talk = working();
+fn an_input_waits_for_the_turn_or_steers_it() {
+    let mut driver = working();
     let inputs = [input(1, "next"), PendingInput { steer: true, ..input(2, "faster") }];
-    let line = talk.dialogue.next(&with(&inputs)).unwrap();
+    let line = driver.dialogue.next(&with(&inputs)).unwrap();
     assert_eq!(line.input.0, 2);
-    let steer = talk.say(&with(&inputs)).unwrap();
+    let steer = driver.write_next(&with(&inputs)).unwrap();
     assert_eq!((&steer["method"], &steer["params"]["expectedTurnId"]), (&json!("turn/steer"), &json!("u1")));
     assert_eq!(steer["params"]["input"][0]["text"], "faster");
-    assert_eq!(talk.say(&with(&inputs)), None);
-    talk.hear(&turn_ended("completed"));
-    let prompt = talk.say(&with(&inputs)).unwrap();
+    assert_eq!(driver.write_next(&with(&inputs)), None);
+    driver.read(&turn_ended("completed"));
+    let prompt = driver.write_next(&with(&inputs)).unwrap();
     assert_eq!(
         (&prompt["method"], &prompt["params"]["input"][0]["text"]),
         (&json!("turn/start"), &json!("next"))
     );
-    assert_eq!(talk.told(), "Completed messages 0 used 0 0 0\nturn");
+    assert_eq!(driver.transcript(), "Completed messages 0 used 0 0 0\nturn");
 }
 
 #[test]
-fn an_input_that_came_too_late_for_its_turn_is_the_next_prompt() {
-    let mut talk = working();
+fn a_late_steering_input_becomes_the_next_prompt() {
+    let mut driver = working();
     let inputs = [PendingInput { steer: true, ..input(2, "faster") }];
-    talk.say(&with(&inputs));
-    talk.hear(&turn_ended("completed"));
-    talk.hear(r#"{"id":4,"error":{"code":-32600,"message":"no active turn to steer"}}"#);
-    let prompt = talk.say(&Goals::default()).unwrap();
+    driver.write_next(&with(&inputs));
+    driver.read(&turn_ended("completed"));
+    driver.read(r#"{"id":4,"error":{"code":-32600,"message":"no active turn to steer"}}"#);
+    let prompt = driver.write_next(&Goals::default()).unwrap();
     assert_eq!(
         (&prompt["method"], &prompt["params"]["input"][0]["text"]),
         (&json!("turn/start"), &json!("faster"))
     );
-    assert_eq!(talk.say(&Goals::default()), None);
-    talk.hear(r#"{"method":"turn/completed","params":{"threadId":"t","turn":{"status":"completed"}}}"#);
-    assert_eq!(talk.say(&Goals::default()), None, "it is said once");
-    talk.told();
+    assert_eq!(driver.write_next(&Goals::default()), None);
+    driver.read(r#"{"method":"turn/completed","params":{"threadId":"t","turn":{"status":"completed"}}}"#);
+    assert_eq!(driver.write_next(&Goals::default()), None, "it is written once");
+    driver.transcript();
 
-    let mut talk = working();
+    let mut driver = working();
     let long = "x".repeat(5_000);
-    talk.say(&with(&[PendingInput { steer: true, ..input(2, &long) }]));
-    talk.hear(r#"{"id":4,"error":{"code":-32600,"message":"not now"}}"#);
-    assert_eq!(talk.told(), "item: an input was not taken into the turn: not now");
+    driver.write_next(&with(&[PendingInput { steer: true, ..input(2, &long) }]));
+    driver.read(r#"{"id":4,"error":{"code":-32600,"message":"not now"}}"#);
+    assert_eq!(driver.transcript(), "item: an input was rejected by the turn and lost: not now");
 }
 
 #[test]
-fn a_session_that_cannot_be_had_is_a_failed_turn_and_an_errored_session() {
+fn a_failed_handshake_is_a_failed_turn() {
     for (answers, error) in [
         (&[r#"{"id":1,"error":{"code":-32600,"message":"too old"}}"#][..], "too old"),
         (
             &[r#"{"id":1,"result":{}}"#, r#"{"id":2,"error":{"code":-32600,"message":"no rollout found"}}"#],
             "no rollout found",
         ),
-        (&[r#"{"id":1,"result":{}}"#, r#"{"id":2,"result":{}}"#], "codex opened a thread without a name"),
+        (&[r#"{"id":1,"result":{}}"#, r#"{"id":2,"result":{}}"#], "codex opened a thread without an id"),
     ] {
-        let mut talk = talk();
+        let mut driver = driver();
         for answer in answers {
-            talk.say_all(&Goals::default());
-            talk.hear(answer);
+            driver.write_all(&Goals::default());
+            driver.read(answer);
         }
         let expected = [
             "session without a name",
@@ -431,24 +444,24 @@ fn a_session_that_cannot_be_had_is_a_failed_turn_and_an_errored_session() {
             &format!("Failed ({error}) messages 0 used 0 0 0"),
             "SessionChanged { state: Errored, background: 0 }",
         ];
-        assert_eq!(talk.told(), expected.join("\n"));
-        assert_eq!(talk.say(&with(&[input(1, "hello?")])), None);
-        assert!(!talk.dialogue.is_busy());
+        assert_eq!(driver.transcript(), expected.join("\n"));
+        assert_eq!(driver.write_next(&with(&[input(1, "hello?")])), None);
+        assert!(!driver.dialogue.is_busy());
     }
 }
 
 #[test]
-fn a_turn_that_is_turned_away_has_failed() {
-    let mut talk = talk();
-    open(&mut talk);
-    talk.say_all(&Goals::default());
-    talk.hear(r#"{"id":3,"error":{"code":-32600,"message":"thread not found"}}"#);
-    assert_eq!(talk.told(), "session t\nturn\nFailed (thread not found) messages 0 used 0 0 0");
-    assert_eq!(talk.say_all(&with(&[input(1, "again")])), ["turn/start"]);
+fn a_rejected_turn_failed() {
+    let mut driver = driver();
+    open(&mut driver);
+    driver.write_all(&Goals::default());
+    driver.read(r#"{"id":3,"error":{"code":-32600,"message":"thread not found"}}"#);
+    assert_eq!(driver.transcript(), "session t\nturn\nFailed (thread not found) messages 0 used 0 0 0");
+    assert_eq!(driver.write_all(&with(&[input(1, "again")])), ["turn/start"]);
 }
 
 #[test]
-fn an_ending_is_what_codex_says_went_wrong() {
+fn error_kinds_map_to_turn_endings() {
     for (info, ending) in [
         (json!("usageLimitExceeded"), "Limited"),
         (json!("rateLimitExceeded"), "Limited"),
@@ -460,58 +473,58 @@ fn an_ending_is_what_codex_says_went_wrong() {
         (json!("other"), "Failed"),
         (json!(null), "Failed"),
     ] {
-        let mut talk = working();
+        let mut driver = working();
         let error = json!({ "message": "no", "codexErrorInfo": info });
         let retry = json!({ "threadId": "t", "error": error, "willRetry": true });
-        talk.hear(&json!({ "method": "error", "params": retry }).to_string());
-        assert!(talk.dialogue.is_busy(), "an error that is tried again is no ending");
+        driver.read(&json!({ "method": "error", "params": retry }).to_string());
+        assert!(driver.dialogue.is_busy(), "an error that is retried does not end the turn");
         let turn = json!({ "id": "u1", "status": "failed", "error": error });
-        talk.hear(
+        driver.read(
             &json!({ "method": "turn/completed", "params": { "threadId": "t", "turn": turn } }).to_string(),
         );
-        assert_eq!(talk.told(), format!("{ending} (no) messages 0 used 0 0 0"));
+        assert_eq!(driver.transcript(), format!("{ending} (no) messages 0 used 0 0 0"));
     }
 }
 
 #[test]
-fn turns_of_other_threads_are_not_its_own_and_one_it_begins_itself_is() {
-    let mut talk = working();
-    talk.hear(r#"{"method":"turn/started","params":{"threadId":"child","turn":{"id":"c"}}}"#);
-    talk.hear(
+fn turns_of_sub_agents_are_ignored_and_self_started_ones_count() {
+    let mut driver = working();
+    driver.read(r#"{"method":"turn/started","params":{"threadId":"child","turn":{"id":"c"}}}"#);
+    driver.read(
         r#"{"method":"turn/completed","params":{"threadId":"child","turn":{"id":"c","status":"completed"}}}"#,
     );
     let used =
         r#"{"total":{"inputTokens":500,"outputTokens":50},"last":{"inputTokens":100,"outputTokens":10}}"#;
-    talk.hear(&format!(r#"{{"method":"thread/tokenUsage/updated","params":{{"threadId":"child","turnId":"c","tokenUsage":{used}}}}}"#));
-    assert_eq!(talk.told(), "spent 100 10 0", "what they use is used");
-    talk.hear(&turn_ended("completed"));
-    talk.hear(r#"{"method":"turn/started","params":{"threadId":"t","turn":{"id":"u2"}}}"#);
-    assert_eq!(talk.told(), "Completed messages 0 used 100 10 0\nturn");
-    assert!(talk.dialogue.is_busy());
+    driver.read(&format!(r#"{{"method":"thread/tokenUsage/updated","params":{{"threadId":"child","turnId":"c","tokenUsage":{used}}}}}"#));
+    assert_eq!(driver.transcript(), "spent 100 10 0", "their usage counts");
+    driver.read(&turn_ended("completed"));
+    driver.read(r#"{"method":"turn/started","params":{"threadId":"t","turn":{"id":"u2"}}}"#);
+    assert_eq!(driver.transcript(), "Completed messages 0 used 100 10 0\nturn");
+    assert!(driver.dialogue.is_busy());
 }
 
 #[test]
-fn a_stop_allows_nothing_and_prompts_for_nothing() {
+fn while_stopping_nothing_is_allowed_or_prompted() {
     let stop = Goals { stop: true, ..Goals::default() };
-    let mut talk = working_by(Permission::Allow);
-    talk.hear(WISH);
-    assert_eq!(talk.say(&stop), Some(json!({ "id": 0, "result": { "decision": "cancel" } })));
-    talk.hear(&turn_ended("interrupted"));
+    let mut driver = working_with(Permission::Allow);
+    driver.read(WISH);
+    assert_eq!(driver.write_next(&stop), Some(json!({ "id": 0, "result": { "decision": "cancel" } })));
+    driver.read(&turn_ended("interrupted"));
     let inputs = [input(1, "more")];
-    assert_eq!(talk.say(&Goals { inputs: &inputs, ..stop }), None);
-    assert_eq!(Talk::new(Dialect::Codex, Start::default()).say(&stop), None);
+    assert_eq!(driver.write_next(&Goals { inputs: &inputs, ..stop }), None);
+    assert_eq!(Driver::new(Dialect::Codex, Start::default()).write_next(&stop), None);
 }
 
 #[test]
-fn a_long_line_and_a_broken_one_pass() {
-    let mut talk = working();
+fn overlong_and_malformed_lines_are_skipped() {
+    let mut driver = working();
     let long = "x".repeat(5 << 20);
-    talk.hear(r#"{"method":"item/completed","params":"#);
-    talk.hear("\u{0}\u{1}banner");
+    driver.read(r#"{"method":"item/completed","params":"#);
+    driver.read("\u{0}\u{1}banner");
     let item = json!({ "type": "agentMessage", "text": long });
-    talk.hear(
+    driver.read(
         &json!({ "method": "item/completed", "params": { "threadId": "t", "item": item } }).to_string(),
     );
-    assert_eq!(talk.told(), format!("item: {}", "x".repeat(200)));
-    assert!(talk.dialogue.store().len() < 1 << 10);
+    assert_eq!(driver.transcript(), format!("item: {}", "x".repeat(200)));
+    assert!(driver.dialogue.store().len() < 1 << 10);
 }

@@ -1,6 +1,6 @@
-//! What no agent should say: noise, half lines, words of its protocol in the wrong places, and far too many of them.
+//! Hostile output: noise, half lines, protocol messages in the wrong places, and floods of them.
 //!
-//! Lines are made from recorded ones by a number: it is all that is needed to make them again.
+//! Lines are derived from recorded ones by a seed, which is all that is needed to repeat a case.
 
 #[expect(dead_code, reason = "each dialect uses its part of it")]
 mod common;
@@ -33,20 +33,20 @@ const STREAMS: [&str; 14] = [
 
 const DIALECTS: [Dialect; 5] = [Dialect::Acp, Dialect::Claude, Dialect::Codex, Dialect::Once, Dialect::Plain];
 
-/// Bytes of the largest state of a dialect, whatever is said: most of it the answers to 320 requests.
+/// Bound on the state of a dialect, in bytes. Most of it is the prepared answers to 320 requests.
 const STATE_BYTES_MAX: usize = 640 << 10;
 
-/// What is said, and by whom.
+/// A line and its writer.
 #[derive(Clone, Debug)]
-enum Said {
+enum Line {
     ByAgent(Vec<u8>),
     ByUs(Vec<u8>, InputNo),
 }
 
-/// Numbers, one after the other (xorshift64*).
-struct Numbers(u64);
+/// A random number generator (xorshift64*).
+struct Random(u64);
 
-impl Numbers {
+impl Random {
     fn next(&mut self) -> u64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
@@ -70,60 +70,58 @@ impl Numbers {
     }
 }
 
-fn bent(value: &mut Value, numbers: &mut Numbers) {
-    if numbers.one_in(12) {
-        *value = match numbers.below(8) {
+fn distort(value: &mut Value, random: &mut Random) {
+    if random.one_in(12) {
+        *value = match random.below(8) {
             0 => Value::Null,
-            1 => numbers.next().into(),
-            2 => (numbers.next() as f64 * -1e300).into(),
-            3 => numbers.one_in(2).into(),
+            1 => random.next().into(),
+            2 => (random.next() as f64 * -1e300).into(),
+            3 => random.one_in(2).into(),
             4 => Value::Array(vec![value.clone(), value.clone()]),
             5 => serde_json::json!({ "id": value.clone() }),
-            _ => numbers.text().into(),
+            _ => random.text().into(),
         };
         return;
     }
     match value {
-        Value::Array(items) => items.iter_mut().for_each(|item| bent(item, numbers)),
+        Value::Array(items) => items.iter_mut().for_each(|item| distort(item, random)),
         Value::Object(members) => {
-            if numbers.one_in(10) {
-                let gone = members.keys().nth(numbers.below(members.len())).cloned();
+            if random.one_in(10) {
+                let gone = members.keys().nth(random.below(members.len())).cloned();
                 gone.and_then(|key| members.remove(&key));
             }
-            members.values_mut().for_each(|member| bent(member, numbers));
+            members.values_mut().for_each(|member| distort(member, random));
         }
-        Value::String(text) if numbers.one_in(6) => text.push_str(&numbers.text()),
-        Value::Number(_) if numbers.one_in(3) => *value = numbers.below(40).into(),
+        Value::String(text) if random.one_in(6) => text.push_str(&random.text()),
+        Value::Number(_) if random.one_in(3) => *value = random.below(40).into(),
         _ => {}
     }
 }
 
-/// Returns lines that this number makes.
-fn said(number: u64, count: usize) -> Vec<Said> {
+/// Returns the lines of this seed.
+fn lines(number: u64, count: usize) -> Vec<Line> {
     let recorded: Vec<&str> = STREAMS.iter().flat_map(|stream| stream.lines()).collect();
-    let mut numbers = Numbers(number | 1);
-    let mut at = numbers.below(recorded.len());
+    let mut random = Random(number | 1);
+    let mut at = random.below(recorded.len());
     let mut one = || {
-        // On in the same stream, most of the time: what comes in order goes deeper.
-        at = if numbers.one_in(20) { numbers.below(recorded.len()) } else { (at + 1) % recorded.len() };
+        // Mostly stay in the same stream: lines in order reach deeper states.
+        at = if random.one_in(20) { random.below(recorded.len()) } else { (at + 1) % recorded.len() };
         let (mark, line) = recorded[at].split_at(recorded[at].find(['{']).unwrap_or(2).max(1));
-        let line = match numbers.below(10) {
-            0 => line.bytes().take(numbers.below(line.len())).collect(),
-            1 => {
-                (0..numbers.below(300)).map(|_| numbers.next() as u8).filter(|byte| *byte != b'\n').collect()
-            }
+        let line = match random.below(10) {
+            0 => line.bytes().take(random.below(line.len())).collect(),
+            1 => (0..random.below(300)).map(|_| random.next() as u8).filter(|byte| *byte != b'\n').collect(),
             2 | 3 => line.as_bytes().to_vec(),
             _ => match serde_json::from_str::<Value>(line) {
                 Ok(mut value) => {
-                    bent(&mut value, &mut numbers);
+                    distort(&mut value, &mut random);
                     value.to_string().into_bytes()
                 }
                 Err(_) => line.as_bytes().to_vec(),
             },
         };
         match mark.contains('>') {
-            true => Said::ByUs(line, InputNo(numbers.below(2_000) as u32)),
-            false => Said::ByAgent(line),
+            true => Line::ByUs(line, InputNo(random.below(2_000) as u32)),
+            false => Line::ByAgent(line),
         }
     };
     (0..count).map(|_| one()).collect()
@@ -141,15 +139,15 @@ fn dialogue(dialect: Dialect, start: &Start) -> Dialogue {
     Dialogue::new(start.clone(), &Terms { dialect, ..Terms::default() })
 }
 
-fn take(dialogue: &mut Dialogue, said: &Said) -> Vec<Heard> {
-    match said {
-        Said::ByAgent(line) => dialogue.read(&[line, &b"\n"[..]].concat()),
-        Said::ByUs(line, input) => dialogue.wrote(line, *input).into_iter().collect(),
+fn feed(dialogue: &mut Dialogue, line: &Line) -> Vec<Heard> {
+    match line {
+        Line::ByAgent(line) => dialogue.read(&[line, &b"\n"[..]].concat()),
+        Line::ByUs(line, input) => dialogue.wrote(line, *input).into_iter().collect(),
     }
 }
 
-/// Asks for what is due in every mood; a line is a line.
-fn ask(dialogue: &Dialogue, inputs: &[PendingInput]) -> Result<(), TestCaseError> {
+/// Checks that whatever is due under any goals is a single line.
+fn check_due(dialogue: &Dialogue, inputs: &[PendingInput]) -> Result<(), TestCaseError> {
     for (interrupt, stop) in [(false, false), (true, false), (true, true)] {
         let due = dialogue.next(&Goals { inputs, interrupt, stop });
         prop_assert!(due.is_none_or(|due| !due.line.contains('\n')));
@@ -160,26 +158,26 @@ fn ask(dialogue: &Dialogue, inputs: &[PendingInput]) -> Result<(), TestCaseError
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(48) })]
 
-    /// Whatever is said, nothing breaks, each thing heard has a place of its own, and who comes in the middle goes on as one who was there.
+    /// No line breaks a dialogue, offsets are unique, and a dialogue restored in the middle continues alike.
     #[test]
-    fn anything_can_be_said(number in any::<u64>(), cut in 0..120_usize) {
+    fn any_lines_are_survived_and_replayed_alike(number in any::<u64>(), cut in 0..120_usize) {
         let inputs = [input(1, "more"), answer(2, "0", "allow"), PendingInput { steer: true, ..input(3, "faster") }];
-        let (start, all) = (start(number), said(number, 120));
+        let (start, all) = (start(number), lines(number, 120));
         for dialect in DIALECTS {
             let (mut live, mut offset) = (dialogue(dialect, &start), 0);
             let mut stored = None;
             let mut later = Vec::new();
             let mut show = Show::new(dialect);
-            for (index, said) in all.iter().enumerate() {
+            for (index, written) in all.iter().enumerate() {
                 if index == cut {
                     stored = Some(live.store());
                 }
-                if let Said::ByAgent(line) = said {
+                if let Line::ByAgent(line) = written {
                     show.line(line);
                 }
-                let heard = take(&mut live, said);
+                let heard = feed(&mut live, written);
                 for Heard { offset: place, signal } in &heard {
-                    if *signal != Signal::TurnStarted || matches!(said, Said::ByAgent(_)) {
+                    if *signal != Signal::TurnStarted || matches!(written, Line::ByAgent(_)) {
                         prop_assert!(*place > offset, "{dialect:?}: {signal:?} at {place}, after {offset}");
                         offset = *place;
                     }
@@ -187,22 +185,22 @@ proptest! {
                 if index >= cut {
                     later.extend(heard);
                 }
-                ask(&live, &inputs)?;
+                check_due(&live, &inputs)?;
             }
             let mut restored = Dialogue::restored(start.clone(), &stored.unwrap()).unwrap();
-            let again: Vec<Heard> = all[cut..].iter().flat_map(|said| take(&mut restored, said)).collect();
+            let again: Vec<Heard> = all[cut..].iter().flat_map(|written| feed(&mut restored, written)).collect();
             prop_assert_eq!(&again, &later, "{:?}", dialect);
             prop_assert_eq!(restored.store(), live.store(), "{:?}", dialect);
             prop_assert_eq!(restored.next_byte(), live.next_byte());
         }
     }
 
-    /// How the bytes arrive makes no difference.
+    /// The size of the reads makes no difference.
     #[test]
-    fn a_line_is_a_line_in_whatever_pieces_it_comes(number in any::<u64>(), piece in 1..700_usize) {
-        let lines = said(number, 40).into_iter().filter_map(|said| match said {
-            Said::ByAgent(line) => Some([&line[..], b"\n"].concat()),
-            Said::ByUs(..) => None,
+    fn lines_are_read_alike_in_pieces_of_any_size(number in any::<u64>(), piece in 1..700_usize) {
+        let lines = lines(number, 40).into_iter().filter_map(|line| match line {
+            Line::ByAgent(line) => Some([&line[..], b"\n"].concat()),
+            Line::ByUs(..) => None,
         });
         let bytes: Vec<u8> = lines.flatten().collect();
         for dialect in DIALECTS {
@@ -214,13 +212,13 @@ proptest! {
 }
 
 #[test]
-fn what_is_kept_of_ten_thousand_hostile_lines_is_small() {
+fn ten_thousand_hostile_lines_leave_a_small_state() {
     for dialect in DIALECTS {
         let number = 77_777_777_777;
         let mut dialogue = dialogue(dialect, &start(number));
         let mut largest = 0;
-        for said in said(number, 10_000).chunks(100) {
-            said.iter().for_each(|said| drop(take(&mut dialogue, said)));
+        for chunk in lines(number, 10_000).chunks(100) {
+            chunk.iter().for_each(|line| drop(feed(&mut dialogue, line)));
             largest = largest.max(dialogue.store().len());
         }
         assert!(largest <= STATE_BYTES_MAX, "{dialect:?} keeps {largest} bytes");
@@ -228,11 +226,11 @@ fn what_is_kept_of_ten_thousand_hostile_lines_is_small() {
 }
 
 #[test]
-fn a_flood_of_one_kind_is_kept_no_better() {
+fn a_flood_of_one_kind_leaves_a_small_state() {
     let wide = "😀".repeat(400);
     for dialect in DIALECTS {
         let mut dialogue = dialogue(dialect, &start(3));
-        // A session and a turn, in every dialect at once; then nothing is ever answered.
+        // Opens a session and a turn in every dialect at once; then nothing is ever answered.
         let opened = serde_json::json!({ "sessionId": "s", "thread": { "id": "t" } });
         for (id, method) in [
             (1, "initialize"),
@@ -282,7 +280,7 @@ fn a_flood_of_one_kind_is_kept_no_better() {
 }
 
 #[test]
-fn a_plain_agent_is_not_spoken_to_and_lives_as_long_as_it_writes() {
+fn a_plain_agent_is_written_nothing_and_its_output_is_progress() {
     let mut plain = dialogue(Dialect::Plain, &start(1));
     let heard = plain.read(b"working\n{\"id\":1}\n\xff\n");
     assert!(heard.iter().all(|heard| heard.signal == Signal::Progress) && heard.len() == 3);

@@ -1,41 +1,42 @@
-//! What a line of an agent means that speaks ACP.
+//! The meaning of the lines that an ACP agent writes.
 
 use lastword_core::event::TurnEnding;
 use lastword_core::report::Signal;
 use serde_json::{Value, json};
 
-use super::{Account, Acp, Ask, Stage, Words};
+use super::{Account, Acp, Call, PartialMessage, Stage};
+use crate::permission::ToolUse;
 use crate::request::{Reply, Request};
-use crate::rpc::words;
+use crate::rpc::error_text;
+use crate::start::Start;
 use crate::value::{at, brief, items, line, text};
-use crate::{Start, ToolUse};
 
-/// Tools that run at once and are known by name. What is beyond that is not seen to begin or end.
+/// Running tools that are tracked by id. The start and end of any more are not seen.
 const TOOLS_MAX: usize = 16;
 
-/// Bytes of the longest name of a session, a tool, a message or an option that is taken.
-const NAME_BYTES_MAX: usize = 200;
+/// Longest id of a session, tool, message or option that is accepted, in bytes.
+const ID_BYTES_MAX: usize = 200;
 
-/// Characters of a message that are kept until it is at its end.
+/// Characters kept of a message until it is complete.
 const HEAD_CHARS_MAX: usize = 240;
 
-/// The code of an agent that nobody has logged in to.
+/// The error code of an agent that is not logged in.
 const AUTH_REQUIRED: i64 = -32000;
 
-/// What agents begin a message with that is not their model's. The first accounts for every message right behind it.
-const FAULTS: [&str; 3] = ["Ran into this error: ", "Error: ", "Network error: "];
+/// Prefixes of messages with which agents report a failure of their model. The first one's agent reports usage right after each message.
+const MODEL_FAILED: [&str; 3] = ["Ran into this error: ", "Error: ", "Network error: "];
 
 impl Acp {
-    /// Takes an answer to a request of ours.
+    /// Handles the reply to a request of ours.
     pub(super) fn replied(&mut self, start: &Start, id: &Value, result: Result<Value, Value>) -> Vec<Signal> {
-        match (self.asked.take(id), result) {
+        match (self.calls.take(id), result) {
             (None, _) => Vec::new(),
-            (Some(Ask::Initialize), Ok(result)) => self.greeted(start, &result),
-            (Some(Ask::Session), Ok(result)) => self.opened(start, &result),
-            (Some(Ask::Initialize | Ask::Session), Err(error)) => self.broke(failure(&error)),
-            (Some(Ask::Prompt), Ok(result)) => self.ended(start, &result),
-            (Some(Ask::Prompt), Err(error)) => {
-                let mut signals = self.said();
+            (Some(Call::Initialize), Ok(result)) => self.greeted(start, &result),
+            (Some(Call::Session), Ok(result)) => self.opened(start, &result),
+            (Some(Call::Initialize | Call::Session), Err(error)) => self.broke(failure(&error)),
+            (Some(Call::Prompt), Ok(result)) => self.ended(start, &result),
+            (Some(Call::Prompt), Err(error)) => {
+                let mut signals = self.end_message();
                 signals.extend(self.turn.end(
                     TurnEnding::Failed,
                     Some(failure(&error)),
@@ -52,22 +53,22 @@ impl Acp {
         self.account = Account::of(text(result, &["agentInfo", "name"]).unwrap_or_default());
         self.loads = at(result, &["agentCapabilities", "loadSession"]) == Some(&Value::Bool(true));
         if start.resume.is_some() && !self.loads {
-            return self.broke("this agent cannot go on with an earlier conversation".to_owned());
+            return self.broke("this agent cannot resume a conversation".to_owned());
         }
         Vec::new()
     }
 
     fn opened(&mut self, start: &Start, result: &Value) -> Vec<Signal> {
         let session = start.resume.as_deref().or(text(result, &["sessionId"]));
-        let Some(session) = session.filter(|session| session.len() <= NAME_BYTES_MAX) else {
-            return self.broke("the agent opened a session without a name".to_owned());
+        let Some(session) = session.filter(|session| session.len() <= ID_BYTES_MAX) else {
+            return self.broke("the agent opened a session without an id".to_owned());
         };
         self.stage = Stage::Open;
         self.session = Some(session.to_owned());
         vec![Signal::SessionStarted { reference: self.session.clone(), resumed_from: start.resume.clone() }]
     }
 
-    /// Takes note that there will be no session.
+    /// Gives up on the handshake.
     fn broke(&mut self, error: String) -> Vec<Signal> {
         self.stage = Stage::Broken;
         self.turn.without_session(error)
@@ -76,11 +77,11 @@ impl Acp {
     fn ended(&mut self, start: &Start, result: &Value) -> Vec<Signal> {
         let usage = self.account.turn(start, result);
         let last = self.message.as_ref().map(|message| message.last.clone()).unwrap_or_default();
-        let mut signals = self.said();
+        let mut signals = self.end_message();
         signals.extend(self.turn.spent(usage));
         let (ending, error) = match text(result, &["stopReason"]) {
-            Some("end_turn") => match self.fault(&last) {
-                Some(fault) => (TurnEnding::Failed, Some(fault)),
+            Some("end_turn") => match self.hidden_error(&last) {
+                Some(error) => (TurnEnding::Failed, Some(error)),
                 None => (TurnEnding::Completed, None),
             },
             Some("cancelled") => (TurnEnding::Aborted, None),
@@ -90,7 +91,7 @@ impl Acp {
             }
             other => (
                 TurnEnding::Failed,
-                Some(format!("its turn ended with `{}`", line(other.unwrap_or("nothing")))),
+                Some(format!("the turn ended with stop reason `{}`", line(other.unwrap_or("none")))),
             ),
         };
         signals.extend(self.turn.end(ending, error, self.session.as_deref()));
@@ -98,24 +99,24 @@ impl Acp {
         signals
     }
 
-    /// Returns what went wrong in a turn that says it ended well, where that is certain.
-    fn fault(&self, last: &str) -> Option<String> {
-        let own = FAULTS.iter().any(|fault| last.starts_with(fault)) && self.account.spent_nothing()
-            || last.starts_with(FAULTS[0]) && self.account.last_cost_nothing();
+    /// Returns the error of a turn that claims to have ended well, if it certainly failed.
+    fn hidden_error(&self, last: &str) -> Option<String> {
+        let own = MODEL_FAILED.iter().any(|prefix| last.starts_with(prefix)) && self.account.spent_nothing()
+            || last.starts_with(MODEL_FAILED[0]) && self.account.last_cost_nothing();
         (own || self.failed)
             .then(|| if last.is_empty() { "its model failed".to_owned() } else { last.to_owned() })
     }
 
-    /// Takes an update of the session.
+    /// Handles a session update.
     pub(super) fn updated(&mut self, start: &Start, params: &Value) -> Vec<Signal> {
         let update = &params["update"];
         let kind = text(update, &["sessionUpdate"]).unwrap_or_default();
         if kind == "usage_update" {
-            // Also outside turns: a session of former times says what it cost.
+            // Outside turns too: a resumed session reports its earlier cost.
             let usage = self.account.costs(start, update);
             return self.turn.spent(usage).into_iter().collect();
         }
-        // What a session says before its first prompt is its history.
+        // Updates before the session is open replay its history.
         if self.stage != Stage::Open {
             return Vec::new();
         }
@@ -133,29 +134,30 @@ impl Acp {
     fn chunk(&mut self, start: &Start, update: &Value) -> Vec<Signal> {
         let usage = at(update, &["_meta", "usage"]).map(|account| self.account.request(start, account));
         let mut signals: Vec<Signal> = usage.and_then(|usage| self.turn.spent(usage)).into_iter().collect();
-        let said = text(update, &["content", "text"]).unwrap_or_default();
-        if said.is_empty() {
+        let part = text(update, &["content", "text"]).unwrap_or_default();
+        if part.is_empty() {
             return signals;
         }
-        let name = text(update, &["messageId"]).filter(|name| name.len() <= NAME_BYTES_MAX);
-        if self.message.as_ref().is_some_and(|message| message.name.as_deref() != name) {
-            signals.extend(self.said());
+        let id = text(update, &["messageId"]).filter(|id| id.len() <= ID_BYTES_MAX);
+        if self.message.as_ref().is_some_and(|message| message.id.as_deref() != id) {
+            signals.extend(self.end_message());
         }
         if self.message.is_none() {
             self.account.message();
         }
-        let message =
-            self.message.get_or_insert_with(|| Words { name: name.map(str::to_owned), ..Words::default() });
-        message.last = line(said);
+        let message = self
+            .message
+            .get_or_insert_with(|| PartialMessage { id: id.map(str::to_owned), ..PartialMessage::default() });
+        message.last = line(part);
         if !message.head.contains('\n') {
-            let head = format!("{}{said}", message.head);
+            let head = format!("{}{part}", message.head);
             message.head = head.trim_start().chars().take(HEAD_CHARS_MAX).collect();
         }
         signals
     }
 
-    /// Takes note that the message is at its end, if there is one.
-    fn said(&mut self) -> Vec<Signal> {
+    /// Ends the current message, if there is one.
+    fn end_message(&mut self) -> Vec<Signal> {
         let Some(message) = self.message.take() else { return Vec::new() };
         self.turn.message();
         let title = line(&message.head);
@@ -163,10 +165,10 @@ impl Acp {
     }
 
     fn tool(&mut self, update: &Value) -> Vec<Signal> {
-        let Some(tool) = text(update, &["toolCallId"]).filter(|tool| tool.len() <= NAME_BYTES_MAX) else {
+        let Some(tool) = text(update, &["toolCallId"]).filter(|tool| tool.len() <= ID_BYTES_MAX) else {
             return Vec::new();
         };
-        let mut signals = self.said();
+        let mut signals = self.end_message();
         let status = text(update, &["status"]).unwrap_or("in_progress");
         let known = self.tools.contains_key(tool);
         let over = matches!(status, "completed" | "failed");
@@ -186,7 +188,7 @@ impl Acp {
         signals
     }
 
-    /// Takes what `codex-acp` says about the state of its model, beside its messages.
+    /// Handles the model status that `codex-acp` reports apart from its messages.
     fn informed(&mut self, update: &Value) {
         match text(update, &["_meta", "codex", "threadStatus", "type"]) {
             Some("systemError") => self.failed = true,
@@ -195,7 +197,7 @@ impl Acp {
         }
     }
 
-    /// Takes a request of the agent. One that is not understood is turned away, so that nothing waits.
+    /// Handles a request of the agent. An unsupported one is refused, so that the agent does not wait for it.
     pub(super) fn agent_request(
         &mut self,
         start: &Start,
@@ -219,19 +221,19 @@ impl Acp {
         let request =
             Request::permission(id, &tool_use.line(), reply(params), tool_use.permission(&start.permissions));
         let asked = self.requests.open(request, &tool_use.line());
-        // Some say nothing more of it before it is over.
+        // Some agents do not mention the tool again before it has ended.
         let begun = self.begun(call);
         if self.turn.is_interrupted() {
-            // It was told to stop; nobody is asked any more.
+            // The turn was interrupted: do not ask a person any more.
             self.requests.cancel();
             return Vec::new();
         }
         asked.into_iter().chain(begun).collect()
     }
 
-    /// Takes note of a tool that was not seen before.
+    /// Records a tool that was not seen before.
     fn begun(&mut self, call: &Value) -> Option<Signal> {
-        let tool = text(call, &["toolCallId"]).filter(|tool| tool.len() <= NAME_BYTES_MAX)?;
+        let tool = text(call, &["toolCallId"]).filter(|tool| tool.len() <= ID_BYTES_MAX)?;
         if self.tools.contains_key(tool) || self.tools.len() >= TOOLS_MAX {
             return None;
         }
@@ -241,7 +243,7 @@ impl Acp {
     }
 }
 
-/// Returns both answers to a wish, by the kinds of its options. Their names differ from agent to agent.
+/// Returns the answers to a permission request, chosen by the kinds of its options: option ids differ between agents.
 fn reply(params: &Value) -> Reply {
     let cancel = json!({ "outcome": { "outcome": "cancelled" } });
     let choose = |kinds: [&str; 2]| {
@@ -249,11 +251,10 @@ fn reply(params: &Value) -> Reply {
             let fits = |option: &&Value| text(option, &["kind"]) == Some(*kind);
             items(params, &["options"]).iter().find(fits)
         });
-        let name =
-            option.and_then(|option| text(option, &["optionId"])).filter(|name| name.len() <= NAME_BYTES_MAX);
-        name.map_or_else(
+        let id = option.and_then(|option| text(option, &["optionId"])).filter(|id| id.len() <= ID_BYTES_MAX);
+        id.map_or_else(
             || cancel.clone(),
-            |name| json!({ "outcome": { "outcome": "selected", "optionId": name } }),
+            |id| json!({ "outcome": { "outcome": "selected", "optionId": id } }),
         )
     };
     let allow = choose(["allow_once", "allow_always"]);
@@ -262,10 +263,10 @@ fn reply(params: &Value) -> Reply {
 }
 
 fn failure(error: &Value) -> String {
-    let said = words(error);
+    let text = error_text(error);
     match error["code"].as_i64() {
-        Some(AUTH_REQUIRED) => format!("the agent is not logged in: {said}"),
-        _ => said,
+        Some(AUTH_REQUIRED) => format!("the agent is not logged in: {text}"),
+        _ => text,
     }
 }
 

@@ -1,88 +1,91 @@
-//! What an agent says it used. There are as many ways to say it as agents, so each account is held against what was counted before.
+//! Usage as ACP agents report it. Every agent does it differently, so each report is compared with what was counted before.
 
 use lastword_core::event::Usage;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::Start;
+use crate::start::Start;
 use crate::tokens::Tokens;
 use crate::value::{at, micros, number};
 
-/// What was counted so far.
+/// The usage counted so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Account {
-    /// The agent accounts for its session, not for its turns.
+    /// The agent reports usage of the session instead of the turn.
     whole: bool,
-    /// Tokens of the session that were counted.
+    /// Tokens of the session counted so far.
     session: Tokens,
-    /// Tokens of the turn that were counted.
+    /// Tokens of the turn counted so far.
     turn: Tokens,
-    /// What the session has cost, if the agent says so.
+    /// Cost of the session, if the agent reports it.
     cost: Option<u64>,
-    /// An account was given in this turn, with or without a cost.
+    /// Usage was reported in this turn, with or without a cost.
     updated: bool,
-    /// The cost was said in this turn.
-    told: bool,
-    /// It was said for the first time, of a session that was resumed: nobody knows what of it is new.
-    first: bool,
-    /// It rose in this turn.
-    rose: bool,
+    /// The cost was reported in this turn.
+    #[serde(rename = "told")]
+    cost_reported: bool,
+    /// The cost of a resumed session was reported for the first time: how much of it is new is unknown.
+    #[serde(rename = "first")]
+    first_cost: bool,
+    /// The cost rose in this turn.
+    #[serde(rename = "rose")]
+    cost_rose: bool,
     /// Tokens were counted in this turn.
     paid: bool,
-    /// How large the conversation was said to be.
+    /// The reported size of the conversation.
     used: u64,
-    /// An account was given since the newest message began.
+    /// Usage was reported since the newest message began.
     followed: bool,
-    /// By that account it has cost something.
+    /// That report shows a cost.
     cost_something: bool,
 }
 
 impl Account {
-    /// Takes note of who it is.
+    /// Returns an empty account for this agent.
     pub(super) fn of(agent: &str) -> Account {
         Account { whole: agent == "Copilot", ..Account::default() }
     }
 
-    /// Takes note that a turn begins.
+    /// Starts a turn.
     pub(super) fn begin(&mut self) {
         let Account { whole, session, cost, used, .. } = *self;
         *self = Account { whole, session, cost, used, ..Account::default() };
     }
 
-    /// Takes note that a message begins.
+    /// Starts a message.
     pub(super) fn message(&mut self) {
         (self.followed, self.cost_something) = (false, false);
     }
 
-    /// Takes what a `usage_update` says: the cost of the session so far, if anything.
+    /// Handles a `usage_update`, which may have the cost of the session so far.
     pub(super) fn costs(&mut self, start: &Start, update: &Value) -> Usage {
         (self.updated, self.followed) = (true, true);
         if let Some(used) = number(update, &["used"]) {
             self.cost_something |= used != std::mem::replace(&mut self.used, used);
         }
-        // Other currencies are not money that a budget is in.
+        // Budgets are in dollars; other currencies are ignored.
         let dollars = at(update, &["cost", "currency"]).is_none_or(|currency| currency == "USD");
         let Some(cost) = micros(update, &["cost", "amount"]).filter(|_| dollars) else {
             return Usage::default();
         };
-        self.told = true;
+        self.cost_reported = true;
         let before = match self.cost.replace(cost) {
             Some(before) => before,
-            // What a session of former times cost is where this one goes on from.
+            // The earlier cost of a resumed session is the baseline.
             None if start.resume.is_some() => {
-                self.first = true;
+                self.first_cost = true;
                 cost
             }
             None => 0,
         };
         let money_micros = cost.saturating_sub(before);
-        self.rose |= money_micros > 0;
+        self.cost_rose |= money_micros > 0;
         self.cost_something |= money_micros > 0;
         Usage { money_micros, ..Usage::default() }
     }
 
-    /// Takes the account of one request, which some agents put into their chunks.
+    /// Handles the usage of one model request, which some agents attach to their chunks.
     pub(super) fn request(&mut self, start: &Start, account: &Value) -> Usage {
         let tokens = tokens(account);
         self.paid |= tokens != Tokens::default();
@@ -92,47 +95,46 @@ impl Account {
         self.priced(start, tokens)
     }
 
-    /// Takes the account at the end of a turn.
+    /// Handles the usage at the end of a turn.
     pub(super) fn turn(&mut self, start: &Start, result: &Value) -> Usage {
         let account = at(result, &["usage"]).filter(|account| account.is_object());
         let account = account.or_else(|| at(result, &["_meta", "quota", "token_count"]));
-        let Some(said) = account.filter(|account| account.is_object()).map(tokens) else {
+        let Some(tokens) = account.filter(|account| account.is_object()).map(tokens) else {
             return Usage::default();
         };
         let more = if self.whole {
-            said.since(self.session)
-        } else if self.told && !self.rose && !self.first && self.cost > Some(0) {
-            // It cost nothing, so this is the account of an earlier turn.
+            tokens.since(self.session)
+        } else if self.cost_reported && !self.cost_rose && !self.first_cost && self.cost > Some(0) {
+            // This turn cost nothing, so the usage is an earlier turn's.
             Tokens::default()
         } else {
-            said.since(self.turn)
+            tokens.since(self.turn)
         };
         self.paid |= more != Tokens::default();
         self.session.add(more);
         self.priced(start, more)
     }
 
-    /// Reports whether the agent accounts for what it spends, and has spent nothing in this turn.
+    /// Reports whether the agent reports usage and has spent nothing in this turn.
     pub(super) fn spent_nothing(&self) -> bool {
-        !self.paid && !self.rose && !self.first && (self.updated || self.whole)
+        !self.paid && !self.cost_rose && !self.first_cost && (self.updated || self.whole)
     }
 
-    /// Reports whether the agent has accounted for its newest message, and it cost nothing: then it is not its model's.
+    /// Reports whether the newest message cost nothing by the agent's own report: then it is not from the model.
     pub(super) fn last_cost_nothing(&self) -> bool {
         self.followed && !self.cost_something
     }
 
     fn priced(&self, start: &Start, tokens: Tokens) -> Usage {
         let usage = tokens.usage(start.prices);
-        // An agent that says what it costs is believed.
-        let said = self.cost.is_some() && (self.rose || !self.first);
-        let money_micros = if said { 0 } else { usage.money_micros };
+        // A cost reported by the agent takes precedence over the user's prices.
+        let priced = self.cost.is_some() && (self.cost_rose || !self.first_cost);
+        let money_micros = if priced { 0 } else { usage.money_micros };
         Usage { money_micros, ..usage }
     }
 }
 
-/// Returns an account, by the several names that its parts have. Tokens read from a cache may be among those read, or beside them;
-/// the sum tells.
+/// Reads token counts under any of their names. Cached tokens may be part of the input count or separate; the total tells.
 fn tokens(account: &Value) -> Tokens {
     let count = |names: &[&str]| names.iter().find_map(|name| number(account, &[name])).unwrap_or(0);
     let read = count(&["inputTokens", "input_tokens"]);
@@ -152,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cached_tokens_are_counted_once_wherever_they_are() {
+    fn cached_tokens_are_counted_once() {
         let apart = json!({ "totalTokens": 2580, "inputTokens": 1068, "cachedReadTokens": 1400, "outputTokens": 112 });
         assert_eq!(tokens(&apart), Tokens { read: 2468, cached: 1400, written: 112 });
         let among = json!({ "totalTokens": 2580, "inputTokens": 2468, "cachedReadTokens": 1400, "outputTokens": 112 });

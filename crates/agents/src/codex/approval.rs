@@ -1,17 +1,18 @@
-//! What Codex asks for, and the line that rules are held against: `commandExecution: cargo test`, `fileChange: src/lib.rs`.
+//! Codex's requests for approval, and the line that rules match: `commandExecution: cargo test`, `fileChange: src/lib.rs`.
 
 use lastword_core::spec::Permission;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::permission::ToolUse;
 use crate::request::{Reply, Request};
+use crate::start::Start;
 use crate::value::{at, brief, items, text};
-use crate::{Start, ToolUse};
 
-/// Changes of files that are remembered until they are asked for. The request names only the item.
+/// File changes remembered until their approval is requested: the request names only the item.
 const CHANGES_MAX: usize = 8;
 
-/// Changes of files that the agent is about to make.
+/// File changes that the agent is about to make.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(super) struct Changes(Vec<Change>);
@@ -24,7 +25,7 @@ struct Change {
 }
 
 impl Changes {
-    /// Takes note of an item that was begun. What is asked of a person for any of its files is asked for all of them.
+    /// Records a started item. The strictest permission among its files applies to all of them.
     pub(super) fn note(&mut self, start: &Start, item: &Value) {
         let (Some("fileChange"), Some(id)) = (text(item, &["type"]), text(item, &["id"])) else { return };
         let changes = items(item, &["changes"]);
@@ -53,7 +54,7 @@ fn strictness(permission: Permission) -> u8 {
     }
 }
 
-/// Returns what a request of the agent is, and the question in full. One that is not understood is turned away, so that nothing waits.
+/// Returns the request, and its question in full. An unsupported one is refused, so that the agent does not wait for it.
 pub(super) fn request(
     start: &Start,
     changes: &Changes,
@@ -108,7 +109,7 @@ pub(super) fn request(
             (Request::permission(id, &wanted, reply, permission), wanted)
         }
         "mcpServer/elicitation/request" => elicitation(start, id, params),
-        // What older servers ask.
+        // The requests of older servers.
         "execCommandApproval" => {
             let words: Vec<&str> = items(params, &["command"]).iter().filter_map(Value::as_str).collect();
             let command = script(&words).map_or_else(|| words.join(" "), str::to_owned);
@@ -127,7 +128,7 @@ pub(super) fn request(
     }
 }
 
-/// A form of a tool's server: it can be allowed if it has nothing to fill in, since nobody here fills in forms.
+/// Returns a request of an MCP server. It can be allowed only if its form has no fields, since forms cannot be filled in here.
 fn elicitation(start: &Start, id: Value, params: &Value) -> (Request, String) {
     let fields = at(params, &["requestedSchema", "properties"]).and_then(Value::as_object);
     let form = text(params, &["mode"]) == Some("form") && fields.is_none_or(serde_json::Map::is_empty);
@@ -155,7 +156,7 @@ fn reason(params: &Value) -> &str {
     text(params, &["reason"]).or(text(params, &["grantRoot"])).unwrap_or_default()
 }
 
-/// Returns the command as its author wrote it: what a shell is told to run, if that is all there is. Rules are held against this.
+/// Returns the command that rules match: the script, if the line only runs one in a shell.
 pub(crate) fn command(line: &str) -> String {
     let words = words(line).unwrap_or_default();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
@@ -170,7 +171,7 @@ fn script<'a>(words: &[&'a str]) -> Option<&'a str> {
     }
 }
 
-/// Splits a line into words as a shell would, if it is nothing but words: anything a shell would act on makes it none.
+/// Splits a line as a shell would; `None` if it contains anything but plain and quoted words.
 fn words(line: &str) -> Option<Vec<String>> {
     let (mut words, mut word) = (Vec::new(), None::<String>);
     let mut chars = line.chars();
@@ -216,13 +217,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_command_is_what_a_shell_is_told_to_run_and_nothing_is_hidden_by_that() {
+    fn a_shell_script_is_unwrapped_only_if_nothing_is_hidden() {
         for (line, expected) in [
             ("/bin/bash -lc 'cargo test'", "cargo test"),
             ("/bin/bash -lc 'echo '\\''a'\\'''", "echo 'a'"),
             (r#"bash -c "echo \"x\"""#, r#"echo "x""#),
             ("/bin/bash -lc ls", "ls"),
-            // More than one word behind, another program, or something a shell acts on: the line as it is.
+            // More arguments, another program, or shell syntax: the line stays as it is.
             ("/bin/bash -lc 'ls' x", "/bin/bash -lc 'ls' x"),
             ("/bin/bash -lc 'ls'; rm x", "/bin/bash -lc 'ls'; rm x"),
             ("/bin/bash -lc \"$(rm x)\"", "/bin/bash -lc \"$(rm x)\""),
@@ -235,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_is_as_forbidden_as_its_most_forbidden_file() {
+    fn the_strictest_permission_among_the_files_applies() {
         let rule =
             |pattern: &str, permission| lastword_core::spec::Rule { pattern: pattern.to_owned(), permission };
         let mut start = Start::default();

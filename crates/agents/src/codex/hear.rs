@@ -1,19 +1,19 @@
-//! What a line of Codex means.
+//! The meaning of the lines that Codex writes.
 
 use lastword_core::event::{SessionState, TurnEnding};
 use lastword_core::report::Signal;
 use serde_json::Value;
 
-use super::{Ask, Clean, Codex, STEERS_MAX, Stage};
-use crate::Start;
-use crate::rpc::words;
+use super::{Call, Clean, Codex, STEERS_MAX, Stage};
+use crate::rpc::error_text;
+use crate::start::Start;
 use crate::tokens::Tokens;
 use crate::value::{at, items, line, number, text};
 
-/// Bytes of the longest name of a thread or a turn. They are UUIDs.
-const NAME_BYTES_MAX: usize = 200;
+/// Longest id of a thread or turn that is accepted, in bytes. They are UUIDs.
+const ID_BYTES_MAX: usize = 200;
 
-/// Items that are tools: the agent waits for them, not for its model.
+/// Item types that are tools: while one runs, the agent does not wait for its model.
 const TOOLS: [&str; 8] = [
     "commandExecution",
     "fileChange",
@@ -25,7 +25,7 @@ const TOOLS: [&str; 8] = [
     "sleep",
 ];
 
-/// What Codex says when it, or its model, has reached a limit.
+/// Error kinds that mean a limit of Codex or its model was reached.
 const LIMITS: [&str; 5] = [
     "usageLimitExceeded",
     "rateLimitExceeded",
@@ -34,41 +34,41 @@ const LIMITS: [&str; 5] = [
     "flexUnavailable",
 ];
 
-/// What it says when the model would not.
+/// Error kinds that mean the model refused.
 const REFUSALS: [&str; 2] = ["cyberPolicy", "misalignmentPolicyViolation"];
 
 impl Codex {
-    /// Takes an answer to a request of ours.
+    /// Handles the reply to a request of ours.
     pub(super) fn replied(&mut self, start: &Start, id: &Value, result: Result<Value, Value>) -> Vec<Signal> {
-        match (self.asked.take(id), result) {
+        match (self.calls.take(id), result) {
             (None, _) => Vec::new(),
-            (Some(Ask::Initialize), Ok(_)) => {
+            (Some(Call::Initialize), Ok(_)) => {
                 self.stage = Stage::Welcome;
                 Vec::new()
             }
-            (Some(Ask::Thread), Ok(result)) => self.opened(start, &result),
-            (Some(Ask::Initialize | Ask::Thread), Err(error)) => self.broke(words(&error)),
-            // It is named here, and cannot be interrupted before it says that it has started.
-            (Some(Ask::Turn), Ok(_)) => Vec::new(),
-            (Some(Ask::Turn), Err(error)) => self.ended(TurnEnding::Failed, Some(words(&error))),
-            (Some(Ask::Steer(_)), Ok(_)) => Vec::new(),
-            (Some(Ask::Steer(said)), Err(error)) => self.late(said, &error),
-            (Some(Ask::Interrupt), Ok(_)) => Vec::new(),
-            // There is nothing to interrupt; what is left behind is cleaned up all the same.
-            (Some(Ask::Interrupt), Err(_)) => {
+            (Some(Call::Thread), Ok(result)) => self.opened(start, &result),
+            (Some(Call::Initialize | Call::Thread), Err(error)) => self.broke(error_text(&error)),
+            // The turn's id is taken from `turn/started`: before that, it cannot be interrupted.
+            (Some(Call::Turn), Ok(_)) => Vec::new(),
+            (Some(Call::Turn), Err(error)) => self.ended(TurnEnding::Failed, Some(error_text(&error))),
+            (Some(Call::Steer(_)), Ok(_)) => Vec::new(),
+            (Some(Call::Steer(input_text)), Err(error)) => self.late(input_text, &error),
+            (Some(Call::Interrupt), Ok(_)) => Vec::new(),
+            // Nothing to interrupt, but there may still be terminals to clean up.
+            (Some(Call::Interrupt), Err(_)) => {
                 self.clean = Clean::Due;
                 Vec::new()
             }
-            (Some(Ask::Clean), _) => {
+            (Some(Call::Clean), _) => {
                 self.clean = Clean::Done;
                 Vec::new()
             }
         }
     }
 
-    /// Takes a notice.
+    /// Handles a notification.
     pub(super) fn noticed(&mut self, start: &Start, method: &str, params: &Value) -> Vec<Signal> {
-        // Agents of the agent have threads of their own: what they do is work, but their turns are not the turns of this one.
+        // Sub-agents have threads of their own: their items count as work, their turns do not count.
         let own = text(params, &["threadId"]).is_none_or(|thread| self.thread.as_deref() == Some(thread));
         match method {
             "item/started" => {
@@ -80,7 +80,7 @@ impl Codex {
             "thread/tokenUsage/updated" => self.counted(start, own, params),
             "serverRequest/resolved" => self.requests.close(&params["requestId"]).into_iter().collect(),
             "turn/started" if own => {
-                self.turn_id = name(params, "turn").or(self.turn_id.take());
+                self.turn_id = id(params, "turn").or(self.turn_id.take());
                 self.turn.begin().into_iter().collect()
             }
             "turn/completed" if own => {
@@ -102,15 +102,15 @@ impl Codex {
     }
 
     fn opened(&mut self, start: &Start, result: &Value) -> Vec<Signal> {
-        let Some(thread) = name(result, "thread") else {
-            return self.broke("codex opened a thread without a name".to_owned());
+        let Some(thread) = id(result, "thread") else {
+            return self.broke("codex opened a thread without an id".to_owned());
         };
         self.stage = Stage::Open;
         (self.thread, self.used) = (Some(thread), None);
         vec![Signal::SessionStarted { reference: self.thread.clone(), resumed_from: start.resume.clone() }]
     }
 
-    /// Takes note that there will be no session.
+    /// Gives up on the handshake.
     fn broke(&mut self, error: String) -> Vec<Signal> {
         self.stage = Stage::Broken;
         self.turn.without_session(error)
@@ -124,15 +124,16 @@ impl Codex {
         self.turn.end(ending, error, self.thread.as_deref()).into_iter().collect()
     }
 
-    /// Takes note of an input that the turn did not take in: it becomes a prompt, or it is said that it is lost.
-    fn late(&mut self, said: Option<String>, error: &Value) -> Vec<Signal> {
-        match said {
-            Some(said) if self.late.len() < STEERS_MAX => {
-                self.late.push(said);
+    /// Handles a rejected steering input: it becomes a prompt, or a note says that it is lost.
+    fn late(&mut self, input_text: Option<String>, error: &Value) -> Vec<Signal> {
+        match input_text {
+            Some(input_text) if self.late.len() < STEERS_MAX => {
+                self.late.push(input_text);
                 Vec::new()
             }
             _ => {
-                let title = line(&format!("an input was not taken into the turn: {}", words(error)));
+                let title =
+                    line(&format!("an input was rejected by the turn and lost: {}", error_text(error)));
                 vec![Signal::ItemCompleted { title }]
             }
         }
@@ -152,7 +153,7 @@ impl Codex {
         let usage = &params["tokenUsage"];
         let (total, last) = (tokens(&usage["total"]), tokens(&usage["last"]));
         if !own {
-            // A thread within: its last request is new, whatever it did before.
+            // A sub-agent's thread: only its last request is new.
             return self.turn.spent(last.usage(start.prices)).into_iter().collect();
         }
         let present = text(params, &["turnId"]).is_some_and(|turn| self.turn_id.as_deref() == Some(turn));
@@ -160,17 +161,17 @@ impl Codex {
             Some(before) => total.since(before),
             None if start.resume.is_none() => total,
             None if present => last,
-            // The account of a turn of former times is where this conversation goes on from.
+            // The usage of an earlier turn of a resumed thread is the baseline.
             None => return Vec::new(),
         };
         self.turn.spent(more.usage(start.prices)).into_iter().collect()
     }
 }
 
-/// Returns the name of a thread or a turn, if it is one that can be kept.
-fn name(params: &Value, what: &str) -> Option<String> {
-    let name = text(params, &[what, "id"])?;
-    (name.len() <= NAME_BYTES_MAX).then(|| name.to_owned())
+/// Returns the id of a thread or turn, if it is short enough to keep.
+fn id(params: &Value, what: &str) -> Option<String> {
+    let id = text(params, &[what, "id"])?;
+    (id.len() <= ID_BYTES_MAX).then(|| id.to_owned())
 }
 
 fn tokens(account: &Value) -> Tokens {
@@ -189,7 +190,7 @@ fn ending(turn: &Value) -> (TurnEnding, Option<String>) {
 }
 
 fn failure(info: &Value) -> TurnEnding {
-    // Some are words, some carry the status that the model's server gave.
+    // Some kinds are plain strings, others objects with the HTTP status of the model's server.
     let status = info.as_object().and_then(|kinds| kinds.values().next());
     let status = status.and_then(|kind| number(kind, &["httpStatusCode"]));
     match info.as_str() {
@@ -200,7 +201,7 @@ fn failure(info: &Value) -> TurnEnding {
     }
 }
 
-/// Returns one line about an item that is done; none for what people did not ask to see.
+/// Returns the title of a completed item; `None` for items not worth showing.
 fn title(kind: &str, item: &Value) -> Option<String> {
     let outcome = |what: String| {
         let status = text(item, &["status"]).unwrap_or("completed");

@@ -1,90 +1,91 @@
-//! The lines of `claude -p --output-format stream-json`, which qwen writes too.
+//! The lines of `claude -p --output-format stream-json`, which qwen prints too.
 //!
-//! Its messages say too little of what was written; that is said with the parts of a message, if it is asked for them, and else with
-//! the end. Qwen's messages say it, and at the end it says what was spent beside them, in all the conversation.
+//! Claude's messages understate their output tokens. Its stream events have the true count, if they are enabled, and so has the result.
+//! Qwen's messages have the true count; its result has the total of the conversation.
 
 use serde_json::Value;
 
-use super::Word;
-use crate::claude::{complaint, ending, of_turn};
+use super::update::Update;
+use crate::claude::{ending, error_text, turn_cost};
 use crate::permission::ToolUse;
-use crate::show::joined;
 use crate::tokens::Tokens;
-use crate::value::{at, items, micros, number, text};
+use crate::value::{at, items, joined, micros, number, text};
 
-/// Returns what a line says; none, if it is not one of these.
-pub(super) fn read(kind: &str, said: &Value) -> Option<Vec<Word>> {
-    let subtype = text(said, &["subtype"]);
-    let words = match (kind, subtype) {
+/// Parses a line; `None` if it is in another format.
+pub(super) fn read(kind: &str, event: &Value) -> Option<Vec<Update>> {
+    let subtype = text(event, &["subtype"]);
+    let updates = match (kind, subtype) {
         ("system", Some("init")) => {
-            let session = text(said, &["session_id"]).map(str::to_owned).map(Word::Session);
-            session.into_iter().chain([Word::Step]).collect()
+            let session = text(event, &["session_id"]).map(str::to_owned).map(Update::Session);
+            session.into_iter().chain([Update::StepStarted]).collect()
         }
-        ("system", Some("background_tasks_changed")) => vec![Word::Background(items(said, &["tasks"]).len())],
+        ("system", Some("background_tasks_changed")) => {
+            vec![Update::Background(items(event, &["tasks"]).len())]
+        }
         ("system", Some(_)) => Vec::new(),
-        ("stream_event", _) => match text(said, &["event", "type"]) {
+        ("stream_event", _) => match text(event, &["event", "type"]) {
             Some("message_delta") => {
-                // Its money is said with the end.
-                at(said, &["event", "usage"])
-                    .map(|usage| Word::Spent(tokens(usage), Some(0)))
+                // The result reports the cost.
+                at(event, &["event", "usage"])
+                    .map(|usage| Update::Spent(tokens(usage), Some(0)))
                     .into_iter()
                     .collect()
             }
             _ => Vec::new(),
         },
         ("rate_limit_event", _) => Vec::new(),
-        ("assistant", _) if said.get("message").is_some() => answered(said),
-        ("user", _) if said.get("message").is_some() => {
-            items(said, &["message", "content"]).iter().filter_map(tool_done).collect()
+        ("assistant", _) if event.get("message").is_some() => assistant(event),
+        ("user", _) if event.get("message").is_some() => {
+            items(event, &["message", "content"]).iter().filter_map(tool_ended).collect()
         }
-        ("result", Some(subtype)) => ended(said, subtype),
+        ("result", Some(subtype)) => result(event, subtype),
         _ => return None,
     };
-    Some(words)
+    Some(updates)
 }
 
-fn answered(said: &Value) -> Vec<Word> {
-    // Not of its model: what went wrong is said again with the end of the turn.
-    if text(said, &["message", "model"]) == Some("<synthetic>") {
+fn assistant(event: &Value) -> Vec<Update> {
+    // Not from the model: an error, which the result repeats.
+    if text(event, &["message", "model"]) == Some("<synthetic>") {
         return Vec::new();
     }
-    let spent = at(said, &["message", "usage"]).filter(|usage| is_qwens(usage));
-    let spent = spent.map(|usage| Word::Spent(tokens(usage), None));
+    let spent = at(event, &["message", "usage"]).filter(|usage| is_qwens(usage));
+    let spent = spent.map(|usage| Update::Spent(tokens(usage), None));
     let blocks =
-        items(said, &["message", "content"]).iter().filter_map(|block| match text(block, &["type"])? {
-            "text" => text(block, &["text"]).map(|said| Word::Message(said.to_owned())),
+        items(event, &["message", "content"]).iter().filter_map(|block| match text(block, &["type"])? {
+            "text" => text(block, &["text"]).map(|content| Update::Message(content.to_owned())),
             "tool_use" => {
                 let title =
                     ToolUse::from_input(text(block, &["name"]).unwrap_or("a tool"), &block["input"]).line();
-                Some(Word::Tool { id: text(block, &["id"])?.to_owned(), title })
+                Some(Update::ToolStarted { id: text(block, &["id"])?.to_owned(), title })
             }
             _ => None,
         });
     blocks.chain(spent).collect()
 }
 
-fn tool_done(block: &Value) -> Option<Word> {
+fn tool_ended(block: &Value) -> Option<Update> {
     let id = text(block, &["tool_use_id"])?.to_owned();
     let outcome = (block["is_error"] == true).then(|| "failed".to_owned());
-    Some(Word::ToolDone { id: Some(id), title: None, outcome, output: joined(&block["content"]) })
+    Some(Update::ToolEnded { id: Some(id), title: None, outcome, output: joined(&block["content"]) })
 }
 
-fn ended(said: &Value, subtype: &str) -> Vec<Word> {
-    let usage = &said["usage"];
-    let money = of_turn(said).or_else(|| micros(said, &["total_cost_usd"]));
+fn result(event: &Value, subtype: &str) -> Vec<Update> {
+    let usage = &event["usage"];
+    let money = turn_cost(event).or_else(|| micros(event, &["total_cost_usd"]));
     let spent = match is_qwens(usage) {
-        true => Word::SpentEver(tokens(usage), money),
-        false => Word::SpentInAll(tokens(usage), money),
+        true => Update::ConversationTotal(tokens(usage), money),
+        false => Update::Total(tokens(usage), money),
     };
-    let denied = items(said, &["permission_denials"]).iter().map(|denial| {
+    let denied = items(event, &["permission_denials"]).iter().map(|denial| {
         let tool = text(denial, &["tool_name"]).unwrap_or("a tool");
-        Word::Denied(ToolUse::from_input(tool, &denial["tool_input"]).line())
+        Update::Denied(ToolUse::from_input(tool, &denial["tool_input"]).line())
     });
-    let ended = Word::Ended(ending(said, subtype), Some(complaint(said, subtype)));
+    let ended = Update::TurnEnded(ending(event, subtype), Some(error_text(event, subtype)));
     [spent].into_iter().chain(denied).chain([ended]).collect()
 }
 
-/// Reports whether an account is qwen's, in which tokens from a cache are among those that were read.
+/// Reports whether this is qwen's usage, whose `input_tokens` include cached ones.
 fn is_qwens(usage: &Value) -> bool {
     usage.get("total_tokens").is_some()
 }

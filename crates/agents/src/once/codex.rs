@@ -1,57 +1,56 @@
 //! The lines of `codex exec --json`.
 //!
-//! Its errors are remarks: a connection that was lost and is tried again is one, and so is a model that it does not know well. That a
-//! turn failed has an event of its own.
+//! Its `error` events are remarks, such as a reconnect or an unknown model. A failed turn has an event of its own.
 
 use lastword_core::event::TurnEnding;
 use serde_json::Value;
 
-use super::Word;
+use super::update::Update;
 use crate::tokens::Tokens;
 use crate::value::{at, items, number, text};
 
-/// What it says, in words, when a limit of its model was reached.
+/// Parts of an error message that mean a limit of the model was reached.
 const LIMITS: [&str; 3] = ["429 Too Many Requests", "usage limit", "quota"];
 
-/// Returns what a line says; none, if it is not one of these.
-pub(super) fn read(kind: &str, said: &Value) -> Option<Vec<Word>> {
-    let item = &said["item"];
-    let words = match kind {
+/// Parses a line; `None` if it is in another format.
+pub(super) fn read(kind: &str, event: &Value) -> Option<Vec<Update>> {
+    let item = &event["item"];
+    let updates = match kind {
         "thread.started" => {
-            text(said, &["thread_id"]).map(str::to_owned).map(Word::Session).into_iter().collect()
+            text(event, &["thread_id"]).map(str::to_owned).map(Update::Session).into_iter().collect()
         }
         "turn.started" => Vec::new(),
         "item.started" => begun(item).into_iter().collect(),
         "item.updated" => Vec::new(),
         "item.completed" => completed(item).into_iter().collect(),
-        "error" => vec![Word::Note(text(said, &["message"])?.to_owned())],
+        "error" => vec![Update::Note(text(event, &["message"])?.to_owned())],
         "turn.completed" => {
-            vec![Word::SpentInAll(tokens(&said["usage"]), None), Word::Ended(TurnEnding::Completed, None)]
+            vec![Update::Total(tokens(&event["usage"]), None), Update::TurnEnded(TurnEnding::Completed, None)]
         }
         "turn.failed" => {
-            let error = text(said, &["error", "message"]).unwrap_or("its turn failed");
+            let error = text(event, &["error", "message"]).unwrap_or("the turn failed");
             let limited = LIMITS.iter().any(|limit| error.contains(limit));
             let ending = if limited { TurnEnding::Limited } else { TurnEnding::Failed };
-            vec![Word::Ended(ending, Some(error.to_owned()))]
+            vec![Update::TurnEnded(ending, Some(error.to_owned()))]
         }
         _ => return None,
     };
-    Some(words)
+    Some(updates)
 }
 
-fn begun(item: &Value) -> Option<Word> {
+fn begun(item: &Value) -> Option<Update> {
     let title = title(item)?;
-    Some(Word::Tool { id: text(item, &["id"])?.to_owned(), title })
+    Some(Update::ToolStarted { id: text(item, &["id"])?.to_owned(), title })
 }
 
-fn completed(item: &Value) -> Option<Word> {
+fn completed(item: &Value) -> Option<Update> {
     match text(item, &["type"])? {
-        "agent_message" => text(item, &["text"]).map(|said| Word::Message(said.to_owned())),
-        "error" => text(item, &["message"]).map(|said| Word::Note(said.to_owned())),
+        "agent_message" => text(item, &["text"]).map(|content| Update::Message(content.to_owned())),
+        "error" => text(item, &["message"]).map(|content| Update::Note(content.to_owned())),
         _ => {
             let status = text(item, &["status"]).filter(|status| *status != "completed");
             let code = at(item, &["exit_code"]).and_then(Value::as_i64).filter(|code| *code != 0);
-            Some(Word::ToolDone {
+            Some(Update::ToolEnded {
                 id: text(item, &["id"]).map(str::to_owned),
                 title: Some(title(item)?),
                 outcome: code.map(|code| format!("exit {code}")).or(status.map(str::to_owned)),
@@ -61,7 +60,7 @@ fn completed(item: &Value) -> Option<Word> {
     }
 }
 
-/// Returns what a tool does; none for what is no tool.
+/// Returns the title of a tool; `None` for other items.
 fn title(item: &Value) -> Option<String> {
     match text(item, &["type"])? {
         "command_execution" => text(item, &["command"]).map(crate::codex::command),

@@ -1,38 +1,38 @@
 //! The lines of `opencode run --format json`.
 //!
-//! No event ends its turn: after the last step it exits, with a code that is not zero if it said an error. A tool is not seen before
-//! it is done. A model that fails is asked again without a word.
+//! No event ends its turn: it exits after the last step, with a non-zero status if it reported an error. A tool is reported only once it
+//! has ended. A failing model is retried silently.
 
 use serde_json::Value;
 
-use super::Word;
+use super::update::Update;
 use crate::tokens::Tokens;
 use crate::value::{at, micros, number, text};
 
-/// Why a step ends after which another follows.
-const GOES_ON: [&str; 2] = ["tool-calls", "unknown"];
+/// Reasons for the end of a step that is not the last.
+const NOT_LAST: [&str; 2] = ["tool-calls", "unknown"];
 
-/// Returns what a line says; none, if it is not one of these.
-pub(super) fn read(kind: &str, said: &Value) -> Option<Vec<Word>> {
-    let session = Word::Session(text(said, &["sessionID"])?.to_owned());
-    let part = &said["part"];
+/// Parses a line; `None` if it is in another format.
+pub(super) fn read(kind: &str, event: &Value) -> Option<Vec<Update>> {
+    let session = Update::Session(text(event, &["sessionID"])?.to_owned());
+    let part = &event["part"];
     let more = match kind {
-        "step_start" => vec![Word::Step],
+        "step_start" => vec![Update::StepStarted],
         "reasoning" => Vec::new(),
-        "text" => vec![Word::Message(text(part, &["text"])?.to_owned())],
-        "tool_use" => vec![tool_done(part)],
-        "step_finish" => finished(part),
+        "text" => vec![Update::Message(text(part, &["text"])?.to_owned())],
+        "tool_use" => vec![tool_ended(part)],
+        "step_finish" => step_ended(part),
         "error" => {
-            let error = &said["error"];
-            let words = text(error, &["data", "message"]).or(text(error, &["name"]));
-            vec![Word::Wrong(words.unwrap_or("an error without words").to_owned())]
+            let error = &event["error"];
+            let message = text(error, &["data", "message"]).or(text(error, &["name"]));
+            vec![Update::Error(message.unwrap_or("unknown error").to_owned())]
         }
         _ => return None,
     };
     Some([session].into_iter().chain(more).collect())
 }
 
-fn tool_done(part: &Value) -> Word {
+fn tool_ended(part: &Value) -> Update {
     let state = &part["state"];
     let tool = text(part, &["tool"]).unwrap_or("a tool");
     let title = match text(state, &["title"]).filter(|title| !title.is_empty()) {
@@ -41,7 +41,7 @@ fn tool_done(part: &Value) -> Word {
     };
     let code = at(state, &["metadata", "exit"]).and_then(Value::as_i64).filter(|code| *code != 0);
     let failed = text(state, &["status"]).filter(|status| *status != "completed");
-    Word::ToolDone {
+    Update::ToolEnded {
         id: None,
         title: Some(title),
         outcome: code.map(|code| format!("exit {code}")).or(failed.map(|_| "failed".to_owned())),
@@ -49,15 +49,15 @@ fn tool_done(part: &Value) -> Word {
     }
 }
 
-fn finished(part: &Value) -> Vec<Word> {
+fn step_ended(part: &Value) -> Vec<Update> {
     let count = |path: &[&str]| number(part, path).unwrap_or(0);
     let cached = count(&["tokens", "cache", "read"]);
     let read = [&["tokens", "input"][..], &["tokens", "cache", "write"]].into_iter().map(count);
     let read = read.fold(cached, u64::saturating_add);
-    // What it thought is written too, and counted beside.
+    // Reasoning tokens are output too, and counted separately.
     let written = count(&["tokens", "output"]).saturating_add(count(&["tokens", "reasoning"]));
     let written = number(part, &["tokens", "total"]).map_or(written, |total| total.saturating_sub(read));
-    let spent = Word::Spent(Tokens { read, cached, written }, micros(part, &["cost"]));
-    let is_last = text(part, &["reason"]).is_none_or(|reason| !GOES_ON.contains(&reason));
-    [spent].into_iter().chain(is_last.then_some(Word::LastStep)).collect()
+    let spent = Update::Spent(Tokens { read, cached, written }, micros(part, &["cost"]));
+    let is_last = text(part, &["reason"]).is_none_or(|reason| !NOT_LAST.contains(&reason));
+    [spent].into_iter().chain(is_last.then_some(Update::LastStepEnded)).collect()
 }

@@ -1,6 +1,6 @@
-//! Recorded streams, and a dialogue that is led by hand.
+//! A dialogue driven by hand or by a recorded stream.
 //!
-//! A line of a stream is a mark and what was said: `<` by the agent, `>` by us.
+//! Each line of a stream has a prefix: `<` if the agent wrote it, `>` if we did.
 
 use lastword_agents::{Dialogue, Goals, Outgoing, Start};
 use lastword_core::InputNo;
@@ -8,23 +8,23 @@ use lastword_core::job::PendingInput;
 use lastword_core::report::Signal;
 use lastword_core::spec::{Dialect, Terms};
 
-/// A dialogue, and everything that was said in it.
+/// A dialogue and its signals so far.
 #[derive(Clone)]
-pub(crate) struct Talk {
+pub(crate) struct Driver {
     pub(crate) dialogue: Dialogue,
     pub(crate) start: Start,
     pub(crate) terms: Terms,
     pub(crate) signals: Vec<Signal>,
 }
 
-impl Talk {
-    pub(crate) fn new(dialect: Dialect, start: Start) -> Talk {
+impl Driver {
+    pub(crate) fn new(dialect: Dialect, start: Start) -> Driver {
         let terms = Terms { dialect, ..Terms::default() };
-        Talk { dialogue: Dialogue::new(start.clone(), &terms), start, terms, signals: Vec::new() }
+        Driver { dialogue: Dialogue::new(start.clone(), &terms), start, terms, signals: Vec::new() }
     }
 
-    /// The agent says a line.
-    pub(crate) fn hear(&mut self, line: &str) -> Vec<Signal> {
+    /// Reads a line of the agent.
+    pub(crate) fn read(&mut self, line: &str) -> Vec<Signal> {
         let heard = self.dialogue.read(format!("{line}\n").as_bytes());
         let heard: Vec<Signal> = heard
             .into_iter()
@@ -35,50 +35,50 @@ impl Talk {
         heard
     }
 
-    /// A line is written, whoever chose it.
+    /// Records a line written to the agent.
     pub(crate) fn write(&mut self, line: &str, input: InputNo) {
         let begun = self.dialogue.wrote(line.as_bytes(), input);
         self.signals.extend(begun.map(|heard| heard.signal));
     }
 
-    /// Writes what is due, with these goals; returns it as JSON, without the names of requests.
-    pub(crate) fn say(&mut self, goals: &Goals<'_>) -> Option<serde_json::Value> {
+    /// Writes the line that is due under these goals, and returns it as JSON.
+    pub(crate) fn write_next(&mut self, goals: &Goals<'_>) -> Option<serde_json::Value> {
         let Outgoing { line, input } = self.dialogue.next(goals)?;
         self.write(&line, input);
         Some(serde_json::from_str(&line).expect("what is written is JSON"))
     }
 
-    /// Writes what is due until nothing is, and returns the methods.
-    pub(crate) fn say_all(&mut self, goals: &Goals<'_>) -> Vec<String> {
+    /// Writes lines until none is due, and returns their methods.
+    pub(crate) fn write_all(&mut self, goals: &Goals<'_>) -> Vec<String> {
         let mut methods = Vec::new();
-        while let Some(line) = self.say(goals) {
+        while let Some(line) = self.write_next(goals) {
             methods.push(line["method"].as_str().unwrap_or("an answer").to_owned());
             assert!(methods.len() < 20, "it does not stop: {methods:?}");
         }
         methods
     }
 
-    /// Goes through a recorded stream, both sides as they were.
+    /// Replays both sides of a recorded stream.
     pub(crate) fn play(&mut self, stream: &str) {
         for line in stream.lines() {
             match line.split_at(2) {
-                ("< ", said) => {
-                    self.hear(said);
+                ("< ", line) => {
+                    self.read(line);
                 }
-                (_, said) => self.write(said, InputNo(0)),
+                (_, line) => self.write(line, InputNo(0)),
             }
         }
     }
 
-    /// Returns everything that was said so far, a line each, and forgets it.
-    pub(crate) fn told(&mut self) -> String {
-        let told: Vec<String> = self.signals.drain(..).map(|signal| told(&signal)).collect();
-        told.join("\n")
+    /// Takes the signals so far, one per line.
+    pub(crate) fn transcript(&mut self) -> String {
+        let lines: Vec<String> = self.signals.drain(..).map(|signal| line_of(&signal)).collect();
+        lines.join("\n")
     }
 }
 
-/// Returns a signal as a line.
-pub(crate) fn told(signal: &Signal) -> String {
+/// Formats a signal as a line.
+pub(crate) fn line_of(signal: &Signal) -> String {
     match signal {
         Signal::SessionStarted { reference, resumed_from: None } => format!("session {}", name(reference)),
         Signal::SessionStarted { reference, resumed_from } => {
@@ -109,12 +109,10 @@ fn name(reference: &Option<String>) -> &str {
     reference.as_deref().unwrap_or("without a name")
 }
 
-/// Returns an input.
 pub(crate) fn input(no: u32, text: &str) -> PendingInput {
     PendingInput { no: InputNo(no), question: None, text: text.to_owned(), eof: false, steer: false }
 }
 
-/// Returns an answer.
 pub(crate) fn answer(no: u32, question: &str, text: &str) -> PendingInput {
     PendingInput { question: Some(question.to_owned()), ..input(no, text) }
 }

@@ -82,7 +82,7 @@ fn where_no_event_ends_its_turn_its_exit_does() {
         (&json!("failed"), &json!("failed"))
     );
     let shown = home.ok(&["show", "@last"]);
-    assert!(shown.contains("it exited with 3 after its last step"), "{shown}");
+    assert!(shown.contains("the agent exited with status 3 after its last step"), "{shown}");
 }
 
 #[test]

@@ -1,0 +1,75 @@
+//! How an attempt of an agent starts: its prompt, folder, conversation, rules, and its command line.
+
+use lastword_core::spec::{Permissions, Prices, Spec, Terms, Work};
+
+/// How an attempt of an agent starts, and its rules.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Start {
+    /// The first prompt.
+    pub prompt: String,
+    /// The folder the agent works in.
+    pub cwd: String,
+    /// The conversation to resume.
+    pub resume: Option<String>,
+    /// Resume a copy of it.
+    pub fork: bool,
+    /// What it may do without asking.
+    pub permissions: Permissions,
+    /// Token prices, for an agent that does not report its cost.
+    pub prices: Option<Prices>,
+}
+
+impl Start {
+    /// Returns the start of an attempt of a job with this spec, in this folder. `resume` takes precedence over the conversation of the
+    /// spec. `None` for a plain command.
+    pub fn of<'a>(spec: &'a Spec, cwd: &str, resume: Option<&str>) -> Option<(Start, &'a Terms)> {
+        let Work::Agent { prompt, terms, .. } = &spec.work else { return None };
+        let reference = spec.resume.as_ref().map(|conversation| conversation.reference.as_str());
+        let start = Start {
+            prompt: prompt.clone(),
+            cwd: cwd.to_owned(),
+            resume: resume.or(reference).map(str::to_owned),
+            // The conversation of an earlier attempt is the job's own: no copy is needed.
+            fork: spec.fork && resume.is_none(),
+            permissions: terms.permissions.clone(),
+            prices: terms.prices,
+        };
+        Some((start, terms))
+    }
+
+    /// Returns the program and its arguments.
+    pub fn argv(&self, terms: &Terms) -> Vec<String> {
+        let resume = if self.fork { &terms.fork } else { &terms.resume };
+        let more = self
+            .resume
+            .iter()
+            .flat_map(|reference| resume.iter().map(move |word| word.replace("{}", reference)));
+        // Options must come before `--`.
+        let end = terms.argv.iter().position(|word| word == "--").unwrap_or(terms.argv.len());
+        let prompted = |word: &String| word.replace("{prompt}", &self.prompt);
+        let (words, rest) = terms.argv.split_at(end);
+        words.iter().map(prompted).chain(more).chain(rest.iter().map(prompted)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::definition::Definitions;
+
+    #[test]
+    fn resume_arguments_follow_the_command_or_precede_its_double_dash() {
+        let known = Definitions::with(None).unwrap();
+        let argv = |name: &str, fork| {
+            let terms = known.get(name).unwrap().terms(Permissions::default());
+            let (prompt, resume) = ("--do {} it".to_owned(), Some("s1".to_owned()));
+            Start { prompt, resume, fork, ..Start::default() }.argv(&terms).join(" ")
+        };
+        assert!(argv("claude", true).ends_with(" stdio --resume s1 --fork-session"));
+        assert_eq!(
+            argv("codex-exec", false),
+            "codex exec --json --skip-git-repo-check resume s1 -- --do {} it"
+        );
+        assert!(argv("gemini-prompt", false).ends_with("--prompt=--do {} it --resume s1"));
+    }
+}

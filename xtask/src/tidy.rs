@@ -2,6 +2,9 @@
 //!
 //! A rule looks at one file and says which lines break it. The files are those git knows or would take.
 
+mod cycles;
+mod tokens;
+
 use std::fs;
 
 use crate::program::{self, Failure, Outcome};
@@ -37,15 +40,21 @@ pub(crate) fn run(arguments: &[&str]) -> Outcome {
         return Err(Failure::new("usage: cargo xtask tidy"));
     }
     let list = program::output("git", &["ls-files", "--cached", "--others", "--exclude-standard"])?;
+    // Listed and not readable as text: deleted but not committed yet, or not text.
+    let texts: Vec<(&str, String)> =
+        list.lines().filter_map(|path| Some((path, fs::read_to_string(path).ok()?))).collect();
+    let files: Vec<(&str, &str)> = texts.iter().map(|(path, text)| (*path, text.as_str())).collect();
     let mut broken = 0;
-    for path in list.lines() {
-        // Listed and not readable as text: deleted but not committed yet, or not text.
-        let Ok(text) = fs::read_to_string(path) else { continue };
-        let file = File { path, text: &text };
+    for (path, text) in &files {
+        let file = File { path, text };
         for (line, why) in RULES.iter().flat_map(|rule| rule(&file)) {
             eprintln!("{path}:{line}: {why}");
             broken += 1;
         }
+    }
+    for cycle in cycles::find(&files) {
+        eprintln!("{cycle}");
+        broken += 1;
     }
     if broken > 0 {
         return Err(Failure::new(format!("{broken} untidy places")));

@@ -1,4 +1,4 @@
-//! Everything that reads what others wrote, under libFuzzer. `LASTWORD_FUZZ` names the target, `LASTWORD_FUZZ_BUG` a rule to break.
+//! Everything that reads what others wrote, under libFuzzer. `LASTWORD_FUZZ` names the target.
 //!
 //! A target takes bytes, reads them, and checks the laws that what it read has to keep. Only what it must not do is a finding: a panic,
 //! an overflow, a law that is broken, more memory or time than libFuzzer was told to allow.
@@ -26,7 +26,6 @@ mod text;
 
 use std::sync::LazyLock;
 
-use lastword_agents::seeded::{self, Bug};
 use lastword_core::spec::Dialect;
 
 /// What a target does with bytes.
@@ -50,9 +49,7 @@ const TARGETS: &[(&str, Target)] = &[
 ];
 
 static TARGET: LazyLock<Target> = LazyLock::new(|| {
-    let (name, bug) =
-        (std::env::var("LASTWORD_FUZZ"), std::env::var("LASTWORD_FUZZ_BUG").unwrap_or_default());
-    seeded::switch(Bug::ALL.iter().copied().find(|known| known.name() == bug));
+    let name = std::env::var("LASTWORD_FUZZ");
     let known = TARGETS.iter().find(|(known, _)| name.as_deref() == Ok(*known));
     known.unwrap_or_else(|| panic!("LASTWORD_FUZZ names no target: {name:?}")).1
 });

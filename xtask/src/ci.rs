@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::program::{Failure, Outcome, cargo, cargo_with, succeeds};
 use crate::steps::{AfterFailure, Done, Step, by_cargo, own, run as run_steps, verb};
-use crate::tools;
+use crate::{seeded, tools};
 
 /// How long all of it may take on two quiet cores from a clean clone, once the tools are there. Longer, and people stop running it.
 const BUDGET: Duration = Duration::from_secs(15 * 60);
@@ -15,17 +15,18 @@ const STEPS: &[Step] = &[
     by_cargo("format", "fmt --all --check"),
     verb("tidy", "tidy"),
     by_cargo("clippy", "clippy --workspace --all-targets -- -D warnings"),
-    // The workspace as a whole compiles the seeded bugs in; what is shipped does not.
-    by_cargo("clippy, as shipped", "clippy -- -D warnings"),
     own("docs", docs),
     own("dependencies", dependencies),
     own("advisories", advisories),
     own("tests", tests),
     verb("README and book", "docs"),
     verb("contract", "contract --require"),
+    // The copy of the workspace with every seeded bug in it; later steps with a bug run from there.
+    own("seeded copy", seeded_copy),
     // The long form is `torture` with three repeats or more, which also decides on times, and with shim and guard killed.
     verb("torture", "torture --repeats 1"),
     verb("torture, stand-ins", "torture --bugs"),
+    own("no bug ships", no_bug_ships),
     // The long form is `fuzz --seconds 600`.
     verb("fuzz", "fuzz"),
     verb("fuzz, seeded bug", "fuzz --bug cut-in-mid-character --seconds 120"),
@@ -111,4 +112,14 @@ fn tests() -> Result<Done, Failure> {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     cargo(&format!("nextest run --workspace --no-fail-fast --test-threads {}", processors * 3))?;
     Ok(Done::Passed)
+}
+
+/// Builds the copy with the seeded bugs, for the steps that have a bug switched on.
+fn seeded_copy() -> Result<Done, Failure> {
+    seeded::build().map(|()| Done::Passed)
+}
+
+/// Looks for seeded bugs in the executable that the trials run.
+fn no_bug_ships() -> Result<Done, Failure> {
+    seeded::shipped::check_tried().map(|()| Done::Passed)
 }

@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::Mutex;
 
-use crate::program::{Failure, Outcome, cargo_with, output, target};
+use crate::program::{Failure, Outcome, output, target};
+use crate::seeded::Build;
 
 /// Seconds for each target, unless said otherwise.
 const SECONDS: u32 = 20;
@@ -94,7 +95,7 @@ pub(crate) fn run(arguments: &[&str]) -> Outcome {
         return Err(Failure::new(format!("there is no such target; there are {}", names.join(", "))));
     }
     let folder = target().join("fuzz");
-    let program = build(&folder)?;
+    let program = build(&folder, asked.bug)?;
     write_words(&folder)?;
     let workers = std::thread::available_parallelism().map_or(1, usize::from);
     let (waiting, failures) = (Mutex::new(chosen.into_iter()), Mutex::new(Vec::new()));
@@ -145,25 +146,16 @@ impl<'a> Asked<'a> {
     }
 }
 
-fn build(folder: &Path) -> Result<PathBuf, Failure> {
+/// Builds the program; for a bug, from the copy that has it.
+fn build(folder: &Path, bug: Option<&str>) -> Result<PathBuf, Failure> {
     let about = output("rustc", &["-vV"])?;
     let host = about.lines().find_map(|line| line.strip_prefix("host: "));
     let host = host.ok_or_else(|| Failure::new("`rustc -vV` names no host"))?;
-    let into = folder.to_string_lossy();
+    let build = Build::of(&bug.map_or(Vec::new(), |name| vec!["--bug", name]))?;
     // With a target, what runs while compiling is built without the flags.
-    let words = [
-        "build",
-        "--release",
-        "--locked",
-        "--manifest-path",
-        "fuzz/Cargo.toml",
-        "--target",
-        host,
-        "--target-dir",
-        &into,
-    ];
-    cargo_with(&words, &[("RUSTFLAGS", FLAGS)])?;
-    Ok(folder.join(host).join("release/lastword-fuzz"))
+    let words = ["build", "--release", "--locked", "--target", host];
+    build.cargo_in("fuzz", folder, &words, &[("RUSTFLAGS", FLAGS)])?;
+    Ok(build.programs(folder).join(host).join("release/lastword-fuzz"))
 }
 
 fn fuzz(program: &Path, folder: &Path, name: &str, seeds: &Seeds, asked: &Asked<'_>) -> Outcome {
@@ -197,7 +189,8 @@ fn fuzz(program: &Path, folder: &Path, name: &str, seeds: &Seeds, asked: &Asked<
         option("print_final_stats", &1),
     ];
     let mut command = Command::new(program);
-    command.env("LASTWORD_FUZZ", name).env("LASTWORD_FUZZ_BUG", asked.bug.unwrap_or_default());
+    command.envs(asked.bug.map(|bug| ("LASTWORD_BUG", bug)));
+    command.env("LASTWORD_FUZZ", name);
     let done = command.args(options).arg(&corpus).output();
     let done = done.map_err(|error| Failure::new(format!("{}: {error}", program.display())))?;
     judge(name, &done, asked)

@@ -21,6 +21,7 @@ mod package;
 mod program;
 mod proof;
 mod root;
+mod seeded;
 mod steps;
 mod tidy;
 mod tools;
@@ -50,7 +51,7 @@ const VERBS: &[Verb] = &[
     Verb { name: "e2e", arguments: "[NAME]", about: "the product as a user drives it, and as it survives", run: e2e::run },
     Verb { name: "model", arguments: "[--full]", about: "every reachable state of a small world", run: |args| proof::run("model", args) },
     Verb { name: "sim", arguments: "[--schedules N] [--seed S]", about: "random schedules of crashes and faults", run: |args| proof::run("sim", args) },
-    Verb { name: "bugs", arguments: "", about: "breaks one rule at a time and expects to be caught", run: |args| proof::run("bugs", args) },
+    Verb { name: "bugs", arguments: "[NAME]", about: "breaks one rule at a time and expects to be caught", run: seeded::run },
     Verb { name: "crash", arguments: "[...]", about: "kills real stores in mid-append", run: |args| proof::run("crash", args) },
     Verb { name: "power-loss", arguments: "[...]", about: "disk images as a power cut leaves them", run: |args| of_either("power-loss", args) },
     Verb { name: "bench", arguments: "[...]", about: "`store`: our journal beside the bare engine; `keeper`, `run`: keeper and product beside others'", run: |args| of_either("bench", args) },

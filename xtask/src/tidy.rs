@@ -8,6 +8,7 @@ mod tokens;
 use std::fs;
 
 use crate::program::{self, Failure, Outcome};
+use crate::seeded::{self, shipped::Words};
 
 /// Past this, look for the seam. Files are meant to stay below 500; the room above is for a test table that
 /// would read worse in two places.
@@ -44,16 +45,19 @@ pub(crate) fn run(arguments: &[&str]) -> Outcome {
     let texts: Vec<(&str, String)> =
         list.lines().filter_map(|path| Some((path, fs::read_to_string(path).ok()?))).collect();
     let files: Vec<(&str, &str)> = texts.iter().map(|(path, text)| (*path, text.as_str())).collect();
+    let words = Words::all()?;
     let mut broken = 0;
     for (path, text) in &files {
         let file = File { path, text };
-        for (line, why) in RULES.iter().flat_map(|rule| rule(&file)) {
+        let rules = RULES.iter().flat_map(|rule| rule(&file));
+        for (line, why) in rules.chain(words.in_source(path, text)) {
             eprintln!("{path}:{line}: {why}");
             broken += 1;
         }
     }
-    for cycle in cycles::find(&files) {
-        eprintln!("{cycle}");
+    let cycles = cycles::find(&files).into_iter();
+    for why in cycles.chain(seeded::check()).chain(words.in_shipped()) {
+        eprintln!("{why}");
         broken += 1;
     }
     if broken > 0 {

@@ -91,6 +91,7 @@ const NEEDS: &[(&str, Where, &[&str])] = &[
     ("contract", Where::Ci, &["cargo-nextest"]),
     ("docs", Where::Ci, &["mdbook", "curl", "jq", "git", "tmux", "pgrep"]),
     ("fuzz", Where::Ci, &["a C++ compiler"]),
+    ("bugs", Where::Ci, &["PostgreSQL", "git"]),
     ("crash", Where::Ci, &["PostgreSQL"]),
     ("power-loss", Where::Ci, &["PostgreSQL", "mkfs.ext4"]),
     ("bench", Where::Ci, &["PostgreSQL", "sqlite3", "SQLite's headers", "a C compiler", "strace"]),

@@ -3,7 +3,8 @@
 //! They are a program of their own beside the executable that ships: both are built, then it is started, and its exit
 //! code is ours.
 
-use crate::program::{Outcome, cargo_with};
+use crate::program::Outcome;
+use crate::seeded::Build;
 
 /// Runs a verb of the trials, with everything built for speed; with `--dev`, as it is built for tests.
 pub(crate) fn run(verb: &str, arguments: &[&str]) -> Outcome {
@@ -18,10 +19,11 @@ pub(crate) fn run_with_proof(verb: &str, arguments: &[&str]) -> Outcome {
 fn start(verb: &str, arguments: &[&str], beside: &[&str]) -> Outcome {
     let is_dev = arguments.contains(&"--dev");
     let profile: &[&str] = if is_dev { &[] } else { &["--release"] };
-    // The executable that ships by itself: built together with the trials, it would have their seeded bugs compiled in. The trials with
-    // their adversary: to run one program of a package builds only that one.
+    let build = Build::of(arguments)?;
+    // The executable that ships by itself, as it ships. The trials with their adversary: to run one program of a package builds only
+    // that one.
     for package in ["lastword", "lastword-trials"].iter().chain(beside) {
-        cargo_with(&[&["build", "--quiet", "--package", package], profile].concat(), &[])?;
+        build.cargo(&[&["build", "--quiet", "--package", package], profile].concat())?;
     }
     let run = [
         &["run", "--quiet"],
@@ -29,5 +31,5 @@ fn start(verb: &str, arguments: &[&str], beside: &[&str]) -> Outcome {
         &["--package", "lastword-trials", "--bin", "lastword-trials", "--", verb],
     ];
     let arguments: Vec<&str> = arguments.iter().copied().filter(|word| *word != "--dev").collect();
-    cargo_with(&[&run.concat()[..], &arguments].concat(), &[])
+    build.cargo(&[&run.concat()[..], &arguments].concat())
 }

@@ -22,7 +22,6 @@ mod plain;
 mod protocol;
 mod request;
 mod rpc;
-pub mod seeded;
 mod show;
 mod start;
 mod tokens;

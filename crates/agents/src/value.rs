@@ -2,8 +2,6 @@
 
 use serde_json::Value;
 
-use crate::seeded::{self, Bug};
-
 /// Returns the string at a path of keys.
 pub(crate) fn text<'a>(value: &'a Value, path: &[&str]) -> Option<&'a str> {
     at(value, path)?.as_str()
@@ -41,9 +39,6 @@ pub(crate) fn joined(content: &Value) -> String {
 pub(crate) fn line(text: &str) -> String {
     const CHARS_MAX: usize = 200;
     let first = text.trim().lines().next().unwrap_or_default();
-    if seeded::on(Bug::CutInMidCharacter) {
-        return first[..first.len().min(CHARS_MAX)].to_owned();
-    }
     first.chars().take(CHARS_MAX).collect()
 }
 

@@ -8,7 +8,6 @@ use crate::ids::{AttemptNo, Awake, Fence, InputNo, TurnNo};
 use crate::job::{Attempt, Job, Phase, Stop};
 use crate::limits::Limit;
 use crate::outcome::Cause;
-use crate::seeded::{self, Bug};
 
 /// Something to be done in the world.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -91,7 +90,7 @@ pub fn due(job: &Job, fence: &Fence) -> Vec<Effect> {
     if attempt.host != holder.host {
         return Vec::new();
     }
-    if attempt.epoch != fence.epoch && !seeded::on(Bug::LaunchWithoutLooking) {
+    if attempt.epoch != fence.epoch {
         return vec![Effect::Locate { attempt: no }];
     }
     match (&job.phase, &attempt.tree) {

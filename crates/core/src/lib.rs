@@ -24,7 +24,6 @@ pub mod owner;
 pub mod receipt;
 pub mod reference;
 pub mod report;
-pub mod seeded;
 pub mod session;
 pub mod spec;
 pub mod view;

@@ -14,7 +14,6 @@ use crate::event::{Event, Fact, LimitFired};
 use crate::ids::{AppendId, Awake, Fence, HostId, Now, Seq, Timestamp};
 use crate::job::Job;
 use crate::report::{Pulse, Report, Signal};
-use crate::seeded::{self, Bug};
 
 /// Facts of reports one append may carry, give or take the last report's. More would only make a single write slower
 /// than its neighbours. Reports that add nothing are passed over: the one behind them may be the last.
@@ -210,10 +209,9 @@ impl Owner {
                 self.flight = None;
                 self.load(outputs);
             }
-            Input::Fenced if seeded::on(Bug::FencedGoesOn) => self.flight = None,
             Input::Fenced => self.let_go(outputs),
             Input::Unavailable => {
-                self.unread |= std::mem::take(&mut self.loading) && !seeded::on(Bug::NewsForgotten);
+                self.unread |= std::mem::take(&mut self.loading);
                 if let Some(flight) = &mut self.flight {
                     flight.unanswered = true;
                 }
@@ -335,9 +333,7 @@ impl Owner {
                 return self.broken(illegal, outputs);
             }
         }
-        // Without the bug this is `false`, whatever is compared: a mutant of the comparison says nothing.
-        let sleeps = seeded::on(Bug::LimitSleeps) && reports == 0;
-        if let Err(illegal) = self.decide_unprompted(&mut draft, now, sleeps) {
+        if let Err(illegal) = self.decide_unprompted(&mut draft, now) {
             return self.broken(illegal, outputs);
         }
         if draft.facts.is_empty() {
@@ -357,7 +353,7 @@ impl Owner {
 
     /// Adds what an owner decides without input: the end of an attempt on another host, limits, expired questions, the begin of a
     /// stop, a launch.
-    fn decide_unprompted(&self, draft: &mut Draft, now: Now, sleeps: bool) -> Result<(), Illegal> {
+    fn decide_unprompted(&self, draft: &mut Draft, now: Now) -> Result<(), Illegal> {
         let holds = |job: &Job| job.holder.as_ref().is_some_and(|holder| holder.fence == self.fence);
         if !holds(&draft.job) {
             return Ok(());
@@ -365,9 +361,7 @@ impl Owner {
         draft.extend(take_over::account(&draft.job, &self.host, now.wall))?;
         draft.extend(limit::near(&draft.job))?;
         draft.extend(limit::lifted(&draft.job, &self.pulse, now.awake))?;
-        if !sleeps {
-            draft.extend(limit::fire(&draft.job, &self.pulse, now.awake))?;
-        }
+        draft.extend(limit::fire(&draft.job, &self.pulse, now.awake))?;
         draft.extend(answer::expire(&draft.job, now.wall))?;
         draft.extend(observe::stop_began(&draft.job))?;
         if holds(&draft.job) {

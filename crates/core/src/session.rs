@@ -4,7 +4,6 @@
 
 use crate::event::{Commit, SessionStarted, SessionState, TurnEnded, TurnEnding};
 use crate::ids::{AttemptNo, Timestamp, TurnNo};
-use crate::seeded::{self, Bug};
 
 /// A session.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -106,7 +105,6 @@ impl Session {
         match (ended.ending, &ended.commit) {
             (TurnEnding::Completed, Some(commit)) => self.commit(commit),
             (TurnEnding::Completed, None) | (_, None) => {}
-            (_, Some(_)) if seeded::on(Bug::CancelledTurnCommits) => {}
             (_, Some(_)) => return Err("only a completed turn changes the conversation"),
         }
         self.last_turn = Some((ended.turn, ended.ending));
@@ -144,7 +142,7 @@ impl Session {
     pub(crate) fn change(&mut self, state: SessionState, background: u32) {
         self.state = state;
         self.background = background;
-        if !state.may_hold_turn() && !seeded::on(Bug::InactiveSessionKeepsTurn) {
+        if !state.may_hold_turn() {
             self.active = None;
             self.interrupt = None;
             self.questions.clear();

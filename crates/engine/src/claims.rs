@@ -5,12 +5,11 @@ use std::sync::atomic::Ordering;
 
 use lastword_core::decide::claim::Claimant;
 use lastword_core::{Append, Job, JobId, Seq};
-use lastword_store::siblings::{Group, Siblings};
+use lastword_store::siblings::Siblings;
 use lastword_store::{Claim, Claimed, Error, Filter, Read, Renew, Source};
 use tokio::sync::mpsc;
 
 use crate::job_task::JobTask;
-use crate::seeded::{self, Bug};
 use crate::shared::{Shared, lock};
 
 /// Jobs taken at once: more are taken by the next claim, which follows at once.
@@ -35,10 +34,8 @@ impl<J: Siblings> Shared<J> {
 
     /// Returns what may be taken from a queue; none while it is paused.
     fn ready_in(&self, queue: &str) -> Option<Source> {
-        let paused = |group: &Group| group.paused && !seeded::on(Bug::PauseIgnored);
-        let group = self.groups.get(queue).filter(|group| !paused(group))?;
-        let more = u32::from(seeded::on(Bug::SlotMiscounted));
-        Some(Source::Ready { queue: queue.to_owned(), slots: group.slots.map(|slots| slots + more) })
+        let group = self.groups.get(queue).filter(|group| !group.paused)?;
+        Some(Source::Ready { queue: queue.to_owned(), slots: group.slots })
     }
 
     /// Takes everything whose holder is gone, and starts it. Each task holds a `pass`.
@@ -90,11 +87,7 @@ impl<J: Siblings> Shared<J> {
     /// Returns a claim of this life; none before it is registered, and none while it goes down.
     fn claim_of(&self, from: Source) -> Option<Claim> {
         let by = lock(&self.claimant).clone().filter(|_| !*self.going_down.borrow())?;
-        let mut now = self.now().wall;
-        if seeded::on(Bug::BackoffIgnored) {
-            now = now.plus_ms(5_000);
-        }
-        Some(Claim { by, from, at_most: CLAIM_MAX, now })
+        Some(Claim { by, from, at_most: CLAIM_MAX, now: self.now().wall })
     }
 
     /// Notes that a claim may have brought something of which nobody was told.
@@ -133,9 +126,6 @@ impl<J: Siblings> Shared<J> {
 
     /// Starts what is ours in the journal and has no task: the answer to its claim was lost.
     pub(crate) async fn start_held(self: &Arc<Self>) -> Result<(), Error> {
-        if seeded::on(Bug::LostClaimForgotten) {
-            return Ok(());
-        }
         let _claims = self.claims.write().await;
         let Some(by) = lock(&self.claimant).clone() else { return Ok(()) };
         let mut before = None;

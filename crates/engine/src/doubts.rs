@@ -10,7 +10,6 @@ use lastword_store::Error;
 use lastword_store::siblings::Siblings;
 use tokio::time::Instant;
 
-use crate::seeded::{self, Bug};
 use crate::shared::{Shared, lock};
 
 /// Pause before a job in doubt is looked at. A journal that takes no writes can often be read all the time: without a pause, what
@@ -68,9 +67,6 @@ impl<J> Shared<J> {
 
     /// Has a job looked at once more, and done what follows from what is stored of it.
     pub(crate) fn look_again(&self, id: JobId) {
-        if seeded::on(Bug::DoubtForgotten) {
-            return;
-        }
         self.doubts.add([id]);
         self.wake.notify_one();
     }

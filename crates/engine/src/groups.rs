@@ -9,7 +9,6 @@ use lastword_core::view::row::PhaseName;
 use lastword_store::siblings::{Group, Siblings};
 use lastword_store::{self as store, Filter, Read};
 
-use crate::seeded::{self, Bug};
 use crate::shared::{Shared, lock};
 use crate::{Engine, Error};
 
@@ -36,11 +35,8 @@ impl Groups {
     }
 
     /// Waits for the turn to read or change them.
-    async fn turn(&self) -> Option<tokio::sync::MutexGuard<'_, ()>> {
-        match seeded::on(Bug::GroupsOutOfTurn) {
-            true => None,
-            false => Some(self.turn.lock().await),
-        }
+    async fn turn(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.turn.lock().await
     }
 
     fn set(&self, groups: Vec<Group>) {

@@ -17,7 +17,6 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::claims::Pass;
 use crate::mailbox::{Mail, Mailbox, Reports};
-use crate::seeded::{self, Bug};
 use crate::shared::{Shared, lock};
 use crate::trees::Order;
 
@@ -116,9 +115,6 @@ impl<J: Siblings> JobTask<J> {
         self.look();
         let outputs = self.owner.step(input, self.shared.now());
         if stored {
-            if seeded::on(Bug::EnvDroppedEarly) && matches!(self.owner.job().phase, Phase::Backoff { .. }) {
-                tokio::spawn(self.shared.trees.drop_env(self.id()));
-            }
             self.shared.wrote(self.owner.job());
         }
         for output in outputs {
@@ -202,8 +198,7 @@ impl<J: Siblings> JobTask<J> {
     fn look(&mut self) {
         let job = self.owner.job();
         let Some(attempt) = job.open_attempt().map(|attempt| attempt.no) else { return };
-        let unlooked = seeded::on(Bug::SilenceUnlooked) && self.look_every().is_none();
-        if !job.reports_turns() && !unlooked {
+        if !job.reports_turns() {
             self.looked_at = Some(Instant::now());
             let total_bytes = self.shared.trees.written(job.id, attempt);
             self.owner.record_activity(&Signal::Wrote { total_bytes }, self.shared.now().awake);

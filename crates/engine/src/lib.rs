@@ -21,7 +21,6 @@ mod life;
 mod mailbox;
 mod reads;
 mod requests;
-pub mod seeded;
 mod settle;
 mod shared;
 mod tasks;

@@ -12,7 +12,6 @@ use lastword_store::siblings::Siblings;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
-use crate::seeded::{self, Bug};
 use crate::shared::{Shared, lock};
 
 /// Pause after the journal could not be reached.
@@ -66,7 +65,7 @@ impl<J: Siblings> Life<J> {
         let taken = self.shared.take_over(&pass).await;
         drop(pass);
         // Closed when the last of them is found, or is said not to be.
-        while !seeded::on(Bug::LookForgotten) && passed.recv().await.is_some() {}
+        while passed.recv().await.is_some() {}
         match taken {
             Err(error @ Error::Corrupt(_)) => self.not_taken(&error),
             other => other?,

@@ -10,8 +10,6 @@ use lastword_core::owner::Input;
 use lastword_core::report::{Found, Report};
 use tokio::sync::Notify;
 
-use crate::seeded::{self, Bug};
-
 /// Reports that may wait for one job. The owner's step keeps as many while the journal is away; whoever reports waits then.
 const REPORTS_MAX: usize = 256;
 
@@ -125,7 +123,7 @@ impl Mailbox {
     /// Reports whether an ending waits to be stored, or may: somebody looks for the tree.
     pub(crate) fn has_ending(&self) -> bool {
         let state = self.state();
-        state.ending || (state.looking && !seeded::on(Bug::LookForgotten))
+        state.ending || state.looking
     }
 
     /// Says whether it must be found out what became of a tree that an earlier owner left.

@@ -17,7 +17,6 @@ use crate::dependents::Dependents;
 use crate::doubts::Doubts;
 use crate::due::Due;
 use crate::groups::Groups;
-use crate::seeded::{self, Bug};
 use crate::tasks::Tasks;
 use crate::troubles::Troubles;
 use crate::worktrees::keeps_worktree;
@@ -211,7 +210,7 @@ impl<J: Siblings> Shared<J> {
     pub(crate) fn changed(&self, id: JobId) {
         // Nobody listens: nobody needs to know.
         let _ = self.changes.send(id);
-        if let Some(waiter) = lock(&self.waiters).get(&id).filter(|_| !seeded::on(Bug::WaiterForgotten)) {
+        if let Some(waiter) = lock(&self.waiters).get(&id) {
             waiter.notify_waiters();
         }
     }
@@ -231,9 +230,7 @@ impl<J: Siblings> Shared<J> {
                     "it is tried again by itself: look for the rights of the state folder",
                 );
             }
-            if !seeded::on(Bug::DependentsUntold) {
-                shared.tell_dependents(id, outcome).await;
-            }
+            shared.tell_dependents(id, outcome).await;
             if let Some(keep) = keep {
                 shared.leave_worktree(id, keep).await;
             }

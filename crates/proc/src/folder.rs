@@ -8,7 +8,6 @@ use std::path::Path;
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, ResolveFlags};
 
 use crate::clock;
-use crate::seeded::{self, Bug};
 
 /// Access for this user only.
 const PRIVATE: Mode = Mode::from_raw_mode(0o600);
@@ -141,10 +140,7 @@ impl Folder {
 
     /// Flushes the folder's directory entries.
     fn sync_names(&self) -> io::Result<()> {
-        match seeded::on(Bug::NoFolderSync) {
-            true => Ok(()),
-            false => Ok(rustix::fs::fsync(&self.fd)?),
-        }
+        Ok(rustix::fs::fsync(&self.fd)?)
     }
 
     /// Opens a file of the folder. Follows no symbolic link and refuses anything but a regular file.
@@ -221,11 +217,8 @@ impl Folder {
 
 /// Flushes a file's data.
 pub(crate) fn sync(file: &File) -> io::Result<()> {
-    match seeded::on(Bug::NoFileSync) {
-        true => Ok(()),
-        // `fdatasync` also flushes the file's length; its other metadata does not matter here.
-        false => Ok(rustix::fs::fdatasync(file)?),
-    }
+    // `fdatasync` also flushes the file's length; its other metadata does not matter here.
+    Ok(rustix::fs::fdatasync(file)?)
 }
 
 /// Reports whether another process holds a lock on a file or folder.

@@ -24,7 +24,6 @@ mod nursery;
 pub mod orphans;
 mod peer;
 mod recording;
-pub mod seeded;
 mod spelling;
 mod sweep;
 mod sys;

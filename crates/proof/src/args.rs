@@ -2,8 +2,6 @@
 
 use std::str::FromStr;
 
-use lastword_core::seeded::{self, Bug};
-
 /// The words after a verb.
 #[derive(Clone, Copy, Debug)]
 pub struct Args<'a>(&'a [String]);
@@ -31,13 +29,5 @@ impl<'a> Args<'a> {
     /// Reports whether `--name` is there.
     pub fn has(&self, name: &str) -> bool {
         self.0.iter().any(|word| word == name)
-    }
-
-    /// Switches the bug named by `--bug` on, for the whole process.
-    pub fn switch_bug(&self) -> Result<(), String> {
-        let Some(name) = self.text("--bug") else { return Ok(()) };
-        let bug = Bug::ALL.iter().find(|bug| bug.name() == name);
-        seeded::switch(Some(*bug.ok_or_else(|| format!("there is no bug `{name}`"))?));
-        Ok(())
     }
 }

@@ -1,17 +1,19 @@
-//! Seeded bugs: each rule is broken on purpose, one at a time, and somebody must notice.
+//! Seeded bugs: a rule is broken in this process, and a checker must notice.
 //!
-//! `cargo xtask bugs` asks the model, the simulations and the conformance suite in turn, and for the feed a real PostgreSQL; for a rule
-//! of the engine, its simulation alone. A bug that nobody finds means that a checker is blind, and fails the run; so does a checker
+//! `cargo xtask bugs` builds this program from the copy of the workspace that has every file of `bugs/` in it, and starts it once for
+//! each with that bug switched on. The model, the simulations and the conformance suite are asked in turn, and for the feed a real
+//! PostgreSQL; for a rule of the engine, its simulation alone. A bug that no checker finds means that a checker is blind; so does one
 //! that complains about sound code.
 
 #![expect(clippy::print_stdout, reason = "its verb reports to a person")]
 
 use std::time::Instant;
 
-use lastword_core::seeded as core;
-use lastword_engine::seeded as engine;
-
-use crate::schedules::many;
+use crate::crash::postgres::cut_connections;
+use crate::late_commit::is_skipped;
+use crate::pg::{Server, Settings};
+use crate::schedules::{Simulation, many};
+use crate::sim::regressions::SEEDS;
 use crate::{backends, conformance, engine_sim, model, sim};
 
 /// Worlds the model looks at for one bug, breadth first.
@@ -23,111 +25,123 @@ const SCHEDULES: u64 = 30_000;
 /// Schedules the simulation of the engine runs for one bug.
 const ENGINE_SCHEDULES: u64 = 2_000;
 
-/// A rule that can be broken, by the room that keeps it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Bug {
-    /// Core, or a journal.
-    Core(core::Bug),
-    /// The engine.
-    Engine(engine::Bug),
+/// Answers that are kept back for one bug: enough for every statement of every verb.
+const CUTS: u64 = 60;
+
+/// A checker that must notice a bug by itself, even if an earlier one did.
+enum Must {
+    /// These cases of the conformance suite, over the journal in memory.
+    Cases(&'static [&'static str]),
+    /// The simulation.
+    Simulation,
+    /// Connections that are cut between commit and answer.
+    Cuts,
+    /// A transaction that commits late, beside a reader of the feed.
+    LateCommit,
 }
 
-impl Bug {
-    /// Returns every bug.
-    pub fn all() -> Vec<Bug> {
-        let core = core::Bug::ALL.iter().map(|bug| Bug::Core(*bug));
-        core.chain(engine::Bug::ALL.iter().map(|bug| Bug::Engine(*bug))).collect()
-    }
+#[rustfmt::skip] // One row, one bug and checker.
+const MUST: &[(&str, Must)] = &[
+    ("no-fence", Must::Cases(&[
+        "c34_a_write_by_another_owner_is_refused",
+        "c34_a_write_to_a_job_nobody_holds_is_refused",
+        "c35_a_write_of_an_earlier_claim_is_refused",
+        "c35_a_write_of_an_earlier_life_is_refused",
+        "c35_a_takeover_fences_the_old_owner",
+        "a_write_under_another_instance_is_refused",
+    ])),
+    ("no-version-check", Must::Cases(&[
+        "c03_a_request_at_an_old_version_is_an_error_and_not_stored",
+        "c25_of_many_writers_at_one_version_exactly_one_wins",
+        "c06_a_request_at_a_version_before_the_claim_is_not_lost",
+        "c42_a_refused_last_word_releases_nothing",
+    ])),
+    ("append-twice", Must::Cases(&[
+        "c10_a_repeated_append_is_stored_once",
+        "c10_a_repeat_after_others_wrote_is_a_success",
+        "c10_a_repeat_after_a_takeover_is_a_success",
+        "c10_a_repeated_last_word_is_a_success",
+    ])),
+    ("claim-twice", Must::Cases(&[
+        "c33_concurrent_claimers_never_share_a_job",
+        "c34_a_job_of_a_live_owner_is_not_taken_over",
+    ])),
+    ("take-over-live", Must::Cases(&[
+        "c34_a_job_of_a_live_owner_is_not_taken_over",
+        "a_takeover_waits_for_its_margin",
+    ])),
+    ("ended-not-absorbing", Must::Cases(&[
+        "c23_a_second_last_word_is_refused",
+        "c24_a_request_after_the_end_changes_nothing",
+        "c31_a_late_report_carries_nothing_else_in",
+    ])),
+    ("no-fence", Must::Simulation),
+    ("ack-before-sync", Must::Simulation),
+    ("torn-accepted", Must::Simulation),
+    ("new-life-ends-trees", Must::Simulation),
+    ("retry-after-cancel", Must::Simulation),
+    ("last-word-before-empty", Must::Simulation),
+    ("append-twice", Must::Cuts),
+    ("feed-skips-late", Must::LateCommit),
+];
 
-    /// Returns the bug's name on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Bug::Core(bug) => bug.name(),
-            Bug::Engine(bug) => bug.name(),
-        }
-    }
-
-    /// Returns the bug of that name.
-    pub fn named(name: &str) -> Result<Bug, String> {
-        let known = Bug::all().into_iter().find(|bug| bug.name() == name);
-        known.ok_or_else(|| format!("no bug is called `{name}`"))
-    }
-}
-
-/// Switches one bug on, or all off.
-pub fn switch(bug: Option<Bug>) {
-    core::switch(match bug {
-        Some(Bug::Core(bug)) => Some(bug),
-        _ => None,
-    });
-    engine::switch(match bug {
-        Some(Bug::Engine(bug)) => Some(bug),
-        _ => None,
-    });
-}
-
-/// Who found a bug, and what it looked like.
+/// The checker that found a bug, and what it saw.
 struct Finding {
     by: &'static str,
     how: String,
 }
 
-/// The verb `bugs`: breaks every rule in turn; fails if one is not missed.
+/// Runs the verb `bugs [NAME [--engine]]`: asks the checkers about the bug that is switched on, or about sound code.
 pub async fn main(arguments: &[String]) -> Result<(), String> {
-    let chosen: Vec<Bug> = match arguments {
-        [] => Bug::all(),
-        [name] => vec![Bug::named(name)?],
-        _ => return Err("usage: bugs [NAME]".to_owned()),
-    };
     // A case that fails panics, and here that is what it should do.
     std::panic::set_hook(Box::new(|_| {}));
-    if let Some(finding) = look(None).await {
-        return Err(format!("nothing is broken, and yet the {} says: {}", finding.by, finding.how));
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let started = Instant::now();
+    let (name, found) = match words.as_slice() {
+        [] => return sound().await,
+        [name] => (*name, ask().await),
+        [name, "--engine"] => (*name, ask_simulation("engine", &engine_sim::SIMULATION, ENGINE_SCHEDULES)),
+        _ => return Err("usage: bugs [NAME [--engine]]".to_owned()),
+    };
+    let Finding { by, how } = found.ok_or_else(|| format!("{name:<28} NOT FOUND"))?;
+    let mut also = Vec::new();
+    for (_, must) in MUST.iter().filter(|(bug, _)| *bug == name) {
+        also.push(must.find().await.map_err(|why| format!("{name:<28} NOT FOUND by {why}"))?);
     }
-    println!("sound code: nobody complains\n");
-    let mut unfound = Vec::new();
-    for bug in &chosen {
-        let started = Instant::now();
-        match look(Some(*bug)).await {
-            Some(Finding { by, how }) => {
-                let seconds = started.elapsed().as_secs_f64();
-                println!("{:<28} {by:<12} {seconds:>5.1} s  {how}", bug.name());
-            }
-            None => {
-                println!("{:<28} NOT FOUND", bug.name());
-                unfound.push(bug.name());
-            }
+    for (seed, _, what) in SEEDS.iter().filter(|(_, bug, _)| *bug == name) {
+        if sim::run(*seed, false).violation.is_none() {
+            return Err(format!("{name:<28} seed {seed} does not meet it any more, find another: {what}"));
+        }
+        also.push(format!("seed {seed}"));
+    }
+    let also = if also.is_empty() { String::new() } else { format!("; also {}", also.join(", ")) };
+    println!("{name:<28} {by:<12} {:>5.1} s  {how}{also}", started.elapsed().as_secs_f64());
+    Ok(())
+}
+
+async fn sound() -> Result<(), String> {
+    match ask().await {
+        Some(Finding { by, how }) => Err(format!("nothing is broken, and yet the {by} says: {how}")),
+        None => {
+            println!("sound code: no checker complains");
+            Ok(())
         }
     }
-    println!("\n{} bugs, {} not found", chosen.len(), unfound.len());
-    if unfound.is_empty() { Ok(()) } else { Err(format!("not found: {}", unfound.join(", "))) }
 }
 
-/// Asks one checker after the other, with `bug` switched on.
-async fn look(bug: Option<Bug>) -> Option<Finding> {
-    switch(bug);
-    let finding = match bug {
-        Some(Bug::Engine(_)) => ask_engine(),
-        _ => ask().await,
-    };
-    switch(None);
-    finding
-}
-
-fn ask_engine() -> Option<Finding> {
-    let (seed, violation) = many(&engine_sim::SIMULATION, ENGINE_SCHEDULES, 1, 2).violation?;
-    Some(Finding { by: "engine", how: format!("{} (seed {seed})", violation.name) })
+fn ask_simulation(by: &'static str, simulation: &Simulation, schedules: u64) -> Option<Finding> {
+    let (seed, violation) = many(simulation, schedules, 1, 2).violation?;
+    Some(Finding { by, how: format!("{} (seed {seed})", violation.name) })
 }
 
 async fn ask() -> Option<Finding> {
     if let Some((rule, way)) = model::find(WORLDS) {
         return Some(Finding { by: "model", how: format!("{rule} ({} steps)", way.len()) });
     }
-    if let Some((seed, violation)) = many(&sim::SIMULATION, SCHEDULES, 1, 2).violation {
-        return Some(Finding { by: "simulation", how: format!("{} (seed {seed})", violation.name) });
-    }
-    if let Some(finding) = ask_engine() {
-        return Some(finding);
+    let simulated = ask_simulation("simulation", &sim::SIMULATION, SCHEDULES)
+        .or_else(|| ask_simulation("engine", &engine_sim::SIMULATION, ENGINE_SCHEDULES));
+    if simulated.is_some() {
+        return simulated;
     }
     if let Some(broken) = conformance::run_all(backends::memory).await.into_iter().next() {
         return Some(Finding { by: "conformance", how: broken.case.to_owned() });
@@ -136,4 +150,32 @@ async fn ask() -> Option<Finding> {
     let broken = conformance::run_some(backends::postgres, |case| case.contains("hide_no_event")).await;
     let broken = broken.into_iter().next()?;
     Some(Finding { by: "conformance", how: format!("{} (on PostgreSQL)", broken.case) })
+}
+
+impl Must {
+    /// Asks this checker. Says what it saw; or that it saw nothing.
+    async fn find(&self) -> Result<String, String> {
+        let server = || Server::start(Settings::default()).map_err(|error| format!("PostgreSQL: {error}"));
+        match self {
+            Must::Cases(cases) => {
+                let broken = conformance::run_all(backends::memory).await;
+                let blind = cases.iter().find(|case| broken.iter().all(|broken| broken.case != **case));
+                match blind {
+                    Some(case) => Err(format!("conformance: {case}")),
+                    None => Ok(format!("conformance ({} cases)", broken.len())),
+                }
+            }
+            Must::Simulation => ask_simulation("simulation", &sim::SIMULATION, SCHEDULES)
+                .map(|finding| format!("simulation: {}", finding.how))
+                .ok_or_else(|| "the simulation".to_owned()),
+            Must::Cuts => match cut_connections(&server()?, CUTS, 7).await {
+                Err(_) => Ok("cut connections".to_owned()),
+                Ok(_) => Err("cut connections".to_owned()),
+            },
+            Must::LateCommit => match is_skipped(&server()?).await {
+                true => Ok("late commit".to_owned()),
+                false => Err("the late commit".to_owned()),
+            },
+        }
+    }
 }

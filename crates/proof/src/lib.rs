@@ -5,7 +5,7 @@
 //! - [`backends`]: how a fresh journal of each kind is opened.
 //! - [`jobs`]: valid facts and appends, quickly made; [`random`]: numbers that a seed repeats.
 //! - [`model`]: every order of events within bounds, over the production decisions.
-//! - [`bugs`]: rules broken on purpose, and who noticed.
+//! - [`bugs`]: rules broken on purpose, and which checker noticed; [`late_commit`]: one that only the feed can miss.
 //! - [`crash`]: stores killed with -9; [`power_loss`]: disks as a power cut leaves them.
 //! - [`sim`]: random schedules of crashes and faults, over the production owner, decisions and journal.
 //! - [`engine_sim`]: the same for the whole engine, with simulated keepers.
@@ -24,6 +24,7 @@ pub mod differential;
 pub mod engine_sim;
 pub mod history;
 pub mod jobs;
+pub mod late_commit;
 pub mod model;
 pub mod pg;
 pub mod power_loss;

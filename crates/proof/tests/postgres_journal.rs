@@ -1,21 +1,18 @@
 //! What only the journal in PostgreSQL promises: commits that come late, databases that were restored, schemas of
 //! other builds, partitions, and hints from process to process.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use lastword_core::decide::claim::Claimant;
-use lastword_core::seeded::{self, Bug};
 use lastword_core::{Append, HostId, Job, JobId, OwnerId, Timestamp};
 use lastword_proof::jobs;
+use lastword_proof::late_commit::{feed, read_around};
 use lastword_proof::pg::Shared;
 use lastword_store::postgres::{Options, Postgres};
-use lastword_store::{Claim, Claimed, Cursor, Error, Journal, Page, Read, Renew, Source};
+use lastword_store::{Claim, Claimed, Error, Journal, Read, Renew, Source};
 use tokio_postgres::{Client, NoTls};
 
 const LEASE_MS: u64 = 1_000_000;
-
-/// After this an event that the feed does not tell is lost.
-const LAG_MAX: Duration = Duration::from_secs(60);
 
 struct Stage {
     _server: Shared,
@@ -60,21 +57,6 @@ async fn submit(journal: &Postgres, n: u64) -> Job {
     job
 }
 
-/// Reads the feed once it tells so many events. It may hold one back while an older transaction is open in its database, as one of the
-/// server's own may be for a moment.
-async fn feed(journal: &Postgres, after: Option<Cursor>, count: usize) -> (Vec<JobId>, Option<Cursor>) {
-    let begin = Instant::now();
-    loop {
-        let page = journal.read(Read::Feed { after: after.clone(), limit: 1_000 }).await;
-        let Ok(Page::Feed { events, next }) = page else { panic!("the feed does not read: {page:?}") };
-        if events.len() >= count {
-            return (events.into_iter().map(|(job, _)| job).collect(), next);
-        }
-        assert!(begin.elapsed() < LAG_MAX, "the feed told {} of {count} events", events.len());
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
-}
-
 /// A job whose row in `ready` is committed long after those of younger jobs. The mark has moved past its place, and
 /// the queue never runs empty; it is found all the same.
 #[tokio::test(flavor = "multi_thread")]
@@ -102,26 +84,10 @@ async fn a_job_committed_late_below_the_mark_is_claimed() {
     }
 }
 
-/// A transaction that began first and commits last. Returns what a reader is told before, and what after, which are at least so many.
-async fn late_commit(stage: &Stage, after: usize) -> (Vec<JobId>, Vec<JobId>) {
-    let (first, second) = (submit(&stage.journal, 1).await, jobs::id(2));
-    feed(&stage.journal, None, 1).await;
-    let mut client = aside(&stage.url).await;
-    let transaction = client.transaction().await.expect("it begins");
-    let sql = "
-        insert into events select $1, 1, at, append, kind, version, body, pg_current_xact_id()::text::bigint
-        from events where job = $2";
-    transaction.execute(sql, &[&second.as_uuid(), &first.id.as_uuid()]).await.expect("it is new");
-    submit(&stage.journal, 3).await;
-    // A reader looks, and goes on from there when the late one has committed.
-    let (before, next) = feed(&stage.journal, None, 1).await;
-    transaction.commit().await.expect("it commits");
-    (before, feed(&stage.journal, next, after).await.0)
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn c29_a_late_commit_is_not_skipped_by_the_feed() {
-    let (before, rest) = late_commit(&stage().await, 2).await;
+    let Stage { url, journal, .. } = &stage().await;
+    let (before, rest) = read_around(url, journal, 2).await;
     assert_eq!(before, [jobs::id(1)], "nothing is shown above a transaction that is still open");
     assert_eq!(rest, [jobs::id(2), jobs::id(3)]);
 }
@@ -136,14 +102,6 @@ async fn c29_another_database_does_not_hold_the_feed_back() {
     submit(&ours.journal, 1).await;
     assert_eq!(feed(&ours.journal, None, 1).await.0, [jobs::id(1)]);
     transaction.rollback().await.expect("it was open all the time");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn the_seeded_feed_skips_a_late_commit() {
-    let stage = stage().await;
-    seeded::switch(Some(Bug::FeedSkipsLate));
-    let (before, rest) = late_commit(&stage, 0).await;
-    assert_eq!((before, rest), (vec![jobs::id(1), jobs::id(3)], vec![]), "the bug is gone: so is its proof");
 }
 
 /// A database that wakes up in another cluster, or on another timeline, is another instance.

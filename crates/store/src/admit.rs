@@ -1,7 +1,6 @@
 //! The rule by which an append is let in. Backends that check in their own code use this one; the one that
 //! checks in SQL says the same and is held to it by the conformance suite.
 
-use lastword_core::seeded::{self, Bug};
 use lastword_core::{Append, AppendId, Fact, Fence, Seq};
 
 use crate::{Error, Result};
@@ -32,21 +31,21 @@ pub enum Verdict {
 
 /// Decides whether an append goes in.
 pub fn admit(append: &Append, standing: &Standing<'_>) -> Result<Verdict> {
-    if standing.next_written_by == Some(append.id) && !seeded::on(Bug::AppendTwice) {
+    if standing.next_written_by == Some(append.id) {
         return Ok(Verdict::Stored);
     }
     if let Some(fence) = &append.fence {
         let held = standing.holder == Some(fence) && fence.incarnation.instance == standing.instance;
-        if !held && !seeded::on(Bug::NoFence) {
+        if !held {
             return Err(Error::Fenced { job: append.job });
         }
     }
     let conflict = Err(Error::Conflict { job: append.job, actual: standing.version });
-    if standing.version != append.expected && !seeded::on(Bug::NoVersionCheck) {
+    if standing.version != append.expected {
         return conflict;
     }
     let late_only = append.events.iter().all(|event| matches!(event.fact, Fact::LateReported(_)));
-    if standing.ended && !late_only && !seeded::on(Bug::EndedNotAbsorbing) {
+    if standing.ended && !late_only {
         return conflict;
     }
     Ok(Verdict::Write)

@@ -10,7 +10,6 @@ use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lastword_core::decide::claim::{self, Lease};
-use lastword_core::seeded::{self, Bug};
 use lastword_core::spec::Conversation;
 use lastword_core::view::row::Row;
 use lastword_core::{Append, AppendId, Event, Fence, Incarnation, Job, JobId, OwnerId, Seq, Timestamp};
@@ -191,14 +190,10 @@ impl Ledger {
         let rows = self.jobs.values().map(|entry| &entry.row);
         let mut rows: Vec<&Row> = rows
             .filter(|row| row.group == queue && row.least_reader <= lastword_core::event::READER)
-            .filter(|row| {
-                row.due.is_some_and(|due| due <= now) || (seeded::on(Bug::ClaimTwice) && row.holder.is_some())
-            })
+            .filter(|row| row.due.is_some_and(|due| due <= now))
             .collect();
         rows.sort_by_key(|row| (-i32::from(row.priority), row.due, row.job));
-        // A store that gives a job twice does not see that somebody holds it.
-        let lease = if seeded::on(Bug::ClaimTwice) { Lease::Over } else { Lease::Live };
-        rows.into_iter().map(|row| (row, lease)).collect()
+        rows.into_iter().map(|row| (row, Lease::Live)).collect()
     }
 
     fn expired(&self, now: Timestamp, margin_ms: u64) -> Vec<(&Row, Lease)> {
@@ -206,7 +201,6 @@ impl Ledger {
             // A later life has a later lease, so its end is the end of all before it.
             Some(owner) if owner.until.plus_ms(margin_ms) <= now => Lease::Over,
             Some(owner) if owner.incarnation != fence.incarnation => Lease::Replaced,
-            Some(_) if seeded::on(Bug::TakeOverLive) => Lease::Over,
             Some(_) => Lease::Live,
             None => Lease::Over,
         };

@@ -30,10 +30,7 @@ mod torture;
 mod tracer;
 mod verdict;
 
-use std::path::Path;
 use std::process::ExitCode;
-
-use lastword_proc::seeded::{self, Bug};
 
 /// A verb, and what runs it. Its answer is the exit code: everything that was promised held, or something did not.
 type Verb = (&'static str, fn(&[&str]) -> Result<bool, String>);
@@ -70,8 +67,6 @@ const VERBS: &[Verb] = &[
 ];
 
 fn main() -> ExitCode {
-    let called = std::env::args_os().next().unwrap_or_default();
-    seeded::switch(bug_of(Path::new(&called)));
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let [name, rest @ ..] = arguments.as_slice() else {
@@ -94,10 +89,4 @@ fn main() -> ExitCode {
             ExitCode::from(2)
         }
     }
-}
-
-/// Returns the bug that a process of a trial has, and everything it forks: the ending of the name it was called by.
-fn bug_of(called: &Path) -> Option<Bug> {
-    let name = called.extension()?;
-    Bug::ALL.iter().copied().find(|bug| name == bug.name())
 }

@@ -11,7 +11,6 @@ use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 use lastword_core::receipt::Exit;
-use lastword_proc::seeded::Bug;
 use lastword_proc::{Launch, Nursery, exit_record, wait};
 
 use crate::args::Args;
@@ -39,7 +38,7 @@ pub(crate) fn run(words: &[&str]) -> Result<bool, String> {
     let args = Args::new(rest, &["--images", "--seed", "--bug"], &[])?;
     let images: u64 = args.value("--images", 60)?;
     let seed: u64 = args.value("--seed", 1)?;
-    let bug = bug(&args, &[Bug::NoFileSync, Bug::NoFolderSync].map(Bug::name))?;
+    let bug = bug(&args, &["no-file-sync", "no-folder-sync"])?;
     println!("power-loss keeper: seed {seed}, {images} images");
     let disk = Image::make().map_err(|error| format!("no disk to lose power: {error}"))?;
     let temp = temporary("power-loss")?;

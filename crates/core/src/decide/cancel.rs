@@ -7,7 +7,6 @@ use crate::event::CancelRequested;
 use crate::ids::Timestamp;
 use crate::job::{Job, Phase};
 use crate::outcome::{Asked, Begun, Cause, Outcome};
-use crate::seeded::{self, Bug};
 
 /// A wish to stop.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,20 +24,11 @@ pub fn decide(job: &Job, cancel: &Cancel, now: Timestamp) -> Decision {
     let request = CancelRequested { by: cancel.by.clone(), asked: cancel.asked, force: cancel.force };
     match &job.phase {
         Phase::Unborn => Err(Refusal::NotFound(job.id)),
-        Phase::Queued { .. } | Phase::Backoff { .. } if seeded::on(Bug::CancelForgotten) => Ok(Vec::new()),
         // What a newer build wrote may mean that something runs: nothing is ended on a guess.
         Phase::Queued { .. } | Phase::Backoff { .. } if job.foreign => Err(Refusal::NeedsNewerReader(job.id)),
         Phase::Queued { .. } | Phase::Backoff { .. } => {
             let begun = if job.has_begun() { Begun::WhileRunning } else { Begun::BeforeStart };
             Ok(vec![end::unstarted(Outcome::Cancelled(begun), cancel.asked.into(), &cancel.by, Some(now))])
-        }
-        Phase::Launching | Phase::Running if seeded::on(Bug::CancelReportedEarly) => {
-            Ok(vec![end::unstarted(
-                Outcome::Cancelled(Begun::WhileRunning),
-                cancel.asked.into(),
-                &cancel.by,
-                Some(now),
-            )])
         }
         Phase::Launching | Phase::Running => Ok(vec![request.into()]),
         // Asking again changes nothing, but force may be added. A job that winds up a failed turn may be tried again, and a

@@ -9,7 +9,6 @@ use super::{Decision, Refusal, launch, take_over};
 use crate::event::{Claimed, Fact};
 use crate::ids::{HostId, Incarnation, OwnerId, Timestamp};
 use crate::job::{Job, Phase};
-use crate::seeded::{self, Bug};
 
 /// Who wants the job.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -42,15 +41,9 @@ pub fn decide(job: &Job, claimant: &Claimant, lease: Lease, now: Timestamp) -> D
         _ if job.phase == Phase::Unborn => Err(Refusal::NotFound(job.id)),
         _ if job.is_ended() => Err(Refusal::Ended(job.id)),
         _ if job.foreign => Err(Refusal::NeedsNewerReader(job.id)),
-        Some(holder) if lease == Lease::Live && !seeded::on(Bug::TakeOverLive) => {
-            Err(Refusal::Held(job.id, holder.fence.owner.clone()))
-        }
+        Some(holder) if lease == Lease::Live => Err(Refusal::Held(job.id, holder.fence.owner.clone())),
         // A tree on another host is proven dead by time alone, not by the new life of its owner.
-        Some(holder)
-            if lease == Lease::Replaced
-                && take_over::is_elsewhere(job, &claimant.host)
-                && !seeded::on(Bug::NewLifeEndsTrees) =>
-        {
+        Some(holder) if lease == Lease::Replaced && take_over::is_elsewhere(job, &claimant.host) => {
             Err(Refusal::Held(job.id, holder.fence.owner.clone()))
         }
         Some(_) => {

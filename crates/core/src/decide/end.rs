@@ -16,7 +16,6 @@ use crate::job::{Attempt, Job};
 use crate::limits::Limit;
 use crate::outcome::{Begun, Cause, Outcome};
 use crate::receipt::{Exit, KeeperStop, Proof, Receipt};
-use crate::seeded::{self, Bug};
 use crate::session::Session;
 
 /// Returns the facts of the end of the open attempt: its turn, the attempt itself, and what follows for the job.
@@ -74,20 +73,13 @@ fn last_word(job: &Job, outcome: Outcome, cause: Cause, attempt: Option<AttemptN
 fn verdict(job: &Job, attempt: &Attempt, receipt: &Receipt) -> (Outcome, Cause) {
     if !receipt.proof.is_certain() {
         let cause = if job.abandoned { Cause::Abandoned } else { Cause::Unaccounted };
-        return if seeded::on(Bug::LostIsFailed) {
-            (Outcome::Failed, Cause::Agent)
-        } else {
-            (Outcome::Lost, cause)
-        };
+        return (Outcome::Lost, cause);
     }
     let cancelled = Outcome::Cancelled(match receipt.proof {
         Proof::NeverStarted if !job.has_begun() => Begun::BeforeStart,
         _ => Begun::WhileRunning,
     });
     match job.stop.as_ref().map(|stop| stop.cause) {
-        Some(Cause::User | Cause::Shutdown | Cause::ParentGone) if seeded::on(Bug::CauseMixedUp) => {
-            return (Limit::Wall.into(), Cause::Limit(Limit::Wall));
-        }
         Some(cause @ (Cause::User | Cause::Shutdown | Cause::ParentGone)) => return (cancelled, cause),
         Some(cause @ Cause::Limit(limit)) => return (limit.into(), cause),
         Some(cause @ Cause::Abandoned) => return (Outcome::Lost, cause),
@@ -137,7 +129,7 @@ fn retry_due(
     // Not knowing how it ended does not undo the wish, so the log is asked beside the verdict.
     let wanted = job.stop.as_ref().is_some_and(|stop| stop.cause != Cause::Agent);
     let stopped = wanted || !matches!(cause, Cause::Agent | Cause::Launch | Cause::Unaccounted);
-    if stopped && !seeded::on(Bug::RetryAfterCancel) {
+    if stopped {
         return None;
     }
     // Ended before anything was started, and not because it could not be.
@@ -151,8 +143,7 @@ fn retry_due(
     let wanted = match outcome {
         Outcome::Failed => true,
         Outcome::Lost => policy.when_lost,
-        Outcome::Cancelled(_) => seeded::on(Bug::RetryAfterCancel),
-        Outcome::Completed | Outcome::TimedOut(_) | Outcome::OverBudget(_) => false,
+        Outcome::Cancelled(_) | Outcome::Completed | Outcome::TimedOut(_) | Outcome::OverBudget(_) => false,
     };
     let made = tries.len() as u32 + 1;
     (wanted && made < policy.attempts_max).then(|| now.plus_ms(backoff_ms(policy, made)))

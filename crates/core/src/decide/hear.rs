@@ -12,7 +12,6 @@ use crate::ids::{Now, TurnNo};
 use crate::job::Job;
 use crate::outcome::Cause;
 use crate::report::{Pulse, Signal};
-use crate::seeded::{self, Bug};
 
 /// Characters kept of a line for people: a question, a title, an error.
 const LINE_CHARS_MAX: usize = 2_000;
@@ -56,7 +55,7 @@ pub fn decide(job: &Job, offset: u64, signal: &Signal, pulse: &Pulse, now: Now) 
                 // A turn that has ended spends no more: there is nothing to hold still.
                 let limit = limit.filter(|fact| matches!(fact, Fact::LimitFired(_)));
                 let ending = settle(job, turn, *ending, limit.as_ref());
-                let completed = ending == TurnEnding::Completed || seeded::on(Bug::CancelledTurnCommits);
+                let completed = ending == TurnEnding::Completed;
                 let commit = completed.then(|| commit.clone());
                 let error = error.as_deref().map(line);
                 let ended = TurnEnded { offset, turn, ending, error, commit };
@@ -102,9 +101,7 @@ fn changed(job: &Job, offset: u64, state: SessionState, background: u32) -> Vec<
         };
         let ending = settle(job, turn, said, None);
         let error = Some("the session went inactive before the turn ended".to_owned());
-        if !seeded::on(Bug::InactiveSessionKeepsTurn) {
-            facts.push(TurnEnded { offset, turn, ending, error, commit: None }.into());
-        }
+        facts.push(TurnEnded { offset, turn, ending, error, commit: None }.into());
     }
     facts.push(SessionChanged { offset, state, background }.into());
     facts

@@ -6,9 +6,8 @@ use super::{end, hear};
 use crate::event::{Adopted, Fact, InputDelivered, Launched, RungClimbed, StopBegan};
 use crate::ids::{AttemptNo, Fence, Now};
 use crate::job::{Attempt, Job, Phase};
-use crate::receipt::{Proof, Receipt, Rung};
+use crate::receipt::{Proof, Receipt};
 use crate::report::{Found, Pulse, Report, Signal};
-use crate::seeded::{self, Bug};
 
 /// Returns the facts that follow from a report.
 pub fn decide(job: &Job, fence: &Fence, report: &Report, pulse: &Pulse, now: Now) -> Vec<Fact> {
@@ -33,11 +32,8 @@ pub fn decide(job: &Job, fence: &Fence, report: &Report, pulse: &Pulse, now: Now
             Some(_) => end::attempt(job, Receipt::clone(receipt), None, now.wall),
             None => Vec::new(),
         },
-        Report::Climbed { attempt, rung, alive } => match (&job.phase, open(*attempt), rung) {
-            (Phase::Stopping { .. }, Some(_), Rung::Kill) if seeded::on(Bug::LastWordBeforeEmpty) => {
-                end::attempt(job, Receipt::bare(Proof::NoChildren), None, now.wall)
-            }
-            (Phase::Stopping { .. }, Some(_), _) => {
+        Report::Climbed { attempt, rung, alive } => match (&job.phase, open(*attempt)) {
+            (Phase::Stopping { .. }, Some(_)) => {
                 vec![RungClimbed { attempt: *attempt, rung: *rung, alive: *alive }.into()]
             }
             _ => Vec::new(),
@@ -47,7 +43,7 @@ pub fn decide(job: &Job, fence: &Fence, report: &Report, pulse: &Pulse, now: Now
             false => Vec::new(),
         },
         Report::Heard { attempt, offset, signal } => match open(*attempt) {
-            Some(attempt) if is_new(job, attempt, *offset, signal) || seeded::on(Bug::HeardTwice) => {
+            Some(attempt) if is_new(job, attempt, *offset, signal) => {
                 hear::decide(job, *offset, signal, pulse, now)
             }
             _ => Vec::new(),

@@ -9,7 +9,6 @@ use crate::event::{
 use crate::ids::Timestamp;
 use crate::job::{Job, PendingInput, Phase, Stop, Waits};
 use crate::outcome::Cause;
-use crate::seeded::{self, Bug};
 
 impl Job {
     pub(super) fn submitted(&mut self, at: Timestamp, submitted: &Submitted) -> Followed {
@@ -48,11 +47,6 @@ impl Job {
 
     pub(super) fn limit_changed(&mut self, change: &LimitChanged) -> Followed {
         self.limits.set(change.limit, change.value);
-        let fired = matches!(self.stop, Some(Stop { cause: Cause::Limit(_), .. }));
-        if fired && seeded::on(Bug::RaisedLimitForgives) {
-            self.stop = None;
-            self.phase = Phase::Running;
-        }
         Ok(())
     }
 

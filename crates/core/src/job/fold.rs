@@ -6,7 +6,6 @@ use crate::append::Illegal;
 use crate::event::{Event, Fact};
 use crate::ids::{AttemptNo, JobId, Timestamp};
 use crate::job::{Attempt, Job, Phase};
-use crate::seeded::{self, Bug};
 use crate::session::Session;
 
 /// Whether a fact can follow; if not, which rule it breaks.
@@ -28,9 +27,7 @@ impl Job {
         match place {
             (false, _, _) => return self.refuse(event, "its number is not the next one"),
             (_, Phase::Ended(_), Fact::LateReported(_)) => {}
-            (_, Phase::Ended(_), _) if !seeded::on(Bug::EndedNotAbsorbing) => {
-                return self.refuse(event, "the last word was spoken");
-            }
+            (_, Phase::Ended(_), _) => return self.refuse(event, "the last word was spoken"),
             (_, Phase::Unborn, Fact::Submitted(_)) => {}
             (_, Phase::Unborn, _) => return self.refuse(event, "the job was not submitted"),
             (_, _, Fact::Submitted(_)) => return self.refuse(event, "it was submitted before"),

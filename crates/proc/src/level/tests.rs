@@ -82,7 +82,7 @@ fn a_double_forked_process_is_reparented_to_the_subreaper() {
 }
 
 #[test]
-fn seeded_without_the_subreaper_its_self_test_fails() {
+fn without_the_subreaper_its_self_test_fails() {
     let found = subreaper_test(|_| Ok(())).unwrap_err();
     assert!(found.contains("not a child"), "{found}");
 }
@@ -132,7 +132,7 @@ fn a_scope_works_for_root_and_for_a_user() {
 }
 
 #[test]
-fn seeded_without_a_scope_its_self_test_fails() {
+fn without_a_scope_its_self_test_fails() {
     let found = landlock::self_test(|| Ok(())).unwrap_err();
     assert_eq!(found, "a process in the scope can signal out of it");
 }
@@ -153,7 +153,7 @@ fn a_group_is_frozen_and_killed() {
 }
 
 #[test]
-fn seeded_a_process_that_did_not_join_or_was_not_killed_fails_the_self_test() {
+fn a_process_that_did_not_join_or_was_not_killed_fails_the_self_test() {
     let Ok(base) = Base::find() else { return };
     let found = base.self_test_with(|_| Ok(()), Leaf::kill).unwrap_err();
     assert_eq!(found, "a process that joined is not in its leaf");
@@ -269,7 +269,7 @@ fn a_namespace_ends_with_its_init() {
 }
 
 #[test]
-fn seeded_without_a_namespace_its_self_test_fails() {
+fn without_a_namespace_its_self_test_fails() {
     assert!(namespace::self_test(libc::CLONE_NEWNS).is_err());
     let (held, holder) = io::pipe().unwrap();
     assert!(namespace::is_closed(held).is_err(), "the other end is open");

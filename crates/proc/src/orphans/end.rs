@@ -15,7 +15,6 @@ use super::command::{argv_of, display};
 use super::scan::scan;
 use super::snapshot::Snapshot;
 use crate::identity::{Identity, send};
-use crate::seeded::{self, Bug};
 
 /// How often a tree in its grace period is scanned for new processes.
 const SCAN_EVERY: Duration = Duration::from_millis(50);
@@ -93,9 +92,6 @@ impl Member {
 impl Tree {
     /// Ends all members; returns those that needed KILL, and those that did not die.
     fn end(&mut self, grace: Duration) -> io::Result<(Vec<i32>, Vec<i32>)> {
-        if seeded::on(Bug::ReapByName) {
-            self.take_namesakes()?;
-        }
         self.stop()?;
         self.signal(Signal::TERM)?;
         self.signal(Signal::CONT)?;
@@ -119,20 +115,6 @@ impl Tree {
             self.signal(Signal::STOP)?;
             if self.add_new_descendants()? == 0 {
                 break;
-            }
-        }
-        Ok(())
-    }
-
-    /// Takes everybody of the same name along: what must never happen.
-    fn take_namesakes(&mut self) -> io::Result<()> {
-        let seen = Snapshot::take()?;
-        let name = |pid: i32| seen.processes.get(&pid).map(|process| process.comm.as_str());
-        let wanted = self.members.first().and_then(|first| name(first.identity.pid));
-        let namesakes = seen.processes.keys().filter(|pid| name(**pid) == wanted);
-        for namesake in namesakes.filter_map(|pid| Identity::of(*pid)) {
-            if let Some(fd) = namesake.open().filter(|_| namesake.pid != self.members[0].identity.pid) {
-                self.members.push(Member::new(namesake, fd));
             }
         }
         Ok(())

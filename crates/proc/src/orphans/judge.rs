@@ -6,7 +6,6 @@
 use super::facts::{Facts, Mark};
 use super::known;
 use super::snapshot::Snapshot;
-use crate::seeded::{self, Bug};
 
 /// The kind of an orphan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +46,7 @@ pub(super) fn judge(pid: i32, facts: &Facts, seen: &Snapshot, agents: &[Agent]) 
         // Its agent still runs and may need it.
         return None;
     }
-    let doubt = doubt(pid, kind, facts, seen, agents).filter(|_| !seeded::on(Bug::NoDoubts));
+    let doubt = doubt(pid, kind, facts, seen, agents);
     Some(Judgement { kind, doubt })
 }
 

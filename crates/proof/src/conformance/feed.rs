@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use lastword_core::seeded::{self, Bug};
 use lastword_core::{Event, JobId, Seq};
 use lastword_store::siblings::Siblings;
 use lastword_store::{Cursor, Error, Journal, Read};
@@ -14,9 +13,6 @@ use crate::jobs;
 /// How long a tail may lag behind what is stored. A journal may hold an event back while an older transaction is open
 /// anywhere in its database; that is over in milliseconds, and a minute means that the event was lost.
 const LAG_MAX: Duration = Duration::from_secs(60);
-
-/// The same where it is known that one is lost.
-const LAG_MAX_SEEDED: Duration = Duration::from_secs(5);
 
 /// Follows the feed from `after` until it has told `count` events, in pages of `limit`.
 pub(super) async fn tail<J: Journal>(
@@ -37,8 +33,7 @@ pub(super) async fn tail<J: Journal>(
             tokio::task::yield_now().await;
         }
     };
-    let lag_max = if seeded::on(Bug::FeedSkipsLate) { LAG_MAX_SEEDED } else { LAG_MAX };
-    let over = tokio::time::timeout(lag_max, following).await;
+    let over = tokio::time::timeout(LAG_MAX, following).await;
     assert!(over.is_ok(), "the feed told {} of {count} events", told.len());
     (told, after)
 }

@@ -46,7 +46,6 @@ type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
 /// Kills and checks, `--rounds` times.
 pub fn crash(args: &Args<'_>) -> Outcome<()> {
-    args.switch_bug()?;
     let rounds: u64 = args.value("--rounds", 200)?;
     let mut random = Random::new(args.value("--seed", 1)?);
     let runtime = runtime()?;
@@ -79,7 +78,6 @@ pub fn crash(args: &Args<'_>) -> Outcome<()> {
 
 /// Cuts at least `--cuts` connections, and checks.
 pub fn cut(args: &Args<'_>) -> Outcome<()> {
-    args.switch_bug()?;
     let cuts: u64 = args.value("--cuts", 1_000)?;
     let seed: u64 = args.value("--seed", 1)?;
     let server = Server::start(Settings::default())?;

@@ -36,7 +36,7 @@ pub fn crash(args: &Args<'_>) -> Outcome<()> {
         let journal = folder.path().join("journal");
         let mut acked = Vec::new();
         for run in round..rounds.min(round + ROUNDS_PER_FILE) {
-            let writing = start(&journal, run, args)?;
+            let writing = start(&journal, run)?;
             writing.wait_beyond(0)?;
             thread::sleep(Duration::from_micros(random.below(LIFE_MAX_US)));
             acked.extend(writing.kill()?);
@@ -54,20 +54,15 @@ pub fn crash(args: &Args<'_>) -> Outcome<()> {
 }
 
 /// Starts the process that writes.
-pub fn start(journal: &Path, run: u64, args: &Args<'_>) -> Outcome<Writing> {
+pub fn start(journal: &Path, run: u64) -> Outcome<Writing> {
     let journal = journal.to_str().ok_or("a folder whose name is not text")?;
     let run = run.to_string();
-    let mut words = vec!["crash", "sqlite-child", "--journal", journal, "--run", &run];
-    if let Some(bug) = args.text("--bug") {
-        words.extend(["--bug", bug]);
-    }
-    let words: Vec<String> = words.into_iter().map(str::to_owned).collect();
+    let words = ["crash", "sqlite-child", "--journal", journal, "--run", &run].map(str::to_owned);
     Ok(Writing::start(&words)?)
 }
 
 /// What the process does that is killed.
 pub fn child(args: &Args<'_>) -> Outcome<()> {
-    args.switch_bug()?;
     let folder: PathBuf = args.text("--journal").ok_or("--journal is missing")?.into();
     let run = args.value("--run", 0)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build()?;

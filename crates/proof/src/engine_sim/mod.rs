@@ -29,8 +29,7 @@ use lastword_core::{HostId, OwnerId};
 use lastword_engine::{Engine, Options};
 use tokio::time::{Instant, sleep_until};
 
-use crate::bugs::{self, Bug};
-use crate::schedules::{Outcome, Run, Simulation, many};
+use crate::schedules::{Run, Simulation};
 
 pub use fault::Fault;
 use journal::Frail;
@@ -40,14 +39,6 @@ use world::{Sim, World};
 /// This simulation, for whoever runs many schedules of it.
 pub const SIMULATION: Simulation =
     Simulation { flag: " --engine", run, table: fault::TABLE, faults_min: 2, coverage_from: 3_000 };
-
-/// Runs up to `schedules` schedules from `seed` on with `bug` switched on, until one breaks a promise.
-pub fn find(bug: Option<Bug>, schedules: u64, seed: u64) -> Outcome {
-    bugs::switch(bug);
-    let outcome = many(&SIMULATION, schedules, seed, 2);
-    bugs::switch(None);
-    outcome
-}
 
 /// How long the engine's lease lasts.
 const LEASE_MS: u64 = 9_000;

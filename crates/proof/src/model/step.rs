@@ -11,7 +11,6 @@ use lastword_core::outcome::Asked;
 use lastword_core::owner::{Input, Output, Owner};
 use lastword_core::receipt::{Exit, KeeperStop, Level, Proof, Receipt, Rung, Tree};
 use lastword_core::report::{Found, Report};
-use lastword_core::seeded::{self, Bug};
 use lastword_core::{Append, AppendId, AttemptNo, Awake, Fact, Fence, Timestamp};
 use lastword_store::Error;
 
@@ -334,15 +333,7 @@ fn route(world: &mut World, i: usize, outputs: Vec<Output>) {
                 proc.doing.push(effect);
                 proc.doing.sort_by_key(rank);
             }
-            Output::LetGo { .. } => {
-                let going_on = seeded::on(Bug::FencedGoesOn);
-                let (sending, doing) = (proc.sending.take(), std::mem::take(&mut proc.doing));
-                let owner = proc.owner.clone();
-                *proc = fresh(proc);
-                if going_on {
-                    (proc.sending, proc.doing, proc.owner) = (sending, doing, owner);
-                }
-            }
+            Output::LetGo { .. } => *proc = fresh(proc),
             Output::Broken(_) => world.broken = Some("the owner decided what the log refuses"),
         }
     }

@@ -27,7 +27,7 @@ pub fn power_loss(args: &Args<'_>) -> Outcome<()> {
     let journal = disk.path().join("journal");
     // Made here, where no bug is switched on: what is tested is writing.
     drop(Sqlite::open(&journal)?);
-    let writing = start(&journal, 0, args)?;
+    let writing = start(&journal, 0)?;
     let (mut acked, mut stored) = (0, 0);
     for image in 0..images {
         writing.wait_beyond(acked)?;

@@ -4,7 +4,6 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use super::{AGAIN_ONE_IN, Outcome, Simulation, many};
-use crate::bugs::{self, Bug};
 use crate::{engine_sim, sim};
 
 const USAGE: &str = "usage: sim [--engine] --schedules N [--seed S] [--threads T] [--bug NAME]";
@@ -14,7 +13,8 @@ struct Options {
     schedules: u64,
     seed: u64,
     threads: u64,
-    bug: Option<Bug>,
+    /// The bug that is switched on in this process.
+    bug: Option<String>,
 }
 
 fn parse(arguments: &[String]) -> Result<Options, String> {
@@ -33,9 +33,7 @@ fn parse(arguments: &[String]) -> Result<Options, String> {
             "--schedules" => options.schedules = number()?,
             "--seed" => options.seed = number()?,
             "--threads" => options.threads = number()?.max(1),
-            "--bug" => {
-                options.bug = Some(Bug::named(value)?);
-            }
+            "--bug" => options.bug = Some(value.clone()),
             _ => return Err(format!("unknown option {name}; {USAGE}")),
         }
     }
@@ -52,19 +50,18 @@ pub fn main(arguments: &[String]) -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    bugs::switch(options.bug);
     let begin = Instant::now();
     let outcome = many(options.simulation, options.schedules, options.seed, options.threads);
     let seconds = begin.elapsed().as_secs_f64();
     if options.schedules == 1 {
         (options.simulation.run)(options.seed, true).lines.iter().for_each(|line| println!("{line}"));
     }
-    let bug = options.bug.map_or(String::new(), |bug| format!(" with the bug {}", bug.name()));
+    let bug = options.bug.as_ref().map_or(String::new(), |bug| format!(" with the bug {bug}"));
     if let Some((seed, violation)) = &outcome.violation {
         println!("VIOLATION{bug}: {}", violation.name);
         println!("  {}", violation.detail);
         println!("  found after {} schedules, seed {seed}", seed.wrapping_sub(options.seed) + 1);
-        let bug = options.bug.map_or(String::new(), |bug| format!(" --bug {}", bug.name()));
+        let bug = options.bug.as_ref().map_or(String::new(), |bug| format!(" --bug {bug}"));
         println!("  replay: cargo xtask sim{} --seed {seed} --schedules 1{bug}", options.simulation.flag);
         return ExitCode::FAILURE;
     }

@@ -6,7 +6,6 @@
 use std::sync::Arc;
 
 use lastword_core::event::Stored;
-use lastword_core::seeded::{self, Bug};
 use lastword_core::view::row::Row;
 use lastword_core::{
     Append, AppendId, Epoch, Event, Fact, Fence, Incarnation, Job, JobId, OwnerId, Seq, Timestamp,
@@ -82,15 +81,8 @@ impl Disk {
         let length = header.number::<4>()? as usize;
         let sum = header.number::<8>()? as u64;
         let rest = &self.bytes[at + HEADER..];
-        let whole = rest.get(..length).filter(|payload| fnv(payload) == sum);
-        match whole {
-            Some(payload) => Some((Reader(payload).record(false)?, at + HEADER + length)),
-            None if seeded::on(Bug::TornAccepted) => {
-                let payload = &rest[..length.min(rest.len())];
-                Some((Reader(payload).record(true)?, at + HEADER + payload.len()))
-            }
-            None => None,
-        }
+        let payload = rest.get(..length).filter(|payload| fnv(payload) == sum)?;
+        Some((Reader(payload).record()?, at + HEADER + length))
     }
 }
 
@@ -153,19 +145,19 @@ impl Reader<'_> {
         String::from_utf8(self.take(length)?.to_vec()).ok()
     }
 
-    fn record(mut self, lenient: bool) -> Option<Record> {
+    fn record(mut self) -> Option<Record> {
         match self.number::<1>()? as u8 {
             OWNER => Some(Record::Owner(Owner {
                 owner: OwnerId(Arc::from(self.text()?)),
                 incarnation: Incarnation::from_u128(self.number::<16>()?),
                 until: Timestamp(self.number::<8>()? as u64),
             })),
-            APPEND => self.append(lenient).map(|append| Record::Append(Box::new(append))),
+            APPEND => self.append().map(|append| Record::Append(Box::new(append))),
             _ => None,
         }
     }
 
-    fn append(&mut self, lenient: bool) -> Option<Append> {
+    fn append(&mut self) -> Option<Append> {
         let mut uuid = [0; 16];
         uuid.copy_from_slice(self.take(16)?);
         let job = JobId::from_uuid(uuid::Uuid::from_bytes(uuid))?;
@@ -183,11 +175,7 @@ impl Reader<'_> {
         let count = self.number::<2>()?;
         let mut events = Vec::with_capacity(count.min(64) as usize);
         for _ in 0..count {
-            match self.event(at) {
-                Some(event) => events.push(event),
-                None if lenient && !events.is_empty() => break,
-                None => return None,
-            }
+            events.push(self.event(at)?);
         }
         // The row is not on this disk: it is the fold of the events, and whoever replays them makes it.
         Some(Append { job, expected, fence, id, at, events, row: blank_row(job) })

@@ -20,9 +20,7 @@ mod store;
 mod strike;
 mod world;
 
-use lastword_core::seeded::{self, Bug};
-
-use crate::schedules::{Outcome, Simulation, many};
+use crate::schedules::Simulation;
 
 pub use fault::Fault;
 pub use world::run;
@@ -30,11 +28,3 @@ pub use world::run;
 /// This simulation, for whoever runs many schedules of it.
 pub const SIMULATION: Simulation =
     Simulation { flag: "", run, table: fault::TABLE, faults_min: 3, coverage_from: 100_000 };
-
-/// Runs up to `schedules` schedules from `seed` on with `bug` switched on, until one breaks a promise.
-pub fn find(bug: Option<Bug>, schedules: u64, seed: u64) -> Outcome {
-    seeded::switch(bug);
-    let outcome = many(&SIMULATION, schedules, seed, 2);
-    seeded::switch(None);
-    outcome
-}

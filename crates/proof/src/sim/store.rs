@@ -4,7 +4,6 @@
 //! could still take back.
 
 use lastword_core::decide::claim::Claimant;
-use lastword_core::seeded::{self, Bug};
 use lastword_core::view::row::Row;
 use lastword_core::{Append, Event, Fence, Incarnation, Job, JobId, OwnerId, Seq};
 use lastword_store::memory::{Ledger, Record};
@@ -141,7 +140,7 @@ impl World {
             Err(Error::Unavailable(_)) => Answer::Unavailable,
             Err(Error::Corrupt(what)) => return self.fail("journal corrupt", || what),
         };
-        if self.store.dirty && !seeded::on(Bug::AckBeforeSync) {
+        if self.store.dirty {
             self.store.waiting.push((caller, no, answer));
         } else {
             self.reply(caller, no, answer);

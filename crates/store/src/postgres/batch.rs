@@ -1,12 +1,10 @@
 //! The one statement that stores appends, many at a time, each by itself: what its version or its fence does not
 //! allow is left out and disturbs no neighbour. And the read that tells why one was left out.
 
-use std::borrow::Cow;
 use std::collections::HashSet;
 
 use deadpool_postgres::GenericClient;
 use lastword_core::event::Stored;
-use lastword_core::seeded::{self, Bug};
 use lastword_core::view::row::FOLD;
 use lastword_core::{
     Append, AppendId, Epoch, Event, Fact, Fence, Incarnation, JobId, OwnerId, Seq, Timestamp,
@@ -59,21 +57,12 @@ fn life(incarnation: Incarnation) -> Uuid {
     Uuid::from_u128(incarnation.as_u128())
 }
 
-/// Returns the statement, or one with a rule missing.
-fn statement() -> Cow<'static, str> {
-    if seeded::on(Bug::NoVersionCheck) {
-        return STATEMENT.replace("j.version = i.expected", "true").into();
-    }
-    STATEMENT.into()
-}
-
 /// Stores appends, at most one per job, and returns the jobs whose append was stored.
 pub(super) async fn write(
     client: &impl GenericClient,
     batch: &[&Packed],
 ) -> std::result::Result<HashSet<Uuid>, Failure> {
-    let fenced = |append: &Append| append.fence.clone().filter(|_| !seeded::on(Bug::NoFence));
-    let fences: Vec<Option<Fence>> = batch.iter().map(|packed| fenced(&packed.append)).collect();
+    let fences: Vec<Option<&Fence>> = batch.iter().map(|packed| packed.append.fence.as_ref()).collect();
     macro_rules! column {
         (|$packed:ident| $value:expr) => {
             batch.iter().map(|$packed| $value).collect::<Vec<_>>()
@@ -81,7 +70,7 @@ pub(super) async fn write(
     }
     macro_rules! fence {
         (|$fence:ident| $value:expr) => {
-            fences.iter().map(|fence| fence.as_ref().map(|$fence| $value)).collect::<Vec<_>>()
+            fences.iter().map(|fence| fence.map(|$fence| $value)).collect::<Vec<_>>()
         };
     }
     macro_rules! holder {
@@ -134,15 +123,14 @@ pub(super) async fn write(
         &event!(|_append, _event, fact| fact.body.as_str()),
         &column!(|packed| packed.append.row.summary.name.as_deref()),
     ];
-    let statement = client.prepare_cached(&statement()).await?;
+    let statement = client.prepare_cached(STATEMENT).await?;
     let rows = client.query(&statement, &columns).await?;
     Ok(rows.iter().map(|row| row.get(0)).collect())
 }
 
 /// Reports whether an append is welcome after the last word.
 fn may_follow_the_end(append: &Append) -> bool {
-    seeded::on(Bug::EndedNotAbsorbing)
-        || append.events.iter().all(|event| matches!(event.fact, Fact::LateReported(_)))
+    append.events.iter().all(|event| matches!(event.fact, Fact::LateReported(_)))
 }
 
 /// Reports whether somebody else than the holder writes to a job that is held.

@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 use deadpool_postgres::{Pool, Transaction};
 use lastword_core::decide::claim::{self as rule, Lease};
 use lastword_core::event::READER;
-use lastword_core::seeded::{self, Bug};
 use lastword_core::view::row::Row;
 use lastword_core::{Append, AppendId, Event, Fence, Job, JobId};
 use uuid::Uuid;
@@ -29,19 +28,6 @@ const FIRST: &str = "select due, job from ready where queue = $1 and priority = 
 
 /// The statements of a claim before the one that stores it. Benches give them to somebody else's client.
 pub const CLAIM: [&str; 3] = [ALIVE, READY, LOGS];
-
-/// What [`Bug::ClaimTwice`] looks through: jobs that are held, too.
-const READY_OR_HELD: &str = "
-    select job, priority, coalesce(due, 0) from jobs
-    where queue = $1 and (due <= $2 or holder_owner is not null) and outcome is null
-        and ($4::smallint is null or true) and ($5::bigint is null or true) and ($6::uuid is null or true)
-        and job <> all ($7::uuid[]) and least_reader <= $8
-    order by priority desc, due, job limit $3";
-
-/// What [`Bug::TakeOverLive`] looks through: every job that is held.
-const HELD: &str = "
-    select job, true from jobs where holder_incarnation is not null and job <> all ($2::uuid[]) and $3::bigint >= 0
-    order by job limit $1 for update skip locked";
 
 const ALIVE: &str = "
     select 1 from owners o, meta m
@@ -235,8 +221,7 @@ impl Search<'_> {
         };
         let start = if from_beginning { None } else { self.marks.start(queue) };
         let (priority, due, job) = start.unwrap_or((0, 0, Uuid::nil()));
-        let sql = if seeded::on(Bug::ClaimTwice) { READY_OR_HELD } else { READY };
-        let statement = self.transaction.prepare_cached(sql).await?;
+        let statement = self.transaction.prepare_cached(READY).await?;
         let now = number(self.claim.now.0);
         let rows = self
             .transaction
@@ -245,8 +230,7 @@ impl Search<'_> {
         if let (Some(row), None) = (rows.first(), start) {
             self.mark(queue, row.get(1)).await?;
         }
-        let lease = if seeded::on(Bug::ClaimTwice) { Lease::Over } else { Lease::Live };
-        Ok((rows.iter().map(|row| (row.get(0), lease)).collect(), start.is_none()))
+        Ok((rows.iter().map(|row| (row.get(0), Lease::Live)).collect(), start.is_none()))
     }
 
     /// Moves the mark to the first row of a level. Not to the first that could be claimed: one that is locked, or whose
@@ -262,8 +246,7 @@ impl Search<'_> {
     async fn expired(&self, limit: i64) -> std::result::Result<Vec<(Uuid, Lease)>, Failure> {
         let Source::Expired { margin_ms } = self.claim.from else { return Ok(Vec::new()) };
         let margin = margin_ms.min(LEASE_MS_MAX) as i64;
-        let sql = if seeded::on(Bug::TakeOverLive) { HELD } else { EXPIRED };
-        let statement = self.transaction.prepare_cached(sql).await?;
+        let statement = self.transaction.prepare_cached(EXPIRED).await?;
         let rows = self.transaction.query(&statement, &[&limit, &self.seen, &margin]).await?;
         let lease = |over| if over { Lease::Over } else { Lease::Replaced };
         Ok(rows.iter().map(|row| (row.get(0), lease(row.get(1)))).collect())

@@ -3,7 +3,6 @@
 use std::time::{Duration, Instant};
 
 use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Pool, PoolError, RecyclingMethod, Runtime};
-use lastword_core::seeded::{self, Bug};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Config, NoTls};
 
@@ -147,9 +146,6 @@ pub(super) fn pool(config: &Config, size: usize) -> Result<Pool> {
 /// Sets a fresh connection up, and makes sure that the database behind it is the one it says it is.
 async fn set_up(client: &Client) -> std::result::Result<(), Failure> {
     client.batch_execute(SESSION).await?;
-    if seeded::on(Bug::AckBeforeSync) {
-        client.batch_execute("set synchronous_commit = off").await?;
-    }
     schema::recognise(client).await
 }
 

@@ -4,7 +4,6 @@
 //! nothing is shown while a transaction at or below it is still open. A transaction that stays open holds the feed back.
 
 use deadpool_postgres::Pool;
-use lastword_core::seeded::{self, Bug};
 use uuid::Uuid;
 
 use super::batch::{event, job_id, number};
@@ -45,12 +44,6 @@ const NEWEST: &str = settled!(
     "select job, seq, place from events where place < (",
     ") order by place desc, job desc, seq desc limit 1"
 );
-
-/// What [`Bug::FeedSkipsLate`] reads: everything there is, late commits or not.
-const FEED_SKIPPING: &str = "
-    select job, seq, at, kind, version, body, place from events
-    where (place, job, seq) > ($1, $2, $3)
-    order by place, job, seq limit $4";
 
 /// A place in the feed of one instance of the database.
 struct Place {
@@ -102,8 +95,7 @@ pub(super) async fn feed(
             "the database was restored since this place in the feed was given: read it from the beginning";
         return Err(Error::Corrupt(text.to_owned()).into());
     }
-    let sql = if seeded::on(Bug::FeedSkipsLate) { FEED_SKIPPING } else { FEED };
-    let statement = client.prepare_cached(sql).await?;
+    let statement = client.prepare_cached(FEED).await?;
     let rows = client.query(&statement, &[&start.place, &start.job, &start.seq, &i64::from(limit)]).await?;
     let mut events = Vec::with_capacity(rows.len());
     for row in &rows {

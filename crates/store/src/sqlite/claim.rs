@@ -2,7 +2,6 @@
 
 use lastword_core::decide::claim::{self as decision, Lease};
 use lastword_core::event::READER;
-use lastword_core::seeded::{self, Bug};
 use lastword_core::spec::Conversation;
 use lastword_core::{Append, AppendId, Fence, Job, JobId, Seq};
 use rusqlite::{Connection, OptionalExtension, params};
@@ -110,11 +109,11 @@ enum Candidate {
 
 fn take_expired(connection: &Connection, claim: &Claim, margin_ms: u64) -> Result<Vec<Claimed>> {
     // A later life of the owner has a later lease, so its end is the end of all before it.
-    const SELECT: &str = "select job, until is null or until <= ?2 or ?3 from jobs indexed by jobs_held \
+    const SELECT: &str = "select job, until is null or until <= ?2 from jobs indexed by jobs_held \
          left join owners on owner = holder_owner \
          where holder_incarnation is not null and job > ?1 \
-         and (until is null or until <= ?2 or ?3 or incarnation <> holder_incarnation) \
-         order by job limit ?4";
+         and (until is null or until <= ?2 or incarnation <> holder_incarnation) \
+         order by job limit ?3";
     let margin = i64::try_from(margin_ms).unwrap_or(i64::MAX);
     let before = moment(claim.now).saturating_sub(margin);
     let room = claim.at_most as usize;
@@ -122,7 +121,7 @@ fn take_expired(connection: &Connection, claim: &Claim, margin_ms: u64) -> Resul
     while haul.taken.len() < room {
         let mut select = connection.prepare_cached(SELECT).map_err(failed)?;
         let limit = PAGE.min((room - haul.taken.len()) as u32);
-        let values = params![after, before, seeded::on(Bug::TakeOverLive), limit];
+        let values = params![after, before, limit];
         let page = select.query_map(values, |row| Ok((row.get(0)?, row.get(1)?)));
         let page: Vec<([u8; 16], bool)> = page.and_then(Iterator::collect).map_err(failed)?;
         let Some((last, _)) = page.last() else { break };

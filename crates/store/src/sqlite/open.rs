@@ -8,7 +8,6 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsE
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use lastword_core::seeded::{self, Bug};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior, params};
 
@@ -130,10 +129,9 @@ pub(super) fn connect(file: &Path, access: OpenFlags) -> Result<Connection> {
     // Otherwise a bound limit makes SQLite plan the statement anew whenever it is run.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(failed)?;
     if access.contains(OpenFlags::SQLITE_OPEN_READ_WRITE) {
-        let synchronous = if seeded::on(Bug::AckBeforeSync) { "OFF" } else { "FULL" };
         let settings = [
             ("journal_mode", "WAL"),
-            ("synchronous", synchronous),
+            ("synchronous", "FULL"),
             ("foreign_keys", "OFF"),
             // 16 MB for the one writer: the inner pages of a large journal stay at hand.
             ("cache_size", "-16384"),

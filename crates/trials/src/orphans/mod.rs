@@ -14,8 +14,6 @@ use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Instant;
 
-use lastword_proc::seeded::{self, Bug};
-
 use crate::agents::known::{AGENTS, named};
 use crate::agents::{apart, install};
 use crate::args::Args;
@@ -31,7 +29,7 @@ const AGENTS_LEAST: usize = 3;
 /// Tries it. With `--bug` the reaper is wrong on purpose, and that must be noticed.
 pub(crate) fn run(words: &[&str]) -> Result<bool, String> {
     let args = Args::new(words, &["--agents", "--bug"], &[])?;
-    let bug = bug(&args, &[Bug::ReapByName.name(), Bug::NoDoubts.name()])?;
+    let bug = bug(&args, &["reap-by-name", "no-doubts"])?;
     // One agent is enough to catch a wrong reaper, and this one starts in no time.
     let wanted = args.text("--agents").or(bug.map(|_| "codex"));
     let chosen = wanted.map_or_else(|| Ok(AGENTS.iter().collect()), named)?;
@@ -64,7 +62,6 @@ pub(crate) fn part(words: &[&str]) -> Result<bool, String> {
     let [place, cache, lastword, bug, names @ ..] = words else {
         return Err("what is to be tried?".to_owned());
     };
-    seeded::switch(Bug::ALL.iter().copied().find(|known| known.name() == *bug));
     let agents = AGENTS.iter().filter(|agent| names.contains(&agent.name)).collect();
     let stage = conduct::Stage {
         place: PathBuf::from(place),

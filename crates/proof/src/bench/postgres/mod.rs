@@ -13,7 +13,6 @@ mod tail;
 
 use std::time::Duration;
 
-use lastword_core::seeded::Bug;
 use lastword_store::postgres::{Options, Postgres};
 
 use self::load::Running;
@@ -209,14 +208,14 @@ async fn tailing(plan: &Plan<'_>, server: &Server) -> Outcome<Vec<Line>> {
         ratio: tailed.missed as f64 / tailed.committed as f64,
         goal,
     };
-    let naive = tail::tail(server, events / 10, Some(Bug::FeedSkipsLate)).await?;
+    let naive = tail::tail(server, events / 10, tail::Order::Naive).await?;
     if naive.missed == 0 {
         return Err("the order that skips late commits missed nothing: this bench shows nothing".into());
     }
-    let ours = tail::tail(server, events, None).await?;
+    let ours = tail::tail(server, events, tail::Order::Feed).await?;
     Ok(vec![
         line("missed by the feed, 8 writers that pause", &ours, Goal::AtMost(0.0)),
-        line("missed by the seeded naive order", &naive, Goal::None),
+        line("missed by a naive order", &naive, Goal::None),
     ])
 }
 

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use lastword_core::seeded::{self, Bug};
 use lastword_core::{JobId, Seq};
 use lastword_store::postgres::{Options, Postgres};
 use lastword_store::{Journal, Page, Read};
@@ -23,6 +22,9 @@ const EVENTS_MAX: u64 = 400;
 
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
+/// The events that a reader saw.
+type Followed = Result<HashSet<(JobId, Seq)>, Box<dyn std::error::Error + Send + Sync>>;
+
 /// What a reader of the feed got of what was written.
 pub(super) struct Tailed {
     /// Events that were committed.
@@ -31,12 +33,19 @@ pub(super) struct Tailed {
     pub(super) missed: usize,
 }
 
-/// Lets writers commit `events` events while a reader follows the feed, and compares.
-pub(super) async fn tail(server: &Server, events: u64, bug: Option<Bug>) -> Outcome<Tailed> {
+/// How a reader goes on.
+pub(super) enum Order {
+    /// By the feed of our journal.
+    Feed,
+    /// By the place of each event alone, whatever may still be committed before it.
+    Naive,
+}
+
+/// Lets writers commit `events` events while a reader follows them, and compares.
+pub(super) async fn tail(server: &Server, events: u64, order: Order) -> Outcome<Tailed> {
     let database = server.database().await;
     let options = Options { wake: false, ..Options::default() };
     let journal = Postgres::open(&server.url(&database), options).await?;
-    seeded::switch(bug);
     let (written, over) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
     let mut writers = tokio::task::JoinSet::new();
     for writer in 0..WRITERS {
@@ -44,13 +53,15 @@ pub(super) async fn tail(server: &Server, events: u64, bug: Option<Bug>) -> Outc
         let written = Arc::clone(&written);
         writers.spawn(async move { write(client, writer, events, &written).await });
     }
-    let reader = tokio::spawn(follow(journal.clone(), Arc::clone(&over)));
+    let reader = match order {
+        Order::Feed => tokio::spawn(follow(journal.clone(), Arc::clone(&over))),
+        Order::Naive => tokio::spawn(follow_naively(server.client(&database).await, Arc::clone(&over))),
+    };
     while let Some(writer) = writers.join_next().await {
         writer??;
     }
     over.store(true, Ordering::SeqCst);
-    let seen = reader.await??;
-    seeded::switch(None);
+    let seen = reader.await?.map_err(|error| error.to_string())?;
     let rows = server.client(&database).await.query("select job, seq from events", &[]).await?;
     let there =
         rows.iter().filter_map(|row| Some((JobId::from_uuid(row.get(0))?, Seq(row.get::<_, i64>(1) as u64))));
@@ -92,7 +103,7 @@ async fn write(
 }
 
 /// Follows the feed until the writers are done and nothing more comes.
-async fn follow(journal: Postgres, over: Arc<AtomicBool>) -> lastword_store::Result<HashSet<(JobId, Seq)>> {
+async fn follow(journal: Postgres, over: Arc<AtomicBool>) -> Followed {
     let (mut seen, mut after) = (HashSet::new(), None);
     loop {
         // Asked before the read: what comes after the last commit is still read.
@@ -107,5 +118,28 @@ async fn follow(journal: Postgres, over: Arc<AtomicBool>) -> lastword_store::Res
         }
         seen.extend(events.into_iter().map(|(job, event)| (job, event.seq)));
         after = next;
+    }
+}
+
+/// Follows events by their place until the writers are done and nothing more comes.
+async fn follow_naively(client: tokio_postgres::Client, over: Arc<AtomicBool>) -> Followed {
+    let sql = "
+        select job, seq, place from events where (place, job, seq) > ($1, $2, $3)
+        order by place, job, seq limit 5000";
+    let statement = client.prepare(sql).await?;
+    let (mut seen, mut after) = (HashSet::new(), (i64::MIN, uuid::Uuid::nil(), 0i64));
+    loop {
+        // Asked before the read: what comes after the last commit is still read.
+        let done = over.load(Ordering::SeqCst);
+        let rows = client.query(&statement, &[&after.0, &after.1, &after.2]).await?;
+        match rows.last() {
+            None if done => return Ok(seen),
+            None => tokio::time::sleep(Duration::from_millis(1)).await,
+            Some(last) => after = (last.get(2), last.get(0), last.get(1)),
+        }
+        let event = |row: &tokio_postgres::Row| {
+            Some((JobId::from_uuid(row.get(0))?, Seq(row.get::<_, i64>(1) as u64)))
+        };
+        seen.extend(rows.iter().filter_map(event));
     }
 }

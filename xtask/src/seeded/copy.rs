@@ -1,0 +1,88 @@
+//! The copy of the workspace that has every bug in it, `target/seeded`.
+//!
+//! A file is written only if it changed: what cargo built of the copy stays good.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::bug::{self, Bug};
+use crate::program::{self, Failure, Outcome};
+
+/// The module with the switch, but for the names of the bugs.
+const SWITCH: &str = include_str!("switch.rs");
+
+/// Core has it, because every room that has a bug knows core; core itself knows it by the same name.
+const SWITCH_AT: &str = "crates/core/src/seeded.rs";
+const CORE: &str = "crates/core/src/lib.rs";
+const CORE_ADDS: &str = "\nextern crate self as lastword_core;\n\npub mod seeded;\n";
+
+/// Returns the folder of the copy.
+pub(crate) fn folder() -> PathBuf {
+    program::target().join("seeded")
+}
+
+/// Returns where the programs of the copy are built: apart from those that ship.
+pub(crate) fn target() -> PathBuf {
+    folder().join("target")
+}
+
+/// Brings the copy up to date.
+pub(crate) fn update() -> Outcome {
+    let bugs = bug::all()?;
+    let list = program::output("git", &["ls-files", "--cached", "--others", "--exclude-standard"])?;
+    let mut kept =
+        BTreeSet::from([SWITCH_AT.to_owned(), "Cargo.lock".to_owned(), "fuzz/Cargo.lock".to_owned()]);
+    for path in list.lines() {
+        // Deleted, but not committed yet.
+        let Ok(bytes) = fs::read(path) else { continue };
+        write(path, &seeded(&bugs, path, bytes)?)?;
+        kept.insert(path.to_owned());
+    }
+    write(SWITCH_AT, switch(&bugs).as_bytes())?;
+    let root = folder();
+    remove_others(&root, &root, &kept)
+}
+
+/// Returns what the copy has instead of a file.
+fn seeded(bugs: &[Bug], path: &str, bytes: Vec<u8>) -> Result<Vec<u8>, Failure> {
+    let Ok(text) = std::str::from_utf8(&bytes) else { return Ok(bytes) };
+    let mut text = bug::apply(bugs, path, text).map_err(|wrong| Failure::new(wrong.join("\n")))?;
+    if path == CORE {
+        text.push_str(CORE_ADDS);
+    }
+    Ok(text.into_bytes())
+}
+
+fn switch(bugs: &[Bug]) -> String {
+    let names: String = bugs.iter().map(|bug| format!("    {:?},\n", bug.name)).collect();
+    format!("{SWITCH}/// Every bug, by its number less one.\nstatic NAMES: &[&str] = &[\n{names}];\n")
+}
+
+fn write(path: &str, bytes: &[u8]) -> Outcome {
+    let path = folder().join(path);
+    if fs::read(&path).is_ok_and(|there| there == bytes) {
+        return Ok(());
+    }
+    let parent = path.parent().unwrap_or(&path);
+    fs::create_dir_all(parent)
+        .and_then(|()| fs::write(&path, bytes))
+        .map_err(|error| Failure::new(format!("{}: {error}", path.display())))
+}
+
+/// Removes every file that the workspace does not have any more.
+fn remove_others(root: &Path, folder: &Path, kept: &BTreeSet<String>) -> Outcome {
+    let failed = |error: std::io::Error| Failure::new(format!("{}: {error}", folder.display()));
+    for entry in fs::read_dir(folder).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        if path == target() {
+            continue;
+        }
+        if path.is_dir() {
+            remove_others(root, &path, kept)?;
+        } else if !path.strip_prefix(root).is_ok_and(|path| kept.contains(&*path.to_string_lossy())) {
+            fs::remove_file(&path).map_err(failed)?;
+        }
+    }
+    Ok(())
+}

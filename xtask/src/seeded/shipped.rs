@@ -1,0 +1,95 @@
+//! That no bug ships: not in the source of a room that does, not as a feature, not in an executable.
+
+use std::fs;
+
+use super::bug;
+use crate::program::{Failure, Outcome, target};
+
+/// Rooms that do not ship.
+const CHECKERS: [&str; 2] = ["crates/proof/", "crates/trials/"];
+
+/// The executables that are given to people, where they are built.
+const SHIPPED: [&str; 2] = ["dist/lastword", "x86_64-unknown-linux-musl/dist/lastword"];
+
+/// The one that the trials are about.
+const TRIED: &str = "release/lastword";
+
+/// What tells a bug.
+pub(crate) struct Words(Vec<String>);
+
+impl Words {
+    /// Returns the names of all bugs, and what they are called together.
+    pub(crate) fn all() -> Result<Words, Failure> {
+        let mut words = vec!["seeded".to_owned()];
+        words.extend(bug::all()?.into_iter().map(|bug| bug.name));
+        Ok(Words(words))
+    }
+
+    /// Returns the lines of a file that have no place in what ships, and why.
+    pub(crate) fn in_source(&self, path: &str, text: &str) -> Vec<(usize, String)> {
+        if !path.starts_with("crates/") || CHECKERS.iter().any(|room| path.starts_with(room)) {
+            return Vec::new();
+        }
+        // `no-fence`, `no_fence`, `NoFence` and `NO_FENCE` are one name.
+        let plain = |text: &str| text.replace(['-', '_'], "").to_lowercase();
+        let is_manifest = path.ends_with("/Cargo.toml");
+        let wrong = |line: &str| {
+            if is_manifest && line.trim() == "[features]" {
+                return Some("what is tested is what ships: no room has features".to_owned());
+            }
+            let found = self.0.iter().find(|word| plain(line).contains(&plain(word)))?;
+            Some(format!("`{found}` belongs to a bug on purpose, and those are files beside the checkers"))
+        };
+        text.lines().zip(1..).filter_map(|(line, number)| Some((number, wrong(line)?))).collect()
+    }
+
+    /// Looks into the executables that ship, as far as they were built; says what is wrong.
+    pub(crate) fn in_shipped(&self) -> Vec<String> {
+        SHIPPED.iter().filter_map(|place| self.in_executable(place).ok()).flatten().collect()
+    }
+
+    fn in_executable(&self, place: &str) -> Result<Vec<String>, Failure> {
+        let path = target().join(place);
+        let bytes = fs::read(&path).map_err(|error| Failure::new(format!("{}: {error}", path.display())))?;
+        let wrong = |word| format!("{}: `{word}` is in it: build it from source without", path.display());
+        Ok(self.in_bytes(&bytes).into_iter().map(wrong).collect())
+    }
+
+    fn in_bytes(&self, bytes: &[u8]) -> Vec<&str> {
+        let text = String::from_utf8_lossy(bytes);
+        self.0.iter().map(String::as_str).filter(|word| text.contains(word)).collect()
+    }
+}
+
+/// Looks into the executable that the trials are about, which must have been built.
+pub(crate) fn check_tried() -> Outcome {
+    let wrong = Words::all()?.in_executable(TRIED)?;
+    if wrong.is_empty() { Ok(()) } else { Err(Failure::new(wrong.join("\n"))) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words() -> Words {
+        Words(vec!["seeded".to_owned(), "no-fence".to_owned()])
+    }
+
+    #[test]
+    fn no_room_that_ships_has_a_bug_in_its_source() {
+        let lines = |path: &str, text: &str| -> Vec<usize> {
+            words().in_source(path, text).into_iter().map(|(line, _)| line).collect()
+        };
+        let source = "//! A store.\nif !held && !seeded::on(Bug::NoFence) {\nlet no_fence = 1;\nfence();\n";
+        assert_eq!(lines("crates/store/src/admit.rs", source), [2, 3]);
+        assert_eq!(lines("crates/proof/src/bugs.rs", source), Vec::<usize>::new());
+        assert_eq!(lines("crates/core/Cargo.toml", "[package]\n[features]\nslow = []\n"), [2]);
+    }
+
+    #[test]
+    fn an_executable_with_a_bug_is_noticed() {
+        assert_eq!(words().in_bytes(b"\x7fELF\xff lastword"), Vec::<&str>::new());
+        assert_eq!(words().in_bytes(b"\x7fELF\xff _ZN13lastword_core6seeded5is_on17h"), ["seeded"]);
+        assert_eq!(words().in_bytes(b"\x7fELF\xff no-fence no-version"), ["no-fence"]);
+    }
+}

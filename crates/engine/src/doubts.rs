@@ -83,11 +83,8 @@ impl<J: Siblings> Shared<J> {
             match self.load(id).await {
                 Ok(job) => {
                     self.tasks.nudge(id);
-                    self.dependents.add(&job);
                     self.wrote(&job);
-                    for dependency in &job.unmet {
-                        self.look_at_awaited(dependency.job).await;
-                    }
+                    self.watch_dependencies(&job).await;
                 }
                 Err(crate::Error::Journal(error @ Error::Unavailable(_))) => {
                     doubtful.insert(id);

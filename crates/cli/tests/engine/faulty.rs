@@ -1,7 +1,7 @@
 //! A journal that goes away, and that loses answers, when it is told to.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use lastword_core::reference::Reference;
 use lastword_core::view::row::Row;
@@ -28,6 +28,26 @@ pub(crate) struct Faulty {
     pub(crate) lose_claim: Arc<AtomicBool>,
     /// What the next claim takes comes without its first event.
     pub(crate) damage_claim: Arc<AtomicBool>,
+    /// Appends to this job wait at this gate.
+    pub(crate) held_back: Arc<Mutex<Option<(JobId, Arc<Gate>)>>>,
+}
+
+/// Where an append waits until a test lets it go on.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    pub(crate) reached: Semaphore,
+    pub(crate) open: Semaphore,
+}
+
+impl Gate {
+    pub(crate) fn shut() -> Gate {
+        Gate { reached: Semaphore::new(0), open: Semaphore::new(0) }
+    }
+
+    async fn pass(&self) {
+        self.reached.add_permits(1);
+        self.open.acquire().await.expect("it is never closed").forget();
+    }
 }
 
 impl Faulty {
@@ -39,6 +59,7 @@ impl Faulty {
             renewals: Arc::new(Semaphore::new(RENEWALS as usize)),
             lose_claim: Arc::default(),
             damage_claim: Arc::default(),
+            held_back: Arc::default(),
         }
     }
 
@@ -60,6 +81,10 @@ impl Journal for Faulty {
     }
 
     async fn append(&self, append: Append) -> Result<Seq> {
+        let gate = self.held_back.lock().unwrap().clone().filter(|(job, _)| *job == append.job);
+        if let Some((_, gate)) = gate {
+            gate.pass().await;
+        }
         match self.unwritable.load(Ordering::Relaxed) {
             true => Err(unavailable()),
             false => self.reach()?.append(append).await,

@@ -1,5 +1,6 @@
 //! Jobs that wait: for a slot, for a group, for a moment, for another try, for each other.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use lastword_core::decide::Refusal;
@@ -10,6 +11,7 @@ use lastword_core::{Job, JobId, Timestamp};
 use lastword_engine::{Error, Group};
 use lastword_proc::clock::wall_ms;
 
+use super::faulty::{Faulty, Gate};
 use super::{Bench, end_of, env, leader_of, outcome, run, until, wish};
 
 fn group(name: &str, slots: u32, paused: bool) -> Group {
@@ -127,6 +129,34 @@ async fn a_job_runs_after_another_if_that_ended_as_needed() {
     assert_eq!(end_of(&engine, too_late).await.last_word().unwrap().cause, Cause::Dependency);
     let in_time = needs(good, Needs::Success).await;
     assert_eq!(outcome(&end_of(&engine, in_time).await).0, Outcome::Completed);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_is_being_stored_while_the_job_it_waits_for_ends_is_told() {
+    let bench = Bench::new();
+    let faulty = Faulty::new(bench.journal.clone());
+    let engine = bench.start_on(faulty.clone(), |_| {});
+    let other = run(&engine, bench.script("until test -e go; do sleep 0.01; done")).await;
+    // Dependents are told in the order of their ids: when the second one has ended, the first one's turn is over.
+    let mut ids = [engine.new_id().unwrap(), engine.new_id().unwrap()];
+    ids.sort_unstable();
+    let [stored_late, witness] = ids;
+    let gate = Arc::new(Gate::shut());
+    *faulty.held_back.lock().unwrap() = Some((stored_late, Arc::clone(&gate)));
+    let spec = Spec { after: after(other, Needs::Success), ..bench.script("true") };
+    let submit = |id| {
+        let (engine, spec) = (engine.clone(), spec.clone());
+        tokio::spawn(async move { engine.submit(id, spec, env(), "ann").await.unwrap() })
+    };
+    let submitted = submit(stored_late);
+    gate.reached.acquire().await.unwrap().forget();
+    submit(witness).await.unwrap();
+    std::fs::write(bench.cwd().join("go"), "").unwrap();
+    assert_eq!(outcome(&end_of(&engine, witness).await).0, Outcome::Completed);
+    *faulty.held_back.lock().unwrap() = None;
+    gate.open.add_permits(1);
+    submitted.await.unwrap();
+    assert_eq!(outcome(&end_of(&engine, stored_late).await).0, Outcome::Completed);
 }
 
 #[tokio::test(flavor = "multi_thread")]

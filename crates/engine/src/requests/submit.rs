@@ -64,7 +64,6 @@ impl<J: Siblings> Shared<J> {
             source,
         })?;
         let (append, after) = Append::new(&job, None, self.append_id()?, self.now().wall, facts)?;
-        self.dependents.add(&after);
         // Side by side: what starts the job reads its environment as it is, and whoever asked is answered when both are durable.
         let settled = async {
             if let Err(error) = self.trees.settle_env(id).await {
@@ -86,7 +85,7 @@ impl<J: Siblings> Shared<J> {
                 return Err(error.into());
             }
         }
-        self.settle_dependencies(&after).await;
+        self.watch_dependencies(&after).await;
         Ok(after)
     }
 
@@ -106,8 +105,10 @@ impl<J: Siblings> Shared<J> {
         Ok(job)
     }
 
-    /// Looks at each job this one waits for: it may have ended before anybody knew that it is waited for.
-    async fn settle_dependencies(self: &Arc<Self>, job: &Job) {
+    /// Notes which jobs a stored job waits for, then checks each of them. A dependency that ends after the note finds the note; one
+    /// that ended before it is found by the check. The job must be stored first: telling an unstored job drops its note.
+    pub(crate) async fn watch_dependencies(self: &Arc<Self>, job: &Job) {
+        self.dependents.add(job);
         for dependency in &job.unmet {
             self.look_at_awaited(dependency.job).await;
         }

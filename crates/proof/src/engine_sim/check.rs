@@ -85,6 +85,9 @@ impl World {
             self.say(|world| format!("{} #{}: {:?}", world.name(job), event.seq, event.fact));
             let judgement = self.look_at_event(job, &event);
             self.judge(judgement);
+            if matches!(event.fact, Fact::LastWord(_)) {
+                self.submit_follower(job);
+            }
         }
         let row = self.ledger.row(job);
         if row != Some(&Row::of(&self.witness[&job].job)) {

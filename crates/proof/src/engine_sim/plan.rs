@@ -14,7 +14,7 @@ use crate::random::Random;
 const EARLY_MAX: u64 = 5;
 
 /// Jobs that are asked for when everything is calm again: an engine that is well does what it should at once.
-const LATE: usize = 3;
+pub(super) const LATE: usize = 4;
 
 /// The groups: one that is always there, and one that nobody makes.
 pub(super) const GROUPS: [&str; 2] = ["default", "g"];
@@ -103,10 +103,11 @@ fn limits(random: &mut Random) -> Limits {
     limits
 }
 
-/// The first fails and is tried again, the second waits for it, and the third reads what is sent to it and waits for its end.
+/// The first fails and is tried again, the second waits for it, the third reads what is sent to it and waits for its end, and the
+/// fourth waits for the second and is submitted while that one ends.
 fn late_spec(no: usize, before: &[Planned]) -> Spec {
-    let after = |on| before.first().map(|first| Dependency { job: first.id, on }).into_iter().collect();
-    let spec = Spec::command([["late-fails"], ["late-waits"], ["late-reads"]][no], "/");
+    let after = |other: usize, on| vec![Dependency { job: before[other].id, on }];
+    let spec = Spec::command([["late-fails"], ["late-waits"], ["late-reads"], ["late-follows"]][no], "/");
     let ladder = Ladder { interrupt_ms: 0, term_ms: 100 };
     match no {
         0 => Spec {
@@ -114,8 +115,9 @@ fn late_spec(no: usize, before: &[Planned]) -> Spec {
             ladder,
             ..spec
         },
-        1 => Spec { group: GROUPS[1].to_owned(), after: after(Needs::AnyEnd), ladder, ..spec },
-        _ => Spec { group: "late".to_owned(), io: Io::Pipe, ladder, ..spec },
+        1 => Spec { group: GROUPS[1].to_owned(), after: after(0, Needs::AnyEnd), ladder, ..spec },
+        2 => Spec { group: "late".to_owned(), io: Io::Pipe, ladder, ..spec },
+        _ => Spec { after: after(1, Needs::Success), ladder, ..spec },
     }
 }
 
@@ -156,7 +158,7 @@ impl Program {
         };
         if is_late("late-fails") {
             (program.lives_ms, program.exit) = (Some(50), Exit::Code(1));
-        } else if is_late("late-waits") {
+        } else if is_late("late-waits") || is_late("late-follows") {
             (program.lives_ms, program.exit) = (Some(50), Exit::Code(0));
         } else if is_late("late-reads") {
             (program.lives_ms, program.reads) = (None, None);

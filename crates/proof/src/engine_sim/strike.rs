@@ -1,11 +1,12 @@
 //! How a schedule goes: what is asked for, where the planned faults strike, and how everything heals afterwards.
 
+use lastword_core::JobId;
 use lastword_engine::Group;
 
 use super::clients::{State, Wish};
 use super::fault::Fault;
 use super::keeper::Key;
-use super::plan::GROUPS;
+use super::plan::{GROUPS, LATE};
 use super::world::{Doing, World};
 
 /// How long faults strike.
@@ -13,6 +14,9 @@ const CHAOS_MS: u64 = 5_000;
 
 /// How long after that whoever still runs is cancelled.
 const PATIENCE_MS: u64 = 5_000;
+
+/// How long after the last word of another job the one that follows it is submitted: while the engine hears of it and acts on it.
+const FOLLOWS_MS: u64 = 6;
 
 /// How long after the faults an engine has found out everything, by its sweeps: from there on it must be prompt.
 pub(super) const PROMPT_MS: u64 = 14_000;
@@ -127,7 +131,7 @@ impl World {
             self.client(1_000, Wish::SetGroup(group));
         }
         self.after(PATIENCE_MS, Doing::Impatience);
-        for planned in self.plan.late.clone() {
+        for planned in self.plan.late[..3].to_vec() {
             self.client(PROMPT_MS, Wish::Submit(planned));
         }
         self.draw_late_wishes();
@@ -136,7 +140,7 @@ impl World {
 
     /// What is wanted of the jobs that run when all is well: each is followed, and the one that reads is told something and ended.
     fn draw_late_wishes(&mut self) {
-        let [fails, waits, reads] = &self.plan.late[..] else { return };
+        let [fails, waits, reads, _] = &self.plan.late[..] else { return };
         let (ids, mark) = ([fails.id, waits.id, reads.id], reads.mark.clone());
         for job in ids {
             let at = PROMPT_MS + 10 + self.random.below(200);
@@ -172,13 +176,31 @@ impl World {
         }
     }
 
-    /// Patience is over: what has not ended is cancelled.
+    /// A job has ended. If the last of the late jobs waits for it, that one is submitted now: its append is on the way to the journal
+    /// while the engine tells the jobs that wait.
+    pub(super) fn submit_follower(&mut self, ended: JobId) {
+        let follower = self.plan.late[LATE - 1].clone();
+        if follower.spec.after.iter().any(|dependency| dependency.job == ended) {
+            let ms = self.random.below(FOLLOWS_MS);
+            self.client(ms, Wish::Submit(follower));
+        }
+    }
+
+    /// Patience is over: what has not ended is cancelled, until nothing of the early jobs is left. A job that waits for another one is
+    /// spared: the other one ends, and a cancel would hide that the engine has forgotten to tell it.
     pub(super) fn impatience(&mut self) {
-        let live = self.witness.iter().filter(|(_, known)| known.phase().is_some() && !known.job.is_ended());
-        let live: Vec<_> = live.map(|(job, _)| *job).collect();
-        for job in live {
+        let early = |job: &JobId| !self.plan.late.iter().any(|planned| planned.id == *job);
+        let live = self
+            .witness
+            .iter()
+            .filter(|(job, known)| early(job) && known.phase().is_some() && !known.job.is_ended());
+        let live: Vec<_> = live.map(|(job, known)| (*job, known.job.unmet.is_empty())).collect();
+        for (job, _) in live.iter().filter(|(_, is_due)| *is_due) {
             let force = self.random.chance(30);
-            self.client(0, Wish::Cancel { job, force });
+            self.client(0, Wish::Cancel { job: *job, force });
+        }
+        if !live.is_empty() {
+            self.after(PATIENCE_MS, Doing::Impatience);
         }
     }
 

@@ -115,6 +115,9 @@ pub struct Pruned {
     /// Jobs kept because their worktree holds work that was not applied.
     #[serde(default)]
     pub kept_unsaved: u64,
+    /// Jobs kept because a job that has not ended runs in their worktree.
+    #[serde(default)]
+    pub kept_in_use: u64,
 }
 
 /// A wish that the daemon stops.

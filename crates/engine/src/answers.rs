@@ -79,6 +79,8 @@ pub struct Pruned {
     pub kept_unread: u64,
     /// Jobs that would go and were kept because of the work in their worktree.
     pub kept_unsaved: u64,
+    /// Jobs that would go and were kept because a job that has not ended runs in their worktree.
+    pub kept_in_use: u64,
 }
 
 /// What becomes of live jobs when their supervisor goes down.

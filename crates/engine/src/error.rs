@@ -38,6 +38,16 @@ pub enum Error {
         /// What would be lost.
         what: String,
     },
+    /// Another job, which has not ended, runs in the worktree.
+    #[error("{job} is not removed, because {user} runs in its worktree and has not ended")]
+    InUse {
+        /// The job whose worktree it is, as a person calls it.
+        job: String,
+        /// The job that runs there, as a person calls it.
+        user: String,
+        /// The job that runs there.
+        by: lastword_core::JobId,
+    },
     /// A group cannot be removed.
     #[error("{0}")]
     GroupStays(&'static str),

@@ -19,7 +19,7 @@ use crate::due::Due;
 use crate::groups::Groups;
 use crate::tasks::Tasks;
 use crate::troubles::Troubles;
-use crate::worktrees::keeps_worktree;
+use crate::worktrees::{WorktreeUse, keeps_worktree};
 use crate::{Error, Options, Trees};
 
 /// How often a request is decided anew because somebody else wrote first. A job is written to by its owner and by people; more
@@ -56,6 +56,8 @@ pub(crate) struct Shared<J> {
     pub(crate) envs_left: AtomicBool,
     /// Jobs whose worktree could not be left as it should be.
     pub(crate) worktrees_left: Mutex<HashSet<JobId>>,
+    /// Jobs that run in the worktree of another job.
+    pub(crate) worktree_use: WorktreeUse,
     /// Queues in which there may be something to take.
     wanted: Mutex<BTreeSet<String>>,
     /// Wakes the life.
@@ -98,6 +100,7 @@ impl<J: Siblings> Shared<J> {
             doubts: Doubts::default(),
             envs_left: AtomicBool::new(false),
             worktrees_left: Mutex::default(),
+            worktree_use: WorktreeUse::default(),
             wanted: Mutex::default(),
             wake: Notify::new(),
             ready: watch::Sender::new(false),

@@ -130,6 +130,7 @@ impl From<Error> for Failure {
             }
             Error::NoAttempt(missing) => Problem::new(Code::NotFound, detail).about(missing.job).into(),
             Error::GroupStays(_) => Problem::new(Code::Invalid, detail).into(),
+            Error::InUse { by, .. } => Problem::new(Code::NotEnded, detail).about(by).into(),
             Error::Unsaved { job, .. } => Problem::new(Code::Unsaved, detail).about(job).into(),
             Error::Disk { .. } | Error::NoRandom(_) | Error::GoingDown => {
                 Problem::new(Code::Unavailable, detail).into()

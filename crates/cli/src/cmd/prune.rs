@@ -11,7 +11,7 @@ use crate::ui::words;
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "A result that nobody has read is kept, unless --unread says otherwise, and so is a worktree with work that was not \
-                  applied, unless --unsaved does. A job that has not ended is never touched."
+                  applied, unless --unsaved does. A job that has not ended is never touched, nor a worktree that such a job runs in."
 )]
 pub(crate) struct Args {
     /// Only jobs that ended longer ago than this
@@ -73,6 +73,10 @@ fn tell(client: &Client, pruned: Pruned, what: &str) -> Outcome {
     if pruned.kept_unsaved > 0 {
         let kept = words::count(pruned.kept_unsaved, "more was kept", "more were kept");
         ui.say(&format!("{kept}: the worktree holds work that was not applied; --unsaved gives it up"));
+    }
+    if pruned.kept_in_use > 0 {
+        let kept = words::count(pruned.kept_in_use, "more was kept", "more were kept");
+        ui.say(&format!("{kept}: a job that has not ended runs in its worktree"));
     }
     Ok(0)
 }

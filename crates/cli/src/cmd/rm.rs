@@ -38,23 +38,9 @@ async fn remove(args: &Args, client: &Client, reference: &str) -> Result<(), Fai
     }
     let lost = if args.force { worktree::tip(&job) } else { None };
     let how = if args.force { "?unsaved=true" } else { "" };
-    client.send(&Call::delete(job_path(&job.id, how))).await.map_err(|failure| {
-        let reference = words::reference(&job);
-        let force = format!("lastword rm --force {reference}");
-        match failure.problem.code {
-            Code::Unsaved => {
-                let failure =
-                    failure.next(format!("lastword apply {reference}    # brings it over, diff shows it"));
-                match worktree::merge(&job) {
-                    Some(merge) => failure.next(format!("{merge}    # brings its commits over")),
-                    None => failure,
-                }
-                .next(format!("{force}    # gives it up"))
-            }
-            _ if job.is_ended() => failure,
-            _ => failure.next(force),
-        }
-    })?;
+    if let Err(failure) = client.send(&Call::delete(job_path(&job.id, how))).await {
+        return Err(with_next_steps(failure, client, &job).await);
+    }
     if !client.ui().json {
         client.ui().say(&format!("{} is removed", words::called(job.name.as_deref(), &job.short)));
         if let Some(tip) = lost {
@@ -63,4 +49,31 @@ async fn remove(args: &Args, client: &Client, reference: &str) -> Result<(), Fai
         }
     }
     Ok(())
+}
+
+/// Adds what a person can do about a refusal.
+async fn with_next_steps(failure: Failure, client: &Client, job: &Job) -> Failure {
+    let reference = words::reference(job);
+    let force = format!("lastword rm --force {reference}");
+    match failure.problem.code {
+        Code::Unsaved => {
+            let failure =
+                failure.next(format!("lastword apply {reference}    # brings it over, diff shows it"));
+            match worktree::merge(job) {
+                Some(merge) => failure.next(format!("{merge}    # brings its commits over")),
+                None => failure,
+            }
+            .next(format!("{force}    # gives it up"))
+        }
+        // A later job of the same conversation runs in the worktree. Both often share one name, so it is named by its id.
+        Code::NotEnded if job.is_ended() => {
+            let Some(user) = failure.problem.job.clone() else { return failure };
+            let user = client.job(&user).await.map_or(user, |user| user.short);
+            failure
+                .next(format!("lastword wait {user}    # then remove it"))
+                .next(format!("lastword cancel {user}    # ends it now"))
+        }
+        _ if job.is_ended() => failure,
+        _ => failure.next(force),
+    }
 }

@@ -111,11 +111,11 @@ fn c45_what_was_read_may_be_pruned_and_what_was_not_is_counted() {
         (each(&daemon.client.get("/v1/jobs?phase=ended").expect(200), "id").len() == 2).then_some(())
     });
     let pruned = daemon.client.post("/v1/jobs:prune", &json!({ "dry_run": true })).expect(200);
-    assert_eq!(pruned, json!({ "removed": 1, "kept_unread": 1, "kept_unsaved": 0 }));
+    assert_eq!(pruned, json!({ "removed": 1, "kept_unread": 1, "kept_unsaved": 0, "kept_in_use": 0 }));
     let pruned = daemon.client.post("/v1/jobs:prune", &json!({})).expect(200);
-    assert_eq!(pruned, json!({ "removed": 1, "kept_unread": 1, "kept_unsaved": 0 }));
+    assert_eq!(pruned, json!({ "removed": 1, "kept_unread": 1, "kept_unsaved": 0, "kept_in_use": 0 }));
     assert_eq!(daemon.client.get(&format!("/v1/jobs/{read}")).problem(), (404, "not_found".to_owned()));
     let pruned = daemon.client.post("/v1/jobs:prune", &json!({ "unread": true })).expect(200);
-    assert_eq!(pruned, json!({ "removed": 1, "kept_unread": 0, "kept_unsaved": 0 }));
+    assert_eq!(pruned, json!({ "removed": 1, "kept_unread": 0, "kept_unsaved": 0, "kept_in_use": 0 }));
     assert_eq!(daemon.client.get(&format!("/v1/jobs/{unread}")).status, 404);
 }

@@ -88,11 +88,16 @@ fn an_agent_that_nobody_knows_is_met_with_those_that_are_known() {
 /// Returns a home that knows an agent `echo`, which does what its prompt says.
 fn with_agent() -> Home {
     let home = Home::new();
+    define_agent(&home);
+    home
+}
+
+/// Lets a home know the agent `echo`.
+pub(crate) fn define_agent(home: &Home) {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/e2e/scripted_agent.py");
     let known =
         format!("[echo]\ndialect = 'acp'\ncommand = ['python3', '{script}']\nversion = ['--version']\n");
-    define(&home, &known);
-    home
+    define(home, &known);
 }
 
 /// Starts the agent, and returns its job.

@@ -3,6 +3,7 @@
 ask TEXT   asks for a permission to run TEXT, and says what it was answered
 cheat      answers its own questions, and says what that came to
 wait       works until it is told to stop
+write FILE writes a file into its folder
 fail TEXT  ends its turn with an error
 anything else is said back
 """
@@ -45,6 +46,9 @@ def turn(session, text):
         command = [os.environ["PROGRAM"], "approve", os.environ["LASTWORD_JOB_ID"], "-q", "ask-0"]
         cheat = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
         say(session, f"cheat {cheat.returncode} {cheat.stderr}")
+    for name in [word.removeprefix("write ") for word in words if word.startswith("write ")]:
+        with open(name, "w") as file:
+            file.write(text)
     answers = 0
     while answers < len(asked) or "wait" in words:
         message = read()

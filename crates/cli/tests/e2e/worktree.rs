@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::agents::define_agent;
 use crate::home::{Home, Said, said, until};
 
 /// A repository with one commit: `a`, `b` and `sub/c`, ten lines each.
@@ -178,6 +179,45 @@ fn work_is_never_lost_without_force() {
     assert!(said.stderr.contains(&format!("git branch NAME {}", &tip[..10])), "{said:?}");
     assert!(repository.left().is_empty(), "{:?}", repository.left());
     assert_eq!(repository.git(&["show", &format!("{tip}:a")]).lines().count(), 11, "as was said");
+}
+
+#[test]
+fn a_worktree_stays_while_a_resumed_agent_runs_in_it() {
+    let repository = Repository::new();
+    let home = &repository.home;
+    define_agent(home);
+    let said = repository.lastword(&["run", "--worktree", "--agent", "echo", "--name", "fix", "write new"]);
+    assert_eq!(said.code, 0, "{said:?}");
+    let first = home.json(&["show", "fix"]);
+    let (first_id, path) = (first["id"].as_str().unwrap(), path_of(&first));
+    let resumed = home.ok(&["resume", "-d", "fix", "write later\nwait"]);
+    until("the resumed agent works in the worktree", || path.join("later").exists().then_some(()));
+    let short = home.json(&["show", &resumed])["short"].as_str().unwrap().to_owned();
+    for words in [&["rm", first_id][..], &["rm", "--force", first_id]] {
+        let said = home.run(words);
+        assert_eq!(said.code, 125, "{said:?}");
+        let why = format!("because fix ({short}) runs in its worktree");
+        assert!(said.stderr.contains(&why), "{said:?}");
+        assert!(said.stderr.contains(&format!("lastword cancel {short}")), "{said:?}");
+    }
+    let everything = ["prune", "--older-than", "0s", "--unread", "--unsaved", "--yes"];
+    let pruned = home.json(&everything);
+    assert_eq!((&pruned["removed"], &pruned["kept_in_use"]), (&0.into(), &1.into()), "{pruned}");
+    let said = home.run(&everything);
+    assert!(
+        said.stderr.contains("1 more was kept: a job that has not ended runs in its worktree"),
+        "{said:?}"
+    );
+    assert!(path.join("new").exists() && path.join("later").exists());
+    assert_eq!(home.json(&["show", &resumed])["phase"], "running");
+    // What the resumed job did there is work of the first one's worktree, and is not lost without force either.
+    assert_eq!(home.run(&["cancel", &resumed]).code, 0);
+    let said = home.run(&["rm", first_id]);
+    assert!(said.code == 125 && said.stderr.contains("2 changed files"), "{said:?}");
+    home.ok(&["rm", &resumed]);
+    assert!(path.join("later").exists());
+    home.ok(&["rm", "--force", first_id]);
+    assert!(repository.left().is_empty(), "{:?}", repository.left());
 }
 
 #[test]

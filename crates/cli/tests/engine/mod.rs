@@ -9,6 +9,7 @@ mod runs;
 mod trouble;
 mod truth;
 mod waiting;
+mod worktrees;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -23,6 +24,7 @@ use lastword_core::spec::{Ladder, Spec};
 use lastword_core::{AttemptNo, HostId, Job, JobId, OwnerId};
 use lastword_engine::trees::Kept;
 use lastword_engine::{Engine, Env, Options, Stream, Until};
+use lastword_git::Worktrees;
 use lastword_proc::Identity;
 use lastword_store::siblings::Siblings;
 use lastword_store::sqlite::Sqlite;
@@ -57,6 +59,13 @@ impl Bench {
         change(&mut options);
         let kept = Kept::new(self.jobs(), || Ok(start_nursery())).unwrap();
         Engine::start(journal, kept, options)
+    }
+
+    /// Starts an engine that keeps worktrees.
+    pub(crate) fn start_in<J: Siblings>(&self, journal: J, worktrees: Worktrees) -> Engine<J> {
+        let options = Options::new(OwnerId(Arc::from("daemon")), HostId(Arc::from("here")));
+        let kept = Kept::new(self.jobs(), || Ok(start_nursery())).unwrap();
+        Engine::start(journal, kept.with_worktrees(worktrees), options)
     }
 
     /// Returns where the folders of jobs are.

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use lastword_core::decide::Refusal;
-use lastword_core::{JobId, Timestamp};
+use lastword_core::{Job, JobId, Timestamp};
 use lastword_store::Read;
 use lastword_store::siblings::{self, Removal, Siblings};
 
@@ -31,14 +31,16 @@ impl<J: Siblings> Engine<J> {
     pub async fn prune(&self, which: &Prune) -> Result<Pruned, Error> {
         let before = Timestamp(self.shared.now().wall.0.saturating_sub(which.older_than_ms));
         let mut pruned = Pruned::default();
-        let mut kept = HashSet::new();
+        let (mut kept_unsaved, mut kept_in_use) = (HashSet::new(), HashSet::new());
         loop {
             // Those that were kept come again.
-            let limit = if which.dry_run { u32::MAX } else { PAGE.saturating_add(kept.len() as u32) };
+            let kept = kept_unsaved.len() + kept_in_use.len();
+            let limit = if which.dry_run { u32::MAX } else { PAGE.saturating_add(kept as u32) };
             let prune = siblings::Prune { before, unread: which.unread, limit };
             let found = self.shared.journal.prunable(prune).await?;
             pruned.kept_unread = found.kept_unread;
-            let jobs: Vec<JobId> = found.jobs.into_iter().filter(|id| !kept.contains(id)).collect();
+            let is_new = |id: &JobId| !kept_unsaved.contains(id) && !kept_in_use.contains(id);
+            let jobs: Vec<JobId> = found.jobs.into_iter().filter(is_new).collect();
             if jobs.is_empty() {
                 return Ok(pruned);
             }
@@ -49,11 +51,13 @@ impl<J: Siblings> Engine<J> {
                 };
                 match removed {
                     Ok(()) => pruned.removed.push(id),
-                    Err(Error::Unsaved { .. }) => _ = kept.insert(id),
+                    Err(Error::Unsaved { .. }) => _ = kept_unsaved.insert(id),
+                    Err(Error::InUse { .. }) => _ = kept_in_use.insert(id),
                     Err(error) => return Err(error),
                 }
             }
-            pruned.kept_unsaved = kept.len() as u64;
+            pruned.kept_unsaved = kept_unsaved.len() as u64;
+            pruned.kept_in_use = kept_in_use.len() as u64;
             if which.dry_run {
                 return Ok(pruned);
             }
@@ -62,8 +66,12 @@ impl<J: Siblings> Engine<J> {
 }
 
 impl<J: Siblings> Shared<J> {
-    /// Refuses if work would be lost, or if nobody can say whether it would.
+    /// Refuses if a live job runs in the worktree, if work would be lost, or if nobody can say whether it would.
     async fn may_go(&self, id: JobId, with_work: bool) -> Result<(), Error> {
+        if let Some(user) = self.user_of_worktree(id).await? {
+            let (job, by) = (called(&self.load(id).await?), user.id);
+            return Err(Error::InUse { job, user: called(&user), by });
+        }
         if with_work {
             return Ok(());
         }
@@ -81,6 +89,7 @@ impl<J: Siblings> Shared<J> {
             None => return Err(Refusal::NotFound(id).into()),
             Some(row) => row.outcome.ok_or(Refusal::NotEnded(id))?,
         };
+        let _alone = self.worktree_use.of(id).write_owned().await;
         self.may_go(id, with_work).await?;
         self.trees.remove_worktree(id).await.map_err(|why| Error::Disk {
             what: format!("the worktree of {id} cannot be removed"),
@@ -101,4 +110,10 @@ impl<J: Siblings> Shared<J> {
         self.changed(id);
         Ok(())
     }
+}
+
+/// Returns a job as a person calls it: by its name, if it has one, and by its short id.
+fn called(job: &Job) -> String {
+    let name = job.spec.as_ref().and_then(|spec| spec.name.as_deref());
+    name.map_or_else(|| job.id.short(), |name| format!("{name} ({})", job.id.short()))
 }

@@ -57,6 +57,7 @@ impl<J: Siblings> Shared<J> {
         if facts.is_empty() {
             return Ok(job);
         }
+        let _in_use = self.hold_worktree(id, &spec).await?;
         self.know_all(&spec).await?;
         self.have_group(&spec.group).await?;
         self.trees.keep_env(id, env).await.map_err(|source| Error::Disk {

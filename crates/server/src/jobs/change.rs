@@ -152,7 +152,7 @@ pub(crate) struct Removal {
     params(("ref" = String, Path, description = "An id, a part of one, a name, or `@last`."), Removal),
     responses(
         (status = 204, description = "It is gone."),
-        (status = 409, description = "It has not ended, or its worktree holds work that was not applied.", body = Problem),
+        (status = 409, description = "It has not ended, its worktree holds work that was not applied, or another job that has not ended runs in its worktree.", body = Problem),
     ),
 )]
 pub(crate) async fn remove<J: Siblings>(
@@ -171,7 +171,7 @@ pub(crate) async fn remove<J: Siblings>(
 
 /// Removes ended jobs that are old enough.
 #[utoipa::path(post, operation_id = "prune_jobs", path = "/v1/jobs:prune", tag = "jobs", request_body = Prune, responses(
-    (status = 200, description = "What was removed, and what was kept because nobody has read it, or because work would be lost.", body = Pruned),
+    (status = 200, description = "What was removed, and what was kept because nobody has read it, because work would be lost, or because a live job uses its worktree.", body = Pruned),
 ))]
 pub(crate) async fn prune<J: Siblings>(
     State(app): State<App<J>>,
@@ -186,6 +186,11 @@ pub(crate) async fn prune<J: Siblings>(
     };
     let done = app.engine().prune(&which).await?;
     let removed = done.removed.len() as u64;
-    let kept = Pruned { removed, kept_unread: done.kept_unread, kept_unsaved: done.kept_unsaved };
-    Ok(Json(kept).into_response())
+    let pruned = Pruned {
+        removed,
+        kept_unread: done.kept_unread,
+        kept_unsaved: done.kept_unsaved,
+        kept_in_use: done.kept_in_use,
+    };
+    Ok(Json(pruned).into_response())
 }

@@ -19,6 +19,9 @@ pub struct Attempt {
     pub pid: Option<i32>,
     /// How the tree is held.
     pub level: Option<Level>,
+    /// Resource limits and nice value that it could not be given, for people; absent if it has all that were asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub withheld: Option<String>,
     /// When the supervisor decided to start it.
     pub intended_at: Option<Time>,
     /// When its tree was there.
@@ -121,6 +124,7 @@ impl Attempt {
             host: attempt.host.0.to_string(),
             pid: attempt.tree.as_ref().map(|tree| tree.pid),
             level: attempt.tree.as_ref().map(|tree| tree.level.into()),
+            withheld: attempt.tree.as_ref().and_then(|tree| tree.withheld.clone()),
             intended_at: intent.map(|event| event.at.into()),
             launched_at: attempt.started_at.map(Time::from),
             ended_at: attempt.ended_at.map(Time::from),
@@ -201,6 +205,7 @@ mod tests {
             host: "here".to_owned(),
             pid: None,
             level: None,
+            withheld: None,
             intended_at: None,
             launched_at: None,
             ended_at: Some(Time(1)),

@@ -171,7 +171,13 @@ fn conversation(fact: &Fact) -> Value {
 }
 
 fn tree(tree: &receipt::Tree) -> Value {
-    json!({ "pid": tree.pid, "start_ticks": tree.start_ticks, "boot": tree.boot, "level": Level::from(tree.level) })
+    let level = Level::from(tree.level);
+    let mut data =
+        json!({ "pid": tree.pid, "start_ticks": tree.start_ticks, "boot": tree.boot, "level": level });
+    if let Some(withheld) = &tree.withheld {
+        data["withheld"] = json!(withheld);
+    }
+    data
 }
 
 fn usage(usage: Usage) -> Value {

@@ -12,6 +12,7 @@
 
 mod agent;
 pub mod attempt;
+mod attributes;
 pub mod daemon;
 pub mod enums;
 mod event;
@@ -31,6 +32,7 @@ mod worktree;
 
 pub use agent::{Agent, AgentRequest, Permissions, Rule, UnknownPermission};
 pub use attempt::{Attempt, Exit, Output, Process, Receipt, RungTaken};
+pub use attributes::{Attributes, ResourceLimit};
 pub use daemon::{Daemon, Group, GroupChange, Trouble};
 pub use enums::{
     Cause, Code, Dialect, IoKind, JobsFate, KeeperStop, Level, Needs, Outcome, OutcomeDetail, Permission,

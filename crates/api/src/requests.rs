@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::attributes::Attributes;
 use crate::enums::JobsFate;
 
 /// A wish to stop a job.
@@ -37,6 +38,9 @@ pub struct CancelMany {
 pub struct RetryJob {
     /// The environment of the new job: that of the old one was removed at its end.
     pub env: BTreeMap<String, String>,
+    /// Umask, resource limits and nice value of the new job. Absent: umask 022, and the daemon's limits and nice value.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attributes: Option<Attributes>,
 }
 
 /// Something to be said to a job.
@@ -81,6 +85,9 @@ pub struct Resume {
     pub fork: bool,
     /// The environment of the new job: that of the old one was removed at its end.
     pub env: BTreeMap<String, String>,
+    /// Umask, resource limits and nice value of the new job. Absent: umask 022, and the daemon's limits and nice value.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attributes: Option<Attributes>,
 }
 
 /// A message that was made durable. It reaches the job once.

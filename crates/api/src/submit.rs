@@ -9,6 +9,7 @@ use utoipa::ToSchema;
 
 use crate::Time;
 use crate::agent::AgentRequest;
+use crate::attributes::Attributes;
 use crate::enums::{IoKind, Needs};
 use crate::job::{After, Io, Ladder, Retry};
 use crate::limits::Limits;
@@ -34,6 +35,9 @@ pub struct Submit {
     pub worktree: Option<WorktreeRequest>,
     /// Its environment. It is kept in a private file until the job has ended, and never shown.
     pub env: BTreeMap<String, String>,
+    /// Umask, resource limits and nice value of its process. Absent: umask 022, and the daemon's limits and nice value.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attributes: Option<Attributes>,
     /// The group it belongs to; `default` if not said. One that is not there is made, with one slot.
     pub group: Option<String>,
     /// Higher goes first.
@@ -125,7 +129,7 @@ mod tests {
     fn who_wants_no_worktree_and_no_agent_does_not_speak_of_one() {
         // A daemon that is older refuses what it does not know, and must not refuse every job.
         let said = serde_json::to_value(Submit::default()).unwrap();
-        assert_eq!((said.get("worktree"), said.get("agent")), (None, None));
+        assert_eq!((said.get("worktree"), said.get("agent"), said.get("attributes")), (None, None, None));
         let prune = serde_json::to_value(crate::Prune::default()).unwrap();
         assert_eq!(prune.get("unsaved"), None);
     }

@@ -188,4 +188,7 @@ pub struct Tree {
     pub start_ticks: u64,
     /// How the tree is held.
     pub level: Level,
+    /// What of its caller's resource limits and nice value it could not be given, for people; absent if it has them all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub withheld: Option<String>,
 }

@@ -3,15 +3,28 @@
 use std::ffi::OsString;
 
 use lastword_core::{AttemptNo, Job, JobId, Timestamp};
+use lastword_proc::Attributes;
 
-/// The environment of a job: private, kept beside it, in no event and in no answer.
+/// The environment of a job, with what else its process inherits: private, kept beside it, in no event and in no answer.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct Env(pub Vec<(OsString, OsString)>);
+pub struct Env {
+    /// Names and values.
+    pub variables: Vec<(OsString, OsString)>,
+    /// Umask, resource limits and nice value.
+    pub attributes: Attributes,
+}
+
+impl Env {
+    /// Returns an environment with the usual attributes.
+    pub fn new(variables: Vec<(OsString, OsString)>) -> Env {
+        Env { variables, ..Env::default() }
+    }
+}
 
 impl std::fmt::Debug for Env {
     /// Says how much there is, and nothing of what.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Env({} variables)", self.0.len())
+        write!(f, "Env({} variables)", self.variables.len())
     }
 }
 

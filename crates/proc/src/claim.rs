@@ -62,6 +62,8 @@ pub(crate) struct Leader {
     /// In milliseconds of the awake clock.
     pub(crate) launched: u64,
     pub(crate) may_escape: bool,
+    /// What of its attributes could not be given to it, for people.
+    pub(crate) withheld: Option<String>,
 }
 
 impl Claim {
@@ -154,6 +156,7 @@ impl Leader {
             .with("level", spelling::level_name(self.level))
             .with("launched", self.launched)
             .with("may_escape", u8::from(self.may_escape))
+            .with_some("withheld", self.withheld.as_ref())
     }
 
     /// Parses a leader from its claim line.
@@ -163,6 +166,7 @@ impl Leader {
             level: spelling::parse_level(line.text("level")?)?,
             launched: line.get("launched")?,
             may_escape: line.get::<u8>("may_escape")? == 1,
+            withheld: line.text("withheld").map(str::to_owned),
         })
     }
 }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use lastword_core::receipt::Level;
 
+use crate::attributes::Attributes;
 use crate::line_format::Line;
 use crate::spelling;
 
@@ -24,6 +25,8 @@ pub struct Launch {
     pub argv: Vec<OsString>,
     /// The whole environment; nothing is inherited.
     pub env: Vec<(OsString, OsString)>,
+    /// Its umask, resource limits and nice value.
+    pub attributes: Attributes,
     /// The folder it runs in.
     pub cwd: PathBuf,
     /// What its standard input is.
@@ -86,6 +89,7 @@ impl Launch {
             dir,
             argv: argv.into_iter().map(Into::into).collect(),
             env: Vec::new(),
+            attributes: Attributes::default(),
             cwd: PathBuf::from("/"),
             input: Input::Null,
             terminal: None,
@@ -126,6 +130,7 @@ impl Launch {
             };
             text.push_str(&line.to_string());
         }
+        text.push_str(&Line::new("attributes").with("value", self.attributes.encode()).to_string());
         for word in &self.argv {
             text.push_str(&Line::new("argv").with_bytes("value", word).to_string());
         }
@@ -163,6 +168,7 @@ impl Launch {
             match line.kind() {
                 "argv" => launch.argv.push(bytes("value")?),
                 "env" => launch.env.push((bytes("name")?, bytes("value")?)),
+                "attributes" => launch.attributes = Attributes::decode(line.text("value")?),
                 "keep" => *launch.stream(line.text("stream")?)? = keep(&line)?,
                 _ => {}
             }
@@ -194,6 +200,7 @@ mod tests {
     fn a_launch_arrives_as_it_was_sent() {
         let launch = Launch {
             env: vec![("A".into(), OsStr::from_bytes(b"\xff =\n%").to_owned()), ("B".into(), "".into())],
+            attributes: Attributes { umask: 0o027, ..Attributes::own() },
             cwd: "/with space".into(),
             input: Input::Pipe,
             terminal: Some((24, 80)),

@@ -6,6 +6,7 @@
 //!
 //! Design: `docs/design/2026-11-15-the-keeper.md`. Linux only, so far.
 
+mod attributes;
 mod claim;
 pub mod clock;
 mod control;
@@ -30,6 +31,7 @@ mod sys;
 mod tool;
 mod tree;
 
+pub use attributes::{Attributes, ResourceLimit};
 pub use control::{
     Keeper, KeeperCommand, Status, Stop, hung_up, is_ended_event, parse_answer, parse_climbed, parse_written,
 };

@@ -40,6 +40,8 @@ pub struct Alive {
     pub leader: Option<(Identity, Level)>,
     /// When it was launched, in milliseconds of the awake clock.
     pub launched: Option<u64>,
+    /// What of its attributes could not be given to it, for people.
+    pub withheld: Option<String>,
 }
 
 /// Locates an attempt that was intended in the given boot.
@@ -160,6 +162,7 @@ fn not_started(dir: &Path, intended_boot: &str) -> Result<Located, Error> {
 fn alive(keeper: KeeperClaim) -> Located {
     Located::Alive(Alive {
         launched: keeper.leader.as_ref().map(|leader| leader.launched),
+        withheld: keeper.leader.as_ref().and_then(|leader| leader.withheld.clone()),
         leader: keeper.leader.map(|leader| (leader.identity, leader.level)),
         guard: keeper.guard,
     })

@@ -53,6 +53,8 @@ pub struct Launched {
     pub level: Level,
     /// When it was launched, in milliseconds of the awake clock.
     pub launched: u64,
+    /// What of its attributes could not be given to it, for people.
+    pub withheld: Option<String>,
 }
 
 impl Nursery {
@@ -194,6 +196,7 @@ impl Pending {
             leader: leader.identity,
             level: leader.level,
             launched: leader.launched,
+            withheld: leader.withheld,
         })
     }
 }

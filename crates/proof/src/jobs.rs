@@ -124,7 +124,13 @@ pub fn launch_intended(job: &Job) -> Fact {
 
 /// The attempt's tree is there.
 pub fn launched(attempt: AttemptNo) -> Fact {
-    let tree = Tree { boot: "boot-1".to_owned(), pid: 4_711, start_ticks: 99, level: Level::Subreaper };
+    let tree = Tree {
+        boot: "boot-1".to_owned(),
+        pid: 4_711,
+        start_ticks: 99,
+        level: Level::Subreaper,
+        withheld: None,
+    };
     Launched { attempt, tree, awake: Awake(5_000) }.into()
 }
 

@@ -9,7 +9,7 @@ use super::sse::Events;
 use super::{Call, Client, job_path};
 use crate::failure::Failure;
 use crate::text::along::Along;
-use crate::text::clean::Cleaner;
+use crate::text::clean::{Cleaner, clean};
 use crate::text::size;
 
 /// Bytes looked at for each of the last lines. Those are few that are longer on the average, and begin in the middle then.
@@ -213,6 +213,7 @@ pub(crate) async fn to_the_end(
     terminal: Terminal,
 ) -> Result<Job, Failure> {
     let mut shown = job.attempts.last().map_or(0, |attempt| attempt.no);
+    say_withheld(client, job.attempts.last().and_then(|attempt| attempt.withheld.as_deref()));
     if let Some(attempt) = job.attempts.last().filter(|attempt| attempt.has_run()) {
         both(client, &job, attempt.no, from, terminal).await?;
     } else {
@@ -225,10 +226,21 @@ pub(crate) async fn to_the_end(
         let begun = event.attempt.filter(|_| tells_of_a_tree(&event));
         if let Some(attempt) = begun.filter(|attempt| *attempt > shown) {
             shown = attempt;
+            say_withheld(client, event.data["withheld"].as_str());
             both(client, &job, attempt, [0, 0], terminal).await?;
         }
     }
     client.job(&job.id).await
+}
+
+/// Says what of our resource limits and nice value the job could not be given.
+fn say_withheld(client: &Client, withheld: Option<&str>) {
+    if let Some(withheld) = withheld {
+        let withheld = clean(withheld);
+        client
+            .ui()
+            .say(&format!("lastword: the daemon could not give the job all of your limits: {withheld}"));
+    }
 }
 
 /// Reports whether an event says that an attempt has a recording. Its end says so, too: it may be all that is known.

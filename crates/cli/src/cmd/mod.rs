@@ -31,10 +31,10 @@ mod worktree;
 
 use std::future::Future;
 
-use lastword_api::Code;
+use lastword_api::{Attributes, Code, Job, ResourceLimit};
 
 use crate::args::Verb;
-use crate::client::Client;
+use crate::client::{Call, Client};
 use crate::failure::{Failure, Outcome};
 use crate::paths::Paths;
 use crate::ui::Ui;
@@ -90,6 +90,33 @@ fn on_one_thread(work: impl Future<Output = Outcome>) -> Outcome {
     // A read of the terminal cannot be called back; the process ends without it.
     runtime.shutdown_background();
     done
+}
+
+/// Asks for a job that inherits this process's umask, resource limits and nice value. A daemon of version 0.1.0 does not know
+/// them and refuses the request; it is asked again without.
+async fn ask_for_job(
+    client: &Client,
+    call: impl Fn(Option<Attributes>) -> Result<Call, Failure>,
+) -> Result<Job, Failure> {
+    match client.call(call(Some(attributes_of_job()))?).await {
+        Err(failure) if failure.problem.code == Code::Invalid => {
+            let job = client.call(call(None)?).await?;
+            client.ui().say(
+                "lastword: the daemon is older than this command: the job does not have your umask, limits and nice value",
+            );
+            Ok(job)
+        }
+        asked => asked,
+    }
+}
+
+/// Returns umask, resource limits and nice value of this process.
+fn attributes_of_job() -> Attributes {
+    let own = lastword_proc::Attributes::own();
+    let limit = |limit: &lastword_proc::ResourceLimit| {
+        (limit.name().to_owned(), ResourceLimit { soft: limit.soft(), hard: limit.hard() })
+    };
+    Attributes { umask: Some(own.umask), nice: own.nice, limits: own.limits.iter().map(limit).collect() }
 }
 
 /// The environment a job is given: this one, as far as it is text.

@@ -1,6 +1,6 @@
 //! `resume`: the conversation of an ended job goes on, as a new job.
 
-use lastword_api::{Code, Job, Resume};
+use lastword_api::{Code, Resume};
 
 use super::attach::{self, Stay};
 use super::run::{agent, print_started};
@@ -29,10 +29,13 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: Args, client: Client) -> Outcome {
     let prompt = agent::prompt(&args.prompt)?;
-    let resume = Resume { prompt, fork: args.fork, env: super::environment_of_job(client.ui()) };
-    let call = Call::post(job_path(&args.job, ":resume"), &resume).once()?;
-    let asked = client.call(call).await;
-    let job: Job = client.explain(&args.job, asked).await.map_err(|failure| match failure.problem.code {
+    let env = super::environment_of_job(client.ui());
+    let asked = super::ask_for_job(&client, |attributes| {
+        let resume = Resume { prompt: prompt.clone(), fork: args.fork, env: env.clone(), attributes };
+        Call::post(job_path(&args.job, ":resume"), &resume).once()
+    });
+    let asked = asked.await;
+    let job = client.explain(&args.job, asked).await.map_err(|failure| match failure.problem.code {
         Code::NotEnded => {
             failure.next(format!("lastword send {} TEXT    # says it to the agent that runs", args.job))
         }

@@ -1,6 +1,6 @@
 //! `retry`: an ended job once more, as a new job.
 
-use lastword_api::{Job, RetryJob};
+use lastword_api::RetryJob;
 
 use super::attach::{self, Stay};
 use super::run::print_started;
@@ -20,10 +20,12 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args, client: Client) -> Outcome {
-    let again = RetryJob { env: super::environment_of_job(client.ui()) };
-    let call = Call::post(job_path(&args.job, ":retry"), &again).once()?;
-    let asked = client.call(call).await;
-    let job: Job = client.explain(&args.job, asked).await?;
+    let env = super::environment_of_job(client.ui());
+    let asked = super::ask_for_job(&client, |attributes| {
+        Call::post(job_path(&args.job, ":retry"), &RetryJob { env: env.clone(), attributes }).once()
+    });
+    let asked = asked.await;
+    let job = client.explain(&args.job, asked).await?;
     match args.detach {
         true => print_started(&client, &job),
         false => {

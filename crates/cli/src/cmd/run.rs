@@ -129,8 +129,10 @@ fn after(text: &str) -> Result<After, String> {
 
 pub(crate) async fn run(args: Args, client: Client) -> Outcome {
     let submit = args.submit(&client)?;
-    let asked = client.call(Call::post("/v1/jobs", &submit)).await;
-    let job: Job = asked.map_err(|failure| args.agent.explain(failure))?;
+    let asked = super::ask_for_job(&client, |attributes| {
+        Ok(Call::post("/v1/jobs", &Submit { attributes, ..submit.clone() }))
+    });
+    let job = asked.await.map_err(|failure| args.agent.explain(failure))?;
     if args.detach {
         return print_started(&client, &job);
     }
@@ -173,6 +175,7 @@ impl Args {
             cwd,
             worktree,
             env: super::environment_of_job(ui),
+            attributes: None,
             group: self.group.clone(),
             priority: self.priority,
             labels,

@@ -124,6 +124,9 @@ fn details(job: &Job, clock: &Clock, style: Style, width: usize) -> Vec<String> 
     if let Some(level) = job.last_attempt().and_then(|attempt| attempt.level.as_ref()) {
         facts.push(("held", words::level(level).trim_start_matches("held ").to_owned()));
     }
+    if let Some(withheld) = job.last_attempt().and_then(|attempt| attempt.withheld.as_deref()) {
+        facts.push(("withheld", clean(withheld).into_owned()));
+    }
     if job.inputs_waiting > 0 {
         facts.push(("waiting", words::count(job.inputs_waiting.into(), "message", "messages")));
     }

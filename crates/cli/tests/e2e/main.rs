@@ -4,6 +4,7 @@
 #![expect(clippy::disallowed_methods, reason = "a test starts the program and looks at what it sees")]
 
 mod agents;
+mod attributes;
 mod cancel;
 mod changes;
 mod control;

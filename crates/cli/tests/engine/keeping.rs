@@ -9,7 +9,7 @@ use lastword_engine::{Env, Error, Prune, Stream};
 use super::{Bench, end_of, leader_of, read, run};
 
 fn pairs(pairs: &[(&str, &str)]) -> Env {
-    Env(pairs.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect())
+    Env::new(pairs.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect())
 }
 
 #[tokio::test(flavor = "multi_thread")]

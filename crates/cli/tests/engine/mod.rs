@@ -89,7 +89,7 @@ impl Bench {
 /// Returns an environment in which a shell finds its programs.
 pub(crate) fn env() -> Env {
     let path: OsString = "/usr/local/bin:/usr/bin:/bin".into();
-    Env(vec![("PATH".into(), path)])
+    Env::new(vec![("PATH".into(), path)])
 }
 
 pub(crate) fn wish(force: bool) -> Cancel {

@@ -65,7 +65,7 @@ pub(crate) fn claimant(name: &str, life: u64) -> Claimant {
 
 /// Returns the tree with this leader.
 pub(crate) fn tree(pid: i32) -> Tree {
-    Tree { boot: "b1".to_owned(), pid, start_ticks: 77, level: Level::Subreaper }
+    Tree { boot: "b1".to_owned(), pid, start_ticks: 77, level: Level::Subreaper, withheld: None }
 }
 
 /// Returns the receipt of a leader that exited with `code` and left nothing.

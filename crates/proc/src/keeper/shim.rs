@@ -141,12 +141,13 @@ impl Shim {
                 return;
             }
         };
-        let Spawned { pid, is_landlocked, .. } = spawned;
+        let Spawned { pid, is_landlocked, withheld, .. } = spawned;
         let leader = Identity::of(pid).map(|identity| Leader {
             identity,
             level: spawn::level_of(&hold, is_landlocked),
             launched: clock::awake_ms(),
             may_escape: self.launch.new_privileges,
+            withheld: self.launch.attributes.words_for(withheld),
         });
         let noted = leader.as_ref().map(|leader| claim::append(&self.claim, &leader.line()));
         // A leader that could not be recorded is not released; its gate closes when `spawned` is dropped.

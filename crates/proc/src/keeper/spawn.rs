@@ -17,6 +17,7 @@ use rustix::process::{Pid, Signal, getpid, getppid, set_parent_process_death_sig
 
 use super::input::Input;
 use super::output::Stream;
+use crate::attributes::Withheld;
 use crate::launch::{self, Launch, MARKER};
 use crate::level::{cgroup, landlock, namespace};
 use crate::sys::{self, Fork};
@@ -34,6 +35,8 @@ pub(super) struct Spawned {
     pub(super) streams: Vec<Stream>,
     pub(super) input: Input,
     pub(super) is_landlocked: bool,
+    /// What of its attributes could not be given to it.
+    pub(super) withheld: Withheld,
     /// The init of its namespace, if it has one.
     pub(super) init: Option<namespace::Init>,
 }
@@ -48,7 +51,7 @@ pub(super) struct Hold<'a> {
 /// What the child reports: which step, and the error it came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
-    /// Ready behind the gate; the number says whether it is landlocked.
+    /// Ready behind the gate; the number says whether it is landlocked, and what was withheld from it.
     Ready = 1,
     Session,
     Stdio,
@@ -104,14 +107,16 @@ pub(super) fn spawn(launch: &Launch, hold: &Hold<'_>) -> Result<Spawned, String>
         }
     };
     drop((gate_read, verdict_write, stdio));
-    let spawned = Spawned { pid, gate, verdict, streams, input, is_landlocked: false, init };
+    let spawned = Spawned { pid, gate, verdict, streams, input, is_landlocked: false, withheld: 0, init };
     spawned.until_ready(launch)
 }
 
 impl Spawned {
     fn until_ready(mut self, launch: &Launch) -> Result<Spawned, String> {
         match read_report(&self.verdict) {
-            Ok(Some((Step::Ready, flag))) => self.is_landlocked = flag == 1,
+            Ok(Some((Step::Ready, flags))) => {
+                (self.is_landlocked, self.withheld) = (flags & 1 == 1, flags.cast_unsigned() >> 1);
+            }
             Ok(Some(report)) => return Err(words_for(launch, report)),
             Ok(None) => return Err("the child died before it was ready".to_owned()),
             Err(error) => return Err(format!("cannot hear from the child: {error}")),
@@ -231,7 +236,8 @@ impl Child<'_> {
             Ok(landlocked) => landlocked,
             Err((step, error)) => self.fail(step, &error),
         };
-        self.report(Step::Ready, i32::from(landlocked));
+        let withheld = self.launch.attributes.raise();
+        self.report(Step::Ready, i32::from(landlocked) | (withheld << 1).cast_signed());
         let mut word = [0];
         let opened = loop {
             match rustix::io::read(self.gate, &mut word) {
@@ -293,9 +299,15 @@ impl Child<'_> {
         let (Some(argv), Some(env)) = (argv, env) else {
             return io::Error::from_raw_os_error(libc::EINVAL);
         };
+        let candidates: Vec<CString> = self
+            .candidates()
+            .into_iter()
+            .filter_map(|path| CString::new(path.into_os_string().into_vec()).ok())
+            .collect();
         let mut refused = io::Error::from_raw_os_error(libc::ENOENT);
-        for path in self.candidates() {
-            let Ok(path) = CString::new(path.into_os_string().into_vec()) else { continue };
+        // From here on nothing is allocated: the limits may not allow it.
+        self.launch.attributes.apply();
+        for path in candidates {
             let error = sys::execve(&path, &argv, &env);
             match error.raw_os_error() {
                 Some(libc::ENOENT | libc::ENOTDIR) => {}

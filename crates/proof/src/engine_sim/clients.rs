@@ -373,7 +373,7 @@ async fn answer(engine: &Engine<Frail>, wish: Wish) -> Answer {
     let by = "somebody";
     let answer = match wish {
         Wish::Submit(planned) => {
-            let env = Env(vec![("MARK".into(), planned.mark.into())]);
+            let env = Env::new(vec![("MARK".into(), planned.mark.into())]);
             engine.submit(planned.id, (*planned.spec).clone(), env, by).await.map(Answer::Job)
         }
         Wish::Cancel { job, force } => {

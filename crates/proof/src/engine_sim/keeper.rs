@@ -101,6 +101,7 @@ impl Living {
             pid: self.pid,
             start_ticks: self.launched.0,
             level: Level::Subreaper,
+            withheld: None,
         }
     }
 

@@ -355,7 +355,7 @@ impl Trees for Simulated {
                 return std::future::pending().await;
             };
             fate?;
-            let mark = env.0.first().map(|(_, value)| value.to_string_lossy().into_owned());
+            let mark = env.variables.first().map(|(_, value)| value.to_string_lossy().into_owned());
             sim.with(|world| {
                 world.life.kept.insert(job);
                 world.envs.insert(job, mark.unwrap_or_default());

@@ -183,7 +183,7 @@ fn begin() -> Talk {
         broken: None,
     };
     talk.tell(Input::Tick);
-    let tree = Tree { boot: "0".into(), pid: 1, start_ticks: 1, level: Level::Subreaper };
+    let tree = Tree { boot: "0".into(), pid: 1, start_ticks: 1, level: Level::Subreaper, withheld: None };
     talk.tell(Input::Report(Report::Launched { attempt: AttemptNo(1), tree, awake: Awake(1) }));
     talk
 }

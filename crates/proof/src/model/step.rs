@@ -367,7 +367,13 @@ fn keeper(world: &mut World, i: usize, attempt: AttemptNo) -> &mut Keeper {
 }
 
 fn tree_of(attempt: AttemptNo, boot: u8) -> Tree {
-    Tree { boot: boot.to_string(), pid: attempt.0 as i32, start_ticks: 1, level: Level::Subreaper }
+    Tree {
+        boot: boot.to_string(),
+        pid: attempt.0 as i32,
+        start_ticks: 1,
+        level: Level::Subreaper,
+        withheld: None,
+    }
 }
 
 fn carry_out(world: &mut World, i: usize, effect: &Effect) -> Option<Report> {

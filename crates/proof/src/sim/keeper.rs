@@ -101,6 +101,7 @@ impl Life {
             pid: self.no as i32,
             start_ticks: self.launched.0,
             level: Level::Subreaper,
+            withheld: None,
         }
     }
 }

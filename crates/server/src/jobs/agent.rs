@@ -105,7 +105,8 @@ pub(crate) async fn resume<J: Siblings>(
     let key = idempotency_key(request.headers())?;
     let EnvBody(asked) = EnvBody::<Resume>::from_request(request, &()).await?;
     agents::check_prompt(&asked.prompt)?;
-    let (env, by, engine) = (environment(&asked.env)?, caller.name(&app), app.engine());
+    let (env, by, engine) =
+        (environment(&asked.env, asked.attributes.as_ref())?, caller.name(&app), app.engine());
     let prompt = (asked.prompt.as_str(), asked.fork);
     let resume = async |new, id| engine.resume_as(new, id, prompt, env, &by).await;
     out_of_another(&app, caller, reference, ("resume", key.as_deref(), &asked), resume).await

@@ -41,7 +41,8 @@ pub(crate) async fn retry<J: Siblings>(
     caller.must_be_outside()?;
     let key = idempotency_key(request.headers())?;
     let EnvBody(asked) = EnvBody::<RetryJob>::from_request(request, &()).await?;
-    let (env, by, engine) = (environment(&asked.env)?, caller.name(&app), app.engine());
+    let (env, by, engine) =
+        (environment(&asked.env, asked.attributes.as_ref())?, caller.name(&app), app.engine());
     let retry = async |new, id| engine.retry_as(new, id, env, &by).await;
     out_of_another(&app, caller, reference, ("retry", key.as_deref(), &asked), retry).await
 }

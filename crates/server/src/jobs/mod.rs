@@ -16,6 +16,7 @@ use axum::response::{IntoResponse, Response};
 use lastword_api as api;
 use lastword_core::{Job, Seq};
 use lastword_engine::{Env, Settled};
+use lastword_proc::{Attributes, ResourceLimit};
 use lastword_store::siblings::Siblings;
 
 use crate::app::App;
@@ -106,7 +107,7 @@ fn etag(version: u64) -> HeaderValue {
 }
 
 /// Returns an environment as the engine keeps it, or says what no process can be started with.
-fn environment(env: &BTreeMap<String, String>) -> Result<Env, Failure> {
+fn environment(env: &BTreeMap<String, String>, attributes: Option<&api::Attributes>) -> Result<Env, Failure> {
     let bad = env
         .iter()
         .find(|(name, value)| name.is_empty() || name.contains(['=', '\0']) || value.contains('\0'));
@@ -114,5 +115,29 @@ fn environment(env: &BTreeMap<String, String>) -> Result<Env, Failure> {
         let name: String = name.chars().take(64).flat_map(char::escape_default).collect();
         return Err(Failure::invalid(format!("no process can have the variable `{name}`")));
     }
-    Ok(Env(env.iter().map(|(name, value)| (name.into(), value.into())).collect()))
+    let variables = env.iter().map(|(name, value)| (name.into(), value.into())).collect();
+    let attributes = attributes.map(known_attributes).transpose()?.unwrap_or_default();
+    Ok(Env { variables, attributes })
+}
+
+/// Returns umask, resource limits and nice value as a keeper gives them, or says which of them no process can have.
+fn known_attributes(asked: &api::Attributes) -> Result<Attributes, Failure> {
+    let usual = Attributes::default();
+    let umask = asked.umask.unwrap_or(usual.umask);
+    if umask > 0o777 {
+        return Err(Failure::invalid("`attributes`: `umask` is at most 511, which is 0777"));
+    }
+    if asked.nice.is_some_and(|nice| !(-20..=19).contains(&nice)) {
+        return Err(Failure::invalid("`attributes`: `nice` is from -20 to 19"));
+    }
+    let limit = |(name, limit): (&String, &api::ResourceLimit)| {
+        if limit.soft.unwrap_or(u64::MAX) > limit.hard.unwrap_or(u64::MAX) {
+            return Err(Failure::invalid("`attributes`: a soft limit is above its hard one"));
+        }
+        ResourceLimit::new(name, limit.soft, limit.hard).ok_or_else(|| {
+            Failure::invalid("`attributes`: `limits` names a resource that this system does not have")
+        })
+    };
+    let limits = asked.limits.iter().map(limit).collect::<Result<_, _>>()?;
+    Ok(Attributes { umask, nice: asked.nice, limits })
 }

@@ -38,7 +38,7 @@ pub(crate) async fn submit<J: Siblings>(
     EnvBody(asked): EnvBody<Submit>,
 ) -> Answer {
     let key = idempotency_key(&headers)?;
-    let env = environment(&asked.env)?;
+    let env = environment(&asked.env, asked.attributes.as_ref())?;
     check(&asked)?;
     let wished: Option<JobId> = match &asked.id {
         None => None,

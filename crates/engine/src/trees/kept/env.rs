@@ -1,4 +1,5 @@
-//! The environment of a job, as a private file beside it: `NAME=VALUE`, each closed by a zero, and one more zero at the end.
+//! The environment of a job, as a private file beside it: `NAME=VALUE`, each closed by a zero, and one more zero at the end. What else
+//! its process inherits is one more variable, which no job sees.
 //!
 //! No name is empty, so a file that a power cut left short, or with zeros where its blocks were not written yet, does not read.
 
@@ -11,6 +12,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use lastword_core::{AttemptNo, JobId};
+use lastword_proc::Attributes;
 
 use crate::Env;
 
@@ -49,12 +51,12 @@ pub(super) fn settle(place: &Path, folder: &Path) -> io::Result<()> {
 }
 
 /// Reads the file for an attempt, with what every job is told of itself.
-pub(super) fn read(folder: &Path, job: JobId, attempt: AttemptNo) -> io::Result<Vec<(OsString, OsString)>> {
+pub(super) fn read(folder: &Path, job: JobId, attempt: AttemptNo) -> io::Result<Env> {
     let mut bytes = Vec::new();
     File::open(folder.join(NAME))?.take(BYTES_MAX + 1).read_to_end(&mut bytes)?;
     let mut env = decode(&bytes).ok_or_else(|| io::Error::other("a power cut left only a part of it"))?;
-    env.push(("LASTWORD_JOB_ID".into(), job.to_string().into()));
-    env.push(("LASTWORD_ATTEMPT".into(), attempt.to_string().into()));
+    env.variables.push(("LASTWORD_JOB_ID".into(), job.to_string().into()));
+    env.variables.push(("LASTWORD_ATTEMPT".into(), attempt.to_string().into()));
     Ok(env)
 }
 
@@ -83,7 +85,9 @@ pub(super) fn sweep(place: &Path, is_over: impl Fn(JobId) -> bool) -> io::Result
 
 fn encode(env: &Env) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    for (name, value) in env.0.iter().filter(|(name, _)| is_passed_on(name)) {
+    let attributes = (OsString::from(ATTRIBUTES), OsString::from(env.attributes.encode()));
+    let variables = env.variables.iter().filter(|(name, _)| is_passed_on(name));
+    for (name, value) in variables.chain([&attributes]) {
         let pair = [name.as_bytes(), b"=", value.as_bytes()].concat();
         if name.is_empty() || name.as_bytes().contains(&b'=') || pair.contains(&0) {
             return Err(io::Error::new(
@@ -101,22 +105,31 @@ fn encode(env: &Env) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Returns what was encoded; `None` unless that is all there.
-fn decode(bytes: &[u8]) -> Option<Vec<(OsString, OsString)>> {
+/// Returns what was encoded; `None` unless that is all there. Version 0.1.0 wrote no attributes.
+fn decode(bytes: &[u8]) -> Option<Env> {
     let (end, mut rest) = bytes.split_last()?;
-    let mut env = Vec::new();
+    let mut env = Env::default();
     while !rest.is_empty() {
         let close = rest.iter().position(|byte| *byte == 0)?;
         let middle = rest[..close].iter().position(|byte| *byte == b'=')?;
         let part = |bytes: &[u8]| OsString::from_vec(bytes.to_vec());
-        env.push((part(&rest[..middle]), part(&rest[middle + 1..close])));
+        match (&rest[..middle], &rest[middle + 1..close]) {
+            (name, value) if name == ATTRIBUTES.as_bytes() => {
+                env.attributes = Attributes::decode(std::str::from_utf8(value).ok()?);
+            }
+            (name, value) => env.variables.push((part(name), part(value))),
+        }
         rest = &rest[close + 1..];
     }
     (*end == 0).then_some(env)
 }
 
+/// Where the attributes are kept among the variables.
+const ATTRIBUTES: &str = "LASTWORD_ATTRIBUTES";
+
 /// What says whose tree this is. Where its supervisor is (`LASTWORD_HOME`) is not part of that: a job may ask the same one.
-const OURS: [&[u8]; 3] = [b"LASTWORD_JOB_ID", b"LASTWORD_ATTEMPT", lastword_proc::MARKER.as_bytes()];
+const OURS: [&[u8]; 4] =
+    [b"LASTWORD_JOB_ID", b"LASTWORD_ATTEMPT", lastword_proc::MARKER.as_bytes(), ATTRIBUTES.as_bytes()];
 
 /// Reports whether a job sees this variable. What makes a loader take other code than the program's own is left out, and what
 /// says whose tree this is comes from us.
@@ -129,7 +142,8 @@ mod tests {
     use super::*;
 
     fn env(pairs: &[(&str, &[u8])]) -> Env {
-        Env(pairs.iter().map(|(name, value)| ((*name).into(), OsStr::from_bytes(value).to_owned())).collect())
+        let pair = |(name, value): &(&str, &[u8])| ((*name).into(), OsStr::from_bytes(value).to_owned());
+        Env::new(pairs.iter().map(pair).collect())
     }
 
     #[test]
@@ -138,13 +152,14 @@ mod tests {
             ("PATH", b"/bin"),
             ("LD_PRELOAD", b"evil.so"),
             ("LASTWORD_JOB_ID", b"another"),
+            ("LASTWORD_ATTRIBUTES", b"umask 0"),
             ("LASTWORD_HOME", b"/mine"),
             ("ODD", b"\xff=\n"),
             ("EMPTY", b""),
         ]);
         let bytes = encode(&given).unwrap();
         assert_eq!(
-            Env(decode(&bytes).unwrap()),
+            decode(&bytes).unwrap(),
             env(&[("PATH", b"/bin"), ("LASTWORD_HOME", b"/mine"), ("ODD", b"\xff=\n"), ("EMPTY", b"")])
         );
     }
@@ -162,13 +177,21 @@ mod tests {
                 assert!(zeroed == bytes || decode(&zeroed).is_none(), "{cut}..{end}");
             }
         }
-        assert_eq!(decode(&encode(&env(&[])).unwrap()), Some(Vec::new()));
+        assert_eq!(decode(&encode(&env(&[])).unwrap()), Some(env(&[])));
+    }
+
+    #[test]
+    fn attributes_are_kept_and_version_0_1_0_had_none() {
+        let attributes = Attributes { umask: 0o027, ..Attributes::own() };
+        let given = Env { attributes, ..env(&[("PATH", b"/bin")]) };
+        assert_eq!(decode(&encode(&given).unwrap()), Some(given));
+        assert_eq!(decode(b"PATH=/bin\0\0"), Some(env(&[("PATH", b"/bin")])));
     }
 
     #[test]
     fn names_and_values_that_would_read_as_others_are_refused() {
         for bad in [env(&[("A=B", b"")]), env(&[("", b"x")]), env(&[("A", b"x\0B=y")])] {
-            assert!(encode(&bad).is_err(), "{:?}", bad.0);
+            assert!(encode(&bad).is_err(), "{:?}", bad.variables);
         }
     }
 }

@@ -15,6 +15,7 @@ use lastword_proc::{Error, Identity, Input, Keep, Launch, Launched, Nursery, clo
 use super::talk::{AHEAD_MAX, resumed};
 use super::worktree::LEADING_ASTRAY;
 use super::{Kept, env};
+use crate::Env;
 use crate::shared::lock;
 
 impl Kept {
@@ -33,8 +34,7 @@ impl Kept {
         if argv.is_empty() {
             return failed("nobody said how this agent is started".to_owned());
         }
-        let env = match env::read(&self.folder(job.id), job.id, attempt) {
-            Ok(env) if spec.worktree.is_some() => at_home(env, &cwd),
+        let Env { variables, attributes } = match env::read(&self.folder(job.id), job.id, attempt) {
             Ok(env) => env,
             Err(error) => return failed(format!("its environment cannot be read: {error}")),
         };
@@ -42,7 +42,8 @@ impl Kept {
         let is_spoken_to = spec.work.reports_turns();
         let is_told = is_spoken_to && !spec.work.is_one_shot();
         let launch = Launch {
-            env,
+            env: if spec.worktree.is_some() { at_home(variables, &cwd) } else { variables },
+            attributes,
             cwd,
             input: if spec.io == Io::Null && !is_told { Input::Null } else { Input::Pipe },
             terminal: terminal(spec),
@@ -55,9 +56,10 @@ impl Kept {
             ..Launch::new(self.dir(job.id, attempt), argv)
         };
         match self.started(&launch) {
-            Ok(Launched { guard, leader, level, launched, .. }) => {
+            Ok(Launched { guard, leader, level, launched, withheld, .. }) => {
                 self.0.lines.expect(job.id, attempt, &guard, Some(launch.deadline));
-                Ok(Report::Launched { attempt, tree: tree(&leader, level), awake: Awake(launched) })
+                let tree = tree(&leader, level, withheld);
+                Ok(Report::Launched { attempt, tree, awake: Awake(launched) })
             }
             // Nothing was started by this launch. An earlier one of the same attempt, whose answer was lost, may have.
             Err(Error::Refused(error)) => match self.locate(job, attempt)? {
@@ -109,6 +111,6 @@ fn terminal(spec: &Spec) -> Option<(u16, u16)> {
 }
 
 /// Returns a tree in the words of core.
-pub(super) fn tree(leader: &Identity, level: Level) -> Tree {
-    Tree { boot: leader.boot.clone(), pid: leader.pid, start_ticks: leader.start_ticks, level }
+pub(super) fn tree(leader: &Identity, level: Level, withheld: Option<String>) -> Tree {
+    Tree { boot: leader.boot.clone(), pid: leader.pid, start_ticks: leader.start_ticks, level, withheld }
 }

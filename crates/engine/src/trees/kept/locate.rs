@@ -26,9 +26,14 @@ impl Kept {
         self.have_folder(job)?;
         let located = proc::locate(&self.dir(job, attempt), boot).map_err(|error| error.to_string())?;
         let found = match located {
-            Located::Alive(Alive { leader: Some((leader, level)), launched: Some(awake), guard }) => {
+            Located::Alive(Alive {
+                leader: Some((leader, level)),
+                launched: Some(awake),
+                guard,
+                withheld,
+            }) => {
                 self.0.lines.expect_again(job, attempt, &guard);
-                Found::Alive { tree: tree(&leader, level), awake: Awake(awake) }
+                Found::Alive { tree: tree(&leader, level, withheld), awake: Awake(awake) }
             }
             Located::Alive(_) => return Err("its keeper has not let it go yet".to_owned()),
             // A launch that failed is known by its words; they are in the record.

@@ -26,6 +26,9 @@ pub struct Definition {
     /// Extra arguments to resume a copy of it.
     #[serde(default)]
     pub fork: Vec<String>,
+    /// Why `resume` is refused, for an agent that loses a conversation when it is told to go on with it.
+    #[serde(default)]
+    pub no_resume: Option<String>,
     /// Arguments that make the program print its version.
     #[serde(default)]
     pub version: Vec<String>,
@@ -96,6 +99,7 @@ impl Definition {
             argv: self.command.clone(),
             resume: self.resume.clone(),
             fork: self.fork.clone(),
+            no_resume: self.no_resume.clone(),
             permissions,
             prices: self.prices.map(Dollars::micros),
         }
@@ -109,6 +113,9 @@ impl Definition {
             .flat_map(|prices| [prices.tokens_in, prices.tokens_out].into_iter().chain(prices.cached));
         match self.dialect {
             _ if self.command.first().is_none_or(String::is_empty) => Err("it has no command"),
+            _ if self.no_resume.as_deref().is_some_and(|why| why.trim().is_empty()) => {
+                Err("`no_resume` says no reason")
+            }
             _ if prices.into_iter().any(|price| !(0.0..=1e6).contains(&price)) => {
                 Err("a price is not between 0 and 1000000 dollars for a million tokens")
             }
@@ -169,6 +176,7 @@ mod tests {
         assert!(refused("[x]\ndialect = 'acp'\ncommand = ['{prompt}']").contains("`once`"));
         assert!(refused("[x]\ndialect = 'klingon'\ncommand = ['a']").contains("klingon"));
         assert!(refused("[x]\ndialect = 'acp'\ncommand = ['a']\nwall = 3").contains("wall"));
+        assert!(refused("[x]\ndialect = 'acp'\ncommand = ['a']\nno_resume = ''").contains("no reason"));
         let priced = "[x]\ndialect = 'acp'\ncommand = ['a']\nprices = { in = -1, out = 2 }";
         assert!(refused(priced).contains("a price"));
     }

@@ -222,6 +222,9 @@ pub struct Terms {
     /// The same, to go on with a copy of it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fork: Vec<String>,
+    /// Why a conversation of it must not be gone on with, for an agent that would lose it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub no_resume: Option<String>,
     /// What it may do without asking.
     pub permissions: Permissions,
     /// What tokens cost, for an agent that does not say.
@@ -237,7 +240,8 @@ impl Terms {
     pub(crate) fn bytes(&self) -> usize {
         let words = self.argv.iter().chain(&self.resume).chain(&self.fork).map(|word| word.len() + 1);
         let rules = self.permissions.rules.iter().map(|rule| rule.pattern.len() + 1);
-        words.chain(rules).sum()
+        let why = self.no_resume.as_ref().map(String::len);
+        words.chain(rules).chain(why).sum()
     }
 }
 

@@ -13,10 +13,11 @@ use lastword_core::spec::{Io, Needs, OnPartition};
 use serde_json::{Value, json};
 
 /// Fields that were added to a kind later, each with an example of its own. The first one stays as it was stored.
-const GROWN: [&str; 10] = [
+const GROWN: [&str; 11] = [
     "submitted.v1+named",
     "submitted.v1+worktree",
     "submitted.v1+terms",
+    "submitted.v1+no_resume",
     "submitted.v1+on_limit",
     "input_requested.v1+eof",
     "input_requested.v1+steer",

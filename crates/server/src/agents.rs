@@ -10,6 +10,7 @@ use lastword_core::spec::{Dialect, Permissions, Work};
 use lastword_store::siblings::Siblings;
 
 use crate::app::App;
+use crate::caller::Caller;
 use crate::failure::Failure;
 
 /// The file with the user's own agents cannot be used.
@@ -65,6 +66,35 @@ pub(crate) fn check_prompt(prompt: &str) -> Result<(), Failure> {
     }
 }
 
+/// Refuses to go on with a conversation that its agent would lose. The definition of today counts, not that of the job: it knows
+/// of versions that came later. What is not found, or has no conversation, is refused elsewhere.
+pub(crate) async fn check_resume<J: Siblings>(
+    app: &App<J>,
+    caller: Caller,
+    reference: &str,
+) -> Result<(), Failure> {
+    let Ok(id) = caller.find(app, reference).await else { return Ok(()) };
+    let job = app.engine().job(id).await?.value;
+    let Some(Work::Agent { provider, .. }) = job.spec.as_ref().map(|spec| &spec.work) else { return Ok(()) };
+    if job.session.as_ref().and_then(|session| session.resume_reference()).is_none() {
+        return Ok(());
+    }
+    match definitions(app)?.get(provider).and_then(|definition| definition.no_resume.as_deref()) {
+        None => Ok(()),
+        Some(why) => {
+            let detail = format!(
+                "{id} cannot be resumed: `{provider}` would lose its conversation ({why}); \
+                 nothing was started: begin a new one with `run --agent {provider}`"
+            );
+            Err(Problem::new(Code::Conflict, detail).about(id).into())
+        }
+    }
+}
+
+fn definitions<J: Siblings>(app: &App<J>) -> Result<Definitions, Failure> {
+    known_agents(&app.about().agents).map_err(|bad| Problem::new(Code::Invalid, bad.to_string()).into())
+}
+
 /// Returns the work of the agent that is asked for, with everything fixed that its definition says today.
 pub(crate) fn work<J: Siblings>(app: &App<J>, wish: &AgentRequest) -> Result<Work, Failure> {
     let permissions = wish.permissions.to_core().map_err(|why| Failure::invalid(why.to_string()))?;
@@ -72,8 +102,7 @@ pub(crate) fn work<J: Siblings>(app: &App<J>, wish: &AgentRequest) -> Result<Wor
     if permissions.rules.iter().any(|rule| rule.pattern.is_empty()) {
         return Err(Failure::invalid("`permissions`: a rule has an empty pattern, which fits nothing"));
     }
-    let known = known_agents(&app.about().agents)
-        .map_err(|bad| Failure::from(Problem::new(Code::Invalid, bad.to_string())))?;
+    let known = definitions(app)?;
     let Some(definition) = known.get(&wish.name) else {
         let names: Vec<&str> = known.all().map(|(name, _)| name).collect();
         let name: String = wish.name.chars().take(64).flat_map(char::escape_default).collect();

@@ -140,6 +140,70 @@ fn a_turn_that_completes_ends_the_job_and_its_conversation_goes_on_in_another() 
 }
 
 #[test]
+fn an_agent_that_would_lose_its_conversation_is_not_told_to_resume_it() {
+    let home = with_agent();
+    let own = std::fs::read_to_string(home.state().join("agents.toml")).unwrap();
+    // The gemini that every installation knows, with a program that counts its starts.
+    let (bin, starts) = (home.path().join("bin"), home.path().join("starts"));
+    std::fs::create_dir(&bin).unwrap();
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/e2e/scripted_agent.py");
+    let text = format!("#!/bin/sh\necho >> {}\nexec python3 {script}\n", starts.display());
+    std::fs::write(bin.join("gemini"), text).unwrap();
+    let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(bin.join("gemini"), executable).unwrap();
+    let with_gemini = |words: &[&str]| {
+        let mut command = home.command(words);
+        command.env("PATH", format!("{}:/usr/bin:/bin", bin.display()));
+        crate::home::said(command)
+    };
+    let said = with_gemini(&["run", "--agent", "gemini", "--name", "first", "hello"]);
+    assert_eq!(said.code, 0, "{said:?}");
+    for fork in [&[][..], &["--fork"]] {
+        let said = with_gemini(&[&["resume"], fork, &["first", "again"]].concat());
+        assert_eq!(said.code, 125, "{said:?}");
+        let id = home.json(&["show", "first"])["id"].as_str().unwrap().to_owned();
+        let why = "cannot be resumed: `gemini` would lose its conversation (its `session/load` fails";
+        assert!(said.stderr.contains(&format!("{id} {why}")), "{said:?}");
+        assert!(said.stderr.contains("begin a new one with `run --agent gemini`"), "{said:?}");
+    }
+    assert_eq!(home.ok(&["ls", "-a", "-q"]).lines().count(), 1, "no job was made");
+    assert_eq!(std::fs::read_to_string(&starts).unwrap().lines().count(), 1, "and nothing was started");
+    // A definition of the user's own takes its place.
+    define(&home, &own.replace("[echo]", "[gemini]"));
+    let said = with_gemini(&["resume", "first", "again"]);
+    assert_eq!((said.code, said.stdout.as_str()), (0, "did: again\n\n"), "{said:?}");
+}
+
+#[test]
+fn a_later_attempt_does_not_resume_what_its_agent_would_lose() {
+    let home = with_agent();
+    let own = std::fs::read_to_string(home.state().join("agents.toml")).unwrap();
+    for (no_resume, loads) in [("", true), ("no_resume = 'it forgets'\n", false)] {
+        define(&home, &format!("{own}{no_resume}"));
+        let id = start(&home, &["--retry", "1", "--backoff", "1ms", "ask make test"]);
+        until_asks(&home, &id, 1);
+        home.ok(&["send", &id, "die"]);
+        home.ok(&["approve", &id]);
+        let begun = until("attempt 2 asks or ends", || {
+            let job = home.json(&["show", &id]);
+            let asks = !job["session"]["questions"].as_array().unwrap().is_empty();
+            let second = job["attempts"].as_array().unwrap().len() == 2;
+            (second && (asks || job["phase"] == "ended")).then_some(job)
+        });
+        if begun["phase"] != "ended" {
+            home.ok(&["approve", &id]);
+        }
+        home.run(&["wait", &id]);
+        let job = home.json(&["show", &id]);
+        assert_eq!(job["outcome"] == "completed", loads, "{job}");
+        let logs = home.run(&["logs", "--stderr", "--attempt", "2", &id]);
+        assert_eq!(logs.stderr.contains("loads conversation-1"), loads, "{logs:?}");
+        let error = job["attempts"][1]["error"].as_str().unwrap_or_default();
+        assert_eq!(error.contains("its conversation cannot be resumed: it forgets"), !loads, "{job}");
+    }
+}
+
+#[test]
 fn an_agent_that_fails_is_told_as_failed_whatever_it_exits_with() {
     let home = with_agent();
     let said = home.run(&["run", "--agent", "echo", "fail out of luck"]);

@@ -5,6 +5,7 @@ cheat      answers its own questions, and says what that came to
 wait       works until it is told to stop
 write FILE writes a file into its folder
 fail TEXT  ends its turn with an error
+die        ends without a word
 anything else is said back
 """
 import json, os, subprocess, sys
@@ -42,6 +43,8 @@ def turn(session, text):
     asked = [word.removeprefix("ask ") for word in words if word.startswith("ask ")]
     for number, what in enumerate(asked):
         ask(session, number, what)
+    if "die" in words:
+        sys.exit(1)
     if "cheat" in words:
         command = [os.environ["PROGRAM"], "approve", os.environ["LASTWORD_JOB_ID"], "-q", "ask-0"]
         cheat = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
@@ -76,6 +79,7 @@ def main():
             write({"id": number, "result": {"sessionId": session}})
         elif method == "session/load":
             session = message["params"]["sessionId"]
+            sys.stderr.write(f"loads {session}\n")
             write({"id": number, "result": {}})
         elif method == "session/prompt":
             text = message["params"]["prompt"][0]["text"]

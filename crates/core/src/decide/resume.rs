@@ -3,7 +3,7 @@
 
 use super::Refusal;
 use crate::job::Job;
-use crate::spec::{Conversation, Dialect, Spec, Work};
+use crate::spec::{Conversation, Dialect, Spec, Terms, Work};
 
 /// Returns the spec of the job that goes on with the conversation of `job`: the same agent on the same terms. It runs where the old one
 /// ran, so `worktree` is where the worktree of that is, if it had one and that is still there.
@@ -39,7 +39,9 @@ pub fn decide(job: &Job, prompt: &str, worktree: Option<&str>, fork: bool) -> Re
     }
     let (provider, reference) = (provider.clone(), reference.to_owned());
     next.resume = Some(Conversation { provider: provider.clone(), reference });
-    next.work = Work::Agent { provider, prompt: prompt.to_owned(), terms: terms.clone() };
+    // The definition of today has been asked whether its agent loses conversations; what was fixed with the old job is older.
+    let terms = Box::new(Terms { no_resume: None, ..Terms::clone(terms) });
+    next.work = Work::Agent { provider, prompt: prompt.to_owned(), terms };
     next.after.clear();
     next.not_before = None;
     next.retry_of = None;

@@ -105,6 +105,7 @@ pub(crate) async fn resume<J: Siblings>(
     let key = idempotency_key(request.headers())?;
     let EnvBody(asked) = EnvBody::<Resume>::from_request(request, &()).await?;
     agents::check_prompt(&asked.prompt)?;
+    agents::check_resume(&app, caller, reference).await?;
     let (env, by, engine) =
         (environment(&asked.env, asked.attributes.as_ref())?, caller.name(&app), app.engine());
     let prompt = (asked.prompt.as_str(), asked.fork);

@@ -26,7 +26,11 @@ impl Kept {
         let cwd = self.cwd(job.id, spec);
         let argv = match &spec.work {
             Work::Command { argv } => argv.clone(),
-            Work::Agent { .. } => {
+            Work::Agent { terms, .. } => {
+                // Told to load its conversation, it would lose it.
+                if let (Some(why), Some(_)) = (&terms.no_resume, resumed(job, attempt)) {
+                    return failed(format!("its conversation cannot be resumed: {why}"));
+                }
                 let start = Start::of(spec, &cwd.to_string_lossy(), resumed(job, attempt));
                 start.map(|(start, terms)| start.argv(terms)).unwrap_or_default()
             }

@@ -54,7 +54,8 @@ impl Row {
     }
 }
 
-const NO_LOADING: &str = "it says that it can load a conversation, and then fails to";
+const NO_LOADING: &str =
+    "it says that it can load a conversation, then fails to and empties it; so `resume` is refused";
 const NO_STEERING: &str = "its protocol has no word for it; the text becomes the next turn";
 const NO_FORK: &str = "its protocol has no word for it";
 

@@ -8,7 +8,7 @@ use lastword_core::outcome::{Asked, Begun, Cause, Outcome};
 use lastword_core::receipt::{Proof, Receipt};
 use lastword_core::report::{Found, Report};
 use lastword_core::view::row::Row;
-use lastword_core::{Append, AppendId, Epoch, Fact, Illegal, Timestamp, effects};
+use lastword_core::{Append, AppendId, Epoch, Fact, Fence, Illegal, Timestamp, effects};
 
 use crate::common::{
     Desk, agent, boot, claimant, command, dependent, ends, exited, id, kinds, retried, wish,
@@ -265,7 +265,7 @@ fn c28_the_first_reason_stands() {
 #[test]
 fn c28_a_shutdown_is_recorded_as_one() {
     let mut desk = Desk::running(agent());
-    let facts = shut_down::decide(&desk.job, desk.fence(), shut_down::Mode::Stop, desk.now.wall);
+    let facts = shut_down::cancel(&desk.job, &desk.fence().owner, desk.now.wall);
     desk.anyone(facts);
     let Some(Fact::CancelRequested(request)) = desk.log.last().map(|event| event.fact.clone()) else {
         panic!("it was asked for")
@@ -301,26 +301,29 @@ fn c7_a_cancel_while_a_failed_turn_is_wound_up_prevents_the_retry() {
 
 #[test]
 fn c35_an_old_owner_that_shuts_down_leaves_the_new_ones_job_alone() {
-    use shut_down::Mode::{Leave, Stop};
     let desk = Desk::running(agent());
     let old = desk.fence().clone();
-    let check = |desk: &Desk, fence, mode, expected: &[&str]| {
-        let facts = shut_down::decide(&desk.job, fence, mode, desk.now.wall).expect("it is never refused");
-        assert_eq!(kinds(&facts), expected, "{:?} {mode:?}", desk.job.phase);
+    let leaves = |desk: &Desk, fence, expected: &[&str]| {
+        let facts = shut_down::leave(&desk.job, fence).expect("it is never refused");
+        assert_eq!(kinds(&facts), expected, "{:?}", desk.job.phase);
     };
-    check(&desk, &old, Stop, &["cancel_requested"]);
-    check(&desk, &old, Leave, &[]);
+    let cancels = |desk: &Desk, fence: &Fence, expected: &[&str]| {
+        let facts = shut_down::cancel(&desk.job, &fence.owner, desk.now.wall).expect("it is never refused");
+        assert_eq!(kinds(&facts), expected, "{:?}", desk.job.phase);
+    };
+    cancels(&desk, &old, &["cancel_requested"]);
+    leaves(&desk, &old, &[]);
     let taken = desk.claimed("b", 2);
-    check(&taken, &old, Stop, &[]);
-    check(&taken, &old, Leave, &[]);
+    cancels(&taken, &old, &[]);
+    leaves(&taken, &old, &[]);
     let held = Desk::held(agent());
-    check(&held, held.fence(), Leave, &["released"]);
-    check(&held, held.fence(), Stop, &["last_word"]);
+    leaves(&held, held.fence(), &["released"]);
+    cancels(&held, held.fence(), &["last_word"]);
     let other = held.clone().claimed("b", 2);
-    check(&other, held.fence(), Leave, &[]);
-    check(&other, held.fence(), Stop, &[]);
-    check(&Desk::ended(0), held.fence(), Stop, &[]);
-    check(&Desk::ended(0), held.fence(), Leave, &[]);
+    leaves(&other, held.fence(), &[]);
+    cancels(&other, held.fence(), &[]);
+    cancels(&Desk::ended(0), held.fence(), &[]);
+    leaves(&Desk::ended(0), held.fence(), &[]);
 }
 
 /// A fact of a newer build may mean that something runs: an older one records the wish where it can and ends nothing.

@@ -229,8 +229,7 @@ fn c34_what_only_the_owner_may_write_needs_its_fence() {
 fn c34_only_the_holder_gives_a_job_back_and_only_while_nothing_is_open() {
     let held = Desk::held(agent());
     let other = held.clone().claimed("b", 2);
-    let leave =
-        |desk: &Desk, fence| shut_down::decide(&desk.job, fence, shut_down::Mode::Leave, desk.now.wall);
+    let leave = |desk: &Desk, fence| shut_down::leave(&desk.job, fence);
     assert_eq!(leave(&other, held.fence()), Ok(Vec::new()));
     let mut given_back = held.clone();
     let facts = leave(&held, held.fence()).expect("it is never refused");

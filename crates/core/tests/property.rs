@@ -179,10 +179,10 @@ fn owners(n: u32, desk: &Desk) -> Decision {
         0 => launch::decide(job, fence, &boot()),
         1 => Ok(limit::fire(job, &desk.pulse, desk.now.awake).into_iter().collect()),
         2 => Ok(observe::stop_began(job).into_iter().collect()),
-        3 if more % 8 == 0 => {
-            let mode = pick(more / 8, &[shut_down::Mode::Leave, shut_down::Mode::Stop]);
-            shut_down::decide(job, fence, mode, desk.now.wall)
-        }
+        3 if more % 8 == 0 => match more / 8 % 2 {
+            0 => shut_down::leave(job, fence),
+            _ => shut_down::cancel(job, &fence.owner, desk.now.wall),
+        },
         _ => Ok(observe::decide(job, fence, &report(more, desk), &desk.pulse, desk.now)),
     }
 }

@@ -1,4 +1,4 @@
-//! What goes into a request and what comes back, besides the words of core and store.
+//! Types of requests and answers, besides those of core and store.
 
 use std::ffi::OsString;
 
@@ -22,7 +22,7 @@ impl Env {
 }
 
 impl std::fmt::Debug for Env {
-    /// Says how much there is, and nothing of what.
+    /// Shows the number of variables and none of them.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Env({} variables)", self.variables.len())
     }
@@ -33,34 +33,34 @@ impl std::fmt::Debug for Env {
 pub struct Settled<T> {
     /// The answer.
     pub value: T,
-    /// A keeper is dead, and what became of its job could not be stored in time: the answer is older than that death.
+    /// A keeper died and the end of its job could not be stored in time: the answer is older than that death.
     pub unsettled: bool,
 }
 
 impl<T> Settled<T> {
-    /// Returns the same for another answer.
-    pub fn map<U>(self, turn: impl FnOnce(T) -> U) -> Settled<U> {
-        Settled { value: turn(self.value), unsettled: self.unsettled }
+    /// Converts the answer.
+    pub fn map<U>(self, convert: impl FnOnce(T) -> U) -> Settled<U> {
+        Settled { value: convert(self.value), unsettled: self.unsettled }
     }
 }
 
-/// Work in the worktree of a job that is nowhere else, in words: what would be lost.
+/// Work in the worktree of a job that is nowhere else, described for a person.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unsaved(pub String);
 
-/// What is waited for.
+/// A condition to wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Until {
-    /// Its first tree is there, or it is over.
+    /// It started, or ended without a start.
     Started,
-    /// It is over.
+    /// It ended.
     Ended,
-    /// Its log is longer than this.
+    /// Its log grew past this.
     After(lastword_core::Seq),
 }
 
 impl Until {
-    /// Reports whether a job has come that far.
+    /// Reports whether the condition holds.
     pub fn is_met(self, job: &Job) -> bool {
         match self {
             Until::Started => job.is_ended() || job.attempts.iter().any(|attempt| attempt.tree.is_some()),
@@ -70,36 +70,36 @@ impl Until {
     }
 }
 
-/// Which ended jobs are to be removed.
+/// Which ended jobs to remove.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prune {
-    /// Those whose last word is at least so old.
+    /// Jobs whose last word is at least so old.
     pub older_than_ms: u64,
-    /// Also those whose result nobody has read.
+    /// Also jobs with an unread result.
     pub unread: bool,
-    /// Also those in whose worktree there is work that is nowhere else.
+    /// Also jobs with unsaved work in their worktree.
     pub unsaved: bool,
-    /// Only say which.
+    /// Only report which.
     pub dry_run: bool,
 }
 
-/// What a prune came to.
+/// The result of a prune.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pruned {
     /// Jobs that were removed, or would be.
     pub removed: Vec<JobId>,
-    /// Jobs that are old enough and were kept because nobody has read their result.
+    /// Old jobs that were kept because their result is unread.
     pub kept_unread: u64,
-    /// Jobs that would go and were kept because of the work in their worktree.
+    /// Old jobs that were kept because of unsaved work in their worktree.
     pub kept_unsaved: u64,
-    /// Jobs that would go and were kept because a job that has not ended runs in their worktree.
+    /// Old jobs that were kept because a live job runs in their worktree.
     pub kept_in_use: u64,
 }
 
-/// What becomes of live jobs when their supervisor goes down.
+/// What becomes of live jobs at a shutdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Jobs {
-    /// Trees go on under their keepers, and the next engine adopts them.
+    /// Trees stay alive under their keepers, and the next engine adopts them.
     Keep,
     /// All of them are cancelled.
     Cancel,
@@ -108,7 +108,7 @@ pub enum Jobs {
 /// A stream of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stream {
-    /// Standard output; of a job with a terminal, all there is.
+    /// Standard output; all output of a job with a terminal.
     Stdout,
     /// Standard error.
     Stderr,
@@ -124,12 +124,12 @@ impl Stream {
     }
 }
 
-/// Something a person should know of: it went wrong, and the engine could not put it right by itself.
+/// A problem that needs a person: the engine could not solve it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trouble {
     /// When it was last seen.
     pub at: Timestamp,
-    /// Which job, if it is about one.
+    /// The job it is about, if any.
     pub job: Option<JobId>,
     /// What went wrong.
     pub what: String,
@@ -139,12 +139,12 @@ pub struct Trouble {
     pub count: u32,
 }
 
-/// Names an attempt of which nothing was recorded.
+/// An attempt without recordings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("of attempt {attempt} of {job} nothing was recorded")]
+#[error("attempt {attempt} of {job} has no recordings")]
 pub struct NoAttempt {
-    /// Which job.
+    /// The job.
     pub job: JobId,
-    /// Which attempt was asked for.
+    /// The attempt that was asked for.
     pub attempt: AttemptNo,
 }

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use lastword_core::Timestamp;
 
-use crate::shared::lock;
+use crate::lock::lock;
 
 /// Queues by the moment at which there is something to take in them.
 #[derive(Debug, Default)]

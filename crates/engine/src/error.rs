@@ -1,4 +1,4 @@
-//! Why a request came to nothing, by what the caller can do.
+//! Errors of requests, by what the caller can do.
 
 use lastword_core::Illegal;
 use lastword_core::decide::Refusal;
@@ -7,13 +7,13 @@ use lastword_store as store;
 
 use crate::NoAttempt;
 
-/// Why a request came to nothing.
+/// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// It does not apply.
+    /// The request does not apply to the job.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// The journal said no.
+    /// The journal failed.
     #[error(transparent)]
     Journal(#[from] store::Error),
     /// The log breaks a rule.
@@ -27,13 +27,13 @@ pub enum Error {
     Disk {
         /// What was tried.
         what: String,
-        /// What it came to.
+        /// The error.
         source: std::io::Error,
     },
-    /// Work would be lost that is nowhere else.
+    /// Unsaved work would be lost.
     #[error("{job} is not removed, because its worktree holds work that was not applied: {what}")]
     Unsaved {
-        /// Whose worktree.
+        /// The job with the worktree.
         job: lastword_core::JobId,
         /// What would be lost.
         what: String,
@@ -51,29 +51,29 @@ pub enum Error {
     /// A group cannot be removed.
     #[error("{0}")]
     GroupStays(&'static str),
-    /// No random bytes could be had.
+    /// The system has no random bytes.
     #[error("no random bytes: {0}")]
     NoRandom(std::io::Error),
-    /// The engine goes down and takes no more.
-    #[error("the supervisor is going down; ask the next one")]
+    /// The engine is shutting down.
+    #[error("the daemon is shutting down; try again")]
     GoingDown,
 }
 
-/// Why a reference names no job.
+/// Why a reference matches no single job.
 #[derive(Debug, thiserror::Error)]
 pub enum FindError {
-    /// Nothing fits.
-    #[error("no job is meant by `{0}`")]
+    /// No match.
+    #[error("no job matches `{0}`")]
     NotFound(String),
-    /// More than one fits.
-    #[error("`{reference}` fits {} jobs: use more of the id", candidates.len())]
+    /// More than one match.
+    #[error("`{reference}` matches {} jobs: use more of the id", candidates.len())]
     Ambiguous {
         /// What was asked for.
         reference: String,
-        /// Some of the jobs that fit.
+        /// Some of the matches.
         candidates: Vec<Row>,
     },
-    /// It could not be looked up.
+    /// The lookup failed.
     #[error(transparent)]
     Engine(#[from] Error),
 }

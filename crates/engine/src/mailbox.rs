@@ -1,7 +1,6 @@
-//! What a job task is told: answers of the journal, reports from the world, and hints.
+//! The mailbox of a job task: answers of the journal, reports of the host, and hints.
 //!
-//! One small allocation per live job instead of channels that are sized for a crowd. It also knows whether an ending waits in
-//! it, so that a read can wait for just that.
+//! One small allocation per live job. It also knows whether an ending waits in it, so that a read can wait for just that.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,42 +9,42 @@ use lastword_core::owner::Input;
 use lastword_core::report::{Found, Report};
 use tokio::sync::Notify;
 
-/// Reports that may wait for one job. The owner's step keeps as many while the journal is away; whoever reports waits then.
+/// Reports that may wait for one job. The owner's step keeps as many while the journal is unavailable; reporters wait then.
 const REPORTS_MAX: usize = 256;
 
 /// The mailbox of one job task.
 #[derive(Debug, Default)]
 pub(crate) struct Mailbox {
     state: Mutex<State>,
-    /// Something came.
-    came: Notify,
+    /// Mail arrived.
+    arrived: Notify,
     /// There may be room again.
     room: Notify,
-    /// Nothing is under way any more.
+    /// An ending was stored, or the task is over.
     settled: Notify,
 }
 
 #[derive(Debug, Default)]
 struct State {
     inputs: VecDeque<Input>,
-    /// Somebody may have written to the job.
+    /// The log may have grown.
     news: bool,
-    /// The engine goes down: finish what is under way, and go.
+    /// Shutdown: finish what is under way, and leave.
     leave: bool,
-    /// How a tree ended was reported, and is not stored yet.
+    /// The end of a tree was reported and is not stored yet.
     ending: bool,
-    /// What became of a tree that an earlier owner left is not known yet.
-    looking: bool,
+    /// The tree of an earlier owner is not located yet.
+    locating: bool,
     /// The task is over.
     over: bool,
 }
 
-/// What a task does next.
+/// What a task gets next.
 #[derive(Debug)]
 pub(crate) enum Mail {
-    /// Takes this.
+    /// An input for the owner's step.
     Input(Input),
-    /// Goes.
+    /// Leave.
     Leave,
 }
 
@@ -54,37 +53,37 @@ impl Mailbox {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts in an answer of the journal.
+    /// Adds an answer of the journal.
     pub(crate) fn answer(&self, answer: Input) {
         self.state().inputs.push_back(answer);
-        self.came.notify_one();
+        self.arrived.notify_one();
     }
 
-    /// Says that somebody may have written to the job. Once is as good as often.
+    /// Notes that the log may have grown. Repeating it changes nothing.
     pub(crate) fn nudge(&self) {
         self.state().news = true;
-        self.came.notify_one();
+        self.arrived.notify_one();
     }
 
-    /// Asks the task to finish what is under way, and to go.
+    /// Asks the task to finish what is under way, and to leave.
     pub(crate) fn leave(&self) {
         self.state().leave = true;
-        self.came.notify_one();
+        self.arrived.notify_one();
     }
 
-    /// Takes back that it is to go.
+    /// Takes that back.
     pub(crate) fn stay(&self) {
         self.state().leave = false;
     }
 
-    /// Takes what is next, or waits for it. `busy` holds a wish to leave back.
+    /// Takes the next mail, or waits for it. While `busy`, the task does not leave.
     pub(crate) async fn next(&self, busy: bool) -> Mail {
         loop {
-            let came = self.came.notified();
+            let arrived = self.arrived.notified();
             if let Some(mail) = self.take(busy) {
                 return mail;
             }
-            came.await;
+            arrived.await;
         }
     }
 
@@ -100,11 +99,11 @@ impl Mailbox {
         std::mem::take(&mut state.news).then_some(Mail::Input(Input::News))
     }
 
-    /// Says that all of what was reported is stored, unless more has come since.
+    /// Notes that every report is stored, unless more have come since.
     pub(crate) fn settle(&self) {
         let mut state = self.state();
         if state.inputs.is_empty() {
-            // A job waits for most of its life, and keeps no room for mail meanwhile.
+            // A job waits for most of its life: free the buffer meanwhile.
             state.inputs = VecDeque::new();
             if std::mem::take(&mut state.ending) {
                 self.settled.notify_waiters();
@@ -112,23 +111,23 @@ impl Mailbox {
         }
     }
 
-    /// Says that the task is over.
+    /// Notes that the task is over.
     pub(crate) fn close(&self) {
         let mut state = self.state();
-        (state.over, state.ending, state.looking) = (true, false, false);
+        (state.over, state.ending, state.locating) = (true, false, false);
         self.settled.notify_waiters();
         self.room.notify_waiters();
     }
 
-    /// Reports whether an ending waits to be stored, or may: somebody looks for the tree.
+    /// Reports whether an ending waits to be stored, or may: the tree is being located.
     pub(crate) fn has_ending(&self) -> bool {
         let state = self.state();
-        state.ending || state.looking
+        state.ending || state.locating
     }
 
-    /// Says whether it must be found out what became of a tree that an earlier owner left.
-    pub(crate) fn look(&self, looking: bool) {
-        if std::mem::replace(&mut self.state().looking, looking) && !looking {
+    /// Notes whether the tree of an earlier owner is still to be located.
+    pub(crate) fn set_locating(&self, locating: bool) {
+        if std::mem::replace(&mut self.state().locating, locating) && !locating {
             self.settled.notify_waiters();
         }
     }
@@ -138,7 +137,7 @@ impl Mailbox {
         self.state().over
     }
 
-    /// Waits until `is_so`, which is asked whenever something was settled.
+    /// Waits until `is_so`, which is checked whenever something was settled.
     pub(crate) async fn until_settled(&self, is_so: impl Fn() -> bool) {
         loop {
             let settled = self.settled.notified();
@@ -151,13 +150,13 @@ impl Mailbox {
         }
     }
 
-    /// Says that something about the tree was found out that changes nothing in the log: it is alive after all.
-    pub(crate) fn found_out(&self) {
+    /// Notes that the tree is alive after all: nothing is to be stored.
+    fn found_alive(&self) {
         self.settled.notify_waiters();
     }
 }
 
-/// Where those who carry out effects report to.
+/// The address for reports of effects.
 #[derive(Clone, Debug)]
 pub struct Reports(Arc<Mailbox>);
 
@@ -166,7 +165,7 @@ impl Reports {
         Reports(Arc::clone(mailbox))
     }
 
-    /// Reports something; waits while too much of what was reported is not stored yet.
+    /// Reports; waits while too many reports are not stored yet.
     pub async fn report(&self, report: Report) {
         let Reports(mailbox) = self;
         loop {
@@ -181,7 +180,7 @@ impl Reports {
                 if state.inputs.len() < REPORTS_MAX {
                     state.ending |= ends(&report);
                     state.inputs.push_back(Input::Report(report));
-                    mailbox.came.notify_one();
+                    mailbox.arrived.notify_one();
                     return;
                 }
             }
@@ -189,9 +188,9 @@ impl Reports {
         }
     }
 
-    /// Says that the keeper that seemed gone is there: nothing is to be reported.
+    /// Notes that a keeper that seemed gone is there: nothing is to be reported.
     pub fn is_there(&self) {
-        self.0.found_out();
+        self.0.found_alive();
     }
 }
 

@@ -1,4 +1,4 @@
-//! The job tasks that run, by job.
+//! The running job tasks, by job.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex};
 use lastword_core::JobId;
 use tokio::task::AbortHandle;
 
+use crate::lock::lock;
 use crate::mailbox::Mailbox;
-use crate::shared::lock;
 
-/// Every job task of this engine.
+/// Every job task of this process.
 #[derive(Debug, Default)]
 pub(crate) struct Tasks {
     tasks: Mutex<BTreeMap<JobId, Task>>,
@@ -19,15 +19,15 @@ pub(crate) struct Tasks {
 
 #[derive(Debug)]
 struct Task {
-    /// How many were made, with this one.
+    /// Its number in the order of creation.
     no: u64,
     mailbox: Arc<Mailbox>,
-    /// None for the moment between its place in the list and its start.
+    /// None between its entry in the list and its start.
     abort: Option<AbortHandle>,
 }
 
 impl Tasks {
-    /// Makes room for a task of a new claim. One of an earlier claim is over, and is told so.
+    /// Adds a task for a new claim. The task of an earlier claim is obsolete, and is nudged to find out.
     pub(crate) fn add(&self, job: JobId) -> Arc<Mailbox> {
         let mailbox = Arc::new(Mailbox::default());
         let no = self.made.fetch_add(1, Ordering::Relaxed) + 1;
@@ -38,7 +38,7 @@ impl Tasks {
         mailbox
     }
 
-    /// Notes by what a task that was started can be ended.
+    /// Notes the handle of a started task.
     pub(crate) fn started(&self, job: JobId, mailbox: &Arc<Mailbox>, abort: AbortHandle) {
         let mut tasks = lock(&self.tasks);
         if let Some(task) = tasks.get_mut(&job).filter(|task| Arc::ptr_eq(&task.mailbox, mailbox)) {
@@ -46,7 +46,7 @@ impl Tasks {
         }
     }
 
-    /// Forgets a task that is over, unless another has taken its place.
+    /// Removes a task that is over, unless another has taken its place.
     pub(crate) fn remove(&self, job: JobId, mailbox: &Arc<Mailbox>) {
         mailbox.close();
         let mut tasks = lock(&self.tasks);
@@ -55,7 +55,7 @@ impl Tasks {
         }
     }
 
-    /// Tells a task that somebody may have written to its job.
+    /// Tells a task that the log of its job may have grown.
     pub(crate) fn nudge(&self, job: JobId) {
         if let Some(task) = lock(&self.tasks).get(&job) {
             task.mailbox.nudge();
@@ -67,12 +67,12 @@ impl Tasks {
         lock(&self.tasks).contains_key(&job)
     }
 
-    /// Returns how many tasks were made so far.
+    /// Returns how many tasks were created so far.
     pub(crate) fn made(&self) -> u64 {
         self.made.load(Ordering::Relaxed)
     }
 
-    /// Reports whether a job has a task, and had it when so many were made.
+    /// Reports whether a job has a task that was among the first `made`.
     pub(crate) fn has_since(&self, job: JobId, made: u64) -> bool {
         lock(&self.tasks).get(&job).is_some_and(|task| task.no <= made)
     }
@@ -87,7 +87,7 @@ impl Tasks {
         }
     }
 
-    /// Returns those in which an ending waits to be stored.
+    /// Returns the jobs with an ending that waits to be stored.
     pub(crate) fn with_ending(&self, of: Option<JobId>) -> Vec<JobId> {
         let tasks = lock(&self.tasks);
         let ends = |(job, task): (&JobId, &Task)| task.mailbox.has_ending().then_some(*job);
@@ -97,7 +97,7 @@ impl Tasks {
         }
     }
 
-    /// Ends every task where it stands, as the death of the process would.
+    /// Aborts every task, as the death of the process would.
     pub(crate) fn abort_all(&self) {
         for task in std::mem::take(&mut *lock(&self.tasks)).into_values() {
             task.mailbox.close();

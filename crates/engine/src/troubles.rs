@@ -1,24 +1,33 @@
-//! What went wrong and needs a person: a short list, and the log.
+//! Troubles: what went wrong and needs a person, as a short list and in the log.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
-use lastword_core::{JobId, Timestamp};
+use lastword_core::JobId;
+use lastword_store as store;
 
 use crate::Trouble;
+use crate::host::Clock;
+use crate::lock::lock;
 
-/// Troubles that are kept. A person reads them; the log has them all.
+/// Troubles in the list. A person reads it; the log has them all.
 const TROUBLES_MAX: usize = 64;
 
 /// The list.
-#[derive(Debug, Default)]
-pub(crate) struct Troubles(Mutex<VecDeque<Trouble>>);
+pub(crate) struct Troubles {
+    list: Mutex<VecDeque<Trouble>>,
+    clock: Arc<dyn Clock>,
+}
 
 impl Troubles {
-    /// Adds one, or counts it if it is there already. It is logged when it is new, and at each power of two from there on: what
-    /// goes on for hours must not fill a disk.
-    pub(crate) fn add(&self, at: Timestamp, job: Option<JobId>, what: String, next: &str) {
-        let mut troubles = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn new(clock: Arc<dyn Clock>) -> Troubles {
+        Troubles { list: Mutex::default(), clock }
+    }
+
+    /// Adds a trouble, or counts it if it is known. It is logged when it is new and at each power of two: hours of it must not fill a disk.
+    pub(crate) fn add(&self, job: Option<JobId>, what: impl Into<String>, next: &str) {
+        let (at, what) = (self.clock.now().wall, what.into());
+        let mut troubles = lock(&self.list);
         let known = troubles.iter().position(|trouble| trouble.job == job && trouble.what == what);
         let trouble = match known.and_then(|at| troubles.remove(at)) {
             Some(known) => Trouble { at, count: known.count.saturating_add(1), ..known },
@@ -33,14 +42,25 @@ impl Troubles {
         troubles.push_back(trouble);
     }
 
-    /// Returns them, the one that was seen last at the end.
-    pub(crate) fn list(&self) -> Vec<Trouble> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+    /// Adds an error of the journal.
+    pub(crate) fn journal(&self, job: Option<JobId>, what: &str, error: &store::Error) {
+        let next = match error {
+            store::Error::Corrupt(_) => {
+                "damaged parts of the journal are left alone: restore it from a backup"
+            }
+            _ => "it is tried again; check the free disk space and the permissions of the state folder",
+        };
+        self.add(job, format!("{what}: {error}"), next);
     }
 
-    /// Forgets those of a job that is over or removed.
+    /// Returns the list, the newest last.
+    pub(crate) fn list(&self) -> Vec<Trouble> {
+        lock(&self.list).iter().cloned().collect()
+    }
+
+    /// Removes those of a job that ended or was removed.
     pub(crate) fn forget(&self, job: JobId) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|trouble| trouble.job != Some(job));
+        lock(&self.list).retain(|trouble| trouble.job != Some(job));
     }
 }
 
@@ -54,19 +74,37 @@ fn log(trouble: &Trouble) {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use lastword_core::{Awake, Now, Timestamp};
+
     use super::*;
+
+    /// Counts its readings.
+    struct Counter(AtomicU64);
+
+    impl Clock for Counter {
+        fn now(&self) -> Now {
+            let at = self.0.fetch_add(1, Ordering::Relaxed);
+            Now { wall: Timestamp(at), awake: Awake(at) }
+        }
+
+        fn random(&self, _: &mut [u8]) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
 
     #[test]
     fn the_same_trouble_is_counted_and_the_list_stays_short() {
-        let troubles = Troubles::default();
+        let troubles = Troubles::new(Arc::new(Counter(AtomicU64::new(0))));
         for n in 0..200 {
-            troubles.add(Timestamp(n), None, "the disk is full".to_owned(), "make room");
-            troubles.add(Timestamp(n), None, format!("number {n}"), "nothing");
+            troubles.add(None, "the disk is full", "make room");
+            troubles.add(None, format!("number {n}"), "nothing");
         }
         let list = troubles.list();
         assert_eq!(list.len(), TROUBLES_MAX);
         let full = list.iter().find(|trouble| trouble.what == "the disk is full").expect("it is kept");
-        assert_eq!((full.count, full.at), (200, Timestamp(199)));
+        assert_eq!((full.count, full.at), (200, Timestamp(398)));
         assert_eq!(list.last().map(|trouble| trouble.what.as_str()), Some("number 199"));
     }
 }

@@ -77,7 +77,7 @@ impl<J: Siblings> FromRequestParts<App<J>> for Caller {
     async fn from_request_parts(parts: &mut Parts, app: &App<J>) -> Result<Caller, Failure> {
         if !app.is_ready() {
             let detail = "the daemon is finding out what became of the jobs of its former life";
-            let hindered = app.engine().troubles().pop().map(|trouble| trouble.what);
+            let hindered = app.engine().desk().troubles().pop().map(|trouble| trouble.what);
             let detail = hindered.map_or_else(|| detail.to_owned(), |why| format!("{detail}: {why}"));
             return Err(Problem::new(Code::Starting, detail).into());
         }
@@ -146,7 +146,7 @@ impl Caller {
 
     /// Returns the job that is meant by a reference, if the caller may have to do with it.
     pub(crate) async fn find<J: Siblings>(&self, app: &App<J>, reference: &str) -> Result<JobId, Failure> {
-        let id = app.engine().find(reference).await?;
+        let id = app.engine().desk().find(reference).await?;
         match self {
             Caller::Outside => Ok(id),
             Caller::Inside(me) if descends(app, id, *me).await? => Ok(id),

@@ -21,8 +21,8 @@ use crate::router::Answer;
 ))]
 pub(crate) async fn show<J: Siblings>(State(app): State<App<J>>) -> Answer {
     let about = app.about();
-    let counts = app.engine().journal().counts().await?;
-    let mut troubles: Vec<Trouble> = app.engine().troubles().into_iter().map(shown).collect();
+    let counts = app.engine().desk().journal().counts().await?;
+    let mut troubles: Vec<Trouble> = app.engine().desk().troubles().into_iter().map(shown).collect();
     troubles.reverse();
     let daemon = Daemon {
         version: VERSION.to_owned(),

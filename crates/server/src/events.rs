@@ -109,7 +109,7 @@ pub(crate) async fn of_all<J: Siblings>(
 ) -> Answer {
     let last = last_event_id(&headers).filter(|_| wants_stream(&headers)).map(str::to_owned);
     let cursor = match last.or(place.cursor) {
-        Some(text) if text == NOW => app.engine().journal().present().await?,
+        Some(text) if text == NOW => app.engine().desk().journal().present().await?,
         cursor => cursor.map(Cursor),
     };
     if wants_stream(&headers) {

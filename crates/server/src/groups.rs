@@ -41,11 +41,11 @@ pub(crate) async fn set<J: Siblings>(
     if !is_name(&name) {
         return Err(not_a_name());
     }
-    let before = app.engine().groups().await?.into_iter().find(|group| group.name == name);
+    let before = app.engine().desk().groups().await?.into_iter().find(|group| group.name == name);
     let slots = change.slots.or(before.as_ref().map(|group| group.slots)).ok_or_else(|| not_there(&name))?;
     let is_paused = before.is_some_and(|group| group.paused);
     let group = Group { name, slots, paused: change.paused.unwrap_or(is_paused) };
-    app.engine().set_group(group.clone()).await?;
+    app.engine().desk().set_group(group.clone()).await?;
     Ok(Json(shown(group)).into_response())
 }
 
@@ -64,7 +64,7 @@ pub(crate) async fn remove<J: Siblings>(
     _: Outside,
     Path(name): Path<String>,
 ) -> Answer {
-    if !app.engine().remove_group(&name).await? {
+    if !app.engine().desk().remove_group(&name).await? {
         return Err(not_there(&name));
     }
     Ok(StatusCode::NO_CONTENT.into_response())
@@ -84,7 +84,7 @@ pub(crate) fn not_a_name() -> Failure {
 
 /// Returns every group as the API shows it.
 pub(crate) async fn all<J: Siblings>(app: &App<J>) -> Result<Vec<api::Group>, Failure> {
-    Ok(app.engine().groups().await?.into_iter().map(shown).collect())
+    Ok(app.engine().desk().groups().await?.into_iter().map(shown).collect())
 }
 
 fn shown(group: Group) -> api::Group {

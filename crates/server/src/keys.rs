@@ -88,7 +88,7 @@ async fn reserve<J: Siblings>(
 ) -> Result<Kept, Failure> {
     let fingerprint = fingerprint(asked)?;
     let now = Timestamp(lastword_proc::clock::wall_ms());
-    let kept = app.engine().journal().key(Key { key, fingerprint, job, now }).await?;
+    let kept = app.engine().desk().journal().key(Key { key, fingerprint, job, now }).await?;
     if kept.fingerprint != fingerprint {
         let detail = "this `Idempotency-Key` was used with another request; make a new one for each";
         return Err(Problem::new(Code::KeyReused, detail).about(kept.job).into());

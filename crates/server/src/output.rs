@@ -128,7 +128,7 @@ async fn wait_for_piece<J: Siblings>(
     until: Instant,
 ) -> Result<Piece, Failure> {
     // Heard from before the first look, so that no change falls between.
-    let mut changes = app.engine().changes();
+    let mut changes = app.engine().desk().changes();
     let mut pause = LOOK_FIRST;
     let mut job = app.engine().job(id).await?.value;
     loop {

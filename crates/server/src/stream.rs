@@ -46,7 +46,7 @@ pub(crate) fn of_job<J: Siblings>(app: App<J>, id: JobId, after: Seq) -> Respons
 
 /// Streams the events of all jobs without end.
 pub(crate) fn of_all<J: Siblings>(app: App<J>, after: Option<Cursor>) -> Response {
-    let changes = app.engine().changes();
+    let changes = app.engine().desk().changes();
     let follow = FeedStream { app, after, changes, waiting: VecDeque::new(), is_over: false };
     respond(stream::unfold(follow, |mut follow| async move {
         let frame = follow.next().await?;

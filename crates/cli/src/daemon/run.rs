@@ -12,8 +12,7 @@ use lastword_api::{Code, VERSION};
 use lastword_core::limits::Limits;
 use lastword_core::receipt::Level;
 use lastword_core::{HostId, OwnerId};
-use lastword_engine::trees::Kept;
-use lastword_engine::{Engine, Jobs, Options};
+use lastword_engine::{Engine, Jobs, LocalHost, Options};
 use lastword_git::{Git, Worktrees};
 use lastword_proc::Nursery;
 use lastword_server::{About, Endpoint};
@@ -46,7 +45,7 @@ const WORKTREES: &str = "worktrees";
 struct Prepared {
     settings: Settings,
     log: Log,
-    kept: Kept,
+    host: LocalHost,
     journal: Sqlite,
     // Dropped last: whoever takes it may open all of the above.
     lock: Lock,
@@ -75,8 +74,8 @@ pub(crate) fn run(paths: &Paths, flags: &[String], detached: bool) -> Outcome {
         .max_blocking_threads(THREADS_MAX)
         .build()
         .map_err(|error| starter.refuse(Failure::new(Code::Unavailable, format!("cannot start: {error}"))))?;
-    let Prepared { settings, log, kept, journal, mut lock } = prepared;
-    let lived = runtime.block_on(live(paths, &settings, log, kept, journal, &starter));
+    let Prepared { settings, log, host, journal, mut lock } = prepared;
+    let lived = runtime.block_on(live(paths, &settings, log, host, journal, &starter));
     // Threads that wait for a keeper are not waited for: what they would report, the next daemon finds.
     runtime.shutdown_background();
     lock.stopped();
@@ -100,25 +99,25 @@ fn prepare(paths: &Paths, flags: &[String]) -> Result<Result<Prepared, Option<Ho
     let _ = tracing::subscriber::set_global_default(lines.with_max_level(settings.log_level()).finish());
     // Jobs have the limit that their user has; this process may open as many files as it likes, since each live job is one.
     let files = getrlimit(Resource::Nofile);
-    let kept = Kept::new(paths.in_state(JOBS), move || {
+    let host = LocalHost::new(paths.in_state(JOBS), move || {
         let _ = setrlimit(Resource::Nofile, files);
         let nursery = nursery();
         let _ = setrlimit(Resource::Nofile, Rlimit { current: files.maximum, ..files });
         nursery
     });
-    let kept = kept.map_err(|error| Failure::new(Code::Unavailable, format!("cannot keep jobs: {error}")))?;
-    let kept = kept.keeping(settings.number("output.head"), settings.number("output.tail"));
+    let host = host.map_err(|error| Failure::new(Code::Unavailable, format!("cannot keep jobs: {error}")))?;
+    let host = host.keeping(settings.number("output.head"), settings.number("output.tail"));
     let worktrees = Worktrees::new(Git::new(environment::all()), &paths.data.join(WORKTREES));
     // Who asks for none needs none: a job that does is told.
-    let kept = match worktrees {
-        Ok(worktrees) => kept.with_worktrees(worktrees),
+    let host = match worktrees {
+        Ok(worktrees) => host.with_worktrees(worktrees),
         Err(error) => {
             tracing::warn!(%error, "no worktrees can be kept");
-            kept
+            host
         }
     };
     let journal = Sqlite::open(&paths.state).map_err(|error| unreadable(paths, &error))?;
-    Ok(Ok(Prepared { settings, log, kept, journal, lock }))
+    Ok(Ok(Prepared { settings, log, host, journal, lock }))
 }
 
 fn pair(flag: &str) -> Result<(String, String), Failure> {
@@ -162,14 +161,14 @@ async fn live(
     paths: &Paths,
     settings: &Settings,
     log: Log,
-    kept: Kept,
+    host: LocalHost,
     journal: Sqlite,
     starter: &Starter,
 ) -> Outcome {
     let unheard =
         |error: std::io::Error| Failure::new(Code::Unavailable, format!("cannot hear signals: {error}"));
     let mut end = Ends::new().map_err(unheard).map_err(|failure| starter.refuse(failure))?;
-    let found = kept.findings().into_iter().filter(|(level, test)| *level <= Level::Cgroup && test.is_ok());
+    let found = host.findings().into_iter().filter(|(level, test)| *level <= Level::Cgroup && test.is_ok());
     let level = found.map(|(level, _)| level).max().unwrap_or(Level::Subreaper);
     let about = About {
         user: user(),
@@ -178,7 +177,7 @@ async fn live(
         level,
         agents: paths.agents(),
     };
-    let start = || engine(settings, kept.clone(), journal.clone());
+    let start = || engine(settings, host.clone(), journal.clone());
     let engine = start();
     let mut endpoint = Some(endpoint(paths).map_err(|failure| starter.refuse(failure))?);
     let handed_over = endpoint.as_ref().is_some_and(|(_, handed_over)| *handed_over);
@@ -255,7 +254,7 @@ async fn shut_down(engine: Engine<Sqlite>, start: impl Fn() -> Engine<Sqlite>, e
     }
 }
 
-fn engine(settings: &Settings, kept: Kept, journal: Sqlite) -> Engine<Sqlite> {
+fn engine(settings: &Settings, host: LocalHost, journal: Sqlite) -> Engine<Sqlite> {
     let slots = u32::try_from(settings.number("slots")).ok().filter(|slots| *slots > 0);
     let options = Options {
         default_slots: slots,
@@ -267,7 +266,7 @@ fn engine(settings: &Settings, kept: Kept, journal: Sqlite) -> Engine<Sqlite> {
         },
         ..Options::new(OwnerId(Arc::from("daemon")), HostId(Arc::from(machine())))
     };
-    Engine::start(journal, kept, options)
+    Engine::start(journal, host, options)
 }
 
 /// Returns the socket, and whether a service manager made it.

@@ -19,7 +19,7 @@ use std::thread::JoinHandle;
 
 use lastword_core::receipt::Level;
 use lastword_core::{HostId, OwnerId};
-use lastword_engine::trees::Kept;
+use lastword_engine::LocalHost;
 use lastword_engine::{Engine, Options};
 use lastword_proc::{Identity, Located, locate};
 use lastword_server::{About, Endpoint, serve};
@@ -75,9 +75,9 @@ impl Home {
             runtime.block_on(async move {
                 let endpoint = endpoint();
                 bound.send(()).unwrap();
-                let kept = Kept::new(jobs, || Ok(start_nursery())).unwrap();
+                let host = LocalHost::new(jobs, || Ok(start_nursery())).unwrap();
                 let options = Options::new(OwnerId(Arc::from("daemon")), HostId(Arc::from("here")));
-                let engine = Engine::start(journal, kept, options);
+                let engine = Engine::start(journal, host, options);
                 let (user, host) = ("ann".to_owned(), "here".to_owned());
                 let agents = state_dir.join("agents.toml");
                 let about = About { user, host, state_dir, level: Level::Subreaper, agents };

@@ -128,7 +128,7 @@ fn a_worktree_that_cannot_be_made_is_a_launch_that_failed_and_says_why() {
     let job = repository.home.json(&["show", "fix"]);
     assert_eq!((&job["outcome"], &job["cause"]), (&"failed".into(), &"launch".into()), "{job}");
     let error = job["attempts"][0]["error"].as_str().unwrap();
-    assert!(error.starts_with("its worktree cannot be made: `git worktree add` failed: "), "{error}");
+    assert!(error.starts_with("cannot create its worktree: `git worktree add` failed: "), "{error}");
     std::fs::remove_file(repository.top.join(".git/worktrees")).unwrap();
     assert!(repository.left().is_empty(), "{:?}", repository.left());
     assert_eq!(repository.lastword(&["retry", "fix"]).code, 0, "and may be tried again");

@@ -22,7 +22,8 @@ async fn trees_go_on_when_the_engine_goes_down_and_the_next_one_has_them() {
     let id = run(&engine, bench.script("sleep 100")).await;
     let tree = leader_of(&engine, id).await;
     engine.shut_down(Jobs::Keep).await.unwrap();
-    let refused = engine.submit(engine.new_id().unwrap(), bench.script("true"), super::env(), "ann").await;
+    let refused =
+        engine.submit(engine.desk().new_id().unwrap(), bench.script("true"), super::env(), "ann").await;
     assert!(matches!(refused, Err(Error::GoingDown)));
     assert!(tree.is_alive());
     drop(engine);
@@ -39,7 +40,11 @@ async fn trees_go_on_when_the_engine_goes_down_and_the_next_one_has_them() {
 async fn c39_everything_has_its_last_word_when_jobs_are_taken_along() {
     let bench = Bench::new();
     let engine = bench.start();
-    engine.set_group(Group { name: "default".to_owned(), slots: Some(2), paused: false }).await.unwrap();
+    engine
+        .desk()
+        .set_group(Group { name: "default".to_owned(), slots: Some(2), paused: false })
+        .await
+        .unwrap();
     let mut jobs = Vec::new();
     for _ in 0..5 {
         jobs.push(run(&engine, bench.script("trap '' TERM; sleep 100 & wait; wait")).await);
@@ -92,10 +97,10 @@ async fn intend(bench: &Bench, id: JobId, boot: &str) {
 async fn submit_paused(bench: &Bench, spec: Spec) -> JobId {
     let engine = bench.start();
     let paused = |paused| Group { name: "default".to_owned(), slots: Some(1), paused };
-    engine.set_group(paused(true)).await.unwrap();
+    engine.desk().set_group(paused(true)).await.unwrap();
     let id = run(&engine, spec).await;
     engine.shut_down(Jobs::Keep).await.unwrap();
-    engine.set_group(paused(false)).await.unwrap();
+    engine.desk().set_group(paused(false)).await.unwrap();
     id
 }
 
@@ -146,5 +151,5 @@ async fn what_keeps_failing_is_told_to_a_person() {
     let job = until(&engine, id, |job| matches!(job.phase, Phase::Ended(_))).await;
     assert!(!tree.is_alive());
     assert!(job.is_ended());
-    assert_eq!(engine.troubles(), []);
+    assert_eq!(engine.desk().troubles(), []);
 }

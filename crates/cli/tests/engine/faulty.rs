@@ -29,8 +29,11 @@ pub(crate) struct Faulty {
     /// What the next claim takes comes without its first event.
     pub(crate) damage_claim: Arc<AtomicBool>,
     /// Appends to this job wait at this gate.
-    pub(crate) held_back: Arc<Mutex<Option<(JobId, Arc<Gate>)>>>,
+    pub(crate) held_back: HeldBack,
 }
+
+/// The job whose appends wait, and their gate.
+type HeldBack = Arc<Mutex<Option<(JobId, Arc<Gate>)>>>;
 
 /// Where an append waits until a test lets it go on.
 #[derive(Debug)]

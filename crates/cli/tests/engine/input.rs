@@ -22,7 +22,7 @@ async fn inputs_arrive_in_order_and_the_last_one_closes() {
     let mut expected = String::new();
     for n in 1..=40 {
         let line = format!("line {n}\n");
-        let (_, input) = engine.send(id, "ann", &line, n == 40, None).await.unwrap();
+        let (_, input) = engine.desk().send(id, "ann", &line, n == 40, None).await.unwrap();
         assert_eq!(input.0, n);
         expected.push_str(&line);
     }
@@ -39,13 +39,13 @@ async fn inputs_are_said_once_across_engines() {
     let id = run(&engine, reader(&bench)).await;
     leader_of(&engine, id).await;
     for n in 1..=3 {
-        engine.send(id, "ann", &format!("{n}\n"), false, None).await.unwrap();
+        engine.desk().send(id, "ann", &format!("{n}\n"), false, None).await.unwrap();
     }
     // It dies with some of them said, some not, some said and not known to be.
     drop(engine);
     let engine = bench.start();
     engine.ready().await;
-    engine.send(id, "ann", "4\n", true, None).await.unwrap();
+    engine.desk().send(id, "ann", "4\n", true, None).await.unwrap();
     end_of(&engine, id).await;
     assert_eq!(output_of(&engine, id, "over").await, "1\n2\n3\n4\nover\n");
 }
@@ -58,13 +58,13 @@ async fn a_terminal_echoes_and_a_command_without_input_takes_none() {
         Spec { io: Io::Terminal { rows: 30, columns: 77 }, ..bench.script("stty size; read x; echo got $x") };
     let id = run(&engine, spec).await;
     output_of(&engine, id, "30 77").await;
-    engine.send(id, "ann", "hello\n", false, None).await.unwrap();
+    engine.desk().send(id, "ann", "hello\n", false, None).await.unwrap();
     end_of(&engine, id).await;
     assert!(output_of(&engine, id, "got hello").await.contains("hello\r\n"));
     let deaf = run(&engine, bench.script("sleep 100")).await;
-    let refused = engine.send(deaf, "ann", "x", false, None).await;
+    let refused = engine.desk().send(deaf, "ann", "x", false, None).await;
     assert!(matches!(refused, Err(Error::Refused(Refusal::Nothing(..)))), "{refused:?}");
-    engine.cancel(deaf, &super::wish(true)).await.unwrap();
+    engine.desk().cancel(deaf, &super::wish(true)).await.unwrap();
     end_of(&engine, deaf).await;
 }
 
@@ -76,13 +76,13 @@ async fn an_input_that_nobody_reads_is_a_trouble_and_ends_with_the_job() {
         Spec { io: Io::Pipe, ..bench.script("exec <&-; echo closed; until test -e go; do sleep 0.01; done") };
     let id = run(&engine, spec).await;
     output_of(&engine, id, "closed").await;
-    engine.send(id, "ann", "anybody?\n", false, None).await.unwrap();
+    engine.desk().send(id, "ann", "anybody?\n", false, None).await.unwrap();
     // The first is taken by the pipe that nobody reads, and only then is it known; the second is refused.
-    engine.send(id, "ann", "really?\n", false, None).await.unwrap();
+    engine.desk().send(id, "ann", "really?\n", false, None).await.unwrap();
     told(&engine, |trouble| trouble.job == Some(id)).await;
     let waiting = until(&engine, id, |job| !job.inputs.is_empty()).await;
     assert!(!waiting.is_ended());
     std::fs::write(bench.cwd().join("go"), "").unwrap();
     end_of(&engine, id).await;
-    assert_eq!(engine.troubles(), []);
+    assert_eq!(engine.desk().troubles(), []);
 }

@@ -16,7 +16,7 @@ fn pairs(pairs: &[(&str, &str)]) -> Env {
 async fn an_environment_is_private_and_gone_with_the_last_word() {
     let bench = Bench::new();
     let engine = bench.start();
-    let id = engine.new_id().unwrap();
+    let id = engine.desk().new_id().unwrap();
     let env = pairs(&[
         ("PATH", "/usr/bin:/bin"),
         ("SECRET", "xyzzy"),
@@ -57,7 +57,7 @@ async fn an_environment_that_a_crash_left_is_swept_by_the_next_engine() {
     engine.ready().await;
     crate::common::until("both are swept", || (!file(over).exists() && !never.exists()).then_some(()));
     assert!(file(alive).exists(), "a live job keeps its own");
-    engine.cancel(alive, &super::wish(true)).await.unwrap();
+    engine.desk().cancel(alive, &super::wish(true)).await.unwrap();
     end_of(&engine, alive).await;
 }
 
@@ -73,8 +73,8 @@ async fn c45_a_prune_leaves_what_lives_and_says_what_nobody_has_read() {
     }
     let alive = run(&engine, bench.script("sleep 100")).await;
     let leader = leader_of(&engine, alive).await;
-    engine.mark_read(ended[0]).await.unwrap();
-    engine.mark_read(alive).await.unwrap();
+    engine.desk().mark_read(ended[0]).await.unwrap();
+    engine.desk().mark_read(alive).await.unwrap();
     let prune = Prune { older_than_ms: 0, unread: false, unsaved: false, dry_run: true };
     let would = engine.prune(&prune).await.unwrap();
     assert_eq!((would.removed.as_slice(), would.kept_unread), (&ended[..1], 2));
@@ -90,7 +90,7 @@ async fn c45_a_prune_leaves_what_lives_and_says_what_nobody_has_read() {
     assert!(leader.is_alive());
     let refused = engine.remove(alive).await;
     assert!(matches!(refused, Err(Error::Refused(Refusal::NotEnded(_)))), "{refused:?}");
-    engine.cancel(alive, &super::wish(true)).await.unwrap();
+    engine.desk().cancel(alive, &super::wish(true)).await.unwrap();
     end_of(&engine, alive).await;
     engine.remove(alive).await.unwrap();
     assert!(matches!(engine.remove(alive).await, Err(Error::Refused(Refusal::NotFound(_)))));
@@ -101,7 +101,7 @@ async fn c45_a_prune_leaves_what_lives_and_says_what_nobody_has_read() {
 async fn asking_twice_is_asking_once() {
     let bench = Bench::new();
     let engine = bench.start();
-    let id = engine.new_id().unwrap();
+    let id = engine.desk().new_id().unwrap();
     let ask = || engine.submit(id, bench.script("echo once >> ran"), super::env(), "ann");
     let (one, two) = tokio::join!(ask(), ask());
     assert_eq!((one.unwrap().id, two.unwrap().id), (id, id));

@@ -95,7 +95,7 @@ async fn c53_a_limit_is_changed_while_the_job_runs_and_obeyed_at_once() {
     let limits = Limits { wall_ms: Some(2_000), ..Limits::default() };
     let raised = run(&engine, limited(&bench, "sleep 2.5; echo done", limits)).await;
     leader_of(&engine, raised).await;
-    let job = engine.set_limit(raised, "ann", Limit::Wall, 60_000).await.unwrap();
+    let job = engine.desk().set_limit(raised, "ann", Limit::Wall, 60_000).await.unwrap();
     assert_eq!(job.limits.wall_ms, Some(60_000), "the value in force is in the record");
     // Lowered, each to what is passed already.
     for (limit, value, script, expected) in [
@@ -109,7 +109,7 @@ async fn c53_a_limit_is_changed_while_the_job_runs_and_obeyed_at_once() {
             output_of(&engine, id, "hello").await;
         }
         let begin = Instant::now();
-        engine.set_limit(id, "ann", limit, value).await.unwrap();
+        engine.desk().set_limit(id, "ann", limit, value).await.unwrap();
         let job = end_of(&engine, id).await;
         assert_eq!(outcome(&job).0, expected);
         assert!(begin.elapsed() < Duration::from_secs(15), "{limit:?} was not left to a sweep");

@@ -22,7 +22,7 @@ use lastword_core::outcome::{Asked, Outcome};
 use lastword_core::receipt::Exit;
 use lastword_core::spec::{Ladder, Spec};
 use lastword_core::{AttemptNo, HostId, Job, JobId, OwnerId};
-use lastword_engine::trees::Kept;
+use lastword_engine::LocalHost;
 use lastword_engine::{Engine, Env, Options, Stream, Until};
 use lastword_git::Worktrees;
 use lastword_proc::Identity;
@@ -57,15 +57,15 @@ impl Bench {
     pub(crate) fn start_on<J: Siblings>(&self, journal: J, change: impl FnOnce(&mut Options)) -> Engine<J> {
         let mut options = Options::new(OwnerId(Arc::from("daemon")), HostId(Arc::from("here")));
         change(&mut options);
-        let kept = Kept::new(self.jobs(), || Ok(start_nursery())).unwrap();
-        Engine::start(journal, kept, options)
+        let host = LocalHost::new(self.jobs(), || Ok(start_nursery())).unwrap();
+        Engine::start(journal, host, options)
     }
 
     /// Starts an engine that keeps worktrees.
     pub(crate) fn start_in<J: Siblings>(&self, journal: J, worktrees: Worktrees) -> Engine<J> {
         let options = Options::new(OwnerId(Arc::from("daemon")), HostId(Arc::from("here")));
-        let kept = Kept::new(self.jobs(), || Ok(start_nursery())).unwrap();
-        Engine::start(journal, kept.with_worktrees(worktrees), options)
+        let host = LocalHost::new(self.jobs(), || Ok(start_nursery())).unwrap();
+        Engine::start(journal, host.with_worktrees(worktrees), options)
     }
 
     /// Returns where the folders of jobs are.
@@ -98,7 +98,7 @@ pub(crate) fn wish(force: bool) -> Cancel {
 
 /// Asks for a job.
 pub(crate) async fn run<J: Siblings>(engine: &Engine<J>, spec: Spec) -> JobId {
-    let id = engine.new_id().unwrap();
+    let id = engine.desk().new_id().unwrap();
     engine.submit(id, spec, env(), "ann").await.unwrap();
     id
 }

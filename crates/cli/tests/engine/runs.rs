@@ -16,7 +16,7 @@ async fn a_command_runs_to_its_last_word() {
         let id = run(&engine, bench.script(script)).await;
         assert_eq!(outcome(&end_of(&engine, id).await).1, Some(Exit::Code(code)));
     }
-    assert_eq!(engine.troubles(), []);
+    assert_eq!(engine.desk().troubles(), []);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -29,7 +29,7 @@ async fn c37_another_engine_takes_over_and_a_cancel_ends_the_tree() {
     assert!(leader.is_alive());
     let engine = bench.start();
     engine.ready().await;
-    engine.cancel(id, &wish(false)).await.unwrap();
+    engine.desk().cancel(id, &wish(false)).await.unwrap();
     let job = end_of(&engine, id).await;
     assert!(matches!(outcome(&job).0, Outcome::Cancelled { .. }));
     assert!(!leader.is_alive());
@@ -55,14 +55,14 @@ async fn what_cannot_be_started_fails_and_says_why() {
         assert!(error.contains(expected), "{error}");
     }
     // Without its environment it is not started either: it would run in another one.
-    let id = engine.new_id().unwrap();
+    let id = engine.desk().new_id().unwrap();
     let group = Group { name: "default".to_owned(), slots: Some(1), paused: true };
-    engine.set_group(group.clone()).await.unwrap();
+    engine.desk().set_group(group.clone()).await.unwrap();
     engine.submit(id, bench.script("true"), super::env(), "ann").await.unwrap();
     std::fs::remove_file(bench.jobs().join(id.to_string()).join("env")).unwrap();
-    engine.set_group(Group { paused: false, ..group }).await.unwrap();
+    engine.desk().set_group(Group { paused: false, ..group }).await.unwrap();
     let job = end_of(&engine, id).await;
     let error = job.attempts[0].end.as_ref().and_then(|end| end.error.clone()).unwrap_or_default();
     assert!(error.contains("environment"), "{error}");
-    assert_eq!(engine.troubles(), []);
+    assert_eq!(engine.desk().troubles(), []);
 }

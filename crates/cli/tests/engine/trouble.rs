@@ -23,10 +23,10 @@ use crate::common::PATIENCE;
 pub(crate) async fn told<J: Siblings>(engine: &Engine<J>, is_it: impl Fn(&Trouble) -> bool) -> Trouble {
     let begin = Instant::now();
     loop {
-        if let Some(trouble) = engine.troubles().into_iter().find(&is_it) {
+        if let Some(trouble) = engine.desk().troubles().into_iter().find(&is_it) {
             return trouble;
         }
-        assert!(begin.elapsed() < PATIENCE, "nobody was told: {:?}", engine.troubles());
+        assert!(begin.elapsed() < PATIENCE, "nobody was told: {:?}", engine.desk().troubles());
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
@@ -87,7 +87,7 @@ async fn c35_what_is_reported_too_late_is_kept_and_changes_nothing() {
     let id = run(&engine, bench.script("until test -e go; do sleep 0.01; done; exit 6")).await;
     let leader = leader_of(&engine, id).await;
     // Another owner takes the job: the one that runs here is not told, and finds out by what it reports.
-    let now = engine.now().wall;
+    let now = engine.desk().now().wall;
     let owner = OwnerId("daemon".into());
     let renew = Renew { owner: owner.clone(), incarnation: None, lease_ms: 60_000, now };
     let incarnation = bench.journal.renew(renew).await.unwrap().incarnation;
@@ -117,7 +117,7 @@ async fn keepers_that_do_not_answer_hold_nobody_else_up() {
         let leader = leader_of(&engine, id).await;
         let shim = Identity::of(lastword_proc::ancestors(leader.pid)[1].0).expect("the shim lives");
         assert!(shim.signal(Signal::STOP).unwrap());
-        engine.cancel(id, &wish(true)).await.unwrap();
+        engine.desk().cancel(id, &wish(true)).await.unwrap();
         frozen.push((id, shim));
     }
     let begin = Instant::now();
@@ -131,7 +131,7 @@ async fn keepers_that_do_not_answer_hold_nobody_else_up() {
     let begin = Instant::now();
     let id = run(&engine, bench.script("sleep 100")).await;
     leader_of(&engine, id).await;
-    engine.cancel(id, &wish(true)).await.unwrap();
+    engine.desk().cancel(id, &wish(true)).await.unwrap();
     end_of(&engine, id).await;
     assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
     for (id, shim) in frozen {

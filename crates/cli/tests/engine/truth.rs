@@ -72,7 +72,7 @@ async fn c61_c62_one_list_shows_every_end_and_applies_its_limit_after() {
     let listed: Vec<JobId> = rows.value.iter().map(|row| row.job).collect();
     assert_eq!(listed, [jobs[2].0, jobs[1].0], "newest first, both in the answer");
     for (id, _) in [&jobs[0], &jobs[3]] {
-        engine.cancel(*id, &super::wish(true)).await.unwrap();
+        engine.desk().cancel(*id, &super::wish(true)).await.unwrap();
         end_of(&engine, *id).await;
     }
 }
@@ -118,7 +118,7 @@ async fn c61_after_a_crash_the_first_read_knows_what_happened_meanwhile() {
     assert_lost(&read(killed).await, &second);
     let found = read(alive).await;
     assert_eq!(leader(&found).pid, third.pid, "the same tree, adopted");
-    engine.cancel(alive, &super::wish(true)).await.unwrap();
+    engine.desk().cancel(alive, &super::wish(true)).await.unwrap();
     end_of(&engine, alive).await;
 }
 
@@ -152,7 +152,7 @@ async fn a_process_is_known_by_its_ancestry() {
     let engine = bench.start();
     engine.ready().await;
     assert_eq!(engine.holder_of(leader.pid), Some(id), "also of a tree that was adopted");
-    engine.cancel(id, &super::wish(true)).await.unwrap();
+    engine.desk().cancel(id, &super::wish(true)).await.unwrap();
     end_of(&engine, id).await;
     assert_eq!(engine.holder_of(leader.pid), None);
 }

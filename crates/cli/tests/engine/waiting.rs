@@ -39,7 +39,7 @@ async fn a_slot_is_held_by_one_job_and_given_to_the_next_by_priority() {
     for id in [low, high] {
         assert!(waits_for_slot(&engine.job(id).await.unwrap().value), "one slot, and it is taken");
     }
-    assert_eq!(engine.groups().await.unwrap().len(), 2, "it was made, beside the default one");
+    assert_eq!(engine.desk().groups().await.unwrap().len(), 2, "it was made, beside the default one");
     std::fs::write(bench.cwd().join("go"), "").unwrap();
     for id in [first, low, high] {
         assert_eq!(outcome(&end_of(&engine, id).await).0, Outcome::Completed);
@@ -52,18 +52,18 @@ async fn a_slot_is_held_by_one_job_and_given_to_the_next_by_priority() {
 async fn a_paused_group_takes_nothing_until_it_goes_on() {
     let bench = Bench::new();
     let engine = bench.start();
-    engine.set_group(group("night", 4, true)).await.unwrap();
+    engine.desk().set_group(group("night", 4, true)).await.unwrap();
     let spec = || Spec { group: "night".to_owned(), ..bench.script("exit 3") };
     let id = run(&engine, spec()).await;
     // Another job through the same engine shows that there was time to take this one.
     let other = run(&engine, bench.script("true")).await;
     end_of(&engine, other).await;
     assert!(waits_for_slot(&engine.job(id).await.unwrap().value));
-    let refused = engine.remove_group("night").await;
+    let refused = engine.desk().remove_group("night").await;
     assert!(matches!(refused, Err(Error::GroupStays(_))), "{refused:?}");
-    engine.set_group(group("night", 4, false)).await.unwrap();
+    engine.desk().set_group(group("night", 4, false)).await.unwrap();
     end_of(&engine, id).await;
-    assert!(engine.remove_group("night").await.unwrap());
+    assert!(engine.desk().remove_group("night").await.unwrap());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -92,7 +92,7 @@ async fn a_job_with_a_moment_starts_then_and_a_cancel_before_leaves_nothing_to_s
     let moment = later(400);
     let cancelled = run(&engine, spec(later(200))).await;
     let id = run(&engine, spec(moment)).await;
-    let never = engine.cancel(cancelled, &wish(false)).await.unwrap();
+    let never = engine.desk().cancel(cancelled, &wish(false)).await.unwrap();
     assert_eq!(outcome(&never).0, Outcome::Cancelled(Begun::BeforeStart));
     let job = end_of(&engine, id).await;
     let late_ms = job.attempts[0].started_at.unwrap().0 - moment.unwrap().0;
@@ -138,7 +138,7 @@ async fn a_job_that_is_being_stored_while_the_job_it_waits_for_ends_is_told() {
     let engine = bench.start_on(faulty.clone(), |_| {});
     let other = run(&engine, bench.script("until test -e go; do sleep 0.01; done")).await;
     // Dependents are told in the order of their ids: when the second one has ended, the first one's turn is over.
-    let mut ids = [engine.new_id().unwrap(), engine.new_id().unwrap()];
+    let mut ids = [engine.desk().new_id().unwrap(), engine.desk().new_id().unwrap()];
     ids.sort_unstable();
     let [stored_late, witness] = ids;
     let gate = Arc::new(Gate::shut());
@@ -163,7 +163,7 @@ async fn a_job_that_is_being_stored_while_the_job_it_waits_for_ends_is_told() {
 async fn nobody_waits_for_a_job_that_nobody_knows() {
     let bench = Bench::new();
     let engine = bench.start();
-    let (id, unknown) = (engine.new_id().unwrap(), engine.new_id().unwrap());
+    let (id, unknown) = (engine.desk().new_id().unwrap(), engine.desk().new_id().unwrap());
     let spec = Spec { after: after(unknown, Needs::AnyEnd), ..bench.script("true") };
     let refused = engine.submit(id, spec, env(), "ann").await;
     assert!(matches!(refused, Err(Error::Refused(Refusal::NotFound(job))) if job == unknown), "{refused:?}");

@@ -28,6 +28,7 @@ impl Ended {
         std::fs::create_dir(&top).unwrap();
         let git = |words: &[&str]| {
             let who = ["-c", "user.name=Ann", "-c", "user.email=ann@example.org"];
+            #[expect(clippy::disallowed_methods, reason = "the user's own git, not a job")]
             let said = Command::new("git").args(who).args(words).current_dir(&top).output().unwrap();
             assert!(said.status.success(), "{said:?}");
             String::from_utf8(said.stdout).unwrap().trim_end().to_owned()
@@ -60,7 +61,7 @@ impl Ended {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worktree_is_not_removed_while_a_job_that_will_run_in_it_is_being_stored() {
     let ended = Ended::new().await;
-    let user = ended.engine.new_id().unwrap();
+    let user = ended.engine.desk().new_id().unwrap();
     let gate = Arc::new(Gate::shut());
     *ended.journal.held_back.lock().unwrap() = Some((user, Arc::clone(&gate)));
     let (engine, spec) = (ended.engine.clone(), ended.user());
@@ -80,7 +81,7 @@ async fn a_worktree_is_not_removed_while_a_job_that_will_run_in_it_is_being_stor
     assert!(matches!(&refused, Err(Error::InUse { by, .. }) if *by == user), "{refused:?}");
     assert!(ended.worktree.join("new").exists());
     leader_of(&ended.engine, user).await;
-    ended.engine.cancel(user, &wish(true)).await.unwrap();
+    ended.engine.desk().cancel(user, &wish(true)).await.unwrap();
     end_of(&ended.engine, user).await;
     ended.engine.remove_with_work(ended.id).await.unwrap();
     assert!(!ended.worktree.exists());
@@ -89,14 +90,14 @@ async fn a_worktree_is_not_removed_while_a_job_that_will_run_in_it_is_being_stor
 #[tokio::test(flavor = "multi_thread")]
 async fn no_order_of_a_removal_and_a_submit_leaves_a_live_job_without_its_worktree() {
     let ended = Ended::new().await;
-    let user = ended.engine.new_id().unwrap();
+    let user = ended.engine.desk().new_id().unwrap();
     let submit = ended.engine.submit(user, ended.user(), env(), "ann");
     let (removed, submitted) = tokio::join!(ended.engine.remove_with_work(ended.id), submit);
     match (removed, submitted) {
         (Ok(()), Err(Error::Refused(_))) => assert!(!ended.worktree.exists()),
         (Err(Error::InUse { .. }), Ok(_)) => {
             assert!(ended.worktree.join("new").exists());
-            ended.engine.cancel(user, &wish(true)).await.unwrap();
+            ended.engine.desk().cancel(user, &wish(true)).await.unwrap();
             end_of(&ended.engine, user).await;
         }
         other => panic!("{other:?}"),

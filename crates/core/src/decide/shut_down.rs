@@ -1,33 +1,24 @@
-//! `shut down`: a supervisor goes down. Its trees live on under their keepers unless it is told to take them along.
+//! Shutdown: the trees of a worker stay alive under their keepers, unless its jobs are to be cancelled.
 
 use super::Decision;
 use super::cancel::{self, Cancel};
 use crate::event::Released;
-use crate::ids::{Fence, Timestamp};
+use crate::ids::{Fence, OwnerId, Timestamp};
 use crate::job::Job;
 use crate::outcome::Asked;
 
-/// What becomes of the jobs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// What runs goes on; what was not started goes back to its queue.
-    Leave,
-    /// Everything is stopped.
-    Stop,
+/// Decides how the holder of `fence` leaves one of its jobs. A job without an open attempt goes back to its group; a running one stays for the
+/// next life; one that was taken over is left alone.
+pub fn leave(job: &Job, fence: &Fence) -> Decision {
+    let ours = job.holder.as_ref().is_some_and(|holder| holder.fence == *fence);
+    let idle = job.open_attempt().is_none();
+    Ok(if ours && idle { vec![Released { epoch: fence.epoch }.into()] } else { Vec::new() })
 }
 
-/// Decides what a shutdown of the holder of `fence` means for one of its jobs. One that was taken over is left alone.
-pub fn decide(job: &Job, fence: &Fence, mode: Mode, now: Timestamp) -> Decision {
-    let ours = job.holder.as_ref().is_some_and(|holder| holder.fence == *fence);
-    match mode {
-        _ if !ours => Ok(Vec::new()),
-        Mode::Stop => {
-            let by = fence.owner.to_string();
-            cancel::decide(job, &Cancel { by, asked: Asked::Shutdown, force: false }, now)
-        }
-        Mode::Leave => {
-            let idle = job.open_attempt().is_none();
-            Ok(if idle { vec![Released { epoch: fence.epoch }.into()] } else { Vec::new() })
-        }
+/// Decides how a shutdown of `owner` cancels a job. A job of another owner is left alone.
+pub fn cancel(job: &Job, owner: &OwnerId, now: Timestamp) -> Decision {
+    if job.holder.as_ref().is_some_and(|holder| holder.fence.owner != *owner) {
+        return Ok(Vec::new());
     }
+    cancel::decide(job, &Cancel { by: owner.to_string(), asked: Asked::Shutdown, force: false }, now)
 }

@@ -112,6 +112,15 @@ impl PhaseName {
         PhaseName::Ended,
     ];
 
+    /// The phases of a live job.
+    pub const LIVE: [PhaseName; 5] = [
+        PhaseName::Queued,
+        PhaseName::Launching,
+        PhaseName::Running,
+        PhaseName::Stopping,
+        PhaseName::Backoff,
+    ];
+
     /// Returns the stored name.
     pub fn as_str(self) -> &'static str {
         match self {

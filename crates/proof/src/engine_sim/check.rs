@@ -12,7 +12,7 @@ use lastword_core::spec::{DEFAULT_GROUP, Needs};
 use lastword_core::view::row::{PhaseName, Row};
 use lastword_core::{AttemptNo, Event, Fact, InputNo, Job, JobId, Seq};
 use lastword_engine::Group;
-use lastword_engine::trees::Order;
+use lastword_engine::host::Order;
 use lastword_store::{Claim, Claimed, Source};
 
 use super::keeper::{Key, Place};

@@ -378,22 +378,22 @@ async fn answer(engine: &Engine<Frail>, wish: Wish) -> Answer {
         }
         Wish::Cancel { job, force } => {
             let wish = Cancel { by: by.to_owned(), asked: Asked::User, force };
-            engine.cancel(job, &wish).await.map(Answer::Job)
+            engine.desk().cancel(job, &wish).await.map(Answer::Job)
         }
         Wish::SetLimit { job, limit, value } => {
-            engine.set_limit(job, by, limit, value).await.map(Answer::Job)
+            engine.desk().set_limit(job, by, limit, value).await.map(Answer::Job)
         }
         Wish::Send { job, text, eof } => {
-            engine.send(job, by, &text, eof, None).await.map(|(job, _)| Answer::Job(job))
+            engine.desk().send(job, by, &text, eof, None).await.map(|(job, _)| Answer::Job(job))
         }
         Wish::Retry(job) => engine.retry(job, Env::default(), by).await.map(Answer::Job),
-        Wish::Abandon(job) => engine.abandon(job, by).await.map(Answer::Job),
+        Wish::Abandon(job) => engine.desk().abandon(job, by).await.map(Answer::Job),
         Wish::Read(job) => engine.job(job).await.map(Answer::Read),
         Wish::List => engine.rows(Filter::default(), None, 100).await.map(Answer::Rows),
         Wish::Wait { job, ms } => {
             engine.wait(job, Until::Ended, Duration::from_millis(ms)).await.map(Answer::Read)
         }
-        Wish::SetGroup(group) => engine.set_group(group).await.map(|()| Answer::Done),
+        Wish::SetGroup(group) => engine.desk().set_group(group).await.map(|()| Answer::Done),
         Wish::Remove(job) => engine.remove(job).await.map(|()| Answer::Done),
         Wish::Prune => {
             let which = Prune { older_than_ms: 500, unread: true, unsaved: false, dry_run: false };

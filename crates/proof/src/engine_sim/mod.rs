@@ -9,7 +9,7 @@
 //! - `check`: the witness that compares; `audit`: what must not take long when all is well.
 //!
 //! A seed decides everything only as long as the engine takes nothing from elsewhere: clocks and random bytes come from whoever
-//! implements `Trees`, time passes on tokio's clock alone, every `select!` is `biased`, and nothing is done in the order of a
+//! implements the traits of `host`, time passes on tokio's clock alone, every `select!` is `biased`, and nothing is done in the order of a
 //! `HashMap`. Trees are asked for things; nothing else of the engine blocks a thread.
 
 mod audit;
@@ -83,7 +83,7 @@ async fn live(sim: &Sim) {
     let options = Options {
         default_slots,
         lease_ms: LEASE_MS,
-        look_ms: LOOK_MS,
+        sweep_ms: LOOK_MS,
         ..Options::new(OwnerId(Arc::from("engine")), HostId(Arc::from("host")))
     };
     let engine = Engine::start(Frail(sim.clone()), Simulated(sim.clone()), options);

@@ -131,7 +131,7 @@ impl World {
             self.client(1_000, Wish::SetGroup(group));
         }
         self.after(PATIENCE_MS, Doing::Impatience);
-        for planned in self.plan.late[..3].to_vec() {
+        for planned in self.plan.late.clone().into_iter().take(3) {
             self.client(PROMPT_MS, Wish::Submit(planned));
         }
         self.draw_late_wishes();

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use lastword_core::effects::Effect;
 use lastword_core::report::{Found, Report};
 use lastword_core::{AttemptNo, Epoch, InputNo, Job, JobId, Now};
-use lastword_engine::trees::{Doing as Deed, Order, Reports};
-use lastword_engine::{Env, Recording, Stream, Trees};
+use lastword_engine::host::{BoxFuture, Clock, JobFiles, JobWorktrees, Keepers, Order, Reports};
+use lastword_engine::{Env, Recording, Stream};
 use tokio::sync::{Notify, oneshot};
 
 use super::fault::Fault;
@@ -304,7 +304,7 @@ impl Sim {
     }
 }
 
-impl Trees for Simulated {
+impl Clock for Simulated {
     fn now(&self) -> Now {
         self.0.with(World::clocks)
     }
@@ -318,12 +318,14 @@ impl Trees for Simulated {
         });
         Ok(())
     }
+}
 
+impl Keepers for Simulated {
     fn boot(&self) -> Arc<str> {
         self.0.with(|world| boot_name(world.boot).into())
     }
 
-    fn perform(&self, order: Order, reports: Reports) -> Deed<Result<(), String>> {
+    fn perform(&self, order: Order, reports: Reports) -> BoxFuture<Result<(), String>> {
         Box::pin(self.0.clone().perform(order, reports))
     }
 
@@ -348,7 +350,13 @@ impl Trees for Simulated {
         None
     }
 
-    fn keep_env(&self, job: JobId, env: Env) -> Deed<io::Result<()>> {
+    fn recording(&self, _: JobId, _: AttemptNo, _: Stream) -> io::Result<Recording> {
+        Err(io::Error::from(io::ErrorKind::NotFound))
+    }
+}
+
+impl JobFiles for Simulated {
+    fn keep_env(&self, job: JobId, env: Env) -> BoxFuture<io::Result<()>> {
         let sim = self.0.clone();
         Box::pin(async move {
             let Some(fate) = sim.with(|world| world.disk(Some(job))) else {
@@ -364,7 +372,7 @@ impl Trees for Simulated {
         })
     }
 
-    fn settle_env(&self, job: JobId) -> Deed<io::Result<()>> {
+    fn sync_env(&self, job: JobId) -> BoxFuture<io::Result<()>> {
         let sim = self.0.clone();
         Box::pin(async move {
             match sim.with(|world| world.disk(Some(job))) {
@@ -374,7 +382,7 @@ impl Trees for Simulated {
         })
     }
 
-    fn drop_env(&self, job: JobId) -> Deed<io::Result<()>> {
+    fn drop_env(&self, job: JobId) -> BoxFuture<io::Result<()>> {
         let sim = self.0.clone();
         Box::pin(async move {
             let fate = sim.with(|world| {
@@ -388,7 +396,16 @@ impl Trees for Simulated {
         })
     }
 
-    fn remove(&self, job: JobId) -> Deed<io::Result<()>> {
+    fn sweep_envs(&self, live: HashSet<JobId>) -> BoxFuture<io::Result<u32>> {
+        let sim = self.0.clone();
+        Box::pin(async move {
+            let Some(fate) = sim.with(|world| world.disk(None)) else { return std::future::pending().await };
+            fate?;
+            Ok(sim.with(|world| world.envs_swept(&live)))
+        })
+    }
+
+    fn remove(&self, job: JobId) -> BoxFuture<io::Result<()>> {
         let sim = self.0.clone();
         Box::pin(async move {
             let Some(fate) = sim.with(|world| world.disk(Some(job))) else {
@@ -399,17 +416,6 @@ impl Trees for Simulated {
             Ok(())
         })
     }
-
-    fn sweep(&self, live: HashSet<JobId>) -> Deed<io::Result<u32>> {
-        let sim = self.0.clone();
-        Box::pin(async move {
-            let Some(fate) = sim.with(|world| world.disk(None)) else { return std::future::pending().await };
-            fate?;
-            Ok(sim.with(|world| world.envs_swept(&live)))
-        })
-    }
-
-    fn recording(&self, _: JobId, _: AttemptNo, _: Stream) -> io::Result<Recording> {
-        Err(io::Error::from(io::ErrorKind::NotFound))
-    }
 }
+
+impl JobWorktrees for Simulated {}

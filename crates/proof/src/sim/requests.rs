@@ -207,7 +207,7 @@ impl World {
             }
             Wish::Abandon => abandon::decide(job, "me"),
             Wish::ShutDown => match &job.holder {
-                Some(holder) => shut_down::decide(job, &holder.fence, shut_down::Mode::Stop, now),
+                Some(holder) => shut_down::cancel(job, &holder.fence.owner, now),
                 None => Ok(Vec::new()),
             },
             Wish::Depend => {
@@ -218,7 +218,7 @@ impl World {
                 }
             }
             Wish::Release(fence) => {
-                let decision = shut_down::decide(job, fence, shut_down::Mode::Leave, now);
+                let decision = shut_down::leave(job, fence);
                 return (Some(fence.clone()), decision);
             }
             Wish::Late(epoch, what) => late::decide(job, *epoch, what),

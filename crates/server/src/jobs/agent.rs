@@ -53,7 +53,7 @@ pub(crate) async fn answer_question<J: Siblings>(
         Some(input) => input,
         None => {
             let (by, question) = (caller.name(&app), said.question.as_deref());
-            app.engine().answer(id, &by, question, &said.text).await?.1
+            app.engine().desk().answer(id, &by, question, &said.text).await?.1
         }
     };
     Ok((StatusCode::ACCEPTED, Json(Accepted { input: input.0 })).into_response())
@@ -76,7 +76,7 @@ pub(crate) async fn interrupt<J: Siblings>(
 ) -> Answer {
     let id = caller.find(&app, reference).await?;
     let Body(asked) = Body::<Interrupt>::from_request(request, &()).await?;
-    let job = app.engine().interrupt(id, &caller.name(&app), asked.turn.map(TurnNo)).await?;
+    let job = app.engine().desk().interrupt(id, &caller.name(&app), asked.turn.map(TurnNo)).await?;
     answer_written(&app, StatusCode::ACCEPTED, job).await
 }
 

@@ -51,7 +51,7 @@ pub(crate) async fn cancel<J: Siblings>(
     let id = caller.find(&app, reference).await?;
     let Body(asked) = Body::<Cancel>::from_request(request, &()).await?;
     let wish = Wish { by: caller.name(&app), asked: Asked::User, force: asked.force };
-    let mut job = Settled { value: app.engine().cancel(id, &wish).await?, unsettled: false };
+    let mut job = Settled { value: app.engine().desk().cancel(id, &wish).await?, unsettled: false };
     if let Some(ms) = asked.wait_ms.filter(|_| !job.value.is_ended()) {
         job = wait_for(&app, id, Until::Ended, Duration::from_millis(ms).min(WAIT_MAX)).await?;
     }
@@ -116,7 +116,7 @@ async fn cancel_each<J: Siblings>(
 }
 
 async fn wish_for<J: Siblings>(app: App<J>, id: JobId, wish: Wish) -> Result<Job, Error> {
-    app.engine().cancel(id, &wish).await
+    app.engine().desk().cancel(id, &wish).await
 }
 
 fn filter(asked: &CancelMany) -> Result<Filter, Failure> {
@@ -124,7 +124,7 @@ fn filter(asked: &CancelMany) -> Result<Filter, Failure> {
         return Err(Failure::invalid("which jobs is not said: give `group`, `label`, or `all` as true"));
     }
     Ok(Filter {
-        phases: PhaseName::ALL.into_iter().filter(|phase| *phase != PhaseName::Ended).collect(),
+        phases: PhaseName::LIVE.into(),
         queue: asked.group.clone(),
         labels: asked.label.iter().map(|label| label_of(label)).collect::<Result<_, _>>()?,
         ..Filter::default()

@@ -59,7 +59,7 @@ pub(crate) async fn retry<J: Siblings>(
 pub(crate) async fn abandon<J: Siblings>(app: App<J>, caller: Caller, reference: &str) -> Answer {
     caller.must_be_outside()?;
     let id = caller.find(&app, reference).await?;
-    let job = app.engine().abandon(id, &caller.name(&app)).await?;
+    let job = app.engine().desk().abandon(id, &caller.name(&app)).await?;
     answer_written(&app, StatusCode::ACCEPTED, job).await
 }
 
@@ -85,7 +85,7 @@ pub(crate) async fn set_limits<J: Siblings>(
     }
     let mut changed = None;
     for (limit, value) in changes {
-        changed = Some(app.engine().set_limit(id, &Caller::Outside.name(&app), limit, value).await?);
+        changed = Some(app.engine().desk().set_limit(id, &Caller::Outside.name(&app), limit, value).await?);
     }
     match changed {
         Some(job) => answer_written(&app, StatusCode::OK, job).await,
@@ -132,8 +132,8 @@ pub(crate) async fn send<J: Siblings>(
         None if message.steer && message.eof => {
             return Err(Failure::invalid("`steer` is for an agent, and `eof` is not: say one of them"));
         }
-        None if message.steer => app.engine().steer(id, &by, &message.text).await?.1,
-        None => app.engine().send(id, &by, &message.text, message.eof, None).await?.1,
+        None if message.steer => app.engine().desk().steer(id, &by, &message.text).await?.1,
+        None => app.engine().desk().send(id, &by, &message.text, message.eof, None).await?.1,
     };
     Ok((StatusCode::ACCEPTED, Json(Accepted { input: input.0 })).into_response())
 }

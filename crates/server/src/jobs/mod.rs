@@ -58,13 +58,13 @@ pub(crate) async fn verb<J: Siblings>(
 /// Returns a job as the API shows it, at one version. It was settled by whoever read it; what was written since is left for the
 /// next read.
 pub(crate) async fn view<J: Siblings>(app: &App<J>, job: &Settled<Job>) -> Result<api::Job, Failure> {
-    let events = app.engine().journal().load(job.value.id, Seq(0)).await?;
+    let events = app.engine().desk().journal().load(job.value.id, Seq(0)).await?;
     let shown =
         api::Job::of(&job.value, &events).ok_or(lastword_core::decide::Refusal::NotFound(job.value.id))?;
     let mut shown = api::Job { unsettled: job.unsettled, ..shown };
     if let Some(waits) = &mut shown.waits
         && waits.on == api::WaitsFor::Slot
-        && app.engine().is_paused(&shown.group)
+        && app.engine().desk().is_paused(&shown.group)
     {
         waits.on = api::WaitsFor::Paused;
     }

@@ -100,7 +100,7 @@ pub(crate) async fn wait_for<J: Siblings>(
 pub(crate) async fn seen<J: Siblings>(app: &App<J>, caller: Caller, job: &Job) {
     if caller == Caller::Outside
         && job.is_ended()
-        && let Err(error) = app.engine().mark_read(job.id).await
+        && let Err(error) = app.engine().desk().mark_read(job.id).await
     {
         tracing::warn!(job = %job.id, %error, "that its result was read could not be noted");
     }

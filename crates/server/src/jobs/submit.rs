@@ -44,7 +44,7 @@ pub(crate) async fn submit<J: Siblings>(
         None => None,
         Some(id) => Some(id.parse().map_err(|error| Failure::invalid(format!("`id`: {error}")))?),
     };
-    let fresh = || wished.map_or_else(|| app.engine().new_id(), Ok);
+    let fresh = || wished.map_or_else(|| app.engine().desk().new_id(), Ok);
     let Some(key) = key else {
         let spec = spec(&app, caller, &asked).await?;
         let job = app.engine().submit(fresh()?, spec, env, &caller.name(&app)).await?;
@@ -96,7 +96,7 @@ pub(super) async fn out_of_another<J: Siblings, R: Serialize>(
     (verb, key, asked): (&'static str, Option<&str>, &R),
     make: impl AsyncFnOnce(JobId, JobId) -> Result<Job, Error>,
 ) -> Answer {
-    let fresh = app.engine().new_id()?;
+    let fresh = app.engine().desk().new_id()?;
     let Some(key) = key else {
         let id = caller.find(app, reference).await?;
         return accepted(app, make(fresh, id).await?, false).await;

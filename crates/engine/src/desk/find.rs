@@ -1,0 +1,27 @@
+//! References: which job a person means.
+
+use lastword_core::JobId;
+use lastword_core::reference::Reference;
+use lastword_store::siblings::Siblings;
+
+use super::Desk;
+use crate::{Error, FindError};
+
+impl<J: Siblings> Desk<J> {
+    /// Returns the one job that matches a reference: an id, a part of it, a name, or `@last`.
+    pub async fn find(&self, reference: &str) -> Result<JobId, FindError> {
+        let unknown = || FindError::NotFound(reference.chars().take(64).collect());
+        let parsed: Reference = reference.parse().map_err(|_| unknown())?;
+        let mut rows = self.journal.find(parsed).await.map_err(Error::from)?;
+        match rows.len() {
+            0 => Err(unknown()),
+            1 => rows.pop().map(|row| row.job).ok_or_else(unknown),
+            _ => Err(FindError::Ambiguous { reference: reference.to_owned(), candidates: rows }),
+        }
+    }
+
+    /// Notes that a person has seen how a job ended.
+    pub async fn mark_read(&self, id: JobId) -> Result<(), Error> {
+        Ok(self.journal.mark_read(id).await?)
+    }
+}

@@ -1,0 +1,99 @@
+//! Groups: how many of their jobs may run at once, and whether any are claimed at all.
+
+use std::future::Future;
+
+use lastword_core::spec::DEFAULT_GROUP;
+use lastword_core::view::row::PhaseName;
+use lastword_store::siblings::{Group, Siblings};
+use lastword_store::{self as store, Filter, Read};
+
+use super::Desk;
+use crate::Error;
+
+/// Slots of a group that a job named and that was not set up: one job after the other.
+const UNSET_SLOTS: u32 = 1;
+
+impl<J: Siblings> Desk<J> {
+    /// Returns every group, by name. The default group always exists; its size is an option until it is set.
+    pub async fn groups(&self) -> Result<Vec<Group>, Error> {
+        Ok(self.read_groups().await?)
+    }
+
+    /// Reports whether a group is paused: no job of it is started.
+    pub fn is_paused(&self, name: &str) -> bool {
+        self.groups.get(name).is_some_and(|group| group.paused)
+    }
+
+    /// Creates a group or changes it, and wakes the worker to claim from it.
+    pub async fn set_group(&self, group: Group) -> Result<(), Error> {
+        let name = group.name.clone();
+        self.change_groups(self.journal.set_group(group)).await?;
+        self.agenda.claim(&name);
+        self.agenda.wake();
+        Ok(())
+    }
+
+    /// Removes a group without live jobs; `false` if there is none of that name. The default group stays.
+    pub async fn remove_group(&self, name: &str) -> Result<bool, Error> {
+        if name == DEFAULT_GROUP {
+            return Err(Error::GroupStays("the default group stays"));
+        }
+        let filter =
+            Filter { phases: PhaseName::LIVE.into(), queue: Some(name.to_owned()), ..Filter::default() };
+        let live = self.journal.read(Read::Rows { filter, before: None, limit: 1 }).await?.rows();
+        if !live.is_empty() {
+            return Err(Error::GroupStays("a live job is in this group: cancel it or wait for it first"));
+        }
+        self.change_groups(self.journal.remove_group(name)).await
+    }
+
+    /// Reads the groups into the cache.
+    pub(crate) async fn read_groups(&self) -> Result<Vec<Group>, store::Error> {
+        let _turn = self.groups.turn().await;
+        self.read_in_turn().await
+    }
+
+    /// Creates the group that a job names, unless it exists.
+    pub(crate) async fn create_group(&self, name: &str) -> Result<(), store::Error> {
+        if self.groups.get(name).is_some() {
+            return Ok(());
+        }
+        let _turn = self.groups.turn().await;
+        // A request may come before the first read.
+        self.read_in_turn().await?;
+        if self.groups.get(name).is_some() {
+            return Ok(());
+        }
+        let group = Group { name: name.to_owned(), slots: Some(UNSET_SLOTS), paused: false };
+        self.journal.add_group(group).await?;
+        self.read_in_turn().await.map(drop)
+    }
+
+    async fn read_in_turn(&self) -> Result<Vec<Group>, store::Error> {
+        let mut groups = self.journal.groups().await?;
+        if !groups.iter().any(|group| group.name == DEFAULT_GROUP) {
+            let (name, slots) = (DEFAULT_GROUP.to_owned(), self.groups.default_slots);
+            groups.push(Group { name, slots, paused: false });
+            groups.sort_by(|one, other| one.name.cmp(&other.name));
+        }
+        self.groups.set(groups.clone());
+        Ok(groups)
+    }
+
+    /// Changes groups and reads them again. If the result is unknown, the worker's sweep reads them.
+    async fn change_groups<T>(
+        &self,
+        change: impl Future<Output = Result<T, store::Error>>,
+    ) -> Result<T, Error> {
+        let _turn = self.groups.turn().await;
+        let changed = match change.await {
+            Ok(changed) => self.read_in_turn().await.map(|_| changed),
+            Err(error) => Err(error),
+        };
+        changed.map_err(|error| {
+            self.agenda.ask_for_sweep();
+            self.agenda.wake();
+            error.into()
+        })
+    }
+}

@@ -1,0 +1,93 @@
+//! The desk: takes requests and answers reads with a journal alone, wherever a job runs.
+//!
+//! - `requests.rs`: load, decide, append, and again if another writer was faster. Every request that changes a job is one call of
+//!   [`Desk::request`].
+//! - `reads.rs`: jobs, rows and events as the journal has them. A process with a worker settles first (`local/reads.rs`).
+//! - `find.rs`: which job a reference means. `groups.rs`, `group_cache.rs`: slots and pauses. `depend.rs`, `dependents.rs`: which job waits for
+//!   which.
+
+mod depend;
+mod dependents;
+mod find;
+mod group_cache;
+mod groups;
+mod reads;
+mod requests;
+
+use std::sync::Arc;
+
+use lastword_core::limits::Limits;
+use lastword_core::{Job, Now};
+use tokio::sync::broadcast;
+
+use crate::agenda::Agenda;
+use crate::changes::Changes;
+use crate::host::Clock;
+use crate::troubles::Troubles;
+use crate::{Options, Trouble};
+
+use dependents::Dependents;
+use group_cache::GroupCache;
+
+/// Requests and reads on one journal.
+pub struct Desk<J> {
+    pub(crate) journal: J,
+    clock: Arc<dyn Clock>,
+    /// Limits of jobs that have none of their own.
+    pub(crate) default_limits: Limits,
+    pub(crate) changes: Changes,
+    pub(crate) troubles: Troubles,
+    pub(crate) groups: GroupCache,
+    pub(crate) dependents: Dependents,
+    pub(crate) agenda: Arc<Agenda>,
+}
+
+impl<J> std::fmt::Debug for Desk<J> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Desk").finish_non_exhaustive()
+    }
+}
+
+impl<J> Desk<J> {
+    pub(crate) fn new(journal: J, clock: Arc<dyn Clock>, agenda: Arc<Agenda>, options: &Options) -> Desk<J> {
+        Desk {
+            journal,
+            default_limits: options.limits,
+            changes: Changes::default(),
+            troubles: Troubles::new(Arc::clone(&clock)),
+            groups: GroupCache::new(options.default_slots),
+            dependents: Dependents::default(),
+            clock,
+            agenda,
+        }
+    }
+
+    /// Returns the present, by the clocks of the host.
+    pub fn now(&self) -> Now {
+        self.clock.now()
+    }
+
+    /// Returns the journal, for direct reads.
+    pub fn journal(&self) -> &J {
+        &self.journal
+    }
+
+    /// Returns what a person should know of, oldest first.
+    pub fn troubles(&self) -> Vec<Trouble> {
+        self.troubles.list()
+    }
+
+    /// Returns the feed of jobs that have new events. A hint: a listener that lags behind reads everything again.
+    pub fn changes(&self) -> broadcast::Receiver<lastword_core::JobId> {
+        self.changes.subscribe()
+    }
+
+    /// Announces a write, and notes what follows from it.
+    pub(crate) fn wrote(&self, job: &Job) {
+        self.changes.announce(job.id);
+        if job.is_ended() {
+            self.troubles.forget(job.id);
+        }
+        self.agenda.wrote(job, self.now().wall);
+    }
+}

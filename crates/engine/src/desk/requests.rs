@@ -1,0 +1,145 @@
+//! Requests: load, decide, append, and again if another writer was faster. Anyone may ask, whatever process owns the job.
+//!
+//! Core decides what a request means; each verb has the file of its name there.
+
+use lastword_core::decide::cancel::Cancel;
+use lastword_core::decide::{Decision, abandon, answer, cancel, interrupt, limit, send};
+use lastword_core::limits::Limit;
+use lastword_core::{Append, AppendId, InputNo, Job, JobId, TurnNo};
+use lastword_store::siblings::Siblings;
+use lastword_store::{self as store};
+
+use super::Desk;
+use crate::Error;
+use crate::agenda::Agenda;
+
+/// How often a request is decided again because another writer was faster. A job has one owner and a few people as writers: more conflicts
+/// than this are a bug.
+const TRIES_MAX: u32 = 32;
+
+impl<J: Siblings> Desk<J> {
+    /// Makes the id of a new job of this cell.
+    pub fn new_id(&self) -> Result<JobId, Error> {
+        let mut random = [0; 10];
+        self.clock.random(&mut random).map_err(Error::NoRandom)?;
+        Ok(JobId::new(0, self.now().wall, random))
+    }
+
+    /// Makes a unique id for an append.
+    pub(crate) fn append_id(&self) -> Result<AppendId, Error> {
+        let mut bytes = [0; 16];
+        self.clock.random(&mut bytes).map_err(Error::NoRandom)?;
+        Ok(AppendId(u128::from_le_bytes(bytes)))
+    }
+
+    /// Asks for a job's end.
+    pub async fn cancel(&self, id: JobId, cancel: &Cancel) -> Result<Job, Error> {
+        self.request(id, None, |job| cancel::decide(job, cancel, self.now().wall)).await
+    }
+
+    /// Changes a limit, also of a running job. Zero switches it off.
+    pub async fn set_limit(&self, id: JobId, by: &str, limit: Limit, value: u64) -> Result<Job, Error> {
+        self.request(id, None, |job| limit::decide(job, by, limit, value)).await
+    }
+
+    /// Sends input to a job, and closes its input after that if `eof`. A repeated call with the same append id sends it once.
+    pub async fn send(
+        &self,
+        id: JobId,
+        by: &str,
+        text: &str,
+        eof: bool,
+        append: Option<AppendId>,
+    ) -> Result<(Job, InputNo), Error> {
+        let job = self.request(id, append, |job| send::decide(job, by, text, eof)).await?;
+        let input = job.inputs_made;
+        Ok((job, input))
+    }
+
+    /// Sends a message that steers the active turn of an agent, if its protocol allows that.
+    pub async fn steer(&self, id: JobId, by: &str, text: &str) -> Result<(Job, InputNo), Error> {
+        let job = self.request(id, None, |job| send::steer(job, by, text)).await?;
+        let input = job.inputs_made;
+        Ok((job, input))
+    }
+
+    /// Answers a question of an agent: the only open one, if none is named.
+    pub async fn answer(
+        &self,
+        id: JobId,
+        by: &str,
+        question: Option<&str>,
+        text: &str,
+    ) -> Result<(Job, InputNo), Error> {
+        let decide = |job: &Job| {
+            let question = question.map_or_else(|| answer::only(job), Ok)?;
+            answer::decide(job, by, question, text)
+        };
+        let job = self.request(id, None, decide).await?;
+        let input = job.inputs_made;
+        Ok((job, input))
+    }
+
+    /// Asks for the end of a turn and of nothing else: of this turn, or of the active one.
+    pub async fn interrupt(&self, id: JobId, by: &str, turn: Option<TurnNo>) -> Result<Job, Error> {
+        self.request(id, None, |job| interrupt::decide(job, by, turn)).await
+    }
+
+    /// Gives up on the host of a job.
+    pub async fn abandon(&self, id: JobId, by: &str) -> Result<Job, Error> {
+        self.request(id, None, |job| abandon::decide(job, by)).await
+    }
+
+    /// Decides on the newest state and stores the result; returns the job after it. Without an append id one is made.
+    pub(crate) async fn request(
+        &self,
+        id: JobId,
+        append_id: Option<AppendId>,
+        decide: impl Fn(&Job) -> Decision,
+    ) -> Result<Job, Error> {
+        let append_id = append_id.map_or_else(|| self.append_id(), Ok)?;
+        let mut tries = 0;
+        loop {
+            let job = self.load(id).await?;
+            let facts = decide(&job)?;
+            if facts.is_empty() {
+                // Asked before, perhaps by a caller whose answer was lost.
+                self.agenda.tasks.nudge(id);
+                return Ok(job);
+            }
+            let (append, after) = Append::new(&job, None, append_id, self.now().wall, facts)?;
+            let unconfirmed = UnconfirmedWrite { agenda: &self.agenda, id };
+            let stored = self.journal.append(append).await;
+            if !matches!(stored, Err(store::Error::Unavailable(_))) {
+                unconfirmed.confirm();
+            }
+            match stored {
+                Ok(_) => {
+                    self.agenda.tasks.nudge(id);
+                    self.wrote(&after);
+                    return Ok(after);
+                }
+                Err(store::Error::Conflict { .. }) if tries < TRIES_MAX => tries += 1,
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+/// A write without an answer yet. Dropped unconfirmed (the caller went away, or the journal did not answer), it has the job read again.
+struct UnconfirmedWrite<'a> {
+    agenda: &'a Agenda,
+    id: JobId,
+}
+
+impl UnconfirmedWrite<'_> {
+    fn confirm(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for UnconfirmedWrite<'_> {
+    fn drop(&mut self) {
+        self.agenda.recheck(self.id);
+    }
+}

@@ -1,0 +1,99 @@
+//! Real keepers: which effect is carried out by which call, and what a keeper can be asked.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lastword_core::effects::Effect;
+use lastword_core::report::{Found, Report};
+use lastword_core::{AttemptNo, JobId};
+use lastword_proc::{self as proc, Error, Recording, boot_id};
+
+use super::local::LocalHost;
+use super::locate::boot_of;
+use super::session::{AgentSession, exit_of};
+use super::traits::{BoxFuture, Keepers, Order};
+use crate::Stream;
+use crate::mailbox::Reports;
+
+/// How long a status question waits for a keeper, which answers within a millisecond unless it is stopped.
+const STATUS_MAX: Duration = Duration::from_millis(500);
+
+impl Keepers for LocalHost {
+    fn boot(&self) -> Arc<str> {
+        boot_id().into()
+    }
+
+    fn perform(&self, order: Order, reports: Reports) -> BoxFuture<Result<(), String>> {
+        let host = self.clone();
+        match order.effect {
+            Effect::Watch { attempt } => {
+                // A watch lasts as long as its tree: it must not hold on to the job.
+                let session = AgentSession::of(&host, &order.job, order.epoch, attempt);
+                let session = session.map(|session| session.map(Box::new));
+                let (job, boot) = (order.job.id, boot_of(&order.job, attempt));
+                Box::pin(async move { host.watch(job, attempt, boot, session?, &reports).await })
+            }
+            Effect::Launch { attempt } => Box::pin(async move { host.start(order, attempt, &reports).await }),
+            Effect::Locate { attempt } => Box::pin(async move { host.find(order, attempt, &reports).await }),
+            _ => Box::pin(async move { host.command(order, &reports).await }),
+        }
+    }
+
+    fn gone(&self, of: Option<JobId>) -> Vec<JobId> {
+        self.0.keepers.gone(of)
+    }
+
+    fn written(&self, job: JobId, attempt: AttemptNo) -> u64 {
+        proc::bytes_written(&self.dir(job, attempt))
+    }
+
+    fn alive(&self, job: JobId, attempt: AttemptNo) -> BoxFuture<Vec<i32>> {
+        let host = self.clone();
+        Box::pin(async move {
+            let asked = host.blocking(move |host| {
+                // Epoch 0 claims nothing: every keeper answers a status question.
+                proc::Keeper::connect(&host.dir(job, attempt), 0)?.with_timeout(STATUS_MAX).status()
+            });
+            asked.await.ok().and_then(Result::ok).map(|status| status.pids).unwrap_or_default()
+        })
+    }
+
+    fn holder_of(&self, pid: i32) -> Option<JobId> {
+        self.0.keepers.holder_of(pid)
+    }
+
+    fn recording(&self, job: JobId, attempt: AttemptNo, stream: Stream) -> io::Result<Recording> {
+        Recording::open(&self.dir(job, attempt), stream.name()).map_err(|error| match error {
+            Error::Io { source, .. } => source,
+            other => io::Error::other(other.to_string()),
+        })
+    }
+}
+
+impl LocalHost {
+    /// Makes the worktree, if the job has one, and launches.
+    async fn start(&self, order: Order, attempt: AttemptNo, reports: &Reports) -> Result<(), String> {
+        if let Some(report) = self.make_worktree(&order.job, attempt).await? {
+            reports.report(report).await;
+            return Ok(());
+        }
+        let launched = self.blocking(move |host| host.launch(&order.job, order.epoch, attempt)).await?;
+        reports.report(launched?).await;
+        Ok(())
+    }
+
+    /// Finds out what became of an attempt.
+    async fn find(&self, order: Order, attempt: AttemptNo, reports: &Reports) -> Result<(), String> {
+        let call = self.blocking(move |host| (host.locate(&order.job, attempt), order));
+        let (located, order) = call.await?;
+        let located = located?;
+        let is_alive = matches!(located, Report::Located { found: Found::Alive { .. }, .. });
+        // Unread output of an agent is reported before its end.
+        if !is_alive && let Ok(Some(mut session)) = AgentSession::of(self, &order.job, order.epoch, attempt) {
+            session.read_to_end(exit_of(&located), reports).await;
+        }
+        reports.report(located).await;
+        Ok(())
+    }
+}

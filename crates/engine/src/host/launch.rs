@@ -1,0 +1,113 @@
+//! Launch: starts the tree of an attempt through the nursery.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use lastword_agents::Start;
+use lastword_core::limits::Limit;
+use lastword_core::report::{Found, Report};
+use lastword_core::spec::{Io, Spec, Work};
+use lastword_core::{AttemptNo, Awake, Epoch, Job};
+use lastword_proc::{Error, Input, Keep, Launch, Launched, clock};
+
+use super::env;
+use super::local::LocalHost;
+use super::locate::tree;
+use super::session::{AHEAD_MAX, resumed};
+use crate::Env;
+
+/// Variables that point git to another repository than that of the folder it runs in.
+const GIT_VARIABLES: [&str; 8] = [
+    "GIT_DIR",
+    "GIT_WORK_TREE",
+    "GIT_INDEX_FILE",
+    "GIT_COMMON_DIR",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_NAMESPACE",
+    "GIT_PREFIX",
+];
+
+impl LocalHost {
+    /// Starts a tree. An error means that the result is unknown.
+    pub(super) fn launch(&self, job: &Job, epoch: Epoch, attempt: AttemptNo) -> Result<Report, String> {
+        let failed = |error: String| Ok(Report::LaunchFailed { attempt, error });
+        let Some(spec) = &job.spec else { return Err("the job was never submitted".to_owned()) };
+        let cwd = self.cwd(job.id, spec);
+        let argv = match &spec.work {
+            Work::Command { argv } => argv.clone(),
+            Work::Agent { terms, .. } => {
+                // Loading its conversation would destroy it.
+                if let (Some(why), Some(_)) = (&terms.no_resume, resumed(job, attempt)) {
+                    return failed(format!("its conversation cannot be resumed: {why}"));
+                }
+                let start = Start::of(spec, &cwd.to_string_lossy(), resumed(job, attempt));
+                start.map(|(start, terms)| start.argv(terms)).unwrap_or_default()
+            }
+        };
+        if argv.is_empty() {
+            return failed("its definition has no command to start it".to_owned());
+        }
+        let Env { variables, attributes } = match env::read(&self.folder(job.id), job.id, attempt) {
+            Ok(env) => env,
+            Err(error) => return failed(format!("its environment cannot be read: {error}")),
+        };
+        let wall = job.limits.get(Limit::Wall);
+        let is_spoken_to = spec.work.reports_turns();
+        let is_told = is_spoken_to && !spec.work.is_one_shot();
+        let launch = Launch {
+            env: if spec.worktree.is_some() { scrub_git_env(variables, &cwd) } else { variables },
+            attributes,
+            cwd,
+            input: if spec.io == Io::Null && !is_told { Input::Null } else { Input::Pipe },
+            terminal: terminal(spec),
+            stdout: if is_spoken_to { Keep::Spool { ahead_max: AHEAD_MAX } } else { self.0.keep },
+            stderr: self.0.keep,
+            term_ms: spec.ladder.term_ms,
+            // The exact deadline follows. This one binds even if the daemon dies before it is sent.
+            deadline: wall.map(|ms| clock::awake_ms().saturating_add(ms)),
+            epoch: epoch.0.into(),
+            ..Launch::new(self.dir(job.id, attempt), argv)
+        };
+        match self.started(&launch) {
+            Ok(Launched { guard, leader, level, launched, withheld, .. }) => {
+                self.0.keepers.expect(job.id, attempt, &guard, Some(launch.deadline));
+                let tree = tree(&leader, level, withheld);
+                Ok(Report::Launched { attempt, tree, awake: Awake(launched) })
+            }
+            // This launch started nothing. An earlier one of the same attempt, whose answer was lost, may have.
+            Err(Error::Refused(error)) => match self.locate(job, attempt)? {
+                Report::Located { found: Found::NeverStarted, .. } => failed(error),
+                located => Ok(located),
+            },
+            // The keeper died before it answered.
+            Err(error @ Error::Unclear(_)) => Err(error.to_string()),
+            // Nothing reached a keeper.
+            Err(error) => failed(error.to_string()),
+        }
+    }
+
+    /// Launches through the nursery, or through a new one if it is gone.
+    fn started(&self, launch: &Launch) -> Result<Launched, Error> {
+        let nursery = self.nursery();
+        match nursery.launch(launch) {
+            // Nothing reached it, so nothing was started.
+            Err(Error::NurseryGone(_)) => self.replace_nursery(&nursery)?.launch(launch),
+            other => other,
+        }
+    }
+}
+
+/// Removes what would lead git or a shell out of the worktree.
+fn scrub_git_env(mut env: Vec<(OsString, OsString)>, cwd: &Path) -> Vec<(OsString, OsString)> {
+    env.retain(|(name, _)| name != "PWD" && name != "OLDPWD" && !GIT_VARIABLES.iter().any(|it| name == it));
+    env.push(("PWD".into(), cwd.into()));
+    env
+}
+
+fn terminal(spec: &Spec) -> Option<(u16, u16)> {
+    match spec.io {
+        Io::Terminal { rows, columns } => Some((rows, columns)),
+        Io::Null | Io::Pipe => None,
+    }
+}

@@ -1,0 +1,157 @@
+//! This machine as a host: one folder per job, and in it one per attempt.
+//!
+//! ```text
+//! jobs/<id>/env          the environment of its commands; private, removed with the last word
+//! jobs/<id>/<attempt>/   the keeper's own: claim, exit, stdout, stderr, its socket
+//! ```
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use lastword_core::{AttemptNo, Awake, JobId, Now, Timestamp};
+use lastword_git::Worktrees;
+use lastword_proc::{self as proc, Error, Finding, Keep, Launch, Nursery, clock};
+use tokio::sync::Semaphore;
+
+use super::gits::Gits;
+use super::keeper_table::KeeperTable;
+use super::traits::Clock;
+use crate::lock::lock;
+
+/// Blocking calls (launch, locate, files) at once; each holds a thread. Most take about a millisecond. A sweep for what a dead keeper left
+/// takes longer, and must not hold up the others.
+const CALLS_MAX: usize = 8;
+
+/// Starts a nursery.
+type Start = dyn Fn() -> Result<Nursery, Error> + Send + Sync;
+
+/// Returns the present by the clocks of this machine.
+pub fn now() -> Now {
+    Now { wall: Timestamp(clock::wall_ms()), awake: Awake(clock::awake_ms()) }
+}
+
+/// This machine: keepers in folders below one place, started through one nursery.
+#[derive(Clone)]
+pub struct LocalHost(pub(super) Arc<Inner>);
+
+pub(super) struct Inner {
+    start: Box<Start>,
+    /// The nursery; replaced when it is gone.
+    nursery: Mutex<Arc<Nursery>>,
+    /// The folder that holds the job folders.
+    pub(super) place: PathBuf,
+    /// How much of each stream is kept.
+    pub(super) keep: Keep,
+    pub(super) keepers: KeeperTable,
+    /// `None` if this host keeps no worktrees.
+    pub(super) gits: Option<Gits>,
+    calls: Arc<Semaphore>,
+}
+
+impl std::fmt::Debug for LocalHost {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LocalHost").field("place", &self.0.place).finish_non_exhaustive()
+    }
+}
+
+impl LocalHost {
+    /// Keeps jobs below `place`, which is created if missing. `start` starts a nursery: now, and whenever it is gone.
+    pub fn new(
+        place: PathBuf,
+        start: impl Fn() -> Result<Nursery, Error> + Send + Sync + 'static,
+    ) -> Result<LocalHost, Error> {
+        proc::Folder::create(&place)
+            .map_err(|source| Error::Io { what: format!("cannot create {}", place.display()), source })?;
+        let nursery = Mutex::new(Arc::new(start()?));
+        let calls = Arc::new(Semaphore::new(CALLS_MAX));
+        let keep = Launch::new(&place, [""; 0]).stdout;
+        Ok(LocalHost(Arc::new(Inner {
+            start: Box::new(start),
+            nursery,
+            place,
+            keep,
+            keepers: KeeperTable::default(),
+            gits: None,
+            calls,
+        })))
+    }
+
+    /// Keeps so many of the first and of the last bytes of each stream. Call it before the host is shared.
+    pub fn keeping(mut self, head: u64, tail: u64) -> LocalHost {
+        if let Some(inner) = Arc::get_mut(&mut self.0) {
+            inner.keep = Keep::Caps { head, tail };
+        }
+        self
+    }
+
+    /// Keeps worktrees of jobs on this host. Call it before the host is shared.
+    pub fn with_worktrees(mut self, worktrees: Worktrees) -> LocalHost {
+        if let Some(inner) = Arc::get_mut(&mut self.0) {
+            inner.gits = Some(Gits::new(worktrees));
+        }
+        self
+    }
+
+    /// Returns the containment levels of this machine, with a reason for each that is missing.
+    pub fn findings(&self) -> Vec<Finding> {
+        self.nursery().findings().to_vec()
+    }
+
+    /// Returns the folder of a job.
+    pub fn folder(&self, job: JobId) -> PathBuf {
+        self.0.place.join(job.to_string())
+    }
+
+    /// Returns the folder of an attempt.
+    pub fn dir(&self, job: JobId, attempt: AttemptNo) -> PathBuf {
+        self.folder(job).join(attempt.0.to_string())
+    }
+
+    pub(super) fn nursery(&self) -> Arc<Nursery> {
+        Arc::clone(&lock(&self.0.nursery))
+    }
+
+    /// Replaces a nursery that is gone, unless another call has already.
+    pub(super) fn replace_nursery(&self, gone: &Arc<Nursery>) -> Result<Arc<Nursery>, Error> {
+        let mut nursery = lock(&self.0.nursery);
+        if Arc::ptr_eq(&nursery, gone) {
+            *nursery = Arc::new((self.0.start)()?);
+        }
+        Ok(Arc::clone(&nursery))
+    }
+
+    /// Runs a call that waits for a keeper or a disk on a thread that may block.
+    pub(super) async fn blocking<R: Send + 'static>(
+        &self,
+        run: impl FnOnce(&LocalHost) -> R + Send + 'static,
+    ) -> Result<R, String> {
+        let host = self.clone();
+        // The semaphore is never closed.
+        let permit = Arc::clone(&self.0.calls).acquire_owned().await.map_err(|error| error.to_string())?;
+        let ran = tokio::task::spawn_blocking(move || {
+            let answer = run(&host);
+            drop(permit);
+            answer
+        });
+        ran.await.map_err(|error| error.to_string())
+    }
+
+    /// The same, for a call that returns an IO error.
+    pub(super) async fn blocking_io<R: Send + 'static>(
+        &self,
+        run: impl FnOnce(&LocalHost) -> io::Result<R> + Send + 'static,
+    ) -> io::Result<R> {
+        self.blocking(run).await.map_err(io::Error::other)?
+    }
+}
+
+impl Clock for LocalHost {
+    fn now(&self) -> Now {
+        now()
+    }
+
+    fn random(&self, bytes: &mut [u8]) -> io::Result<()> {
+        getrandom::fill(bytes).map_err(io::Error::from)
+    }
+}

@@ -1,0 +1,29 @@
+//! The host: everything a worker does outside the journal, as small traits.
+//!
+//! - `traits.rs`: [`Clock`], [`Keepers`], [`JobFiles`] and [`JobWorktrees`]; [`Host`] is all four.
+//! - `local.rs`: [`LocalHost`], this machine: one folder per job, one nursery that starts keepers. `keepers.rs`, `files.rs` and
+//!   `worktrees.rs` implement one trait each.
+//! - `launch.rs`, `locate.rs`, `watch.rs`, `commands.rs`: what the effects of core mean for a real keeper.
+//! - `keeper_table.rs`, `connection.rs`, `outbox.rs`: the keepers that should be alive, and the one connection to each.
+//! - `session.rs`, `goals.rs`: a conversation with an agent.
+
+mod commands;
+mod connection;
+mod env;
+mod files;
+mod gits;
+mod goals;
+mod keeper_table;
+mod keepers;
+mod launch;
+mod local;
+mod locate;
+mod outbox;
+mod session;
+mod traits;
+mod watch;
+mod worktrees;
+
+pub use crate::mailbox::Reports;
+pub use local::{LocalHost, now};
+pub use traits::{BoxFuture, Clock, Host, JobFiles, JobWorktrees, Keepers, Order};

@@ -1,0 +1,122 @@
+//! What a worker needs of the host it runs on: clocks, keepers, the files of its jobs, and their worktrees.
+//!
+//! [`super::LocalHost`] implements these traits with real processes; the proof implements them in a simulated world.
+
+use std::collections::HashSet;
+use std::future::Future;
+use std::io;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use lastword_core::effects::Effect;
+use lastword_core::{AttemptNo, Epoch, Job, JobId, Now};
+use lastword_proc::Recording;
+
+use crate::mailbox::Reports;
+use crate::{Env, Stream, Unsaved};
+
+/// A future behind a pointer, so that these traits can be used as trait objects.
+pub type BoxFuture<T = ()> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// An effect to carry out.
+#[derive(Clone, Debug)]
+pub struct Order {
+    /// The job as the journal has it.
+    pub job: Job,
+    /// The claim under which the effect was decided.
+    pub epoch: Epoch,
+    /// What to do.
+    pub effect: Effect,
+    /// The journal is unavailable: the keeper must record the order durably before it acts.
+    pub local: bool,
+}
+
+/// Time and randomness.
+pub trait Clock: Send + Sync + 'static {
+    /// Returns the present.
+    fn now(&self) -> Now;
+
+    /// Fills in random bytes; appends and jobs are named by them.
+    fn random(&self, bytes: &mut [u8]) -> io::Result<()>;
+}
+
+/// The keepers of this host and the trees they hold.
+pub trait Keepers: Send + Sync + 'static {
+    /// Returns the id of this boot of the host.
+    fn boot(&self) -> Arc<str>;
+
+    /// Carries out an effect and reports the results. Ends when there is no more to report. An error, in one line, means that the effect
+    /// failed or that its result is unknown; the worker asks again after a pause.
+    fn perform(&self, order: Order, reports: Reports) -> BoxFuture<Result<(), String>>;
+
+    /// Returns the jobs whose keeper is gone and whose end was not reported yet: of one job, or of all. Costs one system call.
+    fn gone(&self, of: Option<JobId>) -> Vec<JobId>;
+
+    /// Returns how many bytes an attempt has written so far.
+    fn written(&self, job: JobId, attempt: AttemptNo) -> u64;
+
+    /// Returns the living processes of an attempt's tree as its keeper reports them; none if it does not answer.
+    fn alive(&self, _: JobId, _: AttemptNo) -> BoxFuture<Vec<i32>> {
+        Box::pin(std::future::ready(Vec::new()))
+    }
+
+    /// Returns the job in whose tree a process is, by its ancestry.
+    fn holder_of(&self, pid: i32) -> Option<JobId>;
+
+    /// Opens a recorded stream of an attempt; not found, if there is no such attempt.
+    fn recording(&self, job: JobId, attempt: AttemptNo, stream: Stream) -> io::Result<Recording>;
+}
+
+/// The files of jobs on this host.
+pub trait JobFiles: Send + Sync + 'static {
+    /// Writes the private environment of a job. A launch can read it at once; it survives a power cut only after `sync_env`. A file that
+    /// a power cut left incomplete is never taken for the environment.
+    fn keep_env(&self, job: JobId, env: Env) -> BoxFuture<io::Result<()>>;
+
+    /// Makes the environment of a job durable.
+    fn sync_env(&self, job: JobId) -> BoxFuture<io::Result<()>>;
+
+    /// Removes the environment of a job.
+    fn drop_env(&self, job: JobId) -> BoxFuture<io::Result<()>>;
+
+    /// Removes the environments of all jobs that are not live: what a crash left behind. Returns how many there were.
+    fn sweep_envs(&self, live: HashSet<JobId>) -> BoxFuture<io::Result<u32>>;
+
+    /// Removes everything this host keeps of a job.
+    fn remove(&self, job: JobId) -> BoxFuture<io::Result<()>>;
+}
+
+/// The worktrees of jobs on this host. By default there are none.
+pub trait JobWorktrees: Send + Sync + 'static {
+    /// Returns the path of a job's worktree, whether it exists or not.
+    fn worktree(&self, _: JobId) -> Option<PathBuf> {
+        None
+    }
+
+    /// Releases the worktree of an ended job: removes it unless `keep` is set or it holds changes. Returns the work that would be lost
+    /// with what is left.
+    fn leave_worktree(&self, _: JobId, _keep: bool) -> BoxFuture<Result<Option<Unsaved>, String>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
+
+    /// Returns the work that would be lost with the worktree of a job.
+    fn unsaved(&self, _: JobId) -> BoxFuture<Result<Option<Unsaved>, String>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
+
+    /// Returns the jobs of which any part of a worktree is left.
+    fn worktrees(&self) -> BoxFuture<Result<Vec<JobId>, String>> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
+
+    /// Removes the worktree of a job with all that is in it.
+    fn remove_worktree(&self, _: JobId) -> BoxFuture<Result<(), String>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+}
+
+/// All that a worker needs.
+pub trait Host: Clock + Keepers + JobFiles + JobWorktrees {}
+
+impl<T: Clock + Keepers + JobFiles + JobWorktrees> Host for T {}

@@ -1,0 +1,137 @@
+//! Reads in a process with a worker: each settles first, so that one is enough.
+
+use std::io;
+use std::time::Duration;
+
+use lastword_core::decide::Refusal;
+use lastword_core::job::Phase;
+use lastword_core::view::row::{PhaseName, Row};
+use lastword_core::{AttemptNo, Event, Job, JobId, Seq};
+use lastword_proc::Recording;
+use lastword_store::siblings::Siblings;
+use lastword_store::{Cursor, Filter, Page, Read};
+use tokio::time::{Instant, sleep_until};
+
+use crate::{Engine, Error, NoAttempt, Settled, Stream, Until};
+
+/// How often a read is repeated because the task of a job began or ended meanwhile.
+const FOLLOW_TRIES: u32 = 3;
+
+impl<J: Siblings> Engine<J> {
+    /// Returns the path of a job's worktree, whether it exists or not.
+    pub fn worktree(&self, id: JobId) -> Option<std::path::PathBuf> {
+        self.worker.host.worktree(id)
+    }
+
+    /// Waits until everything that the former life held is located, and the result stored.
+    pub async fn ready(&self) {
+        self.worker.until_ready().await;
+    }
+
+    /// Reports whether that is so by now.
+    pub fn is_ready(&self) -> bool {
+        self.worker.is_ready()
+    }
+
+    /// Returns a job.
+    pub async fn job(&self, id: JobId) -> Result<Settled<Job>, Error> {
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let tasks = self.desk().agenda.tasks.made();
+            let late = self.worker.settle(Some(id)).await;
+            let job = self.desk().load(id).await?;
+            if matches!(job.phase, Phase::Unborn) {
+                return Err(Refusal::NotFound(id).into());
+            }
+            let fence = job.holder.as_ref().map(|holder| &holder.fence);
+            let followed = job.open_attempt().is_none() || self.worker.follows(id, fence, tasks);
+            if followed || tries == FOLLOW_TRIES {
+                return Ok(Settled { unsettled: late || !followed, value: job });
+            }
+        }
+    }
+
+    /// Returns rows, newest job first.
+    pub async fn rows(
+        &self,
+        filter: Filter,
+        before: Option<JobId>,
+        limit: u32,
+    ) -> Result<Settled<Vec<Row>>, Error> {
+        let read = Read::Rows { filter, before, limit };
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let tasks = self.desk().agenda.tasks.made();
+            let late = self.worker.settle(None).await;
+            let rows = self.desk().journal.read(read.clone()).await?.rows();
+            let has_tree = |row: &&Row| matches!(row.phase, PhaseName::Running | PhaseName::Stopping);
+            let follows = |row: &Row| self.worker.follows(row.job, row.holder.as_ref(), tasks);
+            let followed = rows.iter().filter(has_tree).all(follows);
+            if followed || tries == FOLLOW_TRIES {
+                return Ok(Settled { unsettled: late || !followed, value: rows });
+            }
+        }
+    }
+
+    /// Returns the events of a job after `after`.
+    pub async fn events(&self, id: JobId, after: Seq) -> Result<Vec<Event>, Error> {
+        self.worker.settle(Some(id)).await;
+        Ok(self.desk().journal.load(id, after).await?)
+    }
+
+    /// Returns a piece of the feed over all jobs, and where the next one begins.
+    pub async fn feed(
+        &self,
+        after: Option<Cursor>,
+        limit: u32,
+    ) -> Result<(Vec<(JobId, Event)>, Option<Cursor>), Error> {
+        self.worker.settle(None).await;
+        match self.desk().journal.read(Read::Feed { after, limit }).await? {
+            Page::Feed { events, next } => Ok((events, next)),
+            Page::Rows(_) => Ok((Vec::new(), None)),
+        }
+    }
+
+    /// Waits until a condition on a job holds, and returns the job as it is then or when the time is over.
+    pub async fn wait(&self, id: JobId, until: Until, at_most: Duration) -> Result<Settled<Job>, Error> {
+        let over = Instant::now() + at_most;
+        let waiter = self.desk().changes.waiter(id);
+        loop {
+            let changed = waiter.notify.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            let job = self.job(id).await?;
+            if until.is_met(&job.value) || Instant::now() >= over {
+                return Ok(job);
+            }
+            tokio::select! {
+                biased;
+                () = changed => {}
+                () = sleep_until(over) => {}
+            }
+        }
+    }
+
+    /// Opens a stream of an attempt, to be read by offset.
+    pub fn recording(&self, id: JobId, attempt: AttemptNo, stream: Stream) -> Result<Recording, Error> {
+        self.worker.host.recording(id, attempt, stream).map_err(|source| match source.kind() {
+            io::ErrorKind::NotFound => NoAttempt { job: id, attempt }.into(),
+            _ => Error::Disk { what: format!("cannot open a recording of {id}"), source },
+        })
+    }
+
+    /// Returns the living processes of a job that is being stopped; some of them, if they are many.
+    pub async fn alive(&self, job: &Job) -> Vec<i32> {
+        match job.open_attempt().filter(|_| matches!(job.phase, Phase::Stopping { .. })) {
+            Some(attempt) => self.worker.host.alive(job.id, attempt.no).await,
+            None => Vec::new(),
+        }
+    }
+
+    /// Returns the job in whose tree a process is.
+    pub fn holder_of(&self, pid: i32) -> Option<JobId> {
+        self.worker.host.holder_of(pid)
+    }
+}

@@ -1,0 +1,118 @@
+//! `rm` and `prune`: ended jobs are removed with their logs, recordings and worktrees.
+
+use std::collections::HashSet;
+
+use lastword_core::decide::Refusal;
+use lastword_core::{Job, JobId, Timestamp};
+use lastword_store::siblings::{self, Removal, Siblings};
+
+use super::Engine;
+use crate::worker::Worker;
+use crate::{Error, Prune, Pruned};
+
+/// Jobs per round of a prune.
+const PAGE: u32 = 256;
+
+impl<J: Siblings> Engine<J> {
+    /// Removes an ended job: its log, its row, its recordings, its worktree. Refuses if its worktree holds work that is nowhere else.
+    pub async fn remove(&self, id: JobId) -> Result<(), Error> {
+        self.worker.remove(id, false).await
+    }
+
+    /// Removes an ended job with all that is in its worktree.
+    pub async fn remove_with_work(&self, id: JobId) -> Result<(), Error> {
+        self.worker.remove(id, true).await
+    }
+
+    /// Removes ended jobs that are old enough. Keeps and counts unread results and unsaved work unless asked otherwise, and worktrees in
+    /// which a live job runs.
+    pub async fn prune(&self, which: &Prune) -> Result<Pruned, Error> {
+        let desk = self.desk();
+        let before = Timestamp(desk.now().wall.0.saturating_sub(which.older_than_ms));
+        let mut pruned = Pruned::default();
+        let (mut kept_unsaved, mut kept_in_use) = (HashSet::new(), HashSet::new());
+        loop {
+            // Kept jobs are found again in every round.
+            let kept = kept_unsaved.len() + kept_in_use.len();
+            let limit = if which.dry_run { u32::MAX } else { PAGE.saturating_add(kept as u32) };
+            let prune = siblings::Prune { before, unread: which.unread, limit };
+            let found = desk.journal.prunable(prune).await?;
+            pruned.kept_unread = found.kept_unread;
+            let is_new = |id: &JobId| !kept_unsaved.contains(id) && !kept_in_use.contains(id);
+            let jobs: Vec<JobId> = found.jobs.into_iter().filter(is_new).collect();
+            if jobs.is_empty() {
+                return Ok(pruned);
+            }
+            for id in jobs {
+                let removed = match which.dry_run {
+                    true => self.worker.check_removal(id, which.unsaved).await,
+                    false => self.worker.remove(id, which.unsaved).await,
+                };
+                match removed {
+                    Ok(()) => pruned.removed.push(id),
+                    Err(Error::Unsaved { .. }) => _ = kept_unsaved.insert(id),
+                    Err(Error::InUse { .. }) => _ = kept_in_use.insert(id),
+                    Err(error) => return Err(error),
+                }
+            }
+            pruned.kept_unsaved = kept_unsaved.len() as u64;
+            pruned.kept_in_use = kept_in_use.len() as u64;
+            if which.dry_run {
+                return Ok(pruned);
+            }
+        }
+    }
+}
+
+impl<J: Siblings> Worker<J> {
+    /// Refuses if a live job runs in the worktree, if work would be lost, or if that cannot be known.
+    async fn check_removal(&self, id: JobId, with_work: bool) -> Result<(), Error> {
+        if let Some(user) = self.user_of_worktree(id).await? {
+            let (job, by) = (called(&self.desk.load(id).await?), user.id);
+            return Err(Error::InUse { job, user: called(&user), by });
+        }
+        if with_work {
+            return Ok(());
+        }
+        let what = match self.host.unsaved(id).await {
+            Ok(None) => return Ok(()),
+            Ok(Some(unsaved)) => unsaved.0,
+            Err(why) => format!("git cannot say what: {why}"),
+        };
+        Err(Error::Unsaved { job: id, what })
+    }
+
+    async fn remove(&self, id: JobId, with_work: bool) -> Result<(), Error> {
+        let desk = &self.desk;
+        let outcome = match desk.row(id).await? {
+            None => return Err(Refusal::NotFound(id).into()),
+            Some(row) => row.outcome.ok_or(Refusal::NotEnded(id))?,
+        };
+        let _alone = self.lock_worktree(id).await;
+        self.check_removal(id, with_work).await?;
+        self.host.remove_worktree(id).await.map_err(|why| Error::Disk {
+            what: format!("cannot remove the worktree of {id}"),
+            source: std::io::Error::other(why),
+        })?;
+        self.forget_worktree(id);
+        // After the removal its outcome cannot be looked up.
+        desk.tell_dependents(id, outcome).await;
+        // Recordings first: what a crash leaves between the two is visible, and can be removed again.
+        self.host
+            .remove(id)
+            .await
+            .map_err(|source| Error::Disk { what: format!("cannot remove the files of {id}"), source })?;
+        if desk.journal.remove(id).await? == Removal::NotEnded {
+            return Err(Refusal::NotEnded(id).into());
+        }
+        desk.troubles.forget(id);
+        desk.changes.announce(id);
+        Ok(())
+    }
+}
+
+/// Returns a job as a person calls it: by its name, if it has one, and by its short id.
+fn called(job: &Job) -> String {
+    let name = job.spec.as_ref().and_then(|spec| spec.name.as_deref());
+    name.map_or_else(|| job.id.short(), |name| format!("{name} ({})", job.id.short()))
+}

@@ -1,0 +1,110 @@
+//! `submit`, and `retry` and `resume`, which submit a new job: stored, and claimed at once if a slot is free.
+
+use std::sync::Arc;
+
+use lastword_core::decide::{Refusal, resume, retry, submit};
+use lastword_core::spec::Spec;
+use lastword_core::{Append, Job, JobId};
+use lastword_store as store;
+use lastword_store::siblings::Siblings;
+
+use super::Engine;
+use crate::worker::Worker;
+use crate::{Env, Error};
+
+impl<J: Siblings> Engine<J> {
+    /// Submits a job. A repeated call with the same id and spec submits it once.
+    pub async fn submit(&self, id: JobId, spec: Spec, env: Env, by: &str) -> Result<Job, Error> {
+        if self.worker.is_going_down() {
+            return Err(Error::GoingDown);
+        }
+        let (worker, by) = (Arc::clone(&self.worker), by.to_owned());
+        // A task of its own, so that a caller that goes away leaves nothing half done.
+        let submitted = tokio::spawn(async move { worker.submit(id, Arc::new(spec), env, &by).await });
+        submitted.await.unwrap_or(Err(Error::GoingDown))
+    }
+
+    /// Submits an ended job again, as a new one.
+    pub async fn retry(&self, id: JobId, env: Env, by: &str) -> Result<Job, Error> {
+        self.retry_as(self.desk().new_id()?, id, env, by).await
+    }
+
+    /// The same under a given id. A repeated call with the same id submits it once.
+    pub async fn retry_as(&self, new: JobId, id: JobId, env: Env, by: &str) -> Result<Job, Error> {
+        let spec = retry::decide(&self.desk().load(id).await?)?;
+        self.submit(new, spec, env, by).await
+    }
+
+    /// Continues the conversation of an ended job, or a copy of it, under a given id. A repeated call with the same id submits it once.
+    pub async fn resume_as(
+        &self,
+        new: JobId,
+        id: JobId,
+        (prompt, fork): (&str, bool),
+        env: Env,
+        by: &str,
+    ) -> Result<Job, Error> {
+        let worktree = self.worktree(id).filter(|path| path.is_dir());
+        let worktree = worktree.as_deref().and_then(std::path::Path::to_str);
+        let spec = resume::decide(&self.desk().load(id).await?, prompt, worktree, fork)?;
+        self.submit(new, spec, env, by).await
+    }
+}
+
+impl<J: Siblings> Worker<J> {
+    async fn submit(self: &Arc<Self>, id: JobId, spec: Arc<Spec>, env: Env, by: &str) -> Result<Job, Error> {
+        let desk = &self.desk;
+        let job = desk.load(id).await?;
+        let facts = submit::decide(&job, &spec, by, desk.default_limits)?;
+        if facts.is_empty() {
+            return Ok(job);
+        }
+        let _in_use = self.hold_worktree(id, &spec).await?;
+        self.check_dependencies(&spec).await?;
+        desk.create_group(&spec.group).await?;
+        self.host.keep_env(id, env).await.map_err(|source| Error::Disk {
+            what: format!("cannot store the environment of {id}"),
+            source,
+        })?;
+        let (append, after) = Append::new(&job, None, desk.append_id()?, desk.now().wall, facts)?;
+        // Side by side: a launch reads the environment as it is, and the caller gets its answer when both are durable.
+        let synced = async {
+            if let Err(error) = self.host.sync_env(id).await {
+                let what = format!("its environment may not survive a power cut: {error}");
+                desk.troubles.add(
+                    Some(id),
+                    what,
+                    "check the free disk space; if it is lost, the job says so",
+                );
+            }
+        };
+        let (stored, ()) = tokio::join!(self.append_and_take(append, &spec.group), synced);
+        match stored {
+            Ok(_) if after.due().is_some_and(|due| due <= desk.now().wall) => desk.changes.announce(id),
+            Ok(_) => desk.wrote(&after),
+            // The same job was submitted at the same time. It may have ended by now, so its environment is rechecked.
+            Err(store::Error::Conflict { .. }) => {
+                desk.agenda.recheck(id);
+                let job = desk.load(id).await?;
+                submit::decide(&job, &spec, by, desk.default_limits)?;
+                return Ok(job);
+            }
+            Err(error) => {
+                desk.agenda.recheck(id);
+                return Err(error.into());
+            }
+        }
+        desk.watch_dependencies(&after).await;
+        Ok(after)
+    }
+
+    /// Refuses a dependency on an unknown job.
+    async fn check_dependencies(&self, spec: &Spec) -> Result<(), Error> {
+        for dependency in &spec.after {
+            if self.desk.row(dependency.job).await?.is_none() {
+                return Err(Refusal::NotFound(dependency.job).into());
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,170 @@
+//! Claims: jobs from groups, jobs whose holder is gone, and jobs that are ours although the answer to their claim was lost.
+
+use std::sync::Arc;
+
+use lastword_core::decide::claim::Claimant;
+use lastword_core::{Append, Job, JobId, Seq};
+use lastword_store::siblings::Siblings;
+use lastword_store::{Claim, Claimed, Error, Filter, Read, Renew, Source};
+
+use super::Worker;
+use super::job_task::{JobTask, Pass};
+use crate::lock::lock;
+
+/// Jobs per claim; the next claim follows at once.
+const CLAIM_MAX: u32 = 64;
+
+/// Rows read at once.
+const PAGE: u32 = 500;
+
+impl<J: Siblings> Worker<J> {
+    /// Claims the ready jobs of a group as far as it has slots, and starts them.
+    pub(super) async fn take(self: &Arc<Self>, group: &str) -> Result<(), Error> {
+        loop {
+            let Some(from) = self.ready_in(group) else { return Ok(()) };
+            if self.claim(from, None).await? < CLAIM_MAX as usize {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Returns what can be claimed from a group; none while it is paused.
+    fn ready_in(&self, name: &str) -> Option<Source> {
+        let group = self.desk.groups.get(name).filter(|group| !group.paused)?;
+        Some(Source::Ready { queue: name.to_owned(), slots: group.slots })
+    }
+
+    /// Claims every job whose holder is gone, and starts it. Each task holds a `pass`.
+    pub(super) async fn take_over(self: &Arc<Self>, pass: &Pass) -> Result<(), Error> {
+        while self.claim(Source::Expired { margin_ms: 0 }, Some(pass)).await? > 0 {}
+        Ok(())
+    }
+
+    /// Stores an append and claims from its group after it, in one write where the journal can.
+    pub(crate) async fn append_and_take(self: &Arc<Self>, append: Append, group: &str) -> Result<Seq, Error> {
+        let _claims = self.claims.read().await;
+        let Some(claim) = self.ready_in(group).and_then(|from| self.claim_of(from)) else {
+            let stored = self.desk.journal.append(append).await;
+            // This life may have registered meanwhile.
+            self.desk.agenda.claim(group);
+            self.desk.agenda.wake();
+            return stored;
+        };
+        let (stored, taken) = self.desk.journal.append_and_claim(append, claim).await;
+        match taken {
+            Ok(taken) => self.start_all(taken, None),
+            Err(error) => {
+                self.claim_failed(&error);
+                self.desk.agenda.claim(group);
+                self.desk.agenda.wake();
+            }
+        }
+        stored
+    }
+
+    /// Claims once, and returns how many jobs that brought.
+    async fn claim(self: &Arc<Self>, from: Source, pass: Option<&Pass>) -> Result<usize, Error> {
+        let _claims = self.claims.read().await;
+        let Some(claim) = self.claim_of(from) else { return Ok(0) };
+        let taken = match self.desk.journal.claim(claim.clone()).await {
+            // The clock jumped over the end of the lease, or the machine slept, and no other life has registered.
+            Err(Error::Lapsed { .. }) => {
+                self.renew(Some(&claim.by)).await?;
+                self.desk.journal.claim(Claim { now: self.desk.now().wall, ..claim }).await
+            }
+            other => other,
+        };
+        let taken = taken.inspect_err(|error| self.claim_failed(error))?;
+        let count = taken.len();
+        self.start_all(taken, pass);
+        Ok(count)
+    }
+
+    /// Returns a claim of this life; none before it is registered, and none during a shutdown.
+    fn claim_of(&self, from: Source) -> Option<Claim> {
+        let by = self.life().filter(|_| !self.is_going_down())?;
+        Some(Claim { by, from, at_most: CLAIM_MAX, now: self.desk.now().wall })
+    }
+
+    /// Asks for a sweep if a claim may have counted although its answer was lost.
+    fn claim_failed(&self, error: &Error) {
+        if matches!(error, Error::Unavailable(_)) {
+            self.desk.agenda.ask_for_sweep();
+        }
+    }
+
+    fn start_all(self: &Arc<Self>, taken: Vec<Claimed>, pass: Option<&Pass>) {
+        for claimed in taken {
+            self.desk.changes.announce(claimed.job);
+            self.start(claimed, pass);
+        }
+    }
+
+    /// Extends the lease of this life, or registers a new one.
+    pub(super) async fn renew(&self, life: Option<&Claimant>) -> Result<Claimant, Error> {
+        let renew = Renew {
+            owner: self.options.owner.clone(),
+            incarnation: life.map(|claimant| claimant.incarnation),
+            lease_ms: self.options.lease_ms,
+            now: self.desk.now().wall,
+        };
+        let renewed = self.desk.journal.renew(renew).await?;
+        for job in &renewed.news {
+            self.desk.agenda.tasks.nudge(*job);
+        }
+        Ok(Claimant {
+            owner: self.options.owner.clone(),
+            incarnation: renewed.incarnation,
+            host: self.options.host.clone(),
+            boot: Some(self.host.boot()),
+        })
+    }
+
+    /// Starts the jobs that are ours in the journal and have no task: the answer to their claim was lost.
+    pub(super) async fn start_held(self: &Arc<Self>) -> Result<(), Error> {
+        let _claims = self.claims.write().await;
+        let Some(by) = self.life() else { return Ok(()) };
+        let mut before = None;
+        loop {
+            let filter = Filter { holder: Some(by.incarnation), ..Filter::default() };
+            let rows = self.desk.journal.read(Read::Rows { filter, before, limit: PAGE }).await?.rows();
+            for row in &rows {
+                if !self.desk.agenda.tasks.has(row.job) && !lock(&self.broken).contains(&row.job) {
+                    self.start_one_held(row.job, &by).await?;
+                }
+            }
+            match rows.last() {
+                Some(row) if rows.len() == PAGE as usize => before = Some(row.job),
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    async fn start_one_held(self: &Arc<Self>, id: JobId, by: &Claimant) -> Result<(), Error> {
+        let events = self.desk.journal.load(id, Seq(0)).await?;
+        // An unreadable log has no fence and is skipped.
+        let fence = Job::fold(id, &events).ok().and_then(|job| job.holder).map(|holder| holder.fence);
+        if let Some(fence) = fence.filter(|fence| fence.incarnation == by.incarnation) {
+            self.start(Claimed { job: id, events, fence }, None);
+        }
+        Ok(())
+    }
+
+    /// Starts the task of a job that was taken.
+    fn start(self: &Arc<Self>, claimed: Claimed, pass: Option<&Pass>) {
+        let id = claimed.job;
+        let mailbox = self.desk.agenda.tasks.add(id);
+        let task = match JobTask::new(Arc::clone(self), &claimed, Arc::clone(&mailbox), pass.cloned()) {
+            Ok(task) => task,
+            Err(illegal) => {
+                lock(&self.broken).insert(id);
+                self.desk.agenda.tasks.remove(id, &mailbox);
+                let next = "it is left alone: restore the journal from a backup, or abandon the job";
+                let what = format!("its log cannot be read: {illegal}");
+                return self.desk.troubles.add(Some(id), what, next);
+            }
+        };
+        let running = tokio::spawn(Box::new(task).run());
+        self.desk.agenda.tasks.started(id, &mailbox, running.abort_handle());
+    }
+}

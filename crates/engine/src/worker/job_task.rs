@@ -1,0 +1,402 @@
+//! One job from its claim to its release: feeds the owner's step and does what comes out of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lastword_core::decide::{late, shut_down};
+use lastword_core::effects::Effect;
+use lastword_core::job::Phase;
+use lastword_core::limits::Limit;
+use lastword_core::owner::{Input, Output, Owner};
+use lastword_core::report::{Report, Signal};
+use lastword_core::{Append, Illegal, Job, JobId, Now, Seq};
+use lastword_store::siblings::Siblings;
+use lastword_store::{Claimed, Error};
+use tokio::sync::mpsc;
+use tokio::task::AbortHandle;
+use tokio::time::{Instant, sleep, sleep_until};
+
+use super::Worker;
+use crate::host::Order;
+use crate::lock::lock;
+use crate::mailbox::{Mail, Mailbox, Reports};
+use crate::troubles::Troubles;
+
+/// First pause before a failed effect or write is tried again. It doubles.
+const PAUSE_MIN: Duration = Duration::from_millis(20);
+
+/// The longest pause.
+const PAUSE_MAX: Duration = Duration::from_secs(5);
+
+/// Failures in a row before a person is told: about a second.
+const FAILURES_TOLD: u32 = 6;
+
+/// Interval at which the output of a job with an output limit is measured.
+const OUTPUT_INTERVAL: Duration = Duration::from_millis(200);
+
+/// Measurements of the output within the stall limit of a job.
+const STALL_CHECKS: u64 = 8;
+
+/// Held by a job task until it is known what became of the tree of an earlier life. The receiver waits for all of them.
+pub(super) type Pass = mpsc::Sender<()>;
+
+/// The task.
+pub(super) struct JobTask<J> {
+    worker: Arc<Worker<J>>,
+    owner: Owner,
+    mailbox: Arc<Mailbox>,
+    /// The watch of the tree, aborted with the task. Other effects end soon on their own.
+    watch: Option<AbortOnDrop>,
+    /// Effects that failed since something was last stored, and how often.
+    failed: Vec<(Effect, u32)>,
+    /// Failed calls of the journal in a row.
+    unanswered: u32,
+    retry_at: Option<Instant>,
+    measured_at: Option<Instant>,
+    pass: Option<Pass>,
+}
+
+impl<J: Siblings> JobTask<J> {
+    /// Returns the task of a job that was just claimed; an error if its log breaks a rule.
+    pub(super) fn new(
+        worker: Arc<Worker<J>>,
+        claimed: &Claimed,
+        mailbox: Arc<Mailbox>,
+        pass: Option<Pass>,
+    ) -> Result<JobTask<J>, Illegal> {
+        let job = Job::fold(claimed.job, &claimed.events)?;
+        let (host, boot, now) = (worker.options.host.clone(), worker.host.boot(), worker.desk.now());
+        let owner = Owner::new(job, claimed.fence.clone(), host, boot, now);
+        let task = JobTask {
+            worker,
+            owner,
+            mailbox,
+            watch: None,
+            failed: Vec::new(),
+            unanswered: 0,
+            retry_at: None,
+            measured_at: None,
+            pass,
+        };
+        task.mailbox.set_locating(task.is_locating());
+        Ok(task)
+    }
+
+    /// Runs until the job is released.
+    pub(super) async fn run(mut self: Box<Self>) {
+        let id = self.id();
+        let mut mail = Mail::Input(Input::Tick);
+        loop {
+            let Mail::Input(input) = mail else {
+                // Boxed, so that a waiting task does not keep room for it.
+                Box::pin(self.leave()).await;
+                break;
+            };
+            if self.step(input) {
+                break;
+            }
+            mail = self.next().await;
+        }
+        self.worker.desk.agenda.tasks.remove(id, &self.mailbox);
+    }
+
+    /// Takes one input and does what follows; reports whether the job was released.
+    fn step(&mut self, input: Input) -> bool {
+        let stored = matches!(input, Input::Stored);
+        let unavailable = matches!(input, Input::Unavailable);
+        match &input {
+            Input::Unavailable => {
+                self.retry_at = Some(Instant::now() + pause(self.unanswered));
+                self.unanswered += 1;
+            }
+            Input::Stored => {
+                self.unanswered = 0;
+                self.failed.clear();
+            }
+            Input::Conflict | Input::Loaded(_) => self.unanswered = 0,
+            Input::Report(Report::Unclear(effect)) => self.failed_again(&effect.clone()),
+            _ => {}
+        }
+        self.measure_output();
+        let outputs = self.owner.step(input, self.worker.desk.now());
+        if stored {
+            self.worker.desk.wrote(self.owner.job());
+        }
+        for output in outputs {
+            match output {
+                Output::Append(append) => self.append(*append),
+                Output::Load { after } => self.load(after),
+                Output::Do(effect) => self.perform(effect, unavailable),
+                Output::LetGo { late } => {
+                    self.keep_late(late);
+                    return true;
+                }
+                Output::Broken(illegal) => {
+                    self.give_up(&illegal);
+                    return true;
+                }
+            }
+        }
+        if !self.owner.waits_for_journal() {
+            self.mailbox.settle();
+            if self.is_located() {
+                self.pass = None;
+            }
+            self.mailbox.set_locating(self.is_locating());
+        }
+        false
+    }
+
+    /// Waits for mail, or for the next time to check a limit.
+    async fn next(&mut self) -> Mail {
+        let busy = self.owner.waits_for_journal();
+        let check_at = self.next_check();
+        let at = [check_at, self.retry_at].into_iter().flatten().min();
+        let time = async {
+            match at {
+                Some(at) => sleep_until(at).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            mail = self.mailbox.next(busy) => mail,
+            () = time => {
+                let now = Instant::now();
+                self.retry_at = self.retry_at.filter(|at| *at > now);
+                Mail::Input(Input::Tick)
+            }
+        }
+    }
+
+    /// Returns when to check next: a limit of the clock, the output, or a question without an answer.
+    fn next_check(&self) -> Option<Instant> {
+        // Nothing is decided before the journal answers.
+        if self.owner.waits_for_journal() {
+            return None;
+        }
+        let now = Instant::now();
+        let Now { wall, awake } = self.worker.desk.now();
+        let clock =
+            self.owner.next_limit_check().map(|at| now + Duration::from_millis(at.0.saturating_sub(awake.0)));
+        let answer = self
+            .owner
+            .next_question_expiry()
+            .map(|at| now + Duration::from_millis(at.0.saturating_sub(wall.0)));
+        let output = self.output_interval().map(|every| self.measured_at.map_or(now, |at| at + every));
+        [clock, answer, output].into_iter().flatten().min()
+    }
+
+    /// Returns how often to measure the output. The output of an agent is read as it comes.
+    fn output_interval(&self) -> Option<Duration> {
+        let job = self.owner.job();
+        if !matches!(job.phase, Phase::Running) || job.reports_turns() {
+            return None;
+        }
+        let output = job.limits.get(Limit::Output).map(|_| OUTPUT_INTERVAL);
+        let stall = job.limits.get(Limit::Stall).map(|ms| Duration::from_millis(ms.div_ceil(STALL_CHECKS)));
+        [output, stall.map(|every| every.max(OUTPUT_INTERVAL / 4))].into_iter().flatten().min()
+    }
+
+    /// Measures the output of a command. Always done before a decision, whatever the limits are: while the journal was unavailable nothing
+    /// was measured, and a limit may have been set since; a tree that wrote all the time must not count as silent then.
+    fn measure_output(&mut self) {
+        let job = self.owner.job();
+        let Some(attempt) = job.open_attempt().map(|attempt| attempt.no) else { return };
+        if !job.reports_turns() {
+            self.measured_at = Some(Instant::now());
+            let total_bytes = self.worker.host.written(job.id, attempt);
+            self.owner.record_activity(&Signal::Wrote { total_bytes }, self.worker.desk.now().awake);
+        }
+    }
+
+    fn append(&self, append: Append) {
+        let (desk, mailbox, id) = (Arc::clone(&self.worker.desk), Arc::clone(&self.mailbox), self.id());
+        tokio::spawn(async move {
+            let answer = match desk.journal.append(append).await {
+                Ok(_) => Input::Stored,
+                Err(Error::Conflict { .. }) => Input::Conflict,
+                Err(Error::Fenced { .. }) => Input::Fenced,
+                Err(error) => {
+                    desk.troubles.journal(of_job(&error, id), "the state of a job cannot be stored", &error);
+                    Input::Unavailable
+                }
+            };
+            mailbox.answer(answer);
+        });
+    }
+
+    fn load(&self, after: Seq) {
+        let (desk, mailbox, id) = (Arc::clone(&self.worker.desk), Arc::clone(&self.mailbox), self.id());
+        tokio::spawn(async move {
+            let answer = match desk.journal.load(id, after).await {
+                Ok(events) => Input::Loaded(events),
+                Err(error) => {
+                    desk.troubles.journal(of_job(&error, id), "the log of a job cannot be read", &error);
+                    Input::Unavailable
+                }
+            };
+            mailbox.answer(answer);
+        });
+    }
+
+    fn perform(&mut self, effect: Effect, local: bool) {
+        let failed = self.failed.iter().find(|(known, _)| *known == effect);
+        let times = failed.map_or(0, |(_, times)| *times);
+        let (desk, mailbox, id) = (Arc::clone(&self.worker.desk), Arc::clone(&self.mailbox), self.id());
+        let order = Order {
+            job: self.owner.job().clone(),
+            epoch: self.owner.fence().epoch,
+            effect: effect.clone(),
+            local,
+        };
+        let performing = self.worker.host.perform(order, Reports::to(&self.mailbox));
+        let is_watch = matches!(effect, Effect::Watch { .. });
+        let done = tokio::spawn(async move {
+            let Err(why) = performing.await else { return };
+            Box::pin(report_failure(&desk.troubles, &mailbox, id, effect, times, why)).await;
+        });
+        if is_watch {
+            self.watch = Some(AbortOnDrop(done.abort_handle()));
+        }
+    }
+
+    /// Counts a failure of an effect.
+    fn failed_again(&mut self, effect: &Effect) {
+        // A failed locate counts as a first answer: the life does not wait for more.
+        self.pass = None;
+        match self.failed.iter_mut().find(|(known, _)| known == effect) {
+            Some((_, times)) => *times += 1,
+            None => self.failed.push((effect.clone(), 1)),
+        }
+    }
+
+    /// Appends reports that came too late to the log, for its readers.
+    fn keep_late(&mut self, lines: Vec<String>) {
+        let (desk, id, epoch) = (Arc::clone(&self.worker.desk), self.id(), self.owner.fence().epoch);
+        if lines.is_empty() {
+            return;
+        }
+        tokio::spawn(async move {
+            for line in lines {
+                if let Err(error) = desk.request(id, None, |job| late::decide(job, epoch, &line)).await {
+                    let what = format!("a late report could not be stored ({error}): {line}");
+                    desk.troubles.add(Some(id), what, "nothing needs to be done; the job's log lacks it");
+                }
+            }
+        });
+    }
+
+    /// Leaves the job alone from now on, and tells a person.
+    fn give_up(&self, illegal: &Illegal) {
+        lock(&self.worker.broken).insert(self.id());
+        let next = "it is left alone: report this, with the output of `lastword events`";
+        self.worker.desk.troubles.add(Some(self.id()), format!("its log breaks a rule: {illegal}"), next);
+    }
+
+    /// Returns a job that was not started to its group. A running tree stays for the next life.
+    async fn leave(&mut self) {
+        let (job, fence) = (self.owner.job(), self.owner.fence());
+        let desk = &self.worker.desk;
+        let now = desk.now().wall;
+        let facts = shut_down::leave(job, fence).unwrap_or_default();
+        let Ok(append) = desk.append_id() else { return };
+        if facts.is_empty() {
+            return;
+        }
+        let released = match Append::new(job, Some(fence), append, now, facts) {
+            Ok((append, after)) => desk.journal.append(append).await.map(|_| after),
+            Err(_) => return,
+        };
+        // On a conflict or an unavailable journal the next life takes it over all the same.
+        if let Ok(after) = released {
+            desk.changes.announce(after.id);
+        }
+    }
+
+    /// Reports whether the tree of an earlier owner is not located yet.
+    fn is_locating(&self) -> bool {
+        let open = self.owner.job().open_attempt();
+        open.is_some_and(|attempt| attempt.epoch != self.owner.fence().epoch)
+    }
+
+    /// Reports whether it is known what became of the attempt of an earlier owner.
+    fn is_located(&self) -> bool {
+        self.owner
+            .job()
+            .open_attempt()
+            .is_none_or(|attempt| attempt.epoch == self.owner.fence().epoch && attempt.tree.is_some())
+    }
+
+    fn id(&self) -> JobId {
+        self.owner.job().id
+    }
+}
+
+/// Reports a failed effect to its task after a pause (it is then due again), and to a person if it keeps failing.
+async fn report_failure(
+    troubles: &Troubles,
+    mailbox: &Arc<Mailbox>,
+    id: JobId,
+    effect: Effect,
+    times: u32,
+    why: String,
+) {
+    if times >= FAILURES_TOLD {
+        let what = format!("{} keeps failing: {why}", name(&effect));
+        troubles.add(Some(id), what, "it is tried again every few seconds");
+    }
+    sleep(pause(times)).await;
+    Reports::to(mailbox).report(Report::Unclear(effect)).await;
+}
+
+/// Aborts a task when dropped.
+struct AbortOnDrop(AbortHandle);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Returns the pause after so many failures in a row.
+fn pause(times: u32) -> Duration {
+    PAUSE_MIN.saturating_mul(1 << times.min(10)).min(PAUSE_MAX)
+}
+
+/// An unavailable journal is one trouble; damage is one per job.
+fn of_job(error: &Error, id: JobId) -> Option<JobId> {
+    matches!(error, Error::Corrupt(_)).then_some(id)
+}
+
+fn name(effect: &Effect) -> &'static str {
+    match effect {
+        Effect::Launch { .. } => "launching it",
+        Effect::Locate { .. } => "locating its tree",
+        Effect::Watch { .. } => "watching its tree",
+        Effect::Stop { .. } => "stopping its tree",
+        Effect::Deadline { .. } => "sending its deadline",
+        Effect::Tell { .. } => "sending its input",
+        Effect::Interrupt { .. } => "interrupting it",
+        Effect::Close { .. } => "closing its input",
+        Effect::Hold { still: true, .. } => "pausing it",
+        Effect::Hold { .. } => "resuming it",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lastword_store::memory::Memory;
+
+    use super::*;
+
+    /// Returns the size of a call while it waits.
+    fn room<F>(_: impl Fn(Box<JobTask<Memory>>) -> F) -> usize {
+        size_of::<F>() + size_of::<JobTask<Memory>>()
+    }
+
+    #[test]
+    fn a_task_that_waits_is_small() {
+        assert!(room(JobTask::run) < 2_048, "{} bytes for each live job", room(JobTask::run));
+    }
+}

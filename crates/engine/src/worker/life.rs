@@ -1,0 +1,204 @@
+//! One life of an owner: registers, locates what its former life left, keeps its lease, and claims jobs when they are due.
+
+use std::collections::{BTreeSet, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use lastword_core::decide::claim::Claimant;
+use lastword_core::{Job, JobId, Timestamp};
+use lastword_store::Error;
+use lastword_store::siblings::Siblings;
+use tokio::sync::mpsc;
+use tokio::task::AbortHandle;
+use tokio::time::{Instant, sleep_until};
+
+use super::{Worker, wind_up};
+use crate::lock::lock;
+
+/// Pause after the journal was unavailable.
+const RETRY: Duration = Duration::from_millis(500);
+
+impl<J: Siblings> Worker<J> {
+    /// Spawns its tasks: its life, and the winding up of `ended` jobs.
+    pub(crate) fn spawn(self: &Arc<Self>, ended: mpsc::UnboundedReceiver<Job>) -> [AbortHandle; 2] {
+        let life = tokio::spawn(Life::new(Arc::clone(self)).run());
+        let wind_up = tokio::spawn(wind_up::run(Arc::clone(self), ended));
+        [life.abort_handle(), wind_up.abort_handle()]
+    }
+}
+
+/// A life, while it runs.
+pub(super) struct Life<J> {
+    worker: Arc<Worker<J>>,
+    renew_at: Instant,
+    sweep_at: Instant,
+}
+
+impl<J: Siblings> Life<J> {
+    pub(super) fn new(worker: Arc<Worker<J>>) -> Life<J> {
+        let now = Instant::now();
+        Life { worker, renew_at: now, sweep_at: now }
+    }
+
+    /// Runs until the engine is dropped or shut down.
+    pub(super) async fn run(mut self) {
+        while let Err(error) = self.begin().await {
+            self.worker.desk.troubles.journal(None, "jobs of the last run cannot be located", &error);
+            tokio::time::sleep(RETRY).await;
+        }
+        self.worker.ready.send_replace(true);
+        // What comes due after a shutdown began is for the next life.
+        while !self.worker.is_going_down() {
+            if let Err(error) = self.turn().await {
+                self.worker.desk.troubles.journal(None, "no job can be claimed", &error);
+                // Never spin on an unavailable journal, whatever is due.
+                tokio::time::sleep(RETRY).await;
+                self.sweep_at = Instant::now();
+                continue;
+            }
+            let agenda = &self.worker.desk.agenda;
+            let due = agenda.due.next().map(|at| self.instant(at));
+            let unconfirmed = agenda.unconfirmed.due();
+            let next =
+                [Some(self.renew_at), Some(self.sweep_at), due, unconfirmed].into_iter().flatten().min();
+            tokio::select! {
+                biased;
+                () = agenda.woken() => {}
+                () = sleep_until(next.unwrap_or(self.sweep_at)) => {}
+            }
+        }
+    }
+
+    /// Registers, and locates everything that the former life held.
+    async fn begin(&mut self) -> Result<(), Error> {
+        self.register().await?;
+        self.worker.desk.read_groups().await?;
+        let (pass, mut passed) = mpsc::channel(1);
+        let taken = self.worker.take_over(&pass).await;
+        drop(pass);
+        // Closed when the last of them is located, or cannot be.
+        while passed.recv().await.is_some() {}
+        match taken {
+            Err(error @ Error::Corrupt(_)) => self.not_taken(&error),
+            other => other?,
+        }
+        let live = self.read_live().await?;
+        self.worker.sweep_worktrees(live.clone());
+        self.worker.sweep_envs(live);
+        Ok(())
+    }
+
+    /// Renews the lease if it is time, and claims what can be claimed now.
+    async fn turn(&mut self) -> Result<(), Error> {
+        if Instant::now() >= self.renew_at {
+            self.renew().await?;
+        }
+        let desk = Arc::clone(&self.worker.desk);
+        if desk.agenda.take_sweep() {
+            self.sweep_at = Instant::now();
+        }
+        let mut groups: BTreeSet<String> = desk.agenda.take_claimable(desk.now().wall);
+        if Instant::now() >= self.sweep_at {
+            self.sweep().await?;
+            groups.extend(desk.groups.names());
+        }
+        for group in groups {
+            match self.worker.take(&group).await {
+                // A damaged job holds up its own group only.
+                Err(error @ Error::Corrupt(_)) => self.not_taken(&error),
+                Err(error) => {
+                    desk.agenda.claim(&group);
+                    return Err(error);
+                }
+                Ok(()) => {}
+            }
+        }
+        desk.recheck_unconfirmed().await
+    }
+
+    fn not_taken(&self, error: &Error) {
+        self.worker.desk.troubles.journal(None, "some jobs cannot be claimed", error);
+    }
+
+    async fn register(&mut self) -> Result<(), Error> {
+        let life = self.worker.renew(None).await?;
+        *lock(&self.worker.life) = Some(life);
+        self.renew_at = Instant::now() + self.worker.options.lease() / 3;
+        Ok(())
+    }
+
+    async fn renew(&mut self) -> Result<(), Error> {
+        let life: Option<Claimant> = self.worker.life();
+        self.renew_at = Instant::now() + RETRY;
+        match self.worker.renew(life.as_ref()).await {
+            Ok(_) => self.renew_at = Instant::now() + self.worker.options.lease() / 3,
+            // Another process registered under this name, or the database was replaced: a new life takes over what this one held.
+            Err(Error::Lapsed { .. }) => {
+                let next = "only one daemon may use a state folder: look for another one that runs";
+                self.worker.desk.troubles.add(None, "another daemon had taken the lease of this one", next);
+                self.register().await?;
+                let (pass, _) = mpsc::channel(1);
+                self.worker.take_over(&pass).await?;
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// Repairs what lost hints and crashes leave: jobs of ours without a task, holders that are gone, dependents that were not told, due times
+    /// that were not noted.
+    async fn sweep(&mut self) -> Result<(), Error> {
+        let worker = Arc::clone(&self.worker);
+        self.sweep_at = Instant::now() + worker.options.sweep();
+        worker.desk.read_groups().await?;
+        worker.start_held().await?;
+        let (pass, _) = mpsc::channel(1);
+        match worker.take_over(&pass).await {
+            Err(error @ Error::Corrupt(_)) => self.not_taken(&error),
+            other => other?,
+        }
+        for other in worker.desk.dependents.awaited() {
+            worker.desk.check_awaited(other).await;
+        }
+        worker.leave_again();
+        if worker.leftovers.take_envs() {
+            let live = worker.desk.live_rows().await.inspect_err(|_| worker.leftovers.note_envs())?;
+            worker.sweep_envs(live.into_iter().map(|row| row.job).collect());
+        }
+        Ok(())
+    }
+
+    /// Reads the rows of live jobs: when they are due, and which jobs they wait for. Returns their ids.
+    async fn read_live(&self) -> Result<HashSet<JobId>, Error> {
+        let mut live = HashSet::new();
+        let desk = &self.worker.desk;
+        for row in desk.live_rows().await? {
+            live.insert(row.job);
+            desk.create_group(&row.group).await?;
+            if let Some(due) = row.due {
+                desk.agenda.due.add(due, &row.group);
+            } else if row.holder.is_none() {
+                self.note_dependencies(row.job).await?;
+            }
+        }
+        Ok(live)
+    }
+
+    async fn note_dependencies(&self, id: JobId) -> Result<(), Error> {
+        let desk = &self.worker.desk;
+        match desk.load(id).await {
+            Ok(job) => desk.dependents.add(&job),
+            Err(crate::Error::Journal(error @ Error::Unavailable(_))) => return Err(error),
+            Err(error) => {
+                let next = "it is left alone: restore the journal from a backup";
+                desk.troubles.add(Some(id), format!("its log cannot be read: {error}"), next);
+            }
+        }
+        Ok(())
+    }
+
+    /// Converts a time of the wall clock, as far as it is known now. The sweep corrects it if the clock jumps.
+    fn instant(&self, at: Timestamp) -> Instant {
+        Instant::now() + Duration::from_millis(at.0.saturating_sub(self.worker.desk.now().wall.0))
+    }
+}

@@ -1,0 +1,96 @@
+//! The worker: one owner that claims jobs, and drives each with the owner's step on its host.
+//!
+//! - `life.rs`: its lease, its recovery, its sweeps. `claims.rs`: how it takes jobs. `job_task.rs`: one job from its claim to its release.
+//! - `settle.rs`: waits until the deaths that have happened are stored. `wind_up.rs`, `worktrees.rs`: what is left to do after a last word;
+//!   `leftovers.rs`: what failed of it. `shared_worktrees.rs`, `worktree_use.rs`: which worktrees must stay.
+//! - `shut_down.rs`: the end of this life.
+
+mod claims;
+mod job_task;
+mod leftovers;
+mod life;
+mod settle;
+mod shared_worktrees;
+mod shut_down;
+mod wind_up;
+mod worktree_use;
+mod worktrees;
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex};
+
+use lastword_core::JobId;
+use lastword_core::decide::claim::Claimant;
+use lastword_store::siblings::Siblings;
+use tokio::sync::{RwLock, watch};
+
+use crate::Options;
+use crate::desk::Desk;
+use crate::host::Host;
+use crate::lock::lock;
+use leftovers::Leftovers;
+use worktree_use::WorktreeUse;
+
+/// One owner on one host.
+pub(crate) struct Worker<J> {
+    pub(crate) desk: Arc<Desk<J>>,
+    pub(crate) host: Arc<dyn Host>,
+    options: Options,
+    /// This life of the owner; none before it is registered.
+    life: Mutex<Option<Claimant>>,
+    /// Shared by claims until the jobs they took have tasks; held alone while jobs without a task are looked for.
+    claims: RwLock<()>,
+    /// Jobs that are ours and that are not touched, because their log breaks a rule.
+    broken: Mutex<HashSet<JobId>>,
+    leftovers: Leftovers,
+    worktree_use: WorktreeUse,
+    /// Everything that the former life held was located.
+    ready: watch::Sender<bool>,
+    /// No more jobs are claimed.
+    going_down: watch::Sender<bool>,
+}
+
+impl<J> std::fmt::Debug for Worker<J> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Worker").field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
+impl<J: Siblings> Worker<J> {
+    pub(crate) fn new(desk: Arc<Desk<J>>, host: Arc<dyn Host>, options: Options) -> Worker<J> {
+        Worker {
+            desk,
+            host,
+            options,
+            life: Mutex::default(),
+            claims: RwLock::default(),
+            broken: Mutex::default(),
+            leftovers: Leftovers::default(),
+            worktree_use: WorktreeUse::default(),
+            ready: watch::Sender::new(false),
+            going_down: watch::Sender::new(false),
+        }
+    }
+
+    /// Waits until everything that the former life held is located, and the result stored.
+    pub(crate) async fn until_ready(&self) {
+        let mut ready = self.ready.subscribe();
+        // The sender is a field, so this cannot fail.
+        let _ = ready.wait_for(|ready| *ready).await;
+    }
+
+    /// Reports whether that is so by now.
+    pub(crate) fn is_ready(&self) -> bool {
+        *self.ready.borrow()
+    }
+
+    /// Reports whether no more jobs are claimed.
+    pub(crate) fn is_going_down(&self) -> bool {
+        *self.going_down.borrow()
+    }
+
+    /// Returns this life of the owner, once it is registered.
+    fn life(&self) -> Option<Claimant> {
+        lock(&self.life).clone()
+    }
+}

@@ -1,0 +1,91 @@
+//! Shutdown: nothing more is claimed, writes under way are finished, and trees stay alive unless jobs are to be cancelled.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lastword_core::JobId;
+use lastword_core::decide::shut_down;
+use lastword_core::view::row::Row;
+use lastword_store::Renew;
+use lastword_store::siblings::Siblings;
+use tokio::time::timeout;
+
+use super::Worker;
+use crate::lock::lock;
+use crate::{Error, Jobs};
+
+/// How long writes under way may take. An unavailable journal takes longer, and is not waited for.
+const FINISH_MAX: Duration = Duration::from_secs(5);
+
+/// How often to check for jobs whose task left before the cancel.
+const CHECK_INTERVAL: Duration = Duration::from_millis(500);
+
+impl<J: Siblings> Worker<J> {
+    /// Shuts down. Returns once nothing more is written; with [`Jobs::Cancel`], once every job has its last word. A shutdown that keeps jobs can
+    /// still be turned into one that cancels them until this has returned.
+    pub(crate) async fn shut_down(self: &Arc<Self>, jobs: Jobs) -> Result<(), Error> {
+        let tasks = &self.desk.agenda.tasks;
+        self.going_down.send_replace(true);
+        // Claims under way have their tasks after this, and no claim follows.
+        drop(self.claims.write().await);
+        if jobs == Jobs::Cancel {
+            if self.life().is_none() {
+                return Err(Error::GoingDown);
+            }
+            tasks.mailboxes(None).iter().for_each(|(_, mailbox)| mailbox.stay());
+            self.cancel_all().await?;
+        }
+        let tasks = tasks.mailboxes(None);
+        for (_, mailbox) in &tasks {
+            mailbox.leave();
+        }
+        let over = async {
+            for (_, mailbox) in &tasks {
+                mailbox.until_settled(|| mailbox.is_over()).await;
+            }
+        };
+        // A task that is not over by then writes at most one append, which counts or does not.
+        let _ = timeout(FINISH_MAX, over).await;
+        self.end_lease().await
+    }
+
+    /// Cancels every live job with the shutdown as its cause, and waits for their last words.
+    async fn cancel_all(self: &Arc<Self>) -> Result<(), Error> {
+        let owner = &self.options.owner;
+        let mut changes = self.desk.changes.subscribe();
+        for id in self.live().await? {
+            self.desk.request(id, None, |job| shut_down::cancel(job, owner, self.desk.now().wall)).await?;
+        }
+        loop {
+            // Jobs whose task had left already, because jobs were to be kept at first.
+            self.start_held().await?;
+            if self.live().await?.is_empty() {
+                return Ok(());
+            }
+            // Lagging is fine: everything is read again anyway.
+            let _ = timeout(CHECK_INTERVAL, changes.recv()).await;
+            while changes.try_recv().is_ok() {}
+        }
+    }
+
+    /// Returns every live job that no other owner holds.
+    async fn live(&self) -> Result<Vec<JobId>, Error> {
+        let is_ours = |row: &Row| row.holder.as_ref().is_none_or(|fence| fence.owner == self.options.owner);
+        let rows = self.desk.live_rows().await?;
+        Ok(rows.into_iter().filter(is_ours).map(|row| row.job).collect())
+    }
+
+    /// Ends the lease, so that the next life need not wait for its end.
+    async fn end_lease(&self) -> Result<(), Error> {
+        let Some(life) = self.life() else { return Ok(()) };
+        let renew = Renew {
+            owner: life.owner,
+            incarnation: Some(life.incarnation),
+            lease_ms: 0,
+            now: self.desk.now().wall,
+        };
+        self.desk.journal.renew(renew).await?;
+        *lock(&self.life) = None;
+        Ok(())
+    }
+}

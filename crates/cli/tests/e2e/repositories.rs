@@ -179,7 +179,7 @@ fn a_repository_that_is_gone_takes_no_work_along() {
         assert!(said.code == 125 && said.stderr.contains("is gone\n  its files are in"), "{verb}: {said:?}");
     }
     let refused = home.run(&["rm", "fix"]);
-    assert!(refused.code == 125 && refused.stderr.contains("nobody can say"), "{refused:?}");
+    assert!(refused.code == 125 && refused.stderr.contains("git cannot say what"), "{refused:?}");
     assert!(path_of(&job).join("a").exists());
     home.ok(&["rm", "--force", "fix"]);
     assert!(!path_of(&job).exists());

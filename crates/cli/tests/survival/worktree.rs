@@ -189,7 +189,7 @@ fn worktrees_that_no_job_owns_are_found_and_no_work_is_lost_with_them() {
     slow.home.good(&["daemon", "start"]);
     until("the next daemon tells of it", || {
         let status = slow.home.good(&["daemon", "status"]);
-        status.contains("a job that nobody knows is kept: 1 changed file")
+        status.contains("the worktree of an unknown job is kept: 1 changed file")
     });
     assert!(kept.join("fast").exists());
     std::fs::write(kept.join("fast"), "fast").unwrap();

@@ -59,6 +59,7 @@ const VERBS: &[Verb] = &[
     (agents::table::PART, agents::table::part),
     (agents::table::COMPARE, agents::table::compare),
     (agents::apart::INIT, agents::apart::init),
+    (agents::session::VERB, agents::session::run),
     (orphans::PART, orphans::part),
     (orphans::server::VERB, orphans::server::run),
     (scope::VERB, scope::part),

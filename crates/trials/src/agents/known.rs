@@ -158,8 +158,13 @@ impl Agent {
             ("TMPDIR".to_owned(), folder("tmp")?),
         ];
         all.extend(pairs(&[("TERM", "dumb"), ("NO_COLOR", "1"), ("LANG", "C.UTF-8")]));
-        all.extend((self.set_up)(home)?);
+        all.extend(self.settings(home)?);
         Ok(all)
+    }
+
+    /// Writes its settings, and returns the part of its environment that is its own.
+    pub(crate) fn settings(&self, home: &Home) -> Result<Environment, String> {
+        (self.set_up)(home)
     }
 }
 

@@ -56,6 +56,8 @@ pub(crate) struct Record {
 
 #[derive(Default)]
 struct State {
+    /// Prompts and their directives, for prompts that people are to read.
+    scripts: Vec<(String, String)>,
     inner: Mutex<Inner>,
     changed: Condvar,
 }
@@ -74,12 +76,17 @@ struct Inner {
 const BEFORE_DROP: Duration = Duration::from_millis(50);
 
 impl Model {
-    /// Serves one on the loopback.
+    /// Serves a model on the loopback.
     pub(crate) fn start() -> Result<Model, String> {
+        Model::with_scripts(Vec::new())
+    }
+
+    /// Serves a model that also follows a script whose prompt shows none: pairs of a prompt and its directives.
+    pub(crate) fn with_scripts(scripts: Vec<(String, String)>) -> Result<Model, String> {
         let failed = |error: io::Error| format!("no model: {error}");
         let listener = TcpListener::bind(("127.0.0.1", 0)).map_err(failed)?;
         let port = listener.local_addr().map_err(failed)?.port();
-        let state = Arc::new(State::default());
+        let state = Arc::new(State { scripts, ..State::default() });
         let shared = Arc::clone(&state);
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
@@ -148,7 +155,8 @@ impl State {
                 self.other(&mut connection, &sent)?;
                 continue;
             };
-            let request = Request::read(dialect, &sent.path, &sent.body);
+            let mut request = Request::read(dialect, &sent.path, &sent.body);
+            request.add_scripts(&self.scripts);
             let plan = script::plan(&request);
             self.record(What::Asked, &plan.directive, plan.prompts_before);
             let served = self.serve(connection, &request, &plan);

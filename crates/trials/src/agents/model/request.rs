@@ -77,6 +77,17 @@ impl Request {
             schema: schema(dialect, body),
         }
     }
+
+    /// Adds its directives to each prompt that has some in `scripts`.
+    pub(super) fn add_scripts(&mut self, scripts: &[(String, String)]) {
+        for said in &mut self.history {
+            let Said::User(text) = said else { continue };
+            if let Some((_, script)) = scripts.iter().find(|(prompt, _)| text.contains(prompt)) {
+                text.push('\n');
+                text.push_str(script);
+            }
+        }
+    }
 }
 
 fn list(value: &Value) -> impl Iterator<Item = &Value> {

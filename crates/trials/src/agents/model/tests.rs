@@ -50,6 +50,14 @@ fn a_script_is_followed_in_pieces_and_as_a_whole() {
 }
 
 #[test]
+fn a_prompt_for_readers_has_its_script_elsewhere() {
+    let scripts = vec![("fix it".to_owned(), "[[say fixed]]".to_owned())];
+    let model = Model::with_scripts(scripts).unwrap();
+    let heard = hear(&mut send(&model, "/v1/messages", &prompt("please fix it", false)), "usage").unwrap();
+    assert!(heard.contains("\"text\":\"fixed\""), "{heard}");
+}
+
+#[test]
 fn a_gate_opens_when_it_is_released() {
     let model = Model::start().unwrap();
     let mut waiting = send(&model, "/v1/messages", &prompt("[[gate G1 now]]", true));

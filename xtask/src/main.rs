@@ -9,6 +9,7 @@
     reason = "its output is for the person at the terminal"
 )]
 
+mod agents;
 mod bare;
 mod ci;
 mod contract;
@@ -56,7 +57,7 @@ const VERBS: &[Verb] = &[
     Verb { name: "power-loss", arguments: "[...]", about: "disk images as a power cut leaves them", run: |args| of_either("power-loss", args) },
     Verb { name: "bench", arguments: "[...]", about: "`store`: our journal beside the bare engine; `keeper`, `run`: keeper and product beside others'", run: |args| of_either("bench", args) },
     Verb { name: "scope", arguments: "", about: "a control group from the user's own service manager", run: |args| trials::run("scope", args) },
-    Verb { name: "agents", arguments: "[--agent a,b] [--only ROW] [--write] [--ci] [--compare]", about: "what real agents do under the product, behaviour by behaviour", run: |args| trials::run("agents", args) },
+    Verb { name: "agents", arguments: "[--agent a,b] [--only ROW] [--write] [--ci] [--compare]", about: "what real agents do under the product, behaviour by behaviour", run: agents::run },
     Verb { name: "orphans", arguments: "[--agents a,b] [--bug NAME]", about: "what real agents leave when they are killed, found and ended", run: |args| trials::run("orphans", args) },
     Verb { name: "attack", arguments: "[--short] [--only WORD] [...]", about: "what somebody could try against a user, tried: refused, survived, or admitted", run: |args| trials::run("attack", args) },
     Verb { name: "survive", arguments: "[--rounds N] [--seed S]", about: "kills a daemon's stand-in and has another take over", run: |args| trials::run("survive", args) },

@@ -96,7 +96,7 @@ const NEEDS: &[(&str, Where, &[&str])] = &[
     ("power-loss", Where::Ci, &["PostgreSQL", "mkfs.ext4"]),
     ("bench", Where::Ci, &["PostgreSQL", "sqlite3", "SQLite's headers", "a C compiler", "strace"]),
     ("scope", Where::Ci, &["systemd", "dbus-daemon"]),
-    ("agents", Where::Ci, &["npm", "git"]),
+    ("agents", Where::Ci, &["npm", "git", "tmux"]),
     ("orphans", Where::Ci, &["npm"]),
     ("attack", Where::Ci, &["git"]),
     ("chaos", Where::Ci, &["mkfs.ext4", "sqlite3"]),

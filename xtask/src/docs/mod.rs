@@ -16,6 +16,7 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 use crate::program::{Failure, Outcome, cargo, output, succeeds};
+use crate::tools;
 use blocks::{Block, Blocks, NotRun};
 use session::Home;
 
@@ -71,7 +72,9 @@ pub(crate) fn run(arguments: &[&str]) -> Outcome {
         [] => false,
         ["--write"] => true,
         ["--pictures"] => {
+            tools::need("agents")?;
             cargo("build --quiet --package lastword")?;
+            cargo("build --quiet --package lastword-trials")?;
             return pictures::take();
         }
         _ => return Err(Failure::new(USAGE)),
@@ -104,6 +107,15 @@ pub(crate) fn run(arguments: &[&str]) -> Outcome {
             eprintln!("{}", wrong.join("\n"));
             Err(Failure::new(format!("{count} places are wrong")))
         }
+    }
+}
+
+/// Plays the scenes with agents again and compares their pictures. The trials were built with this profile.
+pub(crate) fn check_agent_pictures(profile: &str) -> Outcome {
+    cargo("build --quiet --package lastword")?;
+    match pictures::stale_with_agents(profile)?.as_slice() {
+        [] => Ok(()),
+        stale => Err(Failure::new(stale.join("\n"))),
     }
 }
 

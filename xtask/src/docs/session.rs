@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt as _, symlink};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::blocks::Block;
@@ -38,6 +38,11 @@ impl Home {
         fs::DirBuilder::new().mode(0o700).create(folder.join("run")).map_err(failed)?;
         symlink(executable, folder.join("bin/lastword")).map_err(failed)?;
         Ok(Home { folder, user: output("id", &["-un"])?.trim().to_owned() })
+    }
+
+    /// Returns the folder that everything of it lies in.
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
     }
 
     /// Returns the environment of a new login, and nothing of this one.

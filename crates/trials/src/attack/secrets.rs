@@ -14,7 +14,7 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
     Attempt { item: 15, what: "a secret of the environment shows on command lines, in records, log or API", ends: Ends::Refused, make: in_environment },
     Attempt { item: 15, what: "the daemon is killed so that it leaves its memory behind", ends: Ends::Refused, make: core_file },
     Attempt { item: 15, what: "a secret on a command line is read by a stranger", ends: Ends::Limit("A command line is public"), make: on_command_line },
-    Attempt { item: 16, what: "a job writes its secret", ends: Ends::Limit("What a job writes is kept as it was written"), make: written },
+    Attempt { item: 16, what: "a job writes its secret", ends: Ends::Limit("Output is recorded as it is written"), make: written },
     Attempt { item: 17, what: "a stranger reads environment, output, journal and log of a job", ends: Ends::Refused, make: read_files },
 ];
 

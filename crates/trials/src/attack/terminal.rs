@@ -14,8 +14,8 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
     Attempt { item: 22, what: "what a job writes steers a terminal", ends: Ends::Refused, make: by_output },
     Attempt { item: 22, what: "the same byte by byte, while somebody follows it", ends: Ends::Refused, make: byte_by_byte },
     Attempt { item: 22, what: "ten million bytes without a line break", ends: Ends::Survived, make: endless_line },
-    Attempt { item: 22, what: "what a job writes goes into a pipe", ends: Ends::Limit("What a job writes is kept as it was written"), make: into_pipe },
-    Attempt { item: 22, what: "a job steers the terminal that `run -t` gave it", ends: Ends::Limit("A terminal that you give away"), make: given_terminal },
+    Attempt { item: 22, what: "what a job writes goes into a pipe", ends: Ends::Limit("Output is recorded as it is written"), make: into_pipe },
+    Attempt { item: 22, what: "a job steers the terminal that `run -t` gave it", ends: Ends::Limit("A job with a terminal has yours"), make: given_terminal },
 ];
 
 /// Cursor, colour, title, link, clipboard, device control, the other strings, their C1 forms, bells, reordering, what is not seen.

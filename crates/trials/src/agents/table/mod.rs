@@ -198,7 +198,7 @@ pub(crate) fn compare(words: &[&str]) -> Result<bool, String> {
     let (place, cache) = (Path::new(place), Path::new(cache));
     let program = place.join("lastword");
     fs::copy(lastword, &program).map_err(|error| format!("{lastword}: {error}"))?;
-    println!("Of four processes of a tool (background, setsid, foreground, nohup) there survive:\n");
+    println!("How many of the four processes of a tool (background, setsid, foreground, nohup) survive:\n");
     let heads = compare::WAYS.map(|(_, name)| name).join(" | ");
     println!("| agent | {heads} |\n|---|---|---|---|");
     let mut is_clean = true;

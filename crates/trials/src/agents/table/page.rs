@@ -20,13 +20,14 @@ const CANNOT: &str = "–";
 const NOT_TRIED: &str = "";
 
 /// Where the page goes on with what was compared.
-const COMPARED: &str = "\n## Ended by their own means\n";
+const COMPARED: &str = "\n## What survives a stop\n";
 
 /// Writes what was compared to the end of the page.
 pub(super) fn write_compared(text: &str) -> Result<(), String> {
     let page = fs::read_to_string(PAGE).map_err(|error| format!("{PAGE}: {error}"))?;
     let page = page.split_once(COMPARED).map_or(page.as_str(), |(page, _)| page);
-    let made_by = "What was written by `cargo xtask agents --compare --write`: each agent is ended in the middle of a tool.";
+    let made_by =
+        "Each agent is stopped in the middle of a tool. Written by `cargo xtask agents --compare --write`.";
     fs::write(PAGE, format!("{page}{COMPARED}\n{made_by}\n{text}"))
         .map_err(|error| format!("{PAGE}: {error}"))
 }
@@ -102,11 +103,10 @@ impl Page {
     /// Returns the page as a whole.
     fn text(&self) -> String {
         let mut text = format!(
-            "# Agents\n\nWhat each agent does under Lastword, tried with the real programs in a network namespace that has nothing but the\n\
-             loopback. Only the model is not real: it says what the prompt tells it to. The table is written by\n\
-             `cargo xtask agents --write`, and compared by `cargo xtask agents`.\n\n{}\n\
-             The last column names the promises of the [contract](contract.md) that a behaviour shows. In every cell, the log of every\n\
-             job is judged besides: {}.\n",
+            "# Agents, tested\n\nWhat each agent does under Lastword. The agents are the real programs, in a network namespace with nothing but the loopback; only\n\
+             their model is scripted. `cargo xtask agents --write` writes the table, and `cargo xtask agents` compares it with a new run.\n\n{}\n\
+             The last column names the promises of the [contract](contract.md) that a behaviour proves. In every cell the log of every\n\
+             job is also checked for {}.\n",
             self.table(),
             ids(judge::PROMISES)
         );
@@ -117,7 +117,7 @@ impl Page {
             }
         }
         if !notes.is_empty() {
-            text.push_str("\nWhat cannot be, and why:\n\n");
+            text.push_str("\nWhat an agent does not support:\n\n");
         }
         for (why, cells) in notes {
             text.push_str(&format!("- {}: {why}\n", cells.join(", ")));

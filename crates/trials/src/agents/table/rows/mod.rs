@@ -55,55 +55,55 @@ impl Row {
 }
 
 const NO_LOADING: &str =
-    "it says that it can load a conversation, then fails to and empties it; so `resume` is refused";
-const NO_STEERING: &str = "its protocol has no word for it; the text becomes the next turn";
-const NO_FORK: &str = "its protocol has no word for it";
+    "it claims to load conversations, but fails and empties them; so `resume` is refused";
+const NO_STEERING: &str = "its protocol does not support it; the text becomes the next turn";
+const NO_FORK: &str = "its protocol does not support it";
 
 #[rustfmt::skip] // One row, one line.
 pub(super) const ROWS: &[Row] = &[
-    Row::new("turn", &[75], "a prompt is answered, and the job ends completed; nothing is said of limits", turns::completed),
-    Row::new("tool", &[], "a command is run, and what came of it is a fact", turns::tool),
-    Row::new("parallel-tools", &[], "two commands in one reply, each is run", turns::parallel),
-    Row::new("queue", &[], "what is sent during a turn is the next one, once", turns::queue),
-    Row::new("steer", &[], "what is sent into a turn is heard in it", turns::steer)
+    Row::new("turn", &[75], "a prompt is answered, and the job ends completed; limits are not mentioned", turns::completed),
+    Row::new("tool", &[], "a command runs, and its result is stored as a fact", turns::tool),
+    Row::new("parallel-tools", &[], "two commands in one reply both run", turns::parallel),
+    Row::new("queue", &[], "a message sent during a turn becomes the next turn, once", turns::queue),
+    Row::new("steer", &[], "a message sent into a turn reaches it", turns::steer)
         .except(&[("goose", NO_STEERING), ("opencode", NO_STEERING), ("gemini", NO_STEERING)]),
-    Row::new("long-text", &[], "an answer of a megabyte passes", turns::long_text),
-    Row::new("usage", &[], "tokens are counted as the model counts them", turns::usage),
-    Row::new("cost", &[], "money is counted, by the agent or by prices of the user", turns::cost),
-    Row::new("permission-allowed", &[], "it asks, a person says yes, and it does it", permission::allowed).asking(),
-    Row::new("permission-denied", &[], "it asks, a person says no, and it does not", permission::denied).asking(),
-    Row::new("permission-by-rule", &[], "a rule says yes, and nobody is asked", permission::by_rule).asking(),
-    Row::new("permission-cancelled", &[81], "the job is cancelled while it asks: nobody can answer any more", permission::cancelled).asking(),
-    Row::new("interrupt-at-once", &[71], "when it has just begun: the turn ends, the next prompt works", ending::interrupt_at_once),
-    Row::new("interrupt-in-text", &[71, 74], "the turn ends, the model is let go, the next prompt works", ending::interrupt_in_text),
+    Row::new("long-text", &[], "an answer of one megabyte arrives", turns::long_text),
+    Row::new("usage", &[], "tokens are counted as the model reports them", turns::usage),
+    Row::new("cost", &[], "money is counted, by the agent or by the user's prices", turns::cost),
+    Row::new("permission-allowed", &[], "it asks, a person approves, and it runs the command", permission::allowed).asking(),
+    Row::new("permission-denied", &[], "it asks, a person denies, and it does not run the command", permission::denied).asking(),
+    Row::new("permission-by-rule", &[], "a rule allows it, and no question is asked", permission::by_rule).asking(),
+    Row::new("permission-cancelled", &[81], "cancelled while it asks: the question can no longer be answered", permission::cancelled).asking(),
+    Row::new("interrupt-at-once", &[71], "just after the start: the turn ends, the next prompt works", ending::interrupt_at_once),
+    Row::new("interrupt-in-text", &[71, 74], "the turn ends, the connection to the model closes, the next prompt works", ending::interrupt_in_text),
     Row::new("interrupt-in-tool", &[71, 74], "the turn ends, the command is gone, the next prompt works", ending::interrupt_in_tool),
-    Row::new("interrupt-of-nothing", &[71, 80], "after the turn: it says that there is none, and nothing changes", ending::interrupt_of_nothing),
-    Row::new("cancel", &[71], "children, a session of their own, a double fork: nothing survives", ending::cancel),
-    Row::new("cancel-before-next", &[72], "what was sent for the next turn does not begin it", ending::cancel_before_next),
-    Row::new("deadline", &[], "it binds while the model hangs", ending::deadline),
-    Row::new("deadline-in-tool", &[68], "whoever waits is answered when everything is gone", ending::deadline_in_tool),
-    Row::new("stall", &[], "it rests while a command runs, and binds when nothing does", ending::stall),
-    Row::new("budget-turns", &[], "the turn after the last does not begin", ending::turns),
+    Row::new("interrupt-of-nothing", &[71, 80], "after the turn: the answer is that no turn is active, and nothing changes", ending::interrupt_of_nothing),
+    Row::new("cancel", &[71], "children, a setsid, a double fork: nothing survives", ending::cancel),
+    Row::new("cancel-before-next", &[72], "a message queued for the next turn does not start it", ending::cancel_before_next),
+    Row::new("deadline", &[], "the limit applies while the model hangs", ending::deadline),
+    Row::new("deadline-in-tool", &[68], "a waiting client is answered once every process is gone", ending::deadline_in_tool),
+    Row::new("stall", &[], "the clock stops while a command runs, and the limit applies when none does", ending::stall),
+    Row::new("budget-turns", &[], "the turn after the last allowed one does not start", ending::turns),
     Row::new("budget-tokens", &[70], "the job ends over its budget", ending::tokens),
     Row::new("budget-money", &[70], "the job ends over its budget", ending::money),
-    Row::new("ask-at-limit", &[], "it holds still, somebody raises the limit, it goes on and completes", ending::ask_at_limit),
-    Row::new("agent-killed", &[56, 57], "kill -9: the turn ends, the job fails, nothing survives, whoever waits goes free", ending::killed),
-    Row::new("agent-killed-after-turn", &[58], "kill -9: the turn stays completed, and so is the job", ending::killed_after_turn),
-    Row::new("model-400", &[74], "the turn fails, and what was sent for the next does not begin it", trouble::next_is_not_begun),
+    Row::new("ask-at-limit", &[], "it is frozen, the limit is raised, it continues and completes", ending::ask_at_limit),
+    Row::new("agent-killed", &[56, 57], "kill -9: the turn ends, the job fails, nothing survives, waiting clients return", ending::killed),
+    Row::new("agent-killed-after-turn", &[58], "kill -9 after the turn: turn and job stay completed", ending::killed_after_turn),
+    Row::new("model-400", &[74], "the turn fails, and a queued message does not start the next one", trouble::next_is_not_begun),
     Row::new("model-500", &[], "the turn does not complete", trouble::status_500),
     Row::new("model-429", &[], "the turn does not complete", trouble::status_429),
-    Row::new("model-529-once", &[], "the turn completes at the second try", trouble::recovers),
+    Row::new("model-529-once", &[], "the turn completes at the second attempt", trouble::recovers),
     Row::new("model-drops", &[], "connections reset: the turn does not complete", trouble::drops),
-    Row::new("model-hangs", &[], "no answer at all: the stall limit ends it", trouble::hangs),
-    Row::new("daemon-killed-in-text", &[70], "the turn goes on and completes once", recovery::in_text),
-    Row::new("daemon-killed-in-tool", &[70], "the turn goes on, the command runs once", recovery::in_tool),
+    Row::new("model-hangs", &[], "no answer at all: the stall limit ends the job", trouble::hangs),
+    Row::new("daemon-killed-in-text", &[70], "the turn continues and completes once", recovery::in_text),
+    Row::new("daemon-killed-in-tool", &[70], "the turn continues, and the command runs once", recovery::in_tool),
     Row::new("daemon-killed-in-question", &[], "the question waits, and its answer counts once", recovery::in_question).asking(),
-    Row::new("resume", &[82], "another job goes on with the conversation", recovery::resume)
+    Row::new("resume", &[82], "another job continues the conversation", recovery::resume)
         .except(&[("gemini", NO_LOADING)]),
-    Row::new("resume-after-kill", &[82], "a turn that was cut is not run again, and the conversation goes on", recovery::resume_after_kill)
+    Row::new("resume-after-kill", &[82], "a turn that was cut off is not run again, and the conversation continues", recovery::resume_after_kill)
         .except(&[("gemini", NO_LOADING)]),
-    Row::new("resume-too-early", &[82], "without a completed turn it is refused, and nothing is run again", recovery::resume_too_early),
-    Row::new("fork", &[], "another job goes on with a copy, and the conversation stays as it was", recovery::fork)
+    Row::new("resume-too-early", &[82], "without a completed turn it is refused, and nothing runs again", recovery::resume_too_early),
+    Row::new("fork", &[], "another job continues a copy, and the original conversation is unchanged", recovery::fork)
         .except(&[("goose", NO_FORK), ("opencode", NO_FORK), ("gemini", NO_FORK)]),
-    Row::new("one-shot", &[56], "its form for one prompt: an answer, a tool, a failure, a kill, and a resume", once::all),
+    Row::new("one-shot", &[56], "its one-prompt form: an answer, a tool, a failure, a kill and a resume", once::all),
 ];

@@ -1,4 +1,4 @@
-//! Coding agents: asked for with a job, and as the job tells of them.
+//! Coding agents: in a submission, and in a job.
 
 use lastword_core::spec;
 use serde::{Deserialize, Serialize};
@@ -6,48 +6,48 @@ use utoipa::ToSchema;
 
 use crate::enums::{Dialect, Permission};
 
-/// A wish for a coding agent to do the work, in place of a command.
+/// A coding agent to run instead of a command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AgentRequest {
-    /// Which one: a name that every installation knows, such as `claude` or `codex`, or one of the user's `agents.toml`. How it is started
-    /// is fixed with the job.
+    /// The name of a built-in agent, such as `claude` or `codex`, or of one in the user's `agents.toml`. Later changes to its definition do
+    /// not affect the job.
     pub name: String,
-    /// What it is to do.
+    /// The prompt.
     pub prompt: String,
     /// What it may do without asking.
     #[serde(default)]
     pub permissions: Permissions,
 }
 
-/// What an agent may do without asking: the first rule that fits, else the rest.
+/// What an agent may do without asking. The first matching rule counts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Permissions {
     /// Rules, in order.
     pub rules: Vec<Rule>,
-    /// What becomes of a wish that no rule fits; `ask` if not said.
+    /// The permission if no rule matches; `ask` by default.
     pub otherwise: Permission,
-    /// Milliseconds after which a wish that nobody answered is denied; absent is never.
+    /// Milliseconds after which an unanswered question is denied; absent means never.
     pub expires_ms: Option<u64>,
 }
 
-/// One rule for what an agent wants to do.
+/// A rule about tool uses.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
-    /// Fits the whole line that says what the agent wants, such as `Bash: cargo test`; `*` stands for anything.
+    /// Matches the whole line of a tool use, such as `Bash: cargo test`; `*` matches anything.
     pub pattern: String,
-    /// What becomes of it.
+    /// The permission for matching ones.
     pub permission: Permission,
 }
 
-/// A coding agent.
+/// The coding agent of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Agent {
-    /// Which one.
+    /// Its name.
     pub provider: String,
-    /// How it is spoken to, which is what its output is written in.
+    /// The protocol it speaks, which is the format of its output.
     pub dialect: Dialect,
     /// The first prompt.
     pub prompt: String,
@@ -56,13 +56,13 @@ pub struct Agent {
     pub permissions: Permissions,
 }
 
-/// The request names a permission that this build does not have.
+/// The request names an unknown permission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`permissions`: a permission is `ask`, `allow` or `deny`")]
+#[error("`permissions`: a permission must be `ask`, `allow` or `deny`")]
 pub struct UnknownPermission;
 
 impl Permissions {
-    /// Returns the rules in the words of core.
+    /// Converts to core's permissions.
     pub fn to_core(&self) -> Result<spec::Permissions, UnknownPermission> {
         let rule = |rule: &Rule| {
             Ok(spec::Rule { pattern: rule.pattern.clone(), permission: rule.permission.to_core()? })
@@ -125,7 +125,7 @@ impl From<spec::Dialect> for Dialect {
 }
 
 impl Dialect {
-    /// Returns the dialect in the words of core; `None` if this build does not know it.
+    /// Converts to core's dialect; `None` if this build does not know it.
     pub fn to_core(&self) -> Option<spec::Dialect> {
         match self {
             Dialect::Acp => Some(spec::Dialect::Acp),
@@ -139,7 +139,7 @@ impl Dialect {
 }
 
 impl Agent {
-    /// Returns the agent of a spec, if one does the work.
+    /// Returns the agent of a job, if it runs one.
     pub(crate) fn of(work: &spec::Work) -> Option<Agent> {
         let spec::Work::Agent { provider, prompt, terms } = work else { return None };
         Some(Agent {
@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn permissions_go_to_core_and_come_back_and_an_unknown_one_does_not() {
+    fn permissions_convert_to_core_and_back_unless_unknown() {
         let said =
             r#"{"rules":[{"pattern":"Bash: *","permission":"deny"}],"otherwise":"allow","expires_ms":5}"#;
         let asked: Permissions = serde_json::from_str(said).unwrap();

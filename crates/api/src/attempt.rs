@@ -1,4 +1,4 @@
-//! Tries of a job, and what proves that nothing of them is left.
+//! Attempts of a job, and their receipts.
 
 use lastword_core::event::AttemptEnded;
 use lastword_core::{Event, Fact, job, receipt};
@@ -8,111 +8,111 @@ use utoipa::ToSchema;
 use crate::Time;
 use crate::enums::{Cause, KeeperStop, Level, Outcome, OutcomeDetail, Proof, Rung};
 
-/// One try of a job.
+/// An attempt to do the work of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Attempt {
     /// Its number, from one.
     pub no: u32,
-    /// The machine its tree is on.
+    /// The host of its process tree.
     pub host: String,
-    /// The number of the tree's first process. Another process has it sooner or later.
+    /// The pid of the tree's first process. It may be reused after the end.
     pub pid: Option<i32>,
-    /// How the tree is held.
+    /// How the tree is contained.
     pub level: Option<Level>,
     /// Resource limits and nice value that it could not be given, for people; absent if it has all that were asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub withheld: Option<String>,
     /// When the supervisor decided to start it.
     pub intended_at: Option<Time>,
-    /// When its tree was there.
+    /// When its tree was started.
     pub launched_at: Option<Time>,
     /// When its end was recorded.
     pub ended_at: Option<Time>,
     /// How it ended.
     pub outcome: Option<Outcome>,
-    /// What the outcome leaves open.
+    /// Details of the outcome.
     pub outcome_detail: Option<OutcomeDetail>,
     /// Why it ended.
     pub cause: Option<Cause>,
-    /// What was reported wrong.
+    /// The error, if any.
     pub error: Option<String>,
-    /// How its first process exited, if that was seen.
+    /// How its first process exited, if known.
     pub exit: Option<Exit>,
-    /// What proves that nothing of it is left.
+    /// The proof that nothing of it is left.
     pub receipt: Option<Receipt>,
 }
 
-/// How a process exited: by a code or by a signal.
+/// How a process exited: with a code or by a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Exit {
-    /// The code it exited with.
+    /// The exit code.
     pub code: Option<i32>,
-    /// The signal that ended it.
+    /// The signal that killed it.
     pub signal: Option<i32>,
 }
 
-/// What was found, what was signalled, and how the tree was proven empty.
+/// What was found and signalled, and how the tree was proven empty.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Receipt {
-    /// How well the tree was held.
+    /// How the tree was contained.
     pub level: Level,
     /// Why nothing of it can be alive.
     pub proof: Proof,
-    /// Whether the proof leaves no room for a survivor.
+    /// Whether the proof rules out survivors.
     pub certain: bool,
-    /// Processes found in all; `processes` names the first of them.
+    /// The number of processes found; `processes` has the first of them.
     pub found: u64,
     /// Processes seen when the stop began.
     pub processes: Vec<Process>,
-    /// Rungs of the stop, in order.
+    /// The rungs of the stop that were reached, in order.
     pub rungs: Vec<RungTaken>,
-    /// Processes still there after the first one had exited.
+    /// Processes that were alive after the first one had exited.
     pub leftovers: Vec<Process>,
     /// Bytes of output.
     pub output: Output,
-    /// How the first process exited, if that was seen.
+    /// How the first process exited, if known.
     pub exit: Option<Exit>,
-    /// From the request to the empty tree.
+    /// Milliseconds from the request to the empty tree.
     pub asked_to_empty_ms: Option<u64>,
-    /// Whether the tree was allowed to gain privileges, and so to escape to another user.
+    /// Whether the tree was allowed to gain privileges, so that it may have escaped to another user.
     pub may_escape: bool,
-    /// The keeper's own reason to stop, when it acted alone.
+    /// The keeper's own reason to stop, if the supervisor did not tell it to.
     pub keeper_stop: Option<KeeperStop>,
 }
 
-/// One process, by identity.
+/// A process, identified by pid and start time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Process {
-    /// Its number.
+    /// Its pid.
     pub pid: i32,
     /// When it started, in clock ticks since boot.
     pub start_ticks: u64,
-    /// Its command line, cut short.
+    /// Its command line, truncated.
     pub command: String,
 }
 
-/// A rung of the stop, as climbed.
+/// A rung of a stop that was reached.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RungTaken {
-    /// Which.
+    /// The rung.
     pub rung: Rung,
-    /// When.
+    /// When it was reached.
     pub at: Time,
 }
 
-/// Output of a tree, counted.
+/// Counted output of a tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Output {
-    /// Bytes the tree wrote.
+    /// Bytes that the tree wrote.
     pub seen: u64,
-    /// Bytes on disk.
+    /// Bytes kept on disk.
     pub kept: u64,
-    /// Whether bytes are missing that the caps do not explain, for example because the disk was full.
+    /// Whether bytes are missing beyond the caps, for example because the disk was full.
     pub lost: bool,
 }
 
 impl Attempt {
-    /// Returns an attempt as the fold has it, with the moment of its intent from the log.
+    /// Converts an attempt, with the time of its intent from the log.
     pub fn of(attempt: &job::Attempt, events: &[Event]) -> Attempt {
         let intent = events.iter().find(|event| match &event.fact {
             Fact::LaunchIntended(intent) => intent.attempt == attempt.no,
@@ -137,8 +137,8 @@ impl Attempt {
         }
     }
 
-    /// Reports whether there was a tree, and so a recording. A supervisor that was killed between the launch and its record leaves an
-    /// attempt of which only the end is known.
+    /// Reports whether there was a tree, and so a recording. If the supervisor was killed between the launch and its record, only the end
+    /// of the attempt is known.
     pub fn has_run(&self) -> bool {
         self.launched_at.is_some() || self.receipt.as_ref().is_some_and(|receipt| receipt.has_seen_a_tree())
     }
@@ -154,12 +154,12 @@ impl From<receipt::Exit> for Exit {
 }
 
 impl Receipt {
-    /// Reports whether there was a tree at all, as far as is known: after another boot nobody can say.
+    /// Reports whether there was a tree. After a reboot that is unknown.
     pub fn has_seen_a_tree(&self) -> bool {
         !matches!(self.proof, Proof::NeverStarted | Proof::BootChanged)
     }
 
-    /// Returns a receipt as core keeps it.
+    /// Converts a receipt.
     pub fn of(receipt: &receipt::Receipt) -> Receipt {
         Receipt {
             level: receipt.level.into(),
@@ -198,7 +198,7 @@ impl RungTaken {
 mod tests {
     use super::*;
 
-    /// An attempt whose end is all that the log tells of.
+    /// Returns an attempt of which the log has only the end.
     fn found_ended(proof: receipt::Proof) -> Attempt {
         Attempt {
             no: 1,
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn an_attempt_that_was_found_ended_has_run() {
+    fn an_attempt_known_only_by_its_end_has_run() {
         assert!(found_ended(receipt::Proof::NoChildren).has_run());
         assert!(found_ended(receipt::Proof::BestEffort).has_run());
         assert!(!found_ended(receipt::Proof::NeverStarted).has_run());

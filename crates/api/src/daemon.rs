@@ -1,4 +1,4 @@
-//! The supervisor itself, its groups and its troubles.
+//! The daemon, its groups and its troubles.
 
 use std::collections::BTreeMap;
 
@@ -9,66 +9,66 @@ use crate::Time;
 use crate::enums::Level;
 use crate::patch::present;
 
-/// A daemon and how it is.
+/// The state of a daemon.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Daemon {
-    /// The version of its build.
+    /// Its version.
     pub version: String,
-    /// Its process number.
+    /// Its pid.
     pub pid: u32,
     /// When it started.
     pub started_at: Time,
-    /// The folder it keeps everything in.
+    /// Its state directory.
     pub state_dir: String,
-    /// The machine it runs on.
+    /// The host it runs on.
     pub host: String,
-    /// How it holds trees.
+    /// How it contains process trees.
     pub level: Level,
-    /// Whether it has found out what became of the jobs of its former life. Until then it only answers this.
+    /// Whether it has recovered the jobs from before its start. Until then it answers nothing but this.
     pub ready: bool,
-    /// Jobs by phase.
+    /// The number of jobs by phase.
     pub counts: BTreeMap<String, u64>,
     /// Its groups.
     pub groups: Vec<Group>,
-    /// What went wrong lately and concerns a person, newest first.
+    /// Recent problems that need attention, newest first.
     pub troubles: Vec<Trouble>,
 }
 
-/// Jobs that share slots.
+/// A group of jobs that share slots.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Group {
     /// Its name.
     pub name: String,
-    /// Jobs of it that may run at once; absent is no bound.
+    /// How many of its jobs may run at once; absent means no bound.
     pub slots: Option<u32>,
-    /// Whether nothing new is started.
+    /// Whether it starts no further jobs.
     pub paused: bool,
 }
 
-/// A change of a group, which is made if it is not there.
+/// A change of a group. A group that does not exist is created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct GroupChange {
-    /// Jobs that may run at once; null is no bound, absent leaves it as it is.
+    /// How many jobs may run at once. Null means no bound, absent leaves it unchanged.
     #[serde(deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<u32>)]
     pub slots: Option<Option<u32>>,
-    /// Whether nothing new is started; absent leaves it as it is.
+    /// Whether to start no further jobs. Absent leaves it unchanged.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub paused: Option<bool>,
 }
 
-/// Something that went wrong and concerns a person.
+/// A problem that needs attention.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Trouble {
     /// When it was last seen.
     pub time: Time,
-    /// With which job, if with one.
+    /// The job it is about, if any.
     pub job: Option<String>,
     /// What happened.
     pub text: String,
     /// What to do about it.
     pub remedy: String,
-    /// How often it was seen.
+    /// How often it has occurred.
     pub count: u32,
 }

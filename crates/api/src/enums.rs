@@ -1,4 +1,4 @@
-//! Lists of names that may grow. A reader keeps a word it does not know as it came and goes on.
+//! Enums that may grow. A reader keeps an unknown name as it is.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -11,33 +11,33 @@ use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 use utoipa::{PartialSchema, ToSchema};
 
 macro_rules! open_enums {
-    ($($(#[doc = $doc:literal])* $name:ident { $($(#[doc = $word_doc:literal])* $variant:ident = $word:literal,)* })*) => {
+    ($($(#[doc = $doc:literal])* $name:ident { $($(#[doc = $name_doc:literal])* $variant:ident = $text:literal,)* })*) => {
         $($(#[doc = $doc])*
         #[derive(Clone, Debug, PartialEq, Eq, Hash)]
         pub enum $name {
-            $($(#[doc = $word_doc])* $variant,)*
-            /// A word this build does not know.
+            $($(#[doc = $name_doc])* $variant,)*
+            /// A name that this build does not know.
             Other(Box<str>),
         }
 
         impl $name {
-            /// Every word this build knows.
+            /// Every name that this build knows.
             pub const ALL: &[$name] = &[$($name::$variant),*];
 
-            /// Returns the word.
+            /// Returns the name.
             pub fn as_str(&self) -> &str {
                 match self {
-                    $($name::$variant => $word,)*
-                    $name::Other(word) => word,
+                    $($name::$variant => $text,)*
+                    $name::Other(text) => text,
                 }
             }
         }
 
         impl From<&str> for $name {
-            fn from(word: &str) -> $name {
-                match word {
-                    $($word => $name::$variant,)*
-                    _ => $name::Other(word.into()),
+            fn from(text: &str) -> $name {
+                match text {
+                    $($text => $name::$variant,)*
+                    _ => $name::Other(text.into()),
                 }
             }
         }
@@ -62,7 +62,7 @@ macro_rules! open_enums {
 
         impl PartialSchema for $name {
             fn schema() -> RefOr<Schema> {
-                open_list(concat!($($doc, "\n",)*), &[$(($word, concat!($($word_doc),*)),)*])
+                open_enum(concat!($($doc, "\n",)*), &[$(($text, concat!($($name_doc),*)),)*])
             }
         }
 
@@ -70,125 +70,126 @@ macro_rules! open_enums {
     };
 }
 
-/// Says that a list may grow: a plain text, with the words known today in the description and as examples.
-fn open_list(about: &str, words: &[(&str, &str)]) -> RefOr<Schema> {
-    let mut text = format!("{}\n\nThe list may grow: take a word you do not know as such.\n", about.trim());
-    for (word, doc) in words {
-        text.push_str(&format!("\n- `{word}`: {}", doc.trim()));
+/// Returns the schema of an open enum: a string, with the names known today in the description and as examples.
+fn open_enum(about: &str, names: &[(&str, &str)]) -> RefOr<Schema> {
+    let mut text =
+        format!("{}\n\nNew names may be added: keep a name you do not know as it is.\n", about.trim());
+    for (name, doc) in names {
+        text.push_str(&format!("\n- `{name}`: {}", doc.trim()));
     }
-    let examples = words.iter().map(|(word, _)| serde_json::Value::from(*word));
+    let examples = names.iter().map(|(name, _)| serde_json::Value::from(*name));
     ObjectBuilder::new().schema_type(Type::String).description(Some(text)).examples(examples).build().into()
 }
 
 open_enums! {
-    /// Where a job stands.
+    /// The phase of a job.
     Phase {
-        /// Waits for its first attempt.
+        /// It waits for its first attempt.
         Queued = "queued",
         /// An attempt is being started.
         Launching = "launching",
         /// An attempt runs.
         Running = "running",
-        /// A stop was asked for, and something may still be alive.
+        /// A stop was requested, and processes may still be alive.
         Stopping = "stopping",
-        /// Waits for the next attempt.
+        /// It waits for its next attempt.
         Backoff = "backoff",
-        /// Over. Nothing changes it any more.
+        /// It has ended. Nothing changes it any more.
         Ended = "ended",
     }
-    /// What becomes of what an agent wants to do.
+    /// A permission for a tool use.
     Permission {
-        /// A person is asked.
+        /// Ask a person.
         Ask = "ask",
-        /// It may.
+        /// Allow it.
         Allow = "allow",
-        /// It may not.
+        /// Deny it.
         Deny = "deny",
     }
-    /// How an agent is spoken to.
+    /// The protocol of an agent.
     Dialect {
         /// The Agent Client Protocol.
         Acp = "acp",
-        /// The lines of Claude Code, both ways.
+        /// The JSON lines of Claude Code.
         Claude = "claude",
         /// The app server of Codex.
         Codex = "codex",
-        /// Not at all: its prompt is among its arguments, and its exit status is its result.
+        /// None: one turn, with the prompt as an argument, and the exit status as the result.
         Plain = "plain",
-        /// One turn, its prompt among its arguments; it says in lines of JSON how its turn goes.
+        /// One turn, with the prompt as an argument, reported in JSON lines.
         Once = "once",
     }
-    /// Where the conversation of an agent stands.
+    /// The state of an agent's session.
     SessionState {
-        /// Coming up.
+        /// It is starting.
         Starting = "starting",
-        /// Working on a turn.
+        /// It is working on a turn.
         Running = "running",
-        /// Waiting for the next prompt.
+        /// It is waiting for a prompt.
         Ready = "ready",
         /// Its turn was interrupted.
         Interrupted = "interrupted",
-        /// Over.
+        /// It has ended.
         Stopped = "stopped",
-        /// Over, and something went wrong.
+        /// It has ended with an error.
         Errored = "errored",
     }
     /// How a turn of an agent ended.
     TurnEnding {
-        /// The agent says it is done.
+        /// The agent reports that it is done.
         Completed = "completed",
-        /// The agent says it failed.
+        /// The agent reports that it failed.
         Failed = "failed",
-        /// The agent gave it up.
+        /// The agent aborted it.
         Aborted = "aborted",
-        /// The model would not do it.
+        /// The model refused.
         Refused = "refused",
-        /// The agent or its model has reached a limit of its own.
+        /// A limit of the agent or its model was reached.
         Limited = "limited",
-        /// The job was asked to end.
+        /// The job was asked to stop.
         Cancelled = "cancelled",
-        /// A limit ended the job.
+        /// A limit of the job was reached.
         OverLimit = "over_limit",
-        /// A person interrupted just this turn.
+        /// A user interrupted it.
         Interrupted = "interrupted",
         /// Another turn took its place.
         Superseded = "superseded",
-        /// The agent or its connection ended first.
+        /// The agent exited or its connection broke.
         AgentExit = "agent_exit",
-        /// The agent's runtime broke.
+        /// The agent's runtime failed.
         RuntimeError = "runtime_error",
     }
-    /// Why a queued job waits.
+    /// What a queued job waits for.
     WaitsFor {
-        /// For a free slot of its group.
+        /// A free slot of its group.
         Slot = "slot",
-        /// For its group, which is paused.
+        /// Its group, which is paused.
         Paused = "paused",
-        /// For other jobs to end.
+        /// Its dependencies.
         Dependencies = "dependencies",
-        /// For a moment.
+        /// A point in time.
         Time = "time",
     }
     /// How a job, or one attempt of it, ended.
     Outcome {
         /// The work was done.
         Completed = "completed",
-        /// The work was not done, and it is known.
+        /// The work was not done, and that is known.
         Failed = "failed",
-        /// Somebody asked for the end.
+        /// It was asked to stop.
         Cancelled = "cancelled",
-        /// Time ran out.
+        /// A time limit was reached.
         TimedOut = "timed_out",
-        /// A budget ran out.
+        /// A budget was used up.
         OverBudget = "over_budget",
-        /// Nobody can say how it ended.
+        /// How it ended is unknown.
         Lost = "lost",
     }
-    /// What an outcome leaves open: whether cancelled work had begun, which clock or which budget ran out.
+    /// Details of an outcome: whether cancelled work had begun, and which limit was reached.
     OutcomeDetail {
-        /// Cancelled, and no process was ever started.
+        /// Cancelled before any process was started.
         BeforeStart = "before_start",
-        /// Cancelled after an attempt had been started.
+        /// Cancelled after an attempt was started.
         WhileRunning = "while_running",
         /// Timed out: the wall clock.
         Deadline = "deadline",
@@ -203,21 +204,21 @@ open_enums! {
         /// Over budget: bytes of output.
         Output = "output",
     }
-    /// Why a job ended, or is to end.
+    /// Why a job ended, or is to stop.
     Cause {
-        /// It came to its own end with success.
+        /// It finished successfully.
         Finished = "finished",
         /// The command or agent failed.
         Agent = "agent",
         /// It could not be started.
         Launch = "launch",
-        /// A person or a program asked.
+        /// A user or a program asked it to stop.
         User = "user",
-        /// Its supervisor was shut down and told to take its jobs along.
+        /// Its supervisor was shut down and told to stop its jobs.
         Shutdown = "shutdown",
-        /// The job or agent it worked for is gone.
+        /// The job or process it worked for is gone.
         ParentGone = "parent_gone",
-        /// A job it waited for did not end as needed.
+        /// A dependency did not end as required.
         Dependency = "dependency",
         /// The limit on its wall clock.
         LimitWall = "limit_wall",
@@ -231,125 +232,125 @@ open_enums! {
         LimitTokens = "limit_tokens",
         /// The limit on money.
         LimitMoney = "limit_money",
-        /// It cannot be accounted for.
+        /// How it ended cannot be determined.
         Unaccounted = "unaccounted",
-        /// A person gave up on a host that did not return.
+        /// A user gave up on its host.
         Abandoned = "abandoned",
     }
-    /// How a tree of processes is held, weakest first.
+    /// How a process tree is contained, weakest first.
     Level {
-        /// Nothing was ever held: no process was started or seen.
+        /// Not at all: no process was started or seen.
         None = "none",
-        /// A subreaper walks the tree to the last child.
+        /// By a subreaper that waits for every descendant.
         Subreaper = "subreaper",
-        /// The same, and the tree cannot signal its keeper.
+        /// By a subreaper, and Landlock keeps the tree from signalling its keeper.
         Landlock = "landlock",
-        /// A control group of its own.
+        /// By a control group.
         Cgroup = "cgroup",
-        /// A process namespace of its own.
+        /// By a PID namespace.
         Namespace = "namespace",
     }
     /// Why nothing of an attempt can be alive.
     Proof {
-        /// The keeper waited until it had no child.
+        /// The keeper waited until it had no children.
         NoChildren = "no_children",
-        /// The same, and the control group was empty.
+        /// The keeper waited until it had no children and the control group was empty.
         CgroupEmptyAndNoChildren = "cgroup_empty_and_no_children",
-        /// The namespace of the tree is gone.
+        /// The PID namespace of the tree is gone.
         NamespaceGone = "namespace_gone",
         /// No process was ever started, and none can be.
         NeverStarted = "never_started",
-        /// The host has booted since.
+        /// The host has rebooted since.
         BootChanged = "boot_changed",
-        /// The keeper had to end its tree before the lease ran out, and the lease has run out.
+        /// The keeper ends its tree before the lease runs out, and the lease has run out.
         LeaseSelfFenced = "lease_self_fenced",
-        /// The keeper is gone. What could be found was killed; more cannot be said.
+        /// The keeper is gone. Every process that could be found was killed, but others may be left.
         BestEffort = "best_effort",
     }
     /// The rungs of a stop, gentlest first.
     Rung {
-        /// The agent was asked in its own protocol.
+        /// The agent was asked to stop, in its own protocol.
         Interrupt = "interrupt",
         /// Its input was closed.
         StdinClosed = "stdin_closed",
-        /// TERM to the whole tree.
+        /// SIGTERM to the whole tree.
         Term = "term",
-        /// KILL to the whole tree.
+        /// SIGKILL to the whole tree.
         Kill = "kill",
     }
-    /// Why a keeper stopped its tree without being told by its owner.
+    /// Why a keeper stopped its tree on its own.
     KeeperStop {
-        /// The hard wall-clock limit it holds ran out.
+        /// Its wall-clock deadline passed.
         Deadline = "deadline",
-        /// Its lease ran out unheard.
+        /// Its lease ran out without a renewal.
         Lease = "lease",
-        /// It was told to stop while the journal was away.
+        /// A user asked it to stop while the journal was unavailable.
         LocalCancel = "local_cancel",
-        /// It was told to stop for stall while the journal was away.
+        /// The stall limit was reached while the journal was unavailable.
         LocalStall = "local_stall",
-        /// It was told to stop for a budget while the journal was away.
+        /// A budget was used up while the journal was unavailable.
         LocalBudget = "local_budget",
     }
-    /// How a job that others wait for must end.
+    /// How a dependency must end.
     Needs {
         /// It must complete.
         Success = "success",
-        /// Any ending will do.
+        /// In any way.
         Any = "any",
     }
-    /// What a job reads from.
+    /// The kind of a job's standard input.
     IoKind {
-        /// Nothing.
+        /// None.
         None = "none",
-        /// A pipe, written to with messages.
+        /// A pipe. Messages are written to it.
         Pipe = "pipe",
-        /// A terminal of its own.
+        /// A terminal.
         Terminal = "terminal",
     }
-    /// What becomes of the jobs of a daemon that stops.
+    /// What happens to the jobs of a daemon that stops.
     JobsFate {
-        /// They go on, and the next daemon adopts them.
+        /// They keep running, and the next daemon adopts them.
         Keep = "keep",
-        /// They are cancelled, and the daemon goes when all are proven dead.
+        /// They are cancelled, and the daemon exits when all are proven dead.
         Cancel = "cancel",
     }
-    /// What kind of problem it is. Stable: programs decide by it.
+    /// The kind of a problem. Stable: programs can rely on it.
     Code {
-        /// There is no such thing.
+        /// The job, group or path does not exist.
         NotFound = "not_found",
-        /// The reference means several jobs; `candidates` names them.
+        /// The reference matches several jobs, listed in `candidates`.
         Ambiguous = "ambiguous",
-        /// The request cannot be understood, or asks for something that cannot be.
+        /// The request is malformed or asks for something impossible.
         Invalid = "invalid",
-        /// The job has ended, and must not have for this.
+        /// The job has ended, and must not have.
         Ended = "ended",
-        /// The job has not ended, and must have for this.
+        /// The job has not ended, and must have.
         NotEnded = "not_ended",
-        /// Somebody else holds the job.
+        /// Another owner holds the job.
         Held = "held",
         /// A process inside a job may not do this.
         InsideAJob = "inside_a_job",
         /// The idempotency key was used with another request.
         KeyReused = "key_reused",
-        /// Somebody else was faster; look again and decide anew.
+        /// The job was changed meanwhile: read it again before you repeat the request.
         Conflict = "conflict",
-        /// A bound was reached.
+        /// A limit was reached.
         Full = "full",
-        /// The journal or a part of the machine cannot be reached now; the same request may be repeated.
+        /// The journal or a part of the machine is temporarily unavailable. The same request may be repeated.
         Unavailable = "unavailable",
-        /// What is stored cannot be read. Never treated as empty.
+        /// Stored data cannot be read.
         Corrupt = "corrupt",
-        /// What is stored was written by a newer build.
+        /// Stored data was written by a newer version.
         NewerReader = "newer_reader",
-        /// The daemon is still finding out what became of its jobs; repeat in a moment.
+        /// The daemon is still recovering its jobs. Repeat the request shortly.
         Starting = "starting",
         /// The request is larger than allowed.
         TooLarge = "too_large",
         /// The caller may not do this.
         Forbidden = "forbidden",
-        /// Work would be lost that is nowhere else.
+        /// Work that exists nowhere else would be lost.
         Unsaved = "unsaved",
-        /// A bug of Lastword.
+        /// A bug in Lastword.
         Internal = "internal",
     }
 }
@@ -412,7 +413,7 @@ impl From<outcome::Outcome> for Outcome {
 }
 
 impl OutcomeDetail {
-    /// Returns what an outcome says beyond its name.
+    /// Returns the details of an outcome, if it has any.
     pub fn of(outcome: outcome::Outcome) -> Option<OutcomeDetail> {
         use outcome::{Begun, Budget, Clock};
         match outcome {
@@ -515,14 +516,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_word_of_a_newer_build_is_kept_as_it_came() {
+    fn a_name_of_a_newer_build_is_kept() {
         let phase: Phase = serde_json::from_str("\"paused\"").unwrap();
         assert_eq!(phase, Phase::Other("paused".into()));
         assert_eq!(serde_json::to_string(&phase).unwrap(), "\"paused\"");
     }
 
     #[test]
-    fn every_known_word_reads_back() {
+    fn every_known_name_reads_back() {
         for code in Code::ALL {
             assert_eq!(Code::from(code.as_str()), *code);
         }
@@ -530,7 +531,7 @@ mod tests {
             assert_eq!(
                 Phase::from(phase).as_str(),
                 phase.as_str(),
-                "the phase is called the same everywhere"
+                "core and API use the same names for phases"
             );
         }
     }

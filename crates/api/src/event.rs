@@ -1,4 +1,4 @@
-//! The envelope of an event: a fact of a job's log, as readers and streams get it.
+//! Events: facts of a job's log, as readers and streams get them.
 
 use lastword_core::event::{Fact, Usage};
 use lastword_core::view::timeline;
@@ -12,34 +12,34 @@ use crate::attempt::Receipt;
 use crate::enums::{Cause, Level, Outcome, OutcomeDetail, Rung, SessionState, TurnEnding};
 use crate::limits::Limits;
 
-/// The version of the envelope.
+/// The version of the event format.
 pub const ENVELOPE: u16 = 1;
 
 /// A fact of a job's log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Event {
-    /// The version of this envelope.
+    /// The version of the event format.
     pub v: u16,
-    /// Its place in the job's log, from one, without gaps.
+    /// Its position in the job's log, from one, without gaps.
     pub seq: u64,
     /// When it was decided.
     pub time: Time,
-    /// What kind of fact it is. The list may grow.
+    /// The kind of fact. New kinds may be added.
     #[serde(rename = "type")]
     pub kind: String,
-    /// Which job.
+    /// The job.
     pub job: String,
-    /// Which attempt it is about.
+    /// The attempt it is about, if any.
     pub attempt: Option<u32>,
-    /// The fact in one line, for people. Nothing in it acts on a terminal.
+    /// The fact in one readable line. Safe to print to a terminal.
     pub text: String,
-    /// The fact itself. What is in it depends on the kind, and may grow.
+    /// The fact. Its fields depend on the kind; new ones may be added.
     #[schema(value_type = Object)]
     pub data: Value,
 }
 
 impl Event {
-    /// Returns an event of a job's log.
+    /// Converts an event of a job's log.
     pub fn of(job: JobId, event: &core::Event) -> Event {
         Event {
             v: ENVELOPE,
@@ -142,12 +142,12 @@ fn data(fact: &Fact) -> Value {
         }),
         Fact::LateReported(late) => json!({ "epoch": late.epoch, "what": late.what }),
         Fact::Unknown(stored) => json!({ "version": stored.version }),
-        said_by_an_agent => conversation(said_by_an_agent),
+        session_fact => session_data(session_fact),
     }
 }
 
-/// What an agent's session is told by. Plain commands have none of it.
-fn conversation(fact: &Fact) -> Value {
+/// Returns the data of facts about an agent's session.
+fn session_data(fact: &Fact) -> Value {
     match fact {
         Fact::SessionStarted(started) => {
             json!({ "reference": started.reference, "resumed_from": started.resumed_from })
@@ -208,28 +208,28 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_fact_is_told_and_none_is_told_empty() {
+    fn every_kind_has_a_text_and_data() {
         let job = JobId::new(0, Timestamp(1), [7; 10]);
-        let mut told = std::collections::BTreeSet::new();
+        let mut seen = std::collections::BTreeSet::new();
         for (kind, fact) in golden() {
             let event = Event::of(job, &core::Event { seq: Seq(3), at: Timestamp(5), fact });
             assert_eq!((event.v, event.seq, event.kind.as_str()), (ENVELOPE, 3, kind.as_str()));
             assert!(!event.text.is_empty());
-            let says_something = event.data.as_object().is_some_and(|data| !data.is_empty());
+            let has_data = event.data.as_object().is_some_and(|data| !data.is_empty());
             assert!(
-                says_something || ["stop_began", "unpaused"].contains(&kind.as_str()),
+                has_data || ["stop_began", "unpaused"].contains(&kind.as_str()),
                 "{kind}: {}",
                 event.data
             );
             let text = serde_json::to_string(&event).unwrap();
             assert_eq!(serde_json::from_str::<Event>(&text).unwrap(), event);
-            told.insert(kind);
+            seen.insert(kind);
         }
-        assert_eq!(told, KINDS.iter().map(|kind| (*kind).to_owned()).collect());
+        assert_eq!(seen, KINDS.iter().map(|kind| (*kind).to_owned()).collect());
     }
 
     #[test]
-    fn a_fact_of_a_newer_build_is_told_by_its_name() {
+    fn a_fact_of_a_newer_build_has_only_its_kind_and_version() {
         let stored = Stored { kind: "teleported".to_owned(), version: 9, body: "{\"secret\":1}".to_owned() };
         let fact = Fact::decode(stored).unwrap();
         let event = Event::of(

@@ -1,4 +1,4 @@
-//! A job in full, as one call returns it.
+//! A job in full.
 
 use std::collections::BTreeMap;
 
@@ -20,147 +20,147 @@ use crate::worktree::Worktree;
 /// A job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Job {
-    /// Its name for ever: `job_` and 28 characters.
+    /// Its id: `job_` and 28 characters.
     pub id: String,
-    /// The last eight characters of the id, which lists show and every call understands.
+    /// The last eight characters of the id. Lists show them, and every call accepts them.
     pub short: String,
-    /// The name its submitter gave it. The newest job of a name is meant by it.
+    /// Its name. As a reference, a name means the newest job that has it.
     pub name: Option<String>,
-    /// What runs, in one line.
+    /// Its command or prompt, in one line.
     pub title: String,
-    /// Where it stands.
+    /// Its phase.
     pub phase: Phase,
     /// What it waits for, while it is queued or between attempts.
     pub waits: Option<Waits>,
     /// How it ended.
     pub outcome: Option<Outcome>,
-    /// What the outcome leaves open.
+    /// Details of the outcome.
     pub outcome_detail: Option<OutcomeDetail>,
     /// Why it ended.
     pub cause: Option<Cause>,
-    /// Who submitted it.
+    /// The user or job that submitted it.
     pub by: String,
-    /// Program and arguments; empty for an agent.
+    /// The program and its arguments; empty for an agent.
     pub argv: Vec<String>,
-    /// The agent, if it is one.
+    /// The agent, if it runs one.
     pub agent: Option<Agent>,
-    /// The folder it runs in; with a worktree, the same folder of that.
+    /// The directory it runs in. With a worktree, the same directory within that.
     pub cwd: String,
     /// The git worktree it runs in, if it has one.
     #[serde(default)]
     pub worktree: Option<Box<Worktree>>,
-    /// The group it belongs to, which has slots.
+    /// Its group, which has slots.
     pub group: String,
-    /// Higher goes first.
+    /// Higher starts first.
     pub priority: i16,
-    /// Names and values for people and filters.
+    /// Names and values for users and filters.
     pub labels: BTreeMap<String, String>,
-    /// Limits in force.
+    /// The current limits.
     pub limits: Limits,
-    /// Whether and when another attempt follows one that failed.
+    /// Whether and when a failed attempt is followed by another.
     pub retry: Retry,
-    /// How politely it is stopped.
+    /// The grace periods of a stop.
     pub ladder: Ladder,
-    /// Jobs that must end first, as asked for.
+    /// Jobs that must end before it starts.
     pub after: Vec<After>,
-    /// Not to be started before this moment.
+    /// The earliest time to start it.
     pub not_before: Option<Time>,
-    /// The ended job that this one tries again.
+    /// The ended job that this one repeats.
     pub retry_of: Option<String>,
     /// The job whose process submitted it.
     pub parent: Option<String>,
-    /// What it reads from.
+    /// Its standard input.
     pub io: Io,
     /// When it was submitted.
     pub submitted_at: Time,
-    /// When the first tree was there.
+    /// When its first process tree was started.
     pub started_at: Option<Time>,
-    /// When the last word was spoken.
+    /// When it ended.
     pub ended_at: Option<Time>,
     /// When its newest event was decided.
     pub updated_at: Time,
-    /// The number of its newest event. Also its ETag.
+    /// The number of its newest event, which is also its ETag.
     pub version: u64,
-    /// The stop that was asked for, or that a limit began.
+    /// The stop that was requested, or that a limit caused.
     pub stop: Option<Stop>,
-    /// The limit at which it holds still, and until when somebody may raise it.
+    /// The limit at which it is paused.
     #[serde(default)]
     pub paused: Option<Paused>,
-    /// Every try, in order.
+    /// All attempts, in order.
     pub attempts: Vec<Attempt>,
-    /// Messages that were accepted and have not reached the job yet.
+    /// The number of accepted messages that are not delivered yet.
     pub inputs_waiting: u32,
-    /// The conversation of its agent, once it has one.
+    /// The agent's session, if there is one.
     #[serde(default)]
     pub session: Option<Box<Session>>,
-    /// What was spent, over all attempts.
+    /// What it has spent, over all attempts.
     pub spent: Usage,
-    /// Reports that came too late and were kept without effect.
+    /// The number of reports that came too late and had no effect.
     pub late: u32,
-    /// Whether the log holds a fact that this build cannot read.
+    /// Whether the log has a fact that this build cannot read.
     pub foreign: bool,
-    /// Whether something of the job has just died and its end could not be recorded yet: ask again.
+    /// Whether the job's tree has ended but its end could not be recorded yet: ask again.
     pub unsettled: bool,
 }
 
-/// A limit was reached, and everything of the job holds still until somebody raises it.
+/// A limit was reached, and the job is frozen until it is raised.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Paused {
-    /// Which limit.
+    /// The limit.
     pub limit: String,
-    /// What was measured.
+    /// The measured value.
     pub measured: u64,
-    /// What was allowed.
+    /// The allowed value.
     pub allowed: u64,
-    /// Since when.
+    /// When the pause began.
     pub since: Time,
-    /// When it is stopped, if nobody raises the limit.
+    /// When the job is stopped unless the limit is raised.
     pub until: Time,
 }
 
 /// What a job waits for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Waits {
-    /// What kind of thing.
+    /// The kind of wait.
     #[serde(rename = "for")]
     pub on: WaitsFor,
-    /// Until when, if it waits for a moment.
+    /// Until when, if it waits for a point in time.
     pub until: Option<Time>,
-    /// Jobs that have not ended yet.
+    /// Dependencies that have not ended.
     pub jobs: Vec<After>,
 }
 
-/// Whether another attempt follows one that failed.
+/// Whether and when a failed attempt is followed by another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Retry {
-    /// Attempts in all; one means that nothing is tried again.
+    /// The number of attempts; one means no retry.
     pub attempts: u32,
-    /// Pause before the second attempt; it doubles with each one after.
+    /// Milliseconds before the second attempt. They double with each further one.
     pub backoff_ms: u64,
-    /// The longest pause.
+    /// The longest pause, in milliseconds.
     pub backoff_max_ms: u64,
-    /// Also try again when nobody can say how an attempt ended. The work may have been done.
+    /// Also retry a lost attempt, although the work may have been done.
     pub when_lost: bool,
 }
 
-/// How politely a job is stopped.
+/// The grace periods of a stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Ladder {
-    /// Milliseconds after the protocol's own interrupt; agents only.
+    /// Milliseconds after an interrupt in the agent's protocol. Agents only.
     pub interrupt_ms: u64,
-    /// Milliseconds between TERM and KILL, both to the whole tree.
+    /// Milliseconds between SIGTERM and SIGKILL, both to the whole tree.
     pub term_ms: u64,
 }
 
-/// Another job that must end first.
+/// A job that must end before another starts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct After {
-    /// Which one: an id in an answer, any reference in a request.
+    /// The job: an id in a response, any reference in a request.
     pub job: String,
-    /// How it must end; success if not said.
+    /// How it must end; `success` by default.
     #[serde(default = "success")]
     pub on: Needs,
 }
@@ -169,46 +169,46 @@ fn success() -> Needs {
     Needs::Success
 }
 
-/// What a job reads from.
+/// The standard input of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Io {
-    /// What kind of thing.
+    /// Its kind.
     pub kind: IoKind,
-    /// Lines of its terminal.
+    /// The height of its terminal.
     #[serde(default)]
     pub rows: Option<u16>,
-    /// Columns of its terminal.
+    /// The width of its terminal.
     #[serde(default)]
     pub columns: Option<u16>,
 }
 
-/// A stop.
+/// A stop of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Stop {
-    /// Why.
+    /// Its cause.
     pub cause: Cause,
-    /// Who asked, if somebody did.
+    /// The requester, if there is one.
     pub by: Option<String>,
-    /// When it was asked for, or when the limit fired.
+    /// When it was requested, or the limit fired.
     pub requested_at: Time,
-    /// When the supervisor began with it.
+    /// When the supervisor began to stop the tree.
     pub began_at: Option<Time>,
-    /// Whether it went straight to the last rung.
+    /// Whether it skips to the last rung.
     pub force: bool,
-    /// The last rung climbed so far.
+    /// The last rung reached.
     pub rung: Option<Rung>,
-    /// Processes alive at that rung.
+    /// The number of processes alive at that rung.
     pub alive: Option<u32>,
-    /// Who is alive right now, as far as the tree's keeper says; some of them, if they are many.
+    /// Pids of processes that are alive now, as the tree's keeper reports. If there are many, only some.
     #[serde(default)]
     pub pids: Vec<i32>,
 }
 
 impl Job {
-    /// Returns a job as its log tells it; `None` if nothing was ever written about it.
+    /// Converts a job; `None` if it was never submitted.
     ///
-    /// `job` is the fold of `events`; those beyond its version are not looked at, so that the answer is the job at one version.
+    /// `job` is the fold of `events`. Events beyond its version are ignored, so that the result is the job at one version.
     pub fn of(job: &job::Job, events: &[Event]) -> Option<Job> {
         let spec = job.spec.as_ref()?;
         let upto = events.iter().take_while(|event| event.seq <= job.version).count();
@@ -264,12 +264,12 @@ impl Job {
         })
     }
 
-    /// Reports whether it is over.
+    /// Reports whether it has ended.
     pub fn is_ended(&self) -> bool {
         self.phase == Phase::Ended
     }
 
-    /// Returns the attempt that decided the end, or the newest one.
+    /// Returns the newest attempt.
     pub fn last_attempt(&self) -> Option<&Attempt> {
         self.attempts.last()
     }
@@ -302,7 +302,7 @@ impl Waits {
         let (on, until) = match job.phase {
             CorePhase::Queued { waits: job::Waits::Slot } => (WaitsFor::Slot, None),
             CorePhase::Queued { waits: job::Waits::Dependencies } => (WaitsFor::Dependencies, None),
-            CorePhase::Queued { waits: job::Waits::Until(moment) } => (WaitsFor::Time, Some(moment)),
+            CorePhase::Queued { waits: job::Waits::Until(at) } => (WaitsFor::Time, Some(at)),
             CorePhase::Backoff { until } => (WaitsFor::Time, Some(until)),
             _ => return None,
         };
@@ -312,7 +312,7 @@ impl Waits {
 }
 
 impl Retry {
-    /// Returns a policy as core keeps it.
+    /// Converts a policy.
     pub fn of(retry: &spec::RetryPolicy) -> Retry {
         Retry {
             attempts: retry.attempts_max,
@@ -337,7 +337,7 @@ impl Default for Ladder {
 }
 
 impl After {
-    /// Returns a dependency as core keeps it.
+    /// Converts a dependency.
     pub fn of(dependency: &spec::Dependency) -> After {
         After { job: dependency.job.to_string(), on: dependency.on.into() }
     }
@@ -364,7 +364,7 @@ impl Default for Io {
 impl Stop {
     fn of(job: &job::Job, events: &[Event]) -> Option<Stop> {
         if let Some(stop) = &job.stop {
-            // What an earlier attempt was stopped by is over with it.
+            // Rungs of an earlier attempt do not count.
             let intent = events.iter().rposition(|event| matches!(event.fact, Fact::LaunchIntended(_)));
             let (rung, alive) = events[intent.unwrap_or(0)..].iter().rev().find_map(climbed).unzip();
             return Some(Stop {
@@ -378,7 +378,7 @@ impl Stop {
                 pids: Vec::new(),
             });
         }
-        // A job that had nothing alive is ended by the request itself.
+        // A request ends a job at once if nothing of it is alive.
         let word = job.last_word()?;
         Some(Stop {
             cause: word.cause.into(),
@@ -393,7 +393,7 @@ impl Stop {
     }
 }
 
-/// Returns the rung that an event tells of.
+/// Returns the rung that an event reports.
 fn climbed(event: &Event) -> Option<(Rung, u32)> {
     match &event.fact {
         Fact::RungClimbed(climbed) => Some((climbed.rung.into(), climbed.alive)),

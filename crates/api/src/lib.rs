@@ -1,14 +1,13 @@
-//! What is said on the wire: requests, answers, problems. No IO.
+//! Wire types of the API: requests, responses, problems. No IO.
 //!
-//! These types are the API, and nothing else is: what core calls a thing may change, what is said here may not. A field is
-//! added, never renamed; a word of an open list may be new to the reader and is kept as it came. Every doc comment here is
-//! read by users, in the OpenAPI document.
+//! Core's names may change; the names here may not. Fields are added, never renamed. Readers must accept unknown names in open enums and
+//! keep them as they are. Users read every doc comment here in the OpenAPI document.
 //!
-//! - [`Job`], [`Row`]: a job in full, and as a line of a list; [`attempt`]: its tries and their receipts.
-//! - [`Event`]: a fact of its log. [`enums`]: the lists of names that may grow. [`Time`]: moments.
-//! - [`AgentRequest`]: a coding agent in place of a command; [`Session`]: its conversation. [`Worktree`]: the git worktree that a job may run in.
-//! - [`Submit`] and [`requests`]: what is asked for. [`daemon`]: the supervisor itself, its groups, its troubles.
-//! - [`Problem`]: every answer that is not a success.
+//! - [`Job`], [`Row`]: a job in full, and as a line of a list; [`attempt`]: its attempts and their receipts.
+//! - [`Event`]: a fact of its log. [`enums`]: enums that may grow. [`Time`]: timestamps.
+//! - [`AgentRequest`]: a coding agent instead of a command; [`Session`]: its conversation. [`Worktree`]: the git worktree of a job.
+//! - [`Submit`] and [`requests`]: requests. [`daemon`]: the daemon, its groups and its troubles.
+//! - [`Problem`]: every response that is not a success.
 
 mod agent;
 pub mod attempt;
@@ -55,8 +54,8 @@ pub use time::{NotATime, Time};
 pub use usage::Usage;
 pub use worktree::{Worktree, WorktreeRequest};
 
-/// The header in which every answer carries the version of the daemon that gave it.
+/// The header with the daemon's version, in every response.
 pub const VERSION_HEADER: &str = "lastword-version";
 
-/// The version of this build, as [`VERSION_HEADER`] and [`Daemon`] say it.
+/// The version of this build, as in [`VERSION_HEADER`] and [`Daemon`].
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -1,4 +1,4 @@
-//! Limits: those of a job, and changes to them.
+//! Limits of a job, and changes to them.
 
 use lastword_core::limits::{self, Limit};
 use serde::{Deserialize, Serialize};
@@ -6,29 +6,29 @@ use utoipa::ToSchema;
 
 use crate::patch::present;
 
-/// Limits. Absent means that there is none; in a request it leaves the choice to the settings, and zero switches it off.
+/// Limits of a job. An absent one does not exist; in a request, an absent one is left to the settings and zero switches it off.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// Milliseconds an attempt may take; time in which the machine sleeps is not counted.
+    /// Milliseconds that an attempt may take, not counting suspends of the machine.
     pub wall_ms: Option<u64>,
-    /// Milliseconds without progress: without output, for a plain command.
+    /// Milliseconds without progress; for a plain command, without output.
     pub stall_ms: Option<u64>,
     /// Bytes of standard output and error together.
     pub output_bytes: Option<u64>,
     /// Turns of an agent.
     pub turns: Option<u64>,
-    /// Tokens, in and out.
+    /// Input and output tokens.
     pub tokens: Option<u64>,
     /// Money, in millionths of a dollar.
     pub money_micros: Option<u64>,
 }
 
-/// A change of limits, by the rules of a merge patch: absent leaves a limit as it is, null or zero switches it off.
+/// A merge patch of limits: an absent one is unchanged, null or zero switches it off.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct LimitsPatch {
-    /// Milliseconds an attempt may take.
+    /// Milliseconds that an attempt may take.
     #[serde(deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<u64>)]
     pub wall_ms: Option<Option<u64>>,
@@ -44,7 +44,7 @@ pub struct LimitsPatch {
     #[serde(deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<u64>)]
     pub turns: Option<Option<u64>>,
-    /// Tokens, in and out.
+    /// Input and output tokens.
     #[serde(deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<u64>)]
     pub tokens: Option<Option<u64>>,
@@ -55,7 +55,7 @@ pub struct LimitsPatch {
 }
 
 impl Limits {
-    /// Returns what binds: a limit that is switched off is absent.
+    /// Converts limits in force: one that is switched off is absent.
     pub fn in_force(limits: &limits::Limits) -> Limits {
         Limits {
             wall_ms: limits.get(Limit::Wall),
@@ -67,7 +67,7 @@ impl Limits {
         }
     }
 
-    /// Returns the limits as core keeps what was asked for.
+    /// Converts to core's limits.
     pub fn to_core(&self) -> limits::Limits {
         limits::Limits {
             wall_ms: self.wall_ms,
@@ -81,7 +81,7 @@ impl Limits {
 }
 
 impl LimitsPatch {
-    /// Returns the changes, in the words of core: zero is off.
+    /// Returns the changes; zero is off.
     pub fn changes(&self) -> Vec<(Limit, u64)> {
         let fields = [
             (Limit::Wall, self.wall_ms),
@@ -91,8 +91,8 @@ impl LimitsPatch {
             (Limit::Tokens, self.tokens),
             (Limit::Money, self.money_micros),
         ];
-        let said = fields.into_iter().filter_map(|(limit, value)| Some((limit, value?)));
-        said.map(|(limit, value)| (limit, value.unwrap_or(0))).collect()
+        let present = fields.into_iter().filter_map(|(limit, value)| Some((limit, value?)));
+        present.map(|(limit, value)| (limit, value.unwrap_or(0))).collect()
     }
 }
 
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_patch_tells_absent_from_null() {
+    fn a_patch_distinguishes_absent_from_null() {
         let patch: LimitsPatch = serde_json::from_str(r#"{"wall_ms": 5, "stall_ms": null}"#).unwrap();
         assert_eq!(patch.changes(), [(Limit::Wall, 5), (Limit::Stall, 0)]);
         assert_eq!(serde_json::to_string(&patch).unwrap(), r#"{"wall_ms":5,"stall_ms":null}"#);

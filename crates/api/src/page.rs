@@ -1,34 +1,34 @@
-//! Pages: a piece of a longer list, and where the next one begins.
+//! Pages of lists.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::Event;
 
-/// A piece of a list.
+/// A page of a list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Page<T> {
-    /// What is in it.
+    /// The items.
     pub items: Vec<T>,
-    /// Pass it as `cursor` to get the next piece; absent at the end.
+    /// Pass it as `cursor` to get the next page; absent on the last page.
     pub next_cursor: Option<String>,
-    /// Whether something has just died and its end could not be recorded yet: ask again.
+    /// Whether the tree of a job has ended but its end could not be recorded yet: ask again.
     #[serde(default)]
     pub unsettled: bool,
 }
 
 impl<T> Page<T> {
-    /// Returns a list that has no next piece.
+    /// Returns a list of a single page.
     pub fn whole(items: Vec<T>) -> Page<T> {
         Page { items, next_cursor: None, unsettled: false }
     }
 }
 
-/// A piece of the feed over all jobs. It has no end: what happens later comes after its cursor.
+/// A page of the feed over all jobs. The feed has no last page: later events follow its cursor.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Feed {
-    /// Events, per job in order.
+    /// Events, in order per job.
     pub items: Vec<Event>,
-    /// Pass it as `cursor` to go on; absent while nothing was ever written.
+    /// Pass it as `cursor` to continue; absent while there are no events at all.
     pub next_cursor: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! Every answer that is not a success: problem details by RFC 9457, with a code that programs decide by.
+//! Problems: every response that is not a success, as problem details (RFC 9457) with a code for programs.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -6,34 +6,34 @@ use utoipa::ToSchema;
 use crate::Row;
 use crate::enums::{Code, Phase};
 
-/// Why a request came to nothing.
+/// Why a request failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Problem {
-    /// The code as a name for ever: `urn:lastword:problem:` and the code.
+    /// The code as a URN: `urn:lastword:problem:` and the code.
     #[serde(rename = "type")]
     pub kind: String,
-    /// What kind of problem it is, for people.
+    /// The kind of problem, for people.
     pub title: String,
-    /// The status of the answer.
+    /// The HTTP status.
     pub status: u16,
-    /// What happened here, to which job, and what to do about it.
+    /// What happened, to which job, and what to do about it.
     pub detail: String,
-    /// What kind of problem it is, for programs.
+    /// The kind of problem, for programs.
     pub code: Code,
-    /// The request, by its number in the daemon's log.
+    /// The number of the request in the daemon's log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instance: Option<String>,
     /// The job it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job: Option<String>,
-    /// The jobs that an ambiguous reference may mean.
+    /// The jobs that an ambiguous reference matches.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub candidates: Vec<Candidate>,
-    /// Whether the very same request may succeed later.
+    /// Whether the same request may succeed later.
     pub retryable: bool,
 }
 
-/// A job that a reference may mean.
+/// A job that an ambiguous reference matches.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Candidate {
     /// Its id.
@@ -42,14 +42,14 @@ pub struct Candidate {
     pub short: String,
     /// Its name.
     pub name: Option<String>,
-    /// What runs.
+    /// Its command or prompt, in one line.
     pub title: String,
-    /// Where it stands.
+    /// Its phase.
     pub phase: Phase,
 }
 
 impl Code {
-    /// Returns the status of an answer with this code.
+    /// Returns the HTTP status for this code.
     pub fn status(&self) -> u16 {
         match self {
             Code::NotFound => 404,
@@ -66,39 +66,39 @@ impl Code {
         }
     }
 
-    /// Returns what kind of problem it is, for people.
+    /// Returns the title for people.
     pub fn title(&self) -> &str {
         match self {
-            Code::NotFound => "There is no such thing",
-            Code::Ambiguous => "Several jobs are meant",
-            Code::Invalid => "The request cannot be used",
+            Code::NotFound => "Not found",
+            Code::Ambiguous => "Ambiguous job reference",
+            Code::Invalid => "Invalid request",
             Code::Ended => "The job has ended",
             Code::NotEnded => "The job has not ended",
-            Code::Held => "Somebody else holds the job",
-            Code::InsideAJob => "Not from inside a job",
-            Code::KeyReused => "The idempotency key was used for something else",
-            Code::Conflict => "Somebody else was faster",
-            Code::Full => "A bound was reached",
-            Code::Unavailable => "Not available now",
-            Code::Corrupt => "What is stored cannot be read",
-            Code::NewerReader => "Written by a newer build",
+            Code::Held => "Another owner holds the job",
+            Code::InsideAJob => "Not allowed from inside a job",
+            Code::KeyReused => "The idempotency key was used for another request",
+            Code::Conflict => "The job was changed meanwhile",
+            Code::Full => "A limit was reached",
+            Code::Unavailable => "Temporarily unavailable",
+            Code::Corrupt => "Stored data cannot be read",
+            Code::NewerReader => "Written by a newer version",
             Code::Starting => "The daemon is starting",
             Code::TooLarge => "The request is too large",
             Code::Forbidden => "Not allowed",
-            Code::Unsaved => "Work would be lost",
-            Code::Internal => "A bug of Lastword",
-            Code::Other(word) => word,
+            Code::Unsaved => "Unsaved work would be lost",
+            Code::Internal => "A bug in Lastword",
+            Code::Other(name) => name,
         }
     }
 
-    /// Reports whether the very same request may succeed later.
+    /// Reports whether the same request may succeed later.
     pub fn is_retryable(&self) -> bool {
         matches!(self, Code::Unavailable | Code::Starting | Code::Full | Code::Held)
     }
 }
 
 impl Problem {
-    /// Returns the problem of a code, told by `detail`.
+    /// Returns a problem with this code and detail.
     pub fn new(code: Code, detail: impl Into<String>) -> Problem {
         Problem {
             kind: format!("urn:lastword:problem:{code}"),
@@ -113,13 +113,13 @@ impl Problem {
         }
     }
 
-    /// Says which job it is about.
+    /// Adds the job it is about.
     pub fn about(mut self, job: impl ToString) -> Problem {
         self.job = Some(job.to_string());
         self
     }
 
-    /// Says which jobs a reference may mean.
+    /// Adds the jobs that a reference matches.
     pub fn among(mut self, rows: impl IntoIterator<Item = Row>) -> Problem {
         self.candidates = rows.into_iter().map(Candidate::of).collect();
         self
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_problem_says_its_code_three_times_the_same() {
+    fn type_code_and_status_of_a_problem_agree() {
         for code in Code::ALL {
             let problem = Problem::new(code.clone(), "so it is");
             let json = serde_json::to_value(&problem).unwrap();

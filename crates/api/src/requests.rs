@@ -1,4 +1,4 @@
-//! What is asked of jobs and of the daemon, apart from a submission.
+//! Requests to jobs and to the daemon, except submissions.
 
 use std::collections::BTreeMap;
 
@@ -8,31 +8,31 @@ use utoipa::ToSchema;
 use crate::attributes::Attributes;
 use crate::enums::JobsFate;
 
-/// A wish to stop a job.
+/// A request to stop a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Cancel {
-    /// Straight to KILL.
+    /// Send SIGKILL at once.
     pub force: bool,
-    /// Wait at most so long for the proof that nothing is alive; at most a minute.
+    /// How long to wait for the proof that nothing is alive, in milliseconds; at most a minute.
     pub wait_ms: Option<u64>,
 }
 
-/// A wish to stop many jobs. Which ones must be said: who says nothing means none.
+/// A request to stop several jobs. It must name them: an empty request stops none.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct CancelMany {
-    /// Every live one, unless a group or a label says less.
+    /// All live jobs, unless a group or a label narrows it down.
     pub all: bool,
-    /// Those of this group.
+    /// Jobs of this group.
     pub group: Option<String>,
-    /// Those with this label, as `name=value`.
+    /// Jobs with this label, as `name=value`.
     pub label: Option<String>,
-    /// Straight to KILL.
+    /// Send SIGKILL at once.
     pub force: bool,
 }
 
-/// A wish to try an ended job again, as a new job.
+/// A request to repeat an ended job as a new job.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RetryJob {
@@ -43,44 +43,44 @@ pub struct RetryJob {
     pub attributes: Option<Attributes>,
 }
 
-/// Something to be said to a job.
+/// A message to a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Message {
-    /// What, as it is written to the job: a line needs its own line break.
+    /// The text, written as it is: a line needs its line break.
     pub text: String,
-    /// Close its input afterwards.
+    /// Close the input afterwards.
     pub eof: bool,
-    /// To an agent: count for the turn it works on, if it can be told so, and not for the next one.
+    /// For an agent: deliver it in the active turn, if the agent supports that, instead of the next one.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub steer: bool,
 }
 
-/// An answer to a question of an agent.
+/// An answer to an agent's question.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Answer {
-    /// Which question; it need not be said if there is one.
+    /// The question. Not needed if only one is open.
     pub question: Option<String>,
-    /// What. Where the agent asks for a permission: `allow`, or `deny` with or without a reason. Anything else says what to do instead.
+    /// The answer. For a permission: `allow`, or `deny` with an optional reason. Any other text denies it and says what to do instead.
     pub text: String,
 }
 
-/// A wish that an agent ends its turn, and goes on living.
+/// A request to end an agent's turn but not the job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Interrupt {
-    /// Which turn; the active one if not said.
+    /// The turn; the active one by default.
     pub turn: Option<u32>,
 }
 
-/// A wish to go on with the conversation of an ended job, as a new job.
+/// A request to resume the conversation of an ended job in a new job.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Resume {
-    /// What the agent is to do now.
+    /// The prompt.
     pub prompt: String,
-    /// Goes on with a copy of the conversation, which stays as it is; then the job need not have ended.
+    /// Resume a copy of the conversation. Then the job need not have ended.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub fork: bool,
     /// The environment of the new job: that of the old one was removed at its end.
@@ -90,36 +90,36 @@ pub struct Resume {
     pub attributes: Option<Attributes>,
 }
 
-/// A message that was made durable. It reaches the job once.
+/// A message that was stored. It is delivered once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Accepted {
     /// Its number among the inputs of the job.
     pub input: u32,
 }
 
-/// A wish to remove ended jobs.
+/// A request to remove ended jobs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Prune {
-    /// Only those that ended longer ago than this.
+    /// Only jobs that ended longer ago than this.
     pub older_than_ms: u64,
-    /// Also those whose result nobody has read.
+    /// Also jobs whose result was not read.
     pub unread: bool,
-    /// Also those whose worktree holds work that was not applied.
+    /// Also jobs whose worktree has work that was not applied.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub unsaved: bool,
-    /// Only count.
+    /// Only count them.
     pub dry_run: bool,
 }
 
-/// What was removed.
+/// The result of a prune.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Pruned {
-    /// Jobs removed, or that would be.
+    /// Jobs removed, or to be removed.
     pub removed: u64,
-    /// Jobs kept because nobody has read their result.
+    /// Jobs kept because their result was not read.
     pub kept_unread: u64,
-    /// Jobs kept because their worktree holds work that was not applied.
+    /// Jobs kept because their worktree has work that was not applied.
     #[serde(default)]
     pub kept_unsaved: u64,
     /// Jobs kept because a job that has not ended runs in their worktree.
@@ -127,18 +127,18 @@ pub struct Pruned {
     pub kept_in_use: u64,
 }
 
-/// A wish that the daemon stops.
+/// A request to stop the daemon.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct StopDaemon {
-    /// What becomes of the jobs.
+    /// What happens to the jobs.
     pub jobs: JobsFate,
 }
 
-/// A daemon that will stop.
+/// A daemon that is stopping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Stopping {
-    /// Its process number: whoever waits for its end does not take the next daemon for it.
+    /// Its pid, by which a client that waits for its end can tell it from the next daemon.
     pub pid: u32,
 }
 

@@ -1,4 +1,4 @@
-//! What came of a job.
+//! The result of a job.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -7,33 +7,33 @@ use crate::Job;
 use crate::attempt::{Exit, Receipt};
 use crate::enums::{Cause, Outcome, OutcomeDetail};
 
-/// What came of a job that has ended.
+/// The result of an ended job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct JobResult {
-    /// Which job.
+    /// The id of the job.
     pub id: String,
     /// How it ended.
     pub outcome: Outcome,
-    /// What the outcome leaves open.
+    /// Details of the outcome.
     pub outcome_detail: Option<OutcomeDetail>,
     /// Why it ended.
     pub cause: Cause,
-    /// Who asked for its end, if somebody did; or the job that did not end as this one needed.
+    /// The requester of the stop, or the dependency that did not end as required.
     pub by: Option<String>,
     /// How the first process of the last attempt exited.
     pub exit: Option<Exit>,
-    /// What was reported wrong.
+    /// The error, if any.
     pub error: Option<String>,
-    /// What proves that nothing of the last attempt is left.
+    /// The proof that nothing of the last attempt is left.
     pub receipt: Option<Receipt>,
-    /// The end of standard output, at most 64 KiB, with what is not UTF-8 replaced; of an agent, its last message.
+    /// The end of standard output, at most 64 KiB, with invalid UTF-8 replaced. For an agent, its last message.
     pub text: String,
-    /// Bytes of standard output before that text.
+    /// Bytes of standard output before `text`.
     pub text_skipped: u64,
 }
 
 impl JobResult {
-    /// Returns the result of a job; `None` while it has none.
+    /// Returns the result of a job; `None` if it has not ended.
     pub fn of(job: &Job, text: String, text_skipped: u64) -> Option<JobResult> {
         let attempt = job.last_attempt();
         Some(JobResult {

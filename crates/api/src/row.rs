@@ -13,45 +13,45 @@ use crate::enums::{Cause, Outcome, OutcomeDetail, Phase};
 /// A job as a line of a list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Row {
-    /// Its name for ever.
+    /// Its id.
     pub id: String,
     /// The last eight characters of the id.
     pub short: String,
-    /// The name its submitter gave it.
+    /// Its name.
     pub name: Option<String>,
-    /// What runs, in one line.
+    /// Its command or prompt, in one line.
     pub title: String,
-    /// Where it stands.
+    /// Its phase.
     pub phase: Phase,
-    /// From when on it may be started, while it waits.
+    /// When it may be started, while it waits.
     pub due_at: Option<Time>,
-    /// Jobs it still waits for.
+    /// The number of dependencies that have not ended.
     pub unmet: u32,
     /// How it ended.
     pub outcome: Option<Outcome>,
-    /// What the outcome leaves open.
+    /// Details of the outcome.
     pub outcome_detail: Option<OutcomeDetail>,
     /// Why it ended.
     pub cause: Option<Cause>,
     /// How the first process of the deciding attempt exited.
     pub exit: Option<Exit>,
-    /// The group it belongs to.
+    /// Its group.
     pub group: String,
-    /// Higher goes first.
+    /// Higher starts first.
     pub priority: i16,
-    /// Names and values for people and filters.
+    /// Names and values for users and filters.
     pub labels: BTreeMap<String, String>,
-    /// Attempts so far.
+    /// The number of attempts so far.
     pub attempts: u32,
     /// Whether it waits for a person.
     pub waiting: bool,
-    /// Whether its agent works on a turn.
+    /// Whether its agent is working on a turn.
     pub working: bool,
     /// When it was submitted.
     pub submitted_at: Time,
-    /// When the first tree was there.
+    /// When its first process tree was started.
     pub started_at: Option<Time>,
-    /// When the last word was spoken.
+    /// When it ended.
     pub ended_at: Option<Time>,
     /// When its newest event was decided.
     pub updated_at: Time,
@@ -60,7 +60,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// Returns a row as a journal keeps it.
+    /// Converts a journal's row.
     pub fn of(row: &row::Row) -> Row {
         Row {
             id: row.job.to_string(),

@@ -1,4 +1,4 @@
-//! The conversation of an agent, as a job tells it.
+//! The session of an agent.
 
 use lastword_core::event::Event;
 use lastword_core::job;
@@ -10,41 +10,41 @@ use crate::Time;
 use crate::enums::{SessionState, TurnEnding};
 use crate::usage::Usage;
 
-/// The conversation of an agent, in the newest attempt that had one.
+/// The session of an agent, in the newest attempt that had one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Session {
-    /// Where it stands.
+    /// Its state.
     pub state: SessionState,
-    /// The attempt it lives in.
+    /// Its attempt.
     pub attempt: u32,
-    /// The turn it works on.
+    /// The active turn.
     pub active_turn: Option<u32>,
-    /// Every turn of the job, in order.
+    /// All turns of the job, in order.
     pub turns: Vec<Turn>,
-    /// Questions that wait for an answer.
+    /// Questions without an answer.
     pub questions: Vec<Question>,
-    /// The agent's own name for it.
+    /// The agent's name for it.
     pub reference: Option<String>,
-    /// The conversation it goes on from.
+    /// The conversation it resumes.
     pub resumed_from: Option<String>,
-    /// What another job can go on from; absent until a turn was completed.
+    /// The reference that another job can resume; absent until a turn has completed.
     pub resume_reference: Option<String>,
-    /// What the agent keeps going outside turns.
+    /// The number of processes or tasks of the agent that run outside a turn.
     pub background: u32,
-    /// Messages in it, as completed turns left them.
+    /// The number of messages in completed turns.
     pub messages: u32,
-    /// What the agent was not allowed to do, in completed turns.
+    /// Tool uses that were denied in completed turns.
     pub denials: Vec<String>,
-    /// What completed turns used, by the agent's own account. What was spent in all is in the job.
+    /// Usage of completed turns as the agent reports it. The job's own total is in `spent`.
     pub usage: Usage,
 }
 
-/// One turn: from a prompt to its settling.
+/// A turn of an agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Turn {
     /// Its number in the job, from one.
     pub turn: u32,
-    /// In which attempt.
+    /// Its attempt.
     pub attempt: u32,
     /// When it began.
     pub started_at: Time,
@@ -52,20 +52,20 @@ pub struct Turn {
     pub ended_at: Option<Time>,
     /// How it ended; absent while it is active.
     pub ending: Option<TurnEnding>,
-    /// What went wrong.
+    /// The error, if any.
     pub error: Option<String>,
 }
 
-/// A question of an agent that waits for an answer.
+/// A question of an agent that has no answer yet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Question {
-    /// The agent's name for it.
+    /// The agent's id of the question.
     pub id: String,
-    /// What it asks. Text of the agent, not to be trusted.
+    /// Its text. Written by the agent: do not trust it.
     pub text: String,
-    /// When it asked.
+    /// When it was asked.
     pub asked_at: Time,
-    /// When it is denied, if nobody answers before.
+    /// When it expires and is denied.
     pub expires_at: Option<Time>,
 }
 

@@ -1,4 +1,4 @@
-//! What is asked for when a job is submitted.
+//! Submissions of jobs.
 
 use std::collections::BTreeMap;
 
@@ -15,22 +15,22 @@ use crate::job::{After, Io, Ladder, Retry};
 use crate::limits::Limits;
 use crate::worktree::WorktreeRequest;
 
-/// A job as it is asked for.
+/// A request to run a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Submit {
-    /// Its id, if the client made one; asking again with the same id and the same job is asking once.
+    /// Its id, if the client makes one. A repeated submission with the same id and job has no effect.
     pub id: Option<String>,
-    /// A name for people: a letter or digit, then up to 63 letters, digits, dots, underscores and dashes.
+    /// A name: a letter or digit, then up to 63 letters, digits, dots, underscores and dashes.
     pub name: Option<String>,
-    /// Program and arguments.
+    /// The program and its arguments.
     pub argv: Vec<String>,
-    /// The coding agent that does the work, in place of `argv`.
+    /// The coding agent to run, instead of `argv`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentRequest>,
-    /// The folder it runs in: an absolute path.
+    /// The directory it runs in, as an absolute path.
     pub cwd: String,
-    /// A git worktree of its own to run in.
+    /// A git worktree to run in.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub worktree: Option<WorktreeRequest>,
     /// Its environment. It is kept in a private file until the job has ended, and never shown.
@@ -38,27 +38,27 @@ pub struct Submit {
     /// Umask, resource limits and nice value of its process. Absent: umask 022, and the daemon's limits and nice value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attributes: Option<Attributes>,
-    /// The group it belongs to; `default` if not said. One that is not there is made, with one slot.
+    /// Its group; `default` by default. A group that does not exist is created with one slot.
     pub group: Option<String>,
-    /// Higher goes first.
+    /// Higher starts first.
     pub priority: i16,
-    /// Names and values for people and filters.
+    /// Names and values for users and filters.
     pub labels: BTreeMap<String, String>,
-    /// Limits of this job; the settings fill the rest.
+    /// Limits of this job. The settings fill the rest.
     pub limits: Limits,
-    /// When it has used up its turns, tokens, money or output: it holds still, and who raises the limit within so many milliseconds lets
-    /// it go on. Absent: it is stopped at once.
+    /// When its turns, tokens, money or output are used up: freeze it for so many milliseconds, in which the limit can be raised. Absent:
+    /// stop it at once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ask_at_limit_ms: Option<u64>,
-    /// Whether and when another attempt follows one that failed.
+    /// Whether and when a failed attempt is followed by another.
     pub retry: Retry,
-    /// How politely it is stopped.
+    /// The grace periods of a stop.
     pub ladder: Ladder,
-    /// Jobs that must end first.
+    /// Jobs that must end before it starts.
     pub after: Vec<After>,
-    /// Not to be started before this moment.
+    /// The earliest time to start it.
     pub not_before: Option<Time>,
-    /// What it reads from.
+    /// Its standard input.
     pub io: Io,
 }
 
@@ -66,7 +66,7 @@ pub struct Submit {
 pub const GROUP: &str = spec::DEFAULT_GROUP;
 
 impl Submit {
-    /// Returns the spec, with its agent and the jobs it waits for already looked up, and without the environment.
+    /// Returns the spec, without the environment. The caller has looked up the agent and the dependencies.
     pub fn spec(&self, work: Work, after: Vec<Dependency>, parent: Option<JobId>) -> Result<Spec, UnknownIo> {
         Ok(Spec {
             name: self.name.clone(),
@@ -93,13 +93,13 @@ impl Submit {
     }
 }
 
-/// The request names something to read from that this build does not have.
+/// The request names an unknown kind of input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`io`: `kind` is `none`, `pipe`, or `terminal` with `rows` and `columns`")]
+#[error("`io`: `kind` must be `none`, `pipe`, or `terminal` with `rows` and `columns`")]
 pub struct UnknownIo;
 
 impl Io {
-    /// Returns what is asked for in the words of core; `None` if this build does not know it.
+    /// Converts to core's type; `None` if this build does not know it.
     fn to_core(&self) -> Option<spec::Io> {
         match (&self.kind, self.rows, self.columns) {
             (IoKind::None, None, None) => Some(spec::Io::Null),
@@ -111,7 +111,7 @@ impl Io {
 }
 
 impl Needs {
-    /// Returns the need in the words of core; `None` if this build does not know it.
+    /// Converts to core's type; `None` if this build does not know it.
     pub fn to_core(&self) -> Option<spec::Needs> {
         match self {
             Needs::Success => Some(spec::Needs::Success),
@@ -126,10 +126,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_wants_no_worktree_and_no_agent_does_not_speak_of_one() {
-        // A daemon that is older refuses what it does not know, and must not refuse every job.
-        let said = serde_json::to_value(Submit::default()).unwrap();
-        assert_eq!((said.get("worktree"), said.get("agent"), said.get("attributes")), (None, None, None));
+    fn unused_newer_fields_are_not_sent() {
+        // An older daemon refuses unknown fields, so they must be absent unless they are used.
+        let submit = serde_json::to_value(Submit::default()).unwrap();
+        assert_eq!(
+            (submit.get("worktree"), submit.get("agent"), submit.get("attributes")),
+            (None, None, None)
+        );
         let prune = serde_json::to_value(crate::Prune::default()).unwrap();
         assert_eq!(prune.get("unsaved"), None);
     }

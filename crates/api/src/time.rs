@@ -1,4 +1,4 @@
-//! Moments: RFC 3339, UTC, milliseconds.
+//! Timestamps: RFC 3339, UTC, milliseconds.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,16 +10,16 @@ use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, Schema, SchemaFormat, Type};
 use utoipa::{PartialSchema, ToSchema};
 
-/// A moment by the wall clock, in milliseconds since 1970. On the wire it is text: `2026-11-15T08:23:01.250Z`.
+/// A time by the wall clock, in milliseconds since 1970. On the wire it is text: `2026-11-15T08:23:01.250Z`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(pub u64);
 
-/// The text is not a moment.
+/// The text is not a timestamp.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not a moment such as 2026-11-15T08:23:01.250Z")]
+#[error("`{0}` is not a timestamp such as 2026-11-15T08:23:01.250Z")]
 pub struct NotATime(String);
 
-/// The last day with a year of four digits in every zone. A stored moment beyond it is damage, and still has a text.
+/// The last day whose year has four digits in every time zone. A later stored time is damage, and is shown as this.
 const LATEST_MS: u64 = 253_402_128_000_000;
 
 impl fmt::Display for Time {
@@ -36,7 +36,7 @@ impl FromStr for Time {
     fn from_str(text: &str) -> Result<Time, NotATime> {
         let moment = text.parse::<jiff::Timestamp>().ok();
         let ms = moment.and_then(|moment| u64::try_from(moment.as_millisecond()).ok());
-        // What is echoed of a longer text is bounded.
+        // Bound the echo of a longer text.
         ms.map(Time).ok_or_else(|| NotATime(text.chars().take(64).collect()))
     }
 }
@@ -71,7 +71,7 @@ impl PartialSchema for Time {
         let schema = ObjectBuilder::new()
             .schema_type(Type::String)
             .format(Some(SchemaFormat::KnownFormat(KnownFormat::DateTime)))
-            .description(Some("A moment: RFC 3339, UTC, with milliseconds."))
+            .description(Some("A timestamp: RFC 3339, UTC, with milliseconds."))
             .examples([serde_json::json!("2026-11-15T08:23:01.250Z")]);
         schema.build().into()
     }
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_moment_has_milliseconds_and_reads_back() {
+    fn a_timestamp_has_milliseconds_and_reads_back() {
         for (ms, text) in [
             (0, "1970-01-01T00:00:00.000Z"),
             (1, "1970-01-01T00:00:00.001Z"),
@@ -96,11 +96,11 @@ mod tests {
             assert_eq!(serde_json::to_string(&Time(ms)).unwrap(), format!("\"{text}\""));
             assert_eq!(serde_json::from_str::<Time>(&format!("\"{text}\"")).unwrap(), Time(ms));
         }
-        assert_eq!(Time(u64::MAX).to_string(), "9999-12-30T00:00:00.000Z", "damage has a text too");
+        assert_eq!(Time(u64::MAX).to_string(), "9999-12-30T00:00:00.000Z", "a damaged time can be shown");
     }
 
     #[test]
-    fn an_offset_is_understood_and_a_date_before_1970_is_not() {
+    fn offsets_are_accepted_and_dates_before_1970_are_not() {
         assert_eq!("2026-11-15T09:23:01.25+01:00".parse(), Ok(Time(1_794_730_981_250)));
         for text in ["", "soon", "2026-11-15", "1969-12-31T23:59:59Z", "2026-11-15T08:23:01"] {
             assert!(text.parse::<Time>().is_err(), "{text}");

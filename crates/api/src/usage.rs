@@ -7,9 +7,9 @@ use utoipa::ToSchema;
 /// Tokens and money spent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Usage {
-    /// Tokens read.
+    /// Input tokens.
     pub tokens_in: u64,
-    /// Tokens written.
+    /// Output tokens.
     pub tokens_out: u64,
     /// Money, in millionths of a dollar.
     pub money_micros: u64,

@@ -1,20 +1,20 @@
-//! Worktrees: asked for with a job, and as they are.
+//! Git worktrees: in a submission, and in a job.
 
 use lastword_core::{JobId, spec};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// A wish for a git worktree of its own, in which the job runs instead of the checkout that its folder is in.
+/// A git worktree in which the job runs, instead of the checkout that contains its directory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WorktreeRequest {
-    /// The repository's own folder (`git rev-parse --git-common-dir`), as an absolute path.
+    /// The repository's git directory (`git rev-parse --git-common-dir`), as an absolute path.
     pub git_dir: String,
-    /// The top folder of the checkout. `cwd` is in it, and the job runs in the same folder of its worktree.
+    /// The top directory of the checkout. It contains `cwd`, and the job runs in the same directory of its worktree.
     pub checkout: String,
-    /// The commit at which the worktree begins, in full.
+    /// The full id of the commit that the worktree starts at.
     pub base: String,
-    /// Whether it stays although nothing was changed in it.
+    /// Keep it even if nothing was changed in it.
     #[serde(default)]
     pub keep: bool,
 }
@@ -22,24 +22,24 @@ pub struct WorktreeRequest {
 /// The git worktree of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Worktree {
-    /// The repository's own folder.
+    /// The repository's git directory.
     pub git_dir: String,
-    /// The top folder of the checkout it was asked for in; its changes are brought there.
+    /// The top directory of the checkout, to which its changes can be applied.
     pub checkout: String,
-    /// The commit at which it began.
+    /// The commit that it started at.
     pub base: String,
     /// Its branch.
     pub branch: String,
-    /// Where it is, or was; absent if this daemon keeps no worktrees.
+    /// Its path, also after it was removed; absent if this daemon keeps no worktrees.
     pub path: Option<String>,
-    /// Whether it is there: not before the job is started, and not after its end if nothing was changed in it.
+    /// Whether it exists: not before the job starts, and not after its end if nothing was changed in it.
     pub present: bool,
-    /// Whether it stays although nothing was changed in it.
+    /// Whether it is kept even if nothing was changed in it.
     pub keep: bool,
 }
 
 impl WorktreeRequest {
-    /// Returns the wish in the words of core.
+    /// Converts to core's worktree.
     pub(crate) fn to_core(&self) -> spec::Worktree {
         spec::Worktree {
             git_dir: self.git_dir.clone(),
@@ -51,7 +51,7 @@ impl WorktreeRequest {
 }
 
 impl Worktree {
-    /// Returns what the log knows of it. Where it is, its daemon knows.
+    /// Returns what the log has about it. Its daemon adds the path.
     pub(crate) fn of(job: JobId, spec: &spec::Spec) -> Option<Worktree> {
         let worktree = spec.worktree.as_ref()?;
         Some(Worktree {

@@ -1,56 +1,56 @@
-//! One append: the facts, the version they build on, the fence they need, and the job row they lead to.
+//! One append: the facts, the version they build on, the fence they need, and the job row that results.
 //!
-//! It is built here and nowhere else, so a store can trust that row and events agree.
+//! Appends are built only here, so a store can trust that row and events agree.
 
 use crate::event::{Event, Fact};
 use crate::ids::{AppendId, Fence, JobId, Seq, Timestamp};
 use crate::job::Job;
 use crate::view::row::Row;
 
-/// What a journal stores in one atomic write, or refuses.
+/// Facts that a journal stores in one atomic write, or refuses.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Append {
-    /// Which job.
+    /// The job.
     pub job: JobId,
-    /// The version it builds on; any other means that somebody wrote in between.
+    /// The version it builds on. If the job has another version by now, the append conflicts.
     pub expected: Seq,
-    /// What the job row must still say about its holder; `None` for what anyone may write.
+    /// The fence that the job's holder must still have; `None` for facts that anyone may write.
     pub fence: Option<Fence>,
-    /// Names this append, so that repeating it is safe.
+    /// Identifies this append, so that repeating it is safe.
     pub id: AppendId,
     /// When it was decided.
     pub at: Timestamp,
-    /// The events, numbered from `expected` on. Never empty.
+    /// The events, numbered from `expected.next()`. Never empty.
     pub events: Vec<Event>,
-    /// The job row after them.
+    /// The job row after these events.
     pub row: Row,
 }
 
-/// The facts do not belong in the log.
+/// Facts that must not be appended.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Illegal {
-    /// There is nothing to append.
+    /// There are no facts.
     #[error("an append without facts")]
     Empty,
-    /// A fact of the owner came without its fence.
-    #[error("`{0}` is for the owner of the job to write")]
+    /// A fact that only the owner may write, without its fence.
+    #[error("only the owner of the job may write {0}")]
     NotTheOwner(&'static str),
-    /// A fact does not follow from the log.
-    #[error("`{kind}` cannot follow at event {after} of {job}: {why}")]
+    /// A fact that cannot follow the log.
+    #[error("`{kind}` cannot follow event {after} of {job}: {why}")]
     OutOfPlace {
-        /// Which job.
+        /// The job.
         job: JobId,
         /// The last event before it.
         after: Seq,
-        /// What kind of fact.
+        /// The kind of the fact.
         kind: String,
-        /// Which rule it breaks.
+        /// The rule it breaks.
         why: &'static str,
     },
 }
 
 impl Append {
-    /// Builds the append of `facts` to `job`, and the job as it will be once that is durable.
+    /// Builds the append of `facts` to `job`, and the job as it will be once the append is stored.
     pub fn new(
         job: &Job,
         fence: Option<&Fence>,
@@ -70,7 +70,7 @@ impl Append {
             if owners && !by_owner {
                 return Err(Illegal::NotTheOwner("an observation"));
             }
-            // Whoever claims is the owner from there on.
+            // A claim makes its writer the owner for the facts after it.
             by_owner |= matches!(fact, Fact::Claimed(_));
             let event = Event { seq: after.version.next(), at, fact };
             after.apply(&event)?;

@@ -1,7 +1,7 @@
-//! Effects: what must happen next, read off the state.
+//! Effects: what must happen next, derived from the state.
 //!
-//! They are due, not fired: a lost one is simply due again. An effect belongs to the claim that intended it; a later
-//! owner looks before it touches anything.
+//! Effects are due rather than fired: a lost one is due again. An effect belongs to the claim that intended it; a later owner locates
+//! the tree before it touches anything.
 
 use crate::event::SessionState;
 use crate::ids::{AttemptNo, Awake, Fence, InputNo, TurnNo};
@@ -9,71 +9,70 @@ use crate::job::{Attempt, Job, Phase, Stop};
 use crate::limits::Limit;
 use crate::outcome::Cause;
 
-/// Something to be done in the world.
+/// Something to do outside the journal.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Effect {
     /// Start the tree.
     Launch {
-        /// Of which attempt.
+        /// The attempt.
         attempt: AttemptNo,
     },
-    /// Find out what became of the tree. If nothing was started, close the place so that nothing can be; if the keeper is
-    /// gone, sweep before saying so.
+    /// Find out what became of the tree. If nothing was started, make sure that nothing can be; if the keeper is gone, sweep first.
     Locate {
-        /// Of which attempt.
+        /// The attempt.
         attempt: AttemptNo,
     },
-    /// Follow the tree to its end and the recording as it grows.
+    /// Follow the tree until it ends, and its recording.
     Watch {
-        /// Of which attempt.
+        /// The attempt.
         attempt: AttemptNo,
     },
     /// Stop the tree, rung by rung, and prove it empty.
     Stop {
-        /// Of which attempt.
+        /// The attempt.
         attempt: AttemptNo,
-        /// Why: the keeper notes it when the journal cannot.
+        /// The cause. The keeper records it in case the journal is unavailable.
         cause: Cause,
-        /// Straight to the last rung.
+        /// Skip to the last rung.
         force: bool,
     },
     /// Tell the keeper its hard deadline.
     Deadline {
-        /// Of which attempt.
+        /// The attempt.
         attempt: AttemptNo,
-        /// When, by the awake clock; `None` is never.
+        /// The deadline by the awake clock; `None` for never.
         at: Option<Awake>,
     },
-    /// Make the whole tree hold still, or go on. A repeat changes nothing.
+    /// Freeze or thaw the whole tree. A repeat changes nothing.
     Hold {
-        /// Of which attempt.
+        /// The attempt.
         attempt: AttemptNo,
-        /// Whether it holds still.
+        /// Whether it is to be frozen.
         still: bool,
     },
-    /// Say something to the agent.
+    /// Deliver an input.
     Tell {
-        /// In which attempt.
+        /// The attempt.
         attempt: AttemptNo,
-        /// Which input; the keeper ignores a repeat.
+        /// The input. The keeper ignores a repeat.
         input: InputNo,
     },
-    /// Ask the agent to end its turn and stay.
+    /// Ask the agent to end its turn but not to exit.
     Interrupt {
-        /// In which attempt.
+        /// The attempt.
         attempt: AttemptNo,
-        /// Which turn.
+        /// The turn.
         turn: TurnNo,
     },
-    /// Close the input: an agent has nothing left to do, or a command was told everything. A repeat closes nothing more.
+    /// Close the input: the agent has nothing left to do, or the command got all its input. A repeat changes nothing.
     Close {
-        /// Of which attempt.
+        /// The attempt.
         attempt: AttemptNo,
     },
 }
 
 impl Effect {
-    /// Reports whether nothing else may be asked for until this has reported back.
+    /// Reports whether no other effect may start before this one has reported back.
     pub fn is_exclusive(&self) -> bool {
         matches!(self, Effect::Launch { .. } | Effect::Locate { .. })
     }
@@ -86,7 +85,7 @@ pub fn due(job: &Job, fence: &Fence) -> Vec<Effect> {
         return Vec::new();
     };
     let no = attempt.no;
-    // A tree on another host cannot be touched; `decide::take_over` accounts for it.
+    // A tree on another host cannot be touched; `decide::take_over` ends the attempt.
     if attempt.host != holder.host {
         return Vec::new();
     }
@@ -100,7 +99,7 @@ pub fn due(job: &Job, fence: &Fence) -> Vec<Effect> {
     }
 }
 
-/// Returns what is due for a tree of ours.
+/// Returns what is due for a tree that this owner has seen.
 fn of_tree(job: &Job, attempt: &Attempt) -> Vec<Effect> {
     let no = attempt.no;
     let mut due = vec![Effect::Watch { attempt: no }];
@@ -114,7 +113,7 @@ fn of_tree(job: &Job, attempt: &Attempt) -> Vec<Effect> {
         due.push(Effect::Hold { attempt: no, still: job.pause.is_some() });
     }
     due.extend(job.inputs_due().map(|input| Effect::Tell { attempt: no, input: input.no }));
-    // Said after the last input was delivered, so that it is not lost with whoever was to say both.
+    // Due only once the last input was delivered, so that a crash between the two loses neither.
     if job.input_closed && job.inputs.is_empty() {
         due.push(Effect::Close { attempt: no });
     }

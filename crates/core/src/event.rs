@@ -1,8 +1,7 @@
-//! Facts: what a job's log can say, one kind at a time, each with a version and a stored example.
+//! Facts: what a job's log consists of. Each kind has a version and a stored example.
 //!
-//! A fact is a promise: once written it is read for ever. A new field needs a default, a changed meaning
-//! a new version with its own arm in `decode`, and an unknown kind is kept as it came.
-//! `golden/` holds one example for every kind and version.
+//! A stored fact must stay readable for ever. A new field needs a default, a changed meaning needs a new version with its own arm in
+//! `decode`, and unknown kinds are kept as they are. `golden/` has an example of every kind and version.
 
 use std::sync::Arc;
 
@@ -16,35 +15,35 @@ use crate::outcome::{Asked, Cause, Outcome};
 use crate::receipt::{Receipt, Rung, Tree};
 use crate::spec::Spec;
 
-/// A fact in its place.
+/// A fact in a log.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Event {
-    /// Its place in the job's log.
+    /// Its position in the job's log.
     pub seq: Seq,
-    /// When it was decided, by the wall clock of whoever decided it.
+    /// When it was decided, by the wall clock of its writer.
     pub at: Timestamp,
-    /// What it says.
+    /// The fact.
     pub fact: Fact,
 }
 
-/// The newest reader this build is: it understands every fact whose kind asks for at most this.
+/// The reader version of this build: it understands every job whose `least_reader` is at most this.
 pub const READER: u16 = 1;
 
 macro_rules! facts {
     ($($(#[$doc:meta])* $name:ident = $kind:literal,)*) => {
-        /// What a job's log can say.
+        /// A fact about a job.
         #[derive(Clone, Debug, PartialEq, Eq, Hash)]
         pub enum Fact {
             $($(#[$doc])* $name($name),)*
-            /// A kind or version this build does not know, kept as it was stored.
+            /// A kind or version that this build does not know, as it was stored.
             Unknown(Stored),
         }
 
-        /// Every kind this build writes.
+        /// Every kind that this build writes.
         pub const KINDS: &[&str] = &[$($kind),*];
 
         impl Fact {
-            /// Returns the stored name of this kind.
+            /// Returns the stored name of the kind.
             pub fn kind(&self) -> &str {
                 match self {
                     $(Fact::$name(_) => $kind,)*
@@ -52,7 +51,7 @@ macro_rules! facts {
                 }
             }
 
-            /// Returns the fact as a store keeps it.
+            /// Returns the stored form.
             pub fn encode(&self) -> Stored {
                 let body = match self {
                     $(Fact::$name(body) => serde_json::to_string(body),)*
@@ -65,7 +64,7 @@ macro_rules! facts {
                 }
             }
 
-            /// Reads a stored fact. A kind or version from a newer build comes back as [`Fact::Unknown`].
+            /// Parses a stored fact. A kind or version of a newer build becomes [`Fact::Unknown`].
             pub fn decode(stored: Stored) -> Result<Fact, Unreadable> {
                 let fact = match (stored.kind.as_str(), stored.version) {
                     $(($kind, 1) => serde_json::from_str(&stored.body).map(Fact::$name),)*
@@ -84,95 +83,95 @@ macro_rules! facts {
 }
 
 facts! {
-    /// The job was asked for.
+    /// The job was submitted.
     Submitted = "submitted",
-    /// A job it waited for has ended.
+    /// A dependency has ended.
     DependencySettled = "dependency_settled",
-    /// Somebody asked for its end.
+    /// A stop was requested.
     CancelRequested = "cancel_requested",
-    /// Somebody changed a limit.
+    /// A limit was changed.
     LimitChanged = "limit_changed",
-    /// Somebody has something to say to the agent.
+    /// An input was sent.
     InputRequested = "input_requested",
-    /// Somebody answered a question of the agent.
+    /// A question of the agent was answered.
     AnswerRequested = "answer_requested",
-    /// Somebody asked for the end of one turn, not of the run.
+    /// The end of one turn was requested, not of the job.
     InterruptRequested = "interrupt_requested",
-    /// A person gave up on a host that did not return.
+    /// A user gave up on the host of the open attempt.
     Abandoned = "abandoned",
-    /// An owner took the job.
+    /// An owner claimed the job.
     Claimed = "claimed",
-    /// An owner gave the job back before it started anything.
+    /// The owner released the job without a running attempt.
     Released = "released",
-    /// An owner is about to start an attempt.
+    /// The owner is about to start an attempt.
     LaunchIntended = "launch_intended",
-    /// The attempt's tree is there.
+    /// The attempt's tree was started.
     Launched = "launched",
-    /// A later owner found the tree alive and goes on with it.
+    /// A later owner found the tree alive and adopted it.
     Adopted = "adopted",
     /// The owner began to stop the tree.
     StopBegan = "stop_began",
-    /// The stop climbed a rung.
+    /// The stop reached the next rung.
     RungClimbed = "rung_climbed",
-    /// A limit was reached. From here the job is being stopped, whatever the limit becomes.
+    /// A limit was reached and the job is being stopped, even if the limit is raised later.
     LimitFired = "limit_fired",
-    /// A limit is near. Nothing follows from it but that a person may know.
+    /// A limit is near. Only a warning.
     LimitNeared = "limit_neared",
-    /// A limit was reached, and everything holds still until a person has decided.
+    /// A limit was reached, and the tree is frozen until a person decides.
     Paused = "paused",
-    /// The limit was raised: it goes on.
+    /// The limit was raised and the tree continues.
     Unpaused = "unpaused",
-    /// An input or an answer reached the agent.
+    /// An input or an answer was delivered.
     InputDelivered = "input_delivered",
-    /// The agent has a session.
+    /// The agent opened a session.
     SessionStarted = "session_started",
-    /// The session went into another state by itself.
+    /// The session changed its state.
     SessionChanged = "session_changed",
     /// A turn began.
     TurnStarted = "turn_started",
-    /// The agent asked a person something.
+    /// The agent asked a person a question.
     QuestionAsked = "question_asked",
-    /// A question was withdrawn by the agent.
+    /// The agent withdrew a question.
     QuestionClosed = "question_closed",
-    /// The agent finished an item of work.
+    /// The agent completed an item of work.
     ItemCompleted = "item_completed",
-    /// Something was spent.
+    /// Tokens or money were spent.
     Spent = "spent",
-    /// A turn ended, and with it everything it did to the conversation.
+    /// A turn ended, with its changes to the conversation.
     TurnEnded = "turn_ended",
-    /// An attempt ended, and nothing of it is alive.
+    /// An attempt ended; its processes are gone, as far as the receipt proves.
     AttemptEnded = "attempt_ended",
     /// Another attempt will follow.
     RetryScheduled = "retry_scheduled",
     /// The job ended. Nothing changes it any more.
     LastWord = "last_word",
-    /// Something was reported too late to matter. Kept, and of no effect.
+    /// A report came too late. Recorded without effect.
     LateReported = "late_reported",
 }
 
-/// A fact as a store keeps it.
+/// The stored form of a fact.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Stored {
-    /// The kind's name.
+    /// The name of the kind.
     pub kind: String,
     /// The version of the kind.
     pub version: u16,
-    /// The fact itself, in JSON.
+    /// The fact as JSON.
     pub body: String,
 }
 
-/// A stored fact of a known kind does not read.
+/// A stored fact of a known kind that cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a stored `{kind}` does not read: {reason}")]
+#[error("a stored `{kind}` cannot be read: {reason}")]
 pub struct Unreadable {
     kind: String,
     reason: String,
 }
 
 impl Fact {
-    /// Reports whether only the owner may write this, under its fence.
+    /// Reports whether only the owner may write this fact, with its fence.
     ///
-    /// A last word is special: it needs the fence exactly while an attempt is open, see `append`.
+    /// A last word needs the fence only while an attempt is open, see `append`.
     pub fn is_owners(&self) -> bool {
         match self {
             Fact::Submitted(_)
@@ -223,306 +222,306 @@ macro_rules! bodies {
 }
 
 bodies! {
-    /// The job was asked for.
+    /// The job was submitted.
     Submitted {
-        /// As what.
+        /// The job's spec.
         spec: Arc<Spec>,
-        /// By whom.
+        /// The submitter.
         by: String,
-        /// Limits in force from the start: the job's own, then the global ones, then the defaults.
+        /// Initial limits: the job's own, then the global ones, then the defaults.
         limits: Limits,
     }
-    /// A job it waited for has ended.
+    /// A dependency has ended.
     DependencySettled {
-        /// Which one.
+        /// The dependency.
         job: JobId,
-        /// As what.
+        /// How it ended.
         outcome: Outcome,
     }
-    /// Somebody asked for its end.
+    /// A stop was requested.
     CancelRequested {
-        /// Who.
+        /// The requester.
         by: String,
-        /// In whose name.
+        /// The kind of requester.
         asked: Asked,
-        /// Straight to the last rung.
+        /// Skip to the last rung.
         force: bool,
     }
-    /// Somebody changed a limit.
+    /// A limit was changed.
     LimitChanged {
-        /// Who.
+        /// The requester.
         by: String,
-        /// Which.
+        /// The limit.
         limit: Limit,
-        /// To what; zero is off.
+        /// Its new value; zero is off.
         value: u64,
     }
-    /// Somebody has something to say to the agent.
+    /// An input was sent.
     InputRequested {
-        /// Who.
+        /// The sender.
         by: String,
         /// Its number.
         input: InputNo,
-        /// What.
+        /// The input.
         text: String,
-        /// Nothing more comes: its input is closed after this.
+        /// Close the input after this one.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         eof: bool,
-        /// Into the turn that is under way, if the agent can be told so; otherwise it is the next turn's.
+        /// For the active turn, if the agent can be steered; otherwise for the next turn.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         steer: bool,
     }
-    /// Somebody answered a question of the agent.
+    /// A question of the agent was answered.
     AnswerRequested {
-        /// Who.
+        /// The author of the answer.
         by: String,
         /// Its number among the inputs.
         input: InputNo,
-        /// Which question.
+        /// The question.
         question: String,
-        /// What.
+        /// The answer.
         text: String,
     }
-    /// Somebody asked for the end of one turn, not of the run.
+    /// The end of one turn was requested, not of the job.
     InterruptRequested {
-        /// Who.
+        /// The requester.
         by: String,
-        /// Which turn.
+        /// The turn.
         turn: TurnNo,
     }
-    /// A person gave up on a host that did not return.
+    /// A user gave up on the host of the open attempt.
     Abandoned {
-        /// Who.
+        /// The user.
         by: String,
     }
-    /// An owner took the job.
+    /// An owner claimed the job.
     Claimed {
-        /// Who.
+        /// The owner.
         owner: OwnerId,
-        /// Which life of it.
+        /// Its incarnation.
         incarnation: Incarnation,
-        /// Where.
+        /// Its host.
         host: HostId,
-        /// Which claim this is.
+        /// The number of the claim.
         epoch: Epoch,
     }
-    /// An owner gave the job back before it started anything.
+    /// The owner released the job without a running attempt.
     Released {
-        /// Which claim ends.
+        /// The claim that ends.
         epoch: Epoch,
     }
-    /// An owner is about to start an attempt.
+    /// The owner is about to start an attempt.
     LaunchIntended {
-        /// Which.
+        /// The attempt.
         attempt: AttemptNo,
-        /// Under which claim.
+        /// The claim it is started under.
         epoch: Epoch,
-        /// Limits in force.
+        /// The limits at that time.
         limits: Limits,
-        /// In which boot of the host: in a later one nothing of it can be alive.
+        /// The boot of the host. After a reboot, nothing of the attempt can be alive.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         boot: Option<Arc<str>>,
     }
-    /// The attempt's tree is there.
+    /// The attempt's tree was started.
     Launched {
-        /// Which.
+        /// The attempt.
         attempt: AttemptNo,
         /// Its tree.
         tree: Tree,
-        /// When, by the host's awake clock.
+        /// The start, by the host's awake clock.
         awake: Awake,
     }
-    /// A later owner found the tree alive and goes on with it.
+    /// A later owner found the tree alive and adopted it.
     Adopted {
-        /// Which.
+        /// The attempt.
         attempt: AttemptNo,
         /// The tree as found.
         tree: Tree,
-        /// When it was launched, by the host's awake clock.
+        /// When it was started, by the host's awake clock.
         awake: Awake,
-        /// Under which claim it goes on.
+        /// The claim that adopts it.
         epoch: Epoch,
     }
     /// The owner began to stop the tree.
     StopBegan {
-        /// Which attempt.
+        /// The attempt.
         attempt: AttemptNo,
     }
-    /// The stop climbed a rung.
+    /// The stop reached the next rung.
     RungClimbed {
-        /// Which attempt.
+        /// The attempt.
         attempt: AttemptNo,
-        /// Which rung.
+        /// The rung.
         rung: Rung,
         /// Processes still alive.
         alive: u32,
     }
     /// A limit is near.
     LimitNeared {
-        /// In which attempt.
+        /// The attempt.
         attempt: AttemptNo,
-        /// Which limit.
+        /// The limit.
         limit: Limit,
-        /// What was measured.
+        /// The measured value.
         measured: u64,
-        /// What is allowed.
+        /// The allowed value.
         allowed: u64,
     }
-    /// A limit was reached, and everything holds still until a person has decided.
+    /// A limit was reached, and the tree is frozen until a person decides.
     Paused {
-        /// Which attempt.
+        /// The attempt.
         attempt: AttemptNo,
-        /// Which limit.
+        /// The limit.
         limit: Limit,
-        /// What was measured.
+        /// The measured value.
         measured: u64,
-        /// What was allowed.
+        /// The allowed value.
         allowed: u64,
-        /// When, by the host's awake clock.
+        /// The time, by the host's awake clock.
         awake: Awake,
     }
-    /// The limit was raised: it goes on.
+    /// The limit was raised and the tree continues.
     Unpaused {
-        /// Which attempt.
+        /// The attempt.
         attempt: AttemptNo,
     }
-    /// An input or an answer reached the agent.
+    /// An input or an answer was delivered.
     InputDelivered {
-        /// Which.
+        /// The input.
         input: InputNo,
     }
-    /// The agent has a session.
+    /// The agent opened a session.
     SessionStarted {
-        /// In which attempt.
+        /// The attempt.
         attempt: AttemptNo,
-        /// Heard at this offset of the recording.
+        /// Its offset in the recording.
         offset: u64,
-        /// The provider's name for it, if it gave one yet. It counts for a resume only after a turn.
+        /// The agent's name for the session, if it has given one. It can be resumed only after a completed turn.
         reference: Option<String>,
-        /// What it goes on from.
+        /// The conversation it resumes.
         resumed_from: Option<String>,
     }
-    /// The session went into another state by itself.
+    /// The session changed its state.
     SessionChanged {
-        /// Heard at this offset.
+        /// Its offset in the recording.
         offset: u64,
-        /// Which state.
+        /// The new state.
         state: SessionState,
-        /// Processes or tasks of the agent that go on outside a turn.
+        /// Processes or tasks of the agent that run outside a turn.
         background: u32,
     }
     /// A turn began.
     TurnStarted {
-        /// Heard at this offset.
+        /// Its offset in the recording.
         offset: u64,
-        /// Which.
+        /// The turn.
         turn: TurnNo,
-    }
-    /// The agent asked a person something.
+        }
+    /// The agent asked a person a question.
     QuestionAsked {
-        /// Heard at this offset.
+        /// Its offset in the recording.
         offset: u64,
-        /// The agent's name for it.
+        /// The agent's id of the question.
         question: String,
-        /// What it asks.
+        /// The text of the question.
         text: String,
     }
-    /// A question was withdrawn by the agent.
+    /// The agent withdrew a question.
     QuestionClosed {
-        /// Heard at this offset.
+        /// Its offset in the recording.
         offset: u64,
-        /// Which.
+        /// The question.
         question: String,
     }
-    /// The agent finished an item of work.
+    /// The agent completed an item of work.
     ItemCompleted {
-        /// Heard at this offset.
+        /// Its offset in the recording.
         offset: u64,
-        /// One line for people.
+        /// A one-line title.
         title: String,
     }
-    /// Something was spent.
+    /// Tokens or money were spent.
     Spent {
-        /// Heard at this offset.
+        /// Its offset in the recording.
         offset: u64,
-        /// How much, since the last such fact.
+        /// The usage since the last such fact.
         usage: Usage,
     }
-    /// A turn ended, and with it everything it did to the conversation.
+    /// A turn ended, with its changes to the conversation.
     TurnEnded {
-        /// Heard at this offset, or the last one heard when nothing was.
+        /// Its offset in the recording, or the last one heard if the agent did not report it.
         offset: u64,
-        /// Which.
+        /// The turn.
         turn: TurnNo,
-        /// How.
+        /// How it ended.
         ending: TurnEnding,
-        /// What the agent said about it.
+        /// The error, if any.
         error: Option<String>,
-        /// What it changed. Only a completed turn changes anything.
+        /// Its changes to the conversation. Only a completed turn has any.
         commit: Option<Commit>,
     }
-    /// An attempt ended, and nothing of it is alive.
+    /// An attempt ended; its processes are gone, as far as the receipt proves.
     AttemptEnded {
-        /// Which.
+        /// The attempt.
         attempt: AttemptNo,
-        /// How.
+        /// How it ended.
         outcome: Outcome,
-        /// Why.
+        /// Why it ended.
         cause: Cause,
-        /// What was reported wrong, if anything.
+        /// The error, if any.
         error: Option<String>,
-        /// What proves it.
+        /// The proof that nothing of it is left.
         receipt: Receipt,
     }
     /// Another attempt will follow.
     RetryScheduled {
-        /// Which.
+        /// The next attempt.
         attempt: AttemptNo,
-        /// Not before.
+        /// The earliest time for it.
         due: Timestamp,
     }
     /// The job ended. Nothing changes it any more.
     LastWord {
-        /// How.
+        /// How it ended.
         outcome: Outcome,
-        /// Why.
+        /// Why it ended.
         cause: Cause,
-        /// The attempt that decided it; its `attempt_ended` holds the receipt. `None` if nothing ever ran.
+        /// The deciding attempt, whose `attempt_ended` has the receipt. `None` if none was open.
         attempt: Option<AttemptNo>,
-        /// When the stop was asked for, if it was.
+        /// When the stop was requested, if it was.
         requested_at: Option<Timestamp>,
-        /// Who asked for the stop, if somebody did; or the job that did not end as this one needed.
+        /// The requester of the stop, or the dependency that did not end as required.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<String>,
     }
-    /// Something was reported too late to matter. Kept, and of no effect.
+    /// A report came too late. Recorded without effect.
     LateReported {
-        /// Under which claim.
+        /// The claim it was made under.
         epoch: Epoch,
-        /// What, in one line.
+        /// The report, in one line.
         what: String,
     }
 }
 
-/// A limit was reached. A stored one that reads badly still stops the job: each field has a default.
+/// A limit was reached. Every field has a default, so that a damaged one still stops the job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LimitFired {
-    /// Which attempt it stops.
+    /// The attempt it stops.
     #[serde(deserialize_with = "lenient")]
     pub attempt: AttemptNo,
-    /// Which limit.
+    /// The limit.
     #[serde(deserialize_with = "lenient")]
     pub limit: Limit,
-    /// What was measured.
+    /// The measured value.
     #[serde(deserialize_with = "lenient")]
     pub measured: u64,
-    /// What was allowed.
+    /// The allowed value.
     #[serde(deserialize_with = "lenient")]
     pub allowed: u64,
 }
 
-/// Reads a field, taking the default where it does not fit its type.
+/// Parses a field, with the default if it does not fit its type.
 fn lenient<'de, D: Deserializer<'de>, T: Default + for<'a> Deserialize<'a>>(
     deserializer: D,
 ) -> Result<T, D::Error> {
@@ -530,21 +529,21 @@ fn lenient<'de, D: Deserializer<'de>, T: Default + for<'a> Deserialize<'a>>(
     Ok(serde_json::from_value(value).unwrap_or_default())
 }
 
-/// The state of an agent's session. Only the first two may hold an active turn.
+/// The state of an agent's session. Only the first two allow an active turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SessionState {
-    /// Coming up.
+    /// It is starting.
     Starting,
-    /// Working on a turn.
+    /// It is working on a turn.
     Running,
-    /// Waiting for the next prompt.
+    /// It is waiting for a prompt.
     Ready,
-    /// A person interrupted its turn.
+    /// Its turn was interrupted.
     Interrupted,
-    /// It is over.
+    /// It has ended.
     Stopped,
-    /// It is over, and something went wrong.
+    /// It has ended with an error.
     Errored,
 }
 
@@ -559,42 +558,42 @@ impl SessionState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TurnEnding {
-    /// The agent says it is done.
+    /// The agent reports that it is done.
     Completed,
-    /// The agent says it failed.
+    /// The agent reports that it failed.
     Failed,
-    /// The agent gave it up.
+    /// The agent aborted it.
     Aborted,
-    /// The model would not do it.
+    /// The model refused.
     Refused,
-    /// The agent or its model has reached a limit of its own.
+    /// A limit of the agent or its model was reached.
     Limited,
-    /// The run was asked to end.
+    /// The job was asked to stop.
     Cancelled,
-    /// A limit ended the run.
+    /// A limit of the job was reached.
     OverLimit(Limit),
-    /// A person interrupted just this turn.
+    /// A user interrupted it.
     Interrupted,
     /// Another turn took its place.
     Superseded,
-    /// The agent or its connection ended first.
+    /// The agent exited or its connection broke.
     AgentExit,
-    /// The agent's runtime broke.
+    /// The agent's runtime failed.
     RuntimeError,
 }
 
-/// What a completed turn changed in the conversation.
+/// The changes of a completed turn to the conversation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Commit {
-    /// Messages added.
+    /// The number of messages added.
     pub messages: u32,
-    /// The transcript now reaches this offset of the recording.
+    /// The offset of the recording up to which the transcript reaches.
     pub transcript: u64,
-    /// Permissions that were denied.
+    /// Tool uses that were denied.
     pub denials: Vec<String>,
-    /// What the session used, by the agent's own account.
+    /// Usage as the agent reports it.
     pub usage: Usage,
-    /// The provider's reference to resume from here.
+    /// The agent's reference for resuming from here.
     pub resume: Option<String>,
 }
 
@@ -602,23 +601,23 @@ pub struct Commit {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Usage {
-    /// Tokens read.
+    /// Input tokens.
     pub tokens_in: u64,
-    /// Tokens written.
+    /// Output tokens.
     pub tokens_out: u64,
     /// Money, in millionths of a dollar.
     pub money_micros: u64,
 }
 
 impl Usage {
-    /// Adds another account to this one.
+    /// Adds more usage to this.
     pub fn add(&mut self, more: Usage) {
         self.tokens_in = self.tokens_in.saturating_add(more.tokens_in);
         self.tokens_out = self.tokens_out.saturating_add(more.tokens_out);
         self.money_micros = self.money_micros.saturating_add(more.money_micros);
     }
 
-    /// Returns all tokens.
+    /// Returns the sum of input and output tokens.
     pub fn tokens(&self) -> u64 {
         self.tokens_in.saturating_add(self.tokens_out)
     }

@@ -1,7 +1,9 @@
-//! Names and numbers of the domain: job ids, sequence numbers, fences, moments.
+//! Identifiers and times: job ids, sequence numbers, fences, timestamps.
 //!
-//! Ids are made by clients from a time and random bytes that are passed in, so
-//! this module draws neither.
+//! Clients make ids from a time and random bytes that they pass in.
+//!
+//! An *owner* is a daemon or worker that runs jobs. Each start of it is an *incarnation*. The owner that has a job is its *holder*, and an
+//! owner that wants one is a *claimant*.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -11,7 +13,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// Crockford's base32 in lower case: no `i`, `l`, `o`, `u`, and it sorts like the number it spells.
+/// Crockford's base32 in lower case: no `i`, `l`, `o`, `u`, and it sorts like the number.
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 
 /// Characters of a UUID in base32: 128 bits, five at a time, rounded up.
@@ -23,22 +25,21 @@ const CELL_CHARS: usize = 2;
 /// The text every job id opens with.
 const PREFIX: &str = "job_";
 
-/// Characters of the short form of an id: its last 40 bits, which are random.
+/// Characters of the short form of an id. It encodes the last 40 bits, which are random.
 pub const SHORT_CHARS: usize = 8;
 
-/// Cells one id can name: ten bits. A laptop is cell zero.
+/// The number of cells: ten bits. A laptop is cell zero.
 pub const CELLS_MAX: u16 = 1 << 10;
 
-/// A job's name: a version 7 UUID whose `rand_a` field holds the cell.
+/// A job's id: a version 7 UUID whose `rand_a` field contains the cell.
 ///
-/// The text form is `job_`, the cell in two characters, and the UUID in 26
-/// (`job_00` + `06a3…`). It sorts by cell, then by the time the id was made. The cell stands in the UUID too,
-/// so sixteen bytes are enough for a key and a router needs no look-up.
+/// The text form is `job_`, the cell in two characters, and the UUID in 26 (`job_00` + `06a3…`). It sorts by cell, then by creation
+/// time. The UUID contains the cell too, so sixteen bytes are enough for a key, and a router needs no lookup.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobId(Uuid);
 
 impl JobId {
-    /// Returns the id for `cell`, made at `at` from ten random bytes.
+    /// Returns an id for `cell`, made at `at` from ten random bytes.
     ///
     /// # Panics
     /// If `cell` is not below [`CELLS_MAX`].
@@ -56,42 +57,42 @@ impl JobId {
         JobId(Uuid::from_bytes(bytes))
     }
 
-    /// Returns the sixteen bytes a store uses as key.
+    /// Returns the sixteen bytes that a store uses as the key.
     pub fn as_uuid(self) -> Uuid {
         self.0
     }
 
-    /// Reads an id back from a store's key; `None` if no client can have made it.
+    /// Converts a store's key back to an id; `None` if it is not a valid one.
     pub fn from_uuid(uuid: Uuid) -> Option<JobId> {
         let bytes = uuid.as_bytes();
         (bytes[6] >> 4 == 7 && bytes[8] >> 6 == 0b10).then_some(JobId(uuid))
     }
 
-    /// Returns the cell this job lives in.
+    /// Returns the cell of the job.
     pub fn cell(self) -> u16 {
         let bytes = self.0.as_bytes();
         ((u16::from(bytes[6] & 0x0f) << 8) | u16::from(bytes[7])) >> 2
     }
 
-    /// Returns the short form, which lists show: the last eight characters of the text.
+    /// Returns the short form that lists show: the last eight characters.
     pub fn short(self) -> String {
         let mut text = [0; SHORT_CHARS];
-        spell(self.0.as_u128(), &mut text);
+        encode(self.0.as_u128(), &mut text);
         text.iter().map(|byte| char::from(*byte)).collect()
     }
 
-    /// Returns the bits that the short form spells.
+    /// Returns the bits that the short form encodes.
     pub fn short_bits(self) -> u64 {
         (self.0.as_u128() & ((1 << SHORT_BITS) - 1)) as u64
     }
 
-    /// Reports whether the text of the id begins like this, with or without `job_`.
+    /// Reports whether the id starts with this text, with or without `job_`.
     pub fn begins_with(self, text: &str) -> bool {
         let id = self.to_string();
         id[PREFIX.len()..].starts_with(text.strip_prefix(PREFIX).unwrap_or(text))
     }
 
-    /// Returns when the id was made, by the clock of the client that made it.
+    /// Returns when the id was made, by the client's clock.
     pub fn made_at(self) -> Timestamp {
         let mut ms = [0; 8];
         ms[2..].copy_from_slice(&self.0.as_bytes()[..6]);
@@ -99,14 +100,14 @@ impl JobId {
     }
 }
 
-fn spell(mut number: u128, out: &mut [u8]) {
+fn encode(mut number: u128, out: &mut [u8]) {
     for slot in out.iter_mut().rev() {
         *slot = ALPHABET[(number & 31) as usize];
         number >>= 5;
     }
 }
 
-fn read_number(text: &[u8]) -> Option<u128> {
+fn decode(text: &[u8]) -> Option<u128> {
     text.iter().try_fold(0u128, |number, byte| {
         let digit = ALPHABET.iter().position(|known| known == byte)?;
         if number >> 123 != 0 {
@@ -116,22 +117,22 @@ fn read_number(text: &[u8]) -> Option<u128> {
     })
 }
 
-/// Bits that the short form spells.
+/// Bits that the short form encodes.
 const SHORT_BITS: usize = SHORT_CHARS * 5;
 
-/// Returns the keys that ids with this beginning can have, given with or without `job_`; `None` if there is no such id.
+/// Returns the range of keys of ids with this prefix, given with or without `job_`; `None` if no id has it.
 ///
-/// The cell is not in the range: a journal holds the jobs of one, so [`JobId::begins_with`] leaves all or none of it.
+/// The range does not depend on the cell. A journal has jobs of one cell only, so [`JobId::begins_with`] then keeps all or none.
 pub(crate) fn prefix_range(text: &str) -> Option<RangeInclusive<u128>> {
     let digits = text.strip_prefix(PREFIX).unwrap_or(text).as_bytes();
     if digits.is_empty() || digits.len() > CELL_CHARS + UUID_CHARS {
         return None;
     }
     let (cell, key) = digits.split_at(digits.len().min(CELL_CHARS));
-    read_number(cell)?;
-    let first = read_number(key)?;
+    decode(cell)?;
+    let first = decode(key)?;
     let missing = (UUID_CHARS - key.len()) * 5;
-    // The text has room for two bits more than a key has.
+    // 26 characters encode two bits more than a key has.
     if key.first().is_some_and(|byte| *byte > b'7') {
         return None;
     }
@@ -141,18 +142,18 @@ pub(crate) fn prefix_range(text: &str) -> Option<RangeInclusive<u128>> {
     })
 }
 
-/// Returns the short bits of all ids whose short form begins with this text; `None` if none can.
+/// Returns the range of short bits whose short form has this prefix; `None` if there are none.
 pub(crate) fn short_range(text: &str) -> Option<RangeInclusive<u64>> {
     let missing = SHORT_CHARS.checked_sub(text.len())? * 5;
-    let first = (read_number(text.as_bytes())? as u64) << missing;
+    let first = (decode(text.as_bytes())? as u64) << missing;
     Some(first..=first | ((1 << missing) - 1))
 }
 
 impl fmt::Display for JobId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut text = [0; CELL_CHARS + UUID_CHARS];
-        spell(u128::from(self.cell()), &mut text[..CELL_CHARS]);
-        spell(self.0.as_u128(), &mut text[CELL_CHARS..]);
+        encode(u128::from(self.cell()), &mut text[..CELL_CHARS]);
+        encode(self.0.as_u128(), &mut text[CELL_CHARS..]);
         f.write_str(PREFIX)?;
         f.write_str(std::str::from_utf8(&text).map_err(|_| fmt::Error)?)
     }
@@ -178,11 +179,11 @@ impl FromStr for JobId {
             if digits.len() != CELL_CHARS + UUID_CHARS {
                 return None;
             }
-            let cell = read_number(&digits[..CELL_CHARS])?;
-            let id = JobId::from_uuid(Uuid::from_u128(read_number(&digits[CELL_CHARS..])?))?;
+            let cell = decode(&digits[..CELL_CHARS])?;
+            let id = JobId::from_uuid(Uuid::from_u128(decode(&digits[CELL_CHARS..])?))?;
             (u128::from(id.cell()) == cell).then_some(id)
         };
-        // An id is short; what is echoed of a longer text is bounded.
+        // Bound the echo of a longer text.
         read().ok_or_else(|| NotAJobId(text.chars().take(64).collect()))
     }
 }
@@ -225,55 +226,54 @@ macro_rules! number {
 }
 
 number! {
-    /// The place of an event in its job's log, from one, without gaps. A job's version is the
-    /// number of its newest event; zero means that nothing was ever written.
+    /// The position of an event in its job's log, from one, without gaps. A job's version is the number of its newest event; zero means
+    /// that the log is empty.
     Seq(u64)
 }
 number! {
-    /// How often a job was claimed. Each claim has the next number.
+    /// The number of a claim of a job, from one.
     Epoch(u32)
 }
 number! {
-    /// Which try of a job, from one.
+    /// The number of an attempt of a job, from one.
     AttemptNo(u32)
 }
 number! {
-    /// Which turn of a job, from one, counted over all its attempts.
+    /// The number of a turn of a job, from one, counted over all attempts.
     TurnNo(u32)
 }
 number! {
-    /// Which input to the agent, from one, so that a repeat is recognised.
+    /// The number of an input of a job, from one, by which repeats are recognised.
     InputNo(u32)
 }
 
-/// A moment by the wall clock, in milliseconds since 1970. For people and for due times.
+/// A time by the wall clock, in milliseconds since 1970. For users and for due times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Timestamp(pub u64);
 
 impl Timestamp {
-    /// Returns the moment `ms` milliseconds later.
+    /// Returns the time `ms` milliseconds later.
     pub fn plus_ms(self, ms: u64) -> Timestamp {
         Timestamp(self.0.saturating_add(ms))
     }
 }
 
-/// A moment by the host's awake clock, in milliseconds since it booted, sleep not counted.
+/// A time by the host's awake clock, in milliseconds since boot without suspends.
 ///
-/// Limits run on it. Two values compare only within one boot of one host, which is as long as
-/// a process tree can live.
+/// Limits use it. Two values can be compared only within one boot of one host, which no process tree outlives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Awake(pub u64);
 
 impl Awake {
-    /// Returns the moment `ms` milliseconds later.
+    /// Returns the time `ms` milliseconds later.
     pub fn plus_ms(self, ms: u64) -> Awake {
         Awake(self.0.saturating_add(ms))
     }
 }
 
-/// The present, as an owner reads it from its two clocks.
+/// The current time by both clocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Now {
     /// The wall clock.
@@ -282,7 +282,7 @@ pub struct Now {
     pub awake: Awake,
 }
 
-/// The name of a worker or daemon, stable over its restarts.
+/// The name of an owner, which stays the same over its restarts.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct OwnerId(pub Arc<str>);
@@ -293,54 +293,53 @@ impl fmt::Display for OwnerId {
     }
 }
 
-/// The name of a machine: where a process tree can be seen and signalled.
+/// The name of a host, on which process trees can be seen and signalled.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct HostId(pub Arc<str>);
 
-/// One life of an owner. The journal gives a new one at each registration and never the same twice.
+/// An incarnation of an owner: one start of it. The journal issues a new one at each registration, and never the same twice.
 ///
-/// `instance` names the database itself: one that was restored or cloned has another, so an
-/// incarnation given before cannot be used after.
+/// `instance` identifies the database. A restored or cloned one has another instance, so that older incarnations are not valid there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Incarnation {
-    /// The database that gave it.
+    /// The database that issued it.
     pub instance: u64,
     /// Counts up within the instance.
     pub number: u64,
 }
 
 impl Incarnation {
-    /// Returns the sixteen bytes a store keeps.
+    /// Returns the sixteen bytes that a store keeps.
     pub fn as_u128(self) -> u128 {
         (u128::from(self.instance) << 64) | u128::from(self.number)
     }
 
-    /// Reads back what [`Incarnation::as_u128`] gave.
+    /// Converts back from [`Incarnation::as_u128`].
     pub fn from_u128(number: u128) -> Incarnation {
         Incarnation { instance: (number >> 64) as u64, number: number as u64 }
     }
 }
 
-/// What an owner must still hold when it writes: its incarnation, at this claim of the job.
+/// What an owner's write to a job is checked against: its incarnation and its claim.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Fence {
-    /// Who.
+    /// The owner.
     pub owner: OwnerId,
-    /// Which life of it.
+    /// Its incarnation.
     pub incarnation: Incarnation,
-    /// Which claim of the job.
+    /// Its claim of the job.
     pub epoch: Epoch,
 }
 
-/// Names one append, made by the writer, so that a reply lost after the commit can be resolved.
+/// Identifies an append. The writer makes it, so that it can repeat an append whose reply was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AppendId(pub u128);
 
 impl AppendId {
-    /// Returns the id of an owner's `n`th append under `fence`: unique without drawing a number.
+    /// Returns the id of an owner's `n`th append under `fence`. It is unique without randomness.
     pub fn of_owner(fence: &Fence, n: u32) -> AppendId {
-        // The instance is left out: ids are compared only within one database.
+        // The instance is not needed: ids are compared only within one database.
         AppendId(
             (u128::from(fence.incarnation.number) << 64) | (u128::from(fence.epoch.0) << 32) | u128::from(n),
         )
@@ -365,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn every_cell_and_time_survives_the_trip() {
+    fn every_cell_and_time_reads_back() {
         for cell in [0, 1, 31, 32, CELLS_MAX - 1] {
             for ms in [0, 1, (1 << 48) - 1] {
                 let id = JobId::new(cell, Timestamp(ms), RANDOM);
@@ -383,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn other_texts_are_refused() {
+    fn invalid_texts_are_refused() {
         let good = JobId::new(0, Timestamp(1), RANDOM).to_string();
         let other_cell = good.replacen("job_00", "job_01", 1);
         let upper = good.to_uppercase();

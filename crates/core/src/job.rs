@@ -1,12 +1,11 @@
-//! A job as its log tells it: phases with their data. The fold that moves them is in `job/`.
+//! A job as folded from its log: phases with their data. The fold is in `job/`.
 //!
-//! The fold is the only writer of these types. It refuses what cannot follow, so a log that was
-//! written by a broken owner is found on the next read and not believed.
+//! Only the fold writes these types. It refuses facts that cannot follow, so the damage of a broken owner is found on the next read.
 
-mod asked;
+mod agent;
 mod fold;
-mod heard;
-mod owned;
+mod owner;
+mod requests;
 
 use std::sync::Arc;
 
@@ -21,184 +20,184 @@ use crate::spec::{Dependency, Spec};
 /// A job, folded from its log.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Job {
-    /// Its name.
+    /// Its id.
     pub id: JobId,
-    /// Its newest event.
+    /// The number of its newest event.
     pub version: Seq,
-    /// When that was decided.
+    /// When the newest event was decided, late reports aside.
     pub updated_at: Timestamp,
-    /// When the first was decided.
+    /// When the first event was decided.
     pub submitted_at: Timestamp,
-    /// What was asked; `None` until it was.
+    /// Its spec; `None` before the submission.
     pub spec: Option<Arc<Spec>>,
-    /// Where it stands.
+    /// Its phase.
     pub phase: Phase,
-    /// Who holds it.
+    /// Its holder.
     pub holder: Option<Holder>,
-    /// How often it was claimed.
+    /// The number of its newest claim.
     pub epoch: Epoch,
-    /// Limits in force.
+    /// The current limits.
     pub limits: Limits,
-    /// Why it is to stop. The first reason stands.
+    /// Why it is to stop. The first reason counts.
     pub stop: Option<Stop>,
-    /// Why everything of it holds still.
+    /// Why its tree is frozen.
     pub pause: Option<Pause>,
-    /// Limits that were said to be near, with what they allowed then.
+    /// Limits that were reported as near, with their values at the time.
     pub neared: Vec<(Limit, u64)>,
-    /// Every try, in order.
+    /// All attempts, in order.
     pub attempts: Vec<Attempt>,
-    /// Jobs it still waits for.
+    /// Dependencies that have not ended.
     pub unmet: Vec<Dependency>,
-    /// The agent's session, of the newest attempt that had one.
+    /// The agent's session in the newest attempt that had one.
     pub session: Option<Session>,
     /// Turns begun, over all attempts.
     pub turns: TurnNo,
-    /// Inputs asked for and not yet delivered.
+    /// Inputs not delivered yet.
     pub inputs: Vec<PendingInput>,
     /// The number of the newest input.
     pub inputs_made: InputNo,
-    /// Whether its input was closed, or will be after what waits.
+    /// Whether its input is closed, or will be after the pending inputs.
     pub input_closed: bool,
     /// Tokens and money spent, over all attempts, by completed turns and others alike.
     pub usage: Usage,
-    /// Late reports that were kept.
+    /// The number of late reports recorded.
     pub late: u32,
-    /// Whether a person gave up on the host of the open attempt.
+    /// Whether a user gave up on the host of the open attempt.
     pub abandoned: bool,
-    /// Whether the log holds a fact this build cannot read.
+    /// Whether the log has a fact that this build cannot read.
     pub foreign: bool,
 }
 
-/// Where a job stands.
+/// The phase of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Phase {
-    /// Nothing was ever written.
+    /// The log is empty.
     Unborn,
-    /// Waits for its first attempt.
+    /// It waits for its first attempt.
     Queued {
-        /// Why.
+        /// What it waits for.
         waits: Waits,
     },
-    /// An attempt is intended; whether its tree exists is not known yet.
+    /// An attempt is intended; whether its tree exists is unknown.
     Launching,
-    /// The tree is there.
+    /// Its tree is running.
     Running,
-    /// A stop was asked for, and something may still be alive.
+    /// A stop was requested, and processes may still be alive.
     Stopping {
-        /// Since when.
+        /// When it was requested.
         since: Timestamp,
-        /// The last rung climbed.
+        /// The last rung reached.
         rung: Option<Rung>,
         /// Processes alive at that rung.
         alive: Option<u32>,
     },
-    /// Waits for the next attempt.
+    /// It waits for its next attempt.
     Backoff {
-        /// Until when.
+        /// When that is due.
         until: Timestamp,
     },
-    /// Over.
+    /// It has ended.
     Ended(LastWord),
 }
 
-/// Why a queued job waits.
+/// What a queued job waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Waits {
-    /// For somebody to take it.
+    /// A claim, which needs a free slot.
     Slot,
-    /// For other jobs.
+    /// Its dependencies.
     Dependencies,
-    /// For a moment.
+    /// A point in time.
     Until(Timestamp),
 }
 
-/// Who holds a job, and where.
+/// The owner that holds a job.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Holder {
-    /// What its writes are checked against.
+    /// The fence that its writes are checked against.
     pub fence: Fence,
-    /// Where its trees are.
+    /// The host of its trees.
     pub host: HostId,
 }
 
 /// Why a job is to stop.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Stop {
-    /// The reason.
+    /// The cause.
     pub cause: Cause,
-    /// When it was asked for or fired.
+    /// When the stop was requested, or the limit fired.
     pub requested_at: Timestamp,
-    /// Who asked, if somebody did.
+    /// The requester, if there is one.
     pub by: Option<String>,
-    /// Straight to the last rung.
+    /// Skip to the last rung.
     pub force: bool,
-    /// When the owner began, if it did.
+    /// When the owner began to stop the tree.
     pub began_at: Option<Timestamp>,
 }
 
-/// Why everything of a job holds still: a limit was reached, and a person is asked.
+/// A pause: a limit was reached, the tree is frozen, and a person is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Pause {
-    /// Which limit.
+    /// The limit.
     pub limit: Limit,
-    /// What was measured.
+    /// The measured value.
     pub measured: u64,
-    /// What was allowed.
+    /// The allowed value.
     pub allowed: u64,
-    /// Since when.
+    /// When it began.
     pub since: Timestamp,
-    /// The same, by the awake clock of its host.
+    /// When it began, by the awake clock of the host.
     pub awake: Awake,
 }
 
-/// One try.
+/// An attempt to do the job's work.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Attempt {
     /// Its number.
     pub no: AttemptNo,
-    /// The claim under which it is owned.
+    /// The claim that intended or adopted it.
     pub epoch: Epoch,
-    /// Where its tree is, if there is one.
+    /// The host of its tree.
     pub host: HostId,
-    /// Which boot of that host it was intended in; `None` in a log of an older build.
+    /// The boot of that host; `None` in logs of older builds.
     pub boot: Option<Arc<str>>,
-    /// Its tree, once seen.
+    /// Its tree, once it was seen.
     pub tree: Option<Tree>,
-    /// When the tree was launched, by the awake clock of its host.
+    /// When the tree was started, by the awake clock of the host.
     pub launched: Option<Awake>,
-    /// When its tree was first known to be there, by the wall clock.
+    /// When the tree was first known to run, by the wall clock.
     pub started_at: Option<Timestamp>,
-    /// When it was known to have ended, by the wall clock.
+    /// When its end was recorded, by the wall clock.
     pub ended_at: Option<Timestamp>,
-    /// How far the recording was heard.
+    /// The offset up to which the recording was heard.
     pub heard: u64,
-    /// The newest turn before it began: its own are those after.
+    /// The newest turn before this attempt.
     pub turns_before: TurnNo,
-    /// Turns of this attempt that completed.
+    /// Completed turns of this attempt.
     pub turns_completed: u32,
-    /// Whether it was ever made to hold still: then it must be known to go on.
+    /// Whether it was ever paused. If so, the keeper must be told to thaw the tree.
     pub was_paused: bool,
     /// How it ended.
     pub end: Option<Arc<AttemptEnded>>,
 }
 
-/// Something to be said to the agent.
+/// An input that is not delivered yet.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PendingInput {
     /// Its number.
     pub no: InputNo,
-    /// What it answers, if it is an answer.
+    /// The question it answers, if it is an answer.
     pub question: Option<String>,
-    /// What.
+    /// The input.
     pub text: String,
-    /// Nothing more comes after it.
+    /// Close the input after it.
     pub eof: bool,
-    /// Into the turn that is under way.
+    /// For the active turn.
     pub steer: bool,
 }
 
 impl Job {
-    /// Returns the job nothing was written about yet. Start and recovery both begin here.
+    /// Returns a job with an empty log. Start and recovery both begin here.
     pub fn unborn(id: JobId) -> Job {
         Job {
             id,
@@ -232,12 +231,12 @@ impl Job {
         self.attempts.last().filter(|attempt| attempt.end.is_none())
     }
 
-    /// Reports whether this attempt runs and nobody asked for its stop.
+    /// Reports whether this attempt runs and is not being stopped.
     pub(crate) fn runs(&self, no: AttemptNo) -> bool {
         matches!(self.phase, Phase::Running) && self.open_attempt().is_some_and(|attempt| attempt.no == no)
     }
 
-    /// Returns the last word, once it was spoken.
+    /// Returns the last word, if the job has ended.
     pub fn last_word(&self) -> Option<&LastWord> {
         match &self.phase {
             Phase::Ended(last_word) => Some(last_word),
@@ -245,18 +244,18 @@ impl Job {
         }
     }
 
-    /// Reports whether the job is over.
+    /// Reports whether the job has ended.
     pub fn is_ended(&self) -> bool {
         self.last_word().is_some()
     }
 
-    /// Reports whether a person gave up on the host of this job.
+    /// Reports whether a user gave up on the host of this job.
     pub fn is_abandoned(&self) -> bool {
         self.abandoned
     }
 
-    /// Reports whether any process of this job may ever have been started: a tree was seen, or an attempt ended without
-    /// the proof that there was none.
+    /// Reports whether any process of this job may have been started: a tree was seen, or an attempt ended without proof that there was
+    /// none.
     pub fn has_begun(&self) -> bool {
         self.attempts.iter().any(|attempt| match &attempt.end {
             Some(end) => attempt.tree.is_some() || end.receipt.proof != Proof::NeverStarted,
@@ -264,7 +263,7 @@ impl Job {
         })
     }
 
-    /// Returns the turn that is active in the session.
+    /// Returns the active turn.
     pub fn active_turn(&self) -> Option<TurnNo> {
         self.session.as_ref().and_then(|session| session.active)
     }
@@ -274,14 +273,14 @@ impl Job {
         self.spec.as_ref().is_some_and(|spec| spec.work.reports_turns())
     }
 
-    /// Returns the inputs that may be said. Of those that begin a turn it is one at a time, and only when it is decided what the end
-    /// of the turn before it means.
+    /// Returns the inputs that may be delivered now. An input that begins a turn must wait until the turn before it has ended and its end
+    /// is stored.
     pub fn inputs_due(&self) -> impl Iterator<Item = &PendingInput> {
         let next = self.next_prompt().map(|input| input.no);
         self.inputs.iter().filter(move |input| !self.begins_turn(input) || next == Some(input.no))
     }
 
-    /// Returns the input that begins the next turn, if it may begin now. The first turn of an attempt begins with its prompt.
+    /// Returns the input that begins the next turn, if it may begin now. The first turn of an attempt begins with the job's own prompt.
     fn next_prompt(&self) -> Option<&PendingInput> {
         let begun = u64::from(self.turns.0);
         let has_room = self.limits.get(Limit::Turns).is_none_or(|turns| begun < turns);
@@ -290,7 +289,7 @@ impl Job {
         self.inputs.iter().find(|input| may_begin && self.begins_turn(input))
     }
 
-    /// Reports whether an input waits that begins a turn.
+    /// Reports whether a pending input will begin a turn.
     pub fn wants_turn(&self) -> bool {
         self.active_turn().is_none() && self.inputs.iter().any(|input| self.begins_turn(input))
     }
@@ -307,12 +306,12 @@ impl Job {
         matches!(self.phase, Phase::Running) && (asks || self.pause.is_some())
     }
 
-    /// Returns from when on the job may be claimed by anyone; `None` while it may not.
+    /// Returns when the job may be claimed; `None` while it may not.
     pub fn due(&self) -> Option<Timestamp> {
         match self.phase {
             _ if self.holder.is_some() => None,
             Phase::Queued { waits: Waits::Slot } => Some(self.submitted_at),
-            Phase::Queued { waits: Waits::Until(moment) } => Some(moment),
+            Phase::Queued { waits: Waits::Until(at) } => Some(at),
             Phase::Backoff { until } => Some(until),
             _ => None,
         }

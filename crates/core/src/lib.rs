@@ -1,15 +1,15 @@
 //! What a job is, what may happen to it, and what is due.
 //!
-//! This crate is pure. It does no IO, reads no clock (`now` is a parameter), logs nothing and draws no random
-//! numbers. Stores keep its events, engines carry out its effects, agents and keepers feed its reports.
+//! This crate is pure: no IO, no clock (`now` is a parameter), no logging, no random numbers. Stores keep its events, engines carry out
+//! its effects, agents and keepers produce its reports.
 //!
 //! - [`event`]: facts, the only thing that is stored.
-//! - [`job`]: their fold, with phases that carry their data; [`session`]: the agent's part of it.
+//! - [`job`]: the fold of a log, with phases that carry their data; [`session`]: the agent's part of it.
 //! - [`append`]: facts on their way to the journal, with the version and fence they need.
 //! - [`decide`]: which facts follow from a request or a report; [`limits`]: the arithmetic.
-//! - [`effects`]: what is due in the world; [`report`]: what comes back from it.
-//! - [`mod@reference`]: how people name jobs.
-//! - [`owner`]: the step that ties these together, for whoever does the IO.
+//! - [`effects`]: what must be done; [`report`]: what came of it.
+//! - [`mod@reference`]: how users refer to jobs.
+//! - [`owner`]: the state machine that ties these together; its driver does the IO.
 //! - [`view`]: what readers see.
 
 pub mod append;

@@ -1,12 +1,12 @@
 //! Limits and their arithmetic: wall clock, stall, output, turns, tokens, money.
 //!
-//! Times run on the awake clock. What a limit means for the job is decided in `decide::limit`.
+//! Times are measured by the awake clock. `decide::limit` decides what a reached limit means for the job.
 
 use serde::{Deserialize, Serialize};
 
 use crate::ids::Awake;
 
-/// A value of zero switches a limit off; an absent one leaves it to the next source.
+/// Limits from one source. Zero switches a limit off; an absent one is left to the next source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Limits {
@@ -17,30 +17,30 @@ pub struct Limits {
     /// Bytes an attempt may write.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_bytes: Option<u64>,
-    /// Turns of the session.
+    /// Turns of the agent.
     pub turns: Option<u64>,
-    /// Tokens, in and out.
+    /// Input and output tokens.
     pub tokens: Option<u64>,
     /// Money, in millionths of a dollar.
     pub money_micros: Option<u64>,
 }
 
-/// Which limit.
+/// A kind of limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Limit {
-    /// The wall clock. Also what a stored decision with an unreadable kind is taken for: it still stops the job.
+    /// The wall clock. A stored `limit_fired` whose kind cannot be read counts as this one, so that it still stops the job.
     #[default]
     Wall,
-    /// No progress.
+    /// Time without progress.
     Stall,
-    /// Too much output.
+    /// Bytes of output.
     Output,
-    /// Too many turns.
+    /// Turns.
     Turns,
-    /// Too many tokens.
+    /// Tokens.
     Tokens,
-    /// Too much money.
+    /// Money.
     Money,
 }
 
@@ -56,7 +56,7 @@ impl Limit {
     }
 }
 
-/// Every limit, with the name its setting has.
+/// Every limit with the name of its setting.
 pub const SETTINGS: [(Limit, &str); 6] = [
     (Limit::Wall, "wall"),
     (Limit::Stall, "stall"),
@@ -66,7 +66,7 @@ pub const SETTINGS: [(Limit, &str); 6] = [
     (Limit::Money, "money"),
 ];
 
-/// A setting that cannot be used. Start-up stops on it.
+/// A setting that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadSetting {
     /// No limit has this name.
@@ -77,15 +77,15 @@ pub enum BadSetting {
     Malformed {
         /// The setting.
         name: &'static str,
-        /// What it was set to.
+        /// Its value.
         value: String,
-        /// What it must be.
+        /// What the value must be.
         expected: &'static str,
     },
 }
 
 impl Limits {
-    /// Returns these limits with the gaps filled from `fallback`.
+    /// Returns these limits, with absent ones taken from `fallback`.
     pub fn or(self, fallback: Limits) -> Limits {
         Limits {
             wall_ms: self.wall_ms.or(fallback.wall_ms),
@@ -97,7 +97,7 @@ impl Limits {
         }
     }
 
-    /// Returns the binding value of one limit; `None` when it is absent or switched off.
+    /// Returns the value of one limit; `None` if it is absent or switched off.
     pub fn get(&self, limit: Limit) -> Option<u64> {
         let value = match limit {
             Limit::Wall => self.wall_ms,
@@ -123,7 +123,7 @@ impl Limits {
         *slot = Some(value);
     }
 
-    /// Reads settings as people write them (`wall=2h`, `output=10M`, `money=1.50`), refusing what it does not understand.
+    /// Parses settings as users write them (`wall=2h`, `output=10M`, `money=1.50`).
     pub fn parse<'a>(settings: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Limits, BadSetting> {
         let mut limits = Limits::default();
         for (key, value) in settings {
@@ -134,7 +134,7 @@ impl Limits {
     }
 }
 
-/// Reads one setting.
+/// Parses one setting.
 pub fn parse_setting(key: &str, value: &str) -> Result<(Limit, u64), BadSetting> {
     let &(limit, name) = SETTINGS
         .iter()
@@ -169,7 +169,7 @@ fn parse_duration_ms(text: &str) -> Option<u64> {
     whole(digits)?.checked_mul(unit_ms)
 }
 
-/// Reads a size. Units count in steps of 1024, as those of `head -c` and `du` do.
+/// Parses a size. Units are powers of 1024, as in `head -c` and `du`.
 fn parse_bytes(text: &str) -> Option<u64> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let shift = match &text[digits.len()..] {
@@ -192,28 +192,28 @@ fn parse_micros(text: &str) -> Option<u64> {
     whole(dollars)?.checked_mul(1_000_000)?.checked_add(micros)
 }
 
-/// Writes an amount of money as people do: in dollars, to the cent, or as far as it goes below that.
+/// Formats an amount in dollars, with two decimals or more if needed.
 pub fn dollars(micros: u64) -> String {
     let fraction = format!("{:06}", micros % 1_000_000);
     let below_cents = fraction[2..].trim_end_matches('0');
     format!("${}.{}{below_cents}", micros / 1_000_000, &fraction[..2])
 }
 
-/// Reads digits and nothing else: no sign, no space.
+/// Parses digits only: no sign, no space.
 fn whole(text: &str) -> Option<u64> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
 }
 
-/// What an attempt has used so far, measured against its limits.
+/// What an attempt has used so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Used {
     /// Awake milliseconds since it was launched.
     pub wall_ms: u64,
-    /// Awake milliseconds without progress; zero while the stall clock rests.
+    /// Awake milliseconds without progress; zero while the stall clock is suspended.
     pub stall_ms: u64,
-    /// Bytes it wrote.
+    /// Bytes it has written.
     pub output_bytes: u64,
-    /// Turns begun by the session.
+    /// Turns begun.
     pub turns: u64,
     /// Tokens the job has spent.
     pub tokens: u64,
@@ -221,14 +221,14 @@ pub struct Used {
     pub money_micros: u64,
 }
 
-/// A limit that was reached.
+/// A limit that is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reached {
-    /// Which.
+    /// The limit.
     pub limit: Limit,
-    /// What was measured.
+    /// The measured value.
     pub measured: u64,
-    /// What was allowed.
+    /// The allowed value.
     pub allowed: u64,
 }
 
@@ -245,7 +245,7 @@ pub fn reached(limits: &Limits, used: &Used) -> Option<Reached> {
             Limit::Money => used.money_micros,
         };
         let over = match limit {
-            // Time is up at the limit; of what is counted, the last allowed one is still allowed.
+            // Time is up at the limit; a count may reach it, but not exceed it.
             Limit::Wall | Limit::Stall => measured >= allowed,
             Limit::Output | Limit::Turns | Limit::Tokens | Limit::Money => measured > allowed,
         };

@@ -1,4 +1,4 @@
-//! How a job ends, and why: two separate things.
+//! Outcome and cause: how a job ends, and why.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,15 +10,15 @@ use crate::limits::Limit;
 pub enum Outcome {
     /// The work was done.
     Completed,
-    /// The work was not done, and it is known.
+    /// The work was not done, and that is known.
     Failed,
-    /// Somebody asked for the end.
+    /// It was asked to stop.
     Cancelled(Begun),
-    /// Time ran out.
+    /// A time limit was reached.
     TimedOut(Clock),
-    /// A budget ran out.
+    /// A budget was used up.
     OverBudget(Budget),
-    /// Nobody can say how it ended.
+    /// How it ended is unknown.
     Lost,
 }
 
@@ -40,13 +40,13 @@ impl Outcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Begun {
-    /// No process of this job was ever started.
+    /// No process of the job was ever started.
     BeforeStart,
-    /// An attempt had been started.
+    /// An attempt was started.
     WhileRunning,
 }
 
-/// Which clock ran out.
+/// The time limit that was reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Clock {
@@ -56,7 +56,7 @@ pub enum Clock {
     Stall,
 }
 
-/// Which budget ran out.
+/// The budget that was used up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Budget {
@@ -74,35 +74,35 @@ pub enum Budget {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
-    /// It came to its own end with success.
+    /// It finished successfully.
     Finished,
     /// The command or agent failed.
     Agent,
     /// It could not be started.
     Launch,
-    /// A person or a program asked.
+    /// A user or a program asked it to stop.
     User,
-    /// Its supervisor was shut down and told to take its jobs along.
+    /// Its supervisor was shut down and told to stop its jobs.
     Shutdown,
-    /// The job or agent it worked for is gone.
+    /// The job or process it worked for is gone.
     ParentGone,
     /// A job it waited for did not end as needed.
     Dependency,
     /// A limit was reached.
     Limit(Limit),
-    /// It cannot be accounted for.
+    /// How it ended cannot be determined.
     Unaccounted,
-    /// A person gave up on a host that did not return.
+    /// A user gave up on its host.
     Abandoned,
 }
 
-/// Who may ask for a stop, and in whose name.
+/// The kind of requester of a stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Asked {
-    /// A person or a program.
+    /// A user or a program.
     User,
-    /// The supervisor, going down.
+    /// The supervisor, because it shuts down.
     Shutdown,
     /// The supervisor, because the parent is gone.
     ParentGone,

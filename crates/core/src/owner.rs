@@ -1,8 +1,8 @@
-//! The owner's step: what the holder of a job does between two IOs.
+//! The owner of a job as a state machine without IO.
 //!
-//! A value, not a task: inputs go in, outputs come out, and whoever drives it (the engine, the model, the simulation) does
-//! the IO. It decides on what is remembered, remembers before it does, and does only what is due. One append is
-//! in flight at a time; a report is kept until the facts that follow from it are stored.
+//! Inputs go in, outputs come out, and the driver (the engine, the model checker, the simulation) does the IO. The owner decides on the
+//! stored state, stores facts before it acts, and acts only on effects that are due. One append is in flight at a time; a report is
+//! kept until the facts that follow from it are stored.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,40 +15,40 @@ use crate::ids::{AppendId, Awake, Fence, HostId, Now, Seq, Timestamp};
 use crate::job::Job;
 use crate::report::{Pulse, Report, Signal};
 
-/// Facts of reports one append may carry, give or take the last report's. More would only make a single write slower
-/// than its neighbours. Reports that add nothing are passed over: the one behind them may be the last.
+/// Facts per append, except that the last report may add a few more. A larger append would delay others. Reports without facts do not
+/// count: the one after them may be the last.
 const BATCH_MAX: usize = 64;
 
-/// Reports kept while the journal does not answer. The recording holds the rest: its reader waits.
+/// Reports kept while the journal does not answer. Any more stay in the recording, whose reader waits.
 const INBOX_MAX: usize = 256;
 
-/// The holder of one job, at one claim of it.
+/// The owner of a job under one claim.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Owner {
     fence: Fence,
     host: HostId,
-    /// Which boot of it.
+    /// The boot of the host.
     boot: Arc<str>,
-    /// The job as it is remembered.
+    /// The job as stored.
     job: Job,
     /// Reports whose facts are not stored yet.
     inbox: VecDeque<Report>,
-    /// The append that has no answer yet.
+    /// The append in flight.
     flight: Option<Box<Flight>>,
-    /// A load that has no answer yet.
+    /// Whether a load is in flight.
     loading: bool,
-    /// Somebody else wrote while an append was in flight.
+    /// Others may have written, so the log must be read.
     news: bool,
-    /// News could not be read. They are asked for again with the next tick.
+    /// A load failed and is repeated with the next tick.
     unread: bool,
-    /// Effects asked for that are still due.
-    asked: Vec<Effect>,
-    /// The effect that must report back before another is asked for.
+    /// Effects that were requested and are still due.
+    requested: Vec<Effect>,
+    /// The exclusive effect that has not reported back yet.
     busy: Option<Effect>,
-    /// Whether a launch of ours may have happened without our knowing.
+    /// Whether a launch may have happened without a report.
     unsure: bool,
     pulse: Pulse,
-    /// A limit that fired and was acted on while the journal was away. It stands, and is stored before any report.
+    /// A limit that fired and was acted on while the journal was unavailable. It is stored before any report.
     fired: Option<LimitFired>,
     appends: u32,
     gone: bool,
@@ -58,56 +58,56 @@ pub struct Owner {
 struct Flight {
     append: Append,
     after: Job,
-    /// Reports of the inbox it takes care of.
+    /// How many reports of the inbox it covers.
     reports: usize,
-    /// Whether it must be sent again.
+    /// Whether it must be repeated.
     unanswered: bool,
 }
 
-/// What an owner is told.
+/// An input of the owner.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Input {
     /// Time has passed.
     Tick,
-    /// Something came back from the world.
+    /// A report about the tree or its agent.
     Report(Report),
-    /// The append in flight is durable.
+    /// The append in flight is stored.
     Stored,
-    /// Somebody else wrote first.
+    /// The append in flight conflicts with another write.
     Conflict,
-    /// The job is held by somebody else.
+    /// Another owner holds the job.
     Fenced,
-    /// The journal did not answer; the append may be stored or not.
+    /// The journal did not answer; the append may or may not be stored.
     Unavailable,
-    /// The events that were asked for.
+    /// The events that were requested.
     Loaded(Vec<Event>),
-    /// Somebody else may have written.
+    /// Others may have written to the job.
     News,
 }
 
-/// What an owner wants done.
+/// An output of the owner.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Output {
-    /// Store this. A repeat is the very same append.
+    /// Store this append. A repeat is identical.
     Append(Box<Append>),
-    /// Read the events after this one.
+    /// Read the newer events.
     Load {
-        /// The newest event that is known.
+        /// The newest known event.
         after: Seq,
     },
-    /// Do this.
+    /// Carry out this effect.
     Do(Effect),
-    /// The job is not ours any more, or over: touch nothing of it. What was reported too late is to be kept as late.
+    /// The job has ended or has another owner: do not touch it any more. Record late reports as late.
     LetGo {
-        /// One line for each report that found no place.
+        /// One line for each report that came too late.
         late: Vec<String>,
     },
-    /// The log breaks a rule: touch nothing, tell a person.
+    /// The log breaks a rule: do not touch the job, and alert a person.
     Broken(Illegal),
 }
 
 impl Owner {
-    /// Returns the owner of a job that was just claimed under `fence`, from `host` in this `boot` of it.
+    /// Returns the owner of a job that was just claimed with `fence`, on `host` in its current `boot`.
     pub fn new(job: Job, fence: Fence, host: HostId, boot: Arc<str>, now: Now) -> Owner {
         Owner {
             fence,
@@ -119,7 +119,7 @@ impl Owner {
             loading: false,
             news: false,
             unread: false,
-            asked: Vec::new(),
+            requested: Vec::new(),
             busy: None,
             unsure: false,
             pulse: Pulse { progress: now.awake, ..Pulse::default() },
@@ -129,27 +129,27 @@ impl Owner {
         }
     }
 
-    /// Returns the job as it is remembered.
+    /// Returns the job as stored.
     pub fn job(&self) -> &Job {
         &self.job
     }
 
-    /// Returns what the owner writes under.
+    /// Returns the fence that the owner writes with.
     pub fn fence(&self) -> &Fence {
         &self.fence
     }
 
-    /// Reports whether the owner has let go.
+    /// Reports whether the owner has let go of the job.
     pub fn is_gone(&self) -> bool {
         self.gone
     }
 
-    /// Reports whether an append or a load waits for its answer.
+    /// Reports whether an append or a load is in flight.
     pub fn waits_for_journal(&self) -> bool {
         self.flight.is_some() || self.loading
     }
 
-    /// Reports whether another report can be taken. The reader of a recording waits while it cannot.
+    /// Reports whether the inbox has room. The reader of the recording must wait while it has not.
     pub fn has_room(&self) -> bool {
         self.inbox.len() < INBOX_MAX
     }
@@ -169,10 +169,10 @@ impl Owner {
         self.pulse.record(signal, now);
     }
 
-    /// Takes one input and returns what is to be done, in order.
+    /// Handles one input and returns the outputs, in order.
     pub fn step(&mut self, input: Input, now: Now) -> Vec<Output> {
         let mut outputs = Vec::new();
-        // The stall clock rests while a person is asked, and starts anew with the answer.
+        // The stall clock restarts when a person has answered.
         if self.job.waits_for_person() {
             self.pulse.progress = self.pulse.progress.max(now.awake);
         }
@@ -218,7 +218,7 @@ impl Owner {
                 self.stop_without_journal(now, outputs);
             }
             Input::Loaded(events) => self.loaded(&events, outputs),
-            // Read as soon as nothing is on its way: what is may have been read before this was written.
+            // Read once nothing is in flight: a load in flight may have read too early.
             Input::News => self.news = true,
         }
     }
@@ -230,7 +230,7 @@ impl Owner {
             }
             Report::Unclear(effect) => {
                 self.unsure |= matches!(effect, Effect::Launch { .. });
-                self.asked.retain(|asked| asked != effect);
+                self.requested.retain(|requested| requested != effect);
                 if self.busy.as_ref() == Some(effect) {
                     self.busy = None;
                 }
@@ -266,7 +266,7 @@ impl Owner {
         self.let_go_unless_held(outputs);
     }
 
-    /// Lets go when the log says that the job is over or somebody else's.
+    /// Lets go if the job has ended or has another owner.
     fn let_go_unless_held(&mut self, outputs: &mut Vec<Output>) {
         let ours = self.job.holder.as_ref().is_some_and(|holder| holder.fence == self.fence);
         if !ours {
@@ -281,14 +281,14 @@ impl Owner {
         outputs.push(Output::LetGo { late });
     }
 
-    /// A stop must not wait for a journal that is away, whether it was decided in the append that has no answer or follows
-    /// from what was reported or reached since: the keeper notes it and acts.
+    /// Stops the tree without waiting for an unavailable journal, if the append in flight or anything since decides a stop. The keeper
+    /// records the cause.
     fn stop_without_journal(&mut self, now: Now, outputs: &mut Vec<Output>) {
         let Some(flight) = &self.flight else { return };
         let mut draft = Draft { job: flight.after.clone(), facts: Vec::new(), at: now };
         for report in self.inbox.iter().skip(flight.reports) {
             let facts = observe::decide(&draft.job, &self.fence, report, &self.pulse, now);
-            // What breaks a rule is told when it is to be stored.
+            // A broken rule is reported when the facts are to be stored.
             if draft.extend(facts).is_err() {
                 return;
             }
@@ -303,13 +303,13 @@ impl Owner {
         });
         self.fired = self.fired.or(fired);
         for effect in effects::due(&draft.job, &self.fence) {
-            if matches!(effect, Effect::Stop { .. }) && !self.asked.contains(&effect) {
+            if matches!(effect, Effect::Stop { .. }) && !self.requested.contains(&effect) {
                 outputs.push(Output::Do(effect));
             }
         }
     }
 
-    /// Turns reports, and what is due by itself, into one append.
+    /// Builds the next append from the reports and from what the owner decides unprompted.
     fn decide(&mut self, now: Now, outputs: &mut Vec<Output>) {
         if self.flight.is_some() || self.loading {
             return;
@@ -351,8 +351,8 @@ impl Owner {
         }
     }
 
-    /// Adds what an owner decides without input: the end of an attempt on another host, limits, expired questions, the begin of a
-    /// stop, a launch.
+    /// Adds what an owner decides without a report: the end of an attempt on another host, limits, expired questions, the start of a stop,
+    /// a launch.
     fn decide_unprompted(&self, draft: &mut Draft, now: Now) -> Result<(), Illegal> {
         let holds = |job: &Job| job.holder.as_ref().is_some_and(|holder| holder.fence == self.fence);
         if !holds(&draft.job) {
@@ -370,13 +370,13 @@ impl Owner {
         Ok(())
     }
 
-    /// What breaks a rule of the fold is told, and nothing is done on the strength of it.
+    /// Gives the job up because its log breaks a rule.
     fn broken(&mut self, illegal: Illegal, outputs: &mut Vec<Output>) {
         self.gone = true;
         outputs.push(Output::Broken(illegal));
     }
 
-    /// Asks for what is due on the remembered state and was not asked for yet.
+    /// Requests the effects that are due on the stored state and were not requested yet.
     fn due(&mut self, outputs: &mut Vec<Output>) {
         let mut due = effects::due(&self.job, &self.fence);
         for effect in &mut due {
@@ -384,21 +384,21 @@ impl Owner {
                 *effect = Effect::Locate { attempt: *attempt };
             }
         }
-        self.asked.retain(|asked| due.contains(asked));
+        self.requested.retain(|requested| due.contains(requested));
         for effect in due {
-            if self.busy.is_some() || self.asked.contains(&effect) {
+            if self.busy.is_some() || self.requested.contains(&effect) {
                 continue;
             }
             if effect.is_exclusive() {
                 self.busy = Some(effect.clone());
             }
-            self.asked.push(effect.clone());
+            self.requested.push(effect.clone());
             outputs.push(Output::Do(effect));
         }
     }
 }
 
-/// Facts on their way into an append, with the job as they would leave it.
+/// Facts for an append, with the job as it would be after them.
 struct Draft {
     job: Job,
     facts: Vec<Fact>,
@@ -416,7 +416,7 @@ impl Draft {
     }
 }
 
-/// Returns what is worth keeping of a report that came too late.
+/// Returns the line to record for a late report, if it is worth one.
 fn late_line(report: &Report) -> Option<String> {
     match report {
         Report::Emptied { attempt, receipt } => {
@@ -426,7 +426,7 @@ fn late_line(report: &Report) -> Option<String> {
             Some(format!("attempt {attempt}: tree launched, pid {} of boot {}", tree.pid, tree.boot))
         }
         Report::LaunchFailed { attempt, error } => Some(format!("attempt {attempt}: not launched: {error}")),
-        Report::Located { attempt, .. } => Some(format!("attempt {attempt}: looked for the tree")),
+        Report::Located { attempt, .. } => Some(format!("attempt {attempt}: located the tree")),
         Report::Climbed { .. } | Report::Told { .. } | Report::Heard { .. } | Report::Unclear(_) => None,
     }
 }

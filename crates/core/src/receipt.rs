@@ -1,46 +1,46 @@
-//! How an attempt ended and what proves that nothing of it is left.
+//! Receipts: how an attempt ended, and what proves that nothing of it is left.
 //!
-//! A keeper writes these facts; only `decide` turns them into an outcome.
+//! A keeper writes a receipt; only `decide::end` turns it into an outcome.
 
 use serde::{Deserialize, Serialize};
 
 use crate::ids::Timestamp;
 use crate::outcome::Budget;
 
-/// What was found, what was signalled, and how the tree was proven empty.
+/// What a keeper found and signalled, and how it proved the tree empty.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Receipt {
-    /// How well the tree was held.
+    /// How the tree was contained.
     pub level: Level,
     /// Why nothing of it can be alive.
     pub proof: Proof,
-    /// Processes seen when the stop began; of a storm of them only the first.
+    /// Processes seen when the stop began. If there are many, only the first.
     pub processes: Vec<Process>,
-    /// Processes found in all.
+    /// The number of processes found.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub found: u64,
-    /// Rungs tried, in order.
+    /// The rungs reached, in order.
     pub rungs: Vec<RungTaken>,
-    /// Processes still there after the leader had exited.
+    /// Processes that were alive after the leader had exited.
     pub leftovers: Vec<Process>,
-    /// Output bytes.
+    /// Bytes of output.
     pub output: OutputBytes,
-    /// Bytes of the recording are missing that its caps do not explain.
+    /// Bytes of the recording are missing, beyond its caps.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub output_lost: bool,
-    /// The tree was allowed to gain privileges, and so to escape to another user.
+    /// The tree was allowed to gain privileges, so it may have escaped to another user.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub may_escape: bool,
-    /// How the leader exited, if it was seen.
+    /// The exit status of the leader, if it was seen.
     pub exit: Option<Exit>,
-    /// From the request to the empty tree.
+    /// The time from the request to the empty tree.
     pub asked_to_empty_ms: Option<u64>,
-    /// The keeper's own reason to stop, when it acted alone.
+    /// The keeper's own reason to stop, if its owner did not tell it to.
     pub keeper_stop: Option<KeeperStop>,
 }
 
 impl Receipt {
-    /// Returns the receipt of an attempt of which nothing was seen, on the strength of `proof` alone.
+    /// Returns a receipt with nothing but a proof.
     pub fn bare(proof: Proof) -> Receipt {
         Receipt {
             level: Level::None,
@@ -59,25 +59,25 @@ impl Receipt {
     }
 }
 
-/// A count that says nothing is not written.
+/// Zero is not stored.
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// How a tree is held, weakest first.
+/// How a tree is contained, weakest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Level {
-    /// Nothing was ever held: no process was started or seen.
+    /// Not at all: no process was started or seen.
     None,
-    /// A subreaper walks the tree to the last child.
+    /// By a subreaper that waits for every descendant.
     Subreaper,
-    /// The same, and the tree cannot signal its keeper.
+    /// By a subreaper, and Landlock keeps the tree from signalling its keeper.
     Landlock,
-    /// A control group of its own.
+    /// By a control group.
     Cgroup,
-    /// A process namespace of its own.
+    /// By a PID namespace.
     Namespace,
 }
 
@@ -85,46 +85,46 @@ pub enum Level {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Proof {
-    /// The keeper waited until it had no child.
+    /// The keeper waited until it had no children.
     NoChildren,
-    /// The same, and the control group was empty.
+    /// The keeper waited until it had no children and the control group was empty.
     CgroupEmptyAndNoChildren,
-    /// The namespace of the tree is gone.
+    /// The PID namespace of the tree is gone.
     NamespaceGone,
     /// No process was ever started, and none can be.
     NeverStarted,
-    /// The host has booted since.
+    /// The host has rebooted since.
     BootChanged,
-    /// The keeper had to end its tree before the lease ran out, and the lease has run out.
+    /// The keeper ends its tree before the lease runs out, and the lease has run out.
     LeaseSelfFenced,
-    /// The keeper is gone. What could be found was killed; more cannot be said.
+    /// The keeper is gone. Every process that could be found was killed, but others may be left.
     BestEffort,
 }
 
 impl Proof {
-    /// Reports whether the proof leaves no room for a survivor.
+    /// Reports whether the proof rules out survivors.
     pub fn is_certain(self) -> bool {
         self != Proof::BestEffort
     }
 }
 
-/// One process, by identity.
+/// A process, identified by boot, pid and start time.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Process {
-    /// Its number.
+    /// Its pid.
     pub pid: i32,
-    /// When it started, in clock ticks since boot; with the boot id and the pid this names it.
+    /// When it started, in clock ticks since boot.
     pub start_ticks: u64,
-    /// Its command line, cut short.
+    /// Its command line, truncated.
     pub command: String,
 }
 
-/// A rung of the ladder, as climbed.
+/// A rung that was reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct RungTaken {
-    /// Which.
+    /// The rung.
     pub rung: Rung,
-    /// When.
+    /// When it was reached.
     pub at: Timestamp,
 }
 
@@ -132,26 +132,26 @@ pub struct RungTaken {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Rung {
-    /// The agent was asked in its own protocol.
+    /// The agent was asked to stop, in its own protocol.
     Interrupt,
     /// Its input was closed.
     StdinClosed,
-    /// TERM to the whole tree.
+    /// SIGTERM to the whole tree.
     Term,
-    /// KILL to the whole tree.
+    /// SIGKILL to the whole tree.
     Kill,
 }
 
-/// Output of the tree, counted.
+/// Counted output of a tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct OutputBytes {
-    /// Bytes the tree wrote.
+    /// Bytes that the tree wrote.
     pub seen: u64,
-    /// Bytes on disk.
+    /// Bytes kept on disk.
     pub kept: u64,
 }
 
-/// How a leader exited.
+/// How a process exited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Exit {
@@ -161,32 +161,32 @@ pub enum Exit {
     Signal(i32),
 }
 
-/// Why a keeper stopped its tree without being told by its owner.
+/// Why a keeper stopped its tree on its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum KeeperStop {
-    /// The hard wall-clock limit it holds ran out.
+    /// Its wall-clock deadline passed.
     Deadline,
-    /// Its lease ran out unheard.
+    /// Its lease ran out without a renewal.
     Lease,
-    /// It was told to stop while the journal was away; the wish is in its own record.
+    /// A user asked it to stop while the journal was unavailable.
     LocalCancel,
-    /// It was told to stop for stall while the journal was away.
+    /// The stall limit was reached while the journal was unavailable.
     LocalStall,
-    /// It was told to stop for a budget while the journal was away.
+    /// A budget was used up while the journal was unavailable.
     LocalBudget(Budget),
 }
 
-/// A process tree, by the identity of its leader.
+/// A process tree, identified by its leader.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Tree {
-    /// Which boot of the host.
+    /// The boot of the host.
     pub boot: String,
-    /// The leader's number.
+    /// The pid of the leader.
     pub pid: i32,
     /// When the leader started, in clock ticks since that boot.
     pub start_ticks: u64,
-    /// How the tree is held.
+    /// How the tree is contained.
     pub level: Level,
     /// What of its caller's resource limits and nice value it could not be given, for people; absent if it has them all.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,7 +1,6 @@
-//! References: how a person names a job. By its id or the beginning of one, by the short form that lists show, by the
-//! name it was given, or as the newest.
+//! References: how users refer to a job. By its id or a prefix of it, its short form or a prefix of it, its name, or `@last`.
 //!
-//! Reading one looks nothing up. What a store finds for each of its meanings is settled by [`Loose::settle`].
+//! Parsing looks nothing up. A store finds the jobs for each possible meaning, and [`Loose::settle`] decides between them.
 
 use std::ops::RangeInclusive;
 use std::str::FromStr;
@@ -12,36 +11,36 @@ use crate::ids::{JobId, SHORT_CHARS, prefix_range, short_range};
 /// The reference to the newest job.
 pub const LAST: &str = "@last";
 
-/// Characters of a short form that are enough to be taken for one: fewer would often mean several jobs.
+/// Shortest prefix of a short form that is accepted, in characters. A shorter one would often match several jobs.
 const SHORT_CHARS_MIN: usize = 4;
 
-/// What a person called a job.
+/// A parsed reference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reference {
-    /// The newest one.
+    /// The newest job.
     Last,
-    /// This one.
+    /// The job with this id.
     Id(JobId),
-    /// One of several things: which of them there is, only a store can tell.
+    /// A text with several possible meanings.
     Loose(Loose),
 }
 
-/// What a text may mean that is no whole id. At least one of them is there.
+/// The possible meanings of a text that is not a whole id. At least one is present.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loose {
     /// The text itself.
     pub text: String,
     /// A name.
     pub name: Option<String>,
-    /// The beginning of an id: keys in this range, as far as the id begins with the text.
+    /// The prefix of an id: the keys in this range whose id starts with the text.
     pub ids: Option<RangeInclusive<u128>>,
-    /// The beginning of a short form: ids whose last 40 bits are in this range.
+    /// The prefix of a short form: the ids whose last 40 bits are in this range.
     pub shorts: Option<RangeInclusive<u64>>,
 }
 
-/// The text cannot name any job.
+/// The text cannot refer to any job.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` names no job: give an id or the beginning of one, a name, or @last")]
+#[error("`{0}` is not a job: use an id or a prefix of one, a name, or @last")]
 pub struct NotAReference(String);
 
 impl FromStr for Reference {
@@ -62,7 +61,7 @@ impl FromStr for Reference {
             shorts: short.then(|| short_range(text)).flatten(),
         };
         if let Loose { name: None, ids: None, shorts: None, .. } = &loose {
-            // What is echoed of a long text is bounded.
+            // Bound the echo of a long text.
             return Err(NotAReference(text.chars().take(64).collect()));
         }
         Ok(Reference::Loose(loose))
@@ -75,10 +74,10 @@ impl Loose {
         self.shorts.as_ref().is_some_and(|range| range.start() == range.end())
     }
 
-    /// Returns what is meant, given what was found for each meaning: one is the answer, several are ambiguous.
+    /// Returns the jobs that are meant, given those found for each meaning. Several mean that the reference is ambiguous.
     ///
-    /// A name that was given wins over the beginnings of ids, which mean something else with every new job. A whole short
-    /// form is what lists show, so that nobody may take it over by a name: the two together are ambiguous.
+    /// A name takes precedence over prefixes of ids, whose meaning changes with every new job. It does not take precedence over a whole
+    /// short form, since lists show those: if both match, the reference is ambiguous.
     pub fn settle<T>(
         &self,
         job: impl Fn(&T) -> JobId,
@@ -87,13 +86,13 @@ impl Loose {
         ids: Vec<T>,
     ) -> Vec<T> {
         let ids = ids.into_iter().filter(|found| job(found).begins_with(&self.text));
-        let begun = match &named {
+        let prefixed = match &named {
             Some(_) if self.is_whole_short() => shorts,
             Some(_) => Vec::new(),
             None => shorts.into_iter().chain(ids).collect(),
         };
         let mut meant: Vec<T> = named.into_iter().collect();
-        for found in begun {
+        for found in prefixed {
             if !meant.iter().any(|known| job(known) == job(&found)) {
                 meant.push(found);
             }
@@ -119,13 +118,13 @@ mod tests {
     }
 
     #[test]
-    fn an_id_and_the_newest_mean_one_thing() {
+    fn ids_and_last_are_parsed() {
         assert_eq!("@last".parse(), Ok(Reference::Last));
         assert_eq!(id().to_string().parse(), Ok(Reference::Id(id())));
     }
 
     #[test]
-    fn every_beginning_of_an_id_holds_it() {
+    fn every_prefix_of_an_id_matches_it() {
         let text = id().to_string();
         let key = id().as_uuid().as_u128();
         for end in 5..text.len() {
@@ -134,7 +133,7 @@ mod tests {
                 assert!(ids.contains(&key), "{part}");
             }
         }
-        // Each further character is closer, and without the first word the whole is one key.
+        // Without `job_`, the whole id is one key.
         let whole = loose(&text[4..]).ids.expect("it is an id");
         assert_eq!((*whole.start(), *whole.end()), (key, key));
         assert!(!loose(&text[..20].replace("01m7", "01m8")).ids.expect("it reads").contains(&key));
@@ -147,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn every_beginning_of_a_short_form_from_four_characters_on_holds_it() {
+    fn prefixes_of_a_short_form_match_from_four_characters_on() {
         let short = id().short();
         let low = (id().as_uuid().as_u128() & ((1 << 40) - 1)) as u64;
         for end in 4..=8 {
@@ -160,19 +159,19 @@ mod tests {
     }
 
     #[test]
-    fn other_texts_are_refused() {
+    fn invalid_texts_are_refused() {
         for text in ["", "@first", "a b", "../etc", "-x", "job_é", &"x".repeat(65)] {
             assert!(text.parse::<Reference>().is_err(), "{text}");
         }
         let long = "/".repeat(9_999).parse::<Reference>().expect_err("it is no name");
         assert!(long.to_string().len() < 200);
-        // Letters that no id has can only be a name.
+        // Letters that do not occur in ids can only be a name.
         let name = loose("build");
         assert_eq!((name.name.as_deref(), name.ids, name.shorts), (Some("build"), None, None));
     }
 
     #[test]
-    fn a_name_wins_over_beginnings_and_never_over_a_whole_short_form() {
+    fn a_name_takes_precedence_over_prefixes_but_not_over_a_whole_short_form() {
         let check = |text: &str, named: Option<u8>, shorts: &[u8], ids: &[u8], expected: &[u8]| {
             let made = |n: &u8| JobId::new(0, Timestamp(1), [*n; 10]);
             let settled = loose(text).settle(made, named, shorts.to_vec(), ids.to_vec());

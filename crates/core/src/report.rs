@@ -1,19 +1,18 @@
-//! What an owner hears: from the keeper about the tree, from the agent about its work.
+//! Reports to an owner: from keepers about the tree, from the agent about its work.
 //!
-//! Reports are claims about the world, in the words of neither the operating system nor a provider. What they mean is
-//! decided in `decide::observe` and `decide::hear`.
+//! They are independent of the operating system and the agent's protocol. `decide::observe` and `decide::hear` decide what they mean.
 
 use crate::effects::Effect;
 use crate::event::{Commit, SessionState, TurnEnding, Usage};
 use crate::ids::{AttemptNo, Awake, InputNo};
 use crate::receipt::{Receipt, Rung, Tree};
 
-/// Something an effect or the agent brought back.
+/// The result of an effect, or a signal of the agent.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Report {
-    /// The tree is there.
+    /// The tree was started.
     Launched {
-        /// Which attempt.
+        /// The attempt.
         attempt: AttemptNo,
         /// Its tree.
         tree: Tree,
@@ -22,53 +21,53 @@ pub enum Report {
     },
     /// Nothing was started, and nothing will be.
     LaunchFailed {
-        /// Which attempt.
+        /// The attempt.
         attempt: AttemptNo,
-        /// Why.
+        /// The error.
         error: String,
     },
-    /// The answer to a look for the tree.
+    /// The result of locating the tree.
     Located {
-        /// Which attempt.
+        /// The attempt.
         attempt: AttemptNo,
         /// What was found.
         found: Found,
     },
     /// The tree is empty.
     Emptied {
-        /// Which attempt.
+        /// The attempt.
         attempt: AttemptNo,
-        /// The keeper's proof and everything it saw.
+        /// The keeper's receipt.
         receipt: Box<Receipt>,
     },
-    /// A stop climbed a rung.
+    /// The stop reached a rung.
     Climbed {
-        /// Which attempt.
+        /// The attempt.
         attempt: AttemptNo,
-        /// Which rung.
+        /// The rung.
         rung: Rung,
         /// Processes still alive.
         alive: u32,
     },
-    /// An input reached the agent.
+    /// An input was delivered.
     Told {
-        /// Which.
+        /// The input.
         input: InputNo,
     },
-    /// The agent said something.
+    /// The agent sent a signal.
     Heard {
-        /// In which attempt.
+        /// The attempt.
         attempt: AttemptNo,
-        /// The offset of the recording after it. A recording that is read again gives the same offsets.
+        /// Its offset in the recording. Reading the recording again yields the same offsets.
         offset: u64,
-        /// What.
+        /// The signal.
         signal: Signal,
     },
-    /// An effect could not be carried out, or what came of it is not known.
+    /// An effect failed, or its result is unknown.
     Unclear(Effect),
 }
 
-/// What a look for a tree found.
+/// What became of a tree.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Found {
     /// It is alive.
@@ -78,91 +77,91 @@ pub enum Found {
         /// When it was launched, by the awake clock.
         awake: Awake,
     },
-    /// It is empty, and its keeper left a receipt.
+    /// It ended, and its keeper left a receipt.
     Ended(Box<Receipt>),
-    /// Nothing was started, and the place was closed so that nothing can be.
+    /// It was never started, and cannot be any more.
     NeverStarted,
-    /// It was started before this host booted.
+    /// It was started before the host rebooted.
     OtherBoot,
-    /// Its keeper is gone without a receipt. What could be found was killed.
+    /// Its keeper is gone without a receipt. Every process that could be found was killed.
     Vanished(Box<Receipt>),
 }
 
-/// What an agent said, whatever its dialect.
+/// A signal of an agent, in any dialect.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Signal {
-    /// It lives and works. Not worth a fact.
+    /// It is making progress. Not recorded as a fact.
     Progress,
-    /// Its tree has written so much by now. No fact either: the recording holds the bytes themselves.
+    /// Its tree has written output. Not recorded as a fact: the recording has the bytes.
     Wrote {
-        /// Over both streams, since the attempt began.
+        /// Bytes of both streams since the attempt began.
         total_bytes: u64,
     },
-    /// It runs a tool: the stall clock rests.
+    /// It started a tool. The stall clock is suspended meanwhile.
     ToolStarted,
-    /// A tool is done.
+    /// A tool ended.
     ToolEnded,
-    /// It has a session.
+    /// It opened a session.
     SessionStarted {
-        /// Its own name for it.
+        /// Its name for the session.
         reference: Option<String>,
-        /// What it goes on from.
+        /// The conversation it resumes.
         resumed_from: Option<String>,
     },
-    /// Its session is in another state.
+    /// The session changed its state.
     SessionChanged {
-        /// Which.
+        /// The new state.
         state: SessionState,
-        /// What it keeps going outside turns.
+        /// Processes or tasks that run outside a turn.
         background: u32,
     },
-    /// It begins a turn.
+    /// A turn began.
     TurnStarted,
-    /// It asks a person.
+    /// It asked a person a question.
     QuestionAsked {
-        /// Its own name for the question.
+        /// Its id of the question.
         question: String,
-        /// What it asks.
+        /// The text of the question.
         text: String,
     },
-    /// It does not need the answer any more.
+    /// It withdrew a question.
     QuestionClosed {
-        /// Which question.
+        /// Its id of the question.
         question: String,
     },
-    /// It finished an item of work.
+    /// It completed an item of work.
     ItemCompleted {
-        /// One line about it.
+        /// A one-line title.
         title: String,
     },
-    /// It spent something since it last said so.
+    /// Tokens or money were spent since the last such signal.
     Spent(Usage),
-    /// It ended its turn.
+    /// The turn ended.
     TurnEnded {
-        /// How, by its own account.
+        /// How it ended, as the agent reports it.
         ending: TurnEnding,
-        /// What went wrong.
+        /// The error, if any.
         error: Option<String>,
-        /// What the turn changed in the conversation.
+        /// The changes to the conversation.
         commit: Commit,
     },
 }
 
 impl Signal {
-    /// Reports whether this only moves the pulse, and no fact ever follows from it.
+    /// Reports whether this only updates the pulse and never leads to a fact.
     pub fn is_pulse_only(&self) -> bool {
         matches!(self, Signal::Progress | Signal::Wrote { .. } | Signal::ToolStarted | Signal::ToolEnded)
     }
 }
 
-/// What an owner remembers of the agent's pulse. Not stored: it is rebuilt from the recording.
+/// The agent's activity, as an owner tracks it. Not stored: it is rebuilt from the recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Pulse {
-    /// When the agent last showed progress.
+    /// When the agent last made progress.
     pub progress: Awake,
-    /// Tools that run.
+    /// The number of running tools.
     pub tools: u32,
-    /// Bytes the attempt wrote.
+    /// Bytes that the attempt has written.
     pub output: u64,
 }
 
@@ -170,7 +169,7 @@ impl Pulse {
     /// Records a signal.
     pub fn record(&mut self, signal: &Signal, now: Awake) {
         if let Signal::Wrote { total_bytes } = signal {
-            // The same count again is no sign of life, and a smaller one was counted before.
+            // A repeated count is no progress, and a smaller one is outdated.
             if *total_bytes > self.output {
                 (self.output, self.progress) = (*total_bytes, now);
             }

@@ -1,52 +1,52 @@
-//! An agent's session and its turns, as the log tells them.
+//! An agent's session and its turns, as folded from the log.
 //!
 //! Questions and usage count as they happen; the conversation changes only when a turn completes.
 
 use crate::event::{Commit, SessionStarted, SessionState, TurnEnded, TurnEnding};
 use crate::ids::{AttemptNo, Timestamp, TurnNo};
 
-/// A session.
+/// An agent's session.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Session {
-    /// The attempt it lives in.
+    /// Its attempt.
     pub attempt: AttemptNo,
-    /// The provider's name for it.
+    /// The agent's name for it.
     pub reference: Option<String>,
-    /// What it goes on from.
+    /// The conversation it resumes.
     pub resumed_from: Option<String>,
     /// Its state.
     pub state: SessionState,
-    /// The turn it works on.
+    /// The active turn.
     pub active: Option<TurnNo>,
-    /// The turn a person wants interrupted.
+    /// The turn that is to be interrupted.
     pub interrupt: Option<TurnNo>,
-    /// What the agent keeps going outside turns.
+    /// Processes or tasks of the agent that run outside a turn.
     pub background: u32,
-    /// Questions that wait for an answer, or whose answer is on its way.
+    /// Questions without an answer, or whose answer is not delivered yet.
     pub questions: Vec<Question>,
-    /// The conversation, as completed turns left it.
+    /// The conversation after the last completed turn.
     pub conversation: Commit,
-    /// The last turn's ending.
+    /// The last turn and how it ended.
     pub last_turn: Option<(TurnNo, TurnEnding)>,
-    /// What was said to be wrong with it.
+    /// The error of the last turn.
     pub last_error: Option<String>,
 }
 
-/// A question of the agent.
+/// A question that an agent asked.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Question {
-    /// The agent's name for it.
+    /// The agent's id of the question.
     pub id: String,
-    /// What it asks.
+    /// The text of the question.
     pub text: String,
-    /// When it asked.
+    /// When it was asked.
     pub asked_at: Timestamp,
-    /// Whether somebody answered.
+    /// Whether it was answered.
     pub answered: bool,
 }
 
 impl Session {
-    /// Returns the session that `started` begins. Within one attempt the conversation goes on.
+    /// Returns the session that `started` begins. It keeps the conversation of a session that it resumes or follows in the same attempt.
     pub(crate) fn started(started: &SessionStarted, before: Option<Session>) -> Session {
         let resumed = started.resumed_from.is_some();
         let same_attempt = |session: &Session| session.attempt == started.attempt;
@@ -69,22 +69,22 @@ impl Session {
         }
     }
 
-    /// Returns the reference a resume may use: only one that a completed turn acknowledged.
+    /// Returns the reference that a resume may use, which only a completed turn provides.
     pub fn resume_reference(&self) -> Option<&str> {
         self.conversation.resume.as_deref()
     }
 
-    /// Reports whether a question waits for an answer.
+    /// Reports whether a question is open.
     pub fn has_open_question(&self) -> bool {
         self.open_questions().next().is_some()
     }
 
-    /// Returns the questions that wait for an answer.
+    /// Returns the questions without an answer.
     pub fn open_questions(&self) -> impl Iterator<Item = &Question> {
         self.questions.iter().filter(|question| !question.answered)
     }
 
-    /// Reports whether nothing goes on: no turn, nothing in the background.
+    /// Reports whether the agent is idle: no turn, nothing in the background.
     pub fn is_settled(&self) -> bool {
         self.active.is_none() && self.background == 0 && !self.state.may_hold_turn()
     }
@@ -138,7 +138,7 @@ impl Session {
         }
     }
 
-    /// Goes into another state. One that may not hold a turn holds none, whoever asked.
+    /// Changes the state. A state that does not allow a turn ends it and closes the questions.
     pub(crate) fn change(&mut self, state: SessionState, background: u32) {
         self.state = state;
         self.background = background;
@@ -149,8 +149,8 @@ impl Session {
         }
     }
 
-    /// The attempt is over, and everything in it.
-    pub(crate) fn over(&mut self, errored: bool) {
+    /// Ends the session with its attempt.
+    pub(crate) fn end(&mut self, errored: bool) {
         let state = match self.state {
             SessionState::Errored => SessionState::Errored,
             _ if errored => SessionState::Errored,

@@ -1,6 +1,6 @@
-//! What was asked for: the part of a job that its submitter fixes once.
+//! The spec of a job: what its submitter asked for. It never changes.
 //!
-//! Nothing secret belongs here: a spec is stored, listed and shown. The environment of a job is kept elsewhere.
+//! A spec is stored, listed and shown, so it must not contain secrets. The environment of a job is kept elsewhere.
 
 use std::collections::BTreeMap;
 
@@ -10,55 +10,55 @@ use crate::ids::{JobId, Timestamp};
 use crate::limits::Limits;
 use crate::receipt::Level;
 
-/// A job as it was asked for.
+/// What a submitter asked for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Spec {
-    /// What people call it; it need not be the only one of that name.
+    /// Its name. Several jobs can have the same name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// What runs.
     pub work: Work,
-    /// The folder it runs in.
+    /// The directory it runs in.
     pub cwd: String,
-    /// The worktree it runs in, in place of the checkout that `cwd` is in.
+    /// The worktree it runs in, instead of the checkout that contains `cwd`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worktree: Option<Worktree>,
-    /// What a command reads from and writes to. Agents are spoken to in their own way.
+    /// Standard input and output of a command. Agents have their own protocol.
     #[serde(default, skip_serializing_if = "Io::is_null")]
     pub io: Io,
-    /// The strongest level to hold its tree with; `None` is the strongest that its host has.
+    /// The strongest containment level to use; `None` for the strongest that its host offers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub level: Option<Level>,
     /// The group it waits in; slots are counted per group. Stored as `queue`, its first name.
     #[serde(rename = "queue")]
     pub group: String,
-    /// Higher goes first.
+    /// Higher starts first.
     pub priority: i16,
-    /// Names and values for people and filters; never paths.
+    /// Names and values for users and filters.
     pub labels: BTreeMap<String, String>,
-    /// Limits that were set for this job; the defaults of its kind of work fill the rest.
+    /// The job's own limits. Global limits and defaults fill the rest.
     pub limits: Limits,
-    /// Whether and when another attempt follows one that failed.
+    /// Whether and when a failed attempt is followed by another.
     pub retry: RetryPolicy,
-    /// How politely it is stopped.
+    /// The grace periods of a stop.
     pub ladder: Ladder,
-    /// Jobs that must end first.
+    /// Jobs that must end before it starts.
     pub after: Vec<Dependency>,
-    /// Not to be started before this moment.
+    /// The earliest time to start it.
     pub not_before: Option<Timestamp>,
-    /// What happens to the tree when its host loses the journal.
+    /// What happens to the tree when its host cannot reach the journal.
     pub on_partition: OnPartition,
-    /// What happens when it has used up what it may use.
+    /// What happens when a budget is used up.
     #[serde(default, skip_serializing_if = "OnLimit::is_stop")]
     pub on_limit: OnLimit,
-    /// The conversation to go on with.
+    /// The conversation to resume.
     pub resume: Option<Conversation>,
-    /// It goes on with a copy of that conversation, which stays as it is.
+    /// Resume a copy of that conversation.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub fork: bool,
-    /// The ended job that this one tries again.
+    /// The ended job that this one repeats.
     pub retry_of: Option<JobId>,
-    /// The job that asked for this one from inside its tree.
+    /// The job whose tree submitted this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<JobId>,
 }
@@ -69,7 +69,7 @@ impl Spec {
         Spec::of(Work::Command { argv: argv.into_iter().map(Into::into).collect() }, cwd)
     }
 
-    /// The same, for any kind of work.
+    /// Returns the spec of any work in the default group, with defaults for everything else.
     pub fn of(work: Work, cwd: impl Into<String>) -> Spec {
         Spec {
             name: None,
@@ -99,52 +99,52 @@ impl Spec {
 /// The group of a job that names none. It always exists.
 pub const DEFAULT_GROUP: &str = "default";
 
-/// A worktree of a git repository, for one job alone.
+/// A git worktree for one job.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Worktree {
-    /// The repository's own folder.
+    /// The repository's git directory.
     pub git_dir: String,
-    /// The top folder of the checkout it was asked for in.
+    /// The top directory of the checkout that the job was submitted from.
     pub checkout: String,
-    /// The commit at which it begins: whoever tries the job again begins there, too.
+    /// The commit it starts at. A retry starts there too.
     pub base: String,
-    /// Whether it stays although nothing was changed in it.
+    /// Keep it even if nothing was changed in it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub keep: bool,
 }
 
 impl Worktree {
-    /// Returns the branch of a job of this name. No other job has the same, so nobody has to look for one that is free.
+    /// Returns the branch for a job of this name. It contains the job's short id, so no other job has it.
     pub fn branch(name: Option<&str>, job: JobId) -> String {
-        // Two dots in a row mean a range to git.
+        // Git reserves two dots in a row for ranges.
         let name = name.map_or_else(String::new, |name| format!("{}-", name.replace("..", "--")));
         format!("{BRANCHES}{name}{}", job.short())
     }
 }
 
-/// What the branches of jobs open with.
+/// The prefix of the branches of jobs.
 pub const BRANCHES: &str = "lastword/";
 
-/// What a command reads from and writes to.
+/// Standard input and output of a command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Io {
-    /// It reads nothing; what it writes is recorded.
+    /// No input. Output is recorded.
     #[default]
     Null,
-    /// It reads what is sent to it; what it writes is recorded.
+    /// Input from a pipe. Output is recorded.
     Pipe,
-    /// It has a terminal, and both are one stream.
+    /// A terminal, with both as one stream.
     Terminal {
-        /// Lines.
+        /// Its height.
         rows: u16,
-        /// Characters in a line.
+        /// Its width.
         columns: u16,
     },
 }
 
 impl Io {
-    /// Reports whether nothing can be sent to it.
+    /// Reports whether it has no input.
     pub fn is_null(&self) -> bool {
         *self == Io::Null
     }
@@ -156,16 +156,16 @@ impl Io {
 pub enum Work {
     /// A plain command.
     Command {
-        /// Program and arguments.
+        /// The program and its arguments.
         argv: Vec<String>,
     },
-    /// A coding agent, spoken to in its own dialect.
+    /// A coding agent.
     Agent {
-        /// Which one, for example `codex`.
+        /// Its name, for example `codex`.
         provider: String,
         /// The first prompt.
         prompt: String,
-        /// How it is started and treated.
+        /// How it is started, and its rules.
         #[serde(default, skip_serializing_if = "Terms::is_default")]
         terms: Box<Terms>,
     },
@@ -188,7 +188,7 @@ impl Work {
         }
     }
 
-    /// Reports whether this is an agent, which has a session and default limits.
+    /// Reports whether this is an agent.
     pub fn is_agent(&self) -> bool {
         matches!(self, Work::Agent { .. })
     }
@@ -198,7 +198,7 @@ impl Work {
         matches!(self, Work::Agent { terms, .. } if terms.dialect != Dialect::Plain)
     }
 
-    /// Reports whether something can be said into a turn of it. What is said to another waits for the next.
+    /// Reports whether this is an agent that accepts input during a turn. Input for others waits for the next turn.
     pub fn can_be_steered(&self) -> bool {
         matches!(self, Work::Agent { terms, .. } if matches!(terms.dialect, Dialect::Claude | Dialect::Codex))
     }
@@ -209,17 +209,17 @@ impl Work {
     }
 }
 
-/// How an agent is started and treated, fixed when its job is submitted: a definition that changes later changes no job.
+/// How an agent is started, and its rules. Fixed at submission: later changes to a definition do not affect the job.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Terms {
-    /// How it is spoken to.
+    /// The protocol it speaks.
     pub dialect: Dialect,
-    /// Program and arguments.
+    /// The program and its arguments.
     pub argv: Vec<String>,
-    /// Arguments behind those, to go on with a conversation; `{}` stands for its reference. None, if the dialect has a word for it.
+    /// Extra arguments to resume a conversation; `{}` stands for its reference. Not needed if the protocol can do it.
     pub resume: Vec<String>,
-    /// The same, to go on with a copy of it.
+    /// Extra arguments to resume a copy of a conversation.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fork: Vec<String>,
     /// Why a conversation of it must not be gone on with, for an agent that would lose it.
@@ -227,7 +227,7 @@ pub struct Terms {
     pub no_resume: Option<String>,
     /// What it may do without asking.
     pub permissions: Permissions,
-    /// What tokens cost, for an agent that does not say.
+    /// Token prices, for an agent that does not report its cost.
     pub prices: Option<Prices>,
 }
 
@@ -236,7 +236,7 @@ impl Terms {
         *self == Terms::default()
     }
 
-    /// Returns how many bytes of it its submitter chose.
+    /// Returns the size of what the submitter chose, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         let words = self.argv.iter().chain(&self.resume).chain(&self.fork).map(|word| word.len() + 1);
         let rules = self.permissions.rules.iter().map(|rule| rule.pattern.len() + 1);
@@ -245,20 +245,20 @@ impl Terms {
     }
 }
 
-/// How an agent is spoken to.
+/// The protocol of an agent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Dialect {
     /// The Agent Client Protocol.
     #[default]
     Acp,
-    /// The lines of Claude Code, both ways.
+    /// The JSON lines of Claude Code.
     Claude,
     /// The app server of Codex.
     Codex,
-    /// Not at all: one turn, its prompt among the arguments as `{prompt}`, its exit status is its result.
+    /// None: one turn, with the prompt as the argument `{prompt}`, and the exit status as the result.
     Plain,
-    /// One turn, its prompt among the arguments as `{prompt}`; it is not spoken to, and says in lines of JSON how its turn goes.
+    /// One turn, with the prompt as the argument `{prompt}`, reported in JSON lines. No input.
     Once,
 }
 
@@ -269,65 +269,65 @@ impl Dialect {
     }
 }
 
-/// What an agent may do without asking: the first rule that fits, else the rest.
+/// What an agent may do without asking. The first matching rule counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Permissions {
     /// Rules, in order.
     pub rules: Vec<Rule>,
-    /// What becomes of a wish that no rule fits.
+    /// The permission if no rule matches.
     pub otherwise: Permission,
-    /// Milliseconds after which a wish that nobody answered is denied.
+    /// Milliseconds after which an unanswered question is denied.
     pub expires_ms: Option<u64>,
 }
 
-/// One rule for what an agent wants to do.
+/// A rule about tool uses.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Rule {
-    /// Fits the line that says what the agent wants, such as `Bash: cargo test`; `*` stands for anything.
+    /// Matches the line of a tool use, such as `Bash: cargo test`; `*` matches anything.
     pub pattern: String,
-    /// What becomes of it.
+    /// The permission for matching ones.
     pub permission: Permission,
 }
 
-/// What becomes of what an agent wants to do.
+/// A permission for a tool use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Permission {
-    /// A person is asked.
+    /// Ask a person.
     #[default]
     Ask,
-    /// It may.
+    /// Allow it.
     Allow,
-    /// It may not.
+    /// Deny it.
     Deny,
 }
 
-/// What tokens cost, in millionths of a dollar for a million of them.
+/// Token prices, in millionths of a dollar per million tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Prices {
-    /// Tokens read.
+    /// Input tokens.
     pub tokens_in: u64,
-    /// Tokens read from a cache.
+    /// Cached input tokens.
     pub cached: u64,
-    /// Tokens written.
+    /// Output tokens.
     pub tokens_out: u64,
 }
 
-/// Whether another attempt follows.
+/// Whether and when another attempt follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct RetryPolicy {
-    /// Attempts in all; one means that nothing is tried again.
+    /// The number of attempts; one means no retry.
     pub attempts_max: u32,
-    /// Attempts on top that end before anything was started, through nobody's fault: a supervisor that died between
-    /// its intent and the launch must not cost the job its only try.
+    /// Extra attempts for those that ended before anything was started. A supervisor that crashed between the intent and the launch must
+    /// not cost the job its only attempt.
     pub relaunches_max: u32,
-    /// Pause before the second attempt; it doubles with each one after.
+    /// The pause before the second attempt. It doubles with each further one.
     pub backoff_ms: u64,
     /// The longest pause.
     pub backoff_max_ms: u64,
-    /// Also try again when nobody can say how an attempt ended. Off by default, because the work may have been done.
+    /// Also retry a lost attempt. Off by default, because the work may have been done.
     pub when_lost: bool,
 }
 
@@ -343,12 +343,12 @@ impl Default for RetryPolicy {
     }
 }
 
-/// The graces between the rungs of a stop.
+/// The grace periods between the rungs of a stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Ladder {
-    /// After the protocol's own interrupt; agents only.
+    /// After an interrupt in the agent's protocol. Agents only.
     pub interrupt_ms: u64,
-    /// After TERM to the whole tree.
+    /// After SIGTERM to the whole tree.
     pub term_ms: u64,
 }
 
@@ -358,46 +358,46 @@ impl Default for Ladder {
     }
 }
 
-/// Another job that must end first.
+/// A job that must end before another starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Dependency {
-    /// Which one.
+    /// The job.
     pub job: JobId,
-    /// What it must come to.
+    /// How it must end.
     pub on: Needs,
 }
 
-/// How a job that others wait for must end.
+/// How a dependency must end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Needs {
     /// It must complete.
     Success,
-    /// Any ending will do.
+    /// In any way.
     AnyEnd,
 }
 
-/// What a keeper does when its lease runs out unheard.
+/// What a keeper does when its lease runs out without a renewal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnPartition {
-    /// It ends its tree, so that another host may take the job.
+    /// It ends its tree, so that another host may take the job over.
     #[default]
     Stop,
-    /// It keeps the tree running, and no other host ever takes the job.
+    /// It keeps the tree running, and no other host takes the job over.
     Keep,
 }
 
-/// What happens to a job that has used up what it may use: turns, tokens, money, output. A time that is over is over.
+/// What happens to a job whose turns, tokens, money or output are used up. Time limits always stop it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnLimit {
     /// It is stopped.
     #[default]
     Stop,
-    /// Nothing of it runs on, and a person is asked: who raises the limit lets it go on.
+    /// It is frozen until a person raises the limit.
     Ask {
-        /// After so many milliseconds without that it is stopped.
+        /// Milliseconds after which it is stopped.
         expires_ms: u64,
     },
 }
@@ -408,11 +408,11 @@ impl OnLimit {
     }
 }
 
-/// An agent's conversation, by the name its provider gave it.
+/// An agent's conversation.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Conversation {
-    /// Whose reference this is.
+    /// The agent.
     pub provider: String,
-    /// The reference.
+    /// The agent's reference for it.
     pub reference: String,
 }

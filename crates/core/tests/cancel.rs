@@ -1,4 +1,4 @@
-//! `cancel`: a wish to stop, in each phase and against each race.
+//! `cancel`: a request to stop, in each phase and against each race.
 
 use lastword_core::decide::cancel::{self, Cancel};
 use lastword_core::decide::{Refusal, claim, late, launch, shut_down};
@@ -11,340 +11,341 @@ use lastword_core::view::row::Row;
 use lastword_core::{Append, AppendId, Epoch, Fact, Fence, Illegal, Timestamp, effects};
 
 use crate::common::{
-    Desk, agent, boot, claimant, command, dependent, ends, exited, id, kinds, retried, wish,
+    TestJob, agent, boot, claimant, command, dependent, ends, exited, id, kinds, request, retried,
 };
 
-fn cancel(desk: &Desk, wish: &Cancel) -> Result<Vec<Fact>, Refusal> {
-    cancel::decide(&desk.job, wish, desk.now.wall)
+fn cancel(test: &TestJob, request: &Cancel) -> Result<Vec<Fact>, Refusal> {
+    cancel::decide(&test.job, request, test.now.wall)
 }
 
 #[test]
 fn c30_cancel_in_each_phase() {
-    let check = |desk: Desk, force: bool, expected: Result<&[&str], Refusal>| {
-        let decided = cancel(&desk, &wish(force));
+    let check = |test: TestJob, force: bool, expected: Result<&[&str], Refusal>| {
+        let decided = cancel(&test, &request(force));
         let decided = decided.as_ref().map(|facts| kinds(facts)).map_err(Clone::clone);
-        assert_eq!(decided, expected.map(<[_]>::to_vec), "{:?} force {force}", desk.job.phase);
+        assert_eq!(decided, expected.map(<[_]>::to_vec), "{:?} force {force}", test.job.phase);
     };
     let waits = dependent(lastword_core::spec::Needs::Success);
     let forced = || {
-        let mut desk = Desk::running(agent());
-        desk.anyone(cancel::decide(&desk.job, &wish(true), desk.now.wall));
-        desk
+        let mut test = TestJob::running(agent());
+        test.anyone(cancel::decide(&test.job, &request(true), test.now.wall));
+        test
     };
     for force in [false, true] {
-        check(Desk::empty(), force, Err(Refusal::NotFound(id(1))));
-        check(Desk::queued(command()), force, Ok(&["last_word"]));
-        check(Desk::queued(waits.clone()), force, Ok(&["last_word"]));
-        check(Desk::held(command()), force, Ok(&["last_word"]));
-        check(Desk::backoff(), force, Ok(&["last_word"]));
-        check(Desk::launching(command()), force, Ok(&["cancel_requested"]));
-        check(Desk::running(command()), force, Ok(&["cancel_requested"]));
+        check(TestJob::empty(), force, Err(Refusal::NotFound(id(1))));
+        check(TestJob::queued(command()), force, Ok(&["last_word"]));
+        check(TestJob::queued(waits.clone()), force, Ok(&["last_word"]));
+        check(TestJob::held(command()), force, Ok(&["last_word"]));
+        check(TestJob::backoff(), force, Ok(&["last_word"]));
+        check(TestJob::launching(command()), force, Ok(&["cancel_requested"]));
+        check(TestJob::running(command()), force, Ok(&["cancel_requested"]));
         check(forced(), force, Ok(&[]));
-        check(Desk::ended(0), force, Ok(&[]));
-        check(Desk::ended(1), force, Ok(&[]));
+        check(TestJob::ended(0), force, Ok(&[]));
+        check(TestJob::ended(1), force, Ok(&[]));
     }
-    check(Desk::stopping(command()), false, Ok(&[]));
-    check(Desk::stopping(command()), true, Ok(&["cancel_requested"]));
+    check(TestJob::stopping(command()), false, Ok(&[]));
+    check(TestJob::stopping(command()), true, Ok(&["cancel_requested"]));
 }
 
 #[test]
-fn c3_a_cancel_of_what_is_not_there_is_refused_not_answered() {
-    let refusal = cancel(&Desk::empty(), &wish(false)).expect_err("there is no such job");
+fn c3_a_cancel_of_an_unknown_job_is_refused() {
+    let refusal = cancel(&TestJob::empty(), &request(false)).expect_err("there is no such job");
     assert_eq!(refusal.to_string(), format!("there is no job {}", id(1)));
 }
 
 #[test]
 fn c4_cancelled_before_start_is_never_launched() {
-    for desk in [Desk::queued(agent()), Desk::held(agent()), Desk::backoff()] {
-        let before = desk.job.attempts.len();
-        let desk = desk.cancelled();
-        let job = &desk.job;
+    for test in [TestJob::queued(agent()), TestJob::held(agent()), TestJob::backoff()] {
+        let before = test.job.attempts.len();
+        let test = test.cancelled();
+        let job = &test.job;
         assert_eq!(
             claim::decide(job, &claimant("b", 2), claim::Lease::Over, Timestamp(u64::MAX)),
             Err(Refusal::Ended(job.id))
         );
-        let fence = Desk::held(agent()).fence().clone();
+        let fence = TestJob::held(agent()).fence().clone();
         assert!(launch::decide(job, &fence, &boot()).is_err());
         assert_eq!(effects::due(job, &fence), Vec::new());
         assert_eq!(job.attempts.len(), before);
-        // An owner that had read the job before cannot slip its intent in behind the last word.
-        let intent = launch::decide(&Desk::held(agent()).job, &fence, &boot()).expect("it was queued");
-        let refused = Append::new(job, Some(&fence), AppendId(99), desk.now.wall, intent);
+        // An owner that read the job earlier cannot store its intent after the last word.
+        let intent = launch::decide(&TestJob::held(agent()).job, &fence, &boot()).expect("it was queued");
+        let refused = Append::new(job, Some(&fence), AppendId(99), test.now.wall, intent);
         assert!(matches!(refused, Err(Illegal::OutOfPlace { .. })));
     }
 }
 
 #[test]
-fn c8_a_queued_job_ends_at_once_and_nothing_is_left_behind() {
-    for desk in [Desk::queued(agent()), Desk::held(agent())] {
-        let desk = desk.cancelled();
-        let row = Row::of(&desk.job);
-        assert_eq!(desk.outcome(), Some(Outcome::Cancelled(Begun::BeforeStart)));
+fn c8_a_queued_job_ends_at_once() {
+    for test in [TestJob::queued(agent()), TestJob::held(agent())] {
+        let test = test.cancelled();
+        let row = Row::of(&test.job);
+        assert_eq!(test.outcome(), Some(Outcome::Cancelled(Begun::BeforeStart)));
         assert_eq!(
             (row.due, row.holder, row.summary.working, row.summary.waiting),
             (None, None, false, false)
         );
-        assert_eq!((&desk.job.stop, desk.job.open_attempt()), (&None, None));
-        assert_eq!(desk.job.last_word().and_then(|word| word.requested_at), Some(desk.now.wall));
+        assert_eq!((&test.job.stop, test.job.open_attempt()), (&None, None));
+        assert_eq!(test.job.last_word().and_then(|word| word.requested_at), Some(test.now.wall));
     }
 }
 
 #[test]
-fn c9_before_start_and_while_running_are_told_apart() {
+fn c9_cancelled_before_start_differs_from_cancelled_while_running() {
     let (before, running) = (Begun::BeforeStart, Begun::WhileRunning);
-    let check = |desk: Desk, begun: Begun| {
-        assert_eq!(desk.outcome(), Some(Outcome::Cancelled(begun)), "{:?}", desk.kinds());
-        let word = desk.job.last_word().expect("it ended");
+    let check = |test: TestJob, begun: Begun| {
+        assert_eq!(test.outcome(), Some(Outcome::Cancelled(begun)), "{:?}", test.kinds());
+        let word = test.job.last_word().expect("it ended");
         assert_eq!((word.cause, word.requested_at.is_some()), (Cause::User, true));
     };
     let never = || Receipt::bare(Proof::NeverStarted);
-    let located = |desk: Desk, found: Found| {
-        let attempt = desk.attempt();
-        desk.reports(Report::Located { attempt, found })
+    let located = |test: TestJob, found: Found| {
+        let attempt = test.attempt();
+        test.reports(Report::Located { attempt, found })
     };
-    check(Desk::queued(agent()).cancelled(), before);
-    check(Desk::held(agent()).cancelled(), before);
-    check(located(Desk::launching(agent()).cancelled(), Found::NeverStarted), before);
-    check(Desk::launching(agent()).cancelled().emptied(never()), before);
-    check(Desk::stopping(agent()).emptied(exited(0)), running);
-    check(Desk::launching(agent()).cancelled().launched(5).emptied(exited(0)), running);
-    check(Desk::backoff().cancelled(), running);
-    check(Desk::backoff().claimed("a", 1).cancelled(), running);
-    check(Desk::backoff().claimed("a", 1).intended().cancelled().emptied(never()), running);
-    // Nothing was ever started by two launches that found no place.
-    let idle = located(Desk::launching(agent()), Found::NeverStarted);
+    check(TestJob::queued(agent()).cancelled(), before);
+    check(TestJob::held(agent()).cancelled(), before);
+    check(located(TestJob::launching(agent()).cancelled(), Found::NeverStarted), before);
+    check(TestJob::launching(agent()).cancelled().emptied(never()), before);
+    check(TestJob::stopping(agent()).emptied(exited(0)), running);
+    check(TestJob::launching(agent()).cancelled().launched(5).emptied(exited(0)), running);
+    check(TestJob::backoff().cancelled(), running);
+    check(TestJob::backoff().claimed("a", 1).cancelled(), running);
+    check(TestJob::backoff().claimed("a", 1).intended().cancelled().emptied(never()), running);
+    // Two launches that never started anything.
+    let idle = located(TestJob::launching(agent()), Found::NeverStarted);
     check(idle.cancelled(), before);
 }
 
 #[test]
-fn c6_a_lease_taken_between_request_and_acknowledgement_keeps_the_request() {
-    for (desk, found) in [
+fn c6_a_takeover_after_the_request_keeps_it() {
+    for (test, found) in [
         (
-            Desk::running(agent()),
-            Found::Alive { tree: crate::common::tree(100), awake: Desk::empty().now.awake },
+            TestJob::running(agent()),
+            Found::Alive { tree: crate::common::tree(100), awake: TestJob::empty().now.awake },
         ),
-        (Desk::launching(agent()), Found::NeverStarted),
-        (Desk::running(agent()), Found::OtherBoot),
+        (TestJob::launching(agent()), Found::NeverStarted),
+        (TestJob::running(agent()), Found::OtherBoot),
     ] {
-        let desk = desk.cancelled();
-        let (stop, since) = (desk.job.stop.clone(), desk.now.wall);
-        let desk = desk.later(5).claimed("a", 2);
-        assert_eq!(desk.job.stop, stop);
+        let test = test.cancelled();
+        let (stop, since) = (test.job.stop.clone(), test.now.wall);
+        let test = test.later(5).claimed("a", 2);
+        assert_eq!(test.job.stop, stop);
         assert_eq!(stop.map(|stop| (stop.cause, stop.requested_at)), Some((Cause::User, since)));
-        let attempt = desk.attempt();
+        let attempt = test.attempt();
         let alive = matches!(found, Found::Alive { .. });
-        let desk = desk.reports(Report::Located { attempt, found });
+        let test = test.reports(Report::Located { attempt, found });
         if alive {
-            let due = effects::due(&desk.job, desk.fence());
+            let due = effects::due(&test.job, test.fence());
             assert!(due.iter().any(|effect| matches!(effect, effects::Effect::Stop { .. })), "{due:?}");
         } else {
-            assert!(matches!(desk.outcome(), Some(Outcome::Cancelled(_))));
+            assert!(matches!(test.outcome(), Some(Outcome::Cancelled(_))));
         }
     }
 }
 
 #[test]
 fn c7_a_request_does_not_reach_a_later_retry() {
-    let ended = Desk::stopping(retried(5)).emptied(exited(1));
+    let ended = TestJob::stopping(retried(5)).emptied(exited(1));
     assert_eq!(ended.outcome(), Some(Outcome::Cancelled(Begun::WhileRunning)));
     let again = lastword_core::decide::retry::decide(&ended.job).expect("it has ended");
-    let next = Desk::running(again);
+    let next = TestJob::running(again);
     assert_eq!((next.job.stop, matches!(next.job.phase, Phase::Running)), (None, true));
-    assert_eq!(cancel(&ended, &wish(true)), Ok(Vec::new()));
-    // Within a job, a stop for a turn that failed belongs to that attempt and not to the next.
-    let failed = Desk::in_turn(retried(2)).says(ends(TurnEnding::Failed)).emptied(exited(1));
+    assert_eq!(cancel(&ended, &request(true)), Ok(Vec::new()));
+    // A stop because of a failed turn does not carry over to the next attempt.
+    let failed = TestJob::in_turn(retried(2)).says(ends(TurnEnding::Failed)).emptied(exited(1));
     let next = failed.later(1_000).claimed("a", 1).intended();
     assert_eq!((next.job.stop, &next.job.phase), (None, &Phase::Launching));
 }
 
 #[test]
-fn c10_asking_again_adds_nothing_and_asking_for_force_adds_once() {
-    let mut desk = Desk::stopping(agent());
-    let version = desk.job.version;
+fn c10_a_repeated_cancel_adds_nothing_and_force_adds_once() {
+    let mut test = TestJob::stopping(agent());
+    let version = test.job.version;
     for _ in 0..3 {
-        desk = desk.cancelled();
-        assert_eq!(desk.job.version, version);
+        test = test.cancelled();
+        assert_eq!(test.job.version, version);
     }
-    let force = cancel(&desk, &wish(true));
-    desk.anyone(force);
-    assert_eq!(desk.job.stop.as_ref().map(|stop| stop.force), Some(true));
-    assert_eq!(cancel(&desk, &wish(true)), Ok(Vec::new()));
-    // Force is never taken back, and the first wish keeps its moment.
+    let force = cancel(&test, &request(true));
+    test.anyone(force);
+    assert_eq!(test.job.stop.as_ref().map(|stop| stop.force), Some(true));
+    assert_eq!(cancel(&test, &request(true)), Ok(Vec::new()));
+    // Force stays, and so does the time of the first request.
     let calm = CancelRequested { by: "bob".to_owned(), asked: Asked::User, force: false };
-    let since = desk.job.stop.as_ref().map(|stop| stop.requested_at);
-    let mut desk = desk.later(50);
-    desk.owner(vec![calm.into()]);
+    let since = test.job.stop.as_ref().map(|stop| stop.requested_at);
+    let mut test = test.later(50);
+    test.owner(vec![calm.into()]);
     assert_eq!(
-        desk.job.stop.as_ref().map(|stop| (stop.force, stop.requested_at)),
+        test.job.stop.as_ref().map(|stop| (stop.force, stop.requested_at)),
         since.map(|since| (true, since))
     );
-    let Phase::Stopping { since: shown, .. } = desk.job.phase else { panic!("it stops") };
+    let Phase::Stopping { since: shown, .. } = test.job.phase else { panic!("it stops") };
     assert_eq!(Some(shown), since);
 }
 
 #[test]
 fn c10_c24_a_cancel_of_an_ended_job_appends_nothing_and_changes_no_view() {
     for code in [0, 1] {
-        let desk = Desk::ended(code);
-        let (row, version) = (Row::of(&desk.job), desk.job.version);
-        let desk = desk.later(5).cancelled();
-        assert_eq!((Row::of(&desk.job), desk.job.version), (row, version));
+        let test = TestJob::ended(code);
+        let (row, version) = (Row::of(&test.job), test.job.version);
+        let test = test.later(5).cancelled();
+        assert_eq!((Row::of(&test.job), test.job.version), (row, version));
     }
 }
 
 #[test]
 fn c24_c31_a_late_request_is_refused_by_the_fold_itself() {
-    for desk in [Desk::ended(0), Desk::ended(1), Desk::queued(agent()).cancelled()] {
+    for test in [TestJob::ended(0), TestJob::ended(1), TestJob::queued(agent()).cancelled()] {
         let request = CancelRequested { by: "ann".to_owned(), asked: Asked::User, force: true };
-        let refused = Append::new(&desk.job, None, AppendId(9), desk.now.wall, vec![request.into()]);
-        assert!(matches!(refused, Err(Illegal::OutOfPlace { why: "the last word was spoken", .. })));
+        let refused = Append::new(&test.job, None, AppendId(9), test.now.wall, vec![request.into()]);
+        assert!(matches!(refused, Err(Illegal::OutOfPlace { why: "the job has ended", .. })));
     }
 }
 
 #[test]
-fn c31_a_late_report_is_kept_as_late_and_changes_no_view() {
-    let mut desk = Desk::ended(0);
-    let before = Row::of(&desk.job);
+fn c31_a_late_report_is_recorded_and_changes_no_view() {
+    let mut test = TestJob::ended(0);
+    let before = Row::of(&test.job);
     for n in 0..late::LATE_MAX + 3 {
-        let facts = late::decide(&desk.job, Epoch(1), &"x".repeat(500));
-        desk = desk.later(1);
-        desk.anyone(facts);
-        assert_eq!(desk.job.late, late::LATE_MAX.min(n + 1));
+        let facts = late::decide(&test.job, Epoch(1), &"x".repeat(500));
+        test = test.later(1);
+        test.anyone(facts);
+        assert_eq!(test.job.late, late::LATE_MAX.min(n + 1));
     }
-    assert_eq!(desk.count("late_reported"), late::LATE_MAX as usize);
-    let Some(Fact::LateReported(kept)) = desk.log.last().map(|event| &event.fact) else { panic!("kept") };
+    assert_eq!(test.count("late_reported"), late::LATE_MAX as usize);
+    let Some(Fact::LateReported(kept)) = test.log.last().map(|event| &event.fact) else { panic!("kept") };
     assert_eq!((kept.what.len(), kept.epoch), (200, Epoch(1)));
-    let after = Row::of(&desk.job);
+    let after = Row::of(&test.job);
     assert_eq!(lastword_core::view::row::Row { version: before.version, ..after }, before);
-    assert_eq!(late::decide(&Desk::empty().job, Epoch(1), "x"), Err(Refusal::NotFound(id(1))));
+    assert_eq!(late::decide(&TestJob::empty().job, Epoch(1), "x"), Err(Refusal::NotFound(id(1))));
 }
 
 #[test]
-fn c11_the_wish_and_the_owners_note_are_two_facts_with_two_times() {
-    let desk = Desk::stopping(agent());
-    let asked = desk.now.wall;
-    assert_eq!(desk.job.stop.as_ref().and_then(|stop| stop.began_at), None);
-    let mut desk = desk.later(30);
-    let note = lastword_core::decide::observe::stop_began(&desk.job).expect("it is not noted yet");
-    // Only the owner may say so.
-    let refused = Append::new(&desk.job, None, AppendId(9), desk.now.wall, vec![note.clone()]);
+fn c11_request_and_start_of_a_stop_are_separate_facts() {
+    let test = TestJob::stopping(agent());
+    let asked = test.now.wall;
+    assert_eq!(test.job.stop.as_ref().and_then(|stop| stop.began_at), None);
+    let mut test = test.later(30);
+    let note = lastword_core::decide::observe::stop_began(&test.job).expect("it is not recorded yet");
+    // Only the owner may write this fact.
+    let refused = Append::new(&test.job, None, AppendId(9), test.now.wall, vec![note.clone()]);
     assert!(matches!(refused, Err(Illegal::NotTheOwner(_))));
-    desk.owner(vec![note]);
-    let stop = desk.job.stop.as_ref().expect("it stops");
-    assert_eq!((stop.requested_at, stop.began_at), (asked, Some(desk.now.wall)));
-    assert_eq!(lastword_core::decide::observe::stop_began(&desk.job), None);
-    assert_eq!(lastword_core::decide::observe::stop_began(&Desk::running(agent()).job), None);
+    test.owner(vec![note]);
+    let stop = test.job.stop.as_ref().expect("it stops");
+    assert_eq!((stop.requested_at, stop.began_at), (asked, Some(test.now.wall)));
+    assert_eq!(lastword_core::decide::observe::stop_began(&test.job), None);
+    assert_eq!(lastword_core::decide::observe::stop_began(&TestJob::running(agent()).job), None);
 }
 
 #[test]
-fn c28_every_name_in_which_a_stop_is_asked_is_kept_apart() {
+fn c28_each_kind_of_requester_has_its_own_cause() {
     for (asked, cause) in [
         (Asked::User, Cause::User),
         (Asked::Shutdown, Cause::Shutdown),
         (Asked::ParentGone, Cause::ParentGone),
     ] {
-        for desk in [Desk::queued(agent()), Desk::running(agent())] {
-            let facts = cancel(&desk, &Cancel { asked, ..wish(false) });
-            let (mut desk, begun) = (desk.clone(), desk.job.has_begun());
-            desk.anyone(facts);
-            let desk = if begun { desk.emptied(exited(0)) } else { desk };
-            assert_eq!(desk.job.last_word().map(|word| word.cause), Some(cause));
+        for test in [TestJob::queued(agent()), TestJob::running(agent())] {
+            let facts = cancel(&test, &Cancel { asked, ..request(false) });
+            let (mut test, begun) = (test.clone(), test.job.has_begun());
+            test.anyone(facts);
+            let test = if begun { test.emptied(exited(0)) } else { test };
+            assert_eq!(test.job.last_word().map(|word| word.cause), Some(cause));
         }
     }
 }
 
 #[test]
-fn c28_the_first_reason_stands() {
-    let mut desk = Desk::stopping(agent());
-    let shutdown = cancel(&desk, &Cancel { asked: Asked::Shutdown, ..wish(true) });
-    desk.anyone(shutdown);
-    let desk = desk.emptied(exited(0));
-    assert_eq!(desk.job.last_word().map(|word| word.cause), Some(Cause::User));
+fn c28_the_first_reason_to_stop_counts() {
+    let mut test = TestJob::stopping(agent());
+    let shutdown = cancel(&test, &Cancel { asked: Asked::Shutdown, ..request(true) });
+    test.anyone(shutdown);
+    let test = test.emptied(exited(0));
+    assert_eq!(test.job.last_word().map(|word| word.cause), Some(Cause::User));
 }
 
 #[test]
-fn c28_a_shutdown_is_recorded_as_one() {
-    let mut desk = Desk::running(agent());
-    let facts = shut_down::cancel(&desk.job, &desk.fence().owner, desk.now.wall);
-    desk.anyone(facts);
-    let Some(Fact::CancelRequested(request)) = desk.log.last().map(|event| event.fact.clone()) else {
+fn c28_a_shutdown_is_recorded_as_the_cause() {
+    let mut test = TestJob::running(agent());
+    let facts = shut_down::cancel(&test.job, &test.fence().owner, test.now.wall);
+    test.anyone(facts);
+    let Some(Fact::CancelRequested(request)) = test.log.last().map(|event| event.fact.clone()) else {
         panic!("it was asked for")
     };
     assert_eq!((request.by.as_str(), request.asked, request.force), ("a", Asked::Shutdown, false));
 }
 
-/// A tree that nobody recorded as launched was still a tree, once its keeper's receipt says so.
+/// A tree whose launch was never recorded is known from its keeper's receipt.
 #[test]
-fn c9_a_tree_seen_only_in_its_receipt_counts_as_begun() {
+fn c9_a_tree_known_only_from_its_receipt_counts_as_started() {
     let attempt = lastword_core::AttemptNo(1);
     let found = Found::Ended(Box::new(exited(1)));
-    let desk = Desk::launching(retried(3)).claimed("a", 2).reports(Report::Located { attempt, found });
-    assert!(matches!(desk.job.phase, Phase::Backoff { .. }));
-    assert_eq!(desk.cancelled().outcome(), Some(Outcome::Cancelled(Begun::WhileRunning)));
+    let test = TestJob::launching(retried(3)).claimed("a", 2).reports(Report::Located { attempt, found });
+    assert!(matches!(test.job.phase, Phase::Backoff { .. }));
+    assert_eq!(test.cancelled().outcome(), Some(Outcome::Cancelled(Begun::WhileRunning)));
 }
 
-/// A job whose turn failed is being stopped already, yet it would be tried again: the wish must get into the log.
+/// A job that stops because of a failed turn could be retried, so the request must be stored.
 #[test]
-fn c7_a_cancel_while_a_failed_turn_is_wound_up_prevents_the_retry() {
-    let failing = Desk::in_turn(retried(3)).says(ends(TurnEnding::Failed));
+fn c7_a_cancel_after_a_failed_turn_prevents_the_retry() {
+    let failing = TestJob::in_turn(retried(3)).says(ends(TurnEnding::Failed));
     assert_eq!(failing.job.stop.as_ref().map(|stop| stop.cause), Some(Cause::Agent));
-    let desk = failing.later(7).cancelled();
-    assert_eq!(desk.count("cancel_requested"), 1);
+    let test = failing.later(7).cancelled();
+    assert_eq!(test.count("cancel_requested"), 1);
     assert_eq!(
-        desk.job.stop.as_ref().map(|stop| (stop.cause, stop.requested_at)),
-        Some((Cause::User, desk.now.wall))
+        test.job.stop.as_ref().map(|stop| (stop.cause, stop.requested_at)),
+        Some((Cause::User, test.now.wall))
     );
-    assert_eq!(cancel(&desk, &wish(false)), Ok(Vec::new()));
-    let desk = desk.emptied(exited(1));
-    assert_eq!(desk.outcome(), Some(Outcome::Cancelled(Begun::WhileRunning)));
+    assert_eq!(cancel(&test, &request(false)), Ok(Vec::new()));
+    let test = test.emptied(exited(1));
+    assert_eq!(test.outcome(), Some(Outcome::Cancelled(Begun::WhileRunning)));
 }
 
 #[test]
-fn c35_an_old_owner_that_shuts_down_leaves_the_new_ones_job_alone() {
-    let desk = Desk::running(agent());
-    let old = desk.fence().clone();
-    let leaves = |desk: &Desk, fence, expected: &[&str]| {
-        let facts = shut_down::leave(&desk.job, fence).expect("it is never refused");
-        assert_eq!(kinds(&facts), expected, "{:?}", desk.job.phase);
+fn c35_a_replaced_owner_that_shuts_down_leaves_the_job_alone() {
+    let test = TestJob::running(agent());
+    let old = test.fence().clone();
+    let leaves = |test: &TestJob, fence, expected: &[&str]| {
+        let facts = shut_down::leave(&test.job, fence).expect("it is never refused");
+        assert_eq!(kinds(&facts), expected, "{:?}", test.job.phase);
     };
-    let cancels = |desk: &Desk, fence: &Fence, expected: &[&str]| {
-        let facts = shut_down::cancel(&desk.job, &fence.owner, desk.now.wall).expect("it is never refused");
-        assert_eq!(kinds(&facts), expected, "{:?}", desk.job.phase);
+    let cancels = |test: &TestJob, fence: &Fence, expected: &[&str]| {
+        let facts = shut_down::cancel(&test.job, &fence.owner, test.now.wall).expect("it is never refused");
+        assert_eq!(kinds(&facts), expected, "{:?}", test.job.phase);
     };
-    cancels(&desk, &old, &["cancel_requested"]);
-    leaves(&desk, &old, &[]);
-    let taken = desk.claimed("b", 2);
+    cancels(&test, &old, &["cancel_requested"]);
+    leaves(&test, &old, &[]);
+    let taken = test.claimed("b", 2);
     cancels(&taken, &old, &[]);
     leaves(&taken, &old, &[]);
-    let held = Desk::held(agent());
+    let held = TestJob::held(agent());
     leaves(&held, held.fence(), &["released"]);
     cancels(&held, held.fence(), &["last_word"]);
     let other = held.clone().claimed("b", 2);
     leaves(&other, held.fence(), &[]);
     cancels(&other, held.fence(), &[]);
-    cancels(&Desk::ended(0), held.fence(), &[]);
-    leaves(&Desk::ended(0), held.fence(), &[]);
+    cancels(&TestJob::ended(0), held.fence(), &[]);
+    leaves(&TestJob::ended(0), held.fence(), &[]);
 }
 
-/// A fact of a newer build may mean that something runs: an older one records the wish where it can and ends nothing.
+/// A fact of a newer build may mean that something runs: an older build stores the request if it can, but ends nothing.
 #[test]
-fn c41_an_older_build_ends_nothing_it_cannot_fully_read() {
-    let foreign = |mut desk: Desk| {
+fn c41_an_older_build_does_not_end_a_job_it_cannot_read() {
+    let foreign = |mut test: TestJob| {
         let stored = lastword_core::event::Stored {
             kind: "launch_intended".to_owned(),
             version: 2,
             body: "{}".to_owned(),
         };
-        desk.fence = Desk::held(agent()).fence;
-        desk.owner(vec![Fact::Unknown(stored)]);
-        desk
+        test.fence = TestJob::held(agent()).fence;
+        test.owner(vec![Fact::Unknown(stored)]);
+        test
     };
     let refused = Err(Refusal::NeedsNewerReader(id(1)));
-    for desk in [Desk::held(agent()), Desk::backoff()] {
-        assert_eq!(cancel(&foreign(desk), &wish(false)), refused);
+    for test in [TestJob::held(agent()), TestJob::backoff()] {
+        assert_eq!(cancel(&foreign(test), &request(false)), refused);
     }
-    let waits = foreign(Desk::queued(dependent(lastword_core::spec::Needs::Success)));
+    let waits = foreign(TestJob::queued(dependent(lastword_core::spec::Needs::Success)));
     assert_eq!(lastword_core::decide::depend::decide(&waits.job, id(9), Outcome::Failed), refused);
-    let running = cancel(&foreign(Desk::running(agent())), &wish(false)).expect("a wish is no guess");
+    let running =
+        cancel(&foreign(TestJob::running(agent())), &request(false)).expect("a request can be stored");
     assert_eq!(kinds(&running), ["cancel_requested"]);
 }

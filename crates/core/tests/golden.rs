@@ -1,4 +1,4 @@
-//! Stored facts are promises: one example of each kind and version, kept as a file and never edited.
+//! Stored facts must stay readable: an example of each kind and version is kept as a file and never edited.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -74,7 +74,7 @@ fn every_stored_example_reads_and_writes_the_same() {
 }
 
 #[test]
-fn a_kind_or_version_of_a_newer_build_is_kept_as_it_came() {
+fn a_kind_or_version_of_a_newer_build_is_kept_verbatim() {
     for (kind, version, body) in
         [("dreamt", 1, "{\"of\": \"sheep\"}"), ("last_word", 2, "not even JSON"), ("claimed", 0, "")]
     {
@@ -85,15 +85,15 @@ fn a_kind_or_version_of_a_newer_build_is_kept_as_it_came() {
     }
 }
 
-/// C43: what cannot be read is an error that names itself, not an absent fact.
+/// C43: an unreadable fact is an error that names its kind, not an absent fact.
 #[test]
-fn c43_a_malformed_fact_of_a_known_kind_is_an_error_with_its_name() {
+fn c43_a_malformed_fact_is_an_error_that_names_its_kind() {
     let torn = |kind: &str| Stored { body: example(kind).body[..5].to_owned(), ..example(kind) };
     for kind in KINDS {
         let error = Fact::decode(torn(kind)).expect_err("a torn fact does not read");
         assert!(error.to_string().contains(&format!("`{kind}`")), "{error}");
     }
-    // A missing field is an error too, for all but the one kind that must stop the job whatever it says.
+    // A missing field is an error too, except for the kind that must stop the job even if it is damaged.
     for kind in KINDS.iter().filter(|kind| **kind != "limit_fired") {
         assert!(read(kind, &json!({})).is_err(), "{kind}");
     }
@@ -123,9 +123,9 @@ fn c48_a_malformed_limit_decision_still_reads_with_defaults() {
     check(json!({}), LimitFired::default());
 }
 
-/// The words inside facts are stored as well. Each list names every variant, in its stored form.
+/// Enum names inside facts are stored too. Each list has every variant in its stored form.
 #[test]
-fn stored_words_are_fixed() {
+fn stored_enum_names_are_fixed() {
     fn check<T: serde::Serialize>(values: &[T], words: Value) {
         assert_eq!(serde_json::to_value(values).expect("it is JSON"), words);
     }
@@ -257,7 +257,7 @@ fn stored_words_are_fixed() {
     check(&[OnPartition::Stop, OnPartition::Keep], json!(["stop", "keep"]));
 }
 
-/// An older build reads what a newer one wrote in the same version: fields it does not know are passed over.
+/// An older build ignores fields that a newer one added without a new version.
 #[test]
 fn an_added_field_does_not_break_an_older_reader() {
     for kind in KINDS {

@@ -1,4 +1,4 @@
-//! Limits: how settings are read, the arithmetic, and the page that lists them.
+//! Limits: parsing of settings, arithmetic, and the page that lists them.
 
 use lastword_core::decide::{Refusal, limit};
 use lastword_core::event::{LimitFired, Usage};
@@ -8,10 +8,10 @@ use lastword_core::report::{Found, Pulse, Report, Signal};
 use lastword_core::spec::Spec;
 use lastword_core::{AttemptNo, Awake, Event, Fact, Job};
 
-use crate::common::{Desk, agent, command, exited, id, kinds, tree};
+use crate::common::{TestJob, agent, command, exited, id, kinds, tree};
 
 #[test]
-fn money_is_written_to_the_cent_or_as_far_as_it_goes() {
+fn money_is_formatted_with_two_decimals_or_more() {
     for (micros, written) in [
         (0, "$0.00"),
         (1_500_000, "$1.50"),
@@ -25,7 +25,7 @@ fn money_is_written_to_the_cent_or_as_far_as_it_goes() {
 }
 
 #[test]
-fn c55_settings_are_read_as_people_write_them() {
+fn c55_settings_are_parsed() {
     let check = |key: &str, value: &str, expected: (Limit, u64)| {
         assert_eq!(parse_setting(key, value), Ok(expected), "{key}={value}");
     };
@@ -46,7 +46,7 @@ fn c55_settings_are_read_as_people_write_them() {
     check("money", "3", (Limit::Money, 3_000_000));
     check("money", "0.000001", (Limit::Money, 1));
     check("money", "18446744073709.551615", (Limit::Money, u64::MAX));
-    // Zero is off, for each of them.
+    // Zero switches any limit off.
     for (limit, name) in SETTINGS {
         check(name, "0", (limit, 0));
     }
@@ -56,7 +56,7 @@ fn c55_settings_are_read_as_people_write_them() {
 }
 
 #[test]
-fn c55_what_is_malformed_is_refused_with_its_name() {
+fn c55_a_malformed_setting_is_refused_by_name() {
     let duration =
         ["", "h", "2", "-1h", "+1h", "1.5h", "2 h", " 2h", "2h ", "2H", "2w", "1h30m", "0x1s", "٢h"];
     let number = ["", "-1", "+1", "1.5", "1e3", "many", " 1", "1 ", "0x10", "1_000", "18446744073709551616"];
@@ -86,13 +86,13 @@ fn c55_what_is_malformed_is_refused_with_its_name() {
     for value in ["18446744073709551615h", "99999999999999999999s"] {
         assert!(parse_setting("wall", value).is_err(), "{value}");
     }
-    // What is echoed is bounded.
+    // The echo is bounded.
     let long = parse_setting("turns", &"x".repeat(9_999)).expect_err("it is no number");
     assert!(long.to_string().len() < 200);
 }
 
 #[test]
-fn c55_an_unknown_key_is_refused_with_its_name() {
+fn c55_an_unknown_setting_is_refused_by_name() {
     for key in ["", "walls", "Wall", "wall_ms", " wall", "memory"] {
         let error = parse_setting(key, "1").expect_err("there is no such limit");
         assert_eq!(error, BadSetting::Unknown(key.to_owned()));
@@ -103,7 +103,7 @@ fn c55_an_unknown_key_is_refused_with_its_name() {
     }
     let long = parse_setting(&"x".repeat(9_999), "1").expect_err("there is no such limit");
     assert!(long.to_string().len() < 200);
-    // One bad setting among good ones refuses them all; a later one of the same name wins.
+    // One bad setting refuses them all; of two with the same name, the later one counts.
     assert!(Limits::parse([("wall", "1h"), ("stalls", "1m")]).is_err());
     let read = Limits::parse([("wall", "1h"), ("turns", "0"), ("wall", "2s")]);
     assert_eq!(read, Ok(Limits { wall_ms: Some(2_000), turns: Some(0), ..Limits::default() }));
@@ -116,7 +116,7 @@ fn c55_every_setting_is_in_the_reference() {
     let rows: Vec<&str> = page.lines().filter(|line| line.starts_with("| `")).collect();
     let names: Vec<&str> = rows.iter().filter_map(|row| row.split('`').nth(1)).collect();
     assert_eq!(names, SETTINGS.map(|(_, name)| name));
-    // The example in each row is one that is read.
+    // The example in each row is valid.
     for (row, (limit, name)) in rows.iter().zip(SETTINGS) {
         let example = row.split('`').nth(3).and_then(|text| text.strip_prefix(&format!("{name}=")));
         let example = example.unwrap_or_else(|| panic!("no example in {row}"));
@@ -133,7 +133,7 @@ fn c52_each_limit_is_reached_by_its_own_measure() {
     };
     let used = Used { wall_ms: 100, stall_ms: 40, output_bytes: 500, turns: 3, tokens: 70, money_micros: 9 };
     check(none, used, None);
-    // Time is up at the limit; of what is counted the last allowed one is allowed.
+    // Time is up at the limit; a count may reach it, but not exceed it.
     check(Limits { wall_ms: Some(100), ..none }, used, Some((Limit::Wall, 100, 100)));
     check(Limits { wall_ms: Some(101), ..none }, used, None);
     check(Limits { stall_ms: Some(40), ..none }, used, Some((Limit::Stall, 40, 40)));
@@ -146,7 +146,7 @@ fn c52_each_limit_is_reached_by_its_own_measure() {
     check(Limits { tokens: Some(70), ..none }, used, None);
     check(Limits { money_micros: Some(8), ..none }, used, Some((Limit::Money, 9, 8)));
     check(Limits { money_micros: Some(9), ..none }, used, None);
-    // The first in the order of the settings is the one recorded; zero is off.
+    // The first in the order of the settings is recorded; zero is off.
     let all = Limits {
         wall_ms: Some(1),
         stall_ms: Some(1),
@@ -160,7 +160,7 @@ fn c52_each_limit_is_reached_by_its_own_measure() {
 }
 
 #[test]
-fn c49_c54_a_look_is_due_at_the_nearer_of_the_two_clocks() {
+fn c49_c54_the_next_deadline_is_the_nearer_of_two_clocks() {
     let (launched, progress) = (Awake(1_000), Some(Awake(1_500)));
     let check = |wall: Option<u64>, stall: Option<u64>, progress, expected: Option<u64>| {
         let limits = Limits { wall_ms: wall, stall_ms: stall, ..Limits::default() };
@@ -176,60 +176,64 @@ fn c49_c54_a_look_is_due_at_the_nearer_of_the_two_clocks() {
     check(None, Some(100), None, None);
     check(Some(u64::MAX), None, progress, Some(u64::MAX));
     let pulse = Pulse { progress: Awake(600), ..Pulse::default() };
-    for desk in [Desk::held(agent()), Desk::launching(agent()), Desk::stopping(agent()), Desk::ended(0)] {
-        assert_eq!(limit::next_check(&desk.job, &pulse), None);
-        assert_eq!(limit::fire(&desk.job, &pulse, Awake(u64::MAX)), None);
+    for test in
+        [TestJob::held(agent()), TestJob::launching(agent()), TestJob::stopping(agent()), TestJob::ended(0)]
+    {
+        assert_eq!(limit::next_check(&test.job, &pulse), None);
+        assert_eq!(limit::fire(&test.job, &pulse, Awake(u64::MAX)), None);
     }
-    let running = Desk::running(agent());
+    let running = TestJob::running(agent());
     assert_eq!(limit::next_check(&running.job, &pulse), Some(Awake(600 + 20 * 60_000)));
-    // Progress before the launch was somebody else's.
+    // Progress before the launch does not count.
     let early = Pulse { progress: Awake(1), ..Pulse::default() };
     assert_eq!(limit::stalled_since(&running.job, &early), Some(Awake(500)));
 }
 
 #[test]
 fn c53_changing_a_limit_in_each_phase() {
-    let check = |desk: Desk, limit, value, expected: Result<&[&str], Refusal>| {
-        let decided = limit::decide(&desk.job, "ann", limit, value);
+    let check = |test: TestJob, limit, value, expected: Result<&[&str], Refusal>| {
+        let decided = limit::decide(&test.job, "ann", limit, value);
         let decided = decided.as_ref().map(|facts| kinds(facts)).map_err(Clone::clone);
-        assert_eq!(decided, expected.map(<[_]>::to_vec), "{:?}", desk.job.phase);
+        assert_eq!(decided, expected.map(<[_]>::to_vec), "{:?}", test.job.phase);
     };
-    check(Desk::empty(), Limit::Wall, 1, Err(Refusal::NotFound(id(1))));
-    check(Desk::ended(0), Limit::Wall, 1, Err(Refusal::Ended(id(1))));
-    for desk in [Desk::queued(agent()), Desk::running(agent()), Desk::stopping(agent()), Desk::backoff()] {
-        check(desk.clone(), Limit::Wall, 1, Ok(&["limit_changed"]));
-        check(desk.clone(), Limit::Wall, 0, Ok(&["limit_changed"]));
-        check(desk.clone(), Limit::Wall, 4 * 3_600_000, Ok(&[]));
-        check(desk, Limit::Turns, 0, Ok(&[]));
+    check(TestJob::empty(), Limit::Wall, 1, Err(Refusal::NotFound(id(1))));
+    check(TestJob::ended(0), Limit::Wall, 1, Err(Refusal::Ended(id(1))));
+    for test in
+        [TestJob::queued(agent()), TestJob::running(agent()), TestJob::stopping(agent()), TestJob::backoff()]
+    {
+        check(test.clone(), Limit::Wall, 1, Ok(&["limit_changed"]));
+        check(test.clone(), Limit::Wall, 0, Ok(&["limit_changed"]));
+        check(test.clone(), Limit::Wall, 4 * 3_600_000, Ok(&[]));
+        check(test, Limit::Turns, 0, Ok(&[]));
     }
     for (limit, _) in SETTINGS {
-        let mut desk = Desk::queued(command());
-        let facts = limit::decide(&desk.job, "ann", limit, 7);
-        desk.anyone(facts);
-        assert_eq!(desk.job.limits.get(limit), Some(7));
+        let mut test = TestJob::queued(command());
+        let facts = limit::decide(&test.job, "ann", limit, 7);
+        test.anyone(facts);
+        assert_eq!(test.job.limits.get(limit), Some(7));
         let others = SETTINGS.iter().filter(|(other, _)| *other != limit);
-        assert!(others.into_iter().all(|(other, _)| desk.job.limits.get(*other).is_none()));
+        assert!(others.into_iter().all(|(other, _)| test.job.limits.get(*other).is_none()));
     }
-    // The value in force is in the record of the attempt it binds.
-    let mut desk = Desk::held(agent());
-    let facts = limit::decide(&desk.job, "ann", Limit::Wall, 5);
-    desk.anyone(facts);
-    let desk = desk.intended();
-    let Some(Fact::LaunchIntended(intent)) = desk.log.last().map(|event| &event.fact) else {
+    // The intent of an attempt records the limits in force.
+    let mut test = TestJob::held(agent());
+    let facts = limit::decide(&test.job, "ann", Limit::Wall, 5);
+    test.anyone(facts);
+    let test = test.intended();
+    let Some(Fact::LaunchIntended(intent)) = test.log.last().map(|event| &event.fact) else {
         panic!("intended")
     };
     assert_eq!(intent.limits.get(Limit::Wall), Some(5));
 }
 
 #[test]
-fn c52_the_meter_counts_what_was_spent_in_all_attempts() {
+fn c52_usage_adds_up_over_all_attempts() {
     let limits = Limits { tokens: Some(10), ..Limits::default() };
-    let spend = |desk: Desk, tokens_in, tokens_out| {
-        desk.says(Signal::Spent(Usage { tokens_in, tokens_out, money_micros: 0 }))
+    let spend = |test: TestJob, tokens_in, tokens_out| {
+        test.says(Signal::Spent(Usage { tokens_in, tokens_out, money_micros: 0 }))
     };
-    let fires = |desk: &Desk| limit::fire(&desk.job, &desk.pulse, desk.now.awake).is_some();
-    let desk = Desk::in_turn(Spec { limits, ..agent() });
-    let ten = spend(spend(desk, 4, 0), 1, 5);
+    let fires = |test: &TestJob| limit::fire(&test.job, &test.pulse, test.now.awake).is_some();
+    let test = TestJob::in_turn(Spec { limits, ..agent() });
+    let ten = spend(spend(test, 4, 0), 1, 5);
     assert!(!fires(&ten));
     assert!(fires(&spend(ten, 0, 1)));
     let mut usage = Usage { tokens_in: u64::MAX, tokens_out: 5, money_micros: u64::MAX };
@@ -238,10 +242,10 @@ fn c52_the_meter_counts_what_was_spent_in_all_attempts() {
     assert_eq!(usage.tokens(), u64::MAX);
 }
 
-/// C48: a stored decision that reads badly has defaults, and stops the job it is in all the same.
+/// C48: a damaged `limit_fired` is read with defaults and still stops the job.
 #[test]
 fn c48_a_malformed_decision_still_stops_the_job() {
-    let desk = Desk::running(agent());
+    let test = TestJob::running(agent());
     let stored = lastword_core::event::Stored {
         kind: "limit_fired".to_owned(),
         version: 1,
@@ -249,56 +253,56 @@ fn c48_a_malformed_decision_still_stops_the_job() {
     };
     let fact = Fact::decode(stored).expect("it reads");
     assert_eq!(fact, LimitFired::default().into());
-    let event = Event { seq: desk.job.version.next(), at: desk.now.wall, fact };
-    let mut log = desk.log.clone();
+    let event = Event { seq: test.job.version.next(), at: test.now.wall, fact };
+    let mut log = test.log.clone();
     log.push(event);
-    let job = Job::fold(desk.job.id, &log).expect("it replays");
+    let job = Job::fold(test.job.id, &log).expect("it replays");
     let stop = job.stop.expect("it stops");
     assert_eq!(
         (stop.cause, stop.requested_at),
-        (lastword_core::outcome::Cause::Limit(Limit::Wall), desk.now.wall)
+        (lastword_core::outcome::Cause::Limit(Limit::Wall), test.now.wall)
     );
 }
 
 #[test]
-fn c52_output_is_counted_by_attempt_and_is_progress_while_it_grows() {
+fn c52_output_is_counted_per_attempt_and_counts_as_progress() {
     let limits = Limits { output_bytes: Some(100), stall_ms: Some(50), ..Limits::default() };
     let wrote = |total_bytes| Signal::Wrote { total_bytes };
-    let desk = Desk::running(Spec { limits, ..command() }).later(10).says(wrote(100));
-    assert_eq!((desk.pulse.output, desk.pulse.progress), (100, Awake(510)));
-    assert_eq!(desk.count("launched") + 3, desk.log.len(), "it is no fact");
-    // The same count again, or a smaller one, is no sign of life.
-    let desk = desk.later(10).says(wrote(100)).says(wrote(7));
-    assert_eq!((desk.pulse.output, desk.pulse.progress), (100, Awake(510)));
-    let fired = |desk: &Desk| match limit::fire(&desk.job, &desk.pulse, desk.now.awake) {
+    let test = TestJob::running(Spec { limits, ..command() }).later(10).says(wrote(100));
+    assert_eq!((test.pulse.output, test.pulse.progress), (100, Awake(510)));
+    assert_eq!(test.count("launched") + 3, test.log.len(), "no fact follows");
+    // The same count again, or a smaller one, is no progress.
+    let test = test.later(10).says(wrote(100)).says(wrote(7));
+    assert_eq!((test.pulse.output, test.pulse.progress), (100, Awake(510)));
+    let fired = |test: &TestJob| match limit::fire(&test.job, &test.pulse, test.now.awake) {
         Some(Fact::LimitFired(fired)) => Some((fired.limit, fired.measured, fired.allowed)),
         _ => None,
     };
-    assert_eq!(fired(&desk), None, "the last allowed one is allowed");
-    assert_eq!(fired(&desk.clone().says(wrote(101))), Some((Limit::Output, 101, 100)));
-    assert_eq!(fired(&desk.clone().later(40)), Some((Limit::Stall, 50, 50)));
-    // Raised in time, it binds at its new value.
-    let mut raised = desk;
+    assert_eq!(fired(&test), None, "a count may reach the limit");
+    assert_eq!(fired(&test.clone().says(wrote(101))), Some((Limit::Output, 101, 100)));
+    assert_eq!(fired(&test.clone().later(40)), Some((Limit::Stall, 50, 50)));
+    // If it is raised in time, the new value counts.
+    let mut raised = test;
     let facts = limit::decide(&raised.job, "ann", Limit::Output, 200);
     raised.anyone(facts);
     assert_eq!(fired(&raised.says(wrote(200))), None);
 }
 
 #[test]
-fn what_an_earlier_owner_left_is_looked_for_before_it_is_measured() {
+fn a_tree_of_an_earlier_owner_is_located_before_it_is_measured() {
     let spec = Spec { limits: Limits { wall_ms: Some(700), ..Limits::default() }, ..command() };
     let pulse = Pulse::default();
-    let left = Desk::running(spec).claimed("a", 2);
+    let left = TestJob::running(spec).claimed("a", 2);
     assert_eq!(limit::next_check(&left.job, &pulse), None);
     assert_eq!(limit::fire(&left.job, &pulse, Awake(u64::MAX)), None);
-    // It ended long before, and well.
+    // It had completed long before.
     let ended =
         left.reports(Report::Located { attempt: AttemptNo(1), found: Found::Ended(Box::new(exited(0))) });
     assert_eq!(ended.outcome(), Some(Outcome::Completed));
-    // One that is alive is measured from its launch, as ever.
+    // A live one is measured from its launch.
     let alive = Found::Alive { tree: tree(7), awake: Awake(500) };
     let adopted =
-        Desk::running(Spec { limits: Limits { wall_ms: Some(700), ..Limits::default() }, ..command() })
+        TestJob::running(Spec { limits: Limits { wall_ms: Some(700), ..Limits::default() }, ..command() })
             .claimed("a", 2)
             .reports(Report::Located { attempt: AttemptNo(1), found: alive });
     assert_eq!(limit::next_check(&adopted.job, &pulse), Some(Awake(1_200)));

@@ -1,6 +1,6 @@
-//! Properties over random lives of a job: what holds whatever is decided, reported and raced.
+//! Properties of random histories of a job, with any decisions, reports and races.
 //!
-//! A life is a tape of numbers, each of which chooses a step; a shorter tape is a shorter life, so failures shrink well.
+//! A history is a tape of numbers, each of which chooses a step. A shorter tape is a shorter history, so failures shrink well.
 
 use lastword_core::decide::cancel::{self, Cancel};
 use lastword_core::decide::claim::{self, Lease};
@@ -23,10 +23,10 @@ use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use serde_json::{Value, json};
 
-use crate::common::{Desk, agent, boot, claimant, command, exited, id, tree};
+use crate::common::{TestJob, agent, boot, claimant, command, exited, id, tree};
 use crate::rig::Rig;
 
-/// Steps of one life: enough for several attempts with turns in them.
+/// Steps of a history: enough for several attempts with turns.
 const STEPS_MAX: usize = 150;
 
 fn pick<T: Clone>(n: u32, from: &[T]) -> T {
@@ -113,11 +113,11 @@ fn signal(n: u32) -> Signal {
     }
 }
 
-fn report(n: u32, desk: &Desk) -> Report {
+fn report(n: u32, test: &TestJob) -> Report {
     let more = n / 8;
     // Mostly the newest attempt, sometimes another.
-    let attempt = if more % 16 == 15 { AttemptNo(more / 16 % 4) } else { desk.attempt() };
-    let awake = desk.now.awake;
+    let attempt = if more % 16 == 15 { AttemptNo(more / 16 % 4) } else { test.attempt() };
+    let awake = test.now.awake;
     match n % 8 {
         0 => Report::Launched { attempt, tree: tree(7), awake },
         1 if more.is_multiple_of(3) => Report::LaunchFailed { attempt, error: "no".to_owned() },
@@ -139,14 +139,14 @@ fn report(n: u32, desk: &Desk) -> Report {
         }
         _ => {
             let back = if more % 8 == 7 { 15 } else { 0 };
-            Report::Heard { attempt, offset: desk.offset.saturating_sub(back) + 10, signal: signal(more / 8) }
+            Report::Heard { attempt, offset: test.offset.saturating_sub(back) + 10, signal: signal(more / 8) }
         }
     }
 }
 
-/// What anyone may ask for.
-fn request(n: u32, desk: &Desk) -> Decision {
-    let (job, more, now) = (&desk.job, n / 10, desk.now.wall);
+/// Returns a request that anyone may make.
+fn request(n: u32, test: &TestJob) -> Decision {
+    let (job, more, now) = (&test.job, n / 10, test.now.wall);
     let epoch = job.epoch;
     match n % 10 {
         0 if more % 4 == 0 => {
@@ -167,62 +167,62 @@ fn request(n: u32, desk: &Desk) -> Decision {
     }
 }
 
-/// What the holder decides, by a report or by itself.
-fn owners(n: u32, desk: &Desk) -> Decision {
-    let Some(holder) = &desk.job.holder else { return Ok(Vec::new()) };
-    let (job, fence, more) = (&desk.job, &holder.fence, n / 6);
-    let by_itself = take_over::account(job, &holder.host, desk.now.wall);
-    if !by_itself.is_empty() {
-        return Ok(by_itself);
+/// Returns what the holder decides, on a report or unprompted.
+fn owners(n: u32, test: &TestJob) -> Decision {
+    let Some(holder) = &test.job.holder else { return Ok(Vec::new()) };
+    let (job, fence, more) = (&test.job, &holder.fence, n / 6);
+    let unprompted = take_over::account(job, &holder.host, test.now.wall);
+    if !unprompted.is_empty() {
+        return Ok(unprompted);
     }
     match n % 6 {
         0 => launch::decide(job, fence, &boot()),
-        1 => Ok(limit::fire(job, &desk.pulse, desk.now.awake).into_iter().collect()),
+        1 => Ok(limit::fire(job, &test.pulse, test.now.awake).into_iter().collect()),
         2 => Ok(observe::stop_began(job).into_iter().collect()),
         3 if more % 8 == 0 => match more / 8 % 2 {
             0 => shut_down::leave(job, fence),
-            _ => shut_down::cancel(job, &fence.owner, desk.now.wall),
+            _ => shut_down::cancel(job, &fence.owner, test.now.wall),
         },
-        _ => Ok(observe::decide(job, fence, &report(more, desk), &desk.pulse, desk.now)),
+        _ => Ok(observe::decide(job, fence, &report(more, test), &test.pulse, test.now)),
     }
 }
 
-/// Lives one step; a refusal is a well-formed answer and adds nothing.
-fn step(desk: &mut Desk, n: u32) {
+/// Takes one step. A refusal adds nothing.
+fn step(test: &mut TestJob, n: u32) {
     let more = n / 4;
-    desk.now.wall = desk.now.wall.plus_ms(u64::from(more % 7) * 300);
-    desk.now.awake = desk.now.awake.plus_ms(u64::from(more % 7) * 300);
-    desk.fence = desk.job.holder.as_ref().map(|holder| holder.fence.clone());
+    test.now.wall = test.now.wall.plus_ms(u64::from(more % 7) * 300);
+    test.now.awake = test.now.awake.plus_ms(u64::from(more % 7) * 300);
+    test.fence = test.job.holder.as_ref().map(|holder| holder.fence.clone());
     let (fence, decision) = match n % 4 {
-        0 => (None, request(more, desk)),
-        _ => (desk.fence.clone(), owners(more, desk)),
+        0 => (None, request(more, test)),
+        _ => (test.fence.clone(), owners(more, test)),
     };
-    desk.offset += 3;
+    test.offset += 3;
     let Ok(facts) = decision else { return };
     if facts.is_empty() {
         return;
     }
     let shown = format!("{facts:?}");
-    let (append, after) = Append::new(&desk.job, fence.as_ref(), AppendId(1), desk.now.wall, facts)
-        .unwrap_or_else(|illegal| panic!("{illegal}: {shown} on {:?}", desk.job));
+    let (append, after) = Append::new(&test.job, fence.as_ref(), AppendId(1), test.now.wall, facts)
+        .unwrap_or_else(|illegal| panic!("{illegal}: {shown} on {:?}", test.job));
     for event in append.events {
-        let before = desk.job.clone();
-        desk.job.apply(&event).expect("the append was built of it");
-        holds(&before, &desk.job, &event.fact);
-        desk.log.push(event);
+        let before = test.job.clone();
+        test.job.apply(&event).expect("the append was built of it");
+        holds(&before, &test.job, &event.fact);
+        test.log.push(event);
     }
-    assert_eq!(desk.job, after);
-    assert_eq!(append.row, Row::of(&desk.job));
+    assert_eq!(test.job, after);
+    assert_eq!(append.row, Row::of(&test.job));
 }
 
-/// What holds after each event.
+/// Checks what must hold after each event.
 fn holds(before: &Job, job: &Job, fact: &Fact) {
-    // C76: a state that may not hold a turn holds none.
+    // C76: a session in an inactive state has no turn.
     if let Some(session) = &job.session {
         assert!(session.active.is_none() || session.state.may_hold_turn(), "{session:?}");
         assert!(session.interrupt.is_none() || session.interrupt == session.active, "{session:?}");
     }
-    // C23, C31: ended is absorbing, and nothing is held or open after it.
+    // C23, C31: an ended job stays as it is, with no holder and nothing open.
     if let Some(word) = before.last_word() {
         assert_eq!((job.last_word(), fact.kind()), (Some(word), "late_reported"));
         assert_eq!(Row { version: before.version, ..Row::of(job) }, Row::of(before));
@@ -231,7 +231,7 @@ fn holds(before: &Job, job: &Job, fact: &Fact) {
         assert!(job.holder.is_none() && job.open_attempt().is_none() && job.active_turn().is_none());
         assert!(job.inputs.is_empty() && job.due().is_none());
     }
-    // C7, C46: nothing but an ending follows a reason to stop.
+    // C7, C46: after a reason to stop, only an end can follow.
     let stopped = before.stop.as_ref().is_some_and(|stop| stop.cause != lastword_core::outcome::Cause::Agent);
     if stopped {
         assert!(!matches!(fact, Fact::LaunchIntended(_) | Fact::RetryScheduled(_) | Fact::TurnStarted(_)));
@@ -245,24 +245,24 @@ fn tape() -> impl Strategy<Value = Vec<u32>> {
     prop::collection::vec(any::<u32>(), 0..STEPS_MAX)
 }
 
-/// Lives a job through its owner, with a journal that conflicts, goes away, forgets to answer, and is written by others.
+/// Runs a job through its owner, with a journal that conflicts, fails, loses replies and has other writers.
 fn own(first: u32, tape: &[u32]) {
-    let mut rig = Rig::new(Desk::held(spec(first)));
+    let mut rig = Rig::new(TestJob::held(spec(first)));
     let mut flight: Option<Output> = None;
     let mut launches = 0;
     for n in tape {
         let more = n / 8;
-        rig.desk = rig.desk.clone().later(u64::from(more % 5) * 300);
-        rig.desk.offset += 3;
+        rig.test = rig.test.clone().later(u64::from(more % 5) * 300);
+        rig.test.offset += 3;
         let input = match (n % 8, &flight) {
             (0, _) => Input::Tick,
             (1, _) => {
-                let decided = request(more - more % 10 + pick(more, &[0, 1, 2, 3, 4]), &rig.desk);
-                rig.desk.anyone(decided.or(Ok(Vec::new())));
+                let decided = request(more - more % 10 + pick(more, &[0, 1, 2, 3, 4]), &rig.test);
+                rig.test.anyone(decided.or(Ok(Vec::new())));
                 Input::News
             }
             (2, Some(output)) => {
-                // The append may be stored all the same.
+                // The append may be stored anyway.
                 if let (Output::Append(append), true) = (output, more & 1 == 0) {
                     rig.store(&append.clone());
                 }
@@ -270,7 +270,7 @@ fn own(first: u32, tape: &[u32]) {
             }
             (3 | 4, Some(Output::Append(append))) => rig.store(&append.clone()),
             (3 | 4, Some(Output::Load { after })) => Input::Loaded(rig.events_after(*after)),
-            _ => Input::Report(report(more, &rig.desk)),
+            _ => Input::Report(report(more, &rig.test)),
         };
         if !matches!(input, Input::Tick | Input::News | Input::Report(_)) {
             flight = None;
@@ -291,8 +291,8 @@ fn own(first: u32, tape: &[u32]) {
     finish(rig, flight);
 }
 
-/// The faults stop: the journal answers, and the tree is reported empty. Then the owner lets go, and the job is
-/// over or waits for another attempt.
+/// Stops the faults: the journal answers and the tree is reported empty. Then the owner lets go, and the job has ended or waits for
+/// another attempt.
 fn finish(mut rig: Rig, flight: Option<Output>) {
     if rig.owner.is_gone() {
         return;
@@ -300,22 +300,22 @@ fn finish(mut rig: Rig, flight: Option<Output>) {
     let outputs = rig.step(Input::Tick);
     rig.settle(flight.into_iter().chain(outputs).collect());
     for _ in 0..3 {
-        let attempt = rig.desk.attempt();
+        let attempt = rig.test.attempt();
         let emptied = Report::Emptied { attempt, receipt: Box::new(exited(0)) };
         let outputs = rig.step(Input::Report(emptied));
         rig.settle(outputs);
     }
-    assert!(rig.owner.is_gone(), "{:?}", rig.desk.kinds());
-    // Somebody else may have taken it since.
-    let waits = rig.desk.job.due().is_some();
-    let taken = rig.desk.job.holder.as_ref().is_some_and(|holder| holder.fence != *rig.owner.fence());
-    assert!(rig.desk.job.is_ended() || waits || taken, "{:?}", rig.desk.job.phase);
-    // C27: what the owner remembers is what the log says up to there.
-    let known = rig.desk.log.iter().filter(|event| event.seq <= rig.owner.job().version);
-    assert_eq!(Job::fold(rig.desk.job.id, known).as_ref(), Ok(rig.owner.job()));
+    assert!(rig.owner.is_gone(), "{:?}", rig.test.kinds());
+    // Another owner may have taken it over since.
+    let waits = rig.test.job.due().is_some();
+    let taken = rig.test.job.holder.as_ref().is_some_and(|holder| holder.fence != *rig.owner.fence());
+    assert!(rig.test.job.is_ended() || waits || taken, "{:?}", rig.test.job.phase);
+    // C27: the owner's job is the fold of the log up to its version.
+    let known = rig.test.log.iter().filter(|event| event.seq <= rig.owner.job().version);
+    assert_eq!(Job::fold(rig.test.job.id, known).as_ref(), Ok(rig.owner.job()));
 }
 
-/// Returns a fact of any kind with small numbers in it, in place or not.
+/// Returns a fact of any kind with small numbers, valid or not.
 fn any_fact(n: u32) -> Fact {
     let kind = pick(n, KINDS);
     let more = n / KINDS.len() as u32;
@@ -343,7 +343,7 @@ fn any_fact(n: u32) -> Fact {
 }
 
 proptest! {
-    // The same lives in every run: what fails here fails again.
+    // The same histories in every run, so that failures can be repeated.
     #![proptest_config(ProptestConfig {
         cases: 200,
         failure_persistence: None,
@@ -351,35 +351,35 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// C29, C30: every decision on every job that can be reached belongs in its log, and every log replays.
+    /// C29, C30: every decision on a reachable job is valid, and every log replays.
     #[test]
-    fn c29_every_decision_on_a_reachable_job_follows_and_replays(first in any::<u32>(), tape in tape()) {
-        let mut desk = Desk::queued(spec(first));
+    fn c29_every_decision_on_a_reachable_job_is_valid_and_replays(first in any::<u32>(), tape in tape()) {
+        let mut test = TestJob::queued(spec(first));
         for n in tape {
-            step(&mut desk, n);
+            step(&mut test, n);
         }
-        let folded = Job::fold(desk.job.id, &desk.log).expect("it replays");
-        prop_assert_eq!(&folded, &desk.job);
-        prop_assert!(desk.count("last_word") <= 1);
-        prop_assert_eq!(desk.count("last_word") == 1, desk.job.is_ended());
+        let folded = Job::fold(test.job.id, &test.log).expect("it replays");
+        prop_assert_eq!(&folded, &test.job);
+        prop_assert!(test.count("last_word") <= 1);
+        prop_assert_eq!(test.count("last_word") == 1, test.job.is_ended());
         // Attempts begin and end once, and the views agree with the job.
-        prop_assert_eq!(desk.count("launch_intended"), desk.job.attempts.len());
-        let ended = desk.job.attempts.iter().filter(|attempt| attempt.end.is_some()).count();
-        prop_assert_eq!(desk.count("attempt_ended"), ended);
-        prop_assert_eq!(UsageView::of(&desk.log).total, desk.job.usage);
-        let turns = turns(&desk.log);
-        prop_assert_eq!(turns.len() as u32, desk.job.turns.0);
+        prop_assert_eq!(test.count("launch_intended"), test.job.attempts.len());
+        let ended = test.job.attempts.iter().filter(|attempt| attempt.end.is_some()).count();
+        prop_assert_eq!(test.count("attempt_ended"), ended);
+        prop_assert_eq!(UsageView::of(&test.log).total, test.job.usage);
+        let turns = turns(&test.log);
+        prop_assert_eq!(turns.len() as u32, test.job.turns.0);
         let open: Vec<TurnNo> = turns.iter().filter(|turn| turn.ended.is_none()).map(|turn| turn.turn).collect();
-        let active: Vec<TurnNo> = desk.job.active_turn().into_iter().collect();
+        let active: Vec<TurnNo> = test.job.active_turn().into_iter().collect();
         prop_assert_eq!(open, active);
-        let view = SessionView::of(&desk.job);
-        prop_assert_eq!(view.and_then(|view| view.active), desk.job.active_turn());
+        let view = SessionView::of(&test.job);
+        prop_assert_eq!(view.and_then(|view| view.active), test.job.active_turn());
     }
 
-    /// Facts in any order never panic the fold; what it takes replays to the same job, and what it refuses changes nothing
-    /// that an append would have stored.
+    /// Facts in any order never panic the fold. Accepted ones replay to the same job; refused ones change nothing that an append would
+    /// have stored.
     #[test]
-    fn c29_any_facts_in_any_order_are_taken_or_refused(tape in tape()) {
+    fn c29_facts_in_any_order_are_accepted_or_refused(tape in tape()) {
         let mut job = Job::unborn(id(1));
         let mut log: Vec<Event> = Vec::new();
         for (n, choice) in tape.into_iter().enumerate() {
@@ -402,9 +402,9 @@ proptest! {
         prop_assert_eq!(lastword_core::view::timeline::of(&log).len(), log.len());
     }
 
-    /// C23, C25, C42: whatever the journal does, an owner breaks no rule, launches once, and comes to an end.
+    /// C23, C25, C42: whatever the journal does, an owner breaks no rule, launches once, and finishes.
     #[test]
-    fn c25_c42_an_owner_comes_to_its_end_through_any_faults(first in any::<u32>(), tape in tape()) {
+    fn c25_c42_an_owner_finishes_through_any_faults(first in any::<u32>(), tape in tape()) {
         own(first, &tape);
     }
 }

@@ -1,4 +1,4 @@
-//! A rig: one owner with the journal it writes to, which stores, conflicts and answers as a test wants.
+//! A rig: an owner with a journal that stores, conflicts and replies as a test wants.
 
 use lastword_core::decide::cancel;
 use lastword_core::effects::Effect;
@@ -10,28 +10,28 @@ use lastword_core::report::{Report, Signal};
 use lastword_core::spec::Spec;
 use lastword_core::{Append, AppendId, AttemptNo, Event, Job, Seq};
 
-use crate::common::{Desk, agent, boot, tree, wish};
+use crate::common::{TestJob, agent, boot, request, tree};
 
 pub(crate) const FIRST: AttemptNo = AttemptNo(1);
 
-/// An owner with the journal it writes to: the desk's log is the durable one.
+/// An owner with its journal: the log of `test` is the stored one.
 pub(crate) struct Rig {
-    pub(crate) desk: Desk,
+    pub(crate) test: TestJob,
     pub(crate) owner: Owner,
     stored: Vec<AppendId>,
 }
 
 impl Rig {
-    /// Returns a new owner of the desk's job, as after a claim or a restart.
-    pub(crate) fn new(desk: Desk) -> Rig {
-        let host = desk.job.holder.as_ref().expect("it is held").host.clone();
-        let job = Job::fold(desk.job.id, &desk.log).expect("it replays");
-        let owner = Owner::new(job, desk.fence().clone(), host, boot(), desk.now);
-        Rig { desk, owner, stored: Vec::new() }
+    /// Returns a new owner of the job, as after a claim or a restart.
+    pub(crate) fn new(test: TestJob) -> Rig {
+        let host = test.job.holder.as_ref().expect("it is held").host.clone();
+        let job = Job::fold(test.job.id, &test.log).expect("it replays");
+        let owner = Owner::new(job, test.fence().clone(), host, boot(), test.now);
+        Rig { test, owner, stored: Vec::new() }
     }
 
     pub(crate) fn step(&mut self, input: Input) -> Vec<Output> {
-        self.owner.step(input, self.desk.now)
+        self.owner.step(input, self.test.now)
     }
 
     pub(crate) fn report(&mut self, report: Report) -> Vec<Output> {
@@ -39,43 +39,43 @@ impl Rig {
     }
 
     pub(crate) fn says(&mut self, signal: Signal) -> Vec<Output> {
-        self.desk.offset += 10;
-        let offset = self.desk.offset;
+        self.test.offset += 10;
+        let offset = self.test.offset;
         self.report(Report::Heard { attempt: FIRST, offset, signal })
     }
 
     pub(crate) fn later(&mut self, ms: u64) {
-        self.desk = self.desk.clone().later(ms);
+        self.test = self.test.clone().later(ms);
     }
 
-    /// Takes an append into the log, as a journal does.
+    /// Stores an append as a journal does.
     pub(crate) fn store(&mut self, append: &Append) -> Input {
-        // A repeat, after an answer that got lost.
+        // A repeat, after a lost reply.
         if self.stored.contains(&append.id) {
             return Input::Stored;
         }
-        if append.expected != self.desk.job.version {
+        if append.expected != self.test.job.version {
             return Input::Conflict;
         }
-        let holder = self.desk.job.holder.as_ref().map(|holder| &holder.fence);
+        let holder = self.test.job.holder.as_ref().map(|holder| &holder.fence);
         if append.fence.as_ref() != holder {
             return Input::Fenced;
         }
         self.stored.push(append.id);
         for event in &append.events {
-            self.desk.job.apply(event).expect("it follows");
-            self.desk.log.push(event.clone());
+            self.test.job.apply(event).expect("it follows");
+            self.test.log.push(event.clone());
         }
         Input::Stored
     }
 
-    /// Answers for the journal until the owner wants nothing more of it; returns everything else, in order.
+    /// Replies for the journal until the owner needs no more of it. Returns all other outputs, in order.
     pub(crate) fn settle(&mut self, outputs: Vec<Output>) -> Vec<Output> {
         let mut rest = Vec::new();
         let mut todo: std::collections::VecDeque<Output> = outputs.into();
         let mut rounds = 0;
         while let Some(output) = todo.pop_front() {
-            // An owner that writes without end is broken; no test needs a tenth of this.
+            // No test needs a tenth of this.
             rounds += 1;
             assert!(rounds < 1_000, "it never settles: {output:?}");
             let answer = match &output {
@@ -92,7 +92,7 @@ impl Rig {
     }
 
     pub(crate) fn events_after(&self, after: Seq) -> Vec<Event> {
-        self.desk.log.iter().filter(|event| event.seq > after).cloned().collect()
+        self.test.log.iter().filter(|event| event.seq > after).cloned().collect()
     }
 
     pub(crate) fn tick(&mut self) -> Vec<Output> {
@@ -100,10 +100,10 @@ impl Rig {
         self.settle(outputs)
     }
 
-    /// A user's cancel goes into the log behind the owner's back.
+    /// Stores a user's cancel without telling the owner.
     pub(crate) fn cancelled(&mut self) {
-        let facts = cancel::decide(&self.desk.job, &wish(false), self.desk.now.wall);
-        self.desk.anyone(facts);
+        let facts = cancel::decide(&self.test.job, &request(false), self.test.now.wall);
+        self.test.anyone(facts);
     }
 }
 
@@ -138,7 +138,7 @@ pub(crate) fn stops(outputs: &[Output]) -> Vec<Cause> {
 }
 
 pub(crate) fn launched() -> Report {
-    Report::Launched { attempt: FIRST, tree: tree(100), awake: Desk::empty().now.awake }
+    Report::Launched { attempt: FIRST, tree: tree(100), awake: TestJob::empty().now.awake }
 }
 
 pub(crate) fn emptied(receipt: Receipt) -> Report {

@@ -1,4 +1,4 @@
-//! Tests of core, one file for each verb or part.
+//! Tests of core, one file per verb or part.
 
 mod cancel;
 mod claim;
@@ -17,9 +17,9 @@ mod submit;
 mod turns;
 mod views;
 
-/// Every file beside this one is a module above; a forgotten one would never run.
+/// A test file that is not a module above would never run.
 #[test]
-fn every_file_is_run() {
+fn every_test_file_is_included() {
     let here = concat!(env!("CARGO_MANIFEST_DIR"), "/tests");
     let text = include_str!("runner.rs");
     let files = std::fs::read_dir(here).expect("the folder is there");

@@ -1,4 +1,4 @@
-//! `submit`, `depend`, `send`, `answer`: what is asked of a job, and what it has to say no to.
+//! `submit`, `depend`, `send`, `answer`: requests to a job, and which of them are refused.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use lastword_core::spec::{Conversation, Dependency, Io, Needs, RetryPolicy, Spec
 use lastword_core::{AttemptNo, Fact, InputNo};
 
 use crate::common::{
-    Desk, agent, command, dependent, ends, exited, id, kinds, question, reader, retried, wish,
+    TestJob, agent, command, dependent, ends, exited, id, kinds, question, reader, request, retried,
 };
 
 fn shown(decision: &Decision) -> Result<Vec<&str>, Refusal> {
@@ -22,10 +22,10 @@ fn shown(decision: &Decision) -> Result<Vec<&str>, Refusal> {
 }
 
 #[test]
-fn c29_an_event_that_is_not_the_next_one_is_refused() {
-    let Desk { job, log, .. } = Desk::queued(command());
+fn c29_an_event_out_of_sequence_is_refused() {
+    let TestJob { job, log, .. } = TestJob::queued(command());
     let last = log.last().expect("it was submitted").clone();
-    let facts = cancel::decide(&job, &wish(false), last.at).expect("it can be cancelled");
+    let facts = cancel::decide(&job, &request(false), last.at).expect("it can be cancelled");
     for seq in [job.version, job.version.next().next()] {
         let mut job = job.clone();
         let event = lastword_core::Event { seq, fact: facts[0].clone(), ..last.clone() };
@@ -34,21 +34,21 @@ fn c29_an_event_that_is_not_the_next_one_is_refused() {
 }
 
 #[test]
-fn asking_twice_is_asking_once() {
+fn a_repeated_submission_adds_nothing() {
     let spec = Arc::new(command());
-    let submit = |desk: &Desk, spec| submit::decide(&desk.job, spec, "ann", Limits::default());
-    assert_eq!(shown(&submit(&Desk::empty(), &spec)), Ok(vec!["submitted"]));
-    assert_eq!(submit(&Desk::queued(command()), &spec), Ok(Vec::new()));
-    assert_eq!(submit(&Desk::ended(0), &spec), Ok(Vec::new()));
+    let submit = |test: &TestJob, spec| submit::decide(&test.job, spec, "ann", Limits::default());
+    assert_eq!(shown(&submit(&TestJob::empty(), &spec)), Ok(vec!["submitted"]));
+    assert_eq!(submit(&TestJob::queued(command()), &spec), Ok(Vec::new()));
+    assert_eq!(submit(&TestJob::ended(0), &spec), Ok(Vec::new()));
     let other = Arc::new(agent());
-    assert_eq!(submit(&Desk::queued(command()), &other), Err(Refusal::IdTaken(id(1))));
+    assert_eq!(submit(&TestJob::queued(command()), &other), Err(Refusal::IdTaken(id(1))));
 }
 
 #[test]
-fn c53_the_effective_limits_are_in_the_record_and_the_jobs_own_win() {
+fn c53_effective_limits_are_recorded_and_the_jobs_own_take_precedence() {
     let hour = 3_600_000;
     let check = |spec: Spec, global: Limits, expected: Limits| {
-        let decided = submit::decide(&Desk::empty().job, &Arc::new(spec), "ann", global);
+        let decided = submit::decide(&TestJob::empty().job, &Arc::new(spec), "ann", global);
         let Ok([Fact::Submitted(Submitted { limits, by, .. })]) = decided.as_deref() else {
             panic!("{decided:?}")
         };
@@ -64,7 +64,7 @@ fn c53_the_effective_limits_are_in_the_record_and_the_jobs_own_win() {
     let own = Limits { wall_ms: Some(2 * hour), turns: Some(3), ..none };
     let expected = Limits { wall_ms: Some(2 * hour), turns: Some(3), money_micros: Some(5), ..usual };
     check(Spec { limits: own, ..agent() }, global, expected);
-    // Zero is a value of its own: off, and not left to the next source.
+    // Zero means off; it is not left to the next source.
     let off = Limits { wall_ms: Some(0), ..none };
     check(
         Spec { limits: off, ..agent() },
@@ -74,12 +74,12 @@ fn c53_the_effective_limits_are_in_the_record_and_the_jobs_own_win() {
 }
 
 #[test]
-fn a_job_waits_for_every_other_and_runs_or_ends_by_what_they_come_to() {
+fn a_job_waits_for_all_dependencies_and_starts_or_ends_by_their_outcomes() {
     let check = |spec: Spec, outcome: Outcome, expected: &[&str]| {
-        let desk = Desk::queued(spec);
-        assert_eq!(desk.job.phase, Phase::Queued { waits: Waits::Dependencies });
-        assert_eq!(shown(&depend::decide(&desk.job, id(9), outcome)), Ok(expected.to_vec()));
-        assert_eq!(depend::decide(&desk.job, id(8), outcome), Ok(Vec::new()));
+        let test = TestJob::queued(spec);
+        assert_eq!(test.job.phase, Phase::Queued { waits: Waits::Dependencies });
+        assert_eq!(shown(&depend::decide(&test.job, id(9), outcome)), Ok(expected.to_vec()));
+        assert_eq!(depend::decide(&test.job, id(8), outcome), Ok(Vec::new()));
     };
     check(dependent(Needs::Success), Outcome::Completed, &["dependency_settled"]);
     check(dependent(Needs::AnyEnd), Outcome::Completed, &["dependency_settled"]);
@@ -87,121 +87,125 @@ fn a_job_waits_for_every_other_and_runs_or_ends_by_what_they_come_to() {
         check(dependent(Needs::Success), outcome, &["last_word"]);
         check(dependent(Needs::AnyEnd), outcome, &["dependency_settled"]);
     }
-    let mut desk = Desk::queued(dependent(Needs::Success));
-    let facts = depend::decide(&desk.job, id(9), Outcome::Failed);
-    desk.anyone(facts);
-    let word = desk.job.last_word().expect("it ended");
+    let mut test = TestJob::queued(dependent(Needs::Success));
+    let facts = depend::decide(&test.job, id(9), Outcome::Failed);
+    test.anyone(facts);
+    let word = test.job.last_word().expect("it ended");
     assert_eq!((word.outcome, word.cause), (Outcome::Cancelled(Begun::BeforeStart), Cause::Dependency));
-    assert_eq!(depend::decide(&desk.job, id(9), Outcome::Failed), Ok(Vec::new()));
-    let mut desk = Desk::queued(Spec {
+    assert_eq!(depend::decide(&test.job, id(9), Outcome::Failed), Ok(Vec::new()));
+    let mut test = TestJob::queued(Spec {
         after: [9, 8].map(|n| Dependency { job: id(n), on: Needs::Success }).to_vec(),
         ..command()
     });
     for (n, waits) in [(9, Waits::Dependencies), (8, Waits::Slot)] {
-        let facts = depend::decide(&desk.job, id(n), Outcome::Completed);
-        desk.anyone(facts);
-        assert_eq!(desk.job.phase, Phase::Queued { waits });
-        assert_eq!(depend::decide(&desk.job, id(n), Outcome::Completed), Ok(Vec::new()));
+        let facts = depend::decide(&test.job, id(n), Outcome::Completed);
+        test.anyone(facts);
+        assert_eq!(test.job.phase, Phase::Queued { waits });
+        assert_eq!(depend::decide(&test.job, id(n), Outcome::Completed), Ok(Vec::new()));
     }
 }
 
 #[test]
 fn send_in_each_phase() {
-    let check = |desk: &Desk, text: &str, expected: Result<&[&str], Refusal>| {
-        let decided = send::decide(&desk.job, "ann", text, false);
-        assert_eq!(shown(&decided), expected.map(<[_]>::to_vec), "{:?}", desk.job.phase);
+    let check = |test: &TestJob, text: &str, expected: Result<&[&str], Refusal>| {
+        let decided = send::decide(&test.job, "ann", text, false);
+        assert_eq!(shown(&decided), expected.map(<[_]>::to_vec), "{:?}", test.job.phase);
     };
-    let stop = Refusal::Nothing(id(1), "been asked to stop: nothing more is said to it");
-    check(&Desk::empty(), "hi", Err(Refusal::NotFound(id(1))));
-    check(&Desk::ended(0), "hi", Err(Refusal::Ended(id(1))));
-    check(&Desk::stopping(agent()), "hi", Err(stop));
-    for desk in [Desk::queued(agent()), Desk::launching(agent()), Desk::running(agent()), Desk::backoff()] {
-        check(&desk, "hi", Ok(&["input_requested"]));
+    let stop = Refusal::Nothing(id(1), "been asked to stop and accepts no more input");
+    check(&TestJob::empty(), "hi", Err(Refusal::NotFound(id(1))));
+    check(&TestJob::ended(0), "hi", Err(Refusal::Ended(id(1))));
+    check(&TestJob::stopping(agent()), "hi", Err(stop));
+    for test in
+        [TestJob::queued(agent()), TestJob::launching(agent()), TestJob::running(agent()), TestJob::backoff()]
+    {
+        check(&test, "hi", Ok(&["input_requested"]));
     }
-    let running = Desk::running(agent());
-    // The refusal says 256 KiB, so that is where it must begin.
+    let running = TestJob::running(agent());
+    // The refusal says 256 KiB, so the bound must be exactly there.
     check(&running, &"x".repeat(262_144), Ok(&["input_requested"]));
-    let large = Refusal::Full(id(1), "an input of at most 256 KiB");
+    let large = Refusal::Full(id(1), "an input may be at most 256 KiB");
     check(&running, &"x".repeat(262_145), Err(large));
-    let mut desk = running;
+    let mut test = running;
     for _ in 0..send::INPUTS_MAX {
-        let facts = send::decide(&desk.job, "ann", "hi", false);
-        desk.anyone(facts);
+        let facts = send::decide(&test.job, "ann", "hi", false);
+        test.anyone(facts);
     }
-    check(&desk, "hi", Err(Refusal::Full(id(1), "64 inputs that were not delivered yet")));
+    check(&test, "hi", Err(Refusal::Full(id(1), "64 inputs are not delivered yet")));
 }
 
 #[test]
-fn an_input_is_numbered_told_while_it_waits_and_delivered_once() {
-    let mut desk = Desk::running(reader());
+fn an_input_is_numbered_and_delivered_once() {
+    let mut test = TestJob::running(reader());
     for text in ["one", "two"] {
-        let facts = send::decide(&desk.job, "ann", text, false);
-        desk.anyone(facts);
+        let facts = send::decide(&test.job, "ann", text, false);
+        test.anyone(facts);
     }
-    let tells = |desk: &Desk| {
-        let due = effects::due(&desk.job, desk.fence());
+    let tells = |test: &TestJob| {
+        let due = effects::due(&test.job, test.fence());
         let tells = due.into_iter().filter_map(|effect| match effect {
             Effect::Tell { input, .. } => Some(input.0),
             _ => None,
         });
         tells.collect::<Vec<_>>()
     };
-    assert_eq!(tells(&desk), [1, 2]);
-    let texts: Vec<_> = desk.job.inputs.iter().map(|input| (input.no.0, input.text.as_str())).collect();
+    assert_eq!(tells(&test), [1, 2]);
+    let texts: Vec<_> = test.job.inputs.iter().map(|input| (input.no.0, input.text.as_str())).collect();
     assert_eq!(texts, [(1, "one"), (2, "two")]);
-    let desk = desk.reports(Report::Told { input: InputNo(1) });
-    assert_eq!(tells(&desk), [2]);
-    assert_eq!(desk.observe(&Report::Told { input: InputNo(1) }), Vec::new());
-    assert_eq!(desk.job.inputs_made, InputNo(2));
-    assert!(desk.cancelled().emptied(exited(0)).job.inputs.is_empty());
+    let test = test.reports(Report::Told { input: InputNo(1) });
+    assert_eq!(tells(&test), [2]);
+    assert_eq!(test.observe(&Report::Told { input: InputNo(1) }), Vec::new());
+    assert_eq!(test.job.inputs_made, InputNo(2));
+    assert!(test.cancelled().emptied(exited(0)).job.inputs.is_empty());
 }
 
 #[test]
-fn answer_takes_one_answer_to_an_open_question() {
-    let asked = Desk::in_turn(agent()).says(question("q1")).says(question("q2"));
-    let check = |desk: &Desk, id: &str, expected: Result<&[&str], Refusal>| {
-        let decided = answer::decide(&desk.job, "ann", id, "yes");
+fn an_open_question_takes_one_answer() {
+    let asked = TestJob::in_turn(agent()).says(question("q1")).says(question("q2"));
+    let check = |test: &TestJob, id: &str, expected: Result<&[&str], Refusal>| {
+        let decided = answer::decide(&test.job, "ann", id, "yes");
         assert_eq!(shown(&decided), expected.map(<[_]>::to_vec));
     };
-    let none = Err(Refusal::Nothing(id(1), "no such open question"));
-    check(&Desk::running(agent()), "q1", none.clone());
-    check(&Desk::in_turn(agent()), "q1", none.clone());
+    let none = Err(Refusal::Nothing(id(1), "no open question with that id"));
+    check(&TestJob::running(agent()), "q1", none.clone());
+    check(&TestJob::in_turn(agent()), "q1", none.clone());
     check(&asked, "q3", none.clone());
     check(&asked, "q2", Ok(&["answer_requested"]));
-    check(&Desk::ended(0), "q1", Err(Refusal::Ended(id(1))));
-    let mut desk = asked.clone();
-    let facts = answer::decide(&desk.job, "ann", "q1", "yes");
-    desk.anyone(facts);
-    check(&desk, "q1", Err(Refusal::Nothing(id(1), "an answer to that question already")));
-    check(&desk, "q2", Ok(&["answer_requested"]));
-    let input = desk.job.inputs.last().expect("it waits").clone();
+    check(&TestJob::ended(0), "q1", Err(Refusal::Ended(id(1))));
+    let mut test = asked.clone();
+    let facts = answer::decide(&test.job, "ann", "q1", "yes");
+    test.anyone(facts);
+    check(&test, "q1", Err(Refusal::Nothing(id(1), "an answer to that question already")));
+    check(&test, "q2", Ok(&["answer_requested"]));
+    let input = test.job.inputs.last().expect("it waits").clone();
     assert_eq!((input.no, input.question.as_deref(), input.text.as_str()), (InputNo(1), Some("q1"), "yes"));
-    assert!(desk.job.waits_for_person());
-    let closed = desk.says(Signal::QuestionClosed { question: "q2".to_owned() });
+    assert!(test.job.waits_for_person());
+    let closed = test.says(Signal::QuestionClosed { question: "q2".to_owned() });
     assert!(!closed.job.waits_for_person());
-    assert_eq!(closed.job.inputs.len(), 1, "the other answer is still to be said");
+    assert_eq!(closed.job.inputs.len(), 1, "the other answer is still pending");
     check(&closed, "q2", none);
 }
 
-/// One job named twice is waited for by the stricter need, whichever comes first.
+/// If a dependency is listed twice, the stricter requirement counts, in either order.
 #[test]
-fn a_job_waited_for_twice_must_meet_both_needs() {
+fn a_dependency_listed_twice_must_meet_both_requirements() {
     for needs in [[Needs::Success, Needs::AnyEnd], [Needs::AnyEnd, Needs::Success]] {
-        let desk =
-            Desk::queued(Spec { after: needs.map(|on| Dependency { job: id(9), on }).to_vec(), ..command() });
-        assert_eq!(shown(&depend::decide(&desk.job, id(9), Outcome::Failed)), Ok(vec!["last_word"]));
+        let test = TestJob::queued(Spec {
+            after: needs.map(|on| Dependency { job: id(9), on }).to_vec(),
+            ..command()
+        });
+        assert_eq!(shown(&depend::decide(&test.job, id(9), Outcome::Failed)), Ok(vec!["last_word"]));
         assert_eq!(
-            shown(&depend::decide(&desk.job, id(9), Outcome::Completed)),
+            shown(&depend::decide(&test.job, id(9), Outcome::Completed)),
             Ok(vec!["dependency_settled"])
         );
     }
 }
 
 #[test]
-fn a_spec_that_cannot_be_run_is_refused() {
+fn an_invalid_spec_is_refused() {
     const KIB_256: usize = 256 * 1024;
     let check = |spec: Spec, why: Option<&'static str>| {
-        let decided = submit::decide(&Desk::empty().job, &Arc::new(spec), "ann", Limits::default());
+        let decided = submit::decide(&TestJob::empty().job, &Arc::new(spec), "ann", Limits::default());
         assert_eq!(decided.err(), why.map(Refusal::Invalid));
     };
     let argv = |argv: Vec<String>| Spec { work: Work::Command { argv }, ..command() };
@@ -209,7 +213,7 @@ fn a_spec_that_cannot_be_run_is_refused() {
         let provider = provider.to_owned();
         Spec { work: Work::Agent { provider, prompt, terms: Box::default() }, ..agent() }
     };
-    // Counted: the words with one more for each, here "cmd", and the folder and the group.
+    // Counted: each argument plus one, here "cmd", the directory and the group.
     let rest = "/src".len() + "default".len() + 1;
     let large = Some("it is larger than 256 KiB");
     check(argv(Vec::new()), Some("there is no command"));
@@ -237,11 +241,11 @@ fn a_spec_that_cannot_be_run_is_refused() {
     check(Spec { after: vec![on(id(9)); 257], ..command() }, Some("it waits for more than 256 jobs"));
     check(Spec { after: vec![on(id(9)), on(id(1))], ..command() }, Some("it waits for itself"));
     let never = RetryPolicy { attempts_max: 0, ..RetryPolicy::default() };
-    check(Spec { retry: never, ..command() }, Some("it may not be tried even once"));
+    check(Spec { retry: never, ..command() }, Some("it must be allowed at least one attempt"));
 }
 
 #[test]
-fn a_worktree_is_of_a_commit_and_of_the_checkout_that_the_job_is_in() {
+fn a_worktree_needs_a_commit_and_a_checkout_that_contains_the_directory() {
     let fine = Worktree {
         git_dir: "/src/.git".to_owned(),
         checkout: "/src".to_owned(),
@@ -250,7 +254,8 @@ fn a_worktree_is_of_a_commit_and_of_the_checkout_that_the_job_is_in() {
     };
     let check = |worktree: Worktree, cwd: &str, is_fine: bool| {
         let spec = Spec { worktree: Some(worktree), cwd: cwd.to_owned(), ..command() };
-        let decided = submit::decide(&Desk::empty().job, &Arc::new(spec.clone()), "ann", Limits::default());
+        let decided =
+            submit::decide(&TestJob::empty().job, &Arc::new(spec.clone()), "ann", Limits::default());
         assert_eq!(decided.is_ok(), is_fine, "{spec:?}");
     };
     for cwd in ["/src", "/src/a", "/src/a/b"] {
@@ -271,7 +276,7 @@ fn a_worktree_is_of_a_commit_and_of_the_checkout_that_the_job_is_in() {
 }
 
 #[test]
-fn a_branch_is_named_after_the_job_and_no_other_job_has_it() {
+fn a_branch_is_named_after_its_job_and_unique() {
     let short = id(1).short();
     assert_eq!(Worktree::branch(None, id(1)), format!("lastword/{short}"));
     assert_eq!(Worktree::branch(Some("fix.it"), id(1)), format!("lastword/fix.it-{short}"));
@@ -279,78 +284,78 @@ fn a_branch_is_named_after_the_job_and_no_other_job_has_it() {
     assert_ne!(Worktree::branch(Some("fix"), id(1)), Worktree::branch(Some("fix"), id(2)));
 }
 
-/// C39: a supervisor that died before it launched anything has delivered nothing.
+/// C39: an attempt that never started was given no input.
 #[test]
-fn c39_an_input_asked_for_before_a_launch_that_never_was_is_still_to_be_said() {
-    let mut desk = Desk::launching(Spec { retry: retried(2).retry, ..reader() });
-    let facts = send::decide(&desk.job, "ann", "and the docs", false);
-    desk.anyone(facts);
-    let desk =
-        desk.claimed("a", 2).reports(Report::Located { attempt: AttemptNo(1), found: Found::NeverStarted });
-    let desk = desk.claimed("a", 2).intended().launched(5);
-    let due = effects::due(&desk.job, desk.fence());
+fn c39_inputs_of_an_attempt_that_never_started_stay_pending() {
+    let mut test = TestJob::launching(Spec { retry: retried(2).retry, ..reader() });
+    let facts = send::decide(&test.job, "ann", "and the docs", false);
+    test.anyone(facts);
+    let test =
+        test.claimed("a", 2).reports(Report::Located { attempt: AttemptNo(1), found: Found::NeverStarted });
+    let test = test.claimed("a", 2).intended().launched(5);
+    let due = effects::due(&test.job, test.fence());
     assert!(due.contains(&Effect::Tell { attempt: AttemptNo(2), input: InputNo(1) }), "{due:?}");
-    // One that ran may have heard it: nothing is said twice.
-    let desk = desk.emptied(exited(1)).later(1_000).claimed("a", 2).intended().launched(6);
-    assert!(matches!(desk.job.phase, Phase::Running) && desk.job.inputs.is_empty());
+    // An attempt that ran may have read it, so it is not delivered again.
+    let test = test.emptied(exited(1)).later(1_000).claimed("a", 2).intended().launched(6);
+    assert!(matches!(test.job.phase, Phase::Running) && test.job.inputs.is_empty());
 }
 
 #[test]
-fn a_command_is_sent_only_what_it_can_read() {
-    let check = |desk: &Desk, eof: bool, expected: Result<&[&str], &'static str>| {
-        let decided = send::decide(&desk.job, "ann", "hi", eof);
+fn only_a_command_with_input_can_be_sent_any() {
+    let check = |test: &TestJob, eof: bool, expected: Result<&[&str], &'static str>| {
+        let decided = send::decide(&test.job, "ann", "hi", eof);
         let expected = expected.map(<[_]>::to_vec).map_err(|why| Refusal::Nothing(id(1), why));
-        assert_eq!(shown(&decided), expected, "{:?}", desk.job.phase);
+        assert_eq!(shown(&decided), expected, "{:?}", test.job.phase);
     };
     let deaf = "no input: it was not started with a pipe or a terminal";
-    for desk in [Desk::queued(command()), Desk::running(command())] {
-        check(&desk, false, Err(deaf));
-        check(&desk, true, Err(deaf));
+    for test in [TestJob::queued(command()), TestJob::running(command())] {
+        check(&test, false, Err(deaf));
+        check(&test, true, Err(deaf));
     }
     let terminal = Spec { io: Io::Terminal { rows: 24, columns: 80 }, ..command() };
-    for desk in [Desk::queued(reader()), Desk::running(reader()), Desk::running(terminal)] {
-        check(&desk, false, Ok(&["input_requested"]));
-        check(&desk, true, Ok(&["input_requested"]));
+    for test in [TestJob::queued(reader()), TestJob::running(reader()), TestJob::running(terminal)] {
+        check(&test, false, Ok(&["input_requested"]));
+        check(&test, true, Ok(&["input_requested"]));
     }
-    check(&Desk::running(agent()), true, Err("no input to close: an agent ends when its work is done"));
+    check(&TestJob::running(agent()), true, Err("no input to close: an agent ends when its work is done"));
 }
 
 /// Sends the last input.
-fn closed(mut desk: Desk) -> Desk {
-    let facts = send::decide(&desk.job, "ann", "bye", true);
-    desk.anyone(facts);
-    desk
+fn closed(mut test: TestJob) -> TestJob {
+    let facts = send::decide(&test.job, "ann", "bye", true);
+    test.anyone(facts);
+    test
 }
 
 #[test]
-fn after_the_last_input_nothing_more_is_taken_until_another_attempt_reads() {
+fn no_input_is_accepted_after_the_last_until_the_next_attempt() {
     let retry = RetryPolicy { attempts_max: 3, ..RetryPolicy::default() };
-    let refused = Err(Refusal::Nothing(id(1), "had its input closed: nothing more can be sent"));
-    let desk = closed(Desk::running(Spec { retry, ..reader() }));
-    let waits: Vec<_> = desk.job.inputs.iter().map(|input| (input.text.as_str(), input.eof)).collect();
+    let refused = Err(Refusal::Nothing(id(1), "had its input closed; nothing more can be sent"));
+    let test = closed(TestJob::running(Spec { retry, ..reader() }));
+    let waits: Vec<_> = test.job.inputs.iter().map(|input| (input.text.as_str(), input.eof)).collect();
     assert_eq!(waits, [("bye", true)]);
-    assert_eq!(send::decide(&desk.job, "ann", "more", false), refused);
-    let closes = |desk: &Desk| {
-        let due = effects::due(&desk.job, desk.fence());
-        due.contains(&Effect::Close { attempt: desk.attempt() })
+    assert_eq!(send::decide(&test.job, "ann", "more", false), refused);
+    let closes = |test: &TestJob| {
+        let due = effects::due(&test.job, test.fence());
+        due.contains(&Effect::Close { attempt: test.attempt() })
     };
-    assert!(!closes(&desk), "there is still something to say");
-    let desk = desk.reports(Report::Told { input: InputNo(1) });
-    assert_eq!(send::decide(&desk.job, "ann", "", true), refused);
-    // Due until the end, also for an owner who was not there when it was said.
-    assert!(closes(&desk) && !closes(&Desk::running(reader())));
-    // The next attempt has an input of its own.
-    let next = desk.emptied(exited(1)).later(1_000);
+    assert!(!closes(&test), "an input is still pending");
+    let test = test.reports(Report::Told { input: InputNo(1) });
+    assert_eq!(send::decide(&test.job, "ann", "", true), refused);
+    // Due until the end, for a later owner too.
+    assert!(closes(&test) && !closes(&TestJob::running(reader())));
+    // The next attempt has its own input.
+    let next = test.emptied(exited(1)).later(1_000);
     assert!(send::decide(&next.job, "ann", "more", false).is_ok());
     assert!(!closes(&next.claimed("a", 1).intended().launched(2)));
-    // What was closed before anything was started is still to be closed.
-    let early = closed(Desk::launching(Spec { retry, ..reader() })).claimed("a", 2);
+    // An input closed before anything was started is still to be closed.
+    let early = closed(TestJob::launching(Spec { retry, ..reader() })).claimed("a", 2);
     let early = early.reports(Report::Located { attempt: AttemptNo(1), found: Found::NeverStarted });
     assert_eq!(send::decide(&early.job, "ann", "more", false), refused);
 }
 
 #[test]
-fn a_name_is_plain_and_no_id() {
+fn valid_and_invalid_names() {
     for name in ["a", "7", "Nightly", "web.1", "a-b_c", "job_1", &"x".repeat(64)] {
         assert!(submit::is_name(name), "{name}");
     }
@@ -360,7 +365,7 @@ fn a_name_is_plain_and_no_id() {
         assert!(!submit::is_name(name), "{name}");
     }
     let check = |spec: Spec, valid: bool| {
-        let decided = submit::decide(&Desk::empty().job, &Arc::new(spec), "ann", Limits::default());
+        let decided = submit::decide(&TestJob::empty().job, &Arc::new(spec), "ann", Limits::default());
         assert_eq!(decided.is_ok(), valid, "{decided:?}");
     };
     let named = |name: &str| Spec { name: Some(name.to_owned()), ..command() };
@@ -376,28 +381,28 @@ fn a_name_is_plain_and_no_id() {
 }
 
 #[test]
-fn c28_the_last_word_says_who_asked() {
-    let by = |desk: &Desk| desk.job.last_word().and_then(|word| word.by.clone());
-    assert_eq!(by(&Desk::queued(command()).cancelled()).as_deref(), Some("ann"));
-    assert_eq!(by(&Desk::stopping(command()).emptied(exited(0))).as_deref(), Some("ann"));
-    assert_eq!(by(&Desk::ended(0)), None);
-    // The first who asked is the one named, also when somebody else adds force.
-    let mut desk = Desk::stopping(command());
-    let bob = Cancel { by: "bob".to_owned(), ..wish(true) };
-    let facts = cancel::decide(&desk.job, &bob, desk.now.wall);
-    desk.anyone(facts);
+fn c28_the_last_word_names_the_requester() {
+    let by = |test: &TestJob| test.job.last_word().and_then(|word| word.by.clone());
+    assert_eq!(by(&TestJob::queued(command()).cancelled()).as_deref(), Some("ann"));
+    assert_eq!(by(&TestJob::stopping(command()).emptied(exited(0))).as_deref(), Some("ann"));
+    assert_eq!(by(&TestJob::ended(0)), None);
+    // The first requester is named, even if another one adds force.
+    let mut test = TestJob::stopping(command());
+    let bob = Cancel { by: "bob".to_owned(), ..request(true) };
+    let facts = cancel::decide(&test.job, &bob, test.now.wall);
+    test.anyone(facts);
     assert_eq!(
-        desk.job.stop.as_ref().map(|stop| (stop.by.as_deref(), stop.force)),
+        test.job.stop.as_ref().map(|stop| (stop.by.as_deref(), stop.force)),
         Some((Some("ann"), true))
     );
-    assert_eq!(by(&desk.emptied(exited(0))).as_deref(), Some("ann"));
-    // A turn that failed is nobody's wish, so a wish takes its place.
-    let failed = Desk::in_turn(agent()).says(ends(TurnEnding::Failed));
+    assert_eq!(by(&test.emptied(exited(0))).as_deref(), Some("ann"));
+    // A failed turn has no requester, so a request replaces it.
+    let failed = TestJob::in_turn(agent()).says(ends(TurnEnding::Failed));
     assert_eq!(failed.job.stop.as_ref().and_then(|stop| stop.by.clone()), None);
     assert_eq!(by(&failed.cancelled().emptied(exited(0))).as_deref(), Some("ann"));
-    // A job whose dependency failed names that one.
-    let mut desk = Desk::queued(dependent(Needs::Success));
-    let facts = depend::decide(&desk.job, id(9), Outcome::Failed);
-    desk.anyone(facts);
-    assert_eq!(by(&desk), Some(id(9).to_string()));
+    // A job whose dependency failed names the dependency.
+    let mut test = TestJob::queued(dependent(Needs::Success));
+    let facts = depend::decide(&test.job, id(9), Outcome::Failed);
+    test.anyone(facts);
+    assert_eq!(by(&test), Some(id(9).to_string()));
 }

@@ -1,4 +1,4 @@
-//! Views: the session and its turns, usage, the timeline, and the row beside them.
+//! Views: the session and its turns, usage, the timeline, and the row.
 
 use lastword_core::event::{KINDS, SessionState, Stored, TurnEnding, Usage};
 use lastword_core::receipt::Exit;
@@ -11,7 +11,7 @@ use lastword_core::view::usage::UsageView;
 use lastword_core::{AttemptNo, Awake, Event, Fact, Seq, Timestamp, TurnNo};
 
 use crate::common::{
-    Desk, agent, becomes, command, commit, dependent, ends, exited, question, retried, session, tree,
+    TestJob, agent, becomes, command, commit, dependent, ends, exited, question, retried, session, tree,
 };
 
 fn spent(tokens_in: u64) -> Signal {
@@ -19,9 +19,9 @@ fn spent(tokens_in: u64) -> Signal {
 }
 
 #[test]
-fn a_session_is_shown_as_it_is() {
-    assert_eq!(SessionView::of(&Desk::running(agent()).job), None);
-    let working = Desk::in_turn(agent()).says(question("q1")).says(question("q2"));
+fn session_view() {
+    assert_eq!(SessionView::of(&TestJob::running(agent()).job), None);
+    let working = TestJob::in_turn(agent()).says(question("q1")).says(question("q2"));
     let mut answered = working.clone();
     let facts = lastword_core::decide::answer::decide(&answered.job, "ann", "q1", "yes");
     answered.anyone(facts);
@@ -54,18 +54,18 @@ fn a_session_is_shown_as_it_is() {
 
 #[test]
 fn c26_session_turns_and_row_see_the_ending_together() {
-    let desk = Desk::in_turn(agent()).says(ends(TurnEnding::Completed)).says(Signal::TurnStarted).later(5);
-    let shown = |desk: &Desk| {
-        let row = Row::of(&desk.job);
-        let turns = turns(&desk.log);
-        let session = SessionView::of(&desk.job).expect("it has one");
+    let test = TestJob::in_turn(agent()).says(ends(TurnEnding::Completed)).says(Signal::TurnStarted).later(5);
+    let shown = |test: &TestJob| {
+        let row = Row::of(&test.job);
+        let turns = turns(&test.log);
+        let session = SessionView::of(&test.job).expect("it has one");
         assert_eq!(session.active.is_some(), row.summary.working);
         assert_eq!(session.active, turns.iter().find(|turn| turn.ended.is_none()).map(|turn| turn.turn));
         (row.phase, session.state, turns)
     };
-    let (phase, state, before) = shown(&desk);
+    let (phase, state, before) = shown(&test);
     assert_eq!((phase, state, before.len()), (PhaseName::Running, SessionState::Running, 2));
-    let (phase, state, after) = shown(&desk.cancelled().emptied(exited(0)));
+    let (phase, state, after) = shown(&test.cancelled().emptied(exited(0)));
     assert_eq!((phase, state), (PhaseName::Ended, SessionState::Stopped));
     let ends: Vec<_> = after.iter().map(|turn| turn.ended.clone().map(|end| (end.at, end.ending))).collect();
     assert_eq!(
@@ -77,40 +77,40 @@ fn c26_session_turns_and_row_see_the_ending_together() {
 }
 
 #[test]
-fn turns_know_their_attempt() {
-    let desk = Desk::in_turn(retried(2)).emptied(exited(1)).later(1_000);
-    let desk = desk.claimed("a", 1).intended().launched(2).says(session()).says(Signal::TurnStarted);
+fn turns_have_their_attempt() {
+    let test = TestJob::in_turn(retried(2)).emptied(exited(1)).later(1_000);
+    let test = test.claimed("a", 1).intended().launched(2).says(session()).says(Signal::TurnStarted);
     let places: Vec<_> =
-        turns(&desk.log).iter().map(|turn| (turn.turn.0, turn.attempt.0, turn.started_at.0)).collect();
+        turns(&test.log).iter().map(|turn| (turn.turn.0, turn.attempt.0, turn.started_at.0)).collect();
     assert_eq!(places, [(1, 1, 10_000), (2, 2, 11_000)]);
 }
 
 #[test]
-fn usage_adds_up_in_all_by_attempt_and_by_turn() {
-    let desk = Desk::in_turn(retried(2)).says(spent(1)).says(spent(10)).says(ends(TurnEnding::Completed));
-    let desk =
-        desk.says(spent(100)).says(Signal::TurnStarted).says(spent(1_000)).emptied(exited(1)).later(1_000);
-    let desk = desk.claimed("a", 1).intended().launched(2).says(session()).says(spent(10_000));
-    let view = UsageView::of(&desk.log);
-    assert_eq!(view.total, desk.job.usage);
+fn usage_adds_up_in_total_per_attempt_and_per_turn() {
+    let test = TestJob::in_turn(retried(2)).says(spent(1)).says(spent(10)).says(ends(TurnEnding::Completed));
+    let test =
+        test.says(spent(100)).says(Signal::TurnStarted).says(spent(1_000)).emptied(exited(1)).later(1_000);
+    let test = test.claimed("a", 1).intended().launched(2).says(session()).says(spent(10_000));
+    let view = UsageView::of(&test.log);
+    assert_eq!(view.total, test.job.usage);
     let sums = |usage: &Usage| (usage.tokens_in, usage.tokens_out, usage.money_micros);
     let attempts: Vec<_> = view.attempts.iter().map(|(no, usage)| (no.0, sums(usage))).collect();
     assert_eq!(attempts, [(1, (1_111, 4, 8)), (2, (10_000, 1, 2))]);
     let by_turn: Vec<_> = view.turns.iter().map(|(no, usage)| (no.0, sums(usage))).collect();
     assert_eq!(by_turn, [(1, (11, 2, 4)), (2, (1_000, 1, 2))]);
     assert_eq!(sums(&view.between_turns), (10_100, 2, 4));
-    assert_eq!(UsageView::of(&Desk::queued(agent()).log), UsageView::default());
-    // A session that went inactive by itself has no turn to spend for.
-    let idle = Desk::in_turn(agent()).says(becomes(SessionState::Ready)).says(spent(5));
+    assert_eq!(UsageView::of(&TestJob::queued(agent()).log), UsageView::default());
+    // An inactive session has no turn that spends.
+    let idle = TestJob::in_turn(agent()).says(becomes(SessionState::Ready)).says(spent(5));
     assert_eq!(UsageView::of(&idle.log).turns, Vec::new());
 }
 
 #[test]
 fn a_timeline_has_a_line_for_every_event_in_order() {
-    let desk = Desk::in_turn(agent()).later(5).cancelled().emptied(exited(0));
-    let lines = timeline::of(&desk.log);
-    assert_eq!(lines.len(), desk.log.len());
-    for (line, event) in lines.iter().zip(&desk.log) {
+    let test = TestJob::in_turn(agent()).later(5).cancelled().emptied(exited(0));
+    let lines = timeline::of(&test.log);
+    assert_eq!(lines.len(), test.log.len());
+    for (line, event) in lines.iter().zip(&test.log) {
         assert_eq!((line.at, line.seq), (event.at, event.seq));
     }
     let texts: Vec<&str> = lines.iter().map(|line| line.text.as_str()).collect();
@@ -123,42 +123,42 @@ fn a_timeline_has_a_line_for_every_event_in_order() {
             "attempt 1 launched, pid 100",
             "session `ref-0` started",
             "turn 1 started",
-            "stop asked for by `ann` (a user asked)",
-            "turn 1 cancelled: `the agent ended before its turn did`",
-            "attempt 1 ended: cancelled while running (a user asked)",
-            "last word: cancelled while running (a user asked: `ann`)",
+            "stop requested by `ann` (user request)",
+            "turn 1 cancelled: `the agent exited before its turn ended`",
+            "attempt 1 ended: cancelled while running (user request)",
+            "last word: cancelled while running (user request: `ann`)",
         ]
     );
 }
 
 #[test]
-fn every_kind_has_a_line_of_its_own() {
+fn every_kind_has_its_own_line() {
     let text = |fact: Fact| timeline::line(&Event { seq: Seq(1), at: Timestamp(1), fact }).text;
     let golden = |kind: &str| text(Fact::decode(crate::golden::example(kind)).expect("it reads"));
     let texts: std::collections::BTreeSet<String> = KINDS.iter().map(|kind| golden(kind)).collect();
     assert_eq!(texts.len(), KINDS.len());
     for (kind, line) in [
-        ("cancel_requested", "stop asked for by `ann` (its parent is gone, by force)"),
+        ("cancel_requested", "stop requested by `ann` (its parent is gone, forced)"),
         ("limit_changed", "limit wall switched off by `ann`"),
         ("limit_fired", "limit money reached: $2.000001 of $2.00"),
         ("attempt_ended", "attempt 1 ended: timed out at its deadline (limit wall): `out of time`"),
         ("input_requested", "input 1 from `ann`: `and the docs`"),
         ("answer_requested", "answer to `q1` from `ann`: `yes`"),
-        ("late_reported", "too late (epoch 1): `attempt 1: tree empty`"),
+        ("late_reported", "late report (epoch 1): `attempt 1: tree empty`"),
     ] {
         assert_eq!(golden(kind), line);
     }
     let grown = |name: &str| text(Fact::decode(crate::golden::stored(name)).expect("it reads"));
-    assert_eq!(grown("input_requested.v1+eof"), "input 1 from `ann`, the last: `and the docs`");
+    assert_eq!(grown("input_requested.v1+eof"), "input 1 from `ann`, end of input: `and the docs`");
     let newer = Stored { kind: "dreamt\u{1b}[2J".to_owned(), version: 3, body: "{}".to_owned() };
     assert_eq!(text(Fact::Unknown(newer)), "`dreamt\\u{1b}[2J` (version 3), written by a newer build");
 }
 
 #[test]
-fn hostile_text_is_quoted_bounded_and_not_interpreted() {
+fn hostile_text_is_quoted_and_bounded() {
     let line = |title: &str| {
-        let mut desk = Desk::in_turn(agent()).says(Signal::ItemCompleted { title: title.to_owned() });
-        let event = desk.log.pop().expect("it was heard");
+        let mut test = TestJob::in_turn(agent()).says(Signal::ItemCompleted { title: title.to_owned() });
+        let event = test.log.pop().expect("it was heard");
         timeline::line(&event).text
     };
     assert_eq!(line("plain text, é and 漢"), "done: `plain text, é and 漢`");
@@ -174,38 +174,38 @@ fn hostile_text_is_quoted_bounded_and_not_interpreted() {
 }
 
 #[test]
-fn a_row_tells_what_lists_and_claims_need() {
+fn row_fields_for_lists_and_claims() {
     let phases = [
-        (Desk::queued(agent()), PhaseName::Queued),
-        (Desk::launching(agent()), PhaseName::Launching),
-        (Desk::running(agent()), PhaseName::Running),
-        (Desk::stopping(agent()), PhaseName::Stopping),
-        (Desk::backoff(), PhaseName::Backoff),
-        (Desk::ended(0), PhaseName::Ended),
+        (TestJob::queued(agent()), PhaseName::Queued),
+        (TestJob::launching(agent()), PhaseName::Launching),
+        (TestJob::running(agent()), PhaseName::Running),
+        (TestJob::stopping(agent()), PhaseName::Stopping),
+        (TestJob::backoff(), PhaseName::Backoff),
+        (TestJob::ended(0), PhaseName::Ended),
     ];
-    for (desk, phase) in phases {
-        let row = Row::of(&desk.job);
-        assert_eq!((row.phase, row.version, row.due), (phase, desk.job.version, desk.job.due()));
+    for (test, phase) in phases {
+        let row = Row::of(&test.job);
+        assert_eq!((row.phase, row.version, row.due), (phase, test.job.version, test.job.due()));
         assert_eq!(PhaseName::parse(phase.as_str()), Some(phase));
-        assert_eq!(row.holder, desk.job.holder.map(|holder| holder.fence));
+        assert_eq!(row.holder, test.job.holder.map(|holder| holder.fence));
     }
     assert_eq!(PhaseName::parse("dreaming"), None);
-    let row = Row::of(&Desk::queued(command()).job);
+    let row = Row::of(&TestJob::queued(command()).job);
     assert_eq!((row.summary.title.as_str(), row.summary.attempts), ("make test", 0));
     let long = Work::Agent { provider: "codex".to_owned(), prompt: "é".repeat(500), terms: Box::default() };
-    let row = Row::of(&Desk::running(Spec { work: long, ..agent() }).job);
+    let row = Row::of(&TestJob::running(Spec { work: long, ..agent() }).job);
     assert_eq!((row.summary.title.chars().count(), row.summary.attempts), (120, 1));
 }
 
 #[test]
-fn a_row_tells_when_it_began_and_how_it_ended() {
-    let of = |desk: &Desk| Row::of(&desk.job).summary;
+fn row_times_and_exit() {
+    let of = |test: &TestJob| Row::of(&test.job).summary;
     let named = Spec { name: Some("nightly".to_owned()), ..command() };
-    let queued = of(&Desk::queued(named.clone()));
+    let queued = of(&TestJob::queued(named.clone()));
     assert_eq!((queued.name.as_deref(), queued.started_at, queued.ended_at), (Some("nightly"), None, None));
-    assert_eq!(of(&Desk::launching(named.clone())).started_at, None);
-    // The first tree counts, also when it was only found later and when others followed.
-    let found = Desk::launching(named.clone()).later(3).claimed("a", 2).reports(Report::Located {
+    assert_eq!(of(&TestJob::launching(named.clone())).started_at, None);
+    // The first tree counts, even if it was found late or others followed.
+    let found = TestJob::launching(named.clone()).later(3).claimed("a", 2).reports(Report::Located {
         attempt: AttemptNo(1),
         found: Found::Alive { tree: tree(7), awake: Awake(9) },
     });
@@ -215,7 +215,7 @@ fn a_row_tells_when_it_began_and_how_it_ended() {
         found: Found::Alive { tree: tree(7), awake: Awake(9) },
     });
     assert_eq!(of(&found).started_at, Some(Timestamp(10_003)));
-    let again = Desk::running(retried(2)).later(5).emptied(exited(3)).later(1_000);
+    let again = TestJob::running(retried(2)).later(5).emptied(exited(3)).later(1_000);
     let summary = of(&again.clone().claimed("a", 1).intended().launched(2));
     assert_eq!((summary.started_at, summary.ended_at, summary.exit), (Some(Timestamp(10_000)), None, None));
     let again = again.claimed("a", 1).intended().launched(2).later(7).emptied(exited(4));
@@ -224,15 +224,15 @@ fn a_row_tells_when_it_began_and_how_it_ended() {
     assert_eq!(times, [(moment(10_000), moment(10_005)), (moment(11_005), moment(11_012))]);
     let summary = of(&again);
     assert_eq!((summary.ended_at, summary.exit), (moment(11_012), Some(Exit::Code(4))));
-    let cancelled = of(&Desk::queued(command()).later(2).cancelled());
+    let cancelled = of(&TestJob::queued(command()).later(2).cancelled());
     assert_eq!((cancelled.started_at, cancelled.ended_at, cancelled.exit), (None, moment(10_002), None));
-    assert_eq!(of(&Desk::queued(dependent(Needs::AnyEnd))).unmet, 1);
-    assert_eq!(of(&Desk::queued(command())).unmet, 0);
+    assert_eq!(of(&TestJob::queued(dependent(Needs::AnyEnd))).unmet, 1);
+    assert_eq!(of(&TestJob::queued(command())).unmet, 0);
 }
 
-/// A row of an older build lacks what was added since.
+/// A row of an older build lacks newer fields.
 #[test]
-fn a_summary_of_an_older_build_reads() {
+fn a_summary_of_an_older_build_is_readable() {
     let before = r#"{"title": "make", "labels": {}, "attempts": 1, "decided_by": 1, "cause": "finished", "waiting": false,
         "working": false, "meter": {}}"#;
     let summary: Summary = serde_json::from_str(before).expect("it reads");
@@ -244,19 +244,19 @@ fn a_row_names_the_conversation_a_live_job_drives() {
     let codex =
         |reference: &str| Conversation { provider: "codex".to_owned(), reference: reference.to_owned() };
     let resumes = Spec { resume: Some(codex("old")), ..agent() };
-    let of = |desk: &Desk| Row::of(&desk.job).conversation;
-    assert_eq!(of(&Desk::queued(agent())), None);
-    assert_eq!(of(&Desk::queued(resumes.clone())), Some(codex("old")));
-    assert_eq!(of(&Desk::in_turn(resumes.clone())), Some(codex("ref-0")));
-    assert_eq!(of(&Desk::in_turn(resumes).emptied(exited(1))), None);
+    let of = |test: &TestJob| Row::of(&test.job).conversation;
+    assert_eq!(of(&TestJob::queued(agent())), None);
+    assert_eq!(of(&TestJob::queued(resumes.clone())), Some(codex("old")));
+    assert_eq!(of(&TestJob::in_turn(resumes.clone())), Some(codex("ref-0")));
+    assert_eq!(of(&TestJob::in_turn(resumes).emptied(exited(1))), None);
 }
 
 #[test]
-fn c24_a_late_fact_moves_no_view_but_the_version() {
-    let mut desk = Desk::ended(0).later(500);
-    let (row, lines) = (Row::of(&desk.job), timeline::of(&desk.log));
-    let facts = lastword_core::decide::late::decide(&desk.job, desk.job.epoch, "too late");
-    desk.anyone(facts);
-    assert_eq!(Row { version: row.version, ..Row::of(&desk.job) }, row);
-    assert_eq!(timeline::of(&desk.log)[..lines.len()], lines);
+fn c24_a_late_fact_changes_nothing_but_the_version() {
+    let mut test = TestJob::ended(0).later(500);
+    let (row, lines) = (Row::of(&test.job), timeline::of(&test.log));
+    let facts = lastword_core::decide::late::decide(&test.job, test.job.epoch, "too late");
+    test.anyone(facts);
+    assert_eq!(Row { version: row.version, ..Row::of(&test.job) }, row);
+    assert_eq!(timeline::of(&test.log)[..lines.len()], lines);
 }

@@ -261,7 +261,7 @@ fn rules_answer_without_a_person_and_a_question_that_nobody_answers_is_denied() 
     home.ok(&["wait", &id]);
     assert!(home.ok(&["logs", &id]).contains("ask-0 reject_once"));
     let events = home.ok(&["events", &id, "--json"]);
-    assert!(events.contains("from `nobody`: `deny nobody answered in time`"), "{events}");
+    assert!(events.contains("from `nobody`: `deny not answered in time`"), "{events}");
 }
 
 #[test]
@@ -403,7 +403,7 @@ fn doctor_says_which_agents_are_there_and_whether_they_answer() {
     assert!(said.code == 127 && said.stderr.contains("lastword doctor --agents"), "{said:?}");
     let said = home.run(&["run", "--agent", "mute", "hello"]);
     assert!(
-        said.code == 1 && said.stderr.contains("failed: the agent ended before it began to work"),
+        said.code == 1 && said.stderr.contains("failed: the agent exited before its first turn"),
         "{said:?}"
     );
     define(&home, "[echo]\ndialect = 'klingon'\n");

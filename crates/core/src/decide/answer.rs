@@ -1,4 +1,4 @@
-//! `answer`: a person answers a question of the agent. Each question takes one answer, and one that nobody gave in time is no.
+//! `answer`: a user answers a question of the agent. Each question takes one answer; an expired one is denied.
 
 use super::{Decision, Refusal, send};
 use crate::event::{AnswerRequested, Fact};
@@ -7,13 +7,13 @@ use crate::job::{Job, Phase};
 use crate::session::Question;
 use crate::spec::Work;
 
-/// Who denies what nobody has answered.
+/// The stored author of a denial by expiry.
 const NOBODY: &str = "nobody";
 
-/// What is said then.
-const TOO_LATE: &str = "deny nobody answered in time";
+/// The answer to an expired question.
+const EXPIRED: &str = "deny not answered in time";
 
-/// Returns the only open question, which need not be named.
+/// Returns the open question if there is exactly one.
 pub fn only(job: &Job) -> Result<&str, Refusal> {
     send::room(job, "")?;
     let open = job.session.iter().flat_map(|session| session.open_questions());
@@ -25,12 +25,12 @@ pub fn only(job: &Job) -> Result<&str, Refusal> {
     }
 }
 
-/// Decides an answer.
+/// Decides the answer to a question.
 pub fn decide(job: &Job, by: &str, question: &str, text: &str) -> Decision {
     send::room(job, text)?;
     let questions = job.session.iter().flat_map(|session| &session.questions);
     match questions.into_iter().find(|open| open.id == question) {
-        None => Err(Refusal::Nothing(job.id, "no such open question")),
+        None => Err(Refusal::Nothing(job.id, "no open question with that id")),
         Some(open) if open.answered => Err(Refusal::Nothing(job.id, "an answer to that question already")),
         Some(_) => Ok(vec![answer(by, job.inputs_made.next(), question, text)]),
     }
@@ -41,7 +41,7 @@ fn answer(by: &str, input: InputNo, question: &str, text: &str) -> Fact {
     AnswerRequested { by, input, question, text }.into()
 }
 
-/// Returns when a question of this job is denied, if nobody answers it before.
+/// Returns when a question of this job expires.
 pub fn expires_at(job: &Job, question: &Question) -> Option<Timestamp> {
     match &job.spec.as_deref()?.work {
         Work::Agent { terms, .. } => Some(question.asked_at.plus_ms(terms.permissions.expires_ms?)),
@@ -54,19 +54,18 @@ pub fn next_expiry(job: &Job) -> Option<Timestamp> {
     waiting(job).filter_map(|question| expires_at(job, question)).min()
 }
 
-/// Returns the denial of each question that nobody answered in time. The queue of a full job has room for them: they are as few as
-/// the questions.
+/// Returns a denial for each expired question. The bound on inputs need not be checked: there are at most as many denials as questions.
 pub fn expire(job: &Job, now: Timestamp) -> Vec<Fact> {
     let over = waiting(job).filter(|question| expires_at(job, question).is_some_and(|at| at <= now));
     let mut input = job.inputs_made;
     let deny = |question: &Question| {
         input = input.next();
-        answer(NOBODY, input, &question.id, TOO_LATE)
+        answer(NOBODY, input, &question.id, EXPIRED)
     };
     over.map(deny).collect()
 }
 
-/// Returns what a job that runs waits for.
+/// Returns the questions that a running job waits for.
 fn waiting(job: &Job) -> impl Iterator<Item = &Question> {
     let session = job.session.as_ref().filter(|_| matches!(job.phase, Phase::Running));
     session.into_iter().flat_map(|session| session.open_questions())

@@ -1,7 +1,6 @@
-//! `claim`: an owner takes a job that waits, or one whose holder is gone.
+//! `claim`: an owner takes a waiting job, or one whose holder is gone.
 //!
-//! A claim is not a start. It says whose writes count from here on and, of a job that waits, which attempt comes next: what is
-//! taken is to be started, and one write is enough for both.
+//! A claim decides whose writes count from here on. The claim of a waiting job also intends its next attempt, to save a write.
 
 use std::sync::Arc;
 
@@ -10,28 +9,28 @@ use crate::event::{Claimed, Fact};
 use crate::ids::{HostId, Incarnation, OwnerId, Timestamp};
 use crate::job::{Job, Phase};
 
-/// Who wants the job.
+/// An owner that wants a job, in one of its incarnations.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Claimant {
-    /// Its name.
+    /// The owner.
     pub owner: OwnerId,
-    /// Which life of it.
+    /// Its incarnation.
     pub incarnation: Incarnation,
-    /// Where it can see and signal trees.
+    /// The host whose trees it can see and signal.
     pub host: HostId,
-    /// In which boot of its host it starts what it takes. `None` takes, and intends nothing yet.
+    /// The boot of that host in which it will launch. `None` claims without intending an attempt.
     pub boot: Option<Arc<str>>,
 }
 
-/// What the journal knows about the lease of the present holder.
+/// What the journal knows about the holder's lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lease {
-    /// It runs, as far as the journal can tell.
+    /// It has not run out.
     Live,
-    /// A later life of the same owner has registered, and so much time has not passed yet that the lease must have run
-    /// out. Nobody writes under it any more, but its keepers may still hold trees.
+    /// A later incarnation of the owner has registered, but the lease may not have run out yet. Writes under it are refused; its
+    /// keepers may still hold trees.
     Replaced,
-    /// It ran out, with the margin: by now its keepers have ended their trees.
+    /// It ran out, margin included: its keepers have ended their trees by now.
     Over,
 }
 
@@ -42,7 +41,7 @@ pub fn decide(job: &Job, claimant: &Claimant, lease: Lease, now: Timestamp) -> D
         _ if job.is_ended() => Err(Refusal::Ended(job.id)),
         _ if job.foreign => Err(Refusal::NeedsNewerReader(job.id)),
         Some(holder) if lease == Lease::Live => Err(Refusal::Held(job.id, holder.fence.owner.clone())),
-        // A tree on another host is proven dead by time alone, not by the new life of its owner.
+        // Only time proves a tree on another host dead, not a new incarnation of its owner.
         Some(holder) if lease == Lease::Replaced && take_over::is_elsewhere(job, &claimant.host) => {
             Err(Refusal::Held(job.id, holder.fence.owner.clone()))
         }

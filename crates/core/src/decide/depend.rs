@@ -1,4 +1,4 @@
-//! `depend`: a job that others wait for has ended.
+//! `depend`: a dependency of a job has ended.
 
 use super::{Decision, Refusal, end};
 use crate::event::DependencySettled;
@@ -7,13 +7,13 @@ use crate::job::Job;
 use crate::outcome::{Begun, Cause, Outcome};
 use crate::spec::Needs;
 
-/// Decides what the end of `other` means for `job`. Telling it twice, or a job that does not wait, changes nothing.
+/// Decides what the end of `other` means for `job`. Adds nothing if the job does not wait for it, or not any more.
 pub fn decide(job: &Job, other: JobId, outcome: Outcome) -> Decision {
     let mut needs = job.unmet.iter().filter(|dependency| dependency.job == other).peekable();
     if needs.peek().is_none() || job.is_ended() {
         return Ok(Vec::new());
     }
-    // A job that is named twice is waited for by the stricter need.
+    // If a dependency is listed twice, the stricter requirement counts.
     if needs.any(|dependency| dependency.on == Needs::Success) && outcome != Outcome::Completed {
         if job.foreign {
             return Err(Refusal::NeedsNewerReader(job.id));

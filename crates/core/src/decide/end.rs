@@ -1,14 +1,14 @@
-//! How an attempt ends, and the job with it: the one place where facts of a keeper become an outcome.
+//! How an attempt ends, and with it the job: the only place where a keeper's receipt becomes an outcome.
 //!
 //! Precedence, first match wins:
-//! 1. No certain proof: `lost`. Nobody claims more than is known.
-//! 2. A reason to stop that is in the log, the first one that got there: `cancelled`, `timed_out`, `over_budget`, or `failed`
-//!    for a turn that did not complete, unless another reason came before the end. A wish that was durable before the ending counts, even if the tree ended by itself.
-//! 3. A reason of the keeper's own: its deadline, or a stop it was given while the journal was away.
+//! 1. No certain proof: `lost`.
+//! 2. The first reason to stop in the log: `cancelled`, `timed_out`, `over_budget`, or `failed` for a turn that did not complete unless
+//!    another reason came before the end. A request stored before the end counts, even if the tree ended by itself.
+//! 3. The keeper's own reason: its deadline, or a stop it was given while the journal was unavailable.
 //! 4. Never started: `failed`.
-//! 5. Dead by boot or lease: `lost`, because how far it came is not known.
-//! 6. For an agent that is spoken to, its turns: the last one completed, and nothing is left to be said. How such a process exits says
-//!    nothing more. For everybody else, the exit of the leader.
+//! 5. Proven dead by a reboot or an expired lease: `lost`, because how far it got is unknown.
+//! 6. An agent that reports turns: completed if its last turn did and no input is left; its exit status does not count. Anything else:
+//!    the exit status of the leader.
 
 use crate::event::{AttemptEnded, Fact, LastWord, RetryScheduled, TurnEnded, TurnEnding};
 use crate::ids::{AttemptNo, Timestamp};
@@ -18,13 +18,13 @@ use crate::outcome::{Begun, Cause, Outcome};
 use crate::receipt::{Exit, KeeperStop, Proof, Receipt};
 use crate::session::Session;
 
-/// Returns the facts of the end of the open attempt: its turn, the attempt itself, and what follows for the job.
+/// Returns the facts that end the open attempt: the end of its turn, of the attempt itself, and of the job or its next attempt.
 pub(super) fn attempt(job: &Job, receipt: Receipt, error: Option<String>, now: Timestamp) -> Vec<Fact> {
     let Some(attempt) = job.open_attempt() else { return Vec::new() };
     let (outcome, cause) = verdict(job, attempt, &receipt);
     let mut facts: Vec<Fact> = Vec::new();
     if let Some(turn) = job.active_turn() {
-        let error = error.clone().or_else(|| Some(BEFORE_TURN.to_owned()));
+        let error = error.clone().or_else(|| Some(ENDED_IN_TURN.to_owned()));
         let ending = match cause {
             Cause::User | Cause::Shutdown | Cause::ParentGone => TurnEnding::Cancelled,
             Cause::Limit(limit) => TurnEnding::OverLimit(limit),
@@ -33,8 +33,9 @@ pub(super) fn attempt(job: &Job, receipt: Receipt, error: Option<String>, now: T
         facts.push(TurnEnded { offset: attempt.heard, turn, ending, error, commit: None }.into());
     }
     let retry = retry_due(job, outcome, cause, receipt.proof, error.is_some(), now);
-    let error = error
-        .or_else(|| complaint(job, attempt).filter(|_| (outcome, cause) == (Outcome::Failed, Cause::Agent)));
+    let error = error.or_else(|| {
+        agent_error(job, attempt).filter(|_| (outcome, cause) == (Outcome::Failed, Cause::Agent))
+    });
     facts.push(AttemptEnded { attempt: attempt.no, outcome, cause, error, receipt }.into());
     facts.push(match retry {
         Some(due) => RetryScheduled { attempt: attempt.no.next(), due }.into(),
@@ -43,23 +44,23 @@ pub(super) fn attempt(job: &Job, receipt: Receipt, error: Option<String>, now: T
     facts
 }
 
-const BEFORE_TURN: &str = "the agent ended before its turn did";
+const ENDED_IN_TURN: &str = "the agent exited before its turn ended";
 
-/// Returns why the attempt of an agent failed: what it said was wrong, or what it did not wait for. An exit code says neither.
-fn complaint(job: &Job, attempt: &Attempt) -> Option<String> {
+/// Returns why the attempt of an agent failed: the error it reported, or what it did not wait for.
+fn agent_error(job: &Job, attempt: &Attempt) -> Option<String> {
     let session = job.session.as_ref().filter(|session| session.attempt == attempt.no);
-    let said = session.and_then(|session| session.last_error.as_deref());
-    let unsaid = match job.reports_turns() {
+    let reported = session.and_then(|session| session.last_error.as_deref());
+    let implied = match job.reports_turns() {
         false => None,
-        true if job.active_turn().is_some() => Some(BEFORE_TURN),
-        true if attempt.turns_before == job.turns => Some("the agent ended before it began to work"),
-        true if !job.inputs.is_empty() => Some("the agent ended before it was told everything"),
+        true if job.active_turn().is_some() => Some(ENDED_IN_TURN),
+        true if attempt.turns_before == job.turns => Some("the agent exited before its first turn"),
+        true if !job.inputs.is_empty() => Some("the agent exited with inputs left to deliver"),
         true => None,
     };
-    said.or(unsaid).map(str::to_owned)
+    reported.or(implied).map(str::to_owned)
 }
 
-/// Returns the last word of a job of which nothing runs, by whom that is so, and since when if it was asked for.
+/// Returns the last word of a job that has nothing running, with its author and the time of the request if there was one.
 pub(super) fn unstarted(outcome: Outcome, cause: Cause, by: &str, requested_at: Option<Timestamp>) -> Fact {
     LastWord { outcome, cause, attempt: None, requested_at, by: Some(by.to_owned()) }.into()
 }
@@ -104,7 +105,7 @@ fn verdict(job: &Job, attempt: &Attempt, receipt: &Receipt) -> (Outcome, Cause) 
     }
 }
 
-/// Reports whether an attempt did its work. An agent that is spoken to has, once its last turn completed and nothing waits to be said.
+/// Reports whether an attempt did its work.
 fn did_its_work(job: &Job, attempt: &Attempt, exit: Exit) -> bool {
     if !job.reports_turns() {
         return exit == Exit::Code(0);
@@ -116,7 +117,7 @@ fn did_its_work(job: &Job, attempt: &Attempt, exit: Exit) -> bool {
     session.is_some_and(completed) && job.inputs.is_empty()
 }
 
-/// Returns when the next attempt is due, if there is to be one. What was asked to stop is never tried again.
+/// Returns when the next attempt is due, if there is to be one. A job that was asked to stop is never retried.
 fn retry_due(
     job: &Job,
     outcome: Outcome,
@@ -126,13 +127,13 @@ fn retry_due(
     now: Timestamp,
 ) -> Option<Timestamp> {
     let policy = job.spec.as_ref()?.retry;
-    // Not knowing how it ended does not undo the wish, so the log is asked beside the verdict.
-    let wanted = job.stop.as_ref().is_some_and(|stop| stop.cause != Cause::Agent);
-    let stopped = wanted || !matches!(cause, Cause::Agent | Cause::Launch | Cause::Unaccounted);
+    // The verdict may be `lost` although a stop was requested, so the log counts too.
+    let requested = job.stop.as_ref().is_some_and(|stop| stop.cause != Cause::Agent);
+    let stopped = requested || !matches!(cause, Cause::Agent | Cause::Launch | Cause::Unaccounted);
     if stopped {
         return None;
     }
-    // Ended before anything was started, and not because it could not be.
+    // Ended before anything was started, for another reason than a failed launch.
     let idle = |proof: Proof, error: bool| proof == Proof::NeverStarted && !error;
     let ended = job.attempts.iter().filter_map(|attempt| attempt.end.as_ref());
     let (idles, tries): (Vec<_>, Vec<_>) =
@@ -149,7 +150,7 @@ fn retry_due(
     (wanted && made < policy.attempts_max).then(|| now.plus_ms(backoff_ms(policy, made)))
 }
 
-/// Returns the pause after the `made`th try: doubled each time, up to its bound.
+/// Returns the pause after the `made`th try. It doubles each time, up to a maximum.
 fn backoff_ms(policy: crate::spec::RetryPolicy, made: u32) -> u64 {
     let doubled = 1u64.checked_shl(made - 1).and_then(|factor| policy.backoff_ms.checked_mul(factor));
     doubled.unwrap_or(u64::MAX).min(policy.backoff_max_ms)

@@ -1,7 +1,7 @@
-//! `hear`: what the agent says about its session and its turns, whatever its dialect.
+//! `hear`: what a signal of the agent means for its session and turns, in any dialect.
 //!
-//! A turn changes the conversation with the fact that ends it and only if it completed: a wish to stop or a limit that
-//! got there first ends it without a trace in the conversation. What was spent stays spent.
+//! Only a completed turn changes the conversation, with the fact that ends it. A stop or a limit that came first ends the turn without
+//! changing the conversation; its usage counts anyway.
 
 use super::limit;
 use crate::event::{
@@ -13,13 +13,13 @@ use crate::job::Job;
 use crate::outcome::Cause;
 use crate::report::{Pulse, Signal};
 
-/// Characters kept of a line for people: a question, a title, an error.
+/// Characters kept of a question, a title or an error.
 const LINE_CHARS_MAX: usize = 2_000;
 
-/// Questions open at once. An agent that asks more without an answer is not asking a person.
+/// Questions open at once. More cannot be meant for a person.
 const QUESTIONS_MAX: usize = 64;
 
-/// Returns the facts that follow from a signal heard up to `offset` of the open attempt's recording.
+/// Returns the facts that follow from a signal at `offset` of the open attempt's recording.
 pub fn decide(job: &Job, offset: u64, signal: &Signal, pulse: &Pulse, now: Now) -> Vec<Fact> {
     let session = job.open_attempt().zip(job.session.as_ref());
     let session = session.filter(|(attempt, session)| attempt.no == session.attempt);
@@ -29,12 +29,12 @@ pub fn decide(job: &Job, offset: u64, signal: &Signal, pulse: &Pulse, now: Now) 
         Signal::SessionStarted { reference, resumed_from } => {
             started(job, offset, reference.as_deref(), resumed_from.as_deref())
         }
-        // Everything below belongs to a session of this attempt.
+        // All other signals need a session of this attempt.
         _ if session.is_none() => Vec::new(),
         Signal::SessionChanged { state, background } => changed(job, offset, *state, *background),
         Signal::TurnStarted => turn_started(job, offset, pulse, now),
         Signal::QuestionAsked { question, text } => match session {
-            // A question outside a turn, or one too many, waits for nobody.
+            // A question outside a turn, or one too many, is ignored.
             Some(session) if session.active.is_some() && session.questions.len() < QUESTIONS_MAX => {
                 vec![QuestionAsked { offset, question: line(question), text: line(text) }.into()]
             }
@@ -48,11 +48,11 @@ pub fn decide(job: &Job, offset: u64, signal: &Signal, pulse: &Pulse, now: Now) 
         Signal::ItemCompleted { title } => vec![ItemCompleted { offset, title: line(title) }.into()],
         Signal::Spent(usage) => vec![Spent { offset, usage: *usage }.into()],
         Signal::TurnEnded { ending, error, commit } => match job.active_turn() {
-            // No ghost turn: what has ended does not end again.
+            // A turn ends once.
             None => Vec::new(),
             Some(turn) => {
                 let limit = limit::fire(job, pulse, now.awake);
-                // A turn that has ended spends no more: there is nothing to hold still.
+                // An ended turn spends no more, so there is nothing to pause.
                 let limit = limit.filter(|fact| matches!(fact, Fact::LimitFired(_)));
                 let ending = settle(job, turn, *ending, limit.as_ref());
                 let completed = ending == TurnEnding::Completed;
@@ -65,25 +65,29 @@ pub fn decide(job: &Job, offset: u64, signal: &Signal, pulse: &Pulse, now: Now) 
     }
 }
 
-/// Returns how a turn really ended, given what is in the log and on the clocks when the agent says so.
-fn settle(job: &Job, turn: TurnNo, said: TurnEnding, limit: Option<&Fact>) -> TurnEnding {
+/// Returns how a turn ended: the log and the limits take precedence over what the agent reports.
+fn settle(job: &Job, turn: TurnNo, reported: TurnEnding, limit: Option<&Fact>) -> TurnEnding {
     let interrupted = job.session.as_ref().is_some_and(|session| session.interrupt == Some(turn));
     match (job.stop.as_ref().map(|stop| stop.cause), limit) {
         (Some(Cause::Limit(limit)), _) => TurnEnding::OverLimit(limit),
         (Some(_), _) => TurnEnding::Cancelled,
         (None, Some(Fact::LimitFired(fired))) => TurnEnding::OverLimit(fired.limit),
         _ if interrupted => TurnEnding::Interrupted,
-        // Only the log knows these; an agent that claims one has given its turn up.
-        _ if matches!(said, TurnEnding::Cancelled | TurnEnding::OverLimit(_) | TurnEnding::Interrupted) => {
+        // Only the log can decide these; an agent that reports one gave its turn up.
+        _ if matches!(
+            reported,
+            TurnEnding::Cancelled | TurnEnding::OverLimit(_) | TurnEnding::Interrupted
+        ) =>
+        {
             TurnEnding::Aborted
         }
-        _ => said,
+        _ => reported,
     }
 }
 
 fn started(job: &Job, offset: u64, reference: Option<&str>, resumed_from: Option<&str>) -> Vec<Fact> {
     let Some(attempt) = job.open_attempt() else { return Vec::new() };
-    // A start notice in mid-turn changes nothing.
+    // Ignored while a turn is active.
     if job.active_turn().is_some() {
         return Vec::new();
     }
@@ -94,12 +98,12 @@ fn started(job: &Job, offset: u64, reference: Option<&str>, resumed_from: Option
 fn changed(job: &Job, offset: u64, state: SessionState, background: u32) -> Vec<Fact> {
     let mut facts: Vec<Fact> = Vec::new();
     if let Some(turn) = job.active_turn().filter(|_| !state.may_hold_turn()) {
-        let said = match state {
+        let reported = match state {
             SessionState::Errored => TurnEnding::RuntimeError,
             SessionState::Stopped => TurnEnding::AgentExit,
             _ => TurnEnding::Aborted,
         };
-        let ending = settle(job, turn, said, None);
+        let ending = settle(job, turn, reported, None);
         let error = Some("the session went inactive before the turn ended".to_owned());
         facts.push(TurnEnded { offset, turn, ending, error, commit: None }.into());
     }
@@ -108,7 +112,7 @@ fn changed(job: &Job, offset: u64, state: SessionState, background: u32) -> Vec<
 }
 
 fn turn_started(job: &Job, offset: u64, pulse: &Pulse, now: Now) -> Vec<Fact> {
-    // A wish to stop is sticky: no further turn begins.
+    // While the job stops, no further turn begins.
     if job.stop.is_some() {
         return Vec::new();
     }

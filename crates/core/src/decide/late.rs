@@ -1,17 +1,17 @@
-//! `late`: a report of an owner that was replaced. Kept for whoever reads the log, and of no effect.
+//! `late`: a report of an owner that was replaced. It is recorded for readers of the log and has no effect.
 
 use super::{Decision, Refusal};
 use crate::event::LateReported;
 use crate::ids::Epoch;
 use crate::job::{Job, Phase};
 
-/// Late reports kept of one job: enough to see what happened, too few to fill a log.
+/// Late reports recorded per job: enough to see what happened, too few to fill a log.
 pub const LATE_MAX: u32 = 16;
 
-/// Characters of one.
+/// Characters kept of a late report.
 const WHAT_CHARS_MAX: usize = 200;
 
-/// Decides what to keep of a report under a claim that is over.
+/// Decides what to record of a report under a claim that is over.
 pub fn decide(job: &Job, epoch: Epoch, what: &str) -> Decision {
     match job.phase {
         Phase::Unborn => Err(Refusal::NotFound(job.id)),

@@ -1,7 +1,7 @@
 //! `launch`: the holder of a waiting job intends its next attempt.
 //!
-//! The record exists before the process. The intent is stored at the version the holder has read, so a cancel that
-//! came in between makes it read again.
+//! The intent is stored before the process exists, and at the version the holder has read: a cancel in between makes the append
+//! conflict, and the holder reads the job again.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::event::{Fact, LaunchIntended};
 use crate::ids::{AttemptNo, Epoch, Fence};
 use crate::job::{Job, Phase};
 
-/// Decides the start of an attempt by the holder of `fence`, in this boot of its host; nothing when none is to be started.
+/// Decides the start of an attempt by the holder of `fence`, in this boot of its host. Adds nothing unless the job is waiting.
 pub fn decide(job: &Job, fence: &Fence, boot: &Arc<str>) -> Decision {
     match &job.holder {
         Some(holder) if holder.fence == *fence => {}
@@ -25,7 +25,7 @@ pub fn decide(job: &Job, fence: &Fence, boot: &Arc<str>) -> Decision {
     }
 }
 
-/// Returns the intent to start the next attempt, under the claim of this epoch.
+/// Returns the intent to start the next attempt, under the claim of `epoch`.
 pub(super) fn intent(job: &Job, epoch: Epoch, boot: &Arc<str>) -> Fact {
     let attempt = AttemptNo(job.attempts.len() as u32 + 1);
     LaunchIntended { attempt, epoch, limits: job.limits, boot: Some(Arc::clone(boot)) }.into()

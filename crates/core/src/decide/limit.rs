@@ -1,7 +1,6 @@
-//! `limit`: changing a limit, and what follows when one is reached.
+//! `limit`: changing a limit, and what happens when one is reached.
 //!
-//! A limit that fired is a decision and stays one: it is stored with what was measured, and raising the limit afterwards
-//! does not take it back.
+//! A limit that fired is stored with what was measured. Raising the limit later does not revoke it.
 
 use super::{Decision, Refusal};
 use crate::event::{Fact, LimitChanged, LimitFired, LimitNeared, Paused, Unpaused};
@@ -11,7 +10,7 @@ use crate::limits::{self, Limit, Limits, Reached, Used};
 use crate::report::Pulse;
 use crate::spec::OnLimit;
 
-/// Decides a change of one limit; zero switches it off. The present value again adds nothing.
+/// Decides a change of one limit; zero switches it off. Adds nothing if the limit has that value already.
 pub fn decide(job: &Job, by: &str, limit: Limit, value: u64) -> Decision {
     match job.phase {
         Phase::Unborn => Err(Refusal::NotFound(job.id)),
@@ -21,24 +20,24 @@ pub fn decide(job: &Job, by: &str, limit: Limit, value: u64) -> Decision {
     }
 }
 
-/// What follows from a limit that was reached, unless the job is being stopped already: it is stopped, or it holds still first where a
-/// person is to be asked.
+/// Returns what follows from the first limit that is reached: the job is stopped, or paused if a person is to be asked first. `None` if
+/// no limit is reached or the job is stopping already.
 pub fn fire(job: &Job, pulse: &Pulse, now: Awake) -> Option<Fact> {
-    let holds_still = spends(job) || job.wants_turn();
-    fire_with(job, pulse, now, turns_wanted(job), holds_still)
+    let can_pause = spends(job) || job.wants_turn();
+    fire_with(job, pulse, now, turns_wanted(job), can_pause)
 }
 
-/// Returns the turns that have begun, with the one that waits to.
+/// Returns the number of turns begun, counting a pending one.
 fn turns_wanted(job: &Job) -> TurnNo {
     if job.wants_turn() { job.turns.next() } else { job.turns }
 }
 
-/// The same, as it would be with `turns` begun.
+/// Like [`fire`], as if `turns` had begun.
 pub(super) fn fire_at_turn(job: &Job, pulse: &Pulse, now: Awake, turns: TurnNo) -> Option<Fact> {
     fire_with(job, pulse, now, turns, spends(job))
 }
 
-fn fire_with(job: &Job, pulse: &Pulse, now: Awake, turns: TurnNo, holds_still: bool) -> Option<Fact> {
+fn fire_with(job: &Job, pulse: &Pulse, now: Awake, turns: TurnNo, can_pause: bool) -> Option<Fact> {
     if !matches!(job.phase, Phase::Running) {
         return None;
     }
@@ -51,9 +50,7 @@ fn fire_with(job: &Job, pulse: &Pulse, now: Awake, turns: TurnNo, holds_still: b
     match (asks, &job.pause) {
         (None, _) => Some(fired),
         (Some(ms), Some(pause)) => (now >= pause.awake.plus_ms(ms)).then_some(fired),
-        (Some(_), None) if holds_still => {
-            Some(Paused { attempt, limit, measured, allowed, awake: now }.into())
-        }
+        (Some(_), None) if can_pause => Some(Paused { attempt, limit, measured, allowed, awake: now }.into()),
         (Some(_), None) => None,
     }
 }
@@ -69,7 +66,7 @@ fn used(job: &Job, launched: Awake, pulse: &Pulse, now: Awake, turns: TurnNo) ->
     }
 }
 
-/// Returns that the job goes on, if the limit that made it hold still allows it again.
+/// Returns the end of the pause, if the limit that caused it was raised far enough.
 pub fn lifted(job: &Job, pulse: &Pulse, now: Awake) -> Option<Fact> {
     let pause = job.pause.filter(|_| matches!(job.phase, Phase::Running))?;
     let attempt = watched(job)?;
@@ -79,20 +76,20 @@ pub fn lifted(job: &Job, pulse: &Pulse, now: Awake) -> Option<Fact> {
     limits::reached(&only, &used).is_none().then(|| Unpaused { attempt: attempt.no }.into())
 }
 
-/// Returns the warning that most of what an agent may use is used, once for each limit that is set.
+/// Returns a warning for each budget of an agent that is four fifths used, once per value of the limit.
 pub fn near(job: &Job) -> Vec<Fact> {
     let agent = job.spec.as_ref().is_some_and(|spec| spec.work.is_agent());
     let Some(attempt) = watched(job).filter(|_| agent && matches!(job.phase, Phase::Running)) else {
         return Vec::new();
     };
-    let meters = [
+    let budgets = [
         (Limit::Turns, u64::from(job.turns.0)),
         (Limit::Tokens, job.usage.tokens()),
         (Limit::Money, job.usage.money_micros),
     ];
-    let near = meters.into_iter().filter_map(|(limit, measured)| {
+    let near = budgets.into_iter().filter_map(|(limit, measured)| {
         let allowed = job.limits.get(limit)?;
-        // Four fifths; more than all of it is no warning any more.
+        // A budget that is exceeded needs no warning.
         let is_near = u128::from(measured) * 5 >= u128::from(allowed) * 4 && measured <= allowed;
         let is_new = !job.neared.contains(&(limit, allowed));
         (is_near && is_new).then(|| LimitNeared { attempt: attempt.no, limit, measured, allowed }.into())
@@ -100,7 +97,7 @@ pub fn near(job: &Job) -> Vec<Fact> {
     near.collect()
 }
 
-/// Returns how long a person may take to decide, if one is asked.
+/// Returns how long a person may take to decide, if the job asks one.
 fn expires_ms(job: &Job) -> Option<u64> {
     match job.spec.as_ref()?.on_limit {
         OnLimit::Ask { expires_ms } => Some(expires_ms),
@@ -108,19 +105,18 @@ fn expires_ms(job: &Job) -> Option<u64> {
     }
 }
 
-/// Reports whether the job may use anything: an agent between turns does not.
+/// Reports whether the job can use up budget at the moment. An agent between turns cannot.
 fn spends(job: &Job) -> bool {
     !job.reports_turns() || job.active_turn().is_some()
 }
 
-/// Returns the open attempt if its present owner has seen its tree. What an earlier one left may have ended long ago, within its
-/// limits: it is looked for before it is measured.
+/// Returns the open attempt if its present owner has seen its tree. A tree left by an earlier owner may have ended long ago, within its
+/// limits, so it is located before it is measured.
 fn watched(job: &Job) -> Option<&Attempt> {
     job.open_attempt().filter(|attempt| attempt.epoch == job.epoch)
 }
 
-/// Returns since when the stall clock runs; `None` while it rests: a tool runs, a person is asked, or an agent has nothing
-/// to do.
+/// Returns since when the stall clock runs. `None` while it is suspended: a tool runs, a person is asked, or the agent is idle.
 pub fn stalled_since(job: &Job, pulse: &Pulse) -> Option<Awake> {
     let launched = job.open_attempt()?.launched?;
     let idle = job.session.as_ref().is_some_and(|session| !session.state.may_hold_turn());

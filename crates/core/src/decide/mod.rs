@@ -1,7 +1,7 @@
-//! Decisions: one verb, one file, no second copy of a rule.
+//! Decisions, one verb per file.
 //!
-//! A decision looks at a job and says which facts follow, or refuses. It changes nothing: the facts count once a
-//! journal has stored them at the version the decision looked at.
+//! A decision reads a job and returns the facts that follow, or a refusal. The facts count once a journal has stored them at the
+//! version that the decision was based on.
 
 pub mod abandon;
 pub mod answer;
@@ -25,46 +25,46 @@ pub mod take_over;
 use crate::event::Fact;
 use crate::ids::{JobId, OwnerId};
 
-/// The facts that follow; none when there is nothing to add.
+/// The facts that follow, possibly none.
 pub type Decision = Result<Vec<Fact>, Refusal>;
 
-/// A well-formed no. Not a failure: the caller asked for something that does not apply.
+/// The request does not apply to the job. This is an answer, not a failure.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// There is no such job.
     #[error("there is no job {0}")]
     NotFound(JobId),
     /// The id names another job.
-    #[error("{0} is the id of another job: make a new id")]
+    #[error("{0} is already the id of another job; use a new id")]
     IdTaken(JobId),
     /// The spec cannot be run.
     #[error("the job cannot be run: {0}")]
     Invalid(&'static str),
-    /// The job is over.
-    #[error("{0} has ended; start a new one with retry")]
+    /// The job has ended.
+    #[error("{0} has ended; `lastword retry` runs it again as a new job")]
     Ended(JobId),
-    /// The job is not over, and must be for this.
+    /// The job has not ended, and must have.
     #[error("{0} has not ended yet; cancel it or wait for it first")]
     NotEnded(JobId),
-    /// Somebody else holds the job.
+    /// Another owner holds the job.
     #[error("{0} is held by {1}, whose lease has not run out")]
     Held(JobId, OwnerId),
     /// The job may not be claimed yet.
     #[error("{0} is not due yet")]
     NotDue(JobId),
-    /// The job is kept for its host, whatever happens.
-    #[error("{0} is kept running on its host; abandon it to give that up")]
+    /// The job stays on its host, even if the host is unreachable.
+    #[error("{0} stays on its host; `lastword abandon` gives up on that host")]
     Kept(JobId),
-    /// The log says something this build cannot read.
-    #[error("{0} was written by a newer build; upgrade to take it")]
+    /// The log has a fact that this build cannot read.
+    #[error("{0} was written by a newer build; upgrade to use it")]
     NeedsNewerReader(JobId),
-    /// There is nothing to answer or stop.
+    /// The job lacks what the request is about, or has something that rules it out.
     #[error("{0} has {1}")]
     Nothing(JobId, &'static str),
-    /// There is more than one thing it could be about.
-    #[error("{0} has several open questions; say which one: {1}")]
+    /// The request could be about several questions.
+    #[error("{0} has several open questions; name one of them: {1}")]
     Several(JobId, String),
-    /// A bound was reached.
-    #[error("{0} has reached a bound: {1}")]
+    /// A bound is reached.
+    #[error("{0} has reached a limit: {1}")]
     Full(JobId, &'static str),
 }

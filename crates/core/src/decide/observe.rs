@@ -1,6 +1,6 @@
-//! `observe`: what a report about the tree means. Only the owner decides this, under its fence.
+//! `observe`: what a report about the tree means. Only the owner decides this, with its fence.
 //!
-//! Reports never fail: one about an attempt that is not open says nothing new.
+//! A report is never refused: one about an attempt that is not open adds nothing.
 
 use super::{end, hear};
 use crate::event::{Adopted, Fact, InputDelivered, Launched, RungClimbed, StopBegan};
@@ -52,8 +52,8 @@ pub fn decide(job: &Job, fence: &Fence, report: &Report, pulse: &Pulse, now: Now
     }
 }
 
-/// Reports whether a signal was not heard before. A turn begins when the agent is told to, which moves no recording: what makes
-/// that new is that no turn is active.
+/// Reports whether a signal is new. A turn that begins with an input has the offset of the signal before it; it is new if no turn is
+/// active.
 fn is_new(job: &Job, attempt: &Attempt, offset: u64, signal: &Signal) -> bool {
     let begins = matches!(signal, Signal::TurnStarted) && job.active_turn().is_none();
     offset > attempt.heard || (begins && offset == attempt.heard)
@@ -68,7 +68,7 @@ fn located(job: &Job, fence: &Fence, attempt: &Attempt, found: &Found, now: Now)
         Found::Ended(receipt) | Found::Vanished(receipt) => {
             end::attempt(job, Receipt::clone(receipt), None, now.wall)
         }
-        // It ran, and what said so was taken away since: nobody can say how it ended, and it is not tried again as if it had not.
+        // It did run, and its record was removed since. How it ended is unknown, so it must not be retried as if it had not run.
         Found::NeverStarted if attempt.tree.is_some() => {
             end::attempt(job, Receipt::bare(Proof::BestEffort), None, now.wall)
         }
@@ -77,7 +77,7 @@ fn located(job: &Job, fence: &Fence, attempt: &Attempt, found: &Found, now: Now)
     }
 }
 
-/// Returns the note that the owner began to stop, once, if a stop is wanted. The wish and this are two facts.
+/// Returns the fact that the owner began to stop the tree, once, if a stop was requested.
 pub fn stop_began(job: &Job) -> Option<Fact> {
     let attempt = job.open_attempt()?.no;
     let unseen = job.stop.as_ref().is_some_and(|stop| stop.began_at.is_none());

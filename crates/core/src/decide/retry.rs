@@ -1,12 +1,11 @@
-//! `retry`: an ended job is tried again, as a new job. Ended is ended: the old one does not change, and no request to it
-//! reaches the new one.
+//! `retry`: a new job repeats an ended one. The old job does not change, and requests to it do not reach the new one.
 
 use super::Refusal;
 use crate::job::Job;
 use crate::spec::{Conversation, Spec, Work};
 
-/// Returns the spec of the job that tries `job` again. An agent goes on from its last acknowledged turn, unless it had a worktree: the
-/// new job begins with one in which nothing of that was done.
+/// Returns the spec of the job that repeats `job`. An agent resumes after its last completed turn, unless it had a worktree: the new
+/// job starts with a fresh one, which lacks the work of those turns.
 pub fn decide(job: &Job) -> Result<Spec, Refusal> {
     let Some(spec) = &job.spec else { return Err(Refusal::NotFound(job.id)) };
     if !job.is_ended() {

@@ -1,22 +1,21 @@
-//! `send`: something to say to an agent, or to a command that reads. Numbered, so that it is said once.
+//! `send`: input for an agent, or for a command that reads. Inputs are numbered, so that each is delivered once.
 
 use super::{Decision, Refusal};
 use crate::event::{Fact, InputRequested};
 use crate::job::{Job, Phase};
 use crate::spec::{Io, Spec, Work};
 
-/// Inputs that wait for one job. Small: an agent reads one prompt at a time, and a longer queue would only hide that
-/// it does not.
+/// Undelivered inputs per job. Small: an agent reads one prompt at a time, and a longer queue would only hide an agent that reads none.
 pub const INPUTS_MAX: usize = 64;
 
-/// Bytes of one input; it is stored in the log.
+/// Bytes of one input. It is stored in the log.
 pub const INPUT_BYTES_MAX: usize = 256 * 1024;
 
 /// Refuses input to an agent that takes one prompt.
-const ONE_SHOT: &str = "no input: its agent takes one prompt and no other word; when it has ended, `lastword resume` goes on \
-                    with it if its agent can, and `lastword run` begins anew";
+const ONE_SHOT: &str = "no input: its agent takes a single prompt; once it has ended, continue with `lastword resume` if the \
+    agent supports it, or start over with `lastword run`";
 
-/// Decides an input. After one with `eof` nothing more is taken, until another attempt reads anew.
+/// Decides an input. After one with `eof`, no more are accepted until the next attempt.
 pub fn decide(job: &Job, by: &str, text: &str, eof: bool) -> Decision {
     room(job, text)?;
     match job.spec.as_deref() {
@@ -28,14 +27,14 @@ pub fn decide(job: &Job, by: &str, text: &str, eof: bool) -> Decision {
             return Err(Refusal::Nothing(job.id, "no input to close: an agent ends when its work is done"));
         }
         _ if job.input_closed => {
-            return Err(Refusal::Nothing(job.id, "had its input closed: nothing more can be sent"));
+            return Err(Refusal::Nothing(job.id, "had its input closed; nothing more can be sent"));
         }
         _ => {}
     }
     Ok(vec![input(job, by, text, eof, false)])
 }
 
-/// Decides an input for the turn that is under way. An agent that cannot be told so takes it for the next turn's.
+/// Decides an input for the active turn. An agent that cannot be steered gets it as the prompt of its next turn.
 pub fn steer(job: &Job, by: &str, text: &str) -> Decision {
     room(job, text)?;
     match job.spec.as_deref() {
@@ -50,18 +49,16 @@ fn input(job: &Job, by: &str, text: &str, eof: bool, steer: bool) -> Fact {
     InputRequested { by, input: job.inputs_made.next(), text, eof, steer }.into()
 }
 
-/// Refuses an input the job cannot take.
+/// Refuses an input that the job cannot accept.
 pub(super) fn room(job: &Job, text: &str) -> Result<(), Refusal> {
     match job.phase {
         Phase::Unborn => Err(Refusal::NotFound(job.id)),
         Phase::Ended(_) => Err(Refusal::Ended(job.id)),
         Phase::Stopping { .. } => {
-            Err(Refusal::Nothing(job.id, "been asked to stop: nothing more is said to it"))
+            Err(Refusal::Nothing(job.id, "been asked to stop and accepts no more input"))
         }
-        _ if text.len() > INPUT_BYTES_MAX => Err(Refusal::Full(job.id, "an input of at most 256 KiB")),
-        _ if job.inputs.len() >= INPUTS_MAX => {
-            Err(Refusal::Full(job.id, "64 inputs that were not delivered yet"))
-        }
+        _ if text.len() > INPUT_BYTES_MAX => Err(Refusal::Full(job.id, "an input may be at most 256 KiB")),
+        _ if job.inputs.len() >= INPUTS_MAX => Err(Refusal::Full(job.id, "64 inputs are not delivered yet")),
         _ => Ok(()),
     }
 }

@@ -1,4 +1,4 @@
-//! Shutdown: the trees of a worker stay alive under their keepers, unless its jobs are to be cancelled.
+//! Shutdown: the trees of an owner keep running under their keepers, unless its jobs are to be cancelled.
 
 use super::Decision;
 use super::cancel::{self, Cancel};
@@ -7,8 +7,8 @@ use crate::ids::{Fence, OwnerId, Timestamp};
 use crate::job::Job;
 use crate::outcome::Asked;
 
-/// Decides how the holder of `fence` leaves one of its jobs. A job without an open attempt goes back to its group; a running one stays for the
-/// next life; one that was taken over is left alone.
+/// Decides how the holder of `fence` leaves one of its jobs. A job without an open attempt is released; a running one stays for the next
+/// incarnation; one that was taken over is left alone.
 pub fn leave(job: &Job, fence: &Fence) -> Decision {
     let ours = job.holder.as_ref().is_some_and(|holder| holder.fence == *fence);
     let idle = job.open_attempt().is_none();

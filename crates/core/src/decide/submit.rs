@@ -1,4 +1,4 @@
-//! `submit`: a job is asked for. The client made its id, so asking twice is asking once.
+//! `submit`: a new job. The client makes its id, so a repeated submission is recognised.
 
 use std::sync::Arc;
 
@@ -9,16 +9,16 @@ use crate::job::Job;
 use crate::limits::Limits;
 use crate::spec::{Io, Spec, Work, Worktree};
 
-/// Bytes of everything a submitter may write into a spec. A spec is stored, folded and listed for ever.
+/// Bytes of everything that the submitter chooses in a spec. A spec is stored for good.
 const SPEC_BYTES_MAX: usize = 256 * 1024;
 
-/// Labels of one job: enough for any filter, too few for a payload.
+/// Labels per job: enough for any filter, too few for a payload.
 const LABELS_MAX: usize = 64;
 
-/// Jobs one job may wait for; each is looked at when it ends.
+/// Dependencies per job. Each end of one is recorded in the job.
 const DEPENDENCIES_MAX: usize = 256;
 
-/// Decides a submission. `global` are the limits of the installation; the job's own win over them.
+/// Decides a submission. The job's own limits take precedence over the `global` ones of the installation.
 pub fn decide(job: &Job, spec: &Arc<Spec>, by: &str, global: Limits) -> Decision {
     match &job.spec {
         None => {
@@ -31,11 +31,11 @@ pub fn decide(job: &Job, spec: &Arc<Spec>, by: &str, global: Limits) -> Decision
     }
 }
 
-/// Characters of a name: it stands in a column of a list.
+/// Characters of a name. It is shown in a column of a list.
 const NAME_CHARS_MAX: usize = 64;
 
-/// Reports whether people may call a job this: letters, digits, and after the first also `.`, `_` and `-`. A job id is no
-/// name, since it would name two jobs.
+/// Reports whether this is a valid job name: letters, digits, and after the first character also `.`, `_` and `-`. A job id is not a
+/// valid name, since it would be ambiguous.
 pub fn is_name(text: &str) -> bool {
     let plain = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
     let begins = text.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric());
@@ -60,17 +60,17 @@ fn check(job: &Job, spec: &Spec) -> Result<(), Refusal> {
     match spec {
         _ if too_large => Err(Refusal::Invalid("it is larger than 256 KiB")),
         Spec { name: Some(name), .. } if !is_name(name) => Err(Refusal::Invalid(
-            "its name is not 1 to 64 letters, digits, `.`, `_` or `-` that open with a letter or digit, or it is a job id",
+            "its name must be 1 to 64 letters, digits, `.`, `_` or `-`, start with a letter or digit, and not be a job id",
         )),
         Spec { io: Io::Terminal { rows: 0, .. } | Io::Terminal { columns: 0, .. }, .. } => {
             Err(Refusal::Invalid("its terminal has no size"))
         }
         _ if spec.work.is_agent() && spec.io != Io::Null => {
-            Err(Refusal::Invalid("an agent is spoken to in its own way: it takes no pipe and no terminal"))
+            Err(Refusal::Invalid("an agent takes no pipe or terminal: it is driven through its protocol"))
         }
         _ if spec.parent == Some(job.id) => Err(Refusal::Invalid("it is its own parent")),
         Spec { worktree: Some(worktree), .. } if !is_worktree(worktree, &spec.cwd) => Err(Refusal::Invalid(
-            "its worktree does not have a commit, or paths that are absolute, or its folder is not in the checkout",
+            "its worktree needs a full commit id and absolute paths, and its folder must be inside the checkout",
         )),
         _ if spec.group.is_empty() => Err(Refusal::Invalid("the group has no name")),
         _ if spec.labels.len() > LABELS_MAX => Err(Refusal::Invalid("it has more than 64 labels")),
@@ -78,12 +78,12 @@ fn check(job: &Job, spec: &Spec) -> Result<(), Refusal> {
         _ if spec.after.iter().any(|other| other.job == job.id) => {
             Err(Refusal::Invalid("it waits for itself"))
         }
-        _ if spec.retry.attempts_max == 0 => Err(Refusal::Invalid("it may not be tried even once")),
+        _ if spec.retry.attempts_max == 0 => Err(Refusal::Invalid("it must be allowed at least one attempt")),
         _ => Ok(()),
     }
 }
 
-/// Reports whether a worktree can be of the checkout that `cwd` is in, by its words alone.
+/// Reports whether a worktree request is well-formed and `cwd` is inside its checkout.
 fn is_worktree(worktree: &Worktree, cwd: &str) -> bool {
     let is_hex = worktree.base.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
     let is_commit = is_hex && matches!(worktree.base.len(), 40 | 64);

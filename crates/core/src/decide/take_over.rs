@@ -1,7 +1,7 @@
-//! `take over`: a new owner takes a job whose holder is gone.
+//! `take over`: a new owner claims a job whose holder is gone.
 //!
-//! On the same host it will look for the tree before it touches anything. From another host the tree cannot be seen:
-//! the lease that ran out proves that the keeper ended it, unless the job asked to be kept.
+//! On the same host, the new owner locates the tree before it touches anything. On another host it cannot see the tree: the expired
+//! lease proves that the keeper ended it, unless the job is to keep running without a lease.
 
 use super::{Refusal, end};
 use crate::event::Fact;
@@ -10,12 +10,12 @@ use crate::job::Job;
 use crate::receipt::{Proof, Receipt};
 use crate::spec::OnPartition;
 
-/// Reports whether the open attempt lives on another host than `host`, where its tree cannot be seen.
+/// Reports whether the open attempt is on another host than `host`, so that its tree cannot be seen.
 pub(super) fn is_elsewhere(job: &Job, host: &HostId) -> bool {
     job.open_attempt().is_some_and(|attempt| attempt.host != *host)
 }
 
-/// Refuses to take the job over from `host` if it is to stay on another one. Its holder's lease is over.
+/// Refuses a takeover by `host` if the job is to stay on another host. The holder's lease must be over.
 pub fn check(job: &Job, host: &HostId) -> Result<(), Refusal> {
     let elsewhere = is_elsewhere(job, host);
     let kept = job.spec.as_ref().is_some_and(|spec| spec.on_partition == OnPartition::Keep);
@@ -25,10 +25,9 @@ pub fn check(job: &Job, host: &HostId) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Returns the end of an attempt whose tree is on another host, decided by its new holder.
+/// Returns the end of an attempt on another host, as its new holder decides it.
 ///
-/// The lease ran out, and by then the keeper over there had ended its tree; or a person gave up on that host, and
-/// then nothing is proven.
+/// Either the lease ran out, so that host's keeper has ended the tree; or a user gave up on that host, and nothing is proven.
 pub fn account(job: &Job, host: &HostId, now: Timestamp) -> Vec<Fact> {
     let elsewhere = is_elsewhere(job, host);
     let kept = job.spec.as_ref().is_some_and(|spec| spec.on_partition == OnPartition::Keep);

@@ -1,6 +1,6 @@
-//! The fold: one event after the other moves the job on, or is refused because it cannot follow.
+//! The fold: applies events to a job one by one, and refuses those that cannot follow.
 //!
-//! It is told in three parts: what was asked of the job, what its owner does with it, and what its agent says.
+//! Its parts are `requests`, facts that anyone may write; `owner`, what the owner does; and `agent`, what the agent reports.
 
 use crate::append::Illegal;
 use crate::event::{Event, Fact};
@@ -8,7 +8,7 @@ use crate::ids::{AttemptNo, JobId, Timestamp};
 use crate::job::{Attempt, Job, Phase};
 use crate::session::Session;
 
-/// Whether a fact can follow; if not, which rule it breaks.
+/// Whether a fact can follow; if not, the rule it breaks.
 pub(super) type Followed = Result<(), &'static str>;
 
 impl Job {
@@ -21,16 +21,16 @@ impl Job {
         Ok(job)
     }
 
-    /// Moves on by one event.
+    /// Applies one event.
     pub fn apply(&mut self, event: &Event) -> Result<(), Illegal> {
         let place = (event.seq == self.version.next(), &self.phase, &event.fact);
         match place {
-            (false, _, _) => return self.refuse(event, "its number is not the next one"),
+            (false, _, _) => return self.refuse(event, "it is not the next event"),
             (_, Phase::Ended(_), Fact::LateReported(_)) => {}
-            (_, Phase::Ended(_), _) => return self.refuse(event, "the last word was spoken"),
+            (_, Phase::Ended(_), _) => return self.refuse(event, "the job has ended"),
             (_, Phase::Unborn, Fact::Submitted(_)) => {}
             (_, Phase::Unborn, _) => return self.refuse(event, "the job was not submitted"),
-            (_, _, Fact::Submitted(_)) => return self.refuse(event, "it was submitted before"),
+            (_, _, Fact::Submitted(_)) => return self.refuse(event, "the job was submitted already"),
             _ => {}
         }
         if let Err(why) = self.change(event.at, &event.fact) {

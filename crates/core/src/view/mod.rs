@@ -1,5 +1,4 @@
-//! Views: what readers see of a job. Each is a fold of its log. The row is stored in the same write as the events; the
-//! others are made of the log when it is read.
+//! Views: what readers see of a job. Each is a fold of its log. The row is stored with the events; the others are made on read.
 
 pub mod row;
 pub mod session;

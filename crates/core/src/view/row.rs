@@ -1,4 +1,4 @@
-//! The job row: what a store keeps beside the events, for the fence, the queue and every list.
+//! The job row: what a store keeps next to the events, for fencing, claims and lists.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,85 +9,85 @@ use crate::outcome::{Cause, Outcome};
 use crate::receipt::Exit;
 use crate::spec::{Conversation, Work};
 
-/// Characters of a title: a line of a list, not the prompt.
+/// Characters of a title. It is shown in a line of a list.
 const TITLE_CHARS_MAX: usize = 120;
 
-/// The version of the fold that made a row. A row of an older one can be rebuilt from the events.
+/// The version of the fold that made a row. A row of an older version can be rebuilt from the events.
 pub const FOLD: u16 = 2;
 
-/// One job as lists, filters and claims see it.
+/// A job as lists, filters and claims see it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Row {
-    /// Which job.
+    /// The job.
     pub job: JobId,
-    /// Its newest event.
+    /// The number of its newest event.
     pub version: Seq,
-    /// The name of its phase.
+    /// Its phase.
     pub phase: PhaseName,
-    /// The group it belongs to.
+    /// Its group.
     pub group: String,
-    /// Higher goes first.
+    /// Higher starts first.
     pub priority: i16,
-    /// From when on it may be claimed; `None` when it may not.
+    /// When it may be claimed; `None` while it may not.
     pub due: Option<Timestamp>,
-    /// Who holds it.
+    /// Its holder.
     pub holder: Option<Fence>,
-    /// How it ended.
+    /// Its outcome, if it has ended.
     pub outcome: Option<Outcome>,
-    /// The least reader that understands its events.
+    /// The oldest reader version that understands its events.
     pub least_reader: u16,
-    /// The conversation it wants to drive; at most one held job has it.
+    /// The conversation it drives. No two held jobs may have the same.
     pub conversation: Option<Conversation>,
     /// When it was submitted.
     pub submitted_at: Timestamp,
     /// When its newest event was decided.
     pub updated_at: Timestamp,
-    /// What only people and programs look at.
+    /// What only readers need.
     pub summary: Summary,
 }
 
-/// The part of a row that no store looks into. Stored as JSON.
+/// The part of a row that stores do not interpret. Stored as JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Summary {
-    /// What people call it.
+    /// Its name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// What runs, in one line.
+    /// Its command or prompt, in one line.
     pub title: String,
-    /// Labels.
+    /// Its labels.
     pub labels: std::collections::BTreeMap<String, String>,
-    /// Attempts so far.
+    /// The number of attempts so far.
     pub attempts: u32,
-    /// The attempt that decided the end.
+    /// The deciding attempt, if it has ended.
     pub decided_by: Option<AttemptNo>,
     /// Why it ended.
     pub cause: Option<Cause>,
     /// Whether it waits for a person.
     pub waiting: bool,
-    /// Whether its session works on a turn.
+    /// Whether a turn is active.
     pub working: bool,
     /// What the job has spent. Stored as `meter`.
     #[serde(rename = "meter")]
     pub usage: Usage,
-    /// Jobs it still waits for.
+    /// The number of dependencies that have not ended.
     #[serde(default)]
     pub unmet: u32,
-    /// When its first tree was there.
+    /// When its first tree was started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Timestamp>,
     /// When it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<Timestamp>,
-    /// How the leader of the deciding attempt exited, if that was seen.
+    /// The exit status of the deciding attempt, if it was seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit: Option<Exit>,
 }
 
-/// A phase without its data.
+/// The name of a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PhaseName {
-    /// Waits for its turn.
+    /// It waits for its first attempt.
     Queued,
     /// An attempt is being started.
     Launching,
@@ -95,14 +95,14 @@ pub enum PhaseName {
     Running,
     /// An attempt is being stopped.
     Stopping,
-    /// Waits for the next attempt.
+    /// It waits for its next attempt.
     Backoff,
-    /// Over.
+    /// It has ended.
     Ended,
 }
 
 impl PhaseName {
-    /// Every phase, in the order of a life.
+    /// Every phase, in their usual order.
     pub const ALL: [PhaseName; 6] = [
         PhaseName::Queued,
         PhaseName::Launching,
@@ -133,17 +133,17 @@ impl PhaseName {
         }
     }
 
-    /// Reads the stored name.
+    /// Parses the stored name.
     pub fn parse(text: &str) -> Option<PhaseName> {
         PhaseName::ALL.into_iter().find(|phase| phase.as_str() == text)
     }
 }
 
 impl Row {
-    /// Returns the row of a job that was submitted.
+    /// Returns the row of a job.
     ///
     /// # Panics
-    /// If it was not: nothing stores an unborn job.
+    /// If the job was not submitted. Such a job is never stored.
     pub fn of(job: &Job) -> Row {
         let spec = job.spec.as_ref().expect("a stored job was submitted");
         let phase = match &job.phase {
@@ -174,7 +174,7 @@ impl Row {
     }
 }
 
-/// Returns the conversation a live job drives: the one it resumes, or the one its session was given.
+/// Returns the conversation that a live job drives: that of its session, or else the one it resumes.
 fn conversation(job: &Job) -> Option<Conversation> {
     let spec = job.spec.as_ref()?;
     let given = job.session.as_ref().and_then(|session| session.reference.clone());
@@ -182,7 +182,7 @@ fn conversation(job: &Job) -> Option<Conversation> {
         (Work::Agent { provider, .. }, Some(reference)) => {
             Some(Conversation { provider: provider.clone(), reference })
         }
-        // A copy of a conversation drives nothing before it has a name of its own.
+        // A fork drives no conversation before its copy has a name.
         _ => spec.resume.clone().filter(|_| !spec.fork),
     }
 }
@@ -208,7 +208,7 @@ impl Summary {
             usage: job.usage,
             unmet: job.unmet.len() as u32,
             started_at: job.attempts.iter().find_map(|attempt| attempt.started_at),
-            // A late report does not move this.
+            // Late reports do not change `updated_at`.
             ended_at: job.is_ended().then_some(job.updated_at),
             exit: deciding.and_then(|attempt| attempt.end.as_ref()).and_then(|end| end.receipt.exit),
         }

@@ -1,6 +1,6 @@
-//! The session view: what a reader sees of the agent's conversation.
+//! The session view: what readers see of the agent's conversation.
 //!
-//! One fold over the same log as everything else, so a turn that ended is ended here in the same read as the job.
+//! It is folded from the same log as the job, so the two always agree.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,54 +9,54 @@ use crate::event::{Commit, Event, Fact, SessionState, TurnEnding};
 use crate::ids::{AttemptNo, JobId, Seq, Timestamp, TurnNo};
 use crate::job::Job;
 
-/// An agent's session, of the newest attempt that had one.
+/// An agent's session in the newest attempt that had one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct SessionView {
-    /// Whose.
+    /// The job.
     pub job: JobId,
-    /// The job's newest event when this was made.
+    /// The version of the job.
     pub version: Seq,
-    /// The attempt it lives in.
+    /// Its attempt.
     pub attempt: AttemptNo,
     /// Its state.
     pub state: SessionState,
-    /// The turn it works on.
+    /// The active turn.
     pub active: Option<TurnNo>,
-    /// The provider's name for it.
+    /// The agent's name for it.
     pub reference: Option<String>,
-    /// What it goes on from.
+    /// The conversation it resumes.
     pub resumed_from: Option<String>,
-    /// The reference a resume may use: only one that a completed turn acknowledged.
+    /// The reference that a resume may use, which only a completed turn provides.
     pub resume: Option<String>,
-    /// Processes or tasks of the agent that go on outside a turn.
+    /// Processes or tasks of the agent that run outside a turn.
     pub background: u32,
-    /// Whether nothing goes on, so that it may be reaped.
+    /// Whether the agent is idle: no turn, nothing in the background.
     pub settled: bool,
-    /// Questions that wait for an answer.
+    /// Questions without an answer.
     pub open_questions: Vec<OpenQuestion>,
-    /// The conversation, as completed turns left it.
+    /// The conversation after the last completed turn.
     pub conversation: Commit,
 }
 
-/// A question that waits for an answer.
+/// A question without an answer.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct OpenQuestion {
-    /// The agent's name for it.
+    /// The agent's id of the question.
     pub id: String,
-    /// What it asks. Text of the agent, not to be trusted.
+    /// Its text. Written by the agent: do not trust it.
     pub text: String,
-    /// When it asked.
+    /// When it was asked.
     pub asked_at: Timestamp,
-    /// When it is denied, if nobody answers before.
+    /// When it expires and is denied.
     pub expires_at: Option<Timestamp>,
 }
 
-/// One turn, from its start to its settling.
+/// A turn.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct TurnView {
-    /// Which.
+    /// Its number.
     pub turn: TurnNo,
-    /// In which attempt.
+    /// Its attempt.
     pub attempt: AttemptNo,
     /// When it began.
     pub started_at: Timestamp,
@@ -67,11 +67,11 @@ pub struct TurnView {
 /// How a turn ended.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct TurnEnd {
-    /// When.
+    /// When it ended.
     pub at: Timestamp,
-    /// How.
+    /// How it ended.
     pub ending: TurnEnding,
-    /// What the agent said about it.
+    /// The error, if any.
     pub error: Option<String>,
 }
 
@@ -102,7 +102,7 @@ impl SessionView {
     }
 }
 
-/// Returns every turn of a log, in order. The log is one that folds to a job.
+/// Returns the turns in a log, in order. The log must be valid.
 pub fn turns<'a>(events: impl IntoIterator<Item = &'a Event>) -> Vec<TurnView> {
     let mut turns: Vec<TurnView> = Vec::new();
     let mut attempt = AttemptNo(0);

@@ -1,7 +1,7 @@
-//! The timeline: a job's log as lines for people.
+//! The timeline: a job's log as readable lines.
 //!
-//! Texts in a log come from agents, users and other builds. Here they are only quoted: cut to a bound and with everything
-//! escaped that a terminal could act on. Nothing is interpreted.
+//! Texts in a log come from agents, users and other builds. They are only quoted here: truncated, and with everything escaped that a
+//! terminal could act on.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,21 +10,21 @@ use crate::ids::{Seq, Timestamp};
 use crate::limits::{Limit, dollars};
 use crate::outcome::{Cause, Outcome};
 
-/// Characters quoted of a text: a line, not the text itself.
+/// Characters quoted of a text.
 const QUOTE_CHARS_MAX: usize = 160;
 
-/// One line.
+/// A line of the timeline.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Line {
     /// When the event was decided.
     pub at: Timestamp,
-    /// Its place in the log.
+    /// Its position in the log.
     pub seq: Seq,
     /// What happened.
     pub text: String,
 }
 
-/// Returns a line for each event, also for those of a newer build.
+/// Returns a line for each event, including those of newer builds.
 pub fn of<'a>(events: impl IntoIterator<Item = &'a Event>) -> Vec<Line> {
     events.into_iter().map(line).collect()
 }
@@ -39,8 +39,8 @@ fn describe(fact: &Fact) -> String {
         Fact::Submitted(submitted) => format!("submitted by {}", quote(&submitted.by)),
         Fact::DependencySettled(settled) => format!("{} ended: {}", settled.job, outcome(settled.outcome)),
         Fact::CancelRequested(request) => {
-            let force = if request.force { ", by force" } else { "" };
-            format!("stop asked for by {} ({}{force})", quote(&request.by), cause(request.asked.into()))
+            let force = if request.force { ", forced" } else { "" };
+            format!("stop requested by {} ({}{force})", quote(&request.by), cause(request.asked.into()))
         }
         Fact::LimitChanged(change) => {
             let by = quote(&change.by);
@@ -51,7 +51,7 @@ fn describe(fact: &Fact) -> String {
         }
         Fact::InputRequested(request) => {
             let (input, by, eof) =
-                (request.input, quote(&request.by), if request.eof { ", the last" } else { "" });
+                (request.input, quote(&request.by), if request.eof { ", end of input" } else { "" });
             format!("input {input} from {by}{eof}: {}", quote(&request.text))
         }
         Fact::AnswerRequested(request) => {
@@ -59,19 +59,19 @@ fn describe(fact: &Fact) -> String {
             format!("answer to {question} from {by}: {}", quote(&request.text))
         }
         Fact::InterruptRequested(request) => {
-            format!("interrupt of turn {} asked for by {}", request.turn, quote(&request.by))
+            format!("interrupt of turn {} requested by {}", request.turn, quote(&request.by))
         }
-        Fact::Abandoned(abandoned) => format!("host given up by {}", quote(&abandoned.by)),
+        Fact::Abandoned(abandoned) => format!("host abandoned by {}", quote(&abandoned.by)),
         Fact::Claimed(claim) => format!("claimed by {} (epoch {})", quote(&claim.owner.0), claim.epoch),
-        Fact::Released(released) => format!("given back (epoch {})", released.epoch),
+        Fact::Released(released) => format!("released (epoch {})", released.epoch),
         Fact::LaunchIntended(intent) => format!("attempt {} intended", intent.attempt),
         Fact::Launched(launched) => {
             format!("attempt {} launched, pid {}", launched.attempt, launched.tree.pid)
         }
         Fact::Adopted(adopted) => {
-            format!("attempt {} found alive, pid {}", adopted.attempt, adopted.tree.pid)
+            format!("attempt {} adopted, pid {}", adopted.attempt, adopted.tree.pid)
         }
-        Fact::StopBegan(began) => format!("attempt {} is being stopped", began.attempt),
+        Fact::StopBegan(began) => format!("stopping attempt {}", began.attempt),
         Fact::RungClimbed(climbed) => format!("stop: {:?}, {} still alive", climbed.rung, climbed.alive),
         Fact::LimitFired(fired) => {
             format!(
@@ -84,11 +84,11 @@ fn describe(fact: &Fact) -> String {
             format!("limit {} is near: {}", near.limit.name(), used(near.limit, near.measured, near.allowed))
         }
         Fact::Paused(paused) => format!(
-            "limit {} reached: {}; it holds still until somebody raises it",
+            "limit {} reached: {}; paused until it is raised",
             paused.limit.name(),
             used(paused.limit, paused.measured, paused.allowed)
         ),
-        Fact::Unpaused(_) => "the limit was raised: it goes on".to_owned(),
+        Fact::Unpaused(_) => "the limit was raised; the job continues".to_owned(),
         Fact::InputDelivered(delivered) => format!("input {} delivered", delivered.input),
         Fact::SessionStarted(started) => match &started.reference {
             Some(reference) => format!("session {} started", quote(reference)),
@@ -112,19 +112,19 @@ fn describe(fact: &Fact) -> String {
                 ended.error.as_deref(),
             )
         }
-        Fact::RetryScheduled(retry) => format!("attempt {} will follow", retry.attempt),
+        Fact::RetryScheduled(retry) => format!("attempt {} scheduled", retry.attempt),
         Fact::LastWord(word) => {
             let by = word.by.as_ref().map(|by| format!(": {}", quote(by))).unwrap_or_default();
             format!("last word: {} ({}{by})", outcome(word.outcome), cause(word.cause))
         }
-        Fact::LateReported(late) => format!("too late (epoch {}): {}", late.epoch, quote(&late.what)),
+        Fact::LateReported(late) => format!("late report (epoch {}): {}", late.epoch, quote(&late.what)),
         Fact::Unknown(stored) => {
             format!("{} (version {}), written by a newer build", quote(&stored.kind), stored.version)
         }
     }
 }
 
-/// Quotes a text nobody vouches for: on one line, bounded, without anything a terminal acts on or hides.
+/// Quotes an untrusted text: one line, truncated, with control and invisible characters escaped.
 fn quote(text: &str) -> String {
     let mut quoted = String::from("`");
     for c in text.chars().take(QUOTE_CHARS_MAX) {
@@ -139,7 +139,7 @@ fn quote(text: &str) -> String {
     quoted
 }
 
-/// Reports whether a character shows nothing or turns the direction of others, so that a line could lie about itself.
+/// Reports whether a character is invisible or changes the text direction, so that a line could look like another.
 fn is_invisible(c: char) -> bool {
     matches!(c,
         '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
@@ -171,26 +171,26 @@ fn outcome(outcome: Outcome) -> &'static str {
         Outcome::Cancelled(Begun::WhileRunning) => "cancelled while running",
         Outcome::TimedOut(Clock::Deadline) => "timed out at its deadline",
         Outcome::TimedOut(Clock::Stall) => "timed out without progress",
-        Outcome::OverBudget(Budget::Output) => "over its budget of output",
-        Outcome::OverBudget(Budget::Turns) => "over its budget of turns",
-        Outcome::OverBudget(Budget::Tokens) => "over its budget of tokens",
-        Outcome::OverBudget(Budget::Money) => "over its budget of money",
+        Outcome::OverBudget(Budget::Output) => "over its output budget",
+        Outcome::OverBudget(Budget::Turns) => "over its turn budget",
+        Outcome::OverBudget(Budget::Tokens) => "over its token budget",
+        Outcome::OverBudget(Budget::Money) => "over its money budget",
         Outcome::Lost => "lost",
     }
 }
 
 fn cause(cause: Cause) -> String {
     match cause {
-        Cause::Finished => "by itself".to_owned(),
+        Cause::Finished => "finished".to_owned(),
         Cause::Agent => "the agent or command failed".to_owned(),
         Cause::Launch => "it could not be started".to_owned(),
-        Cause::User => "a user asked".to_owned(),
-        Cause::Shutdown => "its supervisor was shut down".to_owned(),
+        Cause::User => "user request".to_owned(),
+        Cause::Shutdown => "supervisor shutdown".to_owned(),
         Cause::ParentGone => "its parent is gone".to_owned(),
-        Cause::Dependency => "a job it waited for did not end as needed".to_owned(),
+        Cause::Dependency => "a dependency did not end as required".to_owned(),
         Cause::Limit(limit) => format!("limit {}", limit.name()),
-        Cause::Unaccounted => "nobody can account for it".to_owned(),
-        Cause::Abandoned => "its host was given up".to_owned(),
+        Cause::Unaccounted => "how it ended is unknown".to_owned(),
+        Cause::Abandoned => "its host was abandoned".to_owned(),
     }
 }
 
@@ -211,7 +211,7 @@ fn ending(ending: TurnEnding) -> String {
         TurnEnding::Failed => "failed".to_owned(),
         TurnEnding::Aborted => "aborted".to_owned(),
         TurnEnding::Refused => "refused".to_owned(),
-        TurnEnding::Limited => "limited by the agent or its model".to_owned(),
+        TurnEnding::Limited => "stopped by a limit of the agent or its model".to_owned(),
         TurnEnding::Cancelled => "cancelled".to_owned(),
         TurnEnding::OverLimit(limit) => format!("stopped by limit {}", limit.name()),
         TurnEnding::Interrupted => "interrupted".to_owned(),

@@ -1,4 +1,4 @@
-//! The usage view: what a job spent, in all, by attempt and by turn.
+//! The usage view: what a job spent in total, per attempt and per turn.
 //!
 //! It counts failed and cancelled turns too. The usage in a conversation differs: that is the agent's own account of its completed
 //! turns.
@@ -11,18 +11,18 @@ use crate::ids::{AttemptNo, TurnNo};
 /// What a job spent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct UsageView {
-    /// In all. This is what limits read.
+    /// The total, which limits apply to.
     pub total: Usage,
-    /// By attempt that spent anything.
+    /// Per attempt, for those that spent anything.
     pub attempts: Vec<(AttemptNo, Usage)>,
-    /// By turn that spent anything.
+    /// Per turn, for those that spent anything.
     pub turns: Vec<(TurnNo, Usage)>,
-    /// Outside any turn.
+    /// Outside turns.
     pub between_turns: Usage,
 }
 
 impl UsageView {
-    /// Returns the usage in a log. The log is one that folds to a job.
+    /// Returns the usage in a log. The log must be valid.
     pub fn of<'a>(events: impl IntoIterator<Item = &'a Event>) -> UsageView {
         let mut view = UsageView::default();
         let mut attempt = AttemptNo(0);
@@ -50,7 +50,7 @@ impl UsageView {
     }
 }
 
-/// Adds to the newest entry, or begins the next: a log never goes back to an older one.
+/// Adds to the last entry, or appends one: a log never returns to an earlier attempt or turn.
 fn add_to<K: PartialEq>(entries: &mut Vec<(K, Usage)>, key: K, usage: Usage) {
     match entries.last_mut() {
         Some((last, sum)) if *last == key => sum.add(usage),

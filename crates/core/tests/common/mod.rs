@@ -1,4 +1,4 @@
-//! A desk: one job with its log, moved on by decisions and reports as in production, through `Append::new`.
+//! A job with its log, driven by decisions and reports through `Append::new`, as in production.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ pub(crate) fn command() -> Spec {
     Spec::command(["make", "test"], "/src")
 }
 
-/// Returns a command that reads what is sent to it.
+/// Returns a command with an input pipe.
 pub(crate) fn reader() -> Spec {
     Spec { io: Io::Pipe, ..command() }
 }
@@ -38,26 +38,26 @@ pub(crate) fn agent() -> Spec {
     Spec::of(Work::Agent { provider, prompt, terms }, "/src")
 }
 
-/// Returns an agent that is tried up to `attempts_max` times.
+/// Returns an agent with up to `attempts_max` attempts.
 pub(crate) fn retried(attempts_max: u32) -> Spec {
     Spec { retry: RetryPolicy { attempts_max, ..RetryPolicy::default() }, ..agent() }
 }
 
-/// Returns a command that waits for job 9.
+/// Returns a command that depends on job 9.
 pub(crate) fn dependent(on: Needs) -> Spec {
     Spec { after: vec![Dependency { job: id(9), on }], ..command() }
 }
 
-/// Returns the boot in which everything here runs.
+/// Returns the boot of all hosts here.
 pub(crate) fn boot() -> Arc<str> {
     "b1".into()
 }
 
-/// Returns the claimant of one life of an owner, on its own host.
-pub(crate) fn claimant(name: &str, life: u64) -> Claimant {
+/// Returns an incarnation of an owner as a claimant, on its own host.
+pub(crate) fn claimant(name: &str, incarnation: u64) -> Claimant {
     Claimant {
         owner: OwnerId(name.into()),
-        incarnation: Incarnation { instance: 7, number: life },
+        incarnation: Incarnation { instance: 7, number: incarnation },
         host: HostId(format!("host-{name}").into()),
         boot: None,
     }
@@ -68,17 +68,17 @@ pub(crate) fn tree(pid: i32) -> Tree {
     Tree { boot: "b1".to_owned(), pid, start_ticks: 77, level: Level::Subreaper, withheld: None }
 }
 
-/// Returns the receipt of a leader that exited with `code` and left nothing.
+/// Returns the receipt of a leader that exited with `code` without leftovers.
 pub(crate) fn exited(code: i32) -> Receipt {
     Receipt { level: Level::Subreaper, exit: Some(Exit::Code(code)), ..Receipt::bare(Proof::NoChildren) }
 }
 
-/// Returns a user's wish.
-pub(crate) fn wish(force: bool) -> Cancel {
+/// Returns a user's request to stop.
+pub(crate) fn request(force: bool) -> Cancel {
     Cancel { by: "ann".to_owned(), asked: Asked::User, force }
 }
 
-/// Returns what a completed turn changed.
+/// Returns the changes of a completed turn.
 pub(crate) fn commit() -> Commit {
     Commit {
         messages: 2,
@@ -89,34 +89,34 @@ pub(crate) fn commit() -> Commit {
     }
 }
 
-/// Returns a turn that ended, by the agent's own account.
+/// Returns the signal that a turn ended.
 pub(crate) fn ends(ending: TurnEnding) -> Signal {
     Signal::TurnEnded { ending, error: None, commit: commit() }
 }
 
-/// Returns the session's start, as an agent says it.
+/// Returns the signal that a session started.
 pub(crate) fn session() -> Signal {
     Signal::SessionStarted { reference: Some("ref-0".to_owned()), resumed_from: None }
 }
 
-/// Returns a session's change of state, as an agent says it.
+/// Returns the signal that a session changed its state.
 pub(crate) fn becomes(state: SessionState) -> Signal {
     Signal::SessionChanged { state, background: 0 }
 }
 
-/// Returns a question, as an agent asks it.
+/// Returns the signal of a question.
 pub(crate) fn question(id: &str) -> Signal {
     Signal::QuestionAsked { question: id.to_owned(), text: "may I?".to_owned() }
 }
 
-/// Returns the names of facts, for tables.
+/// Returns the kinds of facts.
 pub(crate) fn kinds(facts: &[Fact]) -> Vec<&str> {
     facts.iter().map(Fact::kind).collect()
 }
 
-/// One job, its log, and the claim under which it is worked on.
+/// A job, its log, and the current claim.
 #[derive(Clone, Debug)]
-pub(crate) struct Desk {
+pub(crate) struct TestJob {
     pub(crate) job: Job,
     pub(crate) log: Vec<Event>,
     pub(crate) fence: Option<Fence>,
@@ -126,10 +126,10 @@ pub(crate) struct Desk {
     pub(crate) appends: u32,
 }
 
-impl Desk {
-    /// Returns the desk of a job nobody asked for yet.
-    pub(crate) fn empty() -> Desk {
-        Desk {
+impl TestJob {
+    /// Returns a job that was not submitted.
+    pub(crate) fn empty() -> TestJob {
+        TestJob {
             job: Job::unborn(id(1)),
             log: Vec::new(),
             fence: None,
@@ -140,59 +140,59 @@ impl Desk {
         }
     }
 
-    /// Returns a job that was asked for.
-    pub(crate) fn queued(spec: Spec) -> Desk {
-        let mut desk = Desk::empty();
-        let facts = submit::decide(&desk.job, &Arc::new(spec), "ann", Limits::default());
-        desk.anyone(facts);
-        desk
+    /// Returns a submitted job.
+    pub(crate) fn queued(spec: Spec) -> TestJob {
+        let mut test = TestJob::empty();
+        let facts = submit::decide(&test.job, &Arc::new(spec), "ann", Limits::default());
+        test.anyone(facts);
+        test
     }
 
     /// Returns a job that owner `a` holds.
-    pub(crate) fn held(spec: Spec) -> Desk {
-        Desk::queued(spec).claimed("a", 1)
+    pub(crate) fn held(spec: Spec) -> TestJob {
+        TestJob::queued(spec).claimed("a", 1)
     }
 
     /// Returns a job whose first attempt is intended.
-    pub(crate) fn launching(spec: Spec) -> Desk {
-        Desk::held(spec).intended()
+    pub(crate) fn launching(spec: Spec) -> TestJob {
+        TestJob::held(spec).intended()
     }
 
-    /// Returns a job that runs.
-    pub(crate) fn running(spec: Spec) -> Desk {
-        Desk::launching(spec).launched(100)
+    /// Returns a running job.
+    pub(crate) fn running(spec: Spec) -> TestJob {
+        TestJob::launching(spec).launched(100)
     }
 
     /// Returns an agent in its first turn.
-    pub(crate) fn in_turn(spec: Spec) -> Desk {
-        Desk::running(spec).says(session()).says(Signal::TurnStarted)
+    pub(crate) fn in_turn(spec: Spec) -> TestJob {
+        TestJob::running(spec).says(session()).says(Signal::TurnStarted)
     }
 
-    /// Returns a job that runs and was asked to stop.
-    pub(crate) fn stopping(spec: Spec) -> Desk {
-        Desk::running(spec).cancelled()
+    /// Returns a running job that was asked to stop.
+    pub(crate) fn stopping(spec: Spec) -> TestJob {
+        TestJob::running(spec).cancelled()
     }
 
-    /// Returns a job whose first attempt failed and that waits for the second.
-    pub(crate) fn backoff() -> Desk {
-        let desk = Desk::running(retried(2))
+    /// Returns a job that waits for its second attempt.
+    pub(crate) fn backoff() -> TestJob {
+        let test = TestJob::running(retried(2))
             .reports(Report::Emptied { attempt: AttemptNo(1), receipt: Box::new(exited(1)) });
-        desk.later(1_000)
+        test.later(1_000)
     }
 
-    /// Returns a job that ended by itself.
-    pub(crate) fn ended(code: i32) -> Desk {
-        Desk::running(command()).emptied(exited(code))
+    /// Returns a job whose command exited with `code`.
+    pub(crate) fn ended(code: i32) -> TestJob {
+        TestJob::running(command()).emptied(exited(code))
     }
 
-    /// Lets time pass.
-    pub(crate) fn later(mut self, ms: u64) -> Desk {
+    /// Advances both clocks.
+    pub(crate) fn later(mut self, ms: u64) -> TestJob {
         self.now.wall = self.now.wall.plus_ms(ms);
         self.now.awake = self.now.awake.plus_ms(ms);
         self
     }
 
-    /// Stores a decision anyone may make.
+    /// Stores a decision that anyone may make.
     pub(crate) fn anyone(&mut self, decision: Decision) {
         let facts = decision.expect("it is not refused");
         self.store(None, facts);
@@ -216,9 +216,9 @@ impl Desk {
         self.job = after;
     }
 
-    /// Claims the job as the journal does, whether it waits or its holder is gone.
-    pub(crate) fn claimed(mut self, name: &str, life: u64) -> Desk {
-        let claimant = claimant(name, life);
+    /// Claims the job as the journal does, waiting or with an expired lease.
+    pub(crate) fn claimed(mut self, name: &str, incarnation: u64) -> TestJob {
+        let claimant = claimant(name, incarnation);
         let facts = claim::decide(&self.job, &claimant, Lease::Over, self.now.wall);
         self.anyone(facts);
         let epoch = self.job.epoch;
@@ -227,41 +227,41 @@ impl Desk {
     }
 
     /// Stores the intent of the next attempt.
-    pub(crate) fn intended(mut self) -> Desk {
+    pub(crate) fn intended(mut self) -> TestJob {
         let facts = launch::decide(&self.job, self.fence(), &boot()).expect("it is held");
         self.owner(facts);
         self
     }
 
-    /// Reports the tree of the open attempt.
-    pub(crate) fn launched(self, pid: i32) -> Desk {
+    /// Reports that the tree of the open attempt was started.
+    pub(crate) fn launched(self, pid: i32) -> TestJob {
         let (attempt, awake) = (self.attempt(), self.now.awake);
         self.reports(Report::Launched { attempt, tree: tree(pid), awake })
     }
 
-    /// Reports the open attempt's tree empty.
-    pub(crate) fn emptied(self, receipt: Receipt) -> Desk {
+    /// Reports that the tree of the open attempt is empty.
+    pub(crate) fn emptied(self, receipt: Receipt) -> TestJob {
         let attempt = self.attempt();
         self.reports(Report::Emptied { attempt, receipt: Box::new(receipt) })
     }
 
-    /// Takes a user's cancel.
-    pub(crate) fn cancelled(mut self) -> Desk {
-        let facts = cancel::decide(&self.job, &wish(false), self.now.wall);
+    /// Stores a user's cancel.
+    pub(crate) fn cancelled(mut self) -> TestJob {
+        let facts = cancel::decide(&self.job, &request(false), self.now.wall);
         self.anyone(facts);
         self
     }
 
-    /// Lets the agent say something new.
-    pub(crate) fn says(mut self, signal: Signal) -> Desk {
+    /// Handles a new signal of the agent.
+    pub(crate) fn says(mut self, signal: Signal) -> TestJob {
         self.offset += 10;
         self.pulse.record(&signal, self.now.awake);
         let (attempt, offset) = (self.attempt(), self.offset);
         self.reports(Report::Heard { attempt, offset, signal })
     }
 
-    /// Takes a report.
-    pub(crate) fn reports(mut self, report: Report) -> Desk {
+    /// Stores what follows from a report.
+    pub(crate) fn reports(mut self, report: Report) -> TestJob {
         let facts = self.observe(&report);
         self.owner(facts);
         self
@@ -272,7 +272,7 @@ impl Desk {
         observe::decide(&self.job, self.fence(), report, &self.pulse, self.now)
     }
 
-    /// Returns the claim it is worked on under.
+    /// Returns the fence of the current claim.
     pub(crate) fn fence(&self) -> &Fence {
         self.fence.as_ref().expect("it was claimed")
     }
@@ -292,7 +292,7 @@ impl Desk {
         self.log.iter().map(|event| event.fact.kind()).collect()
     }
 
-    /// Returns how many facts of a kind are in the log.
+    /// Counts the facts of a kind in the log.
     pub(crate) fn count(&self, kind: &str) -> usize {
         self.log.iter().filter(|event| event.fact.kind() == kind).count()
     }

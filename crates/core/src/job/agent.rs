@@ -1,4 +1,4 @@
-//! The fold of what an agent says: its session, its turns, its questions, what it spent.
+//! Folds what an agent reports: its session, turns, questions and usage.
 
 use super::fold::Followed;
 use crate::event::{
@@ -73,7 +73,7 @@ impl Job {
                 }
             }
             TurnEnding::Interrupted | TurnEnding::Superseded => {}
-            // The first turn that does not complete ends the run.
+            // The first turn that does not complete stops the attempt.
             TurnEnding::Failed
             | TurnEnding::Aborted
             | TurnEnding::Refused
@@ -86,8 +86,7 @@ impl Job {
         Ok(())
     }
 
-    /// Drops answers that wait for delivery although their question is gone: said into a later turn, they would answer
-    /// something else.
+    /// Drops pending answers whose question is closed. Delivered in a later turn, they could answer another question.
     fn drop_moot_answers(&mut self) {
         let questions = self.session.as_ref().map_or(&[][..], |session| &session.questions);
         let open = |id: &String| questions.iter().any(|question| question.id == *id);

@@ -1,4 +1,4 @@
-//! The fold of what was asked of a job, by anyone.
+//! Folds requests: facts that anyone may write.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ impl Job {
         let not_before = self.spec.as_ref().and_then(|spec| spec.not_before);
         match not_before {
             _ if !self.unmet.is_empty() => Waits::Dependencies,
-            Some(moment) => Waits::Until(moment),
+            Some(at) => Waits::Until(at),
             None => Waits::Slot,
         }
     }
@@ -39,7 +39,7 @@ impl Job {
 
     pub(super) fn cancel_requested(&mut self, at: Timestamp, request: &CancelRequested) -> Followed {
         if self.open_attempt().is_none() {
-            return Err("there is no attempt to stop");
+            return Err("no attempt is open");
         }
         self.stop_for(request.asked.into(), at, Some(&request.by), request.force);
         Ok(())
@@ -74,8 +74,8 @@ impl Job {
         Ok(())
     }
 
-    /// Notes why the job is to stop. The first reason stands; force is added to it. A turn that failed is no reason to end
-    /// the job for good, so any other reason takes its place.
+    /// Records why the job is to stop. The first reason counts, and force can be added to it. A failed turn is replaced by any other
+    /// reason, since it alone does not rule out a retry.
     pub(super) fn stop_for(&mut self, cause: Cause, at: Timestamp, by: Option<&str>, force: bool) {
         let by = by.map(str::to_owned);
         let stop = match &mut self.stop {

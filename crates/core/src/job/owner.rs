@@ -1,4 +1,4 @@
-//! The fold of what an owner does with a job: its claims, its attempts, their ends.
+//! Folds what an owner does: claims, attempts and their ends.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ impl Job {
     }
 
     pub(super) fn launch_intended(&mut self, intent: &LaunchIntended) -> Followed {
-        let Some(holder) = &self.holder else { return Err("nobody holds the job") };
+        let Some(holder) = &self.holder else { return Err("the job has no holder") };
         let host = holder.host.clone();
         match self.phase {
             Phase::Queued { waits: Waits::Dependencies } => return Err("it waits for other jobs"),
@@ -141,12 +141,12 @@ impl Job {
         attempt.end = Some(Arc::new(ended.clone()));
         attempt.ended_at = Some(at);
         self.pause = None;
-        // A session that an earlier attempt left behind is over already.
+        // The session of an earlier attempt has ended already.
         let session = self.session.as_mut().filter(|session| session.attempt == ended.attempt);
         if let Some(session) = session {
-            session.over(ended.error.is_some());
+            session.end(ended.error.is_some());
         }
-        // What was never started was told nothing: its inputs are for the next attempt. Questions ended with it.
+        // An attempt that never started was given no input, so its inputs are for the next one. Answers are not: their questions are closed.
         let untold = ended.receipt.proof == Proof::NeverStarted;
         self.inputs.retain(|input| untold && input.question.is_none());
         self.input_closed = self.inputs.iter().any(|input| input.eof);
@@ -168,7 +168,7 @@ impl Job {
             return Err("an attempt is open");
         }
         if let Some(session) = &mut self.session {
-            session.over(false);
+            session.end(false);
         }
         self.inputs.clear();
         self.holder = None;

@@ -1,11 +1,16 @@
-//! The command line: flags that every verb has, and the list of verbs. What a verb takes is in its own file.
+//! The command line: global flags, the list of commands, and what each runs. The arguments of a command are in its own file.
 
-use clap::{Parser, Subcommand};
+use std::future::Future;
 
-use crate::cmd;
-use crate::ui::Colour;
+use clap::{CommandFactory as _, Parser, Subcommand};
 
-/// Runs commands and coding agents as durable jobs and tells the truth about them
+use crate::client::Client;
+use crate::cmd::{self, runtime};
+use crate::failure::Outcome;
+use crate::paths::Paths;
+use crate::ui::{Colour, Ui};
+
+/// Run commands and coding agents as durable background jobs
 #[derive(Debug, Parser)]
 #[command(
     name = "lastword",
@@ -13,39 +18,39 @@ use crate::ui::Colour;
     disable_help_subcommand = true,
     disable_help_flag = true,
     disable_version_flag = true,
-    after_help = "A job goes on when this program, the terminal or the daemon goes. It has one ending, with a \
-                  receipt that says why nothing of it is left. The daemon starts by itself.\n\n\
-                  A JOB is an id, the beginning of one, a name, or @last.\n\
-                  Exit codes: 0 done, 1 failed, 2 usage, 3 cancelled, 124 out of time, 125 our error",
+    after_help = "Jobs keep running when this program exits, your terminal closes or the daemon crashes. Every job ends exactly once, \
+                  with a receipt that proves that nothing of it is left running. The daemon starts automatically.\n\n\
+                  JOB is an id or the beginning of one, a name, or @last.\n\
+                  Exit codes: 0 success, 1 failure, 2 usage error, 3 cancelled, 124 timed out, 125 error in lastword",
     max_term_width = 100
 )]
 pub(crate) struct Cli {
-    /// Prints data as JSON; a stream a line at a time
-    #[arg(long, global = true, help_heading = EVERYWHERE)]
+    /// Print JSON; streams print one document per line
+    #[arg(long, global = true, help_heading = GLOBAL)]
     pub(crate) json: bool,
-    /// Uses colour: auto, always or never
+    /// When to use colour: auto, always or never
     #[arg(
-        long, global = true, help_heading = EVERYWHERE, value_name = "WHEN", default_value = "auto",
+        long, global = true, help_heading = GLOBAL, value_name = "WHEN", default_value = "auto",
         hide_default_value = true, hide_possible_values = true
     )]
     pub(crate) color: Colour,
-    /// Never asks, and takes no for an answer
-    #[arg(long, global = true, help_heading = EVERYWHERE)]
+    /// Never prompt; confirmations count as no
+    #[arg(long, global = true, help_heading = GLOBAL)]
     pub(crate) no_input: bool,
-    /// Prints help
-    #[arg(short, long, global = true, help_heading = EVERYWHERE, action = clap::ArgAction::HelpShort)]
+    /// Print help
+    #[arg(short, long, global = true, help_heading = GLOBAL, action = clap::ArgAction::HelpShort)]
     help: Option<bool>,
-    /// Prints the version
+    /// Print the version
     #[arg(short = 'V', long, action = clap::ArgAction::Version)]
     version: Option<bool>,
     #[command(subcommand)]
     pub(crate) verb: Verb,
 }
 
-/// Under what the flags stand that every verb has.
-const EVERYWHERE: &str = "Everywhere";
+/// The heading of the flags that every command has.
+const GLOBAL: &str = "Global options";
 
-/// What can be asked for.
+/// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
     Run(Box<cmd::run::Args>),
@@ -64,7 +69,7 @@ pub(crate) enum Verb {
     Interrupt(cmd::interrupt::Args),
     #[command(alias = "stop")]
     Cancel(cmd::cancel::Args),
-    /// Ends jobs with KILL at once: cancel --force
+    /// Kill jobs at once: same as cancel --force
     Kill(cmd::cancel::Args),
     Retry(cmd::retry::Args),
     Resume(cmd::resume::Args),
@@ -82,4 +87,46 @@ pub(crate) enum Verb {
     Completion(cmd::completion::Args),
     Man(cmd::man::Args),
     Version(cmd::version::Args),
+}
+
+/// Runs a command.
+pub(crate) fn run(verb: Verb, ui: Ui) -> Outcome {
+    match verb {
+        Verb::Run(args) => with_client(ui, |client| cmd::run::run(*args, client)),
+        Verb::Ls(args) => with_client(ui, |client| cmd::ls::run(args, client)),
+        Verb::Show(args) => with_client(ui, |client| cmd::show::run(args, client)),
+        Verb::Logs(args) => with_client(ui, |client| cmd::logs::run(args, client)),
+        Verb::Events(args) => with_client(ui, |client| cmd::events::run(args, client)),
+        Verb::Wait(args) => with_client(ui, |client| cmd::wait::run(args, client)),
+        Verb::Attach(args) => with_client(ui, |client| cmd::attach::run(args, client)),
+        Verb::Send(args) => with_client(ui, |client| cmd::send::run(args, client)),
+        Verb::Answer(args) => with_client(ui, |client| cmd::answer::run(args, client)),
+        Verb::Approve(args) => with_client(ui, |client| cmd::answer::run(args.answer(), client)),
+        Verb::Deny(args) => with_client(ui, |client| cmd::answer::run(args.answer(), client)),
+        Verb::Interrupt(args) => with_client(ui, |client| cmd::interrupt::run(args, client)),
+        Verb::Cancel(args) => with_client(ui, |client| cmd::cancel::run(args, client)),
+        Verb::Kill(args) => with_client(ui, |client| cmd::cancel::run(args.forced(), client)),
+        Verb::Retry(args) => with_client(ui, |client| cmd::retry::run(args, client)),
+        Verb::Resume(args) => with_client(ui, |client| cmd::resume::run(args, client)),
+        Verb::Diff(args) => with_client(ui, |client| cmd::diff::run(args, client)),
+        Verb::Apply(args) => with_client(ui, |client| cmd::apply::run(args, client)),
+        Verb::Limit(args) => with_client(ui, |client| cmd::limit::run(args, client)),
+        Verb::Group(args) => with_client(ui, |client| cmd::group::run(args, client)),
+        Verb::Rm(args) => with_client(ui, |client| cmd::rm::run(args, client)),
+        Verb::Prune(args) => with_client(ui, |client| cmd::prune::run(args, client)),
+        Verb::Result(args) => with_client(ui, |client| cmd::result::run(args, client)),
+        Verb::Abandon(args) => with_client(ui, |client| cmd::abandon::run(args, client)),
+        Verb::Daemon(args) => cmd::daemon::run(args, ui),
+        Verb::Doctor(args) => cmd::doctor::run(args, ui),
+        Verb::Config(args) => cmd::config::run(args, &ui),
+        Verb::Completion(args) => cmd::completion::run(&args, &ui),
+        Verb::Man(args) => cmd::man::run(&args, Cli::command()),
+        Verb::Version(args) => cmd::version::run(&args, &ui),
+    }
+}
+
+/// Runs a command that talks to the daemon.
+fn with_client<F: Future<Output = Outcome>>(ui: Ui, command: impl FnOnce(Client) -> F) -> Outcome {
+    let paths = Paths::find()?;
+    runtime::block_on(command(Client::new(paths, ui)))
 }

@@ -1,36 +1,36 @@
-//! The one place where the environment is read. Everything else is given values.
+//! The only place that reads the environment. All other code gets values.
 
 use std::ffi::OsString;
 
-/// What our own variables open with.
+/// The prefix of our own variables.
 const OURS: &str = "LASTWORD_";
 
 /// Our variables that are not settings.
 pub(crate) const NOT_SETTINGS: [&str; 5] =
     ["LASTWORD_HOME", "LASTWORD_NO_AUTOSTART", "LASTWORD_JOB_ID", "LASTWORD_ATTEMPT", lastword_proc::MARKER];
 
-/// Returns a variable; an empty one counts as absent.
+/// Returns a variable; `None` if it is unset or empty.
 #[expect(clippy::disallowed_methods, reason = "this is the place")]
 pub(crate) fn get_os(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
 }
 
-/// Returns a variable that is text.
+/// Returns a variable; `None` if it is unset, empty or not UTF-8.
 pub(crate) fn get(name: &str) -> Option<String> {
     get_os(name).and_then(|value| value.into_string().ok())
 }
 
-/// Reports whether a variable is set to anything.
+/// Reports whether a variable is set and not empty.
 pub(crate) fn is_set(name: &str) -> bool {
     get_os(name).is_some()
 }
 
-/// Returns everything that a job inherits from whoever asks for it.
+/// Returns the whole environment.
 pub(crate) fn all() -> Vec<(OsString, OsString)> {
     std::env::vars_os().collect()
 }
 
-/// Returns our variables that set something: names without their prefix, and what they are set to.
+/// Returns the variables that override settings, without their prefix.
 pub(crate) fn settings() -> Vec<(String, String)> {
     let ours = std::env::vars_os().filter_map(|(name, value)| {
         let name = name.into_string().ok()?;

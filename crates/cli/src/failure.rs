@@ -1,65 +1,65 @@
-//! What went wrong, what to do about it, and the code to exit with.
+//! Errors as the user sees them: what happened, what to do next, and the exit code.
 
 use lastword_api::{Code, Problem};
 
 use crate::text::clean::{clean, cut};
 
-/// Exit codes of our own.
+/// Our exit codes.
 pub(crate) mod exit {
-    /// The job did not complete.
+    /// The job failed.
     pub(crate) const JOB: u8 = 1;
-    /// The command line does not read.
+    /// The command line is invalid.
     pub(crate) const USAGE: u8 = 2;
     /// The job was cancelled.
     pub(crate) const CANCELLED: u8 = 3;
-    /// Time ran out: the job's, or that of the wait.
+    /// The job timed out, or the wait did.
     pub(crate) const TIME: u8 = 124;
-    /// Our own error.
+    /// An error of lastword itself.
     pub(crate) const OURS: u8 = 125;
-    /// The command is there and cannot be executed.
+    /// The command exists but cannot be executed.
     pub(crate) const NOT_EXECUTABLE: u8 = 126;
-    /// There is no such command.
+    /// The command was not found.
     pub(crate) const NOT_FOUND: u8 = 127;
-    /// Ended by a signal: its number is added.
+    /// Killed by a signal, whose number is added.
     pub(crate) const SIGNAL: u8 = 128;
-    /// What a shell reports for a writer whose reader is gone.
+    /// What a shell reports for a writer whose reader is gone (SIGPIPE).
     pub(crate) const PIPE: u8 = SIGNAL + 13;
-    /// What a shell reports for a program that was interrupted.
+    /// What a shell reports for an interrupted program (SIGINT).
     pub(crate) const INTERRUPTED: u8 = SIGNAL + 2;
 }
 
-/// What a verb comes to: a code to exit with, or a failure to be told.
+/// The result of a command: its exit code, or an error to report.
 pub(crate) type Outcome = Result<u8, Failure>;
 
-/// Why a verb came to nothing.
+/// Why a command failed.
 #[derive(Debug)]
 pub(crate) struct Failure {
-    /// The code to exit with.
+    /// The exit code.
     pub(crate) code: u8,
     /// What happened; with `--json` it is printed as it is.
     pub(crate) problem: Box<Problem>,
-    /// What to do next, a line each.
+    /// What to do next, one line each.
     pub(crate) next: Vec<String>,
 }
 
 impl Failure {
-    /// Returns a failure of our own.
+    /// Returns an error of our own.
     pub(crate) fn new(code: Code, text: impl Into<String>) -> Failure {
         Failure::of(Problem::new(code, text))
     }
 
-    /// Returns what a daemon answered.
+    /// Returns an error that the daemon answered.
     pub(crate) fn of(problem: Problem) -> Failure {
         Failure { code: exit::OURS, problem: Box::new(problem), next: Vec::new() }
     }
 
-    /// Returns what a daemon answered to what was asked on the command line: what cannot be asked for is a slip of the hand.
+    /// Returns an error that the daemon answered to a request from the command line; an invalid request is a usage error.
     pub(crate) fn answered(problem: Problem) -> Failure {
         let code = if problem.code == Code::Invalid { exit::USAGE } else { exit::OURS };
         Failure { code, ..Failure::of(problem) }
     }
 
-    /// Returns a failure of the command line.
+    /// Returns a usage error.
     pub(crate) fn usage(text: impl Into<String>) -> Failure {
         Failure { code: exit::USAGE, ..Failure::new(Code::Invalid, text) }
     }
@@ -70,13 +70,13 @@ impl Failure {
         self
     }
 
-    /// Reports whether the reader of our output is gone, which is nobody's fault.
+    /// Reports whether the reader of our output is gone, which is not worth a message.
     pub(crate) fn is_quiet(&self) -> bool {
         self.code == exit::PIPE
     }
 
-    /// Returns the failure in words, with nothing in it that acts on a terminal.
-    pub(crate) fn words(&self) -> String {
+    /// Returns the error as text that is safe for a terminal.
+    pub(crate) fn text(&self) -> String {
         let mut text = clean(&self.problem.detail).into_owned();
         for candidate in &self.problem.candidates {
             let name = candidate.name.as_deref().unwrap_or("");
@@ -91,7 +91,7 @@ impl Failure {
 }
 
 impl From<std::io::Error> for Failure {
-    /// Takes an error of our own output: everything else is named where it happens.
+    /// Wraps an error of writing our output; all other I/O errors are wrapped where they occur.
     fn from(error: std::io::Error) -> Failure {
         let failure = Failure::new(Code::Unavailable, format!("cannot write the output: {error}"));
         match error.kind() {
@@ -101,8 +101,8 @@ impl From<std::io::Error> for Failure {
     }
 }
 
-impl From<crate::settings::Bad> for Failure {
-    fn from(bad: crate::settings::Bad) -> Failure {
-        Failure::new(Code::Invalid, bad.to_string())
+impl From<crate::settings::SettingsError> for Failure {
+    fn from(error: crate::settings::SettingsError) -> Failure {
+        Failure::new(Code::Invalid, error.to_string())
     }
 }

@@ -1,5 +1,5 @@
-//! Who is the daemon of a state folder: whoever holds the lock on this file. What is written in it is only for people and
-//! for those who must find the holder; the lock itself is what counts, and it goes with its process.
+//! The lock that makes a process the daemon of a state folder. The file's content only helps people and clients to find the holder; the
+//! lock itself decides, and is released when its process dies.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -19,46 +19,46 @@ use crate::paths::Paths;
 /// The name of the file in the state folder.
 const FILE: &str = "daemon.lock";
 
-/// The lock. Dropping it gives it back.
+/// The lock. Dropping it releases it.
 #[derive(Debug)]
 pub(crate) struct Lock {
     file: File,
     socket: PathBuf,
 }
 
-/// What the holder wrote.
+/// What the holder of the lock wrote.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Holder {
     pub(crate) pid: i32,
     start_ticks: u64,
-    /// By it a daemon is known also where `/proc` hides it.
+    /// Identifies the daemon even where `/proc` hides it.
     #[serde(default)]
     inode: Option<u64>,
     boot: String,
     pub(crate) version: String,
-    /// Whether it went in order: then nobody starts another in its place unasked.
+    /// Whether it stopped normally; clients do not start another one in its place then.
     #[serde(default)]
     pub(crate) stopped: bool,
-    /// Where it listens: not everybody who shares its folder was told the same place.
+    /// Where it listens: processes that share a state folder may differ in the default path of the socket.
     #[serde(default)]
     pub(crate) socket: Option<PathBuf>,
 }
 
-/// What came of taking the lock.
+/// The result of trying to take the lock.
 #[derive(Debug)]
-pub(crate) enum Taken {
-    Ours(Lock),
-    /// Somebody has it, who may not have written down yet who it is.
-    Theirs(Option<Holder>),
+pub(crate) enum Attempt {
+    Acquired(Lock),
+    /// Another process has the lock; `None` if it has not written its identity yet.
+    Held(Option<Holder>),
 }
 
 impl Lock {
-    /// Takes the lock of a state folder, or tells who has it.
-    pub(crate) fn take(paths: &Paths) -> Result<Taken, Failure> {
+    /// Takes the lock of a state folder, or returns its holder.
+    pub(crate) fn take(paths: &Paths) -> Result<Attempt, Failure> {
         let path = paths.in_state(FILE);
         let failed = |error: std::io::Error| {
             Failure::new(Code::Unavailable, format!("{}: {error}", path.display()))
-                .next("the state folder must be writable; LASTWORD_HOME chooses another")
+                .next("make the state folder writable, or choose another with LASTWORD_HOME")
         };
         let file =
             File::options().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
@@ -66,23 +66,23 @@ impl Lock {
         loop {
             match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => break,
-                // Whoever only looks holds a share of it for a moment, and must not be taken for a daemon.
-                #[expect(clippy::disallowed_methods, reason = "nobody says when a share is given back")]
+                // `is_held` takes a shared lock for a moment; that is not a daemon.
+                #[expect(clippy::disallowed_methods, reason = "a shared lock is released without notice")]
                 Err(rustix::io::Errno::WOULDBLOCK) if is_shared(&file) => {
                     std::thread::sleep(Duration::from_millis(1));
                 }
-                Err(rustix::io::Errno::WOULDBLOCK) => return Ok(Taken::Theirs(read(&path))),
+                Err(rustix::io::Errno::WOULDBLOCK) => return Ok(Attempt::Held(read(&path))),
                 Err(error) => return Err(failed(error.into())),
             }
         }
         let mut lock = Lock { file, socket: paths.socket.clone() };
         lock.write(false).map_err(failed)?;
-        Ok(Taken::Ours(lock))
+        Ok(Attempt::Acquired(lock))
     }
 
-    /// Notes that its holder goes in order.
-    pub(crate) fn stopped(&mut self) {
-        // Only a courtesy to those who wait: without it they start another daemon, which is no harm.
+    /// Records that the holder is stopping normally.
+    pub(crate) fn mark_stopped(&mut self) {
+        // Best effort: without it, a waiting client starts another daemon, which is harmless.
         let _ = self.write(true);
     }
 
@@ -105,34 +105,33 @@ impl Lock {
 }
 
 impl Holder {
-    /// Returns what the last daemon of a state folder wrote, whether it lives or not.
+    /// Returns what the last daemon of a state folder wrote, whether it is alive or not.
     pub(crate) fn of(paths: &Paths) -> Option<Holder> {
         read(&paths.in_state(FILE))
     }
 
-    /// Returns who it is, for good.
+    /// Returns the process identity of the holder.
     pub(crate) fn identity(&self) -> Identity {
         Identity { boot: self.boot.clone(), pid: self.pid, start_ticks: self.start_ticks, inode: self.inode }
     }
 }
 
-/// Reports whether somebody holds the lock of a state folder.
+/// Reports whether a daemon holds the lock of a state folder.
 pub(crate) fn is_held(paths: &Paths) -> bool {
     let Ok(file) = File::open(paths.in_state(FILE)) else { return false };
     !is_shared(&file)
 }
 
-/// Reports whether who listens at the other end is the daemon of another state folder, which came first to a place that both
-/// were told. It would show that folder's jobs as ours.
-pub(crate) fn is_of_another(paths: &Paths, stream: impl AsFd) -> bool {
+/// Reports whether the listener at the other end is the daemon of another state folder, which would show that folder's jobs as ours.
+pub(crate) fn belongs_to_another(paths: &Paths, stream: impl AsFd) -> bool {
     let Ok(peer) = rustix::net::sockopt::socket_peercred(stream) else { return false };
     let pid = peer.pid.as_raw_nonzero().get();
-    // A daemon writes into its lock before it listens. Who is no daemon at all is the service manager, or is found out later.
+    // A daemon writes its lock before it listens. Any other program is the service manager, or is detected later.
     let is_ours = || Holder::of(paths).is_some_and(|holder| holder.pid == pid);
     !is_ours() && lastword_proc::is_same_program(pid)
 }
 
-/// Reports whether nobody holds the lock for itself, by taking a share of it for a moment.
+/// Reports whether no process holds the lock exclusively, by taking a shared lock for a moment.
 fn is_shared(file: &File) -> bool {
     let shared = rustix::fs::flock(file, FlockOperation::NonBlockingLockShared);
     if shared.is_ok() {
@@ -152,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_only_looks_is_not_taken_for_a_daemon() {
+    fn a_check_is_not_taken_for_a_daemon() {
         let folder = tempfile::tempdir().unwrap();
         let state = folder.path().to_owned();
         let paths = Paths { socket: state.join("s"), config: state.join("c"), data: state.clone(), state };
@@ -165,27 +164,27 @@ mod tests {
                     }
                 });
             }
-            let taken = (0..2_000).all(|_| matches!(Lock::take(&paths), Ok(Taken::Ours(_))));
+            let taken = (0..2_000).all(|_| matches!(Lock::take(&paths), Ok(Attempt::Acquired(_))));
             looking.store(false, std::sync::atomic::Ordering::Relaxed);
             taken
         });
-        assert!(taken, "nobody has it");
+        assert!(taken, "no daemon holds it");
     }
 
     #[test]
-    fn one_has_it_and_the_other_is_told_who() {
+    fn the_lock_has_one_holder_who_is_known_to_others() {
         let folder = tempfile::tempdir().unwrap();
         let state = folder.path().to_owned();
         let paths = Paths { socket: state.join("s"), config: state.join("c"), data: state.clone(), state };
         assert!(!is_held(&paths));
-        let Ok(Taken::Ours(mut lock)) = Lock::take(&paths) else { panic!("it is free") };
+        let Ok(Attempt::Acquired(mut lock)) = Lock::take(&paths) else { panic!("it is free") };
         assert!(is_held(&paths));
-        let Ok(Taken::Theirs(Some(holder))) = Lock::take(&paths) else { panic!("it is taken") };
+        let Ok(Attempt::Held(Some(holder))) = Lock::take(&paths) else { panic!("it is taken") };
         assert_eq!(holder.pid, std::process::id() as i32);
         assert!(holder.identity().is_alive() && !holder.stopped);
-        lock.stopped();
+        lock.mark_stopped();
         drop(lock);
         assert!(!is_held(&paths) && Holder::of(&paths).is_some_and(|holder| holder.stopped));
-        assert!(matches!(Lock::take(&paths), Ok(Taken::Ours(_))), "it is free again");
+        assert!(matches!(Lock::take(&paths), Ok(Attempt::Acquired(_))), "it is free again");
     }
 }

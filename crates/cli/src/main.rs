@@ -1,5 +1,5 @@
-//! The one executable. What keeps a process tree is chosen here, before anything else of the program starts: keepers are
-//! forked from it, and what it touched by then is in each of them.
+//! The executable. It decides first whether to run as a keeper: keepers are forked from that process, and inherit everything it touched
+//! by then.
 
 mod args;
 mod client;
@@ -21,39 +21,39 @@ fn main() -> ExitCode {
     if arguments.next().is_some_and(|verb| verb == lastword_proc::KEEPER_VERB) {
         return lastword_proc::keeper::run();
     }
-    ExitCode::from(for_people())
+    ExitCode::from(run_cli())
 }
 
-/// Everything that is not a keeper. Apart from `main`, so that nothing of it is set up before the keeper is chosen.
+/// Runs anything but a keeper. Not inlined into `main`, so that nothing is set up before the keeper is chosen.
 #[inline(never)]
-fn for_people() -> u8 {
-    use clap::Parser as _;
-    cmd::completion::answer();
+fn run_cli() -> u8 {
+    use clap::{CommandFactory as _, Parser as _};
+    cmd::completion::complete_if_requested(args::Cli::command);
     let cli = match args::Cli::try_parse() {
         Ok(cli) => cli,
-        Err(told) => return tell_usage(&told),
+        Err(error) => return print_usage(&error),
     };
     let ui = ui::Ui::new(cli.json, cli.color, cli.no_input);
-    match cmd::run(cli.verb, ui) {
+    match args::run(cli.verb, ui) {
         Ok(code) => code,
         Err(failure) => {
-            ui.tell(&failure);
+            ui.report(&failure);
             failure.code
         }
     }
 }
 
 /// Prints help, or what is wrong with the command line.
-fn tell_usage(told: &clap::Error) -> u8 {
+fn print_usage(error: &clap::Error) -> u8 {
     let json = std::env::args_os().take_while(|word| word != "--").any(|word| word == "--json");
-    if told.use_stderr() && json {
-        let text = told.to_string();
+    if error.use_stderr() && json {
+        let text = error.to_string();
         let first = text.lines().next().unwrap_or_default();
         let failure = failure::Failure::usage(first.strip_prefix("error: ").unwrap_or(first));
-        ui::Ui::new(true, ui::Colour::Never, true).tell(&failure);
+        ui::Ui::new(true, ui::Colour::Never, true).report(&failure);
     } else {
-        // Help goes to standard output and is no failure; a reader that is gone is none either.
-        let _ = told.print();
+        // Help goes to stdout. That its reader may be gone is not an error.
+        let _ = error.print();
     }
-    told.exit_code() as u8
+    error.exit_code() as u8
 }

@@ -77,7 +77,7 @@ pub(crate) fn sweep(place: &Path) -> io::Result<()> {
         let entry = entry?;
         let name = entry.file_name();
         let pid = name.to_str().and_then(|name| name.split('-').next()?.parse().ok());
-        let is_used = pid.is_some_and(|pid: i32| Identity::of(pid).is_some_and(|who| who.is_alive()));
+        let is_used = pid.is_some_and(|pid: i32| Identity::of(pid).is_some_and(|process| process.is_alive()));
         if !is_used {
             std::fs::remove_dir_all(entry.path())?;
         }

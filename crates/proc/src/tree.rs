@@ -194,8 +194,8 @@ fn kernel_lists_children() -> bool {
 
 /// Returns the children of a process by reading every process's parent.
 fn children_by_scan(pid: i32) -> Vec<i32> {
-    let everybody = every_pid().unwrap_or_default();
-    everybody.into_iter().filter(|each| Stat::of(*each).is_some_and(|stat| stat.parent == pid)).collect()
+    let pids = every_pid().unwrap_or_default();
+    pids.into_iter().filter(|each| Stat::of(*each).is_some_and(|stat| stat.parent == pid)).collect()
 }
 
 /// Returns the pids of all processes.

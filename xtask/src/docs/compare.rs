@@ -120,8 +120,10 @@ fn short_id(place: &Place<'_>) -> usize {
     let len = run_of(place.here, |c| LETTERS.contains(c));
     let word = &place.here[..len];
     let (before, after) = (place.before, &place.here[len..]);
-    let is_alone = before.is_empty() && (after.starts_with("  ") || after.starts_with(" is "))
-        || before == "lastword: "
+    let is_alone = before.is_empty()
+        && (after.starts_with("  ")
+            || [" is ", " keeps ", " changed ", " was "].iter().any(|word| after.starts_with(word)))
+        || ["lastword: ", "deleted ", "queued for "].iter().any(|word| before.ends_with(word))
         || before.ends_with('-')
         || before.ends_with('(') && after.starts_with(')');
     if len == 8 && (is_alone || word.contains(|c: char| c.is_ascii_digit())) { len } else { 0 }
@@ -177,11 +179,11 @@ fn size(place: &Place<'_>) -> usize {
     if is_size { number + 1 + unit } else { 0 }
 }
 
-/// How a tree is held, and so what proves its end, is up to the machine.
+/// How a tree is contained, and so what proves its end, depends on the machine.
 fn level(place: &Place<'_>) -> usize {
-    let is_held = place.before.trim_start().starts_with("held ") || place.before.ends_with("held ");
-    let is_proof = place.before.trim_start().starts_with("proof ") && place.before.ends_with("left: ");
-    if is_held || is_proof { place.here.len() } else { 0 }
+    let is_level = place.before.ends_with("contained ");
+    let is_proof = place.before.trim_start().starts_with("proof ") && place.before.ends_with("running: ");
+    if is_level || is_proof { place.here.len() } else { 0 }
 }
 
 #[cfg(test)]
@@ -192,9 +194,12 @@ mod tests {
     fn what_differs_from_run_to_run_is_left_out() {
         for (line, expected) in [
             ("job_0001m7fk37vje00s271nrth3b9zd", "<id>"),
-            ("stubborn (rth3b9zd)  cancelled while it ran", "stubborn (<short>) cancelled while it ran"),
+            ("stubborn (rth3b9zd)  cancelled while running", "stubborn (<short>) cancelled while running"),
             ("abcdefgh  build  failed  7s   12ms  exit 4", "<short> build failed <age> <took> exit 4"),
-            ("  took      TERM, then KILL after 5.0s; 5.0s in all", "took TERM, then KILL; <took> in all"),
+            (
+                "  took      TERM, then KILL after 5.0s; 5.0s in total",
+                "took TERM, then KILL; <took> in total",
+            ),
             ("  grace     5s between TERM and KILL", "grace 5s between TERM and KILL"),
             ("              17122  sh -c 'sleep 3'", "<pid> sh -c 'sleep 3'"),
             ("  found     3 processes", "found 3 processes"),
@@ -207,8 +212,8 @@ mod tests {
             ("+ lastword/edit-khdvabeg", "+ lastword/edit-<short>"),
             ("attempts of a job", "attempts of a job"),
             ("{\"at\":\"2026-11-15T12:14:00.123Z\",\"pid\":12}", "{\"at\":\"<moment>\",\"pid\":<pid>}"),
-            ("  held      in a control group", "held <level>"),
-            ("ok  journal  is sound: 4.0 KiB", "ok journal is sound: <size>"),
+            ("  tree      contained in a control group", "tree contained <level>"),
+            ("ok  journal  intact: 4.0 KiB", "ok journal intact: <size>"),
             ("exit 4", "exit 4"),
         ] {
             assert_eq!(plain(line), expected);
@@ -225,18 +230,18 @@ mod tests {
         assert!(is_same("took 3ms", "took 14ms"));
         assert!(is_same("one", "12:00:00  starting ░░  245ms\none"));
         assert!(is_same(
-            "proof nothing of it is left: a",
-            "  proof  nothing of it is left: b\n            and c"
+            "proof nothing is left running: a",
+            "  proof  nothing is left running: b\n            and c"
         ));
         for (shown, printed) in [
             ("exit 4", "exit 5"),
             ("found 3 processes", "found 2 processes"),
-            ("cancelled while it ran", "cancelled before it started"),
+            ("cancelled while running", "cancelled before it started"),
             ("one\ntwo", "one"),
             ("one", "one\ntwo"),
             ("one\n...\nthree", "one\ntwo"),
             ("wall 2h", "wall 3h"),
-            ("proof nothing of it is left: a", "proof nobody can say: a"),
+            ("proof nothing is left running: a", "proof not certain: a"),
         ] {
             assert!(!is_same(shown, printed), "{shown} is not {printed}");
         }

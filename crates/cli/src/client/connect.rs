@@ -16,7 +16,6 @@ use crate::environment;
 use crate::failure::Failure;
 use crate::lock::{self, Holder};
 use crate::paths::{self, Paths};
-use crate::ui::Ui;
 
 /// How long a daemon that has the lock may take until it listens: it looks at its socket every second.
 const LISTEN_MAX: Duration = Duration::from_secs(15);
@@ -29,11 +28,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 
 /// Connects to the daemon, and starts one if there is none. Whoever was connected before does not start another when the
 /// last one was stopped on purpose.
-pub(super) async fn connect(
-    paths: &Paths,
-    ui: &Ui,
-    again: bool,
-) -> Result<SendRequest<Full<Bytes>>, Failure> {
+pub(super) async fn connect(paths: &Paths, again: bool) -> Result<SendRequest<Full<Bytes>>, Failure> {
     let begin = Instant::now();
     loop {
         if let Some(stream) = reach(paths).await? {
@@ -56,7 +51,7 @@ pub(super) async fn connect(
         // Asked each time: one that was killed holds its lock a moment longer than its socket.
         if !was_stopped && !lock::is_held(paths) {
             may_start()?;
-            start::start(paths, &start::Wish::default(), ui).await?;
+            start::start(paths, &start::StartOptions::default()).await?;
             continue;
         }
         tokio::time::sleep(PAUSE).await;
@@ -79,7 +74,7 @@ pub(crate) async fn knock(paths: &Paths) -> Result<Option<SendRequest<Full<Bytes
 /// Connects to the daemon of this state folder: where it should listen, or else where it says that it does. Whoever shares the
 /// folder may have been told another place: a job of cron has no `XDG_RUNTIME_DIR`, and `TMPDIR` is anybody's choice.
 async fn reach(paths: &Paths) -> Result<Option<UnixStream>, Failure> {
-    let ours = |stream: &UnixStream| !lock::is_of_another(paths, stream);
+    let ours = |stream: &UnixStream| !lock::belongs_to_another(paths, stream);
     if let Some(stream) = reach_at(&paths.socket).await?.filter(ours) {
         return Ok(Some(stream));
     }

@@ -8,9 +8,9 @@ use lastword_api::{Code, Job, Receipt};
 use super::sse::Events;
 use super::{Call, Client, job_path};
 use crate::failure::Failure;
-use crate::text::along::Along;
 use crate::text::clean::{Cleaner, clean};
 use crate::text::size;
+use crate::text::transcript::Transcript;
 
 /// Bytes looked at for each of the last lines. Those are few that are longer on the average, and begin in the middle then.
 const LINE: u64 = 2 << 10;
@@ -64,7 +64,7 @@ pub(crate) enum Terminal {
 pub(crate) struct Passage {
     stream: Stream,
     /// Makes words of what an agent writes.
-    along: Option<Along>,
+    along: Option<Transcript>,
     cleaner: Option<Cleaner>,
 }
 
@@ -77,13 +77,13 @@ impl Passage {
 
     /// Opens it for what the job of an agent writes, in words.
     fn along(self, job: &Job) -> Passage {
-        let along = Along::with(job).filter(|_| self.stream == Stream::Stdout);
+        let along = Transcript::of(job).filter(|_| self.stream == Stream::Stdout);
         Passage { along, ..self }
     }
 
     /// Passes bytes of a job on.
     pub(crate) fn pass_on(&mut self, bytes: &[u8]) -> Result<(), Failure> {
-        let words = self.along.as_mut().map(|along| along.read(bytes));
+        let words = self.along.as_mut().map(|along| along.render(bytes));
         let bytes = words.as_ref().map_or(bytes, String::as_bytes);
         let cleaned = self.cleaner.as_mut().map(|cleaner| cleaner.clean(bytes));
         let bytes = cleaned.as_ref().map_or(bytes, String::as_bytes);

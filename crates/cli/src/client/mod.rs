@@ -234,7 +234,7 @@ impl Client {
                 return Ok(idle);
             }
         }
-        let sender = connect::connect(&self.0.paths, &self.0.ui, self.0.reached.get()).await?;
+        let sender = connect::connect(&self.0.paths, self.0.reached.get()).await?;
         self.0.reached.set(true);
         Ok(sender)
     }

@@ -1,22 +1,22 @@
-//! `abandon`: a person gives up on a job whose host does not return.
+//! `abandon`: gives up on a job whose host does not return.
 
 use hyper::Method;
 use lastword_api::Job;
 
 use crate::client::{Call, Client, job_path};
 use crate::failure::{Failure, Outcome};
-use crate::ui::words;
+use crate::ui::describe;
 
-/// Gives up a job that nobody can reach any more
+/// Give up on a job that can no longer be reached
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "What it started may still be alive. Only for a job that stays out of reach; `cancel` is the way to end one."
+    after_help = "Its processes may still be running. Use this only for a job that stays unreachable; to end a job, use `cancel`."
 )]
 pub(crate) struct Args {
-    /// Which job
+    /// Job to abandon
     #[arg(value_name = "JOB", add = super::completion::jobs())]
     job: String,
-    /// Does not ask
+    /// Do not ask for confirmation
     #[arg(short, long)]
     yes: bool,
 }
@@ -24,14 +24,14 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args, client: Client) -> Outcome {
     let job = client.job(&args.job).await?;
     let ui = *client.ui();
-    let called = words::called(job.name.as_deref(), &job.short);
+    let job_name = describe::job_name(job.name.as_deref(), &job.short);
     if !args.yes {
-        let question = format!("Give up {called}? What it started may still be alive.");
+        let question = format!("Give up on {job_name}? Its processes may still be running.");
         if !ui.can_ask {
-            return Err(Failure::usage(question).next("-y gives it up without asking"));
+            return Err(Failure::usage(question).next("use -y to confirm"));
         }
-        if !ui.ask(&question) {
-            ui.say("nothing was given up");
+        if !ui.confirm(&question) {
+            ui.say("nothing was changed");
             return Ok(0);
         }
     }
@@ -43,8 +43,8 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
             let ending = job
                 .outcome
                 .as_ref()
-                .map(|outcome| words::ending(outcome, job.outcome_detail.as_ref(), job.cause.as_ref()));
-            ui.print(&format!("{called}  {}", ending.unwrap_or_else(|| job.phase.to_string())))?;
+                .map(|outcome| describe::ending(outcome, job.outcome_detail.as_ref(), job.cause.as_ref()));
+            ui.print(&format!("{job_name}  {}", ending.unwrap_or_else(|| job.phase.to_string())))?;
         }
     }
     Ok(0)

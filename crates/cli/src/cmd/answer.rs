@@ -1,62 +1,62 @@
-//! `answer`, and `approve` and `deny`, which are the two answers to a permission: a person answers a question of an agent.
+//! `answer`, `approve` and `deny`: answers a question of an agent.
 
 use lastword_api::{Accepted, Answer, Code, Job};
 
 use crate::client::{Call, Client, job_path};
 use crate::failure::{Failure, Outcome};
 use crate::text::clean::clean;
-use crate::ui::words;
+use crate::ui::describe;
 
-/// Which question.
+/// A question of an agent.
 #[derive(Debug, clap::Args)]
 struct Which {
-    /// Which job
+    /// Job that asks
     #[arg(value_name = "JOB", add = super::completion::jobs())]
     job: String,
-    /// Which question; it need not be said if there is one
+    /// Id of the question, if there are several
     #[arg(short, long, value_name = "ID")]
     question: Option<String>,
 }
 
-/// Answers a question of an agent
+/// Answer a question of an agent
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "`lastword show JOB` shows what it asks. Where it asks for a permission, see approve and deny."
+    after_help = "`lastword show JOB` shows the question. To answer a permission request, use approve or deny."
 )]
 pub(crate) struct Args {
     #[command(flatten)]
     which: Which,
-    /// What to answer
+    /// The answer
     #[arg(required = true, value_name = "TEXT")]
     text: Vec<String>,
 }
 
-/// Lets an agent do what it asks for
+/// Allow what an agent asks permission for
 #[derive(Debug, clap::Args)]
 pub(crate) struct Approve {
     #[command(flatten)]
     which: Which,
 }
 
-/// Does not let an agent do what it asks for
+/// Deny what an agent asks permission for
 #[derive(Debug, clap::Args)]
 pub(crate) struct Deny {
     #[command(flatten)]
     which: Which,
-    /// Why, or what to do instead
+    /// Reason, or what to do instead
     #[arg(value_name = "REASON")]
     reason: Vec<String>,
 }
 
 impl Approve {
-    /// Returns the answer that this is.
+    /// Returns the answer.
     pub(crate) fn answer(self) -> Args {
         Args { which: self.which, text: vec!["allow".to_owned()] }
     }
 }
 
 impl Deny {
-    /// Returns the answer that this is.
+    /// Returns the answer.
     pub(crate) fn answer(self) -> Args {
         Args { which: self.which, text: ["deny".to_owned()].into_iter().chain(self.reason).collect() }
     }
@@ -71,14 +71,14 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
     match ui.json {
         true => ui.print_json(&accepted)?,
         false => {
-            let called = words::called(job.name.as_deref(), &job.short);
-            ui.say(&format!("the answer to {called} is written down, and reaches it once"));
+            let job_name = describe::job_name(job.name.as_deref(), &job.short);
+            ui.say(&format!("answer queued for {job_name}"));
         }
     }
     Ok(0)
 }
 
-/// Adds what is asked to a failure that leaves that open.
+/// Lists the open questions if it is unclear which one is meant.
 fn explain(failure: Failure, job: &Job) -> Failure {
     let open = matches!(failure.problem.code, Code::Ambiguous | Code::Conflict);
     let questions = job.session.iter().filter(|_| open).flat_map(|session| &session.questions);

@@ -1,4 +1,4 @@
-//! `apply`: brings what a job changed in its worktree to the checkout it was asked for in.
+//! `apply`: applies a job's changes to the checkout it was started from.
 
 use std::path::Path;
 
@@ -9,27 +9,27 @@ use serde::Serialize;
 use super::worktree;
 use crate::client::Client;
 use crate::failure::{Failure, Outcome};
-use crate::ui::words;
+use crate::ui::describe;
 
-/// Brings what a job changed in its worktree to your checkout
+/// Apply a job's changes to your checkout
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "The changes are merged with what is checked out, and written to files: all of them, or none. Nothing is committed or \
-                  staged. Asking twice changes nothing the second time."
+    after_help = "Merges the changes with the checked-out commit and writes them to your files: all of them, or none. Commits and stages \
+                  nothing. Applying twice is harmless."
 )]
 pub(crate) struct Args {
-    /// Which job
+    /// Job whose changes to apply; the newest by default
     #[arg(value_name = "JOB", default_value = "@last", hide_default_value = true, add = super::completion::jobs())]
     job: String,
-    /// Only says whether it can be done
+    /// Only check whether it is possible
     #[arg(long)]
     dry_run: bool,
 }
 
-/// Files that are named when nothing can be done; the rest is counted.
+/// Files listed in an error; the rest are counted.
 const NAMED_MAX: usize = 20;
 
-/// What was done, as a document.
+/// The result as JSON.
 #[derive(Debug, Serialize)]
 struct Applied<'a> {
     job: &'a str,
@@ -40,22 +40,25 @@ struct Applied<'a> {
 
 pub(crate) async fn run(args: Args, client: Client) -> Outcome {
     let (job, ui) = (client.job(&args.job).await?, client.ui());
-    let called = words::called(job.name.as_deref(), &job.short);
+    let job_name = describe::job_name(job.name.as_deref(), &job.short);
     let (view, place) = (worktree::view(&job)?, worktree::of(&job)?);
     if !job.is_ended() {
-        let failure = Failure::new(Code::NotEnded, format!("{called} has not ended, and may change more"));
-        return Err(failure.next(format!("lastword wait {}    # until it has", words::reference(&job))));
+        let failure =
+            Failure::new(Code::NotEnded, format!("{job_name} has not ended and may still change files"));
+        return Err(
+            failure.next(format!("lastword wait {}    # then apply again", describe::reference(&job)))
+        );
     }
     let failed = |error: lastword_git::Error| worktree::failed(&error);
     let mut files = 0;
     if let Some(view) = &view {
         if let Some(why) = view.skipped() {
-            let text = format!("nothing of {called} was applied: some of it could not be looked at: {why}");
+            let text =
+                format!("nothing of {job_name} was applied, because some files could not be read: {why}");
             let failure = Failure::new(Code::Unavailable, text);
             let folder = place.path.as_deref().unwrap_or("its worktree");
-            return Err(failure.next(format!(
-                "what that is lies in {folder}: bring it over or remove it there, and apply again"
-            )));
+            return Err(failure
+                .next(format!("make those files in {folder} readable or remove them, and apply again")));
         }
         let checkout = Path::new(&place.checkout);
         let plan = Plan::make(view, &worktree::git(), checkout).map_err(failed)?;
@@ -76,7 +79,7 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
         Some(view) => !view.files().map_err(failed)?.is_empty(),
         None => false,
     };
-    let count = words::count(files as u64, "file", "files");
+    let count = describe::count(files as u64, "file", "files");
     let be = match (args.dry_run, files) {
         (true, _) => "would be",
         (false, 1) => "was",
@@ -84,29 +87,29 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
     };
     match (has_changed, files) {
         (false, _) => {
-            ui.say(&format!("{called} has changed nothing"));
+            ui.say(&format!("{job_name} changed nothing"));
             if let Some(merge) = worktree::merge(&job) {
-                ui.say(&format!("its branch has commits all the same: `{merge}` brings them over"));
+                ui.say(&format!("its branch has commits, though: `{merge}` merges them"));
             }
         }
-        (true, 0) => ui.say(&format!("{} has all of it already; nothing was done", place.checkout)),
+        (true, 0) => ui.say(&format!("all changes are already in {}", place.checkout)),
         (true, _) => {
             ui.print(&format!("{count} {be} changed in {}", place.checkout))?;
             if !args.dry_run {
-                ui.say("nothing is committed: `git status` shows what came");
+                ui.say("nothing is committed; `git status` shows the changes");
             }
         }
     }
     Ok(0)
 }
 
-/// Says why nothing was done, to which files it is due, and what to do.
+/// Returns why nothing was applied, the files that prevent it, and what to do.
 fn refused(job: &Job, place: &Worktree, trouble: &ApplyRefusal, has_filters: bool) -> Failure {
-    let called = words::called(job.name.as_deref(), &job.short);
-    let reference = words::reference(job);
+    let job_name = describe::job_name(job.name.as_deref(), &job.short);
+    let reference = describe::reference(job);
     let mut failure = Failure::new(
         Code::Conflict,
-        format!("nothing of {called} was applied to {}: {trouble}", place.checkout),
+        format!("nothing of {job_name} was applied to {}: {trouble}", place.checkout),
     );
     let files = trouble.files();
     for file in files.iter().take(NAMED_MAX) {
@@ -116,25 +119,23 @@ fn refused(job: &Job, place: &Worktree, trouble: &ApplyRefusal, has_filters: boo
         failure = failure.next(format!("  and {} more", files.len() - NAMED_MAX));
     }
     let by_hand =
-        format!("lastword diff {reference} | git apply --3way    # leaves the conflicts in your files");
+        format!("lastword diff {reference} | git apply --3way    # marks the conflicts in your files");
     match trouble {
         ApplyRefusal::NoCheckout(_) => {
-            failure.next(format!("lastword diff {reference} > changes.patch    # keeps them"))
+            failure.next(format!("lastword diff {reference} > changes.patch    # saves the changes"))
         }
-        ApplyRefusal::Unmerged(_) => failure.next("resolve them, and apply it again"),
+        ApplyRefusal::Unmerged(_) => failure.next("resolve them and apply again"),
         ApplyRefusal::Conflicts(_) => failure.next(by_hand),
         ApplyRefusal::Uncommitted(_) => {
-            let failure = failure.next("commit or stash these files, and apply it again");
+            let failure = failure.next("commit or stash these files and apply again");
             match has_filters {
                 true => failure.next(format!(
-                    "if git sees no change in them, a filter that this repository sets up made it: {by_hand}"
+                    "if git shows no change in them, a filter of this repository causes it: {by_hand}"
                 )),
                 false => failure,
             }
         }
-        ApplyRefusal::Repositories(_) => failure.next(format!(
-            "bring them over by hand from {}",
-            place.path.as_deref().unwrap_or("its worktree")
-        )),
+        ApplyRefusal::Repositories(_) => failure
+            .next(format!("copy them by hand from {}", place.path.as_deref().unwrap_or("its worktree"))),
     }
 }

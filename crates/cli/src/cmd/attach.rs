@@ -1,34 +1,33 @@
-//! `attach`: comes back to a job: shows its last lines, then what it writes, and passes its exit code on.
+//! `attach`: reconnects to a job: shows its last lines, then follows its output, and exits with its exit code.
 
 use std::time::Duration;
 
-use lastword_api::{Cancel, Cause, Code, Exit, IoKind, Job, Message, Outcome as Ending, Time};
+use lastword_api::{Cancel, Cause, Code, Exit, IoKind, Job, Outcome as Ending, Time};
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::run::say_it_goes_on;
 use crate::client::follow::{self, Recording, Stream, Terminal};
 use crate::client::{Call, Client, job_path};
 use crate::failure::{Failure, Outcome, exit};
 use crate::text::moment;
-use crate::ui::words;
+use crate::ui::describe;
 
 mod agent;
 mod input;
 mod typed;
 
-/// Comes back to a job, and exits as it does
+/// Reconnect to a job and exit as it does
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Ctrl-C lets go of the job again. A job that reads (run -i, run -t) gets what is typed."
+    after_help = "Ctrl-C detaches again. What you type goes to the job if it was started with run -i or run -t."
 )]
 pub(crate) struct Args {
-    /// Which job
+    /// Job to attach to
     #[arg(value_name = "JOB", add = super::completion::jobs())]
     job: String,
-    /// How many lines of what it wrote are shown first
+    /// Lines of earlier output to show first
     #[arg(short = 'n', long, default_value_t = 10, value_name = "LINES")]
     lines: usize,
-    /// Passes standard input on, also if it is no terminal
+    /// Forward standard input even if it is not a terminal
     #[arg(short, long)]
     interactive: bool,
 }
@@ -38,10 +37,12 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
     let job = client.job(&args.job).await?;
     let reads = job.io.kind != IoKind::None;
     if args.interactive && !reads {
-        let called = words::called(job.name.as_deref(), &job.short);
-        let failure =
-            Failure::new(Code::Invalid, format!("{called} reads nothing: it was not started with -i or -t"));
-        return Err(failure.next(format!("lastword attach {}", words::reference(&job))));
+        let job_name = describe::job_name(job.name.as_deref(), &job.short);
+        let failure = Failure::new(
+            Code::Invalid,
+            format!("{job_name} reads no input: it was not started with -i or -t"),
+        );
+        return Err(failure.next(format!("lastword attach {}", describe::reference(&job))));
     }
     let mut from = [0, 0];
     if let Some(attempt) = job.attempts.last().filter(|attempt| attempt.has_run()) {
@@ -54,77 +55,77 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
     stay(&client, job, Stay { input, cancel_on_interrupt: false, from }).await
 }
 
-/// How long a person sees nothing before they are told why.
+/// How long a person sees nothing before being told why.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// How to stay with a job.
+/// How to follow a job.
 pub(super) struct Stay {
-    /// Passes standard input on.
+    /// Forward standard input.
     pub(super) input: bool,
-    /// What Ctrl-C does.
+    /// Cancel the job on Ctrl-C instead of detaching.
     pub(super) cancel_on_interrupt: bool,
-    /// Where its streams begin.
+    /// Where to start in each output stream.
     pub(super) from: [u64; 2],
 }
 
-/// Stays with a job until it ends, or until somebody lets go of it.
+/// Follows a job until it ends, or until the user detaches.
 pub(super) async fn stay(client: &Client, job: Job, stay: Stay) -> Outcome {
-    let called = job.clone();
-    let unheard =
-        |error: std::io::Error| Failure::new(Code::Unavailable, format!("cannot hear signals: {error}"));
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(unheard)?;
-    let mut terminate = signal(SignalKind::terminate()).map_err(unheard)?;
-    let mut hang_up = signal(SignalKind::hangup()).map_err(unheard)?;
+    let followed = job.clone();
+    let no_signals =
+        |error: std::io::Error| Failure::new(Code::Unavailable, format!("cannot receive signals: {error}"));
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(no_signals)?;
+    let mut terminate = signal(SignalKind::terminate()).map_err(no_signals)?;
+    let mut hang_up = signal(SignalKind::hangup()).map_err(no_signals)?;
     let terminal = job.io.kind == IoKind::Terminal;
-    let whose = if terminal { Terminal::Given } else { Terminal::Ours };
+    let screen = if terminal { Terminal::Given } else { Terminal::Ours };
     let mut typed = std::pin::pin!(async {
         match stay.input {
-            true => input::pass_on(client, &called, terminal).await,
+            true => input::forward(client, &followed, terminal).await,
             false => std::future::pending().await,
         }
     });
-    let mut wants = std::pin::pin!(async {
-        if called.agent.is_some() && !client.ui().json {
-            agent::listen(client, &called).await?;
+    let mut questions = std::pin::pin!(async {
+        if followed.agent.is_some() && !client.ui().json {
+            agent::listen(client, &followed).await?;
         }
         std::future::pending::<Result<(), Failure>>().await
     });
-    // In a box: whoever stays would be as large as all that is followed.
-    let mut watched = Box::pin(follow::to_the_end(client, job, stay.from, whose));
+    // Boxed, because this future would otherwise be as large as everything it follows.
+    let mut watched = Box::pin(follow::to_the_end(client, job, stay.from, screen));
     let mut patience = std::pin::pin!(tokio::time::sleep(PATIENCE));
-    let (mut asked, mut reads, mut patient) = (false, true, client.ui().watched);
+    let (mut cancelled, mut reads, mut patient) = (false, true, client.ui().watched);
     loop {
         tokio::select! {
             () = &mut patience, if patient => {
                 patient = false;
-                say_what_it_waits_for(client, &called.id).await?;
+                print_waiting_reason(client, &followed.id).await?;
             }
             ended = &mut watched => {
                 let job = ended?;
-                tell_ending(client, &job);
+                print_ending(client, &job);
                 return Ok(code_of(&job));
             }
-            failed = &mut wants => failed?,
-            let_go = &mut typed, if reads => match let_go? {
-                input::Over::LetGo => {
-                    // The terminal stands where the job left it.
+            failed = &mut questions => failed?,
+            over = &mut typed, if reads => match over? {
+                input::Over::Detached => {
+                    // The cursor is wherever the job left it.
                     client.ui().say("");
-                    say_it_goes_on(client, &called);
+                    print_still_running(client, &followed);
                     return Ok(0);
                 }
                 input::Over::End => reads = false,
             },
             _ = interrupt.recv() => {
                 if !stay.cancel_on_interrupt {
-                    say_it_goes_on(client, &called);
+                    print_still_running(client, &followed);
                     return Ok(exit::INTERRUPTED);
                 }
-                // The second one means it.
-                cancel(client, &called, asked).await?;
-                asked = true;
+                // The second Ctrl-C kills.
+                cancel(client, &followed, cancelled).await?;
+                cancelled = true;
             }
             _ = terminate.recv() => {
-                say_it_goes_on(client, &called);
+                print_still_running(client, &followed);
                 return Ok(exit::SIGNAL + 15);
             }
             _ = hang_up.recv() => return Ok(exit::SIGNAL + 1),
@@ -132,14 +133,14 @@ pub(super) async fn stay(client: &Client, job: Job, stay: Stay) -> Outcome {
     }
 }
 
-/// Says to a person who sees nothing why that is.
-async fn say_what_it_waits_for(client: &Client, id: &str) -> Result<(), Failure> {
+/// Tells the user what a job without output is waiting for.
+async fn print_waiting_reason(client: &Client, id: &str) -> Result<(), Failure> {
     let job = client.job(id).await?;
     if let Some(waits) = &job.waits {
         let now = Time(moment::now_ms());
-        let waits = words::waits(waits, |until| moment::between(now, until));
-        let called = words::called(job.name.as_deref(), &job.short);
-        client.ui().say(&format!("{called} {waits}; Ctrl-C lets go of it"));
+        let waits = describe::waits(waits, |until| moment::between(now, until));
+        let job_name = describe::job_name(job.name.as_deref(), &job.short);
+        client.ui().say(&format!("{job_name} is {waits}; Ctrl-C detaches"));
     }
     Ok(())
 }
@@ -147,13 +148,13 @@ async fn say_what_it_waits_for(client: &Client, id: &str) -> Result<(), Failure>
 async fn cancel(client: &Client, job: &Job, force: bool) -> Result<(), Failure> {
     let call = Call::post(job_path(&job.id, ":cancel"), &Cancel { force, wait_ms: None });
     client.send(&call).await?;
-    let how = if force { "with KILL" } else { "; Ctrl-C again for KILL" };
-    client.ui().say(&format!("cancelling {} {how}", words::called(job.name.as_deref(), &job.short)));
+    let how = if force { " with KILL" } else { "; press Ctrl-C again to kill it" };
+    client.ui().say(&format!("cancelling {}{how}", describe::job_name(job.name.as_deref(), &job.short)));
     Ok(())
 }
 
-/// Says how a job ended that did not simply come to its end: its output alone does not tell.
-fn tell_ending(client: &Client, job: &Job) {
+/// Prints how a job ended, unless its exit code says everything.
+fn print_ending(client: &Client, job: &Job) {
     let Some(outcome) = &job.outcome else { return };
     let attempt = job.last_attempt();
     let plain = job.agent.is_none()
@@ -161,27 +162,27 @@ fn tell_ending(client: &Client, job: &Job) {
     if matches!(outcome, Ending::Completed) || (matches!(outcome, Ending::Failed) && plain) {
         return;
     }
-    let called = words::called(job.name.as_deref(), &job.short);
-    let ending = words::ending(outcome, job.outcome_detail.as_ref(), job.cause.as_ref());
+    let job_name = describe::job_name(job.name.as_deref(), &job.short);
+    let ending = describe::ending(outcome, job.outcome_detail.as_ref(), job.cause.as_ref());
     let why = match attempt.and_then(|attempt| attempt.error.as_deref()) {
         Some(error) => format!(": {}", crate::text::clean::clean(error)),
         None => attempt
             .and_then(|attempt| attempt.exit)
-            .map_or_else(String::new, |exit| format!(", {}", words::exit(&exit))),
+            .map_or_else(String::new, |exit| format!(", {}", describe::exit(&exit))),
     };
-    client.ui().say(&format!("lastword: {called} {ending}{why}"));
-    // Who is used to a shell hands over a line of it as one word.
+    client.ui().say(&format!("lastword: {job_name} {ending}{why}"));
+    // Users accustomed to a shell pass a whole command line as one argument.
     if job.cause == Some(Cause::Launch) && job.argv.len() == 1 && job.argv[0].contains(' ') {
-        client.ui().say("  lastword run -- sh -c 'LINE'    # runs a line as a shell does");
+        client.ui().say("  lastword run -- sh -c 'COMMAND'    # runs a command line in a shell");
     }
     if job.cause == Some(Cause::Launch) && job.agent.is_some() {
-        client
-            .ui()
-            .say("  lastword doctor --agents    # says which agents are here, and how to get the others");
+        client.ui().say(
+            "  lastword doctor --agents    # checks which agents are installed, and how to install others",
+        );
     }
 }
 
-/// Returns what to exit with for a job one stayed with: its own code, if it came to its own end.
+/// Returns our exit code for a job we followed: its own, if it exited by itself.
 pub(super) fn code_of(job: &Job) -> u8 {
     match job.outcome.as_ref() {
         Some(Ending::Cancelled) => exit::CANCELLED,
@@ -194,7 +195,7 @@ pub(super) fn code_of(job: &Job) -> u8 {
 fn own_code(job: &Job) -> u8 {
     let attempt = job.last_attempt();
     match attempt.and_then(|attempt| attempt.exit) {
-        // What an agent exits with says nothing: it may be zero after it failed, and it is stopped once its work is done.
+        // An agent's exit code means little: it may be 0 after a failure, and the agent is stopped once its work is done.
         Some(_) if job.agent.is_some() => match job.outcome {
             Some(Ending::Completed) => 0,
             _ => exit::JOB,
@@ -204,7 +205,7 @@ fn own_code(job: &Job) -> u8 {
             exit::SIGNAL.saturating_add(u8::try_from(signal).unwrap_or(0))
         }
         _ if job.cause == Some(Cause::Launch) => {
-            // The keeper says it in the words of the system: what it ran, and why that did not start.
+            // The keeper reports the system's error as text.
             let error = attempt.and_then(|attempt| attempt.error.as_deref()).unwrap_or_default();
             match (error.contains("cannot run "), error.contains("(os error 2)")) {
                 (true, true) => exit::NOT_FOUND,
@@ -217,7 +218,9 @@ fn own_code(job: &Job) -> u8 {
     }
 }
 
-/// Returns a message to a job.
-pub(super) fn message(job: &Job, message: Message) -> Result<Call, Failure> {
-    Call::post(job_path(&job.id, "/messages"), &message).once()
+/// Tells the user how to return to a job that keeps running.
+fn print_still_running(client: &Client, job: &Job) {
+    let job_name = describe::job_name(job.name.as_deref(), &job.short);
+    let reference = describe::reference(job);
+    client.ui().say(&format!("{job_name} keeps running; `lastword attach {reference}` reconnects to it"));
 }

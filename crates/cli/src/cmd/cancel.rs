@@ -1,4 +1,4 @@
-//! `cancel`: ends jobs, waits for the proof, and shows the receipt.
+//! `cancel`: stops jobs, waits for the proof, and shows the receipt.
 
 use std::time::{Duration, Instant};
 
@@ -8,45 +8,45 @@ use crate::client::{Call, Client, job_path};
 use crate::failure::{Failure, Outcome, exit};
 use crate::text::duration;
 use crate::ui::progress::Progress;
-use crate::ui::{receipt, words};
+use crate::ui::{describe, receipt};
 
-/// Ends jobs, and shows what proves that nothing is left
+/// Stop jobs and show the receipt
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "TERM first, then KILL after the job's grace, both to every process of the job. A job that has ended already stays as it ended."
+    after_help = "Sends TERM to every process of a job, then KILL after its grace period. A job that has already ended is not changed."
 )]
 pub(crate) struct Args {
-    /// Which jobs
+    /// Jobs to stop
     #[arg(value_name = "JOB", required_unless_present_any = ["all", "group", "label"], add = super::completion::jobs())]
     jobs: Vec<String>,
-    /// KILL at once
+    /// Send KILL at once
     #[arg(short, long)]
     force: bool,
-    /// Every job that has not ended
+    /// All jobs that have not ended
     #[arg(short, long, conflicts_with = "jobs")]
     all: bool,
-    /// Every job of this group
+    /// All jobs of this group
     #[arg(short, long, conflicts_with = "jobs")]
     group: Option<String>,
-    /// Every job with this label
+    /// All jobs with this label
     #[arg(short, long, value_name = "NAME=VALUE", conflicts_with = "jobs")]
     label: Option<String>,
-    /// Does not wait for the end
+    /// Do not wait until the jobs have ended
     #[arg(long, conflicts_with = "timeout")]
     no_wait: bool,
-    /// Waits at most this long; the stop goes on, and the exit code is 124
+    /// Wait at most this long; the stop continues, and the exit code is 124
     #[arg(long, value_name = "TIME", value_parser = duration::parse_ms)]
     timeout: Option<u64>,
 }
 
-/// Between two looks at a stop that takes long.
-const LOOK: Duration = Duration::from_millis(500);
+/// Pause between two polls during a slow stop.
+const POLL: Duration = Duration::from_millis(500);
 
-/// Pids that are named while a stop takes long.
+/// Pids shown during a slow stop.
 const PIDS_MAX: usize = 5;
 
 impl Args {
-    /// Returns the same, with KILL at once.
+    /// Returns the same arguments with KILL at once.
     pub(crate) fn forced(self) -> Args {
         Args { force: true, ..self }
     }
@@ -57,8 +57,8 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
         true => (many(&args, &client).await?, None),
         false => each(&args, &client).await,
     };
-    let told = if args.no_wait { tell_all(&client, &jobs) } else { wait_for(&args, &client, jobs).await };
-    failed.map_or(told, Err)
+    let printed = if args.no_wait { print_all(&client, &jobs) } else { wait_for(&args, &client, jobs).await };
+    failed.map_or(printed, Err)
 }
 
 async fn wait_for(args: &Args, client: &Client, jobs: Vec<Job>) -> Outcome {
@@ -69,33 +69,32 @@ async fn wait_for(args: &Args, client: &Client, jobs: Vec<Job>) -> Outcome {
         ended.push(until_ended(client, job, deadline, &mut progress).await?);
     }
     progress.clear();
-    tell_all(client, &ended)
+    print_all(client, &ended)
 }
 
-/// Asks for the end of each job that was named. One that cannot be asked leaves the others to be asked; of several, the last
-/// is for the caller to tell.
+/// Requests the end of each named job. An error does not prevent the other requests; all but the last are reported here.
 async fn each(args: &Args, client: &Client) -> (Vec<Job>, Option<Failure>) {
     let (mut jobs, mut failed) = (Vec::new(), None);
     for reference in &args.jobs {
         let call = Call::post(job_path(reference, ":cancel"), &Cancel { force: args.force, wait_ms: None });
-        let asked = client.call(call).await;
-        match client.explain(reference, asked).await {
+        let result = client.call(call).await;
+        match client.explain(reference, result).await {
             Ok(job) => jobs.push(job),
             Err(failure) => {
-                failed.replace(failure).inspect(|former| client.ui().tell(former));
+                failed.replace(failure).inspect(|former| client.ui().report(former));
             }
         }
     }
     (jobs, failed)
 }
 
-/// Asks for the end of all that are meant at once.
+/// Requests the end of all jobs that match.
 async fn many(args: &Args, client: &Client) -> Result<Vec<Job>, Failure> {
     let (group, label) = (args.group.clone(), args.label.clone());
-    let wish = CancelMany { all: args.all, group, label, force: args.force };
-    let page: Page<Row> = client.call(Call::post("/v1/jobs:cancel", &wish)).await?;
+    let request = CancelMany { all: args.all, group, label, force: args.force };
+    let page: Page<Row> = client.call(Call::post("/v1/jobs:cancel", &request)).await?;
     if page.items.is_empty() {
-        client.ui().say("no such job is live");
+        client.ui().say("no job to cancel");
     }
     let mut jobs = Vec::new();
     for row in page.items {
@@ -104,7 +103,7 @@ async fn many(args: &Args, client: &Client) -> Result<Vec<Job>, Failure> {
     Ok(jobs)
 }
 
-/// Waits for the proof, and says meanwhile what is still alive.
+/// Waits until a job has ended, and shows meanwhile what is still alive.
 async fn until_ended(
     client: &Client,
     mut job: Job,
@@ -117,23 +116,23 @@ async fn until_ended(
             break;
         }
         progress.show(&stopping(&job));
-        let wait = left.unwrap_or(LOOK).min(LOOK).as_millis().max(1);
+        let wait = left.unwrap_or(POLL).min(POLL).as_millis().max(1);
         job = client.call(Call::get(job_path(&job.id, &format!("?wait={wait}ms&until=ended")))).await?;
     }
     Ok(job)
 }
 
-/// Returns where a stop stands.
+/// Describes the progress of a stop.
 fn stopping(job: &Job) -> String {
-    let called = words::called(job.name.as_deref(), &job.short);
+    let job_name = describe::job_name(job.name.as_deref(), &job.short);
     let stop = job.stop.as_ref();
     let rung = stop
         .and_then(|stop| stop.rung.as_ref())
-        .map_or_else(String::new, |rung| format!(" with {}", words::rung(rung)));
-    format!("{called}: {}{rung}{}", job.phase, alive(stop))
+        .map_or_else(String::new, |rung| format!(" with {}", describe::rung(rung)));
+    format!("{job_name}: {}{rung}{}", job.phase, alive(stop))
 }
 
-/// Returns what is known to be alive: who, if their keeper says so, otherwise how many there were at the last rung.
+/// Describes what is alive: the pids if the keeper reports them, otherwise the number at the last rung.
 fn alive(stop: Option<&Stop>) -> String {
     let Some(stop) = stop else { return String::new() };
     let named: Vec<String> = stop.pids.iter().take(PIDS_MAX).map(i32::to_string).collect();
@@ -145,7 +144,7 @@ fn alive(stop: Option<&Stop>) -> String {
     }
 }
 
-fn tell_all(client: &Client, jobs: &[Job]) -> Outcome {
+fn print_all(client: &Client, jobs: &[Job]) -> Outcome {
     let ui = client.ui();
     if ui.json {
         match jobs {
@@ -154,32 +153,32 @@ fn tell_all(client: &Client, jobs: &[Job]) -> Outcome {
         }
     } else {
         for job in jobs {
-            tell(client, job)?;
+            print(client, job)?;
         }
     }
     let all_ended = jobs.iter().all(Job::is_ended);
     Ok(if all_ended { 0 } else { exit::TIME })
 }
 
-/// Says what came of one request.
-fn tell(client: &Client, job: &Job) -> Result<(), Failure> {
+/// Prints the result for one job.
+fn print(client: &Client, job: &Job) -> Result<(), Failure> {
     let ui = client.ui();
-    let called = ui.out.strong(&words::called(job.name.as_deref(), &job.short));
+    let job_name = ui.out.strong(&describe::job_name(job.name.as_deref(), &job.short));
     let Some(outcome) = &job.outcome else {
         return ui.print(&format!(
-            "{called}  {}",
+            "{job_name}  {}",
             ui.out.warn(stopping(job).split_once(": ").map_or("", |(_, text)| text))
         ));
     };
-    let ending = words::ending(outcome, job.outcome_detail.as_ref(), job.cause.as_ref());
+    let ending = describe::ending(outcome, job.outcome_detail.as_ref(), job.cause.as_ref());
     let ending = ui.out.by_state(&job.phase, Some(outcome), &ending);
     if *outcome != Ending::Cancelled {
-        return ui.print(&format!("{called}  had ended before: {ending}"));
+        return ui.print(&format!("{job_name}  had already ended: {ending}"));
     }
-    let mut lines = vec![format!("{called}  {ending}")];
+    let mut lines = vec![format!("{job_name}  {ending}")];
     match job.last_attempt() {
         Some(attempt) => lines.extend(receipt::lines(attempt, job.stop.as_ref(), ui.out, ui.width.min(140))),
-        None => lines.push(format!("  {}", ui.out.faint("nothing of it was ever started"))),
+        None => lines.push(format!("  {}", ui.out.faint("nothing was ever started"))),
     }
     ui.print(&lines.join("\n"))
 }

@@ -1,4 +1,4 @@
-//! `config`: settings, shown with where they came from, and changed without losing a comment.
+//! `config`: shows settings and their origins, and changes them without losing comments.
 
 use clap::Subcommand;
 use serde_json::json;
@@ -10,7 +10,7 @@ use crate::settings::{self, Origin, Settings, Value};
 use crate::ui::Ui;
 use crate::ui::table::Table;
 
-/// Shows and changes settings
+/// Show and change settings
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -19,22 +19,22 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Shows every setting, and where its value came from
+    /// Show all settings and where their values come from
     Show,
-    /// Prints one setting
+    /// Print one setting
     Get {
-        /// Which
+        /// Name of the setting
         key: String,
     },
-    /// Writes one setting into the file
+    /// Change one setting in the file
     Set {
-        /// Which
+        /// Name of the setting
         key: String,
-        /// To what
+        /// New value
         #[arg(allow_hyphen_values = true)]
         value: String,
     },
-    /// Prints where the file is
+    /// Print the path of the settings file
     Path,
 }
 
@@ -50,7 +50,7 @@ pub(crate) fn run(args: Args, ui: &Ui) -> Outcome {
             let found = all.iter().find(|(known, ..)| known.name == key.name);
             if let Some((_, value, _)) = found {
                 match ui.json {
-                    true => ui.print_json(&of_value(value))?,
+                    true => ui.print_json(&json_value(value))?,
                     false => ui.print(&value.to_string())?,
                 }
             }
@@ -61,7 +61,7 @@ pub(crate) fn run(args: Args, ui: &Ui) -> Outcome {
             settings::write_value(&paths.config, key, value)?;
             ui.say(&format!("{} = {value} in {}", key.name, paths.config.display()));
             if crate::lock::is_held(&paths) {
-                ui.say("the daemon that runs takes it at its next start: lastword daemon restart");
+                ui.say("to apply it to the running daemon: lastword daemon restart");
             }
         }
     }
@@ -73,7 +73,7 @@ fn show(settings: &Settings, ui: &Ui) -> Result<(), crate::failure::Failure> {
         let items: Vec<_> = settings
             .iter()
             .map(|(key, value, origin)| {
-                json!({ "key": key.name, "value": of_value(value), "origin": origin.to_string(), "about": key.about })
+                json!({ "key": key.name, "value": json_value(value), "origin": origin.to_string(), "about": key.about })
             })
             .collect();
         return ui.print_json(&json!({ "items": items, "next_cursor": null }));
@@ -90,8 +90,8 @@ fn show(settings: &Settings, ui: &Ui) -> Result<(), crate::failure::Failure> {
     ui.print(&lines.join("\n"))
 }
 
-/// Returns a value for programs: numbers in the units of the API, milliseconds and bytes.
-fn of_value(value: Value) -> serde_json::Value {
+/// Returns a value as JSON, in the units of the API: milliseconds and bytes.
+fn json_value(value: Value) -> serde_json::Value {
     match value {
         Value::Level(_) => json!(value.to_string()),
         other => json!(other.number()),

@@ -1,12 +1,13 @@
-//! `daemon`: the process behind the other verbs. Jobs do not depend on it living.
+//! `daemon`: controls the daemon. Jobs do not depend on it.
 
 use std::time::{Duration, Instant};
 
 use clap::Subcommand;
 use lastword_api::{Code, Daemon, JobsFate, StopDaemon, Stopping, Time};
 
+use super::runtime;
 use crate::client::{Call, Client, connect};
-use crate::daemon::start::{self, Started, Wish};
+use crate::daemon::start::{self, StartOptions, Started};
 use crate::daemon::{LOG, install, run as service};
 use crate::failure::{Failure, Outcome};
 use crate::lock::{self, Holder};
@@ -15,9 +16,9 @@ use crate::text::clean::clean;
 use crate::text::duration;
 use crate::text::moment::{Clock, between};
 use crate::ui::progress::Progress;
-use crate::ui::{Ui, words};
+use crate::ui::{Ui, describe};
 
-/// Starts, stops and shows the daemon
+/// Start, stop and inspect the daemon
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -26,47 +27,47 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Starts the daemon in the background
+    /// Start the daemon in the background
     Start(Settings),
-    /// Stops the daemon; jobs go on, and the next daemon adopts them
+    /// Stop the daemon; jobs keep running, and the next daemon takes them over
     Stop {
-        /// Cancels every job first
+        /// Cancel all jobs first
         #[arg(long)]
         cancel_jobs: bool,
     },
-    /// Shows the daemon: what it holds, and what went wrong lately
+    /// Show the daemon, its jobs, and recent problems
     Status,
-    /// Stops the daemon and starts it anew, with this version; jobs go on meanwhile
+    /// Restart the daemon with this version; jobs keep running
     Restart(Settings),
-    /// Runs the daemon in the foreground
+    /// Run the daemon in the foreground
     Run {
         #[command(flatten)]
         settings: Settings,
-        /// Says on standard output whether it could start, then nothing more
+        /// Report on stdout whether it could start, then print nothing more
         #[arg(long, hide = true)]
         detached: bool,
     },
-    /// Writes units for the service manager of this user, and says what to run
+    /// Write units for your service manager, and print how to enable them
     Install,
-    /// Removes those units
+    /// Remove those units
     Uninstall,
 }
 
 #[derive(Debug, clap::Args)]
 struct Settings {
-    /// A setting for this daemon: `--set slots=4`
+    /// Setting for this daemon, such as slots=4; can be repeated
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
 }
 
-/// How long a daemon may take to go: requests that were begun have ten seconds.
+/// How long a daemon may take to exit: it gives open requests ten seconds.
 const GONE_MAX: Duration = Duration::from_secs(30);
 
-/// How long a daemon may take to take note that it is to stop, before it is asked whether it is there at all.
+/// How long a daemon may take to acknowledge a stop, before it is asked whether it is alive.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
 
-/// Pause between two looks.
-const LOOK: Duration = Duration::from_millis(20);
+/// Pause between two polls.
+const POLL: Duration = Duration::from_millis(20);
 
 pub(crate) fn run(args: Args, ui: Ui) -> Outcome {
     let paths = Paths::find()?;
@@ -74,65 +75,66 @@ pub(crate) fn run(args: Args, ui: Ui) -> Outcome {
         Verb::Run { settings, detached } => service::run(&paths, &settings.set, detached),
         Verb::Install => install::install(&paths, &ui),
         Verb::Uninstall => install::uninstall(&ui),
-        Verb::Status => super::on_one_thread(status(paths, ui)),
-        Verb::Stop { cancel_jobs } => super::on_one_thread(async {
+        Verb::Status => runtime::block_on(status(paths, ui)),
+        Verb::Stop { cancel_jobs } => runtime::block_on(async {
             if !stop(&paths, &ui, cancel_jobs).await? {
-                ui.say("no daemon runs");
+                ui.say("no daemon is running");
             }
             Ok(0)
         }),
-        Verb::Start(settings) => super::on_one_thread(begin(paths, ui, Wish { settings: settings.set })),
-        Verb::Restart(settings) => super::on_one_thread(async {
+        Verb::Start(settings) => runtime::block_on(start(paths, ui, StartOptions { settings: settings.set })),
+        Verb::Restart(settings) => runtime::block_on(async {
             stop(&paths, &ui, false).await?;
-            begin(paths, ui, Wish { settings: settings.set }).await
+            start(paths, ui, StartOptions { settings: settings.set }).await
         }),
     }
 }
 
-async fn begin(paths: Paths, ui: Ui, wish: Wish) -> Outcome {
+async fn start(paths: Paths, ui: Ui, options: StartOptions) -> Outcome {
     if let Some(job) = connect::inside_a_job() {
-        let text = format!("no daemon is started from inside a job ({job}): it would end with the job");
-        return Err(Failure::new(Code::InsideAJob, text).next("start it outside"));
+        let text = format!("cannot start a daemon from inside a job ({job}): it would end with the job");
+        return Err(Failure::new(Code::InsideAJob, text).next("start it from outside of a job"));
     }
-    let started =
-        if lock::is_held(&paths) { Started::Taken } else { start::start(&paths, &wish, &ui).await? };
+    let started = if lock::is_held(&paths) { Started::Taken } else { start::start(&paths, &options).await? };
     let client = Client::new(paths, ui);
     let daemon: Daemon = client.call(Call::get("/v1/daemon")).await?;
     match (ui.json, started) {
         (true, _) => ui.print_json(&daemon)?,
-        (_, Started::Ready) => ui.say(&format!("the daemon runs (pid {})", daemon.pid)),
-        (_, Started::Taken) => ui.say(&format!("a daemon runs already (pid {})", daemon.pid)),
+        (_, Started::Ready) => ui.say(&format!("daemon started (pid {})", daemon.pid)),
+        (_, Started::Taken) => ui.say(&format!("a daemon is already running (pid {})", daemon.pid)),
     }
     Ok(0)
 }
 
-/// Stops the daemon, and waits until it is gone. Returns whether there was one.
+/// Stops the daemon and waits until it is gone. Returns whether there was one.
 async fn stop(paths: &Paths, ui: &Ui, cancel_jobs: bool) -> Result<bool, Failure> {
     let jobs = if cancel_jobs { JobsFate::Cancel } else { JobsFate::Keep };
     let Some(asked) = ask_to_stop(paths, ui, jobs).await? else { return Ok(false) };
     let mut progress = Progress::new(ui);
     let begin = Instant::now();
-    // Another may have the lock next, at once: it is not waited for.
+    // If another daemon takes the lock at once, do not wait for it.
     while lock::is_held(paths) && Holder::of(paths).is_none_or(|holder| holder.pid == asked) {
         progress.show(if cancel_jobs { "cancelling jobs, then stopping" } else { "stopping" });
         if begin.elapsed() > GONE_MAX && !cancel_jobs {
             let text = format!("the daemon (pid {asked}) did not stop within {} s", GONE_MAX.as_secs());
             let failure = Failure::new(Code::Unavailable, text);
-            return Err(failure.next("it may be killed: jobs go on, and the next daemon adopts them"));
+            return Err(failure.next(format!(
+                "kill -KILL {asked}    # safe: jobs keep running, and the next daemon takes them over"
+            )));
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL).await;
     }
     progress.clear();
     if !ui.json {
         ui.say(match cancel_jobs {
-            true => "every job is cancelled, and the daemon is stopped",
-            false => "the daemon is stopped; jobs go on",
+            true => "all jobs were cancelled, and the daemon was stopped",
+            false => "daemon stopped; jobs keep running",
         });
     }
     Ok(true)
 }
 
-/// Asks the daemon to stop. Returns its process number, or `None` if there is none.
+/// Asks the daemon to stop. Returns its pid, or `None` if there is none.
 async fn ask_to_stop(paths: &Paths, ui: &Ui, jobs: JobsFate) -> Result<Option<i32>, Failure> {
     while lock::is_held(paths) {
         if connect::is_reached(paths).await? {
@@ -143,11 +145,11 @@ async fn ask_to_stop(paths: &Paths, ui: &Ui, jobs: JobsFate) -> Result<Option<i3
                 match tokio::time::timeout(ANSWER_MAX, &mut answer).await {
                     Ok(stopping) => return Ok(i32::try_from(stopping?.pid).ok()),
                     Err(_) if client.is_there().await => {}
-                    Err(_) => return end_silent(paths, ui, &jobs).map(Some),
+                    Err(_) => return kill_silent(paths, ui, &jobs).map(Some),
                 }
             }
         }
-        // It has lost its socket, or has none yet: it still hears signals, if it is who wrote the lock.
+        // It has no socket, or not yet: send a signal instead, if it is the process that wrote the lock.
         if let Some(holder) = Holder::of(paths).filter(|holder| holder.identity().is_alive()) {
             let times = if jobs == JobsFate::Cancel { 2 } else { 1 };
             for _ in 0..times {
@@ -155,34 +157,38 @@ async fn ask_to_stop(paths: &Paths, ui: &Ui, jobs: JobsFate) -> Result<Option<i3
             }
             return Ok(Some(holder.pid));
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL).await;
     }
     Ok(None)
 }
 
-/// Ends a daemon that does not answer. It does not hear a request to stop either, and jobs do not need it.
-fn end_silent(paths: &Paths, ui: &Ui, jobs: &JobsFate) -> Result<i32, Failure> {
+/// Kills a daemon that does not answer; jobs do not need it.
+fn kill_silent(paths: &Paths, ui: &Ui, jobs: &JobsFate) -> Result<i32, Failure> {
     let Some(holder) = Holder::of(paths).filter(|holder| holder.identity().is_alive()) else {
         return Err(Failure::new(
             Code::Unavailable,
-            "whoever listens does not answer, and is not the daemon",
+            "a process listens on the socket but does not answer, and is not the daemon",
         ));
     };
-    let who = format!("the daemon (pid {}) did not answer within {} s", holder.pid, ANSWER_MAX.as_secs());
+    let what = format!("the daemon (pid {}) did not answer within {} s", holder.pid, ANSWER_MAX.as_secs());
     if *jobs == JobsFate::Cancel {
-        return Err(Failure::new(Code::Unavailable, format!("{who}, and no job was cancelled"))
+        return Err(Failure::new(Code::Unavailable, format!("{what}; no job was cancelled"))
             .next("lastword daemon restart && lastword daemon stop --cancel-jobs"));
     }
     let _ = holder.identity().signal(rustix::process::Signal::KILL);
-    ui.say(&format!("lastword: {who}, and was killed"));
+    ui.say(&format!("lastword: {what} and was killed"));
     Ok(holder.pid)
 }
 
 async fn status(paths: Paths, ui: Ui) -> Outcome {
     if !lock::is_held(&paths) {
-        let failure =
-            Failure { code: crate::failure::exit::JOB, ..Failure::new(Code::Unavailable, "no daemon runs") };
-        return Err(failure.next("the next command starts one; or: lastword daemon start"));
+        let failure = Failure {
+            code: crate::failure::exit::JOB,
+            ..Failure::new(Code::Unavailable, "no daemon is running")
+        };
+        return Err(
+            failure.next("lastword daemon start    # or any other command, which starts one when needed")
+        );
     }
     let log = paths.in_state(LOG);
     let socket = paths.socket.clone();
@@ -194,8 +200,7 @@ async fn status(paths: Paths, ui: Ui) -> Outcome {
     }
     let clock = Clock::local();
     let up = duration::show_ms(between(daemon.started_at, clock.now()));
-    let state =
-        if daemon.ready { ui.out.good("ready") } else { ui.out.warn("finding out what became of its jobs") };
+    let state = if daemon.ready { ui.out.good("ready") } else { ui.out.warn("recovering jobs") };
     let counts: Vec<String> = daemon
         .counts
         .iter()
@@ -209,7 +214,7 @@ async fn status(paths: Paths, ui: Ui) -> Outcome {
         ("state", clean(&daemon.state_dir).into_owned()),
         ("socket", socket.display().to_string()),
         ("log", log.display().to_string()),
-        ("trees", words::level(&daemon.level).to_owned()),
+        ("trees", describe::level(&daemon.level).to_owned()),
         ("jobs", if counts.is_empty() { "none".to_owned() } else { counts.join(", ") }),
     ];
     ui.print(&format!("{}  {state}", ui.out.strong("daemon")))?;
@@ -222,13 +227,13 @@ async fn status(paths: Paths, ui: Ui) -> Outcome {
     Ok(0)
 }
 
-/// Prints what went wrong lately, and what to do about it.
+/// Prints recent problems and what to do about them.
 fn troubles(daemon: &Daemon, ui: &Ui, clock: &Clock) -> Result<(), Failure> {
     if daemon.troubles.is_empty() {
         return Ok(());
     }
     ui.print("")?;
-    ui.print(&ui.out.bad("Troubles"))?;
+    ui.print(&ui.out.bad("Problems"))?;
     for trouble in &daemon.troubles {
         let job = trouble.job.as_deref().map_or_else(String::new, |job| format!("{}  ", clean(job)));
         let time = |moment: Time| ui.out.faint(&clock.show(moment));

@@ -12,24 +12,24 @@ use crate::client::Client;
 use crate::failure::{Failure, Outcome};
 use crate::text::clean::clean;
 use crate::ui::style::Style;
-use crate::ui::{Ui, words};
+use crate::ui::{Ui, describe};
 
-/// Shows what a job changed in its worktree
+/// Show what a job changed in its worktree
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Everything since the commit it began at: committed or not, files that git does not know among it, but not what is \
-                  ignored. Also while the job runs. What is printed is a patch: `lastword diff JOB | git apply --3way` takes it."
+    after_help = "Shows all changes since the commit the job started from: committed, uncommitted and untracked files, but not ignored \
+                  ones. Works while the job runs. The output is a patch for `git apply --3way`."
 )]
 pub(crate) struct Args {
-    /// Which job
+    /// Job whose changes to show; the newest by default
     #[arg(value_name = "JOB", default_value = "@last", hide_default_value = true, add = super::completion::jobs())]
     job: String,
-    /// Only which files, and how much of each
+    /// Show only a summary per file
     #[arg(long)]
     stat: bool,
 }
 
-/// What was changed, as a document.
+/// The changes as JSON.
 #[derive(Debug, Serialize)]
 struct Changes<'a> {
     job: &'a str,
@@ -38,7 +38,7 @@ struct Changes<'a> {
     files: Vec<Changed>,
     added: u64,
     deleted: u64,
-    /// What could not be looked at, in the words of git.
+    /// Git's error message if some files could not be read.
     left_out: Option<&'a str>,
 }
 
@@ -59,18 +59,18 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
         Some(view) => view.files().map_err(|error| worktree::failed(&error))?,
         None => Vec::new(),
     };
-    let left_out = view.as_ref().and_then(|view| view.skipped());
+    let skipped = view.as_ref().and_then(|view| view.skipped());
     if ui.json {
-        ui.print_json(&document(&job, &files, left_out))?;
+        ui.print_json(&document(&job, &files, skipped))?;
         return Ok(0);
     }
-    if let Some(why) = left_out {
-        ui.say(&format!("lastword: some of it could not be looked at: {}", clean(why)));
+    if let Some(why) = skipped {
+        ui.say(&format!("lastword: some files could not be read: {}", clean(why)));
     }
     let Some(view) = view.filter(|_| !files.is_empty()) else {
-        let called = words::called(job.name.as_deref(), &job.short);
+        let job_name = describe::job_name(job.name.as_deref(), &job.short);
         let so_far = if job.is_ended() { "" } else { " so far" };
-        ui.say(&format!("{called} has changed nothing{so_far}"));
+        ui.say(&format!("{job_name} changed nothing{so_far}"));
         return Ok(0);
     };
     let drawn = if args.stat { view.stat(ui.width.min(140)) } else { view.patch() };
@@ -78,7 +78,7 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
     Ok(0)
 }
 
-fn document<'a>(job: &'a Job, files: &[FileChange], left_out: Option<&'a str>) -> Changes<'a> {
+fn document<'a>(job: &'a Job, files: &[FileChange], skipped: Option<&'a str>) -> Changes<'a> {
     let worktree = job.worktree.as_ref();
     let text = |path: &std::path::Path| path.to_string_lossy().into_owned();
     let changed = |file: &FileChange| Changed {
@@ -95,11 +95,11 @@ fn document<'a>(job: &'a Job, files: &[FileChange], left_out: Option<&'a str>) -
         added: files.iter().filter_map(|file| file.added).sum(),
         deleted: files.iter().filter_map(|file| file.deleted).sum(),
         files: files.iter().map(changed).collect(),
-        left_out,
+        left_out: skipped,
     }
 }
 
-/// Prints what git wrote: to a program byte for byte, to a terminal in colour and without anything that acts on it.
+/// Prints git's output: unchanged to a program; coloured and cleaned to a terminal.
 fn print(drawn: &File, ui: &Ui) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     if !ui.out.on && !out.is_terminal() {
@@ -117,7 +117,7 @@ fn print(drawn: &File, ui: &Ui) -> Result<(), Failure> {
     Ok(out.flush()?)
 }
 
-/// Colours a line of a patch by what it opens with.
+/// Colours a line of a patch.
 fn coloured(line: &str, style: Style) -> String {
     match line.as_bytes() {
         [b'+', b'+', b'+', ..] | [b'-', b'-', b'-', ..] | [b'd', b'i', b'f', b'f', b' ', ..] => {

@@ -1,4 +1,4 @@
-//! `events`: the facts of one job or of all, as they were written down.
+//! `events`: prints the events of one job or of all.
 
 use std::collections::HashMap;
 
@@ -10,26 +10,26 @@ use crate::failure::{Failure, Outcome};
 use crate::text::clean::{clean, cut};
 use crate::text::moment::Clock;
 
-/// Prints the facts of a job, or of all jobs, in order
+/// Print the events of a job, or of all jobs
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Which job; all of them if not said
+    /// Job whose events to print; all jobs if omitted
     #[arg(value_name = "JOB", add = super::completion::jobs())]
     job: Option<String>,
-    /// Goes on with what happens: of a job from its beginning, of all jobs from now on
+    /// Keep printing new events: of a job from its beginning, of all jobs from now on
     #[arg(short, long)]
     follow: bool,
-    /// Only what comes after this place: a number of one job, or a cursor of all
-    #[arg(long, value_name = "PLACE")]
+    /// Start after this position: a sequence number of the job, or a cursor over all jobs
+    #[arg(long, value_name = "POSITION")]
     after: Option<String>,
 }
 
-/// Events of one piece.
-const PIECE: u32 = 200;
+/// Events per request.
+const PAGE_EVENTS: u32 = 200;
 
 pub(crate) async fn run(args: Args, client: Client) -> Outcome {
     let clock = Clock::local();
-    // Resolved once: a name may mean another job later.
+    // Resolved once: the name may refer to another job later.
     let job = match &args.job {
         Some(reference) => Some(client.job(reference).await?.id),
         None => None,
@@ -37,11 +37,11 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
     if args.follow {
         let path = job.as_ref().map_or_else(|| "/v1/events".to_owned(), |job| job_path(job, "/events"));
         let after = match (&job, args.after) {
-            (None, None) => present(&client).await?,
+            (None, None) => end_of_feed(&client).await?,
             (_, after) => after,
         };
         let mut events = Events::new(&client, Call::get(path), after);
-        // A stream over all jobs that was cut may repeat some.
+        // A stream over all jobs may repeat events after it was interrupted.
         let mut newest: HashMap<String, u64> = HashMap::new();
         while let Some(sent) = events.next().await? {
             let Ok(event) = serde_json::from_str::<Event>(&sent.data) else { continue };
@@ -56,7 +56,7 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
     }
     let mut after = args.after;
     loop {
-        let (events, next) = piece(&client, job.as_deref(), after.as_deref()).await?;
+        let (events, next) = page(&client, job.as_deref(), after.as_deref()).await?;
         for event in &events {
             print(&client, &clock, event, job.is_none())?;
         }
@@ -67,26 +67,26 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
     }
 }
 
-/// Returns the place after everything that has happened.
-async fn present(client: &Client) -> Result<Option<String>, Failure> {
+/// Returns the current end of the feed.
+async fn end_of_feed(client: &Client) -> Result<Option<String>, Failure> {
     let feed: Feed = client.call(Call::get("/v1/events?cursor=now&limit=1")).await?;
     Ok(feed.next_cursor)
 }
 
-/// Gets the events after a place, and the place after them.
-async fn piece(
+/// Fetches the events after a position, and the position after them.
+async fn page(
     client: &Client,
     job: Option<&str>,
     after: Option<&str>,
 ) -> Result<(Vec<Event>, Option<String>), Failure> {
     let Some(job) = job else {
         let after = after.map_or_else(String::new, |after| format!("&cursor={}", escape(after)));
-        let feed: Feed = client.call(Call::get(format!("/v1/events?limit={PIECE}{after}"))).await?;
+        let feed: Feed = client.call(Call::get(format!("/v1/events?limit={PAGE_EVENTS}{after}"))).await?;
         return Ok((feed.items, feed.next_cursor));
     };
     let after = escape(after.unwrap_or("0"));
     let page: Page<Event> =
-        client.call(Call::get(job_path(job, &format!("/events?limit={PIECE}&after={after}")))).await?;
+        client.call(Call::get(job_path(job, &format!("/events?limit={PAGE_EVENTS}&after={after}")))).await?;
     let next = page.items.last().map(|event| event.seq.to_string());
     Ok((page.items, next))
 }

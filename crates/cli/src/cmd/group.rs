@@ -1,4 +1,4 @@
-//! `group`: jobs that share slots.
+//! `group`: groups of jobs that share slots.
 
 use clap::Subcommand;
 use hyper::Method;
@@ -8,7 +8,7 @@ use crate::client::{Call, Client, escape};
 use crate::failure::{Failure, Outcome};
 use crate::ui::table::Table;
 
-/// Shows and changes groups: jobs that share slots
+/// Show and change groups of jobs that share slots
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -17,34 +17,34 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Lists groups
+    /// List groups
     Ls,
-    /// Sets how many jobs of a group may run at once, and makes it if it is not there
+    /// Set how many jobs of a group may run at once; creates the group if needed
     Set {
-        /// Which group
+        /// Name of the group
         name: String,
-        /// How many; `none` is no bound
+        /// Number of jobs; `none` for no limit
         #[arg(long, value_name = "N", value_parser = slots)]
         slots: Slots,
     },
-    /// Starts nothing new of a group; what runs goes on
+    /// Start no new jobs of a group; running jobs continue
     Pause {
-        /// Which group
+        /// Name of the group
         name: String,
     },
-    /// Starts jobs of a group again
+    /// Start jobs of a paused group again
     Resume {
-        /// Which group
+        /// Name of the group
         name: String,
     },
-    /// Removes a group that has no jobs
+    /// Remove a group that has no jobs
     Rm {
-        /// Which group
+        /// Name of the group
         name: String,
     },
 }
 
-/// A bound on jobs that run at once, or none.
+/// A limit on concurrent jobs, or none.
 #[derive(Clone, Copy, Debug)]
 struct Slots(Option<u32>);
 
@@ -53,10 +53,11 @@ fn slots(text: &str) -> Result<Slots, String> {
         "none" => Ok(Slots(None)),
         _ => match text.parse() {
             Ok(0) => {
-                Err("no job could ever run; `none` is no bound, and `group pause` holds a group".to_owned())
+                Err("no job could ever run; use `none` for no limit, or `group pause` to pause the group"
+                    .to_owned())
             }
             Ok(slots) => Ok(Slots(Some(slots))),
-            Err(_) => Err("a whole number from 1 on, or `none`".to_owned()),
+            Err(_) => Err("must be a whole number from 1, or `none`".to_owned()),
         },
     }
 }
@@ -81,11 +82,11 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
     Ok(0)
 }
 
-/// Says where the names are, if there is none of this one.
+/// Suggests how to find or create a group if there is none of this name.
 fn advised(failure: Failure, name: &str) -> Failure {
     match failure.problem.code {
         Code::NotFound => failure.next(format!(
-            "`lastword group ls` lists them, and `lastword group set {name} --slots 1` makes one"
+            "`lastword group ls` lists groups, and `lastword group set {name} --slots 1` creates one"
         )),
         _ => failure,
     }
@@ -111,7 +112,7 @@ pub(super) fn print(client: &Client, groups: &[Group]) -> Result<(), Failure> {
     for group in groups {
         table.push(vec![
             group.name.clone(),
-            group.slots.map_or_else(|| "no bound".to_owned(), |slots| slots.to_string()),
+            group.slots.map_or_else(|| "no limit".to_owned(), |slots| slots.to_string()),
             if group.paused { "paused" } else { "open" }.to_owned(),
         ]);
     }

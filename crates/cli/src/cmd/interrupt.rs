@@ -1,33 +1,33 @@
-//! `interrupt`: an agent ends its turn, and its job goes on.
+//! `interrupt`: interrupts an agent's turn; its job keeps running.
 
 use lastword_api::{Interrupt, Job};
 
 use crate::client::{Call, Client, job_path};
 use crate::failure::Outcome;
-use crate::ui::words;
+use crate::ui::describe;
 
-/// Ends the turn of an agent, and not its job
+/// Interrupt an agent's turn; its job keeps running
 #[derive(Debug, clap::Args)]
-#[command(after_help = "What is sent to it begins the next turn. To end the job: lastword cancel.")]
+#[command(after_help = "The next message starts a new turn. To end the job, use `lastword cancel`.")]
 pub(crate) struct Args {
-    /// Which job
+    /// Job of the agent
     #[arg(value_name = "JOB", add = super::completion::jobs())]
     job: String,
-    /// Only this turn, if it is not over
+    /// Only if this turn is still running
     #[arg(long, value_name = "N")]
     turn: Option<u32>,
 }
 
 pub(crate) async fn run(args: Args, client: Client) -> Outcome {
     let call = Call::post(job_path(&args.job, ":interrupt"), &Interrupt { turn: args.turn });
-    let asked = client.call(call).await;
-    let job: Job = client.explain(&args.job, asked).await?;
+    let result = client.call(call).await;
+    let job: Job = client.explain(&args.job, result).await?;
     let ui = client.ui();
     match ui.json {
         true => ui.print_json(&job)?,
         false => {
-            let called = words::called(job.name.as_deref(), &job.short);
-            ui.say(&format!("{called} is asked to end its turn, and goes on"));
+            let job_name = describe::job_name(job.name.as_deref(), &job.short);
+            ui.say(&format!("{job_name} was asked to end its turn; the job keeps running"));
         }
     }
     Ok(0)

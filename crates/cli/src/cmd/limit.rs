@@ -1,4 +1,4 @@
-//! `limit`: what bounds a job, shown or changed, also while it runs.
+//! `limit`: shows or changes the limits of a job.
 
 use hyper::Method;
 use lastword_api::{Job, LimitsPatch};
@@ -6,15 +6,15 @@ use lastword_api::{Job, LimitsPatch};
 use crate::client::{Call, Client, job_path};
 use crate::failure::Outcome;
 use crate::text::{duration, similar, size};
-use crate::ui::words;
+use crate::ui::describe;
 
-/// Shows or changes the limits of a job, also while it runs
+/// Show or change the limits of a job, even while it runs
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Which job
+    /// Job whose limits to show or change
     #[arg(value_name = "JOB", add = super::completion::jobs())]
     job: String,
-    /// What to change: wall=2h, stall=10m, output=50M, turns=12, tokens=200000, money=1.50; 0 switches it off
+    /// Limits to change: wall=2h, stall=10m, output=50M, turns=12, tokens=200000, money=1.50; 0 removes a limit
     #[arg(value_name = "LIMIT=VALUE", value_parser = change)]
     changes: Vec<Change>,
 }
@@ -29,11 +29,11 @@ struct Change {
 const NAMES: [&str; 6] = ["wall", "stall", "output", "turns", "tokens", "money"];
 
 fn change(text: &str) -> Result<Change, String> {
-    let (name, value) = text.split_once('=').ok_or("a limit is written NAME=VALUE, for example wall=2h")?;
+    let (name, value) = text.split_once('=').ok_or("write a limit as NAME=VALUE, for example wall=2h")?;
     let Some(name) = NAMES.iter().find(|known| **known == name) else {
         let near = similar::nearest(name, NAMES)
             .map_or_else(String::new, |near| format!(" (did you mean `{near}`?)"));
-        return Err(format!("there is no limit `{name}`{near}: there is {}", NAMES.join(", ")));
+        return Err(format!("there is no limit `{name}`{near}; the limits are {}", NAMES.join(", ")));
     };
     let whole = |text: &str| {
         let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -49,7 +49,7 @@ fn change(text: &str) -> Result<Change, String> {
     Ok(Change { name, value })
 }
 
-/// Reads dollars, as millionths.
+/// Parses an amount of dollars, in millionths.
 pub(super) fn money(text: &str) -> Result<u64, String> {
     let setting = lastword_core::limits::parse_setting("money", text);
     setting.map(|(_, micros)| micros).map_err(|error| error.to_string())
@@ -78,8 +78,11 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
     if ui.json {
         ui.print_json(&job)?;
     } else {
-        let limits = words::limits(&job.limits).unwrap_or_else(|| "none".to_owned());
-        ui.print(&format!("{}  {limits}", ui.out.strong(&words::called(job.name.as_deref(), &job.short))))?;
+        let limits = describe::limits(&job.limits).unwrap_or_else(|| "none".to_owned());
+        ui.print(&format!(
+            "{}  {limits}",
+            ui.out.strong(&describe::job_name(job.name.as_deref(), &job.short))
+        ))?;
     }
     Ok(0)
 }
@@ -89,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_limit_takes_values_of_its_kind() {
+    fn each_limit_takes_values_of_its_type() {
         for (text, name, value) in [
             ("wall=2h", "wall", 7_200_000),
             ("stall=0", "stall", 0),
@@ -103,6 +106,6 @@ mod tests {
         for text in ["wall", "wall=-1s", "turns=1.5", "turns=-1", "output=x", "money=cheap", "wal=2h"] {
             assert!(change(text).is_err(), "{text}");
         }
-        assert!(change("wal=2h").is_err_and(|said| said.contains("did you mean `wall`")));
+        assert!(change("wal=2h").is_err_and(|error| error.contains("did you mean `wall`")));
     }
 }

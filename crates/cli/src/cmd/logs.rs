@@ -1,34 +1,34 @@
-//! `logs`: what a job wrote, as it wrote it.
+//! `logs`: prints the output of a job.
 
 use lastword_api::{Code, Job};
 
 use crate::client::Client;
 use crate::client::follow::{self, Recording, Stream, Terminal};
 use crate::failure::{Failure, Outcome};
-use crate::ui::words;
+use crate::ui::describe;
 
-/// Prints what a job wrote
+/// Print the output of a job
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Which job
+    /// Job whose output to print; the newest by default
     #[arg(value_name = "JOB", default_value = "@last", hide_default_value = true, add = super::completion::jobs())]
     job: String,
-    /// Goes on until the job ends
+    /// Keep printing until the job ends
     #[arg(short, long)]
     follow: bool,
-    /// Only the last lines
+    /// Print only the last lines
     #[arg(short = 'n', long, value_name = "LINES")]
     lines: Option<usize>,
-    /// Only what it wrote to standard output
+    /// Print only standard output
     #[arg(long, conflicts_with = "stderr")]
     stdout: bool,
-    /// Only what it wrote to standard error
+    /// Print only standard error
     #[arg(long)]
     stderr: bool,
-    /// Which attempt; the newest one if not said
+    /// Number of the attempt; the newest by default
     #[arg(long, value_name = "N", conflicts_with = "follow")]
     attempt: Option<u32>,
-    /// Shows what an agent writes as it is, and not in words
+    /// Print an agent's output as it is, not as readable text
     #[arg(long)]
     raw: bool,
 }
@@ -40,9 +40,9 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
         if args.follow {
             follow::to_the_end(&client, job, [0, 0], terminal).await?;
         } else {
-            let called = words::called(job.name.as_deref(), &job.short);
-            let what = if job.is_ended() { "never started anything" } else { "has not started anything yet" };
-            client.ui().say(&format!("{called} {what}"));
+            let job_name = describe::job_name(job.name.as_deref(), &job.short);
+            let what = if job.is_ended() { "was never started" } else { "has not been started yet" };
+            client.ui().say(&format!("{job_name} {what}"));
         }
         return Ok(0);
     };
@@ -70,14 +70,14 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
     Ok(0)
 }
 
-/// Returns the attempt that is meant; none if there is none yet.
+/// Returns the selected attempt; `None` if there is none yet.
 fn which(args: &Args, job: &Job) -> Result<Option<u32>, Failure> {
     let newest = job.attempts.last().map(|attempt| attempt.no);
     match args.attempt {
         Some(wanted) if !job.attempts.iter().any(|attempt| attempt.no == wanted) => {
-            let called = words::called(job.name.as_deref(), &job.short);
-            let there = words::count(newest.unwrap_or(0).into(), "attempt", "attempts");
-            Err(Failure::new(Code::NotFound, format!("{called} has {there}, and no attempt {wanted}")))
+            let job_name = describe::job_name(job.name.as_deref(), &job.short);
+            let there = describe::count(newest.unwrap_or(0).into(), "attempt", "attempts");
+            Err(Failure::new(Code::NotFound, format!("{job_name} has {there}; there is no attempt {wanted}")))
         }
         Some(wanted) => Ok(Some(wanted)),
         None => Ok(job.attempts.last().filter(|attempt| attempt.has_run()).map(|attempt| attempt.no)),

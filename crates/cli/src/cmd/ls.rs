@@ -1,4 +1,4 @@
-//! `ls`: jobs as a list, newest first.
+//! `ls`: lists jobs, newest first.
 
 use lastword_api::{Page, Phase, Row, Time};
 
@@ -6,39 +6,39 @@ use crate::client::{Call, Client, escape};
 use crate::failure::{Failure, Outcome};
 use crate::text::moment::{between, now_ms};
 use crate::text::{duration, similar};
+use crate::ui::describe;
 use crate::ui::table::Table;
-use crate::ui::words;
 
-/// Lists jobs, newest first; with -a also ended ones
+/// List jobs, newest first; with -a, ended ones too
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Also those that have ended
+    /// Include ended jobs
     #[arg(short, long)]
     all: bool,
-    /// Only those in these phases
+    /// Only jobs in these phases
     #[arg(long, value_delimiter = ',', value_name = "PHASE", value_parser = phase)]
     phase: Vec<String>,
-    /// Only those that ended so
+    /// Only jobs with this outcome
     #[arg(long, value_name = "OUTCOME", value_parser = outcome)]
     outcome: Option<String>,
-    /// Only those of this group
+    /// Only jobs of this group
     #[arg(short, long)]
     group: Option<String>,
-    /// Only those with this label
+    /// Only jobs with this label
     #[arg(short, long, value_name = "NAME=VALUE")]
     label: Option<String>,
-    /// Only those of this name
+    /// Only jobs of this name
     #[arg(long)]
     name: Option<String>,
-    /// At most so many
+    /// List at most this many jobs
     #[arg(short = 'n', long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
-    /// Only their ids
+    /// Print only ids
     #[arg(short, long)]
     quiet: bool,
 }
 
-/// What the daemon gives in one piece, at most.
+/// The maximum page size of the daemon.
 const PAGE_MAX: u32 = 500;
 
 fn one_of<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Result<String, String> {
@@ -48,7 +48,7 @@ fn one_of<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Result<St
     }
     let near = similar::nearest(word, known.iter().copied());
     let near = near.map_or_else(String::new, |near| format!(" (did you mean `{near}`?)"));
-    Err(format!("there is only {}{near}", known.join(", ")))
+    Err(format!("must be one of {}{near}", known.join(", ")))
 }
 
 fn phase(word: &str) -> Result<String, String> {
@@ -73,14 +73,14 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
         return Ok(0);
     }
     if page.items.is_empty() {
-        let hint = if args.shows_ended() { "" } else { "; `lastword ls -a` shows those that have ended" };
-        let none = if args.is_narrow() { "no such job" } else { "no job" };
-        ui.say(&format!("{none}{}{hint}", if args.shows_ended() { "" } else { " is live" }));
+        let hint = if args.shows_ended() { "" } else { "; `lastword ls -a` includes ended ones" };
+        let none = if args.is_narrow() { "no matching jobs" } else { "no jobs" };
+        ui.say(&format!("{none}{}{hint}", if args.shows_ended() { "" } else { " queued or running" }));
         return Ok(0);
     }
     print_rows(&client, &page.items)?;
     if page.next_cursor.is_some() {
-        ui.say(&format!("there are more than {}; -n shows more", args.limit));
+        ui.say(&format!("there are more than {}; use -n to list more", args.limit));
     }
     Ok(0)
 }
@@ -99,7 +99,7 @@ impl Args {
     fn query(&self) -> String {
         let mut query = String::new();
         let mut add = |name: &str, value: &str| {
-            // A list of phases is several values of one parameter, and not one value with a comma in it.
+            // The comma separates several values of one parameter, so it must not be escaped.
             query.push_str(&format!("&{name}={}", escape(value).replace("%2C", ",")));
         };
         match (self.phase.as_slice(), self.shows_ended()) {
@@ -118,7 +118,7 @@ impl Args {
     }
 }
 
-/// Gets as many rows as were asked for, in as many pieces as that takes.
+/// Fetches as many rows as requested, page by page.
 async fn fetch(args: &Args, client: &Client) -> Result<Page<Row>, Failure> {
     let mut all: Page<Row> = Page::whole(Vec::new());
     loop {
@@ -138,7 +138,7 @@ async fn fetch(args: &Args, client: &Client) -> Result<Page<Row>, Failure> {
     }
 }
 
-/// Returns how long a job ran, or how long it will not, or nothing.
+/// Returns how long a job has run, or when it will start.
 fn time_of(row: &Row, now: Time) -> String {
     match (row.started_at, row.due_at) {
         (_, Some(due)) if row.ended_at.is_none() && due > now => {
@@ -149,7 +149,7 @@ fn time_of(row: &Row, now: Time) -> String {
     }
 }
 
-/// Prints rows as a table. Columns in which every cell would be the same are left out.
+/// Prints rows as a table, without columns that would be empty or the same in every row.
 pub(super) fn print_rows(client: &Client, rows: &[Row]) -> Result<(), Failure> {
     let ui = client.ui();
     let named = rows.iter().any(|row| row.name.is_some());
@@ -167,7 +167,7 @@ pub(super) fn print_rows(client: &Client, rows: &[Row]) -> Result<(), Failure> {
         if named {
             cells.push(row.name.clone().unwrap_or_default());
         }
-        cells.push(words::state(row));
+        cells.push(describe::state(row));
         if grouped {
             cells.push(row.group.clone());
         }

@@ -1,31 +1,27 @@
-//! `man`: the manual, in the form that `man` reads.
+//! `man`: prints manual pages.
 
 use std::io::Write as _;
 
-use clap::CommandFactory as _;
-
 use crate::failure::{Failure, Outcome, exit};
 use crate::text::similar;
-use crate::ui::Ui;
 
-/// Prints the manual
+/// Print the manual
 #[derive(Debug, clap::Args)]
 #[command(after_help = "lastword man run | man -l -")]
 pub(crate) struct Args {
-    /// Which verb
+    /// Command to print the page of
     verb: Option<String>,
-    /// Writes every page into this folder instead, which is made if it is not there
+    /// Write all pages into this folder instead; creates it if needed
     #[arg(long, value_name = "FOLDER", conflicts_with = "verb")]
     into: Option<std::path::PathBuf>,
 }
 
-pub(crate) fn run(args: &Args, _: &Ui) -> Outcome {
-    let mut root = crate::args::Cli::command();
+pub(crate) fn run(args: &Args, mut root: clap::Command) -> Outcome {
     root.build();
     if let Some(folder) = &args.into {
         let failed = |error| {
             Failure::new(lastword_api::Code::Unavailable, format!("{}: {error}", folder.display()))
-                .next("it must be a folder that can be written to")
+                .next("choose a writable folder")
         };
         std::fs::create_dir_all(folder)
             .and_then(|()| clap_mangen::generate_to(root, folder))
@@ -37,7 +33,7 @@ pub(crate) fn run(args: &Args, _: &Ui) -> Outcome {
         Some(name) => {
             let names: Vec<String> = root.get_subcommands().map(|verb| verb.get_name().to_owned()).collect();
             root.find_subcommand(name).cloned().ok_or_else(|| {
-                let failure = Failure::usage(format!("there is no verb `{name}`"));
+                let failure = Failure::usage(format!("there is no command `{name}`"));
                 match similar::nearest(name, names.iter().map(String::as_str)) {
                     Some(near) => failure.next(format!("did you mean `{near}`?")),
                     None => failure,

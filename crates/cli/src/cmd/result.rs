@@ -1,4 +1,4 @@
-//! `result`: what came of a job that has ended.
+//! `result`: prints the result of an ended job.
 
 use std::io::IsTerminal as _;
 
@@ -8,13 +8,13 @@ use crate::client::follow::{Passage, Stream, Terminal};
 use crate::client::{Call, Client, job_path};
 use crate::failure::Outcome;
 use crate::text::size;
-use crate::ui::words;
+use crate::ui::describe;
 
-/// Prints the end of what an ended job wrote, or the last message of an agent
+/// Print the last output of an ended job, or the last message of an agent
 #[derive(Debug, clap::Args)]
-#[command(after_help = "How it ended is said on standard error, unless it completed.")]
+#[command(after_help = "Unless the job completed, how it ended is printed to standard error.")]
 pub(crate) struct Args {
-    /// Which job
+    /// Job whose result to print; the newest by default
     #[arg(value_name = "JOB", default_value = "@last", hide_default_value = true, add = super::completion::jobs())]
     job: String,
 }
@@ -23,7 +23,9 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
     let found = client.call(Call::get(job_path(&args.job, "/result"))).await;
     let result: JobResult =
         client.explain(&args.job, found).await.map_err(|failure| match failure.problem.code {
-            Code::NotEnded => failure.next(format!("lastword wait {}    # until it has", args.job)),
+            Code::NotEnded => {
+                failure.next(format!("lastword wait {}    # waits until it has ended", args.job))
+            }
             _ => failure,
         })?;
     let ui = client.ui();
@@ -34,20 +36,21 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
     if result.text_skipped > 0 {
         let skipped = size::show(result.text_skipped);
         ui.say(&format!(
-            "lastword: {skipped} before this are left out; `lastword logs {}` has them",
+            "lastword: the first {skipped} are omitted; `lastword logs {}` prints everything",
             args.job
         ));
     }
-    // What the job wrote goes out like its logs.
+    // Printed like the job's logs.
     let mut passage = Passage::open(Stream::Stdout, Terminal::Ours);
     passage.pass_on(result.text.as_bytes())?;
-    // A message has no line break at its end, and who reads it at a terminal goes on in the next line.
+    // A message does not end with a line feed; at a terminal, the prompt should start on a new line.
     if std::io::stdout().is_terminal() && !result.text.is_empty() && !result.text.ends_with('\n') {
         passage.pass_on(b"\n")?;
     }
     if result.outcome != Ending::Completed {
-        let ending = words::ending(&result.outcome, result.outcome_detail.as_ref(), Some(&result.cause));
-        let exit = result.exit.as_ref().map_or_else(String::new, |exit| format!(", {}", words::exit(exit)));
+        let ending = describe::ending(&result.outcome, result.outcome_detail.as_ref(), Some(&result.cause));
+        let exit =
+            result.exit.as_ref().map_or_else(String::new, |exit| format!(", {}", describe::exit(exit)));
         let error = result
             .error
             .as_deref()

@@ -1,43 +1,44 @@
-//! `resume`: the conversation of an ended job goes on, as a new job.
+//! `resume`: continues the conversation of an ended job, as a new job.
 
 use lastword_api::{Code, Resume};
 
 use super::attach::{self, Stay};
 use super::run::{agent, print_started};
+use super::{job_env, submit};
 use crate::client::{Call, Client, job_path};
 use crate::failure::Outcome;
 
-/// Goes on with the conversation of an ended agent, as a new job
+/// Continue the conversation of an ended agent, as a new job
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "It is the same agent on the same terms, with the environment of now. It goes on from the last turn that was completed."
+    after_help = "The new job has the same agent and settings, and your current environment. It continues after the last completed turn."
 )]
 pub(crate) struct Args {
-    /// Lets go of the new job at once and prints its id
+    /// Start the new job in the background and print its id
     #[arg(short, long)]
     detach: bool,
-    /// Goes on with a copy of the conversation, which stays as it is; then the job may still run
+    /// Continue with a copy and leave the original conversation unchanged; its job may still be running
     #[arg(long)]
     fork: bool,
-    /// Which job
+    /// Job whose conversation to continue
     #[arg(value_name = "JOB", add = super::completion::jobs())]
     job: String,
-    /// What it is to do now; standard input if it is missing or `-`
+    /// What to do next; read from standard input if missing or `-`
     #[arg(trailing_var_arg = true, value_name = "PROMPT")]
     prompt: Vec<String>,
 }
 
 pub(crate) async fn run(args: Args, client: Client) -> Outcome {
     let prompt = agent::prompt(&args.prompt)?;
-    let env = super::environment_of_job(client.ui());
-    let asked = super::ask_for_job(&client, |attributes| {
+    let env = job_env::current(client.ui());
+    let result = submit::submit(&client, |attributes| {
         let resume = Resume { prompt: prompt.clone(), fork: args.fork, env: env.clone(), attributes };
         Call::post(job_path(&args.job, ":resume"), &resume).once()
     });
-    let asked = asked.await;
-    let job = client.explain(&args.job, asked).await.map_err(|failure| match failure.problem.code {
+    let result = result.await;
+    let job = client.explain(&args.job, result).await.map_err(|failure| match failure.problem.code {
         Code::NotEnded => {
-            failure.next(format!("lastword send {} TEXT    # says it to the agent that runs", args.job))
+            failure.next(format!("lastword send {} TEXT    # sends it to the running agent", args.job))
         }
         _ => failure,
     })?;

@@ -1,19 +1,19 @@
-//! `rm`: removes ended jobs, with their logs, their output and their worktrees.
+//! `rm`: deletes ended jobs with their logs, output and worktrees.
 
 use lastword_api::{Cancel, Code, Job};
 
 use super::{wait, worktree};
 use crate::client::{Call, Client, job_path};
 use crate::failure::{Failure, Outcome};
-use crate::ui::words;
+use crate::ui::describe;
 
-/// Removes ended jobs, with everything they wrote
+/// Delete ended jobs with their output and worktrees
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Which jobs
+    /// Jobs to delete
     #[arg(value_name = "JOB", required = true, add = super::completion::jobs())]
     jobs: Vec<String>,
-    /// Ends a job that has not ended first, with KILL, and gives up work in its worktree that was not applied
+    /// Kill a job that is still running first, and discard unapplied changes in its worktree
     #[arg(short, long)]
     force: bool,
 }
@@ -21,9 +21,9 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args, client: Client) -> Outcome {
     let mut failed: Option<Failure> = None;
     for reference in &args.jobs {
-        // One that cannot be removed does not keep the others.
+        // Continue with the others; report all errors.
         if let Err(failure) = remove(&args, &client, reference).await {
-            failed.replace(failure).inspect(|former| client.ui().tell(former));
+            failed.replace(failure).inspect(|former| client.ui().report(former));
         }
     }
     failed.map_or(Ok(0), Err)
@@ -42,36 +42,36 @@ async fn remove(args: &Args, client: &Client, reference: &str) -> Result<(), Fai
         return Err(with_next_steps(failure, client, &job).await);
     }
     if !client.ui().json {
-        client.ui().say(&format!("{} is removed", words::called(job.name.as_deref(), &job.short)));
+        client.ui().say(&format!("deleted {}", describe::job_name(job.name.as_deref(), &job.short)));
         if let Some(tip) = lost {
             let short = worktree::short(&tip);
-            client.ui().say(&format!("its commits end at {short}; `git branch NAME {short}` keeps them"));
+            client.ui().say(&format!("its last commit was {short}; `git branch NAME {short}` keeps it"));
         }
     }
     Ok(())
 }
 
-/// Adds what a person can do about a refusal.
+/// Adds what to do about a refusal.
 async fn with_next_steps(failure: Failure, client: &Client, job: &Job) -> Failure {
-    let reference = words::reference(job);
+    let reference = describe::reference(job);
     let force = format!("lastword rm --force {reference}");
     match failure.problem.code {
         Code::Unsaved => {
             let failure =
-                failure.next(format!("lastword apply {reference}    # brings it over, diff shows it"));
+                failure.next(format!("lastword apply {reference}    # applies the changes; diff shows them"));
             match worktree::merge(job) {
-                Some(merge) => failure.next(format!("{merge}    # brings its commits over")),
+                Some(merge) => failure.next(format!("{merge}    # merges its commits")),
                 None => failure,
             }
-            .next(format!("{force}    # gives it up"))
+            .next(format!("{force}    # discards the changes"))
         }
         // A later job of the same conversation runs in the worktree. Both often share one name, so it is named by its id.
         Code::NotEnded if job.is_ended() => {
             let Some(user) = failure.problem.job.clone() else { return failure };
             let user = client.job(&user).await.map_or(user, |user| user.short);
             failure
-                .next(format!("lastword wait {user}    # then remove it"))
-                .next(format!("lastword cancel {user}    # ends it now"))
+                .next(format!("lastword wait {user}    # then delete it"))
+                .next(format!("lastword cancel {user}    # stops it now"))
         }
         _ if job.is_ended() => failure,
         _ => failure.next(force),

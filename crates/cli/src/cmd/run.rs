@@ -1,4 +1,4 @@
-//! `run`: asks for a job, and stays with it unless told otherwise.
+//! `run`: submits a job, and follows it unless told otherwise.
 
 pub(super) mod agent;
 
@@ -9,37 +9,36 @@ use lastword_api::{After, Io, IoKind, Job, Ladder, Limits, Needs, Retry, Submit,
 use lastword_core::{JobId, Timestamp};
 
 use super::attach::{self, Stay};
-use super::worktree;
+use super::{job_env, submit, worktree};
 use crate::client::{Call, Client, random};
 use crate::environment;
 use crate::failure::{Failure, Outcome};
 use crate::paths::Paths;
 use crate::settings::Settings;
 use crate::text::{duration, moment, size};
-use crate::ui::words;
 
-/// Runs a command or a coding agent as a job
+/// Run a command or coding agent as a job
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Stays with the job until it ends: passes its output on, and exits as it did. Ctrl-C lets go of it and leaves it running."
+    after_help = "Follows the job until it ends: prints its output and exits with its exit code. Ctrl-C detaches and leaves the job running."
 )]
 pub(crate) struct Args {
-    /// Lets go of the job at once and prints its id
+    /// Start the job in the background and print its id
     #[arg(short, long)]
     detach: bool,
-    /// Passes standard input on to the job
+    /// Forward standard input to the job
     #[arg(short, long, conflicts_with = "terminal")]
     interactive: bool,
-    /// Gives the job a terminal; Ctrl-P Ctrl-Q lets go
+    /// Give the job a terminal; Ctrl-P Ctrl-Q detaches
     #[arg(short, long)]
     terminal: bool,
-    /// A name for the job
+    /// Name of the job
     #[arg(long)]
     name: Option<String>,
-    /// The group whose slots it uses
+    /// Group whose slots the job uses
     #[arg(short, long)]
     group: Option<String>,
-    /// Higher goes first
+    /// Jobs with a higher priority start first
     #[arg(
         long,
         default_value_t = 0,
@@ -48,70 +47,70 @@ pub(crate) struct Args {
         value_name = "N"
     )]
     priority: i16,
-    /// A label, to find it by
+    /// Label to find the job by; can be repeated
     #[arg(short, long = "label", value_name = "NAME=VALUE", value_parser = label)]
     labels: Vec<(String, String)>,
-    /// Waits for a job to succeed, or to end at all
+    /// Start after this job has succeeded; with `:any`, after it has ended in any way
     #[arg(long, value_name = "JOB[:any]", value_parser = after)]
     after: Vec<After>,
-    /// Ends it after this time
+    /// Stop the job after this time
     #[arg(long, value_name = "TIME", value_parser = duration::parse_ms)]
     wall: Option<u64>,
-    /// Ends it when it has written nothing for this time
+    /// Stop the job when it has written nothing for this time
     #[arg(long, value_name = "TIME", value_parser = duration::parse_ms)]
     stall: Option<u64>,
-    /// Ends it when it has written this much
+    /// Stop the job when it has written this much
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     output_max: Option<u64>,
-    /// At a limit of output, turns, tokens or money: makes it hold still, and ends it only if nobody raises the limit within this time
+    /// At a limit on output, turns, tokens or money, pause the job and stop it only if the limit is not raised within this time
     #[arg(long, value_name = "TIME", value_parser = duration::parse_ms)]
     ask_at_limit: Option<u64>,
-    /// Tries again when it fails, so many times at most
+    /// Retry up to this many times if the job fails
     #[arg(long, value_name = "TIMES", default_value_t = 0, hide_default_value = true)]
     retry: u32,
-    /// Pause before the next try; it doubles each time
+    /// Pause before the first retry; doubles with each retry
     #[arg(long, value_name = "TIME", value_parser = duration::parse_ms)]
     backoff: Option<u64>,
-    /// Also tries again when nobody can say how it ended
+    /// Also retry if it is unknown how the job ended
     #[arg(long, requires = "retry")]
     retry_when_lost: bool,
-    /// Does not start it before this time has passed
+    /// Wait this long before starting the job
     #[arg(long, value_name = "TIME", value_parser = duration::parse_ms)]
     delay: Option<u64>,
-    /// Time between TERM and KILL when it is stopped
+    /// Time between TERM and KILL when the job is stopped
     #[arg(long, value_name = "TIME", value_parser = duration::parse_ms)]
     grace: Option<u64>,
-    /// The folder it runs in
+    /// Folder to run in
     #[arg(short = 'C', long, value_name = "FOLDER")]
     cwd: Option<PathBuf>,
-    /// Runs it in a git worktree of its own, on a branch of its own; what it changes waits for `apply`. `keep` keeps the worktree even
-    /// if nothing was changed in it
+    /// Run in a new git worktree on its own branch; `apply` brings the changes to your checkout. With `keep`, the worktree stays even if
+    /// nothing was changed
     #[arg(long, value_name = "RULE", num_args = 0..=1, require_equals = true, default_missing_value = "auto")]
     worktree: Option<Rule>,
-    /// Cancels the job on Ctrl-C
+    /// Cancel the job on Ctrl-C
     #[arg(long, conflicts_with = "detach")]
     cancel_on_interrupt: bool,
-    /// The command and its arguments
+    /// Command and its arguments
     #[arg(required_unless_present = "agent", trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<String>,
     #[command(flatten)]
-    agent: agent::Asked,
+    agent: agent::AgentArgs,
 }
 
-/// When a worktree goes by itself.
+/// When to remove the worktree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Rule {
-    /// After the end of the job, if nothing was changed in it
+    /// After the job has ended, if nothing was changed
     Auto,
     /// Never
     Keep,
 }
 
-/// Reads a label.
+/// Parses a label.
 pub(super) fn label(text: &str) -> Result<(String, String), String> {
-    let (name, value) = text.split_once('=').ok_or("a label is written NAME=VALUE")?;
+    let (name, value) = text.split_once('=').ok_or("write a label as NAME=VALUE")?;
     if name.is_empty() {
-        Err("a label has a name: NAME=VALUE".to_owned())
+        Err("the label has no name; write NAME=VALUE".to_owned())
     } else {
         Ok((name.to_owned(), value.to_owned()))
     }
@@ -121,7 +120,7 @@ fn after(text: &str) -> Result<After, String> {
     let (job, on) = match text.rsplit_once(':') {
         Some((job, "success")) => (job, Needs::Success),
         Some((job, "any")) => (job, Needs::Any),
-        Some((_, other)) => return Err(format!("`{other}` is neither `success` nor `any`")),
+        Some((_, other)) => return Err(format!("`{other}` must be `success` or `any`")),
         None => (text, Needs::Success),
     };
     Ok(After { job: job.to_owned(), on })
@@ -129,10 +128,10 @@ fn after(text: &str) -> Result<After, String> {
 
 pub(crate) async fn run(args: Args, client: Client) -> Outcome {
     let submit = args.submit(&client)?;
-    let asked = super::ask_for_job(&client, |attributes| {
+    let result = submit::submit(&client, |attributes| {
         Ok(Call::post("/v1/jobs", &Submit { attributes, ..submit.clone() }))
     });
-    let job = asked.await.map_err(|failure| args.agent.explain(failure))?;
+    let job = result.await.map_err(|failure| args.agent.explain(failure))?;
     if args.detach {
         return print_started(&client, &job);
     }
@@ -144,12 +143,12 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
     let id = job.id.clone();
     let code = attach::stay(&client, job, stay).await?;
     if args.worktree.is_some() && !client.ui().json {
-        worktree::say_changes(&client, &id).await;
+        worktree::print_changes(&client, &id).await;
     }
     Ok(code)
 }
 
-/// Prints what a program needs to go on with the job: its id.
+/// Prints the id of a job that was started in the background.
 pub(super) fn print_started(client: &Client, job: &Job) -> Outcome {
     match client.ui().json {
         true => client.ui().print_json(job)?,
@@ -165,8 +164,9 @@ impl Args {
         let id = JobId::new(0, Timestamp(moment::now_ms()), random()?);
         let labels: BTreeMap<String, String> = self.labels.iter().cloned().collect();
         let cwd = self.folder()?;
-        let worktree = self.worktree.map(|rule| worktree::wish(&cwd, rule == Rule::Keep, ui)).transpose()?;
-        let agent = self.agent.wish(&self.command)?;
+        let worktree =
+            self.worktree.map(|rule| worktree::request(&cwd, rule == Rule::Keep, ui)).transpose()?;
+        let agent = self.agent.request(&self.command)?;
         Ok(Submit {
             id: Some(id.to_string()),
             name: self.name.clone(),
@@ -174,7 +174,7 @@ impl Args {
             agent,
             cwd,
             worktree,
-            env: super::environment_of_job(ui),
+            env: job_env::current(ui),
             attributes: None,
             group: self.group.clone(),
             priority: self.priority,
@@ -200,12 +200,12 @@ impl Args {
     }
 
     fn retries(&self) -> Retry {
-        let usual = Retry::default();
-        let backoff_ms = self.backoff.unwrap_or(usual.backoff_ms);
+        let default = Retry::default();
+        let backoff_ms = self.backoff.unwrap_or(default.backoff_ms);
         Retry {
             attempts: self.retry.saturating_add(1),
             backoff_ms,
-            backoff_max_ms: usual.backoff_max_ms.max(backoff_ms),
+            backoff_max_ms: default.backoff_max_ms.max(backoff_ms),
             when_lost: self.retry_when_lost,
         }
     }
@@ -222,26 +222,16 @@ impl Args {
         Io { kind, rows, columns }
     }
 
-    /// Returns the folder the job runs in, as a path that means the same everywhere.
+    /// Returns the absolute path of the folder to run in.
     fn folder(&self) -> Result<String, Failure> {
         let named = self.cwd.clone().unwrap_or_else(|| PathBuf::from("."));
         let folder = std::fs::canonicalize(&named)
-            .map_err(|error| Failure::usage(format!("the job cannot run in {}: {error}", named.display())))?;
+            .map_err(|error| Failure::usage(format!("cannot run in {}: {error}", named.display())))?;
         if !folder.is_dir() {
-            return Err(Failure::usage(format!(
-                "the job cannot run in {}: it is no folder",
-                named.display()
-            )));
+            return Err(Failure::usage(format!("cannot run in {}: it is not a folder", named.display())));
         }
         folder.into_os_string().into_string().map_err(|folder| {
-            Failure::usage(format!("the folder {} has a name that is not UTF-8", folder.to_string_lossy()))
+            Failure::usage(format!("the path of the folder {} is not UTF-8", folder.to_string_lossy()))
         })
     }
-}
-
-/// Says how to come back to a job that goes on.
-pub(super) fn say_it_goes_on(client: &Client, job: &Job) {
-    let called = words::called(job.name.as_deref(), &job.short);
-    let reference = words::reference(job);
-    client.ui().say(&format!("{called} goes on; `lastword attach {reference}` comes back to it"));
 }

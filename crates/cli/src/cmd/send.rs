@@ -1,29 +1,28 @@
-//! `send`: says something to an agent, or to a job that reads.
+//! `send`: sends a message to an agent, or input to a job.
 
-use lastword_api::{Accepted, Code, Message};
+use lastword_api::{Accepted, Code, Job, Message};
 
-use super::attach::message;
-use crate::client::Client;
+use crate::client::{Call, Client, job_path};
 use crate::failure::{Failure, Outcome};
-use crate::ui::words;
+use crate::ui::describe;
 
-/// Sends a message to an agent, or a line to a job that reads (run -i, run -t)
+/// Send a message to an agent, or a line to a job started with run -i or run -t
 #[derive(Debug, clap::Args)]
-#[command(after_help = "The next turn of an agent begins with it.")]
+#[command(after_help = "An agent starts its next turn with the message.")]
 pub(crate) struct Args {
-    /// Which job
+    /// Job to send to
     #[arg(value_name = "JOB", add = super::completion::jobs())]
     job: String,
-    /// What to send; standard input if not said
+    /// Text to send; read from standard input if omitted
     #[arg(value_name = "TEXT")]
     text: Vec<String>,
-    /// Sends the text as it is, without a line break behind it
+    /// Send the text as it is, without a line feed at the end
     #[arg(long)]
     raw: bool,
-    /// Closes the job's input afterwards; alone, only closes it
+    /// Close the job's input afterwards; without TEXT, only close it
     #[arg(long)]
     eof: bool,
-    /// Says it to an agent in the midst of its turn, if it can be told so
+    /// Deliver the message during the agent's current turn, if the agent supports that
     #[arg(long, conflicts_with_all = ["eof", "raw"])]
     steer: bool,
 }
@@ -33,14 +32,14 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
     let mut text = args.text.join(" ");
     if args.text.is_empty() && !args.eof {
         text = std::io::read_to_string(std::io::stdin())
-            .map_err(|error| Failure::usage(format!("cannot read a text from standard input: {error}")))?;
+            .map_err(|error| Failure::usage(format!("cannot read the text from standard input: {error}")))?;
     } else if !args.text.is_empty() && !args.raw && job.agent.is_none() {
         text.push('\n');
     }
     let call = message(&job, Message { text, eof: args.eof, steer: args.steer })?;
     let accepted: Accepted = client.call(call).await.map_err(|failure| match failure.problem.code {
         Code::Ended if job.agent.is_some() => {
-            failure.next(format!("lastword resume {} PROMPT    # goes on with its conversation", args.job))
+            failure.next(format!("lastword resume {} PROMPT    # continues its conversation", args.job))
         }
         _ => failure,
     })?;
@@ -48,9 +47,14 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
     match ui.json {
         true => ui.print_json(&accepted)?,
         false => {
-            let called = words::called(job.name.as_deref(), &job.short);
-            ui.say(&format!("message {} to {called} is written down, and reaches it once", accepted.input));
+            let job_name = describe::job_name(job.name.as_deref(), &job.short);
+            ui.say(&format!("message {} queued for {job_name}", accepted.input));
         }
     }
     Ok(0)
+}
+
+/// Returns the request that sends a message to a job.
+pub(super) fn message(job: &Job, message: Message) -> Result<Call, Failure> {
+    Call::post(job_path(&job.id, "/messages"), &message).once()
 }

@@ -1,9 +1,9 @@
-//! `version`: of this program.
+//! `version`: prints the version.
 
 use crate::failure::Outcome;
 use crate::ui::Ui;
 
-/// Prints the version of this program
+/// Print the version
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {}
 

@@ -1,4 +1,4 @@
-//! `wait`: until jobs have ended; the exit code says how.
+//! `wait`: waits until jobs have ended; the exit code says how.
 
 use std::time::{Duration, Instant};
 
@@ -7,31 +7,31 @@ use lastword_api::{Job, Outcome as Ending};
 use crate::client::{Call, Client, job_path};
 use crate::failure::{Failure, Outcome, exit};
 use crate::text::duration;
+use crate::ui::describe;
 use crate::ui::progress::Progress;
-use crate::ui::words;
 
-/// Waits until jobs have ended
+/// Wait until jobs have ended
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Exits with 0 if they completed, 3 if one was cancelled, 1 if one ended otherwise, and 124 if --timeout passed first."
+    after_help = "Exits with 0 if all completed, 3 if one was cancelled, 1 if one ended in another way, and 124 if --timeout expired first."
 )]
 pub(crate) struct Args {
-    /// Which jobs
+    /// Jobs to wait for; the newest by default
     #[arg(value_name = "JOB", default_value = "@last", hide_default_value = true, add = super::completion::jobs())]
     jobs: Vec<String>,
-    /// Until the first of them has ended, instead of all
+    /// Wait only until the first of them has ended
     #[arg(long)]
     any: bool,
-    /// At most this long
+    /// Wait at most this long
     #[arg(long, value_name = "TIME", value_parser = duration::parse_ms)]
     timeout: Option<u64>,
-    /// Prints nothing
+    /// Print nothing
     #[arg(short, long)]
     quiet: bool,
 }
 
-/// How long the daemon holds an answer back at most; it is asked again then.
-const PIECE: Duration = Duration::from_secs(25);
+/// How long the daemon delays its answer at most; the request is then repeated.
+const REQUEST_WAIT: Duration = Duration::from_secs(25);
 
 pub(crate) async fn run(args: Args, client: Client) -> Outcome {
     let mut jobs = Vec::new();
@@ -42,7 +42,7 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
     let mut progress = Progress::new(client.ui());
     let waiting = jobs.iter().filter(|job| !job.is_ended()).count() as u64;
     if waiting > 0 {
-        progress.show(&format!("waiting for {}", words::count(waiting, "job", "jobs")));
+        progress.show(&format!("waiting for {}", describe::count(waiting, "job", "jobs")));
     }
     let ended = until_ended(&client, jobs, args.any, deadline).await?;
     progress.clear();
@@ -50,13 +50,13 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
     for job in &ended {
         code = worse(code, code_of(job));
         if !args.quiet {
-            tell(&client, job)?;
+            print(&client, job)?;
         }
     }
     Ok(code)
 }
 
-/// Waits for all of them, or for the first; returns them as they are then.
+/// Waits for all jobs, or for the first; returns them as they are then.
 async fn until_ended(
     client: &Client,
     jobs: Vec<Job>,
@@ -86,20 +86,20 @@ async fn until_ended(
         .await
 }
 
-/// Waits for one job, and returns it as it is when it has ended or time is up.
+/// Waits for one job; returns it when it has ended or the time is up.
 pub(super) async fn one(client: &Client, mut job: Job, deadline: Option<Instant>) -> Result<Job, Failure> {
     while !job.is_ended() {
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         if left == Some(Duration::ZERO) {
             break;
         }
-        let wait = left.unwrap_or(PIECE).min(PIECE).as_millis().max(1);
+        let wait = left.unwrap_or(REQUEST_WAIT).min(REQUEST_WAIT).as_millis().max(1);
         job = client.call(Call::get(job_path(&job.id, &format!("?wait={wait}ms&until=ended")))).await?;
     }
     Ok(job)
 }
 
-/// Returns what a job's ending means to whoever waited for it.
+/// Returns the exit code for a job.
 fn code_of(job: &Job) -> u8 {
     match &job.outcome {
         Some(Ending::Completed) => 0,
@@ -109,7 +109,7 @@ fn code_of(job: &Job) -> u8 {
     }
 }
 
-/// Returns the code that says more: a wait that ran out, then a failure, then a cancelled job.
+/// Returns the more severe exit code: timeout, then failure, then cancelled.
 fn worse(one: u8, other: u8) -> u8 {
     let weight = |code: u8| match code {
         exit::TIME => 3,
@@ -120,19 +120,19 @@ fn worse(one: u8, other: u8) -> u8 {
     if weight(other) > weight(one) { other } else { one }
 }
 
-fn tell(client: &Client, job: &Job) -> Result<(), Failure> {
+fn print(client: &Client, job: &Job) -> Result<(), Failure> {
     let ui = client.ui();
     if ui.json {
         return ui.print_json(job);
     }
-    let called = words::called(job.name.as_deref(), &job.short);
+    let job_name = describe::job_name(job.name.as_deref(), &job.short);
     let state = match &job.outcome {
-        Some(outcome) => words::ending(outcome, job.outcome_detail.as_ref(), job.cause.as_ref()),
+        Some(outcome) => describe::ending(outcome, job.outcome_detail.as_ref(), job.cause.as_ref()),
         None => format!("still {}", job.phase),
     };
-    let exit = job.last_attempt().and_then(|attempt| attempt.exit.as_ref()).map(words::exit);
+    let exit = job.last_attempt().and_then(|attempt| attempt.exit.as_ref()).map(describe::exit);
     let exit = exit.map_or_else(String::new, |exit| format!(" ({exit})"));
-    ui.print(&format!("{called}  {}{exit}", ui.out.by_state(&job.phase, job.outcome.as_ref(), &state)))
+    ui.print(&format!("{job_name}  {}{exit}", ui.out.by_state(&job.phase, job.outcome.as_ref(), &state)))
 }
 
 #[cfg(test)]
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_worst_ending_counts() {
+    fn the_most_severe_exit_code_wins() {
         assert_eq!(worse(0, exit::CANCELLED), exit::CANCELLED);
         assert_eq!(worse(exit::JOB, exit::CANCELLED), exit::JOB);
         assert_eq!(worse(exit::CANCELLED, exit::JOB), exit::JOB);

@@ -1,4 +1,4 @@
-//! What verbs about worktrees share: the checkout that a job is asked for in, and the worktree it was given.
+//! What commands about worktrees share: the checkout a job is started from, and its worktree.
 
 use std::path::Path;
 
@@ -8,42 +8,41 @@ use lastword_git::{Checkout, Git, Probe, View};
 use crate::client::Client;
 use crate::environment;
 use crate::failure::Failure;
-use crate::ui::{Ui, words};
+use crate::ui::{Ui, describe};
 
-/// Returns the git of this user.
+/// Returns git with this user's environment.
 pub(super) fn git() -> Git {
     Git::new(environment::all())
 }
 
-/// Returns a failure of git.
+/// Wraps an error of git.
 pub(super) fn failed(error: &lastword_git::Error) -> Failure {
     Failure::new(Code::Unavailable, error.to_string())
 }
 
-/// Returns the wish for a worktree of the checkout that a folder is in, and says what will not be in it.
-pub(super) fn wish(folder: &str, keep: bool, ui: &Ui) -> Result<WorktreeRequest, Failure> {
-    let refused = |why: &str| Failure::usage(format!("no worktree can be made for {folder}: {why}"));
+/// Requests a worktree of the checkout that a folder is in, and warns about what it will not contain.
+pub(super) fn request(folder: &str, keep: bool, ui: &Ui) -> Result<WorktreeRequest, Failure> {
+    let refused = |why: &str| Failure::usage(format!("cannot create a worktree for {folder}: {why}"));
     let checkout = match Checkout::probe(&git(), Path::new(folder)).map_err(|error| failed(&error))? {
         Probe::Checkout(checkout) => checkout,
-        Probe::NoRepository(said) => {
-            return Err(refused(&said).next("run without --worktree, or from a git repository"));
+        Probe::NoRepository(why) => {
+            return Err(refused(&why).next("run from a git repository, or without --worktree"));
         }
         Probe::NoFiles => {
-            return Err(refused("the repository has no files here").next("run from a checkout of it"));
+            return Err(refused("there is no checkout here").next("run from a checkout of the repository"));
         }
         Probe::NoCommit => {
-            return Err(
-                refused("nothing was committed yet").next("git commit    # a worktree begins at a commit")
-            );
+            return Err(refused("the repository has no commits")
+                .next("git commit    # a worktree starts from a commit"));
         }
         Probe::NotCommitted => {
-            let why = "this folder is not in the commit that is checked out";
-            return Err(refused(why).next("commit something in it, or use -C with another folder"));
+            let why = "this folder is not part of the checked-out commit";
+            return Err(refused(why).next("commit something in it, or choose another folder with -C"));
         }
     };
     if checkout.uncommitted > 0 {
-        let files = words::count(checkout.uncommitted as u64, "uncommitted change", "uncommitted changes");
-        ui.say(&format!("lastword: the worktree begins at {}, without {files}", short(&checkout.base)));
+        let files = describe::count(checkout.uncommitted as u64, "uncommitted change", "uncommitted changes");
+        ui.say(&format!("lastword: the worktree starts from {}, without {files}", short(&checkout.base)));
     }
     if checkout.has_submodules {
         ui.say("lastword: submodules are empty folders in the worktree");
@@ -60,18 +59,18 @@ pub(super) fn wish(folder: &str, keep: bool, ui: &Ui) -> Result<WorktreeRequest,
     })
 }
 
-/// Returns the beginning of the name of a commit, as git shows it.
+/// Abbreviates a commit id.
 pub(super) fn short(commit: &str) -> &str {
     commit.get(..10).unwrap_or(commit)
 }
 
-/// Returns the command that brings over what the branch of a job has, if it has commits of its own.
+/// Returns the command that merges a job's branch, if the branch has commits.
 pub(super) fn merge(job: &Job) -> Option<String> {
     tip(job)?;
     Some(format!("git merge {}", job.worktree.as_ref()?.branch))
 }
 
-/// Returns where the branch of a job stands, if it has commits of its own.
+/// Returns the last commit of a job's branch, if the branch has commits.
 pub(super) fn tip(job: &Job) -> Option<String> {
     let worktree = job.worktree.as_ref()?;
     let tip = git().branch(Path::new(&worktree.git_dir), &worktree.branch).ok()??;
@@ -81,15 +80,15 @@ pub(super) fn tip(job: &Job) -> Option<String> {
 /// Returns the worktree of a job, which must have one.
 pub(super) fn of(job: &Job) -> Result<&Worktree, Failure> {
     job.worktree.as_deref().ok_or_else(|| {
-        let called = words::called(job.name.as_deref(), &job.short);
+        let job_name = describe::job_name(job.name.as_deref(), &job.short);
         Failure::new(
             Code::Invalid,
-            format!("{called} was not run with --worktree, and what it changed is not known"),
+            format!("{job_name} was not run with --worktree, so its changes are unknown"),
         )
     })
 }
 
-/// Returns what a job changed so far; `None` if nothing is left of its worktree, or nothing was made of it yet.
+/// Returns what a job changed so far; `None` if its worktree does not exist yet or any more.
 pub(super) fn view(job: &Job) -> Result<Option<View>, Failure> {
     let worktree = of(job)?;
     let Some(path) = &worktree.path else { return Ok(None) };
@@ -101,16 +100,16 @@ pub(super) fn view(job: &Job) -> Result<Option<View>, Failure> {
     })
 }
 
-/// Says how to go on with what a job changed, once it has ended.
-pub(super) async fn say_changes(client: &Client, job: &str) {
+/// Prints how many files an ended job changed, and how to apply the changes.
+pub(super) async fn print_changes(client: &Client, job: &str) {
     let Ok(job) = client.job(job).await else { return };
-    // Whatever cannot be found out now is found out by whoever asks for it.
+    // Best effort: `diff` and `apply` report errors.
     let Ok(Some(view)) = view(&job) else { return };
     let files = view.files().map_or(0, |files| files.len() as u64);
     if job.is_ended() && files > 0 {
-        let (count, reference) = (words::count(files, "file", "files"), words::reference(&job));
+        let (count, reference) = (describe::count(files, "file", "files"), describe::reference(&job));
         client.ui().say(&format!(
-            "lastword: it changed {count}: `lastword diff {reference}` shows it, `lastword apply {reference}` brings it over"
+            "lastword: it changed {count}; see `lastword diff {reference}`, and apply with `lastword apply {reference}`"
         ));
     }
 }

@@ -1,5 +1,5 @@
-//! `daemon install`: units for the user's service manager. The socket is there from login on; the daemon starts with the first
-//! command, and trees outlive both.
+//! `daemon install`: units for the user's service manager. The socket exists from login on, the daemon starts with the first command, and
+//! jobs outlive both.
 
 use std::path::{Path, PathBuf};
 
@@ -14,8 +14,8 @@ use crate::ui::Ui;
 pub(crate) const SERVICE: &str = "lastword.service";
 pub(crate) const SOCKET: &str = "lastword.socket";
 
-/// Returns the two units, for an executable, a state folder of one's own if that was chosen, and a place to listen as a unit
-/// writes it.
+/// Returns the two units. `home` is the state folder if it was chosen with `LASTWORD_HOME`; `listen` is the path of the socket, escaped
+/// for a unit.
 fn units(executable: &Path, home: Option<&Path>, listen: &str) -> [(&'static str, String); 2] {
     let exec = quote(&executable.display().to_string());
     let environment = home.map_or_else(String::new, |home| {
@@ -23,7 +23,7 @@ fn units(executable: &Path, home: Option<&Path>, listen: &str) -> [(&'static str
     });
     let service = format!(
         "[Unit]\n\
-         Description=Lastword, the supervisor that tells the truth about its jobs\n\
+         Description=Lastword, supervisor for coding agents and background jobs\n\
          Requires={SOCKET}\n\
          After={SOCKET}\n\
          \n\
@@ -31,9 +31,9 @@ fn units(executable: &Path, home: Option<&Path>, listen: &str) -> [(&'static str
          Type=notify\n\
          ExecStart={exec} daemon run\n\
          {environment}Restart=on-failure\n\
-         # Only the daemon is stopped with its unit: jobs go on, and the next daemon adopts them.\n\
+         # Stop only the daemon: jobs keep running, and the next daemon takes them over.\n\
          KillMode=process\n\
-         # Jobs are held in control groups of their own below this unit's.\n\
+         # Jobs get control groups of their own below that of this unit.\n\
          Delegate=yes\n\
          \n\
          [Install]\n\
@@ -41,7 +41,7 @@ fn units(executable: &Path, home: Option<&Path>, listen: &str) -> [(&'static str
     );
     let socket = format!(
         "[Unit]\n\
-         Description=Where Lastword listens\n\
+         Description=Socket of Lastword\n\
          \n\
          [Socket]\n\
          ListenStream={listen}\n\
@@ -54,7 +54,7 @@ fn units(executable: &Path, home: Option<&Path>, listen: &str) -> [(&'static str
     [(SERVICE, service), (SOCKET, socket)]
 }
 
-/// Writes a word for a unit: in quotes, with what has a meaning there made plain.
+/// Quotes a word for a unit file.
 fn quote(word: &str) -> String {
     format!("\"{}\"", word.replace('\\', "\\\\").replace('"', "\\\"").replace('%', "%%"))
 }
@@ -63,11 +63,11 @@ fn quote(word: &str) -> String {
 pub(crate) fn folder() -> Result<PathBuf, Failure> {
     let config = environment::get_os("XDG_CONFIG_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
     let config = config.or_else(|| std::env::home_dir().map(|home| home.join(".config")));
-    let none = || Failure::new(Code::Invalid, "there is no home folder: set HOME");
+    let none = || Failure::new(Code::Invalid, "no home folder found: set HOME");
     Ok(config.ok_or_else(none)?.join("systemd/user"))
 }
 
-/// Writes the units and says what to run.
+/// Writes the units and prints how to enable them.
 pub(crate) fn install(paths: &Paths, ui: &Ui) -> Outcome {
     let folder = folder()?;
     let failed = |path: &Path| {
@@ -85,15 +85,15 @@ pub(crate) fn install(paths: &Paths, ui: &Ui) -> Outcome {
     }
     ui.say("now run:");
     if crate::lock::is_held(paths) {
-        ui.say("  lastword daemon stop        # the one that runs; jobs go on");
+        ui.say("  lastword daemon stop        # the running daemon; jobs keep running");
     }
     ui.say("  systemctl --user daemon-reload");
     ui.say(&format!("  systemctl --user enable --now {SOCKET}"));
-    ui.say("  loginctl enable-linger      # if jobs are to go on after you log out");
+    ui.say("  loginctl enable-linger      # keeps jobs running after you log out");
     Ok(0)
 }
 
-/// Removes the units and says what to run.
+/// Removes the units and prints how to disable them.
 pub(crate) fn uninstall(ui: &Ui) -> Outcome {
     let folder = folder()?;
     let mut removed = 0;
@@ -111,7 +111,7 @@ pub(crate) fn uninstall(ui: &Ui) -> Outcome {
         }
     }
     match removed {
-        0 => ui.say(&format!("there are no units of Lastword in {}", folder.display())),
+        0 => ui.say(&format!("there are no units in {}", folder.display())),
         _ => ui.say(&format!(
             "now run:\n  systemctl --user disable --now {SOCKET} {SERVICE}\n  systemctl --user daemon-reload"
         )),
@@ -123,9 +123,9 @@ pub(crate) fn uninstall(ui: &Ui) -> Outcome {
 mod tests {
     use super::*;
 
-    /// The same for everybody on a machine, in the folder where packages put units.
+    /// The package installs the units for all users.
     #[test]
-    fn the_units_of_the_package_are_those_that_are_written_here() {
+    fn the_packaged_units_are_up_to_date() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("packaging");
         for (name, text) in units(Path::new("/usr/bin/lastword"), None, "%t/lastword/lastword.sock") {
             assert_eq!(std::fs::read_to_string(folder.join(name)).unwrap_or_default(), text, "{name}");
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_daemon_is_stopped_with_its_unit() {
+    fn stopping_the_unit_stops_only_the_daemon() {
         let [(_, service), (_, socket)] =
             units(Path::new("/opt/my tools/100%/lastword"), Some(Path::new("/lw")), "/run/lastword.sock");
         for line in [

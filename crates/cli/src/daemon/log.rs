@@ -1,4 +1,4 @@
-//! The daemon's log: a file that is rotated before it grows large, and reopened when asked.
+//! The daemon's log file: rotated at a size limit, and reopened on SIGHUP.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tracing_subscriber::fmt::MakeWriter;
 
-/// Bytes of one file. With the one before it: enough for days, and nothing to a disk.
+/// The size limit of one file. Two files hold days of logs and take little disk space.
 const BYTES_MAX: u64 = 8 << 20;
 
 /// The log. Cheap to clone.
@@ -24,7 +24,7 @@ struct Open {
 }
 
 impl Log {
-    /// Opens the log, and makes it if it is not there.
+    /// Opens the log, creating it if needed.
     pub(crate) fn open(path: &Path) -> io::Result<Log> {
         Log::open_with(path, BYTES_MAX)
     }
@@ -35,13 +35,13 @@ impl Log {
         Ok(Log(Arc::new(Mutex::new(Open { path: path.to_owned(), file, bytes, bytes_max }))))
     }
 
-    /// Opens the file anew: somebody moved it away.
+    /// Reopens the file after it was moved.
     pub(crate) fn reopen(&self) -> io::Result<()> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).reopen()
     }
 }
 
-/// Opens a log file for whoever appends to it.
+/// Opens a log file for appending.
 pub(super) fn open(path: &Path) -> io::Result<File> {
     File::options().create(true).append(true).mode(0o600).open(path)
 }
@@ -55,11 +55,11 @@ impl Open {
 
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.bytes >= self.bytes_max {
-            // One that cannot be moved is written on: a long log is better than none.
+            // If it cannot be moved, keep writing to it: a long log is better than none.
             let _ = std::fs::rename(&self.path, self.path.with_extension("log.1"));
             self.reopen()?;
         }
-        // One line, one write: others that append (a panic) stay apart from it.
+        // One write per line, so that other writers (a panic) do not interleave with it.
         let written = self.file.write(bytes)?;
         self.bytes += written as u64;
         Ok(written)
@@ -67,8 +67,8 @@ impl Open {
 }
 
 impl Write for Log {
-    /// Never fails: on a full disk a line is lost, and nothing else. Whoever logs would say so on stderr, which is the same file, and
-    /// panic over that.
+    /// Never fails: on a full disk a line is lost. On an error the caller would print to stderr, which is the same file, and panic because
+    /// that fails, too.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = self.0.lock().unwrap_or_else(PoisonError::into_inner).write(bytes);
         Ok(written.unwrap_or(bytes.len()))
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_log_has_two_files_of_bounded_length() {
+    fn a_log_has_at_most_two_files_of_limited_size() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("daemon.log");
         let mut log = Log::open_with(&path, 100).unwrap();
@@ -110,13 +110,13 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_costs_a_line_and_nothing_else() {
+    fn a_full_disk_loses_only_the_line() {
         let mut log = Log::open(Path::new("/dev/full")).unwrap();
-        writeln!(log, "nobody reads this").unwrap();
+        writeln!(log, "lost").unwrap();
     }
 
     #[test]
-    fn it_goes_on_in_a_new_file_when_asked() {
+    fn reopening_continues_in_a_new_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("daemon.log");
         let mut log = Log::open(&path).unwrap();

@@ -1,4 +1,4 @@
-//! The daemon: the process that holds the journal, the engine and the socket. Jobs do not depend on it living.
+//! The daemon: the process that owns journal, engine and socket. Jobs do not depend on it.
 
 pub(crate) mod install;
 mod log;
@@ -6,5 +6,5 @@ pub(crate) mod run;
 mod socket;
 pub(crate) mod start;
 
-/// The log, in the state folder.
+/// The name of the log file in the state folder.
 pub(crate) const LOG: &str = "daemon.log";

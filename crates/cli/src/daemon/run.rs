@@ -1,7 +1,7 @@
-//! `daemon run`: a daemon from its lock to its last request.
+//! `daemon run`: the daemon from taking the lock to its last request.
 //!
-//! In this order: settings, the private folder, the lock, the log, the nursery, the journal, the engine, the socket. Whatever cannot be
-//! had is told to whoever started it, and nothing is made in its place: a journal that cannot be read is not an empty one.
+//! The order: settings, private folder, lock, log, nursery, journal, engine, socket. If one fails, the starter is told and nothing is
+//! created in its place: an unreadable journal is not an empty one.
 
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
@@ -21,51 +21,51 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::log::Log;
-use super::start::{READY, TAKEN, Told, executable};
+use super::start::{READY, StartProblem, TAKEN, executable};
 use super::{LOG, socket};
 use crate::environment;
 use crate::failure::{Failure, Outcome};
-use crate::lock::{Holder, Lock, Taken};
+use crate::lock::{Attempt, Holder, Lock};
 use crate::paths::{self, Paths};
 use crate::settings::Settings;
 
-/// Threads for what waits for a disk or a keeper. Each costs a stack and an arena, so few; they go when nobody needs them.
+/// Threads that block on a disk or a keeper. Each costs a stack and an arena; idle ones exit.
 const THREADS_MAX: usize = 16;
 
-/// How long whoever started the daemon is kept waiting for it to look at its jobs.
-const READY_MAX: Duration = Duration::from_secs(10);
+/// How long the starter waits at most for the daemon to recover its jobs.
+const READY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Where the folders of jobs are.
+/// The folder of jobs' folders.
 const JOBS: &str = "jobs";
 
-/// Where the worktrees of jobs are.
+/// The folder of jobs' worktrees.
 const WORKTREES: &str = "worktrees";
 
-/// Everything a daemon has before it does anything.
+/// Everything that a daemon needs before it serves.
 struct Prepared {
     settings: Settings,
     log: Log,
     host: LocalHost,
     journal: Sqlite,
-    // Dropped last: whoever takes it may open all of the above.
+    // Dropped last: the next holder may open all of the above.
     lock: Lock,
 }
 
 /// Runs a daemon until it is stopped.
 pub(crate) fn run(paths: &Paths, flags: &[String], detached: bool) -> Outcome {
-    // It holds what jobs were asked for with, their environment included.
+    // The daemon holds the environments of jobs.
     lastword_proc::close_to_others();
-    let paths = &socket::settle(paths);
+    let paths = &socket::choose_path(paths);
     let starter = Starter { detached, socket: paths.socket.clone() };
     let prepared = match prepare(paths, flags) {
         Ok(Ok(prepared)) => prepared,
         Ok(Err(_)) if detached => {
-            starter.tell(TAKEN);
+            starter.report(TAKEN);
             return Ok(0);
         }
         Ok(Err(holder)) => {
-            let who = holder.map_or_else(String::new, |holder| format!(" (pid {})", holder.pid));
-            return Err(Failure::new(Code::Conflict, format!("a daemon runs already{who}")));
+            let pid_note = holder.map_or_else(String::new, |holder| format!(" (pid {})", holder.pid));
+            return Err(Failure::new(Code::Conflict, format!("a daemon is already running{pid_note}")));
         }
         Err(failure) => return Err(starter.refuse(failure)),
     };
@@ -75,29 +75,29 @@ pub(crate) fn run(paths: &Paths, flags: &[String], detached: bool) -> Outcome {
         .build()
         .map_err(|error| starter.refuse(Failure::new(Code::Unavailable, format!("cannot start: {error}"))))?;
     let Prepared { settings, log, host, journal, mut lock } = prepared;
-    let lived = runtime.block_on(live(paths, &settings, log, host, journal, &starter));
-    // Threads that wait for a keeper are not waited for: what they would report, the next daemon finds.
+    let outcome = runtime.block_on(serve(paths, &settings, log, host, journal, &starter));
+    // Do not wait for threads that wait for a keeper: the next daemon finds what they would have reported.
     runtime.shutdown_background();
-    lock.stopped();
-    lived
+    lock.mark_stopped();
+    outcome
 }
 
-/// Gets everything together, or says which daemon has the lock, if that is known.
+/// Prepares everything, or returns the daemon that holds the lock, if known.
 fn prepare(paths: &Paths, flags: &[String]) -> Result<Result<Prepared, Option<Holder>>, Failure> {
     let flags: Vec<(String, String)> = flags.iter().map(|flag| pair(flag)).collect::<Result<_, _>>()?;
     let settings = Settings::load(&paths.config, &environment::settings(), &flags)?;
     paths::make_private(&paths.state)?;
     let lock = match Lock::take(paths)? {
-        Taken::Ours(lock) => lock,
-        Taken::Theirs(holder) => return Ok(Err(holder)),
+        Attempt::Acquired(lock) => lock,
+        Attempt::Held(holder) => return Ok(Err(holder)),
     };
     let log_path = paths.in_state(LOG);
     let log = Log::open(&log_path)
         .map_err(|error| Failure::new(Code::Unavailable, format!("{}: {error}", log_path.display())))?;
     let lines = tracing_subscriber::fmt().with_writer(log.clone()).with_ansi(false).with_target(false);
-    // Only a test that runs two in one process could have set one before.
+    // Fails only in a test that runs two daemons in one process.
     let _ = tracing::subscriber::set_global_default(lines.with_max_level(settings.log_level()).finish());
-    // Jobs have the limit that their user has; this process may open as many files as it likes, since each live job is one.
+    // Jobs keep the user's limit; this process needs a descriptor per live job and takes the maximum.
     let files = getrlimit(Resource::Nofile);
     let host = LocalHost::new(paths.in_state(JOBS), move || {
         let _ = setrlimit(Resource::Nofile, files);
@@ -105,14 +105,16 @@ fn prepare(paths: &Paths, flags: &[String]) -> Result<Result<Prepared, Option<Ho
         let _ = setrlimit(Resource::Nofile, Rlimit { current: files.maximum, ..files });
         nursery
     });
-    let host = host.map_err(|error| Failure::new(Code::Unavailable, format!("cannot keep jobs: {error}")))?;
+    let host = host.map_err(|error| {
+        Failure::new(Code::Unavailable, format!("cannot use the folder of jobs: {error}"))
+    })?;
     let host = host.keeping(settings.number("output.head"), settings.number("output.tail"));
     let worktrees = Worktrees::new(Git::new(environment::all()), &paths.data.join(WORKTREES));
-    // Who asks for none needs none: a job that does is told.
+    // Needed only by jobs that ask for a worktree; those fail with an error.
     let host = match worktrees {
         Ok(worktrees) => host.with_worktrees(worktrees),
         Err(error) => {
-            tracing::warn!(%error, "no worktrees can be kept");
+            tracing::warn!(%error, "worktrees are unavailable");
             host
         }
     };
@@ -126,11 +128,11 @@ fn pair(flag: &str) -> Result<(String, String), Failure> {
     Ok((name.to_owned(), value.to_owned()))
 }
 
-/// Starts the nursery: in a scope of the user's service manager where there is one, so that trees outlive the session and have
-/// control groups; by itself otherwise.
+/// Starts the nursery in a scope of the user's service manager, if there is one, so that trees outlive the session and have control
+/// groups; otherwise directly.
 pub(crate) fn nursery() -> Result<Nursery, lastword_proc::Error> {
     let executable = executable().map_err(|source| {
-        let what = "cannot find the executable of this program".to_owned();
+        let what = "cannot find the path of this executable".to_owned();
         lastword_proc::Error::Io { what, source }
     })?;
     let runtime_dir = environment::get_os("XDG_RUNTIME_DIR").map(PathBuf::from);
@@ -138,26 +140,26 @@ pub(crate) fn nursery() -> Result<Nursery, lastword_proc::Error> {
         match Nursery::start_in_scope(&executable, &dir) {
             Ok(nursery) => return Ok(nursery),
             Err(error) => {
-                tracing::warn!(%error, "no scope of the service manager; jobs are held without one")
+                tracing::warn!(%error, "cannot start in a scope of the service manager; jobs run without one")
             }
         }
     }
     Nursery::start(&executable)
 }
 
-/// Says that the journal cannot be used, and what a person can do. It is never replaced by an empty one.
+/// Returns an error for an unusable journal. It is never replaced by an empty one.
 fn unreadable(paths: &Paths, error: &lastword_store::Error) -> Failure {
     let state = paths.state.display();
     match error {
         lastword_store::Error::Corrupt(_) => Failure::new(Code::Corrupt, format!("{error} (in {state}); nothing was changed"))
-            .next(format!("put a backup of {state}/journal.db in its place,"))
-            .next("or move it away together with its -wal file: jobs are forgotten then, and those that run go on unwatched"),
+            .next(format!("restore {state}/journal.db from a backup,"))
+            .next("or move it away together with its -wal file: all jobs are then forgotten, and running ones are no longer watched"),
         other => Failure::new(Code::Unavailable, format!("{other} (in {state})")),
     }
 }
 
-/// Serves until the daemon is told to stop, and goes as it was told.
-async fn live(
+/// Serves until the daemon is told to stop, then shuts down.
+async fn serve(
     paths: &Paths,
     settings: &Settings,
     log: Log,
@@ -165,9 +167,9 @@ async fn live(
     journal: Sqlite,
     starter: &Starter,
 ) -> Outcome {
-    let unheard =
-        |error: std::io::Error| Failure::new(Code::Unavailable, format!("cannot hear signals: {error}"));
-    let mut end = Ends::new().map_err(unheard).map_err(|failure| starter.refuse(failure))?;
+    let no_signals =
+        |error: std::io::Error| Failure::new(Code::Unavailable, format!("cannot receive signals: {error}"));
+    let mut end = StopSignals::new().map_err(no_signals).map_err(|failure| starter.refuse(failure))?;
     let found = host.findings().into_iter().filter(|(level, test)| *level <= Level::Cgroup && test.is_ok());
     let level = found.map(|(level, _)| level).max().unwrap_or(Level::Subreaper);
     let about = About {
@@ -182,75 +184,75 @@ async fn live(
     let mut endpoint = Some(endpoint(paths).map_err(|failure| starter.refuse(failure))?);
     let handed_over = endpoint.as_ref().is_some_and(|(_, handed_over)| *handed_over);
     reopen_on_request(log);
-    tracing::info!(version = VERSION, pid = std::process::id(), level = ?level, "the daemon listens");
-    tell_when_ready(engine.clone(), starter.clone());
+    tracing::info!(version = VERSION, pid = std::process::id(), level = ?level, "the daemon is listening");
+    report_when_ready(engine.clone(), starter.clone());
     loop {
         let bound = match endpoint.take() {
             Some((endpoint, _)) => endpoint,
             None => socket::bind(paths)?,
         };
-        let why = Cell::new(Why::Asked);
+        let why = Cell::new(StopReason::Requested);
         let stop = async {
             why.set(tokio::select! {
-                () = end.asked() => Why::Signal,
-                () = socket::taken_away(&paths.socket), if !handed_over => Why::TakenAway,
+                () = end.received() => StopReason::Signal,
+                () = socket::removed(&paths.socket), if !handed_over => StopReason::SocketRemoved,
             });
         };
         lastword_server::serve(bound, engine.clone(), about.clone(), stop).await;
         match why.get() {
-            Why::TakenAway => {
-                tracing::warn!(socket = %paths.socket.display(), "the socket was taken away, and is made again")
+            StopReason::SocketRemoved => {
+                tracing::warn!(socket = %paths.socket.display(), "the socket was removed; creating it again")
             }
-            Why::Asked => break,
-            Why::Signal => {
+            StopReason::Requested => break,
+            StopReason::Signal => {
                 shut_down(engine, start, &mut end).await;
                 break;
             }
         }
     }
-    tracing::info!("the daemon is gone");
+    tracing::info!("the daemon stopped");
     Ok(0)
 }
 
-/// Tells whoever started the daemon that it answers: as soon as it has found out what became of its jobs, or after a while anyway,
-/// because it can say then what it is doing.
-fn tell_when_ready(engine: Engine<Sqlite>, starter: Starter) {
+/// Reports to the starter that the daemon is ready: once it has recovered its jobs, or after a timeout, because it can answer requests
+/// by then.
+fn report_when_ready(engine: Engine<Sqlite>, starter: Starter) {
     tokio::spawn(async move {
-        let _ = tokio::time::timeout(READY_MAX, engine.ready()).await;
+        let _ = tokio::time::timeout(READY_TIMEOUT, engine.ready()).await;
         drop(engine);
-        starter.tell(READY);
+        starter.report(READY);
     });
 }
 
 /// Why the daemon stopped serving.
 #[derive(Clone, Copy)]
-enum Why {
-    /// A client asked, and the engine is shut down already.
-    Asked,
-    /// A signal asked.
+enum StopReason {
+    /// A client asked; the engine is already shut down.
+    Requested,
+    /// A signal.
     Signal,
-    /// Nobody asked: its socket is gone.
-    TakenAway,
+    /// The socket was removed.
+    SocketRemoved,
 }
 
-/// Goes and leaves the jobs to the next daemon. Asked again meanwhile, it takes them along: an engine that has let go of its jobs
-/// cannot, so another takes them over first.
-async fn shut_down(engine: Engine<Sqlite>, start: impl Fn() -> Engine<Sqlite>, end: &mut Ends) {
+/// Shuts down and leaves the jobs to the next daemon. A second stop signal meanwhile cancels them: an engine that has released its jobs
+/// cannot do that, so a new one takes them over first.
+async fn shut_down(engine: Engine<Sqlite>, start: impl Fn() -> Engine<Sqlite>, end: &mut StopSignals) {
     let mut done = engine.shut_down(Jobs::Keep).await;
     drop(engine);
     let again = tokio::select! {
         biased;
-        () = end.asked() => true,
+        () = end.received() => true,
         () = std::future::ready(()) => false,
     };
     if again {
-        tracing::info!("asked twice to stop: jobs are cancelled");
+        tracing::info!("second stop signal: cancelling all jobs");
         let engine = start();
         engine.ready().await;
         done = engine.shut_down(Jobs::Cancel).await;
     }
     if let Err(error) = done {
-        tracing::error!(%error, "the engine could not shut down in order; the daemon goes all the same");
+        tracing::error!(%error, "the engine did not shut down cleanly; stopping anyway");
     }
 }
 
@@ -259,9 +261,9 @@ fn engine(settings: &Settings, host: LocalHost, journal: Sqlite) -> Engine<Sqlit
     let options = Options {
         default_slots: slots,
         limits: Limits {
-            wall_ms: settings.chosen("limits.wall"),
-            stall_ms: settings.chosen("limits.stall"),
-            output_bytes: settings.chosen("limits.output"),
+            wall_ms: settings.number_if_set("limits.wall"),
+            stall_ms: settings.number_if_set("limits.stall"),
+            output_bytes: settings.number_if_set("limits.output"),
             ..Limits::default()
         },
         ..Options::new(OwnerId(Arc::from("daemon")), HostId(Arc::from(machine())))
@@ -269,7 +271,7 @@ fn engine(settings: &Settings, host: LocalHost, journal: Sqlite) -> Engine<Sqlit
     Engine::start(journal, host, options)
 }
 
-/// Returns the socket, and whether a service manager made it.
+/// Returns the socket, and whether the service manager created it.
 fn endpoint(paths: &Paths) -> Result<(Endpoint, bool), Failure> {
     let (pid, count) = (environment::get("LISTEN_PID"), environment::get("LISTEN_FDS"));
     let mut handed_over = lastword_proc::handed_over(pid.as_deref(), count.as_deref());
@@ -278,16 +280,16 @@ fn endpoint(paths: &Paths) -> Result<(Endpoint, bool), Failure> {
     }
     let endpoint = Endpoint::from_listener(handed_over.swap_remove(0).into());
     let unusable = |error| {
-        Failure::new(Code::Unavailable, format!("the socket that was handed over cannot be used: {error}"))
+        Failure::new(Code::Unavailable, format!("cannot use the socket from the service manager: {error}"))
     };
     Ok((endpoint.map_err(unusable)?, true))
 }
 
-/// Opens the log anew whenever somebody asks.
+/// Reopens the log on SIGHUP.
 fn reopen_on_request(log: Log) {
-    let Ok(mut asked) = signal(SignalKind::hangup()) else { return };
+    let Ok(mut hangups) = signal(SignalKind::hangup()) else { return };
     tokio::spawn(async move {
-        while asked.recv().await.is_some() {
+        while hangups.recv().await.is_some() {
             match log.reopen() {
                 Ok(()) => tracing::info!("the log was reopened"),
                 Err(error) => tracing::error!(%error, "the log could not be reopened"),
@@ -296,18 +298,21 @@ fn reopen_on_request(log: Log) {
     });
 }
 
-/// The signals that ask a daemon to stop.
-struct Ends {
+/// The signals that stop a daemon.
+struct StopSignals {
     terminate: Signal,
     interrupt: Signal,
 }
 
-impl Ends {
-    fn new() -> std::io::Result<Ends> {
-        Ok(Ends { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+impl StopSignals {
+    fn new() -> std::io::Result<StopSignals> {
+        Ok(StopSignals {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
     }
 
-    async fn asked(&mut self) {
+    async fn received(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}
@@ -315,7 +320,7 @@ impl Ends {
     }
 }
 
-/// Whoever started the daemon, and hears whether it could.
+/// The process that started the daemon and waits for its report.
 #[derive(Clone)]
 struct Starter {
     detached: bool,
@@ -323,41 +328,41 @@ struct Starter {
 }
 
 impl Starter {
-    /// Says one line, and nothing after it.
-    fn tell(&self, line: &str) {
+    /// Writes the report, and nothing after it.
+    fn report(&self, line: &str) {
         use std::io::Write as _;
         if self.detached {
             let _ = writeln!(std::io::stdout().lock(), "{line}");
-            // Whoever started it waits for the end of this pipe.
+            // The starter reads until the pipe closes.
             if let Ok(null) = std::fs::File::options().write(true).open("/dev/null") {
                 let _ = rustix::stdio::dup2_stdout(&null);
             }
         }
         if line == READY {
-            notify_manager();
+            notify_service_manager();
             if !self.detached {
                 let socket = self.socket.display();
                 let _ = writeln!(
                     std::io::stderr().lock(),
-                    "the daemon listens at {socket}; Ctrl-C stops it, and jobs go on"
+                    "the daemon is listening on {socket}; Ctrl-C stops it, and jobs keep running"
                 );
             }
         }
     }
 
-    /// Passes a failure on to whoever started it, and to the log.
+    /// Reports a failure to the starter and the log.
     fn refuse(&self, failure: Failure) -> Failure {
-        tracing::error!("cannot start: {}", failure.words());
+        tracing::error!("cannot start: {}", failure.text());
         if self.detached {
-            let told = Told { problem: (*failure.problem).clone(), next: failure.next.clone() };
-            self.tell(&serde_json::to_string(&told).unwrap_or_default());
+            let problem = StartProblem { problem: (*failure.problem).clone(), next: failure.next.clone() };
+            self.report(&serde_json::to_string(&problem).unwrap_or_default());
         }
         failure
     }
 }
 
-/// Tells the service manager that the daemon is ready, if one started it.
-fn notify_manager() {
+/// Notifies the service manager that the daemon is ready.
+fn notify_service_manager() {
     use std::os::linux::net::SocketAddrExt as _;
     use std::os::unix::net::{SocketAddr, UnixDatagram};
     let Some(place) = environment::get("NOTIFY_SOCKET") else { return };
@@ -365,19 +370,19 @@ fn notify_manager() {
         Some(name) => SocketAddr::from_abstract_name(name),
         None => SocketAddr::from_pathname(&place),
     };
-    let told = address.and_then(|address| UnixDatagram::unbound()?.send_to_addr(b"READY=1\n", &address));
-    if let Err(error) = told {
-        tracing::warn!(%error, "the service manager could not be told that the daemon is ready");
+    let sent = address.and_then(|address| UnixDatagram::unbound()?.send_to_addr(b"READY=1\n", &address));
+    if let Err(error) = sent {
+        tracing::warn!(%error, "cannot notify the service manager");
     }
 }
 
 fn user() -> String {
     let uid = rustix::process::geteuid().as_raw();
-    let said = environment::get("USER").or_else(|| environment::get("LOGNAME"));
-    said.or_else(|| user_name(uid)).unwrap_or_else(|| format!("user {uid}"))
+    let name = environment::get("USER").or_else(|| environment::get("LOGNAME"));
+    name.or_else(|| user_name(uid)).unwrap_or_else(|| format!("user {uid}"))
 }
 
-/// Returns the name that this machine has for a user.
+/// Returns the name of a user.
 pub(crate) fn user_name(uid: u32) -> Option<String> {
     let users = std::fs::read_to_string("/etc/passwd").ok()?;
     let mut rows = users.lines().map(|line| line.split(':').collect::<Vec<_>>());
@@ -386,15 +391,15 @@ pub(crate) fn user_name(uid: u32) -> Option<String> {
 }
 
 fn host_name() -> String {
-    line_of("/proc/sys/kernel/hostname").unwrap_or_else(|| "here".to_owned())
+    first_line("/proc/sys/kernel/hostname").unwrap_or_else(|| "here".to_owned())
 }
 
-/// Returns what this machine is called for good: its name may change with the network it is in.
+/// Returns a permanent id of this machine: its host name may change with the network.
 fn machine() -> String {
-    line_of("/etc/machine-id").unwrap_or_else(host_name)
+    first_line("/etc/machine-id").unwrap_or_else(host_name)
 }
 
-fn line_of(path: impl AsRef<Path>) -> Option<String> {
+fn first_line(path: impl AsRef<Path>) -> Option<String> {
     let text = std::fs::read_to_string(path).ok()?;
     Some(text.trim().to_owned()).filter(|line| !line.is_empty())
 }

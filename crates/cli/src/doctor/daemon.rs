@@ -1,4 +1,4 @@
-//! The daemon: whether one runs, how fast it answers, whether it is of this version, and the socket it listens at.
+//! Checks the daemon: whether it runs and answers, its version, and its socket.
 
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::Path;
@@ -10,7 +10,7 @@ use hyper::body::Bytes;
 use hyper::header::HOST;
 use lastword_api::{Daemon, VERSION, VERSION_HEADER};
 
-use super::Check;
+use super::check::{Check, shell_quoted};
 use crate::client::connect;
 use crate::daemon::LOG;
 use crate::environment;
@@ -18,27 +18,27 @@ use crate::failure::Failure;
 use crate::lock::{self, Holder};
 use crate::paths::{self, Paths};
 use crate::text::duration;
-use crate::ui::words;
+use crate::ui::describe;
 
-/// How long a daemon may take to answer: it does nothing else that takes longer than a moment.
+/// How long a daemon may take to answer; no request takes longer than a moment.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
 
-/// An answer that takes longer is not a busy machine any more: it takes a millisecond.
+/// An answer usually takes a millisecond; this much means more than a busy machine.
 const ANSWER_SLOW: Duration = Duration::from_secs(2);
 
-/// What came of asking.
+/// The result of asking the daemon.
 enum Answer {
-    /// Nobody listens.
-    Nobody,
-    /// Somebody did, who is not to be spoken to.
+    /// No daemon listens.
+    NoListener,
+    /// There is a listener that must not be trusted.
     Refused(Failure),
-    /// It does not answer in time, or not in words of ours.
+    /// It does not answer in time, or not as a daemon would.
     Silent(String),
-    /// It answered, in this time, and called itself by this version.
-    Came(Duration, String, Option<Box<Daemon>>),
+    /// It answered within this time, and has this version.
+    Received(Duration, String, Option<Box<Daemon>>),
 }
 
-pub(super) async fn examine(paths: &Paths) -> Vec<Check> {
+pub(super) async fn check(paths: &Paths) -> Vec<Check> {
     let answer = match tokio::time::timeout(ANSWER_MAX, ask(paths)).await {
         Ok(answer) => answer,
         Err(_) => Answer::Silent(format!("no answer within {} s", ANSWER_MAX.as_secs())),
@@ -46,45 +46,45 @@ pub(super) async fn examine(paths: &Paths) -> Vec<Check> {
     let holder = Holder::of(paths);
     let is_held = lock::is_held(paths);
     let mut checks = vec![daemon(paths, &answer, is_held, holder.as_ref())];
-    if let Answer::Came(_, version, daemon) = &answer {
+    if let Answer::Received(_, version, daemon) = &answer {
         checks.push(version_of(version));
         checks.extend(daemon.as_ref().and_then(|daemon| troubles(daemon)));
     }
-    // Who shares the folder may have been told another place than the daemon was.
+    // Its socket may be at another path than ours.
     let place = holder.as_ref().and_then(|holder| holder.socket.clone()).filter(|_| is_held);
     checks.push(socket(place.as_deref().unwrap_or(&paths.socket), is_held));
     checks
 }
 
-/// Asks whoever listens how it is. Nothing is started for it.
+/// Asks the listener for its status. Starts nothing.
 async fn ask(paths: &Paths) -> Answer {
     let begun = Instant::now();
     let mut sender = match connect::knock(paths).await {
         Ok(Some(sender)) => sender,
-        Ok(None) => return Answer::Nobody,
+        Ok(None) => return Answer::NoListener,
         Err(failure) => return Answer::Refused(failure),
     };
     let request = Request::get("/v1/daemon").header(HOST, "lastword").body(Full::<Bytes>::default());
-    let Ok(request) = request else { return Answer::Silent("the question cannot be asked".to_owned()) };
+    let Ok(request) = request else { return Answer::Silent("the request cannot be built".to_owned()) };
     let response = match sender.send_request(request).await {
         Ok(response) => response,
         Err(error) => return Answer::Silent(error.to_string()),
     };
     let version = response.headers().get(VERSION_HEADER).and_then(|version| version.to_str().ok());
     let Some(version) = version.map(str::to_owned) else {
-        return Answer::Silent("whoever listens there is not the daemon of Lastword".to_owned());
+        return Answer::Silent("the listener is not a Lastword daemon".to_owned());
     };
     match response.into_body().collect().await {
         Ok(body) => {
             let daemon = serde_json::from_slice(&body.to_bytes()).ok();
-            Answer::Came(begun.elapsed(), version, daemon)
+            Answer::Received(begun.elapsed(), version, daemon)
         }
         Err(error) => Answer::Silent(error.to_string()),
     }
 }
 
 fn daemon(paths: &Paths, answer: &Answer, is_held: bool, holder: Option<&Holder>) -> Check {
-    let who = holder.map_or_else(String::new, |holder| format!(" (pid {})", holder.pid));
+    let pid_note = holder.map_or_else(String::new, |holder| format!(" (pid {})", holder.pid));
     match answer {
         Answer::Refused(failure) => {
             let check = Check::fail("daemon", failure.problem.detail.clone());
@@ -93,71 +93,74 @@ fn daemon(paths: &Paths, answer: &Answer, is_held: bool, holder: Option<&Holder>
                 None => check,
             }
         }
-        // It may not hear a request to stop either, and jobs do not need it.
+        // It may not react to a stop request either, and jobs do not need it.
         Answer::Silent(why) => match holder.filter(|holder| is_held && holder.identity().is_alive()) {
-            Some(holder) => Check::fail("daemon", format!("one runs{who}, and does not answer: {why}"))
+            Some(holder) => Check::fail("daemon", format!("running{pid_note}, but does not answer: {why}"))
                 .remedy(format!(
-                    "kill -KILL {}    # jobs go on, and the next daemon adopts them",
+                    "kill -KILL {}    # safe: jobs keep running, and the next daemon takes them over",
                     holder.pid
                 )),
-            None => Check::fail("daemon", format!("somebody listens, and does not answer: {why}"))
-                .remedy(format!("fuser --kill {}", super::shown(&paths.socket))),
+            None => {
+                Check::fail("daemon", format!("a process listens on the socket, but does not answer: {why}"))
+                    .remedy(format!("fuser --kill {}", shell_quoted(&paths.socket)))
+            }
         },
-        Answer::Came(took, _, daemon) => came(*took, daemon.as_deref(), &who),
-        Answer::Nobody if is_held && !holder.is_some_and(|holder| holder.identity().is_alive()) => {
-            Check::warn("daemon", "one is about to listen, or just went")
-                .remedy("lastword doctor    # in a moment")
+        Answer::Received(took, _, daemon) => running(*took, daemon.as_deref(), &pid_note),
+        Answer::NoListener if is_held && !holder.is_some_and(|holder| holder.identity().is_alive()) => {
+            Check::warn("daemon", "starting or stopping right now").remedy("lastword doctor    # in a moment")
         }
-        Answer::Nobody if is_held => Check::fail(
+        Answer::NoListener if is_held => Check::fail(
             "daemon",
-            format!("one runs{who}, and cannot be reached at {}", paths.socket.display()),
+            format!("running{pid_note}, but not reachable at {}", paths.socket.display()),
         )
-        .remedy("lastword daemon restart    # jobs go on meanwhile"),
-        Answer::Nobody => nobody(paths, holder),
+        .remedy("lastword daemon restart    # jobs keep running"),
+        Answer::NoListener => not_running(paths, holder),
     }
 }
 
-fn came(took: Duration, daemon: Option<&Daemon>, who: &str) -> Check {
+fn running(took: Duration, daemon: Option<&Daemon>, pid_note: &str) -> Check {
     let time = duration::show_ms(u64::try_from(took.as_millis()).unwrap_or(u64::MAX));
     match daemon {
         Some(daemon) if !daemon.ready => {
-            let text = format!("runs (pid {}), and is still finding out what became of its jobs", daemon.pid);
+            let text = format!("running (pid {}), still recovering its jobs", daemon.pid);
             Check::warn("daemon", text).remedy("lastword daemon status    # in a moment")
         }
-        _ if took > ANSWER_SLOW => Check::warn("daemon", format!("runs{who}, and took {time} to answer"))
-            .remedy("lastword daemon status    # what it is doing; a busy disk is the usual reason"),
-        _ => Check::ok("daemon", format!("runs{who}; answered in {time}")),
+        _ if took > ANSWER_SLOW => {
+            Check::warn("daemon", format!("running{pid_note}, but took {time} to answer"))
+                .remedy("lastword daemon status    # a busy disk is the usual reason")
+        }
+        _ => Check::ok("daemon", format!("running{pid_note}; answered in {time}")),
     }
 }
 
-fn nobody(paths: &Paths, holder: Option<&Holder>) -> Check {
+fn not_running(paths: &Paths, holder: Option<&Holder>) -> Check {
     let start = "lastword daemon start";
     if holder.is_some_and(|holder| !holder.stopped) {
         let text = format!(
-            "none runs, and the last one did not stop in order; why: {}",
+            "not running, and the last one did not stop normally; its log may say why: {}",
             paths.in_state(LOG).display()
         );
         return Check::warn("daemon", text).remedy(start);
     }
     if environment::is_set("LASTWORD_NO_AUTOSTART") {
-        return Check::warn("daemon", "none runs, and LASTWORD_NO_AUTOSTART forbids to start one")
+        return Check::warn("daemon", "not running, and LASTWORD_NO_AUTOSTART prevents starting it")
             .remedy(start);
     }
-    Check::ok("daemon", "none runs; the next command that needs one starts it")
+    Check::ok("daemon", "not running; the next command that needs it starts it")
 }
 
 fn version_of(version: &str) -> Check {
     if version == VERSION {
-        return Check::ok("version", format!("{VERSION}, as the daemon"));
+        return Check::ok("version", format!("{VERSION}, same as the daemon"));
     }
-    Check::warn("version", format!("this is {VERSION}, the daemon is {version}"))
-        .remedy("lastword daemon restart    # jobs go on meanwhile")
+    Check::warn("version", format!("this is {VERSION}, but the daemon is {version}"))
+        .remedy("lastword daemon restart    # jobs keep running")
 }
 
 fn troubles(daemon: &Daemon) -> Option<Check> {
     let last = daemon.troubles.first()?;
-    let count = words::count(daemon.troubles.len() as u64, "thing went", "things went");
-    let text = format!("{count} wrong lately; the last: {}", last.text);
+    let count = describe::count(daemon.troubles.len() as u64, "recent problem", "recent problems");
+    let text = format!("{count}; the latest: {}", last.text);
     Some(Check::warn("troubles", text).remedy("lastword daemon status"))
 }
 
@@ -173,24 +176,21 @@ fn socket(path: &Path, is_held: bool) -> Check {
         return if is_ours { check.private(folder, 0o700) } else { check.remedy("export LASTWORD_HOME=…") };
     }
     match std::fs::symlink_metadata(path) {
-        // A daemon moves it aside when it starts, and when it runs.
+        // A daemon moves it aside when it starts or notices it.
         Ok(found) if !found.file_type().is_socket() => {
-            Check::warn("socket", format!("{place} is no socket; a daemon moves it aside"))
+            Check::warn("socket", format!("{place} is not a socket; the daemon will move it aside"))
         }
         Ok(found) if found.mode() & 0o077 != 0 => Check::fail(
             "socket",
-            format!("{place} has mode {:o}, which is not for one user alone", found.mode() & 0o777),
+            format!("{place} is accessible to others (mode {:o})", found.mode() & 0o777),
         )
         .private(path, 0o600),
-        Ok(_) if is_held => Check::ok("socket", format!("{place} is there, for this user alone")),
-        Ok(_) => Check::ok(
-            "socket",
-            format!("{place} is there, and nobody listens; the next daemon takes its place"),
-        ),
+        Ok(_) if is_held => Check::ok("socket", format!("{place} is private")),
+        Ok(_) => Check::ok("socket", format!("{place} is left over; the next daemon replaces it")),
         Err(_) if is_held => {
-            Check::fail("socket", format!("{place} is gone; the daemon makes it again in a second"))
+            Check::fail("socket", format!("{place} is missing; the daemon recreates it within a second"))
                 .remedy("lastword daemon restart    # if it does not")
         }
-        Err(_) => Check::ok("socket", format!("{place} is not there, since no daemon runs")),
+        Err(_) => Check::ok("socket", format!("{place} does not exist, as no daemon is running")),
     }
 }

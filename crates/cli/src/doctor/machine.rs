@@ -1,4 +1,4 @@
-//! What this machine can do for us: hold trees, run git, open files; found out by trying, not by version numbers.
+//! Checks this machine: containment levels, git, kernel, resource limits. Detected by trying, not from versions, where possible.
 
 use std::time::Duration;
 
@@ -6,35 +6,35 @@ use lastword_core::receipt::Level;
 use lastword_proc::Tool;
 use rustix::process::{Resource, getrlimit};
 
-use super::{Check, Status};
+use super::check::{Check, Status};
 use crate::daemon::run::nursery;
 use crate::environment;
-use crate::ui::words;
+use crate::ui::describe;
 
-/// How long git may take to say its version.
+/// How long git may take to print its version.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
 
-/// The first git that brings over what a job has changed, in an index apart.
-const GIT_LEAST: (u32, u32) = (2, 32);
+/// The first git that can apply a job's changes through a private index.
+const GIT_MIN: (u32, u32) = (2, 32);
 
-/// The first kernel that this was written for.
-const KERNEL_LEAST: (u32, u32) = (5, 10);
+/// The oldest supported kernel.
+const KERNEL_MIN: (u32, u32) = (5, 10);
 
-/// The daemon holds a descriptor or two for each live job.
-const FILES_LEAST: u64 = 4_096;
+/// The daemon needs one or two descriptors per live job.
+const FILES_MIN: u64 = 4_096;
 
-/// A job is two keepers and whatever it starts.
-const PROCESSES_LEAST: u64 = 1_024;
+/// A job is two keeper processes and whatever it starts.
+const PROCESSES_MIN: u64 = 1_024;
 
-/// Tries every level that a tree can be held with, as a daemon does when it starts.
+/// Tests all containment levels, as a daemon does when it starts.
 pub(super) fn containment() -> Vec<Check> {
     let nursery = match nursery() {
         Ok(nursery) => nursery,
         Err(error) => {
-            let text = format!("no keeper can be started: {error}");
+            let text = format!("cannot start a keeper: {error}");
             return vec![
                 Check::fail("containment", text)
-                    .remedy("lastword daemon run    # shows why, in the foreground"),
+                    .remedy("lastword daemon run    # shows the error in the foreground"),
             ];
         }
     };
@@ -45,55 +45,56 @@ fn finding(level: Level, test: &Result<(), String>) -> Check {
     let (id, able, lacking, status) = match level {
         Level::None | Level::Subreaper => (
             "containment.subreaper",
-            "a keeper gets back what forks away",
-            "a keeper does not get back what forks away",
+            "orphaned processes are reparented to their keeper",
+            "orphaned processes are not reparented to their keeper",
             Status::Fail,
         ),
         Level::Landlock => (
             "containment.landlock",
-            "a tree cannot signal its keeper",
-            "a tree can signal its keeper (Landlock from Linux 6.12 on)",
+            "jobs cannot signal their keepers",
+            "jobs can signal their keepers (Landlock needs Linux 6.12)",
             Status::Warn,
         ),
         Level::Cgroup => (
             "containment.cgroup",
-            "a tree has a control group of its own, and ends at one stroke",
-            "trees have no control group, and are ended one process after the other",
+            "each job has its own control group and is killed as a unit",
+            "jobs have no control groups and are killed process by process",
             Status::Warn,
         ),
-        // Only for those who ask for it, so nobody misses it.
+        // Opt-in, so not having it is fine.
         Level::Namespace => (
             "containment.namespace",
-            "a tree can have a namespace of its own",
-            "no namespaces for trees, which only who asks for one needs",
+            "jobs can have their own PID namespace",
+            "jobs cannot have their own PID namespace, which is optional",
             Status::Ok,
         ),
     };
     match (test, level) {
-        (Ok(()), _) => Check::ok(id, format!("{able}; tried")),
+        (Ok(()), _) => Check::ok(id, able),
         (Err(why), Level::Cgroup) => Check::new(id, status, format!("{lacking}: {why}"))
-            .remedy("run it where systemd runs for your user: lastword daemon install"),
+            .remedy("lastword daemon install    # needs systemd running for your user"),
         (Err(why), _) => Check::new(id, status, format!("{lacking}: {why}")),
     }
 }
 
-/// Counts what other tools left behind.
+/// Counts processes leaked by other tools.
 pub(super) fn orphans() -> Check {
     match lastword_proc::orphans::scan() {
         Ok(found) => match found.iter().filter(|orphan| orphan.doubt.is_none()).count() as u64 {
-            0 => Check::ok("orphans", "no agent has leaked anything"),
-            leaks => {
-                Check::warn("orphans", format!("{} of other tools", words::count(leaks, "leak", "leaks")))
-                    .remedy("lastword doctor --orphans")
-            }
+            0 => Check::ok("orphans", "no leaked processes of agents"),
+            leaks => Check::warn(
+                "orphans",
+                describe::count(leaks, "leaked process of another tool", "leaked processes of other tools"),
+            )
+            .remedy("lastword doctor --orphans"),
         },
-        Err(error) => Check::warn("orphans", format!("the processes cannot be read: {error}")),
+        Err(error) => Check::warn("orphans", format!("cannot read the process list: {error}")),
     }
 }
 
 pub(super) fn git() -> Check {
-    let install = "install git with the package manager of this machine";
-    let asked = Tool {
+    let install = "install git with your package manager";
+    let tool = Tool {
         program: "git".as_ref(),
         arguments: vec!["--version".into()],
         folder: "/".as_ref(),
@@ -101,24 +102,29 @@ pub(super) fn git() -> Check {
         input: None,
         time_max: ANSWER_MAX,
     };
-    let said = match asked.run() {
-        Ok(said) if said.status.success() => String::from_utf8_lossy(&said.stdout).trim_end().to_owned(),
-        Ok(said) => {
-            return Check::warn("git", format!("does not say its version: {}", said.status)).remedy(install);
+    let printed = match tool.run() {
+        Ok(output) if output.status.success() => {
+            String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
+        }
+        Ok(output) => {
+            return Check::warn("git", format!("cannot get its version: {}", output.status)).remedy(install);
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            let text = "is not installed; only work in worktrees needs it";
+            let text = "not installed; only --worktree needs it";
             return Check::warn("git", text).remedy(install);
         }
         Err(error) => {
-            return Check::warn("git", format!("does not say its version: {error}")).remedy(install);
+            return Check::warn("git", format!("cannot get its version: {error}")).remedy(install);
         }
     };
-    let version = said.strip_prefix("git version ").unwrap_or(&said);
+    let version = printed.strip_prefix("git version ").unwrap_or(&printed);
     match numbers(version) {
-        Some(found) if found >= GIT_LEAST => Check::ok("git", version),
-        _ => Check::warn("git", format!("{version} is older than {}.{}", GIT_LEAST.0, GIT_LEAST.1))
-            .remedy(install),
+        Some(found) if found >= GIT_MIN => Check::ok("git", version),
+        _ => Check::warn(
+            "git",
+            format!("{version} is too old; {}.{} or later is needed", GIT_MIN.0, GIT_MIN.1),
+        )
+        .remedy(install),
     }
 }
 
@@ -126,13 +132,11 @@ pub(super) fn kernel() -> Check {
     let name = rustix::system::uname();
     let release = name.release().to_string_lossy().into_owned();
     match numbers(&release) {
-        Some(found) if found >= KERNEL_LEAST => Check::ok("kernel", format!("Linux {release}")),
+        Some(found) if found >= KERNEL_MIN => Check::ok("kernel", format!("Linux {release}")),
         _ => {
-            let text = format!(
-                "Linux {release}; this is written for {}.{} and newer",
-                KERNEL_LEAST.0, KERNEL_LEAST.1
-            );
-            Check::fail("kernel", text).remedy("upgrade the kernel of this machine")
+            let text =
+                format!("Linux {release} is too old; {}.{} or later is needed", KERNEL_MIN.0, KERNEL_MIN.1);
+            Check::fail("kernel", text).remedy("upgrade the kernel")
         }
     }
 }
@@ -146,10 +150,10 @@ fn numbers(version: &str) -> Option<(u32, u32)> {
 pub(super) fn limits() -> Vec<Check> {
     let files = getrlimit(Resource::Nofile);
     let most = files.maximum.or(files.current).unwrap_or(u64::MAX);
-    let nofile = match most < FILES_LEAST {
+    let nofile = match most < FILES_MIN {
         true => Check::warn(
             "limits.files",
-            format!("only {most} open files: enough for fewer jobs at once than that"),
+            format!("only {most} open files, which limits the number of concurrent jobs"),
         )
         .remedy("ulimit -Hn 65536    # as root, or in /etc/security/limits.conf"),
         false => Check::ok("limits.files", format!("{} open files", amount(most))),
@@ -157,25 +161,26 @@ pub(super) fn limits() -> Vec<Check> {
     let by_user = getrlimit(Resource::Nproc).current.unwrap_or(u64::MAX);
     let by_group = pids_max().unwrap_or(u64::MAX);
     let most = by_user.min(by_group);
-    let pids = match most < PROCESSES_LEAST {
-        true => {
-            Check::warn("limits.processes", format!("only {most} processes, jobs and their keepers included"))
-                .remedy(if by_group < by_user {
-                    "raise pids.max of the container or slice"
-                } else {
-                    "ulimit -u unlimited"
-                })
-        }
+    let pids = match most < PROCESSES_MIN {
+        true => Check::warn(
+            "limits.processes",
+            format!("only {most} processes, including jobs and their keepers"),
+        )
+        .remedy(if by_group < by_user {
+            "raise pids.max of the container or slice"
+        } else {
+            "ulimit -u unlimited"
+        }),
         false => Check::ok("limits.processes", format!("{} processes", amount(most))),
     };
     vec![nofile, pids]
 }
 
 fn amount(number: u64) -> String {
-    if number == u64::MAX { "any number of".to_owned() } else { number.to_string() }
+    if number == u64::MAX { "unlimited".to_owned() } else { number.to_string() }
 }
 
-/// Returns how many processes the control group of this one may have, where one says so.
+/// Returns the process limit of our control group, if it has one.
 fn pids_max() -> Option<u64> {
     let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
     let own = groups.lines().find_map(|line| line.strip_prefix("0::"))?;
@@ -191,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_are_read_as_people_write_them() {
+    fn versions_are_parsed() {
         assert_eq!(numbers("2.39.5"), Some((2, 39)));
         assert_eq!(numbers("6.18.44-fc-v310"), Some((6, 18)));
         assert_eq!(numbers("2.52.0.windows.1"), Some((2, 52)));

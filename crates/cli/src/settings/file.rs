@@ -1,4 +1,4 @@
-//! The file of settings: read strictly, and written without touching what a person wrote around a value.
+//! The settings file: parsed strictly, and edited without touching comments or formatting.
 
 use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt as _;
@@ -6,18 +6,18 @@ use std::path::Path;
 
 use toml_edit::{Document, DocumentMut, Item, TableLike, Value as Toml};
 
-use super::Bad;
+use super::error::SettingsError;
 use super::key::{Key, Value};
 
-/// A value as it stands in a file.
+/// A value found in the file.
 pub(super) struct Found {
     pub(super) name: String,
     pub(super) value: String,
     pub(super) line: usize,
 }
 
-/// Reads every value of a file; none if it is not there.
-pub(super) fn read(path: &Path) -> Result<Vec<Found>, Bad> {
+/// Reads all values; none if the file does not exist.
+pub(super) fn read(path: &Path) -> Result<Vec<Found>, SettingsError> {
     let Some(text) = text_of(path)? else { return Ok(Vec::new()) };
     let document = Document::parse(text.as_str()).map_err(|error| not_toml(path, &error))?;
     let mut found = Vec::new();
@@ -33,7 +33,7 @@ fn collect(table: &dyn TableLike, prefix: &str, text: &str, found: &mut Vec<Foun
             continue;
         }
         let value = match item.as_value() {
-            Some(Toml::String(words)) => words.value().clone(),
+            Some(Toml::String(text)) => text.value().clone(),
             Some(other) => other.to_string().trim().to_owned(),
             None => item.to_string().trim().to_owned(),
         };
@@ -42,14 +42,14 @@ fn collect(table: &dyn TableLike, prefix: &str, text: &str, found: &mut Vec<Foun
     }
 }
 
-/// Returns one value as it stands in the file.
+/// Reads a single value.
 #[cfg(test)]
-pub(super) fn read_value(path: &Path, key: &Key) -> Result<Option<String>, Bad> {
+pub(super) fn read_value(path: &Path, key: &Key) -> Result<Option<String>, SettingsError> {
     Ok(read(path)?.into_iter().find(|found| found.name == key.name).map(|found| found.value))
 }
 
-/// Sets one value and keeps the rest of the file as it is.
-pub(crate) fn write_value(path: &Path, key: &Key, value: Value) -> Result<(), Bad> {
+/// Sets one value and leaves the rest of the file unchanged.
+pub(crate) fn write_value(path: &Path, key: &Key, value: Value) -> Result<(), SettingsError> {
     let text = text_of(path)?.unwrap_or_default();
     let mut document: DocumentMut = text.parse().map_err(|error| not_toml(path, &error))?;
     let (table, name) = match key.name.split_once('.') {
@@ -64,14 +64,14 @@ pub(crate) fn write_value(path: &Path, key: &Key, value: Value) -> Result<(), Ba
     let place: &mut dyn TableLike = match table {
         Some(table) => {
             let entry = root.entry(table).or_insert_with(toml_edit::table);
-            entry
-                .as_table_like_mut()
-                .ok_or_else(|| Bad::NotToml(format!("{}: `{table}` is not a table", path.display())))?
+            entry.as_table_like_mut().ok_or_else(|| {
+                SettingsError::NotToml(format!("{}: `{table}` is not a table", path.display()))
+            })?
         }
         None => root,
     };
     match place.get_mut(name) {
-        // The comment behind a value belongs to the person who wrote it.
+        // Keep the comment after the value.
         Some(Item::Value(old)) => {
             let decor = old.decor().clone();
             if let Item::Value(mut new) = new {
@@ -84,11 +84,12 @@ pub(crate) fn write_value(path: &Path, key: &Key, value: Value) -> Result<(), Ba
     write(path, &document.to_string())
 }
 
-/// Replaces the file as a whole, so that nobody reads half of it.
-fn write(path: &Path, text: &str) -> Result<(), Bad> {
-    let failed = |error: std::io::Error| Bad::File { path: path.to_owned(), error: error.to_string() };
+/// Replaces the file atomically.
+fn write(path: &Path, text: &str) -> Result<(), SettingsError> {
+    let failed =
+        |error: std::io::Error| SettingsError::File { path: path.to_owned(), error: error.to_string() };
     if let Some(folder) = path.parent() {
-        // It may be the folder of everything else, which is private.
+        // May create the state folder, which must be private.
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
     }
     let draft = path.with_extension(format!("toml.{}", std::process::id()));
@@ -96,14 +97,14 @@ fn write(path: &Path, text: &str) -> Result<(), Bad> {
     std::fs::rename(&draft, path).map_err(failed)
 }
 
-fn text_of(path: &Path) -> Result<Option<String>, Bad> {
+fn text_of(path: &Path) -> Result<Option<String>, SettingsError> {
     match std::fs::read_to_string(path) {
         Ok(text) => Ok(Some(text)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(Bad::File { path: path.to_owned(), error: error.to_string() }),
+        Err(error) => Err(SettingsError::File { path: path.to_owned(), error: error.to_string() }),
     }
 }
 
-fn not_toml(path: &Path, error: &toml_edit::TomlError) -> Bad {
-    Bad::NotToml(format!("{}: {}", path.display(), error.to_string().trim_end()))
+fn not_toml(path: &Path, error: &toml_edit::TomlError) -> SettingsError {
+    SettingsError::NotToml(format!("{}: {}", path.display(), error.to_string().trim_end()))
 }

@@ -1,19 +1,19 @@
-//! The keys there are, what each may be set to, and what it is without being set.
+//! The settings, their types and defaults.
 
-use super::{Bad, Origin};
+use super::error::{Origin, SettingsError};
 use crate::text::{duration, size};
 
 /// One setting.
 pub(crate) struct Key {
     /// Its name in the file: `limits.wall` is `wall` in the table `limits`.
     pub(crate) name: &'static str,
-    /// What it is when nobody set it.
+    /// Its default.
     pub(crate) default: fn() -> Value,
-    /// What it does, in a line.
+    /// What it does, in one line.
     pub(crate) about: &'static str,
 }
 
-/// What a setting is set to.
+/// The value of a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Value {
     Count(u32),
@@ -24,28 +24,26 @@ pub(crate) enum Value {
 
 #[rustfmt::skip] // One row, one key.
 pub(crate) const KEYS: &[Key] = &[
-    Key { name: "slots", default: || Value::Count(0), about: "jobs of the group `default` that run at once; 0 is no bound" },
-    Key { name: "grace", default: || Value::Duration(5_000), about: "time a tree has between TERM and KILL" },
-    Key { name: "limits.wall", default: || Value::Duration(0), about: "time an attempt may take; 0 is no limit" },
-    Key { name: "limits.stall", default: || Value::Duration(0), about: "time an attempt may write nothing; 0 is no limit" },
-    Key { name: "limits.output", default: || Value::Size(0), about: "bytes an attempt may write; 0 is no limit" },
-    Key { name: "output.head", default: || Value::Size(4 << 20), about: "first bytes of each stream that are kept" },
-    Key { name: "output.tail", default: || Value::Size(12 << 20), about: "last bytes of each stream that are kept" },
-    Key { name: "log_level", default: || Value::Level(tracing::Level::INFO), about: "what the daemon logs: error, warn, info, debug or trace" },
+    Key { name: "slots", default: || Value::Count(0), about: "jobs of the group `default` that may run at once; 0 for no limit" },
+    Key { name: "grace", default: || Value::Duration(5_000), about: "time between TERM and KILL when a job is stopped" },
+    Key { name: "limits.wall", default: || Value::Duration(0), about: "maximum run time of an attempt; 0 for no limit" },
+    Key { name: "limits.stall", default: || Value::Duration(0), about: "maximum time an attempt may write nothing; 0 for no limit" },
+    Key { name: "limits.output", default: || Value::Size(0), about: "maximum output of an attempt; 0 for no limit" },
+    Key { name: "output.head", default: || Value::Size(4 << 20), about: "bytes kept from the start of each output stream" },
+    Key { name: "output.tail", default: || Value::Size(12 << 20), about: "bytes kept from the end of each output stream" },
+    Key { name: "log_level", default: || Value::Level(tracing::Level::INFO), about: "verbosity of the daemon's log: error, warn, info, debug or trace" },
 ];
 
 impl Key {
-    /// Reads a value for this key.
-    pub(crate) fn parse(&self, text: &str, at: &Origin) -> Result<Value, Bad> {
-        let malformed = |why: String| Bad::Malformed { at: at.clone(), name: self.name, why };
+    /// Parses a value for this key.
+    pub(crate) fn parse(&self, text: &str, at: &Origin) -> Result<Value, SettingsError> {
+        let malformed = |why: String| SettingsError::Malformed { at: at.clone(), name: self.name, why };
         let shown = crate::text::clean::clean(text);
         match (self.default)() {
             Value::Count(_) => {
                 let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
                 let count = digits.then(|| text.parse().ok()).flatten();
-                count
-                    .map(Value::Count)
-                    .ok_or_else(|| malformed(format!("`{shown}` is not a whole number from 0 on")))
+                count.map(Value::Count).ok_or_else(|| malformed(format!("`{shown}` is not a whole number")))
             }
             Value::Duration(_) => duration::parse_ms(text).map(Value::Duration).map_err(malformed),
             Value::Size(_) => size::parse(text).map(Value::Size).map_err(malformed),
@@ -53,14 +51,14 @@ impl Key {
                 "error" | "warn" | "info" | "debug" | "trace" => {
                     text.parse().map(Value::Level).map_err(|_| malformed(format!("`{shown}` is not a level")))
                 }
-                _ => Err(malformed(format!("`{shown}` is none of error, warn, info, debug, trace"))),
+                _ => Err(malformed(format!("`{shown}` is not one of error, warn, info, debug, trace"))),
             },
         }
     }
 }
 
 impl Value {
-    /// Returns the number; of a level, none.
+    /// Returns the value as a number; 0 for a log level.
     pub(crate) fn number(self) -> u64 {
         match self {
             Value::Count(count) => count.into(),

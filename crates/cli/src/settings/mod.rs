@@ -1,68 +1,31 @@
-//! Settings: few keys, each with one place where it may come from. A flag beats the environment, which beats the file, which
-//! beats the default. What does not read stops the start, with its name (C55).
+//! Settings. A flag overrides the environment, which overrides the file, which overrides the default. An invalid setting prevents the
+//! start, and the error names it (C55).
 
+mod error;
 mod file;
 mod key;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+pub(crate) use error::{Origin, SettingsError};
 pub(crate) use file::write_value;
 pub(crate) use key::{KEYS, Key, Value};
 
 use crate::text::similar;
 
-/// Why settings cannot be used.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Bad {
-    /// There is no such key.
-    #[error("{at}: there is no setting `{name}`{meant}")]
-    Unknown { at: Origin, name: String, meant: String },
-    /// The key has a value that does not fit it.
-    #[error("{at}: setting `{name}`: {why}")]
-    Malformed { at: Origin, name: &'static str, why: String },
-    /// The file is not TOML.
-    #[error("{0}")]
-    NotToml(String),
-    /// The file cannot be read or written.
-    #[error("{path}: {error}", path = path.display())]
-    File { path: PathBuf, error: String },
-}
-
-/// Where a value came from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Origin {
-    Default,
-    /// A line of a file.
-    File(PathBuf, usize),
-    /// A variable.
-    Environment(String),
-    Flag,
-}
-
-impl std::fmt::Display for Origin {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Origin::Default => f.write_str("default"),
-            Origin::File(path, line) => write!(f, "{}:{line}", path.display()),
-            Origin::Environment(name) => write!(f, "environment ({name})"),
-            Origin::Flag => f.write_str("--set"),
-        }
-    }
-}
-
-/// Every setting, with where it came from.
+/// All settings, and where their values came from.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     values: Vec<(Value, Origin)>,
 }
 
 impl Settings {
-    /// Reads all of them. A file that is not there sets nothing.
+    /// Loads all settings. A missing file sets nothing.
     pub(crate) fn load(
         path: &Path,
         environment: &[(String, String)],
         flags: &[(String, String)],
-    ) -> Result<Settings, Bad> {
+    ) -> Result<Settings, SettingsError> {
         let mut settings =
             Settings { values: KEYS.iter().map(|key| ((key.default)(), Origin::Default)).collect() };
         for found in file::read(path)? {
@@ -79,34 +42,34 @@ impl Settings {
         Ok(settings)
     }
 
-    fn set(&mut self, name: &str, value: &str, at: Origin) -> Result<(), Bad> {
+    fn set(&mut self, name: &str, value: &str, at: Origin) -> Result<(), SettingsError> {
         let index = find(name, &at)?;
         let value = KEYS[index].parse(value, &at)?;
         self.values[index] = (value, at);
         Ok(())
     }
 
-    /// Returns every key with its value and where that came from.
+    /// Iterates over all keys with their values and origins.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&'static Key, Value, &Origin)> {
         KEYS.iter().zip(&self.values).map(|(key, (value, origin))| (key, *value, origin))
     }
 
-    /// Returns the number a key is set to.
+    /// Returns the numeric value of a key.
     ///
     /// # Panics
-    /// If there is no such key: names in this program are spelled right, which a test makes sure of.
+    /// If there is no such key.
     pub(crate) fn number(&self, name: &str) -> u64 {
         let (_, value, _) = self.iter().find(|(key, ..)| key.name == name).expect("a key of the table");
         value.number()
     }
 
-    /// Returns the number somebody set a key to; none if it is what it is by default.
-    pub(crate) fn chosen(&self, name: &str) -> Option<u64> {
+    /// Returns the numeric value of a key if it was set; `None` if it is the default.
+    pub(crate) fn number_if_set(&self, name: &str) -> Option<u64> {
         let set = self.iter().find(|(key, _, origin)| key.name == name && **origin != Origin::Default);
         set.map(|(_, value, _)| value.number())
     }
 
-    /// Returns how much is logged.
+    /// Returns the log level.
     pub(crate) fn log_level(&self) -> tracing::Level {
         let level = self.iter().find_map(|(_, value, _)| match value {
             Value::Level(level) => Some(level),
@@ -116,30 +79,30 @@ impl Settings {
     }
 }
 
-/// Returns the place of a key in the table.
-fn find(name: &str, at: &Origin) -> Result<usize, Bad> {
-    let place = KEYS.iter().position(|key| key.name == name);
-    place.ok_or_else(|| {
+/// Returns the index of a key in [`KEYS`].
+fn find(name: &str, at: &Origin) -> Result<usize, SettingsError> {
+    let index = KEYS.iter().position(|key| key.name == name);
+    index.ok_or_else(|| {
         let near = similar::nearest(name, KEYS.iter().map(|key| key.name));
-        let meant = near.map(|near| match at {
-            // Named as it would have to be written there.
+        let suggestion = near.map(|near| match at {
+            // Spelled as it must be written there.
             Origin::Environment(_) => variable(near),
             _ => near.to_owned(),
         });
-        let meant = meant.map_or_else(
-            || "; `lastword config show` lists them".to_owned(),
-            |meant| format!(" (did you mean `{meant}`?)"),
+        let hint = suggestion.map_or_else(
+            || "; `lastword config show` lists all settings".to_owned(),
+            |suggestion| format!(" (did you mean `{suggestion}`?)"),
         );
-        Bad::Unknown { at: at.clone(), name: crate::text::clean::clean(name).into_owned(), meant }
+        SettingsError::Unknown { at: at.clone(), name: crate::text::clean::clean(name).into_owned(), hint }
     })
 }
 
-/// Returns the key of a name that a person gave.
-pub(crate) fn key(name: &str) -> Result<&'static Key, Bad> {
+/// Finds a key by name.
+pub(crate) fn key(name: &str) -> Result<&'static Key, SettingsError> {
     find(name, &Origin::Flag).map(|index| &KEYS[index])
 }
 
-/// Returns the variable that sets a key.
+/// Returns the environment variable of a key.
 pub(crate) fn variable(name: &str) -> String {
     format!("LASTWORD_{}", name.replace('.', "__").to_ascii_uppercase())
 }

@@ -1,9 +1,9 @@
-//! C55: what does not read stops the start, with its name.
+//! C55: an invalid setting prevents the start, and the error names it.
 
 use super::file::read_value;
 use super::*;
 
-fn load(text: &str, environment: &[(&str, &str)], flags: &[(&str, &str)]) -> Result<Settings, Bad> {
+fn load(text: &str, environment: &[(&str, &str)], flags: &[(&str, &str)]) -> Result<Settings, SettingsError> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("config.toml");
     std::fs::write(&path, text).unwrap();
@@ -14,7 +14,7 @@ fn load(text: &str, environment: &[(&str, &str)], flags: &[(&str, &str)]) -> Res
 }
 
 #[test]
-fn c55_what_does_not_read_stops_the_start_with_its_name() {
+fn c55_an_invalid_setting_prevents_the_start_and_is_named() {
     for (text, name) in [
         ("slots = -1", "`slots`"),
         ("slots = \"many\"", "`slots`"),
@@ -32,18 +32,18 @@ fn c55_what_does_not_read_stops_the_start_with_its_name() {
         ("slots = [1]", "`slots`"),
         ("slots = ", "config.toml"),
     ] {
-        let said = load(text, &[], &[]).expect_err(text).to_string();
-        assert!(said.contains(name), "{text}: {said}");
-        assert!(said.contains("config.toml"), "{text}: {said}");
+        let error = load(text, &[], &[]).expect_err(text).to_string();
+        assert!(error.contains(name), "{text}: {error}");
+        assert!(error.contains("config.toml"), "{text}: {error}");
     }
-    let said = load("", &[("SLOTS", "-3")], &[]).expect_err("negative").to_string();
-    assert!(said.contains("LASTWORD_SLOTS") && said.contains("`slots`"), "{said}");
-    let said = load("", &[("LIMIT__WALL", "1h")], &[]).expect_err("unknown").to_string();
-    assert!(said.contains("did you mean `LASTWORD_LIMITS__WALL`"), "{said}");
+    let error = load("", &[("SLOTS", "-3")], &[]).expect_err("negative").to_string();
+    assert!(error.contains("LASTWORD_SLOTS") && error.contains("`slots`"), "{error}");
+    let error = load("", &[("LIMIT__WALL", "1h")], &[]).expect_err("unknown").to_string();
+    assert!(error.contains("did you mean `LASTWORD_LIMITS__WALL`"), "{error}");
 }
 
 #[test]
-fn a_flag_beats_the_environment_which_beats_the_file_which_beats_the_default() {
+fn flags_override_the_environment_the_file_and_the_defaults_in_this_order() {
     let file = "slots = 3\ngrace = \"9s\"\n[limits]\nwall = \"1h\"\n";
     let settings = load(file, &[("GRACE", "8s"), ("LIMITS__WALL", "0")], &[("limits.wall", "7s")]).unwrap();
     assert_eq!(settings.number("slots"), 3);
@@ -56,7 +56,7 @@ fn a_flag_beats_the_environment_which_beats_the_file_which_beats_the_default() {
 }
 
 #[test]
-fn every_value_is_written_as_it_reads() {
+fn a_written_value_parses_to_itself() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("config.toml");
     std::fs::write(&path, "# mine\ngrace = \"1s\" # short\n").unwrap();
@@ -72,7 +72,7 @@ fn every_value_is_written_as_it_reads() {
 }
 
 #[test]
-fn c55_the_reference_lists_every_key_with_its_default() {
+fn c55_the_reference_lists_every_setting_with_its_default() {
     let page = include_str!("../../../../docs/reference/settings.md");
     for key in KEYS {
         let default = (key.default)();
@@ -84,6 +84,6 @@ fn c55_the_reference_lists_every_key_with_its_default() {
         .iter()
         .filter(|name| page.contains(&format!("| `{name}` |")))
         .count();
-    assert_eq!(rows, KEYS.len() + others, "the page has rows for keys that are not there");
+    assert_eq!(rows, KEYS.len() + others, "the page has rows for unknown settings");
     assert_eq!(others, crate::environment::NOT_SETTINGS.len(), "a variable is missing on the page");
 }

@@ -1,25 +1,25 @@
-//! What others wrote, made harmless for a terminal: names, titles, command lines and errors are never printed raw.
+//! Makes untrusted text safe for a terminal: names, titles, command lines and errors are never printed raw.
 //!
-//! The law: what comes out has no control character, and cleaning it again changes nothing.
+//! Invariant: the result contains no control character, and cleaning it again changes nothing.
 
 use std::borrow::Cow;
 
-/// Returns `text` on one line, with every character that could steer a terminal, reorder a line or hide in it made visible.
+/// Returns `text` on one line, replacing every character that could control a terminal, reorder a line or be invisible.
 pub(crate) fn clean(text: &str) -> Cow<'_, str> {
     if text.chars().all(is_harmless) {
         return Cow::Borrowed(text);
     }
-    Cow::Owned(text.chars().map(|c| if is_harmless(c) { c } else { stand_in(c) }).collect())
+    Cow::Owned(text.chars().map(|c| if is_harmless(c) { c } else { replacement(c) }).collect())
 }
 
-/// Returns `text` like [`clean`], but keeps its lines, and tabs as spaces.
+/// Like [`clean`], but keeps line breaks and expands tabs.
 pub(crate) fn clean_lines(text: &str) -> String {
     let lines: Vec<String> =
         text.lines().map(|line| clean(&line.replace('\t', "    ")).into_owned()).collect();
     lines.join("\n")
 }
 
-/// Returns JSON in which such characters are escaped. They stand in strings only, so what it says stays the same.
+/// Escapes such characters in JSON. They occur only within strings, so the value stays the same.
 pub(crate) fn clean_json(json: &str) -> Cow<'_, str> {
     if json.chars().all(is_harmless) {
         return Cow::Borrowed(json);
@@ -36,19 +36,19 @@ pub(crate) fn clean_json(json: &str) -> Cow<'_, str> {
     Cow::Owned(text)
 }
 
-/// Cleans what a job writes, as it comes: lines and tabs stay, a return of the carriage begins a line, and everything else is as
-/// with [`clean`]. Pieces may be cut anywhere.
+/// Cleans a job's output piece by piece: keeps line feeds and tabs, turns carriage returns into line feeds, and treats the rest like
+/// [`clean`]. Pieces may be cut anywhere.
 #[derive(Debug, Default)]
 pub(crate) struct Cleaner {
-    /// The beginning of a character whose end has not come.
-    begun: Vec<u8>,
+    /// The first bytes of an incomplete character.
+    incomplete: Vec<u8>,
     after_return: bool,
 }
 
 impl Cleaner {
-    /// Returns a piece, made harmless.
+    /// Returns a cleaned piece.
     pub(crate) fn clean(&mut self, bytes: &[u8]) -> String {
-        let bytes = [std::mem::take(&mut self.begun).as_slice(), bytes].concat();
+        let bytes = [std::mem::take(&mut self.incomplete).as_slice(), bytes].concat();
         let mut text = String::with_capacity(bytes.len());
         let mut rest = bytes.as_slice();
         while !rest.is_empty() {
@@ -59,7 +59,7 @@ impl Cleaner {
             let (good, after) = rest.split_at(valid);
             String::from_utf8_lossy(good).chars().for_each(|c| self.push(c, &mut text));
             let Some(invalid) = invalid else {
-                self.begun = after.to_vec();
+                self.incomplete = after.to_vec();
                 break;
             };
             if invalid > 0 {
@@ -76,7 +76,7 @@ impl Cleaner {
             '\r' => text.push('\n'),
             '\n' | '\t' => text.push(c),
             _ if is_harmless(c) => text.push(c),
-            _ => text.push(stand_in(c)),
+            _ => text.push(replacement(c)),
         }
         self.after_return = c == '\r';
     }
@@ -85,17 +85,17 @@ impl Cleaner {
 fn is_harmless(c: char) -> bool {
     match c {
         '\u{0}'..='\u{1f}' | '\u{7f}'..='\u{9f}' => false,
-        // Soft hyphen, and what joins, separates or marks without being seen.
+        // Soft hyphen, joiners, separators and directional marks.
         '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' => false,
         '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' => false,
-        // Tags: a second alphabet that no terminal shows.
+        // Tags: an invisible copy of ASCII.
         '\u{e0000}'..='\u{e007f}' => false,
         _ => true,
     }
 }
 
-/// Returns the picture of a control character, or the mark for what has none.
-fn stand_in(c: char) -> char {
+/// Returns the visible symbol of a control character, or the replacement character.
+fn replacement(c: char) -> char {
     match c {
         '\u{0}'..='\u{1f}' => char::from_u32(0x2400 + u32::from(c)).unwrap_or('\u{fffd}'),
         '\u{7f}' => '\u{2421}',
@@ -103,7 +103,7 @@ fn stand_in(c: char) -> char {
     }
 }
 
-/// Returns at most `width` columns of `text`, with `…` where it was cut.
+/// Truncates `text` to `width` columns, with `…` at the end if it was cut.
 pub(crate) fn cut(text: &str, width: usize) -> String {
     if columns(text) <= width {
         return text.to_owned();
@@ -124,7 +124,7 @@ pub(crate) fn cut(text: &str, width: usize) -> String {
     kept
 }
 
-/// Returns how many columns a terminal gives to `text`.
+/// Returns the width of `text` in terminal columns.
 pub(crate) fn columns(text: &str) -> usize {
     unicode_width::UnicodeWidthStr::width(text)
 }
@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_that_steers_a_terminal_is_left() {
+    fn control_characters_are_replaced() {
         for hostile in [
             "\x1b[2J\x1b]0;title\x07",
             "\u{9b}31m",
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn json_says_the_same_and_is_harmless() {
+    fn clean_json_has_the_same_value_and_is_harmless() {
         let value = serde_json::json!({ "a": "\u{9b}31m\u{202e}\u{e0041} plain ä\n" });
         let text = serde_json::to_string(&value).expect("JSON");
         let harmless = clean_json(&text);
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_job_writes_is_harmless_however_it_is_cut() {
+    fn job_output_is_harmless_however_it_is_cut() {
         let hostile =
             "one\r\ntwo\rthree\tx\x1b]52;c;aGk=\x07\u{9b}31m\u{202e}gnp 日本 ä\x1bP+q\x1b\\\n".as_bytes();
         let whole = Cleaner::default().clean(hostile);
@@ -178,12 +178,12 @@ mod tests {
     }
 
     #[test]
-    fn lines_stay_lines() {
+    fn clean_lines_keeps_line_breaks() {
         assert_eq!(clean_lines("one\r\ntwo\t2\n\x1b[31mthree"), "one\ntwo    2\n␛[31mthree");
     }
 
     #[test]
-    fn what_is_too_long_is_cut_with_a_mark() {
+    fn long_text_is_cut_with_an_ellipsis() {
         for (text, width, cut_to) in [
             ("short", 10, "short"),
             ("exactly", 7, "exactly"),

@@ -1,17 +1,18 @@
-//! Lengths of time: `90s`, `5m`, `1h30m`.
+//! Durations: `90s`, `5m`, `1h30m`.
 
-/// The units, longest first, with their milliseconds.
+/// The units, longest first, in milliseconds.
 const UNITS: [(&str, u64); 5] = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
 
-/// Reads a length of time in milliseconds. For clap, so the error is a sentence.
+/// Parses a duration in milliseconds. The error is a sentence, for clap.
 pub(crate) fn parse_ms(text: &str) -> Result<u64, String> {
-    let expected =
-        || format!("`{}` is not a length of time such as 90s, 5m or 1h30m", super::clean::clean(text));
+    let expected = || format!("`{}` is not a duration such as 90s, 5m or 1h30m", super::clean::clean(text));
     if text == "0" {
         return Ok(0);
     }
     if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(format!("`{text}` has no unit: {text}s is seconds, {text}m minutes, {text}h hours"));
+        return Err(format!(
+            "`{text}` has no unit: write {text}s for seconds, {text}m for minutes, {text}h for hours"
+        ));
     }
     let mut rest = text;
     let mut total = 0u64;
@@ -23,7 +24,7 @@ pub(crate) fn parse_ms(text: &str) -> Result<u64, String> {
         let letters = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_alphabetic()).len();
         let (_, unit_ms) = UNITS.iter().find(|(name, _)| *name == &rest[..letters]).ok_or_else(expected)?;
         rest = &rest[letters..];
-        // From the longest to the shortest, each at most once: anything else is a slip of the keyboard.
+        // From longest to shortest, each at most once; anything else is probably a typo.
         if *unit_ms >= last {
             return Err(expected());
         }
@@ -33,7 +34,7 @@ pub(crate) fn parse_ms(text: &str) -> Result<u64, String> {
     if last == u64::MAX { Err(expected()) } else { Ok(total) }
 }
 
-/// Returns a length of time with two units at most: `45ms`, `1.2s`, `3m12s`, `2h05m`, `3d4h`.
+/// Formats a duration with at most two units: `45ms`, `1.2s`, `3m12s`, `2h05m`, `3d4h`.
 pub(crate) fn show_ms(ms: u64) -> String {
     let (seconds, minutes, hours, days) = (ms / 1_000, ms / 60_000, ms / 3_600_000, ms / 86_400_000);
     match ms {
@@ -46,7 +47,7 @@ pub(crate) fn show_ms(ms: u64) -> String {
     }
 }
 
-/// Returns a length of time with one unit, for a column of a list: `45s`, `3m`, `2h`, `5d`.
+/// Formats a duration with one unit, for a table column: `45s`, `3m`, `2h`, `5d`.
 pub(crate) fn show_coarse(ms: u64) -> String {
     match ms {
         0..60_000 => format!("{}s", ms / 1_000),
@@ -56,7 +57,7 @@ pub(crate) fn show_coarse(ms: u64) -> String {
     }
 }
 
-/// Writes a length of time so that it reads back exactly, for settings.
+/// Formats a duration exactly, so that it can be parsed again.
 pub(crate) fn spell_ms(ms: u64) -> String {
     if ms == 0 {
         return "0".to_owned();
@@ -77,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_people_write_is_read() {
+    fn usual_spellings_are_parsed() {
         for (text, ms) in [
             ("0", 0),
             ("0s", 0),
@@ -88,24 +89,24 @@ mod tests {
             ("1d2h3m4s5ms", 93_784_005),
         ] {
             assert_eq!(parse_ms(text), Ok(ms), "{text}");
-            assert_eq!(parse_ms(&spell_ms(ms)), Ok(ms), "{text} spelled again");
+            assert_eq!(parse_ms(&spell_ms(ms)), Ok(ms), "{text} round trip");
         }
     }
 
     #[test]
-    fn anything_else_is_refused_with_a_hint() {
+    fn anything_else_is_rejected_with_a_hint() {
         for text in
             ["", "s", "-5s", "5 s", "1.5h", "5x", "1m1h", "1m1m", "5m3", "99999999999999999999s", "٣s"]
         {
             let refused = parse_ms(text).expect_err(text);
             assert!(refused.contains("90s, 5m or 1h30m"), "{refused}");
         }
-        assert!(parse_ms("90").expect_err("no unit").contains("90s is seconds"));
-        assert!(parse_ms("300000000000d").is_err(), "more than fits");
+        assert!(parse_ms("90").expect_err("no unit").contains("90s for seconds"));
+        assert!(parse_ms("300000000000d").is_err(), "overflow");
     }
 
     #[test]
-    fn a_length_is_shown_as_short_as_it_is_useful() {
+    fn a_duration_is_formatted_briefly() {
         for (ms, exact, coarse) in [
             (0, "0ms", "0s"),
             (45, "45ms", "0s"),

@@ -1,4 +1,4 @@
-//! Moments as people read them: ages, and times of day where they are.
+//! Times as people read them: ages, and local times of day.
 
 use std::path::Path;
 
@@ -6,34 +6,34 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use lastword_api::Time;
 
-/// Returns the present in milliseconds since 1970.
+/// Returns the current time in milliseconds since 1970.
 pub(crate) fn now_ms() -> u64 {
     lastword_proc::clock::wall_ms()
 }
 
-/// Returns the time from one moment to another; none if the clock was set back in between.
+/// Returns the milliseconds between two times; 0 if the clock was set back in between.
 pub(crate) fn between(from: Time, to: Time) -> u64 {
     to.0.saturating_sub(from.0)
 }
 
-/// How this machine shows moments to its user.
+/// Formats times in the user's time zone.
 pub(crate) struct Clock {
     zone: TimeZone,
     now: Time,
 }
 
 impl Clock {
-    /// Returns the clock of this machine, in its time zone.
+    /// Returns the clock of this machine in its time zone.
     pub(crate) fn local() -> Clock {
         Clock { zone: zone(crate::environment::get("TZ").as_deref()), now: Time(now_ms()) }
     }
 
-    /// Returns the present.
+    /// Returns the current time.
     pub(crate) fn now(&self) -> Time {
         self.now
     }
 
-    /// Returns the time of day, with the date if it is another day than today: `14:03:07`, `Nov 15 14:03:07`.
+    /// Formats a time of day, with the date if it is not today: `14:03:07`, `Nov 15 14:03:07`.
     pub(crate) fn show(&self, moment: Time) -> String {
         let civil = |moment: Time| {
             let at = i64::try_from(moment.0).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok());
@@ -49,21 +49,21 @@ impl Clock {
     }
 }
 
-/// Returns the zone this machine is in, or the one `TZ` names. Read from its one file: the library's own way looks through the whole
-/// database first, which takes longer than everything else a command does.
+/// Returns the local time zone, or the one that `TZ` names. Reads a single file: jiff's own lookup scans the whole database first, which
+/// takes longer than the rest of a command.
 fn zone(said: Option<&str>) -> TimeZone {
     let file = |path: &Path| TimeZone::tzif("local", &std::fs::read(path).ok()?).ok();
     let named = said.map(|name| name.strip_prefix(':').unwrap_or(name));
     let found = match named {
         None => file(Path::new("/etc/localtime")),
         Some(name) if name.contains("..") => None,
-        // An absolute name stays what it is when it is joined.
+        // Joining an absolute path yields that path.
         Some(name) => file(&Path::new(ZONES).join(name)).or_else(|| TimeZone::posix(name).ok()),
     };
     found.unwrap_or(TimeZone::UTC)
 }
 
-/// Where zones are by their names.
+/// The folder of named zones.
 const ZONES: &str = "/usr/share/zoneinfo";
 
 #[cfg(test)]
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_zone_is_named_by_a_file_or_by_its_rule_and_nonsense_is_none() {
+    fn a_zone_is_found_by_file_or_posix_rule_and_falls_back_to_utc() {
         let noon = |said: &str| {
             let clock = Clock { zone: zone(Some(said)), now: Time(1_794_729_600_000) };
             clock.show(Time(1_794_729_600_000))
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn another_day_is_named() {
+    fn another_day_is_shown_with_its_date() {
         let now = 1_794_729_600_000;
         let clock = Clock { zone: TimeZone::UTC, now: Time(now) };
         assert_eq!(clock.show(Time(now - 1_000)), "07:59:59");

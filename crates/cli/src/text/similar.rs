@@ -1,8 +1,8 @@
-//! "Did you mean": the known word nearest to one that is not.
+//! "Did you mean": finds the known word closest to an unknown one.
 
-/// Returns the nearest of `known`, if it is near enough to be meant.
+/// Returns the closest known word, if it is close enough.
 pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    // A third of the letters may be wrong, and at least one.
+    // A third of the letters may differ, and at least one.
     let allowed = (word.chars().count() / 3).max(1);
     known
         .into_iter()
@@ -12,7 +12,7 @@ pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) 
         .map(|(_, candidate)| candidate)
 }
 
-/// Counts letters to insert, drop, change or swap with their neighbour.
+/// Returns the edit distance: insertions, deletions, substitutions, and swaps of neighbours.
 fn distance(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     let mut rows: Vec<Vec<usize>> = vec![(0..=b.len()).collect()];
@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slip_is_recognised_and_a_stranger_is_not() {
+    fn a_typo_is_recognised_and_an_unrelated_word_is_not() {
         let known = ["slots", "grace", "log_level", "limits.wall"];
         for (word, meant) in [
             ("slot", Some("slots")),

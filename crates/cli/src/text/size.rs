@@ -1,6 +1,6 @@
-//! Amounts of bytes: `64K`, `10M`, `2GiB`, `500MB`.
+//! Sizes in bytes: `64K`, `10M`, `2GiB`, `500MB`.
 
-/// Units by their written forms. A single letter counts in 1024s, as `ls -h` and `du` do; `MB` in 1000s, as disks are sold.
+/// Units and their spellings. A single letter counts in 1024s, as `ls -h` and `du` do; `MB` in 1000s, as disk vendors do.
 const UNITS: [(&[&str], u64); 9] = [
     (&["", "b"], 1),
     (&["k", "kib"], 1 << 10),
@@ -13,7 +13,7 @@ const UNITS: [(&[&str], u64); 9] = [
     (&["tb"], 1_000_000_000_000),
 ];
 
-/// Reads an amount of bytes. For clap, so the error is a sentence.
+/// Parses a size. The error is a sentence, for clap.
 pub(crate) fn parse(text: &str) -> Result<u64, String> {
     let expected = || format!("`{}` is not a size such as 64K, 10M or 2G", super::clean::clean(text));
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
@@ -25,7 +25,7 @@ pub(crate) fn parse(text: &str) -> Result<u64, String> {
     digits.parse::<u64>().ok().and_then(|number| number.checked_mul(*bytes)).ok_or_else(expected)
 }
 
-/// Returns an amount as people read it: `512 B`, `4.0 KiB`, `12 MiB`.
+/// Formats a size: `512 B`, `4.0 KiB`, `12 MiB`.
 pub(crate) fn show(bytes: u64) -> String {
     let mut unit = 0;
     let names = ["B", "KiB", "MiB", "GiB", "TiB"];
@@ -41,7 +41,7 @@ pub(crate) fn show(bytes: u64) -> String {
     }
 }
 
-/// Writes an amount so that it reads back exactly, for settings.
+/// Formats a size exactly, so that it can be parsed again.
 pub(crate) fn spell(bytes: u64) -> String {
     let exact = [(1u64 << 40, "T"), (1 << 30, "G"), (1 << 20, "M"), (1 << 10, "K")];
     let fitting = exact.iter().find(|(unit, _)| bytes > 0 && bytes.is_multiple_of(*unit));
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_people_write_is_read() {
+    fn usual_spellings_are_parsed() {
         for (text, bytes) in [
             ("0", 0),
             ("512", 512),
@@ -63,7 +63,7 @@ mod tests {
             ("2GB", 2_000_000_000),
         ] {
             assert_eq!(parse(text), Ok(bytes), "{text}");
-            assert_eq!(parse(&spell(bytes)), Ok(bytes), "{text} spelled again");
+            assert_eq!(parse(&spell(bytes)), Ok(bytes), "{text} round trip");
         }
         for text in ["", "M", "-1", "1.5M", "1 M", "10X", "99999999T"] {
             assert!(parse(text).is_err(), "{text}");
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn an_amount_is_short() {
+    fn a_size_is_formatted_briefly() {
         for (bytes, shown) in [
             (0, "0 B"),
             (1_023, "1023 B"),

@@ -1,14 +1,14 @@
-//! A job on a screen: who it is, its life, its receipt, its limits, its last lines.
+//! The screen of a job: name, timeline, receipt, limits, last lines of output.
 
 use lastword_api::{IoKind, Job};
 
 use super::style::Style;
-use super::{Ui, receipt, session, timeline, words};
+use super::{Ui, describe, receipt, session, timeline};
 use crate::text::clean::{clean, clean_lines, cut};
 use crate::text::duration;
 use crate::text::moment::{Clock, between};
 
-/// Returns the whole screen of a job; `tail` is the end of its output.
+/// Returns the screen of a job; `tail` is the end of its output.
 pub(crate) fn screen(job: &Job, tail: Option<&str>, ui: &Ui) -> Vec<String> {
     let clock = Clock::local();
     let width = ui.width.min(140);
@@ -22,10 +22,10 @@ pub(crate) fn screen(job: &Job, tail: Option<&str>, ui: &Ui) -> Vec<String> {
             lines.extend(body);
         }
     };
-    section("Holds still", paused(job, &clock), &mut lines);
+    section("Paused", paused(job, &clock), &mut lines);
     if let Some(conversation) = &job.session {
         let questions = session::questions(job, conversation, &clock, ui, width);
-        section("Asks", questions, &mut lines);
+        section("Questions", questions, &mut lines);
         section("Conversation", session::lines(job, conversation, &clock, ui.out, width), &mut lines);
     }
     if let Some(attempt) = job.last_attempt() {
@@ -42,14 +42,14 @@ pub(crate) fn screen(job: &Job, tail: Option<&str>, ui: &Ui) -> Vec<String> {
     lines
 }
 
-/// Returns why everything of a job holds still, and what to do about it.
+/// Returns why a job is frozen, and what to do about it.
 fn paused(job: &Job, clock: &Clock) -> Vec<String> {
     let Some(paused) = &job.paused else { return Vec::new() };
-    let (limit, reference) = (&paused.limit, words::reference(job));
+    let (limit, reference) = (&paused.limit, describe::reference(job));
     vec![
-        format!("  its limit of {limit} is used up: {}", words::used(limit, paused.measured, paused.allowed)),
+        format!("  the {limit} limit is used up: {}", describe::used(limit, paused.measured, paused.allowed)),
         format!(
-            "  `lastword limit {reference} {limit}=…` raises it; otherwise it ends at {}",
+            "  `lastword limit {reference} {limit}=…` raises it; otherwise the job is stopped at {}",
             clock.show(paused.until)
         ),
     ]
@@ -59,19 +59,19 @@ fn head(job: &Job, style: Style, width: usize) -> Vec<String> {
     let asks =
         job.paused.is_some() || job.session.as_ref().is_some_and(|session| !session.questions.is_empty());
     let state = match &job.outcome {
-        Some(outcome) => style.by_state(&job.phase, Some(outcome), &words::of_outcome(outcome)),
-        None if asks => style.warn("asks"),
+        Some(outcome) => style.by_state(&job.phase, Some(outcome), &describe::outcome_name(outcome)),
+        None if asks => style.warn("needs input"),
         None => style.by_state(&job.phase, None, job.phase.as_str()),
     };
-    let called = words::called(job.name.as_deref(), &job.short);
+    let job_name = describe::job_name(job.name.as_deref(), &job.short);
     vec![
-        format!("{}  {state}", style.strong(&called)),
+        format!("{}  {state}", style.strong(&job_name)),
         format!("  {}", cut(&clean(&command(job)), width.saturating_sub(2))),
         format!("  {}", style.faint(&cut(&format!("in {}", clean(&job.cwd)), width.saturating_sub(2)))),
     ]
 }
 
-/// Returns what runs as one would type it.
+/// Returns the command as one would type it in a shell.
 fn command(job: &Job) -> String {
     let plain = |c: char| c.is_alphanumeric() || "-_./=:,@%+".contains(c);
     let quote = |word: &String| match !word.is_empty() && word.chars().all(plain) {
@@ -95,45 +95,43 @@ fn details(job: &Job, clock: &Clock, style: Style, width: usize) -> Vec<String> 
     if let Some(worktree) = &job.worktree {
         facts.push(match &worktree.path {
             Some(path) if worktree.present => ("worktree", path.clone()),
-            _ if job.is_ended() => {
-                ("worktree", "gone: nothing was changed in it, or it was removed".to_owned())
-            }
-            _ => ("worktree", "made when it starts".to_owned()),
+            _ if job.is_ended() => ("worktree", "removed, or nothing was changed in it".to_owned()),
+            _ => ("worktree", "created when the job starts".to_owned()),
         });
         let base = worktree.base.get(..10).unwrap_or(&worktree.base);
         facts.push(("branch", format!("{}, from {base}", worktree.branch)));
     }
     facts.extend(job.parent.clone().map(|parent| ("parent", parent)));
     if !job.after.is_empty() {
-        facts.push(("after", words::after(&job.after)));
+        facts.push(("after", describe::after(&job.after)));
     }
     facts.extend(job.retry_of.clone().map(|before| ("retry of", before)));
     let labels: Vec<String> = job.labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
     if !labels.is_empty() {
         facts.push(("labels", labels.join(" ")));
     }
-    facts.extend(words::limits(&job.limits).map(|limits| ("limits", limits)));
+    facts.extend(describe::limits(&job.limits).map(|limits| ("limits", limits)));
     if job.retry.attempts > 1 {
         let pause = duration::spell_ms(job.retry.backoff_ms);
-        facts.push(("retry", format!("up to {} attempts, {pause} apart at first", job.retry.attempts)));
+        facts.push(("retry", format!("up to {} attempts, first pause {pause}", job.retry.attempts)));
     }
     facts.push(("grace", format!("{} between TERM and KILL", duration::spell_ms(job.ladder.term_ms))));
     if job.io.kind != IoKind::None {
         facts.push(("input", job.io.kind.to_string()));
     }
     if let Some(level) = job.last_attempt().and_then(|attempt| attempt.level.as_ref()) {
-        facts.push(("held", words::level(level).trim_start_matches("held ").to_owned()));
+        facts.push(("tree", describe::level(level).to_owned()));
     }
     if let Some(withheld) = job.last_attempt().and_then(|attempt| attempt.withheld.as_deref()) {
         facts.push(("withheld", clean(withheld).into_owned()));
     }
     if job.inputs_waiting > 0 {
-        facts.push(("waiting", words::count(job.inputs_waiting.into(), "message", "messages")));
+        facts.push(("queued", describe::count(job.inputs_waiting.into(), "message", "messages")));
     }
     if job.unsettled {
         facts.push((
             "note",
-            "something of it just died, and its end is not recorded yet: ask again".to_owned(),
+            "its keeper just died, and how it ended is not recorded yet: try again".to_owned(),
         ));
     }
     let ended = job.ended_at.map(|ended| between(ended, clock.now()));

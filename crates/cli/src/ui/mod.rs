@@ -1,5 +1,6 @@
-//! What is said and where: data on standard output, everything else on standard error.
+//! Output: data on stdout, everything else on stderr.
 
+pub(crate) mod describe;
 pub(crate) mod job;
 pub(crate) mod progress;
 pub(crate) mod receipt;
@@ -7,7 +8,6 @@ mod session;
 pub(crate) mod style;
 pub(crate) mod table;
 pub(crate) mod timeline;
-pub(crate) mod words;
 
 use std::io::{IsTerminal as _, Write as _};
 
@@ -18,10 +18,10 @@ use crate::failure::Failure;
 use crate::text::clean;
 use style::Style;
 
-/// When colour is used.
+/// When to use colour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Colour {
-    /// On a terminal that can.
+    /// On a terminal that supports it.
     #[default]
     Auto,
     /// Always.
@@ -30,37 +30,44 @@ pub(crate) enum Colour {
     Never,
 }
 
-/// How to speak to whoever called.
+/// How to print, given the flags and the streams.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ui {
-    /// Data as JSON.
+    /// Print data as JSON.
     pub(crate) json: bool,
-    /// Colour on standard output.
+    /// Colour on stdout.
     pub(crate) out: Style,
-    /// Colour on standard error.
+    /// Colour on stderr.
     pub(crate) err: Style,
-    /// Columns of the terminal.
+    /// Width of the terminal.
     pub(crate) width: usize,
-    /// Whether a person watches standard error, and wants to see that something moves.
+    /// Whether a person watches stderr, so that progress is worth showing.
     pub(crate) watched: bool,
-    /// Whether a person can be asked.
+    /// Whether a person can be prompted.
     pub(crate) can_ask: bool,
 }
 
-/// Columns when nobody says.
-const WIDTH_USUAL: usize = 80;
+/// A complete list as JSON, in the form of the API's pages.
+#[derive(Serialize)]
+pub(crate) struct JsonList<'a, T> {
+    pub(crate) items: &'a [T],
+    pub(crate) next_cursor: Option<String>,
+}
 
-/// Nothing is laid out for less: lines wrap then.
+/// The width of a terminal that does not report one.
+const WIDTH_DEFAULT: usize = 80;
+
+/// The minimum width for layouts; lines wrap on narrower terminals.
 const WIDTH_MIN: usize = 40;
 
-/// Where there is no terminal, lines are not cut for one: a program or a file takes them whole.
+/// The width without a terminal: programs and files get lines uncut.
 const WIDTH_UNBOUND: usize = 1_000;
 
-/// Variables by which an agent says that it is the caller: it is never asked anything.
+/// Variables that mark the caller as an agent or CI job, which is never prompted.
 const AGENTS: [&str; 4] = ["CLAUDECODE", "CODEX_SANDBOX", "CURSOR_AGENT", "CI"];
 
 impl Ui {
-    /// Returns how to speak, by flags first and then by what the streams are.
+    /// Determines how to print, from the flags first and then from the streams.
     pub(crate) fn new(json: bool, colour: Colour, no_input: bool) -> Ui {
         let (stdin, stdout, stderr) = (std::io::stdin(), std::io::stdout(), std::io::stderr());
         let (out_tty, err_tty) = (stdout.is_terminal(), stderr.is_terminal());
@@ -87,7 +94,7 @@ impl Ui {
         }
     }
 
-    /// Prints data and a line break.
+    /// Prints data and a line feed.
     pub(crate) fn print(&self, text: &str) -> Result<(), Failure> {
         let mut out = std::io::stdout().lock();
         out.write_all(text.as_bytes())?;
@@ -95,19 +102,19 @@ impl Ui {
         Ok(out.flush()?)
     }
 
-    /// Prints one document, or one line of a stream of them.
+    /// Prints one JSON document on a line.
     pub(crate) fn print_json(&self, value: &impl Serialize) -> Result<(), Failure> {
         let text = serde_json::to_string(value).map_err(std::io::Error::from)?;
         self.print(&clean::clean_json(&text))
     }
 
-    /// Says something to a person. Nobody reads it? Then it is lost, and nothing else with it.
+    /// Prints a message to stderr. If that fails, the message is lost.
     pub(crate) fn say(&self, text: &str) {
         let _ = writeln!(std::io::stderr().lock(), "{text}");
     }
 
-    /// Asks a yes-or-no question; only where somebody can answer.
-    pub(crate) fn ask(&self, question: &str) -> bool {
+    /// Asks a yes-or-no question; call it only if `can_ask`.
+    pub(crate) fn confirm(&self, question: &str) -> bool {
         let _ = write!(std::io::stderr().lock(), "{question} [y/N] ");
         if discard_typed() {
             let _ =
@@ -118,14 +125,14 @@ impl Ui {
         read.is_ok() && matches!(line.trim().to_ascii_lowercase().as_str(), "y" | "yes")
     }
 
-    /// Tells of a failure.
-    pub(crate) fn tell(&self, failure: &Failure) {
+    /// Prints an error.
+    pub(crate) fn report(&self, failure: &Failure) {
         if failure.is_quiet() {
             return;
         }
         match serde_json::to_string(&failure.problem) {
             Ok(problem) if self.json => self.say(&clean::clean_json(&problem)),
-            _ => self.say(&format!("{} {}", self.err.bad("lastword:"), failure.words())),
+            _ => self.say(&format!("{} {}", self.err.bad("lastword:"), failure.text())),
         }
     }
 }
@@ -140,14 +147,14 @@ pub(crate) fn discard_typed() -> bool {
 }
 
 fn width(out_is_terminal: bool) -> usize {
-    let said = environment::get("COLUMNS").and_then(|columns| columns.parse::<usize>().ok());
-    let asked = || {
+    let set = environment::get("COLUMNS").and_then(|columns| columns.parse::<usize>().ok());
+    let reported = || {
         let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
         (size.ws_col > 0).then_some(usize::from(size.ws_col))
     };
-    match said {
+    match set {
         Some(columns) => columns.max(WIDTH_MIN),
-        None if out_is_terminal => asked().unwrap_or(WIDTH_USUAL).max(WIDTH_MIN),
+        None if out_is_terminal => reported().unwrap_or(WIDTH_DEFAULT).max(WIDTH_MIN),
         None => WIDTH_UNBOUND,
     }
 }

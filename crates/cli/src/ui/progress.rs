@@ -1,11 +1,11 @@
-//! A line that changes in place while something takes long; only where a person watches.
+//! A status line that is rewritten in place during long operations, if a person is watching.
 
 use std::io::Write as _;
 
 use super::Ui;
 use crate::text::clean::cut;
 
-/// The line. Dropping it wipes it.
+/// The status line. Dropping it erases it.
 pub(crate) struct Progress {
     on: bool,
     width: usize,
@@ -13,12 +13,12 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Returns a line that shows itself only to a person.
+    /// Returns a status line, inactive unless a person is watching.
     pub(crate) fn new(ui: &Ui) -> Progress {
         Progress { on: ui.watched, width: ui.width.min(200), shown: false }
     }
 
-    /// Replaces what the line says.
+    /// Replaces its text.
     pub(crate) fn show(&mut self, text: &str) {
         if self.on {
             let text = cut(text, self.width.saturating_sub(1));
@@ -27,7 +27,7 @@ impl Progress {
         }
     }
 
-    /// Wipes the line.
+    /// Erases it.
     pub(crate) fn clear(&mut self) {
         if std::mem::take(&mut self.shown) {
             let _ = write!(std::io::stderr().lock(), "\r\x1b[K");

@@ -1,17 +1,17 @@
-//! The receipt of an attempt in words a person can check: what was found, what it took, how long, the proof.
+//! Renders the receipt of an attempt: what was found, what it took to stop it, and the proof.
 
 use lastword_api::{Attempt, Process, Receipt, Stop};
 
+use super::describe;
 use super::style::Style;
-use super::words;
 use crate::text::clean::{clean, cut};
 use crate::text::moment::between;
 use crate::text::{duration, size};
 
-/// Processes that are named; the rest is counted.
+/// Processes listed; the rest are counted.
 const NAMED_MAX: usize = 6;
 
-/// Returns the receipt, a line for each thing to know.
+/// Returns the lines of a receipt.
 pub(crate) fn lines(attempt: &Attempt, stop: Option<&Stop>, style: Style, width: usize) -> Vec<String> {
     let Some(receipt) = &attempt.receipt else { return Vec::new() };
     let mut lines = Vec::new();
@@ -23,7 +23,7 @@ pub(crate) fn lines(attempt: &Attempt, stop: Option<&Stop>, style: Style, width:
         }
     };
     if let Some(exit) = &receipt.exit {
-        add("exit", words::exit(exit).replace("exit ", "code "));
+        add("exit", describe::exit(exit).replace("exit ", "code "));
     }
     add("found", found(receipt, stop.is_some()));
     for process in receipt.processes.iter().chain(&receipt.leftovers).take(NAMED_MAX) {
@@ -34,7 +34,7 @@ pub(crate) fn lines(attempt: &Attempt, stop: Option<&Stop>, style: Style, width:
     }
     add("proof", proof(receipt, style));
     if receipt.may_escape {
-        add("", style.warn("it could become another user, and what did so is not in this proof"));
+        add("", style.warn("it could change its user; processes that did are not covered by this proof"));
     }
     if receipt.output.lost || receipt.output.kept < receipt.output.seen {
         add("output", output(receipt, style));
@@ -45,12 +45,12 @@ pub(crate) fn lines(attempt: &Attempt, stop: Option<&Stop>, style: Style, width:
 fn found(receipt: &Receipt, stopped: bool) -> String {
     let left = receipt.leftovers.len() as u64;
     match (receipt.found, left) {
-        (0, _) if stopped => "nothing: it had ended by itself".to_owned(),
+        (0, _) if stopped => "nothing: it had already exited".to_owned(),
         (0, _) => "nothing left behind".to_owned(),
-        (found, 0) => words::count(found, "process", "processes"),
+        (found, 0) => describe::count(found, "process", "processes"),
         (found, left) => {
-            let left = words::count(left, "of them was", "of them were");
-            format!("{}; {left} left behind by the command", words::count(found, "process", "processes"))
+            let left = describe::count(left, "of them was", "of them were");
+            format!("{}; {left} left behind by the command", describe::count(found, "process", "processes"))
         }
     }
 }
@@ -59,16 +59,16 @@ fn named(process: &Process, width: usize) -> String {
     cut(&format!("{:>7}  {}", process.pid, clean(&process.command)), width.saturating_sub(14).max(20))
 }
 
-/// Returns what the stop took: each rung with the time it came after the request.
+/// Returns what it took to stop: each rung, with the time since the request.
 fn took(receipt: &Receipt, stop: Option<&Stop>) -> Option<String> {
     let mut parts: Vec<String> = Vec::new();
     for taken in &receipt.rungs {
         let after = stop.map(|stop| between(stop.requested_at, taken.at)).filter(|after| *after >= 100);
         let after = after.map_or_else(String::new, |after| format!(" after {}", duration::show_ms(after)));
-        parts.push(format!("{}{after}", words::rung(&taken.rung)));
+        parts.push(format!("{}{after}", describe::rung(&taken.rung)));
     }
     let rungs = clean(&parts.join(", then ")).into_owned();
-    let all = receipt.asked_to_empty_ms.map(|ms| format!("{} in all", duration::show_ms(ms)));
+    let all = receipt.asked_to_empty_ms.map(|ms| format!("{} in total", duration::show_ms(ms)));
     match (rungs.is_empty(), all) {
         (true, None) => None,
         (true, Some(all)) => Some(all),
@@ -78,9 +78,9 @@ fn took(receipt: &Receipt, stop: Option<&Stop>) -> Option<String> {
 }
 
 fn proof(receipt: &Receipt, style: Style) -> String {
-    let sentence = words::proof(&receipt.proof);
+    let sentence = describe::proof(&receipt.proof);
     match receipt.certain {
-        true => format!("{}: {sentence}", style.good("nothing of it is left")),
+        true => format!("{}: {sentence}", style.good("nothing is left running")),
         false => format!("{}: {sentence}", style.warn("not certain")),
     }
 }
@@ -88,14 +88,14 @@ fn proof(receipt: &Receipt, style: Style) -> String {
 fn output(receipt: &Receipt, style: Style) -> String {
     let kept = format!("{} of {} kept", size::show(receipt.output.kept), size::show(receipt.output.seen));
     match receipt.output.lost {
-        true => format!("{kept}; {}", style.bad("some could not be written to the disk")),
+        true => format!("{kept}; {}", style.bad("some could not be written to disk")),
         false => kept,
     }
 }
 
-/// Breaks a text at spaces, so that no line is wider than `room`. A word that is wider stays whole.
+/// Wraps a text at spaces. A word longer than `room` is not broken.
 pub(crate) fn wrap(text: &str, room: usize) -> Vec<String> {
-    // What begins with spaces is laid out already.
+    // Indented text is already laid out.
     if text.starts_with(' ') {
         return vec![text.to_owned()];
     }
@@ -112,7 +112,7 @@ pub(crate) fn wrap(text: &str, room: usize) -> Vec<String> {
     lines
 }
 
-/// Returns the columns of a text that may carry our own colours.
+/// Returns the width of a text without its colour codes.
 fn visible(text: &str) -> usize {
     let mut shown = String::new();
     let mut rest = text;
@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_break_at_spaces_and_colours_take_no_room() {
+    fn text_wraps_at_spaces_and_colour_codes_have_no_width() {
         assert_eq!(wrap("one two three", 7), ["one two", "three"]);
         assert_eq!(wrap("\x1b[32mone\x1b[0m two", 7), ["\x1b[32mone\x1b[0m two"]);
         assert_eq!(wrap("enormous words stay", 5), ["enormous", "words", "stay"]);

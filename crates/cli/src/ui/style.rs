@@ -1,8 +1,8 @@
-//! Colour, where it is wanted: a handful of meanings, not of paints.
+//! Colours by meaning.
 
 use lastword_api::{Outcome, Phase};
 
-/// Whether colour is used on a stream.
+/// Whether to use colour on a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Style {
     pub(crate) on: bool,
@@ -13,37 +13,37 @@ impl Style {
         if self.on && !text.is_empty() { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
     }
 
-    /// What counts.
+    /// Emphasis.
     pub(crate) fn strong(self, text: &str) -> String {
         self.wrap("1", text)
     }
 
-    /// What is only there for completeness.
+    /// Secondary information.
     pub(crate) fn faint(self, text: &str) -> String {
         self.wrap("2", text)
     }
 
-    /// As it should be.
+    /// Success.
     pub(crate) fn good(self, text: &str) -> String {
         self.wrap("32", text)
     }
 
-    /// Wants to be looked at.
+    /// Needs attention.
     pub(crate) fn warn(self, text: &str) -> String {
         self.wrap("33", text)
     }
 
-    /// Wrong.
+    /// An error.
     pub(crate) fn bad(self, text: &str) -> String {
         self.wrap("31", text)
     }
 
-    /// At work.
+    /// In progress.
     pub(crate) fn live(self, text: &str) -> String {
         self.wrap("36", text)
     }
 
-    /// Colours a text by where its job stands.
+    /// Colours a text by the state of its job.
     pub(crate) fn by_state(self, phase: &Phase, outcome: Option<&Outcome>, text: &str) -> String {
         match (phase, outcome) {
             (_, Some(Outcome::Completed)) => self.good(text),

@@ -1,17 +1,18 @@
-//! Tables that fit: columns as wide as what is in them; when the terminal is narrow, the last gives way, then the widest.
+//! Tables that fit the terminal: columns as wide as their content; if there is not enough room, the last column shrinks first, then the
+//! widest.
 
 use crate::text::clean::{clean, columns, cut};
 
-/// Between two columns.
+/// The space between two columns.
 const GAP: &str = "  ";
 
-/// The column that gives way keeps at least this much.
+/// The minimum width of the last column.
 const FLEXIBLE_MIN: usize = 8;
 
-/// Any other keeps this much, so that what it says can be told apart.
+/// The minimum width of the others, so that their values remain distinguishable.
 const OTHERS_MIN: usize = 12;
 
-/// A table to be printed.
+/// A table.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     heads: Vec<&'static str>,
@@ -19,17 +20,17 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// Returns a table with these columns. The last one gives way.
+    /// Returns a table with these columns, the last of which may be cut.
     pub(crate) fn new(heads: Vec<&'static str>) -> Table {
         Table { heads, rows: Vec::new() }
     }
 
-    /// Adds a row. What others wrote is made harmless here.
+    /// Adds a row, and cleans its cells.
     pub(crate) fn push(&mut self, cells: Vec<String>) {
         self.rows.push(cells.into_iter().map(|cell| clean(&cell).into_owned()).collect());
     }
 
-    /// Lays the table out for a width. `paint` colours a cell once it has its place: row (none for the head), column, text.
+    /// Lays the table out for a width. `paint` colours a cell, given its row (`None` for the head), column and text.
     pub(crate) fn lines(
         &self,
         width: usize,
@@ -84,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_column_gives_way_and_nothing_is_raw() {
+    fn the_last_column_shrinks_and_cells_are_cleaned() {
         let plain = |_: Option<usize>, _: usize, text: &str| text.to_owned();
         assert_eq!(
             table().lines(30, plain),
@@ -95,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_name_gives_way_before_the_table_is_wider_than_the_terminal() {
+    fn a_long_name_shrinks_before_the_table_exceeds_the_terminal() {
         let mut table = Table::new(vec!["ID", "NAME", "COMMAND"]);
         table.push(vec!["a1".into(), "x".repeat(60), "true".into()]);
         let plain = |_: Option<usize>, _: usize, text: &str| text.to_owned();
@@ -105,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn colour_takes_no_room() {
+    fn colour_codes_have_no_width() {
         let painted = table().lines(30, |_, _, text| format!("\x1b[1m{text}\x1b[0m"));
         let bare: Vec<String> =
             painted.iter().map(|line| line.replace("\x1b[1m", "").replace("\x1b[0m", "")).collect();

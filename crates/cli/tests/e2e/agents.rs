@@ -1,4 +1,4 @@
-//! Coding agents, as they are asked for, seen and spoken to. The agents are scripts of the test's own, known by the user's `agents.toml`.
+//! Coding agents: started, shown and talked to. The agents are scripts of these tests, defined in the user's `agents.toml`.
 
 use std::io::Write as _;
 use std::process::Stdio;
@@ -8,14 +8,14 @@ use serde_json::json;
 use crate::home::{Home, Said, until};
 use crate::plain::plain;
 
-/// Writes the user's own agents.
+/// Writes `agents.toml`.
 pub(crate) fn define(home: &Home, text: &str) {
     use std::os::unix::fs::DirBuilderExt as _;
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(home.state()).unwrap();
     std::fs::write(home.state().join("agents.toml"), text).unwrap();
 }
 
-/// Runs a command with this on its standard input.
+/// Runs a command with the given standard input.
 fn with_input(home: &Home, words: &[&str], input: &str) -> Said {
     let mut command = home.command(words);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -24,11 +24,11 @@ fn with_input(home: &Home, words: &[&str], input: &str) -> Said {
     crate::home::of_output(child.wait_with_output().unwrap())
 }
 
-/// Asks for a job that waits, so that it is only written down.
+/// Arguments of a job that is only recorded, because it waits.
 const LATER: [&str; 4] = ["run", "-d", "--delay", "1h"];
 
 #[test]
-fn an_agent_is_asked_for_by_name_with_what_it_may_do_and_cost() {
+fn an_agent_is_requested_by_name_with_permissions_and_limits() {
     let home = Home::new();
     let words = "--agent claude --permissions deny --allow Read* --allow Bash:* --deny *push* --ask-expires 5m \
                  --turns 3 --tokens 9000 --money 1.50 fix the flaky test";
@@ -54,7 +54,7 @@ fn an_agent_is_asked_for_by_name_with_what_it_may_do_and_cost() {
 }
 
 #[test]
-fn a_prompt_comes_from_standard_input_too() {
+fn a_prompt_can_come_from_standard_input() {
     let home = Home::new();
     for dash in [&[][..], &["-"]] {
         let words: Vec<&str> = LATER.iter().chain(&["--agent", "codex"]).chain(dash).copied().collect();
@@ -67,7 +67,7 @@ fn a_prompt_comes_from_standard_input_too() {
 }
 
 #[test]
-fn an_agent_that_nobody_knows_is_met_with_those_that_are_known() {
+fn an_unknown_agent_is_answered_with_the_known_ones() {
     let home = Home::new();
     define(&home, "[mine]\ndialect = 'acp'\ncommand = ['mine']\n");
     let said = home.run(&["run", "--agent", "cluade", "do it"]);
@@ -78,14 +78,14 @@ fn an_agent_that_nobody_knows_is_met_with_those_that_are_known() {
         "{said:?}"
     );
     assert!(lines[0].contains("mine") && lines[1].contains("did you mean `claude`?"), "{said:?}");
-    assert_eq!(home.ok(&["ls", "-a", "-q"]), "", "nothing was begun");
+    assert_eq!(home.ok(&["ls", "-a", "-q"]), "", "nothing was started");
     define(&home, "[mine]\ndialect = 'klingon'\ncommand = ['mine']\n");
     let said = home.run(&["run", "--agent", "claude", "do it"]);
     assert!(said.code == 2 && said.stderr.contains("agents.toml"), "{said:?}");
     assert!(said.stderr.contains("klingon"), "{said:?}");
 }
 
-/// Returns a home that knows an agent `echo`, which does what its prompt says.
+/// Returns a home with an agent `echo`, which does what its prompt says.
 fn with_agent() -> Home {
     let home = Home::new();
     define_agent(&home);
@@ -100,12 +100,12 @@ pub(crate) fn define_agent(home: &Home) {
     define(home, &known);
 }
 
-/// Starts the agent, and returns its job.
+/// Starts the agent and returns its job.
 fn start(home: &Home, words: &[&str]) -> String {
     home.ok(&[&["run", "-d", "--agent", "echo"], words].concat())
 }
 
-/// Waits until the agent asks so many questions, and returns them.
+/// Waits until the agent has asked `count` questions, and returns them.
 fn until_asks(home: &Home, id: &str, count: usize) -> Vec<serde_json::Value> {
     until("the agent asks", || {
         let job = home.json(&["show", id]);
@@ -122,11 +122,11 @@ fn endings(job: &serde_json::Value) -> Vec<&str> {
 }
 
 #[test]
-fn a_turn_that_completes_ends_the_job_and_its_conversation_goes_on_in_another() {
+fn a_completed_turn_ends_the_job_and_its_conversation_can_be_resumed() {
     let home = with_agent();
     let said = home.run(&["run", "--agent", "echo", "--name", "first", "hello"]);
     assert_eq!(said.code, 0, "{said:?}");
-    assert_eq!(said.stdout, "did: hello\n\n", "what it says, and not how");
+    assert_eq!(said.stdout, "did: hello\n\n", "only the text");
     assert_eq!(home.ok(&["result", "first"]), "did: hello");
     let job = home.json(&["show", "first"]);
     assert_eq!((&job["outcome"], endings(&job)), (&json!("completed"), vec!["completed"]));
@@ -140,10 +140,10 @@ fn a_turn_that_completes_ends_the_job_and_its_conversation_goes_on_in_another() 
 }
 
 #[test]
-fn an_agent_that_would_lose_its_conversation_is_not_told_to_resume_it() {
+fn an_agent_that_would_lose_its_conversation_is_not_resumed() {
     let home = with_agent();
     let own = std::fs::read_to_string(home.state().join("agents.toml")).unwrap();
-    // The gemini that every installation knows, with a program that counts its starts.
+    // The built-in agent gemini, with a program that counts its starts.
     let (bin, starts) = (home.path().join("bin"), home.path().join("starts"));
     std::fs::create_dir(&bin).unwrap();
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/e2e/scripted_agent.py");
@@ -166,9 +166,9 @@ fn an_agent_that_would_lose_its_conversation_is_not_told_to_resume_it() {
         assert!(said.stderr.contains(&format!("{id} {why}")), "{said:?}");
         assert!(said.stderr.contains("begin a new one with `run --agent gemini`"), "{said:?}");
     }
-    assert_eq!(home.ok(&["ls", "-a", "-q"]).lines().count(), 1, "no job was made");
+    assert_eq!(home.ok(&["ls", "-a", "-q"]).lines().count(), 1, "no job was created");
     assert_eq!(std::fs::read_to_string(&starts).unwrap().lines().count(), 1, "and nothing was started");
-    // A definition of the user's own takes its place.
+    // A definition of the user overrides it.
     define(&home, &own.replace("[echo]", "[gemini]"));
     let said = with_gemini(&["resume", "first", "again"]);
     assert_eq!((said.code, said.stdout.as_str()), (0, "did: again\n\n"), "{said:?}");
@@ -204,7 +204,7 @@ fn a_later_attempt_does_not_resume_what_its_agent_would_lose() {
 }
 
 #[test]
-fn an_agent_that_fails_is_told_as_failed_whatever_it_exits_with() {
+fn a_failed_agent_is_reported_as_failed_whatever_its_exit_code() {
     let home = with_agent();
     let said = home.run(&["run", "--agent", "echo", "fail out of luck"]);
     assert_eq!(said.code, 1, "{said:?}");
@@ -218,13 +218,13 @@ fn an_agent_that_fails_is_told_as_failed_whatever_it_exits_with() {
 }
 
 #[test]
-fn what_an_agent_asks_is_seen_and_answered() {
+fn questions_of_an_agent_are_shown_and_answered() {
     let home = with_agent();
     let id = start(&home, &["--name", "asker", "ask make test\nask make clean"]);
     let asked = until_asks(&home, &id, 2);
     let texts: Vec<&str> = asked.iter().filter_map(|question| question["text"].as_str()).collect();
     assert_eq!(texts, ["execute: make test", "execute: make clean"]);
-    assert!(home.ok(&["ls"]).contains(" asks "), "{}", home.ok(&["ls"]));
+    assert!(home.ok(&["ls"]).contains(" needs input "), "{}", home.ok(&["ls"]));
     insta::assert_snapshot!("show_asks", plain(&home, &home.ok(&["show", "asker"])));
     let said = home.run(&["approve", "asker"]);
     assert_eq!(said.code, 125, "{said:?}");
@@ -236,7 +236,7 @@ fn what_an_agent_asks_is_seen_and_answered() {
     until_asks(&home, &id, 1);
     let said = home.run(&["approve", "asker", "--question", name(0)]);
     assert!(said.code == 125, "each question takes one answer: {said:?}");
-    // The other is the only one now, and need not be named.
+    // Only one question is left, so it need not be named.
     home.ok(&["deny", "asker", "not", "now"]);
     home.ok(&["wait", &id]);
     let log = home.ok(&["logs", &id]);
@@ -247,7 +247,7 @@ fn what_an_agent_asks_is_seen_and_answered() {
 }
 
 #[test]
-fn rules_answer_without_a_person_and_a_question_that_nobody_answers_is_denied() {
+fn rules_answer_questions_and_an_unanswered_question_is_denied() {
     let home = with_agent();
     let prompt = "ask make test\nask git push\nask rm x";
     let rules = ["--allow", "execute: *", "--deny", "*push*", "--ask-expires", "200ms"];
@@ -265,17 +265,17 @@ fn rules_answer_without_a_person_and_a_question_that_nobody_answers_is_denied() 
 }
 
 #[test]
-fn whoever_stays_with_an_agent_is_told_what_it_asks() {
+fn questions_are_shown_to_users_who_follow_the_job() {
     let home = with_agent();
     let asking = ["run", "--name", "asker", "--agent", "echo", "ask make test"];
     let mut command = home.command(&asking);
     let attached = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     until("there is a job", || (!home.ok(&["ls", "-q"]).is_empty()).then_some(()));
     until_asks(&home, "asker", 1);
-    // Who comes later is told too, and answers in place.
+    // A user who attaches later sees the question, too, and answers in place.
     let mut late = at_terminal(&home, &["attach", "asker"]);
     let mut typed = late.stdin.take().unwrap();
-    let shown = until_shown(&mut late, "y allows it");
+    let shown = until_shown(&mut late, "[y] allow");
     assert!(shown.contains("echo asks: ") && shown.contains("make test"), "{shown}");
     typed.write_all(b"y\n").unwrap();
     assert!(late.wait().unwrap().success());
@@ -301,13 +301,13 @@ fn what_is_typed_before_a_question_is_shown_does_not_answer_it() {
     typed.write_all(b"y\ny\n").unwrap();
     until_shown(&mut attached, "y\r\ny\r\n");
     std::fs::write(&go, "").unwrap();
-    let shown = until_shown(&mut attached, "discarded what was typed before");
+    let shown = until_shown(&mut attached, "discarded input that was typed before");
     assert!(shown.contains("echo asks: execute: make test"), "{shown}");
     assert!(!shown.contains("make clean"), "one question at a time: {shown}");
     until_asks(&home, &id, 2);
     // Two lines at once: the second is there before the second question is shown.
     typed.write_all(b"n\ny\n").unwrap();
-    let shown = until_shown(&mut attached, "discarded what was typed before");
+    let shown = until_shown(&mut attached, "discarded input that was typed before");
     assert!(shown.contains("echo asks: execute: make clean"), "{shown}");
     assert_eq!(until_asks(&home, &id, 1)[0]["text"], "execute: make clean");
     typed.write_all(b"y\n").unwrap();
@@ -316,7 +316,7 @@ fn what_is_typed_before_a_question_is_shown_does_not_answer_it() {
     assert!(log.contains("ask-0 reject_once") && log.contains("ask-1 allow_once"), "{log}");
 }
 
-/// Runs a command at a terminal of its own.
+/// Runs a command in a pseudo-terminal.
 fn at_terminal(home: &Home, words: &[&str]) -> std::process::Child {
     let inner = home.command(words);
     let mut command = std::process::Command::new("script");
@@ -327,7 +327,7 @@ fn at_terminal(home: &Home, words: &[&str]) -> std::process::Child {
     command.spawn().unwrap()
 }
 
-/// Reads what a command shows until something is there.
+/// Reads the output of a command until it contains a text.
 fn until_shown(child: &mut std::process::Child, what: &str) -> String {
     use std::io::Read as _;
     let (mut shown, mut piece) = (String::new(), [0; 256]);
@@ -341,7 +341,7 @@ fn until_shown(child: &mut std::process::Child, what: &str) -> String {
 }
 
 #[test]
-fn an_interrupt_ends_the_turn_and_what_is_sent_begins_the_next() {
+fn an_interrupt_ends_the_turn_and_a_message_starts_the_next() {
     let home = with_agent();
     let id = start(&home, &["wait"]);
     until("it works", || (home.json(&["show", &id])["session"]["active_turn"] == 1).then_some(()));
@@ -352,7 +352,7 @@ fn an_interrupt_ends_the_turn_and_what_is_sent_begins_the_next() {
     home.ok(&["wait", &id]);
     let job = home.json(&["show", &id]);
     assert_eq!(endings(&job), ["interrupted", "completed"]);
-    // As it was said, with no line break behind it.
+    // As it was sent, without a line feed at the end.
     assert!(home.ok(&["logs", "--raw", &id]).contains(r#"did: hello again\n"#));
     insta::assert_snapshot!("show_turns", plain(&home, &home.ok(&["show", &id])));
     for words in [&["interrupt", &id][..], &["send", &id, "more"], &["approve", &id]] {
@@ -369,7 +369,7 @@ fn an_interrupt_ends_the_turn_and_what_is_sent_begins_the_next() {
 }
 
 #[test]
-fn doctor_says_which_agents_are_there_and_whether_they_answer() {
+fn doctor_reports_which_agents_are_installed_and_answer() {
     let home = with_agent();
     let own = std::fs::read_to_string(home.state().join("agents.toml")).unwrap();
     let more = "[gone]\ndialect = 'acp'\ncommand = ['/nowhere/gone']\n\
@@ -390,15 +390,15 @@ fn doctor_says_which_agents_are_there_and_whether_they_answer() {
     assert!(status == "ok" && text.contains("installed: echo, mute") && text.contains("gone"), "{text}");
     let (status, text) = found("agent.echo").unwrap();
     assert!(status == "ok" && text.starts_with("Python 3"), "{text}");
-    assert_eq!(found("agent.gone"), None, "who is not there is not wrong");
+    assert_eq!(found("agent.gone"), None, "a missing agent is not an error");
     let found = look(&["--agents"]);
     let (status, text) = found("agent.echo").unwrap();
     assert!(status == "ok" && text.ends_with("; answers, session conversation-1"), "{text}");
     let (status, text) = found("agent.mute").unwrap();
-    assert!(status == "warn" && text.contains("its last words: not today"), "{text}");
+    assert!(status == "warn" && text.contains("its last error: not today"), "{text}");
     let ok = |text: &str| Some(("ok".into(), text.to_owned()));
     assert_eq!(found("agent.gone"), ok("not installed"));
-    assert_eq!(found("agent.far"), ok("not installed; to get it: fetch far"));
+    assert_eq!(found("agent.far"), ok("not installed; install it with: fetch far"));
     let said = home.run(&["run", "--agent", "far", "hello"]);
     assert!(said.code == 127 && said.stderr.contains("lastword doctor --agents"), "{said:?}");
     let said = home.run(&["run", "--agent", "mute", "hello"]);
@@ -412,7 +412,7 @@ fn doctor_says_which_agents_are_there_and_whether_they_answer() {
 }
 
 #[test]
-fn an_agent_does_not_answer_its_own_questions() {
+fn an_agent_cannot_answer_its_own_questions() {
     let home = with_agent();
     let mut command = home.command(&["run", "-d", "--agent", "echo", "ask make test\ncheat"]);
     command.env("PROGRAM", env!("CARGO_BIN_EXE_lastword"));

@@ -1,9 +1,9 @@
-//! `cancel`: what it ends, what it shows, what it leaves alone.
+//! `cancel`: what it ends, prints and leaves alone.
 
 use crate::home::{Home, is_alive};
 use crate::plain::plain;
 
-/// A tree of three that does not want to go: one ignores TERM, one left the session.
+/// A tree of three processes: one ignores TERM, one left the session.
 const STUBBORN: &str = "echo $$; (trap '' TERM; echo $(exec sh -c 'echo $PPID'); while :; do sleep 1; done) & \
                         setsid sh -c 'echo $$; sleep 100' & wait";
 
@@ -19,7 +19,7 @@ fn c14_c21_a_cancel_ends_the_whole_tree_and_shows_the_receipt() {
         assert!(said.stdout.contains(&pid.to_string()), "{pid} is not in the receipt: {said:?}");
     }
     assert!(said.stdout.contains("TERM, then KILL after"), "{said:?}");
-    assert!(said.stdout.contains("nothing of it is left"), "{said:?}");
+    assert!(said.stdout.contains("nothing is left running"), "{said:?}");
     assert_eq!(home.run(&["wait", &id]).code, 3);
 }
 
@@ -36,20 +36,20 @@ fn a_forced_cancel_goes_straight_to_kill() {
 }
 
 #[test]
-fn c10_a_job_that_has_ended_stays_as_it_ended() {
+fn c10_an_ended_job_is_not_changed_by_a_cancel() {
     let home = Home::new();
     home.ok(&["run", "--name", "done", "true"]);
     let before = home.json(&["show", "done"]);
     for _ in 0..2 {
         let said = home.run(&["cancel", "done"]);
         assert_eq!(said.code, 0, "{said:?}");
-        assert!(said.stdout.contains("had ended before: completed"), "{said:?}");
+        assert!(said.stdout.contains("had already ended: completed"), "{said:?}");
     }
     assert_eq!(home.json(&["show", "done"]), before);
 }
 
 #[test]
-fn c8_a_queued_job_is_ended_at_once_and_never_starts() {
+fn c8_a_queued_job_is_cancelled_at_once_and_never_starts() {
     let home = Home::new();
     home.ok(&["group", "set", "none", "--slots", "1"]);
     home.ok(&["group", "pause", "none"]);
@@ -62,7 +62,7 @@ fn c8_a_queued_job_is_ended_at_once_and_never_starts() {
 }
 
 #[test]
-fn c17_a_stop_that_takes_longer_than_one_waits_is_called_stopping() {
+fn c17_a_stop_that_exceeds_the_timeout_is_reported_as_stopping() {
     let home = Home::new();
     let id = home.ok(&[
         "run",
@@ -85,17 +85,17 @@ fn c17_a_stop_that_takes_longer_than_one_waits_is_called_stopping() {
 }
 
 #[test]
-fn one_that_is_not_there_keeps_no_other_from_being_cancelled() {
+fn an_unknown_job_does_not_prevent_others_from_being_cancelled() {
     let home = Home::new();
     let (id, pids) = home.start_with_pids("echo $$; sleep 100", 1);
     let said = home.run(&["cancel", "nobody", &id, "no-one"]);
     assert_eq!(said.code, 125, "{said:?}");
     assert!(said.stderr.contains("`nobody`") && said.stderr.contains("`no-one`"), "{said:?}");
-    assert!(said.stdout.contains("cancelled while it ran") && !is_alive(pids[0]), "{said:?}");
+    assert!(said.stdout.contains("cancelled while running") && !is_alive(pids[0]), "{said:?}");
 }
 
 #[test]
-fn all_of_a_kind_are_cancelled_at_once_and_others_are_not() {
+fn jobs_are_cancelled_by_group_or_label_and_others_are_not() {
     let home = Home::new();
     home.ok(&["group", "set", "wide", "--slots", "none"]);
     let start = |label: &str| {
@@ -111,5 +111,5 @@ fn all_of_a_kind_are_cancelled_at_once_and_others_are_not() {
     let said = home.run(&["cancel", "--all"]);
     assert_eq!((said.code, pids.map(is_alive)), (0, [false, false, false]));
     let said = home.run(&["cancel", "--all"]);
-    assert_eq!((said.code, said.stderr.as_str()), (0, "no such job is live\n"));
+    assert_eq!((said.code, said.stderr.as_str()), (0, "no job to cancel\n"));
 }

@@ -1,14 +1,14 @@
-//! `diff` and `apply`: what a job changed in its worktree, shown and brought over.
+//! `diff` and `apply`: shows and applies what a job changed in its worktree.
 
 use crate::home::said;
 use crate::plain::plain;
 use crate::worktree::{Repository, path_of};
 
-/// Changes a line, removes a file, makes one in a new folder, moves one, and commits half of that.
+/// Changes a line, deletes a file, creates one in a new folder, renames one, and commits half of that.
 const MUCH: &str = "sed -i 's/^a 5$/a five/' a; git -c user.name=x -c user.email=x commit -qam half; rm b; mkdir new; \
     echo one > new/file; git mv sub/c sub/d; printf '\\000\\001' > bytes; ln -s a link; chmod +x a";
 
-/// Everything in the checkout: names, rights and contents.
+/// Returns everything in the checkout: names, modes and contents.
 fn files(repository: &Repository) -> String {
     let script = "find . -path ./.git -prune -o -print | sort | while read -r f; do stat -c '%n %A' \"$f\"; \
         test -f \"$f\" && cat \"$f\"; done; git ls-files --stage; git rev-parse HEAD; git stash list";
@@ -18,7 +18,7 @@ fn files(repository: &Repository) -> String {
 }
 
 #[test]
-fn a_diff_shows_what_was_committed_and_what_was_not_and_what_git_does_not_know() {
+fn a_diff_shows_committed_uncommitted_and_untracked_changes() {
     let repository = Repository::new();
     repository.write(".gitignore", "ignored\n");
     repository.commit("ignores");
@@ -34,14 +34,14 @@ fn a_diff_shows_what_was_committed_and_what_was_not_and_what_git_does_not_know()
         json[name] = stands.into();
     }
     insta::assert_snapshot!("json_diff", serde_json::to_string_pretty(&json).unwrap());
-    assert_eq!(files(&repository), before, "who only looks changes nothing");
+    assert_eq!(files(&repository), before, "a diff changes nothing");
     let objects = repository.git(&["count-objects", "-v"]);
     home.ok(&["diff", "much"]);
-    assert_eq!(repository.git(&["count-objects", "-v"]), objects, "not even in the repository");
+    assert_eq!(repository.git(&["count-objects", "-v"]), objects, "not even the repository");
 }
 
 #[test]
-fn a_diff_can_be_had_while_the_job_runs_and_of_a_job_that_did_nothing() {
+fn a_diff_works_while_the_job_runs_and_for_a_job_that_changed_nothing() {
     let repository = Repository::new();
     let go = repository.home.path().join("go");
     let script = format!("echo more >> a; echo ready; while [ ! -e {} ]; do sleep 0.01; done", go.display());
@@ -59,7 +59,7 @@ fn a_diff_can_be_had_while_the_job_runs_and_of_a_job_that_did_nothing() {
     for verb in ["diff", "apply"] {
         let said = repository.home.run(&[verb, "idle"]);
         assert_eq!((said.code, said.stdout.as_str()), (0, ""), "{said:?}");
-        assert!(said.stderr.contains("has changed nothing"), "{said:?}");
+        assert!(said.stderr.contains("changed nothing"), "{said:?}");
     }
     repository.home.ok(&["run", "--name", "plain", "true"]);
     let said = repository.home.run(&["diff", "plain"]);
@@ -67,7 +67,7 @@ fn a_diff_can_be_had_while_the_job_runs_and_of_a_job_that_did_nothing() {
 }
 
 #[test]
-fn changes_are_brought_over_once_and_then_nothing_is_lost_with_the_job() {
+fn changes_are_applied_once_and_the_job_can_then_be_deleted() {
     let repository = Repository::new();
     let job = repository.work("much", MUCH);
     let (head, index) = (repository.git(&["rev-parse", "HEAD"]), repository.git(&["ls-files", "--stage"]));
@@ -90,7 +90,7 @@ fn changes_are_brought_over_once_and_then_nothing_is_lost_with_the_job() {
     assert_eq!(repository.git(&["rev-parse", "HEAD"]), head, "nothing is committed");
     let before = files(&repository);
     let again = repository.home.run(&["apply", "much"]);
-    assert!(again.code == 0 && again.stderr.contains("has all of it already"), "{again:?}");
+    assert!(again.code == 0 && again.stderr.contains("all changes are already in"), "{again:?}");
     assert_eq!(files(&repository), before);
     repository.write("a", "worked on since\n");
     repository.home.ok(&["rm", "much"]);
@@ -99,7 +99,7 @@ fn changes_are_brought_over_once_and_then_nothing_is_lost_with_the_job() {
 }
 
 #[test]
-fn changes_are_merged_with_what_was_committed_since_and_with_files_they_are_not_about() {
+fn changes_are_merged_with_later_commits_and_unrelated_files() {
     let repository = Repository::new();
     repository.work("fix", "sed -i 's/^a 9$/a nine/' a");
     repository.write("a", &repository.read("a").replace("a 1\n", "a one\n"));
@@ -112,11 +112,11 @@ fn changes_are_merged_with_what_was_committed_since_and_with_files_they_are_not_
     assert_eq!(repository.git(&["diff", "--numstat", "a"]), "1\t1\ta");
     repository.commit("theirs, too");
     let again = repository.home.run(&["apply", "fix"]);
-    assert!(again.code == 0 && again.stderr.contains("already"), "also once it is committed: {again:?}");
+    assert!(again.code == 0 && again.stderr.contains("already"), "even once it is committed: {again:?}");
 }
 
 #[test]
-fn where_work_would_be_lost_nothing_is_changed() {
+fn an_apply_that_would_lose_work_changes_nothing() {
     let repository = Repository::new();
     repository.work("fix", "sed -i 's/^a 5$/a five/' a; echo more >> b; mkdir new; echo x > new/file");
     let refused = |why: &str, file: &str| {
@@ -153,7 +153,7 @@ fn where_work_would_be_lost_nothing_is_changed() {
 }
 
 #[test]
-fn what_was_done_before_something_is_in_the_way_is_undone() {
+fn a_failed_apply_is_undone() {
     let repository = Repository::new();
     repository.work("fix", "echo more >> a; rm b; rm -r sub; echo x > zone");
     let zone = repository.top.join("zone");
@@ -162,18 +162,18 @@ fn what_was_done_before_something_is_in_the_way_is_undone() {
     let before = files(&repository);
     let refused = repository.home.run(&["apply", "fix"]);
     assert!(refused.code == 125 && refused.stderr.contains("zone is in the way"), "{refused:?}");
-    assert_eq!(files(&repository), before, "all of it, or none");
+    assert_eq!(files(&repository), before, "all or nothing");
     std::fs::remove_dir_all(&zone).unwrap();
     repository.home.ok(&["apply", "fix"]);
     assert_eq!(repository.read("zone"), "x\n");
     assert!(!repository.top.join("b").exists() && !repository.top.join("sub").exists());
 }
 
-/// What a job runs to commit.
+/// Commits in a job.
 const COMMIT: &str = "git -c user.name=x -c user.email=x commit -qm work";
 
 #[test]
-fn commits_that_no_file_shows_are_not_applied_and_not_lost() {
+fn commits_without_file_changes_are_not_applied_and_not_lost() {
     let repository = Repository::new();
     let home = &repository.home;
     for (name, script) in [
@@ -194,7 +194,7 @@ fn commits_that_no_file_shows_are_not_applied_and_not_lost() {
 }
 
 #[test]
-fn what_was_added_past_an_ignore_rule_is_seen_and_brought_over() {
+fn explicitly_added_ignored_files_are_applied() {
     let repository = Repository::new();
     repository.write(".gitignore", "dist/\n*.log\n");
     repository.commit("ignores");
@@ -218,7 +218,7 @@ fn what_was_added_past_an_ignore_rule_is_seen_and_brought_over() {
 }
 
 #[test]
-fn of_many_that_apply_at_once_each_finds_the_work_of_the_one_before() {
+fn concurrent_applies_are_serialized() {
     let repository = Repository::new();
     repository.work("many", "for i in $(seq 300); do echo $i > n$i; done");
     let said = std::thread::scope(|scope| {
@@ -236,13 +236,13 @@ fn of_many_that_apply_at_once_each_finds_the_work_of_the_one_before() {
 }
 
 #[test]
-fn files_that_became_folders_and_folders_that_became_files_are_brought_over_once() {
+fn files_that_became_folders_and_vice_versa_are_applied_once() {
     let repository = Repository::new();
     repository.work("swapped", "rm a; mkdir a; echo z > a/x; rm -r sub; echo z > sub");
     let first = repository.home.ok(&["apply", "swapped"]);
     assert!(first.contains("were changed"), "{first}");
     assert_eq!((repository.read("a/x").as_str(), repository.read("sub").as_str()), ("z\n", "z\n"));
     let again = repository.home.run(&["apply", "swapped"]);
-    assert!(again.code == 0 && again.stderr.contains("has all of it already"), "{again:?}");
+    assert!(again.code == 0 && again.stderr.contains("all changes are already in"), "{again:?}");
     repository.home.ok(&["rm", "swapped"]);
 }

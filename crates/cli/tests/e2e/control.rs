@@ -4,7 +4,7 @@ use crate::home::{Home, is_alive, until};
 use crate::plain::plain;
 
 #[test]
-fn limits_of_a_running_job_can_be_changed_and_bind() {
+fn limits_of_a_running_job_can_be_changed_and_are_enforced() {
     let home = Home::new();
     let (id, pids) = home.start_with_pids("echo $$; sleep 100", 1);
     assert!(home.ok(&["limit", &id]).ends_with("  none"));
@@ -14,16 +14,16 @@ fn limits_of_a_running_job_can_be_changed_and_bind() {
     home.ok(&["limit", &id, "wall=1ms"]);
     let said = home.run(&["wait", &id]);
     assert_eq!(said.code, 1, "{said:?}");
-    assert!(said.stdout.contains("timed out after its wall-clock limit"), "{said:?}");
+    assert!(said.stdout.contains("timed out at its wall-clock limit"), "{said:?}");
     assert!(!is_alive(pids[0]));
     let said = home.run(&["limit", &id, "wall=2h"]);
     assert!(said.code == 125 && said.stderr.contains("ended"), "{said:?}");
 }
 
 #[test]
-fn a_job_that_has_used_up_its_output_holds_still_until_somebody_raises_the_limit() {
+fn a_job_at_its_output_limit_is_paused_until_the_limit_is_raised() {
     let home = Home::new();
-    // It counts in a file as fast as it can, in a session of its own too, and ends when it is told to.
+    // Counts in a file as fast as it can, also in another session, and ends when told to.
     let script = "count() { n=0; while [ ! -e end ]; do n=$((n+1)); echo $n > $1; done; }; \
                   setsid sh -c 'n=0; while [ ! -e end ]; do n=$((n+1)); echo $n > far; done' & \
                   head -c 4096 /dev/zero; count near; wait";
@@ -33,26 +33,26 @@ fn a_job_that_has_used_up_its_output_holds_still_until_somebody_raises_the_limit
         let job = home.json(&["show", &id]);
         (!job["paused"].is_null()).then_some(job)
     };
-    let job = until("it holds still", || paused(&home));
+    let job = until("it is paused", || paused(&home));
     assert_eq!((&job["phase"], &job["paused"]["limit"]), (&"running".into(), &"output".into()));
-    assert!(home.ok(&["show", &id]).contains("its limit of output is used up: 4K of 1K"));
+    assert!(home.ok(&["show", &id]).contains("the output limit is used up: 4K of 1K"));
     let counts = || ["near", "far"].map(|name| std::fs::read_to_string(home.work().join(name)).unwrap());
-    // The wish is in the log before it is carried out.
+    // The pause is in the log before it takes effect.
     let mut before = counts();
-    until("nothing of it counts", || {
+    until("neither process counts", || {
         home.ok(&["run", "true"]);
         let now = counts();
         let same = now == before;
         before = now;
         same.then_some(())
     });
-    // Whoever comes after a crash holds it still as well.
+    // It stays paused after a crash of the daemon.
     home.kill_daemon();
     until("it is found again", || paused(&home));
     home.ok(&["run", "true"]);
     assert_eq!(counts(), before);
     home.ok(&["limit", &id, "output=1M"]);
-    until("it goes on", || (counts()[0] != before[0] && counts()[1] != before[1]).then_some(()));
+    until("it continues", || (counts()[0] != before[0] && counts()[1] != before[1]).then_some(()));
     std::fs::write(home.work().join("end"), "").unwrap();
     assert_eq!(home.run(&["wait", &id]).code, 0);
     let kinds = home.ok(&["events", &id]);
@@ -63,11 +63,11 @@ fn a_job_that_has_used_up_its_output_holds_still_until_somebody_raises_the_limit
 }
 
 #[test]
-fn a_job_that_holds_still_can_be_cancelled_and_nothing_of_it_is_left() {
+fn a_paused_job_can_be_cancelled_and_leaves_nothing_running() {
     let home = Home::new();
     let script = "echo $$; setsid sleep 1000 & echo $!; head -c 4096 /dev/zero | tr '\\0' '\\n'; sleep 1000";
     let id = home.ok(&["run", "-d", "--output-max", "1k", "--ask-at-limit", "10m", "sh", "-c", script]);
-    until("it holds still", || (!home.json(&["show", &id])["paused"].is_null()).then_some(()));
+    until("it is paused", || (!home.json(&["show", &id])["paused"].is_null()).then_some(()));
     let pids = home.pids_of(&id, 2);
     assert!(pids.iter().all(|pid| is_alive(*pid)));
     home.ok(&["cancel", &id]);
@@ -76,15 +76,15 @@ fn a_job_that_holds_still_can_be_cancelled_and_nothing_of_it_is_left() {
 }
 
 #[test]
-fn default_limits_come_from_the_settings_and_a_job_has_the_last_say() {
+fn default_limits_come_from_the_settings_and_a_job_overrides_them() {
     let home = Home::new();
     home.ok(&["config", "set", "limits.wall", "300ms"]);
     assert_eq!(home.run(&["run", "--grace", "50ms", "sleep", "100"]).code, 124);
-    assert_eq!(home.run(&["run", "--wall", "0", "sleep", "0.5"]).code, 0, "zero switches it off");
+    assert_eq!(home.run(&["run", "--wall", "0", "sleep", "0.5"]).code, 0, "0 removes the limit");
 }
 
 #[test]
-fn groups_are_made_changed_paused_and_removed() {
+fn groups_are_created_changed_paused_and_removed() {
     let home = Home::new();
     home.ok(&["config", "set", "slots", "7"]);
     home.ok(&["group", "set", "build", "--slots", "2"]);
@@ -94,9 +94,9 @@ fn groups_are_made_changed_paused_and_removed() {
     let groups = home.json(&["group", "ls"])["items"].clone();
     assert_eq!(groups.as_array().unwrap().len(), 3);
     let id = home.ok(&["run", "-d", "--group", "build", "true"]);
-    assert_eq!(home.run(&["wait", "--timeout", "200ms", &id]).code, 124, "nothing of a paused group starts");
+    assert_eq!(home.run(&["wait", "--timeout", "200ms", &id]).code, 124, "a paused group starts nothing");
     assert_eq!(home.json(&["show", &id])["waits"]["for"], "paused");
-    assert!(home.ok(&["show", &id]).contains("waits: its group is paused"));
+    assert!(home.ok(&["show", &id]).contains("waiting: its group is paused"));
     let said = home.run(&["group", "rm", "build"]);
     assert_eq!(said.stderr, "lastword: a live job is in this group: cancel it or wait for it first\n");
     home.ok(&["group", "resume", "build"]);
@@ -108,7 +108,7 @@ fn groups_are_made_changed_paused_and_removed() {
         .iter()
         .find(|group| group["name"] == "new")
         .cloned();
-    assert_eq!(new.unwrap()["slots"], 1, "a group that was not there has one slot");
+    assert_eq!(new.unwrap()["slots"], 1, "a new group has one slot");
     home.ok(&["group", "rm", "free"]);
     let said = home.run(&["group", "rm", "default"]);
     assert_eq!((said.code, said.stderr.as_str()), (2, "lastword: the default group stays\n"));
@@ -117,12 +117,12 @@ fn groups_are_made_changed_paused_and_removed() {
         assert_eq!(said.code, 125, "{said:?}");
         assert!(said.stderr.contains("there is no group `nowhere`"), "{said:?}");
     }
-    assert!(!home.ok(&["group", "ls"]).contains("nowhere"), "a slip makes no group");
+    assert!(!home.ok(&["group", "ls"]).contains("nowhere"), "a typo creates no group");
     assert_eq!(home.run(&["group", "set", "build", "--slots", "0"]).code, 2);
 }
 
 #[test]
-fn slots_bound_how_many_run_at_once() {
+fn slots_limit_how_many_jobs_run_at_once() {
     let home = Home::new();
     home.ok(&["group", "set", "two", "--slots", "2"]);
     let go = home.path().join("go");
@@ -140,7 +140,7 @@ fn slots_bound_how_many_run_at_once() {
 }
 
 #[test]
-fn an_ended_job_can_be_run_again_with_the_environment_of_now() {
+fn an_ended_job_can_be_retried_with_the_current_environment() {
     let home = Home::new();
     let id = home.ok(&["run", "-d", "--name", "again", "sh", "-c", "echo $COLOUR; exit 4"]);
     home.run(&["wait", &id]);
@@ -159,7 +159,7 @@ fn an_ended_job_can_be_run_again_with_the_environment_of_now() {
 }
 
 #[test]
-fn a_removed_job_is_gone_with_what_it_wrote() {
+fn a_deleted_job_is_gone_with_its_output() {
     let home = Home::new();
     let id = home.start("echo kept; echo $$");
     home.ok(&["wait", &id]);
@@ -172,14 +172,14 @@ fn a_removed_job_is_gone_with_what_it_wrote() {
     assert!(said.code == 125 && said.stderr.contains("rm --force"), "{said:?}");
     assert!(is_alive(pids[0]));
     let said = home.run(&["rm", "--force", "nobody", &running, "no-one"]);
-    assert_eq!(said.code, 125, "two were not there");
+    assert_eq!(said.code, 125, "two do not exist");
     assert!(said.stderr.contains("`nobody`") && said.stderr.contains("`no-one`"), "{said:?}");
-    assert!(!is_alive(pids[0]), "and the third is removed all the same");
+    assert!(!is_alive(pids[0]), "the third is deleted anyway");
     assert_eq!(home.run(&["show", &running]).code, 125);
 }
 
 #[test]
-fn c45_a_prune_keeps_what_runs_and_what_nobody_has_read_and_says_so() {
+fn c45_prune_keeps_running_jobs_and_unread_results_and_reports_it() {
     let home = Home::new();
     let (read, unread) = (home.start("exit 0"), home.start("exit 0"));
     let (running, pids) = home.start_with_pids("echo $$; sleep 100", 1);
@@ -188,7 +188,7 @@ fn c45_a_prune_keeps_what_runs_and_what_nobody_has_read_and_says_so() {
         (home.json(&["ls", "-a", "--phase", "ended"])["items"].as_array().unwrap().len() == 2).then_some(())
     });
     let said = home.run(&["prune", "--older-than", "0"]);
-    assert_eq!(said.code, 2, "nobody can be asked here: {said:?}");
+    assert_eq!(said.code, 2, "there is no terminal to ask: {said:?}");
     let said = home.run(&["prune", "--older-than", "0", "--dry-run"]);
     insta::assert_snapshot!("prune_dry_run", format!("{}{}", said.stdout, said.stderr));
     let said = home.run(&["prune", "--older-than", "0", "-y"]);
@@ -198,11 +198,11 @@ fn c45_a_prune_keeps_what_runs_and_what_nobody_has_read_and_says_so() {
     assert_eq!(home.json(&["prune", "--older-than", "0", "--unread", "-y"])["removed"], 1);
     assert_eq!(home.run(&["logs", &unread]).code, 125);
     assert_eq!(home.json(&["show", &running])["phase"], "running");
-    assert_eq!(home.ok(&["prune", "-y"]), "0 ended jobs were removed");
+    assert_eq!(home.ok(&["prune", "-y"]), "0 ended jobs deleted");
 }
 
 #[test]
-fn abandon_asks_first_and_what_can_be_reached_is_ended_all_the_same() {
+fn abandon_asks_first_and_ends_a_job_that_is_reachable() {
     let home = Home::new();
     let (id, pids) = home.start_with_pids("echo $$; sleep 100", 1);
     let said = home.run(&["abandon", &id]);
@@ -210,7 +210,7 @@ fn abandon_asks_first_and_what_can_be_reached_is_ended_all_the_same() {
     assert!(is_alive(pids[0]));
     home.ok(&["abandon", &id, "-y"]);
     assert_eq!(home.run(&["wait", &id]).code, 1);
-    assert!(!is_alive(pids[0]), "its keeper is here, and ends it");
+    assert!(!is_alive(pids[0]), "its keeper is reachable and ends it");
     let job = home.json(&["show", &id]);
     assert_eq!((&job["outcome"], &job["cause"]), (&"lost".into(), &"abandoned".into()), "{job}");
 }

@@ -1,4 +1,4 @@
-//! `daemon`: started by itself and by hand, stopped, shown, and refused.
+//! `daemon`: started automatically and by hand, stopped, shown, and refused.
 
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -8,30 +8,30 @@ use crate::home::{Home, is_alive, said, signal, until};
 use crate::plain::{plain, plain_text};
 
 #[test]
-fn a_daemon_starts_by_itself_and_says_how_it_is() {
+fn a_daemon_starts_automatically_and_reports_its_status() {
     let home = Home::new();
     let before = home.run(&["daemon", "status"]);
     assert_eq!(before.code, 1, "{before:?}");
     assert_eq!(
         before.stderr,
-        "lastword: no daemon runs\n  the next command starts one; or: lastword daemon start\n"
+        "lastword: no daemon is running\n  lastword daemon start    # or any other command, which starts one when needed\n"
     );
     home.ok(&["run", "true"]);
     let status = plain(&home, &home.ok(&["daemon", "status"]));
     insta::assert_snapshot!(
         "daemon_status",
         status
-            .replace("held in a control group", "<level>")
-            .replace("held by its keeper, which it cannot signal", "<level>")
-            .replace("held by its keeper", "<level>")
+            .replace("contained in a control group", "<level>")
+            .replace("contained by its keeper, which it cannot signal", "<level>")
+            .replace("contained by its keeper", "<level>")
     );
     let pid = home.daemon_pid();
     let said_ = home.run(&["daemon", "start"]);
-    assert_eq!(said_.stderr, format!("a daemon runs already (pid {pid})\n"));
-    assert_eq!(home.run(&["daemon", "stop"]).stderr, "the daemon is stopped; jobs go on\n");
+    assert_eq!(said_.stderr, format!("a daemon is already running (pid {pid})\n"));
+    assert_eq!(home.run(&["daemon", "stop"]).stderr, "daemon stopped; jobs keep running\n");
     assert!(!is_alive(pid));
     let said_ = home.run(&["daemon", "stop"]);
-    assert_eq!((said_.code, said_.stderr.as_str()), (0, "no daemon runs\n"));
+    assert_eq!((said_.code, said_.stderr.as_str()), (0, "no daemon is running\n"));
     home.ok(&["daemon", "start"]);
     assert_ne!(home.daemon_pid(), pid);
     let other = home.daemon_pid();
@@ -40,7 +40,7 @@ fn a_daemon_starts_by_itself_and_says_how_it_is() {
 }
 
 #[test]
-fn a_home_behind_a_link_is_a_home() {
+fn a_home_may_be_a_symbolic_link() {
     let home = Home::new();
     home.ok(&["run", "true"]);
     let link = home.path().join("link");
@@ -52,10 +52,10 @@ fn a_home_behind_a_link_is_a_home() {
 }
 
 #[test]
-fn a_restart_in_the_middle_of_things_is_not_noticed() {
+fn a_restart_does_not_disturb_running_commands() {
     let home = Home::new();
     home.ok(&["daemon", "start"]);
-    // Whoever runs a job may start the next daemon before the restart does: it is not the one that was asked to go.
+    // A `run` may start the next daemon before the restart does; that is not the one that was asked to stop.
     for _ in 0..8 {
         let restarting = home.spawn(&["daemon", "restart"]);
         for _ in 0..6 {
@@ -68,7 +68,7 @@ fn a_restart_in_the_middle_of_things_is_not_noticed() {
 }
 
 #[test]
-fn a_daemon_is_not_started_where_that_is_forbidden() {
+fn no_daemon_is_started_if_autostart_is_disabled() {
     let home = Home::new();
     let mut command = home.command(&["ls"]);
     command.env("LASTWORD_NO_AUTOSTART", "1");
@@ -78,25 +78,25 @@ fn a_daemon_is_not_started_where_that_is_forbidden() {
         refused.stderr.contains("LASTWORD_NO_AUTOSTART") && refused.stderr.contains("lastword daemon start"),
         "{refused:?}"
     );
-    assert!(!home.state().exists(), "nothing was made");
+    assert!(!home.state().exists(), "nothing was created");
 }
 
 #[test]
-fn a_daemon_that_stops_leaves_its_jobs_or_takes_them_along() {
+fn a_stopped_daemon_leaves_its_jobs_running_or_cancels_them() {
     let home = Home::new();
     let (id, pids) = home.start_with_pids("echo $$; sleep 100", 1);
     home.ok(&["daemon", "stop"]);
     assert!(is_alive(pids[0]));
-    assert_eq!(home.json(&["show", &id])["phase"], "running", "the next one has adopted it");
+    assert_eq!(home.json(&["show", &id])["phase"], "running", "the next daemon has taken it over");
     let stopped = home.run(&["daemon", "stop", "--cancel-jobs"]);
-    assert_eq!(stopped.stderr, "every job is cancelled, and the daemon is stopped\n");
+    assert_eq!(stopped.stderr, "all jobs were cancelled, and the daemon was stopped\n");
     assert!(!is_alive(pids[0]));
     let job = home.json(&["show", &id]);
     assert_eq!((&job["outcome"], &job["cause"]), (&"cancelled".into(), &"shutdown".into()), "{job}");
 }
 
 #[test]
-fn signals_stop_a_daemon_once_gently_twice_with_its_jobs() {
+fn one_signal_stops_a_daemon_and_two_cancel_its_jobs() {
     let home = Home::new();
     let mut foreground = home.command(&["daemon", "run"]);
     let mut child = foreground.spawn().unwrap();
@@ -108,7 +108,7 @@ fn signals_stop_a_daemon_once_gently_twice_with_its_jobs() {
     assert_eq!(child.wait().unwrap().code(), Some(0));
     assert!(is_alive(pids[0]));
     assert_eq!(home.json(&["show", &id])["phase"], "running");
-    // Asked again before it is gone, it takes its jobs along.
+    // A second signal before it has stopped cancels its jobs.
     let daemon = home.daemon_pid();
     let log = home.state().join("daemon.log");
     until("it is gone", || {
@@ -118,14 +118,14 @@ fn signals_stop_a_daemon_once_gently_twice_with_its_jobs() {
         }
         (!is_alive(daemon)).then_some(())
     });
-    if std::fs::read_to_string(&log).unwrap().contains("asked twice to stop") {
+    if std::fs::read_to_string(&log).unwrap().contains("second stop signal") {
         assert!(!is_alive(pids[0]));
         assert_eq!(home.json(&["show", &id])["cause"], "shutdown");
     }
 }
 
 #[test]
-fn the_log_is_reopened_when_asked() {
+fn the_log_is_reopened_on_sighup() {
     let home = Home::new();
     home.ok(&["run", "true"]);
     let (log, moved) = (home.state().join("daemon.log"), home.state().join("moved"));
@@ -134,13 +134,13 @@ fn the_log_is_reopened_when_asked() {
     until("there is a new log", || {
         std::fs::read_to_string(&log).is_ok_and(|text| text.contains("reopened")).then_some(())
     });
-    assert!(std::fs::read_to_string(&moved).unwrap().contains("the daemon listens"));
+    assert!(std::fs::read_to_string(&moved).unwrap().contains("the daemon is listening"));
     let mode = std::fs::metadata(&log).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode, 0o600);
 }
 
 #[test]
-fn everything_a_daemon_makes_is_private() {
+fn all_files_of_a_daemon_are_private() {
     let home = Home::new();
     let id = home.start("echo secret");
     home.ok(&["wait", &id]);
@@ -178,7 +178,7 @@ fn the_first_command_shows_why_a_daemon_cannot_start() {
 }
 
 #[test]
-fn settings_can_be_given_to_one_daemon() {
+fn settings_can_be_overridden_for_one_daemon() {
     let home = Home::new();
     home.ok(&["daemon", "start", "--set", "slots=9"]);
     assert_eq!(home.json(&["group", "ls"])["items"][0]["slots"], 9);
@@ -189,7 +189,7 @@ fn settings_can_be_given_to_one_daemon() {
 }
 
 #[test]
-fn units_are_written_and_removed() {
+fn units_are_installed_and_removed() {
     let home = Home::new();
     let written = home.run(&["daemon", "install"]);
     assert_eq!(written.code, 0, "{written:?}");
@@ -210,21 +210,21 @@ fn units_are_written_and_removed() {
 }
 
 #[test]
-fn a_daemon_that_is_killed_whenever_it_starts_is_not_started_for_ever() {
+fn a_daemon_that_always_dies_is_not_restarted_forever() {
     let home = Home::new();
     let listed = home.command(&["ls"]);
-    // Whoever writes to a file is killed by the kernel: the daemon, before it can say anything.
+    // With this limit, the kernel kills a process that writes to a file: the daemon, before it can report.
     let mut command = std::process::Command::new("sh");
     command.arg("-c").arg(r#"ulimit -f 0; exec "$0" ls"#).arg(listed.get_program());
     command.envs(listed.get_envs().filter_map(|(name, value)| Some((name, value?))));
     let refused = said(command);
     assert_eq!(refused.code, 125, "{refused:?}");
-    assert!(refused.stderr.contains("ended while it started"), "{refused:?}");
-    assert_eq!(home.run(&["ls"]).code, 0, "and nothing is left in the way");
+    assert!(refused.stderr.contains("died while starting"), "{refused:?}");
+    assert_eq!(home.run(&["ls"]).code, 0, "and it leaves nothing behind that prevents the next start");
 }
 
 #[test]
-fn a_daemon_takes_nothing_of_a_loader_from_the_client_that_started_it() {
+fn a_daemon_does_not_inherit_loader_variables_from_its_client() {
     let home = Home::new();
     let mut command = home.command(&["daemon", "start"]);
     command.env("LD_LIBRARY_PATH", "/nowhere").env("LD_AUDIT", "/nowhere/evil.so").env("MINE", "kept");

@@ -1,4 +1,4 @@
-//! `doctor`: sound, broken piece by piece, and mended by what it says.
+//! `doctor`: on a healthy installation, with each part broken, and after its suggested fixes.
 
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::os::unix::process::CommandExt as _;
@@ -9,10 +9,10 @@ use serde_json::Value;
 use crate::home::{Home, is_alive, said, signal, until};
 use crate::plain::plain_text;
 
-/// A user that owns nothing.
+/// A uid that owns nothing.
 const NOBODYS_UID: u32 = 54_321;
 
-/// Returns what the look at one thing found.
+/// Returns the result of one check.
 fn check(home: &Home, id: &str) -> Value {
     let said = home.run(&["doctor", "--json"]);
     let list: Value = serde_json::from_str(&said.stdout).unwrap_or_else(|error| panic!("{error}: {said:?}"));
@@ -26,26 +26,26 @@ fn status(home: &Home, id: &str) -> String {
     check(home, id)["status"].as_str().unwrap().to_owned()
 }
 
-/// Returns a screen without what this machine is like.
+/// Returns a screen without lines that depend on this machine.
 fn screen(home: &Home, text: &str) -> String {
     let machine =
-        ["containment", "git", "kernel", "limits", "disk", "linger", "run it where", "orphans", "agent"];
+        ["containment", "git", "kernel", "limits", "disk", "linger", "needs systemd", "orphans", "agent"];
     let lines = text.lines().filter(|line| !machine.iter().any(|word| line.contains(word)));
     plain_text(home, &lines.collect::<Vec<_>>().join("\n"))
 }
 
 #[test]
-fn a_fresh_home_is_sound_and_nothing_is_made() {
+fn doctor_creates_nothing_in_a_fresh_home() {
     let home = Home::new();
     let looked = home.run(&["doctor"]);
     assert_eq!(looked.code, 0, "{looked:?}");
-    assert!(looked.stderr.starts_with("nothing failed; "), "{looked:?}");
+    assert!(looked.stderr.starts_with("no check failed; "), "{looked:?}");
     insta::assert_snapshot!("doctor_fresh", screen(&home, &looked.stdout));
-    assert!(!home.state().exists(), "no daemon was started for it");
+    assert!(!home.state().exists(), "it started no daemon");
 }
 
 #[test]
-fn a_daemon_at_work_is_not_disturbed() {
+fn doctor_does_not_disturb_a_running_daemon() {
     let home = Home::new();
     let (id, pids) = home.start_with_pids("echo $$; sleep 100", 1);
     let pid = home.daemon_pid();
@@ -53,8 +53,8 @@ fn a_daemon_at_work_is_not_disturbed() {
     assert_eq!(looked.code, 0, "{looked:?}");
     let text =
         looked.stdout.replace(&pid.to_string(), "<pid>").replace(env!("CARGO_PKG_VERSION"), "<version>");
-    let sizes = text.lines().map(|line| match line.split_once("is sound: ") {
-        Some((before, _)) => format!("{before}is sound: <sizes>"),
+    let sizes = text.lines().map(|line| match line.split_once("intact: ") {
+        Some((before, _)) => format!("{before}intact: <sizes>"),
         None => line.to_owned(),
     });
     insta::assert_snapshot!("doctor_at_work", screen(&home, &sizes.collect::<Vec<_>>().join("\n")));
@@ -64,7 +64,7 @@ fn a_daemon_at_work_is_not_disturbed() {
 }
 
 #[test]
-fn what_is_printed_for_programs_keeps_its_names() {
+fn the_ids_in_json_output_are_stable() {
     let home = Home::new();
     home.ok(&["run", "true"]);
     let list = home.json(&["doctor"]);
@@ -73,7 +73,7 @@ fn what_is_printed_for_programs_keeps_its_names() {
     let fields: Vec<&String> = items[0].as_object().unwrap().keys().collect();
     assert_eq!(fields, ["fixed", "id", "remedy", "status", "text"]);
     let ids: Vec<&str> = items.iter().map(|item| item["id"].as_str().unwrap()).collect();
-    // Those of agents that are here have their names.
+    // The ids of installed agents contain their names.
     let ids: Vec<&str> = ids.into_iter().filter(|id| !id.starts_with("agent.")).collect();
     assert_eq!(
         ids,
@@ -103,7 +103,7 @@ fn what_is_printed_for_programs_keeps_its_names() {
 }
 
 #[test]
-fn a_daemon_that_hangs_is_found_and_the_remedy_helps() {
+fn a_hanging_daemon_is_detected_and_the_remedy_works() {
     let home = Home::new();
     let (_, pids) = home.start_with_pids("echo $$; sleep 100", 1);
     let pid = home.daemon_pid();
@@ -113,20 +113,20 @@ fn a_daemon_that_hangs_is_found_and_the_remedy_helps() {
     let remedy = hung["remedy"].as_str().unwrap();
     assert!(remedy.starts_with(&format!("kill -KILL {pid} ")), "{remedy}");
     signal(pid, Signal::KILL);
-    let gone = until("its lock is gone", || {
+    let gone = until("its lock is released", || {
         let look = check(&home, "daemon");
-        look["text"].as_str().unwrap().contains("did not stop in order").then_some(look)
+        look["text"].as_str().unwrap().contains("did not stop normally").then_some(look)
     });
     assert_eq!((&gone["status"], &gone["remedy"]), (&"warn".into(), &"lastword daemon start".into()));
     home.ok(&["daemon", "start"]);
     assert_eq!(status(&home, "daemon"), "ok");
-    assert!(is_alive(pids[0]), "the job went on");
+    assert!(is_alive(pids[0]), "the job keeps running");
     home.ok(&["daemon", "stop"]);
-    assert_eq!(status(&home, "daemon"), "ok", "one that was stopped is not missed");
+    assert_eq!(status(&home, "daemon"), "ok", "a stopped daemon is not an error");
 }
 
 #[test]
-fn a_daemon_of_another_version_and_who_is_no_daemon_are_found() {
+fn a_daemon_of_another_version_and_a_foreign_listener_are_detected() {
     for (answer, id, status, words) in [
         (
             "HTTP/1.1 200 OK\r\nlastword-version: 99.0.0\r\ncontent-length: 2\r\n\r\n{}",
@@ -134,7 +134,7 @@ fn a_daemon_of_another_version_and_who_is_no_daemon_are_found() {
             "warn",
             "99.0.0",
         ),
-        ("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}", "daemon", "fail", "is not the daemon of Lastword"),
+        ("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}", "daemon", "fail", "is not a Lastword daemon"),
         ("", "daemon", "fail", "does not answer"),
     ] {
         let home = Home::new();
@@ -148,7 +148,7 @@ fn a_daemon_of_another_version_and_who_is_no_daemon_are_found() {
 }
 
 #[test]
-fn what_others_may_look_at_is_found_and_mended_if_asked() {
+fn files_accessible_to_others_are_detected_and_fixed_on_request() {
     let home = Home::new();
     home.ok(&["run", "true"]);
     let loosen = |name: &str, mode: u32| {
@@ -172,12 +172,12 @@ fn what_others_may_look_at_is_found_and_mended_if_asked() {
     let again = home.json(&["doctor", "--fix"]);
     assert!(
         again["items"].as_array().unwrap().iter().all(|item| item["fixed"].is_null()),
-        "nothing is left to do"
+        "nothing is left to fix"
     );
 }
 
 #[test]
-fn a_damaged_journal_is_found_with_a_daemon_and_without_and_is_left_as_it_is() {
+fn a_damaged_journal_is_detected_with_and_without_a_daemon_and_not_changed() {
     let home = Home::new();
     home.ok(&["run", "true"]);
     home.ok(&["daemon", "stop"]);
@@ -190,7 +190,7 @@ fn a_damaged_journal_is_found_with_a_daemon_and_without_and_is_left_as_it_is() {
     assert_eq!(look["status"], "fail", "{look}");
     assert!(look["remedy"].as_str().unwrap().contains("backup"), "{look}");
     home.run(&["doctor", "--fix"]);
-    assert_eq!(std::fs::read(&file).unwrap(), damaged, "nothing was mended that needs a person");
+    assert_eq!(std::fs::read(&file).unwrap(), damaged, "a damaged journal is not changed");
     std::fs::write(&file, "not a database").unwrap();
     assert_eq!(status(&home, "journal"), "fail");
     std::fs::write(&file, &sound).unwrap();
@@ -202,7 +202,7 @@ fn a_damaged_journal_is_found_with_a_daemon_and_without_and_is_left_as_it_is() {
 }
 
 #[test]
-fn settings_that_do_not_read_and_units_that_would_end_jobs_are_found() {
+fn invalid_settings_and_units_that_would_kill_jobs_are_detected() {
     let home = Home::new();
     std::fs::DirBuilder::new().mode(0o700).create(home.state()).unwrap();
     std::fs::write(home.state().join("config.toml"), "slotz = 3\n").unwrap();
@@ -233,11 +233,11 @@ fn settings_that_do_not_read_and_units_that_would_end_jobs_are_found() {
         );
     }
     home.ok(&["daemon", "install"]);
-    assert_eq!(status(&home, "service"), "ok", "the remedy helps");
+    assert_eq!(status(&home, "service"), "ok", "the remedy works");
 }
 
 #[test]
-fn it_works_inside_a_job_and_where_no_git_is() {
+fn doctor_works_inside_a_job_and_without_git() {
     let home = Home::new();
     let program = env!("CARGO_BIN_EXE_lastword");
     let inside = home.run(&["run", program, "doctor", "--json"]);
@@ -252,18 +252,18 @@ fn it_works_inside_a_job_and_where_no_git_is() {
 }
 
 #[test]
-fn any_user_may_ask_and_a_home_that_cannot_be_written_to_is_found() {
+fn any_user_can_run_doctor_and_a_read_only_home_is_detected() {
     let home = Home::new();
     home.ok(&["run", "true"]);
     home.ok(&["daemon", "stop"]);
     if !rustix::process::geteuid().is_root() {
         let command = home.command(&["doctor", "--json"]);
         std::fs::set_permissions(home.state(), std::fs::Permissions::from_mode(0o500)).unwrap();
-        assert_eq!(looked_at(command, &["state", "journal"]), ["fail", "ok"], "it can be read all the same");
+        assert_eq!(looked_at(command, &["state", "journal"]), ["fail", "ok"], "it is readable nevertheless");
         std::fs::set_permissions(home.state(), std::fs::Permissions::from_mode(0o700)).unwrap();
         return;
     }
-    // What was built may lie where nobody else has a way to.
+    // The executable may be in a folder that other users cannot access.
     let public = tempfile::tempdir().unwrap();
     std::fs::set_permissions(public.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
     let program = public.path().join("lastword");
@@ -276,21 +276,21 @@ fn any_user_may_ask_and_a_home_that_cannot_be_written_to_is_found() {
         command.uid(NOBODYS_UID).gid(NOBODYS_UID).current_dir("/");
         command
     };
-    // The folder of the test is closed to others: for them there is no way to the home at all.
+    // The folder of the test is private, so other users cannot reach the home at all.
     assert_eq!(looked_at(as_nobody(), &["state"]), ["fail"]);
     let mut command = as_nobody();
     command.env("LASTWORD_HOME", "/not/to/be/made");
     assert_eq!(looked_at(command, &["state"]), ["fail"]);
-    // Root may write anywhere but to what is mounted for reading only.
+    // Root can write anywhere except on a read-only mount.
     let mut command = std::process::Command::new("unshare");
     let script = r#"mount --bind "$0" "$0" && mount -o remount,ro,bind "$0" && exec "$@""#;
     command.args(["--mount", "sh", "-c", script]).arg(home.state());
     command.arg(looking.get_program()).args(looking.get_args());
     command.envs(looking.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    assert_eq!(looked_at(command, &["state", "journal"]), ["fail", "ok"], "it can be read all the same");
+    assert_eq!(looked_at(command, &["state", "journal"]), ["fail", "ok"], "it is readable nevertheless");
 }
 
-/// Runs a look that finds something wrong, and returns what it says of some things.
+/// Runs a failing `doctor` and returns the status of some checks.
 fn looked_at(command: std::process::Command, ids: &[&str]) -> Vec<String> {
     let said = said(command);
     assert_eq!(said.code, 1, "{said:?}");
@@ -302,7 +302,7 @@ fn looked_at(command: std::process::Command, ids: &[&str]) -> Vec<String> {
     ids.iter().map(status).collect()
 }
 
-/// A process that was left behind on purpose; killed at the end, whatever became of it.
+/// A leaked process, killed when dropped.
 struct Left(lastword_proc::Identity);
 
 impl Drop for Left {
@@ -319,7 +319,7 @@ impl Drop for Left {
     }
 }
 
-/// Leaves a process behind whose session is over, under a name and with an environment.
+/// Leaks a process whose session has ended.
 fn leave(home: &Home, line: &str, env: &[(&str, &str)]) -> Left {
     let mut command = std::process::Command::new("setsid");
     command.args([
@@ -336,16 +336,16 @@ fn leave(home: &Home, line: &str, env: &[(&str, &str)]) -> Left {
     Left(lastword_proc::Identity::of(left.stdout.trim().parse().unwrap()).unwrap())
 }
 
-/// Returns how one is shown, once it is.
+/// Waits until an orphan is listed, and returns its row.
 fn shown(home: &Home, left: &Left) -> Value {
-    until("it is shown", || {
+    until("it is listed", || {
         let list = home.json(&["doctor", "--orphans"]);
         list["items"].as_array().unwrap().iter().find(|item| item["pid"] == left.0.pid).cloned()
     })
 }
 
 #[test]
-fn c22_what_agents_left_behind_is_shown_and_ended_by_identity_only() {
+fn c22_orphans_of_agents_are_listed_and_ended_only_by_identity() {
     let home = Home::new();
     let server = home.path().join("mcp-server-left");
     std::fs::copy("/bin/sh", &server).unwrap();
@@ -377,7 +377,7 @@ fn c22_what_agents_left_behind_is_shown_and_ended_by_identity_only() {
     let mut command = home.command(&["doctor", "--orphans"]);
     command.env("COLUMNS", "300");
     let listed = said(command).stdout;
-    // By their pids: others may run the same tests.
+    // Compared by pid: other users may run the same tests.
     let pids: Vec<&str> = listed.lines().filter_map(|line| line.split_whitespace().next()).collect();
     let shown = [&leak, &namesake, &tool, &meant, &look_alike]
         .map(|left| pids.iter().filter(|pid| **pid == left.0.pid.to_string()).count());
@@ -385,19 +385,19 @@ fn c22_what_agents_left_behind_is_shown_and_ended_by_identity_only() {
     let look = check(&home, "orphans");
     assert_eq!((&look["status"], &look["remedy"]), (&"warn".into(), &"lastword doctor --orphans".into()));
 
-    // Nobody is signalled who is no orphan, has another start, or was not asked for.
+    // No signal is sent to a process that is not an orphan, has another start time, or was not named.
     for refused in
         [look_alike.0.pid.to_string(), "1".to_owned(), format!("{}:{}", leak.0.pid, leak.0.start_ticks + 1)]
     {
         let said = home.run(&["doctor", "--orphans", "--reap", &tool.0.pid.to_string(), "--reap", &refused]);
         assert_eq!(said.code, 1, "{said:?}");
-        assert!(said.stderr.contains("nobody was signalled"), "{said:?}");
+        assert!(said.stderr.contains("no signal was sent"), "{said:?}");
     }
     for words in [&["--reap-all"][..], &["--reap", "mcp-server-left"], &["--reap-all", "--reap", "1"]] {
         assert_eq!(home.run(&[&["doctor", "--orphans"], words].concat()).code, 2, "{words:?}");
     }
     let all = [&leak, &namesake, &tool, &meant, &look_alike];
-    assert!(all.iter().all(|left| left.0.is_alive()), "nobody was signalled");
+    assert!(all.iter().all(|left| left.0.is_alive()), "no signal was sent");
 
     let named = format!("{}:{}", leak.0.pid, leak.0.start_ticks);
     let ended = home.json(&["doctor", "--orphans", "--reap", &named]);
@@ -407,7 +407,7 @@ fn c22_what_agents_left_behind_is_shown_and_ended_by_identity_only() {
         (&leak.0.pid.into(), &Value::Array(vec![])),
         "{ended}"
     );
-    assert_eq!(ended["ended"]["processes"].as_array().unwrap().len(), 2, "with what was below it: {ended}");
+    assert_eq!(ended["ended"]["processes"].as_array().unwrap().len(), 2, "with its child: {ended}");
     assert!(!leak.0.is_alive());
     let told = home.ok(&[
         "doctor",
@@ -417,7 +417,7 @@ fn c22_what_agents_left_behind_is_shown_and_ended_by_identity_only() {
         "--reap",
         &meant.0.pid.to_string(),
     ]);
-    assert!(told.contains("tool of claude  gone after TERM") && told.contains("sleep 301"), "{told}");
+    assert!(told.contains("tool of claude  ended by TERM") && told.contains("sleep 301"), "{told}");
     assert!(!tool.0.is_alive() && !meant.0.is_alive());
-    assert!(namesake.0.is_alive() && look_alike.0.is_alive(), "the same name is no reason");
+    assert!(namesake.0.is_alive() && look_alike.0.is_alive(), "a similar name is no reason");
 }

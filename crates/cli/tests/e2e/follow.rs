@@ -1,4 +1,4 @@
-//! `logs`, `events`, `send`, `result`: what a job wrote, what it was told, what happened to it.
+//! `logs`, `events`, `send`, `result`: a job's output, input and events.
 
 use std::io::Read as _;
 use std::process::Stdio;
@@ -7,7 +7,7 @@ use crate::home::Home;
 use crate::plain::plain;
 
 #[test]
-fn logs_print_what_was_written_where_it_was_written() {
+fn logs_print_each_stream_to_its_own_stream() {
     let home = Home::new();
     let id = home.start("seq 1 5; seq 11 15 >&2");
     home.ok(&["wait", &id]);
@@ -32,20 +32,20 @@ fn logs_follow_a_job_to_its_end() {
     std::fs::write(&go, "").unwrap();
     let said = following.end();
     assert_eq!((said.code, said.stdout.as_str()), (0, "one\ntwo\n"), "{said:?}");
-    assert_eq!(home.run(&["logs", "-f", &id]).stdout, "one\ntwo\n", "an ended one ends at once");
+    assert_eq!(home.run(&["logs", "-f", &id]).stdout, "one\ntwo\n", "an ended job returns at once");
 }
 
 #[test]
-fn a_job_that_has_not_started_has_nothing_to_show() {
+fn a_job_that_has_not_started_has_no_logs() {
     let home = Home::new();
     let id = home.ok(&["run", "-d", "--delay", "1h", "true"]);
     let said = home.run(&["logs", &id]);
     assert_eq!((said.code, said.stdout.as_str()), (0, ""));
-    assert!(said.stderr.contains("has not started anything yet"), "{said:?}");
+    assert!(said.stderr.contains("has not been started yet"), "{said:?}");
 }
 
 #[test]
-fn a_reader_that_goes_away_is_no_error() {
+fn a_closed_pipe_is_not_an_error() {
     let home = Home::new();
     let id = home.start("seq 1 200000");
     home.ok(&["wait", &id]);
@@ -64,7 +64,7 @@ fn a_reader_that_goes_away_is_no_error() {
 }
 
 #[test]
-fn what_the_caps_dropped_is_said() {
+fn dropped_output_is_reported() {
     let home = Home::new();
     home.ok(&["config", "set", "output.head", "4K"]);
     home.ok(&["config", "set", "output.tail", "4K"]);
@@ -79,7 +79,7 @@ fn what_the_caps_dropped_is_said() {
 }
 
 #[test]
-fn events_are_the_log_of_a_job_or_of_all() {
+fn events_prints_the_log_of_one_job_or_of_all() {
     let home = Home::new();
     let id = home.ok(&["run", "-d", "--name", "told", "true"]);
     home.ok(&["wait", &id]);
@@ -101,7 +101,7 @@ fn events_are_the_log_of_a_job_or_of_all() {
 }
 
 #[test]
-fn events_follow_a_job_to_its_end_and_all_jobs_without_one() {
+fn events_follows_one_job_to_its_end_and_all_jobs_forever() {
     let home = Home::new();
     let id = home.start("sleep 0.2");
     let said = home.run(&["events", "-f", "--json", &id]);
@@ -109,8 +109,8 @@ fn events_follow_a_job_to_its_end_and_all_jobs_without_one() {
     let last: serde_json::Value = serde_json::from_str(said.stdout.lines().last().unwrap()).unwrap();
     assert_eq!(last["type"], "last_word");
     let following = home.spawn(&["events", "-f", "--json"]);
-    // From now on: what happened before it was there is not told.
-    crate::home::until("it heard of a job", || {
+    // Starts now: earlier events are not printed.
+    crate::home::until("it printed an event", || {
         let next = home.start("true");
         home.ok(&["wait", &next]);
         let heard = following.printed();
@@ -119,7 +119,7 @@ fn events_follow_a_job_to_its_end_and_all_jobs_without_one() {
 }
 
 #[test]
-fn a_message_reaches_a_job_once() {
+fn a_message_is_delivered_once() {
     let home = Home::new();
     let id = home.ok(&["run", "-d", "-i", "cat"]);
     let said = home.run(&["send", &id, "one", "two"]);
@@ -139,7 +139,7 @@ fn a_message_reaches_a_job_once() {
 }
 
 #[test]
-fn a_result_is_the_end_of_the_output_and_how_it_came_to_it() {
+fn a_result_is_the_last_output_and_how_the_job_ended() {
     let home = Home::new();
     let id = home.start("echo the answer; exit 3");
     home.run(&["wait", &id]);
@@ -151,5 +151,5 @@ fn a_result_is_the_end_of_the_output_and_how_it_came_to_it() {
     let running = home.start("sleep 100");
     let said = home.run(&["result", &running]);
     assert_eq!(said.code, 125, "{said:?}");
-    assert!(said.stderr.contains("lastword wait"), "it says what to do: {said:?}");
+    assert!(said.stderr.contains("lastword wait"), "it suggests what to do: {said:?}");
 }

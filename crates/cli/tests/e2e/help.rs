@@ -1,4 +1,4 @@
-//! `--help` of every verb, and what shells and `man` are given.
+//! `--help` of every command, shell completions, and manual pages.
 
 use crate::home::Home;
 
@@ -36,7 +36,7 @@ const VERBS: &[&str] = &[
 ];
 
 #[test]
-fn every_verb_has_a_page_of_help() {
+fn every_command_has_help() {
     let home = Home::new();
     insta::assert_snapshot!("help", home.ok(&["--help"]));
     for verb in VERBS {
@@ -55,12 +55,12 @@ fn every_verb_has_a_page_of_help() {
     let listed: Vec<&str> =
         listed.lines().filter_map(|line| line.strip_prefix("  ")?.split_whitespace().next()).collect();
     for verb in VERBS {
-        assert!(listed.contains(verb), "{verb} is not in the list");
+        assert!(listed.contains(verb), "{verb} is not listed");
     }
 }
 
 #[test]
-fn shells_and_man_are_served() {
+fn completions_and_manual_pages_are_printed() {
     let home = Home::new();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let script = home.ok(&["completion", shell]);
@@ -74,7 +74,7 @@ fn shells_and_man_are_served() {
 }
 
 #[test]
-fn jobs_complete_by_name_from_a_daemon_that_runs() {
+fn jobs_are_completed_by_name_if_a_daemon_is_running() {
     let home = Home::new();
     let complete = |words: &[&str]| {
         let mut command = home.command(&["--"]);
@@ -82,14 +82,14 @@ fn jobs_complete_by_name_from_a_daemon_that_runs() {
         crate::home::said(command).stdout
     };
     assert!(!complete(&["lastword", "show", ""]).contains("builder"));
-    assert!(!home.state().join("daemon.lock").exists(), "no daemon is started for a guess");
+    assert!(!home.state().join("daemon.lock").exists(), "completion starts no daemon");
     home.ok(&["run", "-d", "--name", "builder", "true"]);
     assert!(complete(&["lastword", "show", ""]).contains("builder"));
     assert!(complete(&["lastword", "li"]).contains("limit"));
 }
 
 #[test]
-fn the_version_is_said_in_three_ways() {
+fn the_version_is_printed_in_three_ways() {
     let home = Home::new();
     let version = env!("CARGO_PKG_VERSION");
     assert_eq!(home.ok(&["version"]), format!("lastword {version}"));

@@ -1,5 +1,5 @@
-//! A home for one test: a folder with everything of one daemon in it, and the executable to drive it with. Whatever was started
-//! in it is ended with it, and whatever was not is found and named.
+//! A home for one test: a folder for one daemon and its files, and the executable. Everything started in it ends with it; a process that
+//! survives fails the test.
 
 use std::io::{Read, Write as _};
 use std::path::{Path, PathBuf};
@@ -8,16 +8,16 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How long anything may take on a busy machine before the test calls it stuck.
+/// How long anything may take on a busy machine before it counts as stuck.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A folder, an executable, and what is in the environment.
+/// A folder, an executable and an environment.
 pub(crate) struct Home {
     folder: tempfile::TempDir,
     executable: PathBuf,
 }
 
-/// What a command came to.
+/// The result of a command.
 #[derive(Debug)]
 pub(crate) struct Said {
     pub(crate) code: i32,
@@ -33,12 +33,12 @@ impl Home {
         home
     }
 
-    /// The folder that is `LASTWORD_HOME`.
+    /// Returns the folder that is `LASTWORD_HOME`.
     pub(crate) fn state(&self) -> PathBuf {
         self.folder.path().join("lw")
     }
 
-    /// The folder that commands are run in.
+    /// Returns the folder that commands run in.
     pub(crate) fn work(&self) -> PathBuf {
         self.folder.path().join("work")
     }
@@ -47,7 +47,7 @@ impl Home {
         self.folder.path()
     }
 
-    /// Returns a command that is ready to run: an environment of its own, eighty columns, no terminal.
+    /// Returns a command with a clean environment, eighty columns and no terminal.
     pub(crate) fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(&self.executable);
         command.args(words).current_dir(self.work()).env_clear();
@@ -67,7 +67,7 @@ impl Home {
         said(self.command(words))
     }
 
-    /// Runs a command that must succeed, and returns its output without the last line break.
+    /// Runs a command that must succeed, and returns its output without the last line feed.
     pub(crate) fn ok(&self, words: &[&str]) -> String {
         let said = self.run(words);
         assert_eq!(said.code, 0, "{words:?}: {said:?}");
@@ -85,14 +85,14 @@ impl Home {
         self.ok(&["run", "-d", "sh", "-c", script])
     }
 
-    /// Starts a shell script as a job, and returns its id and the pids it wrote, one a line, once there are so many.
+    /// Starts a shell script as a job, and returns its id and the first `count` pids it prints, one per line.
     pub(crate) fn start_with_pids(&self, script: &str, count: usize) -> (String, Vec<i32>) {
         let id = self.start(script);
         let pids = self.pids_of(&id, count);
         (id, pids)
     }
 
-    /// Waits until a job has written so many pids.
+    /// Waits until a job has printed `count` pids.
     pub(crate) fn pids_of(&self, id: &str, count: usize) -> Vec<i32> {
         until("the job wrote its pids", || {
             let text = self.ok(&["logs", id]);
@@ -109,13 +109,13 @@ impl Home {
         })
     }
 
-    /// Waits until there is a job of a name, and it is in a phase.
+    /// Waits until there is a job with a name, and it is in a phase.
     pub(crate) fn until_phase_of_name(&self, name: &str, phase: &str) -> serde_json::Value {
         self.until_named(name);
         self.until_phase(name, phase)
     }
 
-    /// Waits until there is a job of a name, and it has written so many pids.
+    /// Waits until there is a job with a name, and it has printed `count` pids.
     pub(crate) fn pids_of_name(&self, name: &str, count: usize) -> Vec<i32> {
         self.until_named(name);
         self.pids_of(name, count)
@@ -127,7 +127,7 @@ impl Home {
         });
     }
 
-    /// Starts a command that goes on, with its output kept.
+    /// Starts a command in the background and collects its output.
     pub(crate) fn spawn(&self, words: &[&str]) -> Running {
         Running::new(self.command(words))
     }
@@ -138,14 +138,14 @@ impl Home {
         i32::try_from(pid).unwrap()
     }
 
-    /// Kills the daemon as a power cut would, and waits until it is gone.
+    /// Kills the daemon with KILL, and waits until it is gone.
     pub(crate) fn kill_daemon(&self) {
         let pid = self.daemon_pid();
         signal(pid, rustix::process::Signal::KILL);
         until("the daemon is gone", || (!is_alive(pid)).then_some(()));
     }
 
-    /// Returns every process that was started in this home and is still there.
+    /// Returns all processes that were started in this home and are still alive.
     fn survivors(&self) -> Vec<String> {
         let marker = format!("LASTWORD_MARKER={}", self.folder.path().display());
         let mut found = Vec::new();
@@ -164,24 +164,24 @@ impl Home {
 
 impl Drop for Home {
     fn drop(&mut self) {
-        // Whoever left the state folder unusable has to put up with what is found below.
+        // If the test left the state folder unusable, the check below reports what survived.
         let ended = said(self.command(&["cancel", "--all", "--force"]));
         let stopped = said(self.command(&["daemon", "stop", "--cancel-jobs"]));
         let survivors = self.survivors();
         if !std::thread::panicking() {
-            assert!(survivors.is_empty(), "{survivors:?} live on after {ended:?}, {stopped:?}");
+            assert!(survivors.is_empty(), "{survivors:?} are still alive after {ended:?}, {stopped:?}");
         }
     }
 }
 
-/// A command that goes on, with what it has said so far. Dropping it ends it.
+/// A background command and its output so far. Dropping it kills it.
 pub(crate) struct Running {
     child: Child,
     stdout: Heard,
     stderr: Heard,
 }
 
-/// A stream that is read as it comes.
+/// A stream that is read in the background.
 struct Heard {
     text: Arc<Mutex<Vec<u8>>>,
     reader: Option<JoinHandle<()>>,
@@ -204,7 +204,7 @@ impl Heard {
         String::from_utf8_lossy(&self.text.lock().unwrap()).into_owned()
     }
 
-    /// Returns all of it, once it has ended.
+    /// Waits for the end of the stream and returns all of it.
     fn all_of_it(&mut self) -> String {
         if let Some(reader) = self.reader.take() {
             reader.join().unwrap();
@@ -225,12 +225,12 @@ impl Running {
         i32::try_from(self.child.id()).unwrap()
     }
 
-    /// Waits until it has printed this.
+    /// Waits until it has printed a text.
     pub(crate) fn until_printed(&self, text: &str) {
         until(&format!("it printed {text:?}"), || self.stdout.so_far().contains(text).then_some(()));
     }
 
-    /// Returns what it has printed so far.
+    /// Returns its output so far.
     pub(crate) fn printed(&self) -> String {
         self.stdout.so_far()
     }
@@ -247,7 +247,7 @@ impl Running {
         signal(self.pid(), signal_);
     }
 
-    /// Closes its standard input, waits for its end and returns what it said.
+    /// Closes its standard input, waits until it exits and returns its result.
     pub(crate) fn end(mut self) -> Said {
         drop(self.child.stdin.take());
         let status = self.child.wait().unwrap();
@@ -275,22 +275,22 @@ pub(crate) fn of_output(output: std::process::Output) -> Said {
     }
 }
 
-/// Returns the code as a shell reports it.
+/// Returns the exit code as a shell reports it.
 fn code_of(status: ExitStatus) -> i32 {
     use std::os::unix::process::ExitStatusExt as _;
     status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
 }
 
-/// Reports whether a process runs: there, and not a zombie.
+/// Reports whether a process is running, not a zombie.
 pub(crate) fn is_alive(pid: i32) -> bool {
-    lastword_proc::Identity::of(pid).is_some_and(|who| who.is_alive())
+    lastword_proc::Identity::of(pid).is_some_and(|process| process.is_alive())
 }
 
 pub(crate) fn signal(pid: i32, signal: rustix::process::Signal) {
     rustix::process::kill_process(rustix::process::Pid::from_raw(pid).unwrap(), signal).unwrap();
 }
 
-/// Waits for a condition, and says which one did not come.
+/// Polls a condition that must become true.
 pub(crate) fn until<T>(what: &str, mut is_so: impl FnMut() -> Option<T>) -> T {
     let begin = Instant::now();
     loop {

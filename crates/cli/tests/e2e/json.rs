@@ -1,10 +1,10 @@
-//! The shape of what `--json` prints: field names are the API's, and a change of them is seen here.
+//! The shape of `--json` output: field names are the API's, and a change of them shows here.
 
 use serde_json::Value;
 
 use crate::home::Home;
 
-/// Returns the shape of a value: names stay, and what was measured becomes its kind.
+/// Returns the shape of a value: keeps field names, and replaces measured values by their type.
 fn shape(value: &Value, name: &str) -> Value {
     const MEASURED: [&str; 13] = [
         "id",
@@ -42,7 +42,7 @@ fn check(name: &str, value: &Value) {
 }
 
 #[test]
-fn the_shapes_of_what_is_printed() {
+fn the_shape_of_json_output_is_stable() {
     let home = Home::new();
     let id = home.ok(&[
         "run",
@@ -71,7 +71,7 @@ fn the_shapes_of_what_is_printed() {
 }
 
 #[test]
-fn one_document_or_one_a_line() {
+fn json_output_is_one_document_or_one_per_line() {
     let home = Home::new();
     let (one, two) = (home.start("sleep 100"), home.start("sleep 100"));
     let both = home.json(&["cancel", &one, &two]);

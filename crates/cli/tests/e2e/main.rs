@@ -1,7 +1,6 @@
-//! The product as a user drives it: the real executable, a home of its own for each test, real processes counted by pid, and
-//! every screen as a snapshot.
+//! The product as a user runs it: the real executable, a home for each test, real processes, and a snapshot of every screen.
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
-#![expect(clippy::disallowed_methods, reason = "a test starts the program and looks at what it sees")]
+#![expect(clippy::disallowed_methods, reason = "the tests start the program and read its environment")]
 
 mod agents;
 mod attributes;

@@ -1,10 +1,10 @@
-//! What cannot be asked for is refused with what to do instead; nothing is begun.
+//! Invalid requests are refused with a hint, and start nothing.
 
 use crate::home::Home;
 use crate::plain::plain_text;
 
 #[test]
-fn a_command_line_that_does_not_read_exits_with_2_and_starts_nothing() {
+fn an_invalid_command_line_exits_with_2_and_starts_nothing() {
     let home = Home::new();
     for words in [
         &[][..],
@@ -50,11 +50,11 @@ fn a_command_line_that_does_not_read_exits_with_2_and_starts_nothing() {
         assert_eq!(said.code, 2, "{words:?}: {said:?}");
         assert!(said.stdout.is_empty() && !said.stderr.is_empty(), "{words:?}: {said:?}");
     }
-    assert!(!home.state().exists(), "no daemon was started for any of it");
+    assert!(!home.state().exists(), "none of them started a daemon");
 }
 
 #[test]
-fn a_slip_of_the_keyboard_is_met_with_a_guess() {
+fn a_typo_is_answered_with_a_suggestion() {
     let home = Home::new();
     home.ok(&["run", "--name", "builder", "true"]);
     for (words, guess) in [
@@ -73,13 +73,13 @@ fn a_slip_of_the_keyboard_is_met_with_a_guess() {
 }
 
 #[test]
-fn a_reference_that_means_nobody_or_several_says_so() {
+fn an_unknown_or_ambiguous_reference_is_reported() {
     let home = Home::new();
     let said = home.run(&["show"]);
     assert_eq!(said.code, 125, "{said:?}");
-    insta::assert_snapshot!("nobody", plain_text(&home, &said.stderr));
+    insta::assert_snapshot!("unknown_job", plain_text(&home, &said.stderr));
     let ids: Vec<String> = (0..3).map(|_| home.ok(&["run", "-d", "true"])).collect();
-    // Ids of one minute share what they open with.
+    // Ids created within a minute share a prefix.
     let said = home.run(&["show", &ids[0][..12]]);
     assert_eq!(said.code, 125, "{said:?}");
     for id in &ids {
@@ -114,7 +114,7 @@ fn with_json_every_error_is_a_problem_document_on_standard_error() {
 }
 
 #[test]
-fn a_name_that_cannot_be_one_is_refused() {
+fn an_invalid_name_is_refused() {
     let home = Home::new();
     for name in ["", "-x", "a b", "a/b", "job_0001m7f762c9e008aqrbsrbs126w", "@last", &"x".repeat(65), "ä"] {
         let flag = format!("--name={name}");
@@ -125,7 +125,7 @@ fn a_name_that_cannot_be_one_is_refused() {
 }
 
 #[test]
-fn what_is_not_text_is_refused_by_name() {
+fn arguments_and_variables_that_are_not_utf8_are_reported() {
     use std::os::unix::ffi::OsStrExt as _;
     let home = Home::new();
     let mut command = home.command(&["run", "echo"]);
@@ -136,5 +136,5 @@ fn what_is_not_text_is_refused_by_name() {
     command.env("ODD", std::ffi::OsStr::from_bytes(b"a\xffb"));
     let said = crate::home::said(command);
     assert_eq!(said.code, 0, "{said:?}");
-    assert_eq!(said.stderr, "lastword: 1 variables are not UTF-8, and the job does not get them\n");
+    assert_eq!(said.stderr, "lastword: 1 environment variable is not UTF-8 and is not passed to the job\n");
 }

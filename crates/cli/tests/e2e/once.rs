@@ -1,11 +1,11 @@
-//! Agents with one prompt, which is among their arguments: what they say of it counts, and nothing can be said to them. These are
-//! scripts of the test's own that read their input to its end and then say their prompt.
+//! One-shot agents, whose prompt is an argument: the events they report count, and they take no input. They are scripts of these tests
+//! that read their input to its end and then print their prompt.
 
 use serde_json::json;
 
 use crate::home::{Home, until};
 
-/// One that exits well, one that does not, and one that stays.
+/// One that exits with 0, one that fails, and some that keep running.
 const KNOWN: &str = r#"
 [well]
 dialect = "once"
@@ -33,7 +33,7 @@ fn with_agents() -> Home {
     home
 }
 
-/// Runs an agent that says these lines, and returns its job.
+/// Runs an agent that prints these lines, and returns its job.
 fn ended(home: &Home, agent: &str, lines: &[&str]) -> serde_json::Value {
     let id = home.ok(&["run", "-d", "--agent", agent, "--", &lines.join("\n")]);
     home.run(&["wait", &id]);
@@ -41,17 +41,17 @@ fn ended(home: &Home, agent: &str, lines: &[&str]) -> serde_json::Value {
 }
 
 #[test]
-fn a_rule_that_cannot_hold_is_refused() {
+fn a_rule_that_cannot_be_enforced_is_refused() {
     let home = with_agents();
     for rule in [["--permissions", "deny"], ["--allow", "*"], ["--ask-expires", "5m"]] {
         let said = home.run(&[&["run", "-d", "--agent", "well"], &rule[..], &["--", "x"]].concat());
         assert!(said.code == 2 && said.stderr.contains("asks nobody"), "{rule:?}: {said:?}");
     }
-    assert_eq!(home.ok(&["ls", "-a", "-q"]), "", "nothing was begun");
+    assert_eq!(home.ok(&["ls", "-a", "-q"]), "", "nothing was started");
 }
 
 #[test]
-fn what_it_says_of_its_turn_counts_and_not_how_it_exits() {
+fn the_reported_end_of_a_turn_counts_and_not_the_exit_code() {
     let home = with_agents();
     for agent in ["well", "ill"] {
         let job = ended(&home, agent, &["a banner", BEGUN, MESSAGE, DONE]);
@@ -66,14 +66,14 @@ fn what_it_says_of_its_turn_counts_and_not_how_it_exits() {
     let job = ended(&home, "well", &[BEGUN, failed]);
     assert_eq!(job["outcome"], "failed", "{job}");
     assert!(home.ok(&["show", "@last"]).contains("out of luck"), "{}", home.ok(&["show", "@last"]));
-    // It never said that it was done.
+    // It never reported the end of its turn.
     for lines in [&[BEGUN, MESSAGE][..], &["not a word of JSON"]] {
         assert_eq!(ended(&home, "well", lines)["outcome"], "failed");
     }
 }
 
 #[test]
-fn where_no_event_ends_its_turn_its_exit_does() {
+fn without_an_end_event_the_exit_ends_the_turn() {
     let home = with_agents();
     assert_eq!(ended(&home, "well", &[LAST_STEP])["outcome"], "completed");
     let job = ended(&home, "ill", &[LAST_STEP]);
@@ -86,7 +86,7 @@ fn where_no_event_ends_its_turn_its_exit_does() {
 }
 
 #[test]
-fn an_exit_that_nobody_saw_counts_all_the_same() {
+fn an_exit_while_no_daemon_runs_counts() {
     let home = with_agents();
     let id = home.ok(&["run", "-d", "--agent", "waits", LAST_STEP]);
     until("it works", || (home.json(&["show", &id])["session"]["active_turn"] == 1).then_some(()));
@@ -103,7 +103,7 @@ fn an_exit_that_nobody_saw_counts_all_the_same() {
 }
 
 #[test]
-fn it_hears_nothing_and_is_told_so_and_is_cancelled_like_any_other() {
+fn a_one_shot_agent_takes_no_input_and_can_be_cancelled() {
     let home = with_agents();
     let id = home.ok(&["run", "-d", "--agent", "stays", BEGUN]);
     until("it works", || (home.json(&["show", &id])["session"]["active_turn"] == 1).then_some(()));

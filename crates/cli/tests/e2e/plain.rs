@@ -1,8 +1,8 @@
-//! Screens without what is different each time: ids, times, lengths, pids, the home itself.
+//! Removes from screens what differs each time: ids, times, durations, pids, the path of the home.
 
 use crate::home::Home;
 
-/// Returns a screen as it can be compared.
+/// Returns a screen for comparison.
 pub(crate) fn plain(home: &Home, text: &str) -> String {
     let mut text = text.to_owned();
     let page = home.json(&["ls", "-a"]);
@@ -17,19 +17,19 @@ pub(crate) fn plain(home: &Home, text: &str) -> String {
     plain_text(home, &text)
 }
 
-/// Returns a text in which jobs are not named.
+/// Returns a text without jobs for comparison.
 pub(crate) fn plain_text(home: &Home, text: &str) -> String {
     let text = text.replace(&home.path().display().to_string(), "<home>");
     let lines: Vec<String> = text.lines().map(line).filter(|line| line.trim() != SLOW_START).collect();
     lines.join("\n")
 }
 
-/// A start that took long enough to be shown: whether one does is measured too.
+/// A start that took long enough to be shown, which depends on the machine.
 const SLOW_START: &str = "<time>  starting  ░  <took>";
 
-/// Returns a line of it.
+/// Returns one line for comparison.
 pub(crate) fn line(line: &str) -> String {
-    // What was chosen is to be seen; what was measured is not.
+    // Keep configured values; replace measured ones.
     let chosen =
         ["limits", "grace", "retry", "older", "<home>/lw/config"].iter().any(|word| line.contains(word));
     let mut out = String::new();
@@ -64,7 +64,7 @@ fn shape(word: &str, chosen: bool) -> String {
     }
 }
 
-/// Makes every gap two spaces, and every bar one mark: how wide they are depends on what was measured.
+/// Replaces every gap by two spaces and every bar by one mark, because their widths depend on measured values.
 fn squeeze(line: &str) -> String {
     let begin = line.len() - line.trim_start().len();
     let (mut out, mut spaces, mut last) = (" ".repeat(begin.min(12)), 0, ' ');
@@ -86,7 +86,7 @@ fn squeeze(line: &str) -> String {
 }
 
 #[test]
-fn what_differs_each_time_is_gone_and_the_rest_is_not() {
+fn only_measured_values_are_replaced() {
     for (line_, plain) in [
         ("14:03:07  queued    ░░░      12ms", "<time>  queued  ░  <took>"),
         (

@@ -1,4 +1,4 @@
-//! Worktrees of repositories that are odd, broken, hostile or gone.
+//! Worktrees of unusual, broken, hostile or deleted repositories.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use crate::plain::plain;
 use crate::worktree::{Repository, path_of};
 
 #[test]
-fn a_screen_of_a_job_says_where_its_worktree_is() {
+fn show_prints_the_worktree_and_its_branch() {
     let repository = Repository::new();
     repository.work("fix", "echo more >> a");
     let shown = repository.home.ok(&["show", "fix"]);
@@ -19,7 +19,7 @@ fn a_screen_of_a_job_says_where_its_worktree_is() {
 }
 
 #[test]
-fn what_a_job_left_in_its_repository_is_never_executed() {
+fn configuration_left_by_a_job_is_never_executed() {
     let repository = Repository::new();
     let trap = repository.home.path().join("trap.sh");
     let sprung = repository.home.path().join("sprung");
@@ -46,8 +46,8 @@ fn what_a_job_left_in_its_repository_is_never_executed() {
     repository.until_nothing_is_left_but(&["evil"]);
     home.ok(&["rm", "evil"]);
     assert!(!path_of(&job).exists());
-    assert_eq!(std::fs::read_to_string(&sprung).unwrap_or_default(), "", "nothing of it was run");
-    // A git that is not careful runs it.
+    assert_eq!(std::fs::read_to_string(&sprung).unwrap_or_default(), "", "none of it was run");
+    // A plain git runs it.
     let mut git = std::process::Command::new("git");
     git.arg("status").current_dir(&repository.top);
     said(git);
@@ -55,7 +55,7 @@ fn what_a_job_left_in_its_repository_is_never_executed() {
 }
 
 #[test]
-fn a_checkout_may_be_detached_a_worktree_itself_or_a_submodule() {
+fn a_checkout_may_be_detached_a_worktree_or_a_submodule() {
     let repository = Repository::new();
     let job_in = |folder: &Path, name: &str| {
         let mut command = repository.home.command(&[
@@ -83,7 +83,7 @@ fn a_checkout_may_be_detached_a_worktree_itself_or_a_submodule() {
     let linked = repository.home.path().join("linked");
     repository.git(&["worktree", "add", "--quiet", linked.to_str().unwrap()]);
     job_in(&linked, "linked");
-    assert!(!repository.read("a").ends_with("more\n"), "the other checkout is another one");
+    assert!(!repository.read("a").ends_with("more\n"), "the other checkout is not changed");
     let whole = repository.home.path().join("whole");
     std::fs::create_dir(&whole).unwrap();
     repository.git_in(&whole, &["init", "--quiet"]);
@@ -100,7 +100,7 @@ fn a_checkout_may_be_detached_a_worktree_itself_or_a_submodule() {
 }
 
 #[test]
-fn a_repository_within_the_worktree_is_seen_and_left_to_the_user() {
+fn a_nested_repository_is_reported_and_not_applied() {
     let repository = Repository::new();
     repository.work(
         "nest",
@@ -108,19 +108,19 @@ fn a_repository_within_the_worktree_is_seen_and_left_to_the_user() {
     );
     assert!(repository.home.ok(&["diff", "nest"]).contains("+Subproject commit"));
     let refused = repository.home.run(&["apply", "nest"]);
-    assert!(refused.code == 125 && refused.stderr.contains("bring them over by hand from"), "{refused:?}");
+    assert!(refused.code == 125 && refused.stderr.contains("copy them by hand from"), "{refused:?}");
     assert_ne!(repository.home.run(&["rm", "nest"]).code, 0);
     repository.home.ok(&["rm", "--force", "nest"]);
-    // One without a commit is something that git cannot even name.
+    // Git cannot add a repository without commits at all.
     repository.work("empty", "git init -q nested; echo x > nested/file; echo more >> a");
     let shown = repository.home.run(&["diff", "empty"]);
-    assert!(shown.stdout.contains("+more") && shown.stderr.contains("could not be looked at"), "{shown:?}");
+    assert!(shown.stdout.contains("+more") && shown.stderr.contains("could not be read"), "{shown:?}");
     assert_ne!(repository.home.run(&["rm", "empty"]).code, 0);
     assert_ne!(repository.home.run(&["apply", "empty"]).code, 0);
 }
 
 #[test]
-fn a_worktree_that_cannot_be_made_is_a_launch_that_failed_and_says_why() {
+fn a_worktree_that_cannot_be_created_is_a_launch_error() {
     let repository = Repository::new();
     std::fs::write(repository.top.join(".git/worktrees"), "in the way").unwrap();
     let said = repository.lastword(&["run", "--worktree", "--name", "fix", "touch", "ran"]);
@@ -131,11 +131,11 @@ fn a_worktree_that_cannot_be_made_is_a_launch_that_failed_and_says_why() {
     assert!(error.starts_with("cannot create its worktree: `git worktree add` failed: "), "{error}");
     std::fs::remove_file(repository.top.join(".git/worktrees")).unwrap();
     assert!(repository.left().is_empty(), "{:?}", repository.left());
-    assert_eq!(repository.lastword(&["retry", "fix"]).code, 0, "and may be tried again");
+    assert_eq!(repository.lastword(&["retry", "fix"]).code, 0, "it can be retried");
 }
 
 #[test]
-fn a_daemon_that_can_keep_no_worktrees_runs_all_other_jobs() {
+fn a_daemon_without_worktrees_runs_all_other_jobs() {
     let repository = Repository::new();
     std::fs::create_dir(repository.home.state()).unwrap();
     let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);
@@ -150,7 +150,7 @@ fn a_daemon_that_can_keep_no_worktrees_runs_all_other_jobs() {
 }
 
 #[test]
-fn another_try_begins_where_the_first_one_did() {
+fn a_retry_starts_from_the_same_commit() {
     let repository = Repository::new();
     let first = repository.work("fix", "cat a | tail -1; echo more >> a");
     repository.write("a", "another\n");
@@ -161,7 +161,7 @@ fn another_try_begins_where_the_first_one_did() {
     assert_eq!(again["worktree"]["base"], first["worktree"]["base"]);
     assert_ne!(again["worktree"]["branch"], first["worktree"]["branch"]);
     assert!(path_of(&first).exists() && path_of(&again).exists());
-    // Attempts of one job share a worktree: what the first left is there for the second.
+    // Attempts of one job share a worktree, with the changes of earlier attempts.
     let script = "echo x >> a; test $(grep -c x a) = 2";
     let said =
         repository.lastword(&["run", "--worktree", "--retry", "1", "--backoff", "1ms", "sh", "-c", script]);
@@ -169,7 +169,7 @@ fn another_try_begins_where_the_first_one_did() {
 }
 
 #[test]
-fn a_repository_that_is_gone_takes_no_work_along() {
+fn work_survives_the_deletion_of_its_repository() {
     let repository = Repository::new();
     let job = repository.work("fix", "echo more >> a");
     std::fs::remove_dir_all(&repository.top).unwrap();
@@ -186,7 +186,7 @@ fn a_repository_that_is_gone_takes_no_work_along() {
 }
 
 #[test]
-fn c20_a_forced_stop_gives_back_the_lock_on_the_worktree() {
+fn c20_a_forced_stop_releases_the_lock_on_the_worktree() {
     let repository = Repository::new();
     let script = "trap '' TERM; echo more >> a; echo ready; sleep 1000";
     assert_eq!(
@@ -195,22 +195,22 @@ fn c20_a_forced_stop_gives_back_the_lock_on_the_worktree() {
     );
     until("it runs", || repository.home.ok(&["logs", "held"]).contains("ready").then_some(()));
     let is_locked = || repository.git(&["worktree", "list", "--porcelain"]).contains("\nlocked ");
-    assert!(is_locked(), "nobody removes it while the job works in it");
+    assert!(is_locked(), "it is locked while the job runs");
     repository.home.ok(&["cancel", "--force", "held"]);
-    until("the lock is given back", || (!is_locked()).then_some(()));
+    until("the lock is released", || (!is_locked()).then_some(()));
     let path = path_of(&repository.home.json(&["show", "held"]));
     repository.git(&["worktree", "remove", "--force", path.to_str().unwrap()]);
-    assert!(repository.home.run(&["diff", "held"]).stderr.contains("has changed nothing"));
+    assert!(repository.home.run(&["diff", "held"]).stderr.contains("changed nothing"));
     repository.home.ok(&["rm", "held"]);
     assert!(
         repository.left().is_empty(),
-        "what somebody removed by hand is no riddle: {:?}",
+        "a worktree removed by hand is not an error: {:?}",
         repository.left()
     );
 }
 
 #[test]
-fn several_jobs_of_one_repository_have_a_worktree_each() {
+fn several_jobs_of_one_repository_have_their_own_worktrees() {
     let repository = Repository::new();
     repository.home.ok(&["group", "set", "many", "--slots", "none"]);
     let names: Vec<String> = (0..5).map(|number| format!("job{number}")).collect();

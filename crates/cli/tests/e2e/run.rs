@@ -1,4 +1,4 @@
-//! `run`: what it passes on, what it exits with, what it lets go of.
+//! `run`: forwarding, exit codes, detaching.
 
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use crate::home::{Home, is_alive, said, signal, until};
 
 #[test]
-fn a_job_one_stays_with_exits_as_it_did() {
+fn run_exits_with_the_exit_code_of_the_job() {
     let home = Home::new();
     for (script, code) in [
         ("exit 0", 0),
@@ -24,7 +24,7 @@ fn a_job_one_stays_with_exits_as_it_did() {
 }
 
 #[test]
-fn what_cannot_be_executed_is_told_apart_from_what_is_not_there() {
+fn a_missing_command_is_distinguished_from_one_that_cannot_be_executed() {
     let home = Home::new();
     let plain = home.work().join("plain");
     std::fs::write(&plain, "#!/bin/sh\n").unwrap();
@@ -37,17 +37,17 @@ fn what_cannot_be_executed_is_told_apart_from_what_is_not_there() {
     assert!(!said.stderr.contains("sh -c"), "{said:?}");
     let said = home.run(&["run", "sleep 1 && echo done"]);
     assert_eq!(said.code, 127);
-    assert!(said.stderr.contains("lastword run -- sh -c 'LINE'"), "{said:?}");
+    assert!(said.stderr.contains("lastword run -- sh -c 'COMMAND'"), "{said:?}");
     assert_eq!(home.run(&["run", "./plain"]).code, 126);
     assert_eq!(home.run(&["run", "/"]).code, 126);
 }
 
 #[test]
-fn limits_end_a_job_and_say_so() {
+fn limits_stop_a_job_and_are_reported() {
     let home = Home::new();
     for (flag, value, script, code, word) in [
         ("--wall", "300ms", "echo $$; sleep 100", 124, "wall-clock limit"),
-        ("--stall", "300ms", "echo $$; sleep 100", 124, "without progress"),
+        ("--stall", "300ms", "echo $$; sleep 100", 124, "timed out without output"),
         (
             "--output-max",
             "1K",
@@ -65,14 +65,14 @@ fn limits_end_a_job_and_say_so() {
 }
 
 #[test]
-fn a_cancelled_job_exits_with_3_and_says_that_it_was() {
+fn a_cancelled_job_exits_with_3() {
     let home = Home::new();
     let running = home.spawn(&["run", "--name", "long", "sleep", "100"]);
     home.until_phase_of_name("long", "running");
     home.ok(&["cancel", "long"]);
     let said = running.end();
     assert_eq!(said.code, 3, "{said:?}");
-    assert!(said.stderr.contains("long (") && said.stderr.contains("cancelled while it ran"), "{said:?}");
+    assert!(said.stderr.contains("long (") && said.stderr.contains("cancelled while running"), "{said:?}");
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn a_job_whose_keepers_were_killed_is_lost_and_exits_with_1() {
     let said = running.end();
     assert_eq!(said.code, 1, "{said:?}");
     assert!(said.stderr.contains("lost"), "{said:?}");
-    assert!(!is_alive(leader), "what could be found was killed");
+    assert!(!is_alive(leader), "the sweep killed it");
     assert_eq!(home.json(&["show", "doomed"])["attempts"][0]["receipt"]["proof"], "best_effort");
 }
 
@@ -98,7 +98,7 @@ fn parent(pid: i32) -> i32 {
 }
 
 #[test]
-fn output_is_passed_on_byte_by_byte_and_stream_by_stream() {
+fn output_is_forwarded_unchanged_per_stream() {
     let home = Home::new();
     let script = r"printf 'a\377\000b\n'; printf 'e\033[31m\n' >&2; printf 'no line break'";
     let output = home.command(&["run", "sh", "-c", script]).output().unwrap();
@@ -107,7 +107,7 @@ fn output_is_passed_on_byte_by_byte_and_stream_by_stream() {
 }
 
 #[test]
-fn much_output_arrives_whole() {
+fn large_output_arrives_complete() {
     let home = Home::new();
     let output = home.command(&["run", "seq", "1", "300000"]).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
@@ -116,7 +116,7 @@ fn much_output_arrives_whole() {
 }
 
 #[test]
-fn a_detached_job_prints_its_id_and_nothing_else() {
+fn a_detached_run_prints_only_the_id() {
     let home = Home::new();
     let said = home.run(&["run", "-d", "--name", "quiet", "sh", "-c", "echo out; echo err >&2"]);
     assert_eq!((said.code, said.stderr.as_str()), (0, ""));
@@ -132,7 +132,7 @@ fn a_detached_job_prints_its_id_and_nothing_else() {
 }
 
 #[test]
-fn a_job_runs_where_it_was_asked_for_with_the_environment_of_whoever_asked() {
+fn a_job_runs_in_the_folder_and_environment_of_its_submitter() {
     let home = Home::new();
     std::fs::create_dir(home.work().join("below")).unwrap();
     assert_eq!(home.ok(&["run", "pwd"]), home.work().display().to_string());
@@ -151,7 +151,7 @@ fn a_job_runs_where_it_was_asked_for_with_the_environment_of_whoever_asked() {
 }
 
 #[test]
-fn ctrl_c_lets_go_of_a_job_and_leaves_it_running() {
+fn ctrl_c_detaches_and_leaves_the_job_running() {
     let home = Home::new();
     let running = home.spawn(&["run", "--name", "long", "sh", "-c", "echo $$; sleep 100"]);
     let job = home.until_phase_of_name("long", "running");
@@ -160,7 +160,7 @@ fn ctrl_c_lets_go_of_a_job_and_leaves_it_running() {
     let said = running.end();
     assert_eq!(said.code, 130, "{said:?}");
     let short = job["short"].as_str().unwrap();
-    let words = format!("long ({short}) goes on; `lastword attach long` comes back to it\n");
+    let words = format!("long ({short}) keeps running; `lastword attach long` reconnects to it\n");
     assert_eq!(said.stderr, words);
     assert!(is_alive(pid));
     let running = home.spawn(&["run", "--name", "other", "sh", "-c", "echo $$; sleep 100"]);
@@ -171,7 +171,7 @@ fn ctrl_c_lets_go_of_a_job_and_leaves_it_running() {
 }
 
 #[test]
-fn ctrl_c_cancels_if_that_was_asked_for_and_twice_means_kill() {
+fn ctrl_c_cancels_on_request_and_kills_the_second_time() {
     let home = Home::new();
     let script = "trap '' TERM; echo $$; while :; do sleep 1; done";
     let running = home.spawn(&[
@@ -192,12 +192,12 @@ fn ctrl_c_cancels_if_that_was_asked_for_and_twice_means_kill() {
     running.signal(Signal::INT);
     let said = running.end();
     assert_eq!(said.code, 3, "{said:?}");
-    assert!(said.stderr.contains("Ctrl-C again for KILL"), "{said:?}");
+    assert!(said.stderr.contains("press Ctrl-C again to kill it"), "{said:?}");
     assert!(!is_alive(pid));
 }
 
 #[test]
-fn standard_input_reaches_a_job_that_reads_and_its_end_does_too() {
+fn standard_input_and_its_end_are_forwarded() {
     let home = Home::new();
     let mut command = home.command(&["run", "-i", "cat"]);
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -213,14 +213,14 @@ fn standard_input_reaches_a_job_that_reads_and_its_end_does_too() {
 }
 
 #[test]
-fn a_job_without_input_reads_nothing() {
+fn a_job_without_input_takes_none() {
     let home = Home::new();
     assert_eq!(home.ok(&["run", "cat"]), "");
     let id = home.ok(&["run", "-d", "sleep", "100"]);
     let said = home.run(&["send", &id, "hello"]);
     assert_eq!(said.code, 125, "{said:?}");
     let said = home.run(&["attach", "-i", &id]);
-    assert!(said.code == 125 && said.stderr.contains("reads nothing"), "{said:?}");
+    assert!(said.code == 125 && said.stderr.contains("reads no input"), "{said:?}");
 }
 
 #[test]
@@ -232,19 +232,19 @@ fn a_job_can_have_a_terminal() {
 }
 
 #[test]
-fn jobs_wait_for_others_and_do_not_start_if_those_failed() {
+fn jobs_wait_for_dependencies_and_do_not_start_if_those_fail() {
     let home = Home::new();
     let first = home.start("while [ ! -e go ]; do sleep 0.01; done; exit 1");
     let any = home.ok(&["run", "-d", "--after", &format!("{first}:any"), "true"]);
     let good = home.ok(&["run", "-d", "--after", &first, "touch", "ran"]);
     let short = &first[first.len() - 8..];
-    assert!(home.ok(&["show", &any]).contains(&format!("waits for {short}:any\n")));
+    assert!(home.ok(&["show", &any]).contains(&format!("waiting for {short}:any\n")));
     assert!(home.ok(&["show", &good]).contains(&format!("  after     {short}\n")));
     std::fs::write(home.work().join("go"), "").unwrap();
     assert_eq!(home.run(&["wait", &any]).code, 0);
     let said = home.run(&["wait", &good]);
     assert_ne!(said.code, 0, "{said:?}");
-    assert!(said.stdout.contains("a job it waited for did not end as needed"), "{said:?}");
+    assert!(said.stdout.contains("a job it depends on did not succeed"), "{said:?}");
     assert!(!home.work().join("ran").exists());
     let said = home.run(&["run", "--after", "nobody", "true"]);
     assert!(said.code == 125 && said.stderr.contains("nobody"), "{said:?}");
@@ -252,19 +252,19 @@ fn jobs_wait_for_others_and_do_not_start_if_those_failed() {
 }
 
 #[test]
-fn a_job_is_tried_again_as_often_as_it_may_be() {
+fn a_job_is_retried_up_to_its_limit() {
     let home = Home::new();
     let script = "echo try $LASTWORD_ATTEMPT; test $LASTWORD_ATTEMPT = 3";
     let said = home.run(&["run", "--retry", "5", "--backoff", "10ms", "sh", "-c", script]);
     assert_eq!(said.code, 0, "{said:?}");
-    assert_eq!(said.stdout, "try 1\ntry 2\ntry 3\n", "the output of every attempt is passed on");
+    assert_eq!(said.stdout, "try 1\ntry 2\ntry 3\n", "the output of every attempt is printed");
     assert_eq!(home.json(&["show", "@last"])["attempts"].as_array().unwrap().len(), 3);
     let said = home.run(&["run", "--retry", "1", "--backoff", "10ms", "sh", "-c", "exit 9"]);
     assert_eq!(said.code, 9, "the last attempt's own code");
 }
 
 #[test]
-fn slots_and_priorities_decide_who_goes_first() {
+fn slots_and_priorities_decide_the_order() {
     let home = Home::new();
     home.ok(&["group", "set", "line", "--slots", "1"]);
     home.ok(&["group", "pause", "line"]);
@@ -282,7 +282,7 @@ fn slots_and_priorities_decide_who_goes_first() {
 }
 
 #[test]
-fn a_job_that_is_due_later_waits_and_one_that_was_due_does_not() {
+fn a_delayed_job_waits_until_it_is_due() {
     let home = Home::new();
     let later = home.ok(&["run", "-d", "--delay", "1h", "true"]);
     assert_eq!(home.run(&["run", "--delay", "0", "true"]).code, 0);
@@ -294,7 +294,7 @@ fn a_job_that_is_due_later_waits_and_one_that_was_due_does_not() {
 }
 
 #[test]
-fn a_daemon_that_is_killed_under_an_attached_run_is_not_noticed() {
+fn an_attached_run_survives_the_death_of_the_daemon() {
     let home = Home::new();
     let go = home.path().join("go");
     let script =

@@ -1,11 +1,11 @@
-//! Every screen as a person sees it, at two widths, plain and in colour.
+//! Every screen at two widths, plain and in colour.
 
 use std::process::Command;
 
 use crate::home::{Home, said};
 use crate::plain::plain;
 
-/// Jobs of every kind.
+/// Returns a home with jobs of every kind.
 fn busy_home() -> Home {
     let home = Home::new();
     home.run(&["run", "--name", "build", "-l", "team=core", "sh", "-c", "seq 1 3; echo done"]);
@@ -67,22 +67,22 @@ fn lists_fit_the_terminal() {
     }
     let mut command = home.command(&["ls", "-a"]);
     command.env_remove("COLUMNS");
-    assert!(!said(command).stdout.contains('…'), "what is no terminal gets everything");
+    assert!(!said(command).stdout.contains('…'), "lines are not cut without a terminal");
     let said = home.run(&["ls", "--group", "nowhere"]);
     assert_eq!(
         (said.stdout.as_str(), said.stderr.as_str()),
-        ("", "no such job is live; `lastword ls -a` shows those that have ended\n")
+        ("", "no matching jobs queued or running; `lastword ls -a` includes ended ones\n")
     );
     let said = home.run(&["ls", "-a", "-n", "2"]);
     assert_eq!(
         (said.stdout.lines().count(), said.stderr.as_str()),
-        (3, "there are more than 2; -n shows more\n")
+        (3, "there are more than 2; use -n to list more\n")
     );
     assert_eq!(home.ok(&["ls", "-a", "-q", "-l", "team=core"]).lines().count(), 1);
     assert_eq!(home.ok(&["ls", "-q", "--outcome", "timed_out"]).lines().count(), 1);
 }
 
-/// Shows a job where no line has to be cut.
+/// Shows a job on a terminal so wide that no line is cut.
 fn wide(home: &Home, job: &str) -> String {
     let mut command = home.command(&["show", job]);
     command.env("COLUMNS", "120");
@@ -90,27 +90,28 @@ fn wide(home: &Home, job: &str) -> String {
 }
 
 #[test]
-fn a_job_is_shown_with_its_life() {
+fn show_prints_the_timeline_of_a_job() {
     let home = busy_home();
     for name in ["build", "flaky", "server", "later"] {
         let text = plain(&home, &wide(&home, name));
-        let level =
-            text.replace(", and its control group was empty", "").replace("in a control group", "<level>");
+        let level = text
+            .replace(" and its control group was empty", "")
+            .replace("contained in a control group", "<level>");
         let level = level
-            .replace("by its keeper, which it cannot signal", "<level>")
-            .replace("by its keeper", "<level>");
+            .replace("contained by its keeper, which it cannot signal", "<level>")
+            .replace("contained by its keeper", "<level>");
         insta::assert_snapshot!(format!("show_{name}"), level);
     }
     let timed_out = home.ok(&["ls", "-q", "--outcome", "timed_out"]);
     let shown = wide(&home, &timed_out);
     assert!(
-        shown.contains("limit on wall") && shown.contains("timed out after its wall-clock limit"),
+        shown.contains("limit on wall") && shown.contains("timed out at its wall-clock limit"),
         "{shown}"
     );
 }
 
 #[test]
-fn colour_is_used_where_it_is_wanted_and_nowhere_else() {
+fn colour_is_used_only_where_requested() {
     let home = busy_home();
     let coloured = |arrange: fn(&mut Command) -> &mut Command| {
         let mut command = home.command(&["show", "server"]);
@@ -122,7 +123,7 @@ fn colour_is_used_where_it_is_wanted_and_nowhere_else() {
     assert!(!coloured(|command| command.env("CLICOLOR_FORCE", "1").env("NO_COLOR", "1")));
     assert!(
         coloured(|command| command.env("NO_COLOR", "1").args(["--color", "always"])),
-        "a flag beats a variable"
+        "a flag overrides a variable"
     );
     assert!(!coloured(|command| command.env("CLICOLOR_FORCE", "1").args(["--color", "never"])));
     assert!(!coloured(|command| command.env("CLICOLOR_FORCE", "0")));

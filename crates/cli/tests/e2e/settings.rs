@@ -1,10 +1,10 @@
-//! Settings: shown, set, and refused by name.
+//! Settings: shown, changed, and rejected by name.
 
 use crate::home::{Home, said};
 use crate::plain::plain_text;
 
 #[test]
-fn settings_are_shown_with_where_they_came_from() {
+fn settings_are_shown_with_their_origins() {
     let home = Home::new();
     home.ok(&["config", "set", "slots", "3"]);
     home.ok(&["config", "set", "limits.wall", "1h30m"]);
@@ -20,7 +20,7 @@ fn settings_are_shown_with_where_they_came_from() {
 }
 
 #[test]
-fn c55_a_bad_setting_stops_the_first_command_with_its_name() {
+fn c55_an_invalid_setting_makes_the_first_command_fail_and_is_named() {
     let home = Home::new();
     std::fs::create_dir(home.state()).unwrap();
     for (text, name) in [
@@ -37,7 +37,7 @@ fn c55_a_bad_setting_stops_the_first_command_with_its_name() {
             assert!(said.stderr.contains(name) && said.stderr.contains("config.toml"), "{words:?}: {said:?}");
             assert_eq!(said.stdout, "");
         }
-        assert!(!home.state().join("journal.db").exists(), "nothing was begun");
+        assert!(!home.state().join("journal.db").exists(), "nothing was started");
     }
     std::fs::remove_file(home.state().join("config.toml")).unwrap();
     let mut command = home.command(&["ls"]);
@@ -47,7 +47,7 @@ fn c55_a_bad_setting_stops_the_first_command_with_its_name() {
 }
 
 #[test]
-fn a_value_that_does_not_read_is_not_written() {
+fn an_invalid_value_is_not_written() {
     let home = Home::new();
     for (key, value) in [("slots", "-1"), ("grace", "soon"), ("limits.output", "1.5M"), ("log_level", "loud")]
     {

@@ -1,4 +1,4 @@
-//! What others wrote, and others in our place: hostile names and outputs, a daemon of another version, somebody else's socket.
+//! Hostile names and output, a daemon of another version, a socket of another user.
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::DirBuilderExt as _;
@@ -10,7 +10,7 @@ use crate::home::Home;
 const HOSTILE: &str = "\x1b]0;owned\x07\x1b[2J\u{9b}31m\u{202e}gnp\u{200b}\r\n";
 
 #[test]
-fn nothing_hostile_reaches_a_terminal_raw_but_what_the_job_wrote() {
+fn hostile_text_is_cleaned_except_piped_job_output() {
     let home = Home::new();
     let label = format!("colour={HOSTILE}");
     let id =
@@ -37,11 +37,11 @@ fn nothing_hostile_reaches_a_terminal_raw_but_what_the_job_wrote() {
         assert!(harmless(&said.stdout), "{words:?}: {said:?}");
         assert!(harmless(&said.stderr), "{words:?}: {said:?}");
     }
-    assert_eq!(home.run(&["logs", &id]).stdout, HOSTILE, "what it wrote is its own");
+    assert_eq!(home.run(&["logs", &id]).stdout, HOSTILE, "piped output is not changed");
 }
 
 #[test]
-fn what_a_job_wrote_does_not_steer_a_terminal_that_was_not_given_to_it() {
+fn job_output_cannot_control_a_terminal_it_was_not_given() {
     let home = Home::new();
     let script = format!("printf '%s' '{HOSTILE}'; printf '%s' '{HOSTILE}' >&2");
     let id = home.ok(&["run", "-d", "sh", "-c", &script]);
@@ -53,7 +53,7 @@ fn what_a_job_wrote_does_not_steer_a_terminal_that_was_not_given_to_it() {
         command.args(["--quiet", "--command", &line, "/dev/null"]).env_clear();
         command.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?)))).env("NO_COLOR", "1");
         let said = command.output().unwrap();
-        // The terminal itself returns the carriage.
+        // The terminal itself adds carriage returns.
         String::from_utf8_lossy(&said.stdout).replace("\r\n", "\n")
     };
     for words in [
@@ -68,10 +68,13 @@ fn what_a_job_wrote_does_not_steer_a_terminal_that_was_not_given_to_it() {
         assert_eq!(found, None, "{words}: {said:?}");
         assert!(said.contains("31m"), "{words}: {said:?}");
     }
-    assert!(at_terminal("run -t -- printf '\\033[5m'").contains("\x1b[5m"), "a job that has it may steer it");
+    assert!(
+        at_terminal("run -t -- printf '\\033[5m'").contains("\x1b[5m"),
+        "a job with a terminal may control it"
+    );
 }
 
-/// Answers one request after the other with the same words.
+/// Answers every request with the same response.
 pub(crate) fn stand_in(home: &Home, answer: &'static str) -> std::thread::JoinHandle<()> {
     std::fs::DirBuilder::new().mode(0o700).create(home.state()).unwrap();
     let listener = UnixListener::bind(home.state().join("lastword.sock")).unwrap();
@@ -84,7 +87,7 @@ pub(crate) fn stand_in(home: &Home, answer: &'static str) -> std::thread::JoinHa
 }
 
 #[test]
-fn a_daemon_of_another_version_is_noticed_once_and_said_what_to_do_about() {
+fn a_daemon_of_another_version_is_reported_once_with_a_remedy() {
     let home = Home::new();
     let body = r#"{"items":[],"next_cursor":null,"something_new":[1]}"#;
     let answer = format!(
@@ -101,7 +104,7 @@ fn a_daemon_of_another_version_is_noticed_once_and_said_what_to_do_about() {
 }
 
 #[test]
-fn whoever_answers_and_is_no_daemon_is_not_believed() {
+fn a_foreign_listener_is_not_trusted() {
     let home = Home::new();
     let daemon = stand_in(&home, "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}");
     let said = home.run(&["ls"]);
@@ -112,7 +115,7 @@ fn whoever_answers_and_is_no_daemon_is_not_believed() {
 }
 
 #[test]
-fn c60_a_folder_in_the_place_of_the_socket_is_moved_aside() {
+fn c60_a_folder_at_the_path_of_the_socket_is_moved_aside() {
     let home = Home::new();
     std::fs::DirBuilder::new().mode(0o700).create(home.state()).unwrap();
     std::fs::create_dir(home.state().join("lastword.sock")).unwrap();
@@ -123,14 +126,14 @@ fn c60_a_folder_in_the_place_of_the_socket_is_moved_aside() {
         .flatten()
         .find(|entry| entry.file_name().to_string_lossy().contains("moved-aside"));
     assert_eq!(std::fs::read_to_string(aside.unwrap().path().join("precious")).unwrap(), "mine");
-    // Also under a daemon that runs.
+    // The same with a running daemon.
     std::fs::remove_file(home.state().join("lastword.sock")).unwrap();
     std::fs::create_dir(home.state().join("lastword.sock")).unwrap();
     home.ok(&["run", "true"]);
 }
 
 #[test]
-fn a_socket_of_another_user_is_not_spoken_to() {
+fn a_socket_of_another_user_is_not_used() {
     if !rustix::process::geteuid().is_root() {
         return;
     }
@@ -139,23 +142,23 @@ fn a_socket_of_another_user_is_not_spoken_to() {
     std::os::unix::fs::chown(home.state(), Some(54_321), Some(54_321)).unwrap();
     let said = home.run(&["ls"]);
     assert_eq!(said.code, 125, "{said:?}");
-    assert!(said.stderr.contains("belongs to somebody else"), "{said:?}");
+    assert!(said.stderr.contains("belongs to another user"), "{said:?}");
     std::os::unix::fs::chown(home.state(), Some(0), Some(0)).unwrap();
 }
 
 #[test]
-fn who_is_turned_away_because_too_many_ask_asks_again() {
+fn a_client_retries_when_the_daemon_has_too_many_connections() {
     let home = Home::new();
     let plain = home.command(&[]);
     let mut few = Command::new("sh");
     few.args(["-c", "ulimit -n 256; exec \"$0\" daemon start"]).arg(plain.get_program()).env_clear();
     few.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
     assert!(few.status().unwrap().success());
-    // A quarter of its files; it hangs up on those who say nothing after a while.
+    // A quarter of its descriptors; it closes idle connections after a while.
     let held: Vec<UnixStream> =
         (0..64).map(|_| UnixStream::connect(home.state().join("lastword.sock")).unwrap()).collect();
     let said = home.run(&["run", "echo", "hello"]);
     assert_eq!((said.code, said.stdout.as_str()), (0, "hello\n"), "{said:?}");
-    assert!(said.stderr.contains("connections"), "whoever waits is told why: {said:?}");
+    assert!(said.stderr.contains("connections"), "a waiting client is told why: {said:?}");
     drop(held);
 }

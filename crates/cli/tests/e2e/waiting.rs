@@ -6,7 +6,7 @@ use crate::home::{Home, is_alive, until};
 use crate::plain::plain;
 
 #[test]
-fn the_exit_code_of_a_wait_says_how_a_job_ended() {
+fn the_exit_code_of_wait_reflects_the_outcome() {
     let home = Home::new();
     let completed = home.start("exit 0");
     let failed = home.start("exit 7");
@@ -17,14 +17,14 @@ fn the_exit_code_of_a_wait_says_how_a_job_ended() {
         assert_eq!(home.run(&["wait", id]).code, code);
     }
     let said = home.run(&["wait", &completed, &failed, &timed_out, &cancelled]);
-    assert_eq!(said.code, 1, "the worst counts");
+    assert_eq!(said.code, 1, "the most severe counts");
     insta::assert_snapshot!("wait_many", plain(&home, &said.stdout));
     assert_eq!(home.run(&["wait", &completed, &cancelled]).code, 3);
     assert_eq!(home.run(&["wait", "-q", &failed]).stdout, "");
 }
 
 #[test]
-fn a_wait_has_a_limit_of_its_own_and_may_be_for_the_first() {
+fn wait_has_a_timeout_and_can_wait_for_the_first() {
     let home = Home::new();
     let (slow, quick) = (home.start("sleep 100"), home.start("sleep 0.2"));
     let said = home.run(&["wait", "--timeout", "100ms", &slow]);
@@ -37,7 +37,7 @@ fn a_wait_has_a_limit_of_its_own_and_may_be_for_the_first() {
 }
 
 #[test]
-fn c63_a_wait_returns_promptly_when_the_keepers_die() {
+fn c63_wait_returns_promptly_when_the_keepers_die() {
     let home = Home::new();
     let id = home.start("sleep 100");
     let job = home.until_phase(&id, "running");
@@ -53,14 +53,11 @@ fn c63_a_wait_returns_promptly_when_the_keepers_die() {
     }
     let begin = std::time::Instant::now();
     assert_eq!(waiting.end().code, 1);
-    assert!(
-        begin.elapsed() < std::time::Duration::from_secs(10),
-        "not at the end of the wait's own patience"
-    );
+    assert!(begin.elapsed() < std::time::Duration::from_secs(10), "not at the timeout of the wait");
 }
 
 #[test]
-fn attach_shows_the_last_lines_and_then_what_comes() {
+fn attach_shows_the_last_lines_and_follows() {
     let home = Home::new();
     let go = home.path().join("go");
     let script =
@@ -76,12 +73,12 @@ fn attach_shows_the_last_lines_and_then_what_comes() {
     assert_eq!(
         (said.code, said.stdout.as_str()),
         (6, "after\n"),
-        "an ended job is shown as it ended: {said:?}"
+        "the last lines of an ended job are shown: {said:?}"
     );
 }
 
 #[test]
-fn attach_lets_go_again_and_passes_what_is_typed_on() {
+fn attach_forwards_input_and_detaches() {
     let home = Home::new();
     let id = home.ok(&["run", "-d", "-i", "sh", "-c", "echo $$; read line; echo got $line; exit 5"]);
     let pid = home.pids_of(&id, 1)[0];
@@ -99,7 +96,7 @@ fn attach_lets_go_again_and_passes_what_is_typed_on() {
 }
 
 #[test]
-fn c63_whoever_waits_sees_many_daemons_come_and_go() {
+fn c63_wait_survives_many_daemon_crashes() {
     let home = Home::new();
     let go = home.path().join("go");
     let (job, pids) = home.start_with_pids(
@@ -108,12 +105,12 @@ fn c63_whoever_waits_sees_many_daemons_come_and_go() {
     );
     let waiting = home.spawn(&["wait", &job]);
     for _ in 0..8 {
-        // Each has had the question for a while, so it is not the question that ended it.
+        // Each daemon has had the request for a while, so the request did not crash it.
         let pid = home.daemon_pid();
         let asked = std::time::Instant::now();
-        until("it has had it for a while", || (asked.elapsed().as_millis() > 400).then_some(()));
+        until("it has had the request for a while", || (asked.elapsed().as_millis() > 400).then_some(()));
         home.kill_daemon();
-        until("another is there", || {
+        until("another daemon is running", || {
             let listed = home.run(&["ls"]);
             (listed.code == 0 && home.daemon_pid() != pid).then_some(())
         });

@@ -1,4 +1,4 @@
-//! `run --worktree`, and what becomes of the worktree: with real repositories and the real git.
+//! `run --worktree` with real repositories and the real git, and what happens to the worktree.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -31,8 +31,10 @@ impl Repository {
         let mut command = Command::new("git");
         command.args(words).current_dir(folder).env_clear().env("PATH", "/usr/local/bin:/usr/bin:/bin");
         command.env("HOME", self.home.path());
-        for who in ["AUTHOR", "COMMITTER"] {
-            command.env(format!("GIT_{who}_NAME"), "Ann").env(format!("GIT_{who}_EMAIL"), "ann@example.org");
+        for role in ["AUTHOR", "COMMITTER"] {
+            command
+                .env(format!("GIT_{role}_NAME"), "Ann")
+                .env(format!("GIT_{role}_EMAIL"), "ann@example.org");
         }
         let said = said(command);
         assert_eq!(said.code, 0, "git {words:?}: {said:?}");
@@ -56,7 +58,7 @@ impl Repository {
         std::fs::read_to_string(self.top.join(file)).unwrap()
     }
 
-    /// Runs a verb of ours in a folder of the checkout.
+    /// Runs lastword in a folder of the checkout.
     pub(crate) fn lastword_in(&self, folder: &str, words: &[&str]) -> Said {
         let mut command = self.home.command(words);
         command.current_dir(self.top.join(folder));
@@ -67,14 +69,14 @@ impl Repository {
         self.lastword_in("", words)
     }
 
-    /// Runs a script in a worktree to its end, and returns the job.
+    /// Runs a script in a worktree and returns the ended job.
     pub(crate) fn work(&self, name: &str, script: &str) -> serde_json::Value {
         let said = self.lastword(&["run", "--worktree", "--name", name, "sh", "-c", script]);
         assert_eq!(said.code, 0, "{said:?}");
         self.home.json(&["show", name])
     }
 
-    /// Everything that is left of worktrees: in the folder of worktrees, in the repository, and branches.
+    /// Lists everything left of worktrees: in their folder, in the repository, and branches.
     pub(crate) fn left(&self) -> Vec<String> {
         let names = |folder: PathBuf| {
             let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
@@ -102,7 +104,7 @@ impl Repository {
             })
             .collect();
         let is_theirs = |name: &String| ids.iter().any(|id| name.contains(id));
-        until("nothing else is left of worktrees", || self.left().iter().all(is_theirs).then_some(()));
+        until("all other worktrees are gone", || self.left().iter().all(is_theirs).then_some(()));
     }
 }
 
@@ -111,7 +113,7 @@ pub(crate) fn path_of(job: &serde_json::Value) -> PathBuf {
 }
 
 #[test]
-fn a_job_has_a_worktree_and_a_branch_of_its_own_and_the_checkout_does_not_change() {
+fn a_job_has_its_own_worktree_and_branch_and_leaves_the_checkout_alone() {
     let repository = Repository::new();
     repository.write("a", "not committed\n");
     let script =
@@ -126,28 +128,28 @@ fn a_job_has_a_worktree_and_a_branch_of_its_own_and_the_checkout_does_not_change
     let folder = path.join("sub").display().to_string();
     let lines: Vec<&str> = said.stdout.lines().collect();
     assert_eq!((lines[0], lines[11], lines[12]), (folder.as_str(), branch.as_str(), "a 1"), "{said:?}");
-    assert_eq!(lines[22..], [folder.as_str(), "none"], "nothing leads out of it");
+    assert_eq!(lines[22..], [folder.as_str(), "none"], "no variable points outside of it");
     assert_eq!(job["worktree"]["branch"], branch);
     assert_eq!(job["worktree"]["base"], repository.git(&["rev-parse", "HEAD"]));
     assert_eq!(job["worktree"]["checkout"], repository.top.to_str().unwrap());
     assert_eq!(job["worktree"]["present"], true);
     assert!(std::fs::read_to_string(path.join("sub/c")).unwrap().ends_with("sub/c 10\nmore\n"));
-    assert_eq!(repository.git(&["status", "--porcelain"]), " M a", "the checkout is as it was");
+    assert_eq!(repository.git(&["status", "--porcelain"]), " M a", "the checkout is unchanged");
     assert_eq!(repository.read("a"), "not committed\n");
 }
 
 #[test]
-fn a_worktree_goes_by_itself_if_nothing_was_changed_in_it() {
+fn an_unchanged_worktree_is_removed_automatically() {
     let repository = Repository::new();
     repository.work("idle", "cat a");
     repository.until_nothing_is_left();
     assert_eq!(repository.home.json(&["show", "idle"])["worktree"]["present"], false);
     let kept = repository.lastword(&["run", "--worktree=keep", "--name", "kept", "true"]);
     assert_eq!(kept.code, 0, "{kept:?}");
-    // Whoever asked for it to be left alone is asked for after the same moment has passed for another.
+    // The kept worktree is checked only after another one, of a later job, was removed.
     repository.work("idle", "cat a");
     let kept = repository.home.json(&["show", "kept"]);
-    until("only the one that is to be kept is left", || (repository.left().len() == 5).then_some(()));
+    until("only the kept one is left", || (repository.left().len() == 5).then_some(()));
     assert!(path_of(&kept).join("a").exists());
     repository.home.ok(&["rm", "kept"]);
     assert!(repository.left().is_empty(), "{:?}", repository.left());
@@ -167,7 +169,7 @@ fn work_is_never_lost_without_force() {
     assert!(said.stderr.contains("lastword apply fix") && said.stderr.contains("lastword rm --force fix"));
     assert!(path.join("new").exists());
     let pruned = repository.home.run(&["prune", "--older-than", "0s", "--unread", "--yes"]);
-    assert!(pruned.stderr.contains("--unsaved gives it up"), "{pruned:?}");
+    assert!(pruned.stderr.contains("--unsaved deletes such jobs, too"), "{pruned:?}");
     assert!(path.join("new").exists());
     assert_eq!(
         repository.home.json(&["prune", "--older-than", "0s", "--unread", "--yes"])["kept_unsaved"],
@@ -178,7 +180,11 @@ fn work_is_never_lost_without_force() {
     assert_eq!(said.code, 0, "{said:?}");
     assert!(said.stderr.contains(&format!("git branch NAME {}", &tip[..10])), "{said:?}");
     assert!(repository.left().is_empty(), "{:?}", repository.left());
-    assert_eq!(repository.git(&["show", &format!("{tip}:a")]).lines().count(), 11, "as was said");
+    assert_eq!(
+        repository.git(&["show", &format!("{tip}:a")]).lines().count(),
+        11,
+        "the commit that was printed"
+    );
 }
 
 #[test]
@@ -205,12 +211,12 @@ fn a_worktree_stays_while_a_resumed_agent_runs_in_it() {
     assert_eq!((&pruned["removed"], &pruned["kept_in_use"]), (&0.into(), &1.into()), "{pruned}");
     let said = home.run(&everything);
     assert!(
-        said.stderr.contains("1 more was kept: a job that has not ended runs in its worktree"),
+        said.stderr.contains("1 job was kept because its worktree is in use by a job that has not ended"),
         "{said:?}"
     );
     assert!(path.join("new").exists() && path.join("later").exists());
     assert_eq!(home.json(&["show", &resumed])["phase"], "running");
-    // What the resumed job did there is work of the first one's worktree, and is not lost without force either.
+    // The changes of the resumed job are in the first job's worktree, and are not lost without force either.
     assert_eq!(home.run(&["cancel", &resumed]).code, 0);
     let said = home.run(&["rm", first_id]);
     assert!(said.code == 125 && said.stderr.contains("2 changed files"), "{said:?}");
@@ -221,7 +227,7 @@ fn a_worktree_stays_while_a_resumed_agent_runs_in_it() {
 }
 
 #[test]
-fn work_that_is_in_another_branch_is_not_lost_with_the_job() {
+fn work_merged_into_another_branch_can_be_deleted_with_the_job() {
     let repository = Repository::new();
     let job = repository.work("fix", "echo more >> a; git -c user.name=x -c user.email=x commit -qam it");
     assert_ne!(repository.home.run(&["rm", "fix"]).code, 0);
@@ -230,12 +236,12 @@ fn work_that_is_in_another_branch_is_not_lost_with_the_job() {
     assert!(repository.left().is_empty(), "{:?}", repository.left());
     let job = repository.work("again", "echo b >> b");
     let pruned = repository.home.ok(&["prune", "--older-than", "0s", "--unread", "--unsaved", "--yes"]);
-    assert_eq!(pruned, "1 ended job was removed");
+    assert_eq!(pruned, "1 ended job deleted");
     assert!(repository.left().is_empty() && !path_of(&job).exists(), "{:?}", repository.left());
 }
 
 #[test]
-fn where_no_worktree_can_be_made_nothing_is_started_and_it_is_said_why() {
+fn nothing_is_started_if_no_worktree_can_be_created() {
     let repository = Repository::new();
     let check = |folder: &Path, why: &str| {
         let mut command = repository.home.command(&["run", "--worktree", "touch", "ran"]);
@@ -252,14 +258,14 @@ fn where_no_worktree_can_be_made_nothing_is_started_and_it_is_said_why() {
     check(&place("plain"), "not a git repository");
     let bare = place("bare");
     repository.git_in(&bare, &["init", "--quiet", "--bare"]);
-    check(&bare, "has no files here");
-    check(&repository.top.join(".git"), "has no files here");
+    check(&bare, "there is no checkout here");
+    check(&repository.top.join(".git"), "there is no checkout here");
     let empty = place("empty");
     repository.git_in(&empty, &["init", "--quiet"]);
-    check(&empty, "nothing was committed yet");
+    check(&empty, "has no commits");
     let new = repository.top.join("new");
     std::fs::create_dir(&new).unwrap();
-    check(&new, "not in the commit that is checked out");
+    check(&new, "not part of the checked-out commit");
     let mut command = repository.home.command(&["run", "--worktree", "true"]);
     command.current_dir(&repository.top).env("PATH", "/nowhere");
     let said = said(command);

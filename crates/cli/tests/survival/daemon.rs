@@ -1,10 +1,10 @@
-//! The daemon dies, is replaced, is started twice, and does not find its socket as it left it.
+//! The daemon dies, is replaced, is started twice, and finds its socket changed.
 
 use std::process::{Command, Stdio};
 
 use crate::home::{Home, is_alive, kill, parent, pids_in, until};
 
-/// Writes numbered lines until it is let go on, then some more, and exits with 7.
+/// Prints numbered lines until told to stop, then one more, and exits with 7.
 fn counting(home: &Home) -> String {
     let (pids, go) = (home.path("pids"), home.path("go"));
     format!(
@@ -16,9 +16,9 @@ fn counting(home: &Home) -> String {
 
 /// Checks that a job of [`counting`] was not disturbed: same process, every line once, its own exit status.
 fn ends_undisturbed(home: &Home, job: &str, leader: i32) {
-    assert_eq!(home.leader(job), leader, "the same process goes on");
+    assert_eq!(home.leader(job), leader, "the same process is running");
     std::fs::write(home.path("go"), "").unwrap();
-    assert_eq!(home.say(&["wait", job]).code, 1, "it failed, as it says");
+    assert_eq!(home.say(&["wait", job]).code, 1, "it failed");
     assert!(!is_alive(leader));
     let shown = home.show(job);
     assert_eq!(shown["outcome"], "failed");
@@ -33,7 +33,7 @@ fn ends_undisturbed(home: &Home, job: &str, leader: i32) {
 }
 
 #[test]
-fn c37_a_killed_daemon_costs_a_job_nothing() {
+fn c37_a_killed_daemon_does_not_affect_a_job() {
     let home = Home::new();
     let job = home.start(&counting(&home));
     let leader = pids_in(&home.path("pids"), 1)[0];
@@ -47,7 +47,7 @@ fn c37_a_killed_daemon_costs_a_job_nothing() {
 }
 
 #[test]
-fn c37_an_upgrade_takes_over_what_runs() {
+fn c37_an_upgraded_daemon_takes_over_running_jobs() {
     let mut home = Home::new();
     let job = home.start(&counting(&home));
     let leader = pids_in(&home.path("pids"), 1)[0];
@@ -62,7 +62,7 @@ fn c37_an_upgrade_takes_over_what_runs() {
 }
 
 #[test]
-fn a_daemon_that_is_told_to_stop_leaves_its_jobs_alone() {
+fn a_stopped_daemon_leaves_its_jobs_running() {
     let home = Home::new();
     let job = home.start(&counting(&home));
     let leader = pids_in(&home.path("pids"), 1)[0];
@@ -73,7 +73,7 @@ fn a_daemon_that_is_told_to_stop_leaves_its_jobs_alone() {
 }
 
 #[test]
-fn c61_what_ended_while_nobody_looked_is_told_by_the_first_read() {
+fn c61_a_job_that_ended_without_a_daemon_is_shown_by_the_first_read() {
     let home = Home::new();
     home.good(&["daemon", "start", "--set", "slots=3"]);
     let jobs: Vec<String> = (0..3).map(|_| home.start("sleep 100")).collect();
@@ -82,17 +82,17 @@ fn c61_what_ended_while_nobody_looked_is_told_by_the_first_read() {
     home.kill_daemon();
     leaders.iter().for_each(|leader| kill(*leader));
     until("the trees are gone", || !leaders.iter().chain(&shims).any(|pid| is_alive(*pid)));
-    // A list, a look and a wait, each as the first thing that is asked.
+    // A list, a show and a wait, each as the first request.
     let listed = home.json(&["ls"]);
-    assert_eq!(listed["items"].as_array().map(Vec::len), Some(0), "nothing is live any more: {listed}");
+    assert_eq!(listed["items"].as_array().map(Vec::len), Some(0), "no job is live: {listed}");
     assert_eq!(home.show(&jobs[0])["phase"], "ended");
     assert_eq!(home.say(&["wait", &jobs[1]]).code, 1);
 }
 
 #[test]
-fn c61_a_death_is_told_by_the_first_read_on_each_path_by_itself() {
+fn c61_each_kind_of_read_shows_a_death_at_once() {
     let home = Home::new();
-    // The tree dies and its keeper has spoken, or the keeper dies too and cannot.
+    // The tree dies and its keeper records it, or the keeper dies, too.
     for keeper_too in [false, true] {
         for read in ["show", "ls", "wait"] {
             let job = home.start("sleep 100");
@@ -113,7 +113,7 @@ fn c61_a_death_is_told_by_the_first_read_on_each_path_by_itself() {
 }
 
 #[test]
-fn c44_many_who_start_the_daemon_at_once_get_one_and_lose_nothing() {
+fn c44_concurrent_starts_yield_one_daemon_and_lose_nothing() {
     let home = Home::new();
     let callers: Vec<_> = (0..12)
         .map(|n| {
@@ -140,7 +140,7 @@ fn c44_many_who_start_the_daemon_at_once_get_one_and_lose_nothing() {
 }
 
 #[test]
-fn a_second_daemon_says_who_is_there_and_touches_nothing() {
+fn a_second_daemon_names_the_first_and_touches_nothing() {
     let home = Home::new();
     let job = home.start("sleep 100");
     let (daemon, leader) = (home.daemon(), home.leader(&job));
@@ -164,7 +164,7 @@ fn c60_a_stale_endpoint_is_replaced_by_the_next_command() {
             std::fs::remove_file(socket).unwrap();
             std::fs::write(socket, "not a socket").unwrap();
         }),
-        ("somebody else's", |socket| {
+        ("another process's", |socket| {
             std::fs::remove_file(socket).unwrap();
             drop(std::os::unix::net::UnixListener::bind(socket).unwrap());
         }),
@@ -177,7 +177,7 @@ fn c60_a_stale_endpoint_is_replaced_by_the_next_command() {
 }
 
 #[test]
-fn c60_a_socket_that_goes_under_a_living_daemon_is_made_anew() {
+fn c60_a_removed_socket_is_recreated_by_its_daemon() {
     let home = Home::new();
     let job = home.start("sleep 100");
     let (daemon, leader) = (home.daemon(), home.leader(&job));
@@ -191,7 +191,7 @@ fn c60_a_socket_that_goes_under_a_living_daemon_is_made_anew() {
 #[test]
 fn a_daemon_outlives_the_terminal_it_was_started_from() {
     let home = Home::new();
-    // `script` gives the command a terminal and hangs it up when the command is done.
+    // `script` gives the command a terminal, and hangs up when the command exits.
     let lastword = env!("CARGO_BIN_EXE_lastword");
     let mut script = Command::new("script");
     script.args([
@@ -208,7 +208,7 @@ fn a_daemon_outlives_the_terminal_it_was_started_from() {
     let job = home.leader("@last");
     assert!(is_alive(daemon) && is_alive(job));
     let session = rustix::process::getsid(rustix::process::Pid::from_raw(daemon)).unwrap();
-    assert_eq!(session.as_raw_pid(), daemon, "it has a session of its own");
+    assert_eq!(session.as_raw_pid(), daemon, "it leads its own session");
     let log = std::fs::read_link(format!("/proc/{daemon}/fd/1")).unwrap();
     assert!(!log.starts_with("/dev/pts"), "it holds no terminal: {}", log.display());
 }

@@ -1,15 +1,15 @@
-//! What is stored cannot be read, or cannot be written.
+//! Stored data that cannot be read or written.
 
 use crate::home::{Home, Said, is_alive, until};
 
-/// What a refusal for the sake of the state must look like: our own error, with the file's name.
+/// Checks that a command failed with our own error, which names the file.
 fn is_refused(said: &Said, names: &str) {
     assert_eq!(said.code, 125, "{}{}", said.out, said.err);
-    assert!(said.err.contains(names), "it says what is wrong: {}", said.err);
+    assert!(said.err.contains(names), "it names the file: {}", said.err);
 }
 
 #[test]
-fn c43_a_damaged_journal_is_said_to_be_damaged_and_left_as_it_is() {
+fn c43_a_damaged_journal_is_reported_and_not_changed() {
     type Damage = fn(&mut Vec<u8>);
     let damages: [(&str, Damage); 3] = [
         ("garbage", |bytes| bytes[..4096].fill(0x5a)),
@@ -27,15 +27,15 @@ fn c43_a_damaged_journal_is_said_to_be_damaged_and_left_as_it_is() {
         for command in [&["ls", "-a"][..], &["run", "--", "true"], &["daemon", "start"]] {
             is_refused(&home.say(command), "journal.db");
         }
-        assert_eq!(std::fs::read(&journal).unwrap(), bytes, "a journal that is {what} is not touched");
+        assert_eq!(std::fs::read(&journal).unwrap(), bytes, "a journal that is {what} is not changed");
     }
 }
 
 #[test]
-fn c43_a_journal_that_vanished_under_its_log_is_not_taken_for_a_new_one() {
+fn c43_a_journal_whose_file_vanished_is_not_replaced_by_a_new_one() {
     let home = Home::new();
     home.good(&["run", "--", "true"]);
-    // Killed, so that what was written is still in the write-ahead log.
+    // Killed, so that the writes are still in the write-ahead log.
     home.kill_daemon();
     let (journal, log) = (home.state().join("journal.db"), home.state().join("journal.db-wal"));
     assert!(std::fs::metadata(&log).is_ok_and(|found| found.len() > 0), "the log is there");
@@ -45,9 +45,9 @@ fn c43_a_journal_that_vanished_under_its_log_is_not_taken_for_a_new_one() {
 }
 
 #[test]
-fn a_state_folder_that_cannot_be_written_to_is_named() {
+fn a_read_only_state_folder_is_named() {
     if !rustix::process::geteuid().is_root() {
-        return println!("not tried: a read-only mount needs root");
+        return println!("skipped: a read-only mount needs root");
     }
     let home = Home::new();
     home.good(&["run", "--", "true"]);
@@ -58,13 +58,13 @@ fn a_state_folder_that_cannot_be_written_to_is_named() {
     let said = Said::of(home.shell_apart(script).output().unwrap());
     is_refused(&said, home.state().to_str().unwrap());
     assert!(said.err.to_lowercase().contains("read-only"), "{}", said.err);
-    assert_eq!(home.json(&["ls", "-a"])["items"].as_array().map(Vec::len), Some(1), "and nothing was lost");
+    assert_eq!(home.json(&["ls", "-a"])["items"].as_array().map(Vec::len), Some(1), "nothing was lost");
 }
 
 #[test]
-fn c42_a_full_disk_refuses_what_is_new_and_loses_nothing_that_was_taken() {
+fn c42_a_full_disk_refuses_new_jobs_and_loses_no_accepted_ones() {
     let Some(home) = Home::on_small_disk(24 << 20) else {
-        return println!("not tried: a file system of its own needs root");
+        return println!("skipped: mounting a file system needs root");
     };
     let ready = home.path("go");
     let job = home.start(&format!("while [ ! -e {} ]; do sleep 0.01; done; exit 7", ready.display()));
@@ -74,12 +74,16 @@ fn c42_a_full_disk_refuses_what_is_new_and_loses_nothing_that_was_taken() {
     fill(&ballast);
     let refused = home.say(&["run", "-d", "--", "true"]);
     assert_eq!(refused.code, 125, "{}{}", refused.out, refused.err);
-    // What runs goes on, and ends by itself while nothing can be written.
+    // The running job continues, and ends while nothing can be written.
     assert!(is_alive(leader));
     std::fs::write(&ready, "").unwrap();
     until("the leader is gone", || !is_alive(leader));
     let said = home.say(&["cancel", &stopped, "--force", "--timeout=1s"]);
-    assert_ne!(said.code, 0, "a stop that cannot be recorded is not called one: {}{}", said.out, said.err);
+    assert_ne!(
+        said.code, 0,
+        "a stop that cannot be recorded is not reported as done: {}{}",
+        said.out, said.err
+    );
     std::fs::remove_file(&ballast).unwrap();
     assert_eq!(home.say(&["wait", &job]).code, 1);
     assert_eq!(home.show(&job)["attempts"][0]["exit"]["code"], 7);
@@ -90,15 +94,15 @@ fn c42_a_full_disk_refuses_what_is_new_and_loses_nothing_that_was_taken() {
 }
 
 #[test]
-fn what_fills_the_disk_can_be_stopped_also_by_a_daemon_that_starts_then() {
+fn a_job_that_fills_the_disk_can_be_stopped_even_by_a_new_daemon() {
     let Some(home) = Home::on_small_disk(24 << 20) else {
-        return println!("not tried: a file system of its own needs root");
+        return println!("skipped: mounting a file system needs root");
     };
     let (one, two) = (home.start("trap '' TERM; sleep 100"), home.start("sleep 100"));
     let leaders = [home.leader(&one), home.leader(&two)];
     let ballast = home.state().join("ballast");
     fill(&ballast);
-    // The wish is durable and the tree is ended; only its exit record has no room, so the job is not called ended.
+    // The request is durable and the tree is stopped; only its exit record does not fit, so the job has not ended.
     let said = home.say(&["cancel", &one, "--force", "--timeout=100ms"]);
     assert_eq!(said.code, 124, "{}{}", said.out, said.err);
     until("the first is gone", || !is_alive(leaders[0]));
@@ -114,7 +118,7 @@ fn what_fills_the_disk_can_be_stopped_also_by_a_daemon_that_starts_then() {
     }
 }
 
-/// Writes until nothing more can be.
+/// Fills the disk.
 fn fill(file: &std::path::Path) {
     use std::io::Write as _;
     let mut ballast = std::fs::File::create(file).unwrap();

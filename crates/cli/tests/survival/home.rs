@@ -1,4 +1,4 @@
-//! A user with a state folder of their own, who types commands.
+//! A user with a private state folder.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,18 +8,18 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde_json::Value;
 
-/// Longer than anything here takes on a busy machine; what waits for so long has hung.
+/// How long anything may take on a busy machine before it counts as stuck.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A user. What they started is gone when they are.
+/// A home; everything started in it is killed when it is dropped.
 pub(crate) struct Home {
     folder: tempfile::TempDir,
     executable: PathBuf,
-    /// Whether a file system of its own is mounted at the state folder.
+    /// Whether a file system is mounted at the state folder.
     mounted: bool,
 }
 
-/// What a command came to.
+/// The result of a command.
 pub(crate) struct Said {
     pub(crate) code: i32,
     pub(crate) out: String,
@@ -35,7 +35,7 @@ impl Home {
         home
     }
 
-    /// Puts a file system of so many bytes under the state folder. Needs root.
+    /// Mounts a file system of the given size at the state folder. Needs root.
     pub(crate) fn on_small_disk(bytes: u64) -> Option<Home> {
         if !rustix::process::geteuid().is_root() {
             return None;
@@ -44,7 +44,7 @@ impl Home {
         let size = format!("size={bytes},mode=0700");
         let mut mount = Command::new("mount");
         mount.args(["-t", "tmpfs", "-o", &size, "lastword-test"]).arg(home.state());
-        assert!(mount.status().unwrap().success(), "a file system of its own is mounted");
+        assert!(mount.status().unwrap().success(), "a file system is mounted");
         home.mounted = true;
         Some(home)
     }
@@ -58,12 +58,12 @@ impl Home {
         self.folder.path().join("state")
     }
 
-    /// Returns a place outside the state folder.
+    /// Returns a path outside of the state folder.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    /// Uses another copy of the executable from now on, as an upgrade does.
+    /// Switches to another copy of the executable, as an upgrade does.
     pub(crate) fn upgrade(&mut self) -> PathBuf {
         let copy = self.path("upgraded");
         std::fs::copy(&self.executable, &copy).unwrap();
@@ -71,23 +71,23 @@ impl Home {
         copy
     }
 
-    /// Returns a command of this user that was not started yet.
+    /// Returns a command with this user's environment.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.executable);
         command.args(arguments);
-        self.settle_in(&mut command);
+        self.set_environment(&mut command);
         command
     }
 
-    /// Returns a shell of this user in which `lastword` is the executable, in mount and other namespaces of its own.
+    /// Returns a shell script with this user's environment, in its own mount and PID namespaces.
     pub(crate) fn shell_apart(&self, script: &str) -> Command {
         let mut command = Command::new("unshare");
         command.args(["--mount", "--propagation", "private", "sh", "-ec", script]);
-        self.settle_in(&mut command);
+        self.set_environment(&mut command);
         command
     }
 
-    fn settle_in(&self, command: &mut Command) {
+    fn set_environment(&self, command: &mut Command) {
         command
             .env_clear()
             .env("PATH", "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin")
@@ -98,19 +98,19 @@ impl Home {
             .stdin(Stdio::null());
     }
 
-    /// Types a command and reads what it says.
+    /// Runs a command.
     pub(crate) fn say(&self, arguments: &[&str]) -> Said {
         Said::of(self.command(arguments).output().unwrap())
     }
 
-    /// Types a command that must succeed, and returns what it printed.
+    /// Runs a command that must succeed, and returns its output.
     pub(crate) fn good(&self, arguments: &[&str]) -> String {
         let said = self.say(arguments);
-        assert_eq!(said.code, 0, "`{}` said: {}{}", arguments.join(" "), said.out, said.err);
+        assert_eq!(said.code, 0, "`{}` printed: {}{}", arguments.join(" "), said.out, said.err);
         said.out.trim_end().to_owned()
     }
 
-    /// Asks with `--json`.
+    /// Runs a command with `--json`.
     pub(crate) fn json(&self, arguments: &[&str]) -> Value {
         let arguments: Vec<&str> = arguments.iter().copied().chain(["--json"]).collect();
         serde_json::from_str(&self.good(&arguments)).unwrap()
@@ -131,12 +131,12 @@ impl Home {
         self.json(&["show", job])
     }
 
-    /// Returns the daemon's number.
+    /// Returns the pid of the daemon.
     pub(crate) fn daemon(&self) -> i32 {
         pid_of(&self.json(&["daemon", "status"])["pid"])
     }
 
-    /// Kills the daemon with -9 and returns when it is gone.
+    /// Kills the daemon with KILL, and waits until it is gone.
     pub(crate) fn kill_daemon(&self) -> i32 {
         let pid = self.daemon();
         kill(pid);
@@ -157,8 +157,8 @@ impl Home {
         leader.unwrap() as i32
     }
 
-    /// Returns everything that is alive and was started for this state folder, by what it carries in its environment, and
-    /// the keepers above that.
+    /// Returns all live processes that were started for this state folder, by their environment, and the keepers above
+    /// those.
     pub(crate) fn alive(&self) -> BTreeMap<i32, String> {
         let state = self.state();
         let state = state.to_str().unwrap();
@@ -201,22 +201,22 @@ impl Drop for Home {
 impl Said {
     pub(crate) fn of(output: Output) -> Said {
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-        // A shell that was killed says 128 and the signal; here one is as good as the other.
+        // As a shell reports it: 128 plus the signal.
         let code = output.status.code().unwrap_or(-1);
         Said { code, out: text(output.stdout), err: text(output.stderr) }
     }
 }
 
-/// Waits until something is so; fails when it has hung.
+/// Polls a condition that must become true.
 pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !is_so() {
-        assert!(begun.elapsed() < PATIENCE, "waited too long until {what}");
+        assert!(begun.elapsed() < PATIENCE, "{what}: not within {PATIENCE:?}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
 
-/// Reports whether a process is there and not only waiting to be reaped.
+/// Reports whether a process is running, not a zombie.
 pub(crate) fn is_alive(pid: i32) -> bool {
     let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
     let state = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().next());
@@ -230,12 +230,12 @@ pub(crate) fn parent(pid: i32) -> i32 {
     parent.unwrap_or(0)
 }
 
-/// Kills with -9.
+/// Kills a process.
 pub(crate) fn kill(pid: i32) {
     signal(pid, Signal::KILL);
 }
 
-/// Sends a signal, if there is anybody to send it to.
+/// Sends a signal, if the process exists.
 pub(crate) fn signal(pid: i32, signal: Signal) {
     let _ = rustix::process::kill_process(rustix::process::Pid::from_raw(pid).unwrap(), signal);
 }
@@ -244,10 +244,10 @@ pub(crate) fn pid_of(value: &Value) -> i32 {
     value.as_i64().unwrap() as i32
 }
 
-/// Reads numbers that a script wrote, one to a line, as soon as there are so many.
+/// Waits until a script has written `count` pids to a file, one per line.
 pub(crate) fn pids_in(file: &Path, count: usize) -> Vec<i32> {
     let mut pids = Vec::new();
-    until("the script wrote who it is", || {
+    until("the script wrote its pids", || {
         let text = std::fs::read_to_string(file).unwrap_or_default();
         let whole = text.rfind('\n').map_or("", |end| &text[..end]);
         pids = whole.lines().filter_map(|line| line.trim().parse().ok()).collect();

@@ -1,4 +1,4 @@
-//! Somebody inside a job asks.
+//! Requests from inside a job.
 
 use crate::home::{Home, is_alive};
 
@@ -10,11 +10,11 @@ fn no_daemon_is_started_from_inside_a_job() {
     let said = home.say(&["run", "--", "sh", "-c", &script]);
     assert_eq!(said.code, 125, "{}{}", said.out, said.err);
     assert!(said.err.contains("inside a job"), "{}", said.err);
-    assert!(!other.join("journal.db").exists(), "nothing was begun there");
+    assert!(!other.join("journal.db").exists(), "nothing was started there");
 }
 
 #[test]
-fn a_job_may_do_with_its_own_what_it_may_not_do_with_others() {
+fn a_job_may_control_its_children_but_no_other_jobs() {
     let home = Home::new();
     home.good(&["daemon", "start", "--set", "slots=4"]);
     let other = home.start("sleep 100");

@@ -1,10 +1,10 @@
-//! The product when things go wrong around it: the real executable, real processes, a state folder of its own for each test.
+//! The product when things go wrong: the real executable, real processes, a state folder for each test.
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 #![expect(
     clippy::disallowed_methods,
-    reason = "a user starts commands; what they start is found again by what it carries"
+    reason = "the tests start commands as a user does, and find their processes by environment"
 )]
-#![expect(clippy::print_stdout, reason = "a test that needs root says so")]
+#![expect(clippy::print_stdout, reason = "a skipped test says why")]
 
 mod daemon;
 mod disk;

@@ -1,4 +1,4 @@
-//! Who shares a state folder, a place for sockets or a name is told what is theirs, and a daemon that says nothing is no riddle.
+//! Shared state folders, socket paths and names are kept apart, and an unresponsive daemon is reported.
 
 use std::io::Read as _;
 use std::path::Path;
@@ -8,8 +8,8 @@ use rustix::process::Signal;
 
 use crate::home::{Home, Said, is_alive, signal, until};
 
-/// Returns a command of a user whose home folder this is, and who was told nothing else.
-fn at_home(home: &Home, folder: &Path, arguments: &[&str]) -> Command {
+/// Returns a command with only `HOME` set.
+fn with_home(home: &Home, folder: &Path, arguments: &[&str]) -> Command {
     let mut command = home.command(arguments);
     command.env_remove("LASTWORD_HOME").env("HOME", folder);
     command
@@ -17,29 +17,29 @@ fn at_home(home: &Home, folder: &Path, arguments: &[&str]) -> Command {
 
 fn good(mut command: Command) -> String {
     let said = Said::of(command.output().unwrap());
-    assert_eq!(said.code, 0, "{command:?} said: {}{}", said.out, said.err);
+    assert_eq!(said.code, 0, "{command:?} printed: {}{}", said.out, said.err);
     said.out.trim_end().to_owned()
 }
 
 fn folder(home: &Home, name: &str) -> std::path::PathBuf {
     use std::os::unix::fs::DirBuilderExt as _;
-    // Below the state folder, so that whoever is left of a failed test is found by it.
+    // Below the state folder, so that processes of a failed test are found.
     let folder = home.state().join(name);
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder).unwrap();
     folder
 }
 
 #[test]
-fn c60_a_daemon_is_found_where_it_listens_whatever_place_one_was_told() {
+fn c60_a_daemon_is_found_wherever_it_listens() {
     let home = Home::new();
     let (mine, session, elsewhere) = (folder(&home, "mine"), folder(&home, "run"), folder(&home, "tmp"));
     let with = |name: &str, value: &Path, arguments: &[&str]| {
-        let mut command = at_home(&home, &mine, arguments);
+        let mut command = with_home(&home, &mine, arguments);
         command.env(name, value);
         good(command)
     };
     let job = with("XDG_RUNTIME_DIR", &session, &["run", "-d", "--", "sleep", "100"]);
-    // As from cron, or behind `su`: the same user, without what a session sets.
+    // As from cron or `su`: the same user, without the variables of a session.
     assert_eq!(with("TMPDIR", &elsewhere, &["ls", "-q"]), job);
     with("TMPDIR", &elsewhere, &["cancel", "--force", "--all"]);
     assert_eq!(with("XDG_RUNTIME_DIR", &session, &["ls", "-q"]), "");
@@ -47,11 +47,11 @@ fn c60_a_daemon_is_found_where_it_listens_whatever_place_one_was_told() {
 }
 
 #[test]
-fn two_state_folders_with_one_place_for_sockets_are_not_taken_for_one() {
+fn two_state_folders_with_one_socket_path_are_kept_apart() {
     let home = Home::new();
     let (one, other, session) = (folder(&home, "one"), folder(&home, "other"), folder(&home, "run"));
-    let of = |whose: &Path, arguments: &[&str]| {
-        let mut command = at_home(&home, whose, arguments);
+    let of = |folder: &Path, arguments: &[&str]| {
+        let mut command = with_home(&home, folder, arguments);
         command.env("XDG_RUNTIME_DIR", &session);
         good(command)
     };
@@ -61,7 +61,7 @@ fn two_state_folders_with_one_place_for_sockets_are_not_taken_for_one() {
         assert_eq!((of(&one, &["ls", "-q"]), of(&other, &["ls", "-q"])), (first.clone(), second.clone()));
     }
     of(&other, &["cancel", "--force", "--all"]);
-    assert_eq!(of(&one, &["ls", "-q"]), first, "what is another's is left alone");
+    assert_eq!(of(&one, &["ls", "-q"]), first, "the other's jobs are left alone");
     of(&one, &["cancel", "--force", "--all"]);
     of(&one, &["daemon", "stop"]);
     assert_eq!(of(&other, &["ls", "-aq"]), second);
@@ -69,7 +69,7 @@ fn two_state_folders_with_one_place_for_sockets_are_not_taken_for_one() {
 }
 
 #[test]
-fn a_state_folder_may_be_named_from_where_one_is() {
+fn a_state_folder_may_be_given_as_a_relative_path() {
     let home = Home::new();
     let here = folder(&home, "here");
     let said = |arguments: &[&str]| {
@@ -83,7 +83,7 @@ fn a_state_folder_may_be_named_from_where_one_is() {
 }
 
 #[test]
-fn c60_a_daemon_that_does_not_answer_is_said_not_to_and_a_restart_replaces_it() {
+fn c60_an_unresponsive_daemon_is_reported_and_replaced_by_a_restart() {
     let home = Home::new();
     let job = home.start("sleep 100");
     let leader = home.leader(&job);
@@ -94,12 +94,12 @@ fn c60_a_daemon_that_does_not_answer_is_said_not_to_and_a_restart_replaces_it() 
     let said = home.say(&["daemon", "restart"]);
     assert_eq!(said.code, 0, "{}{}", said.out, said.err);
     assert!(said.err.contains(&format!("(pid {hung}) did not answer")), "{}", said.err);
-    until("the one that hung is gone", || !is_alive(hung));
-    assert!(waiting.wait().unwrap().success(), "whoever waited is answered by the next one");
+    until("the unresponsive daemon is gone", || !is_alive(hung));
+    assert!(waiting.wait().unwrap().success(), "the waiting client is answered by the next daemon");
     let (mut out, mut err) = (String::new(), String::new());
     waiting.stdout.take().unwrap().read_to_string(&mut out).unwrap();
     waiting.stderr.take().unwrap().read_to_string(&mut err).unwrap();
     assert_eq!(out.trim_end(), job);
     assert!(err.contains(&format!("the daemon (pid {hung}) does not answer; waiting for it")), "{err}");
-    assert!(is_alive(leader), "and the job went on");
+    assert!(is_alive(leader), "the job is still running");
 }

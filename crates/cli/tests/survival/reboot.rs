@@ -1,5 +1,5 @@
-//! The machine was restarted. A file in the place of the kernel's boot id, in a mount namespace, stands in for the boot; that
-//! everything was killed before is real.
+//! After a reboot. A file bind-mounted over the kernel's boot id, in a mount namespace, stands in for the next boot; killing everything
+//! before is real.
 
 use std::collections::BTreeMap;
 
@@ -7,11 +7,11 @@ use rustix::process::Signal;
 
 use crate::home::{Home, Said, is_alive, kill, pids_in, signal, until};
 
-/// Ends everything at once, as a power cut does, and asks the next daemon, in what looks like the next boot.
+/// Kills everything at once, as a power cut does, and runs a command in what looks like the next boot.
 fn after_reboot(home: &Home, ask: &str) -> Said {
-    // Stopped first, until nobody is left who could start another or see another die.
+    // Stopped first, until no process is left that could start another or see another die.
     let mut stopped = BTreeMap::new();
-    until("everything stands still", || {
+    until("everything is stopped", || {
         home.alive().keys().for_each(|pid| signal(*pid, Signal::STOP));
         let before = std::mem::replace(&mut stopped, home.alive());
         before.keys().eq(stopped.keys())
@@ -20,7 +20,7 @@ fn after_reboot(home: &Home, ask: &str) -> Said {
     until("everything is gone", || home.alive().is_empty());
     let boot = home.path("boot_id");
     std::fs::write(&boot, "11111111-2222-4333-8444-555555555555\n").unwrap();
-    // The daemon stays in this namespace, and is asked and stopped in it.
+    // The daemon runs in this namespace and is stopped in it.
     let script = format!(
         "mount --bind {} /proc/sys/kernel/random/boot_id\n{ask}\n\"$LASTWORD\" daemon stop --cancel-jobs >/dev/null",
         boot.display()
@@ -29,9 +29,9 @@ fn after_reboot(home: &Home, ask: &str) -> Said {
 }
 
 #[test]
-fn a_job_of_an_earlier_boot_is_lost_and_says_why() {
+fn a_job_of_an_earlier_boot_is_lost_with_a_reason() {
     if !rustix::process::geteuid().is_root() {
-        return println!("not tried: another boot id needs root");
+        return println!("skipped: another boot id needs root");
     }
     let home = Home::new();
     let pids = home.path("pids");
@@ -46,13 +46,13 @@ fn a_job_of_an_earlier_boot_is_lost_and_says_why() {
 }
 
 #[test]
-fn a_job_of_an_earlier_boot_is_tried_again_if_it_may_be() {
+fn a_job_of_an_earlier_boot_is_retried_if_allowed() {
     if !rustix::process::geteuid().is_root() {
-        return println!("not tried: another boot id needs root");
+        return println!("skipped: another boot id needs root");
     }
     let home = Home::new();
     let pids = home.path("pids");
-    // The first attempt hangs, the second comes to its end.
+    // The first attempt hangs, the second completes.
     let script = format!("echo $$ >> {0}; [ $(wc -l < {0}) = 2 ] || sleep 100", pids.display());
     let job = home.start_with(&["--retry=1", "--retry-when-lost", "--backoff=1ms"], &script);
     pids_in(&pids, 1);

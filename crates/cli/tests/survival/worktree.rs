@@ -1,4 +1,4 @@
-//! The daemon is killed while a worktree is being made, used, looked at and removed.
+//! The daemon is killed while a worktree is being created, used, inspected and removed.
 
 use std::mem::MaybeUninit;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use rustix::fs::inotify;
 
 use crate::home::{Home, is_alive, pids_in, until};
 
-/// A repository whose checkout waits, in the middle of a file, until it is let go on. The filter is the user's own, so git obeys it.
+/// A repository whose checkout blocks in the middle of a file until told to continue, by means of a filter in the user's settings.
 struct Slow {
     home: Home,
     top: PathBuf,
@@ -39,8 +39,8 @@ impl Slow {
         slow
     }
 
-    /// Has every checkout from now on wait.
-    fn slow_down(&self) {
+    /// Makes every checkout from now on block.
+    fn block_checkouts(&self) {
         let (pids, go) = (self.home.path("pids"), self.home.path("go"));
         let wait = format!(
             "echo $$ >> {}; while [ ! -e {} ]; do sleep 0.01; done; cat",
@@ -52,7 +52,7 @@ impl Slow {
         std::fs::write(self.home.path(".gitconfig"), settings).unwrap();
     }
 
-    fn go_on(&self) {
+    fn unblock(&self) {
         std::fs::write(self.home.path("go"), "").unwrap();
     }
 
@@ -76,7 +76,7 @@ impl Slow {
         self.home.state().join("worktrees")
     }
 
-    /// Everything that is left of worktrees, here and in the repository.
+    /// Lists everything left of worktrees, here and in the repository.
     fn left(&self) -> Vec<String> {
         let names = |folder: PathBuf| {
             let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
@@ -88,16 +88,16 @@ impl Slow {
     }
 
     fn until_nothing_is_left(&self) {
-        until("nothing is left of worktrees", || self.left().is_empty());
+        until("all worktrees are gone", || self.left().is_empty());
     }
 
-    /// Waits until somebody has looked so often whether a worktree is free, from now on.
-    fn until_looked_at(&self, job: &str, times: usize) {
+    /// Waits until the daemon has checked the given number of times whether a worktree is free.
+    fn until_checked(&self, job: &str, times: usize) {
         let looks = inotify::init(inotify::CreateFlags::NONBLOCK).unwrap();
         let lock = self.worktrees().join(format!("{job}.lock"));
         inotify::add_watch(&looks, lock, inotify::WatchFlags::OPEN).unwrap();
         let (mut seen, mut room) = (0, [MaybeUninit::uninit(); 4096]);
-        until("it was looked at", || {
+        until("it was checked", || {
             let mut events = inotify::Reader::new(&looks, &mut room);
             while events.next().is_ok() {
                 seen += 1;
@@ -106,52 +106,52 @@ impl Slow {
         });
     }
 
-    /// Checks that a job ran once in a whole worktree.
+    /// Checks that a job ran once, in a complete worktree.
     fn ran_once(&self, job: &str) {
         assert_eq!(self.home.say(&["wait", job]).code, 0, "{}", self.home.show(job));
-        assert_eq!(self.home.good(&["logs", job]), "fast slow", "all of it is there, and it ran once");
+        assert_eq!(self.home.good(&["logs", job]), "fast slow", "the worktree is complete, and it ran once");
         self.until_nothing_is_left();
         assert_eq!(self.git(&["worktree", "list"]).lines().count(), 1);
     }
 }
 
-/// Prints what is in the worktree.
+/// Prints the files of the worktree.
 const LOOK: &str = "echo $(cat fast) $(cat slow)";
 
 #[test]
-fn a_daemon_that_dies_while_git_works_lets_it_finish_and_the_next_one_waits_for_that() {
+fn a_git_that_outlives_its_daemon_is_awaited_by_the_next() {
     let slow = Slow::new();
-    slow.slow_down();
+    slow.block_checkouts();
     let job = slow.start(LOOK);
     let git = pids_in(&slow.home.path("pids"), 1)[0];
     for _ in 0..2 {
         slow.home.kill_daemon();
         assert_ne!(slow.home.show(&job)["phase"], "running");
-        assert!(is_alive(git), "git goes on");
+        assert!(is_alive(git), "git is still running");
     }
-    // More looks than a job that fails to start has tries.
-    slow.until_looked_at(&job, 10);
+    // More checks than a job that fails to start has attempts.
+    slow.until_checked(&job, 10);
     assert_eq!(slow.home.show(&job)["phase"], "launching");
-    slow.go_on();
+    slow.unblock();
     slow.ran_once(&job);
 }
 
 #[test]
-fn a_daemon_and_its_git_that_die_together_leave_nothing_that_is_not_made_good() {
+fn a_daemon_and_its_git_that_die_together_are_recovered_from() {
     let slow = Slow::new();
-    slow.slow_down();
+    slow.block_checkouts();
     let job = slow.start(LOOK);
     let script = pids_in(&slow.home.path("pids"), 1)[0];
     slow.home.kill_daemon();
     let group = rustix::process::getpgid(rustix::process::Pid::from_raw(script)).unwrap();
     rustix::process::kill_process_group(group, rustix::process::Signal::KILL).unwrap();
     until("git is gone", || !is_alive(script));
-    slow.go_on();
+    slow.unblock();
     slow.ran_once(&job);
 }
 
 #[test]
-fn a_job_that_ends_without_a_daemon_leaves_its_worktree_to_the_next_one() {
+fn the_worktree_of_a_job_that_ends_without_a_daemon_is_handled_by_the_next() {
     let slow = Slow::new();
     let (pids, go) = (slow.home.path("pids"), slow.home.path("go"));
     let wait = |then: &str| {
@@ -160,10 +160,12 @@ fn a_job_that_ends_without_a_daemon_leaves_its_worktree_to_the_next_one() {
     let (idle, busy) = (slow.start(&wait("true")), slow.start(&wait("echo more >> fast")));
     let leaders = pids_in(&pids, 2);
     slow.home.kill_daemon();
-    slow.go_on();
+    slow.unblock();
     until("both have ended", || !leaders.iter().any(|pid| is_alive(*pid)));
     assert_eq!(slow.home.say(&["wait", &idle, &busy]).code, 0);
-    until("only that of the busy one is left", || slow.left().iter().all(|name| !name.contains(&idle)));
+    until("only the worktree of the busy job is left", || {
+        slow.left().iter().all(|name| !name.contains(&idle))
+    });
     assert!(slow.worktrees().join(&busy).join("fast").exists());
     assert!(slow.home.good(&["diff", &busy]).contains("+fastmore"));
     slow.home.good(&["rm", "--force", &busy]);
@@ -171,12 +173,12 @@ fn a_job_that_ends_without_a_daemon_leaves_its_worktree_to_the_next_one() {
 }
 
 #[test]
-fn worktrees_that_no_job_owns_are_found_and_no_work_is_lost_with_them() {
+fn worktrees_without_a_job_are_found_and_no_work_is_lost() {
     let slow = Slow::new();
     let idle = slow.start("true");
     let busy = slow.start("echo more >> fast");
     assert_eq!(slow.home.say(&["wait", &idle, &busy]).code, 0);
-    until("the idle one is gone", || slow.left().iter().all(|name| !name.contains(&idle)));
+    until("the idle worktree is gone", || slow.left().iter().all(|name| !name.contains(&idle)));
     let kept = slow.worktrees().join(&busy);
     let daemon = slow.home.daemon();
     slow.home.good(&["daemon", "stop"]);
@@ -187,7 +189,7 @@ fn worktrees_that_no_job_owns_are_found_and_no_work_is_lost_with_them() {
         }
     }
     slow.home.good(&["daemon", "start"]);
-    until("the next daemon tells of it", || {
+    until("the next daemon reports it", || {
         let status = slow.home.good(&["daemon", "status"]);
         status.contains("the worktree of an unknown job is kept: 1 changed file")
     });

@@ -139,7 +139,7 @@ fn foreign_state(stage: &Stage) -> Result<String, String> {
     command.env("LASTWORD_HOME", &state);
     let said = refused(&home.0.run_to_end(&command)?)?;
     match fs::read_dir(&state).map_err(at(&state))?.count() {
-        0 => says(&said, "belongs to somebody else"),
+        0 => says(&said, "belongs to another user"),
         _ => Err("something was made in it".to_owned()),
     }
 }
@@ -208,7 +208,7 @@ fn sql_in_fields(stage: &Stage) -> Result<String, String> {
             return Err(format!("it ran in a folder called {text:?}"));
         }
     }
-    says(&text(&stage.home.0.run(&["doctor"])?.stdout), "is sound")?;
+    says(&text(&stage.home.0.run(&["doctor"])?.stdout), "intact: ")?;
     match count(stage)? - before {
         6..=12 => Ok("each comes back as it was; the journal is sound".to_owned()),
         other => Err(format!("{other} jobs were made")),

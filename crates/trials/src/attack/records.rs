@@ -113,7 +113,7 @@ fn replace_recording(stage: &Stage) -> Result<String, String> {
     let link = format!("{written}; ln -s {} stdout; echo after", precious.display());
     let how = run_all(&stage.home, &[&link, &format!("{written}; mkfifo stdout; echo after")])?;
     is_untouched(&precious)?;
-    says(&stage.home.0.said(&["show", "@last"])?, "cannot be shown")
+    says(&stage.home.0.said(&["show", "@last"])?, "cannot be read")
         .map(|said| format!("{how}; its output {said}"))
 }
 

@@ -221,7 +221,7 @@ fn squat_in_tmp(stage: &Stage) -> Result<String, String> {
     let said = refused(&home.0.run_to_end(&command)?)?;
     match heard.exists() {
         true => Err("the stranger was told something".to_owned()),
-        false => says(&said, "belongs to somebody else"),
+        false => says(&said, "belongs to another user"),
     }
 }
 

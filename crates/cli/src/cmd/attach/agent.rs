@@ -1,5 +1,5 @@
-//! What an agent asks and reports while we stay with its job: shown as it comes up. At a terminal, one question at a time is
-//! shown and answered in place, only by a line that was typed after it was shown.
+//! Shows an agent's questions and notices while we follow its job. At a terminal, one question at a time is shown and answered in place,
+//! and only by a line typed after it was shown.
 
 use std::collections::VecDeque;
 
@@ -11,9 +11,9 @@ use crate::client::sse::Events;
 use crate::client::{Call, Client, job_path};
 use crate::failure::Failure;
 use crate::text::clean::clean;
-use crate::ui::words;
+use crate::ui::describe;
 
-/// Shows what an agent asks and reports, until its job has no more events.
+/// Shows questions and notices until the job has no more events.
 pub(super) async fn listen(client: &Client, job: &Job) -> Result<(), Failure> {
     let mut questions = Questions { client, job, open: VecDeque::new(), typed: None, typing_ended: false };
     for question in job.session.iter().flat_map(|session| &session.questions) {
@@ -36,26 +36,26 @@ pub(super) async fn listen(client: &Client, job: &Job) -> Result<(), Failure> {
             }
         };
         let Some(event) = event else { continue };
-        let said = |name: &str| event.data[name].as_str().unwrap_or_default().to_owned();
+        let text = |name: &str| event.data[name].as_str().unwrap_or_default().to_owned();
         match event.kind.as_str() {
-            "question_asked" => questions.add(said("question"), said("text")),
-            "question_closed" | "answer_requested" => questions.close(&said("question")),
+            "question_asked" => questions.add(text("question"), text("text")),
+            "question_closed" | "answer_requested" => questions.close(&text("question")),
             "turn_ended" => questions.open.clear(),
-            _ => notice(words::reference(job), &event.kind, &event.data)
+            _ => notice(describe::reference(job), &event.kind, &event.data)
                 .iter()
                 .for_each(|line| client.ui().say(line)),
         }
     }
 }
 
-/// Questions without an answer, oldest first.
+/// Unanswered questions, oldest first.
 struct Questions<'a> {
     client: &'a Client,
     job: &'a Job,
     open: VecDeque<Question>,
-    /// Where answers are typed, if that is possible. Only the oldest question is shown then, and the others after it.
+    /// The terminal, if answers can be typed. Only the oldest question is shown then, the others after it.
     typed: Option<Typed>,
-    /// The terminal said that no more input comes.
+    /// The terminal's input has ended.
     typing_ended: bool,
 }
 
@@ -76,7 +76,7 @@ impl Questions<'_> {
         self.show();
     }
 
-    /// Shows what is asked and how to answer: the oldest question where it can be typed, else every one.
+    /// Shows questions and how to answer them: the oldest if it can be answered here, otherwise all.
     fn show(&mut self) {
         if self.open.is_empty() {
             return;
@@ -92,7 +92,7 @@ impl Questions<'_> {
             question.shown = true;
             ui.say(&format!("{agent} asks: {}", clean(&question.text)));
             match &mut self.typed {
-                None => ui.say(&elsewhere(self.job, several.then_some(&question.id))),
+                None => ui.say(&command_hint(self.job, several.then_some(&question.id))),
                 Some(typed) => {
                     ui.say(HINT);
                     if typed.discard() {
@@ -103,7 +103,7 @@ impl Questions<'_> {
         }
     }
 
-    /// Returns the next line for the question that is shown, or nothing when no more input comes.
+    /// Returns the next line for the question that is shown; `None` if the input has ended.
     async fn next_line(&mut self) -> Option<String> {
         match &mut self.typed {
             Some(typed) if self.open.front().is_some_and(|question| question.shown) => {
@@ -116,7 +116,7 @@ impl Questions<'_> {
     /// Answers the question that is shown.
     async fn answer(&mut self, line: &str) {
         let text = match line.trim() {
-            // What came before it on this line may have been discarded.
+            // Input before it on the same line may have been discarded.
             "" => return self.client.ui().say(HINT),
             "y" | "Y" => "allow",
             "n" | "N" => "deny",
@@ -137,42 +137,42 @@ impl Questions<'_> {
         }
     }
 
-    /// Says how else to answer, once no more input comes.
+    /// Shows how else to answer, once the input has ended.
     fn end_typing(&mut self) {
         (self.typed, self.typing_ended) = (None, true);
         let several = self.open.len() > 1;
         if let Some(shown) = self.open.front() {
-            self.client.ui().say(&elsewhere(self.job, several.then_some(&shown.id)));
+            self.client.ui().say(&command_hint(self.job, several.then_some(&shown.id)));
         }
         self.show();
     }
 }
 
-/// How a question is answered in place.
-const HINT: &str = "  y allows it, n does not, other words are its answer";
+/// How to answer a question in place.
+const HINT: &str = "  [y] allow  [n] deny, or type an answer";
 
-/// Said below a question if something was typed before it was shown.
-const DISCARDED: &str = "  discarded what was typed before this question was shown";
+/// Shown below a question if input was typed before it was shown.
+const DISCARDED: &str = "  (discarded input that was typed before this question was shown)";
 
-/// Returns how a question is answered with another command.
-fn elsewhere(job: &Job, question: Option<&String>) -> String {
-    format!("  {}    # or deny, or answer", words::approve(job, question.map(String::as_str)))
+/// Returns the command that answers a question.
+fn command_hint(job: &Job, question: Option<&String>) -> String {
+    format!("  {}    # or deny, or answer", describe::approve(job, question.map(String::as_str)))
 }
 
-/// Returns what a person is told of a limit that comes near, or was reached and is asked about.
+/// Returns what to print when a limit is near, reached, or raised.
 fn notice(reference: &str, kind: &str, data: &Value) -> Vec<String> {
     let limit = data["limit"].as_str().unwrap_or_default();
     let number = |name: &str| data[name].as_u64().unwrap_or_default();
-    let used = words::used(limit, number("measured"), number("allowed"));
+    let used = describe::used(limit, number("measured"), number("allowed"));
     match kind {
-        "limit_neared" => vec![format!("lastword: {reference} comes near its limit of {limit}: {used}")],
+        "limit_neared" => vec![format!("lastword: {reference} is close to its {limit} limit: {used}")],
         "paused" => vec![
-            format!("lastword: {reference} holds still, its limit of {limit} is used up: {used}"),
+            format!("lastword: {reference} is paused, its {limit} limit is used up: {used}"),
             format!(
-                "  lastword limit {reference} {limit}=N    # goes on with more, or: lastword cancel {reference}"
+                "  lastword limit {reference} {limit}=N    # raises the limit; to stop it: lastword cancel {reference}"
             ),
         ],
-        "unpaused" => vec![format!("lastword: {reference} goes on")],
+        "unpaused" => vec![format!("lastword: {reference} continues")],
         _ => Vec::new(),
     }
 }
@@ -184,25 +184,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_limit_is_told_of_before_it_is_reached_and_when_it_is() {
-        let said = |kind: &str| {
+    fn a_notice_is_shown_before_and_when_a_limit_is_reached() {
+        let printed = |kind: &str| {
             let data = json!({ "limit": "tokens", "measured": 810, "allowed": 1000 });
             notice("docs", kind, &data)
         };
-        assert_eq!(said("limit_neared"), ["lastword: docs comes near its limit of tokens: 810 of 1000"]);
+        assert_eq!(printed("limit_neared"), ["lastword: docs is close to its tokens limit: 810 of 1000"]);
         assert_eq!(
-            said("paused"),
+            printed("paused"),
             [
-                "lastword: docs holds still, its limit of tokens is used up: 810 of 1000",
-                "  lastword limit docs tokens=N    # goes on with more, or: lastword cancel docs",
+                "lastword: docs is paused, its tokens limit is used up: 810 of 1000",
+                "  lastword limit docs tokens=N    # raises the limit; to stop it: lastword cancel docs",
             ]
         );
         let data = json!({ "limit": "money", "measured": 1_250_000, "allowed": 1_500_000 });
         assert_eq!(
             notice("docs", "limit_neared", &data),
-            ["lastword: docs comes near its limit of money: $1.25 of $1.50"]
+            ["lastword: docs is close to its money limit: $1.25 of $1.50"]
         );
-        assert_eq!(said("unpaused"), ["lastword: docs goes on"]);
-        assert!(said("spent").is_empty());
+        assert_eq!(printed("unpaused"), ["lastword: docs continues"]);
+        assert!(printed("spent").is_empty());
     }
 }

@@ -1,54 +1,56 @@
-//! What is typed, or comes through a pipe, on its way to a job.
+//! Forwards standard input to a job.
 
 use lastword_api::{Code, Job, Message};
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
 use tokio::io::AsyncReadExt as _;
 
-use super::message;
 use crate::client::Client;
+use crate::cmd::send::message;
 use crate::failure::Failure;
-use crate::ui::words;
+use crate::ui::describe;
 
-/// Bytes taken at once. Each piece is made durable before it is passed on, so not too small.
-const PIECE: usize = 64 << 10;
+/// Bytes per read. Each piece is made durable before it is forwarded, so it should not be too small.
+const READ_BYTES: usize = 64 << 10;
 
-/// Ctrl-P and then Ctrl-Q let go of a terminal, as docker has it.
-const LET_GO: [u8; 2] = [0x10, 0x11];
+/// Ctrl-P Ctrl-Q detaches from a terminal, as in Docker.
+const DETACH_KEYS: [u8; 2] = [0x10, 0x11];
 
-/// Why no more input comes.
+/// Why forwarding stopped.
 pub(super) enum Over {
-    /// There is no more.
+    /// The input ended.
     End,
-    /// Somebody lets go of the job.
-    LetGo,
+    /// The user detached.
+    Detached,
 }
 
-/// Passes standard input on to a job until it ends. With `terminal`, every key goes to the job as it is.
-pub(super) async fn pass_on(client: &Client, job: &Job, terminal: bool) -> Result<Over, Failure> {
-    match pass_on_to_the_end(client, job, terminal).await {
-        // A job need not read all there is.
+/// Forwards standard input to a job until it ends. With `terminal`, every key is sent as it is.
+pub(super) async fn forward(client: &Client, job: &Job, terminal: bool) -> Result<Over, Failure> {
+    match forward_all(client, job, terminal).await {
+        // The job ended without reading all of its input.
         Err(failure) if failure.problem.code == Code::Ended => Ok(Over::End),
-        // It reads on, and nobody writes any more.
+        // The job would wait for input that never comes.
         Err(failure) => {
-            let cancel =
-                format!("lastword cancel {}    # it goes on, and waits for input", words::reference(job));
+            let cancel = format!(
+                "lastword cancel {}    # it is still running and waiting for input",
+                describe::reference(job)
+            );
             Err(failure.next(cancel))
         }
         other => other,
     }
 }
 
-async fn pass_on_to_the_end(client: &Client, job: &Job, terminal: bool) -> Result<Over, Failure> {
+async fn forward_all(client: &Client, job: &Job, terminal: bool) -> Result<Over, Failure> {
     let _raw = terminal.then(Raw::enter).flatten();
     let mut stdin = tokio::io::stdin();
-    let (mut waiting, mut buffer) = (Vec::new(), vec![0; PIECE]);
+    let (mut waiting, mut buffer) = (Vec::new(), vec![0; READ_BYTES]);
     let mut keys = Keys::default();
     loop {
         let read = stdin.read(&mut buffer).await.map_err(|error| {
             Failure::new(Code::Unavailable, format!("cannot read standard input: {error}"))
         })?;
         if read == 0 {
-            // A terminal is not at its end because ours is.
+            // The end of our input is not the end of the job's terminal.
             if !terminal {
                 client
                     .send(&message(job, Message { text: take_text(&mut waiting)?, eof: true, steer: false })?)
@@ -56,7 +58,7 @@ async fn pass_on_to_the_end(client: &Client, job: &Job, terminal: bool) -> Resul
             }
             return Ok(Over::End);
         }
-        let let_go = match terminal {
+        let detached = match terminal {
             true => keys.take(&buffer[..read], &mut waiting),
             false => {
                 waiting.extend_from_slice(&buffer[..read]);
@@ -67,29 +69,29 @@ async fn pass_on_to_the_end(client: &Client, job: &Job, terminal: bool) -> Resul
         if !text.is_empty() {
             client.send(&message(job, Message { text, ..Message::default() })?).await?;
         }
-        if let_go {
-            return Ok(Over::LetGo);
+        if detached {
+            return Ok(Over::Detached);
         }
     }
 }
 
-/// Keys on their way to a terminal. The first of the two that let go is held back until it is known what follows.
+/// Detects the detach keys. The first one is held back until the next key is known.
 #[derive(Default)]
 struct Keys {
     held: bool,
 }
 
 impl Keys {
-    /// Passes keys on, up to those that let go; reports whether they came.
+    /// Forwards keys up to the detach keys; returns whether those were typed.
     fn take(&mut self, typed: &[u8], to: &mut Vec<u8>) -> bool {
         for key in typed {
             match (std::mem::take(&mut self.held), *key) {
-                (true, key) if key == LET_GO[1] => return true,
+                (true, key) if key == DETACH_KEYS[1] => return true,
                 (before, key) => {
                     if before {
-                        to.push(LET_GO[0]);
+                        to.push(DETACH_KEYS[0]);
                     }
-                    self.held = key == LET_GO[0];
+                    self.held = key == DETACH_KEYS[0];
                     if !self.held {
                         to.push(key);
                     }
@@ -100,15 +102,15 @@ impl Keys {
     }
 }
 
-/// Takes the text that is whole; the beginning of a character waits for its rest.
+/// Takes complete characters; an incomplete one stays until its remaining bytes arrive.
 fn take_text(waiting: &mut Vec<u8>) -> Result<String, Failure> {
     let whole = match std::str::from_utf8(waiting) {
         Ok(_) => waiting.len(),
         Err(error) if error.error_len().is_none() => error.valid_up_to(),
         Err(_) => {
             let failure =
-                Failure::new(Code::Invalid, "standard input is not UTF-8 text, and a job is sent text");
-            return Err(failure.next("have the job read a file instead"));
+                Failure::new(Code::Invalid, "standard input is not UTF-8, which a job's input must be");
+            return Err(failure.next("let the job read a file instead"));
         }
     };
     let rest = waiting.split_off(whole);
@@ -116,7 +118,7 @@ fn take_text(waiting: &mut Vec<u8>) -> Result<String, Failure> {
     String::from_utf8(text).map_err(|error| Failure::new(Code::Invalid, error.to_string()))
 }
 
-/// The terminal, with every key passed on as it is. Dropping it makes it as it was.
+/// The terminal in raw mode. Dropping it restores the previous mode.
 struct Raw {
     before: Termios,
 }
@@ -142,21 +144,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_character_in_two_pieces_arrives_whole() {
+    fn a_character_split_across_reads_arrives_whole() {
         let text = "aä日\n".as_bytes();
         for cut in 0..text.len() {
             let mut waiting = text[..cut].to_vec();
-            let mut heard = take_text(&mut waiting).expect("text");
+            let mut received = take_text(&mut waiting).expect("text");
             waiting.extend_from_slice(&text[cut..]);
-            heard.push_str(&take_text(&mut waiting).expect("text"));
-            assert_eq!(heard.as_bytes(), text, "cut at {cut}");
+            received.push_str(&take_text(&mut waiting).expect("text"));
+            assert_eq!(received.as_bytes(), text, "cut at {cut}");
         }
         assert!(take_text(&mut vec![b'a', 0xff, b'b']).is_err());
     }
 
     #[test]
-    fn two_keys_let_go_and_reach_nobody_also_when_they_come_apart() {
-        for (pieces, passed_on, lets_go) in [
+    fn the_detach_keys_are_not_forwarded_even_if_they_arrive_separately() {
+        for (pieces, forwarded, detaches) in [
             (&[&b"abc"[..]][..], &b"abc"[..], false),
             (&[b"ab\x10\x11c"], b"ab", true),
             (&[b"a\x10", b"\x11"], b"a", true),
@@ -164,8 +166,8 @@ mod tests {
             (&[b"\x10\x10", b"\x11"], b"\x10", true),
         ] {
             let (mut keys, mut to) = (Keys::default(), Vec::new());
-            let let_go = pieces.iter().any(|piece| keys.take(piece, &mut to));
-            assert_eq!((to.as_slice(), let_go), (passed_on, lets_go), "{pieces:?}");
+            let detached = pieces.iter().any(|piece| keys.take(piece, &mut to));
+            assert_eq!((to.as_slice(), detached), (forwarded, detaches), "{pieces:?}");
         }
     }
 }

@@ -1,6 +1,6 @@
-//! Lines typed at our terminal, one question at a time: whatever was typed before a question was shown is discarded.
+//! Lines typed at our terminal in answer to a question. Whatever was typed before a question was shown is discarded.
 //!
-//! Standard input is read only while a question waits for its answer, and never ahead: no buffer of ours holds a second line.
+//! Standard input is read only while a question is open, and never ahead: we never buffer a second line.
 
 use std::time::Duration;
 
@@ -10,38 +10,38 @@ use tokio::task::{JoinHandle, spawn_blocking};
 
 use crate::ui;
 
-/// Bytes read at once. A terminal hands over at most one line per read, and none is longer.
+/// Bytes per read. A terminal returns at most one line per read, and no line is longer.
 const LINE_MAX: usize = 4096;
 
-/// How often a background process checks whether it is in the foreground: no event tells it.
+/// How often a background process checks whether it is in the foreground; there is no event for it.
 const FOREGROUND_CHECK: Duration = Duration::from_millis(200);
 
 /// The terminal on standard input.
 #[derive(Default)]
 pub(super) struct Typed {
-    /// A thread that waits until there is something to read, and leaves it there.
+    /// A thread that waits until there is something to read, without reading it.
     readable: Option<JoinHandle<bool>>,
-    /// The beginning of a line whose end has not been read.
-    begun: Vec<u8>,
-    /// We were in the background when input was to be discarded, so it still is to be.
+    /// An incomplete line.
+    incomplete: Vec<u8>,
+    /// Input must still be discarded, because we were in the background when it should have been.
     stale: bool,
 }
 
 impl Typed {
-    /// Returns the terminal, if we are in its foreground: a background process that reads from it is stopped.
+    /// Returns the terminal if we are in its foreground: a background process that reads from it is stopped.
     pub(super) fn open() -> Option<Typed> {
         is_in_foreground().then(Typed::default)
     }
 
-    /// Discards what was typed so far; reports whether that was anything. Called once a question is on the screen, so that
-    /// every byte read later was typed after it.
+    /// Discards what was typed so far, and reports whether there was anything. Called once a question is on the screen, so that every byte
+    /// read later was typed after it.
     pub(super) fn discard(&mut self) -> bool {
-        let begun = !std::mem::take(&mut self.begun).is_empty();
+        let incomplete = !std::mem::take(&mut self.incomplete).is_empty();
         self.stale = !is_in_foreground();
-        (!self.stale && ui::discard_typed()) || begun
+        (!self.stale && ui::discard_typed()) || incomplete
     }
 
-    /// Returns the next line, or nothing when no more input comes. Safe to drop half-way.
+    /// Returns the next line; `None` if the input has ended. Cancel-safe.
     pub(super) async fn next_line(&mut self) -> Option<String> {
         loop {
             self.readable.get_or_insert_with(|| spawn_blocking(|| is_readable(None))).await.ok()?;
@@ -50,7 +50,7 @@ impl Typed {
                 tokio::time::sleep(FOREGROUND_CHECK).await;
                 continue;
             }
-            // What made it readable may have been discarded since, and a read would block.
+            // The input may have been discarded meanwhile, and a read would block.
             if !is_readable(Some(&Timespec::default())) {
                 continue;
             }
@@ -61,10 +61,10 @@ impl Typed {
             }
             let mut buffer = [0; LINE_MAX];
             let read = rustix::io::read(rustix::stdio::stdin(), &mut buffer).ok().filter(|read| *read > 0)?;
-            self.begun.extend_from_slice(&buffer[..read]);
-            if let Some(end) = self.begun.iter().position(|byte| *byte == b'\n') {
-                let line = String::from_utf8_lossy(&self.begun[..end]).into_owned();
-                self.begun.drain(..=end);
+            self.incomplete.extend_from_slice(&buffer[..read]);
+            if let Some(end) = self.incomplete.iter().position(|byte| *byte == b'\n') {
+                let line = String::from_utf8_lossy(&self.incomplete[..end]).into_owned();
+                self.incomplete.drain(..=end);
                 return Some(line);
             }
         }

@@ -1,4 +1,4 @@
-//! `doctor --orphans`: what other tools leaked on this machine, shown, and ended if that is asked for.
+//! `doctor --orphans`: lists processes that other tools leaked, and ends them on request.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -7,31 +7,30 @@ use lastword_api::Code;
 use lastword_proc::orphans::{self, Ended, Kind, Orphan};
 use serde::Serialize;
 
-use super::List;
 use crate::failure::{Failure, Outcome, exit};
 use crate::text::clean::{clean, cut};
 use crate::text::{duration, size};
 use crate::ui::table::Table;
-use crate::ui::{Ui, words};
+use crate::ui::{JsonList, Ui, describe};
 
-/// How long an orphan may take to go after TERM: nobody waits for what it would still have to say.
+/// How long an orphan may take to exit after TERM; there is no output worth waiting for.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Looks after which what still appears is left for another time: ending one may make orphans of others.
+/// Scans after which new leaks are left for another run: ending a process may orphan others.
 const PASSES_MAX: usize = 3;
 
-/// What to end.
+/// What to do with orphans.
 #[derive(Debug)]
-pub(super) enum Wish {
-    /// Nothing.
-    Show,
-    /// These.
+pub(super) enum Action {
+    /// List them.
+    List,
+    /// End these.
     Named(Vec<Chosen>),
-    /// Every leak that is beyond doubt; whether to ask first.
+    /// End every certain leak, possibly after asking.
     All { ask: bool },
 }
 
-/// An orphan as a person names it: by its number, and by its start too if that has to be sure.
+/// An orphan as the user names it: by pid, optionally with its start time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Chosen {
     pid: i32,
@@ -57,13 +56,13 @@ impl Chosen {
     }
 }
 
-/// An orphan, for programs.
+/// An orphan as JSON.
 #[derive(Debug, Serialize)]
 struct Row {
     pid: i32,
     start_ticks: u64,
     kind: &'static str,
-    /// Which agent started it, where that can be told.
+    /// The agent that started it, if known.
     agent: Option<&'static str>,
     command: String,
     folder: Option<String>,
@@ -71,9 +70,9 @@ struct Row {
     cpu_ms: u64,
     memory_bytes: u64,
     descendants: usize,
-    /// Why it may be there on purpose; absent means that it is a leak.
+    /// Why it may be intentional; absent for a certain leak.
     doubt: Option<String>,
-    /// What was ended with it, if it was.
+    /// What was ended, if it was.
     ended: Option<End>,
 }
 
@@ -81,9 +80,9 @@ struct Row {
 #[derive(Debug, Serialize)]
 struct End {
     processes: Vec<Process>,
-    /// Those that went only by KILL.
+    /// Pids that needed KILL.
     killed: Vec<i32>,
-    /// Those that are still there.
+    /// Pids that are still alive.
     left: Vec<i32>,
 }
 
@@ -94,12 +93,12 @@ struct Process {
     command: String,
 }
 
-pub(super) fn run(wish: &Wish, ui: &Ui) -> Outcome {
+pub(super) fn run(action: &Action, ui: &Ui) -> Outcome {
     let found = scan()?;
-    let ended = match wish {
-        Wish::Show => Vec::new(),
-        Wish::Named(chosen) => end_named(chosen, &found)?,
-        Wish::All { ask } => match confirm(&found, *ask, ui)? {
+    let ended = match action {
+        Action::List => Vec::new(),
+        Action::Named(chosen) => end_named(chosen, &found)?,
+        Action::All { ask } => match confirm(&found, *ask, ui)? {
             true => end_all(&found)?,
             false => Vec::new(),
         },
@@ -113,29 +112,29 @@ pub(super) fn run(wish: &Wish, ui: &Ui) -> Outcome {
             .map(|(orphan, ended)| row(orphan, Some(ended)))
             .chain(rest.map(|orphan| row(orphan, None)))
             .collect();
-        ui.print_json(&List { items: &rows, next_cursor: None })?;
-    } else if let Wish::Show = wish {
+        ui.print_json(&JsonList { items: &rows, next_cursor: None })?;
+    } else if let Action::List = action {
         show(&found, ui)?;
     } else {
-        ended.iter().try_for_each(|(orphan, ended)| tell(orphan, ended, ui))?;
+        ended.iter().try_for_each(|(orphan, ended)| print_ended(orphan, ended, ui))?;
     }
     Ok(if is_left { exit::JOB } else { 0 })
 }
 
 fn scan() -> Result<Vec<Orphan>, Failure> {
     orphans::scan()
-        .map_err(|error| Failure::new(Code::Unavailable, format!("the processes cannot be read: {error}")))
+        .map_err(|error| Failure::new(Code::Unavailable, format!("cannot read the process list: {error}")))
 }
 
-/// Ends those that were named, if every one of them is an orphan.
+/// Ends the named processes, provided each is an orphan.
 fn end_named(chosen: &[Chosen], found: &[Orphan]) -> Result<Vec<(Orphan, Ended)>, Failure> {
     let mut orphans = Vec::new();
     for chosen in chosen {
         let Some(orphan) = found.iter().find(|orphan| chosen.is(orphan)) else {
             let text =
-                format!("process {} is gone, or is no orphan of an agent: nobody was signalled", chosen.pid);
+                format!("process {} is gone or is not an orphan of an agent; no signal was sent", chosen.pid);
             let failure = Failure { code: exit::JOB, ..Failure::new(Code::NotFound, text) };
-            return Err(failure.next("lastword doctor --orphans    # shows what can be named"));
+            return Err(failure.next("lastword doctor --orphans    # lists the orphans"));
         };
         orphans.push(orphan);
     }
@@ -143,7 +142,7 @@ fn end_named(chosen: &[Chosen], found: &[Orphan]) -> Result<Vec<(Orphan, Ended)>
     Ok(ended.into_iter().flatten().collect())
 }
 
-/// Ends every leak, and what is found to be one when those are gone.
+/// Ends all leaks, and those that appear once the first are gone.
 fn end_all(found: &[Orphan]) -> Result<Vec<(Orphan, Ended)>, Failure> {
     let mut done: Vec<(Orphan, Ended)> = Vec::new();
     let mut leaks: Vec<Orphan> = found.iter().filter(|orphan| orphan.doubt.is_none()).cloned().collect();
@@ -162,35 +161,34 @@ fn end_all(found: &[Orphan]) -> Result<Vec<(Orphan, Ended)>, Failure> {
     Ok(done)
 }
 
-/// Ends one. `None` means that it went by itself meanwhile.
+/// Ends one; `None` if it exited by itself meanwhile.
 fn end(orphan: &Orphan) -> Result<Option<(Orphan, Ended)>, Failure> {
     let pid = orphan.identity.pid;
-    let ended = orphans::end(&orphan.identity, GRACE).map_err(|error| {
-        Failure::new(Code::Unavailable, format!("process {pid} could not be ended: {error}"))
-    })?;
+    let ended = orphans::end(&orphan.identity, GRACE)
+        .map_err(|error| Failure::new(Code::Unavailable, format!("cannot end process {pid}: {error}")))?;
     Ok(ended.map(|ended| (orphan.clone(), ended)))
 }
 
-/// Makes sure that all leaks are to be ended.
+/// Asks whether to end all leaks.
 fn confirm(found: &[Orphan], ask: bool, ui: &Ui) -> Result<bool, Failure> {
     let leaks = found.iter().filter(|orphan| orphan.doubt.is_none()).count() as u64;
     if leaks == 0 {
         if !ui.json {
-            ui.say("nothing was leaked, as far as can be told");
+            ui.say("no leaked processes found");
         }
         return Ok(false);
     }
     if !ask {
         return Ok(true);
     }
-    let what = words::count(leaks, "leak", "leaks");
+    let what = describe::count(leaks, "leak", "leaks");
     if !ui.can_ask {
-        return Err(Failure::usage(format!("{what} would be ended")).next("-y ends them without asking"));
+        return Err(Failure::usage(format!("{what} would be ended")).next("use -y to confirm"));
     }
     show(found, ui)?;
-    let agreed = ui.ask(&format!("End {what}, with all below?"));
+    let agreed = ui.confirm(&format!("End {what} and all descendants?"));
     if !agreed {
-        ui.say("nobody was signalled");
+        ui.say("no signal was sent");
     }
     Ok(agreed)
 }
@@ -199,24 +197,24 @@ fn show(found: &[Orphan], ui: &Ui) -> Result<(), Failure> {
     let (leaks, doubtful): (Vec<&Orphan>, Vec<&Orphan>) =
         found.iter().partition(|orphan| orphan.doubt.is_none());
     if leaks.is_empty() {
-        ui.say("nothing was leaked, as far as can be told");
+        ui.say("no leaked processes found");
     } else {
         print(&leaks, ui)?;
     }
     if !doubtful.is_empty() {
         let gap = if leaks.is_empty() { "" } else { "\n" };
-        ui.print(&format!("{gap}{}", ui.out.strong("Perhaps meant to go on, and ended only when named:")))?;
+        ui.print(&format!("{gap}{}", ui.out.strong("Possibly intentional; ended only if named:")))?;
         print(&doubtful, ui)?;
     }
     if !leaks.is_empty() {
-        ui.say("lastword doctor --orphans --reap PID    # ends one, with all below it; --reap-all ends the first list");
+        ui.say("lastword doctor --orphans --reap PID    # ends one with its descendants; --reap-all ends the first list");
     }
     Ok(())
 }
 
-/// Prints a table in which each row has its folder below it, and what is in doubt why.
+/// Prints a table; below each row its folder and, if in doubt, the reason.
 fn print(orphans: &[&Orphan], ui: &Ui) -> Result<(), Failure> {
-    let mut table = Table::new(vec!["PID", "AGE", "MEMORY", "CPU", "BELOW", "WHAT", "COMMAND"]);
+    let mut table = Table::new(vec!["PID", "AGE", "MEMORY", "CPU", "CHILDREN", "KIND", "COMMAND"]);
     for orphan in orphans {
         table.push(vec![
             orphan.identity.pid.to_string(),
@@ -244,14 +242,15 @@ fn print(orphans: &[&Orphan], ui: &Ui) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Says what became of one.
-fn tell(orphan: &Orphan, ended: &Ended, ui: &Ui) -> Result<(), Failure> {
+/// Prints the result for one.
+fn print_ended(orphan: &Orphan, ended: &Ended, ui: &Ui) -> Result<(), Failure> {
     let gone = match (ended.left.as_slice(), ended.killed.is_empty()) {
-        ([], true) => "gone after TERM".to_owned(),
-        ([], false) => "gone; not all heeded TERM, and went by KILL".to_owned(),
-        (left, _) => {
-            ui.out.bad(&format!("{} still there: {left:?}", words::count(left.len() as u64, "is", "are")))
-        }
+        ([], true) => "ended by TERM".to_owned(),
+        ([], false) => "ended; some processes ignored TERM and were killed".to_owned(),
+        (left, _) => ui.out.bad(&format!(
+            "{} still alive: {left:?}",
+            describe::count(left.len() as u64, "process is", "processes are")
+        )),
     };
     ui.print(&format!("{}  {}  {gone}", orphan.identity.pid, what(orphan)))?;
     for process in &ended.processes {
@@ -319,7 +318,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_orphan_is_named_by_its_number_and_its_start() {
+    fn an_orphan_is_named_by_pid_and_optional_start_time() {
         assert_eq!("12".parse(), Ok(Chosen { pid: 12, start_ticks: None }));
         assert_eq!("12:345".parse(), Ok(Chosen { pid: 12, start_ticks: Some(345) }));
         for refused in ["", "0", "-1", "claude", "12:", "12:x", "1e3"] {

@@ -1,48 +1,49 @@
-//! The part of `run` that is about agents: which one, what it may do, what it may cost, and what it is told.
+//! The arguments of `run` for coding agents: which one, its permissions, its limits, its prompt.
 
 use std::io::IsTerminal as _;
 
 use lastword_api::{AgentRequest, Code, Permission, Permissions, Rule};
 use lastword_server::known_agents;
 
+use crate::cmd::limit;
 use crate::failure::Failure;
 use crate::paths::Paths;
 use crate::text::{duration, similar};
 
-/// Under what these flags stand.
+/// The heading of these options.
 const AGENTS: &str = "Agents";
 
-/// What is asked for with an agent.
+/// The options for agents.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = AGENTS)]
-pub(super) struct Asked {
-    /// Has a coding agent do the work; COMMAND is its prompt, and standard input if it is missing or `-`
+pub(super) struct AgentArgs {
+    /// Run a coding agent; COMMAND is its prompt, read from standard input if missing or `-`
     #[arg(long, value_name = "NAME", conflicts_with_all = ["interactive", "terminal"])]
     pub(super) agent: Option<String>,
-    /// What becomes of what it wants to do: ask (a person), allow or deny
+    /// How to decide permission requests: ask (you, the default), allow or deny
     #[arg(long, value_name = "RULE", requires = "agent", hide_possible_values = true)]
     permissions: Option<Otherwise>,
-    /// Allows what fits, such as `Bash: cargo *`
+    /// Allow requests that match, such as `Bash: cargo *`
     #[arg(long, value_name = "PATTERN", requires = "agent", value_parser = pattern)]
     allow: Vec<String>,
-    /// Denies what fits, also if it is allowed
+    /// Deny requests that match, even if they are allowed
     #[arg(long, value_name = "PATTERN", requires = "agent", value_parser = pattern)]
     deny: Vec<String>,
-    /// Denies what nobody has answered after this time
+    /// Deny requests that are not answered within this time
     #[arg(long, value_name = "TIME", requires = "agent", value_parser = duration::parse_ms)]
     ask_expires: Option<u64>,
-    /// Ends it after this many turns
+    /// Stop the agent after this many turns
     #[arg(long, value_name = "N", requires = "agent")]
     pub(super) turns: Option<u64>,
-    /// Ends it when it has used this many tokens
+    /// Stop the agent when it has used this many tokens
     #[arg(long, value_name = "N", requires = "agent")]
     pub(super) tokens: Option<u64>,
-    /// Ends it when it has spent this much
-    #[arg(long, value_name = "USD", requires = "agent", value_parser = super::super::limit::money)]
+    /// Stop the agent when it has spent this much
+    #[arg(long, value_name = "USD", requires = "agent", value_parser = limit::money)]
     pub(super) money: Option<u64>,
 }
 
-/// What becomes of a wish that no pattern fits.
+/// What to do with a request that no pattern matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Otherwise {
     Ask,
@@ -52,21 +53,21 @@ enum Otherwise {
 
 fn pattern(text: &str) -> Result<String, String> {
     match text {
-        "" => Err("an empty pattern fits nothing".to_owned()),
+        "" => Err("an empty pattern matches nothing".to_owned()),
         text => Ok(text.to_owned()),
     }
 }
 
-impl Asked {
-    /// Returns the agent that is asked for, if one is, with its prompt: `words`, or what standard input says.
-    pub(super) fn wish(&self, words: &[String]) -> Result<Option<AgentRequest>, Failure> {
+impl AgentArgs {
+    /// Returns the requested agent with its prompt, taken from `words` or standard input; `None` if no agent is requested.
+    pub(super) fn request(&self, words: &[String]) -> Result<Option<AgentRequest>, Failure> {
         let Some(name) = self.agent.clone() else { return Ok(None) };
         let prompt = prompt(words)?;
         let rules = |patterns: &[String], permission: Permission| -> Vec<Rule> {
             let rule = |pattern: &String| Rule { pattern: pattern.clone(), permission: permission.clone() };
             patterns.iter().map(rule).collect()
         };
-        // The first that fits decides, and no is the safer word.
+        // The first match decides, so denials come first.
         let mut all = rules(&self.deny, Permission::Deny);
         all.extend(rules(&self.allow, Permission::Allow));
         let otherwise = match self.permissions {
@@ -78,7 +79,7 @@ impl Asked {
         Ok(Some(AgentRequest { name, prompt, permissions }))
     }
 
-    /// Adds a close guess to a failure, if the agent is one that nobody knows.
+    /// Suggests a similar name if the agent is unknown.
     pub(super) fn explain(&self, failure: Failure) -> Failure {
         let Some(name) = self.agent.as_deref().filter(|_| failure.problem.code == Code::Invalid) else {
             return failure;
@@ -95,19 +96,19 @@ impl Asked {
     }
 }
 
-/// Returns what an agent is told: these words, or what comes from standard input.
+/// Returns the prompt: the given words, or standard input.
 pub(in crate::cmd) fn prompt(words: &[String]) -> Result<String, Failure> {
     let stdin = std::io::stdin();
     let text = match words {
         [] if stdin.is_terminal() => {
-            return Err(Failure::usage("the prompt is missing: say what is to be done behind the options"));
+            return Err(Failure::usage("the prompt is missing: write it after the options"));
         }
         [dash] if dash == "-" => read(stdin)?,
         [] => read(stdin)?,
         words => words.join(" "),
     };
     match text.trim().is_empty() {
-        true => Err(Failure::usage("the prompt is empty: there is nothing to do")),
+        true => Err(Failure::usage("the prompt is empty")),
         false => Ok(text),
     }
 }

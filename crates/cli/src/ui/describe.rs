@@ -1,4 +1,4 @@
-//! Sentences about jobs, from the words of the wire.
+//! Describes jobs in words, from the types of the API.
 
 use lastword_api::{
     After, Cause, Exit, Job, Level, Limits, Needs, Outcome, OutcomeDetail, Phase, Proof, Row, Rung, Usage,
@@ -9,44 +9,44 @@ use lastword_core::limits::dollars;
 use crate::text::clean::clean;
 use crate::text::{duration, size};
 
-/// Returns how a job is called: by its name, and by its short id in any case.
-pub(crate) fn called(name: Option<&str>, short: &str) -> String {
+/// Returns the name of a job with its short id.
+pub(crate) fn job_name(name: Option<&str>, short: &str) -> String {
     name.map_or_else(|| short.to_owned(), |name| format!("{} ({short})", clean(name)))
 }
 
-/// Returns the shortest word by which a person can name the job.
+/// Returns the shortest text by which a user can refer to the job.
 pub(crate) fn reference(job: &Job) -> &str {
     job.name.as_deref().unwrap_or(&job.short)
 }
 
-/// Returns the command that says yes to a question; which one, if there are several.
+/// Returns the command that approves a question; `question` is its id if there are several.
 pub(crate) fn approve(job: &Job, question: Option<&str>) -> String {
     let which = question.map_or_else(String::new, |id| format!(" -q {}", clean(id)));
     format!("lastword approve {}{which}", reference(job))
 }
 
-/// Returns where a row stands in one word: its outcome once it has one, and whether it waits for a person.
+/// Returns the state of a row in one word or two.
 pub(crate) fn state(row: &Row) -> String {
     match &row.outcome {
-        Some(outcome) => of_outcome(outcome),
-        None if row.waiting => "asks".to_owned(),
+        Some(outcome) => outcome_name(outcome),
+        None if row.waiting => "needs input".to_owned(),
         None => row.phase.to_string(),
     }
 }
 
 /// Returns an outcome as people write it.
-pub(crate) fn of_outcome(outcome: &Outcome) -> String {
+pub(crate) fn outcome_name(outcome: &Outcome) -> String {
     outcome.as_str().replace('_', " ")
 }
 
-/// Returns an ending in a few words: outcome, what it leaves open, and why if that is not plain.
+/// Describes an ending: outcome, detail, and cause unless it is obvious.
 pub(crate) fn ending(outcome: &Outcome, detail: Option<&OutcomeDetail>, cause: Option<&Cause>) -> String {
-    let mut text = of_outcome(outcome);
+    let mut text = outcome_name(outcome);
     let detail = detail.map(|detail| match detail {
         OutcomeDetail::BeforeStart => "before it started".to_owned(),
-        OutcomeDetail::WhileRunning => "while it ran".to_owned(),
-        OutcomeDetail::Deadline => "after its wall-clock limit".to_owned(),
-        OutcomeDetail::Stall => "without progress".to_owned(),
+        OutcomeDetail::WhileRunning => "while running".to_owned(),
+        OutcomeDetail::Deadline => "at its wall-clock limit".to_owned(),
+        OutcomeDetail::Stall => "without output".to_owned(),
         other => other.as_str().replace('_', " "),
     });
     if let Some(detail) = detail {
@@ -54,12 +54,12 @@ pub(crate) fn ending(outcome: &Outcome, detail: Option<&OutcomeDetail>, cause: O
         text.push_str(&detail);
     }
     let cause = cause.and_then(|cause| match cause {
-        Cause::Shutdown => Some("the daemon was told to take its jobs along"),
-        Cause::ParentGone => Some("the job that asked for it is gone"),
-        Cause::Dependency => Some("a job it waited for did not end as needed"),
+        Cause::Shutdown => Some("the daemon was stopped with --cancel-jobs"),
+        Cause::ParentGone => Some("the job that submitted it is gone"),
+        Cause::Dependency => Some("a job it depends on did not succeed"),
         Cause::Launch => Some("it could not be started"),
-        Cause::Abandoned => Some("somebody gave it up"),
-        Cause::Unaccounted => Some("nobody can say how it ended"),
+        Cause::Abandoned => Some("it was abandoned by a user"),
+        Cause::Unaccounted => Some("how it ended is unknown"),
         _ => None,
     });
     if let Some(cause) = cause {
@@ -68,12 +68,12 @@ pub(crate) fn ending(outcome: &Outcome, detail: Option<&OutcomeDetail>, cause: O
     text
 }
 
-/// Returns how a process exited.
+/// Describes how a process exited.
 pub(crate) fn exit(exit: &Exit) -> String {
     match (exit.code, exit.signal) {
         (_, Some(signal)) => format!("killed by {}", signal_name(signal)),
         (Some(code), None) => format!("exit {code}"),
-        (None, None) => "exit not seen".to_owned(),
+        (None, None) => "exit unknown".to_owned(),
     }
 }
 
@@ -102,7 +102,7 @@ pub(crate) fn signal_name(number: i32) -> String {
     known.map_or_else(|| format!("signal {number}"), |(_, name)| format!("SIG{name}"))
 }
 
-/// Returns jobs that must end first, as `--after` takes them.
+/// Returns the jobs that must end first, as `--after` takes them.
 pub(crate) fn after(jobs: &[After]) -> String {
     let short = |job: &After| {
         let id = job.job.get(job.job.len().saturating_sub(8)..).unwrap_or(&job.job).to_owned();
@@ -111,35 +111,35 @@ pub(crate) fn after(jobs: &[After]) -> String {
     jobs.iter().map(short).collect::<Vec<_>>().join(", ")
 }
 
-/// Returns what a job that does not run waits for.
+/// Describes what a queued job is waiting for.
 pub(crate) fn waits(waits: &Waits, in_ms: impl Fn(lastword_api::Time) -> u64) -> String {
     match (&waits.on, waits.until) {
-        (WaitsFor::Slot, _) => "waits for a free slot of its group".to_owned(),
-        (WaitsFor::Paused, _) => "waits: its group is paused".to_owned(),
-        (WaitsFor::Time, Some(until)) => format!("is due in {}", duration::show_ms(in_ms(until))),
-        (WaitsFor::Dependencies, _) => format!("waits for {}", clean(&after(&waits.jobs))),
-        (other, _) => format!("waits for {}", clean(other.as_str())),
+        (WaitsFor::Slot, _) => "waiting for a free slot in its group".to_owned(),
+        (WaitsFor::Paused, _) => "waiting: its group is paused".to_owned(),
+        (WaitsFor::Time, Some(until)) => format!("due in {}", duration::show_ms(in_ms(until))),
+        (WaitsFor::Dependencies, _) => format!("waiting for {}", clean(&after(&waits.jobs))),
+        (other, _) => format!("waiting for {}", clean(other.as_str())),
     }
 }
 
-/// Returns why nothing of an attempt can be alive, as a sentence.
+/// Describes why nothing of an attempt can be running.
 pub(crate) fn proof(proof: &Proof) -> String {
     let sentence = match proof {
-        Proof::NoChildren => "its keeper waited until there was no process left",
+        Proof::NoChildren => "its keeper waited until no process was left",
         Proof::CgroupEmptyAndNoChildren => {
-            "its keeper waited until there was no process left, and its control group was empty"
+            "its keeper waited until no process was left and its control group was empty"
         }
-        Proof::NamespaceGone => "its process namespace is gone, and nothing lives without it",
-        Proof::NeverStarted => "no process was ever started, and none can be",
-        Proof::BootChanged => "the machine was started anew since, which ended everything",
-        Proof::LeaseSelfFenced => "its keeper had to end it before its lease ran out, and that has run out",
-        Proof::BestEffort => "its keeper was killed; what could be found was killed, and more cannot be said",
+        Proof::NamespaceGone => "its PID namespace is gone, and with it all its processes",
+        Proof::NeverStarted => "nothing was ever started, and nothing can be",
+        Proof::BootChanged => "the machine was rebooted since, which ended every process",
+        Proof::LeaseSelfFenced => "its lease has expired, and its keeper had to end it before that",
+        Proof::BestEffort => "its keeper was killed; all processes that could be found were killed",
         Proof::Other(word) => word,
     };
     clean(sentence).into_owned()
 }
 
-/// Returns a rung by the name people know it by.
+/// Returns the usual name of a rung.
 pub(crate) fn rung(rung: &Rung) -> &str {
     match rung {
         Rung::Interrupt => "interrupt",
@@ -150,19 +150,19 @@ pub(crate) fn rung(rung: &Rung) -> &str {
     }
 }
 
-/// Returns how a tree is held.
+/// Describes how a tree is contained.
 pub(crate) fn level(level: &Level) -> &str {
     match level {
-        Level::None => "not held",
-        Level::Subreaper => "held by its keeper",
-        Level::Landlock => "held by its keeper, which it cannot signal",
-        Level::Cgroup => "held in a control group",
-        Level::Namespace => "held in a namespace",
+        Level::None => "not contained",
+        Level::Subreaper => "contained by its keeper",
+        Level::Landlock => "contained by its keeper, which it cannot signal",
+        Level::Cgroup => "contained in a control group",
+        Level::Namespace => "contained in a PID namespace",
         Level::Other(word) => word,
     }
 }
 
-/// Returns the limits that are set, or nothing.
+/// Lists the limits that are set.
 pub(crate) fn limits(limits: &Limits) -> Option<String> {
     let parts = [
         limits.wall_ms.map(|ms| format!("wall {}", duration::spell_ms(ms))),
@@ -176,7 +176,7 @@ pub(crate) fn limits(limits: &Limits) -> Option<String> {
     (!set.is_empty()).then(|| set.join(", "))
 }
 
-/// Returns what an agent has used.
+/// Describes what an agent has used.
 pub(crate) fn spent(spent: &Usage) -> String {
     let tokens = format!("{} tokens read, {} written", spent.tokens_in, spent.tokens_out);
     match spent.money_micros {
@@ -185,7 +185,7 @@ pub(crate) fn spent(spent: &Usage) -> String {
     }
 }
 
-/// Returns how much of a limit is used up.
+/// Describes how much of a limit is used up.
 pub(crate) fn used(limit: &str, measured: u64, allowed: u64) -> String {
     let spell: fn(u64) -> String = match limit {
         "wall" | "stall" => duration::spell_ms,
@@ -201,7 +201,7 @@ pub(crate) fn count(number: u64, one: &str, many: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { many })
 }
 
-/// Reports whether a phase is one in which something of the job may be alive.
+/// Reports whether the job may have processes in this phase.
 pub(crate) fn has_tree(phase: &Phase) -> bool {
     matches!(phase, Phase::Launching | Phase::Running | Phase::Stopping)
 }

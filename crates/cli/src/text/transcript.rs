@@ -1,32 +1,32 @@
-//! What an agent says, as a person reads it: its messages, what its tools are asked and what they give.
+//! Renders an agent's output as readable text: its messages, its tool calls and their results.
 
 use lastword_agents::{LINE_BYTES_MAX, Show, Shown};
 use lastword_api::Job;
 
-/// Reads along with an agent, a piece of its output at a time.
+/// Renders an agent's output piece by piece.
 #[derive(Debug)]
-pub(crate) struct Along {
+pub(crate) struct Transcript {
     show: Show,
-    /// The line that is not whole yet.
+    /// The incomplete last line.
     line: Vec<u8>,
 }
 
-impl Along {
-    /// Begins to read along, if the job is an agent's.
-    pub(crate) fn with(job: &Job) -> Option<Along> {
+impl Transcript {
+    /// Starts a transcript; `None` if the job is not an agent.
+    pub(crate) fn of(job: &Job) -> Option<Transcript> {
         let dialect = job.agent.as_ref()?.dialect.to_core()?;
-        Some(Along { show: Show::new(dialect), line: Vec::new() })
+        Some(Transcript { show: Show::new(dialect), line: Vec::new() })
     }
 
-    /// Returns what is to be read of a piece of its output. Nothing of it is safe for a terminal.
-    pub(crate) fn read(&mut self, bytes: &[u8]) -> String {
+    /// Renders a piece of output. The result is not yet safe for a terminal.
+    pub(crate) fn render(&mut self, bytes: &[u8]) -> String {
         let mut text = String::new();
         let mut lines = bytes.split(|byte| *byte == b'\n').peekable();
         while let Some(part) = lines.next() {
             if self.line.len() + part.len() <= LINE_BYTES_MAX {
                 self.line.extend_from_slice(part);
             }
-            // What stands behind the last break is not whole.
+            // The part after the last line feed is incomplete.
             if lines.peek().is_some() {
                 let line = std::mem::take(&mut self.line);
                 self.show.line(&line).into_iter().for_each(|shown| add(shown, &mut text));

@@ -1,0 +1,33 @@
+//! Submits a job that inherits the umask, resource limits and nice value of this process.
+
+use lastword_api::{Attributes, Code, Job, ResourceLimit};
+
+use crate::client::{Call, Client};
+use crate::failure::Failure;
+
+/// Submits a job with this process's attributes. A daemon of version 0.1.0 does not know them and refuses the request, which is then
+/// repeated without.
+pub(super) async fn submit(
+    client: &Client,
+    call: impl Fn(Option<Attributes>) -> Result<Call, Failure>,
+) -> Result<Job, Failure> {
+    match client.call(call(Some(own_attributes()))?).await {
+        Err(failure) if failure.problem.code == Code::Invalid => {
+            let job = client.call(call(None)?).await?;
+            client.ui().say(
+                "lastword: the daemon is older than this command, so the job does not get your umask, limits and nice value",
+            );
+            Ok(job)
+        }
+        result => result,
+    }
+}
+
+/// Returns umask, resource limits and nice value of this process.
+fn own_attributes() -> Attributes {
+    let own = lastword_proc::Attributes::own();
+    let limit = |limit: &lastword_proc::ResourceLimit| {
+        (limit.name().to_owned(), ResourceLimit { soft: limit.soft(), hard: limit.hard() })
+    };
+    Attributes { umask: Some(own.umask), nice: own.nice, limits: own.limits.iter().map(limit).collect() }
+}

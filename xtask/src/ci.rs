@@ -65,6 +65,8 @@ const STEPS: &[Step] = &[
     verb("orphans, no doubts", "orphans --bug no-doubts"),
     // What anybody could try against a user, with guards taken away at the end; the long form throws larger bombs.
     verb("attack", "attack --short"),
+    // A state folder of the first release with live jobs of every kind, taken over in three ways.
+    verb("upgrade", "e2e upgrade"),
     // The product. The long forms are 3 minutes and more, a thousand jobs and a hundred thousand, and five rounds.
     verb("chaos", "chaos --seconds 20"),
     verb("chaos, sabotaged", "chaos --bugs"),

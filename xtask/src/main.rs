@@ -15,6 +15,7 @@ mod ci;
 mod contract;
 mod docs;
 mod e2e;
+mod first_release;
 mod full;
 mod fuzz;
 mod mutants;
@@ -49,7 +50,7 @@ const VERBS: &[Verb] = &[
     Verb { name: "tidy", arguments: "", about: "the habits of the house that no linter knows", run: tidy::run },
     Verb { name: "contract", arguments: "[--write] [--require]", about: "docs/contract.md against the tests", run: contract::run },
     Verb { name: "docs", arguments: "[--write] [--pictures]", about: "builds the book, follows its links, runs every command it and README show", run: docs::run },
-    Verb { name: "e2e", arguments: "[NAME]", about: "the product as a user drives it, and as it survives", run: e2e::run },
+    Verb { name: "e2e", arguments: "[NAME]", about: "the product as a user drives it, and as it survives; `upgrade`: 0.1.0 with live jobs, taken over", run: e2e::run },
     Verb { name: "model", arguments: "[--full]", about: "every reachable state of a small world", run: |args| proof::run("model", args) },
     Verb { name: "sim", arguments: "[--schedules N] [--seed S]", about: "random schedules of crashes and faults", run: |args| proof::run("sim", args) },
     Verb { name: "bugs", arguments: "[NAME]", about: "breaks one rule at a time and expects to be caught", run: seeded::run },

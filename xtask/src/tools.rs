@@ -7,6 +7,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
+use crate::first_release;
 use crate::program::{Failure, Outcome, cargo, output, runs, succeeds};
 
 /// Something that a verb needs.
@@ -26,6 +27,8 @@ enum Found {
     Path(&'static str),
     /// The toolchain has this target.
     Target(&'static str),
+    /// The first release was built.
+    FirstRelease,
 }
 
 /// Where a tool comes from.
@@ -36,6 +39,8 @@ enum From {
     Debian(&'static str),
     /// What `rustup` is given.
     Rustup(&'static str),
+    /// The commit of the first release.
+    FirstRelease,
 }
 
 /// Builds executables that run on any distribution.
@@ -70,6 +75,8 @@ const TOOLS: &[Tool] = &[
     Tool { name: "tmux", found: Found::Program("tmux"), from: From::Debian("tmux") },
     // However it came here: Node.js of other sources brings its own.
     Tool { name: "npm", found: Found::Program("npm"), from: From::Debian("nodejs npm") },
+    Tool { name: "python3", found: Found::Program("python3"), from: From::Debian("python3") },
+    Tool { name: "lastword 0.1.0", found: Found::FirstRelease, from: From::FirstRelease },
     Tool { name: "debootstrap", found: Found::Program("debootstrap"), from: From::Debian("debootstrap") },
 ];
 
@@ -85,8 +92,9 @@ const NEEDS: &[(&str, Where, &[&str])] = &[
     ("fmt", Where::Ci, &["rustfmt"]),
     ("clippy", Where::Ci, &["clippy"]),
     ("tidy", Where::Ci, &["git"]),
-    ("nextest", Where::Ci, &["cargo-nextest", "PostgreSQL", "git", "pgrep"]),
-    ("e2e", Where::Ci, &["git", "pgrep"]),
+    ("nextest", Where::Ci, &["cargo-nextest", "PostgreSQL", "git", "pgrep", "python3"]),
+    ("e2e", Where::Ci, &["git", "pgrep", "python3"]),
+    ("e2e upgrade", Where::Ci, &["git", "python3", "lastword 0.1.0"]),
     ("deny", Where::Ci, &["cargo-deny"]),
     ("contract", Where::Ci, &["cargo-nextest"]),
     ("docs", Where::Ci, &["mdbook", "curl", "jq", "git", "tmux", "pgrep"]),
@@ -124,20 +132,22 @@ pub(crate) fn run(arguments: &[&str]) -> Outcome {
         match tool.from {
             From::Crate(name) => cargo(&format!("install --locked {name}"))?,
             From::Rustup(line) => runs("rustup", &line.split_whitespace().collect::<Vec<_>>())?,
+            From::FirstRelease => first_release::build()?,
             From::Debian(_) => {}
         }
     }
     Ok(())
 }
 
-/// Installs the crates that a verb needs, and fails if anything else is missing.
+/// Builds what a verb needs and cargo can build, and fails if anything else is missing.
 pub(crate) fn need(verb: &str) -> Outcome {
-    let (crates, others): (Vec<&Tool>, Vec<&Tool>) =
-        missing(|name, _| name == verb).into_iter().partition(|tool| matches!(tool.from, From::Crate(_)));
+    let is_built = |tool: &&Tool| matches!(tool.from, From::Crate(_) | From::FirstRelease);
+    let (built, others): (Vec<&Tool>, Vec<&Tool>) =
+        missing(|name, _| name == verb).into_iter().partition(is_built);
     if let [_, ..] = others.as_slice() {
         return Err(Failure::new(told(verb, &others)));
     }
-    match crates.as_slice() {
+    match built.as_slice() {
         [] => Ok(()),
         _ => run(&[verb]),
     }
@@ -164,7 +174,7 @@ fn missing(asked: impl Fn(&str, &Where) -> bool) -> Vec<&'static Tool> {
 fn packages(tools: &[&Tool]) -> Vec<&'static str> {
     let lists = tools.iter().filter_map(|tool| match tool.from {
         From::Debian(names) => Some(names),
-        From::Crate(_) | From::Rustup(_) => None,
+        From::Crate(_) | From::Rustup(_) | From::FirstRelease => None,
     });
     lists.flat_map(str::split_whitespace).collect()
 }
@@ -203,6 +213,7 @@ impl Found {
             Found::Path(path) => Path::new(path).exists(),
             Found::Target(name) => output("rustc", &["--print", "target-libdir", "--target", name])
                 .is_ok_and(|folder| Path::new(folder.trim()).is_dir()),
+            Found::FirstRelease => first_release::executable().is_some(),
         }
     }
 }

@@ -28,6 +28,7 @@ mod statistics;
 mod survive;
 mod torture;
 mod tracer;
+mod upgrade;
 mod verdict;
 
 use std::process::ExitCode;
@@ -50,6 +51,7 @@ const VERBS: &[Verb] = &[
     ("scope", scope::run),
     ("survive", survive::run),
     ("torture", torture::run),
+    ("upgrade", upgrade::run),
     // Parts of these, as processes of their own.
     (attack::attacker::VERB, attack::attacker::run),
     ("bench-part", bench::part),

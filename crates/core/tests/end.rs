@@ -357,7 +357,7 @@ fn c29_nothing_ends_before_it_began() {
     check(&TestJob::running(agent()), retry.into(), "no attempt has ended");
     check(&TestJob::running(agent()), StopBegan { attempt: AttemptNo(1) }.into(), "no stop was asked for");
     let cancel = Fact::decode(crate::golden::example("cancel_requested")).expect("it reads");
-    check(&TestJob::queued(agent()), cancel, "there is no attempt to stop");
+    check(&TestJob::queued(agent()), cancel, "no attempt is open");
     let climbed = Fact::decode(crate::golden::example("rung_climbed")).expect("it reads");
     check(&TestJob::running(agent()), climbed, "no stop was asked for");
     let launched = Fact::decode(crate::golden::example("launched")).expect("it reads");

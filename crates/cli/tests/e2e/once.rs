@@ -109,7 +109,7 @@ fn a_one_shot_agent_takes_no_input_and_can_be_cancelled() {
     until("it works", || (home.json(&["show", &id])["session"]["active_turn"] == 1).then_some(()));
     for words in [&["send", &id, "more"][..], &["send", &id, "--steer", "more"]] {
         let said = home.run(words);
-        assert!(said.code == 125 && said.stderr.contains("takes one prompt"), "{said:?}");
+        assert!(said.code == 125 && said.stderr.contains("takes a single prompt"), "{said:?}");
     }
     let said = home.run(&["interrupt", &id]);
     assert!(said.code == 125 && said.stderr.contains("`lastword cancel`"), "{said:?}");

@@ -214,7 +214,7 @@ fn a_failed_agent_is_reported_as_failed_whatever_its_exit_code() {
     assert!(said.stderr.contains("none of its turns completed"), "{said:?}");
     home.ok(&["run", "true"]);
     let said = home.run(&["resume", "@last", "again"]);
-    assert!(said.code == 125 && said.stderr.contains("it is not an agent's"), "{said:?}");
+    assert!(said.code == 125 && said.stderr.contains("it runs a command, not an agent"), "{said:?}");
 }
 
 #[test]

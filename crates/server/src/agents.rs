@@ -1,4 +1,4 @@
-//! Which coding agents can be asked for by name: those that every installation knows, and the user's own. Read when somebody asks,
+//! Which coding agents can be asked for by name: those that every installation knows, and the user's own. Read on request,
 //! so that a file that changes counts at once and for new jobs only.
 
 use std::io;

@@ -73,7 +73,7 @@ impl<J: Siblings> App<J> {
         self.0.keyed.lock().await
     }
 
-    /// Returns the number of a request, for the log and for whoever is told of a problem.
+    /// Returns the number of a request, for the log and for problems.
     pub(crate) fn next_request(&self) -> u64 {
         self.0.requests.fetch_add(1, Ordering::Relaxed) + 1
     }

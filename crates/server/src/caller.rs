@@ -1,4 +1,4 @@
-//! Who asks, and what they may: the user from outside, or a process inside a job, which has that job's rights only.
+//! The caller and its rights: the user from outside, or a process inside a job, which has that job's rights only.
 
 use std::sync::{Arc, OnceLock};
 
@@ -12,18 +12,18 @@ use lastword_store::siblings::Siblings;
 use crate::app::App;
 use crate::failure::Failure;
 
-/// Jobs between a job and one it is said to have submitted. Nobody nests that deep; a ring of parents, which only damage can
+/// Jobs between a job and one it is said to have submitted. No real nesting is that deep; a ring of parents, which only damage can
 /// make, ends here.
 const DEPTH_MAX: usize = 64;
 
-/// One connection's other end. Who it is does not change while it is connected, so it is looked up once.
+/// The peer of a connection. It cannot change while connected, so it is looked up once.
 #[derive(Debug)]
 pub(crate) struct Visitor {
     peer: Peer,
     standing: OnceLock<Caller>,
 }
 
-/// Why nobody can say who asks.
+/// Why the caller cannot be identified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Unknown {
     /// The process that connected is gone or cannot be seen.
@@ -37,12 +37,12 @@ impl Visitor {
         Visitor { peer, standing: OnceLock::new() }
     }
 
-    /// Reports whether it is the user this daemon works for. Nobody else is answered, root included: root can become the user.
+    /// Reports whether it is the user this daemon works for. No other is answered, not even root: root can become the user.
     pub(crate) fn is_user(&self) -> bool {
         self.peer.uid == rustix::process::geteuid().as_raw()
     }
 
-    /// Returns who it is.
+    /// Identifies it.
     fn caller<J: Siblings>(&self, app: &App<J>) -> Result<Caller, Unknown> {
         if let Some(known) = self.standing.get() {
             return Ok(*known);
@@ -62,7 +62,7 @@ impl Visitor {
     }
 }
 
-/// Who asks.
+/// The caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Caller {
     /// The user.
@@ -98,7 +98,7 @@ impl<J: Siblings> FromRequestParts<App<J>> for Caller {
     }
 }
 
-/// The user, and nobody inside a job.
+/// The user, from outside any job.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outside;
 
@@ -128,7 +128,7 @@ impl Caller {
         }
     }
 
-    /// Refuses whoever is inside a job.
+    /// Refuses callers inside a job.
     pub(crate) fn must_be_outside(&self) -> Result<(), Failure> {
         match self {
             Caller::Outside => Ok(()),

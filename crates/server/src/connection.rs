@@ -102,7 +102,7 @@ async fn hold<J: Siblings>(socket: UnixStream, app: App<J>, router: Router) {
             .max_buf_size(BUFFER_BYTES_MAX)
             .serve_connection(TokioIo::new(Patient::new(socket)), service)
     );
-    // A client that goes away or speaks no HTTP is nobody's trouble but its own.
+    // A client that goes away or speaks no HTTP is not worth a log line.
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
         () = going.closing() => {
@@ -115,7 +115,7 @@ async fn hold<J: Siblings>(socket: UnixStream, app: App<J>, router: Router) {
     }
 }
 
-/// Returns how many connections there may be: each is two files, itself and who is at its other end, and jobs need half of those
+/// Returns how many connections there may be: each is two files, the socket and the pidfd of its peer, and jobs need half of those
 /// that this process may open.
 fn room() -> usize {
     let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
@@ -132,7 +132,7 @@ async fn turn_away(mut socket: UnixStream, room: usize) {
          retry-after: 1\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
         body.len()
     );
-    // What was sent meanwhile is taken: whoever still writes would hear of a broken connection, and not of this.
+    // Drain the request: a client that still writes would see a broken connection instead of this answer.
     let _ = timeout(ACCEPT_PAUSE, async {
         socket.write_all(text.as_bytes()).await?;
         socket.shutdown().await?;

@@ -70,7 +70,7 @@ pub(crate) async fn stop<J: Siblings>(
     tracing::info!(jobs = %asked.jobs, "asked to stop");
     tokio::spawn(async move {
         match app.engine().shut_down(jobs).await {
-            // Whoever asked for the end of the jobs must not take the end of the daemon for it.
+            // A caller that asked for the end of the jobs must not mistake the end of the daemon for it.
             Err(error) if jobs == Jobs::Cancel => {
                 tracing::error!(%error, "not every job could be cancelled; the daemon stays, and takes no new jobs");
             }

@@ -1,6 +1,6 @@
-//! The socket: where it is, who can reach it, and whose it is.
+//! The socket: its path, its permissions and its owner.
 //!
-//! Whoever binds holds the lock of the state folder, so whatever lies at the path is left over, and is replaced without a moment
+//! The binding process holds the lock of the state folder, so a file at the path is left over, and is replaced without a moment
 //! in which nothing is there. The folder is private, and that is checked: the mode of a socket is not obeyed everywhere.
 
 use std::ffi::OsString;
@@ -61,7 +61,7 @@ pub enum BindError {
 #[derive(Debug)]
 pub struct Endpoint {
     listener: UnixListener,
-    /// Where it is and which file it is; unknown for one that somebody else made.
+    /// Where it is and which file it is; unknown for a socket that another process made.
     place: Option<(PathBuf, FileId)>,
 }
 
@@ -70,7 +70,7 @@ type FileId = (u64, u64);
 
 impl Endpoint {
     /// Makes the socket, and its folder if there is none. Replaces what a former daemon left there, so the caller must hold the
-    /// lock that says who the daemon is. Must be called within a runtime.
+    /// lock that names the daemon. Must be called within a runtime.
     pub fn bind(path: &Path) -> Result<Endpoint, BindError> {
         let io = |what, path: &Path| {
             let path = path.to_owned();
@@ -100,7 +100,7 @@ impl Endpoint {
         Ok(Endpoint { listener, place: Some((path.to_owned(), id)) })
     }
 
-    /// Takes a socket that somebody else made and will remove, such as the service manager.
+    /// Takes a socket that another process made and will remove, such as the service manager.
     pub fn from_listener(listener: StdListener) -> io::Result<Endpoint> {
         Ok(Endpoint { listener: listen(listener)?, place: None })
     }

@@ -72,11 +72,11 @@ async fn read<T: DeserializeOwned + Default>(request: Request, max: usize) -> Re
             Problem::new(Code::Invalid, "the body must be JSON, and say so: Content-Type: application/json");
         return Err(Problem { status: 415, ..problem }.into());
     }
-    // A list would be taken for the fields in their order, which nobody means.
+    // serde would read a list as the fields in their order: refuse it.
     if body.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'{') {
         return Err(Failure::invalid("the body must be a JSON object"));
     }
-    // The reason may quote what it could not use; it goes to whoever sent that, and into no log.
+    // The reason may quote what it could not use; it goes to the sender only, and into no log.
     serde_json::from_slice(&body)
         .map_err(|error| Failure::invalid(format!("the body cannot be used: {error}")))
 }

@@ -102,7 +102,7 @@ impl From<store::Error> for Failure {
     fn from(error: store::Error) -> Failure {
         let detail = error.to_string();
         match error {
-            // Whoever writes to a job tries often before it gives up, so that it may well succeed another time.
+            // A writer retries often before it gives up, so another try may well succeed.
             store::Error::Conflict { job, .. } => {
                 Problem { retryable: true, ..Problem::new(Code::Conflict, detail) }.about(job).into()
             }

@@ -1,7 +1,7 @@
 //! The API on a private unix socket.
 //!
 //! It asks the engine, waits, and says in wire types what came of it. It decides nothing about jobs. What it does decide:
-//! who may ask (`caller.rs`), how long and how large a request may be (`connection.rs`, `extract.rs`), and as which problem
+//! which callers may ask (`caller.rs`), how long and how large a request may be (`connection.rs`, `extract.rs`), and as which problem
 //! every kind of no is told (`failure.rs`).
 //!
 //! - [`Endpoint`]: the socket, made and removed.
@@ -39,7 +39,7 @@ pub use endpoint::{BindError, Endpoint};
 /// What a daemon knows about itself and its API tells.
 #[derive(Clone, Debug)]
 pub struct About {
-    /// The user it works for, as the log calls whoever asks from outside a job.
+    /// The user it works for, as the log calls callers from outside a job.
     pub user: String,
     /// The machine.
     pub host: String,
@@ -52,7 +52,7 @@ pub struct About {
 }
 
 /// Answers on `endpoint` until `stop` is over or a client asks the daemon to stop, then finishes what was begun: waits are
-/// answered at once, streams end. Whoever asked by the API had the engine shut down already as they wished; the socket is removed.
+/// answered at once, streams end. A caller of the API has shut the engine down already; the socket is removed.
 pub async fn serve<J: Siblings>(
     endpoint: Endpoint,
     engine: Engine<J>,

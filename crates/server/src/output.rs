@@ -24,7 +24,7 @@ use crate::failure::Failure;
 use crate::jobs::{WAIT_MAX, seen, view};
 use crate::router::Answer;
 
-/// Bytes of one answer if nobody says, and at most. Small: each is held in memory while it is sent.
+/// Bytes of one answer by default, and at most. Small: each is held in memory while it is sent.
 const LIMIT: usize = 64 << 10;
 const LIMIT_MAX: usize = 256 << 10;
 

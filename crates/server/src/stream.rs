@@ -101,7 +101,7 @@ impl<J: Siblings> JobStream<J> {
             let app = self.app.clone();
             let looked = tokio::select! {
                 looked = self.look() => looked,
-                // Whoever wants more asks the next daemon.
+                // The next daemon has more.
                 () = app.closing() => return None,
             };
             if let Err(failure) = looked {
@@ -161,7 +161,7 @@ impl<J: Siblings> FeedStream<J> {
     async fn look(&mut self) -> Result<(), Failure> {
         let (events, next) = self.app.engine().feed(self.after.clone(), FEED_MAX).await?;
         if events.is_empty() {
-            // Lagging behind says the same as a change: look. A change that nobody told of is seen at the next look.
+            // Lagging behind means the same as a change: read. A change without a hint is seen at the next poll.
             let heard = tokio::time::timeout(LOOK, self.changes.recv()).await;
             if heard == Ok(Err(RecvError::Closed)) {
                 self.is_over = true;

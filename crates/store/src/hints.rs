@@ -1,7 +1,7 @@
 //! Hints: a wake-up after a commit. The rows are the truth; a hint only says that looking is worth it.
 //!
 //! Hints are coalesced: many commits may come as one. They reach this process only, and a journal that was written to
-//! by another process gives none, so whoever waits also looks now and then by itself.
+//! by another process gives none, so a waiting reader also polls now and then.
 
 use tokio::sync::watch;
 

@@ -33,7 +33,7 @@ use lastword_core::{Append, Event, Fence, Incarnation, JobId, OwnerId, Seq, Time
 /// What a caller can do about a verb that did not succeed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// Somebody else wrote first: load what is new and decide again.
+    /// Another writer was faster: load what is new and decide again.
     #[error("{job} has moved on to event {actual}: load it and decide again")]
     Conflict {
         /// Which job.
@@ -111,7 +111,7 @@ pub enum Source {
     /// another instance of the database gave it. A job with a tree on another host waits until the lease of the later
     /// life has run out too: the keeper over there counts time, not lives.
     Expired {
-        /// How long after the end of a lease nobody may take over yet.
+        /// How long after the end of a lease a takeover must still wait.
         margin_ms: u64,
     },
 }
@@ -145,7 +145,7 @@ pub struct Renew {
 pub struct Renewed {
     /// Which life it is.
     pub incarnation: Incarnation,
-    /// Held jobs that somebody else has written to since the holder last wrote: requests wait there.
+    /// Held jobs that another writer changed since the holder last wrote: requests wait there.
     pub news: Vec<JobId>,
 }
 

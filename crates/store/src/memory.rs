@@ -33,9 +33,9 @@ pub struct Ledger {
 #[derive(Clone, Debug)]
 struct Entry {
     row: Row,
-    /// Somebody else wrote since the holder last did.
+    /// Another writer changed it since the holder last wrote.
     news: bool,
-    /// Somebody has seen how it ended.
+    /// Its ending was read.
     read: bool,
     events: Vec<(AppendId, Event)>,
 }
@@ -165,7 +165,7 @@ impl Ledger {
         Ok((taken, records))
     }
 
-    /// Takes one job, if core agrees and nobody else drives its conversation. One that is taken over is driven already.
+    /// Takes one job, if core agrees and no other job drives its conversation. A takeover drives it already.
     fn take(&self, row: &Row, claim: &Claim, lease: Lease) -> Result<Option<(Claimed, Record)>> {
         let busy = row.conversation.as_ref().and_then(|key| self.conversations.get(key));
         if lease == Lease::Live && busy.is_some_and(|job| *job != row.job) {

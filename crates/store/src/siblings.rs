@@ -2,12 +2,12 @@
 //!
 //! | what | for whom |
 //! |---|---|
-//! | `find` | people, who do not type ids |
+//! | `find` | people, for names instead of ids |
 //! | `key` | clients that repeat a request because its reply got lost |
-//! | groups | whoever shares slots out |
-//! | `remove`, `mark_read`, `prunable` | whoever tidies up |
-//! | `counts` | whoever looks at all of it |
-//! | `present` | whoever follows the feed from now on, and not from the beginning of time |
+//! | groups | claims, which share slots out |
+//! | `remove`, `mark_read`, `prunable` | retention |
+//! | `counts` | status screens |
+//! | `present` | readers that follow the feed from now on |
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -21,7 +21,7 @@ use crate::{Claim, Claimed, Cursor, Journal, Page, Read, Result};
 /// Jobs that a reference is shown to mean when it means several: enough to choose from, too few to be a list.
 pub const FOUND_MAX: u32 = 10;
 
-/// How long a key is kept at least. Whoever repeats a request after a day has not lost a reply.
+/// How long a key is kept at least. A request repeated after a day is a new one.
 pub const KEY_MS: u64 = 24 * 60 * 60 * 1_000;
 
 /// Events looked at in one go by a journal that has no shorter way to the end of its feed.
@@ -65,7 +65,7 @@ pub trait Siblings: Journal {
     /// Removes an ended job with everything that is stored of it: its log, its row, its keys.
     fn remove(&self, job: JobId) -> impl Future<Output = Result<Removal>> + Send;
 
-    /// Takes note that somebody has seen how a job ended. Of one that has not, nothing is noted.
+    /// Notes that the ending of a job was read. Does nothing for a live job.
     fn mark_read(&self, job: JobId) -> impl Future<Output = Result<()>> + Send;
 
     /// Returns ended jobs that may be removed, those that ended first coming first.
@@ -140,7 +140,7 @@ pub enum Removal {
 pub struct Prune {
     /// Those that ended before this moment.
     pub before: Timestamp,
-    /// Also those whose end nobody has seen.
+    /// Also jobs with an unread ending.
     pub unread: bool,
     /// At most so many.
     pub limit: u32,
@@ -151,7 +151,7 @@ pub struct Prune {
 pub struct Prunable {
     /// Which.
     pub jobs: Vec<JobId>,
-    /// How many more are old enough, and are kept because nobody has seen how they ended.
+    /// How many more are old enough and are kept because their ending is unread.
     pub kept_unread: u64,
 }
 

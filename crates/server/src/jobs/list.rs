@@ -17,7 +17,7 @@ use crate::extract::Query;
 use crate::failure::Failure;
 use crate::router::Answer;
 
-/// Rows of a page if nobody says, and at most.
+/// Rows of a page by default, and at most.
 pub(crate) const LIMIT: u32 = 50;
 pub(crate) const LIMIT_MAX: u32 = 500;
 

@@ -19,7 +19,7 @@ use crate::extract::{Query, duration};
 use crate::failure::Failure;
 use crate::router::Answer;
 
-/// The longest wait of one call. Whoever waits longer asks again.
+/// The longest wait of one call. A caller that waits longer asks again.
 pub(crate) const WAIT_MAX: Duration = Duration::from_secs(60);
 
 /// How long to wait, and for what.

@@ -101,7 +101,7 @@ impl Ledger {
         }
     }
 
-    /// Takes note that somebody has seen how a job ended.
+    /// Notes that the ending of a job was read.
     pub fn mark_read(&mut self, job: JobId) {
         if let Some(entry) = self.jobs.get_mut(&job).filter(|entry| entry.row.outcome.is_some()) {
             entry.read = true;

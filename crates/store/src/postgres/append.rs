@@ -23,7 +23,7 @@ use crate::{Error, Result};
 /// server is slow. Further callers wait in line.
 const BATCHES_WAITING: usize = 2;
 
-/// An append and the caller who waits for its answer.
+/// An append, and where its answer goes.
 struct Waiting {
     packed: Packed,
     answer: oneshot::Sender<Result<Seq>>,

@@ -18,7 +18,7 @@ use crate::admit::{Standing, Verdict, admit};
 use crate::memory::claims;
 use crate::{Error, Result};
 
-/// The statement. Benches give it to somebody else's client.
+/// The statement. Benches run it through another client.
 pub const STATEMENT: &str = include_str!("batch.sql");
 
 const SETTLE: &str = include_str!("settle.sql");
@@ -133,7 +133,7 @@ fn may_follow_the_end(append: &Append) -> bool {
     append.events.iter().all(|event| matches!(event.fact, Fact::LateReported(_)))
 }
 
-/// Reports whether somebody else than the holder writes to a job that is held.
+/// Reports whether another writer than the holder writes to a held job.
 fn leaves_news(append: &Append) -> bool {
     append.fence.is_none() && append.row.holder.is_some() && !claims(append)
 }

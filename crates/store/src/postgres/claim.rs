@@ -26,7 +26,7 @@ const EXPIRED: &str = include_str!("expired.sql");
 
 const FIRST: &str = "select due, job from ready where queue = $1 and priority = $2 order by due, job limit 1";
 
-/// The statements of a claim before the one that stores it. Benches give them to somebody else's client.
+/// The statements of a claim before the one that stores it. Benches run them through another client.
 pub const CLAIM: [&str; 3] = [ALIVE, READY, LOGS];
 
 const ALIVE: &str = "
@@ -106,7 +106,7 @@ pub(super) async fn claim(
     if !unsure.is_empty() {
         let kept = resolve(&transaction, unsure).await?;
         if !kept.is_empty() {
-            // Not waited for: if this answer got lost, too, nobody would know of these claims any more.
+            // Not awaited: if this answer were lost too, these claims would go unnoticed.
             return Ok(kept);
         }
     }
@@ -122,7 +122,7 @@ pub(super) async fn claim(
     let mut search = Search { transaction: &transaction, marks, claim, seen: Vec::new() };
     *unsure = search.take(room.min(claim.at_most) as usize).await?;
     if unsure.is_empty() {
-        // Waited for: candidates that nobody took are locked until then, and the next claim would step over them.
+        // Awaited: candidates that were not taken stay locked until then, and the next claim would skip them.
         transaction.rollback().await?;
         return Ok(Vec::new());
     }
@@ -149,7 +149,7 @@ async fn resolve(
     Ok(happened.map(|(taken, _)| taken.claimed).collect())
 }
 
-/// Returns how many jobs of a queue may still be taken. Until the end of the transaction nobody else counts.
+/// Returns how many jobs of a queue may still be taken. No other transaction counts them until this one ends.
 async fn free(transaction: &Transaction<'_>, queue: &str, slots: u32) -> std::result::Result<u32, Failure> {
     let lock = transaction.prepare_cached("select 1 from queues where queue = $1 for update").await?;
     if transaction.query_opt(&lock, &[&queue]).await?.is_none() {
@@ -283,7 +283,7 @@ impl Search<'_> {
         Ok(Some(Taken { packed: Packed::new(append), claimed }))
     }
 
-    /// Takes the conversations of the jobs that want one, and leaves out jobs whose conversation somebody else drives.
+    /// Takes the conversations of the jobs that want one, and leaves out jobs whose conversation another job drives.
     async fn alone_in_conversation(&self, decided: Vec<Taken>) -> std::result::Result<Vec<Taken>, Failure> {
         // By key, the first job of each: two claims that want the same ones wait for each other in one order.
         let mut wanted: BTreeMap<(&str, &str), Uuid> = BTreeMap::new();

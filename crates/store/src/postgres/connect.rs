@@ -36,7 +36,7 @@ const SESSION: &str = "
 pub(super) enum Failure {
     /// The server is not there, or the connection broke; what was sent may have happened.
     Away(String),
-    /// The server undid everything because of somebody else.
+    /// The server rolled back because of another transaction.
     Clash(String),
     /// Another try would fail in the same way.
     Final(Error),
@@ -86,7 +86,7 @@ impl From<tokio::time::error::Elapsed> for Failure {
     }
 }
 
-/// Bounds one try. A connection that does not answer holds up whoever gets it next for as long, and no longer.
+/// Bounds one try. A connection that does not answer delays its next user for that long at most.
 pub(super) async fn within<T>(
     attempt: impl Future<Output = std::result::Result<T, Failure>>,
 ) -> std::result::Result<T, Failure> {

@@ -18,7 +18,7 @@ use crate::hints::{Bell, Hints};
 /// How long commits are gathered into one NOTIFY. Short beside a person's reaction, long beside a commit.
 const GATHER: Duration = Duration::from_millis(10);
 
-/// The pause before the listener connects again. Meanwhile whoever waits looks by itself.
+/// The pause before the listener connects again. Meanwhile waiting readers poll.
 const RECONNECT: Duration = Duration::from_millis(200);
 
 /// Gives hints to this process and sends them to others.
@@ -72,7 +72,7 @@ async fn send(committed: Arc<Notify>, pool: Pool) {
 async fn listen(bell: Arc<Bell>, config: Config) {
     loop {
         let _ = listen_once(&bell, &config).await;
-        // Whatever was committed while nobody listened.
+        // Report what was committed while the listener was away.
         bell.ring();
         tokio::time::sleep(RECONNECT).await;
     }

@@ -242,7 +242,7 @@ fn holder_columns(row: &Row) -> (Option<&str>, Option<[u8; 16]>, Option<u32>) {
     )
 }
 
-/// Reports whether an append is news to the holder: somebody else's, and not the claim that made it the holder.
+/// Reports whether an append is news to the holder: from another writer, and not the claim that made it the holder.
 fn news(append: &Append) -> bool {
     append.fence.is_none() && append.row.holder.is_some() && !claims(append)
 }

@@ -134,7 +134,7 @@ fn take_expired(connection: &Connection, claim: &Claim, margin_ms: u64) -> Resul
     haul.end()
 }
 
-/// Takes one job, if this build can read it, core agrees and nobody else drives its conversation. One that is taken over is driven already:
+/// Takes one job, if this build can read it, core agrees and no other job drives its conversation. A takeover drives it already:
 /// agents may have given two of them one name.
 fn take(connection: &Connection, id: JobId, claim: &Claim, lease: Lease) -> Result<Candidate> {
     let found =

@@ -1,4 +1,4 @@
-//! A look at a journal from outside, beside the daemon that may be writing it: nothing is changed, nobody waits for it.
+//! Examines a journal from outside, beside the daemon that may be writing it: changes nothing and blocks nothing.
 
 use std::fs;
 use std::path::Path;
@@ -63,7 +63,7 @@ fn look(file: &Path, within: Duration) -> Result<bool> {
         Err(_) => connect_unlocked(file)?,
     };
     match check(&connection, within) {
-        // A reader needs a file beside it for its locks, which a folder that cannot be written to does not give. Nobody writes there either.
+        // A reader needs a file beside it for its locks, which a read-only folder does not allow. Nothing writes there either.
         Err(error) if error.sqlite_error_code() == Some(ErrorCode::CannotOpen) => {
             check(&connect_unlocked(file)?, within).map_err(failed)?
         }

@@ -8,7 +8,7 @@
 //! load, read ──► read-only connections, on their own snapshot
 //! ```
 //!
-//! Nobody is answered before the commit is on the disk. Several processes may open the same file; the write lock of
+//! No caller is answered before the commit is on the disk. Several processes may open the same file; the write lock of
 //! SQLite puts their batches in order.
 
 mod append;

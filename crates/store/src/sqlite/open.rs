@@ -21,7 +21,7 @@ pub(super) const FILE: &str = "journal.db";
 const APPLICATION: i64 = 0x6c77_7264;
 
 /// How long a batch waits for the write lock while another process holds it. Longer than any batch takes, with its
-/// sync; whoever holds it longer is stuck.
+/// sync; a longer one is stuck.
 const BUSY: Duration = Duration::from_secs(10);
 
 /// Bytes of the disk that the write-ahead log holds in reserve, so that on a full disk jobs can still be looked for and stopped:
@@ -68,7 +68,7 @@ fn reserve(file: &Path) {
     let _ = log.map(|log| rustix::fs::fallocate(log, rustix::fs::FallocateFlags::KEEP_SIZE, 0, RESERVE));
 }
 
-/// Makes sure that nobody but the user can look into the folder.
+/// Makes the folder private to the user.
 fn make_private(folder: &Path) -> Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(|e| unreachable(folder, &e))?;
     let mode = fs::metadata(folder).map_err(|e| unreachable(folder, &e))?.permissions().mode();
@@ -143,7 +143,7 @@ pub(super) fn connect(file: &Path, access: OpenFlags) -> Result<Connection> {
     Ok(connection)
 }
 
-/// Reads what a damaged file or somebody else's does not have.
+/// Reads what a damaged file, or one of another program, does not have.
 pub(super) fn check(connection: &Connection) -> rusqlite::Result<()> {
     let application: i64 = connection.pragma_query_value(None, "application_id", |row| row.get(0))?;
     if application != APPLICATION {

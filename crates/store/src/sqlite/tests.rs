@@ -308,7 +308,7 @@ async fn c33_a_refused_append_does_not_disturb_the_others_of_its_batch() {
 async fn c42_an_append_that_breaks_in_the_middle_leaves_nothing_and_only_it_fails() {
     let folder = folder();
     drop(open(&folder));
-    // An event that nobody wrote stands where the second of this append would go.
+    // A stray event stands where the second of this append would go.
     let (first, job) = submission(id(1));
     let change = limit_changed(&job, 1);
     let row = change.row.clone();

@@ -105,7 +105,7 @@ impl Drop for Handle {
         self.queue = None;
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread {
-            // A panic of the writer was reported to everyone who waited for it.
+            // A panic of the writer was reported to every waiting caller.
             let _ = thread.join();
         }
     }

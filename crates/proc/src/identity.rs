@@ -116,7 +116,7 @@ pub(crate) fn pidfd(pid: i32) -> Option<OwnedFd> {
 /// Stands for a boot id that cannot be read at the moment. It equals no boot id, and reading is tried again.
 pub(crate) const UNKNOWN_BOOT: &str = "unknown";
 
-/// Returns the id of this boot, or [`UNKNOWN_BOOT`] while it cannot be read.
+/// Returns the id of this boot, or `UNKNOWN_BOOT` while it cannot be read.
 pub fn boot_id() -> &'static str {
     static BOOT: OnceLock<String> = OnceLock::new();
     if let Some(boot) = BOOT.get() {

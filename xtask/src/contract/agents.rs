@@ -12,7 +12,7 @@ use super::listing::Test;
 pub(super) const PAGE: &str = "docs/agents.md";
 
 /// The line that names what is judged in every cell.
-const JUDGED: &str = "job is judged besides: ";
+const JUDGED: &str = "job is also checked for ";
 
 /// What stands in a cell that holds, and in one that cannot be.
 const GOOD: [&str; 2] = ["yes", "–"];
@@ -61,7 +61,7 @@ mod tests {
     fn a_row_is_a_test_of_its_promises() {
         assert_eq!(names("| agent-killed | yes | yes | it ends | C56 C57 |\n"), ["c56_c57_agent_killed"]);
         assert_eq!(names("| resume | yes | – | it goes on | C82 |\n"), ["c82_resume"]);
-        assert_eq!(names("The log of every\njob is judged besides: C69 C70.\n"), ["c69_c70_every_log"]);
+        assert_eq!(names("The log of every\njob is also checked for C69 C70.\n"), ["c69_c70_every_log"]);
     }
 
     #[test]

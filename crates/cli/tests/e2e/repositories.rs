@@ -14,7 +14,9 @@ fn show_prints_the_worktree_and_its_branch() {
     let base = repository.git(&["rev-parse", "HEAD"]);
     let details: Vec<&str> =
         shown.lines().filter(|line| line.contains("worktree") || line.contains("branch")).collect();
-    let details = plain(&repository.home, &details.join("\n")).replace(&base[..10], "<commit>");
+    // Before `plain`, which takes a commit id of digits alone for a number.
+    let details = details.join("\n").replace(&base[..10], "<commit>");
+    let details = plain(&repository.home, &details);
     insta::assert_snapshot!("show_worktree", details);
 }
 

@@ -1,7 +1,7 @@
 //! The desk: takes requests and answers reads with a journal alone, wherever a job runs.
 //!
 //! - `requests.rs`: load, decide, append, and again if another writer was faster. Every request that changes a job is one call of
-//!   [`Desk::request`].
+//!   `Desk::request`.
 //! - `reads.rs`: jobs, rows and events as the journal has them. A process with a worker settles first (`local/reads.rs`).
 //! - `find.rs`: which job a reference means. `groups.rs`, `group_cache.rs`: slots and pauses. `depend.rs`, `dependents.rs`: which job waits for
 //!   which.

@@ -80,7 +80,7 @@ fn killed(stand: &Stand, form: &str) -> Result<(), String> {
     let held =
         stand.until("all four commands run", || Some(stand.holding(0)).filter(|held| held.len() == 4))?;
     match job.tell("send", &["and more"]) {
-        Err(why) if why.contains("one prompt") => {}
+        Err(why) if why.contains("single prompt") => {}
         other => return Err(format!("it was to hear nothing: {other:?}")),
     }
     let agent = job.agent()?;

@@ -111,7 +111,7 @@ pub(super) fn resume_too_early(stand: &Stand) -> Result<(), String> {
     job.tell("cancel", &[]).or_else(super::ending::cancelled)?;
     job.ends("cancelled", "user")?;
     match job.tell("resume", &["--detach", "Go on. [[say second]]"]) {
-        Err(why) if why.contains("none of its turns was completed") => once(stand, "slow"),
+        Err(why) if why.contains("none of its turns completed") => once(stand, "slow"),
         other => Err(format!("it was resumed from a turn that was not completed: {other:?}")),
     }
 }

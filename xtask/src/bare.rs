@@ -1,8 +1,7 @@
-//! `bare`: a command on a Debian machine that has a Rust toolchain and nothing else: an empty home, an empty cargo home, a fresh clone
-//! of what is committed.
+//! `bare`: runs a command on a Debian root with a Rust toolchain and nothing else: empty HOME, empty cargo home, a fresh clone of HEAD.
 //!
-//! What it takes to reach package archives is passed in as it is set up here: names, certificates, proxies, settings of apt, cargo
-//! and npm. The toolchain is seen through a layer: what is added to it stays in the root.
+//! The host's settings for package registries are passed in: DNS, certificates, proxies, and the settings of apt, cargo and npm. The toolchain
+//! is mounted as the lower layer of an overlay, so changes to it stay in the root.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -11,13 +10,13 @@ use std::path::{Path, PathBuf};
 use crate::program::{Failure, Outcome, output, runs};
 use crate::root::{Root, of, sources};
 
-/// Where the clone is.
+/// The path of the clone in the root.
 const CLONE: &str = "/lastword";
 
-/// What is run if nothing is said.
+/// The default command.
 const COMMAND: &[&str] = &[".ci/run"];
 
-/// Files and folders of this machine by which package archives are reached.
+/// Host paths that say how to reach package registries.
 const SETTINGS: &[&str] = &[
     "/etc/resolv.conf",
     "/etc/hosts",
@@ -27,19 +26,19 @@ const SETTINGS: &[&str] = &[
     "/usr/etc/npmrc",
 ];
 
-/// The same in the home folder.
+/// The same, relative to HOME.
 const OWN_SETTINGS: &[&str] = &[".cargo/config.toml", ".npmrc"];
 
-/// The names that rustup goes by.
+/// The names under which rustup is called.
 const PROXIES: &[&str] =
     &["cargo", "rustc", "rustdoc", "rustfmt", "cargo-fmt", "cargo-clippy", "clippy-driver"];
 
-/// Devices, control groups, and the toolchain behind a layer of the root's own.
+/// Mounts devices, control groups, and the toolchain under an overlay.
 const MOUNTS: &str = r#"mount --rbind /dev "$root/dev"; mount --rbind /sys "$root/sys"
     mkdir -p "$root/root/.rustup" "$root/var/rustup/own" "$root/var/rustup/work"
     mount -t overlay toolchain -o "lowerdir=$RUSTUP,upperdir=$root/var/rustup/own,workdir=$root/var/rustup/work" "$root/root/.rustup""#;
 
-/// Runs a command. With `--keep` the root is kept, and the next run with `--keep` goes on in it.
+/// Runs the command. `--keep` keeps the root, and the next `--keep` reuses it.
 pub(crate) fn run(arguments: &[&str]) -> Outcome {
     let (root, command) = match arguments {
         ["--keep", command @ ..] => (Root::kept("bare")?, command),
@@ -59,7 +58,7 @@ pub(crate) fn run(arguments: &[&str]) -> Outcome {
     root.run(MOUNTS, &environment, CLONE, command)
 }
 
-/// Puts the settings and the names of the toolchain into a root.
+/// Copies the host's settings and rustup into the root.
 fn settle(root: &Root) -> Outcome {
     let home = std::env::home_dir().unwrap_or_default();
     let own = OWN_SETTINGS.iter().map(|path| (home.join(path), root.at("/root").join(path)));
@@ -99,7 +98,7 @@ fn settle(root: &Root) -> Outcome {
     Ok(())
 }
 
-/// Reports whether a variable says how to reach something outside.
+/// Reports whether an environment variable says how to reach a registry.
 fn is_setting(name: &str) -> bool {
     let lower = name.to_lowercase();
     let begins = [
@@ -116,12 +115,12 @@ fn is_setting(name: &str) -> bool {
         || ["_cert", "ca_bundle", "cainfo"].iter().any(|part| lower.contains(part))
 }
 
-/// Returns a folder of the toolchain.
+/// Returns rustup's or cargo's home folder.
 fn home_of(variable: &str, usual: &str) -> Result<PathBuf, Failure> {
     let home = std::env::var_os(variable).map(PathBuf::from);
     let folder = home.or_else(|| Some(std::env::home_dir()?.join(usual))).filter(|folder| folder.is_dir());
     folder.ok_or_else(|| {
-        Failure::new(format!("`bare` passes a toolchain of rustup in, and there is no {variable}"))
+        Failure::new(format!("`bare` needs a toolchain installed by rustup: found no {variable}"))
     })
 }
 
@@ -130,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_reaches_package_archives_is_passed_in() {
+    fn only_registry_settings_are_passed_in() {
         for name in [
             "https_proxy",
             "NO_PROXY",

@@ -1,49 +1,55 @@
-//! `ci`: everything a change must pass, one step after the other, until the first that fails.
+//! `ci`: everything a change must pass, up to the first step that fails. The long forms of its steps are in `full`.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::program::{Failure, Outcome, cargo, cargo_with, succeeds};
-use crate::steps::{AfterFailure, Done, Step, by_cargo, own, run as run_steps, verb};
-use crate::{seeded, tools};
+use crate::steps::{AfterFailure, Done, Lane, by_cargo, own, run as run_steps, verb};
+use crate::{bugs, seeded, tools};
 
-/// How long all of it may take on two quiet cores from a clean clone, once the tools are there. Longer, and people stop running it.
+/// How long all of it may take from a clean clone on two quiet cores with the tools installed. If it takes longer, people stop running it.
 const BUDGET: Duration = Duration::from_secs(15 * 60);
 
+/// Quick checks: the answer is known within a minute or two.
 #[rustfmt::skip] // One row, one step.
-const STEPS: &[Step] = &[
-    verb("tools", "tools"),
+const FIRST: Lane = &[
     by_cargo("format", "fmt --all --check"),
     verb("tidy", "tidy"),
     by_cargo("clippy", "clippy --workspace --all-targets -- -D warnings"),
     own("docs", docs),
     own("dependencies", dependencies),
     own("advisories", advisories),
+];
+
+/// Steps that keep both cores busy: compilers, fuzzers, models.
+#[rustfmt::skip]
+const COMPUTING: Lane = &[
+    verb("model", "model"),
+    verb("simulation", "sim --schedules 200000"),
+    // The copy of the workspace with every seeded bug in it; steps with a bug run from there.
+    own("seeded copy", seeded_copy),
+    verb("seeded bugs", "bugs"),
+    verb("fuzz", "fuzz"),
+    verb("fuzz, seeded bug", "fuzz --bug cut-in-mid-character --seconds 120"),
+];
+
+/// Steps that mostly wait: for processes, disks, databases, clocks.
+#[rustfmt::skip]
+const WAITING: Lane = &[
     own("tests", tests),
     verb("README and book", "docs"),
     verb("contract", "contract --require"),
-    // The copy of the workspace with every seeded bug in it; later steps with a bug run from there.
-    own("seeded copy", seeded_copy),
-    // The long form is `torture` with three repeats or more, which also decides on times, and with shim and guard killed.
-    verb("torture", "torture --repeats 1"),
-    verb("torture, stand-ins", "torture --bugs"),
-    own("no bug ships", no_bug_ships),
-    // The long form is `fuzz --seconds 600`.
-    verb("fuzz", "fuzz"),
-    verb("fuzz, seeded bug", "fuzz --bug cut-in-mid-character --seconds 120"),
-    verb("model", "model"),
-    // The long form is 1,000,000 schedules.
-    verb("simulation", "sim --schedules 200000"),
-    verb("seeded bugs", "bugs"),
-    // The long forms, 200 kills and 60 images each, are run by hand.
+    // Each checker must fail when a store does not sync.
     verb("crash, SQLite", "crash sqlite --rounds 40"),
     verb("crash, PostgreSQL", "crash postgres --rounds 8"),
     verb("cut connections", "crash postgres-cut --cuts 500"),
     verb("power loss, SQLite", "power-loss sqlite --images 20"),
     verb("power loss, PostgreSQL", "power-loss postgres --images 4"),
-    // Each checker must fail when a store does not sync.
     verb("unsynced SQLite", "power-loss sqlite --images 5 --bug ack-before-sync"),
     verb("unsynced PostgreSQL", "power-loss postgres --images 5 --bug fsync-off"),
-    // The keeper. The long forms are 100 kills, 60 images and 5 GB; each checker must fail when its bug is seeded.
+    // The keeper; each checker must fail when its bug is seeded.
+    verb("torture", "torture --repeats 1"),
+    verb("torture, stand-ins", "torture --bugs"),
+    own("no bug ships", no_bug_ships),
     verb("kill points", "kill-points"),
     verb("fault points", "fault-points"),
     verb("scope", "scope"),
@@ -56,27 +62,48 @@ const STEPS: &[Step] = &[
     verb("power loss, keeper", "power-loss keeper --images 20"),
     verb("no file sync", "power-loss keeper --images 20 --bug no-file-sync"),
     verb("no folder sync", "power-loss keeper --images 20 --bug no-folder-sync"),
-    verb("bench, keeper", "bench keeper --short"),
-    // Real agents under the product: Claude and Codex always, the others as far as they can be had and the time goes.
+    // Real agents under the product: Claude and Codex always, the others if they can be installed and time is left.
     verb("agents", "agents --ci"),
-    // What others leave behind, with every agent that runs here; a reaper that goes by names, or has no doubts, must be noticed.
+    // Processes that agents leave behind, with every agent that runs here; a reaper that goes by name, or kills on weak evidence, must be noticed.
     verb("orphans", "orphans"),
     verb("orphans, by name", "orphans --bug reap-by-name"),
     verb("orphans, no doubts", "orphans --bug no-doubts"),
-    // What anybody could try against a user, with guards taken away at the end; the long form throws larger bombs.
+    // Attacks on a user's jobs and daemon; at the end protections are removed, which must be noticed.
     verb("attack", "attack --short"),
     // A state folder of the first release with live jobs of every kind, taken over in three ways.
     verb("upgrade", "e2e upgrade"),
-    // The product. The long forms are 3 minutes and more, a thousand jobs and a hundred thousand, and five rounds.
+    // The product.
     verb("chaos", "chaos --seconds 20"),
     verb("chaos, sabotaged", "chaos --bugs"),
+];
+
+/// Measurements, which run alone.
+#[rustfmt::skip]
+const LAST: Lane = &[
+    verb("bench, keeper", "bench keeper --short"),
     verb("scale", "scale laptop --short"),
     verb("bench, product", "bench run --short"),
 ];
 
-/// Runs every step, or those that `--only` names.
+const IN_TURN: &[&[Lane]] = &[&[FIRST], &[WAITING], &[COMPUTING], &[LAST]];
+const IN_LANES: &[&[Lane]] = &[&[FIRST], &[WAITING, COMPUTING], &[LAST]];
+
+/// Runs every step, or those that `--only` names; with `--lanes`, those that wait beside those that compute. Installs the tools first; that time does not count against the budget.
 pub(crate) fn run(arguments: &[&str]) -> Outcome {
-    let took = run_steps("ci", STEPS, arguments, AfterFailure::Stop)?;
+    let (stages, arguments) = match arguments {
+        ["--lanes"] => (IN_LANES, &[][..]),
+        _ => (IN_TURN, arguments),
+    };
+    let is_whole = arguments.is_empty();
+    if is_whole {
+        tools::run(&["ci"])?;
+    }
+    let begin = Instant::now();
+    run_steps("ci", stages, arguments, AfterFailure::Stop)?;
+    if !is_whole {
+        return Ok(());
+    }
+    let took = begin.elapsed();
     println!("{:<22} {:>7.1} s of {} s", "total", took.as_secs_f64(), BUDGET.as_secs());
     if took > BUDGET {
         println!("The budget was exceeded: make a step cheaper before adding another.");
@@ -91,9 +118,9 @@ fn docs() -> Result<Done, Failure> {
 
 fn dependencies() -> Result<Done, Failure> {
     tools::need("deny")?;
-    // The rules hold for every platform, so the crates of all of them are looked at; a build fetches those of its own only.
+    // deny checks the crates of every platform; a build fetches only those of its own.
     cargo("fetch --locked --quiet")?;
-    // A wrapper is a permission; that nobody uses it yet is not worth a warning.
+    // `wrappers` permits a dependency; a permission that is not used yet needs no warning.
     cargo("deny --offline check --allow unused-wrapper bans licenses sources")?;
     Ok(Done::Passed)
 }
@@ -118,7 +145,7 @@ fn tests() -> Result<Done, Failure> {
 
 /// Builds the copy with the seeded bugs, for the steps that have a bug switched on.
 fn seeded_copy() -> Result<Done, Failure> {
-    seeded::build().map(|()| Done::Passed)
+    bugs::build().map(|()| Done::Passed)
 }
 
 /// Looks for seeded bugs in the executable that the trials run.

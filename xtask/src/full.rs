@@ -1,12 +1,12 @@
-//! `full`: everything that is too long for `ci`, in its long form. It goes on after a failure, since it runs for hours.
+//! `full`: everything that takes too long for `ci`. It runs for hours, so it continues after a failure.
 
 use crate::program::Outcome;
-use crate::steps::{AfterFailure, Step, run as run_steps, verb};
+use crate::steps::{AfterFailure, Lane, run as run_steps, verb};
+use crate::tools;
 
 #[rustfmt::skip] // One row, one step.
-const STEPS: &[Step] = &[
-    verb("tools", "tools --all"),
-    // What `ci` takes a sample of.
+const STEPS: Lane = &[
+    // Long forms of steps of `ci`.
     verb("model", "model --full"),
     verb("simulation", "sim --schedules 1000000"),
     verb("crash, SQLite", "crash sqlite --rounds 200"),
@@ -29,7 +29,7 @@ const STEPS: &[Step] = &[
     verb("fuzz", "fuzz --seconds 600"),
     verb("chaos", "chaos --minutes 120"),
     verb("scale", "scale laptop"),
-    // What `ci` has no part of.
+    // Not in `ci`.
     verb("mutants", "mutants"),
     verb("bench, store", "bench store"),
     verb("bench, keeper", "bench keeper"),
@@ -41,5 +41,8 @@ const STEPS: &[Step] = &[
 
 /// Runs every step, or those that `--only` names, and reports every failure at the end.
 pub(crate) fn run(arguments: &[&str]) -> Outcome {
-    run_steps("full", STEPS, arguments, AfterFailure::GoOn).map(drop)
+    if arguments.is_empty() {
+        tools::run(&["--all"])?;
+    }
+    run_steps("full", &[&[STEPS]], arguments, AfterFailure::GoOn)
 }

@@ -6,14 +6,22 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use crate::program::{Failure, Outcome, output, target};
+use crate::program::{Failure, Outcome, output, runs, spent_by, target};
 use crate::seeded::Build;
 
-/// Seconds for each target, unless said otherwise.
+/// CPU seconds for each target, by default.
 const SECONDS: u32 = 20;
+
+/// How many times longer a target may take by the clock.
+const PATIENCE: u32 = 20;
+
+/// How often a target's CPU time is checked.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// Lines of a recorded stream that make a seed, and lines from its beginning that go before: without a session, nothing is heard.
 const SEED_LINES: usize = 6;
@@ -176,7 +184,7 @@ fn fuzz(program: &Path, folder: &Path, name: &str, seeds: &Seeds, asked: &Asked<
     }
     let option = |name: &str, value: &dyn std::fmt::Display| format!("-{name}={value}");
     let options = [
-        option("max_total_time", &asked.seconds),
+        option("max_total_time", &(asked.seconds * PATIENCE)),
         option("dict", &folder.join("words").display()),
         option("artifact_prefix", &found.join(format!("{name}-")).display()),
         // What one reading may take, and all of them: more is a finding.
@@ -191,9 +199,30 @@ fn fuzz(program: &Path, folder: &Path, name: &str, seeds: &Seeds, asked: &Asked<
     let mut command = Command::new(program);
     command.envs(asked.bug.map(|bug| ("LASTWORD_BUG", bug)));
     command.env("LASTWORD_FUZZ", name);
-    let done = command.args(options).arg(&corpus).output();
+    let done = run_for(command.args(options).arg(&corpus), asked.seconds);
     let done = done.map_err(|error| Failure::new(format!("{}: {error}", program.display())))?;
     judge(name, &done, asked)
+}
+
+/// Runs a fuzzer until it has used so many CPU seconds: beside other work it takes longer, and executes as many inputs.
+fn run_for(command: &mut Command, seconds: u32) -> std::io::Result<Output> {
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    let (pid, ended) = (child.id(), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !ended.load(Ordering::Relaxed) {
+                if spent_by(pid) >= Duration::from_secs(seconds.into()) {
+                    // libFuzzer prints its statistics and exits with 0.
+                    let _ = runs("kill", &["-USR1", &pid.to_string()]);
+                    return;
+                }
+                std::thread::sleep(LOOK);
+            }
+        });
+        let output = child.wait_with_output();
+        ended.store(true, Ordering::Relaxed);
+        output
+    })
 }
 
 /// Returns a seed whose messages are long, and in letters of three bytes. What is shown with a bug is that a panic is noticed and told;

@@ -11,6 +11,7 @@
 
 mod agents;
 mod bare;
+mod bugs;
 mod ci;
 mod contract;
 mod docs;
@@ -44,7 +45,7 @@ struct Verb {
 
 #[rustfmt::skip] // One row, one verb: a table is easier to scan than it is to wrap.
 const VERBS: &[Verb] = &[
-    Verb { name: "ci", arguments: "[--list] [--only STEP]", about: "everything a change must pass, timed", run: ci::run },
+    Verb { name: "ci", arguments: "[--lanes] [--list] [--only STEP]", about: "everything a change must pass, timed", run: ci::run },
     Verb { name: "full", arguments: "[--list] [--only STEP]", about: "everything that is too long for `ci`; takes hours", run: full::run },
     Verb { name: "bare", arguments: "[--keep] [COMMAND]", about: "`.ci/run`, or another command, on a fresh Debian with a Rust toolchain and nothing else", run: bare::run },
     Verb { name: "tidy", arguments: "", about: "the habits of the house that no linter knows", run: tidy::run },
@@ -53,7 +54,7 @@ const VERBS: &[Verb] = &[
     Verb { name: "e2e", arguments: "[NAME]", about: "the product as a user drives it, and as it survives; `upgrade`: 0.1.0 with live jobs, taken over", run: e2e::run },
     Verb { name: "model", arguments: "[--full]", about: "every reachable state of a small world", run: |args| proof::run("model", args) },
     Verb { name: "sim", arguments: "[--schedules N] [--seed S]", about: "random schedules of crashes and faults", run: |args| proof::run("sim", args) },
-    Verb { name: "bugs", arguments: "[NAME]", about: "breaks one rule at a time and expects to be caught", run: seeded::run },
+    Verb { name: "bugs", arguments: "[NAME]", about: "breaks one rule at a time and expects to be caught", run: bugs::run },
     Verb { name: "crash", arguments: "[...]", about: "kills real stores in mid-append", run: |args| proof::run("crash", args) },
     Verb { name: "power-loss", arguments: "[...]", about: "disk images as a power cut leaves them", run: |args| of_either("power-loss", args) },
     Verb { name: "bench", arguments: "[...]", about: "`store`: our journal beside the bare engine; `keeper`, `run`: keeper and product beside others'", run: |args| of_either("bench", args) },

@@ -34,7 +34,7 @@ pub(crate) fn run(arguments: &[&str]) -> Outcome {
     println!("\nthe same with a program that loses exit codes, which must be noticed:");
     match quick_start(&package, "exit-lost") {
         Err(_) => println!("it was noticed"),
-        Ok(()) => return Err(Failure::new("nobody noticed that exit codes were lost")),
+        Ok(()) => return Err(Failure::new("the quick start did not notice lost exit codes")),
     }
     Ok(())
 }

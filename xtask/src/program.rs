@@ -43,6 +43,13 @@ pub(crate) fn cargo_with(words: &[&str], environment: &[(&str, &str)]) -> Outcom
     at_terminal("cargo", words, environment)
 }
 
+/// Returns a command that runs a verb of this program, even if a build has replaced the executable since it started.
+pub(crate) fn itself(words: &[&str]) -> Command {
+    let mut command = Command::new("/proc/self/exe");
+    command.args(words);
+    command
+}
+
 /// Runs a program at the terminal.
 pub(crate) fn runs(program: &str, words: &[&str]) -> Outcome {
     at_terminal(program, words, &[])
@@ -84,12 +91,39 @@ pub(crate) fn succeeds(program: &str, words: &[&str]) -> bool {
     status.is_ok_and(|status| status.success())
 }
 
-/// Returns the time that processors have spent on programs that were started here and have ended.
+/// Returns the CPU time of all children that have exited.
 pub(crate) fn spent_by_children() -> Duration {
-    // What the kernel counts in is a hundredth of a second on every Linux.
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // Fields 16 and 17: user and system time of children.
+    ticks("self", 13)
+}
+
+/// Returns the CPU time of a process so far.
+pub(crate) fn spent_by(pid: u32) -> Duration {
+    ticks(&pid.to_string(), 11)
+}
+
+/// Returns the sum of two fields of `/proc/PID/stat`, counted after the process name, which may contain spaces.
+fn ticks(process: &str, from: usize) -> Duration {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
-    // The 16th and 17th field of all: those of the user and of the system. The name, which is the second, may hold anything.
-    let ticks: u64 = fields.skip(13).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
+    let ticks: u64 = fields.skip(from).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
+    // USER_HZ is 100 on every Linux.
     Duration::from_millis(ticks * 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpu_time_is_counted() {
+        let before = spent_by(std::process::id());
+        let mut sum = 0_u64;
+        while spent_by(std::process::id()) < before + Duration::from_millis(20) {
+            sum = (0..100_000).fold(sum, |sum, number| std::hint::black_box(sum ^ number));
+        }
+        let before = spent_by_children();
+        assert!(succeeds("sh", &["-c", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done"]));
+        assert!(spent_by_children() > before);
+    }
 }

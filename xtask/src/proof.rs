@@ -8,6 +8,24 @@ use crate::seeded::Build;
 
 /// Runs a verb of the proof.
 pub(crate) fn run(verb: &str, arguments: &[&str]) -> Outcome {
-    let words = [&["run", "--release", "--quiet", "--package", "lastword-proof", "--", verb], arguments];
-    Build::of(arguments)?.cargo(&words.concat())
+    let from = Build::of(arguments)?;
+    build(&from)?;
+    start(&from, &[&[verb], arguments].concat())
+}
+
+/// Builds the program. Naming `lastword`, which is not built, gives both the same features of dependencies, so most of these compile once.
+pub(crate) fn build(from: &Build) -> Outcome {
+    from.cargo(&[
+        "build",
+        "--release",
+        "--quiet",
+        "--package=lastword",
+        "--package=lastword-proof",
+        "--bin=lastword-proof",
+    ])
+}
+
+/// Starts the program, which has been built.
+pub(crate) fn start(from: &Build, words: &[&str]) -> Outcome {
+    from.start("release/lastword-proof", words)
 }

@@ -1,4 +1,4 @@
-//! Debian roots: one as it is installed, made once per user and never used, and copies of it that are.
+//! Debian roots: a clean one, built once per user with debootstrap, and copies of it to run commands in.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,31 +7,31 @@ use std::process::Command;
 use crate::program::{Failure, Outcome, output, status, succeeds};
 use crate::tools;
 
-/// The release that a root has.
+/// The Debian release of the root.
 pub(crate) const SUITE: &str = "bookworm";
 
-/// What a program in a root finds in its environment, whatever it is started from.
+/// The environment of a command in a root; nothing else of the caller's is passed on.
 const ENVIRONMENT: [(&str, &str); 3] = [
     ("PATH", "/root/.cargo/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
     ("HOME", "/root"),
     ("LANG", "C.UTF-8"),
 ];
 
-/// A copy of the clean root. It is removed when dropped, unless it is kept.
+/// A copy of the clean root. Dropping it removes the copy, unless it is kept.
 pub(crate) struct Root {
     folder: PathBuf,
     is_kept: bool,
 }
 
 impl Root {
-    /// Makes a copy for one use.
+    /// Copies the clean root for one use.
     pub(crate) fn fresh() -> Result<Root, Failure> {
         let folder = cached(&format!("root-{SUITE}.used-{}", std::process::id()))?;
         copy(&clean()?, &folder)?;
         Ok(Root { folder, is_kept: false })
     }
 
-    /// Returns the copy that was kept under a name, or makes it.
+    /// Returns the copy kept under this name; makes it if there is none.
     pub(crate) fn kept(name: &str) -> Result<Root, Failure> {
         let folder = cached(&format!("root-{SUITE}.{name}"))?;
         if !folder.exists() {
@@ -40,13 +40,13 @@ impl Root {
         Ok(Root { folder, is_kept: true })
     }
 
-    /// Returns where a path of the root is outside.
+    /// Returns the host path of a path in the root.
     pub(crate) fn at(&self, path: &str) -> PathBuf {
         self.folder.join(path.trim_start_matches('/'))
     }
 
-    /// Runs a program in a folder of the root, as root and with processes and mounts of its own, which end with it. `mounts` are lines
-    /// of a shell in which `$root` is the folder.
+    /// Runs a command in a folder of the root, in its own PID and mount namespace: both end with it. `mounts` are shell lines that may use
+    /// `$root`.
     pub(crate) fn run(
         &self,
         mounts: &str,
@@ -54,7 +54,7 @@ impl Root {
         folder: &str,
         words: &[&str],
     ) -> Outcome {
-        // The shell stays, as the first process: it takes care of the orphans of the others.
+        // The shell does not exec the command: as PID 1 it reaps orphans.
         let script = format!(
             "set -e; root=$1; shift; mount -t proc proc \"$root/proc\"; {mounts}
             code=0; chroot \"$root\" sh -c 'cd \"$1\" && shift && exec \"$@\"' sh \"$@\" || code=$?; exit $code"
@@ -77,8 +77,7 @@ impl Drop for Root {
     }
 }
 
-/// Returns lines for `sources.list` that name Debian's archive as this machine reaches it. There are none if it is not a Debian of
-/// the same release.
+/// Returns lines for `sources.list` with the Debian archive that this machine uses; none unless it runs the same Debian release.
 pub(crate) fn sources() -> String {
     let format = "deb $(REPO_URI) $(RELEASE) $(COMPONENT)";
     let words = ["indextargets", "--format", format, "Created-By: Packages", "Origin: Debian"];
@@ -88,10 +87,10 @@ pub(crate) fn sources() -> String {
     of_suite.map(|line| format!("{line}\n")).collect()
 }
 
-/// Returns the root that nobody uses.
+/// Returns the clean root; builds it if there is none.
 fn clean() -> Result<PathBuf, Failure> {
     if !tools::is_root() {
-        return Err(Failure::new("a Debian root can only be made by root: run this as root"));
+        return Err(Failure::new("building a Debian root needs root: run this as root"));
     }
     let root = cached(&format!("root-{SUITE}"))?;
     if !root.exists() {
@@ -108,7 +107,7 @@ fn clean() -> Result<PathBuf, Failure> {
     Ok(root)
 }
 
-/// Copies a root whole, or not at all.
+/// Copies a root; leaves nothing behind if that fails.
 fn copy(from: &Path, to: &Path) -> Outcome {
     if succeeds("cp", &["--archive", "--reflink=auto", &from.to_string_lossy(), &to.to_string_lossy()]) {
         return Ok(());
@@ -117,7 +116,7 @@ fn copy(from: &Path, to: &Path) -> Outcome {
     Err(Failure::new(format!("{} cannot be copied to {}", from.display(), to.display())))
 }
 
-/// Returns a path in the user's cache.
+/// Returns a path in the user's cache folder.
 fn cached(name: &str) -> Result<PathBuf, Failure> {
     let home =
         std::env::home_dir().ok_or_else(|| Failure::new("there is no HOME to keep a Debian root in"))?;
@@ -126,7 +125,7 @@ fn cached(name: &str) -> Result<PathBuf, Failure> {
     Ok(cache.join(name))
 }
 
-/// Names the path that something failed at.
+/// Adds the path to an IO error.
 pub(crate) fn of(path: &Path) -> impl FnOnce(std::io::Error) -> Failure {
     let path = path.display().to_string();
     move |error| Failure::new(format!("{path}: {error}"))

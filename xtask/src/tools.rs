@@ -1,27 +1,27 @@
 //! `tools`: what the verbs need besides a Rust toolchain, and how it is installed.
 //!
-//! Crates are installed when a verb needs them, at the versions this repository is known to work with. Everything else changes the
-//! machine, so only `tools` installs it; another verb names what is missing and the command that installs it.
+//! A verb installs the crates it needs, at pinned versions. Debian packages and toolchain components change the machine, so only `tools`
+//! installs them; other verbs name what is missing and the command that installs it.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use crate::first_release;
-use crate::program::{Failure, Outcome, cargo, output, runs, succeeds};
+use crate::program::{Failure, Outcome, cargo_with, output, runs, succeeds};
 
-/// Something that a verb needs.
+/// A program, header or target that a verb needs.
 struct Tool {
     name: &'static str,
     found: Found,
     from: From,
 }
 
-/// How to see that a tool is there.
+/// How to check that a tool is installed.
 enum Found {
-    /// This starts, followed by `--version`. A newer one is welcome, and an older one says itself what it lacks.
+    /// The command runs with `--version`, in whatever version.
     Starts(&'static str),
-    /// A program of this name is in one of the folders where programs are.
+    /// A program of this name is installed.
     Program(&'static str),
     /// This path exists.
     Path(&'static str),
@@ -50,7 +50,7 @@ pub(crate) const STATIC: &str = "x86_64-unknown-linux-musl";
 const TOOLS: &[Tool] = &[
     Tool { name: "cargo-nextest", found: Found::Starts("cargo nextest"), from: From::Crate("cargo-nextest@0.9.143") },
     Tool { name: "cargo-deny", found: Found::Starts("cargo deny"), from: From::Crate("cargo-deny@0.20.2") },
-    // Building the book is all it is for: no server, no search, no watching of files.
+    // Only builds the book: no server, search or file watcher.
     Tool { name: "mdbook", found: Found::Starts("mdbook"), from: From::Crate("mdbook@0.5.4 --no-default-features") },
     Tool { name: "cargo-deb", found: Found::Starts("cargo deb"), from: From::Crate("cargo-deb@3.8.0") },
     Tool { name: "cargo-mutants", found: Found::Starts("cargo mutants"), from: From::Crate("cargo-mutants@27.1.0") },
@@ -73,14 +73,14 @@ const TOOLS: &[Tool] = &[
     Tool { name: "jq", found: Found::Program("jq"), from: From::Debian("jq") },
     Tool { name: "git", found: Found::Program("git"), from: From::Debian("git") },
     Tool { name: "tmux", found: Found::Program("tmux"), from: From::Debian("tmux") },
-    // However it came here: Node.js of other sources brings its own.
+    // Node.js from other sources brings its own npm, so any npm counts.
     Tool { name: "npm", found: Found::Program("npm"), from: From::Debian("nodejs npm") },
     Tool { name: "python3", found: Found::Program("python3"), from: From::Debian("python3") },
     Tool { name: "lastword 0.1.0", found: Found::FirstRelease, from: From::FirstRelease },
     Tool { name: "debootstrap", found: Found::Program("debootstrap"), from: From::Debian("debootstrap") },
 ];
 
-/// Who needs a verb's tools: `ci` too, or only those who run the verb by hand.
+/// Whether `ci` runs the verb or it is only run by hand.
 #[derive(PartialEq)]
 enum Where {
     Ci,
@@ -130,7 +130,7 @@ pub(crate) fn run(arguments: &[&str]) -> Outcome {
     }
     for tool in &missing {
         match tool.from {
-            From::Crate(name) => cargo(&format!("install --locked {name}"))?,
+            From::Crate(line) => install_crate(line)?,
             From::Rustup(line) => runs("rustup", &line.split_whitespace().collect::<Vec<_>>())?,
             From::FirstRelease => first_release::build()?,
             From::Debian(_) => {}
@@ -153,7 +153,7 @@ pub(crate) fn need(verb: &str) -> Outcome {
     }
 }
 
-/// Says in one line what a verb lacks, and what installs it.
+/// Names in one line what a verb is missing and the command that installs it.
 fn told(verb: &str, missing: &[&Tool]) -> String {
     let names: Vec<&str> = missing.iter().map(|tool| tool.name).collect();
     let packages = packages(missing);
@@ -164,7 +164,7 @@ fn told(verb: &str, missing: &[&Tool]) -> String {
     format!("`{verb}` needs {}{by_hand}: `cargo xtask tools {verb}` installs it", names.join(", "))
 }
 
-/// Returns the tools that are not there, of the verbs that `asked` says.
+/// Returns the missing tools of the verbs that `asked` selects.
 fn missing(asked: impl Fn(&str, &Where) -> bool) -> Vec<&'static Tool> {
     let needed = NEEDS.iter().filter(|(verb, place, _)| asked(verb, place)).flat_map(|(_, _, names)| *names);
     let needed: Vec<&str> = needed.copied().collect();
@@ -183,7 +183,7 @@ fn install_packages(packages: &[&str]) -> Outcome {
     if !program_is_there("apt-get") {
         let names = packages.join(" ");
         return Err(Failure::new(format!(
-            "there is no apt-get here: install what these Debian packages hold: {names}"
+            "no apt-get on this machine: install the equivalents of these Debian packages: {names}"
         )));
     }
     let as_root = |words: &[&str]| match is_root() {
@@ -196,7 +196,15 @@ fn install_packages(packages: &[&str]) -> Outcome {
     as_root(&[&install, packages].concat())
 }
 
-/// Reports whether this program may do everything.
+/// Installs a crate with settings for a short build: link-time optimisation would take longer than the tool ever runs.
+fn install_crate(line: &str) -> Outcome {
+    let words: Vec<&str> = ["install", "--locked"].into_iter().chain(line.split_whitespace()).collect();
+    let settings = [("LTO", "off"), ("CODEGEN_UNITS", "16"), ("OPT_LEVEL", "1"), ("DEBUG", "false")];
+    let settings = settings.map(|(name, value)| (format!("CARGO_PROFILE_RELEASE_{name}"), value));
+    cargo_with(&words, &settings.each_ref().map(|(name, value)| (name.as_str(), *value)))
+}
+
+/// Reports whether this process runs as root.
 pub(crate) fn is_root() -> bool {
     fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0)
 }
@@ -218,7 +226,7 @@ impl Found {
     }
 }
 
-/// Looks where programs are: also where only root looks, and where Debian puts those of PostgreSQL.
+/// Looks in PATH, in sbin folders that only root has in PATH, and where Debian installs PostgreSQL's programs.
 fn program_is_there(name: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();

@@ -4,32 +4,26 @@
 //! code is ours.
 
 use crate::program::Outcome;
+use crate::proof;
 use crate::seeded::Build;
 
 /// Runs a verb of the trials, with everything built for speed; with `--dev`, as it is built for tests.
 pub(crate) fn run(verb: &str, arguments: &[&str]) -> Outcome {
-    start(verb, arguments, &[])
+    let is_dev = arguments.contains(&"--dev");
+    let arguments: Vec<&str> = arguments.iter().copied().filter(|word| *word != "--dev").collect();
+    let from = Build::of(&arguments)?;
+    let (profile, folder): (&[&str], _) = if is_dev { (&[], "debug") } else { (&["--release"], "release") };
+    build(&from, profile)?;
+    from.start(&format!("{folder}/lastword-trials"), &[&[verb], &arguments[..]].concat())
 }
 
 /// Runs a verb that has the proof beside it: a long history is made there.
 pub(crate) fn run_with_proof(verb: &str, arguments: &[&str]) -> Outcome {
-    start(verb, arguments, &["lastword-proof"])
+    proof::build(&Build::of(arguments)?)?;
+    run(verb, arguments)
 }
 
-fn start(verb: &str, arguments: &[&str], beside: &[&str]) -> Outcome {
-    let is_dev = arguments.contains(&"--dev");
-    let profile: &[&str] = if is_dev { &[] } else { &["--release"] };
-    let build = Build::of(arguments)?;
-    // The executable that ships by itself, as it ships. The trials with their adversary: to run one program of a package builds only
-    // that one.
-    for package in ["lastword", "lastword-trials"].iter().chain(beside) {
-        build.cargo(&[&["build", "--quiet", "--package", package], profile].concat())?;
-    }
-    let run = [
-        &["run", "--quiet"],
-        profile,
-        &["--package", "lastword-trials", "--bin", "lastword-trials", "--", verb],
-    ];
-    let arguments: Vec<&str> = arguments.iter().copied().filter(|word| *word != "--dev").collect();
-    build.cargo(&[&run.concat()[..], &arguments].concat())
+/// Builds the trials, their adversary, and the executable as it ships: the trials add no feature to its dependencies.
+pub(crate) fn build(from: &Build, profile: &[&str]) -> Outcome {
+    from.cargo(&[&["build", "--quiet", "--package=lastword", "--package=lastword-trials"], profile].concat())
 }

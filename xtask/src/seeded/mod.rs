@@ -13,12 +13,12 @@ mod copy;
 pub(crate) mod shipped;
 
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::process::Command;
 
-use crate::program::{Failure, Outcome, cargo_with, target};
-use bug::Bug;
+use crate::program::{Failure, Outcome, cargo_with, status, target};
 
-pub(crate) use bug::check;
+pub(crate) use bug::{all, check};
+pub(crate) use copy::update;
 
 /// The source that a checker is built from.
 pub(crate) enum Build {
@@ -66,14 +66,26 @@ impl Build {
             manifest => [&words[..1], &["--manifest-path", manifest], &words[1..]].concat(),
         };
         let mut environment = more.to_vec();
-        if let Build::Seeded(bug) = self {
+        if let Build::Seeded(_) = self {
             environment.push(("CARGO_BUILD_BUILD_DIR", &shared));
-            environment.extend(bug.as_deref().map(|name| ("LASTWORD_BUG", name)));
         }
         if *into != target() || matches!(self, Build::Seeded(_)) {
             environment.push(("CARGO_TARGET_DIR", &programs));
         }
         cargo_with(&words, &environment)
+    }
+
+    /// Starts a program that cargo built of the workspace, with the bug switched on.
+    pub(crate) fn start(&self, program: &str, words: &[&str]) -> Outcome {
+        let program = self.programs(&target()).join(program);
+        let mut command = Command::new(&program);
+        if let Build::Seeded(Some(bug)) = self {
+            command.env("LASTWORD_BUG", bug);
+        }
+        command.args(words);
+        let line = format!("{} {}", program.display(), words.join(" "));
+        eprintln!("$ {line}");
+        status(&line, command)
     }
 
     /// Returns where the programs are that are built into `into`.
@@ -90,44 +102,4 @@ impl Build {
             Build::Seeded(_) => copy::folder(),
         }
     }
-}
-
-/// The packages of checkers that have bugs in files; the fuzzer is built by its own verb.
-const CHECKERS: [&str; 3] = ["lastword", "lastword-trials", "lastword-proof"];
-
-/// Builds every checker from the copy.
-pub(crate) fn build() -> Outcome {
-    copy::update()?;
-    CHECKERS
-        .iter()
-        .try_for_each(|name| Build::Seeded(None).cargo(&["build", "--release", "--quiet", "--package", name]))
-}
-
-/// Runs `bugs [NAME]`: switches each bug of the proof on, and fails if no checker notices; first of all none.
-pub(crate) fn run(arguments: &[&str]) -> Outcome {
-    let bugs: Vec<Bug> = bug::all()?.into_iter().filter(|bug| bug.is_of("crates/proof/")).collect();
-    let chosen: Vec<&Bug> = match arguments {
-        [] => bugs.iter().collect(),
-        [name] => bugs.iter().filter(|bug| bug.name == *name).collect(),
-        _ => return Err(Failure::new("usage: cargo xtask bugs [NAME]")),
-    };
-    if chosen.is_empty() {
-        return Err(Failure::new("crates/proof/bugs has no bug of that name"));
-    }
-    copy::update()?;
-    let begin = Instant::now();
-    let check = |name: Option<&str>, words: &[&str]| {
-        let run = ["run", "--release", "--quiet", "--package", "lastword-proof", "--", "bugs"];
-        Build::Seeded(name.map(str::to_owned)).cargo(&[&run, words].concat())
-    };
-    check(None, &[])?;
-    let mut unfound = Vec::new();
-    for bug in &chosen {
-        let engine: &[&str] = if bug.is_in("crates/engine/") { &["--engine"] } else { &[] };
-        if check(Some(&bug.name), &[&[bug.name.as_str()], engine].concat()).is_err() {
-            unfound.push(bug.name.as_str());
-        }
-    }
-    println!("\n{} bugs, {} not found, {:.0} s", chosen.len(), unfound.len(), begin.elapsed().as_secs_f64());
-    if unfound.is_empty() { Ok(()) } else { Err(Failure::new(format!("not found: {}", unfound.join(", ")))) }
 }

@@ -17,6 +17,9 @@ const SWITCH_AT: &str = "crates/core/src/seeded.rs";
 const CORE: &str = "crates/core/src/lib.rs";
 const CORE_ADDS: &str = "\nextern crate self as lastword_core;\n\npub mod seeded;\n";
 
+/// The manifests that have a version; the others inherit it.
+const VERSIONED: [&str; 2] = ["Cargo.toml", "fuzz/Cargo.toml"];
+
 /// Returns the folder of the copy.
 pub(crate) fn folder() -> PathBuf {
     program::target().join("seeded")
@@ -51,7 +54,20 @@ fn seeded(bugs: &[Bug], path: &str, bytes: Vec<u8>) -> Result<Vec<u8>, Failure> 
     if path == CORE {
         text.push_str(CORE_ADDS);
     }
+    if VERSIONED.contains(&path) {
+        text = with_own_version(&text);
+    }
     Ok(text.into_bytes())
+}
+
+/// Cargo tells packages of two workspaces apart by name, version and folder below the workspace. The copy has its own version, so that
+/// in a shared build folder cargo never takes a program of the copy for one of the workspace.
+fn with_own_version(manifest: &str) -> String {
+    let line = |line: &str| match line.strip_prefix("version = \"").and_then(|rest| rest.strip_suffix('"')) {
+        Some(version) => format!("version = \"{version}+seeded\"\n"),
+        None => format!("{line}\n"),
+    };
+    manifest.lines().map(line).collect()
 }
 
 fn switch(bugs: &[Bug]) -> String {
@@ -85,4 +101,20 @@ fn remove_others(root: &Path, folder: &Path, kept: &BTreeSet<String>) -> Outcome
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_copy_has_a_version_of_its_own_and_its_dependencies_keep_theirs() {
+        let manifest = "[workspace.package]\nversion = \"0.1.0\"\n\n[dependencies]\nuuid = { version = \"1\" }\nserde = \"1.0\"\n";
+        assert_eq!(with_own_version(manifest), manifest.replace("0.1.0", "0.1.0+seeded"));
+        for path in VERSIONED {
+            let text =
+                fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)).unwrap();
+            assert_eq!(with_own_version(&text).matches("+seeded\"").count(), 1, "{path}");
+        }
+    }
 }

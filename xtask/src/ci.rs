@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::program::{Failure, Outcome, cargo, cargo_with, succeeds};
 use crate::steps::{AfterFailure, Done, Lane, by_cargo, own, run as run_steps, verb};
-use crate::{bugs, seeded, tools};
+use crate::{bugs, e2e, seeded, tools};
 
 /// How long all of it may take from a clean clone on two quiet cores with the tools installed. If it takes longer, people stop running it.
 const BUDGET: Duration = Duration::from_secs(15 * 60);
@@ -139,7 +139,9 @@ fn advisories() -> Result<Done, Failure> {
 fn tests() -> Result<Done, Failure> {
     tools::need("nextest")?;
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    cargo(&format!("nextest run --workspace --no-fail-fast --test-threads {}", processors * 3))?;
+    let threads = (processors * 3).to_string();
+    let words = ["nextest", "run", "--workspace", "--no-fail-fast", "--test-threads", &threads];
+    cargo_with(&words, &[("TESTED_EXECUTABLE", &e2e::executable()?)])?;
     Ok(Done::Passed)
 }
 

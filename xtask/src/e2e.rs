@@ -2,7 +2,8 @@
 //!
 //! All but the upgrade are tests, which `ci` runs with all others; here they run alone. Snapshots are compared, never written.
 
-use crate::program::{Failure, Outcome, cargo_with};
+use crate::program::{Failure, Outcome, cargo_with, target};
+use crate::seeded::Build;
 use crate::{first_release, tools, trials};
 
 /// Runs the tests that drive the real executable, and the upgrade; or those that the arguments name.
@@ -11,8 +12,19 @@ pub(crate) fn run(arguments: &[&str]) -> Outcome {
         return upgrade(rest);
     }
     let words = ["test", "--quiet", "--package", "lastword", "--test", "e2e", "--test", "survival", "--"];
-    cargo_with(&[&words, arguments].concat(), &[("INSTA_UPDATE", "no")])?;
+    let executable = executable()?;
+    let env = [("INSTA_UPDATE", "no"), ("TESTED_EXECUTABLE", executable.as_str())];
+    cargo_with(&[&words, arguments].concat(), &env)?;
     if arguments.is_empty() { upgrade(&[]) } else { Ok(()) }
+}
+
+/// Builds the executable as it ships, and returns its path. The one that cargo builds together with tests is another: its dependencies
+/// have the features that tests ask for.
+pub(crate) fn executable() -> Result<String, Failure> {
+    trials::build(&Build::Plain, &["--release"])?;
+    let path = target().join("release/lastword");
+    let path = path.canonicalize().map_err(|error| Failure::new(format!("{}: {error}", path.display())))?;
+    Ok(path.to_string_lossy().into_owned())
 }
 
 /// Runs the trial that takes over a state folder of 0.1.0.

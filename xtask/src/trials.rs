@@ -27,3 +27,24 @@ pub(crate) fn run_with_proof(verb: &str, arguments: &[&str]) -> Outcome {
 pub(crate) fn build(from: &Build, profile: &[&str]) -> Outcome {
     from.cargo(&[&["build", "--quiet", "--package=lastword", "--package=lastword-trials"], profile].concat())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use crate::program::output;
+
+    #[test]
+    fn the_trials_add_no_feature_to_the_executable() {
+        let features = |packages: &[&str]| -> BTreeSet<String> {
+            let words = ["tree", "--offline", "--edges=normal,build", "--prefix=none", "--format={p} {f}"];
+            let tree = output("cargo", &[&words, packages].concat()).unwrap();
+            tree.lines().map(|line| line.trim_end_matches(" (*)").to_owned()).collect()
+        };
+        let alone = features(&["--package=lastword"]);
+        let beside = features(&["--package=lastword", "--package=lastword-trials"]);
+        assert_eq!(alone.difference(&beside).collect::<Vec<_>>(), Vec::<&String>::new());
+        // The proof does, so it is not built beside the executable.
+        assert!(!alone.is_subset(&features(&["--package=lastword", "--package=lastword-proof"])));
+    }
+}

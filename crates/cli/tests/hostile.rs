@@ -15,6 +15,7 @@ use lastword_proc::{
 use rustix::process::{Pid, Signal};
 
 use crate::common::{FORCE, PATIENCE, Place, block_record, read, until};
+use crate::executable::lastword;
 
 #[test]
 fn c12_a_tree_that_crowds_the_socket_is_stopped_all_the_same() {
@@ -136,7 +137,7 @@ fn a_launch_that_is_too_long_is_refused_and_never_cut_short() {
     let place = Place::new();
     // With a large stack, the kernel takes more arguments than a launch may have.
     let program = place.dir("lastword");
-    let script = format!("#!/bin/sh\nulimit -s 65536\nexec {} \"$@\"\n", env!("CARGO_BIN_EXE_lastword"));
+    let script = format!("#!/bin/sh\nulimit -s 65536\nexec {} \"$@\"\n", lastword());
     std::fs::write(&program, script).unwrap();
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o700)).unwrap();
     let nursery = Nursery::start(&program).unwrap();

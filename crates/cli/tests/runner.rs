@@ -4,6 +4,7 @@
 mod api;
 mod common;
 mod engine;
+mod executable;
 mod hostile;
 mod life;
 mod output;

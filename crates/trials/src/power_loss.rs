@@ -17,7 +17,7 @@ use crate::args::Args;
 use crate::bombs::Bomb;
 use crate::clock;
 use crate::image::Image;
-use crate::place::temporary;
+use crate::place::{Programs, temporary};
 use crate::random::Random;
 use crate::survive::script::same;
 use crate::survive::whole;
@@ -92,13 +92,13 @@ struct Writing {
 
 impl Writing {
     fn start(disk: &Path, acknowledged: &Path, bug: Option<&str>) -> Result<Writing, String> {
-        let own = std::env::current_exe().map_err(|error| error.to_string())?;
-        // A nursery inherits no environment, so the bug travels in the name by which the program is called.
-        let program = acknowledged.with_file_name("writer").with_extension(bug.unwrap_or("sound"));
-        std::os::unix::fs::symlink(own, &program).map_err(|error| error.to_string())?;
+        let programs = Programs::beside()?;
+        // A keeper inherits no environment, so the bug travels in the name by which it is called.
+        let keeper = acknowledged.with_file_name("lastword").with_extension(bug.unwrap_or("sound"));
+        std::os::unix::fs::symlink(&programs.lastword, &keeper).map_err(|error| error.to_string())?;
         fs::write(acknowledged, "").map_err(|error| error.to_string())?;
-        let mut command = Command::new(program);
-        command.arg("power-writer").arg(disk).arg(acknowledged);
+        let mut command = Command::new(&programs.trials);
+        command.arg("power-writer").arg(keeper).arg(disk).arg(acknowledged);
         let child = command.spawn().map_err(|error| format!("the writer did not start: {error}"))?;
         Ok(Writing { child, acknowledged: acknowledged.to_owned(), seen: 0 })
     }
@@ -198,11 +198,12 @@ fn size(job: u64) -> u64 {
     job * 1_237 % 20_000
 }
 
-/// Runs `power-writer DISK ACKNOWLEDGED`: one job after the other, until it is killed.
+/// Runs `power-writer KEEPER DISK ACKNOWLEDGED`: one job after the other, until it is killed.
 pub(crate) fn writer(words: &[&str]) -> Result<bool, String> {
-    let [disk, acknowledged] = words else { return Err("power-writer DISK ACKNOWLEDGED".to_owned()) };
-    let called = std::env::args_os().next().ok_or("this program was called by no name")?;
-    let nursery = Nursery::start(Path::new(&called)).map_err(|error| error.to_string())?;
+    let [keeper, disk, acknowledged] = words else {
+        return Err("power-writer KEEPER DISK ACKNOWLEDGED".to_owned());
+    };
+    let nursery = Nursery::start(Path::new(keeper)).map_err(|error| error.to_string())?;
     let acknowledged = OpenOptions::new().append(true).open(acknowledged);
     let mut acknowledged = acknowledged.map_err(|error| error.to_string())?;
     for job in 0.. {

@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 
 use lastword_proc::{ExitRecord, Identity, Keeper, Launch, Launched, Nursery, Recording, Stop, wait};
 
+use crate::executable::lastword;
+
 /// How long anything may take on a busy machine before the test calls it stuck.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -69,7 +71,7 @@ impl Place {
 }
 
 pub(crate) fn start_nursery() -> Nursery {
-    Nursery::start(env!("CARGO_BIN_EXE_lastword").as_ref()).expect("a nursery")
+    Nursery::start(lastword().as_ref()).expect("a nursery")
 }
 
 /// Returns a stream as it is on disk, without what is missing.

@@ -5,6 +5,7 @@ use std::process::Stdio;
 
 use serde_json::json;
 
+use crate::executable::lastword;
 use crate::home::{Home, Said, until};
 use crate::plain::plain;
 
@@ -415,7 +416,7 @@ fn doctor_reports_which_agents_are_installed_and_answer() {
 fn an_agent_cannot_answer_its_own_questions() {
     let home = with_agent();
     let mut command = home.command(&["run", "-d", "--agent", "echo", "ask make test\ncheat"]);
-    command.env("PROGRAM", env!("CARGO_BIN_EXE_lastword"));
+    command.env("PROGRAM", lastword());
     let id = crate::home::said(command).stdout.trim_end().to_owned();
     let log = until("it has tried", || {
         let log = home.ok(&["logs", &id]);

@@ -4,6 +4,7 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use rustix::process::Signal;
 
+use crate::executable::lastword;
 use crate::home::{Home, is_alive, said, signal, until};
 use crate::plain::{plain, plain_text};
 
@@ -196,10 +197,7 @@ fn units_are_installed_and_removed() {
     insta::assert_snapshot!("install", plain_text(&home, &format!("{}{}", written.stdout, written.stderr)));
     let folder = home.path().join(".config/systemd/user");
     let service = std::fs::read_to_string(folder.join("lastword.service")).unwrap();
-    insta::assert_snapshot!(
-        "service",
-        plain_text(&home, &service.replace(env!("CARGO_BIN_EXE_lastword"), "<lastword>"))
-    );
+    insta::assert_snapshot!("service", plain_text(&home, &service.replace(lastword(), "<lastword>")));
     insta::assert_snapshot!(
         "socket",
         plain_text(&home, &std::fs::read_to_string(folder.join("lastword.socket")).unwrap())

@@ -6,6 +6,7 @@ use std::os::unix::process::CommandExt as _;
 use rustix::process::Signal;
 use serde_json::Value;
 
+use crate::executable::lastword;
 use crate::home::{Home, is_alive, said, signal, until};
 use crate::plain::plain_text;
 
@@ -221,9 +222,7 @@ fn invalid_settings_and_units_that_would_kill_jobs_are_detected() {
     assert_eq!(status(&home, "service"), "ok");
     let service = folder.join("lastword.service");
     let unit = std::fs::read_to_string(&service).unwrap();
-    for (from, to) in
-        [("KillMode=process", "KillMode=mixed"), (env!("CARGO_BIN_EXE_lastword"), "/gone/lastword")]
-    {
+    for (from, to) in [("KillMode=process", "KillMode=mixed"), (lastword(), "/gone/lastword")] {
         std::fs::write(&service, unit.replace(from, to)).unwrap();
         let look = check(&home, "service");
         assert_eq!(
@@ -239,7 +238,7 @@ fn invalid_settings_and_units_that_would_kill_jobs_are_detected() {
 #[test]
 fn doctor_works_inside_a_job_and_without_git() {
     let home = Home::new();
-    let program = env!("CARGO_BIN_EXE_lastword");
+    let program = lastword();
     let inside = home.run(&["run", program, "doctor", "--json"]);
     assert_eq!(inside.code, 0, "{inside:?}");
     let mut command = home.command(&["doctor", "--json"]);

@@ -8,6 +8,8 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use crate::executable::lastword;
+
 /// How long anything may take on a busy machine before it counts as stuck.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -28,7 +30,7 @@ pub(crate) struct Said {
 impl Home {
     pub(crate) fn new() -> Home {
         let folder = tempfile::Builder::new().prefix("lw").tempdir().unwrap();
-        let home = Home { folder, executable: env!("CARGO_BIN_EXE_lastword").into() };
+        let home = Home { folder, executable: lastword().into() };
         std::fs::create_dir(home.work()).unwrap();
         home
     }

@@ -9,6 +9,8 @@ mod changes;
 mod control;
 mod daemon;
 mod doctor;
+#[path = "../executable.rs"]
+mod executable;
 mod follow;
 mod help;
 mod home;

@@ -2,6 +2,7 @@
 
 use std::process::{Command, Stdio};
 
+use crate::executable::lastword;
 use crate::home::{Home, is_alive, kill, parent, pids_in, until};
 
 /// Prints numbered lines until told to stop, then one more, and exits with 7.
@@ -192,7 +193,7 @@ fn c60_a_removed_socket_is_recreated_by_its_daemon() {
 fn a_daemon_outlives_the_terminal_it_was_started_from() {
     let home = Home::new();
     // `script` gives the command a terminal, and hangs up when the command exits.
-    let lastword = env!("CARGO_BIN_EXE_lastword");
+    let lastword = lastword();
     let mut script = Command::new("script");
     script.args([
         "--quiet",

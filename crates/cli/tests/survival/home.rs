@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde_json::Value;
 
+use crate::executable::lastword;
+
 /// How long anything may take on a busy machine before it counts as stuck.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -30,7 +32,7 @@ impl Home {
     pub(crate) fn new() -> Home {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("state")).unwrap();
-        let home = Home { folder, executable: env!("CARGO_BIN_EXE_lastword").into(), mounted: false };
+        let home = Home { folder, executable: lastword().into(), mounted: false };
         home.make_private();
         home
     }

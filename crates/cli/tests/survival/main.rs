@@ -8,6 +8,8 @@
 
 mod daemon;
 mod disk;
+#[path = "../executable.rs"]
+mod executable;
 mod home;
 mod inside;
 mod places;

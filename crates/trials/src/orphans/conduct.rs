@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use lastword_proc::{Identity, orphans};
+use lastword_proc::Identity;
 use serde_json::Value;
 
 use super::server;
@@ -34,8 +34,8 @@ pub(super) struct Stage {
     pub(super) place: PathBuf,
     pub(super) cache: PathBuf,
     pub(super) lastword: PathBuf,
-    /// Whether this program reaps by itself, with a bug switched on.
-    pub(super) is_seeded: bool,
+    /// The bug that the product has switched on.
+    pub(super) bug: Option<String>,
 }
 
 /// An agent at work.
@@ -273,18 +273,7 @@ fn plain(program: &str) -> Command {
 
 /// Ends the leaks, and then what is in doubt and was left by the agents.
 fn reap(stage: &Stage, look_alikes: &[LookAlike]) -> Result<(), String> {
-    if stage.is_seeded {
-        // The product has no bugs to switch on: this program does what it does.
-        let failed = |error: std::io::Error| error.to_string();
-        for leak in orphans::scan().map_err(failed)?.iter().filter(|orphan| orphan.doubt.is_none()) {
-            orphans::end(&leak.identity, Duration::from_secs(5)).map_err(failed)?;
-        }
-    } else {
-        println!(
-            "$ lastword doctor --orphans --reap-all --yes\n{}",
-            product(stage, &["--reap-all", "--yes"])?
-        );
-    }
+    println!("$ lastword doctor --orphans --reap-all --yes\n{}", product(stage, &["--reap-all", "--yes"])?);
     for rest in list(stage)? {
         if look_alikes.iter().any(|look_alike| rest["pid"] == look_alike.who.pid) {
             continue;
@@ -306,6 +295,7 @@ fn list(stage: &Stage) -> Result<Vec<Value>, String> {
 fn product(stage: &Stage, words: &[&str]) -> Result<String, String> {
     let mut command = plain(&stage.lastword.display().to_string());
     command.args(["doctor", "--orphans"]).args(words).env("COLUMNS", "120").env("HOME", &stage.place);
+    command.envs(stage.bug.iter().map(|bug| ("LASTWORD_BUG", bug)));
     let said = command.stderr(Stdio::piped()).output().map_err(|error| error.to_string())?;
     match said.status.success() {
         true => Ok(String::from_utf8_lossy(&said.stdout).into_owned()),

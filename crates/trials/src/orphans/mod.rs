@@ -67,7 +67,7 @@ pub(crate) fn part(words: &[&str]) -> Result<bool, String> {
         place: PathBuf::from(place),
         cache: PathBuf::from(cache),
         lastword: PathBuf::from(lastword),
-        is_seeded: *bug != "none",
+        bug: Some(*bug).filter(|bug| *bug != "none").map(str::to_owned),
     };
     conduct::run(&stage, agents).map(|()| true)
 }

@@ -1,16 +1,16 @@
 """A coding agent that does what its prompt says, in the dialect of its first argument: acp, claude or codex.
 
 A prompt is a list of orders, separated by `; `:
-  count      says numbered lines until it is let go
-  ask WHAT   asks for the permission to run WHAT, and says what it was answered
-  withdraw   withdraws a question that it has just asked
-  spend N    accounts for N tokens
-  tasks N    has N tasks in the background (claude)
+  count      says numbered lines until it may go on
+  ask WHAT   asks for permission to run WHAT, and says the answer
+  withdraw   asks the same and withdraws the question
+  spend N    reports N tokens of usage
+  tasks N    reports N background tasks (claude)
   fill N     says N MiB of text
   fail WHY   ends the turn with an error
   WORD       says it back
 
-What reaches it is written to $PLACE/heard/$JOB, a line each, and its pid to $PLACE/runs/$JOB: the judge counts them there.
+It appends every message that it receives to $PLACE/heard/$JOB and its pid to $PLACE/runs/$JOB, for the judge.
 """
 import json
 import os
@@ -27,11 +27,11 @@ def note(folder, text):
 
 
 class Stop(Exception):
-    """The turn ends here, as its argument says."""
+    """Ends the turn; its argument says how."""
 
 
 class Agent:
-    """What the dialects share. Each says in its own words what a turn consists of."""
+    """What the dialects share."""
 
     def __init__(self):
         self.pending, self.asked = b"", 0
@@ -42,7 +42,7 @@ class Agent:
         sys.stdout.flush()
 
     def read(self, wait=None):
-        """Returns the next message, or nothing if none comes in time."""
+        """Returns the next message, or None if none comes in time."""
         while b"\n" not in self.pending:
             if not select.select([0], [], [], wait)[0]:
                 return None
@@ -54,7 +54,7 @@ class Agent:
         return json.loads(line)
 
     def turn(self, prompt):
-        """Works on a prompt, and ends the turn."""
+        """Carries out a prompt, and ends the turn."""
         note("heard", f"prompt {prompt}")
         try:
             for order in prompt.split("; "):
@@ -94,7 +94,7 @@ class Agent:
             self.say(f"{verb} {rest}".strip())
 
     def heed(self, wait):
-        """Takes a message that comes in the midst of a turn. Returns the answer to a question, if it is one."""
+        """Handles a message that comes within a turn. Returns the answer, if it answers a question."""
         message = self.read(wait)
         return None if message is None else self.take(message)
 

@@ -27,8 +27,9 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// The idempotency key of the job `keyed`.
 const KEY: &str = "a key of 0.1.0";
 
-/// Folders of the files that jobs write and wait for: pids of their starts, environments, messages to agents, permissions to go on, order of starts.
-const FOLDERS: [&str; 6] = ["runs", "env", "heard", "go", "gate", "order"];
+/// Folders with a file for each job. They hold the pids of its starts, its environment, the messages to its agent, that its traps are set,
+/// that it may go on (a file and a FIFO), and the order of starts in a group.
+const FOLDERS: [&str; 7] = ["runs", "env", "heard", "ready", "go", "gate", "order"];
 
 /// Which executable runs a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -216,6 +217,10 @@ impl Home {
             ("started", _) => self.until(&format!("{} has started", row.name), || {
                 (!self.lines("runs", &row.name).is_empty()).then_some(())
             }),
+            ("ready", _) => {
+                let file = self.place.join("ready").join(&row.name);
+                self.until(&format!("{} is ready", row.name), || file.exists().then_some(()))
+            }
             ("until", condition) => self.until_holds(&row.name, condition),
             ("heard", line) => self.until(&format!("{} heard {line}", row.name), || {
                 self.lines("heard", &row.name).iter().any(|heard| heard == line).then_some(())

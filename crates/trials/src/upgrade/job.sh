@@ -1,10 +1,10 @@
-# What the scripts of jobs share. Each start leaves its pid in $PLACE/runs/$JOB, so that starts are counted without asking the product.
+# Sourced by the script of every job. Each start writes its pid to $PLACE/runs/$JOB, so the judge can count starts by itself.
 echo $$ >> "$PLACE/runs/$JOB"
 
-# What it finds in its environment, without what is its own.
+# The environment, without the variables that differ from job to job.
 env | grep -v -E '^(JOB|LASTWORD_JOB_ID|LASTWORD_ATTEMPT|LASTWORD_MARKER|PWD|OLDPWD|SHLVL|_)=' | sort > "$PLACE/env/$JOB"
 
-# Writes numbered lines until the job is let go, then how many there were.
+# Writes numbered lines until the job may go on, then their number.
 count() {
     n=0
     while [ ! -e "$PLACE/go/$JOB" ]; do
@@ -15,12 +15,17 @@ count() {
     echo "last $n"
 }
 
-# Waits until the job is let go.
+# Tells the trial that its traps are set.
+ready() {
+    : > "$PLACE/ready/$JOB"
+}
+
+# Waits until the job may go on.
 hold() {
     read -r _ < "$PLACE/gate/$JOB"
 }
 
-# Leaves a line for the judge, in the order in which jobs come here.
+# Records the order in which jobs of a group start.
 mark() {
     echo "$JOB" >> "$PLACE/order/$1"
 }

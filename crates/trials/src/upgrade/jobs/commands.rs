@@ -36,7 +36,7 @@ fn running() -> Vec<Row> {
             .wrote(Wrote::Counted),
         // Leaves a process behind, which is killed when the leader exits.
         run("leaves", "", "setsid sleep 1000 & count").then(&["go"]).wrote(Wrote::Counted),
-        run("quiet", "", "echo ready; hold")
+        run("quiet", "", "hold")
             .then(&["cancel {}"])
             .ends("cancelled")
             .with("/stop/rung=term")
@@ -112,7 +112,7 @@ fn limited(clock: &str) -> Vec<Row> {
             .stopped_by_clock()
             .ends("timed_out")
             .with("/outcome_detail=deadline"),
-        run("stall", &for_clock("--stall"), "echo ready; hold")
+        run("stall", &for_clock("--stall"), "echo silent from now on; hold")
             .stopped_by_clock()
             .ends("timed_out")
             .with("/outcome_detail=stall"),
@@ -121,20 +121,22 @@ fn limited(clock: &str) -> Vec<Row> {
 
 fn stopping(clock: &str) -> Vec<Row> {
     vec![
-        run("stopping", &format!("--grace {clock}"), "trap '' TERM; echo ready; hold")
-            .old("started")
+        run("stopping", &format!("--grace {clock}"), "trap '' TERM; ready; hold")
+            .old("ready")
             .old("stop")
             .phase("stopping")
             .timed()
             .ends("cancelled")
             .with("/stop/rung=kill"),
-        run("stopping-forced", "--grace 1h", "trap '' TERM; echo ready; hold")
-            .old("started")
+        run("stopping-forced", "--grace 1h", "trap '' TERM; ready; hold")
+            .old("ready")
             .old("stop")
             .phase("stopping")
             .then(&["kill {}"])
             .ends("cancelled"),
-        run("stopping-late", "--wall 300ms --grace 1h", "trap '' TERM; echo ready; hold")
+        run("stopping-late", "--grace 1h", "trap '' TERM; ready; hold")
+            .old("ready")
+            .old("limit {} wall=1ms")
             .phase("stopping")
             .then(&["kill {}"])
             .ends("timed_out"),

@@ -24,14 +24,22 @@ fn commands() -> Vec<Row> {
             .old("cancel {}")
             .ended("cancelled")
             .with("/stop/rung=term"),
-        run("killed", "--grace 100ms", "trap '' TERM; setsid sleep 1000 & hold")
-            .old("started")
+        run("killed", "--grace 100ms", "trap '' TERM; setsid sleep 1000 & ready; hold")
+            .old("ready")
             .old("cancel {}")
             .ended("cancelled")
             .with("/stop/rung=kill"),
         run("never", "--delay 1h", "").old("cancel {}").ended("cancelled").starts(0),
-        run("late", "--wall 300ms", "hold").ended("timed_out").with("/outcome_detail=deadline"),
-        run("silent", "--stall 300ms", "hold").ended("timed_out").with("/outcome_detail=stall"),
+        run("late", "", "hold")
+            .old("started")
+            .old("limit {} wall=1ms")
+            .ended("timed_out")
+            .with("/outcome_detail=deadline"),
+        run("silent", "", "hold")
+            .old("started")
+            .old("limit {} stall=100ms")
+            .ended("timed_out")
+            .with("/outcome_detail=stall"),
         run("loud", "--output-max 1000", "yes | head -c 100000; hold")
             .ended("over_budget")
             .with("/outcome_detail=output"),

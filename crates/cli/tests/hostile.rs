@@ -1,5 +1,4 @@
-//! A keeper among people who mean it no good, or have no luck: nothing they do makes a word of it false, keeps a tree alive or
-//! wears the keeper down.
+//! A keeper among hostile or unlucky processes: nothing they do makes its records false, keeps a tree alive or exhausts the keeper.
 
 use std::ffi::OsString;
 use std::io::{Read as _, Write as _};
@@ -18,10 +17,10 @@ use crate::common::{FORCE, PATIENCE, Place, block_record, read, until};
 use crate::executable::lastword;
 
 #[test]
-fn c12_a_tree_that_crowds_the_socket_is_stopped_all_the_same() {
+fn c12_a_tree_that_floods_the_socket_is_stopped() {
     let place = Place::new();
-    // Each is refused, and the next is there already: whoever lets in all who wait never does anything else.
-    // Far below its leader, so that it takes the keeper longer to see who they are than it takes them to come back.
+    // Each is refused, but the next one is already waiting: a keeper that accepts all pending connections does nothing else.
+    // Far below its leader, so that checking the ancestry of each takes longer than the next connect.
     let script = r#"perl -MSocket -e 'my ($path) = glob("a/ctl.*");
         for (1..200) { if (fork) { wait; exit } } fork; fork; fork;
         while (1) { socket(my $s, PF_UNIX, SOCK_STREAM, 0); connect($s, sockaddr_un($path)); }'"#;
@@ -33,7 +32,7 @@ fn c12_a_tree_that_crowds_the_socket_is_stopped_all_the_same() {
 }
 
 #[test]
-fn c35_a_peer_that_is_gone_may_not_speak() {
+fn c35_a_peer_that_exited_is_not_served() {
     let place = Place::new();
     let script = r#"perl -MSocket -e '$SIG{PIPE} = "IGNORE"; $| = 1; my ($path) = glob("a/ctl.*");
         print "$$\n"; select(undef, undef, undef, 0.01) until -e "go";
@@ -44,24 +43,24 @@ fn c35_a_peer_that_is_gone_may_not_speak() {
     let launch = place.script("a", script);
     let launched = place.launch(&launch);
     place.pids(&launch, 1);
-    // A keeper that is busy for a moment: who connected is dead by the time it looks.
+    // A keeper that is busy for a moment: the peer is dead by the time it is checked.
     assert!(launched.shim.signal(Signal::STOP).unwrap());
     std::fs::write(launch.cwd.join("go"), "").unwrap();
-    until("it has asked", || launch.cwd.join("asked").exists().then_some(()));
+    until("it has sent its request", || launch.cwd.join("asked").exists().then_some(()));
     assert!(launched.shim.signal(Signal::CONT).unwrap());
     let record = place.end_of(&launch);
     assert_eq!((record.exit(), record.receipt.rungs.len()), (Some(Exit::Code(6)), 0));
     assert_eq!(std::fs::read_to_string(launch.cwd.join("answer")).unwrap(), "<>");
 }
 
-/// Returns how long a process was on a processor.
+/// Returns the CPU time of a process.
 fn spent(pid: i32) -> Duration {
     let text = std::fs::read_to_string(format!("/proc/{pid}/schedstat")).unwrap();
     Duration::from_nanos(text.split_ascii_whitespace().next().unwrap().parse().unwrap())
 }
 
 #[test]
-fn c18_limits_that_pass_while_a_record_cannot_be_written_do_not_wear_the_keeper_down() {
+fn c18_limits_do_not_wake_a_keeper_that_waits_to_write_its_record() {
     let place = Place::new();
     let launch = Launch {
         deadline: Some(clock::awake_ms() + 1_500),
@@ -82,12 +81,12 @@ fn c18_limits_that_pass_while_a_record_cannot_be_written_do_not_wear_the_keeper_
     let spent = spent(launched.shim.pid).saturating_sub(before);
     std::fs::remove_dir(in_the_way).unwrap();
     let record = place.end_of(&launch);
-    assert!(spent < Duration::from_millis(20), "{spent:?} in a second of waiting");
+    assert!(spent < Duration::from_millis(20), "{spent:?} of CPU time in a second of waiting");
     assert_eq!((record.exit(), record.receipt.keeper_stop), (Some(Exit::Code(0)), None));
 }
 
 #[test]
-fn c64_many_who_look_at_once_all_read_the_same() {
+fn c64_concurrent_locates_agree() {
     let place = Place::new();
     for round in 0..30 {
         let dir = place.dir(&format!("closed-{round}"));
@@ -133,16 +132,16 @@ fn c64_many_who_look_at_once_all_read_the_same() {
 }
 
 #[test]
-fn a_launch_that_is_too_long_is_refused_and_never_cut_short() {
+fn a_launch_that_is_too_long_is_refused_not_truncated() {
     let place = Place::new();
-    // With a large stack, the kernel takes more arguments than a launch may have.
+    // With a large stack, the kernel accepts more arguments than a launch may have.
     let program = place.dir("lastword");
     let script = format!("#!/bin/sh\nulimit -s 65536\nexec {} \"$@\"\n", lastword());
     std::fs::write(&program, script).unwrap();
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o700)).unwrap();
     let nursery = Nursery::start(&program).unwrap();
     let mut launch = place.script("a", "env | grep -c ^V");
-    // Half of it is plain, so that it can be read wherever it is cut.
+    // Half of it is plain text, so that it would parse wherever it is cut.
     let value = OsString::from_vec([vec![1; 25_000], vec![b'x'; 75_000]].concat());
     launch.env.extend((0..60).map(|number| (format!("V{number}").into(), value.clone())));
     let refused = nursery.launch(&launch);
@@ -152,7 +151,7 @@ fn a_launch_that_is_too_long_is_refused_and_never_cut_short() {
 }
 
 #[test]
-fn c65_a_program_with_an_endless_name_leaves_a_record_that_can_be_read() {
+fn c65_a_program_with_a_huge_name_leaves_a_readable_record() {
     let place = Place::new();
     let name = format!("/{}", " ".repeat(2 << 20));
     let launch = Launch::new(place.dir("a"), [name]);
@@ -162,7 +161,7 @@ fn c65_a_program_with_an_endless_name_leaves_a_record_that_can_be_read() {
 }
 
 #[test]
-fn the_greatest_numbers_there_are_mean_for_ever_and_everything() {
+fn maximum_values_mean_unlimited() {
     let place = Place::new();
     let script = "trap '' TERM; head -c 3000000 /dev/zero; echo done; sleep 100 & wait; sleep 100";
     let launch = Launch {
@@ -186,7 +185,7 @@ fn the_greatest_numbers_there_are_mean_for_ever_and_everything() {
 }
 
 #[test]
-fn c37_a_keeper_dies_of_nothing_but_kill() {
+fn c37_only_kill_ends_a_keeper() {
     let place = Place::new();
     let launch = place.script("a", "while ! test -e go; do sleep 0.01; done; exit 3");
     let launched = place.launch(&launch);
@@ -205,7 +204,7 @@ fn c37_a_keeper_dies_of_nothing_but_kill() {
 }
 
 #[test]
-fn c65_a_kill_of_a_whole_group_leaves_guard_or_shim() {
+fn c65_killing_a_process_group_leaves_guard_or_shim() {
     let place = Place::new();
     let launch = place.script("a", "setsid sleep 100 & echo $!; echo $$; wait");
     let launched = place.launch(&launch);
@@ -220,7 +219,7 @@ fn c65_a_kill_of_a_whole_group_leaves_guard_or_shim() {
 }
 
 #[test]
-fn c36_a_claim_that_was_taken_away_does_not_unmake_what_runs() {
+fn c36_a_removed_claim_does_not_hide_a_running_tree() {
     let place = Place::new();
     let closed = "closed version=1\n";
     for (name, instead) in [("removed", None), ("closed", Some(closed))] {
@@ -232,7 +231,7 @@ fn c36_a_claim_that_was_taken_away_does_not_unmake_what_runs() {
             std::fs::write(launch.dir.join("claim"), text).unwrap();
         }
         let found = locate(&launch.dir, boot_id());
-        assert!(found.is_err(), "{name}: {found:?}, and it runs");
+        assert!(found.is_err(), "{name}: {found:?}, but it is running");
         let refused = place.nursery.launch(&launch);
         assert!(matches!(refused, Err(Error::Refused(_))), "{name}: {refused:?}");
         assert!(pids[0].is_alive());
@@ -247,12 +246,12 @@ fn c36_a_claim_that_was_taken_away_does_not_unmake_what_runs() {
 }
 
 #[test]
-fn c37_a_forged_claim_does_not_end_what_a_keeper_holds() {
+fn c37_a_forged_claim_does_not_end_a_tree() {
     let place = Place::new();
     let launch = place.script("a", "echo $$; while ! test -e go; do sleep 0.01; done; exit 4");
     place.launch(&launch);
     let pids = place.pids(&launch, 1);
-    // The same words in another file, on which nobody has a lock.
+    // The same content in another file, which is not locked.
     let text = std::fs::read(launch.dir.join("claim")).unwrap();
     std::fs::remove_file(launch.dir.join("claim")).unwrap();
     std::fs::write(launch.dir.join("claim"), text).unwrap();
@@ -263,7 +262,7 @@ fn c37_a_forged_claim_does_not_end_what_a_keeper_holds() {
 }
 
 #[test]
-fn c36_who_listens_in_place_of_a_keeper_is_not_taken_for_it() {
+fn c36_a_listener_in_place_of_a_keeper_is_not_trusted() {
     let place = Place::new();
     let launch = place.script("a", "sleep 100");
     let launched = place.launch(&launch);
@@ -271,24 +270,24 @@ fn c36_who_listens_in_place_of_a_keeper_is_not_taken_for_it() {
     std::fs::remove_file(&socket).unwrap();
     let _impostor = std::os::unix::net::UnixListener::bind(&socket).unwrap();
     assert!(matches!(Keeper::connect(&launch.dir, 0), Err(Error::NoKeeper(_))));
-    // Whoever knows the keeper's process can still ask it.
+    // The process itself can still be identified.
     assert!(launched.shim.signal(Signal::TERM).unwrap());
     assert_eq!(place.end_of(&launch).exit(), Some(Exit::Signal(15)));
 }
 
 #[test]
-fn c12_a_folder_that_cannot_be_entered_yet_does_not_keep_the_keeper_waiting() {
+fn c12_a_blocking_folder_does_not_block_the_keeper() {
     let place = Place::new();
     let launch = Launch { cwd: "/nowhere".into(), ..Launch::new(place.dir("a"), ["true"]) };
     assert!(place.nursery.launch(&launch).is_err());
-    // A folder of a server that does not answer cannot be had here; what counts is that its leader was known before it tried.
+    // A hanging network folder is not available here; what counts is that the leader was recorded before the chdir.
     let claim = std::fs::read_to_string(launch.dir.join("claim")).unwrap();
     assert!(claim.contains("\nleader "), "{claim}");
     assert_eq!(place.end_of(&launch).receipt.proof, Proof::NeverStarted);
 }
 
 #[test]
-fn what_a_keeper_remembers_has_an_end() {
+fn the_memory_of_a_keeper_is_bounded() {
     let place = Place::new();
     let script = "trap '' INT; echo ready; while ! test -e go; do sleep 0.01; done";
     let launch = Launch { input: Input::Pipe, ..place.script("a", script) };
@@ -302,18 +301,18 @@ fn what_a_keeper_remembers_has_an_end() {
     let refused = (2..10_000).find_map(|no| keeper.input(no, b"").err());
     assert!(
         matches!(refused, Some(Error::Declined { code, .. }) if code == "full"),
-        "it takes inputs without end"
+        "it queues inputs without limit"
     );
     std::fs::write(launch.cwd.join("go"), "").unwrap();
     let record = place.end_of(&launch);
     assert!(record.receipt.rungs.len() < 200, "{} rungs", record.receipt.rungs.len());
 }
 
-/// Reports whether this process is apart from the others, where `/proc` hides what must not be read, without privileges. If it is
-/// not, the test is run again in one that is, and is done.
+/// Reports whether this process runs unprivileged in namespaces where `/proc` is mounted with `hidepid`. If it does
+/// not, runs the test again in such namespaces.
 #[expect(
     clippy::disallowed_methods,
-    reason = "a test of what another place does needs that place, and to know whether it is there"
+    reason = "the test enters other namespaces, and needs to know whether it is in them"
 )]
 fn is_apart(test: &str) -> bool {
     const APART: &str = "LASTWORD_TEST_APART";
@@ -334,12 +333,12 @@ fn is_apart(test: &str) -> bool {
 }
 
 #[test]
-fn c13_a_keeper_works_where_proc_hides_what_must_not_be_read() {
-    if !is_apart("hostile::c13_a_keeper_works_where_proc_hides_what_must_not_be_read") {
+fn c13_a_keeper_works_with_hidepid() {
+    if !is_apart("hostile::c13_a_keeper_works_with_hidepid") {
         return;
     }
     let place = Place::new();
-    // A program that cannot be read must not be looked into while it runs, either.
+    // The `/proc` files of a program without read permission are not readable.
     let script = "cp $(command -v sh) private && chmod 0111 private; echo $$; \
                   setsid ./private -c 'touch started; sleep 100; :' & wait";
     let launch = place.script("a", script);
@@ -355,9 +354,9 @@ fn c13_a_keeper_works_where_proc_hides_what_must_not_be_read() {
 }
 
 #[test]
-fn c18_a_recording_is_let_go_of_before_its_record_waits_for_room() {
+fn c18_a_recording_is_closed_before_its_record_waits_for_disk_space() {
     let place = Place::new();
-    // On a full disk, a recording that somebody removes gives back its room only if nobody holds it open.
+    // On a full disk, deleting a recording frees space only if no process holds it open.
     let script = "echo '#!/bin/sh'; echo 'exit 7'; while ! test -e go; do sleep 0.01; done";
     let launch = place.script("a", script);
     let launched = place.launch(&launch);
@@ -367,7 +366,7 @@ fn c18_a_recording_is_let_go_of_before_its_record_waits_for_room() {
     until("the tree is gone and not recorded", || {
         keeper.status().ok().filter(|status| status.phase == "unrecorded")
     });
-    // What is open for writing cannot be run.
+    // A file that is open for writing cannot be executed.
     let recording = launch.dir.join("stdout");
     std::fs::set_permissions(&recording, std::fs::Permissions::from_mode(0o700)).unwrap();
     let record = place.run(&Launch { argv: vec![recording.into()], ..place.script("b", "") });
@@ -377,12 +376,12 @@ fn c18_a_recording_is_let_go_of_before_its_record_waits_for_room() {
 }
 
 #[test]
-fn c35_what_is_not_understood_changes_nothing() {
+fn c35_an_unknown_request_changes_nothing() {
     let place = Place::new();
     let launch = Launch { input: Input::Pipe, ..place.script("a", "cat") };
     let launched = place.launch(&launch);
     let socket = launch.dir.join(format!("ctl.{}", launched.guard.pid));
-    let say = |text: &str| {
+    let send = |text: &str| {
         let mut stream = std::os::unix::net::UnixStream::connect(&socket).unwrap();
         stream.write_all(text.as_bytes()).unwrap();
         stream.shutdown(std::net::Shutdown::Write).unwrap();
@@ -390,9 +389,9 @@ fn c35_what_is_not_understood_changes_nothing() {
         stream.read_to_string(&mut answer).unwrap();
         answer
     };
-    assert!(say("obey epoch=18446744073709551615\n").starts_with("err code=unknown"));
-    // A length that cannot be, and a payload that looks like a request.
-    let answer = say("input no=1 bytes=18446744073709551616 epoch=0\nstop cause=cancel force=1 epoch=0\n");
+    assert!(send("obey epoch=18446744073709551615\n").starts_with("err code=unknown"));
+    // An impossible length, and a payload that looks like a request.
+    let answer = send("input no=1 bytes=18446744073709551616 epoch=0\nstop cause=cancel force=1 epoch=0\n");
     assert!(answer.starts_with("err code=too_long") && answer.lines().count() == 1, "{answer}");
     let mut owner = Keeper::connect(&launch.dir, 0).unwrap();
     assert_eq!(owner.status().unwrap().phase, "running");
@@ -401,13 +400,13 @@ fn c35_what_is_not_understood_changes_nothing() {
 }
 
 #[test]
-fn c17_a_keeper_that_is_stopped_keeps_nobody_waiting_for_ever() {
+fn c17_a_stopped_keeper_does_not_block_its_clients_forever() {
     let place = Place::new();
     let launch = place.script("a", "sleep 100");
     let launched = place.launch(&launch);
     assert!(launched.shim.signal(Signal::STOP).unwrap());
     let dir = launch.dir.clone();
-    // Its queue takes some; whoever comes after those is told in time.
+    // Its backlog accepts some connections; later ones fail in time.
     let (told, tells) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         let all: Result<Vec<Keeper>, Error> = (0..100).map(|_| Keeper::connect(&dir, 0)).collect();
@@ -420,13 +419,13 @@ fn c17_a_keeper_that_is_stopped_keeps_nobody_waiting_for_ever() {
 }
 
 #[test]
-fn c12_a_tree_that_takes_its_keepers_descriptors_away_is_stopped_all_the_same() {
+fn c12_a_tree_that_takes_its_keepers_descriptors_is_stopped() {
     let place = Place::new();
-    // One user's processes may set each other's limits, in a scope or not.
+    // Processes of one user can set each other's limits, even across a Landlock scope.
     let limits = "prlimit --nofile=3:3 --fsize=0:0 --pid";
-    for (name, whose) in [("shim", "$PPID"), ("both", "$PPID $(cut -d' ' -f4 /proc/$PPID/stat)")] {
+    for (name, targets) in [("shim", "$PPID"), ("both", "$PPID $(cut -d' ' -f4 /proc/$PPID/stat)")] {
         let script = format!(
-            "setsid sleep 100 & echo $! >{name}.pids; echo $$ >>{name}.pids; for pid in {whose}; do {limits} $pid || exit 1; done; \
+            "setsid sleep 100 & echo $! >{name}.pids; echo $$ >>{name}.pids; for pid in {targets}; do {limits} $pid || exit 1; done; \
              touch {name}.done; wait; sleep 100"
         );
         let deadline = Some(clock::awake_ms() + 2_000);
@@ -440,9 +439,9 @@ fn c12_a_tree_that_takes_its_keepers_descriptors_away_is_stopped_all_the_same() 
             Located::Alive(_) => None,
             found => Some(found),
         });
-        assert!(pids.iter().all(|pid| !pid.is_alive()), "{name}: {found:?}, and it runs");
+        assert!(pids.iter().all(|pid| !pid.is_alive()), "{name}: {found:?}, but it is running");
         match found {
-            // How its leader exited could not be written down, and is not made up.
+            // The leader's exit could not be recorded, and is not invented.
             Located::Ended(record) => {
                 assert_eq!((name, record.by.as_str(), record.exit()), ("shim", "guard", None));
                 assert!(record.receipt.proof.is_certain());
@@ -456,8 +455,8 @@ fn c12_a_tree_that_takes_its_keepers_descriptors_away_is_stopped_all_the_same() 
 }
 
 #[test]
-fn c16_a_sweep_that_runs_out_of_descriptors_calls_nobody_dead() {
-    if !is_apart("hostile::c16_a_sweep_that_runs_out_of_descriptors_calls_nobody_dead") {
+fn c16_a_sweep_without_descriptors_declares_no_process_dead() {
+    if !is_apart("hostile::c16_a_sweep_without_descriptors_declares_no_process_dead") {
         return;
     }
     let place = Place::new();
@@ -475,7 +474,7 @@ fn c16_a_sweep_that_runs_out_of_descriptors_calls_nobody_dead() {
         taken.truncate(taken.len() - free);
         let found = locate(&launch.dir, boot_id());
         drop(taken);
-        assert!(found.is_err() || !pids[0].is_alive(), "{free} left: {found:?}, and it runs");
+        assert!(found.is_err() || !pids[0].is_alive(), "{free} left: {found:?}, but it is running");
         assert!(matches!(locate(&launch.dir, boot_id()).unwrap(), Located::Vanished(_)));
         assert!(!pids[0].is_alive());
     }
@@ -493,7 +492,7 @@ fn c36_a_folder_removed_under_a_running_tree_is_not_called_never_started() {
     assert!(matches!(&found, Err(Error::Io { .. })), "{found:?}");
     keeper.stop(FORCE).unwrap();
     until("the tree is dead", || (!pids[0].is_alive()).then_some(()));
-    until("nothing is left of it", || {
+    until("nothing is left of the attempt", || {
         (locate(&launch.dir, boot_id()).ok() == Some(Located::NeverStarted)).then_some(())
     });
 }

@@ -22,7 +22,7 @@ fn c36_a_command_ends_with_its_own_code_and_output() {
 }
 
 #[test]
-fn a_program_that_is_not_there_is_refused_and_leaves_an_ending() {
+fn a_missing_program_is_refused_and_leaves_a_record() {
     let place = Place::new();
     let launch = Launch::new(place.dir("a"), ["/nowhere/at/all"]);
     let refused = place.nursery.launch(&launch).unwrap_err();
@@ -57,7 +57,7 @@ fn c13_a_tree_that_ignores_term_is_killed_after_its_grace() {
 }
 
 #[test]
-fn c14_what_left_its_session_and_its_parents_dies_with_the_tree() {
+fn c14_a_daemonized_process_dies_with_the_tree() {
     let place = Place::new();
     let script = "setsid sh -c 'setsid sh -c \"echo \\$\\$; sleep 100\" & echo $$; sleep 100' & wait";
     let launch = place.script("a", script);
@@ -75,7 +75,7 @@ fn c14_what_left_its_session_and_its_parents_dies_with_the_tree() {
 }
 
 #[test]
-fn c15_a_process_that_holds_the_pipe_neither_hides_the_exit_nor_lives_on() {
+fn c15_a_process_that_holds_the_pipe_neither_hides_the_exit_nor_survives() {
     let place = Place::new();
     let launch = Launch { leftover_ms: 50, ..place.script("a", "setsid sleep 100 & echo $!; exit 3") };
     place.launch(&launch);
@@ -88,7 +88,7 @@ fn c15_a_process_that_holds_the_pipe_neither_hides_the_exit_nor_lives_on() {
 }
 
 #[test]
-fn c12_the_deadline_binds_with_no_daemon_alive() {
+fn c12_the_deadline_is_enforced_without_a_daemon() {
     let place = Place::new();
     let launch =
         Launch { deadline: Some(clock::awake_ms() + 300), ..place.script("a", "echo $$; sleep 100") };
@@ -106,7 +106,7 @@ fn c12_the_deadline_binds_with_no_daemon_alive() {
 }
 
 #[test]
-fn c35_a_lease_that_is_not_renewed_ends_the_tree_and_an_old_owner_is_refused() {
+fn c35_an_expired_lease_ends_the_tree_and_an_old_owner_is_refused() {
     let place = Place::new();
     let launch = Launch {
         epoch: 5,
@@ -129,7 +129,7 @@ fn c35_a_lease_that_is_not_renewed_ends_the_tree_and_an_old_owner_is_refused() {
 }
 
 #[test]
-fn input_is_numbered_and_taken_once() {
+fn each_numbered_input_is_accepted_once() {
     let place = Place::new();
     let launch = Launch { input: Input::Pipe, ..place.script("a", "cat") };
     place.launch(&launch);
@@ -137,7 +137,7 @@ fn input_is_numbered_and_taken_once() {
     assert!(keeper.input(1, b"one\n").unwrap());
     assert!(!keeper.input(1, b"one again\n").unwrap());
     assert!(keeper.input(2, b"two\n").unwrap());
-    until("both are told", || (keeper.status().unwrap().inputs_written == 2).then_some(()));
+    until("both are written", || (keeper.status().unwrap().inputs_written == 2).then_some(()));
     keeper.close_input().unwrap();
     let record = place.end_of(&launch);
     assert_eq!(record.exit(), Some(Exit::Code(0)));
@@ -145,7 +145,7 @@ fn input_is_numbered_and_taken_once() {
 }
 
 #[test]
-fn a_program_that_wants_a_terminal_has_one() {
+fn a_program_can_have_a_terminal() {
     let place = Place::new();
     let script = "test -t 0 && test -t 1 && test -t 2 && stty size && read line && echo got $line";
     let launch = Launch { terminal: Some((33, 99)), input: Input::Pipe, ..place.script("a", script) };
@@ -159,14 +159,14 @@ fn a_program_that_wants_a_terminal_has_one() {
 }
 
 #[test]
-fn c14_a_namespace_of_its_own_goes_as_one_and_tells_the_true_exit() {
+fn c14_a_namespace_dies_as_a_unit_and_reports_the_true_exit() {
     let place = Place::new();
     let script = "echo $$; setsid sleep 100 & exit 4";
     let launch = Launch { at_most: Level::Namespace, leftover_ms: 20, ..place.script("a", script) };
     let launched = place.launch(&launch);
     let record = place.end_of(&launch);
     assert_eq!(launched.level, Level::Namespace);
-    assert_eq!(read(&launch, "stdout"), "2\n", "the leader comes after its init");
+    assert_eq!(read(&launch, "stdout"), "2\n", "the leader is pid 2, after the init");
     assert_eq!((record.exit(), record.receipt.proof), (Some(Exit::Code(4)), Proof::NamespaceGone));
     assert!(record.receipt.leftovers.iter().any(|process| process.command == "sleep 100"), "{record:?}");
     assert!(!launched.leader.is_alive());
@@ -178,7 +178,7 @@ fn c14_a_namespace_of_its_own_goes_as_one_and_tells_the_true_exit() {
 }
 
 #[test]
-fn a_program_on_a_terminal_is_told_the_end_of_its_input() {
+fn a_program_on_a_terminal_sees_the_end_of_its_input() {
     let place = Place::new();
     let launch = Launch { terminal: Some((24, 80)), input: Input::Pipe, ..place.script("a", "cat") };
     place.launch(&launch);

@@ -1,4 +1,4 @@
-//! What a tree writes, and what is kept of it.
+//! What a tree writes, and how much of it is kept.
 
 use lastword_proc::{Keep, Keeper, Launch, Recording, keeper::SLACK_BYTES};
 
@@ -33,7 +33,7 @@ fn head_and_tail_are_kept_and_the_middle_is_counted() {
 }
 
 #[test]
-fn a_spool_loses_nothing_and_makes_its_writer_wait() {
+fn a_spool_loses_nothing_and_blocks_its_writer() {
     let place = Place::new();
     let launch = Launch { stdout: Keep::Spool { ahead_max: 1 << 18 }, ..place.script("a", "seq 1 2000000") };
     place.launch(&launch);
@@ -41,12 +41,12 @@ fn a_spool_loses_nothing_and_makes_its_writer_wait() {
     let whole: String = (1..=2_000_000).map(|n| format!("{n}\n")).collect();
     let mut recording = Recording::open(&launch.dir, "stdout").unwrap();
     let (mut cursor, mut all, mut buffer) = (0, Vec::new(), vec![0; 1 << 16]);
-    until("everything came", || {
+    until("all output was read", || {
         let read = recording.read(cursor, &mut buffer).unwrap();
         assert_eq!(read.skipped, 0);
         all.extend_from_slice(&buffer[..read.bytes]);
         cursor = read.next();
-        // It is too far ahead by at most what was read at once.
+        // The keeper may exceed the limit by at most one turn's reads.
         if let Ok(status) = keeper.status() {
             assert!(status.stdout <= cursor + (1 << 18) + (1 << 20), "{} beyond {cursor}", status.stdout);
         }
@@ -56,7 +56,7 @@ fn a_spool_loses_nothing_and_makes_its_writer_wait() {
     assert_eq!(all, whole.as_bytes());
     let record = place.end_of(&launch);
     assert!(!record.receipt.output_lost);
-    assert!(record.receipt.output.kept < record.receipt.output.seen, "what was read is given back");
+    assert!(record.receipt.output.kept < record.receipt.output.seen, "trimmed output is deleted");
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn output_is_readable_while_it_is_written() {
     let place = Place::new();
     let launch = place.script("a", "echo first; sleep 100");
     place.launch(&launch);
-    until("the line is there", || (read(&launch, "stdout") == "first\n").then_some(()));
+    until("the line is recorded", || (read(&launch, "stdout") == "first\n").then_some(()));
     place.stop(&launch, true);
     assert_eq!(read(&launch, "stdout"), "first\n");
 }

@@ -1,4 +1,4 @@
-//! What a new daemon finds, whoever was killed before.
+//! What a new daemon finds after keepers were killed.
 
 use lastword_core::receipt::{Exit, Level, Proof};
 use lastword_proc::{Error, Folder, Keeper, Launch, Located, boot_id, locate};
@@ -32,7 +32,7 @@ fn c65_a_killed_shim_is_replaced_by_its_guard() {
     assert!(pids.iter().all(|pid| !pid.is_alive()));
     assert_eq!((record.by.as_str(), record.exit()), ("guard", None));
     assert!(record.receipt.proof.is_certain());
-    assert!(record.receipt.output_lost, "nobody knows what was in the pipe");
+    assert!(record.receipt.output_lost, "what was in the pipe is unknown");
 }
 
 #[test]
@@ -50,9 +50,9 @@ fn c65_a_killed_guard_leaves_the_shim_at_work() {
 }
 
 #[test]
-fn c65_when_both_are_killed_the_sweep_finds_the_rest_before_it_says_lost() {
+fn c65_if_both_are_killed_the_sweep_finds_the_rest_before_reporting_lost() {
     let place = Place::new();
-    // A group finds them all by itself; without one, only what they carry does.
+    // With a control group they are found by it; without one, only by their marker.
     for at_most in [Level::Subreaper, Level::Cgroup] {
         let script = "setsid sh -c 'echo $$; sleep 100' & setsid sleep 100 & echo $!; sleep 100";
         let launch = Launch { at_most, ..place.script(&format!("{at_most:?}"), script) };
@@ -70,15 +70,19 @@ fn sweep_finds_the_rest(place: &Place, launch: &Launch) {
     let Located::Vanished(record) = locate(&launch.dir, boot_id()).unwrap() else { panic!("not vanished") };
     assert!(pids.iter().all(|pid| !pid.is_alive()));
     assert_eq!(record.receipt.proof, Proof::BestEffort);
-    assert_eq!(locate(&launch.dir, boot_id()).unwrap(), Located::Vanished(record), "and it stays said");
+    assert_eq!(
+        locate(&launch.dir, boot_id()).unwrap(),
+        Located::Vanished(record),
+        "the answer does not change"
+    );
 }
 
 #[test]
-fn c36_a_folder_that_nobody_claimed_is_closed_before_it_is_called_never_started() {
+fn c36_an_unclaimed_folder_is_closed_before_it_is_called_never_started() {
     let place = Place::new();
     let launch = place.script("a", "echo ran");
     assert_eq!(locate(&launch.dir, boot_id()).unwrap(), Located::NeverStarted);
-    // A daemon that was paused before its launch comes too late.
+    // A daemon that was paused before its launch is too late.
     assert!(matches!(place.nursery.launch(&launch), Err(Error::Refused(_))));
     assert_eq!(read(&launch, "stdout"), "");
     assert!(matches!(Keeper::connect(&launch.dir, 0), Err(Error::NoKeeper(_))));
@@ -86,7 +90,7 @@ fn c36_a_folder_that_nobody_claimed_is_closed_before_it_is_called_never_started(
 }
 
 #[test]
-fn an_attempt_of_an_earlier_boot_is_dead_but_not_unborn() {
+fn an_attempt_of_an_earlier_boot_is_dead_but_was_started() {
     let place = Place::new();
     assert_eq!(locate(&place.dir("a"), "an earlier boot").unwrap(), Located::OtherBoot);
     let launch = place.script("b", "exit 0");
@@ -95,7 +99,7 @@ fn an_attempt_of_an_earlier_boot_is_dead_but_not_unborn() {
 }
 
 #[test]
-fn c65_a_claim_that_a_power_cut_left_empty_needs_no_repair() {
+fn c65_a_claim_left_empty_by_a_power_cut_needs_no_repair() {
     let place = Place::new();
     let dir = place.dir("a");
     Folder::create(&dir).unwrap();
@@ -105,7 +109,7 @@ fn c65_a_claim_that_a_power_cut_left_empty_needs_no_repair() {
 }
 
 #[test]
-fn c65_what_a_tree_puts_in_the_place_of_its_ending_gives_way() {
+fn c65_a_file_that_a_tree_puts_in_place_of_its_record_is_moved_aside() {
     let place = Place::new();
     for (number, way) in [
         "mkfifo exit",
@@ -130,10 +134,10 @@ fn c65_what_a_tree_puts_in_the_place_of_its_ending_gives_way() {
             "{way}: {found:?}"
         );
     }
-    // One that a newer build wrote is a record, whether or not we can read it.
+    // A record of a newer version is a record, even if we cannot parse it.
     let launch = place.script("newer", "cd newer && echo exit version=99 >exit && echo done && sleep 0.05");
     let launched = place.launch(&launch);
-    until("it is over", || (!launched.leader.is_alive()).then_some(()));
+    until("it has exited", || (!launched.leader.is_alive()).then_some(()));
     let mut keeper = Keeper::connect(&launch.dir, 0).unwrap();
     until("it is not recorded", || keeper.status().ok().filter(|status| status.phase == "unrecorded"));
     assert_eq!(std::fs::read_to_string(launch.dir.join("exit")).unwrap(), "exit version=99\n");

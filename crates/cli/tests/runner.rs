@@ -1,4 +1,4 @@
-//! The keeper with real processes, through the real executable. One binary, so that it is linked once.
+//! The keeper, engine and API with real processes, through the real executable. One binary, so that it is linked once.
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
 mod api;

@@ -1,7 +1,7 @@
-//! Old keepers and new daemons: what the first version wrote and said is understood by every later one.
+//! Old keepers and new daemons: every later version understands the records and messages of the first.
 //!
-//! A keeper lives as long as its job, and an upgrade does not wait for it. The folder and the words in `recorded/v1` are those of
-//! a keeper of version 1; only boot, number and start of its processes are filled in. They are never changed, only added to.
+//! A keeper lives as long as its job, and an upgrade does not wait for it. The files in `recorded/v1` are from a version 1 keeper; only
+//! boot, pid and start time of its processes are filled in. They are never changed, only added to.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::fs::DirBuilderExt as _;
@@ -25,7 +25,7 @@ fn folder() -> (tempfile::TempDir, PathBuf) {
     (place, dir)
 }
 
-/// Writes the recorded claim, as of a keeper that is this process.
+/// Writes the recorded claim with this process as its keeper.
 fn claim(dir: &Path, text: &str) -> std::fs::File {
     let own = Identity::own().unwrap();
     let text = text
@@ -37,7 +37,7 @@ fn claim(dir: &Path, text: &str) -> std::fs::File {
 }
 
 #[test]
-fn c37_the_words_of_a_keeper_of_version_1_are_understood() {
+fn c37_messages_of_a_version_1_keeper_are_understood() {
     let (_place, dir) = folder();
     let held = claim(&dir, CLAIM);
     rustix::fs::flock(&held, FlockOperation::LockExclusive).unwrap();
@@ -62,7 +62,7 @@ fn c37_the_words_of_a_keeper_of_version_1_are_understood() {
     keeper.join().unwrap();
 }
 
-/// Plays the keeper: hears what it was asked then, and says what it said then.
+/// Plays the keeper: expects the recorded requests and sends the recorded answers.
 fn replay(listener: &UnixListener) {
     let (socket, _) = listener.accept().unwrap();
     let mut reader = BufReader::new(socket.try_clone().unwrap());
@@ -81,7 +81,7 @@ fn replay(listener: &UnixListener) {
 }
 
 #[test]
-fn the_ending_of_a_keeper_of_version_1_is_read_whatever_became_of_it() {
+fn the_records_of_a_version_1_keeper_are_read() {
     let (_place, dir) = folder();
     claim(&dir, CLAIM);
     std::fs::write(dir.join("exit"), EXIT).unwrap();
@@ -94,7 +94,7 @@ fn the_ending_of_a_keeper_of_version_1_is_read_whatever_became_of_it() {
 }
 
 #[test]
-fn words_of_a_later_minor_are_passed_over_and_a_later_version_is_not_guessed_at() {
+fn unknown_fields_are_skipped_and_a_later_version_is_refused() {
     let (_place, dir) = folder();
     std::fs::write(
         dir.join("exit"),
@@ -104,7 +104,7 @@ fn words_of_a_later_minor_are_passed_over_and_a_later_version_is_not_guessed_at(
     assert!(matches!(locate(&dir, boot_id()).unwrap(), Located::Ended(_)));
     for text in [EXIT.replace("version=1", "version=2"), EXIT.replace("end\n", "")] {
         std::fs::write(dir.join("exit"), text).unwrap();
-        assert!(matches!(locate(&dir, boot_id()), Err(Error::Io { .. })), "neither an ending nor none");
+        assert!(matches!(locate(&dir, boot_id()), Err(Error::Io { .. })), "an error, not a guess");
     }
     let (_place, dir) = folder();
     claim(&dir, &CLAIM.replace("version=1", "version=2"));

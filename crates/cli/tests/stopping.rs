@@ -1,4 +1,4 @@
-//! Stopping: really ending the work, whatever it does about it. C12 to C17 and C21.
+//! Stopping a tree, whatever it does about it: C12 to C17 and C21.
 
 use std::time::{Duration, Instant};
 
@@ -8,21 +8,22 @@ use rustix::process::Signal;
 
 use crate::common::{FORCE, Place, until};
 
-/// A grace that no test waits for: who needs it is late by a minute.
+/// A grace period that no test waits for.
 const LONG_MS: u64 = 60_000;
 
-/// A parent and a child that hear no polite signal, and what they wait for: four processes.
+/// A parent and a child that ignore TERM, and what they wait for: four processes.
 const DEAF: &str = "trap '' TERM INT HUP; echo $$
     sh -c 'echo $$; while :; do sleep 1000; done' &
     while :; do sleep 1000; done";
 
 const POLITE: Stop<'static> = Stop { cause: "cancel", force: false, local: false, term_ms: None };
 
-/// Waits for the last word, and checks that nobody was there any more when it could be read.
+/// Waits for the exit record, and checks that no process was alive when it was published.
 fn last_word(launch: &Launch, tree: &[Identity]) -> ExitRecord {
     let record = until("the last word", || exit_record(&launch.dir).expect("it can be read"));
-    let left: Vec<i32> = tree.iter().filter(|who| who.open().is_some()).map(|who| who.pid).collect();
-    assert_eq!(left, Vec::<i32>::new(), "they were there when the last word could be read: {record:?}");
+    let left: Vec<i32> =
+        tree.iter().filter(|process| process.open().is_some()).map(|process| process.pid).collect();
+    assert_eq!(left, Vec::<i32>::new(), "alive when the record was published: {record:?}");
     record
 }
 
@@ -46,8 +47,8 @@ fn c12_a_silent_agent_in_a_long_call_is_stopped_at_once() {
     let asked = Instant::now();
     keeper(&launch).stop(POLITE).expect("a stop");
     let record = last_word(&launch, &[leader]);
-    assert!(asked.elapsed() < Duration::from_millis(LONG_MS / 2), "it waited for something");
-    assert_eq!(record.receipt.output.seen, 0, "silent to the end");
+    assert!(asked.elapsed() < Duration::from_millis(LONG_MS / 2), "it took too long");
+    assert_eq!(record.receipt.output.seen, 0, "it wrote nothing");
 }
 
 #[test]
@@ -62,11 +63,11 @@ fn c13_every_rung_is_tried_and_bounded() {
     let record = last_word(&launch, &tree);
     assert_eq!(rungs(&record), [Rung::Interrupt, Rung::Term, Rung::Kill]);
     let took = record.receipt.asked_to_empty_ms.expect("it was asked");
-    assert!((300..LONG_MS).contains(&took), "from TERM to the end {took} ms");
+    assert!((300..LONG_MS).contains(&took), "{took} ms from TERM to the end");
     assert_eq!(record.receipt.exit, killed_by(Signal::KILL));
 }
 
-/// A child, a grandchild, one in a session of its own, and one that forked twice.
+/// A child, a grandchild, one in another session, and one that forked twice.
 const RELATIVES: &str = "echo $$
     sh -c 'echo $$; sh -c \"echo 3; sleep 1000; true\" & wait' &
     setsid sh -c 'echo $$; sleep 1000; true' &
@@ -74,7 +75,7 @@ const RELATIVES: &str = "echo $$
     wait";
 
 #[test]
-fn c14_nothing_that_was_started_outlives_the_last_word_at_any_level() {
+fn c14_nothing_survives_the_last_word_at_any_level() {
     let place = Place::new();
     let levels = place.nursery.levels();
     assert!(levels.contains(&Level::Subreaper), "{levels:?}");
@@ -82,7 +83,7 @@ fn c14_nothing_that_was_started_outlives_the_last_word_at_any_level() {
         let launch = Launch { at_most: level, ..place.script(&format!("{level:?}"), RELATIVES) };
         place.launch(&launch);
         place.pids(&launch, 5);
-        // In a namespace of their own they know themselves by other numbers: they are looked for from outside.
+        // In a namespace they know themselves by other pids, so they are found from outside.
         let tree = living(&launch);
         assert!(tree.len() >= 5, "{tree:?}");
         keeper(&launch).stop(FORCE).expect("a stop");
@@ -92,17 +93,17 @@ fn c14_nothing_that_was_started_outlives_the_last_word_at_any_level() {
     }
 }
 
-/// Returns everybody who runs in the folder of a launch.
+/// Returns all processes that run in the folder of a launch.
 fn living(launch: &Launch) -> Vec<Identity> {
-    let everybody = std::fs::read_dir("/proc").expect("there is a /proc").flatten();
-    let pids = everybody.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let processes = std::fs::read_dir("/proc").expect("a /proc").flatten();
+    let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
     let is_here =
         |pid: &i32| std::fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|cwd| cwd == launch.cwd);
     pids.filter(is_here).filter_map(Identity::of).collect()
 }
 
 #[test]
-fn c15_the_exit_of_the_agent_is_seen_while_another_holds_its_output() {
+fn c15_the_exit_of_the_agent_is_seen_while_another_process_holds_its_output() {
     let place = Place::new();
     let script = "setsid sh -c 'echo $$; sleep 1000; true' & read -r _ < gate; exit 7";
     let launch = Launch { leftover_ms: LONG_MS, ..place.script("a", script) };
@@ -114,18 +115,18 @@ fn c15_the_exit_of_the_agent_is_seen_while_another_holds_its_output() {
     let mut keeper = keeper(&launch);
     let seen = until("the exit of the leader", || keeper.status().expect("a status").exited);
     assert_eq!(seen, Exit::Code(7));
-    assert!(holder[0].is_alive(), "it holds the output");
+    assert!(holder[0].is_alive(), "it holds the pipe");
     keeper.stop(FORCE).expect("a stop");
     assert_eq!(last_word(&launch, &holder).receipt.exit, Some(Exit::Code(7)));
 }
 
 #[test]
-fn c16_no_timer_writes_the_last_word_of_a_tree_that_lives() {
+fn c16_no_timer_writes_the_last_word_of_a_live_tree() {
     let place = Place::new();
     let launch = Launch { term_ms: LONG_MS, ..place.script("a", DEAF) };
     place.launch(&launch);
     let tree = place.pids(&launch, 2);
-    // Its time is over at once; its last word is not due before it is empty.
+    // It must stop at once, but its record is not due before it is empty.
     let mut keeper = keeper(&launch);
     keeper.deadline(Some(lastword_proc::clock::awake_ms())).expect("a deadline");
     until("the stop begins", || (keeper.status().expect("a status").phase == "stopping").then_some(()));
@@ -141,7 +142,7 @@ fn c16_no_timer_writes_the_last_word_of_a_tree_that_lives() {
 }
 
 #[test]
-fn c17_a_stop_that_takes_long_is_answered_with_what_is_still_alive() {
+fn c17_a_slow_stop_reports_what_is_still_alive() {
     let place = Place::new();
     let launch = Launch { term_ms: LONG_MS, ..place.script("a", DEAF) };
     place.launch(&launch);
@@ -151,9 +152,12 @@ fn c17_a_stop_that_takes_long_is_answered_with_what_is_still_alive() {
     keeper.stop(POLITE).expect("a stop");
     let status = keeper.status().expect("a status");
     assert_eq!((status.phase.as_str(), status.rung), ("stopping", Some(Rung::Term)));
-    assert!(tree.iter().all(|who| status.pids.contains(&who.pid)), "{tree:?} live and are not in {status:?}");
+    assert!(
+        tree.iter().all(|process| status.pids.contains(&process.pid)),
+        "{tree:?} are alive but not in {status:?}"
+    );
     assert_eq!(exit_record(&launch.dir).expect("it can be read"), None);
-    // Asked again with force, it does not wait for the rest of the grace.
+    // A forced stop does not wait for the rest of the grace.
     keeper.stop(FORCE).expect("a stop");
     let record = last_word(&launch, &tree);
     assert!(record.receipt.asked_to_empty_ms.is_some_and(|took| took < LONG_MS), "{record:?}");
@@ -165,14 +169,14 @@ fn c21_the_receipt_names_processes_rungs_proof_and_time() {
     let launch = Launch { term_ms: 300, ..place.script("a", DEAF) };
     let launched = place.launch(&launch);
     let tree = place.pids(&launch, 2);
-    until("all four are there", || (living(&launch).len() >= 4).then_some(()));
+    until("all four are running", || (living(&launch).len() >= 4).then_some(()));
     keeper(&launch).stop(POLITE).expect("a stop");
     let record = last_word(&launch, &tree);
     let receipt = &record.receipt;
-    for who in &tree {
-        let named = receipt.processes.iter().find(|named| named.pid == who.pid);
-        let named = named.unwrap_or_else(|| panic!("{} is not in {receipt:?}", who.pid));
-        assert_eq!(named.start_ticks, who.start_ticks);
+    for process in &tree {
+        let named = receipt.processes.iter().find(|named| named.pid == process.pid);
+        let named = named.unwrap_or_else(|| panic!("{} is not in {receipt:?}", process.pid));
+        assert_eq!(named.start_ticks, process.start_ticks);
         assert!(named.command.starts_with("sh -c"), "{named:?}");
     }
     assert!(record.receipt.found >= 4, "two shells and what they wait for: {record:?}");

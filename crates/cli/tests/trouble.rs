@@ -1,4 +1,4 @@
-//! A keeper in trouble: what cannot be written, read or found must not keep a tree alive, nor make a word of it false.
+//! A keeper in trouble: what cannot be written, read or found neither keeps a tree alive nor makes a record false.
 
 use std::os::fd::AsFd as _;
 use std::time::Instant;
@@ -25,7 +25,7 @@ fn c18_c19_a_record_that_cannot_be_written_is_retried_and_requests_meanwhile_cha
     assert_eq!((status.alive, status.exited), (0, Some(Exit::Code(5))));
     assert!(!pids[0].is_alive());
     assert_eq!(exit_record(&launch.dir).unwrap(), None);
-    // A stop that comes now neither fails nor turns the ending into something else.
+    // A stop request at this point neither fails nor changes the record.
     keeper.stop(FORCE).unwrap();
     std::fs::remove_dir(in_the_way).unwrap();
     let record = place.end_of(&launch);
@@ -40,13 +40,13 @@ fn c18_a_stop_does_not_wait_for_a_record_that_cannot_be_written() {
     let pids = place.pids(&launch, 2);
     let in_the_way = block_record(&launch, &launched.shim);
     Keeper::connect(&launch.dir, 0).unwrap().stop(FORCE).unwrap();
-    until("everybody is dead", || pids.iter().all(|pid| !pid.is_alive()).then_some(()));
+    until("all are dead", || pids.iter().all(|pid| !pid.is_alive()).then_some(()));
     std::fs::remove_dir(in_the_way).unwrap();
     assert_eq!(place.end_of(&launch).exit(), Some(Exit::Signal(9)));
 }
 
 #[test]
-fn c20_a_forced_stop_leaves_nothing_held_and_nothing_lying_about() {
+fn c20_a_forced_stop_leaves_no_lock_and_no_file_behind() {
     let place = Place::new();
     let launch = place.script("a", "echo out; sleep 100");
     let launched = place.launch(&launch);
@@ -61,14 +61,14 @@ fn c20_a_forced_stop_leaves_nothing_held_and_nothing_lying_about() {
     assert_eq!(names, ["claim", "exit", "stdout", "stdout.times"]);
     let claim = std::fs::File::open(launch.dir.join("claim")).unwrap();
     rustix::fs::flock(claim.as_fd(), FlockOperation::NonBlockingLockExclusive)
-        .expect("nobody holds the claim");
+        .expect("the claim is not locked");
     let groups = std::fs::read_to_string(launch.dir.join("claim")).unwrap();
     let group = groups.split_ascii_whitespace().find_map(|word| word.strip_prefix("cgroup="));
-    assert!(group.is_none_or(|group| !std::path::Path::new(group).exists()), "{group:?} is still there");
+    assert!(group.is_none_or(|group| !std::path::Path::new(group).exists()), "{group:?} still exists");
 }
 
 #[test]
-fn c40_a_folder_that_cannot_be_read_any_more_does_not_keep_the_tree_alive() {
+fn c40_an_unreadable_folder_does_not_keep_the_tree_alive() {
     let place = Place::new();
     let launch = place.script("a", "echo $$; sleep 100");
     let launched = place.launch(&launch);
@@ -77,12 +77,12 @@ fn c40_a_folder_that_cannot_be_read_any_more_does_not_keep_the_tree_alive() {
     std::fs::remove_dir_all(&launch.dir).unwrap();
     keeper.stop(FORCE).unwrap();
     until("the tree is dead", || (!pids[0].is_alive()).then_some(()));
-    // There is no place for a record any more: the keeper does not stay for ever to find one.
+    // There is no folder for the record any more, so the keeper exits.
     until("its keeper is gone", || (!launched.shim.is_alive() && !launched.guard.is_alive()).then_some(()));
 }
 
 #[test]
-fn c56_the_end_of_a_killed_leader_is_known_although_its_pipe_stays_open() {
+fn c56_the_end_of_a_killed_leader_is_seen_although_its_pipe_stays_open() {
     let place = Place::new();
     let launch =
         Launch { leftover_ms: 100, ..place.script("a", "setsid sleep 100 & echo $!; echo $$; wait") };
@@ -97,7 +97,7 @@ fn c56_the_end_of_a_killed_leader_is_known_although_its_pipe_stays_open() {
 }
 
 #[test]
-fn c63_a_wait_returns_when_the_keeper_dies_not_at_its_limit() {
+fn c63_a_wait_returns_when_the_keeper_dies_not_at_its_timeout() {
     let place = Place::new();
     let launch = place.script("a", "sleep 100");
     let launched = place.launch(&launch);
@@ -123,9 +123,9 @@ fn c64_an_ended_attempt_is_never_touched_again() {
 }
 
 #[test]
-fn c22_c64_a_recorded_number_that_is_somebody_else_now_is_left_alone() {
+fn c22_c64_a_reused_pid_is_left_alone() {
     let place = Place::new();
-    // Somebody who has nothing to do with the attempt, and has the number that its claim names.
+    // An unrelated process with the pid that the claim names.
     let bystander = place.script("bystander", "sleep 100");
     let innocent = place.launch(&bystander).leader;
     let dir = place.dir("a");
@@ -144,7 +144,7 @@ fn c22_c64_a_recorded_number_that_is_somebody_else_now_is_left_alone() {
 }
 
 #[test]
-fn a_crowd_at_the_socket_neither_shuts_the_owner_out_nor_wears_the_keeper_down() {
+fn many_connections_neither_lock_out_the_owner_nor_exhaust_the_keeper() {
     let place = Place::new();
     let launch = place.script("a", "sleep 100");
     let launched = place.launch(&launch);
@@ -159,14 +159,14 @@ fn a_crowd_at_the_socket_neither_shuts_the_owner_out_nor_wears_the_keeper_down()
     let before = spent(launched.shim.pid);
     let begin = Instant::now();
     until("a while has passed", || (begin.elapsed().as_millis() > 300).then_some(()));
-    assert!(spent(launched.shim.pid) - before < 10, "the keeper spins while nobody asks for anything");
+    assert!(spent(launched.shim.pid) - before < 10, "the keeper spins while idle");
     drop(crowd);
     owner.stop(FORCE).unwrap();
     place.end_of(&launch);
 }
 
 #[test]
-fn c35_the_tree_itself_cannot_speak_to_its_keeper() {
+fn c35_a_tree_cannot_control_its_own_keeper() {
     let place = Place::new();
     let script = r#"perl -MSocket -e '$SIG{PIPE} = "IGNORE"; my ($path) = glob("a/ctl.*");
         socket(my $s, PF_UNIX, SOCK_STREAM, 0); connect($s, sockaddr_un($path)) or die;

@@ -1,4 +1,4 @@
-//! One job: asked for, shown, waited for; and what every answer carries.
+//! One job: submitted, shown, awaited; and what every answer contains.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{Home, id_of, kill_keeper};
 
 #[test]
-fn c27_a_job_is_shown_as_its_log_tells_it() {
+fn c27_a_job_is_shown_as_its_log_says() {
     let home = Home::new();
     let daemon = home.start();
     let mut asked = daemon.script("echo out; echo err >&2; exit 7");
@@ -42,12 +42,12 @@ fn c27_a_job_is_shown_as_its_log_tells_it() {
     let last = events["items"].as_array().unwrap().last().unwrap();
     assert_eq!((&last["type"], &last["seq"]), (&json!("last_word"), &job["version"]));
     assert_eq!(last["time"], job["ended_at"]);
-    assert!(!job.to_string().contains("/usr/local/bin"), "an environment is in no answer");
-    assert!(!events.to_string().contains("/usr/local/bin"), "an environment is in no event");
+    assert!(!job.to_string().contains("/usr/local/bin"), "no answer contains the environment");
+    assert!(!events.to_string().contains("/usr/local/bin"), "no event contains the environment");
 }
 
 #[test]
-fn a_version_is_an_etag_and_known_ones_are_not_sent_again() {
+fn the_version_is_an_etag_and_unchanged_jobs_are_not_sent_again() {
     let home = Home::new();
     let daemon = home.start();
     let id = daemon.run("exit 0");
@@ -63,7 +63,7 @@ fn a_version_is_an_etag_and_known_ones_are_not_sent_again() {
 }
 
 #[test]
-fn c57_c63_a_wait_is_released_by_the_end_and_by_nothing_else() {
+fn c57_c63_a_wait_is_released_only_by_the_end() {
     let home = Home::new();
     let daemon = home.start();
     std::fs::write(home.path("gate"), "").unwrap();
@@ -72,20 +72,17 @@ fn c57_c63_a_wait_is_released_by_the_end_and_by_nothing_else() {
     let begin = Instant::now();
     let job = daemon.client.get(&format!("/v1/jobs/{id}?wait=300ms")).expect(200);
     assert_eq!(job["phase"], "running");
-    assert!(begin.elapsed() >= Duration::from_millis(300), "it waited as long as it was told");
+    assert!(begin.elapsed() >= Duration::from_millis(300), "it waited as long as requested");
     let (client, path) = (daemon.client.clone(), format!("/v1/jobs/{id}?wait=60s"));
     let waiter = std::thread::spawn(move || (client.get(&path).expect(200), Instant::now()));
     std::fs::remove_file(home.path("gate")).unwrap();
     let (job, answered) = waiter.join().unwrap();
     assert_eq!(job["outcome"], "completed");
-    assert!(
-        answered.duration_since(begin) < Duration::from_secs(20),
-        "the end released it, not its own limit"
-    );
+    assert!(answered.duration_since(begin) < Duration::from_secs(20), "the end released it, not its timeout");
 }
 
 #[test]
-fn c61_c63_every_single_read_tells_of_a_keeper_that_was_killed() {
+fn c61_c63_every_read_reports_a_killed_keeper() {
     let home = Home::new();
     let daemon = home.start();
     for path in ["", "?wait=60s", "/events", "/result", "/output?wait=60s"] {
@@ -94,18 +91,18 @@ fn c61_c63_every_single_read_tells_of_a_keeper_that_was_killed() {
         let leader = kill_keeper(&home, &job);
         let begin = Instant::now();
         let answer = daemon.client.get(&format!("/v1/jobs/{id}{path}"));
-        let told = match path {
+        let reported = match path {
             "/output?wait=60s" => answer.headers["lastword-end"] == "true",
             _ => answer.expect(200).to_string().contains("\"outcome\":\"lost\""),
         };
-        assert!(told, "{path}: {}", answer.text());
-        assert!(begin.elapsed() < Duration::from_secs(20), "{path}: not at its own limit");
-        assert!(!leader.is_alive(), "{path}: what was left was swept before");
+        assert!(reported, "{path}: {}", answer.text());
+        assert!(begin.elapsed() < Duration::from_secs(20), "{path}: not at its timeout");
+        assert!(!leader.is_alive(), "{path}: the sweep killed it before");
     }
 }
 
 #[test]
-fn c57_c63_every_kind_of_waiter_is_released_by_the_death_of_a_keeper() {
+fn c57_c63_every_kind_of_wait_is_released_by_the_death_of_a_keeper() {
     let home = Home::new();
     let daemon = home.start();
     let id = daemon.run("sleep 100");
@@ -123,7 +120,7 @@ fn c57_c63_every_kind_of_waiter_is_released_by_the_death_of_a_keeper() {
     assert_eq!(waits.join().unwrap().expect(200)["outcome"], "lost");
     assert_eq!(output.join().unwrap().headers["lastword-end"], "true");
     assert_eq!(stream.last().unwrap().event, "end");
-    assert!(begin.elapsed() < Duration::from_secs(20), "not at their own limit");
+    assert!(begin.elapsed() < Duration::from_secs(20), "not at their timeout");
 }
 
 #[test]
@@ -147,7 +144,7 @@ fn a_wait_for_a_change_ends_with_the_next_event() {
 }
 
 #[test]
-fn every_answer_has_a_version_and_every_problem_is_whole() {
+fn every_answer_has_a_version_and_every_problem_is_complete() {
     let home = Home::new();
     let daemon = home.start();
     let live = daemon.run("sleep 100");
@@ -246,7 +243,7 @@ fn every_answer_has_a_version_and_every_problem_is_whole() {
 }
 
 #[test]
-fn the_daemon_tells_about_itself() {
+fn the_daemon_describes_itself() {
     let home = Home::new();
     let daemon = home.start();
     daemon.start_of(&daemon.run("sleep 100"));
@@ -262,6 +259,6 @@ fn the_daemon_tells_about_itself() {
     assert_eq!(super::each(&json!({ "items": about["groups"] }), "name"), ["big", "default"]);
     let paused = json!({ "paused": true }).to_string();
     let group = daemon.client.request("PUT", "/v1/groups/big", &[], paused.as_bytes()).expect(200);
-    assert_eq!(group, json!({ "name": "big", "slots": 3, "paused": true }), "what is not said stays");
+    assert_eq!(group, json!({ "name": "big", "slots": 3, "paused": true }), "omitted fields do not change");
     assert_eq!(daemon.client.request("DELETE", "/v1/groups/big", &[], b"").status, 204);
 }

@@ -1,4 +1,4 @@
-//! A journal that is away: nothing that could not be made durable is answered as if it were; and a daemon that is not ready yet.
+//! An unavailable journal: nothing is acknowledged that could not be made durable. And a daemon that is not ready yet.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -19,7 +19,7 @@ fn unavailable(answer: &Answer) {
 }
 
 #[test]
-fn c3_what_could_not_be_made_durable_is_answered_with_a_problem_and_leaves_nothing() {
+fn c3_a_request_that_cannot_be_made_durable_fails_and_leaves_nothing() {
     let home = Home::new();
     let journal = faulty(&home);
     let daemon = home.start_with(journal.clone());
@@ -41,12 +41,12 @@ fn c3_what_could_not_be_made_durable_is_answered_with_a_problem_and_leaves_nothi
         unavailable(&daemon.client.request(method, &path, &[], body.to_string().as_bytes()));
     }
     journal.unwritable.store(false, Ordering::Relaxed);
-    assert_eq!(daemon.client.get(&path).expect(200), before, "nothing of it was remembered");
+    assert_eq!(daemon.client.get(&path).expect(200), before, "nothing was recorded");
     assert_eq!(each(&daemon.client.get("/v1/jobs").expect(200), "id"), [id.as_str()]);
 }
 
 #[test]
-fn c39_a_key_that_was_noted_before_its_job_could_be_stored_is_that_job_later() {
+fn c39_a_key_recorded_before_its_job_still_yields_that_job() {
     let home = Home::new();
     let journal = faulty(&home);
     let daemon = home.start_with(journal.clone());
@@ -66,7 +66,7 @@ fn c39_a_key_that_was_noted_before_its_job_could_be_stored_is_that_job_later() {
 }
 
 #[test]
-fn a_daemon_that_is_not_ready_says_so_and_answers_for_itself_only() {
+fn a_daemon_that_is_not_ready_answers_only_for_itself() {
     let home = Home::new();
     let journal = faulty(&home);
     let renewals = Arc::clone(&journal.renewals);

@@ -1,4 +1,4 @@
-//! Stopping: one, many, again, too late; and what a cancel that cannot be written says.
+//! Stopping: one job, many, repeatedly, too late.
 
 use std::io::Write as _;
 use std::time::{Duration, Instant};
@@ -10,16 +10,16 @@ use super::{Home, each, leader};
 use crate::common::until;
 
 #[test]
-fn c17_a_stop_that_takes_longer_than_the_caller_waits_is_answered_as_stopping_with_what_is_alive() {
+fn c17_a_slow_stop_is_answered_as_stopping_with_the_live_processes() {
     let home = Home::new();
     let daemon = home.start();
     let mut asked = daemon.script("trap '' TERM; echo up; while :; do sleep 0.05; done");
     asked["ladder"] = json!({ "term_ms": 20_000 });
     let id = daemon.submit(&asked);
     let leader = leader(&daemon.start_of(&id));
-    until_it_says(&daemon, &id, "up");
+    until_it_prints(&daemon, &id, "up");
     let path = format!("/v1/jobs/{id}:cancel");
-    // Asked until a rung was climbed: asking again changes nothing.
+    // Repeated until a rung was climbed: a repeated request changes nothing.
     let job = until("a rung was climbed", || {
         let job = daemon.client.post(&path, &json!({ "wait_ms": 100 })).expect(202);
         assert_eq!(job["phase"], "stopping");
@@ -29,7 +29,7 @@ fn c17_a_stop_that_takes_longer_than_the_caller_waits_is_answered_as_stopping_wi
     assert_eq!(job["stop"]["rung"], "term");
     assert!(job["stop"]["alive"].as_u64().unwrap() >= 1, "{job}");
     assert!(leader.is_alive());
-    // Force is added to a wish that is there, and ends it at once.
+    // A forced cancel escalates the one in progress.
     let job = daemon.client.post(&path, &json!({ "force": true, "wait_ms": 30_000 })).expect(200);
     assert_eq!((&job["outcome"], &job["outcome_detail"]), (&json!("cancelled"), &json!("while_running")));
     assert!(!leader.is_alive());
@@ -38,13 +38,13 @@ fn c17_a_stop_that_takes_longer_than_the_caller_waits_is_answered_as_stopping_wi
     assert!(receipt["found"].as_u64().unwrap() >= 1, "{receipt}");
 }
 
-fn until_it_says(daemon: &super::Daemon, id: &str, text: &str) {
+fn until_it_prints(daemon: &super::Daemon, id: &str, text: &str) {
     let answer = daemon.client.get(&format!("/v1/jobs/{id}/output?wait=30s"));
     assert!(answer.text().contains(text), "{}", answer.text());
 }
 
 #[test]
-fn c10_c24_a_cancel_of_an_ended_job_changes_nothing_in_any_view() {
+fn c10_c24_a_cancel_of_an_ended_job_changes_no_view() {
     let home = Home::new();
     let daemon = home.start();
     let id = daemon.run("exit 3");
@@ -62,7 +62,7 @@ fn c10_c24_a_cancel_of_an_ended_job_changes_nothing_in_any_view() {
 }
 
 #[test]
-fn all_live_jobs_of_a_group_or_with_a_label_are_cancelled_and_no_other() {
+fn only_live_jobs_of_the_group_or_with_the_label_are_cancelled() {
     let home = Home::new();
     let daemon = home.start();
     let in_group = |group: &str, label: &str| {
@@ -76,19 +76,20 @@ fn all_live_jobs_of_a_group_or_with_a_label_are_cancelled_and_no_other() {
         daemon.client.post("/v1/jobs:cancel", &json!({ "group": "two", "label": "team=x" })).expect(202);
     assert_eq!(each(&done, "id"), [b.as_str()]);
     assert_eq!(daemon.end_of(&b)["outcome"], "cancelled");
-    for nobody in [json!({}), json!({ "force": true }), json!({ "all": false }), json!([true]), json!([])] {
-        let refused = daemon.client.post("/v1/jobs:cancel", &nobody);
-        assert_eq!(refused.problem(), (400, "invalid".to_owned()), "{nobody}");
+    for incomplete in [json!({}), json!({ "force": true }), json!({ "all": false }), json!([true]), json!([])]
+    {
+        let refused = daemon.client.post("/v1/jobs:cancel", &incomplete);
+        assert_eq!(refused.problem(), (400, "invalid".to_owned()), "{incomplete}");
     }
     let done = daemon.client.post("/v1/jobs:cancel", &json!({ "all": true })).expect(202);
-    assert_eq!(each(&done, "id"), [c.as_str(), a.as_str()], "newest first, and only what was live");
+    assert_eq!(each(&done, "id"), [c.as_str(), a.as_str()], "newest first, and only live jobs");
     for id in [a, c] {
         assert_eq!(daemon.end_of(&id)["outcome"], "cancelled");
     }
 }
 
 #[test]
-fn a_daemon_that_is_asked_to_stop_leaves_its_jobs_or_takes_them_along() {
+fn a_stop_request_keeps_or_cancels_the_jobs() {
     let home = Home::new();
     let daemon = home.start();
     let id = daemon.run("sleep 100");
@@ -107,13 +108,13 @@ fn a_daemon_that_is_asked_to_stop_leaves_its_jobs_or_takes_them_along() {
     assert_eq!((&job["outcome"], &job["cause"]), (&json!("cancelled"), &json!("shutdown")));
 }
 
-/// Waits until a daemon is gone by itself.
+/// Waits until a daemon has stopped by itself.
 fn gone(mut daemon: super::Daemon) {
     daemon.thread.take().unwrap().join().unwrap();
 }
 
 #[test]
-fn a_daemon_that_goes_answers_waits_at_once_and_ends_streams() {
+fn a_stopping_daemon_answers_waits_and_ends_streams() {
     let home = Home::new();
     let daemon = home.start();
     let id = daemon.run("sleep 100");
@@ -125,7 +126,7 @@ fn a_daemon_that_goes_answers_waits_at_once_and_ends_streams() {
         socket.write_all(format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n").as_bytes()).unwrap();
         socket
     });
-    // Asked after them, and answered after they were heard: one thread takes them as they come.
+    // Sent after them, so once it is answered they were received: a single thread takes requests in order.
     let mut events = daemon.client.stream(&format!("/v1/jobs/{id}/events"), &[]);
     assert_eq!(events.next().unwrap().event, "submitted");
     daemon.leave();

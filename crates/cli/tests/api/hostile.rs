@@ -1,4 +1,4 @@
-//! What no client of ours would do: too much, too slow, garbage, somebody else.
+//! What no client of ours would do: too much, too slow, malformed, or as another user.
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
@@ -26,7 +26,7 @@ fn a_body_that_is_too_large_is_refused_before_it_is_read() {
     assert_eq!(daemon.client.post("/v1/jobs", &asked).status, 202, "an environment may be larger");
     asked["env"]["BIG"] = json!("x".repeat(2 << 20));
     assert_eq!(daemon.client.post("/v1/jobs", &asked).problem(), (413, "too_large".to_owned()));
-    // Without a length, it is counted as it comes.
+    // Without a length, the body is counted while it is read.
     let mut socket = daemon.client.connect();
     let head = format!(
         "POST {path} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n"
@@ -40,7 +40,7 @@ fn a_body_that_is_too_large_is_refused_before_it_is_read() {
 }
 
 #[test]
-fn what_is_not_json_or_not_said_to_be_is_refused() {
+fn a_body_that_is_not_json_is_refused() {
     let home = Home::new();
     let daemon = home.start();
     let deep = "[".repeat(100_000);
@@ -68,7 +68,7 @@ fn what_is_not_json_or_not_said_to_be_is_refused() {
 }
 
 #[test]
-fn what_is_no_http_is_hung_up_on_and_disturbs_nobody() {
+fn a_connection_that_does_not_speak_http_is_closed() {
     let home = Home::new();
     let daemon = home.start();
     let garbage: [&[u8]; 6] = [
@@ -82,22 +82,22 @@ fn what_is_no_http_is_hung_up_on_and_disturbs_nobody() {
     for bytes in garbage {
         let mut socket = daemon.client.connect();
         socket.write_all(bytes).unwrap();
-        let mut said = Vec::new();
-        let _ = socket.read_to_end(&mut said);
-        let said = String::from_utf8_lossy(&said);
-        assert!(said.is_empty() || said.starts_with("HTTP/1.1 4"), "{said}");
+        let mut answer = Vec::new();
+        let _ = socket.read_to_end(&mut answer);
+        let answer = String::from_utf8_lossy(&answer);
+        assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 4"), "{answer}");
     }
     let mut socket = daemon.client.connect();
     let many = "x-h: y\r\n".repeat(20_000);
     let _ = socket.write_all(format!("GET /livez HTTP/1.1\r\n{many}\r\n").as_bytes());
-    let mut said = String::new();
-    let _ = socket.read_to_string(&mut said);
-    assert!(said.is_empty() || said.starts_with("HTTP/1.1 4"), "{said}");
+    let mut answer = String::new();
+    let _ = socket.read_to_string(&mut answer);
+    assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 4"), "{answer}");
     assert_eq!(daemon.client.get("/livez").status, 204);
 }
 
 #[test]
-fn whoever_is_slow_is_hung_up_on_and_keeps_nobody_waiting() {
+fn a_slow_client_is_disconnected_and_does_not_delay_others() {
     let home = Home::new();
     let daemon = home.start();
     let begin = Instant::now();
@@ -111,15 +111,15 @@ fn whoever_is_slow_is_hung_up_on_and_keeps_nobody_waiting() {
     assert_eq!(daemon.client.get("/v1/jobs").status, 200, "others are answered meanwhile");
     let (answer, _) = read(half_a_body);
     assert_eq!(answer.problem(), (408, "invalid".to_owned()));
-    let mut said = String::new();
-    let _ = half_a_head.read_to_string(&mut said);
-    assert!(said.is_empty() || said.starts_with("HTTP/1.1 408"), "{said}");
+    let mut answer = String::new();
+    let _ = half_a_head.read_to_string(&mut answer);
+    assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 408"), "{answer}");
     assert_eq!(silent.read(&mut [0; 1]).unwrap_or(0), 0);
     assert!(begin.elapsed() < Duration::from_secs(40));
 }
 
 #[test]
-fn more_connections_than_there_is_room_for_are_told_so_and_room_comes_back() {
+fn too_many_connections_are_refused_until_some_close() {
     // Both ends of each connection are in this process.
     let files = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: files.maximum, ..files }).unwrap();
@@ -130,13 +130,15 @@ fn more_connections_than_there_is_room_for_are_told_so_and_room_comes_back() {
     assert_eq!((answer.status, answer.headers["retry-after"].as_str(), rest.len()), (503, "1", 0));
     assert_eq!(answer.json()["code"], "full");
     drop(held);
-    crate::common::until("there is room again", || (daemon.client.get("/livez").status == 204).then_some(()));
+    crate::common::until("connections are accepted again", || {
+        (daemon.client.get("/livez").status == 204).then_some(())
+    });
 }
 
 #[test]
-fn another_user_is_refused_even_where_the_mode_of_the_socket_lets_them_in() {
+fn another_user_is_refused_even_if_the_socket_mode_allows_it() {
     if !rustix::process::geteuid().is_root() {
-        #[expect(clippy::print_stdout, reason = "whoever looks at the output learns why nothing was tried")]
+        #[expect(clippy::print_stdout, reason = "the output says why the test was skipped")]
         {
             println!("skipped: only root can become another user");
         }
@@ -159,16 +161,16 @@ fn another_user_is_refused_even_where_the_mode_of_the_socket_lets_them_in() {
         }}'"#,
         path.display()
     );
-    #[expect(clippy::disallowed_methods, reason = "somebody who is not a job of ours")]
+    #[expect(clippy::disallowed_methods, reason = "a process that is not one of our jobs")]
     let said = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
     let said = String::from_utf8_lossy(&said.stdout);
     assert_eq!(said.matches("HTTP/1.1 403").count(), 3, "{said}");
     assert_eq!(said.matches("\"code\":\"forbidden\"").count(), 3, "{said}");
-    assert!(path.exists(), "a socket that somebody else made is not ours to remove");
+    assert!(path.exists(), "a socket created by another process is not removed");
 }
 
 #[test]
-fn a_socket_that_another_put_there_is_not_removed() {
+fn a_foreign_socket_is_not_removed() {
     let home = Home::new();
     let daemon = home.start();
     std::fs::remove_file(home.socket()).unwrap();

@@ -1,11 +1,11 @@
-//! From inside a job: its own and what it submitted, and nothing else.
+//! Requests from inside a job: it may access itself and its descendants, and nothing else.
 
 use serde_json::{Value, json};
 
 use super::{Daemon, Home, id_of};
 use crate::common::until;
 
-/// Asks the API in a few lines of Perl, and prints the answer.
+/// Sends a request in a few lines of Perl, and prints the answer.
 const ASK: &str = r#"
 use Socket;
 my ($path, $method, $target, $body) = @ARGV;
@@ -18,7 +18,7 @@ syswrite($socket, "$method $target HTTP/1.1\r\nhost: x\r\nconnection: close\r\n$
 print while <$socket>;
 "#;
 
-/// A job that asks what it is told to, one after the other.
+/// A job that sends the requests it is told to, one after the other.
 struct Insider<'a> {
     daemon: &'a Daemon,
     home: &'a Home,
@@ -36,7 +36,7 @@ impl<'a> Insider<'a> {
         Insider { daemon, home, id, asked: 0 }
     }
 
-    /// Asks from inside the job, also from a process that has left its session and lost its parents.
+    /// Sends a request from inside the job, from a process that left its session and lost its parents.
     fn ask(&mut self, method: &str, path: &str, body: &str) -> (u16, Value) {
         self.asked += 1;
         let name = format!("answer.{}", self.asked);
@@ -49,7 +49,7 @@ impl<'a> Insider<'a> {
             .client
             .post(&format!("/v1/jobs/{}/messages", self.id), &json!({ "text": line }))
             .expect(202);
-        let text = until("an answer came", || std::fs::read_to_string(self.home.path(&name)).ok());
+        let text = until("there is an answer", || std::fs::read_to_string(self.home.path(&name)).ok());
         let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{text}"));
         let status = head.split(' ').nth(1).unwrap().parse().unwrap();
         (status, serde_json::from_str(body).unwrap_or(Value::Null))
@@ -57,7 +57,7 @@ impl<'a> Insider<'a> {
 }
 
 #[test]
-fn a_job_has_to_do_with_itself_and_with_what_it_submitted() {
+fn a_job_may_access_itself_and_its_children() {
     let home = Home::new();
     let daemon = home.start();
     let mut insider = Insider::new(&daemon, &home);
@@ -81,7 +81,7 @@ fn a_job_has_to_do_with_itself_and_with_what_it_submitted() {
 }
 
 #[test]
-fn what_a_grandchild_may_be_asked_and_a_stranger_may_not() {
+fn a_job_may_access_grandchildren_but_no_other_jobs() {
     let home = Home::new();
     let daemon = home.start();
     let stranger = daemon.run("sleep 100");
@@ -91,7 +91,8 @@ fn what_a_grandchild_may_be_asked_and_a_stranger_may_not() {
     std::fs::write(home.path("grandchild.json"), daemon.script("sleep 100").to_string()).unwrap();
     let (status, child) = insider.ask("POST", "/v1/jobs", &daemon.script(script).to_string());
     assert_eq!(status, 202, "{child}");
-    let answer = until("the child has one too", || std::fs::read_to_string(home.path("grandchild")).ok());
+    let answer =
+        until("the child has a child, too", || std::fs::read_to_string(home.path("grandchild")).ok());
     let grandchild: Value = serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap();
     assert_eq!(grandchild["parent"], child["id"]);
     assert_eq!(insider.ask("GET", &format!("/v1/jobs/{}", id_of(&grandchild)), "").0, 200);

@@ -1,4 +1,4 @@
-//! Idempotency: one key, one job, also for two at once and after a crash.
+//! Idempotency keys: one key, one job, even for concurrent requests and after a crash.
 
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ fn jobs(daemon: &Daemon) -> usize {
 }
 
 #[test]
-fn a_repeat_is_the_same_job_and_says_that_it_is_one() {
+fn a_repeated_request_returns_the_same_job_and_says_so() {
     let home = Home::new();
     let daemon = home.start();
     let asked = daemon.script("exit 0");
@@ -31,14 +31,14 @@ fn a_repeat_is_the_same_job_and_says_that_it_is_one() {
     assert_eq!(
         (id_of(&late), &late["phase"]),
         (id, &json!("ended")),
-        "not even after its end is it run again"
+        "it is not run again even after its end"
     );
     assert_ne!(id_of(&submit(&daemon, "k2", &asked).expect(202)), id_of(&late));
     assert_eq!(jobs(&daemon), 2);
 }
 
 #[test]
-fn another_request_under_the_same_key_is_refused() {
+fn another_request_with_the_same_key_is_refused() {
     let home = Home::new();
     let daemon = home.start();
     let id = id_of(&submit(&daemon, "k", &daemon.script("exit 0")).expect(202));
@@ -53,7 +53,7 @@ fn another_request_under_the_same_key_is_refused() {
 }
 
 #[test]
-fn c10_many_at_once_under_one_key_are_one_job() {
+fn c10_concurrent_requests_with_one_key_yield_one_job() {
     let home = Home::new();
     let daemon = home.start();
     let asked = daemon.script("exit 0");
@@ -66,7 +66,7 @@ fn c10_many_at_once_under_one_key_are_one_job() {
 }
 
 #[test]
-fn c39_a_key_that_was_noted_before_a_crash_is_one_job_after_it() {
+fn c39_a_key_recorded_before_a_crash_yields_one_job() {
     let home = Home::new();
     let daemon = home.start();
     let asked = daemon.script("exit 0");
@@ -80,7 +80,7 @@ fn c39_a_key_that_was_noted_before_a_crash_is_one_job_after_it() {
 }
 
 #[test]
-fn an_id_that_the_client_made_is_one_job_too() {
+fn a_client_chosen_id_yields_one_job() {
     let home = Home::new();
     let daemon = home.start();
     let mut asked = daemon.script("exit 0");
@@ -96,7 +96,7 @@ fn an_id_that_the_client_made_is_one_job_too() {
 }
 
 #[test]
-fn a_message_with_a_key_is_said_once() {
+fn a_message_with_a_key_is_delivered_once() {
     let home = Home::new();
     let daemon = home.start();
     let mut asked = daemon.script("while read -r line; do echo got $line; done; echo over");
@@ -121,7 +121,7 @@ fn a_message_with_a_key_is_said_once() {
 }
 
 #[test]
-fn c10_a_retry_with_a_key_is_one_job_whatever_its_reference_means_by_then() {
+fn c10_a_retry_with_a_key_yields_one_job_even_if_its_reference_moves() {
     let home = Home::new();
     let daemon = home.start();
     let first = daemon.run("exit 3");
@@ -153,7 +153,7 @@ fn c10_a_retry_with_a_key_is_one_job_whatever_its_reference_means_by_then() {
     assert_eq!((ids.len(), jobs(&daemon)), (1, 3));
 }
 
-/// Has the daemon know an agent `echo`, and asks it to do something.
+/// Defines an agent `echo` and submits a job for it.
 fn echo(home: &Home, daemon: &Daemon, prompt: &str) -> String {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/e2e/scripted_agent.py");
     let known = format!("[echo]\ndialect = 'acp'\ncommand = ['python3', '{script}']\n");
@@ -186,17 +186,17 @@ fn an_answer_with_a_key_is_given_once() {
     });
     assert!(inputs.iter().all(|input| *input == inputs[0]), "{inputs:?}");
     assert_eq!(say("a", &asked[0], "deny").problem(), (422, "key_reused".to_owned()));
-    assert_eq!(say("b", &asked[0], "allow").status, 409, "it has its answer, whoever gives another");
+    assert_eq!(say("b", &asked[0], "allow").status, 409, "it has been answered already");
     say("c", &asked[1], "deny").expect(202);
     daemon.end_of(&id);
     let again = say("c", &asked[1], "deny").expect(202);
-    assert!(again["input"].as_u64() > Some(inputs[0]), "not even after its end is it another one");
+    assert!(again["input"].as_u64() > Some(inputs[0]), "the same input even after the end");
     let output = daemon.client.get(&format!("/v1/jobs/{id}/output")).text();
     assert!(output.contains("ask-0 allow_once") && output.contains("ask-1 reject_once"), "{output}");
 }
 
 #[test]
-fn c10_a_conversation_that_is_resumed_with_a_key_goes_on_in_one_job() {
+fn c10_a_resume_with_a_key_yields_one_job() {
     let home = Home::new();
     let daemon = home.start();
     let first = echo(&home, &daemon, "hello");

@@ -6,7 +6,7 @@ use super::{Home, each, kill_keeper};
 use crate::common::until;
 
 #[test]
-fn pages_together_are_the_list_newest_first() {
+fn pages_add_up_to_the_list_newest_first() {
     let home = Home::new();
     let daemon = home.start();
     let mut ids: Vec<String> = (0..7).map(|_| daemon.run("exit 0")).collect();
@@ -27,7 +27,7 @@ fn pages_together_are_the_list_newest_first() {
 }
 
 #[test]
-fn c62_what_just_ended_is_in_the_list_that_is_asked_for_next() {
+fn c62_a_job_that_just_ended_is_in_the_next_list() {
     let home = Home::new();
     let daemon = home.start();
     for _ in 0..3 {
@@ -74,7 +74,7 @@ fn a_list_is_filtered_by_phase_outcome_group_label_and_name() {
 }
 
 #[test]
-fn a_job_is_meant_by_its_id_a_part_of_it_its_name_or_as_the_last() {
+fn a_job_is_found_by_id_part_of_it_name_or_as_the_last() {
     let home = Home::new();
     let daemon = home.start();
     let named = |name: &str| {
@@ -102,7 +102,7 @@ fn a_job_is_meant_by_its_id_a_part_of_it_its_name_or_as_the_last() {
 }
 
 #[test]
-fn c45_what_was_read_may_be_pruned_and_what_was_not_is_counted() {
+fn c45_read_results_are_pruned_and_unread_ones_counted() {
     let home = Home::new();
     let daemon = home.start();
     let (read, unread) = (daemon.run("exit 0"), daemon.run("exit 0"));

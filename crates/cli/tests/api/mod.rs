@@ -1,4 +1,4 @@
-//! The API over its socket: the whole daemon without the command line, on a real journal, with real keepers.
+//! The API over its socket: a complete daemon without the command line, on a real journal, with real keepers.
 
 #[path = "../../../server/tests/client.rs"]
 mod client;
@@ -32,7 +32,7 @@ use tokio::sync::oneshot;
 use crate::common::{start_nursery, until};
 use client::{Answer, Client};
 
-/// Where a daemon lives, also after it is gone.
+/// The folder of a daemon; it outlives the daemon.
 struct Home(tempfile::TempDir);
 
 impl Home {
@@ -61,7 +61,7 @@ impl Home {
         self.start_on(journal, move || Endpoint::bind(&socket).unwrap())
     }
 
-    /// Starts a daemon as the executable does it, with one thread for everything.
+    /// Starts a daemon as the executable does, with a single thread.
     fn start_on<J: Siblings>(
         &self,
         journal: J,
@@ -103,7 +103,7 @@ impl Daemon {
         until("the daemon answers", || (self.client.get("/readyz").status == 204).then_some(()));
     }
 
-    /// Returns what a shell script is submitted with.
+    /// Returns the request body that submits a shell script.
     fn script(&self, script: &str) -> Value {
         json!({
             "argv": ["sh", "-c", script],
@@ -122,21 +122,21 @@ impl Daemon {
         id_of(&self.client.post("/v1/jobs", asked).expect(202))
     }
 
-    /// Waits until a job is over, and returns it.
+    /// Waits until a job has ended, and returns it.
     fn end_of(&self, id: &str) -> Value {
         let job = self.client.get(&format!("/v1/jobs/{id}?wait=30s")).expect(200);
         assert_eq!(job["phase"], "ended", "{job}");
         job
     }
 
-    /// Waits until a job's tree is there, and returns the job.
+    /// Waits until a job has started, and returns it.
     fn start_of(&self, id: &str) -> Value {
         let job = self.client.get(&format!("/v1/jobs/{id}?wait=30s&until=started")).expect(200);
         assert!(job["started_at"].is_string(), "{job}");
         job
     }
 
-    /// Stops the daemon and leaves its jobs as they are.
+    /// Stops the daemon and leaves its jobs running.
     fn leave(mut self) {
         self.stop();
     }
@@ -167,7 +167,7 @@ fn leader(job: &Value) -> Identity {
     Identity::of(job["attempts"][0]["pid"].as_i64().unwrap() as i32).expect("it runs")
 }
 
-/// Kills the keeper of a job whole, its guard and its shim, and returns when it is dead. What it kept lives on.
+/// Kills guard and shim of a job, and returns its leader, which is still alive.
 fn kill_keeper(home: &Home, job: &Value) -> Identity {
     let leader = leader(job);
     let dir = home.path("jobs").join(id_of(job)).join("1");
@@ -185,7 +185,7 @@ fn id_of(job: &Value) -> String {
     job["id"].as_str().unwrap().to_owned()
 }
 
-/// Returns the field of every item of a page.
+/// Returns a field of every item of a page.
 fn each<'a>(page: &'a Value, field: &str) -> Vec<&'a str> {
     page["items"].as_array().unwrap().iter().map(|item| item[field].as_str().unwrap()).collect()
 }

@@ -1,10 +1,10 @@
-//! What a job wrote, by offset, while it runs and after; and what came of it.
+//! Output by offset, while the job runs and after; and its result.
 
 use serde_json::json;
 
 use super::{Daemon, Home};
 
-/// Reads a whole stream piece by piece, as a client that follows does.
+/// Reads a stream piece by piece, as a client that follows it does.
 fn follow(daemon: &Daemon, id: &str, stream: &str, limit: usize) -> String {
     let (mut text, mut next) = (String::new(), "0".to_owned());
     loop {
@@ -24,14 +24,14 @@ fn follow(daemon: &Daemon, id: &str, stream: &str, limit: usize) -> String {
 }
 
 #[test]
-fn a_stream_is_followed_to_its_end_without_a_byte_missing_or_twice() {
+fn a_stream_is_followed_without_losing_or_repeating_a_byte() {
     let home = Home::new();
     let daemon = home.start();
     let id = daemon.run("for i in 1 2 3 4 5; do echo line $i; echo err $i >&2; sleep 0.02; done");
     let out: String = (1..=5).map(|i| format!("line {i}\n")).collect();
     assert_eq!(follow(&daemon, &id, "stdout", 5), out);
     daemon.end_of(&id);
-    assert_eq!(follow(&daemon, &id, "stdout", 5), out, "the end is the end of the stream, not of the job");
+    assert_eq!(follow(&daemon, &id, "stdout", 5), out, "an ended job's stream reads the same");
     assert_eq!(follow(&daemon, &id, "stderr", 1 << 20), out.replace("line", "err"));
     let tail = daemon.client.get(&format!("/v1/jobs/{id}/output?tail=7"));
     assert_eq!((tail.text().as_str(), tail.headers["lastword-offset"].as_str()), ("line 5\n", "28"));
@@ -39,7 +39,7 @@ fn a_stream_is_followed_to_its_end_without_a_byte_missing_or_twice() {
 }
 
 #[test]
-fn whoever_waits_for_output_has_it_when_it_is_written_and_waits_no_longer_than_told() {
+fn a_wait_for_output_returns_when_it_is_written_or_on_timeout() {
     let home = Home::new();
     let daemon = home.start();
     let mut asked = daemon.script("echo ready; read -r line; echo $line; sleep 100");
@@ -56,7 +56,7 @@ fn whoever_waits_for_output_has_it_when_it_is_written_and_waits_no_longer_than_t
 }
 
 #[test]
-fn a_job_that_never_ran_has_no_output_and_says_so_at_once() {
+fn a_job_that_never_ran_has_no_output() {
     let home = Home::new();
     let daemon = home.start();
     let mut asked = daemon.script("exit 0");
@@ -71,7 +71,7 @@ fn a_job_that_never_ran_has_no_output_and_says_so_at_once() {
 }
 
 #[test]
-fn a_result_is_the_ending_the_proof_and_the_end_of_the_output() {
+fn a_result_has_the_outcome_the_proof_and_the_last_output() {
     let home = Home::new();
     let daemon = home.start();
     let id = daemon.run("head -c 100000 /dev/zero | tr '\\0' x; echo last; exit 5");
@@ -85,7 +85,7 @@ fn a_result_is_the_ending_the_proof_and_the_end_of_the_output() {
 }
 
 #[test]
-fn another_try_is_a_new_job_of_the_old_one() {
+fn a_retry_is_a_new_job() {
     let home = Home::new();
     let daemon = home.start();
     let id = daemon.run("echo $WHO; exit 1");

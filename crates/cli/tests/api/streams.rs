@@ -1,11 +1,11 @@
-//! Streams of events: complete, in order, resumed where they were cut.
+//! Streams of events: complete, ordered, resumable.
 
 use serde_json::json;
 
 use super::Home;
 
 #[test]
-fn c29_a_stream_is_the_whole_log_and_closes_with_the_end() {
+fn c29_a_stream_is_the_complete_log_and_closes_at_the_end() {
     let home = Home::new();
     let daemon = home.start();
     let id = daemon.run("sleep 0.2");
@@ -27,7 +27,7 @@ fn c29_a_stream_is_the_whole_log_and_closes_with_the_end() {
 }
 
 #[test]
-fn a_stream_that_was_cut_goes_on_after_the_last_event_that_came() {
+fn an_interrupted_stream_resumes_after_the_last_event() {
     let home = Home::new();
     let daemon = home.start();
     let id = daemon.run("sleep 0.2");
@@ -42,14 +42,14 @@ fn a_stream_that_was_cut_goes_on_after_the_last_event_that_came() {
     assert_eq!(rest.last().unwrap().event, "end");
     let all: Vec<_> = daemon.client.stream(&path, &[]).collect();
     assert_eq!(all, [first, rest].concat());
-    // An ended job whose events were all seen: the end, at once.
+    // All events of an ended job were seen: only the end is sent.
     let last = all[all.len() - 2].id.clone().unwrap();
     let nothing: Vec<_> = daemon.client.stream(&path, &[("last-event-id", &last)]).collect();
     assert_eq!(nothing, all[all.len() - 1..]);
 }
 
 #[test]
-fn events_come_by_pages_too() {
+fn events_can_be_paged() {
     let home = Home::new();
     let daemon = home.start();
     let id = daemon.run("exit 0");
@@ -64,7 +64,7 @@ fn events_come_by_pages_too() {
     assert_eq!(seen, (1..=version).collect::<Vec<_>>());
 }
 
-/// Takes events, known by job and number, up to the last word of a job; and the last place that was told.
+/// Reads events up to the last word of a job; returns them as job and number, and the last event id.
 fn take(stream: &mut super::client::Events, until: &str) -> (Vec<(String, u64)>, Option<String>) {
     let (mut seen, mut last) = (Vec::new(), None);
     for frame in stream {
@@ -78,7 +78,7 @@ fn take(stream: &mut super::client::Events, until: &str) -> (Vec<(String, u64)>,
 }
 
 #[test]
-fn the_feed_over_all_jobs_misses_nothing_when_it_is_resumed() {
+fn the_feed_of_all_jobs_loses_nothing_when_resumed() {
     let home = Home::new();
     let daemon = home.start();
     let first = daemon.run("exit 0");
@@ -93,12 +93,12 @@ fn the_feed_over_all_jobs_misses_nothing_when_it_is_resumed() {
     daemon.end_of(&third);
     let mut stream = daemon.client.stream("/v1/events", &[("last-event-id", &last.unwrap())]);
     let (more, _) = take(&mut stream, &third);
-    assert!(more.iter().all(|(job, _)| *job != first), "what was told long ago is not told again");
+    assert!(more.iter().all(|(job, _)| *job != first), "events from long before are not repeated");
     seen.extend(more.into_iter().filter(|event| !seen.contains(event)).collect::<Vec<_>>());
     for id in [&first, &second, &third] {
         let version = daemon.end_of(id)["version"].as_u64().unwrap();
         let seqs: Vec<u64> = seen.iter().filter(|(job, _)| job == id).map(|(_, seq)| *seq).collect();
-        assert_eq!(seqs, (1..=version).collect::<Vec<_>>(), "each of them, in order");
+        assert_eq!(seqs, (1..=version).collect::<Vec<_>>(), "every event in order");
     }
     let page = daemon.client.get("/v1/events?limit=500").expect(200);
     assert_eq!(page["items"].as_array().unwrap().len(), seen.len());

@@ -1,4 +1,4 @@
-//! What the tests of the keeper share: a place for attempts, programs to run in them, and the dead counted by pid.
+//! What the tests of the keeper share: a folder for attempts, scripts to run in them, and polling.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use lastword_proc::{ExitRecord, Identity, Keeper, Launch, Launched, Nursery, Rec
 
 use crate::executable::lastword;
 
-/// How long anything may take on a busy machine before the test calls it stuck.
+/// How long anything may take on a busy machine before it counts as stuck.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A stop that goes straight to KILL.
@@ -52,16 +52,16 @@ impl Place {
         wait(&launch.dir, PATIENCE).expect("a wait").expect("an ending")
     }
 
-    /// Stops a tree and returns its ending.
+    /// Stops a tree and returns its exit record.
     pub(crate) fn stop(&self, launch: &Launch, force: bool) -> ExitRecord {
         let mut keeper = Keeper::connect(&launch.dir, launch.epoch).expect("a keeper");
         keeper.stop(Stop { cause: "cancel", force, ..Stop::default() }).expect("a stop");
         self.end_of(launch)
     }
 
-    /// Waits until a script has written so many pids, one on a line, and returns who they are.
+    /// Waits until a script has printed `count` pids, one per line, and returns the processes.
     pub(crate) fn pids(&self, launch: &Launch, count: usize) -> Vec<Identity> {
-        until("the script wrote its pids", || {
+        until("the script printed its pids", || {
             let text = read(launch, "stdout");
             let pids: Vec<i32> = text.split_ascii_whitespace().filter_map(|word| word.parse().ok()).collect();
             (text.ends_with('\n') && pids.len() >= count)
@@ -74,7 +74,7 @@ pub(crate) fn start_nursery() -> Nursery {
     Nursery::start(lastword().as_ref()).expect("a nursery")
 }
 
-/// Returns a stream as it is on disk, without what is missing.
+/// Returns a recorded stream without its holes.
 pub(crate) fn read(launch: &Launch, stream: &str) -> String {
     let mut recording = Recording::open(&launch.dir, stream).expect("a recording");
     let (mut cursor, mut all, mut buffer) = (0, Vec::new(), vec![0; 1 << 16]);
@@ -88,14 +88,14 @@ pub(crate) fn read(launch: &Launch, stream: &str) -> String {
     }
 }
 
-/// Puts something in the way of the exit record, so that it cannot be written until that is gone.
+/// Blocks the exit record: it cannot be written until the returned folder is removed.
 pub(crate) fn block_record(launch: &Launch, shim: &Identity) -> PathBuf {
-    let in_the_way = launch.dir.join(format!("exit.{}.tmp", shim.pid));
-    std::fs::create_dir(&in_the_way).expect("something in the way");
-    in_the_way
+    let obstacle = launch.dir.join(format!("exit.{}.tmp", shim.pid));
+    std::fs::create_dir(&obstacle).expect("an obstacle");
+    obstacle
 }
 
-/// Waits for a condition, and says which one did not come.
+/// Polls a condition that must become true.
 pub(crate) fn until<T>(what: &str, mut is_so: impl FnMut() -> Option<T>) -> T {
     let begin = Instant::now();
     loop {
@@ -103,7 +103,7 @@ pub(crate) fn until<T>(what: &str, mut is_so: impl FnMut() -> Option<T>) -> T {
             return value;
         }
         assert!(begin.elapsed() < PATIENCE, "{what}: not within {PATIENCE:?}");
-        #[expect(clippy::disallowed_methods, reason = "between two looks")]
+        #[expect(clippy::disallowed_methods, reason = "pause between polls")]
         std::thread::sleep(Duration::from_millis(1));
     }
 }

@@ -1,4 +1,4 @@
-//! Going down and coming up: what is kept, what is taken along, what an earlier boot or life left.
+//! Shutdown and start: what is kept or cancelled, and what an earlier boot or engine left.
 
 use std::sync::Arc;
 
@@ -12,11 +12,11 @@ use lastword_engine::{Error, Group, Jobs};
 use lastword_proc::{boot_id, clock};
 use lastword_store::{Claim, Journal as _, Renew, Source};
 
-use super::trouble::told;
+use super::trouble::reported;
 use super::{Bench, end_of, leader, leader_of, outcome, run, until};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn trees_go_on_when_the_engine_goes_down_and_the_next_one_has_them() {
+async fn trees_keep_running_without_an_engine_and_are_adopted_by_the_next() {
     let bench = Bench::new();
     let engine = bench.start();
     let id = run(&engine, bench.script("sleep 100")).await;
@@ -37,7 +37,7 @@ async fn trees_go_on_when_the_engine_goes_down_and_the_next_one_has_them() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn c39_everything_has_its_last_word_when_jobs_are_taken_along() {
+async fn c39_a_shutdown_with_cancel_gives_every_job_its_last_word() {
     let bench = Bench::new();
     let engine = bench.start();
     engine
@@ -60,16 +60,16 @@ async fn c39_everything_has_its_last_word_when_jobs_are_taken_along() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn jobs_that_were_to_be_kept_may_be_taken_along_after_all() {
+async fn a_shutdown_can_still_be_changed_to_cancel_jobs() {
     let bench = Bench::new();
     let engine = bench.start();
     let id = run(&engine, bench.script("sleep 100")).await;
     let tree = leader_of(&engine, id).await;
     {
-        // Asked to go and leave jobs alone, and asked again before that was done.
+        // Told to keep the jobs, and told again before that was done.
         let mut keep = std::pin::pin!(engine.shut_down(Jobs::Keep));
         let begun = std::future::poll_fn(|context| std::task::Poll::Ready(keep.as_mut().poll(context)));
-        assert!(begun.await.is_pending(), "it is not done at once");
+        assert!(begun.await.is_pending(), "it takes a moment");
     }
     engine.shut_down(Jobs::Cancel).await.unwrap();
     assert_eq!(engine.job(id).await.unwrap().value.last_word().unwrap().cause, Cause::Shutdown);
@@ -77,7 +77,7 @@ async fn jobs_that_were_to_be_kept_may_be_taken_along_after_all() {
     assert!(matches!(engine.shut_down(Jobs::Cancel).await, Err(Error::GoingDown)), "it is down");
 }
 
-/// Leaves an intent in the log of a job, as an owner that died before it could act on it.
+/// Leaves an intent in the log of a job, as if its owner had died before carrying it out.
 async fn intend(bench: &Bench, id: JobId, boot: &str) {
     let (owner, host) = (OwnerId(Arc::from("daemon")), HostId(Arc::from("here")));
     let now = Now { wall: Timestamp(clock::wall_ms()), awake: Awake(clock::awake_ms()) };
@@ -105,7 +105,7 @@ async fn submit_paused(bench: &Bench, spec: Spec) -> JobId {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn c39_an_intent_that_nobody_acted_on_is_acted_on_once() {
+async fn c39_a_pending_intent_is_carried_out_once() {
     let bench = Bench::new();
     let id = submit_paused(&bench, bench.script("echo ran >> ran")).await;
     intend(&bench, id, boot_id()).await;
@@ -116,7 +116,7 @@ async fn c39_an_intent_that_nobody_acted_on_is_acted_on_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_attempt_of_an_earlier_boot_is_lost_or_tried_again_by_policy() {
+async fn an_attempt_of_an_earlier_boot_is_lost_or_retried_by_policy() {
     for (when_lost, expected) in [(false, Outcome::Lost), (true, Outcome::Completed)] {
         let bench = Bench::new();
         let retry = RetryPolicy { attempts_max: 2, backoff_ms: 1, when_lost, ..RetryPolicy::default() };
@@ -131,12 +131,12 @@ async fn an_attempt_of_an_earlier_boot_is_lost_or_tried_again_by_policy() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_keeps_failing_is_told_to_a_person() {
+async fn a_persistent_failure_is_reported() {
     let bench = Bench::new();
     let engine = bench.start();
     let id = run(&engine, bench.script("sleep 100")).await;
     let tree = leader_of(&engine, id).await;
-    // Its folder is taken away, and its keeper is killed: nobody can say what became of it.
+    // With its folder moved and its keeper killed, its fate is unknown.
     let folder = bench.jobs().join(id.to_string());
     let aside = bench.cwd().join("aside");
     let shim = lastword_proc::ancestors(tree.pid)[1].0;
@@ -144,8 +144,8 @@ async fn what_keeps_failing_is_told_to_a_person() {
     std::fs::write(&folder, "in the way").unwrap();
     let shim = lastword_proc::Identity::of(shim).unwrap();
     assert!(shim.signal(rustix::process::Signal::KILL).unwrap());
-    told(&engine, |trouble| trouble.job == Some(id)).await;
-    // Put back, it is found out by itself.
+    reported(&engine, |trouble| trouble.job == Some(id)).await;
+    // With the folder back, the engine finds out by itself.
     std::fs::remove_file(&folder).unwrap();
     std::fs::rename(&aside, &folder).unwrap();
     let job = until(&engine, id, |job| matches!(job.phase, Phase::Ended(_))).await;

@@ -1,4 +1,4 @@
-//! A journal that goes away, and that loses answers, when it is told to.
+//! A journal that becomes unavailable or loses answers on demand.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -11,22 +11,22 @@ use lastword_store::sqlite::Sqlite;
 use lastword_store::{Claim, Claimed, Error, Journal, Page, Read, Renew, Renewed, Result};
 use tokio::sync::Semaphore;
 
-/// Renewals that may go on at once, unless they are held back: all of them.
+/// Concurrent renewals, unless a test holds them back: unlimited in practice.
 pub(crate) const RENEWALS: u32 = 1_000;
 
 /// A journal with faults.
 #[derive(Clone)]
 pub(crate) struct Faulty {
     inner: Sqlite,
-    /// Nothing reaches it.
+    /// All calls fail.
     pub(crate) away: Arc<AtomicBool>,
-    /// Nothing can be appended; all else goes on.
+    /// Appends fail; everything else works.
     pub(crate) unwritable: Arc<AtomicBool>,
-    /// Whoever registers or renews needs one of these.
+    /// Registering or renewing requires a permit.
     pub(crate) renewals: Arc<Semaphore>,
-    /// What the next claim takes, nobody is told.
+    /// The answer to the next claim is lost.
     pub(crate) lose_claim: Arc<AtomicBool>,
-    /// What the next claim takes comes without its first event.
+    /// The answer to the next claim lacks the first event.
     pub(crate) damage_claim: Arc<AtomicBool>,
     /// Appends to this job wait at this gate.
     pub(crate) held_back: HeldBack,

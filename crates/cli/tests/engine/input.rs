@@ -1,11 +1,11 @@
-//! What is sent to a command that reads: in order, once, across the death of an engine.
+//! Input for a command: in order, once, even if an engine dies.
 
 use lastword_core::decide::Refusal;
 use lastword_core::outcome::Outcome;
 use lastword_core::spec::{Io, Spec};
 use lastword_engine::Error;
 
-use super::trouble::told;
+use super::trouble::reported;
 use super::{Bench, end_of, leader_of, outcome, output_of, read, run, until};
 use lastword_core::AttemptNo;
 use lastword_engine::Stream;
@@ -29,11 +29,11 @@ async fn inputs_arrive_in_order_and_the_last_one_closes() {
     let job = end_of(&engine, id).await;
     assert_eq!(outcome(&job).0, Outcome::Completed);
     assert_eq!(read(&engine, id, AttemptNo(1), Stream::Stdout), format!("{expected}over\n"));
-    assert!(job.inputs.is_empty(), "each is known to have been read");
+    assert!(job.inputs.is_empty(), "all are confirmed");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn inputs_are_said_once_across_engines() {
+async fn inputs_are_delivered_once_across_engines() {
     let bench = Bench::new();
     let engine = bench.start();
     let id = run(&engine, reader(&bench)).await;
@@ -41,7 +41,7 @@ async fn inputs_are_said_once_across_engines() {
     for n in 1..=3 {
         engine.desk().send(id, "ann", &format!("{n}\n"), false, None).await.unwrap();
     }
-    // It dies with some of them said, some not, some said and not known to be.
+    // It dies with some inputs delivered, some not, and some delivered but unconfirmed.
     drop(engine);
     let engine = bench.start();
     engine.ready().await;
@@ -69,7 +69,7 @@ async fn a_terminal_echoes_and_a_command_without_input_takes_none() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_input_that_nobody_reads_is_a_trouble_and_ends_with_the_job() {
+async fn an_unread_input_is_reported_until_the_job_ends() {
     let bench = Bench::new();
     let engine = bench.start();
     let spec =
@@ -77,9 +77,9 @@ async fn an_input_that_nobody_reads_is_a_trouble_and_ends_with_the_job() {
     let id = run(&engine, spec).await;
     output_of(&engine, id, "closed").await;
     engine.desk().send(id, "ann", "anybody?\n", false, None).await.unwrap();
-    // The first is taken by the pipe that nobody reads, and only then is it known; the second is refused.
+    // The pipe accepts the first input although it has no reader; only the second write fails.
     engine.desk().send(id, "ann", "really?\n", false, None).await.unwrap();
-    told(&engine, |trouble| trouble.job == Some(id)).await;
+    reported(&engine, |trouble| trouble.job == Some(id)).await;
     let waiting = until(&engine, id, |job| !job.inputs.is_empty()).await;
     assert!(!waiting.is_ended());
     std::fs::write(bench.cwd().join("go"), "").unwrap();

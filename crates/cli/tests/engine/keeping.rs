@@ -1,4 +1,4 @@
-//! What is kept of a job, and for how long: its environment, its recordings, its log.
+//! What is kept of a job and for how long: environment, recordings, log.
 
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -13,7 +13,7 @@ fn pairs(pairs: &[(&str, &str)]) -> Env {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_environment_is_private_and_gone_with_the_last_word() {
+async fn an_environment_is_private_and_deleted_with_the_last_word() {
     let bench = Bench::new();
     let engine = bench.start();
     let id = engine.desk().new_id().unwrap();
@@ -32,13 +32,13 @@ async fn an_environment_is_private_and_gone_with_the_last_word() {
     std::fs::write(bench.cwd().join("go"), "").unwrap();
     let job = end_of(&engine, id).await;
     assert_eq!(read(&engine, id, AttemptNo(1), Stream::Stdout), format!("xyzzy,,{id},1\n"));
-    crate::common::until("its environment is gone", || (!file.exists()).then_some(()));
+    crate::common::until("its environment is deleted", || (!file.exists()).then_some(()));
     let events = engine.events(id, lastword_core::Seq(0)).await.unwrap();
-    assert!(!format!("{events:?}{job:?}").contains("xyzzy"), "it is in no event");
+    assert!(!format!("{events:?}{job:?}").contains("xyzzy"), "no event contains it");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_environment_that_a_crash_left_is_swept_by_the_next_engine() {
+async fn an_environment_left_by_a_crash_is_deleted_by_the_next_engine() {
     let bench = Bench::new();
     let engine = bench.start();
     let over = run(&engine, bench.script("true")).await;
@@ -48,21 +48,21 @@ async fn an_environment_that_a_crash_left_is_swept_by_the_next_engine() {
     let file = |id: lastword_core::JobId| bench.jobs().join(id.to_string()).join("env");
     crate::common::until("it was removed", || (!file(over).exists()).then_some(()));
     drop(engine);
-    // As a crash between the last word and its removal would leave it, and one before the job was stored.
+    // As a crash after the last word, and one before the job was stored, would leave it.
     std::fs::write(file(over), "A=b\0").unwrap();
     let never = bench.jobs().join("job_0301m7e81w00e07vy0820c20a1gf");
     std::fs::create_dir(&never).unwrap();
     std::fs::write(never.join("env"), "A=b\0").unwrap();
     let engine = bench.start();
     engine.ready().await;
-    crate::common::until("both are swept", || (!file(over).exists() && !never.exists()).then_some(()));
-    assert!(file(alive).exists(), "a live job keeps its own");
+    crate::common::until("both are deleted", || (!file(over).exists() && !never.exists()).then_some(()));
+    assert!(file(alive).exists(), "a live job keeps its environment");
     engine.desk().cancel(alive, &super::wish(true)).await.unwrap();
     end_of(&engine, alive).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn c45_a_prune_leaves_what_lives_and_says_what_nobody_has_read() {
+async fn c45_prune_keeps_live_jobs_and_counts_unread_results() {
     let bench = Bench::new();
     let engine = bench.start();
     let mut ended = Vec::new();
@@ -78,13 +78,13 @@ async fn c45_a_prune_leaves_what_lives_and_says_what_nobody_has_read() {
     let prune = Prune { older_than_ms: 0, unread: false, unsaved: false, dry_run: true };
     let would = engine.prune(&prune).await.unwrap();
     assert_eq!((would.removed.as_slice(), would.kept_unread), (&ended[..1], 2));
-    assert!(engine.job(ended[0]).await.is_ok(), "it was only asked what would go");
+    assert!(engine.job(ended[0]).await.is_ok(), "it was a dry run");
     let young = engine.prune(&Prune { older_than_ms: 3_600_000, dry_run: false, ..prune }).await.unwrap();
     assert_eq!((young.removed.len(), young.kept_unread), (0, 0));
     let did = engine.prune(&Prune { dry_run: false, ..prune }).await.unwrap();
     assert_eq!(did, would);
     assert!(matches!(engine.job(ended[0]).await, Err(Error::Refused(Refusal::NotFound(_)))));
-    assert!(!bench.jobs().join(ended[0].to_string()).exists(), "its recordings go with it");
+    assert!(!bench.jobs().join(ended[0].to_string()).exists(), "its recordings are deleted, too");
     let all = engine.prune(&Prune { unread: true, dry_run: false, ..prune }).await.unwrap();
     assert_eq!((all.removed.len(), all.kept_unread), (2, 0));
     assert!(leader.is_alive());
@@ -98,7 +98,7 @@ async fn c45_a_prune_leaves_what_lives_and_says_what_nobody_has_read() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn asking_twice_is_asking_once() {
+async fn a_repeated_submit_is_idempotent() {
     let bench = Bench::new();
     let engine = bench.start();
     let id = engine.desk().new_id().unwrap();
@@ -106,7 +106,7 @@ async fn asking_twice_is_asking_once() {
     let (one, two) = tokio::join!(ask(), ask());
     assert_eq!((one.unwrap().id, two.unwrap().id), (id, id));
     end_of(&engine, id).await;
-    assert_eq!(ask().await.unwrap().id, id, "also of a job that is over");
+    assert_eq!(ask().await.unwrap().id, id, "even for an ended job");
     let other = engine.submit(id, bench.script("exit 1"), super::env(), "ann").await;
     assert!(matches!(other, Err(Error::Refused(Refusal::IdTaken(_)))));
     assert_eq!(std::fs::read_to_string(bench.cwd().join("ran")).unwrap(), "once\n");

@@ -1,4 +1,4 @@
-//! Limits of commands: wall clock, silence, output; set before and while they run.
+//! Limits of commands: wall clock, stall, output; set before and while they run.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ fn limited(bench: &Bench, script: &str, limits: Limits) -> Spec {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn c53_time_runs_out() {
+async fn c53_the_wall_clock_limit_stops_a_job() {
     let bench = Bench::new();
     let engine = bench.start();
     let limits = Limits { wall_ms: Some(300), ..Limits::default() };
@@ -27,14 +27,14 @@ async fn c53_time_runs_out() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn c66_time_runs_out_also_while_no_engine_runs() {
+async fn c66_the_wall_clock_limit_is_enforced_without_an_engine() {
     let bench = Bench::new();
     let engine = bench.start();
     let limits = Limits { wall_ms: Some(400), ..Limits::default() };
     let id = run(&engine, limited(&bench, "sleep 100", limits)).await;
     let leader = leader_of(&engine, id).await;
     drop(engine);
-    crate::common::until("its keeper ended it", || (!leader.is_alive()).then_some(()));
+    crate::common::until("its keeper stopped it", || (!leader.is_alive()).then_some(()));
     let job = end_of(&bench.start(), id).await;
     assert_eq!(outcome(&job).0, Outcome::TimedOut(Clock::Deadline));
     let end = job.attempts[0].end.as_ref().unwrap();
@@ -42,7 +42,7 @@ async fn c66_time_runs_out_also_while_no_engine_runs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn c66_time_runs_out_also_when_the_keeper_forgot_the_deadline() {
+async fn c66_the_wall_clock_limit_is_enforced_if_the_keeper_has_no_deadline() {
     let bench = Bench::new();
     let engine = bench.start();
     let limits = Limits { wall_ms: Some(1_500), ..Limits::default() };
@@ -50,17 +50,17 @@ async fn c66_time_runs_out_also_when_the_keeper_forgot_the_deadline() {
     let leader = leader_of(&engine, id).await;
     let epoch = engine.job(id).await.unwrap().value.epoch;
     let mut keeper = Keeper::connect(&bench.jobs().join(id.to_string()).join("1"), epoch.0.into()).unwrap();
-    crate::common::until("it was told", || keeper.status().unwrap().deadline);
+    crate::common::until("it has the deadline", || keeper.status().unwrap().deadline);
     keeper.deadline(None).unwrap();
     let job = end_of(&engine, id).await;
     assert_eq!(outcome(&job).0, Outcome::TimedOut(Clock::Deadline));
     assert!(!leader.is_alive());
     let end = job.attempts[0].end.as_ref().unwrap();
-    assert_eq!(end.receipt.keeper_stop, None, "it was the engine that counted");
+    assert_eq!(end.receipt.keeper_stop, None, "the engine stopped it");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn silence_runs_out_and_output_puts_it_off() {
+async fn the_stall_limit_stops_a_silent_job_and_output_resets_it() {
     let bench = Bench::new();
     let engine = bench.start();
     let limits = Limits { stall_ms: Some(400), ..Limits::default() };
@@ -71,12 +71,12 @@ async fn silence_runs_out_and_output_puts_it_off() {
     let job = end_of(&engine, id).await;
     assert_eq!(outcome(&job).0, Outcome::TimedOut(Clock::Stall));
     let took = begin.elapsed();
-    assert!(took > Duration::from_millis(1_000), "it wrote for 800 ms and fell silent: {took:?}");
+    assert!(took > Duration::from_millis(1_000), "it wrote for 800 ms and then nothing: {took:?}");
     assert_eq!(output_of(&engine, id, "8").await.lines().count(), 8);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_flood_ends_at_its_limit() {
+async fn the_output_limit_stops_a_job() {
     let bench = Bench::new();
     let engine = bench.start();
     let limits = Limits { output_bytes: Some(1 << 20), ..Limits::default() };
@@ -88,16 +88,16 @@ async fn a_flood_ends_at_its_limit() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn c53_a_limit_is_changed_while_the_job_runs_and_obeyed_at_once() {
+async fn c53_a_changed_limit_applies_at_once() {
     let bench = Bench::new();
     let engine = bench.start();
-    // Raised, so that it does not end at what was first allowed.
+    // Raised, so that it does not stop at the first value.
     let limits = Limits { wall_ms: Some(2_000), ..Limits::default() };
     let raised = run(&engine, limited(&bench, "sleep 2.5; echo done", limits)).await;
     leader_of(&engine, raised).await;
     let job = engine.desk().set_limit(raised, "ann", Limit::Wall, 60_000).await.unwrap();
-    assert_eq!(job.limits.wall_ms, Some(60_000), "the value in force is in the record");
-    // Lowered, each to what is passed already.
+    assert_eq!(job.limits.wall_ms, Some(60_000), "the new value is recorded");
+    // Lowered to values that are already exceeded.
     for (limit, value, script, expected) in [
         (Limit::Wall, 1, "sleep 100", Outcome::TimedOut(Clock::Deadline)),
         (Limit::Stall, 50, "sleep 100", Outcome::TimedOut(Clock::Stall)),
@@ -112,13 +112,13 @@ async fn c53_a_limit_is_changed_while_the_job_runs_and_obeyed_at_once() {
         engine.desk().set_limit(id, "ann", limit, value).await.unwrap();
         let job = end_of(&engine, id).await;
         assert_eq!(outcome(&job).0, expected);
-        assert!(begin.elapsed() < Duration::from_secs(15), "{limit:?} was not left to a sweep");
+        assert!(begin.elapsed() < Duration::from_secs(15), "{limit:?} did not wait for a periodic check");
     }
     assert_eq!(outcome(&end_of(&engine, raised).await).0, Outcome::Completed);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn c53_the_limits_of_a_job_win_over_those_of_the_installation() {
+async fn c53_limits_of_a_job_override_the_defaults() {
     let bench = Bench::new();
     let engine = bench.start_with(|options| options.limits.wall_ms = Some(300));
     let bound = run(&engine, bench.script("sleep 100")).await;

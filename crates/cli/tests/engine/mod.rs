@@ -31,7 +31,7 @@ use lastword_store::sqlite::Sqlite;
 
 use crate::common::{PATIENCE, start_nursery};
 
-/// A daemon's worth of engine, on a journal and a place of its own.
+/// A journal and a folder for engines.
 pub(crate) struct Bench {
     folder: tempfile::TempDir,
     pub(crate) journal: Sqlite,
@@ -44,7 +44,7 @@ impl Bench {
         Bench { folder, journal }
     }
 
-    /// Starts an engine that takes any number of jobs.
+    /// Starts an engine without a limit on jobs.
     pub(crate) fn start(&self) -> Engine<Sqlite> {
         self.start_with(|_| {})
     }
@@ -53,7 +53,7 @@ impl Bench {
         self.start_on(self.journal.clone(), change)
     }
 
-    /// Starts an engine on another journal than the bench's own.
+    /// Starts an engine on another journal.
     pub(crate) fn start_on<J: Siblings>(&self, journal: J, change: impl FnOnce(&mut Options)) -> Engine<J> {
         let mut options = Options::new(OwnerId(Arc::from("daemon")), HostId(Arc::from("here")));
         change(&mut options);
@@ -68,7 +68,7 @@ impl Bench {
         Engine::start(journal, host.with_worktrees(worktrees), options)
     }
 
-    /// Returns where the folders of jobs are.
+    /// Returns the folder of the jobs' folders.
     pub(crate) fn jobs(&self) -> PathBuf {
         self.folder.path().join("jobs")
     }
@@ -96,36 +96,36 @@ pub(crate) fn wish(force: bool) -> Cancel {
     Cancel { by: "ann".to_owned(), asked: Asked::User, force }
 }
 
-/// Asks for a job.
+/// Submits a job.
 pub(crate) async fn run<J: Siblings>(engine: &Engine<J>, spec: Spec) -> JobId {
     let id = engine.desk().new_id().unwrap();
     engine.submit(id, spec, env(), "ann").await.unwrap();
     id
 }
 
-/// Waits until a job is over.
+/// Waits until a job has ended.
 pub(crate) async fn end_of<J: Siblings>(engine: &Engine<J>, id: JobId) -> Job {
     let job = engine.wait(id, Until::Ended, PATIENCE).await.unwrap().value;
     assert!(job.is_ended(), "it is still {:?}", job.phase);
     job
 }
 
-/// Waits until a job's tree is there, and returns the leader.
+/// Waits until a job is running, and returns its leader.
 pub(crate) async fn leader_of<J: Siblings>(engine: &Engine<J>, id: JobId) -> Identity {
     let job = until(engine, id, |job| matches!(job.phase, Phase::Running)).await;
-    // A read waits until its keeper was reached: who stops that one now stops somebody who is heard.
+    // A read waits until its keeper was reached, so a keeper that is stopped from now on is being watched.
     engine.job(id).await.unwrap();
     leader(&job)
 }
 
-/// Returns the leader of a tree that is there.
+/// Returns the leader of a running tree.
 pub(crate) fn leader(job: &Job) -> Identity {
     let tree = job.open_attempt().and_then(|attempt| attempt.tree.clone()).expect("it runs");
     let (boot, pid, start_ticks) = (tree.boot, tree.pid, tree.start_ticks);
     Identity { boot, pid, start_ticks, inode: None }
 }
 
-/// Waits until something is so of a job.
+/// Waits until a condition on a job holds.
 pub(crate) async fn until<J: Siblings>(engine: &Engine<J>, id: JobId, is_so: impl Fn(&Job) -> bool) -> Job {
     let begin = Instant::now();
     loop {
@@ -139,7 +139,7 @@ pub(crate) async fn until<J: Siblings>(engine: &Engine<J>, id: JobId, is_so: imp
     }
 }
 
-/// Waits until a job has written this, and returns all of it.
+/// Waits until a job has written a text, and returns its output.
 pub(crate) async fn output_of<J: Siblings>(engine: &Engine<J>, id: JobId, text: &str) -> String {
     let begin = Instant::now();
     loop {
@@ -152,7 +152,7 @@ pub(crate) async fn output_of<J: Siblings>(engine: &Engine<J>, id: JobId, text: 
     }
 }
 
-/// Returns what a job has written by now.
+/// Returns the output of a job so far.
 pub(crate) fn read<J: Siblings>(engine: &Engine<J>, id: JobId, attempt: AttemptNo, stream: Stream) -> String {
     let Ok(mut recording) = engine.recording(id, attempt, stream) else { return String::new() };
     let mut buffer = vec![0; 1 << 16];

@@ -37,7 +37,7 @@ async fn c37_another_engine_takes_over_and_a_cancel_ends_the_tree() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_started_fails_and_says_why() {
+async fn a_launch_error_fails_the_job_and_is_reported() {
     let bench = Bench::new();
     let engine = bench.start();
     let cwd = bench.cwd().display().to_string();
@@ -50,11 +50,11 @@ async fn what_cannot_be_started_fails_and_says_why() {
         let job = end_of(&engine, id).await;
         let last_word = job.last_word().unwrap();
         assert_eq!((last_word.outcome, last_word.cause), (Outcome::Failed, Cause::Launch));
-        assert_eq!(job.attempts.len(), 1, "another try would fail too");
+        assert_eq!(job.attempts.len(), 1, "a retry would fail, too");
         let error = job.attempts[0].end.as_ref().and_then(|end| end.error.clone()).unwrap_or_default();
         assert!(error.contains(expected), "{error}");
     }
-    // Without its environment it is not started either: it would run in another one.
+    // A job without its environment is not started: it would run in a wrong one.
     let id = engine.desk().new_id().unwrap();
     let group = Group { name: "default".to_owned(), slots: Some(1), paused: true };
     engine.desk().set_group(group.clone()).await.unwrap();

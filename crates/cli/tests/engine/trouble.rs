@@ -1,4 +1,4 @@
-//! What goes wrong and is told, and what is put right by itself: a journal that is away, answers that got lost, damage.
+//! Problems that are reported and recovered from: an unavailable journal, lost answers, damage.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -19,20 +19,20 @@ use super::faulty::Faulty;
 use super::{Bench, end_of, leader_of, outcome, run, until, wish};
 use crate::common::PATIENCE;
 
-/// Waits until somebody was told.
-pub(crate) async fn told<J: Siblings>(engine: &Engine<J>, is_it: impl Fn(&Trouble) -> bool) -> Trouble {
+/// Waits until a problem is reported.
+pub(crate) async fn reported<J: Siblings>(engine: &Engine<J>, is_it: impl Fn(&Trouble) -> bool) -> Trouble {
     let begin = Instant::now();
     loop {
         if let Some(trouble) = engine.desk().troubles().into_iter().find(&is_it) {
             return trouble;
         }
-        assert!(begin.elapsed() < PATIENCE, "nobody was told: {:?}", engine.desk().troubles());
+        assert!(begin.elapsed() < PATIENCE, "not reported: {:?}", engine.desk().troubles());
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn c50_limits_bind_and_ends_are_kept_while_the_journal_is_away() {
+async fn c50_limits_are_enforced_and_endings_kept_while_the_journal_is_unavailable() {
     let bench = Bench::new();
     let journal = Faulty::new(bench.journal.clone());
     let engine = bench.start_on(journal.clone(), |_| {});
@@ -42,18 +42,18 @@ async fn c50_limits_bind_and_ends_are_kept_while_the_journal_is_away() {
     let (first, second) = (leader_of(&engine, silent).await, leader_of(&engine, done).await);
     journal.away.store(true, Ordering::Relaxed);
     std::fs::write(bench.cwd().join("go"), "").unwrap();
-    crate::common::until("one has ended, one was stopped", || {
+    crate::common::until("one has ended, and one was stopped", || {
         (!first.is_alive() && !second.is_alive()).then_some(())
     });
-    told(&engine, |trouble| trouble.what.contains("told to be away")).await;
-    assert!(engine.job(done).await.is_err(), "nobody pretends to know");
+    reported(&engine, |trouble| trouble.what.contains("told to be away")).await;
+    assert!(engine.job(done).await.is_err(), "its state is unknown");
     journal.away.store(false, Ordering::Relaxed);
     assert_eq!(outcome(&end_of(&engine, silent).await).0, Outcome::TimedOut(Clock::Stall));
     assert_eq!(outcome(&end_of(&engine, done).await).0, Outcome::Failed);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_claim_took_is_run_although_its_answer_got_lost() {
+async fn a_job_runs_even_if_the_answer_to_its_claim_is_lost() {
     let bench = Bench::new();
     let journal = Faulty::new(bench.journal.clone());
     let engine = bench.start_on(journal.clone(), |_| {});
@@ -61,32 +61,32 @@ async fn what_a_claim_took_is_run_although_its_answer_got_lost() {
     journal.lose_claim.store(true, Ordering::Relaxed);
     let id = run(&engine, bench.script("echo once >> ran")).await;
     let job = end_of(&engine, id).await;
-    assert_eq!((outcome(&job).0, job.epoch.0), (Outcome::Completed, 1), "under the claim that was made");
+    assert_eq!((outcome(&job).0, job.epoch.0), (Outcome::Completed, 1), "under the same claim");
     assert_eq!(std::fs::read_to_string(bench.cwd().join("ran")).unwrap(), "once\n");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn c43_a_log_that_cannot_be_read_is_told_and_touched_by_nobody() {
+async fn c43_an_unreadable_log_is_reported_and_left_alone() {
     let bench = Bench::new();
     let journal = Faulty::new(bench.journal.clone());
     let engine = bench.start_on(journal.clone(), |_| {});
     engine.ready().await;
     journal.damage_claim.store(true, Ordering::Relaxed);
     let id = run(&engine, bench.script("echo ran >> ran")).await;
-    let trouble = told(&engine, |trouble| trouble.job == Some(id)).await;
+    let trouble = reported(&engine, |trouble| trouble.job == Some(id)).await;
     assert!(trouble.what.contains("cannot be read"), "{trouble:?}");
     let other = run(&engine, bench.script("true")).await;
-    assert_eq!(outcome(&end_of(&engine, other).await).0, Outcome::Completed, "others go on");
+    assert_eq!(outcome(&end_of(&engine, other).await).0, Outcome::Completed, "other jobs run");
     assert!(!bench.cwd().join("ran").exists());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn c35_what_is_reported_too_late_is_kept_and_changes_nothing() {
+async fn c35_a_late_report_is_recorded_and_changes_nothing() {
     let bench = Bench::new();
     let engine = bench.start();
     let id = run(&engine, bench.script("until test -e go; do sleep 0.01; done; exit 6")).await;
     let leader = leader_of(&engine, id).await;
-    // Another owner takes the job: the one that runs here is not told, and finds out by what it reports.
+    // Another owner claims the job. The engine here is not notified, and finds out when it reports.
     let now = engine.desk().now().wall;
     let owner = OwnerId("daemon".into());
     let renew = Renew { owner: owner.clone(), incarnation: None, lease_ms: 60_000, now };
@@ -97,7 +97,7 @@ async fn c35_what_is_reported_too_late_is_kept_and_changes_nothing() {
     std::fs::write(bench.cwd().join("go"), "").unwrap();
     crate::common::until("it has ended", || (!leader.is_alive()).then_some(()));
     let job = until(&engine, id, |job| job.late > 0).await;
-    assert!(!job.is_ended(), "it is for the other one to say");
+    assert!(!job.is_ended(), "the other owner decides");
     let events = engine.events(id, Seq(0)).await.unwrap();
     let late = events.iter().find_map(|event| match &event.fact {
         Fact::LateReported(late) => Some(late.what.clone()),
@@ -107,11 +107,11 @@ async fn c35_what_is_reported_too_late_is_kept_and_changes_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn keepers_that_do_not_answer_hold_nobody_else_up() {
+async fn unresponsive_keepers_do_not_delay_other_jobs() {
     let bench = Bench::new();
     let engine = bench.start();
     let mut frozen = Vec::new();
-    // More than there are threads for launches and looks.
+    // More than there are threads for launches and checks.
     for _ in 0..12 {
         let id = run(&engine, bench.script("sleep 100")).await;
         let leader = leader_of(&engine, id).await;
@@ -122,12 +122,8 @@ async fn keepers_that_do_not_answer_hold_nobody_else_up() {
     }
     let begin = Instant::now();
     let stopping = engine.job(frozen[0].0).await.unwrap().value;
-    assert_eq!(engine.alive(&stopping).await, [0; 0], "nobody says who is alive");
-    assert!(
-        begin.elapsed() < Duration::from_secs(5),
-        "whoever only looks is answered: {:?}",
-        begin.elapsed()
-    );
+    assert_eq!(engine.alive(&stopping).await, [0; 0], "no keeper answers");
+    assert!(begin.elapsed() < Duration::from_secs(5), "a read is answered: {:?}", begin.elapsed());
     let begin = Instant::now();
     let id = run(&engine, bench.script("sleep 100")).await;
     leader_of(&engine, id).await;
@@ -135,7 +131,7 @@ async fn keepers_that_do_not_answer_hold_nobody_else_up() {
     end_of(&engine, id).await;
     assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
     for (id, shim) in frozen {
-        assert!(!engine.job(id).await.unwrap().value.is_ended(), "it is not over, whatever was asked");
+        assert!(!engine.job(id).await.unwrap().value.is_ended(), "it has not ended, whatever was requested");
         assert!(shim.signal(Signal::CONT).unwrap());
         assert!(matches!(outcome(&end_of(&engine, id).await).0, Outcome::Cancelled(_)));
     }

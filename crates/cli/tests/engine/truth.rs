@@ -1,4 +1,4 @@
-//! One read is enough: whatever has died, the first answer after it knows.
+//! One read is enough: the first answer after any death is up to date.
 
 use std::time::{Duration, Instant};
 
@@ -22,7 +22,7 @@ fn keeper_of(bench: &Bench, id: JobId, leader: &Identity) -> [Identity; 2] {
     [alive.guard, Identity::of(shim).expect("the shim lives")]
 }
 
-/// Kills a keeper whole, and returns when it is dead.
+/// Kills guard and shim, and returns when both are dead.
 fn kill_keeper(bench: &Bench, id: JobId, leader: &Identity) {
     let keeper = keeper_of(bench, id, leader);
     for process in &keeper {
@@ -40,12 +40,12 @@ async fn running(engine: &Engine<Sqlite>, bench: &Bench) -> (JobId, Identity) {
 }
 
 fn assert_lost(job: &Job, leader: &Identity) {
-    assert_eq!(outcome(job).0, Outcome::Lost, "nobody can say how it would have ended");
-    assert!(!leader.is_alive(), "what was left was swept before anything was said");
+    assert_eq!(outcome(job).0, Outcome::Lost, "how it would have ended is unknown");
+    assert!(!leader.is_alive(), "the sweep killed it before the answer");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn c61_one_read_of_a_job_whose_keeper_died_shows_its_end() {
+async fn c61_one_read_shows_the_end_of_a_job_whose_keeper_died() {
     let bench = Bench::new();
     let engine = bench.start();
     let (id, leader) = running(&engine, &bench).await;
@@ -56,7 +56,7 @@ async fn c61_one_read_of_a_job_whose_keeper_died_shows_its_end() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn c61_c62_one_list_shows_every_end_and_applies_its_limit_after() {
+async fn c61_c62_one_list_shows_every_end_before_applying_its_limit() {
     let bench = Bench::new();
     let engine = bench.start();
     let mut jobs = Vec::new();
@@ -78,7 +78,7 @@ async fn c61_c62_one_list_shows_every_end_and_applies_its_limit_after() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn c63_c57_a_wait_ends_with_the_keeper_and_not_at_its_own_limit() {
+async fn c63_c57_a_wait_ends_when_the_keeper_dies_not_at_its_timeout() {
     let bench = Bench::new();
     let engine = bench.start();
     let (id, leader) = running(&engine, &bench).await;
@@ -97,7 +97,7 @@ async fn c63_c57_a_wait_ends_with_the_keeper_and_not_at_its_own_limit() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn c61_after_a_crash_the_first_read_knows_what_happened_meanwhile() {
+async fn c61_the_first_read_after_a_crash_is_up_to_date() {
     let bench = Bench::new();
     let engine = bench.start();
     let done = run(&engine, bench.script("until test -e go; do sleep 0.01; done; exit 5")).await;
@@ -123,7 +123,7 @@ async fn c61_after_a_crash_the_first_read_knows_what_happened_meanwhile() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn c65_a_killed_shim_is_a_keeper_that_died_too() {
+async fn c65_a_killed_shim_counts_as_a_dead_keeper() {
     let bench = Bench::new();
     let engine = bench.start();
     let (id, leader) = running(&engine, &bench).await;
@@ -133,11 +133,11 @@ async fn c65_a_killed_shim_is_a_keeper_that_died_too() {
     let read = engine.job(id).await.unwrap();
     assert!(read.value.is_ended() && !read.unsettled, "{:?}", read.value.phase);
     assert!(!leader.is_alive());
-    crate::common::until("its guard has nothing left to do", || (!guard.is_alive()).then_some(()));
+    crate::common::until("its guard has exited", || (!guard.is_alive()).then_some(()));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_process_is_known_by_its_ancestry() {
+async fn a_process_is_attributed_by_its_ancestry() {
     let bench = Bench::new();
     let engine = bench.start();
     let id =
@@ -151,7 +151,7 @@ async fn a_process_is_known_by_its_ancestry() {
     drop(engine);
     let engine = bench.start();
     engine.ready().await;
-    assert_eq!(engine.holder_of(leader.pid), Some(id), "also of a tree that was adopted");
+    assert_eq!(engine.holder_of(leader.pid), Some(id), "an adopted tree, too");
     engine.desk().cancel(id, &super::wish(true)).await.unwrap();
     end_of(&engine, id).await;
     assert_eq!(engine.holder_of(leader.pid), None);

@@ -1,4 +1,4 @@
-//! Jobs that wait: for a slot, for a group, for a moment, for another try, for each other.
+//! Jobs that wait: for a slot, for a group, for a time, for a retry, for each other.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,10 +23,10 @@ fn waits_for_slot(job: &Job) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_slot_is_held_by_one_job_and_given_to_the_next_by_priority() {
+async fn a_slot_is_held_by_one_job_and_passed_on_by_priority() {
     let bench = Bench::new();
     let engine = bench.start();
-    // A group that nobody made has one slot.
+    // A group that was not created explicitly has one slot.
     let spec = |script: &str, priority| Spec {
         group: "one".to_owned(),
         priority,
@@ -37,9 +37,9 @@ async fn a_slot_is_held_by_one_job_and_given_to_the_next_by_priority() {
     let low = run(&engine, spec("true", -5)).await;
     let high = run(&engine, spec("true", 5)).await;
     for id in [low, high] {
-        assert!(waits_for_slot(&engine.job(id).await.unwrap().value), "one slot, and it is taken");
+        assert!(waits_for_slot(&engine.job(id).await.unwrap().value), "the only slot is taken");
     }
-    assert_eq!(engine.desk().groups().await.unwrap().len(), 2, "it was made, beside the default one");
+    assert_eq!(engine.desk().groups().await.unwrap().len(), 2, "it was created beside the default group");
     std::fs::write(bench.cwd().join("go"), "").unwrap();
     for id in [first, low, high] {
         assert_eq!(outcome(&end_of(&engine, id).await).0, Outcome::Completed);
@@ -49,13 +49,13 @@ async fn a_slot_is_held_by_one_job_and_given_to_the_next_by_priority() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_paused_group_takes_nothing_until_it_goes_on() {
+async fn a_paused_group_starts_nothing_until_resumed() {
     let bench = Bench::new();
     let engine = bench.start();
     engine.desk().set_group(group("night", 4, true)).await.unwrap();
     let spec = || Spec { group: "night".to_owned(), ..bench.script("exit 3") };
     let id = run(&engine, spec()).await;
-    // Another job through the same engine shows that there was time to take this one.
+    // Once another job of the same engine has run, there was time to start this one.
     let other = run(&engine, bench.script("true")).await;
     end_of(&engine, other).await;
     assert!(waits_for_slot(&engine.job(id).await.unwrap().value));
@@ -67,7 +67,7 @@ async fn a_paused_group_takes_nothing_until_it_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_failed_try_is_followed_by_another_after_its_pause() {
+async fn a_failed_attempt_is_retried_after_its_backoff() {
     let bench = Bench::new();
     let engine = bench.start();
     let retry = RetryPolicy { attempts_max: 3, backoff_ms: 300, ..RetryPolicy::default() };
@@ -84,7 +84,7 @@ async fn a_failed_try_is_followed_by_another_after_its_pause() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_with_a_moment_starts_then_and_a_cancel_before_leaves_nothing_to_start() {
+async fn a_delayed_job_starts_on_time_unless_cancelled_before() {
     let bench = Bench::new();
     let engine = bench.start();
     let later = |ms| Some(Timestamp(wall_ms() + ms));
@@ -105,7 +105,7 @@ fn after(job: JobId, on: Needs) -> Vec<Dependency> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_runs_after_another_if_that_ended_as_needed() {
+async fn a_job_runs_only_if_its_dependency_ended_as_required() {
     let bench = Bench::new();
     let engine = bench.start();
     let spec = |script: &str, after| Spec { after, ..bench.script(script) };
@@ -124,7 +124,7 @@ async fn a_job_runs_after_another_if_that_ended_as_needed() {
     let never = end_of(&engine, after_bad).await;
     assert_eq!(never.last_word().unwrap().cause, Cause::Dependency);
     assert!(never.attempts.is_empty());
-    // What has ended by now is known at once.
+    // For jobs that have already ended, the decision is immediate.
     let too_late = needs(bad, Needs::Success).await;
     assert_eq!(end_of(&engine, too_late).await.last_word().unwrap().cause, Cause::Dependency);
     let in_time = needs(good, Needs::Success).await;
@@ -132,14 +132,14 @@ async fn a_job_runs_after_another_if_that_ended_as_needed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_that_is_being_stored_while_the_job_it_waits_for_ends_is_told() {
+async fn a_job_stored_while_its_dependency_ends_is_started() {
     let bench = Bench::new();
     let faulty = Faulty::new(bench.journal.clone());
     let engine = bench.start_on(faulty.clone(), |_| {});
     let other = run(&engine, bench.script("until test -e go; do sleep 0.01; done")).await;
     leader_of(&engine, other).await;
-    // Dependents are told in the order of their ids: when the second one was told, the first one's turn is over. The second one is only
-    // waited for until then, since nothing may be claimed while a submit is held back.
+    // Dependents are notified in the order of their ids: once the second was notified, so was the first. The second is only awaited until
+    // then, because nothing can be claimed while a submit is held back.
     let mut ids = [engine.desk().new_id().unwrap(), engine.desk().new_id().unwrap()];
     ids.sort_unstable();
     let [stored_late, witness] = ids;
@@ -159,7 +159,7 @@ async fn a_job_that_is_being_stored_while_the_job_it_waits_for_ends_is_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_waits_for_a_job_that_nobody_knows() {
+async fn an_unknown_dependency_is_refused() {
     let bench = Bench::new();
     let engine = bench.start();
     let (id, unknown) = (engine.desk().new_id().unwrap(), engine.desk().new_id().unwrap());
@@ -167,11 +167,11 @@ async fn nobody_waits_for_a_job_that_nobody_knows() {
     let refused = engine.submit(id, spec, env(), "ann").await;
     assert!(matches!(refused, Err(Error::Refused(Refusal::NotFound(job))) if job == unknown), "{refused:?}");
     assert!(matches!(engine.job(id).await, Err(Error::Refused(Refusal::NotFound(_)))));
-    assert!(!bench.jobs().join(id.to_string()).exists(), "nothing is kept of what was refused");
+    assert!(!bench.jobs().join(id.to_string()).exists(), "a refused job leaves nothing behind");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_waits_is_told_by_the_next_engine_if_the_first_one_died() {
+async fn a_dependent_job_is_started_by_the_next_engine_after_a_crash() {
     let bench = Bench::new();
     let engine = bench.start();
     let other = run(&engine, bench.script("until test -e go; do sleep 0.01; done")).await;
@@ -187,7 +187,7 @@ async fn who_waits_is_told_by_the_next_engine_if_the_first_one_died() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_moment_that_comes_while_no_engine_runs_is_kept_by_the_next() {
+async fn a_delayed_job_that_becomes_due_without_an_engine_is_started_by_the_next() {
     let bench = Bench::new();
     let engine = bench.start();
     engine.ready().await;
@@ -199,5 +199,5 @@ async fn a_moment_that_comes_while_no_engine_runs_is_kept_by_the_next() {
     assert!(matches!(engine.job(id).await.unwrap().value.phase, Phase::Queued { .. }));
     let began = std::time::Instant::now();
     end_of(&engine, id).await;
-    assert!(began.elapsed() < Duration::from_secs(15), "it was not left to a sweep");
+    assert!(began.elapsed() < Duration::from_secs(15), "it did not wait for a periodic check");
 }

@@ -1,14 +1,14 @@
 //! What a process inherits besides its environment: umask, resource limits and nice value.
 //!
-//! A job has those of the command that asked for it, not of the daemon that runs it. An unprivileged process can lower a hard
-//! limit and raise its nice value, never the reverse: what cannot be given is reported.
+//! A job gets those of the command that submitted it, not of the daemon that runs it. An unprivileged process can lower a hard limit and
+//! raise its nice value, but not the reverse; attributes that cannot be set are reported.
 
 use rustix::fs::Mode;
 use rustix::process::{
     Resource, Rlimit, getpriority_process, getrlimit, setpriority_process, setrlimit, umask,
 };
 
-/// Every resource limit, by the name that `prlimit` has for it. A record holds names, and a report one bit for each: add at the end.
+/// All resource limits, by their names in `prlimit`. Records contain the names, and reports one bit each: append only.
 const RESOURCES: [(&str, Resource); 16] = [
     ("as", Resource::As),
     ("core", Resource::Core),
@@ -28,29 +28,29 @@ const RESOURCES: [(&str, Resource); 16] = [
     ("stack", Resource::Stack),
 ];
 
-/// The umask of a job whose client does not name one: the usual one, whatever the daemon's is.
-const UMASK_USUAL: u32 = 0o022;
+/// The umask of a job whose client names none, whatever the daemon's is.
+const UMASK_DEFAULT: u32 = 0o022;
 
 /// Inherited attributes of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attributes {
     /// The bits that new files do not get.
     pub umask: u32,
-    /// The nice value; absent: the daemon's.
+    /// The nice value; the daemon's if `None`.
     pub nice: Option<i32>,
-    /// Resource limits; the others are the daemon's.
+    /// Resource limits; those not listed are the daemon's.
     pub limits: Vec<ResourceLimit>,
 }
 
 /// A resource limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResourceLimit {
-    /// Its place in `RESOURCES`.
-    place: usize,
+    /// Its index in `RESOURCES`.
+    index: usize,
     limit: Rlimit,
 }
 
-/// What could not be given to a process: a bit for each resource whose hard limit could not be raised, and one for the nice value.
+/// The attributes that could not be set: one bit per resource whose hard limit could not be raised, and one for the nice value.
 pub(crate) type Withheld = u32;
 
 /// The bit of the nice value.
@@ -58,44 +58,44 @@ const NICE: Withheld = 1 << RESOURCES.len();
 
 impl Default for Attributes {
     fn default() -> Attributes {
-        Attributes { umask: UMASK_USUAL, nice: None, limits: Vec::new() }
+        Attributes { umask: UMASK_DEFAULT, nice: None, limits: Vec::new() }
     }
 }
 
 impl ResourceLimit {
-    /// Returns the limit of a resource, where `None` is unlimited; nothing if no resource has that name.
+    /// Returns the limit of a resource, where `None` means unlimited; `None` if there is no resource of that name.
     pub fn new(name: &str, soft: Option<u64>, hard: Option<u64>) -> Option<ResourceLimit> {
-        let place = RESOURCES.iter().position(|(known, _)| *known == name)?;
-        Some(ResourceLimit { place, limit: Rlimit { current: soft, maximum: hard } })
+        let index = RESOURCES.iter().position(|(known, _)| *known == name)?;
+        Some(ResourceLimit { index, limit: Rlimit { current: soft, maximum: hard } })
     }
 
     /// Returns its name.
     pub fn name(&self) -> &'static str {
-        RESOURCES[self.place].0
+        RESOURCES[self.index].0
     }
 
-    /// Returns the limit that applies; `None` is unlimited.
+    /// Returns the soft limit; `None` means unlimited.
     pub fn soft(&self) -> Option<u64> {
         self.limit.current
     }
 
-    /// Returns what the limit can be raised to; `None` is unlimited.
+    /// Returns the hard limit; `None` means unlimited.
     pub fn hard(&self) -> Option<u64> {
         self.limit.maximum
     }
 
     fn resource(&self) -> Resource {
-        RESOURCES[self.place].1
+        RESOURCES[self.index].1
     }
 }
 
 impl Attributes {
-    /// Returns those of this process. Only for a process with one thread: its umask changes for a moment.
+    /// Returns those of this process. Only for single-threaded processes: the umask changes for a moment.
     pub fn own() -> Attributes {
         let mask = umask(Mode::RWXG | Mode::RWXO);
         umask(mask);
-        let limit = |(place, (_, resource)): (usize, &(&str, Resource))| ResourceLimit {
-            place,
+        let limit = |(index, (_, resource)): (usize, &(&str, Resource))| ResourceLimit {
+            index,
             limit: getrlimit(*resource),
         };
         Attributes {
@@ -105,7 +105,7 @@ impl Attributes {
         }
     }
 
-    /// Returns them as text: names and values without an equals sign, so that the text can be the value of a variable.
+    /// Encodes them without an equals sign, so that the text can be the value of a variable.
     pub fn encode(&self) -> String {
         let umask = format!("umask {}", self.umask);
         let nice = self.nice.map(|nice| format!("priority {nice}"));
@@ -113,12 +113,12 @@ impl Attributes {
         [umask].into_iter().chain(nice).chain(limits).collect::<Vec<String>>().join(",")
     }
 
-    /// Reads them from text. What this build does not know is skipped.
+    /// Decodes them. Skips what this version does not know.
     pub fn decode(text: &str) -> Attributes {
         let mut attributes = Attributes::default();
         for (name, value) in text.split(',').filter_map(|pair| pair.split_once(' ')) {
             match name {
-                "umask" => attributes.umask = value.parse().unwrap_or(UMASK_USUAL),
+                "umask" => attributes.umask = value.parse().unwrap_or(UMASK_DEFAULT),
                 "priority" => attributes.nice = value.parse().ok(),
                 _ => attributes.limits.extend(limit(name, value)),
             }
@@ -126,15 +126,15 @@ impl Attributes {
         attributes
     }
 
-    /// Raises what has to be raised in this process; returns what could not be. It lowers nothing, so that whatever this process
-    /// still has to do goes on as before.
+    /// Raises what must be raised in this process, and returns what could not be. Lowers nothing, so that the rest of the preparation is
+    /// not restricted.
     pub(crate) fn raise(&self) -> Withheld {
         let mut withheld = 0;
         for limit in &self.limits {
             let now = getrlimit(limit.resource());
             let more = Rlimit { maximum: limit.hard(), ..now };
             if is_more(limit.hard(), now.maximum) && setrlimit(limit.resource(), more).is_err() {
-                withheld |= 1 << limit.place;
+                withheld |= 1 << limit.index;
             }
         }
         if let Some(nice) = self.nice
@@ -145,7 +145,7 @@ impl Attributes {
         withheld
     }
 
-    /// Makes them those of this process, as far as they could be raised. Called last: after it, memory or files may be short.
+    /// Applies them to this process, as far as they could be raised. Called last: memory or descriptors may be short afterwards.
     pub(crate) fn apply(&self) {
         for limit in &self.limits {
             let _ = setrlimit(limit.resource(), within(limit.limit, getrlimit(limit.resource()).maximum));
@@ -153,9 +153,9 @@ impl Attributes {
         umask(Mode::from_raw_mode(self.umask));
     }
 
-    /// Returns, for people, what this process could not give to its child and what the child has instead.
-    pub(crate) fn words_for(&self, withheld: Withheld) -> Option<String> {
-        let limits = self.limits.iter().filter(|limit| withheld & 1 << limit.place != 0).map(|limit| {
+    /// Describes what could not be set, and what the child has instead.
+    pub(crate) fn describe(&self, withheld: Withheld) -> Option<String> {
+        let limits = self.limits.iter().filter(|limit| withheld & 1 << limit.index != 0).map(|limit| {
             let has = within(limit.limit, getrlimit(limit.resource()).maximum);
             format!("{} {} (has {})", limit.name(), spell(limit.limit), spell(has))
         });
@@ -173,7 +173,7 @@ fn is_more(one: Option<u64>, other: Option<u64>) -> bool {
     one.unwrap_or(u64::MAX) > other.unwrap_or(u64::MAX)
 }
 
-/// Returns a limit cut to a hard limit.
+/// Caps a limit at a hard limit.
 fn within(limit: Rlimit, hard: Option<u64>) -> Rlimit {
     let cut = |value: Option<u64>| if is_more(value, hard) { hard } else { value };
     Rlimit { current: cut(limit.current), maximum: cut(limit.maximum) }
@@ -202,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn attributes_arrive_as_they_were_sent() {
+    fn attributes_round_trip() {
         let limits = vec![
             ResourceLimit::new("core", Some(0), None).unwrap(),
             ResourceLimit::new("nofile", Some(256), Some(4096)).unwrap(),
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_is_given_as_far_as_the_hard_one_reaches() {
+    fn a_limit_is_capped_at_the_hard_limit() {
         for (soft, hard, most, given) in [
             (Some(5), Some(9), Some(9), (Some(5), Some(9))),
             (Some(5), Some(9), Some(7), (Some(5), Some(7))),
@@ -232,14 +232,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_withheld_is_named() {
+    fn attributes_that_could_not_be_set_are_named() {
         let limits = vec![ResourceLimit::new("nofile", Some(10), None).unwrap()];
         let attributes = Attributes { umask: 0, nice: Some(-20), limits };
-        assert_eq!(attributes.words_for(0), None);
-        let said = attributes.words_for(NICE | 1 << 9).unwrap();
+        assert_eq!(attributes.describe(0), None);
+        let text = attributes.describe(NICE | 1 << 9).unwrap();
         assert!(
-            said.starts_with("nofile 10:unlimited (has 10:") && said.contains(", nice -20 (has "),
-            "{said}"
+            text.starts_with("nofile 10:unlimited (has 10:") && text.contains(", nice -20 (has "),
+            "{text}"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! What to start, and how it is to be kept. Travels from daemon to keeper in memory, never through a file.
+//! What to start and how to keep it. Sent from the daemon to the keeper in memory, never through a file.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -10,77 +10,77 @@ use crate::attributes::Attributes;
 use crate::line_format::Line;
 use crate::spelling;
 
-/// The environment variable that marks everything an attempt starts.
+/// The environment variable that marks every process of an attempt.
 pub const MARKER: &str = "LASTWORD_MARKER";
 
 /// A launch: one attempt, one tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Launch {
-    /// The attempt's folder, mode 0700, made by the launcher.
+    /// The attempt's folder, mode 0700, created by the launcher.
     pub dir: PathBuf,
-    /// What no other attempt of this user has; everything this one starts has it in its environment, and a sweep kills by it.
-    /// The folder's path, unless something shorter is unique.
+    /// Unique among the attempts of this user. Every process of the attempt has it in its environment, and a sweep kills by it. The
+    /// folder's path, unless something shorter is unique.
     pub marker: String,
     /// Program and arguments.
     pub argv: Vec<OsString>,
-    /// The whole environment; nothing is inherited.
+    /// The complete environment; nothing is inherited.
     pub env: Vec<(OsString, OsString)>,
     /// Its umask, resource limits and nice value.
     pub attributes: Attributes,
     /// The folder it runs in.
     pub cwd: PathBuf,
-    /// What its standard input is.
+    /// What its stdin is.
     pub input: Input,
-    /// Rows and columns, for a program that wants a terminal. Its output is then one stream, `stdout`.
+    /// Rows and columns, if it gets a terminal. Its output is then a single stream, `stdout`.
     pub terminal: Option<(u16, u16)>,
-    /// How its standard output is recorded.
+    /// How its stdout is recorded.
     pub stdout: Keep,
-    /// How its standard error is recorded.
+    /// How its stderr is recorded.
     pub stderr: Keep,
-    /// How long the tree has between TERM and KILL.
+    /// Time between TERM and KILL.
     pub term_ms: u64,
-    /// How long what a leader left behind may go on after it.
+    /// How long processes may survive their leader.
     pub leftover_ms: u64,
-    /// When the keeper stops the tree by itself, in milliseconds of the awake clock (`CLOCK_MONOTONIC`).
+    /// When the keeper stops the tree on its own, in milliseconds of the awake clock (`CLOCK_MONOTONIC`).
     pub deadline: Option<u64>,
-    /// When its lease runs out, in milliseconds of the boot clock (`CLOCK_BOOTTIME`).
+    /// When its lease expires, in milliseconds of the boot clock (`CLOCK_BOOTTIME`).
     pub lease: Option<u64>,
-    /// The highest level to hold it with. A namespace changes what a program sees, so it is used only if asked for.
+    /// The highest containment level to use. A namespace changes what a program sees, so it is opt-in.
     pub at_most: Level,
-    /// Lets the tree gain privileges (`sudo`); it may then escape to another user, and the record says so.
+    /// Lets the tree gain privileges (`sudo`). It may then escape to another user, and the record says so.
     pub new_privileges: bool,
-    /// The claim under which it is launched; requests of older ones are refused.
+    /// The owner's epoch; requests of older epochs are refused.
     pub epoch: u64,
 }
 
-/// What a leader reads.
+/// The leader's stdin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Input {
-    /// Nothing.
+    /// Empty.
     Null,
-    /// What is sent to it.
+    /// A pipe for inputs sent through the keeper.
     Pipe,
 }
 
 /// How a stream is recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keep {
-    /// The first and the last bytes; the middle is counted and dropped.
+    /// Keeps the first and the last bytes; the middle is counted and dropped.
     Caps {
-        /// How many of the first.
+        /// Bytes kept from the start.
         head: u64,
-        /// How many of the last.
+        /// Bytes kept from the end.
         tail: u64,
     },
-    /// Everything, until its reader has said how far it has read. A writer that is too far ahead waits.
+    /// Keeps everything until the reader has consumed it. A writer that is too far ahead blocks.
     Spool {
-        /// How far ahead.
+        /// How far the writer may be ahead.
         ahead_max: u64,
     },
 }
 
 impl Launch {
-    /// Returns a plain launch: no input, no terminal, no deadline, the usual caps and graces.
+    /// Returns a launch with defaults: no input, terminal or deadline.
     pub fn new(dir: impl Into<PathBuf>, argv: impl IntoIterator<Item = impl Into<OsString>>) -> Launch {
         let dir = dir.into();
         let caps = Keep::Caps { head: 4 << 20, tail: 12 << 20 };
@@ -105,7 +105,7 @@ impl Launch {
         }
     }
 
-    /// Writes it for the keeper.
+    /// Encodes it for the keeper.
     pub(crate) fn encode(&self) -> String {
         let mut text = Line::new("launch")
             .with_bytes("dir", &self.dir)
@@ -140,7 +140,7 @@ impl Launch {
         text
     }
 
-    /// Reads it in the keeper. `None` if it is not a launch.
+    /// Decodes it in the keeper; `None` if it is malformed.
     pub(crate) fn decode(text: &str) -> Option<Launch> {
         let mut lines = text.lines().map(Line::parse);
         let first = lines.next()??;
@@ -197,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_launch_arrives_as_it_was_sent() {
+    fn a_launch_round_trips() {
         let launch = Launch {
             env: vec![("A".into(), OsStr::from_bytes(b"\xff =\n%").to_owned()), ("B".into(), "".into())],
             attributes: Attributes { umask: 0o027, ..Attributes::own() },

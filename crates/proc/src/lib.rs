@@ -35,7 +35,9 @@ pub use attributes::{Attributes, ResourceLimit};
 pub use control::{
     Keeper, KeeperCommand, Status, Stop, hung_up, is_ended_event, parse_answer, parse_climbed, parse_written,
 };
-pub use detach::{Detached, close_to_others, handed_over, is_kept, is_of_loader, is_same_program};
+pub use detach::{
+    Detached, is_below_keeper, is_loader_variable, is_same_program, listen_fds, make_undumpable,
+};
 pub use error::Error;
 pub use exit_record::ExitRecord;
 pub use folder::Folder;

@@ -149,6 +149,7 @@ pub(crate) fn may_start() -> Result<(), Failure> {
 pub(crate) fn inside_a_job() -> Option<String> {
     let said = environment::get("LASTWORD_JOB_ID").or_else(|| environment::get(lastword_proc::MARKER));
     said.or_else(|| {
-        lastword_proc::is_kept().then(|| "one of its keepers is an ancestor of this process".to_owned())
+        lastword_proc::is_below_keeper()
+            .then(|| "one of its keepers is an ancestor of this process".to_owned())
     })
 }

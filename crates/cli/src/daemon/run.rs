@@ -54,7 +54,7 @@ struct Prepared {
 /// Runs a daemon until it is stopped.
 pub(crate) fn run(paths: &Paths, flags: &[String], detached: bool) -> Outcome {
     // The daemon holds the environments of jobs.
-    lastword_proc::close_to_others();
+    lastword_proc::make_undumpable();
     let paths = &socket::choose_path(paths);
     let starter = Starter { detached, socket: paths.socket.clone() };
     let prepared = match prepare(paths, flags) {
@@ -274,11 +274,11 @@ fn engine(settings: &Settings, host: LocalHost, journal: Sqlite) -> Engine<Sqlit
 /// Returns the socket, and whether the service manager created it.
 fn endpoint(paths: &Paths) -> Result<(Endpoint, bool), Failure> {
     let (pid, count) = (environment::get("LISTEN_PID"), environment::get("LISTEN_FDS"));
-    let mut handed_over = lastword_proc::handed_over(pid.as_deref(), count.as_deref());
-    if handed_over.is_empty() {
+    let mut sockets = lastword_proc::listen_fds(pid.as_deref(), count.as_deref());
+    if sockets.is_empty() {
         return socket::bind(paths).map(|endpoint| (endpoint, false));
     }
-    let endpoint = Endpoint::from_listener(handed_over.swap_remove(0).into());
+    let endpoint = Endpoint::from_listener(sockets.swap_remove(0).into());
     let unusable = |error| {
         Failure::new(Code::Unavailable, format!("cannot use the socket from the service manager: {error}"))
     };

@@ -133,7 +133,7 @@ const OURS: [&[u8]; 4] =
 
 /// Reports whether a job sees this variable: not those that make the loader run other code, and not those that only Lastword sets.
 fn is_passed_on(name: &OsStr) -> bool {
-    !lastword_proc::is_of_loader(name) && !OURS.contains(&name.as_bytes())
+    !lastword_proc::is_loader_variable(name) && !OURS.contains(&name.as_bytes())
 }
 
 #[cfg(test)]

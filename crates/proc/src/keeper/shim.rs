@@ -12,7 +12,7 @@ use super::input::Input;
 use super::levels::Levels;
 use super::output::{CHUNK_BYTES, Stream};
 use super::reply;
-use super::spawn::{self, Hold, Spawned};
+use super::spawn::{self, Containment, Spawned};
 use super::stop::Stop;
 use crate::claim::{self, Drained, Leader};
 use crate::clock;
@@ -129,12 +129,12 @@ pub(super) fn run(handover: Handover) -> ! {
 impl Shim {
     /// Forks the leader, records its identity, then releases it.
     fn start(&mut self, levels: &Levels) {
-        let hold = Hold {
+        let containment = Containment {
             leaf: self.leaf.as_ref(),
             use_landlock: levels.landlock(&self.launch),
             use_namespace: levels.namespace(&self.launch),
         };
-        let mut spawned = match spawn::spawn(&self.launch, &hold) {
+        let mut spawned = match spawn::spawn(&self.launch, &containment) {
             Ok(spawned) => spawned,
             Err(why) => {
                 self.exec_error = Some(why);
@@ -144,10 +144,10 @@ impl Shim {
         let Spawned { pid, is_landlocked, withheld, .. } = spawned;
         let leader = Identity::of(pid).map(|identity| Leader {
             identity,
-            level: spawn::level_of(&hold, is_landlocked),
+            level: spawn::level_of(&containment, is_landlocked),
             launched: clock::awake_ms(),
             may_escape: self.launch.new_privileges,
-            withheld: self.launch.attributes.words_for(withheld),
+            withheld: self.launch.attributes.describe(withheld),
         });
         let noted = leader.as_ref().map(|leader| claim::append(&self.claim, &leader.line()));
         // A leader that could not be recorded is not released; its gate closes when `spawned` is dropped.

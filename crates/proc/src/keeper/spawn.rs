@@ -1,7 +1,7 @@
-//! The leader: forked behind a gate, made known, then let go.
+//! The leader: forked behind a gate, recorded, then released.
 //!
-//! The child prepares itself (session, input and output, folder, level) and says how far it came; it runs the program only when
-//! the gate opens. If its keeper dies first, the gate closes and the child ends: nothing of the user's has run.
+//! The child prepares itself (session, stdio, containment) and reports its progress; it executes the program only when the gate opens. If
+//! the keeper dies first, the gate closes and the child exits before any user code has run.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::io;
@@ -22,36 +22,36 @@ use crate::launch::{self, Launch, MARKER};
 use crate::level::{cgroup, landlock, namespace};
 use crate::sys::{self, Fork};
 
-/// Where programs are looked for when the environment does not say.
+/// The search path if the environment has no `PATH`.
 const PATH_DEFAULT: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// A leader behind its gate.
 pub(super) struct Spawned {
     pub(super) pid: i32,
-    /// Dropping it ends the child; writing to it lets the program run.
+    /// Writing to it releases the child; dropping it ends the child.
     gate: OwnedFd,
-    /// Ends without a word when the program runs.
+    /// Closes without data when the program was executed.
     pub(super) verdict: OwnedFd,
     pub(super) streams: Vec<Stream>,
     pub(super) input: Input,
     pub(super) is_landlocked: bool,
-    /// What of its attributes could not be given to it.
+    /// The attributes that could not be set.
     pub(super) withheld: Withheld,
     /// The init of its namespace, if it has one.
     pub(super) init: Option<namespace::Init>,
 }
 
-/// What holds a leader besides its keeper.
-pub(super) struct Hold<'a> {
+/// How a leader is contained besides by its keeper.
+pub(super) struct Containment<'a> {
     pub(super) leaf: Option<&'a cgroup::Leaf>,
     pub(super) use_landlock: bool,
     pub(super) use_namespace: bool,
 }
 
-/// What the child reports: which step, and the error it came to.
+/// A step that the child reports, together with an error number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
-    /// Ready behind the gate; the number says whether it is landlocked, and what was withheld from it.
+    /// Ready behind the gate. The number holds whether it is landlocked and which attributes could not be set.
     Ready = 1,
     Session,
     Stdio,
@@ -61,10 +61,10 @@ enum Step {
     Exec,
 }
 
-/// Bytes of a report: small enough that a pipe takes them whole.
+/// The size of a report: small enough for an atomic write to a pipe.
 const REPORT_BYTES: usize = 5;
 
-/// The ends of pipes or of a terminal that the child takes for its own.
+/// The child's ends of pipes or of a terminal.
 struct Stdio {
     input: OwnedFd,
     output: OwnedFd,
@@ -72,36 +72,36 @@ struct Stdio {
     is_terminal: bool,
 }
 
-/// Forks the leader and waits until it is ready behind its gate. An error is the words for why nothing can be run.
-pub(super) fn spawn(launch: &Launch, hold: &Hold<'_>) -> Result<Spawned, String> {
-    let words = |what: &str, error: io::Error| format!("cannot {what}: {error}");
+/// Forks the leader and waits until it is ready behind its gate. The error says why nothing can be run.
+pub(super) fn spawn(launch: &Launch, containment: &Containment<'_>) -> Result<Spawned, String> {
+    let failed = |what: &str, error: io::Error| format!("cannot {what}: {error}");
     let (streams, input, stdio) =
-        connect(launch).map_err(|error| words("connect its input and output", error))?;
-    let pipe = || pipe_with(PipeFlags::CLOEXEC).map_err(|error| words("make a pipe", error.into()));
+        connect(launch).map_err(|error| failed("connect its input and output", error))?;
+    let pipe = || pipe_with(PipeFlags::CLOEXEC).map_err(|error| failed("make a pipe", error.into()));
     let ((gate_read, gate), (verdict, verdict_write)) = (pipe()?, pipe()?);
-    let parent = if hold.use_namespace { Pid::INIT } else { getpid() };
+    let parent = if containment.use_namespace { Pid::INIT } else { getpid() };
     let mut child = Child {
         launch,
-        hold,
+        containment,
         to_join: None,
         parent,
         verdict: &verdict_write,
         gate: &gate_read,
-        not_mine: &gate,
+        keeper_end: &gate,
     };
-    let (pid, init) = if hold.use_namespace {
+    let (pid, init) = if containment.use_namespace {
         let init =
-            namespace::spawn(|| child.run(&stdio)).map_err(|error| words("start a namespace", error))?;
+            namespace::spawn(|| child.run(&stdio)).map_err(|error| failed("start a namespace", error))?;
         (init.leader, Some(init))
     } else {
-        let forked = match hold.leaf.map(cgroup::Leaf::fork) {
+        let forked = match containment.leaf.map(cgroup::Leaf::fork) {
             Some(Ok(forked)) => Ok(forked),
             _ => {
-                child.to_join = hold.leaf;
+                child.to_join = containment.leaf;
                 sys::fork()
             }
         };
-        match forked.map_err(|error| words("fork", error))? {
+        match forked.map_err(|error| failed("fork", error))? {
             Fork::Child => child.run(&stdio),
             Fork::Parent(pid) => (pid, None),
         }
@@ -117,9 +117,9 @@ impl Spawned {
             Ok(Some((Step::Ready, flags))) => {
                 (self.is_landlocked, self.withheld) = (flags & 1 == 1, flags.cast_unsigned() >> 1);
             }
-            Ok(Some(report)) => return Err(words_for(launch, report)),
-            Ok(None) => return Err("the child died before it was ready".to_owned()),
-            Err(error) => return Err(format!("cannot hear from the child: {error}")),
+            Ok(Some(report)) => return Err(describe(launch, report)),
+            Ok(None) => return Err("the leader died before it was ready".to_owned()),
+            Err(error) => return Err(format!("cannot read from the child: {error}")),
         }
         let flags = rustix::fs::fcntl_getfl(&self.verdict).unwrap_or(OFlags::empty());
         let _ = rustix::fs::fcntl_setfl(&self.verdict, flags | OFlags::NONBLOCK);
@@ -132,10 +132,10 @@ impl Spawned {
         Ok(())
     }
 
-    /// Reads the verdict: nothing if the program runs, or the words for why it does not. An error means that there is none
-    /// yet, or that it could not be read now; only the end of the pipe says that the program runs.
+    /// Reads the verdict: `None` if the program was executed, or why it was not. An error means that there is no verdict yet or that it
+    /// could not be read; only the end of the pipe proves that the program was executed.
     pub(super) fn verdict(&self, launch: &Launch) -> io::Result<Option<String>> {
-        Ok(read_report(&self.verdict)?.map(|report| words_for(launch, report)))
+        Ok(read_report(&self.verdict)?.map(|report| describe(launch, report)))
     }
 }
 
@@ -151,11 +151,11 @@ fn read_report(pipe: &OwnedFd) -> io::Result<Option<(Step, i32)>> {
     Ok(step.map(|step| (step, i32::from_le_bytes(number))))
 }
 
-fn words_for(launch: &Launch, (step, errno): (Step, i32)) -> String {
+fn describe(launch: &Launch, (step, errno): (Step, i32)) -> String {
     let error = io::Error::from_raw_os_error(errno);
     match step {
-        Step::Folder => format!("cannot enter the folder {}: {error}", shown(launch.cwd.as_os_str())),
-        Step::Exec => format!("cannot run {}: {error}", shown(&launch.argv[0])),
+        Step::Folder => format!("cannot enter the folder {}: {error}", truncated(launch.cwd.as_os_str())),
+        Step::Exec => format!("cannot run {}: {error}", truncated(&launch.argv[0])),
         Step::Cgroup => format!("cannot enter the control group: {error}"),
         Step::Privileges => format!("cannot give up privileges: {error}"),
         Step::Session => format!("cannot start a session: {error}"),
@@ -163,14 +163,14 @@ fn words_for(launch: &Launch, (step, errno): (Step, i32)) -> String {
     }
 }
 
-/// Shows a name, cut short: it becomes part of a record, and a record that is too long is not read.
-fn shown(name: &OsStr) -> String {
-    /// A path has at most 4 KiB; this is enough to know it by.
+/// Returns a name for a record, truncated so that the record stays below its size limit.
+fn truncated(name: &OsStr) -> String {
+    /// A path has at most 4 KiB; this much identifies it.
     const CHARACTERS_MAX: usize = 1_000;
     name.to_string_lossy().chars().take(CHARACTERS_MAX).collect()
 }
 
-/// Makes the two sides of input and output: ours, and the child's.
+/// Creates both ends of stdio: ours and the child's.
 fn connect(launch: &Launch) -> io::Result<(Vec<Stream>, Input, Stdio)> {
     if let Some((rows, columns)) = launch.terminal {
         return connect_terminal(launch, rows, columns);
@@ -216,31 +216,31 @@ fn open_null() -> io::Result<OwnedFd> {
     Ok(rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?)
 }
 
-/// The child's side, between fork and exec.
+/// The child between fork and exec.
 struct Child<'a> {
     launch: &'a Launch,
-    hold: &'a Hold<'a>,
-    /// The control group, if the fork was not into it.
+    containment: &'a Containment<'a>,
+    /// The control group to join, if the child was not forked into it.
     to_join: Option<&'a cgroup::Leaf>,
     parent: Pid,
     verdict: &'a OwnedFd,
     gate: &'a OwnedFd,
-    /// The keeper's end of the gate: held open here, it would never close.
-    not_mine: &'a OwnedFd,
+    /// The keeper's end of the gate. If the child held it open, the gate would never close.
+    keeper_end: &'a OwnedFd,
 }
 
 impl Child<'_> {
     fn run(&self, stdio: &Stdio) -> ! {
-        sys::close_in_child(self.not_mine);
+        sys::close_in_child(self.keeper_end);
         let landlocked = match self.prepare(stdio) {
             Ok(landlocked) => landlocked,
             Err((step, error)) => self.fail(step, &error),
         };
         let withheld = self.launch.attributes.raise();
         self.report(Step::Ready, i32::from(landlocked) | (withheld << 1).cast_signed());
-        let mut word = [0];
+        let mut byte = [0];
         let opened = loop {
-            match rustix::io::read(self.gate, &mut word) {
+            match rustix::io::read(self.gate, &mut byte) {
                 Err(rustix::io::Errno::INTR) => {}
                 other => break other == Ok(1),
             }
@@ -248,7 +248,7 @@ impl Child<'_> {
         if !opened {
             sys::exit(125);
         }
-        // Behind the gate: the folder may be on a server that does not answer, and until here the keeper waits for us.
+        // After the gate: the folder may be on a hanging server, and the keeper waits for us until here.
         if let Err(error) = rustix::process::chdir(self.launch.cwd.as_path()) {
             self.fail(Step::Folder, &error.into());
         }
@@ -260,7 +260,7 @@ impl Child<'_> {
         let at = |step: Step| move |error: rustix::io::Errno| (step, io::Error::from(error));
         sys::default_signals();
         sys::set_dumpable();
-        // Whoever dies first takes nothing along but this child: the rest of the tree falls to the guard.
+        // If the shim dies, only this child dies with it; the guard becomes the parent of the rest of the tree.
         set_parent_process_death_signal(Some(Signal::KILL)).map_err(at(Step::Session))?;
         if getppid() != Some(self.parent) {
             sys::exit(125);
@@ -278,11 +278,11 @@ impl Child<'_> {
         if !self.launch.new_privileges {
             rustix::thread::set_no_new_privs(true).map_err(at(Step::Privileges))?;
         }
-        let landlocked = self.hold.use_landlock && landlock::restrict().is_ok();
+        let landlocked = self.containment.use_landlock && landlock::restrict().is_ok();
         Ok(landlocked)
     }
 
-    /// Looks the program up as a shell does, and replaces this process with it.
+    /// Looks the program up as a shell does, and executes it.
     fn exec(&self) -> io::Error {
         let c_string = |text: &OsString| CString::new(text.as_bytes()).ok();
         let argv: Option<Vec<CString>> = self.launch.argv.iter().map(c_string).collect();
@@ -305,13 +305,13 @@ impl Child<'_> {
             .filter_map(|path| CString::new(path.into_os_string().into_vec()).ok())
             .collect();
         let mut refused = io::Error::from_raw_os_error(libc::ENOENT);
-        // From here on nothing is allocated: the limits may not allow it.
+        // Allocate nothing from here on: the limits may not allow it.
         self.launch.attributes.apply();
         for path in candidates {
             let error = sys::execve(&path, &argv, &env);
             match error.raw_os_error() {
                 Some(libc::ENOENT | libc::ENOTDIR) => {}
-                // Found, but not for us; a later folder may have another.
+                // Found but not executable for us; a later folder may have another.
                 Some(libc::EACCES) => refused = error,
                 _ => return error,
             }
@@ -341,7 +341,7 @@ impl Child<'_> {
     }
 }
 
-/// Puts what is not of the daemon's in the place of standard input, output and error.
+/// Redirects stdin, stdout and stderr to `/dev/null`.
 pub(super) fn detach_stdio() -> io::Result<()> {
     let null = open_null()?;
     rustix::stdio::dup2_stdin(&null)?;
@@ -351,11 +351,11 @@ pub(super) fn detach_stdio() -> io::Result<()> {
     Ok(())
 }
 
-/// Returns the level that a leader is held with.
-pub(super) fn level_of(hold: &Hold<'_>, is_landlocked: bool) -> Level {
-    match hold {
-        Hold { use_namespace: true, .. } => Level::Namespace,
-        Hold { leaf: Some(_), .. } => Level::Cgroup,
+/// Returns the containment level of a leader.
+pub(super) fn level_of(containment: &Containment<'_>, is_landlocked: bool) -> Level {
+    match containment {
+        Containment { use_namespace: true, .. } => Level::Namespace,
+        Containment { leaf: Some(_), .. } => Level::Cgroup,
         _ if is_landlocked => Level::Landlock,
         _ => Level::Subreaper,
     }

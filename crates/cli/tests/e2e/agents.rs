@@ -6,7 +6,7 @@ use std::process::Stdio;
 use serde_json::json;
 
 use crate::executable::lastword;
-use crate::home::{Home, Said, until};
+use crate::home::{Home, Output, until};
 use crate::plain::plain;
 
 /// Writes `agents.toml`.
@@ -17,7 +17,7 @@ pub(crate) fn define(home: &Home, text: &str) {
 }
 
 /// Runs a command with the given standard input.
-fn with_input(home: &Home, words: &[&str], input: &str) -> Said {
+fn with_input(home: &Home, words: &[&str], input: &str) -> Output {
     let mut command = home.command(words);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
@@ -59,9 +59,9 @@ fn a_prompt_can_come_from_standard_input() {
     let home = Home::new();
     for dash in [&[][..], &["-"]] {
         let words: Vec<&str> = LATER.iter().chain(&["--agent", "codex"]).chain(dash).copied().collect();
-        let said = with_input(&home, &words, "fix it\nand test it\n");
-        assert_eq!(said.code, 0, "{said:?}");
-        let job = home.json(&["show", said.stdout.trim_end()]);
+        let output = with_input(&home, &words, "fix it\nand test it\n");
+        assert_eq!(output.code, 0, "{output:?}");
+        let job = home.json(&["show", output.stdout.trim_end()]);
         assert_eq!(job["agent"]["prompt"], "fix it\nand test it\n");
         assert_eq!(with_input(&home, &words, " \n").code, 2);
     }
@@ -71,19 +71,19 @@ fn a_prompt_can_come_from_standard_input() {
 fn an_unknown_agent_is_answered_with_the_known_ones() {
     let home = Home::new();
     define(&home, "[mine]\ndialect = 'acp'\ncommand = ['mine']\n");
-    let said = home.run(&["run", "--agent", "cluade", "do it"]);
-    assert_eq!(said.code, 2, "{said:?}");
-    let lines: Vec<&str> = said.stderr.lines().collect();
+    let output = home.run(&["run", "--agent", "cluade", "do it"]);
+    assert_eq!(output.code, 2, "{output:?}");
+    let lines: Vec<&str> = output.stderr.lines().collect();
     assert!(
         lines[0].contains("there is no agent `cluade`: there is claude, claude-print, codex"),
-        "{said:?}"
+        "{output:?}"
     );
-    assert!(lines[0].contains("mine") && lines[1].contains("did you mean `claude`?"), "{said:?}");
+    assert!(lines[0].contains("mine") && lines[1].contains("did you mean `claude`?"), "{output:?}");
     assert_eq!(home.ok(&["ls", "-a", "-q"]), "", "nothing was started");
     define(&home, "[mine]\ndialect = 'klingon'\ncommand = ['mine']\n");
-    let said = home.run(&["run", "--agent", "claude", "do it"]);
-    assert!(said.code == 2 && said.stderr.contains("agents.toml"), "{said:?}");
-    assert!(said.stderr.contains("klingon"), "{said:?}");
+    let output = home.run(&["run", "--agent", "claude", "do it"]);
+    assert!(output.code == 2 && output.stderr.contains("agents.toml"), "{output:?}");
+    assert!(output.stderr.contains("klingon"), "{output:?}");
 }
 
 /// Returns a home with an agent `echo`, which does what its prompt says.
@@ -125,9 +125,9 @@ fn endings(job: &serde_json::Value) -> Vec<&str> {
 #[test]
 fn a_completed_turn_ends_the_job_and_its_conversation_can_be_resumed() {
     let home = with_agent();
-    let said = home.run(&["run", "--agent", "echo", "--name", "first", "hello"]);
-    assert_eq!(said.code, 0, "{said:?}");
-    assert_eq!(said.stdout, "did: hello\n\n", "only the text");
+    let output = home.run(&["run", "--agent", "echo", "--name", "first", "hello"]);
+    assert_eq!(output.code, 0, "{output:?}");
+    assert_eq!(output.stdout, "did: hello\n\n", "only the text");
     assert_eq!(home.ok(&["result", "first"]), "did: hello");
     let job = home.json(&["show", "first"]);
     assert_eq!((&job["outcome"], endings(&job)), (&json!("completed"), vec!["completed"]));
@@ -155,24 +155,24 @@ fn an_agent_that_would_lose_its_conversation_is_not_resumed() {
     let with_gemini = |words: &[&str]| {
         let mut command = home.command(words);
         command.env("PATH", format!("{}:/usr/bin:/bin", bin.display()));
-        crate::home::said(command)
+        crate::home::run_command(command)
     };
-    let said = with_gemini(&["run", "--agent", "gemini", "--name", "first", "hello"]);
-    assert_eq!(said.code, 0, "{said:?}");
+    let output = with_gemini(&["run", "--agent", "gemini", "--name", "first", "hello"]);
+    assert_eq!(output.code, 0, "{output:?}");
     for fork in [&[][..], &["--fork"]] {
-        let said = with_gemini(&[&["resume"], fork, &["first", "again"]].concat());
-        assert_eq!(said.code, 125, "{said:?}");
+        let output = with_gemini(&[&["resume"], fork, &["first", "again"]].concat());
+        assert_eq!(output.code, 125, "{output:?}");
         let id = home.json(&["show", "first"])["id"].as_str().unwrap().to_owned();
         let why = "cannot be resumed: `gemini` would lose its conversation (its `session/load` fails";
-        assert!(said.stderr.contains(&format!("{id} {why}")), "{said:?}");
-        assert!(said.stderr.contains("begin a new one with `run --agent gemini`"), "{said:?}");
+        assert!(output.stderr.contains(&format!("{id} {why}")), "{output:?}");
+        assert!(output.stderr.contains("begin a new one with `run --agent gemini`"), "{output:?}");
     }
     assert_eq!(home.ok(&["ls", "-a", "-q"]).lines().count(), 1, "no job was created");
     assert_eq!(std::fs::read_to_string(&starts).unwrap().lines().count(), 1, "and nothing was started");
     // A definition of the user overrides it.
     define(&home, &own.replace("[echo]", "[gemini]"));
-    let said = with_gemini(&["resume", "first", "again"]);
-    assert_eq!((said.code, said.stdout.as_str()), (0, "did: again\n\n"), "{said:?}");
+    let output = with_gemini(&["resume", "first", "again"]);
+    assert_eq!((output.code, output.stdout.as_str()), (0, "did: again\n\n"), "{output:?}");
 }
 
 #[test]
@@ -207,15 +207,15 @@ fn a_later_attempt_does_not_resume_what_its_agent_would_lose() {
 #[test]
 fn a_failed_agent_is_reported_as_failed_whatever_its_exit_code() {
     let home = with_agent();
-    let said = home.run(&["run", "--agent", "echo", "fail out of luck"]);
-    assert_eq!(said.code, 1, "{said:?}");
-    assert!(said.stderr.contains("failed") && said.stderr.contains("out of luck"), "{said:?}");
-    let said = home.run(&["resume", "@last", "again"]);
-    assert_eq!(said.code, 125, "{said:?}");
-    assert!(said.stderr.contains("none of its turns completed"), "{said:?}");
+    let output = home.run(&["run", "--agent", "echo", "fail out of luck"]);
+    assert_eq!(output.code, 1, "{output:?}");
+    assert!(output.stderr.contains("failed") && output.stderr.contains("out of luck"), "{output:?}");
+    let output = home.run(&["resume", "@last", "again"]);
+    assert_eq!(output.code, 125, "{output:?}");
+    assert!(output.stderr.contains("none of its turns completed"), "{output:?}");
     home.ok(&["run", "true"]);
-    let said = home.run(&["resume", "@last", "again"]);
-    assert!(said.code == 125 && said.stderr.contains("it runs a command, not an agent"), "{said:?}");
+    let output = home.run(&["resume", "@last", "again"]);
+    assert!(output.code == 125 && output.stderr.contains("it runs a command, not an agent"), "{output:?}");
 }
 
 #[test]
@@ -227,16 +227,16 @@ fn questions_of_an_agent_are_shown_and_answered() {
     assert_eq!(texts, ["execute: make test", "execute: make clean"]);
     assert!(home.ok(&["ls"]).contains(" needs input "), "{}", home.ok(&["ls"]));
     insta::assert_snapshot!("show_asks", plain(&home, &home.ok(&["show", "asker"])));
-    let said = home.run(&["approve", "asker"]);
-    assert_eq!(said.code, 125, "{said:?}");
-    assert!(said.stderr.contains("several open questions"), "{said:?}");
+    let output = home.run(&["approve", "asker"]);
+    assert_eq!(output.code, 125, "{output:?}");
+    assert!(output.stderr.contains("several open questions"), "{output:?}");
     let name = |at: usize| asked[at]["id"].as_str().unwrap();
     let line = format!("--question {}    # execute: make clean", name(1));
-    assert!(said.stderr.contains(&line), "{said:?}");
+    assert!(output.stderr.contains(&line), "{output:?}");
     home.ok(&["approve", "asker", "--question", name(0)]);
     until_asks(&home, &id, 1);
-    let said = home.run(&["approve", "asker", "--question", name(0)]);
-    assert!(said.code == 125, "each question takes one answer: {said:?}");
+    let output = home.run(&["approve", "asker", "--question", name(0)]);
+    assert!(output.code == 125, "each question takes one answer: {output:?}");
     // Only one question is left, so it need not be named.
     home.ok(&["deny", "asker", "not", "now"]);
     home.ok(&["wait", &id]);
@@ -280,11 +280,11 @@ fn questions_are_shown_to_users_who_follow_the_job() {
     assert!(shown.contains("echo asks: ") && shown.contains("make test"), "{shown}");
     typed.write_all(b"y\n").unwrap();
     assert!(late.wait().unwrap().success());
-    let said = crate::home::of_output(attached.wait_with_output().unwrap());
-    assert_eq!(said.code, 0, "{said:?}");
+    let output = crate::home::of_output(attached.wait_with_output().unwrap());
+    assert_eq!(output.code, 0, "{output:?}");
     assert!(
-        said.stderr.contains("echo asks: ") && said.stderr.contains("lastword approve asker"),
-        "{said:?}"
+        output.stderr.contains("echo asks: ") && output.stderr.contains("lastword approve asker"),
+        "{output:?}"
     );
     assert_eq!(endings(&home.json(&["show", "asker"])), ["completed"]);
     assert!(home.ok(&["logs", "asker"]).contains("ask-0 allow_once"), "{}", home.ok(&["logs", "asker"]));
@@ -346,8 +346,8 @@ fn an_interrupt_ends_the_turn_and_a_message_starts_the_next() {
     let home = with_agent();
     let id = start(&home, &["wait"]);
     until("it works", || (home.json(&["show", &id])["session"]["active_turn"] == 1).then_some(()));
-    let said = home.run(&["interrupt", &id, "--turn", "7"]);
-    assert!(said.code == 125 && said.stderr.contains("that one is over"), "{said:?}");
+    let output = home.run(&["interrupt", &id, "--turn", "7"]);
+    assert!(output.code == 125 && output.stderr.contains("that one is over"), "{output:?}");
     home.ok(&["send", &id, "hello", "again"]);
     home.ok(&["interrupt", &id]);
     home.ok(&["wait", &id]);
@@ -357,16 +357,16 @@ fn an_interrupt_ends_the_turn_and_a_message_starts_the_next() {
     assert!(home.ok(&["logs", "--raw", &id]).contains(r#"did: hello again\n"#));
     insta::assert_snapshot!("show_turns", plain(&home, &home.ok(&["show", &id])));
     for words in [&["interrupt", &id][..], &["send", &id, "more"], &["approve", &id]] {
-        let said = home.run(words);
-        assert!(said.code == 125 && said.stderr.contains("has ended"), "{words:?}: {said:?}");
+        let output = home.run(words);
+        assert!(output.code == 125 && output.stderr.contains("has ended"), "{words:?}: {output:?}");
     }
-    let said = home.run(&["send", &id]);
-    assert!(said.code == 2 && said.stderr.contains("nothing to send"), "{said:?}");
+    let output = home.run(&["send", &id]);
+    assert!(output.code == 2 && output.stderr.contains("nothing to send"), "{output:?}");
     let id = home.start("exec sleep 100");
-    let said = home.run(&["send", &id, "--steer", "left"]);
-    assert!(said.code == 125 && said.stderr.contains("only an agent can be steered"), "{said:?}");
-    let said = home.run(&["interrupt", &id]);
-    assert!(said.code == 125 && said.stderr.contains("no active turn"), "{said:?}");
+    let output = home.run(&["send", &id, "--steer", "left"]);
+    assert!(output.code == 125 && output.stderr.contains("only an agent can be steered"), "{output:?}");
+    let output = home.run(&["interrupt", &id]);
+    assert!(output.code == 125 && output.stderr.contains("no active turn"), "{output:?}");
 }
 
 #[test]
@@ -378,8 +378,8 @@ fn doctor_reports_which_agents_are_installed_and_answer() {
                 [mute]\ndialect = 'acp'\ncommand = ['sh', '-c', 'echo not today >&2']\n";
     define(&home, &(own + more));
     let look = |words: &[&str]| {
-        let said = home.run(&[&["doctor", "--json"], words].concat());
-        let list: serde_json::Value = serde_json::from_str(&said.stdout).unwrap();
+        let output = home.run(&[&["doctor", "--json"], words].concat());
+        let list: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
         let items = list["items"].as_array().unwrap().clone();
         move |id: &str| {
             let item = items.iter().find(|item| item["id"] == id);
@@ -400,12 +400,12 @@ fn doctor_reports_which_agents_are_installed_and_answer() {
     let ok = |text: &str| Some(("ok".into(), text.to_owned()));
     assert_eq!(found("agent.gone"), ok("not installed"));
     assert_eq!(found("agent.far"), ok("not installed; install it with: fetch far"));
-    let said = home.run(&["run", "--agent", "far", "hello"]);
-    assert!(said.code == 127 && said.stderr.contains("lastword doctor --agents"), "{said:?}");
-    let said = home.run(&["run", "--agent", "mute", "hello"]);
+    let output = home.run(&["run", "--agent", "far", "hello"]);
+    assert!(output.code == 127 && output.stderr.contains("lastword doctor --agents"), "{output:?}");
+    let output = home.run(&["run", "--agent", "mute", "hello"]);
     assert!(
-        said.code == 1 && said.stderr.contains("failed: the agent exited before its first turn"),
-        "{said:?}"
+        output.code == 1 && output.stderr.contains("failed: the agent exited before its first turn"),
+        "{output:?}"
     );
     define(&home, "[echo]\ndialect = 'klingon'\n");
     let (status, text) = look(&[])("agents").unwrap();
@@ -417,7 +417,7 @@ fn an_agent_cannot_answer_its_own_questions() {
     let home = with_agent();
     let mut command = home.command(&["run", "-d", "--agent", "echo", "ask make test\ncheat"]);
     command.env("PROGRAM", lastword());
-    let id = crate::home::said(command).stdout.trim_end().to_owned();
+    let id = crate::home::run_command(command).stdout.trim_end().to_owned();
     let log = until("it has tried", || {
         let log = home.ok(&["logs", &id]);
         log.contains("cheat ").then_some(log)

@@ -1,21 +1,21 @@
-//! Umask, resource limits and nice value: a job has those of the command that asked for it, not the daemon's.
+//! Umask, resource limits and nice value: a job gets those of the command that submitted it, not the daemon's.
 
 use std::process::Command;
 
-use crate::home::{Home, Said, said};
+use crate::home::{Home, Output, run_command};
 
-/// What a job prints of itself.
+/// Prints the attributes of a job.
 const PROBE: &str = "umask; ulimit -n; nice";
 
-/// Runs `lastword` with these words in a shell that has set something first.
-fn after(home: &Home, first: &str, words: &[&str]) -> Said {
+/// Runs `lastword` in a shell after a setup command.
+fn after(home: &Home, first: &str, words: &[&str]) -> Output {
     let inner = home.command(words);
     let mut command = Command::new("sh");
     command.arg("-c").arg(format!("{first} \"$0\" \"$@\"")).arg(inner.get_program()).args(words);
     command.current_dir(home.work()).env_clear();
     command.envs(inner.get_envs().filter_map(|(name, value)| Some((name, value?))));
     command.stdin(std::process::Stdio::null());
-    said(command)
+    run_command(command)
 }
 
 #[test]
@@ -26,7 +26,7 @@ fn a_job_has_the_umask_limits_and_nice_value_of_its_caller() {
     let caller = "umask 027; ulimit -n 123; exec nice -n 3";
     let run = after(&home, caller, &["run", "--", "sh", "-c", PROBE]);
     assert_eq!((run.stdout.as_str(), run.stderr.as_str()), ("0027\n123\n3\n", ""));
-    // They are kept until the job runs, whichever daemon starts it.
+    // They are stored until the job runs, whichever daemon starts it.
     let later = after(&home, caller, &["run", "-d", "--delay", "1s", "--", "sh", "-c", PROBE]);
     home.ok(&["daemon", "restart"]);
     let id = later.stdout.trim_end();
@@ -57,9 +57,9 @@ fn the_files_of_the_keeper_stay_private_whatever_the_umask() {
 }
 
 #[test]
-fn what_an_unprivileged_daemon_cannot_give_is_said() {
+fn attributes_that_an_unprivileged_daemon_cannot_set_are_reported() {
     let home = Home::new();
-    // Root keeps the right to raise limits unless it is taken away; others never had it.
+    // Root can raise limits unless the capability is dropped; others never can.
     let unprivileged = match rustix::process::geteuid().is_root() {
         true => "exec setpriv --bounding-set=-sys_resource,-sys_nice",
         false => "exec",

@@ -12,14 +12,14 @@ fn c14_c21_a_cancel_ends_the_whole_tree_and_shows_the_receipt() {
     let home = Home::new();
     let id = home.ok(&["run", "-d", "--name", "stubborn", "--grace", "300ms", "sh", "-c", STUBBORN]);
     let pids = home.pids_of(&id, 3);
-    let said = home.run(&["cancel", "stubborn"]);
-    assert_eq!(said.code, 0, "{said:?}");
+    let output = home.run(&["cancel", "stubborn"]);
+    assert_eq!(output.code, 0, "{output:?}");
     for pid in &pids {
-        assert!(!is_alive(*pid), "{pid} is alive after {said:?}");
-        assert!(said.stdout.contains(&pid.to_string()), "{pid} is not in the receipt: {said:?}");
+        assert!(!is_alive(*pid), "{pid} is alive after {output:?}");
+        assert!(output.stdout.contains(&pid.to_string()), "{pid} is not in the receipt: {output:?}");
     }
-    assert!(said.stdout.contains("TERM, then KILL after"), "{said:?}");
-    assert!(said.stdout.contains("nothing is left running"), "{said:?}");
+    assert!(output.stdout.contains("TERM, then KILL after"), "{output:?}");
+    assert!(output.stdout.contains("nothing is left running"), "{output:?}");
     assert_eq!(home.run(&["wait", &id]).code, 3);
 }
 
@@ -41,9 +41,9 @@ fn c10_an_ended_job_is_not_changed_by_a_cancel() {
     home.ok(&["run", "--name", "done", "true"]);
     let before = home.json(&["show", "done"]);
     for _ in 0..2 {
-        let said = home.run(&["cancel", "done"]);
-        assert_eq!(said.code, 0, "{said:?}");
-        assert!(said.stdout.contains("had already ended: completed"), "{said:?}");
+        let output = home.run(&["cancel", "done"]);
+        assert_eq!(output.code, 0, "{output:?}");
+        assert!(output.stdout.contains("had already ended: completed"), "{output:?}");
     }
     assert_eq!(home.json(&["show", "done"]), before);
 }
@@ -54,8 +54,8 @@ fn c8_a_queued_job_is_cancelled_at_once_and_never_starts() {
     home.ok(&["group", "set", "none", "--slots", "1"]);
     home.ok(&["group", "pause", "none"]);
     let id = home.ok(&["run", "-d", "--group", "none", "touch", "ran"]);
-    let said = home.run(&["cancel", &id]);
-    insta::assert_snapshot!("cancel_queued", plain(&home, &said.stdout));
+    let output = home.run(&["cancel", &id]);
+    insta::assert_snapshot!("cancel_queued", plain(&home, &output.stdout));
     home.ok(&["group", "resume", "none"]);
     home.ok(&["run", "--group", "none", "true"]);
     assert!(!home.work().join("ran").exists());
@@ -74,12 +74,12 @@ fn c17_a_stop_that_exceeds_the_timeout_is_reported_as_stopping() {
         "trap '' TERM; echo $$; while :; do sleep 1; done",
     ]);
     let pid = home.pids_of(&id, 1)[0];
-    let said = home.run(&["cancel", &id, "--timeout", "300ms"]);
-    assert_eq!(said.code, 124, "{said:?}");
-    assert!(said.stdout.contains(&format!("stopping with TERM, 2 alive: pid {pid}, ")), "{said:?}");
+    let output = home.run(&["cancel", &id, "--timeout", "300ms"]);
+    assert_eq!(output.code, 124, "{output:?}");
+    assert!(output.stdout.contains(&format!("stopping with TERM, 2 alive: pid {pid}, ")), "{output:?}");
     assert!(is_alive(pid));
-    let said = home.run(&["cancel", &id, "--no-wait"]);
-    assert!(said.code == 124 && said.stdout.contains("stopping"), "{said:?}");
+    let output = home.run(&["cancel", &id, "--no-wait"]);
+    assert!(output.code == 124 && output.stdout.contains("stopping"), "{output:?}");
     assert_eq!(home.run(&["cancel", &id, "--force"]).code, 0);
     assert!(!is_alive(pid));
 }
@@ -88,10 +88,10 @@ fn c17_a_stop_that_exceeds_the_timeout_is_reported_as_stopping() {
 fn an_unknown_job_does_not_prevent_others_from_being_cancelled() {
     let home = Home::new();
     let (id, pids) = home.start_with_pids("echo $$; sleep 100", 1);
-    let said = home.run(&["cancel", "nobody", &id, "no-one"]);
-    assert_eq!(said.code, 125, "{said:?}");
-    assert!(said.stderr.contains("`nobody`") && said.stderr.contains("`no-one`"), "{said:?}");
-    assert!(said.stdout.contains("cancelled while running") && !is_alive(pids[0]), "{said:?}");
+    let output = home.run(&["cancel", "nobody", &id, "no-one"]);
+    assert_eq!(output.code, 125, "{output:?}");
+    assert!(output.stderr.contains("`nobody`") && output.stderr.contains("`no-one`"), "{output:?}");
+    assert!(output.stdout.contains("cancelled while running") && !is_alive(pids[0]), "{output:?}");
 }
 
 #[test]
@@ -108,8 +108,8 @@ fn jobs_are_cancelled_by_group_or_label_and_others_are_not() {
     assert_eq!(pids.map(is_alive), [false, true, true]);
     home.ok(&["cancel", "--group", "wide"]);
     assert_eq!(pids.map(is_alive), [false, false, true]);
-    let said = home.run(&["cancel", "--all"]);
-    assert_eq!((said.code, pids.map(is_alive)), (0, [false, false, false]));
-    let said = home.run(&["cancel", "--all"]);
-    assert_eq!((said.code, said.stderr.as_str()), (0, "no job to cancel\n"));
+    let output = home.run(&["cancel", "--all"]);
+    assert_eq!((output.code, pids.map(is_alive)), (0, [false, false, false]));
+    let output = home.run(&["cancel", "--all"]);
+    assert_eq!((output.code, output.stderr.as_str()), (0, "no job to cancel\n"));
 }

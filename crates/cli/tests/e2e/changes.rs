@@ -1,6 +1,6 @@
 //! `diff` and `apply`: shows and applies what a job changed in its worktree.
 
-use crate::home::said;
+use crate::home::run_command;
 use crate::plain::plain;
 use crate::worktree::{Repository, path_of};
 
@@ -14,7 +14,7 @@ fn files(repository: &Repository) -> String {
         test -f \"$f\" && cat \"$f\"; done; git ls-files --stage; git rev-parse HEAD; git stash list";
     let mut command = std::process::Command::new("sh");
     command.args(["-c", script]).current_dir(&repository.top);
-    said(command).stdout
+    run_command(command).stdout
 }
 
 #[test]
@@ -57,13 +57,13 @@ fn a_diff_works_while_the_job_runs_and_for_a_job_that_changed_nothing() {
     repository.work("idle", "true");
     repository.until_nothing_is_left_but(&["busy"]);
     for verb in ["diff", "apply"] {
-        let said = repository.home.run(&[verb, "idle"]);
-        assert_eq!((said.code, said.stdout.as_str()), (0, ""), "{said:?}");
-        assert!(said.stderr.contains("changed nothing"), "{said:?}");
+        let output = repository.home.run(&[verb, "idle"]);
+        assert_eq!((output.code, output.stdout.as_str()), (0, ""), "{output:?}");
+        assert!(output.stderr.contains("changed nothing"), "{output:?}");
     }
     repository.home.ok(&["run", "--name", "plain", "true"]);
-    let said = repository.home.run(&["diff", "plain"]);
-    assert!(said.code == 125 && said.stderr.contains("was not run with --worktree"), "{said:?}");
+    let output = repository.home.run(&["diff", "plain"]);
+    assert!(output.code == 125 && output.stderr.contains("was not run with --worktree"), "{output:?}");
 }
 
 #[test]
@@ -74,9 +74,9 @@ fn changes_are_applied_once_and_the_job_can_then_be_deleted() {
     let would = repository.home.ok(&["apply", "--dry-run", "much"]);
     assert!(would.starts_with("7 files would be changed in "), "{would}");
     assert_eq!(repository.git(&["status", "--porcelain"]), "");
-    let said = repository.home.run(&["apply", "much"]);
-    assert_eq!(said.code, 0, "{said:?}");
-    insta::assert_snapshot!("apply", plain(&repository.home, &format!("{}{}", said.stdout, said.stderr)));
+    let output = repository.home.run(&["apply", "much"]);
+    assert_eq!(output.code, 0, "{output:?}");
+    insta::assert_snapshot!("apply", plain(&repository.home, &format!("{}{}", output.stdout, output.stderr)));
     let theirs = path_of(&job);
     for file in ["a", "new/file", "sub/d", "bytes"] {
         assert_eq!(
@@ -121,14 +121,14 @@ fn an_apply_that_would_lose_work_changes_nothing() {
     repository.work("fix", "sed -i 's/^a 5$/a five/' a; echo more >> b; mkdir new; echo x > new/file");
     let refused = |why: &str, file: &str| {
         let before = files(&repository);
-        let said = repository.home.run(&["apply", "fix"]);
-        assert_eq!(said.code, 125, "{said:?}");
+        let output = repository.home.run(&["apply", "fix"]);
+        assert_eq!(output.code, 125, "{output:?}");
         assert!(
-            said.stderr.contains(why) && said.stderr.contains(&format!("\n    {file}\n")),
-            "{why}: {said:?}"
+            output.stderr.contains(why) && output.stderr.contains(&format!("\n    {file}\n")),
+            "{why}: {output:?}"
         );
         assert_eq!(files(&repository), before, "nothing was changed: {why}");
-        said.stderr
+        output.stderr
     };
     repository.write("b", "not committed\n");
     let words = refused("have uncommitted changes", "b");
@@ -148,8 +148,8 @@ fn an_apply_that_would_lose_work_changes_nothing() {
     repository.commit("gone");
     refused("conflict with commits", "a");
     std::fs::remove_dir_all(&repository.top).unwrap();
-    let said = repository.home.run(&["apply", "fix"]);
-    assert!(said.code == 125 && said.stderr.contains("is gone"), "{said:?}");
+    let output = repository.home.run(&["apply", "fix"]);
+    assert!(output.code == 125 && output.stderr.contains("is gone"), "{output:?}");
 }
 
 #[test]
@@ -185,8 +185,8 @@ fn commits_without_file_changes_are_not_applied_and_not_lost() {
         for _ in 0..2 {
             let refused = home.run(&["rm", name]);
             assert!(refused.code == 125 && refused.stderr.contains("git merge lastword/"), "{refused:?}");
-            let said = home.run(&["apply", name]);
-            assert!(said.code == 0 && said.stderr.contains("git merge lastword/"), "{said:?}");
+            let output = home.run(&["apply", name]);
+            assert!(output.code == 0 && output.stderr.contains("git merge lastword/"), "{output:?}");
         }
         assert_eq!(repository.git(&["cat-file", "-t", &tip]), "commit");
         repository.git(&["merge", "--quiet", "--no-edit", job["worktree"]["branch"].as_str().unwrap()]);
@@ -221,15 +221,15 @@ fn explicitly_added_ignored_files_are_applied() {
 fn concurrent_applies_are_serialized() {
     let repository = Repository::new();
     repository.work("many", "for i in $(seq 300); do echo $i > n$i; done");
-    let said = std::thread::scope(|scope| {
+    let output = std::thread::scope(|scope| {
         let each: Vec<_> = (0..4).map(|_| scope.spawn(|| repository.home.run(&["apply", "many"]))).collect();
         each.into_iter().map(|one| one.join().unwrap()).collect::<Vec<_>>()
     });
-    assert!(said.iter().all(|said| said.code == 0), "{said:?}");
+    assert!(output.iter().all(|output| output.code == 0), "{output:?}");
     assert_eq!(
-        said.iter().filter(|said| said.stdout.contains("300 files were changed")).count(),
+        output.iter().filter(|output| output.stdout.contains("300 files were changed")).count(),
         1,
-        "{said:?}"
+        "{output:?}"
     );
     assert!((1..=300).all(|n| repository.top.join(format!("n{n}")).exists()));
     repository.home.ok(&["rm", "many"]);

@@ -12,12 +12,12 @@ fn limits_of_a_running_job_can_be_changed_and_are_enforced() {
     assert!(home.ok(&["limit", &id, "output=0"]).ends_with("  wall 2h"));
     assert!(is_alive(pids[0]));
     home.ok(&["limit", &id, "wall=1ms"]);
-    let said = home.run(&["wait", &id]);
-    assert_eq!(said.code, 1, "{said:?}");
-    assert!(said.stdout.contains("timed out at its wall-clock limit"), "{said:?}");
+    let output = home.run(&["wait", &id]);
+    assert_eq!(output.code, 1, "{output:?}");
+    assert!(output.stdout.contains("timed out at its wall-clock limit"), "{output:?}");
     assert!(!is_alive(pids[0]));
-    let said = home.run(&["limit", &id, "wall=2h"]);
-    assert!(said.code == 125 && said.stderr.contains("ended"), "{said:?}");
+    let output = home.run(&["limit", &id, "wall=2h"]);
+    assert!(output.code == 125 && output.stderr.contains("ended"), "{output:?}");
 }
 
 #[test]
@@ -97,8 +97,8 @@ fn groups_are_created_changed_paused_and_removed() {
     assert_eq!(home.run(&["wait", "--timeout", "200ms", &id]).code, 124, "a paused group starts nothing");
     assert_eq!(home.json(&["show", &id])["waits"]["for"], "paused");
     assert!(home.ok(&["show", &id]).contains("waiting: its group is paused"));
-    let said = home.run(&["group", "rm", "build"]);
-    assert_eq!(said.stderr, "lastword: a live job is in this group: cancel it or wait for it first\n");
+    let output = home.run(&["group", "rm", "build"]);
+    assert_eq!(output.stderr, "lastword: a live job is in this group: cancel it or wait for it first\n");
     home.ok(&["group", "resume", "build"]);
     assert_eq!(home.run(&["wait", &id]).code, 0);
     home.ok(&["run", "--group", "new", "true"]);
@@ -110,12 +110,12 @@ fn groups_are_created_changed_paused_and_removed() {
         .cloned();
     assert_eq!(new.unwrap()["slots"], 1, "a new group has one slot");
     home.ok(&["group", "rm", "free"]);
-    let said = home.run(&["group", "rm", "default"]);
-    assert_eq!((said.code, said.stderr.as_str()), (2, "lastword: the default group stays\n"));
+    let output = home.run(&["group", "rm", "default"]);
+    assert_eq!((output.code, output.stderr.as_str()), (2, "lastword: the default group stays\n"));
     for verb in ["rm", "pause", "resume"] {
-        let said = home.run(&["group", verb, "nowhere"]);
-        assert_eq!(said.code, 125, "{said:?}");
-        assert!(said.stderr.contains("there is no group `nowhere`"), "{said:?}");
+        let output = home.run(&["group", verb, "nowhere"]);
+        assert_eq!(output.code, 125, "{output:?}");
+        assert!(output.stderr.contains("there is no group `nowhere`"), "{output:?}");
     }
     assert!(!home.ok(&["group", "ls"]).contains("nowhere"), "a typo creates no group");
     assert_eq!(home.run(&["group", "set", "build", "--slots", "0"]).code, 2);
@@ -146,16 +146,16 @@ fn an_ended_job_can_be_retried_with_the_current_environment() {
     home.run(&["wait", &id]);
     let mut command = home.command(&["retry", &id]);
     command.env("COLOUR", "green");
-    let said = crate::home::said(command);
-    assert_eq!((said.code, said.stdout.as_str()), (4, "green\n"), "{said:?}");
+    let output = crate::home::run_command(command);
+    assert_eq!((output.code, output.stdout.as_str()), (4, "green\n"), "{output:?}");
     let job = home.json(&["show", "@last"]);
     assert_eq!(job["retry_of"], id);
     let detached = home.ok(&["retry", "-d", &id]);
     assert!(detached.starts_with("job_") && detached != id);
     home.run(&["wait", &detached]);
     let running = home.start("sleep 100");
-    let said = home.run(&["retry", &running]);
-    assert_eq!(said.code, 125, "{said:?}");
+    let output = home.run(&["retry", &running]);
+    assert_eq!(output.code, 125, "{output:?}");
 }
 
 #[test]
@@ -168,12 +168,12 @@ fn a_deleted_job_is_gone_with_its_output() {
     assert_eq!(home.run(&["show", &id]).code, 125);
     assert!(!home.state().join("jobs").join(&id).exists());
     let (running, pids) = home.start_with_pids("echo $$; sleep 100", 1);
-    let said = home.run(&["rm", &running]);
-    assert!(said.code == 125 && said.stderr.contains("rm --force"), "{said:?}");
+    let output = home.run(&["rm", &running]);
+    assert!(output.code == 125 && output.stderr.contains("rm --force"), "{output:?}");
     assert!(is_alive(pids[0]));
-    let said = home.run(&["rm", "--force", "nobody", &running, "no-one"]);
-    assert_eq!(said.code, 125, "two do not exist");
-    assert!(said.stderr.contains("`nobody`") && said.stderr.contains("`no-one`"), "{said:?}");
+    let output = home.run(&["rm", "--force", "nobody", &running, "no-one"]);
+    assert_eq!(output.code, 125, "two do not exist");
+    assert!(output.stderr.contains("`nobody`") && output.stderr.contains("`no-one`"), "{output:?}");
     assert!(!is_alive(pids[0]), "the third is deleted anyway");
     assert_eq!(home.run(&["show", &running]).code, 125);
 }
@@ -187,12 +187,12 @@ fn c45_prune_keeps_running_jobs_and_unread_results_and_reports_it() {
     crate::home::until("both have ended", || {
         (home.json(&["ls", "-a", "--phase", "ended"])["items"].as_array().unwrap().len() == 2).then_some(())
     });
-    let said = home.run(&["prune", "--older-than", "0"]);
-    assert_eq!(said.code, 2, "there is no terminal to ask: {said:?}");
-    let said = home.run(&["prune", "--older-than", "0", "--dry-run"]);
-    insta::assert_snapshot!("prune_dry_run", format!("{}{}", said.stdout, said.stderr));
-    let said = home.run(&["prune", "--older-than", "0", "-y"]);
-    insta::assert_snapshot!("prune", format!("{}{}", said.stdout, said.stderr));
+    let output = home.run(&["prune", "--older-than", "0"]);
+    assert_eq!(output.code, 2, "there is no terminal to ask: {output:?}");
+    let output = home.run(&["prune", "--older-than", "0", "--dry-run"]);
+    insta::assert_snapshot!("prune_dry_run", format!("{}{}", output.stdout, output.stderr));
+    let output = home.run(&["prune", "--older-than", "0", "-y"]);
+    insta::assert_snapshot!("prune", format!("{}{}", output.stdout, output.stderr));
     assert_eq!(home.run(&["show", &read]).code, 125);
     assert!(is_alive(pids[0]));
     assert_eq!(home.json(&["prune", "--older-than", "0", "--unread", "-y"])["removed"], 1);
@@ -205,8 +205,8 @@ fn c45_prune_keeps_running_jobs_and_unread_results_and_reports_it() {
 fn abandon_asks_first_and_ends_a_job_that_is_reachable() {
     let home = Home::new();
     let (id, pids) = home.start_with_pids("echo $$; sleep 100", 1);
-    let said = home.run(&["abandon", &id]);
-    assert!(said.code == 2 && said.stderr.contains("-y"), "{said:?}");
+    let output = home.run(&["abandon", &id]);
+    assert!(output.code == 2 && output.stderr.contains("-y"), "{output:?}");
     assert!(is_alive(pids[0]));
     home.ok(&["abandon", &id, "-y"]);
     assert_eq!(home.run(&["wait", &id]).code, 1);

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use rustix::process::Signal;
 
 use crate::executable::lastword;
-use crate::home::{Home, is_alive, said, signal, until};
+use crate::home::{Home, is_alive, run_command, signal, until};
 use crate::plain::{plain, plain_text};
 
 #[test]
@@ -27,12 +27,12 @@ fn a_daemon_starts_automatically_and_reports_its_status() {
             .replace("contained by its keeper", "<level>")
     );
     let pid = home.daemon_pid();
-    let said_ = home.run(&["daemon", "start"]);
-    assert_eq!(said_.stderr, format!("a daemon is already running (pid {pid})\n"));
+    let output = home.run(&["daemon", "start"]);
+    assert_eq!(output.stderr, format!("a daemon is already running (pid {pid})\n"));
     assert_eq!(home.run(&["daemon", "stop"]).stderr, "daemon stopped; jobs keep running\n");
     assert!(!is_alive(pid));
-    let said_ = home.run(&["daemon", "stop"]);
-    assert_eq!((said_.code, said_.stderr.as_str()), (0, "no daemon is running\n"));
+    let output = home.run(&["daemon", "stop"]);
+    assert_eq!((output.code, output.stderr.as_str()), (0, "no daemon is running\n"));
     home.ok(&["daemon", "start"]);
     assert_ne!(home.daemon_pid(), pid);
     let other = home.daemon_pid();
@@ -48,7 +48,7 @@ fn a_home_may_be_a_symbolic_link() {
     std::os::unix::fs::symlink(home.state(), &link).unwrap();
     let mut command = home.command(&["ls", "-a", "-q"]);
     command.env("LASTWORD_HOME", &link);
-    let listed = said(command);
+    let listed = run_command(command);
     assert_eq!((listed.code, listed.stdout.lines().count()), (0, 1), "{listed:?}");
 }
 
@@ -60,11 +60,11 @@ fn a_restart_does_not_disturb_running_commands() {
     for _ in 0..8 {
         let restarting = home.spawn(&["daemon", "restart"]);
         for _ in 0..6 {
-            let said = home.run(&["run", "true"]);
-            assert_eq!(said.code, 0, "{said:?}");
+            let output = home.run(&["run", "true"]);
+            assert_eq!(output.code, 0, "{output:?}");
         }
-        let said = restarting.end();
-        assert_eq!(said.code, 0, "{said:?}");
+        let output = restarting.end();
+        assert_eq!(output.code, 0, "{output:?}");
     }
 }
 
@@ -73,7 +73,7 @@ fn no_daemon_is_started_if_autostart_is_disabled() {
     let home = Home::new();
     let mut command = home.command(&["ls"]);
     command.env("LASTWORD_NO_AUTOSTART", "1");
-    let refused = said(command);
+    let refused = run_command(command);
     assert_eq!(refused.code, 125);
     assert!(
         refused.stderr.contains("LASTWORD_NO_AUTOSTART") && refused.stderr.contains("lastword daemon start"),
@@ -215,7 +215,7 @@ fn a_daemon_that_always_dies_is_not_restarted_forever() {
     let mut command = std::process::Command::new("sh");
     command.arg("-c").arg(r#"ulimit -f 0; exec "$0" ls"#).arg(listed.get_program());
     command.envs(listed.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    let refused = said(command);
+    let refused = run_command(command);
     assert_eq!(refused.code, 125, "{refused:?}");
     assert!(refused.stderr.contains("died while starting"), "{refused:?}");
     assert_eq!(home.run(&["ls"]).code, 0, "and it leaves nothing behind that prevents the next start");
@@ -226,7 +226,7 @@ fn a_daemon_does_not_inherit_loader_variables_from_its_client() {
     let home = Home::new();
     let mut command = home.command(&["daemon", "start"]);
     command.env("LD_LIBRARY_PATH", "/nowhere").env("LD_AUDIT", "/nowhere/evil.so").env("MINE", "kept");
-    assert_eq!(said(command).code, 0);
+    assert_eq!(run_command(command).code, 0);
     let env = std::fs::read(format!("/proc/{}/environ", home.daemon_pid())).unwrap();
     let env = String::from_utf8_lossy(&env).replace('\0', "\n");
     assert!(env.contains("MINE=kept") && !env.contains("LD_"), "{env}");

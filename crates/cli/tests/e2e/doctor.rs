@@ -7,7 +7,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::executable::lastword;
-use crate::home::{Home, is_alive, said, signal, until};
+use crate::home::{Home, is_alive, run_command, signal, until};
 use crate::plain::plain_text;
 
 /// A uid that owns nothing.
@@ -15,11 +15,11 @@ const NOBODYS_UID: u32 = 54_321;
 
 /// Returns the result of one check.
 fn check(home: &Home, id: &str) -> Value {
-    let said = home.run(&["doctor", "--json"]);
-    let list: Value = serde_json::from_str(&said.stdout).unwrap_or_else(|error| panic!("{error}: {said:?}"));
+    let output = home.run(&["doctor", "--json"]);
+    let list: Value = serde_json::from_str(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"));
     let items = list["items"].as_array().unwrap();
     let failed = items.iter().any(|item| item["status"] == "fail");
-    assert_eq!(said.code, i32::from(failed), "{said:?}");
+    assert_eq!(output.code, i32::from(failed), "{output:?}");
     items.iter().find(|item| item["id"] == id).unwrap_or_else(|| panic!("{id}: {list}")).clone()
 }
 
@@ -243,7 +243,7 @@ fn doctor_works_inside_a_job_and_without_git() {
     assert_eq!(inside.code, 0, "{inside:?}");
     let mut command = home.command(&["doctor", "--json"]);
     command.env("PATH", "/nowhere");
-    let without = said(command);
+    let without = run_command(command);
     assert_eq!(without.code, 0, "{without:?}");
     let list: Value = serde_json::from_str(&without.stdout).unwrap();
     let git = list["items"].as_array().unwrap().iter().find(|item| item["id"] == "git").unwrap().clone();
@@ -291,9 +291,9 @@ fn any_user_can_run_doctor_and_a_read_only_home_is_detected() {
 
 /// Runs a failing `doctor` and returns the status of some checks.
 fn looked_at(command: std::process::Command, ids: &[&str]) -> Vec<String> {
-    let said = said(command);
-    assert_eq!(said.code, 1, "{said:?}");
-    let list: Value = serde_json::from_str(&said.stdout).unwrap_or_else(|error| panic!("{error}: {said:?}"));
+    let output = run_command(command);
+    assert_eq!(output.code, 1, "{output:?}");
+    let list: Value = serde_json::from_str(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"));
     let items = list["items"].as_array().unwrap();
     let status = |id: &&str| {
         items.iter().find(|item| item["id"] == *id).unwrap()["status"].as_str().unwrap().to_owned()
@@ -330,7 +330,7 @@ fn leave(home: &Home, line: &str, env: &[(&str, &str)]) -> Left {
         &format!("{line} >/dev/null 2>&1 & echo $!"),
     ]);
     command.env_clear().env("PATH", "/usr/bin:/bin").envs(env.iter().copied()).current_dir(home.work());
-    let left = said(command);
+    let left = run_command(command);
     assert_eq!(left.code, 0, "{left:?}");
     Left(lastword_proc::Identity::of(left.stdout.trim().parse().unwrap()).unwrap())
 }
@@ -375,7 +375,7 @@ fn c22_orphans_of_agents_are_listed_and_ended_only_by_identity() {
     assert!(found["doubt"].as_str().unwrap().contains("nohup"), "{found}");
     let mut command = home.command(&["doctor", "--orphans"]);
     command.env("COLUMNS", "300");
-    let listed = said(command).stdout;
+    let listed = run_command(command).stdout;
     // Compared by pid: other users may run the same tests.
     let pids: Vec<&str> = listed.lines().filter_map(|line| line.split_whitespace().next()).collect();
     let shown = [&leak, &namesake, &tool, &meant, &look_alike]
@@ -388,9 +388,9 @@ fn c22_orphans_of_agents_are_listed_and_ended_only_by_identity() {
     for refused in
         [look_alike.0.pid.to_string(), "1".to_owned(), format!("{}:{}", leak.0.pid, leak.0.start_ticks + 1)]
     {
-        let said = home.run(&["doctor", "--orphans", "--reap", &tool.0.pid.to_string(), "--reap", &refused]);
-        assert_eq!(said.code, 1, "{said:?}");
-        assert!(said.stderr.contains("no signal was sent"), "{said:?}");
+        let output = home.run(&["doctor", "--orphans", "--reap", &tool.0.pid.to_string(), "--reap", &refused]);
+        assert_eq!(output.code, 1, "{output:?}");
+        assert!(output.stderr.contains("no signal was sent"), "{output:?}");
     }
     for words in [&["--reap-all"][..], &["--reap", "mcp-server-left"], &["--reap-all", "--reap", "1"]] {
         assert_eq!(home.run(&[&["doctor", "--orphans"], words].concat()).code, 2, "{words:?}");

@@ -11,15 +11,15 @@ fn logs_print_each_stream_to_its_own_stream() {
     let home = Home::new();
     let id = home.start("seq 1 5; seq 11 15 >&2");
     home.ok(&["wait", &id]);
-    let said = home.run(&["logs", &id]);
-    assert_eq!((said.stdout.as_str(), said.stderr.as_str()), ("1\n2\n3\n4\n5\n", "11\n12\n13\n14\n15\n"));
-    let said = home.run(&["logs", &id, "-n", "2", "--stdout"]);
-    assert_eq!((said.stdout.as_str(), said.stderr.as_str()), ("4\n5\n", ""));
-    let said = home.run(&["logs", &id, "-n", "1", "--stderr"]);
-    assert_eq!((said.stdout.as_str(), said.stderr.as_str()), ("", "15\n"));
+    let output = home.run(&["logs", &id]);
+    assert_eq!((output.stdout.as_str(), output.stderr.as_str()), ("1\n2\n3\n4\n5\n", "11\n12\n13\n14\n15\n"));
+    let output = home.run(&["logs", &id, "-n", "2", "--stdout"]);
+    assert_eq!((output.stdout.as_str(), output.stderr.as_str()), ("4\n5\n", ""));
+    let output = home.run(&["logs", &id, "-n", "1", "--stderr"]);
+    assert_eq!((output.stdout.as_str(), output.stderr.as_str()), ("", "15\n"));
     assert_eq!(home.run(&["logs", &id, "-n", "0"]).stdout, "");
-    let said = home.run(&["logs", &id, "--attempt", "2"]);
-    assert!(said.code == 125 && said.stderr.contains("no attempt 2"), "{said:?}");
+    let output = home.run(&["logs", &id, "--attempt", "2"]);
+    assert!(output.code == 125 && output.stderr.contains("no attempt 2"), "{output:?}");
 }
 
 #[test]
@@ -30,8 +30,8 @@ fn logs_follow_a_job_to_its_end() {
     let following = home.spawn(&["logs", "-f", &id]);
     home.until_phase(&id, "running");
     std::fs::write(&go, "").unwrap();
-    let said = following.end();
-    assert_eq!((said.code, said.stdout.as_str()), (0, "one\ntwo\n"), "{said:?}");
+    let output = following.end();
+    assert_eq!((output.code, output.stdout.as_str()), (0, "one\ntwo\n"), "{output:?}");
     assert_eq!(home.run(&["logs", "-f", &id]).stdout, "one\ntwo\n", "an ended job returns at once");
 }
 
@@ -39,9 +39,9 @@ fn logs_follow_a_job_to_its_end() {
 fn a_job_that_has_not_started_has_no_logs() {
     let home = Home::new();
     let id = home.ok(&["run", "-d", "--delay", "1h", "true"]);
-    let said = home.run(&["logs", &id]);
-    assert_eq!((said.code, said.stdout.as_str()), (0, ""));
-    assert!(said.stderr.contains("has not been started yet"), "{said:?}");
+    let output = home.run(&["logs", &id]);
+    assert_eq!((output.code, output.stdout.as_str()), (0, ""));
+    assert!(output.stderr.contains("has not been started yet"), "{output:?}");
 }
 
 #[test]
@@ -70,10 +70,10 @@ fn dropped_output_is_reported() {
     home.ok(&["config", "set", "output.tail", "4K"]);
     let id = home.start("seq 1 100000");
     home.ok(&["wait", &id]);
-    let said = home.run(&["logs", &id]);
-    assert!(said.stdout.starts_with("1\n2\n") && said.stdout.ends_with("99999\n100000\n"));
-    assert!(said.stdout.len() < 200_000, "{} bytes were kept", said.stdout.len());
-    assert!(said.stderr.contains("of stdout are not kept"), "{}", said.stderr);
+    let output = home.run(&["logs", &id]);
+    assert!(output.stdout.starts_with("1\n2\n") && output.stdout.ends_with("99999\n100000\n"));
+    assert!(output.stdout.len() < 200_000, "{} bytes were kept", output.stdout.len());
+    assert!(output.stderr.contains("of stdout are not kept"), "{}", output.stderr);
     let shown = home.ok(&["show", &id]);
     assert!(shown.contains("of 575 KiB kept"), "{shown}");
 }
@@ -104,9 +104,9 @@ fn events_prints_the_log_of_one_job_or_of_all() {
 fn events_follows_one_job_to_its_end_and_all_jobs_forever() {
     let home = Home::new();
     let id = home.start("sleep 0.2");
-    let said = home.run(&["events", "-f", "--json", &id]);
-    assert_eq!(said.code, 0, "{said:?}");
-    let last: serde_json::Value = serde_json::from_str(said.stdout.lines().last().unwrap()).unwrap();
+    let output = home.run(&["events", "-f", "--json", &id]);
+    assert_eq!(output.code, 0, "{output:?}");
+    let last: serde_json::Value = serde_json::from_str(output.stdout.lines().last().unwrap()).unwrap();
     assert_eq!(last["type"], "last_word");
     let following = home.spawn(&["events", "-f", "--json"]);
     // Starts now: earlier events are not printed.
@@ -122,9 +122,9 @@ fn events_follows_one_job_to_its_end_and_all_jobs_forever() {
 fn a_message_is_delivered_once() {
     let home = Home::new();
     let id = home.ok(&["run", "-d", "-i", "cat"]);
-    let said = home.run(&["send", &id, "one", "two"]);
-    assert_eq!(said.code, 0, "{said:?}");
-    assert!(said.stderr.contains("message 1"), "{said:?}");
+    let output = home.run(&["send", &id, "one", "two"]);
+    assert_eq!(output.code, 0, "{output:?}");
+    assert!(output.stderr.contains("message 1"), "{output:?}");
     assert_eq!(home.json(&["send", &id, "three", "--raw"])["input"], 2);
     let mut command = home.command(&["send", &id]);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -134,8 +134,8 @@ fn a_message_is_delivered_once() {
     home.ok(&["send", &id, "--eof"]);
     assert_eq!(home.run(&["wait", &id]).code, 0);
     assert_eq!(home.ok(&["logs", &id]), "one two\nthree four");
-    let said = home.run(&["send", &id, "late"]);
-    assert!(said.code == 125 && said.stderr.contains("ended"), "{said:?}");
+    let output = home.run(&["send", &id, "late"]);
+    assert!(output.code == 125 && output.stderr.contains("ended"), "{output:?}");
 }
 
 #[test]
@@ -143,13 +143,13 @@ fn a_result_is_the_last_output_and_how_the_job_ended() {
     let home = Home::new();
     let id = home.start("echo the answer; exit 3");
     home.run(&["wait", &id]);
-    let said = home.run(&["result", &id]);
-    assert_eq!((said.code, said.stdout.as_str()), (0, "the answer\n"));
-    assert!(said.stderr.contains("failed, exit 3"), "{said:?}");
+    let output = home.run(&["result", &id]);
+    assert_eq!((output.code, output.stdout.as_str()), (0, "the answer\n"));
+    assert!(output.stderr.contains("failed, exit 3"), "{output:?}");
     let result = home.json(&["result", &id]);
     assert_eq!((&result["text"], &result["exit"]["code"]), (&"the answer\n".into(), &3.into()));
     let running = home.start("sleep 100");
-    let said = home.run(&["result", &running]);
-    assert_eq!(said.code, 125, "{said:?}");
-    assert!(said.stderr.contains("lastword wait"), "it suggests what to do: {said:?}");
+    let output = home.run(&["result", &running]);
+    assert_eq!(output.code, 125, "{output:?}");
+    assert!(output.stderr.contains("lastword wait"), "it suggests what to do: {output:?}");
 }

@@ -69,8 +69,8 @@ fn completions_and_manual_pages_are_printed() {
     assert_eq!(home.run(&["completion", "tcsh"]).code, 2);
     assert!(home.ok(&["man"]).contains(".TH lastword 1"));
     assert!(home.ok(&["man", "run"]).contains("lastword\\-run"));
-    let said = home.run(&["man", "cancle"]);
-    assert!(said.code == 2 && said.stderr.contains("did you mean `cancel`"), "{said:?}");
+    let output = home.run(&["man", "cancle"]);
+    assert!(output.code == 2 && output.stderr.contains("did you mean `cancel`"), "{output:?}");
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn jobs_are_completed_by_name_if_a_daemon_is_running() {
     let complete = |words: &[&str]| {
         let mut command = home.command(&["--"]);
         command.args(words).env("COMPLETE", "fish");
-        crate::home::said(command).stdout
+        crate::home::run_command(command).stdout
     };
     assert!(!complete(&["lastword", "show", ""]).contains("builder"));
     assert!(!home.state().join("daemon.lock").exists(), "completion starts no daemon");

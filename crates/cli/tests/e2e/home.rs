@@ -21,7 +21,7 @@ pub(crate) struct Home {
 
 /// The result of a command.
 #[derive(Debug)]
-pub(crate) struct Said {
+pub(crate) struct Output {
     pub(crate) code: i32,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
@@ -65,15 +65,15 @@ impl Home {
     }
 
     /// Runs a command to its end.
-    pub(crate) fn run(&self, words: &[&str]) -> Said {
-        said(self.command(words))
+    pub(crate) fn run(&self, words: &[&str]) -> Output {
+        run_command(self.command(words))
     }
 
     /// Runs a command that must succeed, and returns its output without the last line feed.
     pub(crate) fn ok(&self, words: &[&str]) -> String {
-        let said = self.run(words);
-        assert_eq!(said.code, 0, "{words:?}: {said:?}");
-        said.stdout.trim_end_matches('\n').to_owned()
+        let output = self.run(words);
+        assert_eq!(output.code, 0, "{words:?}: {output:?}");
+        output.stdout.trim_end_matches('\n').to_owned()
     }
 
     /// Runs a command that must succeed with `--json`, and returns what it printed.
@@ -167,8 +167,8 @@ impl Home {
 impl Drop for Home {
     fn drop(&mut self) {
         // If the test left the state folder unusable, the check below reports what survived.
-        let ended = said(self.command(&["cancel", "--all", "--force"]));
-        let stopped = said(self.command(&["daemon", "stop", "--cancel-jobs"]));
+        let ended = run_command(self.command(&["cancel", "--all", "--force"]));
+        let stopped = run_command(self.command(&["daemon", "stop", "--cancel-jobs"]));
         let survivors = self.survivors();
         if !std::thread::panicking() {
             assert!(survivors.is_empty(), "{survivors:?} are still alive after {ended:?}, {stopped:?}");
@@ -250,10 +250,10 @@ impl Running {
     }
 
     /// Closes its standard input, waits until it exits and returns its result.
-    pub(crate) fn end(mut self) -> Said {
+    pub(crate) fn end(mut self) -> Output {
         drop(self.child.stdin.take());
         let status = self.child.wait().unwrap();
-        Said { code: code_of(status), stdout: self.stdout.all_of_it(), stderr: self.stderr.all_of_it() }
+        Output { code: code_of(status), stdout: self.stdout.all_of_it(), stderr: self.stderr.all_of_it() }
     }
 }
 
@@ -265,12 +265,12 @@ impl Drop for Running {
 }
 
 /// Runs a command to its end.
-pub(crate) fn said(mut command: Command) -> Said {
+pub(crate) fn run_command(mut command: Command) -> Output {
     of_output(command.output().unwrap())
 }
 
-pub(crate) fn of_output(output: std::process::Output) -> Said {
-    Said {
+pub(crate) fn of_output(output: std::process::Output) -> Output {
+    Output {
         code: code_of(output.status),
         stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
         stderr: String::from_utf8_lossy(&output.stderr).into_owned(),

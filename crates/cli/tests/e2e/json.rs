@@ -66,8 +66,8 @@ fn the_shape_of_json_output_is_stable() {
     let events = home.ok(&["events", &id, "--json"]);
     let events: Vec<Value> = events.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     check("json_events", &Value::Array(events));
-    let said = home.run(&["--json", "show", "nobody"]);
-    check("json_problem", &serde_json::from_str(&said.stderr).unwrap());
+    let output = home.run(&["--json", "show", "nobody"]);
+    check("json_problem", &serde_json::from_str(&output.stderr).unwrap());
 }
 
 #[test]

@@ -46,9 +46,9 @@ fn an_invalid_command_line_exits_with_2_and_starts_nothing() {
         &["completion"],
         &["wait", "--timeout", "-5s"],
     ] {
-        let said = home.run(words);
-        assert_eq!(said.code, 2, "{words:?}: {said:?}");
-        assert!(said.stdout.is_empty() && !said.stderr.is_empty(), "{words:?}: {said:?}");
+        let output = home.run(words);
+        assert_eq!(output.code, 2, "{words:?}: {output:?}");
+        assert!(output.stdout.is_empty() && !output.stderr.is_empty(), "{words:?}: {output:?}");
     }
     assert!(!home.state().exists(), "none of them started a daemon");
 }
@@ -67,27 +67,27 @@ fn a_typo_is_answered_with_a_suggestion() {
         (&["logs", "biulder"], "did you mean `builder`"),
         (&["config", "get", "slot"], "did you mean `slots`"),
     ] {
-        let said = home.run(words);
-        assert!(said.code != 0 && said.stderr.contains(guess), "{words:?}: {said:?}");
+        let output = home.run(words);
+        assert!(output.code != 0 && output.stderr.contains(guess), "{words:?}: {output:?}");
     }
 }
 
 #[test]
 fn an_unknown_or_ambiguous_reference_is_reported() {
     let home = Home::new();
-    let said = home.run(&["show"]);
-    assert_eq!(said.code, 125, "{said:?}");
-    insta::assert_snapshot!("unknown_job", plain_text(&home, &said.stderr));
+    let output = home.run(&["show"]);
+    assert_eq!(output.code, 125, "{output:?}");
+    insta::assert_snapshot!("unknown_job", plain_text(&home, &output.stderr));
     let ids: Vec<String> = (0..3).map(|_| home.ok(&["run", "-d", "true"])).collect();
     // Ids created within a minute share a prefix.
-    let said = home.run(&["show", &ids[0][..12]]);
-    assert_eq!(said.code, 125, "{said:?}");
+    let output = home.run(&["show", &ids[0][..12]]);
+    assert_eq!(output.code, 125, "{output:?}");
     for id in &ids {
-        assert!(said.stderr.contains(&id[24..]), "{id} is a candidate: {said:?}");
+        assert!(output.stderr.contains(&id[24..]), "{id} is a candidate: {output:?}");
     }
-    let said = home.run(&["show", &ids[0][..12], "--json"]);
-    let problem: serde_json::Value = serde_json::from_str(&said.stderr).unwrap();
-    assert_eq!((&problem["code"], said.code), (&"ambiguous".into(), 125));
+    let output = home.run(&["show", &ids[0][..12], "--json"]);
+    let problem: serde_json::Value = serde_json::from_str(&output.stderr).unwrap();
+    assert_eq!((&problem["code"], output.code), (&"ambiguous".into(), 125));
     assert_eq!(problem["candidates"].as_array().unwrap().len(), 3);
 }
 
@@ -104,12 +104,12 @@ fn with_json_every_error_is_a_problem_document_on_standard_error() {
         if words[0] == "daemon" {
             home.ok(&["daemon", "stop"]);
         }
-        let said = home.run(&[&["--json"], words].concat());
+        let output = home.run(&[&["--json"], words].concat());
         let problem: serde_json::Value =
-            serde_json::from_str(&said.stderr).unwrap_or_else(|error| panic!("{words:?}: {error}: {said:?}"));
-        assert_eq!((&problem["code"], said.code), (&code.into(), exit), "{words:?}: {said:?}");
+            serde_json::from_str(&output.stderr).unwrap_or_else(|error| panic!("{words:?}: {error}: {output:?}"));
+        assert_eq!((&problem["code"], output.code), (&code.into(), exit), "{words:?}: {output:?}");
         assert_eq!(problem["type"], format!("urn:lastword:problem:{code}"));
-        assert_eq!(said.stdout, "");
+        assert_eq!(output.stdout, "");
     }
 }
 
@@ -118,8 +118,8 @@ fn an_invalid_name_is_refused() {
     let home = Home::new();
     for name in ["", "-x", "a b", "a/b", "job_0001m7f762c9e008aqrbsrbs126w", "@last", &"x".repeat(65), "ä"] {
         let flag = format!("--name={name}");
-        let said = home.run(&["run", "-d", &flag, "true"]);
-        assert_eq!(said.code, 2, "{name:?}: {said:?}");
+        let output = home.run(&["run", "-d", &flag, "true"]);
+        assert_eq!(output.code, 2, "{name:?}: {output:?}");
     }
     assert_eq!(home.ok(&["ls", "-a", "-q"]), "");
 }
@@ -130,11 +130,11 @@ fn arguments_and_variables_that_are_not_utf8_are_reported() {
     let home = Home::new();
     let mut command = home.command(&["run", "echo"]);
     command.arg(std::ffi::OsStr::from_bytes(b"a\xffb"));
-    let said = crate::home::said(command);
-    assert_eq!(said.code, 2, "{said:?}");
+    let output = crate::home::run_command(command);
+    assert_eq!(output.code, 2, "{output:?}");
     let mut command = home.command(&["run", "true"]);
     command.env("ODD", std::ffi::OsStr::from_bytes(b"a\xffb"));
-    let said = crate::home::said(command);
-    assert_eq!(said.code, 0, "{said:?}");
-    assert_eq!(said.stderr, "lastword: 1 environment variable is not UTF-8 and is not passed to the job\n");
+    let output = crate::home::run_command(command);
+    assert_eq!(output.code, 0, "{output:?}");
+    assert_eq!(output.stderr, "lastword: 1 environment variable is not UTF-8 and is not passed to the job\n");
 }

@@ -44,8 +44,8 @@ fn ended(home: &Home, agent: &str, lines: &[&str]) -> serde_json::Value {
 fn a_rule_that_cannot_be_enforced_is_refused() {
     let home = with_agents();
     for rule in [["--permissions", "deny"], ["--allow", "*"], ["--ask-expires", "5m"]] {
-        let said = home.run(&[&["run", "-d", "--agent", "well"], &rule[..], &["--", "x"]].concat());
-        assert!(said.code == 2 && said.stderr.contains("asks nobody"), "{rule:?}: {said:?}");
+        let output = home.run(&[&["run", "-d", "--agent", "well"], &rule[..], &["--", "x"]].concat());
+        assert!(output.code == 2 && output.stderr.contains("asks nobody"), "{rule:?}: {output:?}");
     }
     assert_eq!(home.ok(&["ls", "-a", "-q"]), "", "nothing was started");
 }
@@ -108,13 +108,13 @@ fn a_one_shot_agent_takes_no_input_and_can_be_cancelled() {
     let id = home.ok(&["run", "-d", "--agent", "stays", BEGUN]);
     until("it works", || (home.json(&["show", &id])["session"]["active_turn"] == 1).then_some(()));
     for words in [&["send", &id, "more"][..], &["send", &id, "--steer", "more"]] {
-        let said = home.run(words);
-        assert!(said.code == 125 && said.stderr.contains("takes a single prompt"), "{said:?}");
+        let output = home.run(words);
+        assert!(output.code == 125 && output.stderr.contains("takes a single prompt"), "{output:?}");
     }
-    let said = home.run(&["interrupt", &id]);
-    assert!(said.code == 125 && said.stderr.contains("`lastword cancel`"), "{said:?}");
-    let said = home.run(&["answer", &id, "yes"]);
-    assert!(said.code == 125 && said.stderr.contains("no open question"), "{said:?}");
+    let output = home.run(&["interrupt", &id]);
+    assert!(output.code == 125 && output.stderr.contains("`lastword cancel`"), "{output:?}");
+    let output = home.run(&["answer", &id, "yes"]);
+    assert!(output.code == 125 && output.stderr.contains("no open question"), "{output:?}");
     home.ok(&["cancel", &id]);
     let job = home.json(&["show", &id]);
     assert_eq!(

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::home::{said, until};
+use crate::home::{run_command, until};
 use crate::plain::plain;
 use crate::worktree::{Repository, path_of};
 
@@ -52,7 +52,7 @@ fn configuration_left_by_a_job_is_never_executed() {
     // A plain git runs it.
     let mut git = std::process::Command::new("git");
     git.arg("status").current_dir(&repository.top);
-    said(git);
+    run_command(git);
     assert!(sprung.exists(), "the trap works");
 }
 
@@ -70,14 +70,14 @@ fn a_checkout_may_be_detached_a_worktree_or_a_submodule() {
             "echo more >> a; pwd",
         ]);
         command.current_dir(folder);
-        let said = said(command);
-        assert_eq!(said.code, 0, "{said:?}");
+        let output = run_command(command);
+        assert_eq!(output.code, 0, "{output:?}");
         let job = repository.home.json(&["show", name]);
-        assert_eq!(Path::new(said.stdout.trim()), path_of(&job));
+        assert_eq!(Path::new(output.stdout.trim()), path_of(&job));
         repository.home.ok(&["apply", name]);
         assert!(std::fs::read_to_string(folder.join("a")).unwrap().ends_with("more\n"), "{folder:?}");
         repository.home.ok(&["rm", name]);
-        said.stderr
+        output.stderr
     };
     repository.git(&["checkout", "--quiet", "--detach"]);
     job_in(&repository.top, "detached");
@@ -125,8 +125,8 @@ fn a_nested_repository_is_reported_and_not_applied() {
 fn a_worktree_that_cannot_be_created_is_a_launch_error() {
     let repository = Repository::new();
     std::fs::write(repository.top.join(".git/worktrees"), "in the way").unwrap();
-    let said = repository.lastword(&["run", "--worktree", "--name", "fix", "touch", "ran"]);
-    assert_ne!(said.code, 0, "{said:?}");
+    let output = repository.lastword(&["run", "--worktree", "--name", "fix", "touch", "ran"]);
+    assert_ne!(output.code, 0, "{output:?}");
     let job = repository.home.json(&["show", "fix"]);
     assert_eq!((&job["outcome"], &job["cause"]), (&"failed".into(), &"launch".into()), "{job}");
     let error = job["attempts"][0]["error"].as_str().unwrap();
@@ -144,8 +144,8 @@ fn a_daemon_without_worktrees_runs_all_other_jobs() {
     std::fs::set_permissions(repository.home.state(), private).unwrap();
     std::fs::write(repository.home.state().join("worktrees"), "in the way").unwrap();
     assert_eq!(repository.lastword(&["run", "true"]).code, 0);
-    let said = repository.lastword(&["run", "--worktree", "--name", "fix", "true"]);
-    assert_ne!(said.code, 0, "{said:?}");
+    let output = repository.lastword(&["run", "--worktree", "--name", "fix", "true"]);
+    assert_ne!(output.code, 0, "{output:?}");
     let job = repository.home.json(&["show", "fix"]);
     assert!(job["attempts"][0]["error"].as_str().unwrap().contains("keeps none"), "{job}");
     repository.home.ok(&["rm", "fix"]);
@@ -157,17 +157,17 @@ fn a_retry_starts_from_the_same_commit() {
     let first = repository.work("fix", "cat a | tail -1; echo more >> a");
     repository.write("a", "another\n");
     repository.commit("since");
-    let said = repository.lastword(&["retry", "fix"]);
-    assert_eq!((said.code, said.stdout.as_str()), (0, "a 10\n"), "{said:?}");
+    let output = repository.lastword(&["retry", "fix"]);
+    assert_eq!((output.code, output.stdout.as_str()), (0, "a 10\n"), "{output:?}");
     let again = repository.home.json(&["show", "@last"]);
     assert_eq!(again["worktree"]["base"], first["worktree"]["base"]);
     assert_ne!(again["worktree"]["branch"], first["worktree"]["branch"]);
     assert!(path_of(&first).exists() && path_of(&again).exists());
     // Attempts of one job share a worktree, with the changes of earlier attempts.
     let script = "echo x >> a; test $(grep -c x a) = 2";
-    let said =
+    let output =
         repository.lastword(&["run", "--worktree", "--retry", "1", "--backoff", "1ms", "sh", "-c", script]);
-    assert_eq!(said.code, 0, "{said:?}");
+    assert_eq!(output.code, 0, "{output:?}");
 }
 
 #[test]
@@ -177,8 +177,8 @@ fn work_survives_the_deletion_of_its_repository() {
     std::fs::remove_dir_all(&repository.top).unwrap();
     let home = &repository.home;
     for verb in ["diff", "apply"] {
-        let said = home.run(&[verb, "fix"]);
-        assert!(said.code == 125 && said.stderr.contains("is gone\n  its files are in"), "{verb}: {said:?}");
+        let output = home.run(&[verb, "fix"]);
+        assert!(output.code == 125 && output.stderr.contains("is gone\n  its files are in"), "{verb}: {output:?}");
     }
     let refused = home.run(&["rm", "fix"]);
     assert!(refused.code == 125 && refused.stderr.contains("git cannot say what"), "{refused:?}");
@@ -219,8 +219,8 @@ fn several_jobs_of_one_repository_have_their_own_worktrees() {
     for name in &names {
         let script = format!("echo {name} >> a; git -c user.name=x -c user.email=x commit -qam {name}");
         let words = ["run", "-d", "-g", "many", "--worktree", "--name", name, "sh", "-c", &script];
-        let said = repository.lastword(&words);
-        assert_eq!(said.code, 0, "{said:?}");
+        let output = repository.lastword(&words);
+        assert_eq!(output.code, 0, "{output:?}");
     }
     let all: Vec<&str> = names.iter().map(String::as_str).collect();
     assert_eq!(repository.home.run(&[&["wait"], all.as_slice()].concat()).code, 0);

@@ -6,7 +6,7 @@ use std::process::Stdio;
 
 use rustix::process::Signal;
 
-use crate::home::{Home, is_alive, said, signal, until};
+use crate::home::{Home, is_alive, run_command, signal, until};
 
 #[test]
 fn run_exits_with_the_exit_code_of_the_job() {
@@ -29,15 +29,15 @@ fn a_missing_command_is_distinguished_from_one_that_cannot_be_executed() {
     let plain = home.work().join("plain");
     std::fs::write(&plain, "#!/bin/sh\n").unwrap();
     std::fs::set_permissions(&plain, std::fs::Permissions::from_mode(0o644)).unwrap();
-    let said = home.run(&["run", "./no-such-command"]);
-    assert_eq!(said.code, 127, "{said:?}");
-    assert!(said.stderr.contains("no-such-command"), "{said:?}");
-    let said = home.run(&["run", "no-such-command"]);
-    assert_eq!(said.code, 127);
-    assert!(!said.stderr.contains("sh -c"), "{said:?}");
-    let said = home.run(&["run", "sleep 1 && echo done"]);
-    assert_eq!(said.code, 127);
-    assert!(said.stderr.contains("lastword run -- sh -c 'COMMAND'"), "{said:?}");
+    let output = home.run(&["run", "./no-such-command"]);
+    assert_eq!(output.code, 127, "{output:?}");
+    assert!(output.stderr.contains("no-such-command"), "{output:?}");
+    let output = home.run(&["run", "no-such-command"]);
+    assert_eq!(output.code, 127);
+    assert!(!output.stderr.contains("sh -c"), "{output:?}");
+    let output = home.run(&["run", "sleep 1 && echo done"]);
+    assert_eq!(output.code, 127);
+    assert!(output.stderr.contains("lastword run -- sh -c 'COMMAND'"), "{output:?}");
     assert_eq!(home.run(&["run", "./plain"]).code, 126);
     assert_eq!(home.run(&["run", "/"]).code, 126);
 }
@@ -56,10 +56,10 @@ fn limits_stop_a_job_and_are_reported() {
             "over budget output",
         ),
     ] {
-        let said = home.run(&["run", flag, value, "--grace", "100ms", "sh", "-c", script]);
-        assert_eq!(said.code, code, "{flag}: {said:?}");
-        assert!(said.stderr.contains(word), "{flag}: {said:?}");
-        let pid: i32 = said.stdout.lines().next().unwrap().parse().unwrap();
+        let output = home.run(&["run", flag, value, "--grace", "100ms", "sh", "-c", script]);
+        assert_eq!(output.code, code, "{flag}: {output:?}");
+        assert!(output.stderr.contains(word), "{flag}: {output:?}");
+        let pid: i32 = output.stdout.lines().next().unwrap().parse().unwrap();
         assert!(!is_alive(pid), "{flag}");
     }
 }
@@ -70,9 +70,9 @@ fn a_cancelled_job_exits_with_3() {
     let running = home.spawn(&["run", "--name", "long", "sleep", "100"]);
     home.until_phase_of_name("long", "running");
     home.ok(&["cancel", "long"]);
-    let said = running.end();
-    assert_eq!(said.code, 3, "{said:?}");
-    assert!(said.stderr.contains("long (") && said.stderr.contains("cancelled while running"), "{said:?}");
+    let output = running.end();
+    assert_eq!(output.code, 3, "{output:?}");
+    assert!(output.stderr.contains("long (") && output.stderr.contains("cancelled while running"), "{output:?}");
 }
 
 #[test]
@@ -85,9 +85,9 @@ fn a_job_whose_keepers_were_killed_is_lost_and_exits_with_1() {
     for pid in [guard, shim] {
         signal(pid, Signal::KILL);
     }
-    let said = running.end();
-    assert_eq!(said.code, 1, "{said:?}");
-    assert!(said.stderr.contains("lost"), "{said:?}");
+    let output = running.end();
+    assert_eq!(output.code, 1, "{output:?}");
+    assert!(output.stderr.contains("lost"), "{output:?}");
     assert!(!is_alive(leader), "the sweep killed it");
     assert_eq!(home.json(&["show", "doomed"])["attempts"][0]["receipt"]["proof"], "best_effort");
 }
@@ -118,9 +118,9 @@ fn large_output_arrives_complete() {
 #[test]
 fn a_detached_run_prints_only_the_id() {
     let home = Home::new();
-    let said = home.run(&["run", "-d", "--name", "quiet", "sh", "-c", "echo out; echo err >&2"]);
-    assert_eq!((said.code, said.stderr.as_str()), (0, ""));
-    let id = said.stdout.trim_end();
+    let output = home.run(&["run", "-d", "--name", "quiet", "sh", "-c", "echo out; echo err >&2"]);
+    assert_eq!((output.code, output.stderr.as_str()), (0, ""));
+    let id = output.stdout.trim_end();
     assert!(id.starts_with("job_") && id.len() == 32, "{id}");
     let job = home.json(&["run", "-d", "true"]);
     assert!(job["id"].as_str().unwrap().starts_with("job_"));
@@ -137,11 +137,11 @@ fn a_job_runs_in_the_folder_and_environment_of_its_submitter() {
     std::fs::create_dir(home.work().join("below")).unwrap();
     assert_eq!(home.ok(&["run", "pwd"]), home.work().display().to_string());
     assert_eq!(home.ok(&["run", "-C", "below", "pwd"]), home.work().join("below").display().to_string());
-    let said_ = home.run(&["run", "-C", "nowhere", "pwd"]);
-    assert!(said_.code == 2 && said_.stderr.contains("nowhere"), "{said_:?}");
+    let output = home.run(&["run", "-C", "nowhere", "pwd"]);
+    assert!(output.code == 2 && output.stderr.contains("nowhere"), "{output:?}");
     let mut command = home.command(&["run", "env"]);
     command.env("MINE", "a b=c").env("LD_PRELOAD", "/no/such.so").env("LASTWORD_JOB_ID", "");
-    let env = said(command).stdout;
+    let env = run_command(command).stdout;
     assert!(env.lines().any(|line| line == "MINE=a b=c"), "{env}");
     assert!(!env.contains("LD_PRELOAD"), "{env}");
     let id = home.json(&["show", "@last"])["id"].as_str().unwrap().to_owned();
@@ -157,11 +157,11 @@ fn ctrl_c_detaches_and_leaves_the_job_running() {
     let job = home.until_phase_of_name("long", "running");
     let pid = home.pids_of("long", 1)[0];
     running.signal(Signal::INT);
-    let said = running.end();
-    assert_eq!(said.code, 130, "{said:?}");
+    let output = running.end();
+    assert_eq!(output.code, 130, "{output:?}");
     let short = job["short"].as_str().unwrap();
     let words = format!("long ({short}) keeps running; `lastword attach long` reconnects to it\n");
-    assert_eq!(said.stderr, words);
+    assert_eq!(output.stderr, words);
     assert!(is_alive(pid));
     let running = home.spawn(&["run", "--name", "other", "sh", "-c", "echo $$; sleep 100"]);
     let other = home.pids_of_name("other", 1)[0];
@@ -190,9 +190,9 @@ fn ctrl_c_cancels_on_request_and_kills_the_second_time() {
     home.until_phase_of_name("stubborn", "stopping");
     assert!(is_alive(pid));
     running.signal(Signal::INT);
-    let said = running.end();
-    assert_eq!(said.code, 3, "{said:?}");
-    assert!(said.stderr.contains("press Ctrl-C again to kill it"), "{said:?}");
+    let output = running.end();
+    assert_eq!(output.code, 3, "{output:?}");
+    assert!(output.stderr.contains("press Ctrl-C again to kill it"), "{output:?}");
     assert!(!is_alive(pid));
 }
 
@@ -217,18 +217,18 @@ fn a_job_without_input_takes_none() {
     let home = Home::new();
     assert_eq!(home.ok(&["run", "cat"]), "");
     let id = home.ok(&["run", "-d", "sleep", "100"]);
-    let said = home.run(&["send", &id, "hello"]);
-    assert_eq!(said.code, 125, "{said:?}");
-    let said = home.run(&["attach", "-i", &id]);
-    assert!(said.code == 125 && said.stderr.contains("reads no input"), "{said:?}");
+    let output = home.run(&["send", &id, "hello"]);
+    assert_eq!(output.code, 125, "{output:?}");
+    let output = home.run(&["attach", "-i", &id]);
+    assert!(output.code == 125 && output.stderr.contains("reads no input"), "{output:?}");
 }
 
 #[test]
 fn a_job_can_have_a_terminal() {
     let home = Home::new();
-    let said = home.run(&["run", "-t", "sh", "-c", "test -t 0 && test -t 1 && stty size; exit 4"]);
-    assert_eq!(said.code, 4, "{said:?}");
-    assert_eq!(said.stdout.trim(), "24 80");
+    let output = home.run(&["run", "-t", "sh", "-c", "test -t 0 && test -t 1 && stty size; exit 4"]);
+    assert_eq!(output.code, 4, "{output:?}");
+    assert_eq!(output.stdout.trim(), "24 80");
 }
 
 #[test]
@@ -242,12 +242,12 @@ fn jobs_wait_for_dependencies_and_do_not_start_if_those_fail() {
     assert!(home.ok(&["show", &good]).contains(&format!("  after     {short}\n")));
     std::fs::write(home.work().join("go"), "").unwrap();
     assert_eq!(home.run(&["wait", &any]).code, 0);
-    let said = home.run(&["wait", &good]);
-    assert_ne!(said.code, 0, "{said:?}");
-    assert!(said.stdout.contains("a job it depends on did not succeed"), "{said:?}");
+    let output = home.run(&["wait", &good]);
+    assert_ne!(output.code, 0, "{output:?}");
+    assert!(output.stdout.contains("a job it depends on did not succeed"), "{output:?}");
     assert!(!home.work().join("ran").exists());
-    let said = home.run(&["run", "--after", "nobody", "true"]);
-    assert!(said.code == 125 && said.stderr.contains("nobody"), "{said:?}");
+    let output = home.run(&["run", "--after", "nobody", "true"]);
+    assert!(output.code == 125 && output.stderr.contains("nobody"), "{output:?}");
     assert_eq!(home.run(&["run", "--after", "x:maybe", "true"]).code, 2);
 }
 
@@ -255,12 +255,12 @@ fn jobs_wait_for_dependencies_and_do_not_start_if_those_fail() {
 fn a_job_is_retried_up_to_its_limit() {
     let home = Home::new();
     let script = "echo try $LASTWORD_ATTEMPT; test $LASTWORD_ATTEMPT = 3";
-    let said = home.run(&["run", "--retry", "5", "--backoff", "10ms", "sh", "-c", script]);
-    assert_eq!(said.code, 0, "{said:?}");
-    assert_eq!(said.stdout, "try 1\ntry 2\ntry 3\n", "the output of every attempt is printed");
+    let output = home.run(&["run", "--retry", "5", "--backoff", "10ms", "sh", "-c", script]);
+    assert_eq!(output.code, 0, "{output:?}");
+    assert_eq!(output.stdout, "try 1\ntry 2\ntry 3\n", "the output of every attempt is printed");
     assert_eq!(home.json(&["show", "@last"])["attempts"].as_array().unwrap().len(), 3);
-    let said = home.run(&["run", "--retry", "1", "--backoff", "10ms", "sh", "-c", "exit 9"]);
-    assert_eq!(said.code, 9, "the last attempt's own code");
+    let output = home.run(&["run", "--retry", "1", "--backoff", "10ms", "sh", "-c", "exit 9"]);
+    assert_eq!(output.code, 9, "the last attempt's own code");
 }
 
 #[test]
@@ -304,6 +304,6 @@ fn an_attached_run_survives_the_death_of_the_daemon() {
     until("it wrote", || home.ok(&["logs", "watched"]).contains("before").then_some(()));
     home.kill_daemon();
     std::fs::write(&go, "").unwrap();
-    let said = running.end();
-    assert_eq!((said.code, said.stdout.as_str()), (7, "before\nafter\n"), "{said:?}");
+    let output = running.end();
+    assert_eq!((output.code, output.stdout.as_str()), (7, "before\nafter\n"), "{output:?}");
 }

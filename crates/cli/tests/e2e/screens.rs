@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::home::{Home, said};
+use crate::home::{Home, run_command};
 use crate::plain::plain;
 
 /// Returns a home with jobs of every kind.
@@ -60,22 +60,22 @@ fn lists_fit_the_terminal() {
     for width in ["40", "80", "140"] {
         let mut command = home.command(&["ls", "-a"]);
         command.env("COLUMNS", width);
-        let text = said(command).stdout;
+        let text = run_command(command).stdout;
         let widest = text.lines().map(|line| line.chars().count()).max().unwrap();
         assert!(widest <= width.parse::<usize>().unwrap().max(60), "{width}: {text}");
         assert!(text.contains('…') || width == "140", "{width}: {text}");
     }
     let mut command = home.command(&["ls", "-a"]);
     command.env_remove("COLUMNS");
-    assert!(!said(command).stdout.contains('…'), "lines are not cut without a terminal");
-    let said = home.run(&["ls", "--group", "nowhere"]);
+    assert!(!run_command(command).stdout.contains('…'), "lines are not cut without a terminal");
+    let output = home.run(&["ls", "--group", "nowhere"]);
     assert_eq!(
-        (said.stdout.as_str(), said.stderr.as_str()),
+        (output.stdout.as_str(), output.stderr.as_str()),
         ("", "no matching jobs queued or running; `lastword ls -a` includes ended ones\n")
     );
-    let said = home.run(&["ls", "-a", "-n", "2"]);
+    let output = home.run(&["ls", "-a", "-n", "2"]);
     assert_eq!(
-        (said.stdout.lines().count(), said.stderr.as_str()),
+        (output.stdout.lines().count(), output.stderr.as_str()),
         (3, "there are more than 2; use -n to list more\n")
     );
     assert_eq!(home.ok(&["ls", "-a", "-q", "-l", "team=core"]).lines().count(), 1);
@@ -86,7 +86,7 @@ fn lists_fit_the_terminal() {
 fn wide(home: &Home, job: &str) -> String {
     let mut command = home.command(&["show", job]);
     command.env("COLUMNS", "120");
-    said(command).stdout.trim_end().to_owned()
+    run_command(command).stdout.trim_end().to_owned()
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn colour_is_used_only_where_requested() {
     let coloured = |arrange: fn(&mut Command) -> &mut Command| {
         let mut command = home.command(&["show", "server"]);
         arrange(&mut command);
-        said(command).stdout.contains('\x1b')
+        run_command(command).stdout.contains('\x1b')
     };
     assert!(!coloured(|command| command), "not into a pipe");
     assert!(coloured(|command| command.env("CLICOLOR_FORCE", "1")));
@@ -129,5 +129,5 @@ fn colour_is_used_only_where_requested() {
     assert!(!coloured(|command| command.env("CLICOLOR_FORCE", "0")));
     let mut command = home.command(&["ls", "-a", "--color", "always"]);
     command.env("COLUMNS", "80");
-    insta::assert_snapshot!("ls_colour", plain(&home, &said(command).stdout.replace('\x1b', "ESC")));
+    insta::assert_snapshot!("ls_colour", plain(&home, &run_command(command).stdout.replace('\x1b', "ESC")));
 }

@@ -1,12 +1,12 @@
-"""An agent that speaks the Agent Client Protocol and does what its prompt says, a word at a time.
+"""An agent that speaks the Agent Client Protocol and follows its prompt line by line.
 
-ask TEXT   asks for a permission to run TEXT, and says what it was answered
-cheat      answers its own questions, and says what that came to
-wait       works until it is told to stop
+ask TEXT   asks for permission to run TEXT, and prints the answer
+cheat      tries to answer its own question, and prints the result
+wait       works until it is interrupted
 write FILE writes a file into its folder
 fail TEXT  ends its turn with an error
-die        ends without a word
-anything else is said back
+die        exits without ending its turn
+Any other prompt is echoed.
 """
 import json, os, subprocess, sys
 
@@ -30,7 +30,7 @@ def say(session, text):
 
 
 def ask(session, number, what):
-    """Returns what a person says to the wish, or nothing if the turn is to end."""
+    """Asks for permission; the answer arrives as a message."""
     options = [{"optionId": name, "name": name, "kind": name} for name in ("allow_once", "reject_once")]
     call = {"toolCallId": f"call-{number}", "kind": "execute", "title": what, "rawInput": {"command": what}}
     params = {"sessionId": session, "toolCall": call, "options": options}
@@ -38,7 +38,7 @@ def ask(session, number, what):
 
 
 def turn(session, text):
-    """Works on a prompt, and returns how its turn ends."""
+    """Follows a prompt, and returns how the turn ended."""
     words = text.split("\n")
     asked = [word.removeprefix("ask ") for word in words if word.startswith("ask ")]
     for number, what in enumerate(asked):

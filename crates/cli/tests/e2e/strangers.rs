@@ -33,9 +33,9 @@ fn hostile_text_is_cleaned_except_piped_job_output() {
         &["ls", "-a", "--json"],
         &["show", &id, "--json"],
     ] {
-        let said = home.run(words);
-        assert!(harmless(&said.stdout), "{words:?}: {said:?}");
-        assert!(harmless(&said.stderr), "{words:?}: {said:?}");
+        let output = home.run(words);
+        assert!(harmless(&output.stdout), "{words:?}: {output:?}");
+        assert!(harmless(&output.stderr), "{words:?}: {output:?}");
     }
     assert_eq!(home.run(&["logs", &id]).stdout, HOSTILE, "piped output is not changed");
 }
@@ -52,9 +52,9 @@ fn job_output_cannot_control_a_terminal_it_was_not_given() {
         let line = format!("{} {words}", plain.get_program().to_string_lossy());
         command.args(["--quiet", "--command", &line, "/dev/null"]).env_clear();
         command.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?)))).env("NO_COLOR", "1");
-        let said = command.output().unwrap();
+        let output = command.output().unwrap();
         // The terminal itself adds carriage returns.
-        String::from_utf8_lossy(&said.stdout).replace("\r\n", "\n")
+        String::from_utf8_lossy(&output.stdout).replace("\r\n", "\n")
     };
     for words in [
         format!("logs {id}"),
@@ -63,10 +63,10 @@ fn job_output_cannot_control_a_terminal_it_was_not_given() {
         format!("result {id}"),
         format!("run -- sh -c \"{}\"", script.replace('\x1b', "\\033").replace('"', "\\\"")),
     ] {
-        let said = at_terminal(&words);
-        let found = said.chars().find(|c| (c.is_control() && *c != '\n') || "\u{202e}\u{200b}".contains(*c));
-        assert_eq!(found, None, "{words}: {said:?}");
-        assert!(said.contains("31m"), "{words}: {said:?}");
+        let output = at_terminal(&words);
+        let found = output.chars().find(|c| (c.is_control() && *c != '\n') || "\u{202e}\u{200b}".contains(*c));
+        assert_eq!(found, None, "{words}: {output:?}");
+        assert!(output.contains("31m"), "{words}: {output:?}");
     }
     assert!(
         at_terminal("run -t -- printf '\\033[5m'").contains("\x1b[5m"),
@@ -95,11 +95,11 @@ fn a_daemon_of_another_version_is_reported_once_with_a_remedy() {
         body.len()
     );
     let daemon = stand_in(&home, Box::leak(answer.into_boxed_str()));
-    let said = home.run(&["ls", "-a"]);
+    let output = home.run(&["ls", "-a"]);
     daemon.join().unwrap();
-    assert_eq!(said.code, 0, "{said:?}");
-    assert_eq!(said.stderr.matches("99.0.0").count(), 1, "{said:?}");
-    assert!(said.stderr.contains("lastword daemon restart"), "{said:?}");
+    assert_eq!(output.code, 0, "{output:?}");
+    assert_eq!(output.stderr.matches("99.0.0").count(), 1, "{output:?}");
+    assert!(output.stderr.contains("lastword daemon restart"), "{output:?}");
     std::fs::remove_file(home.state().join("lastword.sock")).unwrap();
 }
 
@@ -107,10 +107,10 @@ fn a_daemon_of_another_version_is_reported_once_with_a_remedy() {
 fn a_foreign_listener_is_not_trusted() {
     let home = Home::new();
     let daemon = stand_in(&home, "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}");
-    let said = home.run(&["ls"]);
+    let output = home.run(&["ls"]);
     daemon.join().unwrap();
-    assert_eq!(said.code, 125, "{said:?}");
-    assert!(said.stderr.contains("is not the daemon of Lastword"), "{said:?}");
+    assert_eq!(output.code, 125, "{output:?}");
+    assert!(output.stderr.contains("is not the daemon of Lastword"), "{output:?}");
     std::fs::remove_file(home.state().join("lastword.sock")).unwrap();
 }
 
@@ -140,9 +140,9 @@ fn a_socket_of_another_user_is_not_used() {
     let home = Home::new();
     std::fs::DirBuilder::new().mode(0o700).create(home.state()).unwrap();
     std::os::unix::fs::chown(home.state(), Some(54_321), Some(54_321)).unwrap();
-    let said = home.run(&["ls"]);
-    assert_eq!(said.code, 125, "{said:?}");
-    assert!(said.stderr.contains("belongs to another user"), "{said:?}");
+    let output = home.run(&["ls"]);
+    assert_eq!(output.code, 125, "{output:?}");
+    assert!(output.stderr.contains("belongs to another user"), "{output:?}");
     std::os::unix::fs::chown(home.state(), Some(0), Some(0)).unwrap();
 }
 
@@ -157,8 +157,8 @@ fn a_client_retries_when_the_daemon_has_too_many_connections() {
     // A quarter of its descriptors; it closes idle connections after a while.
     let held: Vec<UnixStream> =
         (0..64).map(|_| UnixStream::connect(home.state().join("lastword.sock")).unwrap()).collect();
-    let said = home.run(&["run", "echo", "hello"]);
-    assert_eq!((said.code, said.stdout.as_str()), (0, "hello\n"), "{said:?}");
-    assert!(said.stderr.contains("connections"), "a waiting client is told why: {said:?}");
+    let output = home.run(&["run", "echo", "hello"]);
+    assert_eq!((output.code, output.stdout.as_str()), (0, "hello\n"), "{output:?}");
+    assert!(output.stderr.contains("connections"), "a waiting client is told why: {output:?}");
     drop(held);
 }

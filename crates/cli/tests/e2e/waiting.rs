@@ -16,9 +16,9 @@ fn the_exit_code_of_wait_reflects_the_outcome() {
     for (id, code) in [(&completed, 0), (&failed, 1), (&timed_out, 1), (&cancelled, 3)] {
         assert_eq!(home.run(&["wait", id]).code, code);
     }
-    let said = home.run(&["wait", &completed, &failed, &timed_out, &cancelled]);
-    assert_eq!(said.code, 1, "the most severe counts");
-    insta::assert_snapshot!("wait_many", plain(&home, &said.stdout));
+    let output = home.run(&["wait", &completed, &failed, &timed_out, &cancelled]);
+    assert_eq!(output.code, 1, "the most severe counts");
+    insta::assert_snapshot!("wait_many", plain(&home, &output.stdout));
     assert_eq!(home.run(&["wait", &completed, &cancelled]).code, 3);
     assert_eq!(home.run(&["wait", "-q", &failed]).stdout, "");
 }
@@ -27,12 +27,12 @@ fn the_exit_code_of_wait_reflects_the_outcome() {
 fn wait_has_a_timeout_and_can_wait_for_the_first() {
     let home = Home::new();
     let (slow, quick) = (home.start("sleep 100"), home.start("sleep 0.2"));
-    let said = home.run(&["wait", "--timeout", "100ms", &slow]);
-    assert_eq!(said.code, 124, "{said:?}");
-    assert!(said.stdout.contains("still "), "{said:?}");
-    let said = home.run(&["wait", "--any", &slow, &quick]);
-    assert_eq!(said.code, 0, "{said:?}");
-    assert_eq!(said.stdout.lines().count(), 1, "only the one that ended: {said:?}");
+    let output = home.run(&["wait", "--timeout", "100ms", &slow]);
+    assert_eq!(output.code, 124, "{output:?}");
+    assert!(output.stdout.contains("still "), "{output:?}");
+    let output = home.run(&["wait", "--any", &slow, &quick]);
+    assert_eq!(output.code, 0, "{output:?}");
+    assert_eq!(output.stdout.lines().count(), 1, "only the one that ended: {output:?}");
     assert_eq!(home.run(&["wait", "--timeout", "100ms", &quick, &slow]).code, 124);
 }
 
@@ -67,13 +67,13 @@ fn attach_shows_the_last_lines_and_follows() {
     let attached = home.spawn(&["attach", &id, "-n", "2"]);
     attached.until_printed("50");
     std::fs::write(&go, "").unwrap();
-    let said = attached.end();
-    assert_eq!((said.code, said.stdout.as_str()), (6, "49\n50\nafter\n"), "{said:?}");
-    let said = home.run(&["attach", &id, "-n", "1"]);
+    let output = attached.end();
+    assert_eq!((output.code, output.stdout.as_str()), (6, "49\n50\nafter\n"), "{output:?}");
+    let output = home.run(&["attach", &id, "-n", "1"]);
     assert_eq!(
-        (said.code, said.stdout.as_str()),
+        (output.code, output.stdout.as_str()),
         (6, "after\n"),
-        "the last lines of an ended job are shown: {said:?}"
+        "the last lines of an ended job are shown: {output:?}"
     );
 }
 
@@ -85,14 +85,14 @@ fn attach_forwards_input_and_detaches() {
     let attached = home.spawn(&["attach", &id]);
     attached.until_printed(&pid.to_string());
     attached.signal(Signal::INT);
-    let said = attached.end();
-    assert_eq!(said.code, 130, "{said:?}");
+    let output = attached.end();
+    assert_eq!(output.code, 130, "{output:?}");
     assert!(is_alive(pid));
     let mut attached = home.spawn(&["attach", "-i", &id]);
     attached.write("hello there\n");
-    let said = attached.end();
-    assert_eq!(said.code, 5, "{said:?}");
-    assert!(said.stdout.ends_with("got hello there\n"), "{said:?}");
+    let output = attached.end();
+    assert_eq!(output.code, 5, "{output:?}");
+    assert!(output.stdout.ends_with("got hello there\n"), "{output:?}");
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn c63_wait_survives_many_daemon_crashes() {
     }
     assert!(is_alive(pids[0]));
     std::fs::write(go, "").unwrap();
-    let said = waiting.end();
-    assert_eq!((said.code, said.stderr.contains("went away")), (1, false), "{said:?}");
+    let output = waiting.end();
+    assert_eq!((output.code, output.stderr.contains("went away")), (1, false), "{output:?}");
     assert!(!is_alive(pids[0]));
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::agents::define_agent;
-use crate::home::{Home, Said, said, until};
+use crate::home::{Home, Output, run_command, until};
 
 /// A repository with one commit: `a`, `b` and `sub/c`, ten lines each.
 pub(crate) struct Repository {
@@ -36,9 +36,9 @@ impl Repository {
                 .env(format!("GIT_{role}_NAME"), "Ann")
                 .env(format!("GIT_{role}_EMAIL"), "ann@example.org");
         }
-        let said = said(command);
-        assert_eq!(said.code, 0, "git {words:?}: {said:?}");
-        said.stdout.trim_end().to_owned()
+        let output = run_command(command);
+        assert_eq!(output.code, 0, "git {words:?}: {output:?}");
+        output.stdout.trim_end().to_owned()
     }
 
     pub(crate) fn git(&self, words: &[&str]) -> String {
@@ -59,20 +59,20 @@ impl Repository {
     }
 
     /// Runs lastword in a folder of the checkout.
-    pub(crate) fn lastword_in(&self, folder: &str, words: &[&str]) -> Said {
+    pub(crate) fn lastword_in(&self, folder: &str, words: &[&str]) -> Output {
         let mut command = self.home.command(words);
         command.current_dir(self.top.join(folder));
-        said(command)
+        run_command(command)
     }
 
-    pub(crate) fn lastword(&self, words: &[&str]) -> Said {
+    pub(crate) fn lastword(&self, words: &[&str]) -> Output {
         self.lastword_in("", words)
     }
 
     /// Runs a script in a worktree and returns the ended job.
     pub(crate) fn work(&self, name: &str, script: &str) -> serde_json::Value {
-        let said = self.lastword(&["run", "--worktree", "--name", name, "sh", "-c", script]);
-        assert_eq!(said.code, 0, "{said:?}");
+        let output = self.lastword(&["run", "--worktree", "--name", name, "sh", "-c", script]);
+        assert_eq!(output.code, 0, "{output:?}");
         self.home.json(&["show", name])
     }
 
@@ -120,14 +120,14 @@ fn a_job_has_its_own_worktree_and_branch_and_leaves_the_checkout_alone() {
         "pwd; cat c; git branch --show-current; cat ../a; echo more >> c; echo $PWD; echo ${GIT_DIR-none}";
     let mut command = repository.home.command(&["run", "--worktree", "--name", "fix", "sh", "-c", script]);
     command.current_dir(repository.top.join("sub")).env("GIT_DIR", repository.top.join(".git"));
-    let said = said(command);
-    assert_eq!(said.code, 0, "{said:?}");
-    assert!(said.stderr.contains("without 1 uncommitted change\n"), "{said:?}");
+    let output = run_command(command);
+    assert_eq!(output.code, 0, "{output:?}");
+    assert!(output.stderr.contains("without 1 uncommitted change\n"), "{output:?}");
     let job = repository.home.json(&["show", "fix"]);
     let (path, branch) = (path_of(&job), format!("lastword/fix-{}", job["short"].as_str().unwrap()));
     let folder = path.join("sub").display().to_string();
-    let lines: Vec<&str> = said.stdout.lines().collect();
-    assert_eq!((lines[0], lines[11], lines[12]), (folder.as_str(), branch.as_str(), "a 1"), "{said:?}");
+    let lines: Vec<&str> = output.stdout.lines().collect();
+    assert_eq!((lines[0], lines[11], lines[12]), (folder.as_str(), branch.as_str(), "a 1"), "{output:?}");
     assert_eq!(lines[22..], [folder.as_str(), "none"], "no variable points outside of it");
     assert_eq!(job["worktree"]["branch"], branch);
     assert_eq!(job["worktree"]["base"], repository.git(&["rev-parse", "HEAD"]));
@@ -163,10 +163,10 @@ fn work_is_never_lost_without_force() {
         "echo more >> a; git add a; git -c user.name=x -c user.email=x commit -qm it; echo b > new",
     );
     let path = path_of(&job);
-    let said = repository.home.run(&["rm", "fix"]);
-    assert_eq!(said.code, 125, "{said:?}");
-    assert!(said.stderr.contains("2 changed files, 1 commit on lastword/fix-"), "{said:?}");
-    assert!(said.stderr.contains("lastword apply fix") && said.stderr.contains("lastword rm --force fix"));
+    let output = repository.home.run(&["rm", "fix"]);
+    assert_eq!(output.code, 125, "{output:?}");
+    assert!(output.stderr.contains("2 changed files, 1 commit on lastword/fix-"), "{output:?}");
+    assert!(output.stderr.contains("lastword apply fix") && output.stderr.contains("lastword rm --force fix"));
     assert!(path.join("new").exists());
     let pruned = repository.home.run(&["prune", "--older-than", "0s", "--unread", "--yes"]);
     assert!(pruned.stderr.contains("--unsaved deletes such jobs, too"), "{pruned:?}");
@@ -176,9 +176,9 @@ fn work_is_never_lost_without_force() {
         1
     );
     let tip = repository.git(&["rev-parse", job["worktree"]["branch"].as_str().unwrap()]);
-    let said = repository.home.run(&["rm", "--force", "fix"]);
-    assert_eq!(said.code, 0, "{said:?}");
-    assert!(said.stderr.contains(&format!("git branch NAME {}", &tip[..10])), "{said:?}");
+    let output = repository.home.run(&["rm", "--force", "fix"]);
+    assert_eq!(output.code, 0, "{output:?}");
+    assert!(output.stderr.contains(&format!("git branch NAME {}", &tip[..10])), "{output:?}");
     assert!(repository.left().is_empty(), "{:?}", repository.left());
     assert_eq!(
         repository.git(&["show", &format!("{tip}:a")]).lines().count(),
@@ -192,34 +192,34 @@ fn a_worktree_stays_while_a_resumed_agent_runs_in_it() {
     let repository = Repository::new();
     let home = &repository.home;
     define_agent(home);
-    let said = repository.lastword(&["run", "--worktree", "--agent", "echo", "--name", "fix", "write new"]);
-    assert_eq!(said.code, 0, "{said:?}");
+    let output = repository.lastword(&["run", "--worktree", "--agent", "echo", "--name", "fix", "write new"]);
+    assert_eq!(output.code, 0, "{output:?}");
     let first = home.json(&["show", "fix"]);
     let (first_id, path) = (first["id"].as_str().unwrap(), path_of(&first));
     let resumed = home.ok(&["resume", "-d", "fix", "write later\nwait"]);
     until("the resumed agent works in the worktree", || path.join("later").exists().then_some(()));
     let short = home.json(&["show", &resumed])["short"].as_str().unwrap().to_owned();
     for words in [&["rm", first_id][..], &["rm", "--force", first_id]] {
-        let said = home.run(words);
-        assert_eq!(said.code, 125, "{said:?}");
+        let output = home.run(words);
+        assert_eq!(output.code, 125, "{output:?}");
         let why = format!("because fix ({short}) runs in its worktree");
-        assert!(said.stderr.contains(&why), "{said:?}");
-        assert!(said.stderr.contains(&format!("lastword cancel {short}")), "{said:?}");
+        assert!(output.stderr.contains(&why), "{output:?}");
+        assert!(output.stderr.contains(&format!("lastword cancel {short}")), "{output:?}");
     }
     let everything = ["prune", "--older-than", "0s", "--unread", "--unsaved", "--yes"];
     let pruned = home.json(&everything);
     assert_eq!((&pruned["removed"], &pruned["kept_in_use"]), (&0.into(), &1.into()), "{pruned}");
-    let said = home.run(&everything);
+    let output = home.run(&everything);
     assert!(
-        said.stderr.contains("1 job was kept because its worktree is in use by a job that has not ended"),
-        "{said:?}"
+        output.stderr.contains("1 job was kept because its worktree is in use by a job that has not ended"),
+        "{output:?}"
     );
     assert!(path.join("new").exists() && path.join("later").exists());
     assert_eq!(home.json(&["show", &resumed])["phase"], "running");
     // The changes of the resumed job are in the first job's worktree, and are not lost without force either.
     assert_eq!(home.run(&["cancel", &resumed]).code, 0);
-    let said = home.run(&["rm", first_id]);
-    assert!(said.code == 125 && said.stderr.contains("2 changed files"), "{said:?}");
+    let output = home.run(&["rm", first_id]);
+    assert!(output.code == 125 && output.stderr.contains("2 changed files"), "{output:?}");
     home.ok(&["rm", &resumed]);
     assert!(path.join("later").exists());
     home.ok(&["rm", "--force", first_id]);
@@ -246,9 +246,9 @@ fn nothing_is_started_if_no_worktree_can_be_created() {
     let check = |folder: &Path, why: &str| {
         let mut command = repository.home.command(&["run", "--worktree", "touch", "ran"]);
         command.current_dir(folder);
-        let said = said(command);
-        assert_eq!(said.code, 2, "{said:?}");
-        assert!(said.stderr.contains(why), "{why}: {said:?}");
+        let output = run_command(command);
+        assert_eq!(output.code, 2, "{output:?}");
+        assert!(output.stderr.contains(why), "{why}: {output:?}");
     };
     let place = |name: &str| {
         let place = repository.home.path().join(name);
@@ -268,7 +268,7 @@ fn nothing_is_started_if_no_worktree_can_be_created() {
     check(&new, "not part of the checked-out commit");
     let mut command = repository.home.command(&["run", "--worktree", "true"]);
     command.current_dir(&repository.top).env("PATH", "/nowhere");
-    let said = said(command);
-    assert!(said.code == 125 && said.stderr.contains("git is not installed"), "{said:?}");
+    let output = run_command(command);
+    assert!(output.code == 125 && output.stderr.contains("git is not installed"), "{output:?}");
     assert_eq!(repository.home.json(&["ls", "-a"])["items"].as_array().unwrap().len(), 0);
 }

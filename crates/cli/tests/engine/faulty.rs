@@ -35,7 +35,7 @@ pub(crate) struct Faulty {
 /// The job whose appends wait, and their gate.
 type HeldBack = Arc<Mutex<Option<(JobId, Arc<Gate>)>>>;
 
-/// Where an append waits until a test lets it go on.
+/// Blocks an append until a test releases it.
 #[derive(Debug)]
 pub(crate) struct Gate {
     pub(crate) reached: Semaphore,

@@ -1,4 +1,4 @@
-//! Worktrees that other jobs run in: as resumed agents do, in the worktree of the job whose conversation goes on.
+//! Worktrees that later jobs run in, as a resumed agent does in the worktree of the job it continues.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -12,7 +12,7 @@ use lastword_git::{Git, Worktrees};
 use super::faulty::{Faulty, Gate};
 use super::{Bench, end_of, env, leader_of, run, wish};
 
-/// An engine that knows a repository, and a job that has ended and left its worktree with work in it.
+/// An engine, a repository, and an ended job whose worktree has unapplied changes.
 struct Ended {
     bench: Bench,
     journal: Faulty,
@@ -68,7 +68,7 @@ async fn a_worktree_is_not_removed_while_a_job_that_will_run_in_it_is_being_stor
     let submitted = tokio::spawn(async move { engine.submit(user, spec, env(), "ann").await });
     gate.reached.acquire().await.unwrap().forget();
     let mut removed = Box::pin(ended.engine.remove_with_work(ended.id));
-    // Polled once, so that it has begun before the job is stored.
+    // Polled once, so that it has started before the job is stored.
     tokio::select! {
         biased;
         removed = &mut removed => panic!("{removed:?}"),

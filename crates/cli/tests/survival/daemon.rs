@@ -19,14 +19,14 @@ fn counting(home: &Home) -> String {
 fn ends_undisturbed(home: &Home, job: &str, leader: i32) {
     assert_eq!(home.leader(job), leader, "the same process is running");
     std::fs::write(home.path("go"), "").unwrap();
-    assert_eq!(home.say(&["wait", job]).code, 1, "it failed");
+    assert_eq!(home.run(&["wait", job]).code, 1, "it failed");
     assert!(!is_alive(leader));
     let shown = home.show(job);
     assert_eq!(shown["outcome"], "failed");
     assert_eq!(shown["attempts"].as_array().unwrap().len(), 1, "it was not started again: {shown}");
     assert_eq!(shown["attempts"][0]["exit"]["code"], 7, "{shown}");
     assert_eq!(shown["attempts"][0]["receipt"]["certain"], true, "{shown}");
-    let lines: Vec<String> = home.good(&["logs", job]).lines().map(str::to_owned).collect();
+    let lines: Vec<String> = home.ok(&["logs", job]).lines().map(str::to_owned).collect();
     let last = lines.len() - 1;
     let wanted: Vec<String> =
         (1..=last).map(|n| format!("line {n}")).chain([format!("last {last}")]).collect();
@@ -54,7 +54,7 @@ fn c37_an_upgraded_daemon_takes_over_running_jobs() {
     let leader = pids_in(&home.path("pids"), 1)[0];
     let before = home.daemon();
     let new = home.upgrade();
-    home.good(&["daemon", "restart"]);
+    home.ok(&["daemon", "restart"]);
     let daemon = home.daemon();
     assert_ne!(daemon, before);
     assert!(!is_alive(before));
@@ -68,7 +68,7 @@ fn a_stopped_daemon_leaves_its_jobs_running() {
     let job = home.start(&counting(&home));
     let leader = pids_in(&home.path("pids"), 1)[0];
     let daemon = home.daemon();
-    home.good(&["daemon", "stop"]);
+    home.ok(&["daemon", "stop"]);
     assert!(!is_alive(daemon) && is_alive(leader));
     ends_undisturbed(&home, &job, leader);
 }
@@ -76,7 +76,7 @@ fn a_stopped_daemon_leaves_its_jobs_running() {
 #[test]
 fn c61_a_job_that_ended_without_a_daemon_is_shown_by_the_first_read() {
     let home = Home::new();
-    home.good(&["daemon", "start", "--set", "slots=3"]);
+    home.ok(&["daemon", "start", "--set", "slots=3"]);
     let jobs: Vec<String> = (0..3).map(|_| home.start("sleep 100")).collect();
     let leaders: Vec<i32> = jobs.iter().map(|job| home.leader(job)).collect();
     let shims: Vec<i32> = leaders.iter().map(|leader| parent(*leader)).collect();
@@ -87,7 +87,7 @@ fn c61_a_job_that_ended_without_a_daemon_is_shown_by_the_first_read() {
     let listed = home.json(&["ls"]);
     assert_eq!(listed["items"].as_array().map(Vec::len), Some(0), "no job is live: {listed}");
     assert_eq!(home.show(&jobs[0])["phase"], "ended");
-    assert_eq!(home.say(&["wait", &jobs[1]]).code, 1);
+    assert_eq!(home.run(&["wait", &jobs[1]]).code, 1);
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn c61_each_kind_of_read_shows_a_death_at_once() {
             match read {
                 "show" => assert_eq!(home.show(&job)["outcome"], outcome),
                 "ls" => assert_eq!(home.json(&["ls"])["items"].as_array().map(Vec::len), Some(0)),
-                _ => assert_eq!(home.say(&["wait", "--timeout=60s", &job]).code, 1),
+                _ => assert_eq!(home.run(&["wait", "--timeout=60s", &job]).code, 1),
             }
         }
     }
@@ -131,7 +131,7 @@ fn c44_concurrent_starts_yield_one_daemon_and_lose_nothing() {
         })
         .collect();
     for id in &ids {
-        assert_eq!(home.say(&["wait", id]).code, 0);
+        assert_eq!(home.run(&["wait", id]).code, 0);
     }
     let listed = home.json(&["ls", "-a"]);
     assert_eq!(listed["items"].as_array().map(Vec::len), Some(12));
@@ -145,7 +145,7 @@ fn a_second_daemon_names_the_first_and_touches_nothing() {
     let home = Home::new();
     let job = home.start("sleep 100");
     let (daemon, leader) = (home.daemon(), home.leader(&job));
-    let second = home.say(&["daemon", "run"]);
+    let second = home.run(&["daemon", "run"]);
     assert_eq!(second.code, 125, "{}", second.err);
     assert!(second.err.contains(&daemon.to_string()), "it names the daemon: {}", second.err);
     assert_eq!((home.daemon(), home.leader(&job)), (daemon, leader));

@@ -1,11 +1,11 @@
 //! Stored data that cannot be read or written.
 
-use crate::home::{Home, Said, is_alive, until};
+use crate::home::{Home, CommandOutput, is_alive, until};
 
 /// Checks that a command failed with our own error, which names the file.
-fn is_refused(said: &Said, names: &str) {
-    assert_eq!(said.code, 125, "{}{}", said.out, said.err);
-    assert!(said.err.contains(names), "it names the file: {}", said.err);
+fn is_refused(output: &CommandOutput, names: &str) {
+    assert_eq!(output.code, 125, "{}{}", output.out, output.err);
+    assert!(output.err.contains(names), "it names the file: {}", output.err);
 }
 
 #[test]
@@ -18,14 +18,14 @@ fn c43_a_damaged_journal_is_reported_and_not_changed() {
     ];
     for (what, damage) in damages {
         let home = Home::new();
-        home.good(&["run", "--", "true"]);
-        home.good(&["daemon", "stop"]);
+        home.ok(&["run", "--", "true"]);
+        home.ok(&["daemon", "stop"]);
         let journal = home.state().join("journal.db");
         let mut bytes = std::fs::read(&journal).unwrap();
         damage(&mut bytes);
         std::fs::write(&journal, &bytes).unwrap();
         for command in [&["ls", "-a"][..], &["run", "--", "true"], &["daemon", "start"]] {
-            is_refused(&home.say(command), "journal.db");
+            is_refused(&home.run(command), "journal.db");
         }
         assert_eq!(std::fs::read(&journal).unwrap(), bytes, "a journal that is {what} is not changed");
     }
@@ -34,13 +34,13 @@ fn c43_a_damaged_journal_is_reported_and_not_changed() {
 #[test]
 fn c43_a_journal_whose_file_vanished_is_not_replaced_by_a_new_one() {
     let home = Home::new();
-    home.good(&["run", "--", "true"]);
+    home.ok(&["run", "--", "true"]);
     // Killed, so that the writes are still in the write-ahead log.
     home.kill_daemon();
     let (journal, log) = (home.state().join("journal.db"), home.state().join("journal.db-wal"));
     assert!(std::fs::metadata(&log).is_ok_and(|found| found.len() > 0), "the log is there");
     std::fs::remove_file(&journal).unwrap();
-    is_refused(&home.say(&["ls", "-a"]), "journal.db");
+    is_refused(&home.run(&["ls", "-a"]), "journal.db");
     assert!(!journal.exists());
 }
 
@@ -50,14 +50,14 @@ fn a_read_only_state_folder_is_named() {
         return println!("skipped: a read-only mount needs root");
     }
     let home = Home::new();
-    home.good(&["run", "--", "true"]);
-    home.good(&["daemon", "stop"]);
+    home.ok(&["run", "--", "true"]);
+    home.ok(&["daemon", "stop"]);
     let script = "mount --bind \"$LASTWORD_HOME\" \"$LASTWORD_HOME\"\n\
                   mount -o remount,ro,bind \"$LASTWORD_HOME\"\n\
                   exec \"$LASTWORD\" run -- true";
-    let said = Said::of(home.shell_apart(script).output().unwrap());
-    is_refused(&said, home.state().to_str().unwrap());
-    assert!(said.err.to_lowercase().contains("read-only"), "{}", said.err);
+    let output = CommandOutput::of(home.shell_apart(script).output().unwrap());
+    is_refused(&output, home.state().to_str().unwrap());
+    assert!(output.err.to_lowercase().contains("read-only"), "{}", output.err);
     assert_eq!(home.json(&["ls", "-a"])["items"].as_array().map(Vec::len), Some(1), "nothing was lost");
 }
 
@@ -72,25 +72,25 @@ fn c42_a_full_disk_refuses_new_jobs_and_loses_no_accepted_ones() {
     let (leader, other) = (home.leader(&job), home.leader(&stopped));
     let ballast = home.state().join("ballast");
     fill(&ballast);
-    let refused = home.say(&["run", "-d", "--", "true"]);
+    let refused = home.run(&["run", "-d", "--", "true"]);
     assert_eq!(refused.code, 125, "{}{}", refused.out, refused.err);
     // The running job continues, and ends while nothing can be written.
     assert!(is_alive(leader));
     std::fs::write(&ready, "").unwrap();
     until("the leader is gone", || !is_alive(leader));
-    let said = home.say(&["cancel", &stopped, "--force", "--timeout=1s"]);
+    let output = home.run(&["cancel", &stopped, "--force", "--timeout=1s"]);
     assert_ne!(
-        said.code, 0,
+        output.code, 0,
         "a stop that cannot be recorded is not reported as done: {}{}",
-        said.out, said.err
+        output.out, output.err
     );
     std::fs::remove_file(&ballast).unwrap();
-    assert_eq!(home.say(&["wait", &job]).code, 1);
+    assert_eq!(home.run(&["wait", &job]).code, 1);
     assert_eq!(home.show(&job)["attempts"][0]["exit"]["code"], 7);
-    home.say(&["cancel", &stopped, "--force"]);
-    assert_eq!(home.say(&["wait", &stopped]).code, 3);
+    home.run(&["cancel", &stopped, "--force"]);
+    assert_eq!(home.run(&["wait", &stopped]).code, 3);
     assert!(!is_alive(other));
-    home.good(&["run", "--", "true"]);
+    home.ok(&["run", "--", "true"]);
 }
 
 #[test]
@@ -103,18 +103,18 @@ fn a_job_that_fills_the_disk_can_be_stopped_even_by_a_new_daemon() {
     let ballast = home.state().join("ballast");
     fill(&ballast);
     // The request is durable and the tree is stopped; only its exit record does not fit, so the job has not ended.
-    let said = home.say(&["cancel", &one, "--force", "--timeout=100ms"]);
-    assert_eq!(said.code, 124, "{}{}", said.out, said.err);
+    let output = home.run(&["cancel", &one, "--force", "--timeout=100ms"]);
+    assert_eq!(output.code, 124, "{}{}", output.out, output.err);
     until("the first is gone", || !is_alive(leaders[0]));
     home.kill_daemon();
-    let said = home.say(&["ls"]);
-    assert_eq!(said.code, 0, "{}{}", said.out, said.err);
-    let said = home.say(&["cancel", &two, "--force", "--timeout=100ms"]);
-    assert_eq!(said.code, 124, "{}{}", said.out, said.err);
+    let output = home.run(&["ls"]);
+    assert_eq!(output.code, 0, "{}{}", output.out, output.err);
+    let output = home.run(&["cancel", &two, "--force", "--timeout=100ms"]);
+    assert_eq!(output.code, 124, "{}{}", output.out, output.err);
     until("the second is gone", || !is_alive(leaders[1]));
     std::fs::remove_file(&ballast).unwrap();
     for job in [&one, &two] {
-        assert_eq!(home.say(&["wait", job]).code, 3);
+        assert_eq!(home.run(&["wait", job]).code, 3);
     }
 }
 

@@ -22,7 +22,7 @@ pub(crate) struct Home {
 }
 
 /// The result of a command.
-pub(crate) struct Said {
+pub(crate) struct CommandOutput {
     pub(crate) code: i32,
     pub(crate) out: String,
     pub(crate) err: String,
@@ -101,21 +101,21 @@ impl Home {
     }
 
     /// Runs a command.
-    pub(crate) fn say(&self, arguments: &[&str]) -> Said {
-        Said::of(self.command(arguments).output().unwrap())
+    pub(crate) fn run(&self, arguments: &[&str]) -> CommandOutput {
+        CommandOutput::of(self.command(arguments).output().unwrap())
     }
 
     /// Runs a command that must succeed, and returns its output.
-    pub(crate) fn good(&self, arguments: &[&str]) -> String {
-        let said = self.say(arguments);
-        assert_eq!(said.code, 0, "`{}` printed: {}{}", arguments.join(" "), said.out, said.err);
-        said.out.trim_end().to_owned()
+    pub(crate) fn ok(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        assert_eq!(output.code, 0, "`{}` printed: {}{}", arguments.join(" "), output.out, output.err);
+        output.out.trim_end().to_owned()
     }
 
     /// Runs a command with `--json`.
     pub(crate) fn json(&self, arguments: &[&str]) -> Value {
         let arguments: Vec<&str> = arguments.iter().copied().chain(["--json"]).collect();
-        serde_json::from_str(&self.good(&arguments)).unwrap()
+        serde_json::from_str(&self.ok(&arguments)).unwrap()
     }
 
     /// Starts a shell script as a job and returns its id.
@@ -126,7 +126,7 @@ impl Home {
     pub(crate) fn start_with(&self, flags: &[&str], script: &str) -> String {
         let arguments: Vec<&str> =
             ["run", "-d"].iter().chain(flags).copied().chain(["--", "sh", "-c", script]).collect();
-        self.good(&arguments)
+        self.ok(&arguments)
     }
 
     pub(crate) fn show(&self, job: &str) -> Value {
@@ -200,12 +200,12 @@ impl Drop for Home {
     }
 }
 
-impl Said {
-    pub(crate) fn of(output: Output) -> Said {
+impl CommandOutput {
+    pub(crate) fn of(output: Output) -> CommandOutput {
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
         // As a shell reports it: 128 plus the signal.
         let code = output.status.code().unwrap_or(-1);
-        Said { code, out: text(output.stdout), err: text(output.stderr) }
+        CommandOutput { code, out: text(output.stdout), err: text(output.stderr) }
     }
 }
 

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use rustix::process::Signal;
 
-use crate::home::{Home, Said, is_alive, signal, until};
+use crate::home::{Home, CommandOutput, is_alive, signal, until};
 
 /// Returns a command with only `HOME` set.
 fn with_home(home: &Home, folder: &Path, arguments: &[&str]) -> Command {
@@ -15,10 +15,10 @@ fn with_home(home: &Home, folder: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-fn good(mut command: Command) -> String {
-    let said = Said::of(command.output().unwrap());
-    assert_eq!(said.code, 0, "{command:?} printed: {}{}", said.out, said.err);
-    said.out.trim_end().to_owned()
+fn ok(mut command: Command) -> String {
+    let output = CommandOutput::of(command.output().unwrap());
+    assert_eq!(output.code, 0, "{command:?} printed: {}{}", output.out, output.err);
+    output.out.trim_end().to_owned()
 }
 
 fn folder(home: &Home, name: &str) -> std::path::PathBuf {
@@ -36,7 +36,7 @@ fn c60_a_daemon_is_found_wherever_it_listens() {
     let with = |name: &str, value: &Path, arguments: &[&str]| {
         let mut command = with_home(&home, &mine, arguments);
         command.env(name, value);
-        good(command)
+        ok(command)
     };
     let job = with("XDG_RUNTIME_DIR", &session, &["run", "-d", "--", "sleep", "100"]);
     // As from cron or `su`: the same user, without the variables of a session.
@@ -53,7 +53,7 @@ fn two_state_folders_with_one_socket_path_are_kept_apart() {
     let of = |folder: &Path, arguments: &[&str]| {
         let mut command = with_home(&home, folder, arguments);
         command.env("XDG_RUNTIME_DIR", &session);
-        good(command)
+        ok(command)
     };
     let first = of(&one, &["run", "-d", "--", "sleep", "100"]);
     let second = of(&other, &["run", "-d", "--", "sleep", "100"]);
@@ -72,14 +72,14 @@ fn two_state_folders_with_one_socket_path_are_kept_apart() {
 fn a_state_folder_may_be_given_as_a_relative_path() {
     let home = Home::new();
     let here = folder(&home, "here");
-    let said = |arguments: &[&str]| {
+    let output = |arguments: &[&str]| {
         let mut command = home.command(arguments);
         command.current_dir(&here).env("LASTWORD_HOME", "jobs of mine");
-        good(command)
+        ok(command)
     };
-    assert_eq!(said(&["run", "--", "echo", "hello"]), "hello");
+    assert_eq!(output(&["run", "--", "echo", "hello"]), "hello");
     assert!(here.join("jobs of mine/journal.db").exists());
-    said(&["daemon", "stop"]);
+    output(&["daemon", "stop"]);
 }
 
 #[test]
@@ -91,9 +91,9 @@ fn c60_an_unresponsive_daemon_is_reported_and_replaced_by_a_restart() {
     signal(hung, Signal::STOP);
     let mut waiting = home.command(&["ls", "-q"]);
     let mut waiting = waiting.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let said = home.say(&["daemon", "restart"]);
-    assert_eq!(said.code, 0, "{}{}", said.out, said.err);
-    assert!(said.err.contains(&format!("(pid {hung}) did not answer")), "{}", said.err);
+    let output = home.run(&["daemon", "restart"]);
+    assert_eq!(output.code, 0, "{}{}", output.out, output.err);
+    assert!(output.err.contains(&format!("(pid {hung}) did not answer")), "{}", output.err);
     until("the unresponsive daemon is gone", || !is_alive(hung));
     assert!(waiting.wait().unwrap().success(), "the waiting client is answered by the next daemon");
     let (mut out, mut err) = (String::new(), String::new());

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 
 use rustix::process::Signal;
 
-use crate::home::{Home, Said, is_alive, kill, pids_in, signal, until};
+use crate::home::{Home, CommandOutput, is_alive, kill, pids_in, signal, until};
 
 /// Kills everything at once, as a power cut does, and runs a command in what looks like the next boot.
-fn after_reboot(home: &Home, ask: &str) -> Said {
+fn after_reboot(home: &Home, ask: &str) -> CommandOutput {
     // Stopped first, until no process is left that could start another or see another die.
     let mut stopped = BTreeMap::new();
     until("everything is stopped", || {
@@ -25,7 +25,7 @@ fn after_reboot(home: &Home, ask: &str) -> Said {
         "mount --bind {} /proc/sys/kernel/random/boot_id\n{ask}\n\"$LASTWORD\" daemon stop --cancel-jobs >/dev/null",
         boot.display()
     );
-    Said::of(home.shell_apart(&script).output().unwrap())
+    CommandOutput::of(home.shell_apart(&script).output().unwrap())
 }
 
 #[test]
@@ -37,10 +37,10 @@ fn a_job_of_an_earlier_boot_is_lost_with_a_reason() {
     let pids = home.path("pids");
     let job = home.start(&format!("echo $$ > {}; sleep 100", pids.display()));
     let leader = pids_in(&pids, 1)[0];
-    let said = after_reboot(&home, &format!("\"$LASTWORD\" show {job} --json"));
+    let output = after_reboot(&home, &format!("\"$LASTWORD\" show {job} --json"));
     assert!(!is_alive(leader));
     let shown: serde_json::Value =
-        serde_json::from_str(&said.out).unwrap_or_else(|error| panic!("{error}: {}{}", said.out, said.err));
+        serde_json::from_str(&output.out).unwrap_or_else(|error| panic!("{error}: {}{}", output.out, output.err));
     assert_eq!((&shown["phase"], &shown["outcome"]), (&"ended".into(), &"lost".into()), "{shown}");
     assert_eq!(shown["attempts"][0]["receipt"]["proof"], "boot_changed", "{shown}");
 }
@@ -56,11 +56,11 @@ fn a_job_of_an_earlier_boot_is_retried_if_allowed() {
     let script = format!("echo $$ >> {0}; [ $(wc -l < {0}) = 2 ] || sleep 100", pids.display());
     let job = home.start_with(&["--retry=1", "--retry-when-lost", "--backoff=1ms"], &script);
     pids_in(&pids, 1);
-    let said = after_reboot(&home, &format!("\"$LASTWORD\" wait {job}; \"$LASTWORD\" show {job} --json"));
-    let shown: serde_json::Value = serde_json::from_str(said.out.lines().last().unwrap_or_default())
+    let output = after_reboot(&home, &format!("\"$LASTWORD\" wait {job}; \"$LASTWORD\" show {job} --json"));
+    let shown: serde_json::Value = serde_json::from_str(output.out.lines().last().unwrap_or_default())
         .unwrap_or_else(|_| {
-            let begins = said.out.find('{').unwrap_or(0);
-            serde_json::from_str(&said.out[begins..]).unwrap()
+            let begins = output.out.find('{').unwrap_or(0);
+            serde_json::from_str(&output.out[begins..]).unwrap()
         });
     assert_eq!(shown["outcome"], "completed", "{shown}");
     let proofs: Vec<_> =

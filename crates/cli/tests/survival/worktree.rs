@@ -108,8 +108,8 @@ impl Slow {
 
     /// Checks that a job ran once, in a complete worktree.
     fn ran_once(&self, job: &str) {
-        assert_eq!(self.home.say(&["wait", job]).code, 0, "{}", self.home.show(job));
-        assert_eq!(self.home.good(&["logs", job]), "fast slow", "the worktree is complete, and it ran once");
+        assert_eq!(self.home.run(&["wait", job]).code, 0, "{}", self.home.show(job));
+        assert_eq!(self.home.ok(&["logs", job]), "fast slow", "the worktree is complete, and it ran once");
         self.until_nothing_is_left();
         assert_eq!(self.git(&["worktree", "list"]).lines().count(), 1);
     }
@@ -162,13 +162,13 @@ fn the_worktree_of_a_job_that_ends_without_a_daemon_is_handled_by_the_next() {
     slow.home.kill_daemon();
     slow.unblock();
     until("both have ended", || !leaders.iter().any(|pid| is_alive(*pid)));
-    assert_eq!(slow.home.say(&["wait", &idle, &busy]).code, 0);
+    assert_eq!(slow.home.run(&["wait", &idle, &busy]).code, 0);
     until("only the worktree of the busy job is left", || {
         slow.left().iter().all(|name| !name.contains(&idle))
     });
     assert!(slow.worktrees().join(&busy).join("fast").exists());
-    assert!(slow.home.good(&["diff", &busy]).contains("+fastmore"));
-    slow.home.good(&["rm", "--force", &busy]);
+    assert!(slow.home.ok(&["diff", &busy]).contains("+fastmore"));
+    slow.home.ok(&["rm", "--force", &busy]);
     slow.until_nothing_is_left();
 }
 
@@ -177,25 +177,25 @@ fn worktrees_without_a_job_are_found_and_no_work_is_lost() {
     let slow = Slow::new();
     let idle = slow.start("true");
     let busy = slow.start("echo more >> fast");
-    assert_eq!(slow.home.say(&["wait", &idle, &busy]).code, 0);
+    assert_eq!(slow.home.run(&["wait", &idle, &busy]).code, 0);
     until("the idle worktree is gone", || slow.left().iter().all(|name| !name.contains(&idle)));
     let kept = slow.worktrees().join(&busy);
     let daemon = slow.home.daemon();
-    slow.home.good(&["daemon", "stop"]);
+    slow.home.ok(&["daemon", "stop"]);
     until("the daemon is gone", || !is_alive(daemon));
     for entry in std::fs::read_dir(slow.home.state()).unwrap().flatten() {
         if entry.file_name().to_str().unwrap().starts_with("journal.db") {
             std::fs::remove_file(entry.path()).unwrap();
         }
     }
-    slow.home.good(&["daemon", "start"]);
+    slow.home.ok(&["daemon", "start"]);
     until("the next daemon reports it", || {
-        let status = slow.home.good(&["daemon", "status"]);
+        let status = slow.home.ok(&["daemon", "status"]);
         status.contains("the worktree of an unknown job is kept: 1 changed file")
     });
     assert!(kept.join("fast").exists());
     std::fs::write(kept.join("fast"), "fast").unwrap();
     slow.home.kill_daemon();
-    slow.home.good(&["ls"]);
+    slow.home.ok(&["ls"]);
     slow.until_nothing_is_left();
 }

@@ -4,7 +4,7 @@ use crate::program::Outcome;
 use crate::{docs, trials};
 
 /// Arguments that run a part of the trial.
-const PARTS: &[&str] = &["--agent", "--only", "--compare", "--ci"];
+const PARTS: &[&str] = &["--agent", "--only", "--compare"];
 
 /// Runs the trial. When all of it has passed, plays the scenes with agents again and compares their pictures.
 pub(crate) fn run(arguments: &[&str]) -> Outcome {

@@ -80,9 +80,9 @@ const SCENES: &[Scene] = &[
             "#git add . && git commit -m first",
             "lastword run -d --agent claude --worktree --name fix 'make the test pass'",
             "lastword run -d --agent codex --permissions allow --name dev 'start the dev server, try the login'",
-            "#until lastword ls | grep asks && [ -e up ]; do :; done",
+            "#until lastword ls | grep 'needs input' && [ -e up ]; do :; done",
             "lastword ls",
-            "lastword show fix | grep -A 2 Asks",
+            "lastword show fix | grep -A 2 Questions",
             "lastword approve fix",
             "kill -9 $(lastword daemon status | awk '/pid/ { print $2 }')",
             "lastword ls",
@@ -169,6 +169,8 @@ impl Terminal {
         // Whatever becomes of the scene, the screen is then looked at.
         let outer = format!("\"$@\"; tmux -L {0} wait-for -S done; tmux -L {0} wait-for seen", self.server);
         words.extend(["env", "TERM=xterm-256color", "bash", "--noprofile", "--norc", "-c", &outer, "bash"]);
+        // A scene that waits for words which no screen has any more must fail, not hang.
+        words.extend(["timeout", "--foreground", "300"]);
         let session = self.agent_session(scene, profile)?;
         words.extend(session.iter().map(String::as_str));
         words.extend(["bash", "--noprofile", "--norc", "-c", LINES, "bash"]);

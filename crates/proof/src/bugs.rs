@@ -1,9 +1,9 @@
 //! Seeded bugs: a rule is broken in this process, and a checker must notice.
 //!
 //! `cargo xtask bugs` builds this program from the copy of the workspace that has every file of `bugs/` in it, and starts it once for
-//! each with that bug switched on. The model, the simulations and the conformance suite are asked in turn, and for the feed a real
-//! PostgreSQL; for a rule of the engine, its simulation alone. A bug that no checker finds means that a checker is blind; so does one
-//! that complains about sound code.
+//! each with that bug switched on. The model, the simulations and the conformance suite check it in turn, for the feed on a real
+//! PostgreSQL; a bug of the engine is left to its simulation. A bug that no checker finds fails the run, and so does a violation in sound
+//! code.
 
 #![expect(clippy::print_stdout, reason = "its verb reports to a person")]
 
@@ -22,8 +22,11 @@ const WORLDS: usize = 150_000;
 /// Schedules the simulation runs for one bug.
 const SCHEDULES: u64 = 30_000;
 
-/// Schedules the simulation of the engine runs for one bug.
+/// Schedules the simulation of the engine runs for a bug of another room.
 const ENGINE_SCHEDULES: u64 = 2_000;
+
+/// Schedules it runs for a bug of the engine. The rarest shows within a third of them.
+const ENGINE_SCHEDULES_MAX: u64 = 6_000;
 
 /// Answers that are kept back for one bug: enough for every statement of every verb.
 const CUTS: u64 = 60;
@@ -100,12 +103,15 @@ pub async fn main(arguments: &[String]) -> Result<(), String> {
     let (name, found) = match words.as_slice() {
         [] => return sound().await,
         [name] => (*name, ask().await),
-        [name, "--engine"] => (*name, ask_simulation("engine", &engine_sim::SIMULATION, ENGINE_SCHEDULES)),
+        [name, "--engine"] => {
+            (*name, ask_simulation("engine", &engine_sim::SIMULATION, ENGINE_SCHEDULES_MAX))
+        }
         _ => return Err("usage: bugs [NAME [--engine]]".to_owned()),
     };
     let Finding { by, how } = found.ok_or_else(|| format!("{name:<28} NOT FOUND"))?;
     let mut also = Vec::new();
-    for (_, must) in MUST.iter().filter(|(bug, _)| *bug == name) {
+    let is_done = |must: &Must| matches!(must, Must::Simulation) && by == "simulation";
+    for (_, must) in MUST.iter().filter(|(bug, must)| *bug == name && !is_done(must)) {
         also.push(must.find().await.map_err(|why| format!("{name:<28} NOT FOUND by {why}"))?);
     }
     for (seed, _, what) in SEEDS.iter().filter(|(_, bug, _)| *bug == name) {

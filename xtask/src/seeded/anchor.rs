@@ -1,10 +1,11 @@
-//! Where a bug goes in: an anchor is looked for as code, so whoever formats or comments the source does not lose it.
+//! Finds an anchor, the code that a bug replaces.
 //!
-//! Lines of comments, white space and the comma that rustfmt puts before a closing bracket do not count.
+//! Comment lines, white space and the comma that rustfmt puts before a closing bracket are ignored, so formatting and comments do not break
+//! an anchor.
 
 use std::ops::Range;
 
-/// Returns every place of `anchor` in `text`.
+/// Returns the byte range of every match of `anchor` in `text`.
 pub(crate) fn find(text: &str, anchor: &str) -> Vec<Range<usize>> {
     let (code, wanted) = (code(text), code(anchor));
     let Some(last) = wanted.len().checked_sub(1) else { return Vec::new() };
@@ -13,7 +14,7 @@ pub(crate) fn find(text: &str, anchor: &str) -> Vec<Range<usize>> {
     code.windows(wanted.len()).filter(matches).map(place).filter(|place| is_whole(text, place)).collect()
 }
 
-/// Returns the characters of a text that count, with their places.
+/// Returns the characters that are compared, with their offsets.
 fn code(text: &str) -> Vec<(usize, char)> {
     let mut code: Vec<(usize, char)> = Vec::with_capacity(text.len());
     let mut at = 0;
@@ -31,7 +32,7 @@ fn code(text: &str) -> Vec<(usize, char)> {
     code
 }
 
-/// Reports whether a place begins and ends where words do.
+/// Reports whether a match begins and ends at the border of a word.
 fn is_whole(text: &str, place: &Range<usize>) -> bool {
     let is_word = |char: Option<char>| char.is_some_and(|char| char.is_alphanumeric() || char == '_');
     let inside = &text[place.clone()];

@@ -1,8 +1,8 @@
 //! The files of seeded bugs, `bugs/NAME.bug` beside their checker.
 //!
-//! The first paragraph says which rule is broken. Each further one is a change: the file; after `-` the anchor, which must be found in it
-//! exactly once; after `+` what stands there instead. The word `SEEDED` in it is `true` while the bug is on, and each change has it: with
-//! every bug off, the copy does what the workspace does.
+//! The first paragraph is a sentence about the rule that the bug breaks. Each further paragraph is a change: the file; after `-` the anchor,
+//! which must match exactly once in that file; after `+` its replacement. In a replacement, `SEEDED` is true while the bug is on. Every change
+//! contains it, so with every bug off the copy behaves like the workspace.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,10 +11,10 @@ use std::path::Path;
 use super::anchor;
 use crate::program::Failure;
 
-/// The folders of the files.
+/// The folders that hold bugs.
 const FOLDERS: [&str; 3] = ["crates/proof/bugs", "crates/trials/bugs", "fuzz/bugs"];
 
-/// What a change says for "this bug is on".
+/// The condition "this bug is on" in a replacement.
 const SWITCH: &str = "SEEDED";
 
 /// A bug.
@@ -34,12 +34,12 @@ struct Change {
 }
 
 impl Bug {
-    /// Reports whether its checker lies in this folder.
+    /// Reports whether its checker is in this folder.
     pub(crate) fn is_of(&self, folder: &str) -> bool {
         self.path.starts_with(folder)
     }
 
-    /// Reports whether all of it is in this folder.
+    /// Reports whether it changes files of this folder only.
     pub(crate) fn is_in(&self, folder: &str) -> bool {
         self.changes.iter().all(|change| change.file.starts_with(folder))
     }
@@ -92,9 +92,9 @@ pub(crate) fn all() -> Result<Vec<Bug>, Failure> {
     Ok(bugs.into_values().collect())
 }
 
-/// Returns a file with every bug in it. A bug is asked for by its place among all of them, counted from one.
+/// Returns a file with every bug applied. A bug is identified by its index in `bugs`, counted from one.
 ///
-/// An anchor that is not found once, or shares a place with another bug's, is an error that names bug and file.
+/// Fails with bug and file for every anchor that does not match exactly once or overlaps with another.
 pub(crate) fn apply(bugs: &[Bug], file: &str, text: &str) -> Result<String, Vec<String>> {
     let (mut wrong, mut places) = (Vec::new(), Vec::new());
     for (bug, number) in bugs.iter().zip(1..) {
@@ -130,7 +130,7 @@ pub(crate) fn apply(bugs: &[Bug], file: &str, text: &str) -> Result<String, Vec<
     Ok(seeded)
 }
 
-/// Checks that every bug can be put where it belongs; says which cannot.
+/// Applies every bug and returns the errors.
 pub(crate) fn check() -> Vec<String> {
     let bugs = match all() {
         Ok(bugs) => bugs,

@@ -1,6 +1,6 @@
-//! The copy of the workspace that has every bug in it, `target/seeded`.
+//! `target/seeded`: the copy of the workspace with every bug applied.
 //!
-//! A file is written only if it changed: what cargo built of the copy stays good.
+//! Only changed files are written, so cargo rebuilds only what changed.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 use super::bug::{self, Bug};
 use crate::program::{self, Failure, Outcome};
 
-/// The module with the switch, but for the names of the bugs.
+/// The module with the switch, without the names of the bugs.
 const SWITCH: &str = include_str!("switch.rs");
 
-/// Core has it, because every room that has a bug knows core; core itself knows it by the same name.
+/// The switch is a module of core, which every room with a bug depends on. `lastword_core` names it inside of core, too.
 const SWITCH_AT: &str = "crates/core/src/seeded.rs";
 const CORE: &str = "crates/core/src/lib.rs";
 const CORE_ADDS: &str = "\nextern crate self as lastword_core;\n\npub mod seeded;\n";
@@ -25,7 +25,7 @@ pub(crate) fn folder() -> PathBuf {
     program::target().join("seeded")
 }
 
-/// Returns where the programs of the copy are built: apart from those that ship.
+/// Returns the target folder of the copy, which no shipped program shares.
 pub(crate) fn target() -> PathBuf {
     folder().join("target")
 }
@@ -37,7 +37,7 @@ pub(crate) fn update() -> Outcome {
     let mut kept =
         BTreeSet::from([SWITCH_AT.to_owned(), "Cargo.lock".to_owned(), "fuzz/Cargo.lock".to_owned()]);
     for path in list.lines() {
-        // Deleted, but not committed yet.
+        // The deletion of a file may not be committed yet.
         let Ok(bytes) = fs::read(path) else { continue };
         write(path, &seeded(&bugs, path, bytes)?)?;
         kept.insert(path.to_owned());
@@ -47,7 +47,7 @@ pub(crate) fn update() -> Outcome {
     remove_others(&root, &root, &kept)
 }
 
-/// Returns what the copy has instead of a file.
+/// Returns the contents of a file in the copy.
 fn seeded(bugs: &[Bug], path: &str, bytes: Vec<u8>) -> Result<Vec<u8>, Failure> {
     let Ok(text) = std::str::from_utf8(&bytes) else { return Ok(bytes) };
     let mut text = bug::apply(bugs, path, text).map_err(|wrong| Failure::new(wrong.join("\n")))?;
@@ -86,7 +86,7 @@ fn write(path: &str, bytes: &[u8]) -> Outcome {
         .map_err(|error| Failure::new(format!("{}: {error}", path.display())))
 }
 
-/// Removes every file that the workspace does not have any more.
+/// Removes the files that the workspace no longer has.
 fn remove_others(root: &Path, folder: &Path, kept: &BTreeSet<String>) -> Outcome {
     let failed = |error: std::io::Error| Failure::new(format!("{}: {error}", folder.display()));
     for entry in fs::read_dir(folder).map_err(failed)? {

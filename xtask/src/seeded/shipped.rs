@@ -1,4 +1,4 @@
-//! That no bug ships: not in the source of a room that does, not as a feature, not in an executable.
+//! Checks that no bug ships: neither in source, nor as a feature, nor in an executable.
 
 use std::fs;
 
@@ -8,24 +8,24 @@ use crate::program::{Failure, Outcome, target};
 /// Rooms that do not ship.
 const CHECKERS: [&str; 2] = ["crates/proof/", "crates/trials/"];
 
-/// The executables that are given to people, where they are built.
+/// The builds that users get.
 const SHIPPED: [&str; 2] = ["dist/lastword", "x86_64-unknown-linux-musl/dist/lastword"];
 
-/// The one that the trials are about.
+/// The build that the trials run.
 const TRIED: &str = "release/lastword";
 
-/// What tells a bug.
+/// Words that only seeded bugs contain.
 pub(crate) struct Words(Vec<String>);
 
 impl Words {
-    /// Returns the names of all bugs, and what they are called together.
+    /// Returns the names of all bugs, and the word `seeded`.
     pub(crate) fn all() -> Result<Words, Failure> {
         let mut words = vec!["seeded".to_owned()];
         words.extend(bug::all()?.into_iter().map(|bug| bug.name));
         Ok(Words(words))
     }
 
-    /// Returns the lines of a file that have no place in what ships, and why.
+    /// Returns the lines that must not be in a shipped crate, with the reason.
     pub(crate) fn in_source(&self, path: &str, text: &str) -> Vec<(usize, String)> {
         if !path.starts_with("crates/") || CHECKERS.iter().any(|room| path.starts_with(room)) {
             return Vec::new();
@@ -35,15 +35,15 @@ impl Words {
         let is_manifest = path.ends_with("/Cargo.toml");
         let wrong = |line: &str| {
             if is_manifest && line.trim() == "[features]" {
-                return Some("what is tested is what ships: no room has features".to_owned());
+                return Some("a shipped crate has no features: tests must run what ships".to_owned());
             }
             let found = self.0.iter().find(|word| plain(line).contains(&plain(word)))?;
-            Some(format!("`{found}` belongs to a bug on purpose, and those are files beside the checkers"))
+            Some(format!("`{found}` names a seeded bug, which belongs into a .bug file beside its checker"))
         };
         text.lines().zip(1..).filter_map(|(line, number)| Some((number, wrong(line)?))).collect()
     }
 
-    /// Looks into the executables that ship, as far as they were built; says what is wrong.
+    /// Searches the shipped builds that exist, and returns what it finds.
     pub(crate) fn in_shipped(&self) -> Vec<String> {
         SHIPPED.iter().filter_map(|place| self.in_executable(place).ok()).flatten().collect()
     }
@@ -51,7 +51,12 @@ impl Words {
     fn in_executable(&self, place: &str) -> Result<Vec<String>, Failure> {
         let path = target().join(place);
         let bytes = fs::read(&path).map_err(|error| Failure::new(format!("{}: {error}", path.display())))?;
-        let wrong = |word| format!("{}: `{word}` is in it: build it from source without", path.display());
+        let wrong = |word| {
+            format!(
+                "{}: contains `{word}`, which names a seeded bug; build it again from clean source",
+                path.display()
+            )
+        };
         Ok(self.in_bytes(&bytes).into_iter().map(wrong).collect())
     }
 
@@ -61,7 +66,7 @@ impl Words {
     }
 }
 
-/// Looks into the executable that the trials are about, which must have been built.
+/// Searches the build that the trials run; fails if there is none.
 pub(crate) fn check_tried() -> Outcome {
     let wrong = Words::all()?.in_executable(TRIED)?;
     if wrong.is_empty() { Ok(()) } else { Err(Failure::new(wrong.join("\n"))) }

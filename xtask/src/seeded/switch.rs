@@ -1,9 +1,9 @@
-//! The switch of the seeded bugs. This module is in the copy of the workspace only; see `cargo xtask bugs`.
+//! The switch of the seeded bugs. This module exists only in the copy of the workspace; see `cargo xtask bugs`.
 
 use std::sync::LazyLock;
 
-/// The bug that is on, by its number. Processes of the keeper inherit no environment: with them the bug is the ending of the name that
-/// the program was called by.
+/// The number of the bug that is on. A keeper inherits no environment: there the bug is the extension of the name that the program was
+/// called by.
 static ON: LazyLock<Option<usize>> = LazyLock::new(|| {
     let told = std::env::var("LASTWORD_BUG").ok();
     let called = || {

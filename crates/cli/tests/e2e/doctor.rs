@@ -16,7 +16,8 @@ const NOBODYS_UID: u32 = 54_321;
 /// Returns the result of one check.
 fn check(home: &Home, id: &str) -> Value {
     let output = home.run(&["doctor", "--json"]);
-    let list: Value = serde_json::from_str(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"));
+    let list: Value =
+        serde_json::from_str(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"));
     let items = list["items"].as_array().unwrap();
     let failed = items.iter().any(|item| item["status"] == "fail");
     assert_eq!(output.code, i32::from(failed), "{output:?}");
@@ -293,7 +294,8 @@ fn any_user_can_run_doctor_and_a_read_only_home_is_detected() {
 fn looked_at(command: std::process::Command, ids: &[&str]) -> Vec<String> {
     let output = run_command(command);
     assert_eq!(output.code, 1, "{output:?}");
-    let list: Value = serde_json::from_str(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"));
+    let list: Value =
+        serde_json::from_str(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"));
     let items = list["items"].as_array().unwrap();
     let status = |id: &&str| {
         items.iter().find(|item| item["id"] == *id).unwrap()["status"].as_str().unwrap().to_owned()
@@ -388,7 +390,8 @@ fn c22_orphans_of_agents_are_listed_and_ended_only_by_identity() {
     for refused in
         [look_alike.0.pid.to_string(), "1".to_owned(), format!("{}:{}", leak.0.pid, leak.0.start_ticks + 1)]
     {
-        let output = home.run(&["doctor", "--orphans", "--reap", &tool.0.pid.to_string(), "--reap", &refused]);
+        let output =
+            home.run(&["doctor", "--orphans", "--reap", &tool.0.pid.to_string(), "--reap", &refused]);
         assert_eq!(output.code, 1, "{output:?}");
         assert!(output.stderr.contains("no signal was sent"), "{output:?}");
     }

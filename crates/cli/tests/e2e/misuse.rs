@@ -105,8 +105,8 @@ fn with_json_every_error_is_a_problem_document_on_standard_error() {
             home.ok(&["daemon", "stop"]);
         }
         let output = home.run(&[&["--json"], words].concat());
-        let problem: serde_json::Value =
-            serde_json::from_str(&output.stderr).unwrap_or_else(|error| panic!("{words:?}: {error}: {output:?}"));
+        let problem: serde_json::Value = serde_json::from_str(&output.stderr)
+            .unwrap_or_else(|error| panic!("{words:?}: {error}: {output:?}"));
         assert_eq!((&problem["code"], output.code), (&code.into(), exit), "{words:?}: {output:?}");
         assert_eq!(problem["type"], format!("urn:lastword:problem:{code}"));
         assert_eq!(output.stdout, "");

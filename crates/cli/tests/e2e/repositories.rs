@@ -178,7 +178,10 @@ fn work_survives_the_deletion_of_its_repository() {
     let home = &repository.home;
     for verb in ["diff", "apply"] {
         let output = home.run(&[verb, "fix"]);
-        assert!(output.code == 125 && output.stderr.contains("is gone\n  its files are in"), "{verb}: {output:?}");
+        assert!(
+            output.code == 125 && output.stderr.contains("is gone\n  its files are in"),
+            "{verb}: {output:?}"
+        );
     }
     let refused = home.run(&["rm", "fix"]);
     assert!(refused.code == 125 && refused.stderr.contains("git cannot say what"), "{refused:?}");

@@ -72,7 +72,10 @@ fn a_cancelled_job_exits_with_3() {
     home.ok(&["cancel", "long"]);
     let output = running.end();
     assert_eq!(output.code, 3, "{output:?}");
-    assert!(output.stderr.contains("long (") && output.stderr.contains("cancelled while running"), "{output:?}");
+    assert!(
+        output.stderr.contains("long (") && output.stderr.contains("cancelled while running"),
+        "{output:?}"
+    );
 }
 
 #[test]

@@ -34,7 +34,10 @@ fn c55_an_invalid_setting_makes_the_first_command_fail_and_is_named() {
         for words in [&["ls"][..], &["run", "true"], &["daemon", "run"], &["config", "show"]] {
             let output = home.run(words);
             assert_eq!(output.code, 125, "{words:?}: {output:?}");
-            assert!(output.stderr.contains(name) && output.stderr.contains("config.toml"), "{words:?}: {output:?}");
+            assert!(
+                output.stderr.contains(name) && output.stderr.contains("config.toml"),
+                "{words:?}: {output:?}"
+            );
             assert_eq!(output.stdout, "");
         }
         assert!(!home.state().join("journal.db").exists(), "nothing was started");

@@ -64,7 +64,8 @@ fn job_output_cannot_control_a_terminal_it_was_not_given() {
         format!("run -- sh -c \"{}\"", script.replace('\x1b', "\\033").replace('"', "\\\"")),
     ] {
         let output = at_terminal(&words);
-        let found = output.chars().find(|c| (c.is_control() && *c != '\n') || "\u{202e}\u{200b}".contains(*c));
+        let found =
+            output.chars().find(|c| (c.is_control() && *c != '\n') || "\u{202e}\u{200b}".contains(*c));
         assert_eq!(found, None, "{words}: {output:?}");
         assert!(output.contains("31m"), "{words}: {output:?}");
     }

@@ -166,7 +166,9 @@ fn work_is_never_lost_without_force() {
     let output = repository.home.run(&["rm", "fix"]);
     assert_eq!(output.code, 125, "{output:?}");
     assert!(output.stderr.contains("2 changed files, 1 commit on lastword/fix-"), "{output:?}");
-    assert!(output.stderr.contains("lastword apply fix") && output.stderr.contains("lastword rm --force fix"));
+    assert!(
+        output.stderr.contains("lastword apply fix") && output.stderr.contains("lastword rm --force fix")
+    );
     assert!(path.join("new").exists());
     let pruned = repository.home.run(&["prune", "--older-than", "0s", "--unread", "--yes"]);
     assert!(pruned.stderr.contains("--unsaved deletes such jobs, too"), "{pruned:?}");

@@ -1,6 +1,6 @@
 //! Stored data that cannot be read or written.
 
-use crate::home::{Home, CommandOutput, is_alive, until};
+use crate::home::{CommandOutput, Home, is_alive, until};
 
 /// Checks that a command failed with our own error, which names the file.
 fn is_refused(output: &CommandOutput, names: &str) {

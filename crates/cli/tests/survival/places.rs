@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use rustix::process::Signal;
 
-use crate::home::{Home, CommandOutput, is_alive, signal, until};
+use crate::home::{CommandOutput, Home, is_alive, signal, until};
 
 /// Returns a command with only `HOME` set.
 fn with_home(home: &Home, folder: &Path, arguments: &[&str]) -> Command {

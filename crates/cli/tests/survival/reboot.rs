@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use rustix::process::Signal;
 
-use crate::home::{Home, CommandOutput, is_alive, kill, pids_in, signal, until};
+use crate::home::{CommandOutput, Home, is_alive, kill, pids_in, signal, until};
 
 /// Kills everything at once, as a power cut does, and runs a command in what looks like the next boot.
 fn after_reboot(home: &Home, ask: &str) -> CommandOutput {
@@ -39,8 +39,8 @@ fn a_job_of_an_earlier_boot_is_lost_with_a_reason() {
     let leader = pids_in(&pids, 1)[0];
     let output = after_reboot(&home, &format!("\"$LASTWORD\" show {job} --json"));
     assert!(!is_alive(leader));
-    let shown: serde_json::Value =
-        serde_json::from_str(&output.out).unwrap_or_else(|error| panic!("{error}: {}{}", output.out, output.err));
+    let shown: serde_json::Value = serde_json::from_str(&output.out)
+        .unwrap_or_else(|error| panic!("{error}: {}{}", output.out, output.err));
     assert_eq!((&shown["phase"], &shown["outcome"]), (&"ended".into(), &"lost".into()), "{shown}");
     assert_eq!(shown["attempts"][0]["receipt"]["proof"], "boot_changed", "{shown}");
 }

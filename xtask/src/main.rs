@@ -57,7 +57,7 @@ const VERBS: &[Verb] = &[
     Verb { name: "bugs", arguments: "[NAME]", about: "breaks one rule at a time and expects to be caught", run: bugs::run },
     Verb { name: "crash", arguments: "[...]", about: "kills real stores in mid-append", run: |args| proof::run("crash", args) },
     Verb { name: "power-loss", arguments: "[...]", about: "disk images as a power cut leaves them", run: |args| of_either("power-loss", args) },
-    Verb { name: "bench", arguments: "[...]", about: "`store`: our journal beside the bare engine; `keeper`, `run`: keeper and product beside others'", run: |args| of_either("bench", args) },
+    Verb { name: "bench", arguments: "[...]", about: "`store`: our journal beside the bare engine; `keeper`, `run`: keeper and product beside others'; `--beside EXECUTABLE`: this build and another in turn", run: |args| of_either("bench", args) },
     Verb { name: "scope", arguments: "", about: "a control group from the user's own service manager", run: |args| trials::run("scope", args) },
     Verb { name: "agents", arguments: "[--agent a,b] [--only ROW] [--write] [--ci] [--compare]", about: "what real agents do under the product, behaviour by behaviour", run: agents::run },
     Verb { name: "orphans", arguments: "[--agents a,b] [--bug NAME]", about: "what real agents leave when they are killed, found and ended", run: |args| trials::run("orphans", args) },
@@ -109,6 +109,7 @@ fn dispatch(arguments: &[&str]) -> Outcome {
 fn of_either(verb: &str, arguments: &[&str]) -> Outcome {
     match arguments {
         ["keeper" | "run", ..] => trials::run(verb, arguments),
+        ["store", ..] if arguments.contains(&"--beside") => trials::run_with_proof(verb, arguments),
         _ => proof::run(verb, arguments),
     }
 }

@@ -180,13 +180,22 @@ pub(super) fn cancel(
     Ok(fine)
 }
 
-/// Cancels so many jobs, one after the other.
-pub(super) fn cancels(keeper: &Path, ground: &Ground, count: usize) -> Result<(), String> {
+/// Returns the median of so many starts, one after the other, in milliseconds.
+pub(super) fn start_p50(keeper: &Path, ground: &Ground, count: usize) -> Result<f64, String> {
     let temp = ground.folder()?;
     let nursery = Nursery::start(keeper).map_err(|error| error.to_string())?;
-    (0..count).try_for_each(|number| {
-        one_cancel(&nursery, Level::Cgroup, &temp.join(number.to_string())).map(|_| ())
-    })
+    let one = |number: usize| {
+        our_start(&nursery, Level::Cgroup, &temp.join(number.to_string()), now_ns()).map(|(began, _)| began)
+    };
+    (0..count).map(one).collect::<Result<_, _>>().map(|times| Times(times).p50())
+}
+
+/// Returns the median of so many cancels, one after the other, in milliseconds.
+pub(super) fn cancel_p50(keeper: &Path, ground: &Ground, count: usize) -> Result<f64, String> {
+    let temp = ground.folder()?;
+    let nursery = Nursery::start(keeper).map_err(|error| error.to_string())?;
+    let one = |number: usize| one_cancel(&nursery, Level::Cgroup, &temp.join(number.to_string()));
+    (0..count).map(one).collect::<Result<_, _>>().map(|times| Times(times).p50())
 }
 
 pub(super) fn bare_cancel() -> Result<f64, String> {

@@ -5,8 +5,10 @@
 //! - [`latency`]: from the launch to the leader's first instruction, from the cancel to the proof.
 //! - [`cost`]: CPU, flushes and memory.
 //!
-//! `bench run` does the same with the whole product: [`run`](mod@run).
+//! `bench run` does the same with the whole product: [`run`](mod@run). With `--beside`, `bench store`, `keeper` and `run` compare this build
+//! with another one: [`beside`].
 
+mod beside;
 mod cost;
 mod latency;
 mod rates;
@@ -22,12 +24,17 @@ use tempfile::TempDir;
 use crate::args::Args;
 use crate::place::Programs;
 
-/// Runs `bench keeper [--rounds N] [--short] [--in FOLDER]`, or `bench run` with the same words.
+/// Runs `bench keeper [--rounds N] [--short] [--in FOLDER]`, or `bench run` with the same words; or one of them beside another build.
 pub(crate) fn run(words: &[&str]) -> Result<bool, String> {
     let rest = match words {
+        [what, rest @ ..] if rest.contains(&"--beside") => return compare(what, rest),
         ["keeper", rest @ ..] => rest,
         ["run", rest @ ..] => return run::run(rest),
-        _ => return Err("bench keeper|run [--rounds N] [--short] [--in FOLDER]".to_owned()),
+        _ => {
+            return Err(
+                "bench keeper|run [--rounds N] [--short] [--in FOLDER] [--beside EXECUTABLE]".to_owned()
+            );
+        }
     };
     let args = Args::new(rest, &["--rounds", "--in"], &["--short"])?;
     let short = args.has("--short");
@@ -47,6 +54,31 @@ pub(crate) fn run(words: &[&str]) -> Result<bool, String> {
     Ok(true)
 }
 
+/// Runs `bench store|keeper|run --beside EXECUTABLE [--rounds N] [--short] [--in FOLDER]`. For `store` it is an executable of the proof, which has
+/// the measurements; else one of the product.
+fn compare(what: &str, words: &[&str]) -> Result<bool, String> {
+    let args = Args::new(words, &["--beside", "--rounds", "--in"], &["--short"])?;
+    let rounds: usize = args.value("--rounds", 7)?;
+    let other = args.text("--beside").map(PathBuf::from).ok_or("--beside EXECUTABLE")?;
+    let (programs, short) = (Programs::beside()?, args.has("--short"));
+    let ground = Ground::within(&args.text("--in").map_or_else(std::env::temp_dir, PathBuf::from))?;
+    match what {
+        "keeper" => {
+            beside::compare(rounds, &other, &programs.lastword, |path| beside::keeper(path, &ground, short))
+        }
+        "run" => {
+            beside::compare(rounds, &other, &programs.lastword, |path| run::figures(path, &ground, short))
+        }
+        "store" => {
+            let own = programs.trials.with_file_name("lastword-proof");
+            let compare =
+                |engine| beside::compare(rounds, &other, &own, |proof| beside::store(proof, engine));
+            Ok(compare("sqlite")? & compare("postgres")?)
+        }
+        _ => Err(format!("no such bench: {what}")),
+    }
+}
+
 /// Runs one part by itself, to be watched from outside: `bench-part jobs N`, `bench-part cancels N`.
 pub(crate) fn part(words: &[&str]) -> Result<bool, String> {
     let [what, count] = words else { return Err("bench-part jobs|cancels N".to_owned()) };
@@ -54,7 +86,7 @@ pub(crate) fn part(words: &[&str]) -> Result<bool, String> {
     let (keeper, ground) = (Programs::beside()?.lastword, Ground::within(&std::env::temp_dir())?);
     match *what {
         "jobs" => rates::ours(&keeper, &ground, Level::Cgroup, 2, count).map(|_| true),
-        "cancels" => latency::cancels(&keeper, &ground, count).map(|_| true),
+        "cancels" => latency::cancel_p50(&keeper, &ground, count).map(|_| true),
         _ => Err(format!("no such part: {what}")),
     }
 }

@@ -119,6 +119,32 @@ fn stamped(file: &Path, begin: u64) -> Result<f64, String> {
     began(&said.ok_or("the job never began")?, begin)
 }
 
+/// Returns the times of so many starts, looks and forced ends, each by a command, in milliseconds.
+pub(super) fn by_commands(
+    ours: &Ours,
+    ground: &Ground,
+    count: usize,
+) -> Result<[(&'static str, Vec<f64>); 3], String> {
+    let folder = ground.folder()?;
+    let mut client = ours.product.client();
+    ours.slots(&mut client, SLOTS)?;
+    let [mut starts, mut looks, mut ends] = [const { Vec::new() }; 3];
+    for number in 0..count {
+        let file = folder.join(number.to_string());
+        let run = ["run", "-d", "--"].map(str::to_owned);
+        starts.push(first_instruction(
+            &mut ours.product.command(&[&run, &stamping(&file)?[..]].concat()),
+            &file,
+        )?);
+        let (id, _) = sleeper(&mut client)?;
+        looks.push(timed(&mut ours.product.command(&["show", &id]))?);
+        let begin = Instant::now();
+        quiet_or(&mut ours.product.command(&["cancel", "--force", &id]))?;
+        ends.push(ms(begin));
+    }
+    Ok([("lastword run -d", starts), ("lastword show", looks), ("lastword cancel --force", ends)])
+}
+
 /// Measures a look at one job among some that have ended.
 pub(super) fn show(ours: &Ours, ground: &Ground, rivals: &Rivals, count: usize) -> Result<(), String> {
     let (spooling, queueing) = servers(ground, rivals)?;

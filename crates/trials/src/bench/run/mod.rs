@@ -2,8 +2,10 @@
 //!
 //! - [`rates`]: `true` per second, through the API and through the command line.
 //! - [`calls`]: one thing at a time: from the command to the job's first instruction, a look at a job, a forced end.
+//! - [`build`]: one build alone, for the comparison of two.
 //! - [`memory`]: what the servers hold when nobody asks.
 
+mod build;
 mod calls;
 mod memory;
 mod rates;
@@ -28,6 +30,8 @@ the command to the job's first instruction, a look at one job, a forced end unti
   --rounds N    rounds of the rates, 5 if nothing is said; medians are shown
   --short       one small round, and pueue only if it is there
   --in FOLDER   where to work: what a flush costs, its file system decides";
+
+pub(super) use build::figures;
 
 /// Runs `bench run`.
 pub(super) fn run(words: &[&str]) -> Result<bool, String> {
@@ -84,7 +88,11 @@ impl Ours {
     }
 
     fn start_in(folder: &Path) -> Result<Ours, String> {
-        let product = Product::install(&Programs::beside()?.lastword, folder, &folder.join("home"))?;
+        Ours::start_of(&Programs::beside()?.lastword, folder)
+    }
+
+    fn start_of(executable: &Path, folder: &Path) -> Result<Ours, String> {
+        let product = Product::install(executable, folder, &folder.join("home"))?;
         // Torn down whatever becomes of its start.
         let ours = Ours { product };
         ours.product.start()?;

@@ -102,7 +102,7 @@ pub(super) fn by_api(ours: &Ours, at_once: usize, jobs: usize) -> Result<f64, St
 }
 
 /// A command for each job, as many at a time as run at once.
-fn by_command(ours: &Ours, at_once: usize, jobs: usize) -> Result<f64, String> {
+pub(super) fn by_command(ours: &Ours, at_once: usize, jobs: usize) -> Result<f64, String> {
     let mut client = ours.product.client();
     ours.slots(&mut client, at_once)?;
     let before = ended(&mut client)?;

@@ -1,5 +1,5 @@
-//! Which coding agents can be asked for by name: those that every installation knows, and the user's own. Read on request,
-//! so that a file that changes counts at once and for new jobs only.
+//! The coding agents known by name: built-in ones and the user's own. The user's file is read on every request, so changes to it count at
+//! once, and for new jobs only.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use crate::app::App;
 use crate::caller::Caller;
 use crate::failure::Failure;
 
-/// The file with the user's own agents cannot be used.
+/// The user's file of agents cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {why}", path.display())]
 pub struct BadAgents {
@@ -29,7 +29,7 @@ enum Why {
     Unusable(BadDefinition),
 }
 
-/// Returns the agents that every installation knows, with those of the user's file over them. A file that is not there adds none.
+/// Returns the built-in agents, overridden and extended by those of the user's file. The file need not exist.
 pub fn known_agents(file: &Path) -> Result<Definitions, BadAgents> {
     let bad = |why| BadAgents { path: file.to_owned(), why };
     let own = match std::fs::read_to_string(file) {
@@ -40,7 +40,7 @@ pub fn known_agents(file: &Path) -> Result<Definitions, BadAgents> {
     Definitions::with(own.as_deref()).map_err(|error| bad(Why::Unusable(error)))
 }
 
-/// Returns the last message in what an agent wrote; none if there is none, or if it is not spoken to.
+/// Returns the last message in the output of an agent; `None` for a plain agent, or if there is none.
 pub(crate) fn last_message(dialect: Dialect, written: &[u8]) -> Option<String> {
     let mut show = Show::new(dialect);
     let (mut message, mut last) = (String::new(), None);
@@ -57,17 +57,17 @@ pub(crate) fn last_message(dialect: Dialect, written: &[u8]) -> Option<String> {
     Some(message).filter(|message| !message.is_empty()).or(last)
 }
 
-/// Refuses a prompt that says nothing, or that no agent can be told.
+/// Refuses an empty prompt, and one that no agent can read.
 pub(crate) fn check_prompt(prompt: &str) -> Result<(), Failure> {
     match () {
-        () if prompt.trim().is_empty() => Err(Failure::invalid("`prompt` is empty: there is nothing to do")),
-        () if prompt.contains('\0') => Err(Failure::invalid("`prompt` holds a zero byte")),
+        () if prompt.trim().is_empty() => Err(Failure::invalid("`prompt` is empty")),
+        () if prompt.contains('\0') => Err(Failure::invalid("`prompt` contains a zero byte")),
         () => Ok(()),
     }
 }
 
-/// Refuses to go on with a conversation that its agent would lose. The definition of today counts, not that of the job: it knows
-/// of versions that came later. What is not found, or has no conversation, is refused elsewhere.
+/// Refuses to resume a conversation that the agent would lose. The current definition counts, not that of the job: it may know of newer
+/// versions of the agent. Unknown jobs, and jobs without a conversation, are refused elsewhere.
 pub(crate) async fn check_resume<J: Siblings>(
     app: &App<J>,
     caller: Caller,
@@ -84,7 +84,7 @@ pub(crate) async fn check_resume<J: Siblings>(
         Some(why) => {
             let detail = format!(
                 "{id} cannot be resumed: `{provider}` would lose its conversation ({why}); \
-                 nothing was started: begin a new one with `run --agent {provider}`"
+                 nothing was started. Start a new one with `run --agent {provider}`"
             );
             Err(Problem::new(Code::Conflict, detail).about(id).into())
         }
@@ -95,29 +95,29 @@ fn definitions<J: Siblings>(app: &App<J>) -> Result<Definitions, Failure> {
     known_agents(&app.about().agents).map_err(|bad| Problem::new(Code::Invalid, bad.to_string()).into())
 }
 
-/// Returns the work of the agent that is asked for, with everything fixed that its definition says today.
-pub(crate) fn work<J: Siblings>(app: &App<J>, wish: &AgentRequest) -> Result<Work, Failure> {
-    let permissions = wish.permissions.to_core().map_err(|why| Failure::invalid(why.to_string()))?;
-    check_prompt(&wish.prompt)?;
+/// Returns the work of the requested agent, with its current definition.
+pub(crate) fn work<J: Siblings>(app: &App<J>, request: &AgentRequest) -> Result<Work, Failure> {
+    let permissions = request.permissions.to_core().map_err(|why| Failure::invalid(why.to_string()))?;
+    check_prompt(&request.prompt)?;
     if permissions.rules.iter().any(|rule| rule.pattern.is_empty()) {
-        return Err(Failure::invalid("`permissions`: a rule has an empty pattern, which fits nothing"));
+        return Err(Failure::invalid("`permissions`: a rule has an empty pattern, which matches nothing"));
     }
     let known = definitions(app)?;
-    let Some(definition) = known.get(&wish.name) else {
+    let Some(definition) = known.get(&request.name) else {
         let names: Vec<&str> = known.all().map(|(name, _)| name).collect();
-        let name: String = wish.name.chars().take(64).flat_map(char::escape_default).collect();
-        let there = names.join(", ");
-        return Err(Failure::invalid(format!("there is no agent `{name}`: there is {there}")));
+        let name: String = request.name.chars().take(64).flat_map(char::escape_default).collect();
+        let available = names.join(", ");
+        return Err(Failure::invalid(format!("unknown agent `{name}`; the agents are {available}")));
     };
     let terms = Box::new(definition.terms(permissions));
     if terms.dialect.is_one_shot() && terms.permissions != Permissions::default() {
-        // Better refused than believed.
+        // Refused rather than ignored: the rules would have no effect.
         return Err(Failure::invalid(format!(
-            "`permissions`: `{}` asks nobody, so no rule can hold; what it may do, its own settings say",
-            wish.name
+            "`permissions`: `{}` never asks for permission, so rules have no effect; use its own settings",
+            request.name
         )));
     }
-    Ok(Work::Agent { provider: wish.name.clone(), prompt: wish.prompt.clone(), terms })
+    Ok(Work::Agent { provider: request.name.clone(), prompt: request.prompt.clone(), terms })
 }
 
 #[cfg(test)]
@@ -125,16 +125,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_that_cannot_be_used_is_named_with_the_reason() {
+    fn an_unusable_file_is_reported_with_its_path_and_reason() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("agents.toml");
         assert!(known_agents(&file).unwrap().get("claude").is_some());
         std::fs::write(&file, "[mine]\ndialect = 'acp'\ncommand = ['m']").unwrap();
         assert!(known_agents(&file).unwrap().get("mine").is_some());
         std::fs::write(&file, "[mine]\ndialect = 'acp'\ncommand = []").unwrap();
-        let said = known_agents(&file).unwrap_err().to_string();
-        assert!(said.contains("agents.toml: agent `mine`: it has no command"), "{said}");
-        let said = known_agents(folder.path()).unwrap_err().to_string();
-        assert!(said.starts_with(&folder.path().display().to_string()), "{said}");
+        let error = known_agents(&file).unwrap_err().to_string();
+        assert!(error.contains("agents.toml: agent `mine`: it has no command"), "{error}");
+        let error = known_agents(folder.path()).unwrap_err().to_string();
+        assert!(error.starts_with(&folder.path().display().to_string()), "{error}");
     }
 }

@@ -1,16 +1,31 @@
-//! What every request can reach: the engine, what the daemon knows about itself, and whether it is starting or going.
+//! State shared by all requests: the engine, facts about the daemon, and whether it is closing.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use lastword_api::Time;
+use lastword_core::receipt::Level;
 use lastword_engine::Engine;
 use lastword_store::siblings::Siblings;
 use tokio::sync::{Mutex, MutexGuard, watch};
 
-use crate::About;
+/// Facts about the daemon that its API reports.
+#[derive(Clone, Debug)]
+pub struct About {
+    /// Its user, who is recorded as the author of requests from outside jobs.
+    pub user: String,
+    /// Its host.
+    pub host: String,
+    /// Its state directory.
+    pub state_dir: PathBuf,
+    /// How it contains process trees.
+    pub level: Level,
+    /// The file with the user's own agents. It need not exist.
+    pub agents: PathBuf,
+}
 
-/// Shared by all connections.
+/// State shared by all connections.
 pub(crate) struct App<J>(Arc<Shared<J>>);
 
 struct Shared<J> {
@@ -52,28 +67,28 @@ impl<J: Siblings> App<J> {
         self.0.started_at
     }
 
-    /// Reports whether the engine has found out what became of the jobs of its former life.
+    /// Reports whether the engine has recovered the jobs from before its start.
     pub(crate) fn is_ready(&self) -> bool {
         self.engine().is_ready()
     }
 
-    /// Tells every wait, every stream and the door to come to an end.
+    /// Ends every wait and stream, and stops accepting connections.
     pub(crate) fn close(&self) {
         self.0.closing.send_replace(true);
     }
 
-    /// Waits until the service comes to an end.
+    /// Waits until [`App::close`] is called.
     pub(crate) async fn closing(&self) {
-        // The sender lives in what `self` holds, so it cannot be gone.
+        // `self` owns the sender, so it cannot be dropped meanwhile.
         let _ = self.0.closing.subscribe().wait_for(|closing| *closing).await;
     }
 
-    /// Waits for its turn among messages that have an idempotency key.
+    /// Locks out other messages with an idempotency key.
     pub(crate) async fn keyed(&self) -> MutexGuard<'_, ()> {
         self.0.keyed.lock().await
     }
 
-    /// Returns the number of a request, for the log and for problems.
+    /// Returns the number of the next request, for the log and for problems.
     pub(crate) fn next_request(&self) -> u64 {
         self.0.requests.fetch_add(1, Ordering::Relaxed) + 1
     }

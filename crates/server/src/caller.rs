@@ -1,4 +1,4 @@
-//! The caller and its rights: the user from outside, or a process inside a job, which has that job's rights only.
+//! Callers and their rights: the user, or a process inside a job, which has only the rights of that job.
 
 use std::sync::{Arc, OnceLock};
 
@@ -12,62 +12,61 @@ use lastword_store::siblings::Siblings;
 use crate::app::App;
 use crate::failure::Failure;
 
-/// Jobs between a job and one it is said to have submitted. No real nesting is that deep; a ring of parents, which only damage can
-/// make, ends here.
+/// How many ancestors of a job are checked. Jobs are not nested deeper; the bound ends a loop of parents, which only damage can cause.
 const DEPTH_MAX: usize = 64;
 
-/// The peer of a connection. It cannot change while connected, so it is looked up once.
+/// The process at the other end of a connection. It does not change, so its rights are determined once.
 #[derive(Debug)]
-pub(crate) struct Visitor {
+pub(crate) struct Client {
     peer: Peer,
-    standing: OnceLock<Caller>,
+    caller: OnceLock<Caller>,
 }
 
-/// Why the caller cannot be identified.
+/// Why the caller cannot be determined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Unknown {
-    /// The process that connected is gone or cannot be seen.
+    /// The process that connected has exited or cannot be seen.
     Gone,
-    /// It was started through this daemon, and its job is not known yet: the launch has not been answered.
+    /// It descends from this daemon, but its job is not known yet because the launch has not been reported.
     Launching,
 }
 
-impl Visitor {
-    pub(crate) fn new(peer: Peer) -> Visitor {
-        Visitor { peer, standing: OnceLock::new() }
+impl Client {
+    pub(crate) fn new(peer: Peer) -> Client {
+        Client { peer, caller: OnceLock::new() }
     }
 
-    /// Reports whether it is the user this daemon works for. No other is answered, not even root: root can become the user.
+    /// Reports whether it belongs to the daemon's user. Other users are refused, including root, which can become the user.
     pub(crate) fn is_user(&self) -> bool {
         self.peer.uid == rustix::process::geteuid().as_raw()
     }
 
-    /// Identifies it.
+    /// Returns the caller.
     fn caller<J: Siblings>(&self, app: &App<J>) -> Result<Caller, Unknown> {
-        if let Some(known) = self.standing.get() {
+        if let Some(known) = self.caller.get() {
             return Ok(*known);
         }
-        // Before its job is asked for: a launch that is answered in between has made it known.
+        // Checked before the job is looked up: a launch that is reported in between makes the job known.
         let me = std::process::id().cast_signed();
         let is_below_us = lastword_proc::ancestors(self.peer.pid).iter().skip(1).any(|(pid, _)| *pid == me);
         let holder = app.engine().holder_of(self.peer.pid);
-        // Asked after the look: its number meant it all the while.
+        // If it is still alive, its pid was not reused meanwhile.
         if !self.peer.is_alive() {
             return Err(Unknown::Gone);
         }
         match holder {
             None if is_below_us => Err(Unknown::Launching),
-            holder => Ok(*self.standing.get_or_init(|| holder.map_or(Caller::Outside, Caller::Inside))),
+            holder => Ok(*self.caller.get_or_init(|| holder.map_or(Caller::Outside, Caller::Inside))),
         }
     }
 }
 
-/// The caller.
+/// The author of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Caller {
     /// The user.
     Outside,
-    /// A process in the tree of a job.
+    /// A process in the tree of this job.
     Inside(JobId),
 }
 
@@ -76,21 +75,21 @@ impl<J: Siblings> FromRequestParts<App<J>> for Caller {
 
     async fn from_request_parts(parts: &mut Parts, app: &App<J>) -> Result<Caller, Failure> {
         if !app.is_ready() {
-            let detail = "the daemon is finding out what became of the jobs of its former life";
-            let hindered = app.engine().desk().troubles().pop().map(|trouble| trouble.what);
-            let detail = hindered.map_or_else(|| detail.to_owned(), |why| format!("{detail}: {why}"));
+            let detail = "the daemon is still recovering its jobs";
+            let trouble = app.engine().desk().troubles().pop().map(|trouble| trouble.what);
+            let detail = trouble.map_or_else(|| detail.to_owned(), |why| format!("{detail}: {why}"));
             return Err(Problem::new(Code::Starting, detail).into());
         }
-        let visitor = parts.extensions.get::<Arc<Visitor>>();
-        let problem = match visitor.map_or(Err(Unknown::Gone), |visitor| visitor.caller(app)) {
+        let client = parts.extensions.get::<Arc<Client>>();
+        let problem = match client.map_or(Err(Unknown::Gone), |client| client.caller(app)) {
             Ok(caller) => return Ok(caller),
             Err(Unknown::Gone) => {
                 let detail =
-                    "the process that opened this connection is gone or cannot be seen; connect again";
+                    "the process that opened this connection has exited or cannot be seen; connect again";
                 Problem::new(Code::Forbidden, detail)
             }
             Err(Unknown::Launching) => {
-                let detail = "the job that asks is being started, and is not known yet; repeat in a moment";
+                let detail = "the job that sent this request is still being started; repeat it shortly";
                 Problem::new(Code::Starting, detail)
             }
         };
@@ -113,14 +112,14 @@ impl<J: Siblings> FromRequestParts<App<J>> for Outside {
 
 fn inside(job: JobId) -> Failure {
     let detail = format!(
-        "this was asked from inside {job}, which may submit jobs and read, wait for, cancel and speak to itself and those; \
-         ask from outside"
+        "not allowed from inside {job}: it may only submit jobs, and read, wait for, cancel and send messages to itself and \
+         its own jobs"
     );
     Problem::new(Code::InsideAJob, detail).about(job).into()
 }
 
 impl Caller {
-    /// Returns the name under which a request is recorded.
+    /// Returns the name that requests are recorded under.
     pub(crate) fn name<J: Siblings>(&self, app: &App<J>) -> String {
         match self {
             Caller::Outside => app.about().user.clone(),
@@ -136,7 +135,7 @@ impl Caller {
         }
     }
 
-    /// Returns the job that asks, if one does.
+    /// Returns the job of the caller, if it is inside one.
     pub(crate) fn job(&self) -> Option<JobId> {
         match self {
             Caller::Outside => None,
@@ -144,7 +143,7 @@ impl Caller {
         }
     }
 
-    /// Returns the job that is meant by a reference, if the caller may have to do with it.
+    /// Returns the job that a reference means, if the caller has rights to it.
     pub(crate) async fn find<J: Siblings>(&self, app: &App<J>, reference: &str) -> Result<JobId, Failure> {
         let id = app.engine().desk().find(reference).await?;
         match self {
@@ -155,7 +154,7 @@ impl Caller {
     }
 }
 
-/// Reports whether a job is the given one, or was submitted by it, or by one that was.
+/// Reports whether a job is `from` or was submitted by it, directly or indirectly.
 async fn descends<J: Siblings>(app: &App<J>, job: JobId, from: JobId) -> Result<bool, Failure> {
     let mut at = job;
     for _ in 0..DEPTH_MAX {

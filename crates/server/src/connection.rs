@@ -1,4 +1,4 @@
-//! Connections: how many, how slow, how long; and the way of one request through the program.
+//! Connections and their bounds, and the path of a request.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -29,38 +29,38 @@ use tower_service::Service as _;
 
 use crate::Endpoint;
 use crate::app::App;
-use crate::caller::Visitor;
+use crate::caller::Client;
 use crate::failure::{Failure, write_problem};
 
-/// Connections at once. A client that stays with a job has three of them, and some people run hundreds of those.
+/// Connections at once. A client that follows a job has three, and a user may run hundreds of clients.
 const CONNECTIONS_MAX: usize = 2_048;
 
-/// How long the head of a request may take, and how long a connection may wait for its next one.
+/// How long the head of a request may take, and how long a connection may be idle.
 const HEAD_TIME_MAX: Duration = Duration::from_secs(10);
 
-/// How long a client may take nothing of what is written to it. A stream is resumed where it was cut.
+/// How long a client may read nothing of what is written to it. A client can resume a stream that is cut off.
 const STALL_MAX: Duration = Duration::from_secs(30);
 
-/// How long any answer may take to begin: the longest wait that can be asked for, and time to settle before and after.
-const ANSWER_TIME_MAX: Duration = Duration::from_secs(75);
+/// How long a response may take to begin: the longest wait that a request can ask for, and time to settle before and after.
+const RESPONSE_TIME_MAX: Duration = Duration::from_secs(75);
 
-/// How long requests that were begun may take when the daemon goes.
+/// How long requests in flight may take when the daemon stops.
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(10);
 
-/// Pause after a connection could not be accepted, for want of descriptors mostly: others end meanwhile.
+/// Pause after a failed accept. Mostly there are too few file descriptors, and other connections end meanwhile.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Bytes kept for the head of a request and for what waits to be written. What is read by offset comes in pieces of this order.
+/// Bytes buffered for the head of a request and for writing. Output is read in pieces of about this size.
 const BUFFER_BYTES_MAX: usize = 64 << 10;
 
-/// Accepts until `stop` is over or the app closes, then lets what was begun come to its end.
+/// Accepts connections until `stop` completes or the app closes, then waits for requests in flight.
 pub(crate) async fn accept<J: Siblings>(
     endpoint: &Endpoint,
     app: &App<J>,
     router: &Router,
     stop: impl Future<Output = ()>,
 ) {
-    let (mut connections, room) = (JoinSet::new(), room());
+    let (mut connections, max) = (JoinSet::new(), connections_max());
     let mut stop = pin!(stop);
     loop {
         tokio::select! {
@@ -68,14 +68,14 @@ pub(crate) async fn accept<J: Siblings>(
             () = app.closing() => break,
             Some(_) = connections.join_next() => {}
             accepted = endpoint.accept() => match accepted {
-                Ok(socket) if connections.len() < room => {
-                    connections.spawn(hold(socket, app.clone(), router.clone()));
+                Ok(socket) if connections.len() < max => {
+                    connections.spawn(serve_connection(socket, app.clone(), router.clone()));
                 }
                 Ok(socket) => {
-                    connections.spawn(turn_away(socket, room));
+                    connections.spawn(refuse(socket, max));
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "a connection could not be accepted");
+                    tracing::warn!(%error, "cannot accept a connection");
                     sleep(ACCEPT_PAUSE).await;
                 }
             },
@@ -84,47 +84,47 @@ pub(crate) async fn accept<J: Siblings>(
     app.close();
     let drained = timeout(DRAIN_TIME_MAX, async { while connections.join_next().await.is_some() {} }).await;
     if drained.is_err() {
-        tracing::warn!(left = connections.len(), "requests did not come to their end and are cut");
+        tracing::warn!(left = connections.len(), "requests did not finish in time and are cut off");
     }
 }
 
-/// Answers on one connection for as long as it lasts.
-async fn hold<J: Siblings>(socket: UnixStream, app: App<J>, router: Router) {
+/// Serves the requests of one connection.
+async fn serve_connection<J: Siblings>(socket: UnixStream, app: App<J>, router: Router) {
     let Ok(peer) = Peer::of(&socket) else { return };
-    let visitor = Arc::new(Visitor::new(peer));
-    let going = app.clone();
+    let client = Arc::new(Client::new(peer));
+    let closing = app.clone();
     let service =
-        service_fn(move |request| answer(request, app.clone(), router.clone(), Arc::clone(&visitor)));
+        service_fn(move |request| respond(request, app.clone(), router.clone(), Arc::clone(&client)));
     let mut connection = pin!(
         http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(HEAD_TIME_MAX)
             .max_buf_size(BUFFER_BYTES_MAX)
-            .serve_connection(TokioIo::new(Patient::new(socket)), service)
+            .serve_connection(TokioIo::new(StallTimeout::new(socket)), service)
     );
-    // A client that goes away or speaks no HTTP is not worth a log line.
+    // A client that disconnects or does not speak HTTP needs no attention.
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
-        () = going.closing() => {
+        () = closing.closing() => {
             connection.as_mut().graceful_shutdown();
             connection.await
         }
     };
     if let Err(error) = ended {
-        tracing::debug!(%error, "a connection ended badly");
+        tracing::debug!(%error, "a connection ended with an error");
     }
 }
 
-/// Returns how many connections there may be: each is two files, the socket and the pidfd of its peer, and jobs need half of those
-/// that this process may open.
-fn room() -> usize {
+/// Returns the number of connections allowed. Each needs two file descriptors, the socket and the peer's pidfd, and half of all
+/// descriptors are reserved for jobs.
+fn connections_max() -> usize {
     let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     usize::try_from(files / 4).unwrap_or(CONNECTIONS_MAX).min(CONNECTIONS_MAX)
 }
 
-/// Says that there is no room, in as few words as HTTP allows, and hangs up.
-async fn turn_away(mut socket: UnixStream, room: usize) {
-    let detail = format!("the daemon has {room} connections and takes no more; repeat in a moment");
+/// Responds that there are too many connections, and closes this one.
+async fn refuse(mut socket: UnixStream, max: usize) {
+    let detail = format!("the daemon has {max} connections and accepts no more; repeat the request shortly");
     let problem = Problem { status: 503, retryable: true, ..Problem::new(Code::Full, detail) };
     let body = serde_json::to_string(&problem).unwrap_or_default();
     let text = format!(
@@ -132,7 +132,7 @@ async fn turn_away(mut socket: UnixStream, room: usize) {
          retry-after: 1\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
         body.len()
     );
-    // Drain the request: a client that still writes would see a broken connection instead of this answer.
+    // Read what the client sends meanwhile, or it would see a broken connection instead of this response.
     let _ = timeout(ACCEPT_PAUSE, async {
         socket.write_all(text.as_bytes()).await?;
         socket.shutdown().await?;
@@ -141,33 +141,31 @@ async fn turn_away(mut socket: UnixStream, room: usize) {
     .await;
 }
 
-/// The way of one request: number, rights, route, time, problem, log.
-async fn answer<J: Siblings>(
+/// Handles a request: checks the user, routes it, bounds its time, writes problems, and logs it.
+async fn respond<J: Siblings>(
     mut request: Request<Incoming>,
     app: App<J>,
     mut router: Router,
-    visitor: Arc<Visitor>,
+    client: Arc<Client>,
 ) -> Result<Response, Infallible> {
     let (number, begin) = (app.next_request(), Instant::now());
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-    let response = if visitor.is_user() {
-        request.extensions_mut().insert(visitor);
+    let response = if client.is_user() {
+        request.extensions_mut().insert(client);
         let routed = AssertUnwindSafe(router.call(request)).catch_unwind();
-        match timeout(ANSWER_TIME_MAX, routed).await {
+        match timeout(RESPONSE_TIME_MAX, routed).await {
             Ok(Ok(Ok(response))) => response,
             Ok(Ok(Err(never))) => match never {},
-            Ok(Err(_)) => {
-                Failure::from(Problem::new(Code::Internal, "the daemon failed at this; its log says more"))
-                    .into_response()
-            }
+            Ok(Err(_)) => Failure::from(Problem::new(Code::Internal, "a bug in the daemon; see its log"))
+                .into_response(),
             Err(_) => {
                 let detail =
-                    "this took too long; what was asked for may have happened: look before you repeat it";
+                    "the request took too long, and may still have had an effect; check before you repeat it";
                 Failure::from(Problem::new(Code::Unavailable, detail)).into_response()
             }
         }
     } else {
-        let detail = "this daemon answers the user it works for, and nobody else";
+        let detail = "this daemon serves only the user who started it";
         Failure::from(Problem::new(Code::Forbidden, detail)).into_response()
     };
     let mut response = write_problem(response, number);
@@ -175,26 +173,26 @@ async fn answer<J: Siblings>(
     response.headers_mut().insert(HeaderName::from_static(VERSION_HEADER), version);
     let (status, ms) = (response.status().as_u16(), begin.elapsed().as_millis() as u64);
     if response.status().is_server_error() {
-        tracing::warn!(request = number, %method, path, status, ms, "not answered");
+        tracing::warn!(request = number, %method, path, status, ms, "failed");
     } else {
-        tracing::debug!(request = number, %method, path, status, ms, "answered");
+        tracing::debug!(request = number, %method, path, status, ms, "served");
     }
     Ok(response)
 }
 
-/// A socket that is written to with patience, but not without end.
-struct Patient {
+/// A socket whose writes time out when the other end reads nothing.
+struct StallTimeout {
     socket: UnixStream,
     stalled: Option<Pin<Box<Sleep>>>,
 }
 
-impl Patient {
-    fn new(socket: UnixStream) -> Patient {
-        Patient { socket, stalled: None }
+impl StallTimeout {
+    fn new(socket: UnixStream) -> StallTimeout {
+        StallTimeout { socket, stalled: None }
     }
 
-    /// Counts the time in which nothing could be written.
-    fn patience<T>(
+    /// Fails once nothing could be written for too long.
+    fn check_stall<T>(
         &mut self,
         written: Poll<std::io::Result<T>>,
         context: &mut Context<'_>,
@@ -209,7 +207,7 @@ impl Patient {
     }
 }
 
-impl AsyncRead for Patient {
+impl AsyncRead for StallTimeout {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -219,14 +217,14 @@ impl AsyncRead for Patient {
     }
 }
 
-impl AsyncWrite for Patient {
+impl AsyncWrite for StallTimeout {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<std::io::Result<usize>> {
         let written = Pin::new(&mut self.socket).poll_write(context, bytes);
-        self.patience(written, context)
+        self.check_stall(written, context)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<std::io::Result<()>> {
@@ -243,7 +241,7 @@ impl AsyncWrite for Patient {
         pieces: &[std::io::IoSlice<'_>],
     ) -> Poll<std::io::Result<usize>> {
         let written = Pin::new(&mut self.socket).poll_write_vectored(context, pieces);
-        self.patience(written, context)
+        self.check_stall(written, context)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -258,18 +256,18 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn whoever_takes_nothing_is_cut_off() {
+    async fn a_client_that_reads_nothing_is_cut_off() {
         let (here, _there) = UnixStream::pair().unwrap();
         let begin = tokio::time::Instant::now();
-        let written = Patient::new(here).write_all(&vec![0; 1 << 20]).await;
+        let written = StallTimeout::new(here).write_all(&vec![0; 1 << 20]).await;
         assert_eq!(written.unwrap_err().kind(), std::io::ErrorKind::TimedOut);
         assert_eq!(begin.elapsed().as_secs(), STALL_MAX.as_secs());
     }
 
     #[tokio::test(start_paused = true)]
-    async fn whoever_takes_something_now_and_then_is_not() {
+    async fn a_slow_client_is_not_cut_off() {
         let (here, mut there) = UnixStream::pair().unwrap();
-        let (mut patient, piece) = (Patient::new(here), vec![0; 4 << 20]);
+        let (mut socket, piece) = (StallTimeout::new(here), vec![0; 4 << 20]);
         let begin = tokio::time::Instant::now();
         let slow = async {
             let (mut taken, mut bite) = (0, vec![0; 512 << 10]);
@@ -278,8 +276,8 @@ mod tests {
                 taken += there.read(&mut bite).await.unwrap();
             }
         };
-        let (written, ()) = tokio::join!(patient.write_all(&piece), slow);
+        let (written, ()) = tokio::join!(socket.write_all(&piece), slow);
         written.unwrap();
-        assert!(begin.elapsed() > STALL_MAX * 2, "it took longer than anybody may take nothing");
+        assert!(begin.elapsed() > STALL_MAX * 2, "it took longer than the stall timeout");
     }
 }

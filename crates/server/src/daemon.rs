@@ -1,4 +1,4 @@
-//! The daemon itself: how it is, and its end.
+//! Showing and stopping the daemon.
 
 use axum::Json;
 use axum::extract::State;
@@ -11,15 +11,14 @@ use lastword_store::siblings::Siblings;
 use crate::app::App;
 use crate::caller::Outside;
 use crate::extract::Body;
-use crate::failure::Failure;
+use crate::failure::{Failure, Reply};
 use crate::groups;
-use crate::router::Answer;
 
-/// Shows the daemon, also while it is starting.
+/// Shows the daemon, even while it is starting.
 #[utoipa::path(get, operation_id = "show_daemon", path = "/v1/daemon", tag = "daemon", responses(
     (status = 200, description = "The daemon.", body = Daemon),
 ))]
-pub(crate) async fn show<J: Siblings>(State(app): State<App<J>>) -> Answer {
+pub(crate) async fn show<J: Siblings>(State(app): State<App<J>>) -> Reply {
     let about = app.about();
     let counts = app.engine().desk().journal().counts().await?;
     let mut troubles: Vec<Trouble> = app.engine().desk().troubles().into_iter().map(shown).collect();
@@ -51,31 +50,31 @@ fn shown(trouble: lastword_engine::Trouble) -> Trouble {
 
 /// Stops the daemon.
 ///
-/// Its jobs go on, and the next daemon adopts them; or they are cancelled, and it goes when all are proven dead. Until it goes it
-/// answers, and takes no new jobs.
+/// Its jobs keep running and the next daemon adopts them; or they are cancelled, and the daemon exits when all are proven dead. Until then
+/// it serves requests but accepts no new jobs.
 #[utoipa::path(post, operation_id = "stop_daemon", path = "/v1/daemon:stop", tag = "daemon", request_body = StopDaemon, responses(
     (status = 202, description = "It will stop; with `cancel`, once every job is proven dead.", body = Stopping),
-    (status = 403, description = "Asked from inside a job.", body = Problem),
+    (status = 403, description = "The caller is inside a job.", body = Problem),
 ))]
 pub(crate) async fn stop<J: Siblings>(
     State(app): State<App<J>>,
     _: Outside,
     Body(asked): Body<StopDaemon>,
-) -> Answer {
+) -> Reply {
     let jobs = match asked.jobs {
         JobsFate::Keep => Jobs::Keep,
         JobsFate::Cancel => Jobs::Cancel,
-        JobsFate::Other(_) => return Err(Failure::invalid("`jobs` is `keep` or `cancel`")),
+        JobsFate::Other(_) => return Err(Failure::invalid("`jobs` must be `keep` or `cancel`")),
     };
     tracing::info!(jobs = %asked.jobs, "asked to stop");
     tokio::spawn(async move {
         match app.engine().shut_down(jobs).await {
-            // A caller that asked for the end of the jobs must not mistake the end of the daemon for it.
+            // The caller asked for the end of the jobs, so the daemon must not exit before that.
             Err(error) if jobs == Jobs::Cancel => {
-                tracing::error!(%error, "not every job could be cancelled; the daemon stays, and takes no new jobs");
+                tracing::error!(%error, "not every job could be cancelled; the daemon stays, and accepts no new jobs");
             }
             Err(error) => {
-                tracing::error!(%error, "the lease could not be given back; the next daemon takes it over");
+                tracing::error!(%error, "the lease could not be released; the next daemon takes it over");
                 app.close();
             }
             Ok(()) => app.close(),

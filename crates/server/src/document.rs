@@ -1,21 +1,17 @@
-//! The OpenAPI document: made from the handlers, committed, compared by a test, and served as it was committed.
+//! The OpenAPI document: generated from the handlers. A test compares it with the committed one, which is served.
 
 use lastword_api::Problem;
 use utoipa::openapi::{ContentBuilder, Ref, RefOr, Response, ResponseBuilder};
 use utoipa::{Modify, OpenApi, ToSchema as _};
 
-use crate::{daemon, events, groups, jobs, output, router};
+use crate::{daemon, events, groups, health, jobs, output};
 
-/// The document as it was committed. Served as it is: making it anew would cost the idle daemon memory for nothing.
-pub(crate) const COMMITTED: &str = include_str!("../../../docs/reference/openapi.json");
-
-/// What there is.
 #[derive(OpenApi)]
 #[openapi(
     info(
         title = "Lastword",
-        description = "Runs commands and coding agents, and tells the truth about them. On a private unix socket; whoever can \
-                       reach it is the user. Every answer that is not a success is a problem by RFC 9457 with a stable `code`.",
+        description = "Runs and supervises commands and coding agents. Served on a private unix socket that only its user can \
+                       reach. Every response that is not a success is a problem (RFC 9457) with a stable `code`.",
         license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0"),
         contact(),
     ),
@@ -43,22 +39,22 @@ pub(crate) const COMMITTED: &str = include_str!("../../../docs/reference/openapi
         groups::remove,
         daemon::show,
         daemon::stop,
-        router::live,
-        router::ready,
-        router::openapi,
+        health::live,
+        health::ready,
+        health::openapi,
     ),
     modifiers(&Problems),
     tags(
-        (name = "jobs", description = "Jobs: asked for, shown, stopped, tried again, removed."),
-        (name = "events", description = "Events of one job or of all, by pages or as a stream."),
-        (name = "output", description = "What a job wrote, and what came of it."),
-        (name = "groups", description = "Groups, which have slots."),
-        (name = "daemon", description = "The daemon itself."),
+        (name = "jobs", description = "Submit, show, list, stop, retry and remove jobs."),
+        (name = "events", description = "Events of one job or of all, in pages or as a stream."),
+        (name = "output", description = "The output and the result of a job."),
+        (name = "groups", description = "Groups of jobs, which have slots."),
+        (name = "daemon", description = "The daemon."),
     ),
 )]
 struct Document;
 
-/// Problems have a media type of their own, and any call may be answered with one.
+/// Adds a problem as the default response of every operation, with its own media type.
 struct Problems;
 
 /// The media type of a problem.
@@ -68,7 +64,7 @@ impl Modify for Problems {
     fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
         let schema = Ref::from_schema_name(Problem::name());
         let content = || ContentBuilder::new().schema(Some(schema.clone())).build();
-        let any = "Anything else that is not a success.";
+        let any = "Any other failure.";
         let any = ResponseBuilder::new().description(any).content(PROBLEM, content()).build();
         let items = document.paths.paths.values_mut();
         let operations = items.flat_map(|item| {
@@ -76,11 +72,11 @@ impl Modify for Problems {
         });
         for operation in operations.flatten() {
             for response in operation.responses.responses.values_mut() {
-                if let RefOr::T(Response { content: said, .. }) = response
-                    && said.get("application/json") == Some(&RefOr::T(content()))
+                if let RefOr::T(Response { content: media, .. }) = response
+                    && media.get("application/json") == Some(&RefOr::T(content()))
                 {
-                    said.clear();
-                    said.insert(PROBLEM.to_owned(), RefOr::T(content()));
+                    media.clear();
+                    media.insert(PROBLEM.to_owned(), RefOr::T(content()));
                 }
             }
             operation.responses.responses.insert("default".to_owned(), any.clone().into());
@@ -88,7 +84,7 @@ impl Modify for Problems {
     }
 }
 
-/// Returns the OpenAPI document of this build, as it is committed at `docs/reference/openapi.json`.
+/// Returns the OpenAPI document of this build. It is committed as `docs/reference/openapi.json`.
 pub fn openapi() -> String {
     let mut text = Document::openapi().to_pretty_json().unwrap_or_default();
     text.push('\n');

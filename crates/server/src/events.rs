@@ -1,4 +1,4 @@
-//! Events: of one job or of all, as a page or as a stream that is resumed where it was cut.
+//! Events of one job or of all, as a page or as a stream.
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -15,31 +15,30 @@ use utoipa::IntoParams;
 use crate::app::App;
 use crate::caller::{Caller, Outside};
 use crate::extract::Query;
-use crate::failure::Failure;
+use crate::failure::{Failure, Reply};
 use crate::jobs::page_limit;
-use crate::router::Answer;
 use crate::stream;
 
-/// Which events of a job.
+/// Which events of a job to return.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(default, deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(crate) struct After {
-    /// Those after this number; all if not said. A stream takes it from `Last-Event-ID` too, which wins.
+pub(crate) struct EventsQuery {
+    /// Events after this number; all by default. A stream prefers `Last-Event-ID`.
     after: Option<u64>,
-    /// The same, as a page gave it.
+    /// The same, as returned by a page.
     cursor: Option<u64>,
-    /// At most so many in a page; at most 500. A stream has no end but the job's.
+    /// The size of a page; at most 500. Does not apply to a stream.
     limit: Option<u32>,
 }
 
 /// Returns the events of a job.
 ///
-/// A page, or with `Accept: text/event-stream` a stream: each event has its number as id, so a stream that was cut goes on from
-/// `Last-Event-ID`. When the job has ended and everything was sent, `event: end` closes it.
+/// A page, or with `Accept: text/event-stream` a stream. Each event of a stream has its number as id, so a stream can be resumed with
+/// `Last-Event-ID`. When the job has ended and everything was sent, the stream closes with `event: end`.
 #[utoipa::path(
     get, operation_id = "job_events", path = "/v1/jobs/{ref}/events", tag = "events",
-    params(("ref" = String, Path, description = "An id, a part of one, a name, or `@last`."), After),
+    params(("ref" = String, Path, description = "An id or a prefix of one, a name, or `@last`."), EventsQuery),
     responses(
         (status = 200, description = "A page of events, or a stream of them.", content(
             (Page<Event> = "application/json"), (String = "text/event-stream"),
@@ -51,23 +50,23 @@ pub(crate) async fn of_job<J: Siblings>(
     State(app): State<App<J>>,
     caller: Caller,
     Path(reference): Path<String>,
-    Query(which): Query<After>,
+    Query(query): Query<EventsQuery>,
     headers: HeaderMap,
-) -> Answer {
+) -> Reply {
     let id = caller.find(&app, &reference).await?;
-    let after = Seq(which.after.or(which.cursor).unwrap_or(0));
+    let after = Seq(query.after.or(query.cursor).unwrap_or(0));
     if wants_stream(&headers) {
         let after = match last_event_id(&headers) {
             None => after,
             Some(last) => {
                 let number = last.parse().map(Seq);
-                number.map_err(|_| Failure::invalid("`Last-Event-ID` is not the number of an event"))?
+                number.map_err(|_| Failure::invalid("`Last-Event-ID` must be the number of an event"))?
             }
         };
         return Ok(stream::of_job(app, id, after));
     }
-    let limit = page_limit(which.limit)? as usize;
-    // What has just died is looked at first, so that the page ends with it.
+    let limit = page_limit(query.limit)? as usize;
+    // Settles the job first, so that the page includes its end.
     let unsettled = app.engine().job(id).await?.unsettled;
     let events = app.engine().events(id, after).await?;
     let more = events.len() > limit;
@@ -76,53 +75,53 @@ pub(crate) async fn of_job<J: Siblings>(
     Ok(Json(Page { items, next_cursor, unsettled }).into_response())
 }
 
-/// The cursor that means the present.
+/// The cursor for the end of the feed.
 const NOW: &str = "now";
 
-/// Which part of the feed.
+/// Which part of the feed to return.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(default, deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(crate) struct Place {
-    /// Go on after the page that gave this; from the beginning if not said, and with `now` only what happens from now on. A stream
-    /// takes it from `Last-Event-ID` too, which wins.
+pub(crate) struct FeedQuery {
+    /// Continue after the page that returned this. The beginning by default; `now` for events from now on. A stream prefers
+    /// `Last-Event-ID`.
     cursor: Option<String>,
-    /// At most so many in a page; at most 500.
+    /// The size of a page; at most 500.
     limit: Option<u32>,
 }
 
-/// Returns the events of all jobs, each job's in order.
+/// Returns the events of all jobs, in order per job.
 ///
-/// A page, or with `Accept: text/event-stream` a stream without end. Not every event of a stream has an id: one that was cut goes on
-/// after the last that had, so an event may come twice, and is known by its job and number.
-#[utoipa::path(get, operation_id = "all_events", path = "/v1/events", tag = "events", params(Place), responses(
+/// A page, or with `Accept: text/event-stream` an endless stream. Not every event of the stream has an id, so after a resume an event may
+/// be repeated. Events are identified by job and number.
+#[utoipa::path(get, operation_id = "all_events", path = "/v1/events", tag = "events", params(FeedQuery), responses(
     (status = 200, description = "A page of events, or a stream of them.", content(
         (Feed = "application/json"), (String = "text/event-stream"),
     )),
-    (status = 400, description = "The cursor is not one that a page gave.", body = Problem),
+    (status = 400, description = "The cursor is invalid.", body = Problem),
 ))]
 pub(crate) async fn of_all<J: Siblings>(
     State(app): State<App<J>>,
     _: Outside,
-    Query(place): Query<Place>,
+    Query(query): Query<FeedQuery>,
     headers: HeaderMap,
-) -> Answer {
+) -> Reply {
     let last = last_event_id(&headers).filter(|_| wants_stream(&headers)).map(str::to_owned);
-    let cursor = match last.or(place.cursor) {
+    let cursor = match last.or(query.cursor) {
         Some(text) if text == NOW => app.engine().desk().journal().present().await?,
         cursor => cursor.map(Cursor),
     };
     if wants_stream(&headers) {
-        // A place that is none is told before the stream begins.
+        // Reports an invalid cursor before the stream begins.
         feed(&app, cursor.clone(), 1).await?;
         return Ok(stream::of_all(app, cursor));
     }
-    let (events, next) = feed(&app, cursor, page_limit(place.limit)?).await?;
+    let (events, next) = feed(&app, cursor, page_limit(query.limit)?).await?;
     let items = events.iter().map(|(job, event)| Event::of(*job, event)).collect();
     Ok(Json(Feed { items, next_cursor: next.map(|cursor| cursor.0) }).into_response())
 }
 
-/// Reads the feed. A journal that reads from the beginning but not from a cursor is in order: the cursor is not one of its own.
+/// Reads the feed. If the journal can be read from the beginning but not from the cursor, the cursor is invalid.
 async fn feed<J: Siblings>(
     app: &App<J>,
     cursor: Option<Cursor>,
@@ -133,7 +132,7 @@ async fn feed<J: Siblings>(
         Err(Error::Journal(store::Error::Corrupt(_)))
             if has_cursor && app.engine().feed(None, 1).await.is_ok() =>
         {
-            Err(Failure::invalid("`cursor` is not a place in this feed; read it from the beginning"))
+            Err(Failure::invalid("`cursor` is not a cursor of this feed; read it from the beginning"))
         }
         read => Ok(read?),
     }

@@ -1,4 +1,4 @@
-//! What a request says, read within bounds: bodies, queries, headers.
+//! Bodies, queries and headers of requests, read within bounds.
 
 use std::time::Duration;
 
@@ -14,19 +14,19 @@ use serde::de::DeserializeOwned;
 
 use crate::failure::Failure;
 
-/// Bytes of a body. The largest is a message.
+/// Bytes of a body. The largest ones are messages.
 const BODY_BYTES_MAX: usize = 1 << 20;
 
-/// Bytes of a body that carries an environment, which some shells make large.
+/// Bytes of a body with an environment, which can be large.
 const ENV_BYTES_MAX: usize = 2 << 20;
 
-/// How long a body may take: it comes from this machine.
+/// How long a body may take. Clients are on the same machine.
 const BODY_TIME_MAX: Duration = Duration::from_secs(10);
 
-/// A body in JSON; an empty one is the default.
+/// A JSON body; an empty one is the default.
 pub(crate) struct Body<T>(pub(crate) T);
 
-/// The same for what carries an environment, which may be larger.
+/// A JSON body with an environment, which may be larger.
 pub(crate) struct EnvBody<T>(pub(crate) T);
 
 impl<T: DeserializeOwned + Default, S: Sync> FromRequest<S> for Body<T> {
@@ -48,9 +48,9 @@ impl<T: DeserializeOwned + Default, S: Sync> FromRequest<S> for EnvBody<T> {
 async fn read<T: DeserializeOwned + Default>(request: Request, max: usize) -> Result<T, Failure> {
     let too_large =
         || Failure::from(Problem::new(Code::TooLarge, format!("the body is larger than {} KiB", max >> 10)));
-    let said =
+    let declared =
         request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
-    if said.is_some_and(|length: usize| length > max) {
+    if declared.is_some_and(|length: usize| length > max) {
         return Err(too_large());
     }
     let is_json = is_json(request.headers());
@@ -58,9 +58,9 @@ async fn read<T: DeserializeOwned + Default>(request: Request, max: usize) -> Re
     let body = match body {
         Ok(Ok(body)) => body,
         Ok(Err(error)) if is_too_large(&error) => return Err(too_large()),
-        Ok(Err(_)) => return Err(Failure::invalid("the body did not come to its end")),
+        Ok(Err(_)) => return Err(Failure::invalid("the body is incomplete")),
         Err(_) => {
-            let problem = Problem::new(Code::Invalid, "the body did not come within ten seconds");
+            let problem = Problem::new(Code::Invalid, "the body did not arrive within ten seconds");
             return Err(Problem { status: 408, ..problem }.into());
         }
     };
@@ -69,16 +69,15 @@ async fn read<T: DeserializeOwned + Default>(request: Request, max: usize) -> Re
     }
     if !is_json {
         let problem =
-            Problem::new(Code::Invalid, "the body must be JSON, and say so: Content-Type: application/json");
+            Problem::new(Code::Invalid, "the body must be JSON, with Content-Type: application/json");
         return Err(Problem { status: 415, ..problem }.into());
     }
-    // serde would read a list as the fields in their order: refuse it.
+    // serde would accept a list as the fields in order.
     if body.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'{') {
         return Err(Failure::invalid("the body must be a JSON object"));
     }
-    // The reason may quote what it could not use; it goes to the sender only, and into no log.
-    serde_json::from_slice(&body)
-        .map_err(|error| Failure::invalid(format!("the body cannot be used: {error}")))
+    // The error may quote the body, so it is returned to the client but never logged.
+    serde_json::from_slice(&body).map_err(|error| Failure::invalid(format!("invalid body: {error}")))
 }
 
 fn is_too_large(error: &axum::Error) -> bool {
@@ -86,12 +85,12 @@ fn is_too_large(error: &axum::Error) -> bool {
 }
 
 fn is_json(headers: &HeaderMap) -> bool {
-    let said = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
-    let kind = said.map(|kind| kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase());
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    let kind = kind.map(|kind| kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase());
     matches!(kind.as_deref(), Some("application/json" | "application/merge-patch+json"))
 }
 
-/// What stands after the question mark.
+/// The query string.
 pub(crate) struct Query<T>(pub(crate) T);
 
 impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Query<T> {
@@ -99,13 +98,12 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Query<T
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Query<T>, Failure> {
         let query = axum::extract::Query::<T>::from_request_parts(parts, state).await;
-        let unusable =
-            |why: QueryRejection| Failure::invalid(format!("the query cannot be used: {}", why.body_text()));
-        query.map(|query| Query(query.0)).map_err(unusable)
+        let invalid = |why: QueryRejection| Failure::invalid(format!("invalid query: {}", why.body_text()));
+        query.map(|query| Query(query.0)).map_err(invalid)
     }
 }
 
-/// Reads a time to wait, such as `30s`. More than `max` is `max`.
+/// Parses a duration such as `30s`, capped at `max`.
 pub(crate) fn duration(name: &str, text: &str, max: Duration) -> Result<Duration, Failure> {
     let (_, ms) = parse_setting("wall", text).map_err(|_| {
         let text: String = text.chars().take(64).collect();
@@ -114,10 +112,10 @@ pub(crate) fn duration(name: &str, text: &str, max: Duration) -> Result<Duration
     Ok(Duration::from_millis(ms).min(max))
 }
 
-/// Characters of an idempotency key: enough for any id a client makes.
+/// Characters of an idempotency key: enough for any id.
 const KEY_CHARS_MAX: usize = 255;
 
-/// Returns the idempotency key of a request.
+/// Returns the idempotency key of a request, if it has one.
 pub(crate) fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Failure> {
     let Some(key) = headers.get("idempotency-key") else { return Ok(None) };
     let key = key.to_str().ok().filter(|key| !key.is_empty() && key.len() <= KEY_CHARS_MAX);

@@ -1,4 +1,4 @@
-//! Every kind of no, as one problem.
+//! Every error as a problem.
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -11,7 +11,10 @@ use lastword_store as store;
 /// The media type of a problem.
 const PROBLEM: HeaderValue = HeaderValue::from_static("application/problem+json");
 
-/// What a handler returns instead of an answer. The problem is written where the answer leaves, which knows the request's number.
+/// The result of a handler.
+pub(crate) type Reply = Result<Response, Failure>;
+
+/// The problem that a handler returns instead of a response. [`write_problem`] writes its body, with the number of the request.
 #[derive(Debug)]
 pub(crate) struct Failure(Box<Problem>);
 
@@ -22,12 +25,12 @@ impl From<Problem> for Failure {
 }
 
 impl Failure {
-    /// Says that the request cannot be used as it is.
+    /// Returns the failure of an invalid request.
     pub(crate) fn invalid(detail: impl Into<String>) -> Failure {
         Problem::new(Code::Invalid, detail).into()
     }
 
-    /// Returns the problem itself.
+    /// Returns the problem.
     pub(crate) fn problem(&self) -> &Problem {
         &self.0
     }
@@ -42,14 +45,13 @@ impl IntoResponse for Failure {
     }
 }
 
-/// Writes the problem that a response stands for, with the number of its request. A refusal that no handler of ours made
-/// becomes a problem here too.
+/// Writes the body of a problem, with the number of its request. An error status without a problem, from the framework, gets one here.
 pub(crate) fn write_problem(mut response: Response, request: u64) -> Response {
     let status = response.status();
     let problem = response.extensions_mut().remove::<Box<Problem>>();
-    let unspoken =
-        || (status.is_client_error() || status.is_server_error()).then(|| Box::new(unspoken(status)));
-    let Some(mut problem) = problem.or_else(unspoken) else { return response };
+    let default =
+        || (status.is_client_error() || status.is_server_error()).then(|| Box::new(default_problem(status)));
+    let Some(mut problem) = problem.or_else(default) else { return response };
     problem.instance = Some(format!("urn:lastword:request:{request}"));
     if problem.retryable {
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
@@ -61,8 +63,8 @@ pub(crate) fn write_problem(mut response: Response, request: u64) -> Response {
     response
 }
 
-/// Returns the problem of a status that came without one.
-fn unspoken(status: StatusCode) -> Problem {
+/// Returns the problem for an error status without one.
+fn default_problem(status: StatusCode) -> Problem {
     let (code, detail) = match status {
         StatusCode::NOT_FOUND => (Code::NotFound, "there is nothing at this path; see /openapi.json"),
         StatusCode::METHOD_NOT_ALLOWED => {
@@ -102,7 +104,7 @@ impl From<store::Error> for Failure {
     fn from(error: store::Error) -> Failure {
         let detail = error.to_string();
         match error {
-            // A writer retries often before it gives up, so another try may well succeed.
+            // The engine has retried several times, but the same request may succeed later.
             store::Error::Conflict { job, .. } => {
                 Problem { retryable: true, ..Problem::new(Code::Conflict, detail) }.about(job).into()
             }
@@ -122,7 +124,7 @@ impl From<Error> for Failure {
             Error::Refused(refusal) => refusal.into(),
             Error::Journal(error) => error.into(),
             Error::Illegal(Illegal::OutOfPlace { job, .. }) => {
-                let detail = format!("the log of the job breaks a rule, and nobody touches it: {detail}");
+                let detail = format!("the log of the job is damaged, and the job is left alone: {detail}");
                 Problem::new(Code::Corrupt, detail).about(job).into()
             }
             Error::Illegal(Illegal::Empty | Illegal::NotTheOwner(_)) => {
@@ -166,8 +168,7 @@ mod tests {
         OwnerId("ann".into())
     }
 
-    /// Walks samples of which each variant is numbered by a `match` without a rest, so that a new one does not compile before it
-    /// is told here what it becomes.
+    /// Checks a sample of each variant. `number` is an exhaustive `match`, so that a new variant does not compile before it is added here.
     fn walk<T: Into<Failure>>(samples: Vec<T>, number: impl Fn(&T) -> (usize, Code), variants: usize) {
         let mut met = std::collections::BTreeSet::new();
         for sample in samples {
@@ -183,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn every_refusal_is_one_problem() {
+    fn every_refusal_has_a_problem() {
         use Refusal::*;
         let samples = vec![
             NotFound(job()),
@@ -217,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn c3_every_error_of_the_journal_is_one_problem_and_never_a_success() {
+    fn c3_every_error_of_the_journal_has_a_problem() {
         use store::Error::*;
         let samples = vec![
             Conflict { job: job(), actual: Seq(3) },
@@ -237,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_without_a_problem_becomes_one_where_the_answer_leaves() {
+    fn an_error_status_without_a_problem_gets_one() {
         for (status, code) in [
             (StatusCode::NOT_FOUND, "not_found"),
             (StatusCode::METHOD_NOT_ALLOWED, "invalid"),
@@ -248,7 +249,7 @@ mod tests {
             let response = write_problem(status.into_response(), 7);
             assert_eq!(response.status(), status);
             assert_eq!(response.headers()[header::CONTENT_TYPE], PROBLEM);
-            let problem = unspoken(status);
+            let problem = default_problem(status);
             assert_eq!((problem.status, problem.code.as_str()), (status.as_u16(), code));
         }
         assert_eq!(write_problem(StatusCode::NO_CONTENT.into_response(), 8).headers().len(), 0);

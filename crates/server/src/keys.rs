@@ -1,4 +1,4 @@
-//! Idempotency keys: what was asked under one before is not done again, also after a crash.
+//! Idempotency keys: a request is not carried out twice under one key, even after a crash.
 
 use lastword_api::{Answer, Code, Message, Problem};
 use lastword_core::{Fact, InputNo, JobId, Seq, Timestamp};
@@ -10,7 +10,7 @@ use crate::app::App;
 use crate::caller::Caller;
 use crate::failure::Failure;
 
-/// Ties a key to the id of the job that is asked for under it, and returns that id: `fresh`, or the one that was tied before.
+/// Reserves a key for the id of a new job. Returns `fresh`, or the id that the key was reserved for before.
 pub(crate) async fn job_of<J: Siblings>(
     app: &App<J>,
     caller: Caller,
@@ -23,10 +23,10 @@ pub(crate) async fn job_of<J: Siblings>(
     Ok(kept.job)
 }
 
-/// Returns the number of a message that was sent under this key before; `None` if it must be sent.
+/// Returns the number of the message that was sent under this key; `None` if it must be sent.
 ///
-/// The key is noted before the message is stored, so after a crash in between it is there without one. Then the log tells: it holds
-/// what was said. Two at once are told apart by their caller, who lets only one of them ask and send at a time.
+/// The key is stored before the message. After a crash in between there is a key without a message, so the log decides. The caller must
+/// handle one keyed message at a time.
 pub(crate) async fn sent_before<J: Siblings>(
     app: &App<J>,
     caller: Caller,
@@ -36,7 +36,7 @@ pub(crate) async fn sent_before<J: Siblings>(
 ) -> Result<Option<InputNo>, Failure> {
     let kept = reserve(app, scoped("send", caller, Some(job), key), message, job).await?;
     let (by, Message { text, eof, steer }) = (caller.name(app), message);
-    said_before(app, &kept, |fact| match fact {
+    find_input(app, &kept, |fact| match fact {
         Fact::InputRequested(input) => {
             let is_it = input.by == by && input.text == *text && input.eof == *eof && input.steer == *steer;
             is_it.then_some(input.input)
@@ -46,7 +46,7 @@ pub(crate) async fn sent_before<J: Siblings>(
     .await
 }
 
-/// The same for an answer.
+/// Returns the number of the answer that was sent under this key; `None` if it must be sent.
 pub(crate) async fn answered_before<J: Siblings>(
     app: &App<J>,
     caller: Caller,
@@ -56,7 +56,7 @@ pub(crate) async fn answered_before<J: Siblings>(
 ) -> Result<Option<InputNo>, Failure> {
     let kept = reserve(app, scoped("answer", caller, Some(job), key), answer, job).await?;
     let (by, Answer { question, text }) = (caller.name(app), answer);
-    said_before(app, &kept, |fact| match fact {
+    find_input(app, &kept, |fact| match fact {
         Fact::AnswerRequested(input) => {
             let meant = question.as_ref().is_none_or(|question| input.question == *question);
             (input.by == by && meant && input.text == *text).then_some(input.input)
@@ -66,8 +66,8 @@ pub(crate) async fn answered_before<J: Siblings>(
     .await
 }
 
-/// Looks in the log for what was said under a key that is not new.
-async fn said_before<J: Siblings>(
+/// Searches the log for the input of a key that is not new.
+async fn find_input<J: Siblings>(
     app: &App<J>,
     kept: &Kept,
     find: impl Fn(&Fact) -> Option<InputNo>,
@@ -79,7 +79,7 @@ async fn said_before<J: Siblings>(
     Ok(events.iter().rev().find_map(|event| find(&event.fact)))
 }
 
-/// Notes a key with what was asked under it, and refuses it with anything else.
+/// Stores a key with the fingerprint of its request. Refuses a key that was used with another request.
 async fn reserve<J: Siblings>(
     app: &App<J>,
     key: String,
@@ -90,19 +90,19 @@ async fn reserve<J: Siblings>(
     let now = Timestamp(lastword_proc::clock::wall_ms());
     let kept = app.engine().desk().journal().key(Key { key, fingerprint, job, now }).await?;
     if kept.fingerprint != fingerprint {
-        let detail = "this `Idempotency-Key` was used with another request; make a new one for each";
+        let detail = "this `Idempotency-Key` was used with another request; use a new key for each";
         return Err(Problem::new(Code::KeyReused, detail).about(kept.job).into());
     }
     Ok(kept)
 }
 
-/// A key counts for one caller and one kind of request.
+/// Returns the stored key. It is specific to the caller and the kind of request.
 fn scoped(verb: &str, caller: Caller, job: Option<JobId>, key: &str) -> String {
     let text = |job: Option<JobId>| job.map_or_else(|| "-".to_owned(), |job| job.to_string());
     format!("{verb} {} {} {key}", text(caller.job()), text(job))
 }
 
-/// Returns what tells a request from another one. A digest that cannot be turned back: a request holds an environment.
+/// Returns a digest of a request. It must be one-way, since a request contains an environment.
 fn fingerprint(asked: &impl Serialize) -> Result<u128, Failure> {
     let text = serde_json::to_vec(asked).map_err(|error| Failure::invalid(error.to_string()))?;
     let digest = Sha256::digest(&text);
@@ -115,14 +115,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fingerprint_tells_requests_apart_and_is_the_same_in_every_build() {
-        let say = |text: &str| Message { text: text.to_owned(), ..Message::default() };
-        let one = fingerprint(&say("yes")).unwrap();
-        assert_eq!(one, fingerprint(&say("yes")).unwrap());
-        assert_ne!(one, fingerprint(&say("no")).unwrap());
-        assert_eq!(
-            one, 79_551_998_002_301_479_952_298_537_105_218_647_049,
-            "kept over restarts and upgrades"
-        );
+    fn fingerprints_differ_and_are_the_same_in_every_build() {
+        let message = |text: &str| Message { text: text.to_owned(), ..Message::default() };
+        let one = fingerprint(&message("yes")).unwrap();
+        assert_eq!(one, fingerprint(&message("yes")).unwrap());
+        assert_ne!(one, fingerprint(&message("no")).unwrap());
+        assert_eq!(one, 79_551_998_002_301_479_952_298_537_105_218_647_049, "fingerprints are stored");
     }
 }

@@ -1,13 +1,13 @@
 //! The API on a private unix socket.
 //!
-//! It asks the engine, waits, and says in wire types what came of it. It decides nothing about jobs. What it does decide:
-//! which callers may ask (`caller.rs`), how long and how large a request may be (`connection.rs`, `extract.rs`), and as which problem
-//! every kind of no is told (`failure.rs`).
+//! Each handler calls the engine and converts the result to wire types; nothing about jobs is decided here. This crate decides who may ask
+//! (`caller.rs`), how long and how large a request may be (`connection.rs`, `extract.rs`), and which problem each error becomes
+//! (`failure.rs`).
 //!
-//! - [`Endpoint`]: the socket, made and removed.
-//! - [`serve`]: answers on it until told to stop.
-//! - [`known_agents`]: the coding agents that can be asked for by name.
-//! - [`openapi`]: the document that says all this to programs.
+//! - [`Endpoint`]: the socket.
+//! - [`serve`]: serves requests on it until told to stop.
+//! - [`known_agents`]: the coding agents known by name.
+//! - [`openapi`]: the OpenAPI document.
 
 mod agents;
 mod app;
@@ -20,6 +20,7 @@ mod events;
 mod extract;
 mod failure;
 mod groups;
+mod health;
 mod jobs;
 mod keys;
 mod output;
@@ -28,31 +29,16 @@ mod stream;
 
 use std::future::Future;
 
-use lastword_core::receipt::Level;
 use lastword_engine::Engine;
 use lastword_store::siblings::Siblings;
 
 pub use agents::{BadAgents, known_agents};
+pub use app::About;
 pub use document::openapi;
 pub use endpoint::{BindError, Endpoint};
 
-/// What a daemon knows about itself and its API tells.
-#[derive(Clone, Debug)]
-pub struct About {
-    /// The user it works for, as the log calls callers from outside a job.
-    pub user: String,
-    /// The machine.
-    pub host: String,
-    /// The folder with everything it keeps.
-    pub state_dir: std::path::PathBuf,
-    /// How it holds trees.
-    pub level: Level,
-    /// The file with the user's own agents; it need not be there.
-    pub agents: std::path::PathBuf,
-}
-
-/// Answers on `endpoint` until `stop` is over or a client asks the daemon to stop, then finishes what was begun: waits are
-/// answered at once, streams end. A caller of the API has shut the engine down already; the socket is removed.
+/// Serves requests on `endpoint` until `stop` completes or a client asks the daemon to stop. Then waits end at once, streams are closed,
+/// requests in flight finish, and the socket is removed. If a client asked, the engine is shut down already.
 pub async fn serve<J: Siblings>(
     endpoint: Endpoint,
     engine: Engine<J>,

@@ -1,4 +1,4 @@
-//! What a job wrote, by offset; and what came of it in the end.
+//! The output of a job, by offset, and its result.
 
 use std::time::Duration;
 
@@ -20,49 +20,48 @@ use crate::agents;
 use crate::app::App;
 use crate::caller::Caller;
 use crate::extract::{Query, duration};
-use crate::failure::Failure;
-use crate::jobs::{WAIT_MAX, seen, view};
-use crate::router::Answer;
+use crate::failure::{Failure, Reply};
+use crate::jobs::{WAIT_MAX, mark_read, view};
 
-/// Bytes of one answer by default, and at most. Small: each is held in memory while it is sent.
+/// The default size of a response in bytes, and the largest. Small, because each is in memory while it is sent.
 const LIMIT: usize = 64 << 10;
 const LIMIT_MAX: usize = 256 << 10;
 
-/// Bytes of the end of standard output that a result holds.
+/// Bytes of the end of standard output in a result.
 const RESULT_BYTES_MAX: usize = 64 << 10;
 
-/// A recording that grows tells nobody, so whoever waits for it looks, at first after this long and then ever more rarely. A look
-/// takes microseconds.
-const LOOK_FIRST: Duration = Duration::from_millis(2);
-const LOOK_LAST: Duration = Duration::from_millis(64);
+/// Recordings are polled, since nothing announces their growth: first after this pause, then with longer ones. A poll takes
+/// microseconds.
+const POLL_FIRST: Duration = Duration::from_millis(2);
+const POLL_LAST: Duration = Duration::from_millis(64);
 
-/// Which part of which stream.
+/// Which part of the output to return.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(default, deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(crate) struct Part {
-    /// `stdout` (if not said) or `stderr`. A job with a terminal has only the first.
+pub(crate) struct OutputQuery {
+    /// `stdout` (the default) or `stderr`. A job with a terminal has only `stdout`.
     stream: Option<String>,
-    /// Of which attempt; the newest if not said.
+    /// The attempt; the newest by default.
     attempt: Option<u32>,
-    /// From this byte on.
+    /// The offset of the first byte.
     offset: Option<u64>,
-    /// Instead of `offset`: so many bytes before the present end.
+    /// Start this many bytes before the current end, instead of at `offset`.
     tail: Option<u64>,
-    /// At most so many bytes; at most 256 KiB.
+    /// The number of bytes; at most 256 KiB.
     limit: Option<usize>,
-    /// If there is nothing yet and more may come, wait at most so long, such as `10s`; at most a minute.
+    /// How long to wait if there is no output yet and more may come, such as `10s`; at most a minute.
     wait: Option<String>,
 }
 
-/// Reads what a job wrote.
+/// Reads the output of a job.
 ///
-/// The body is the bytes. `Lastword-Offset` says where they begin, `Lastword-Next` where to go on, `Lastword-Skipped` how many
-/// bytes before them were not kept, `Lastword-Size` how long the stream is by now, `Lastword-Attempt` which attempt wrote it, and
-/// `Lastword-End: true` that nothing more will come of this attempt.
+/// The body has the bytes. `Lastword-Offset` is their offset, `Lastword-Next` the offset to continue at, `Lastword-Skipped` the number of
+/// bytes before them that were not kept, `Lastword-Size` the current size of the stream, `Lastword-Attempt` the attempt, and
+/// `Lastword-End: true` means that the attempt has no more output.
 #[utoipa::path(
     get, operation_id = "read_output", path = "/v1/jobs/{ref}/output", tag = "output",
-    params(("ref" = String, Path, description = "An id, a part of one, a name, or `@last`."), Part),
+    params(("ref" = String, Path, description = "An id or a prefix of one, a name, or `@last`."), OutputQuery),
     responses(
         (status = 200, description = "Bytes.", content_type = "application/octet-stream"),
         (status = "4XX", description = "Not found, ambiguous, or not allowed.", body = Problem),
@@ -72,21 +71,21 @@ pub(crate) async fn read<J: Siblings>(
     State(app): State<App<J>>,
     caller: Caller,
     Path(reference): Path<String>,
-    Query(part): Query<Part>,
-) -> Answer {
+    Query(query): Query<OutputQuery>,
+) -> Reply {
     let id = caller.find(&app, &reference).await?;
-    let stream = match part.stream.as_deref() {
+    let stream = match query.stream.as_deref() {
         None | Some("stdout") => Stream::Stdout,
         Some("stderr") => Stream::Stderr,
-        Some(_) => return Err(Failure::invalid("`stream` is `stdout` or `stderr`")),
+        Some(_) => return Err(Failure::invalid("`stream` must be `stdout` or `stderr`")),
     };
-    let wait = part.wait.as_deref().map_or(Ok(Duration::ZERO), |text| duration("wait", text, WAIT_MAX))?;
-    let piece = wait_for_piece(&app, id, stream, &part, Instant::now() + wait).await?;
-    seen(&app, caller, &piece.job).await;
+    let wait = query.wait.as_deref().map_or(Ok(Duration::ZERO), |text| duration("wait", text, WAIT_MAX))?;
+    let piece = wait_for_piece(&app, id, stream, &query, Instant::now() + wait).await?;
+    mark_read(&app, caller, &piece.job).await;
     Ok(piece.into_response())
 }
 
-/// A piece of a stream, and what is known about the rest.
+/// A piece of a stream.
 struct Piece {
     job: Job,
     attempt: Option<AttemptNo>,
@@ -119,21 +118,21 @@ impl Piece {
     }
 }
 
-/// Returns what follows, as soon as there is something, nothing more will come, the time is over or the daemon goes.
+/// Returns the next piece, waiting until there is output, the attempt has no more, the time is over, or the daemon closes.
 async fn wait_for_piece<J: Siblings>(
     app: &App<J>,
     id: JobId,
     stream: Stream,
-    part: &Part,
+    query: &OutputQuery,
     until: Instant,
 ) -> Result<Piece, Failure> {
-    // Heard from before the first look, so that no change falls between.
+    // Subscribed before the first read, so that no change is missed.
     let mut changes = app.engine().desk().changes();
-    let mut pause = LOOK_FIRST;
+    let mut pause = POLL_FIRST;
     let mut job = app.engine().job(id).await?.value;
     loop {
-        // Whether it was over is known before the look: what is found then is all.
-        let piece = look(app, job, stream, part).await?;
+        // The job was read before the recording: if it had ended, the recording is complete.
+        let piece = read_now(app, job, stream, query).await?;
         if !piece.bytes.is_empty() || piece.is_end || Instant::now() >= until {
             return Ok(piece);
         }
@@ -142,7 +141,7 @@ async fn wait_for_piece<J: Siblings>(
             () = changed(&mut changes, id) => job = app.engine().job(id).await?.value,
             () = app.closing() => return Ok(piece),
         }
-        pause = (pause * 2).min(LOOK_LAST);
+        pause = (pause * 2).min(POLL_LAST);
     }
 }
 
@@ -157,16 +156,21 @@ async fn changed(changes: &mut tokio::sync::broadcast::Receiver<JobId>, id: JobI
     }
 }
 
-async fn look<J: Siblings>(app: &App<J>, job: Job, stream: Stream, part: &Part) -> Result<Piece, Failure> {
-    let no = part.attempt.map(AttemptNo).or_else(|| job.attempts.last().map(|attempt| attempt.no));
+async fn read_now<J: Siblings>(
+    app: &App<J>,
+    job: Job,
+    stream: Stream,
+    query: &OutputQuery,
+) -> Result<Piece, Failure> {
+    let no = query.attempt.map(AttemptNo).or_else(|| job.attempts.last().map(|attempt| attempt.no));
     let attempt = job.attempts.iter().find(|attempt| Some(attempt.no) == no);
     let is_over = attempt.map_or(job.is_ended(), |attempt| attempt.end.is_some());
     let nothing = |job, attempt| {
-        let offset = part.offset.unwrap_or(0);
+        let offset = query.offset.unwrap_or(0);
         Piece { job, attempt, bytes: Vec::new(), offset, skipped: 0, size: 0, is_end: is_over }
     };
     let Some(attempt) = attempt.map(|attempt| attempt.no) else {
-        return match part.attempt {
+        return match query.attempt {
             Some(asked) => {
                 let detail = format!("{} has no attempt {asked}", job.id);
                 Err(Problem::new(Code::NotFound, detail).about(job.id).into())
@@ -176,19 +180,19 @@ async fn look<J: Siblings>(app: &App<J>, job: Job, stream: Stream, part: &Part) 
     };
     let recording = match app.engine().recording(job.id, attempt, stream) {
         Ok(recording) => recording,
-        // Its folder is made when it is launched.
+        // Its directory is created at the launch.
         Err(Error::NoAttempt(_)) => return Ok(nothing(job, Some(attempt))),
         Err(error) => return Err(error.into()),
     };
-    let limit = part.limit.unwrap_or(LIMIT).clamp(1, LIMIT_MAX);
-    let (offset, tail) = (part.offset.unwrap_or(0), part.tail);
+    let limit = query.limit.unwrap_or(LIMIT).clamp(1, LIMIT_MAX);
+    let (offset, tail) = (query.offset.unwrap_or(0), query.tail);
     let found = off_thread(move || read_piece(recording, offset, tail, limit)).await?;
     let is_end = is_over && found.next() >= found.size;
     let Found { bytes, offset, skipped, size } = found;
     Ok(Piece { job, attempt: Some(attempt), bytes, offset, skipped, size, is_end })
 }
 
-/// What was read.
+/// Bytes read from a recording.
 struct Found {
     bytes: Vec<u8>,
     offset: u64,
@@ -202,7 +206,7 @@ impl Found {
     }
 }
 
-/// Reads up to the next bytes that are missing.
+/// Reads up to the next gap.
 fn read_piece(
     mut recording: Recording,
     offset: u64,
@@ -211,7 +215,7 @@ fn read_piece(
 ) -> Result<Found, lastword_proc::Error> {
     let size = recording.size()?;
     let offset = tail.map_or(offset, |tail| size.saturating_sub(tail));
-    // No more is reserved than there is.
+    // Allocate no more than there is.
     let room = usize::try_from(size.saturating_sub(offset)).unwrap_or(limit).min(limit);
     let mut bytes = vec![0; room];
     let first = recording.read(offset, &mut bytes)?;
@@ -227,23 +231,23 @@ fn read_piece(
     Ok(Found { bytes, offset: first.offset, skipped: first.skipped, size: size.max(first.offset) })
 }
 
-/// Does what may wait for a disk beside the one thread that answers everybody.
+/// Runs blocking disk IO outside the thread that serves requests.
 async fn off_thread<T: Send + 'static>(
     read: impl FnOnce() -> Result<T, lastword_proc::Error> + Send + 'static,
 ) -> Result<T, Failure> {
     match tokio::task::spawn_blocking(read).await {
         Ok(Ok(read)) => Ok(read),
         Ok(Err(error)) => Err(Problem::new(Code::Unavailable, error.to_string()).into()),
-        Err(_) => Err(Problem::new(Code::Internal, "the recording could not be read").into()),
+        Err(_) => Err(Problem::new(Code::Internal, "cannot read the recording").into()),
     }
 }
 
-/// Returns what came of a job that has ended.
+/// Returns the result of an ended job.
 #[utoipa::path(
     get, operation_id = "job_result", path = "/v1/jobs/{ref}/result", tag = "output",
-    params(("ref" = String, Path, description = "An id, a part of one, a name, or `@last`.")),
+    params(("ref" = String, Path, description = "An id or a prefix of one, a name, or `@last`.")),
     responses(
-        (status = 200, description = "How it ended, the proof, and the end of its output.", body = JobResult),
+        (status = 200, description = "Its outcome, receipt and the end of its output.", body = JobResult),
         (status = 409, description = "It has not ended.", body = Problem),
     ),
 )]
@@ -251,7 +255,7 @@ pub(crate) async fn result<J: Siblings>(
     State(app): State<App<J>>,
     caller: Caller,
     Path(reference): Path<String>,
-) -> Answer {
+) -> Reply {
     let id = caller.find(&app, &reference).await?;
     let job = app.engine().job(id).await?;
     if !job.value.is_ended() && job.value.spec.is_some() {
@@ -260,11 +264,11 @@ pub(crate) async fn result<J: Siblings>(
     let shown = view(&app, &job).await?;
     let dialect = shown.agent.as_ref().and_then(|agent| agent.dialect.to_core());
     let bytes = if dialect.is_some() { LIMIT_MAX } else { RESULT_BYTES_MAX };
-    let part = Part { tail: Some(bytes as u64), limit: Some(bytes), ..Part::default() };
-    let piece = look(&app, job.value, Stream::Stdout, &part).await?;
-    seen(&app, caller, &piece.job).await;
-    let said = dialect.and_then(|dialect| agents::last_message(dialect, &piece.bytes));
-    let (text, skipped) = match said {
+    let query = OutputQuery { tail: Some(bytes as u64), limit: Some(bytes), ..OutputQuery::default() };
+    let piece = read_now(&app, job.value, Stream::Stdout, &query).await?;
+    mark_read(&app, caller, &piece.job).await;
+    let message = dialect.and_then(|dialect| agents::last_message(dialect, &piece.bytes));
+    let (text, skipped) = match message {
         Some(message) => (message, 0),
         None => (String::from_utf8_lossy(&piece.bytes).into_owned(), piece.offset),
     };

@@ -1,4 +1,4 @@
-//! A client in a few lines, and on purpose not the product's: what it sends and gets is what is on the wire.
+//! A minimal client. On purpose not the product's own, so that tests see what is on the wire.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-/// How long an answer may take before the test calls it stuck.
+/// How long a response may take before the test fails.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// Speaks to a socket, one connection for each request.
+/// Sends requests to a socket, one connection each.
 #[derive(Clone, Debug)]
 pub(crate) struct Client(PathBuf);
 
-/// An answer.
+/// A response.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -32,7 +32,7 @@ impl Answer {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
-    /// Returns status and code of a problem, having checked that it is a whole one.
+    /// Checks that this is a complete problem, and returns its status and code.
     #[track_caller]
     pub(crate) fn problem(&self) -> (u16, String) {
         assert_eq!(
@@ -51,7 +51,7 @@ impl Answer {
         (self.status, code)
     }
 
-    /// Returns the body of an answer with this status.
+    /// Checks the status, and returns the body.
     #[track_caller]
     pub(crate) fn expect(&self, status: u16) -> Value {
         assert_eq!(self.status, status, "{}", self.text());
@@ -83,7 +83,7 @@ impl Client {
         }
         head.push_str(&format!("content-length: {}\r\n\r\n", body.len()));
         socket.write_all(head.as_bytes()).unwrap();
-        // Whoever refuses a large body may hang up before it has read all of it.
+        // A server that refuses a large body may close the connection before it has read all of it.
         let _ = socket.write_all(body);
         read(socket).0
     }
@@ -102,7 +102,7 @@ impl Client {
         Events { status: head.status, headers: head.headers, reader, rest: String::new() }
     }
 
-    /// Connects, for what no client would send.
+    /// Connects, for requests that no client would send.
     pub(crate) fn connect(&self) -> UnixStream {
         let socket = UnixStream::connect(&self.0).unwrap();
         socket.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -110,7 +110,7 @@ impl Client {
     }
 }
 
-/// Reads one answer, and what comes after it up to the end of the connection.
+/// Reads one response, and the rest until the connection is closed.
 pub(crate) fn read(socket: UnixStream) -> (Answer, Vec<u8>) {
     let mut reader = BufReader::new(socket);
     let mut answer = head_of(&mut reader);
@@ -118,7 +118,7 @@ pub(crate) fn read(socket: UnixStream) -> (Answer, Vec<u8>) {
     answer.body = vec![0; length.unwrap_or(0)];
     reader.read_exact(&mut answer.body).unwrap();
     let mut rest = Vec::new();
-    // A connection that was cut off has no more to say either.
+    // A reset counts as the end.
     let _ = reader.read_to_end(&mut rest);
     (answer, rest)
 }
@@ -138,7 +138,7 @@ fn head_of(reader: &mut BufReader<UnixStream>) -> Answer {
     Answer { status, headers, body: Vec::new() }
 }
 
-/// A stream of events, as it comes.
+/// A stream of events.
 pub(crate) struct Events {
     pub(crate) status: u16,
     pub(crate) headers: BTreeMap<String, String>,
@@ -157,7 +157,7 @@ pub(crate) struct Frame {
 impl Iterator for Events {
     type Item = Frame;
 
-    /// Returns the next event; `None` when the stream has ended. Heartbeats and settings are passed over.
+    /// Returns the next event; `None` when the stream has ended. Heartbeats and settings are skipped.
     fn next(&mut self) -> Option<Frame> {
         loop {
             while let Some(end) = self.rest.find("\n\n") {

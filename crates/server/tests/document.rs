@@ -1,10 +1,10 @@
-//! The OpenAPI document is committed and is that of this build.
+//! The committed OpenAPI document is that of this build.
 
 use std::path::Path;
 
 #[test]
-#[expect(clippy::disallowed_methods, reason = "a person says by a variable that the file is to be written")]
-fn the_committed_document_is_that_of_this_build() {
+#[expect(clippy::disallowed_methods, reason = "a variable tells the test to write the file")]
+fn the_committed_document_is_up_to_date() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/openapi.json");
     let made = lastword_server::openapi();
     if std::env::var_os("LASTWORD_WRITE").is_some() {
@@ -13,12 +13,12 @@ fn the_committed_document_is_that_of_this_build() {
     let committed = std::fs::read_to_string(&path).unwrap();
     assert!(
         made == committed,
-        "docs/reference/openapi.json is not that of this build; LASTWORD_WRITE=1 cargo test -p lastword-server document"
+        "docs/reference/openapi.json is out of date; run LASTWORD_WRITE=1 cargo test -p lastword-server document"
     );
 }
 
 #[test]
-fn the_document_is_openapi_3_1_and_every_reference_in_it_leads_somewhere() {
+fn the_document_is_openapi_3_1_without_dangling_references() {
     let document: serde_json::Value = serde_json::from_str(&lastword_server::openapi()).unwrap();
     assert_eq!(document["openapi"], "3.1.0");
     let mut references = Vec::new();
@@ -31,13 +31,13 @@ fn the_document_is_openapi_3_1_and_every_reference_in_it_leads_somewhere() {
 }
 
 #[test]
-fn every_call_has_a_name_of_its_own_and_says_that_it_may_fail() {
+fn every_operation_has_a_unique_id_and_a_problem_response() {
     let document: serde_json::Value = serde_json::from_str(&lastword_server::openapi()).unwrap();
     let mut names = std::collections::BTreeSet::new();
     for (path, item) in document["paths"].as_object().unwrap() {
         for (method, operation) in item.as_object().unwrap() {
             let name = operation["operationId"].as_str().unwrap();
-            assert!(names.insert(name.to_owned()), "{method} {path}: another call is `{name}` too");
+            assert!(names.insert(name.to_owned()), "{method} {path}: `{name}` is not unique");
             let problem = &operation["responses"]["default"]["content"]["application/problem+json"]["schema"];
             assert_eq!(problem["$ref"], "#/components/schemas/Problem", "{method} {path}");
             assert!(operation["summary"].is_string(), "{method} {path}");

@@ -1,4 +1,4 @@
-//! The socket: private, made anew over whatever is left, and nobody else's to remove.
+//! The socket: private, replaces leftovers, and removes only itself.
 
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use lastword_server::{BindError, Endpoint};
 
-/// A private folder for a socket.
+/// A private directory for a socket.
 struct Place(tempfile::TempDir);
 
 impl Place {
@@ -28,18 +28,18 @@ fn mode(path: &Path) -> u32 {
 }
 
 #[tokio::test]
-async fn folder_and_socket_are_the_users_alone() {
+async fn directory_and_socket_are_private() {
     let place = Place::new();
     let _endpoint = Endpoint::bind(&place.socket()).unwrap();
     assert_eq!((mode(&place.dir()), mode(&place.socket())), (0o700, 0o600));
     UnixStream::connect(place.socket()).unwrap();
     let names: Vec<_> =
         std::fs::read_dir(place.dir()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-    assert_eq!(names, ["lastword.sock"], "nothing else is left there");
+    assert_eq!(names, ["lastword.sock"], "nothing else is left");
 }
 
 #[tokio::test]
-async fn c60_whatever_a_former_daemon_left_is_replaced() {
+async fn c60_leftovers_of_an_earlier_daemon_are_replaced() {
     type Leave = fn(&Path);
     let left: [(&str, Leave); 4] = [
         ("a socket nobody listens on", |path| drop(UnixListener::bind(path).unwrap())),
@@ -58,14 +58,14 @@ async fn c60_whatever_a_former_daemon_left_is_replaced() {
 }
 
 #[tokio::test]
-async fn c60_there_is_no_moment_without_a_socket_while_one_takes_the_place_of_another() {
+async fn c60_a_socket_is_replaced_atomically() {
     let place = Place::new();
     let _first = Endpoint::bind(&place.socket()).unwrap();
     let (path, stop) = (place.socket(), std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false)));
     let seen = std::sync::Arc::clone(&stop);
     let looker = std::thread::spawn(move || {
         while !seen.load(std::sync::atomic::Ordering::Relaxed) {
-            assert!(std::fs::symlink_metadata(&path).is_ok(), "nothing was there");
+            assert!(std::fs::symlink_metadata(&path).is_ok(), "there was no socket");
         }
     });
     for _ in 0..200 {
@@ -76,7 +76,7 @@ async fn c60_there_is_no_moment_without_a_socket_while_one_takes_the_place_of_an
 }
 
 #[tokio::test]
-async fn a_folder_that_is_not_the_users_alone_is_refused_with_what_to_do() {
+async fn a_directory_that_is_not_private_is_refused_with_advice() {
     let place = Place::new();
     std::fs::create_dir(place.dir()).unwrap();
     for open in [0o710, 0o701, 0o755, 0o777] {
@@ -90,11 +90,11 @@ async fn a_folder_that_is_not_the_users_alone_is_refused_with_what_to_do() {
     std::fs::set_permissions(place.dir(), std::fs::Permissions::from_mode(0o700)).unwrap();
     symlink(place.dir(), &link).unwrap();
     let error = Endpoint::bind(&link.join("lastword.sock")).unwrap_err();
-    assert!(error.to_string().contains("is a link"), "{error}");
+    assert!(error.to_string().contains("is a symbolic link"), "{error}");
 }
 
 #[tokio::test]
-async fn a_folder_of_another_user_is_refused() {
+async fn a_directory_of_another_user_is_refused() {
     if !rustix::process::geteuid().is_root() {
         println!("skipped: only root can make a folder of another user");
         return;
@@ -108,7 +108,7 @@ async fn a_folder_of_another_user_is_refused() {
 }
 
 #[tokio::test]
-async fn a_path_that_does_not_fit_is_refused_with_what_to_do() {
+async fn a_path_that_is_too_long_is_refused_with_advice() {
     let place = Place::new();
     let long = place.dir().join("x".repeat(120)).join("lastword.sock");
     let error = Endpoint::bind(&long).unwrap_err();
@@ -117,7 +117,7 @@ async fn a_path_that_does_not_fit_is_refused_with_what_to_do() {
 }
 
 #[tokio::test]
-async fn a_folder_in_the_way_is_not_removed() {
+async fn a_directory_in_the_way_is_not_removed() {
     let place = Place::new();
     drop(Endpoint::bind(&place.socket()).unwrap());
     std::fs::remove_file(place.socket()).unwrap();

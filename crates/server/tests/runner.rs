@@ -1,5 +1,5 @@
-//! The API over a real socket, on a real journal. One binary, so that it is linked once. What needs processes is tested with the
-//! executable, in `crates/cli/tests`.
+//! Tests of the API that need no processes. One binary, so that it is linked once. Tests with processes use the executable, in
+//! `crates/cli/tests`.
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,

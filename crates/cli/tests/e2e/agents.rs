@@ -75,7 +75,7 @@ fn an_unknown_agent_is_answered_with_the_known_ones() {
     assert_eq!(output.code, 2, "{output:?}");
     let lines: Vec<&str> = output.stderr.lines().collect();
     assert!(
-        lines[0].contains("there is no agent `cluade`: there is claude, claude-print, codex"),
+        lines[0].contains("unknown agent `cluade`; the agents are claude, claude-print, codex"),
         "{output:?}"
     );
     assert!(lines[0].contains("mine") && lines[1].contains("did you mean `claude`?"), "{output:?}");
@@ -165,7 +165,7 @@ fn an_agent_that_would_lose_its_conversation_is_not_resumed() {
         let id = home.json(&["show", "first"])["id"].as_str().unwrap().to_owned();
         let why = "cannot be resumed: `gemini` would lose its conversation (its `session/load` fails";
         assert!(output.stderr.contains(&format!("{id} {why}")), "{output:?}");
-        assert!(output.stderr.contains("begin a new one with `run --agent gemini`"), "{output:?}");
+        assert!(output.stderr.contains("Start a new one with `run --agent gemini`"), "{output:?}");
     }
     assert_eq!(home.ok(&["ls", "-a", "-q"]).lines().count(), 1, "no job was created");
     assert_eq!(std::fs::read_to_string(&starts).unwrap().lines().count(), 1, "and nothing was started");

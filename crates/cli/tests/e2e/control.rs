@@ -115,7 +115,7 @@ fn groups_are_created_changed_paused_and_removed() {
     for verb in ["rm", "pause", "resume"] {
         let output = home.run(&["group", verb, "nowhere"]);
         assert_eq!(output.code, 125, "{output:?}");
-        assert!(output.stderr.contains("there is no group `nowhere`"), "{output:?}");
+        assert!(output.stderr.contains("no group `nowhere`"), "{output:?}");
     }
     assert!(!home.ok(&["group", "ls"]).contains("nowhere"), "a typo creates no group");
     assert_eq!(home.run(&["group", "set", "build", "--slots", "0"]).code, 2);

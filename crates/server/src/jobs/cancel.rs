@@ -1,4 +1,4 @@
-//! Stopping: one job, or all that are meant.
+//! Stopping one job, or several.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use axum::extract::{FromRequest as _, Request, State};
 use axum::http::StatusCode;
 use axum::response::IntoResponse as _;
 use lastword_api::{self as api, Cancel, CancelMany, Page, Problem};
-use lastword_core::decide::cancel::Cancel as Wish;
+use lastword_core::decide::cancel::Cancel as StopRequest;
 use lastword_core::outcome::Asked;
 use lastword_core::view::row::{PhaseName, Row};
 use lastword_core::{Job, JobId};
@@ -16,30 +16,29 @@ use lastword_store::Filter;
 use lastword_store::siblings::Siblings;
 use tokio::task::JoinSet;
 
-use super::answer;
 use super::list::{LIMIT_MAX, label_of};
+use super::response::job_response;
 use super::show::{WAIT_MAX, wait_for};
 use crate::app::App;
 use crate::caller::{Caller, Outside};
 use crate::extract::Body;
-use crate::failure::Failure;
-use crate::router::Answer;
+use crate::failure::{Failure, Reply};
 
-/// Wishes on their way to the journal at once: it writes what comes together in one go.
-const WISHES_MAX: usize = 64;
+/// Requests in flight to the journal at once. It stores concurrent writes together.
+const REQUESTS_MAX: usize = 64;
 
-/// Asks for the end of a job.
+/// Asks a job to stop.
 ///
-/// The wish is durable when this is answered. With `wait_ms` the answer waits for the proof that nothing is alive: 200 with the
-/// receipt, or 202 while it is still being stopped, with what is still alive. On an ended job it changes nothing.
+/// The request is stored when this responds. With `wait_ms` it waits for the proof that nothing is alive: 200 with the receipt, or 202
+/// with the processes still alive. It does not change an ended job.
 #[utoipa::path(
     post, operation_id = "cancel_job", path = "/v1/jobs/{ref}:cancel", tag = "jobs", request_body = Cancel,
-    params(("ref" = String, Path, description = "An id, a part of one, a name, or `@last`.")),
+    params(("ref" = String, Path, description = "An id or a prefix of one, a name, or `@last`.")),
     responses(
         (status = 200, description = "It has ended.", body = api::Job),
         (status = 202, description = "It is being stopped.", body = api::Job),
         (status = "4XX", description = "Not found, ambiguous, or not allowed.", body = Problem),
-        (status = 503, description = "The wish could not be made durable.", body = Problem),
+        (status = 503, description = "The request could not be stored.", body = Problem),
     ),
 )]
 pub(crate) async fn cancel<J: Siblings>(
@@ -47,41 +46,41 @@ pub(crate) async fn cancel<J: Siblings>(
     caller: Caller,
     reference: &str,
     request: Request,
-) -> Answer {
+) -> Reply {
     let id = caller.find(&app, reference).await?;
     let Body(asked) = Body::<Cancel>::from_request(request, &()).await?;
-    let wish = Wish { by: caller.name(&app), asked: Asked::User, force: asked.force };
-    let mut job = Settled { value: app.engine().desk().cancel(id, &wish).await?, unsettled: false };
+    let stop = StopRequest { by: caller.name(&app), asked: Asked::User, force: asked.force };
+    let mut job = Settled { value: app.engine().desk().cancel(id, &stop).await?, unsettled: false };
     if let Some(ms) = asked.wait_ms.filter(|_| !job.value.is_ended()) {
         job = wait_for(&app, id, Until::Ended, Duration::from_millis(ms).min(WAIT_MAX)).await?;
     }
     let status = if job.value.is_ended() { StatusCode::OK } else { StatusCode::ACCEPTED };
-    super::show::seen(&app, caller, &job.value).await;
-    answer(&app, status, job).await
+    super::show::mark_read(&app, caller, &job.value).await;
+    job_response(&app, status, job).await
 }
 
-/// Asks for the end of every live job, or of those of a group or with a label. A body that says none of these is refused.
+/// Asks all live jobs to stop, or those of a group or with a label. A request that names none of these is refused.
 ///
-/// Every wish is durable when this is answered. If one could not be made so, the answer is a problem: repeat the same call, which
-/// changes nothing for those that were asked already.
+/// All requests are stored when this responds. If one could not be stored, the response is a problem. Repeat the call: it changes nothing
+/// for jobs that were asked already.
 #[utoipa::path(post, operation_id = "cancel_jobs", path = "/v1/jobs:cancel", tag = "jobs", request_body = CancelMany, responses(
-    (status = 202, description = "The jobs that were asked to end.", body = Page<api::Row>),
-    (status = 400, description = "It does not say which jobs.", body = Problem),
-    (status = 503, description = "Not every wish could be made durable.", body = Problem),
+    (status = 202, description = "The jobs that were asked to stop.", body = Page<api::Row>),
+    (status = 400, description = "It does not name any jobs.", body = Problem),
+    (status = 503, description = "Not every request could be stored.", body = Problem),
 ))]
 pub(crate) async fn cancel_many<J: Siblings>(
     State(app): State<App<J>>,
     _: Outside,
     Body(asked): Body<CancelMany>,
-) -> Answer {
+) -> Reply {
     let filter = filter(&asked)?;
-    let wish = Wish { by: Caller::Outside.name(&app), asked: Asked::User, force: asked.force };
+    let stop = StopRequest { by: Caller::Outside.name(&app), asked: Asked::User, force: asked.force };
     let (mut items, mut before) = (Vec::new(), None);
     loop {
         let rows = app.engine().rows(filter.clone(), before, LIMIT_MAX).await?.value;
         before = rows.last().map(|row| row.job);
         let is_last = rows.len() < LIMIT_MAX as usize;
-        items.extend(cancel_each(&app, rows, &wish).await?);
+        items.extend(cancel_each(&app, rows, &stop).await?);
         if is_last {
             break;
         }
@@ -92,36 +91,36 @@ pub(crate) async fn cancel_many<J: Siblings>(
 async fn cancel_each<J: Siblings>(
     app: &App<J>,
     rows: Vec<Row>,
-    wish: &Wish,
+    stop: &StopRequest,
 ) -> Result<Vec<api::Row>, Failure> {
     let mut rows = rows.into_iter();
-    let mut wishes: JoinSet<Result<Job, Error>> = JoinSet::new();
+    let mut requests: JoinSet<Result<Job, Error>> = JoinSet::new();
     let (mut items, mut failed) = (Vec::new(), None);
     loop {
-        while wishes.len() < WISHES_MAX
+        while requests.len() < REQUESTS_MAX
             && let Some(row) = rows.next()
         {
-            wishes.spawn(wish_for(app.clone(), row.job, wish.clone()));
+            requests.spawn(cancel_one(app.clone(), row.job, stop.clone()));
         }
-        match wishes.join_next().await {
+        match requests.join_next().await {
             None => break,
             Some(Ok(Ok(job))) => items.push(api::Row::of(&Row::of(&job))),
             Some(Ok(Err(error))) => failed = Some(Failure::from(error)),
-            Some(Err(_)) => failed = Some(Problem::new(api::Code::Internal, "a wish was dropped").into()),
+            Some(Err(_)) => failed = Some(Problem::new(api::Code::Internal, "a request was dropped").into()),
         }
     }
-    // Newest first, as in every list: an id sorts by its time.
+    // Newest first, as in every list: ids sort by time.
     items.sort_by(|one, other| other.id.cmp(&one.id));
     failed.map_or(Ok(items), Err)
 }
 
-async fn wish_for<J: Siblings>(app: App<J>, id: JobId, wish: Wish) -> Result<Job, Error> {
-    app.engine().desk().cancel(id, &wish).await
+async fn cancel_one<J: Siblings>(app: App<J>, id: JobId, stop: StopRequest) -> Result<Job, Error> {
+    app.engine().desk().cancel(id, &stop).await
 }
 
 fn filter(asked: &CancelMany) -> Result<Filter, Failure> {
     if !asked.all && asked.group.is_none() && asked.label.is_none() {
-        return Err(Failure::invalid("which jobs is not said: give `group`, `label`, or `all` as true"));
+        return Err(Failure::invalid("no jobs are named: set `group`, `label`, or `all` to true"));
     }
     Ok(Filter {
         phases: PhaseName::LIVE.into(),

@@ -1,4 +1,4 @@
-//! What else is asked of jobs: other limits, messages, another try, giving up, removal.
+//! Other requests to jobs: retry, abandon, limits, messages, removal.
 
 use axum::Json;
 use axum::extract::{FromRequest as _, Path, Request, State};
@@ -10,26 +10,26 @@ use lastword_store::siblings::Siblings;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use super::submit::out_of_another;
-use super::{answer_written, environment};
+use super::environment::environment;
+use super::response::written_job_response;
+use super::submit::derive_job;
 use crate::app::App;
 use crate::caller::{Caller, Outside};
 use crate::extract::{Body, EnvBody, Query, idempotency_key};
-use crate::failure::Failure;
+use crate::failure::{Failure, Reply};
 use crate::keys;
-use crate::router::Answer;
 
-/// Tries an ended job again, as a new job. With `Idempotency-Key` the request may be repeated.
+/// Repeats an ended job as a new job. With `Idempotency-Key` the request may be repeated.
 #[utoipa::path(
     post, operation_id = "retry_job", path = "/v1/jobs/{ref}:retry", tag = "jobs", request_body = RetryJob,
     params(
-        ("ref" = String, Path, description = "An id, a part of one, a name, or `@last`."),
-        ("Idempotency-Key" = Option<String>, Header, description = "Names this request, so that it can be repeated."),
+        ("ref" = String, Path, description = "An id or a prefix of one, a name, or `@last`."),
+        ("Idempotency-Key" = Option<String>, Header, description = "Identifies this request, so that it can be repeated."),
     ),
     responses(
         (status = 202, description = "The new job.", body = api::Job),
         (status = 409, description = "It has not ended.", body = Problem),
-        (status = 422, description = "The key was used for something else.", body = Problem),
+        (status = 422, description = "The key was used for another request.", body = Problem),
     ),
 )]
 pub(crate) async fn retry<J: Siblings>(
@@ -37,38 +37,38 @@ pub(crate) async fn retry<J: Siblings>(
     caller: Caller,
     reference: &str,
     request: Request,
-) -> Answer {
+) -> Reply {
     caller.must_be_outside()?;
     let key = idempotency_key(request.headers())?;
     let EnvBody(asked) = EnvBody::<RetryJob>::from_request(request, &()).await?;
     let (env, by, engine) =
         (environment(&asked.env, asked.attributes.as_ref())?, caller.name(&app), app.engine());
     let retry = async |new, id| engine.retry_as(new, id, env, &by).await;
-    out_of_another(&app, caller, reference, ("retry", key.as_deref(), &asked), retry).await
+    derive_job(&app, caller, reference, ("retry", key.as_deref(), &asked), retry).await
 }
 
-/// Gives up on the host of a job that does not return.
+/// Gives up on the host of a job.
 #[utoipa::path(
     post, operation_id = "abandon_job", path = "/v1/jobs/{ref}:abandon", tag = "jobs",
-    params(("ref" = String, Path, description = "An id, a part of one, a name, or `@last`.")),
+    params(("ref" = String, Path, description = "An id or a prefix of one, a name, or `@last`.")),
     responses(
-        (status = 202, description = "It will be ended as lost.", body = api::Job),
-        (status = 409, description = "There is nothing to give up.", body = Problem),
+        (status = 202, description = "It will end as lost.", body = api::Job),
+        (status = 409, description = "It has no open attempt.", body = Problem),
     ),
 )]
-pub(crate) async fn abandon<J: Siblings>(app: App<J>, caller: Caller, reference: &str) -> Answer {
+pub(crate) async fn abandon<J: Siblings>(app: App<J>, caller: Caller, reference: &str) -> Reply {
     caller.must_be_outside()?;
     let id = caller.find(&app, reference).await?;
     let job = app.engine().desk().abandon(id, &caller.name(&app)).await?;
-    answer_written(&app, StatusCode::ACCEPTED, job).await
+    written_job_response(&app, StatusCode::ACCEPTED, job).await
 }
 
-/// Changes limits, also of a job that runs.
+/// Changes limits, even while the job runs.
 #[utoipa::path(
     patch, operation_id = "set_limits", path = "/v1/jobs/{ref}/limits", tag = "jobs", request_body = LimitsPatch,
-    params(("ref" = String, Path, description = "An id, a part of one, a name, or `@last`.")),
+    params(("ref" = String, Path, description = "An id or a prefix of one, a name, or `@last`.")),
     responses(
-        (status = 200, description = "The job with the limits in force.", body = api::Job),
+        (status = 200, description = "The job, with its current limits.", body = api::Job),
         (status = 409, description = "It has ended.", body = Problem),
     ),
 )]
@@ -77,35 +77,35 @@ pub(crate) async fn set_limits<J: Siblings>(
     _: Outside,
     Path(reference): Path<String>,
     Body(patch): Body<LimitsPatch>,
-) -> Answer {
+) -> Reply {
     let id = Caller::Outside.find(&app, &reference).await?;
     let changes = patch.changes();
     if changes.is_empty() {
-        return Err(Failure::invalid("no limit is named"));
+        return Err(Failure::invalid("no limits are given"));
     }
     let mut changed = None;
     for (limit, value) in changes {
         changed = Some(app.engine().desk().set_limit(id, &Caller::Outside.name(&app), limit, value).await?);
     }
     match changed {
-        Some(job) => answer_written(&app, StatusCode::OK, job).await,
-        None => Err(Failure::invalid("no limit is named")),
+        Some(job) => written_job_response(&app, StatusCode::OK, job).await,
+        None => Err(Failure::invalid("no limits are given")),
     }
 }
 
-/// Says something to a job.
+/// Sends a message to a job.
 ///
-/// It is durable when this is answered, and reaches the job once. With `Idempotency-Key` the request may be repeated.
+/// The message is stored when this responds, and is delivered once. With `Idempotency-Key` the request may be repeated.
 #[utoipa::path(
     post, operation_id = "send_message", path = "/v1/jobs/{ref}/messages", tag = "jobs", request_body = Message,
     params(
-        ("ref" = String, Path, description = "An id, a part of one, a name, or `@last`."),
-        ("Idempotency-Key" = Option<String>, Header, description = "Names this message, so that it can be repeated."),
+        ("ref" = String, Path, description = "An id or a prefix of one, a name, or `@last`."),
+        ("Idempotency-Key" = Option<String>, Header, description = "Identifies this message, so that the request can be repeated."),
     ),
     responses(
         (status = 202, description = "It will be delivered.", body = Accepted),
-        (status = 409, description = "The job has ended, or reads nothing.", body = Problem),
-        (status = 429, description = "Too many messages wait already.", body = Problem),
+        (status = 409, description = "The job has ended, or has no input.", body = Problem),
+        (status = 429, description = "Too many messages are not delivered yet.", body = Problem),
     ),
 )]
 pub(crate) async fn send<J: Siblings>(
@@ -114,11 +114,11 @@ pub(crate) async fn send<J: Siblings>(
     Path(reference): Path<String>,
     headers: HeaderMap,
     Body(message): Body<Message>,
-) -> Answer {
+) -> Reply {
     let id = caller.find(&app, &reference).await?;
     let by = caller.name(&app);
     let key = idempotency_key(&headers)?;
-    // One after the other, so that of two with one key the second finds what the first has said.
+    // One at a time, so that of two requests with the same key the second finds the message of the first.
     let _turn = if key.is_some() { Some(app.keyed().await) } else { None };
     let before = match &key {
         Some(key) => keys::sent_before(&app, caller, id, key, &message).await?,
@@ -130,7 +130,7 @@ pub(crate) async fn send<J: Siblings>(
             return Err(Failure::invalid("`text` is empty: there is nothing to send"));
         }
         None if message.steer && message.eof => {
-            return Err(Failure::invalid("`steer` is for an agent, and `eof` is not: say one of them"));
+            return Err(Failure::invalid("`steer` and `eof` cannot be combined: only agents can be steered"));
         }
         None if message.steer => app.engine().desk().steer(id, &by, &message.text).await?.1,
         None => app.engine().desk().send(id, &by, &message.text, message.eof, None).await?.1,
@@ -138,32 +138,32 @@ pub(crate) async fn send<J: Siblings>(
     Ok((StatusCode::ACCEPTED, Json(Accepted { input: input.0 })).into_response())
 }
 
-/// How a job is removed.
+/// How to remove a job.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(default, deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(crate) struct Removal {
-    /// Also if its worktree holds work that was not applied.
+pub(crate) struct RemoveQuery {
+    /// Even if its worktree has work that was not applied.
     unsaved: bool,
 }
 
-/// Removes an ended job: its log, its row, its recordings, its worktree.
+/// Removes an ended job with its log, recordings and worktree.
 #[utoipa::path(
     delete, operation_id = "remove_job", path = "/v1/jobs/{ref}", tag = "jobs",
-    params(("ref" = String, Path, description = "An id, a part of one, a name, or `@last`."), Removal),
+    params(("ref" = String, Path, description = "An id or a prefix of one, a name, or `@last`."), RemoveQuery),
     responses(
-        (status = 204, description = "It is gone."),
-        (status = 409, description = "It has not ended, its worktree holds work that was not applied, or another job that has not ended runs in its worktree.", body = Problem),
+        (status = 204, description = "It was removed."),
+        (status = 409, description = "It has not ended, its worktree has work that was not applied, or a live job runs in its worktree.", body = Problem),
     ),
 )]
 pub(crate) async fn remove<J: Siblings>(
     State(app): State<App<J>>,
     _: Outside,
     Path(reference): Path<String>,
-    Query(how): Query<Removal>,
-) -> Answer {
+    Query(query): Query<RemoveQuery>,
+) -> Reply {
     let id = Caller::Outside.find(&app, &reference).await?;
-    match how.unsaved {
+    match query.unsaved {
         true => app.engine().remove_with_work(id).await?,
         false => app.engine().remove(id).await?,
     }
@@ -172,13 +172,13 @@ pub(crate) async fn remove<J: Siblings>(
 
 /// Removes ended jobs that are old enough.
 #[utoipa::path(post, operation_id = "prune_jobs", path = "/v1/jobs:prune", tag = "jobs", request_body = Prune, responses(
-    (status = 200, description = "What was removed, and what was kept because nobody has read it, because work would be lost, or because a live job uses its worktree.", body = Pruned),
+    (status = 200, description = "The number of jobs removed, and of jobs kept because their result was not read, their work would be lost, or a live job uses their worktree.", body = Pruned),
 ))]
 pub(crate) async fn prune<J: Siblings>(
     State(app): State<App<J>>,
     _: Outside,
     Body(asked): Body<Prune>,
-) -> Answer {
+) -> Reply {
     let which = engine::Prune {
         older_than_ms: asked.older_than_ms,
         unread: asked.unread,

@@ -1,4 +1,4 @@
-//! One job, at once or as soon as it has come so far.
+//! Showing one job, at once or after a wait.
 
 use std::time::Duration;
 
@@ -12,36 +12,36 @@ use lastword_store::siblings::Siblings;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use super::{answer, etag};
+use super::response::{etag, job_response};
 use crate::app::App;
 use crate::caller::Caller;
 use crate::extract::{Query, duration};
-use crate::failure::Failure;
-use crate::router::Answer;
+use crate::failure::{Failure, Reply};
 
-/// The longest wait of one call. A caller that waits longer asks again.
+/// The longest wait of one request. Clients that wait longer repeat it.
 pub(crate) const WAIT_MAX: Duration = Duration::from_secs(60);
 
-/// How long to wait, and for what.
+/// What to wait for, and how long.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(default, deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(crate) struct Wait {
-    /// Wait at most so long, such as `30s`; at most a minute. The answer is the job as it is then.
+pub(crate) struct WaitQuery {
+    /// How long to wait, such as `30s`; at most a minute.
     wait: Option<String>,
-    /// Wait for this: `ended` (if not said), `started`, or `changed`, which is any event after the version in `If-None-Match`.
+    /// What to wait for: `ended` (the default), `started`, or `changed`, which is any event after the version in `If-None-Match`.
     until: Option<String>,
 }
 
 /// Shows a job.
 ///
-/// What has just died is looked at first, so one read is enough. With `If-None-Match` the answer is 304 while nothing is new.
+/// A job whose processes have just ended is settled first, so one read is enough. With `If-None-Match` the response is 304 if nothing has
+/// changed.
 #[utoipa::path(
     get, operation_id = "show_job", path = "/v1/jobs/{ref}", tag = "jobs",
-    params(("ref" = String, Path, description = "An id, a part of one, a name, or `@last`."), Wait),
+    params(("ref" = String, Path, description = "An id or a prefix of one, a name, or `@last`."), WaitQuery),
     responses(
-        (status = 200, description = "The job; its version is the ETag.", body = api::Job),
-        (status = 304, description = "Nothing is new since that version."),
+        (status = 200, description = "The job, with its version as ETag.", body = api::Job),
+        (status = 304, description = "Nothing has changed since that version."),
         (status = "4XX", description = "Not found, ambiguous, or not allowed.", body = Problem),
     ),
 )]
@@ -49,41 +49,41 @@ pub(crate) async fn show<J: Siblings>(
     State(app): State<App<J>>,
     caller: Caller,
     Path(reference): Path<String>,
-    Query(wait): Query<Wait>,
+    Query(query): Query<WaitQuery>,
     headers: HeaderMap,
-) -> Answer {
+) -> Reply {
     let known = headers.get(header::IF_NONE_MATCH);
     let id = caller.find(&app, &reference).await?;
-    let at_most = wait.wait.as_deref().map(|text| duration("wait", text, WAIT_MAX)).transpose()?;
+    let at_most = query.wait.as_deref().map(|text| duration("wait", text, WAIT_MAX)).transpose()?;
     let job = match at_most {
         None => app.engine().job(id).await?,
         Some(at_most) => {
             let seen = known.and_then(|etag| etag.to_str().ok()?.trim_matches('"').parse().ok());
-            wait_for(&app, id, until(&wait, seen)?, at_most).await?
+            wait_for(&app, id, until(&query, seen)?, at_most).await?
         }
     };
-    seen(&app, caller, &job.value).await;
+    mark_read(&app, caller, &job.value).await;
     if !job.unsettled && known.is_some_and(|known| *known == etag(job.value.version.0)) {
         let mut response = StatusCode::NOT_MODIFIED.into_response();
         response.headers_mut().insert(header::ETAG, etag(job.value.version.0));
         return Ok(response);
     }
-    answer(&app, StatusCode::OK, job).await
+    job_response(&app, StatusCode::OK, job).await
 }
 
-fn until(wait: &Wait, seen: Option<u64>) -> Result<Until, Failure> {
-    match (wait.until.as_deref(), seen) {
+fn until(query: &WaitQuery, seen: Option<u64>) -> Result<Until, Failure> {
+    match (query.until.as_deref(), seen) {
         (None | Some("ended"), _) => Ok(Until::Ended),
         (Some("started"), _) => Ok(Until::Started),
         (Some("changed"), Some(seen)) => Ok(Until::After(Seq(seen))),
         (Some("changed"), None) => {
-            Err(Failure::invalid("`until=changed` needs the version you know, in `If-None-Match`"))
+            Err(Failure::invalid("`until=changed` needs the last known version in `If-None-Match`"))
         }
-        (Some(_), _) => Err(Failure::invalid("`until` is `ended`, `started` or `changed`")),
+        (Some(_), _) => Err(Failure::invalid("`until` must be `ended`, `started` or `changed`")),
     }
 }
 
-/// Waits until a job has come so far, its time is over, or the daemon goes. The answer is the job as it is then.
+/// Waits for a job, for a time at most or until the daemon closes. Returns the job as it is then.
 pub(crate) async fn wait_for<J: Siblings>(
     app: &App<J>,
     id: JobId,
@@ -96,12 +96,12 @@ pub(crate) async fn wait_for<J: Siblings>(
     }
 }
 
-/// Takes note that the user has seen how a job ended. Not having noted it only means that its result is kept longer.
-pub(crate) async fn seen<J: Siblings>(app: &App<J>, caller: Caller, job: &Job) {
+/// Records that the user has seen the result of a job. If that fails, the result is only kept longer.
+pub(crate) async fn mark_read<J: Siblings>(app: &App<J>, caller: Caller, job: &Job) {
     if caller == Caller::Outside
         && job.is_ended()
         && let Err(error) = app.engine().desk().mark_read(job.id).await
     {
-        tracing::warn!(job = %job.id, %error, "that its result was read could not be noted");
+        tracing::warn!(job = %job.id, %error, "cannot record that the result was read");
     }
 }

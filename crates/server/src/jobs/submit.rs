@@ -1,4 +1,4 @@
-//! A job is asked for, once for each idempotency key.
+//! Submitting a job, once per idempotency key.
 
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
@@ -11,24 +11,24 @@ use lastword_engine::{Env, Error};
 use lastword_store::siblings::Siblings;
 use serde::Serialize;
 
-use super::{answer_written, environment, locate};
+use super::environment::environment;
+use super::response::{set_location, written_job_response};
 use crate::app::App;
 use crate::caller::Caller;
 use crate::extract::{EnvBody, idempotency_key};
-use crate::failure::Failure;
-use crate::router::Answer;
+use crate::failure::{Failure, Reply};
 use crate::{agents, groups, keys};
 
 /// Submits a job.
 ///
-/// It is durable when this is answered. With `Idempotency-Key` the same request may be repeated: it is one job, and a repeat is
-/// answered with that job and `Idempotency-Replayed: true`. The same key with another body is refused with 422.
+/// The job is stored when this responds. With `Idempotency-Key` the request may be repeated: a repeat returns the same job with
+/// `Idempotency-Replayed: true`. The same key with another body is refused with 422.
 #[utoipa::path(
     post, operation_id = "submit_job", path = "/v1/jobs", tag = "jobs", request_body = Submit,
-    params(("Idempotency-Key" = Option<String>, Header, description = "Names this request, so that it can be repeated.")),
+    params(("Idempotency-Key" = Option<String>, Header, description = "Identifies this request, so that it can be repeated.")),
     responses(
-        (status = 202, description = "The job; `Location` says where it is found.", body = api::Job),
-        (status = "4XX", description = "It cannot be run, or the key was used for something else.", body = Problem),
+        (status = 202, description = "The job, with its path in `Location`.", body = api::Job),
+        (status = "4XX", description = "The job is invalid, or the key was used for another request.", body = Problem),
     ),
 )]
 pub(crate) async fn submit<J: Siblings>(
@@ -36,22 +36,21 @@ pub(crate) async fn submit<J: Siblings>(
     caller: Caller,
     headers: HeaderMap,
     EnvBody(asked): EnvBody<Submit>,
-) -> Answer {
+) -> Reply {
     let key = idempotency_key(&headers)?;
     let env = environment(&asked.env, asked.attributes.as_ref())?;
     check(&asked)?;
-    let wished: Option<JobId> = match &asked.id {
+    let requested: Option<JobId> = match &asked.id {
         None => None,
         Some(id) => Some(id.parse().map_err(|error| Failure::invalid(format!("`id`: {error}")))?),
     };
-    let fresh = || wished.map_or_else(|| app.engine().desk().new_id(), Ok);
+    let fresh = || requested.map_or_else(|| app.engine().desk().new_id(), Ok);
     let Some(key) = key else {
         let spec = spec(&app, caller, &asked).await?;
         let job = app.engine().submit(fresh()?, spec, env, &caller.name(&app)).await?;
         return accepted(&app, job, false).await;
     };
-    // The key is tied to an id first and the job made under that id after: whoever is cut off in between, or asks at the same
-    // time, comes back to the same id.
+    // The key is reserved for an id before the job is created: a repeat after a crash, or at the same time, gets the same id.
     let id = keys::job_of(&app, caller, "submit", &key, &asked, fresh()?).await?;
     if let Some(job) = existing(&app, id).await? {
         return accepted(&app, job, true).await;
@@ -61,8 +60,8 @@ pub(crate) async fn submit<J: Siblings>(
     accepted(&app, job, replayed).await
 }
 
-/// Submits under an id that others with the same key use too. Who is second gets the job of the first, also if a reference like
-/// `@last` meant something else to them.
+/// Submits under an id that concurrent requests with the same key share. The second gets the job of the first, even if its spec differs
+/// because a reference such as `@last` changed its meaning.
 async fn submit_once<J: Siblings>(
     app: &App<J>,
     caller: Caller,
@@ -88,20 +87,20 @@ pub(super) async fn existing<J: Siblings>(app: &App<J>, id: JobId) -> Result<Opt
     }
 }
 
-/// Makes a new job out of another, once for each key: `make` is given the id of the new one and that of the other.
-pub(super) async fn out_of_another<J: Siblings, R: Serialize>(
+/// Creates a new job from another one, once per key. `make` gets the id of the new job and that of the other.
+pub(super) async fn derive_job<J: Siblings, R: Serialize>(
     app: &App<J>,
     caller: Caller,
     reference: &str,
     (verb, key, asked): (&'static str, Option<&str>, &R),
     make: impl AsyncFnOnce(JobId, JobId) -> Result<Job, Error>,
-) -> Answer {
+) -> Reply {
     let fresh = app.engine().desk().new_id()?;
     let Some(key) = key else {
         let id = caller.find(app, reference).await?;
         return accepted(app, make(fresh, id).await?, false).await;
     };
-    // By what was said, and not by the job that is meant: once this has counted, `@last` means the new one.
+    // The reference as given, not the job it means: afterwards `@last` means the new job.
     let new = keys::job_of(app, caller, verb, key, &(reference, asked), fresh).await?;
     if let Some(job) = existing(app, new).await? {
         return accepted(app, job, true).await;
@@ -109,7 +108,7 @@ pub(super) async fn out_of_another<J: Siblings, R: Serialize>(
     let id = caller.find(app, reference).await?;
     match make(new, id).await {
         Ok(job) => accepted(app, job, false).await,
-        // Who asked at the same time was faster: it is the new one that is not over, or that is meant now.
+        // A concurrent request was first: its job is the new one.
         Err(error @ Error::Refused(_)) => match existing(app, new).await? {
             Some(job) => accepted(app, job, true).await,
             None => Err(error.into()),
@@ -118,46 +117,46 @@ pub(super) async fn out_of_another<J: Siblings, R: Serialize>(
     }
 }
 
-pub(super) async fn accepted<J: Siblings>(app: &App<J>, job: Job, replayed: bool) -> Answer {
-    let mut response = answer_written(app, StatusCode::ACCEPTED, job.clone()).await?;
-    locate(&mut response, &job)?;
+pub(super) async fn accepted<J: Siblings>(app: &App<J>, job: Job, replayed: bool) -> Reply {
+    let mut response = written_job_response(app, StatusCode::ACCEPTED, job.clone()).await?;
+    set_location(&mut response, &job)?;
     if replayed {
         response.headers_mut().insert("idempotency-replayed", HeaderValue::from_static("true"));
     }
     Ok(response)
 }
 
-/// Refuses what no process can be started with. What a spec may be is core's to say.
+/// Refuses what no process can be started with. Core checks the rest of the spec.
 fn check(asked: &Submit) -> Result<(), Failure> {
     let has_zero = |text: &String| text.contains('\0');
     match () {
         () if asked.agent.is_some() && !asked.argv.is_empty() => {
-            Err(Failure::invalid("`argv` and `agent` cannot both do the work"))
+            Err(Failure::invalid("`argv` and `agent` cannot be combined"))
         }
-        () if asked.agent.is_none() && asked.argv.is_empty() => {
-            Err(Failure::invalid("`argv` is empty: there is nothing to run"))
-        }
+        () if asked.agent.is_none() && asked.argv.is_empty() => Err(Failure::invalid("`argv` is empty")),
         () if asked.argv.first().is_some_and(String::is_empty) => {
-            Err(Failure::invalid("`argv` begins with an empty program name"))
+            Err(Failure::invalid("`argv` starts with an empty program name"))
         }
-        () if asked.argv.iter().any(has_zero) => Err(Failure::invalid("`argv` holds a zero byte")),
+        () if asked.argv.iter().any(has_zero) => Err(Failure::invalid("`argv` contains a zero byte")),
         () if !asked.cwd.starts_with('/') => Err(Failure::invalid("`cwd` must be an absolute path")),
-        () if has_zero(&asked.cwd) => Err(Failure::invalid("`cwd` holds a zero byte")),
-        () if asked.group.as_deref().is_some_and(|group| !is_name(group)) => Err(groups::not_a_name()),
+        () if has_zero(&asked.cwd) => Err(Failure::invalid("`cwd` contains a zero byte")),
+        () if asked.group.as_deref().is_some_and(|group| !is_name(group)) => Err(groups::invalid_name()),
         () => Ok(()),
     }
 }
 
-/// Returns the spec, with its agent and every job it waits for looked up by this caller's rights.
+/// Returns the spec, with its agent and dependencies looked up with the rights of the caller.
 async fn spec<J: Siblings>(app: &App<J>, caller: Caller, asked: &Submit) -> Result<Spec, Failure> {
     let mut after = Vec::with_capacity(asked.after.len());
     for dependency in &asked.after {
-        let on =
-            dependency.on.to_core().ok_or_else(|| Failure::invalid("`after`: `on` is `success` or `any`"))?;
+        let on = dependency
+            .on
+            .to_core()
+            .ok_or_else(|| Failure::invalid("`after`: `on` must be `success` or `any`"))?;
         after.push(Dependency { job: caller.find(app, &dependency.job).await?, on });
     }
     let work = match &asked.agent {
-        Some(wish) => agents::work(app, wish)?,
+        Some(request) => agents::work(app, request)?,
         None => Work::Command { argv: asked.argv.clone() },
     };
     asked.spec(work, after, caller.job()).map_err(|why| Failure::invalid(why.to_string()))

@@ -1,0 +1,62 @@
+//! Responses with a job.
+
+use axum::Json;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use lastword_api as api;
+use lastword_core::{Job, Seq};
+use lastword_engine::Settled;
+use lastword_store::siblings::Siblings;
+
+use crate::app::App;
+use crate::failure::{Failure, Reply};
+
+/// Returns a job as the API shows it. The caller has settled it; later writes are left for the next read.
+pub(crate) async fn view<J: Siblings>(app: &App<J>, job: &Settled<Job>) -> Result<api::Job, Failure> {
+    let events = app.engine().desk().journal().load(job.value.id, Seq(0)).await?;
+    let shown =
+        api::Job::of(&job.value, &events).ok_or(lastword_core::decide::Refusal::NotFound(job.value.id))?;
+    let mut shown = api::Job { unsettled: job.unsettled, ..shown };
+    if let Some(waits) = &mut shown.waits
+        && waits.on == api::WaitsFor::Slot
+        && app.engine().desk().is_paused(&shown.group)
+    {
+        waits.on = api::WaitsFor::Paused;
+    }
+    if let Some(stop) = &mut shown.stop {
+        stop.pids = app.engine().alive(&job.value).await;
+    }
+    if let Some(worktree) = &mut shown.worktree {
+        let path = app.engine().worktree(job.value.id);
+        worktree.present = path.as_ref().is_some_and(|path| path.is_dir());
+        worktree.path = path.map(|path| path.to_string_lossy().into_owned());
+    }
+    Ok(shown)
+}
+
+/// Responds with a job, and its version as ETag.
+pub(super) async fn job_response<J: Siblings>(app: &App<J>, status: StatusCode, job: Settled<Job>) -> Reply {
+    let shown = view(app, &job).await?;
+    let etag = etag(shown.version);
+    let mut response = (status, Json(shown)).into_response();
+    response.headers_mut().insert(header::ETAG, etag);
+    Ok(response)
+}
+
+/// Responds with a job that was just written to.
+pub(super) async fn written_job_response<J: Siblings>(app: &App<J>, status: StatusCode, job: Job) -> Reply {
+    job_response(app, status, Settled { value: job, unsettled: false }).await
+}
+
+/// Adds the location of a new job.
+pub(super) fn set_location(response: &mut Response, job: &Job) -> Result<(), Failure> {
+    let location = HeaderValue::try_from(format!("/v1/jobs/{}", job.id));
+    let location = location.map_err(|_| Failure::invalid("the id of the job is not valid in a header"))?;
+    response.headers_mut().insert(header::LOCATION, location);
+    Ok(())
+}
+
+pub(super) fn etag(version: u64) -> HeaderValue {
+    // Digits and quotes are valid in any header.
+    HeaderValue::try_from(format!("\"{version}\"")).unwrap_or(HeaderValue::from_static("\"\""))
+}

@@ -49,7 +49,6 @@ const WAITING: Lane = &[
     // The keeper; each checker must fail when its bug is seeded.
     verb("torture", "torture --repeats 1"),
     verb("torture, stand-ins", "torture --bugs"),
-    own("no bug ships", no_bug_ships),
     verb("kill points", "kill-points"),
     verb("fault points", "fault-points"),
     verb("scope", "scope"),
@@ -77,9 +76,11 @@ const WAITING: Lane = &[
     verb("chaos, sabotaged", "chaos --bugs"),
 ];
 
-/// Measurements, which run alone.
+/// What runs alone: a look at the executable that all steps ran, and measurements.
 #[rustfmt::skip]
 const LAST: Lane = &[
+    // After every build, since the seeded copy shares a build folder with what ships.
+    own("no bug ships", no_bug_ships),
     verb("bench, keeper", "bench keeper --short"),
     verb("scale", "scale laptop --short"),
     verb("bench, product", "bench run --short"),

@@ -153,5 +153,7 @@ fn seeded_copy() -> Result<Done, Failure> {
 
 /// Looks for seeded bugs in the executable that the trials run.
 fn no_bug_ships() -> Result<Done, Failure> {
+    // A program of the copy must not pass for an up-to-date build of the workspace.
+    e2e::executable()?;
     seeded::shipped::check_tried().map(|()| Done::Passed)
 }

@@ -34,7 +34,7 @@ pub use desk::Desk;
 pub use error::{Error, FindError};
 pub use host::{Host, LocalHost, now};
 pub use lastword_proc::{Read, Recording};
-pub use lastword_store::siblings::Group;
+pub use lastword_store::Group;
 pub use local::Engine;
 
 /// What an engine needs to know.

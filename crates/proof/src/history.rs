@@ -51,7 +51,7 @@ pub async fn make(folder: &Path, count: u64) -> Result<(), Box<dyn Error>> {
         for submitted in submissions.join_all().await {
             submitted?;
         }
-        let from = Source::Ready { queue: QUEUE.to_owned(), slots: None };
+        let from = Source::Ready { group: QUEUE.to_owned(), slots: None };
         let now = BEGIN.plus_ms((count + 1) * APART_MS);
         let claimed = journal.claim(Claim { by: by.clone(), from, at_most, now }).await?;
         let mut lives = JoinSet::new();
@@ -109,7 +109,7 @@ fn record(folder: &Path, job: JobId) -> std::io::Result<()> {
 #[cfg(test)]
 mod tests {
     use lastword_core::view::row::PhaseName;
-    use lastword_store::{Filter, Read};
+    use lastword_store::{Catalog as _, Filter};
 
     use super::*;
 
@@ -119,8 +119,7 @@ mod tests {
         let home = folder.path().join("home");
         make(&home, 300).await.unwrap();
         let journal = Sqlite::open(&home).unwrap();
-        let read = Read::Rows { filter: Filter::default(), before: None, limit: 500 };
-        let rows = journal.read(read).await.unwrap().rows();
+        let rows = journal.rows(Filter::default(), None, 500).await.unwrap();
         assert_eq!(rows.len(), 300);
         assert!(rows.iter().all(|row| row.phase == PhaseName::Ended));
         assert_eq!(fs::read_dir(home.join("jobs")).unwrap().count(), 300);

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use lastword_core::JobId;
 use lastword_store::postgres::{Options, Postgres};
-use lastword_store::{Cursor, Journal, Page, Read};
+use lastword_store::{Cursor, Feed, Journal};
 use tokio_postgres::NoTls;
 
 use crate::jobs;
@@ -18,8 +18,7 @@ const LAG_MAX: Duration = Duration::from_secs(60);
 pub async fn feed(journal: &Postgres, after: Option<Cursor>, count: usize) -> (Vec<JobId>, Option<Cursor>) {
     let begin = Instant::now();
     loop {
-        let page = journal.read(Read::Feed { after: after.clone(), limit: 1_000 }).await;
-        let Ok(Page::Feed { events, next }) = page else { panic!("the feed does not read: {page:?}") };
+        let Feed { events, next } = journal.read(after.clone(), 1_000).await.expect("the feed can be read");
         if events.len() >= count {
             return (events.into_iter().map(|(job, _)| job).collect(), next);
         }

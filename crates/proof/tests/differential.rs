@@ -1,10 +1,16 @@
 //! Every backend answers random operations like the journal in memory, and one that does not is found.
 
-use lastword_core::{Append, Event, JobId, Seq};
+use lastword_core::reference::Reference;
+use lastword_core::view::row::Row;
+use lastword_core::{Append, Event, Incarnation, JobId, Seq};
 use lastword_proof::differential::{Coverage, Divergence, compare};
 use lastword_proof::{backends, for_each_backend};
+use lastword_store::hints::Hints;
 use lastword_store::memory::Memory;
-use lastword_store::{Claim, Claimed, Journal, Page, Read, Renew, Renewed, Result};
+use lastword_store::{
+    Catalog, Claim, Claimed, Counts, Cursor, Feed, Filter, Group, Groups, Journal, Key, KeyRecord, Keys,
+    Prunable, Prune, Removal, Renew, Renewed, Result,
+};
 
 /// Runs of one test. Coverage is full long before; the rest is for what two journals might differ in.
 const SEEDS: u64 = 25;
@@ -46,6 +52,8 @@ enum Fault {
     TakesMore,
     /// It answers a repeat with a conflict.
     DeniesRepeats,
+    /// It begins anew when asked what an owner holds after a job.
+    HoldsFromTheBeginning,
     /// It shows rows oldest first.
     ListsBackwards,
     /// It skips the third event of the feed.
@@ -90,18 +98,81 @@ impl Journal for Faulty {
         Ok(renewed)
     }
 
-    async fn read(&self, read: Read) -> Result<Page> {
-        let mut page = self.0.read(read).await?;
-        match &mut page {
-            Page::Rows(rows) if self.1 == Fault::ListsBackwards => rows.reverse(),
-            Page::Feed { events, .. } if self.1 == Fault::SkipsInFeed && events.len() > 3 => {
-                // The count stays right, so only a comparison of what was told can find it.
-                let doubled = events[3].clone();
-                events[2] = doubled;
-            }
-            _ => {}
+    async fn held(&self, by: Incarnation, after: Option<JobId>, limit: u32) -> Result<Vec<JobId>> {
+        let after = after.filter(|_| self.1 != Fault::HoldsFromTheBeginning);
+        self.0.held(by, after, limit).await
+    }
+
+    async fn read(&self, after: Option<Cursor>, limit: u32) -> Result<Feed> {
+        let mut feed = self.0.read(after, limit).await?;
+        if self.1 == Fault::SkipsInFeed && feed.events.len() > 3 {
+            // The count stays right, so only a comparison of what was told can find it.
+            let doubled = feed.events[3].clone();
+            feed.events[2] = doubled;
         }
-        Ok(page)
+        Ok(feed)
+    }
+
+    fn hints(&self) -> Hints {
+        self.0.hints()
+    }
+}
+
+impl Catalog for Faulty {
+    async fn row(&self, job: JobId) -> Result<Option<Row>> {
+        self.0.row(job).await
+    }
+
+    async fn rows(&self, filter: Filter, before: Option<JobId>, limit: u32) -> Result<Vec<Row>> {
+        let mut rows = self.0.rows(filter, before, limit).await?;
+        if self.1 == Fault::ListsBackwards {
+            rows.reverse();
+        }
+        Ok(rows)
+    }
+
+    async fn find(&self, reference: Reference) -> Result<Vec<Row>> {
+        self.0.find(reference).await
+    }
+
+    async fn counts(&self) -> Result<Counts> {
+        self.0.counts().await
+    }
+
+    async fn mark_read(&self, job: JobId) -> Result<()> {
+        self.0.mark_read(job).await
+    }
+
+    async fn prunable(&self, prune: Prune) -> Result<Prunable> {
+        self.0.prunable(prune).await
+    }
+
+    async fn remove(&self, job: JobId) -> Result<Removal> {
+        self.0.remove(job).await
+    }
+}
+
+impl Groups for Faulty {
+    async fn groups(&self) -> Result<Vec<Group>> {
+        self.0.groups().await
+    }
+
+    async fn add_group(&self, group: Group) -> Result<Group> {
+        self.0.add_group(group).await
+    }
+
+    async fn set_group(&self, group: Group) -> Result<()> {
+        self.0.set_group(group).await
+    }
+
+    async fn remove_group(&self, name: &str) -> Result<bool> {
+        self.0.remove_group(name).await
+    }
+}
+
+impl Keys for Faulty {
+    async fn key(&self, key: Key) -> Result<KeyRecord> {
+        self.0.key(key).await
     }
 }
 
@@ -122,6 +193,7 @@ async fn each_fault_of_a_journal_is_found() {
         Fault::LoadsShort,
         Fault::TakesMore,
         Fault::DeniesRepeats,
+        Fault::HoldsFromTheBeginning,
         Fault::ListsBackwards,
         Fault::SkipsInFeed,
     ] {

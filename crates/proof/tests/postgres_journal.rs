@@ -9,7 +9,7 @@ use lastword_proof::jobs;
 use lastword_proof::late_commit::{feed, read_around};
 use lastword_proof::pg::Shared;
 use lastword_store::postgres::{Options, Postgres};
-use lastword_store::{Claim, Claimed, Error, Journal, Read, Renew, Source};
+use lastword_store::{Catalog as _, Claim, Claimed, Error, Journal, Renew, Source};
 use tokio_postgres::{Client, NoTls};
 
 const LEASE_MS: u64 = 1_000_000;
@@ -46,7 +46,7 @@ async fn register(journal: &Postgres, owner: &str) -> Claimant {
 }
 
 async fn take(journal: &Postgres, by: &Claimant, at_most: u32) -> Vec<Claimed> {
-    let from = Source::Ready { queue: "q".to_owned(), slots: None };
+    let from = Source::Ready { group: "q".to_owned(), slots: None };
     let now = jobs::NOW.plus_ms(1 << 30);
     journal.claim(Claim { by: by.clone(), from, at_most, now }).await.expect("the owner is alive")
 }
@@ -129,7 +129,7 @@ async fn c34_a_restored_database_honours_nothing_given_before() {
             now: jobs::NOW,
         };
         assert_eq!(restored.renew(renew).await, Err(Error::Lapsed { owner: by.owner.clone() }));
-        let told = restored.read(Read::Feed { after: next, limit: 1 }).await;
+        let told = restored.read(next, 1).await;
         assert!(matches!(told, Err(Error::Corrupt(_))), "{told:?}");
         let bob = register(&restored, "bob").await;
         assert_ne!(bob.incarnation.instance, by.incarnation.instance);
@@ -169,8 +169,8 @@ async fn c43_what_does_not_read_is_an_error_and_not_nothing() {
         .expect("it runs");
     let corrupt = |told: &Error| matches!(told, Error::Corrupt(_));
     assert!(journal.load(job.id, lastword_core::Seq(0)).await.is_err_and(|error| corrupt(&error)));
-    assert!(journal.read(Read::Row(job.id)).await.is_err_and(|error| corrupt(&error)));
-    assert!(journal.read(Read::Feed { after: None, limit: 1 }).await.is_err_and(|error| corrupt(&error)));
+    assert!(journal.row(job.id).await.is_err_and(|error| corrupt(&error)));
+    assert!(journal.read(None, 1).await.is_err_and(|error| corrupt(&error)));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -277,4 +277,22 @@ async fn c41_a_server_that_is_away_is_unavailable_and_never_empty() {
     let opened = Postgres::open("host=/nonexistent user=nobody dbname=none", options);
     let told = tokio::time::timeout(Duration::from_secs(30), opened).await;
     assert!(matches!(told, Ok(Err(Error::Unavailable(_)))), "{told:?}");
+}
+
+/// A job whose log does not read stays where it is, and keeps no other from being claimed.
+#[tokio::test(flavor = "multi_thread")]
+async fn c43_a_damaged_job_is_not_taken_and_keeps_no_other_from_being() {
+    let Stage { url, journal, .. } = &stage().await;
+    let by = register(journal, "ann").await;
+    for n in 1..=3 {
+        submit(journal, n).await;
+    }
+    let client = aside(url).await;
+    let damage = "update events set body = '{' where job = $1";
+    client.execute(damage, &[&jobs::id(1).as_uuid()]).await.expect("it runs");
+    let taken = take(journal, &by, 9).await;
+    assert_eq!(taken.iter().map(|claimed| claimed.job).collect::<Vec<_>>(), [jobs::id(2), jobs::id(3)]);
+    let from = Source::Ready { group: "q".to_owned(), slots: None };
+    let alone = Claim { by, from, at_most: 9, now: jobs::NOW.plus_ms(1 << 30) };
+    assert!(matches!(journal.claim(alone).await, Err(Error::Corrupt(_))), "it is told when it is alone");
 }

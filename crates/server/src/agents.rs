@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use lastword_agents::{BadDefinition, Definitions, Show, Shown};
 use lastword_api::{AgentRequest, Code, Problem};
 use lastword_core::spec::{Dialect, Permissions, Work};
-use lastword_store::siblings::Siblings;
+use lastword_store::Store;
 
 use crate::app::App;
 use crate::caller::Caller;
@@ -68,7 +68,7 @@ pub(crate) fn check_prompt(prompt: &str) -> Result<(), Failure> {
 
 /// Refuses to resume a conversation that the agent would lose. The current definition counts, not that of the job: it may know of newer
 /// versions of the agent. Unknown jobs, and jobs without a conversation, are refused elsewhere.
-pub(crate) async fn check_resume<J: Siblings>(
+pub(crate) async fn check_resume<J: Store>(
     app: &App<J>,
     caller: Caller,
     reference: &str,
@@ -91,12 +91,12 @@ pub(crate) async fn check_resume<J: Siblings>(
     }
 }
 
-fn definitions<J: Siblings>(app: &App<J>) -> Result<Definitions, Failure> {
+fn definitions<J: Store>(app: &App<J>) -> Result<Definitions, Failure> {
     known_agents(&app.about().agents).map_err(|bad| Problem::new(Code::Invalid, bad.to_string()).into())
 }
 
 /// Returns the work of the requested agent, with its current definition.
-pub(crate) fn work<J: Siblings>(app: &App<J>, request: &AgentRequest) -> Result<Work, Failure> {
+pub(crate) fn work<J: Store>(app: &App<J>, request: &AgentRequest) -> Result<Work, Failure> {
     let permissions = request.permissions.to_core().map_err(|why| Failure::invalid(why.to_string()))?;
     check_prompt(&request.prompt)?;
     if permissions.rules.iter().any(|rule| rule.pattern.is_empty()) {

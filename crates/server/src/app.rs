@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use lastword_api::Time;
 use lastword_core::receipt::Level;
 use lastword_engine::Engine;
-use lastword_store::siblings::Siblings;
+use lastword_store::Store;
 use tokio::sync::{Mutex, MutexGuard, watch};
 
 /// Facts about the daemon that its API reports.
@@ -43,7 +43,7 @@ impl<J> Clone for App<J> {
     }
 }
 
-impl<J: Siblings> App<J> {
+impl<J: Store> App<J> {
     pub(crate) fn new(engine: Engine<J>, about: About) -> App<J> {
         App(Arc::new(Shared {
             engine,

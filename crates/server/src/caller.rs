@@ -7,7 +7,7 @@ use axum::http::request::Parts;
 use lastword_api::{Code, Problem};
 use lastword_core::JobId;
 use lastword_proc::Peer;
-use lastword_store::siblings::Siblings;
+use lastword_store::Store;
 
 use crate::app::App;
 use crate::failure::Failure;
@@ -42,7 +42,7 @@ impl Client {
     }
 
     /// Returns the caller.
-    fn caller<J: Siblings>(&self, app: &App<J>) -> Result<Caller, Unknown> {
+    fn caller<J: Store>(&self, app: &App<J>) -> Result<Caller, Unknown> {
         if let Some(known) = self.caller.get() {
             return Ok(*known);
         }
@@ -70,7 +70,7 @@ pub(crate) enum Caller {
     Inside(JobId),
 }
 
-impl<J: Siblings> FromRequestParts<App<J>> for Caller {
+impl<J: Store> FromRequestParts<App<J>> for Caller {
     type Rejection = Failure;
 
     async fn from_request_parts(parts: &mut Parts, app: &App<J>) -> Result<Caller, Failure> {
@@ -101,7 +101,7 @@ impl<J: Siblings> FromRequestParts<App<J>> for Caller {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outside;
 
-impl<J: Siblings> FromRequestParts<App<J>> for Outside {
+impl<J: Store> FromRequestParts<App<J>> for Outside {
     type Rejection = Failure;
 
     async fn from_request_parts(parts: &mut Parts, app: &App<J>) -> Result<Outside, Failure> {
@@ -120,7 +120,7 @@ fn inside(job: JobId) -> Failure {
 
 impl Caller {
     /// Returns the name that requests are recorded under.
-    pub(crate) fn name<J: Siblings>(&self, app: &App<J>) -> String {
+    pub(crate) fn name<J: Store>(&self, app: &App<J>) -> String {
         match self {
             Caller::Outside => app.about().user.clone(),
             Caller::Inside(job) => job.to_string(),
@@ -144,7 +144,7 @@ impl Caller {
     }
 
     /// Returns the job that a reference means, if the caller has rights to it.
-    pub(crate) async fn find<J: Siblings>(&self, app: &App<J>, reference: &str) -> Result<JobId, Failure> {
+    pub(crate) async fn find<J: Store>(&self, app: &App<J>, reference: &str) -> Result<JobId, Failure> {
         let id = app.engine().desk().find(reference).await?;
         match self {
             Caller::Outside => Ok(id),
@@ -155,7 +155,7 @@ impl Caller {
 }
 
 /// Reports whether a job is `from` or was submitted by it, directly or indirectly.
-async fn descends<J: Siblings>(app: &App<J>, job: JobId, from: JobId) -> Result<bool, Failure> {
+async fn descends<J: Store>(app: &App<J>, job: JobId, from: JobId) -> Result<bool, Failure> {
     let mut at = job;
     for _ in 0..DEPTH_MAX {
         if at == from {
@@ -167,7 +167,7 @@ async fn descends<J: Siblings>(app: &App<J>, job: JobId, from: JobId) -> Result<
     Ok(false)
 }
 
-async fn parent<J: Siblings>(app: &App<J>, job: JobId) -> Result<Option<JobId>, Failure> {
+async fn parent<J: Store>(app: &App<J>, job: JobId) -> Result<Option<JobId>, Failure> {
     let job = app.engine().job(job).await?.value;
     Ok(job.spec.as_ref().and_then(|spec| spec.parent))
 }

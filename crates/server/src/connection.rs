@@ -19,7 +19,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use lastword_api::{Code, Problem, VERSION, VERSION_HEADER};
 use lastword_proc::Peer;
-use lastword_store::siblings::Siblings;
+use lastword_store::Store;
 use rustix::process::{Resource, getrlimit};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use tokio::net::UnixStream;
@@ -54,7 +54,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 const BUFFER_BYTES_MAX: usize = 64 << 10;
 
 /// Accepts connections until `stop` completes or the app closes, then waits for requests in flight.
-pub(crate) async fn accept<J: Siblings>(
+pub(crate) async fn accept<J: Store>(
     endpoint: &Endpoint,
     app: &App<J>,
     router: &Router,
@@ -89,7 +89,7 @@ pub(crate) async fn accept<J: Siblings>(
 }
 
 /// Serves the requests of one connection.
-async fn serve_connection<J: Siblings>(socket: UnixStream, app: App<J>, router: Router) {
+async fn serve_connection<J: Store>(socket: UnixStream, app: App<J>, router: Router) {
     let Ok(peer) = Peer::of(&socket) else { return };
     let client = Arc::new(Client::new(peer));
     let closing = app.clone();
@@ -142,7 +142,7 @@ async fn refuse(mut socket: UnixStream, max: usize) {
 }
 
 /// Handles a request: checks the user, routes it, bounds its time, writes problems, and logs it.
-async fn respond<J: Siblings>(
+async fn respond<J: Store>(
     mut request: Request<Incoming>,
     app: App<J>,
     mut router: Router,

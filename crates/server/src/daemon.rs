@@ -6,7 +6,7 @@ use axum::http::StatusCode;
 use axum::response::IntoResponse as _;
 use lastword_api::{Daemon, JobsFate, Problem, StopDaemon, Stopping, Trouble, VERSION};
 use lastword_engine::Jobs;
-use lastword_store::siblings::Siblings;
+use lastword_store::Store;
 
 use crate::app::App;
 use crate::caller::Outside;
@@ -18,7 +18,7 @@ use crate::groups;
 #[utoipa::path(get, operation_id = "show_daemon", path = "/v1/daemon", tag = "daemon", responses(
     (status = 200, description = "The daemon.", body = Daemon),
 ))]
-pub(crate) async fn show<J: Siblings>(State(app): State<App<J>>) -> Reply {
+pub(crate) async fn show<J: Store>(State(app): State<App<J>>) -> Reply {
     let about = app.about();
     let counts = app.engine().desk().journal().counts().await?;
     let mut troubles: Vec<Trouble> = app.engine().desk().troubles().into_iter().map(shown).collect();
@@ -56,7 +56,7 @@ fn shown(trouble: lastword_engine::Trouble) -> Trouble {
     (status = 202, description = "It will stop; with `cancel`, once every job is proven dead.", body = Stopping),
     (status = 403, description = "The caller is inside a job.", body = Problem),
 ))]
-pub(crate) async fn stop<J: Siblings>(
+pub(crate) async fn stop<J: Store>(
     State(app): State<App<J>>,
     _: Outside,
     Body(asked): Body<StopDaemon>,

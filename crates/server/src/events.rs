@@ -7,8 +7,7 @@ use axum::response::IntoResponse as _;
 use lastword_api::{Event, Feed, Page, Problem};
 use lastword_core::{JobId, Seq};
 use lastword_engine::Error;
-use lastword_store::siblings::Siblings;
-use lastword_store::{self as store, Cursor};
+use lastword_store::{self as store, Cursor, Store};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
@@ -46,7 +45,7 @@ pub(crate) struct EventsQuery {
         (status = "4XX", description = "Not found, ambiguous, or not allowed.", body = Problem),
     ),
 )]
-pub(crate) async fn of_job<J: Siblings>(
+pub(crate) async fn of_job<J: Store>(
     State(app): State<App<J>>,
     caller: Caller,
     Path(reference): Path<String>,
@@ -100,7 +99,7 @@ pub(crate) struct FeedQuery {
     )),
     (status = 400, description = "The cursor is invalid.", body = Problem),
 ))]
-pub(crate) async fn of_all<J: Siblings>(
+pub(crate) async fn of_all<J: Store>(
     State(app): State<App<J>>,
     _: Outside,
     Query(query): Query<FeedQuery>,
@@ -108,7 +107,7 @@ pub(crate) async fn of_all<J: Siblings>(
 ) -> Reply {
     let last = last_event_id(&headers).filter(|_| wants_stream(&headers)).map(str::to_owned);
     let cursor = match last.or(query.cursor) {
-        Some(text) if text == NOW => app.engine().desk().journal().present().await?,
+        Some(text) if text == NOW => app.engine().desk().journal().feed_end().await?,
         cursor => cursor.map(Cursor),
     };
     if wants_stream(&headers) {
@@ -122,7 +121,7 @@ pub(crate) async fn of_all<J: Siblings>(
 }
 
 /// Reads the feed. If the journal can be read from the beginning but not from the cursor, the cursor is invalid.
-async fn feed<J: Siblings>(
+async fn feed<J: Store>(
     app: &App<J>,
     cursor: Option<Cursor>,
     limit: u32,

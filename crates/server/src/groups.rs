@@ -7,7 +7,7 @@ use axum::response::IntoResponse as _;
 use lastword_api::{self as api, Code, GroupChange, Page, Problem};
 use lastword_core::decide::submit::is_name;
 use lastword_engine::Group;
-use lastword_store::siblings::Siblings;
+use lastword_store::Store;
 
 use crate::app::App;
 use crate::caller::Outside;
@@ -18,7 +18,7 @@ use crate::failure::{Failure, Reply};
 #[utoipa::path(get, operation_id = "list_groups", path = "/v1/groups", tag = "groups", responses(
     (status = 200, description = "Every group, by name.", body = Page<api::Group>),
 ))]
-pub(crate) async fn list<J: Siblings>(State(app): State<App<J>>, _: Outside) -> Reply {
+pub(crate) async fn list<J: Store>(State(app): State<App<J>>, _: Outside) -> Reply {
     Ok(Json(Page::whole(all(&app).await?)).into_response())
 }
 
@@ -31,7 +31,7 @@ pub(crate) async fn list<J: Siblings>(State(app): State<App<J>>, _: Outside) -> 
         (status = 404, description = "The group does not exist, and `slots` is absent.", body = Problem),
     ),
 )]
-pub(crate) async fn set<J: Siblings>(
+pub(crate) async fn set<J: Store>(
     State(app): State<App<J>>,
     _: Outside,
     Path(name): Path<String>,
@@ -58,7 +58,7 @@ pub(crate) async fn set<J: Siblings>(
         (status = 404, description = "The group does not exist.", body = Problem),
     ),
 )]
-pub(crate) async fn remove<J: Siblings>(
+pub(crate) async fn remove<J: Store>(
     State(app): State<App<J>>,
     _: Outside,
     Path(name): Path<String>,
@@ -82,7 +82,7 @@ pub(crate) fn invalid_name() -> Failure {
 }
 
 /// Returns all groups as the API shows them.
-pub(crate) async fn all<J: Siblings>(app: &App<J>) -> Result<Vec<api::Group>, Failure> {
+pub(crate) async fn all<J: Store>(app: &App<J>) -> Result<Vec<api::Group>, Failure> {
     Ok(app.engine().desk().groups().await?.into_iter().map(shown).collect())
 }
 

@@ -4,7 +4,7 @@ use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use lastword_api::{Code, Problem};
-use lastword_store::siblings::Siblings;
+use lastword_store::Store;
 
 use crate::app::App;
 use crate::failure::Failure;
@@ -23,7 +23,7 @@ pub(crate) async fn live() -> StatusCode {
     (status = 204, description = "It accepts requests."),
     (status = 503, description = "It is still recovering its jobs.", body = Problem),
 ))]
-pub(crate) async fn ready<J: Siblings>(State(app): State<App<J>>) -> Result<StatusCode, Failure> {
+pub(crate) async fn ready<J: Store>(State(app): State<App<J>>) -> Result<StatusCode, Failure> {
     match app.is_ready() {
         true => Ok(StatusCode::NO_CONTENT),
         false => Err(Problem::new(

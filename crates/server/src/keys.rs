@@ -2,7 +2,7 @@
 
 use lastword_api::{Answer, Code, Message, Problem};
 use lastword_core::{Fact, InputNo, JobId, Seq, Timestamp};
-use lastword_store::siblings::{Kept, Key, Siblings};
+use lastword_store::{Key, KeyRecord, Store};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
@@ -11,7 +11,7 @@ use crate::caller::Caller;
 use crate::failure::Failure;
 
 /// Reserves a key for the id of a new job. Returns `fresh`, or the id that the key was reserved for before.
-pub(crate) async fn job_of<J: Siblings>(
+pub(crate) async fn job_of<J: Store>(
     app: &App<J>,
     caller: Caller,
     verb: &str,
@@ -27,7 +27,7 @@ pub(crate) async fn job_of<J: Siblings>(
 ///
 /// The key is stored before the message. After a crash in between there is a key without a message, so the log decides. The caller must
 /// handle one keyed message at a time.
-pub(crate) async fn sent_before<J: Siblings>(
+pub(crate) async fn sent_before<J: Store>(
     app: &App<J>,
     caller: Caller,
     job: JobId,
@@ -47,7 +47,7 @@ pub(crate) async fn sent_before<J: Siblings>(
 }
 
 /// Returns the number of the answer that was sent under this key; `None` if it must be sent.
-pub(crate) async fn answered_before<J: Siblings>(
+pub(crate) async fn answered_before<J: Store>(
     app: &App<J>,
     caller: Caller,
     job: JobId,
@@ -67,9 +67,9 @@ pub(crate) async fn answered_before<J: Siblings>(
 }
 
 /// Searches the log for the input of a key that is not new.
-async fn find_input<J: Siblings>(
+async fn find_input<J: Store>(
     app: &App<J>,
-    kept: &Kept,
+    kept: &KeyRecord,
     find: impl Fn(&Fact) -> Option<InputNo>,
 ) -> Result<Option<InputNo>, Failure> {
     if !kept.replayed {
@@ -80,12 +80,12 @@ async fn find_input<J: Siblings>(
 }
 
 /// Stores a key with the fingerprint of its request. Refuses a key that was used with another request.
-async fn reserve<J: Siblings>(
+async fn reserve<J: Store>(
     app: &App<J>,
     key: String,
     asked: &impl Serialize,
     job: JobId,
-) -> Result<Kept, Failure> {
+) -> Result<KeyRecord, Failure> {
     let fingerprint = fingerprint(asked)?;
     let now = Timestamp(lastword_proc::clock::wall_ms());
     let kept = app.engine().desk().journal().key(Key { key, fingerprint, job, now }).await?;

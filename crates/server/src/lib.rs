@@ -30,7 +30,7 @@ mod stream;
 use std::future::Future;
 
 use lastword_engine::Engine;
-use lastword_store::siblings::Siblings;
+use lastword_store::Store;
 
 pub use agents::{BadAgents, known_agents};
 pub use app::About;
@@ -39,7 +39,7 @@ pub use endpoint::{BindError, Endpoint};
 
 /// Serves requests on `endpoint` until `stop` completes or a client asks the daemon to stop. Then waits end at once, streams are closed,
 /// requests in flight finish, and the socket is removed. If a client asked, the engine is shut down already.
-pub async fn serve<J: Siblings>(
+pub async fn serve<J: Store>(
     endpoint: Endpoint,
     engine: Engine<J>,
     about: About,

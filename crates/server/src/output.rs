@@ -10,7 +10,7 @@ use lastword_api::{Code, JobResult, Problem};
 use lastword_core::decide::Refusal;
 use lastword_core::{AttemptNo, Job, JobId};
 use lastword_engine::{Error, Recording, Stream};
-use lastword_store::siblings::Siblings;
+use lastword_store::Store;
 use serde::Deserialize;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::Instant;
@@ -67,7 +67,7 @@ pub(crate) struct OutputQuery {
         (status = "4XX", description = "Not found, ambiguous, or not allowed.", body = Problem),
     ),
 )]
-pub(crate) async fn read<J: Siblings>(
+pub(crate) async fn read<J: Store>(
     State(app): State<App<J>>,
     caller: Caller,
     Path(reference): Path<String>,
@@ -119,7 +119,7 @@ impl Piece {
 }
 
 /// Returns the next piece, waiting until there is output, the attempt has no more, the time is over, or the daemon closes.
-async fn wait_for_piece<J: Siblings>(
+async fn wait_for_piece<J: Store>(
     app: &App<J>,
     id: JobId,
     stream: Stream,
@@ -156,7 +156,7 @@ async fn changed(changes: &mut tokio::sync::broadcast::Receiver<JobId>, id: JobI
     }
 }
 
-async fn read_now<J: Siblings>(
+async fn read_now<J: Store>(
     app: &App<J>,
     job: Job,
     stream: Stream,
@@ -251,7 +251,7 @@ async fn off_thread<T: Send + 'static>(
         (status = 409, description = "It has not ended.", body = Problem),
     ),
 )]
-pub(crate) async fn result<J: Siblings>(
+pub(crate) async fn result<J: Store>(
     State(app): State<App<J>>,
     caller: Caller,
     Path(reference): Path<String>,

@@ -2,13 +2,13 @@
 
 use axum::Router;
 use axum::routing::{get, patch, post, put};
-use lastword_store::siblings::Siblings;
+use lastword_store::Store;
 
 use crate::app::App;
 use crate::{daemon, events, groups, health, jobs, output};
 
 /// Returns the routes.
-pub(crate) fn router<J: Siblings>(app: &App<J>) -> Router {
+pub(crate) fn router<J: Store>(app: &App<J>) -> Router {
     Router::new()
         .route("/livez", get(health::live))
         .route("/readyz", get(health::ready::<J>))

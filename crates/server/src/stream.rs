@@ -13,7 +13,7 @@ use lastword_api::Event;
 use lastword_core::{JobId, Seq};
 use lastword_engine::Until;
 use lastword_store::Cursor;
-use lastword_store::siblings::Siblings;
+use lastword_store::Store;
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 
@@ -36,7 +36,7 @@ const FEED_MAX: u32 = 100;
 type Frame = Result<sse::Event, Infallible>;
 
 /// Streams the events of a job until its end.
-pub(crate) fn of_job<J: Siblings>(app: App<J>, id: JobId, after: Seq) -> Response {
+pub(crate) fn of_job<J: Store>(app: App<J>, id: JobId, after: Seq) -> Response {
     let follow = JobStream { app, id, after, buffer: VecDeque::new(), stage: Stage::Open };
     respond(stream::unfold(follow, |mut follow| async move {
         let frame = follow.next().await?;
@@ -45,7 +45,7 @@ pub(crate) fn of_job<J: Siblings>(app: App<J>, id: JobId, after: Seq) -> Respons
 }
 
 /// Streams the events of all jobs.
-pub(crate) fn of_all<J: Siblings>(app: App<J>, after: Option<Cursor>) -> Response {
+pub(crate) fn of_all<J: Store>(app: App<J>, after: Option<Cursor>) -> Response {
     let changes = app.engine().desk().changes();
     let follow = FeedStream { app, after, changes, buffer: VecDeque::new(), is_over: false };
     respond(stream::unfold(follow, |mut follow| async move {
@@ -82,7 +82,7 @@ struct JobStream<J> {
     stage: Stage,
 }
 
-impl<J: Siblings> JobStream<J> {
+impl<J: Store> JobStream<J> {
     async fn next(&mut self) -> Option<sse::Event> {
         loop {
             if let Some(event) = self.buffer.pop_front() {
@@ -136,7 +136,7 @@ struct FeedStream<J> {
     is_over: bool,
 }
 
-impl<J: Siblings> FeedStream<J> {
+impl<J: Store> FeedStream<J> {
     async fn next(&mut self) -> Option<sse::Event> {
         loop {
             match self.buffer.pop_front() {

@@ -1,5 +1,5 @@
-//! The rule by which an append is let in. Backends that check in their own code use this one; the one that
-//! checks in SQL says the same and is held to it by the conformance suite.
+//! The rule of an append: whether it is stored. Memory and SQLite call it; PostgreSQL checks in SQL, calls it to find out why an append was
+//! refused, and is held to it by the conformance suite.
 
 use lastword_core::{Append, AppendId, Fact, Fence, Seq};
 
@@ -12,7 +12,7 @@ pub struct Standing<'a> {
     pub version: Seq,
     /// Its holder.
     pub holder: Option<&'a Fence>,
-    /// Whether its last word was spoken.
+    /// Whether it has its last word.
     pub ended: bool,
     /// The append that wrote the event after the expected version, if there is one.
     pub next_written_by: Option<AppendId>,
@@ -25,11 +25,11 @@ pub struct Standing<'a> {
 pub enum Verdict {
     /// Write it.
     Write,
-    /// It is there already: a repeat, after a reply that got lost.
+    /// It is stored already: a repeat after a lost reply.
     Stored,
 }
 
-/// Decides whether an append goes in.
+/// Decides whether an append is stored.
 pub fn admit(append: &Append, standing: &Standing<'_>) -> Result<Verdict> {
     if standing.next_written_by == Some(append.id) {
         return Ok(Verdict::Stored);

@@ -1,7 +1,7 @@
-//! Hints: a wake-up after a commit. The rows are the truth; a hint only says that looking is worth it.
+//! Hints: a wake-up after a commit. The rows are the truth; a hint says that it is worth reading them.
 //!
-//! Hints are coalesced: many commits may come as one. They reach this process only, and a journal that was written to
-//! by another process gives none, so a waiting reader also polls now and then.
+//! Hints are coalesced: many commits may wake once. A hint may get lost, and a journal need not give any for commits of other
+//! processes, so a waiting reader also polls now and then.
 
 use tokio::sync::watch;
 
@@ -10,7 +10,7 @@ use tokio::sync::watch;
 pub struct Hints(watch::Receiver<u64>);
 
 impl Hints {
-    /// Waits for a commit later than the last one this waiter was told of; `false` once the journal is closed.
+    /// Waits for a commit after the last one this waiter was woken for; `false` once the journal is closed.
     pub async fn next(&mut self) -> bool {
         self.0.changed().await.is_ok()
     }
@@ -18,20 +18,22 @@ impl Hints {
 
 /// Gives the hints of one journal.
 #[derive(Debug)]
-pub(crate) struct Bell(watch::Sender<u64>);
+pub struct Bell(watch::Sender<u64>);
 
-impl Bell {
-    pub(crate) fn new() -> Bell {
+impl Default for Bell {
+    fn default() -> Bell {
         Bell(watch::Sender::new(0))
     }
+}
 
+impl Bell {
     /// Wakes every waiter.
-    pub(crate) fn ring(&self) {
+    pub fn ring(&self) {
         self.0.send_modify(|commits| *commits = commits.wrapping_add(1));
     }
 
-    /// Returns a waiter that is told of commits from here on.
-    pub(crate) fn hints(&self) -> Hints {
+    /// Returns a waiter for commits from here on.
+    pub fn hints(&self) -> Hints {
         Hints(self.0.subscribe())
     }
 }

@@ -1,21 +1,26 @@
-//! The journal in memory: the rules of the other two without their machinery.
+//! The store in memory: the rules of the other two without their machinery.
 //!
-//! [`Ledger`] is plain data and takes no lock: a verb checks and says which records to write, `apply` writes
-//! them. The simulation puts a disk between the two. [`Memory`] is the ledger as a [`Journal`].
+//! [`Ledger`] is plain data and takes no lock: a verb checks and returns which records to write, `apply` writes
+//! them. The simulation puts a disk between the two. [`Memory`] is the ledger as a [`Store`](crate::Store).
 
-mod siblings;
+mod catalog;
+mod groups;
+mod keys;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use lastword_core::decide::claim::{self, Lease};
+use lastword_core::decide::claim::Lease;
+use lastword_core::event::READER;
 use lastword_core::spec::Conversation;
 use lastword_core::view::row::Row;
-use lastword_core::{Append, AppendId, Event, Fence, Incarnation, Job, JobId, OwnerId, Seq, Timestamp};
+use lastword_core::{Append, AppendId, Event, Fence, Incarnation, JobId, OwnerId, Seq, Timestamp};
 
 use crate::admit::{Standing, Verdict, admit};
-use crate::{Claim, Claimed, Cursor, Error, Journal, Page, Read, Renew, Renewed, Result, Source};
+use crate::claim::{Haul, Registered, Taken, check_owner, lease, leaves_news, may_drive, room, take};
+use crate::hints::{Bell, Hints};
+use crate::{Claim, Claimed, Cursor, Error, Feed, Group, Journal, KeyRecord, Renew, Renewed, Result, Source};
 
 /// Everything a journal holds.
 #[derive(Clone, Debug, Default)]
@@ -24,10 +29,12 @@ pub struct Ledger {
     jobs: BTreeMap<JobId, Entry>,
     owners: BTreeMap<OwnerId, Owner>,
     conversations: BTreeMap<Conversation, JobId>,
-    /// In the order of writing. Of a job that was removed only the places are left.
+    /// In the order of writing. A removed job leaves its places empty.
     feed: Vec<Option<(JobId, Seq)>>,
     incarnations: u64,
-    beside: siblings::Beside,
+    groups: BTreeMap<String, Group>,
+    /// Each with the moment it was stored.
+    keys: BTreeMap<String, (KeyRecord, Timestamp)>,
 }
 
 #[derive(Clone, Debug)]
@@ -45,7 +52,7 @@ struct Entry {
 pub struct Owner {
     /// Its name.
     pub owner: OwnerId,
-    /// Which life of it.
+    /// Its present incarnation.
     pub incarnation: Incarnation,
     /// The end of its lease.
     pub until: Timestamp,
@@ -54,7 +61,7 @@ pub struct Owner {
 /// One thing to be written. Applying a record cannot fail: it was checked before.
 #[derive(Clone, Debug)]
 pub enum Record {
-    /// An append that was let in.
+    /// An append that was accepted.
     Append(Box<Append>),
     /// A registration or a renewal.
     Owner(Owner),
@@ -79,21 +86,19 @@ impl Ledger {
 
     fn apply_append(&mut self, append: &Append) {
         let row = append.row.clone();
-        // A conversation is taken with the claim and given back with the job.
+        // A conversation is taken with the claim and released with the job.
         let kept = row.conversation.clone().filter(|_| row.holder.is_some());
         self.conversations.retain(|key, job| *job != append.job || Some(key) == kept.as_ref());
         if let Some(conversation) = kept {
             self.conversations.entry(conversation).or_insert(append.job);
         }
-        // A request leaves news for the holder; whatever the holder writes, a claim included, shows that it has read.
-        let by_holder = append.fence.is_some() || row.holder.is_none() || claims(append);
         let entry = self.jobs.entry(append.job).or_insert_with(|| Entry {
             row: row.clone(),
             news: false,
             read: false,
             events: Vec::new(),
         });
-        entry.news = !by_holder;
+        entry.news = leaves_news(append);
         entry.row = row;
         for event in &append.events {
             entry.events.push((append.id, event.clone()));
@@ -107,12 +112,7 @@ impl Ledger {
         events.iter().map(|(_, event)| event).filter(|event| event.seq > after).cloned().collect()
     }
 
-    /// Returns the row of a job.
-    pub fn row(&self, job: JobId) -> Option<&Row> {
-        self.jobs.get(&job).map(|entry| &entry.row)
-    }
-
-    /// Decides an append: the record to write, or none if it is there already.
+    /// Decides an append: the record to write, or none if it is stored already.
     pub fn append(&self, append: Append) -> Result<(Seq, Option<Record>)> {
         let stored = append.expected.0 + append.events.len() as u64;
         let entry = self.jobs.get(&append.job);
@@ -131,65 +131,48 @@ impl Ledger {
 
     /// Decides a claim: what was taken, and the records that make it so.
     pub fn claim(&self, claim: &Claim) -> Result<(Vec<Claimed>, Vec<Record>)> {
-        let by = &claim.by;
-        let lapsed = || Error::Lapsed { owner: by.owner.clone() };
-        let me = self.owners.get(&by.owner).ok_or_else(lapsed)?;
-        if me.incarnation != by.incarnation || me.until <= claim.now {
-            return Err(lapsed());
-        }
+        check_owner(claim, self.registered(&claim.by.owner), self.instance)?;
         let (candidates, room) = match &claim.from {
-            Source::Ready { queue, slots } => {
-                let held = |row: &&Row| row.group == *queue && row.holder.is_some();
-                let held = self.jobs.values().map(|entry| &entry.row).filter(held).count();
-                let room = slots.map_or(usize::MAX, |slots| (slots as usize).saturating_sub(held));
-                (self.ready(queue, claim.now), room)
+            Source::Ready { group, slots } => {
+                let held = |row: &&Row| row.group == *group && row.holder.is_some();
+                let held = self.jobs.values().map(|entry| &entry.row).filter(held).count() as u32;
+                (self.ready(group, claim.now), room(claim, *slots, held))
             }
-            Source::Expired { margin_ms } => (self.expired(claim.now, *margin_ms), usize::MAX),
+            Source::Expired { margin_ms } => (self.expired(claim.now, *margin_ms), room(claim, None, 0)),
         };
-        let (mut taken, mut records) = (Vec::new(), Vec::new());
-        let mut talking: BTreeSet<&Conversation> = BTreeSet::new();
+        let mut haul = Haul::new();
+        // Conversations that this claim takes.
+        let mut taken: BTreeMap<&Conversation, JobId> = BTreeMap::new();
         for (row, lease) in candidates {
-            if taken.len() >= room.min(claim.at_most as usize) {
+            if haul.taken.len() >= room {
                 break;
             }
-            let is_taken = row.conversation.as_ref().is_some_and(|key| talking.contains(key));
-            if lease == Lease::Live && is_taken {
+            let driver = |key: &Conversation| self.conversations.get(key).or_else(|| taken.get(key)).copied();
+            if !may_drive(row.job, lease, row.conversation.as_ref().and_then(driver)) {
                 continue;
             }
-            if let Some((claimed, record)) = self.take(row, claim, lease)? {
-                talking.extend(&row.conversation);
-                taken.push(claimed);
-                records.push(record);
+            let decided = take(claim, row.job, lease, self.load(row.job, Seq(0)));
+            if let Some(claimed) = haul.unless_damaged(decided)? {
+                taken.extend(row.conversation.as_ref().map(|key| (key, row.job)));
+                haul.taken.push(claimed);
             }
         }
-        Ok((taken, records))
+        let taken = haul.end()?;
+        Ok(taken
+            .into_iter()
+            .map(|Taken { append, claimed }| (claimed, Record::Append(Box::new(append))))
+            .unzip())
     }
 
-    /// Takes one job, if core agrees and no other job drives its conversation. A takeover drives it already.
-    fn take(&self, row: &Row, claim: &Claim, lease: Lease) -> Result<Option<(Claimed, Record)>> {
-        let busy = row.conversation.as_ref().and_then(|key| self.conversations.get(key));
-        if lease == Lease::Live && busy.is_some_and(|job| *job != row.job) {
-            return Ok(None);
-        }
-        let mut events = self.load(row.job, Seq(0));
-        let corrupt = |error: lastword_core::Illegal| Error::Corrupt(error.to_string());
-        let job = Job::fold(row.job, &events).map_err(corrupt)?;
-        let Ok(facts) = claim::decide(&job, &claim.by, lease, claim.now) else { return Ok(None) };
-        let fence = Fence {
-            owner: claim.by.owner.clone(),
-            incarnation: claim.by.incarnation,
-            epoch: job.epoch.next(),
-        };
-        let id = AppendId::of_owner(&fence, CLAIM_APPEND);
-        let (append, _) = Append::new(&job, None, id, claim.now, facts).map_err(corrupt)?;
-        events.extend(append.events.iter().cloned());
-        Ok(Some((Claimed { job: row.job, events, fence }, Record::Append(Box::new(append)))))
+    fn registered(&self, owner: &OwnerId) -> Option<Registered> {
+        let owner = self.owners.get(owner)?;
+        Some(Registered { incarnation: owner.incarnation, until: owner.until })
     }
 
-    fn ready(&self, queue: &str, now: Timestamp) -> Vec<(&Row, Lease)> {
+    fn ready(&self, group: &str, now: Timestamp) -> Vec<(&Row, Lease)> {
         let rows = self.jobs.values().map(|entry| &entry.row);
         let mut rows: Vec<&Row> = rows
-            .filter(|row| row.group == queue && row.least_reader <= lastword_core::event::READER)
+            .filter(|row| row.group == group && row.least_reader <= READER)
             .filter(|row| row.due.is_some_and(|due| due <= now))
             .collect();
         rows.sort_by_key(|row| (-i32::from(row.priority), row.due, row.job));
@@ -197,15 +180,10 @@ impl Ledger {
     }
 
     fn expired(&self, now: Timestamp, margin_ms: u64) -> Vec<(&Row, Lease)> {
-        let lease = |fence: &Fence| match self.owners.get(&fence.owner) {
-            // A later life has a later lease, so its end is the end of all before it.
-            Some(owner) if owner.until.plus_ms(margin_ms) <= now => Lease::Over,
-            Some(owner) if owner.incarnation != fence.incarnation => Lease::Replaced,
-            Some(_) => Lease::Live,
-            None => Lease::Over,
-        };
+        let lease_of =
+            |holder: &Fence| lease(holder.incarnation, self.registered(&holder.owner), margin_ms, now);
         let rows = self.jobs.values().map(|entry| &entry.row);
-        let held = rows.filter_map(|row| Some((row, lease(row.holder.as_ref()?))));
+        let held = rows.filter_map(|row| Some((row, lease_of(row.holder.as_ref()?))));
         held.filter(|(_, lease)| *lease != Lease::Live).collect()
     }
 
@@ -226,30 +204,26 @@ impl Ledger {
         Ok((Renewed { incarnation, news }, Record::Owner(owner)))
     }
 
-    /// Reads rows or the feed.
-    pub fn read(&self, read: &Read) -> Result<Page> {
-        match read {
-            Read::Row(job) => Ok(Page::Rows(self.row(*job).cloned().into_iter().collect())),
-            Read::Rows { filter, before, limit } => {
-                let end = before.map_or(Bound::Unbounded, Bound::Excluded);
-                let entries = self.jobs.range((Bound::Unbounded, end)).rev();
-                let rows = entries.map(|(_, entry)| &entry.row).filter(|row| filter.passes(row));
-                Ok(Page::Rows(rows.take(*limit as usize).cloned().collect()))
-            }
-            Read::Feed { after, limit } => {
-                let start = match after {
-                    None => 0,
-                    Some(cursor) => cursor.0.parse().map_err(|_| bad_cursor(cursor))?,
-                };
-                let told = self.feed.iter().enumerate().skip(start);
-                let told = told.filter_map(|(place, event)| Some((place, self.event((*event)?)?)));
-                let told: Vec<_> = told.take(*limit as usize).collect();
-                let next = told.last().map(|(place, _)| Cursor((place + 1).to_string()));
-                let next = next.or_else(|| after.clone());
-                let events = told.into_iter().map(|(_, event)| event).collect();
-                Ok(Page::Feed { events, next })
-            }
-        }
+    /// Returns the jobs that an incarnation holds.
+    pub fn held(&self, by: Incarnation, after: Option<JobId>, limit: u32) -> Vec<JobId> {
+        let start = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let entries = self.jobs.range((start, Bound::Unbounded));
+        let held = entries
+            .filter(|(_, entry)| entry.row.holder.as_ref().is_some_and(|holder| holder.incarnation == by));
+        held.map(|(job, _)| *job).take(limit as usize).collect()
+    }
+
+    /// Reads the feed.
+    pub fn feed(&self, after: Option<Cursor>, limit: u32) -> Result<Feed> {
+        let start = match &after {
+            None => 0,
+            Some(cursor) => cursor.0.parse().map_err(|_| cursor.foreign())?,
+        };
+        let told = self.feed.iter().enumerate().skip(start);
+        let told = told.filter_map(|(place, event)| Some((place, self.event((*event)?)?)));
+        let told: Vec<_> = told.take(limit as usize).collect();
+        let next = told.last().map(|(place, _)| Cursor((place + 1).to_string())).or(after);
+        Ok(Feed { events: told.into_iter().map(|(_, event)| event).collect(), next })
     }
 
     fn event(&self, (job, seq): (JobId, Seq)) -> Option<(JobId, Event)> {
@@ -258,32 +232,31 @@ impl Ledger {
     }
 }
 
-/// The append number a claim uses under its own fence; the owner counts its own from zero.
-pub(crate) const CLAIM_APPEND: u32 = u32::MAX;
-
-/// Reports whether an append is a claim.
-pub(crate) fn claims(append: &Append) -> bool {
-    append.events.iter().any(|event| matches!(event.fact, lastword_core::Fact::Claimed(_)))
-}
-
-/// Says that a cursor was not made by this journal.
-pub(crate) fn bad_cursor(cursor: &Cursor) -> Error {
-    Error::Corrupt(format!("`{}` is not a place in this feed", cursor.0.escape_default()))
-}
-
-/// The ledger as a journal. Gone with the process.
+/// The ledger as a store. Gone with the process.
 #[derive(Clone, Debug, Default)]
-pub struct Memory(Arc<Mutex<Ledger>>);
+pub struct Memory(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    ledger: Mutex<Ledger>,
+    bell: Bell,
+}
 
 impl Memory {
-    /// Returns an empty journal.
+    /// Returns an empty store.
     pub fn new(instance: u64) -> Memory {
-        Memory(Arc::new(Mutex::new(Ledger::new(instance))))
+        Memory(Arc::new(Shared { ledger: Mutex::new(Ledger::new(instance)), bell: Bell::default() }))
     }
 
     fn ledger(&self) -> MutexGuard<'_, Ledger> {
-        // A panic elsewhere cannot leave a record half applied that a reader would miss.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        // Ignores poison: applying a record cannot panic half-way.
+        self.0.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes records, and wakes waiters.
+    fn write<'a>(&self, ledger: &mut Ledger, records: impl IntoIterator<Item = &'a Record>) {
+        records.into_iter().for_each(|record| ledger.apply(record));
+        self.0.bell.ring();
     }
 }
 
@@ -295,16 +268,14 @@ impl Journal for Memory {
     async fn append(&self, append: Append) -> Result<Seq> {
         let mut ledger = self.ledger();
         let (seq, record) = ledger.append(append)?;
-        if let Some(record) = &record {
-            ledger.apply(record);
-        }
+        self.write(&mut ledger, &record);
         Ok(seq)
     }
 
     async fn claim(&self, claim: Claim) -> Result<Vec<Claimed>> {
         let mut ledger = self.ledger();
         let (taken, records) = ledger.claim(&claim)?;
-        records.iter().for_each(|record| ledger.apply(record));
+        self.write(&mut ledger, &records);
         Ok(taken)
     }
 
@@ -315,7 +286,20 @@ impl Journal for Memory {
         Ok(renewed)
     }
 
-    async fn read(&self, read: Read) -> Result<Page> {
-        self.ledger().read(&read)
+    async fn held(&self, by: Incarnation, after: Option<JobId>, limit: u32) -> Result<Vec<JobId>> {
+        Ok(self.ledger().held(by, after, limit))
+    }
+
+    async fn read(&self, after: Option<Cursor>, limit: u32) -> Result<Feed> {
+        self.ledger().feed(after, limit)
+    }
+
+    async fn feed_end(&self) -> Result<Option<Cursor>> {
+        let end = self.ledger().feed.len();
+        Ok((end > 0).then(|| Cursor(end.to_string())))
+    }
+
+    fn hints(&self) -> Hints {
+        self.0.bell.hints()
     }
 }

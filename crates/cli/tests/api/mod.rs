@@ -23,7 +23,7 @@ use lastword_engine::LocalHost;
 use lastword_engine::{Engine, Options};
 use lastword_proc::{Identity, Located, locate};
 use lastword_server::{About, Endpoint, serve};
-use lastword_store::siblings::Siblings;
+use lastword_store::Store;
 use lastword_store::sqlite::Sqlite;
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -56,17 +56,13 @@ impl Home {
     }
 
     /// Starts a daemon on a journal that may be broken.
-    fn start_with<J: Siblings>(&self, journal: J) -> Daemon {
+    fn start_with<J: Store>(&self, journal: J) -> Daemon {
         let socket = self.socket();
         self.start_on(journal, move || Endpoint::bind(&socket).unwrap())
     }
 
     /// Starts a daemon as the executable does, with a single thread.
-    fn start_on<J: Siblings>(
-        &self,
-        journal: J,
-        endpoint: impl FnOnce() -> Endpoint + Send + 'static,
-    ) -> Daemon {
+    fn start_on<J: Store>(&self, journal: J, endpoint: impl FnOnce() -> Endpoint + Send + 'static) -> Daemon {
         let (told, stop) = oneshot::channel::<()>();
         let (bound, is_bound) = std::sync::mpsc::channel();
         let (jobs, state_dir) = (self.path("jobs"), self.0.path().to_owned());

@@ -84,7 +84,7 @@ async fn intend(bench: &Bench, id: JobId, boot: &str) {
     let renew = Renew { owner: owner.clone(), incarnation: None, lease_ms: 60_000, now: now.wall };
     let incarnation = bench.journal.renew(renew).await.unwrap().incarnation;
     let by = Claimant { owner, incarnation, host: host.clone(), boot: None };
-    let from = Source::Ready { queue: "default".to_owned(), slots: None };
+    let from = Source::Ready { group: "default".to_owned(), slots: None };
     let claim = Claim { by, from, at_most: 1, now: now.wall };
     let claimed = bench.journal.claim(claim).await.unwrap().pop().expect("it waits");
     assert_eq!(claimed.job, id);

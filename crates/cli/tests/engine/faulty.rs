@@ -5,10 +5,13 @@ use std::sync::{Arc, Mutex};
 
 use lastword_core::reference::Reference;
 use lastword_core::view::row::Row;
-use lastword_core::{Append, Event, JobId, Seq};
-use lastword_store::siblings::{Counts, Group, Kept, Key, Prunable, Prune, Removal, Siblings};
+use lastword_core::{Append, Event, Incarnation, JobId, Seq};
+use lastword_store::hints::Hints;
 use lastword_store::sqlite::Sqlite;
-use lastword_store::{Claim, Claimed, Error, Journal, Page, Read, Renew, Renewed, Result};
+use lastword_store::{
+    Catalog, Claim, Claimed, Counts, Cursor, Error, Feed, Filter, Group, Groups, Journal, Key, KeyRecord,
+    Keys, Prunable, Prune, Removal, Renew, Renewed, Result,
+};
 use tokio::sync::Semaphore;
 
 /// Concurrent renewals, unless a test holds them back: unlimited in practice.
@@ -110,34 +113,30 @@ impl Journal for Faulty {
         self.reach()?.renew(renew).await
     }
 
-    async fn read(&self, read: Read) -> Result<Page> {
-        self.reach()?.read(read).await
+    async fn held(&self, by: Incarnation, after: Option<JobId>, limit: u32) -> Result<Vec<JobId>> {
+        self.reach()?.held(by, after, limit).await
+    }
+
+    async fn read(&self, after: Option<Cursor>, limit: u32) -> Result<Feed> {
+        self.reach()?.read(after, limit).await
+    }
+
+    fn hints(&self) -> Hints {
+        self.inner.hints()
     }
 }
 
-impl Siblings for Faulty {
+impl Catalog for Faulty {
+    async fn row(&self, job: JobId) -> Result<Option<Row>> {
+        self.reach()?.row(job).await
+    }
+
+    async fn rows(&self, filter: Filter, before: Option<JobId>, limit: u32) -> Result<Vec<Row>> {
+        self.reach()?.rows(filter, before, limit).await
+    }
+
     async fn find(&self, reference: Reference) -> Result<Vec<Row>> {
         self.reach()?.find(reference).await
-    }
-
-    async fn key(&self, key: Key) -> Result<Kept> {
-        self.reach()?.key(key).await
-    }
-
-    async fn groups(&self) -> Result<Vec<Group>> {
-        self.reach()?.groups().await
-    }
-
-    async fn add_group(&self, group: Group) -> Result<Group> {
-        self.reach()?.add_group(group).await
-    }
-
-    async fn set_group(&self, group: Group) -> Result<()> {
-        self.reach()?.set_group(group).await
-    }
-
-    async fn remove_group(&self, name: &str) -> Result<bool> {
-        self.reach()?.remove_group(name).await
     }
 
     async fn remove(&self, job: JobId) -> Result<Removal> {
@@ -154,5 +153,29 @@ impl Siblings for Faulty {
 
     async fn counts(&self) -> Result<Counts> {
         self.reach()?.counts().await
+    }
+}
+
+impl Groups for Faulty {
+    async fn groups(&self) -> Result<Vec<Group>> {
+        self.reach()?.groups().await
+    }
+
+    async fn add_group(&self, group: Group) -> Result<Group> {
+        self.reach()?.add_group(group).await
+    }
+
+    async fn set_group(&self, group: Group) -> Result<()> {
+        self.reach()?.set_group(group).await
+    }
+
+    async fn remove_group(&self, name: &str) -> Result<bool> {
+        self.reach()?.remove_group(name).await
+    }
+}
+
+impl Keys for Faulty {
+    async fn key(&self, key: Key) -> Result<KeyRecord> {
+        self.reach()?.key(key).await
     }
 }

@@ -26,7 +26,7 @@ use lastword_engine::LocalHost;
 use lastword_engine::{Engine, Env, Options, Stream, Until};
 use lastword_git::Worktrees;
 use lastword_proc::Identity;
-use lastword_store::siblings::Siblings;
+use lastword_store::Store;
 use lastword_store::sqlite::Sqlite;
 
 use crate::common::{PATIENCE, start_nursery};
@@ -54,7 +54,7 @@ impl Bench {
     }
 
     /// Starts an engine on another journal.
-    pub(crate) fn start_on<J: Siblings>(&self, journal: J, change: impl FnOnce(&mut Options)) -> Engine<J> {
+    pub(crate) fn start_on<J: Store>(&self, journal: J, change: impl FnOnce(&mut Options)) -> Engine<J> {
         let mut options = Options::new(OwnerId(Arc::from("daemon")), HostId(Arc::from("here")));
         change(&mut options);
         let host = LocalHost::new(self.jobs(), || Ok(start_nursery())).unwrap();
@@ -62,7 +62,7 @@ impl Bench {
     }
 
     /// Starts an engine that keeps worktrees.
-    pub(crate) fn start_in<J: Siblings>(&self, journal: J, worktrees: Worktrees) -> Engine<J> {
+    pub(crate) fn start_in<J: Store>(&self, journal: J, worktrees: Worktrees) -> Engine<J> {
         let options = Options::new(OwnerId(Arc::from("daemon")), HostId(Arc::from("here")));
         let host = LocalHost::new(self.jobs(), || Ok(start_nursery())).unwrap();
         Engine::start(journal, host.with_worktrees(worktrees), options)
@@ -97,21 +97,21 @@ pub(crate) fn wish(force: bool) -> Cancel {
 }
 
 /// Submits a job.
-pub(crate) async fn run<J: Siblings>(engine: &Engine<J>, spec: Spec) -> JobId {
+pub(crate) async fn run<J: Store>(engine: &Engine<J>, spec: Spec) -> JobId {
     let id = engine.desk().new_id().unwrap();
     engine.submit(id, spec, env(), "ann").await.unwrap();
     id
 }
 
 /// Waits until a job has ended.
-pub(crate) async fn end_of<J: Siblings>(engine: &Engine<J>, id: JobId) -> Job {
+pub(crate) async fn end_of<J: Store>(engine: &Engine<J>, id: JobId) -> Job {
     let job = engine.wait(id, Until::Ended, PATIENCE).await.unwrap().value;
     assert!(job.is_ended(), "it is still {:?}", job.phase);
     job
 }
 
 /// Waits until a job is running, and returns its leader.
-pub(crate) async fn leader_of<J: Siblings>(engine: &Engine<J>, id: JobId) -> Identity {
+pub(crate) async fn leader_of<J: Store>(engine: &Engine<J>, id: JobId) -> Identity {
     let job = until(engine, id, |job| matches!(job.phase, Phase::Running)).await;
     // A read waits until its keeper was reached, so a keeper that is stopped from now on is being watched.
     engine.job(id).await.unwrap();
@@ -126,7 +126,7 @@ pub(crate) fn leader(job: &Job) -> Identity {
 }
 
 /// Waits until a condition on a job holds.
-pub(crate) async fn until<J: Siblings>(engine: &Engine<J>, id: JobId, is_so: impl Fn(&Job) -> bool) -> Job {
+pub(crate) async fn until<J: Store>(engine: &Engine<J>, id: JobId, is_so: impl Fn(&Job) -> bool) -> Job {
     let begin = Instant::now();
     loop {
         let job = engine.job(id).await.unwrap().value;
@@ -140,7 +140,7 @@ pub(crate) async fn until<J: Siblings>(engine: &Engine<J>, id: JobId, is_so: imp
 }
 
 /// Waits until a job has written a text, and returns its output.
-pub(crate) async fn output_of<J: Siblings>(engine: &Engine<J>, id: JobId, text: &str) -> String {
+pub(crate) async fn output_of<J: Store>(engine: &Engine<J>, id: JobId, text: &str) -> String {
     let begin = Instant::now();
     loop {
         let written = read(engine, id, AttemptNo(1), Stream::Stdout);
@@ -153,7 +153,7 @@ pub(crate) async fn output_of<J: Siblings>(engine: &Engine<J>, id: JobId, text: 
 }
 
 /// Returns the output of a job so far.
-pub(crate) fn read<J: Siblings>(engine: &Engine<J>, id: JobId, attempt: AttemptNo, stream: Stream) -> String {
+pub(crate) fn read<J: Store>(engine: &Engine<J>, id: JobId, attempt: AttemptNo, stream: Stream) -> String {
     let Ok(mut recording) = engine.recording(id, attempt, stream) else { return String::new() };
     let mut buffer = vec![0; 1 << 16];
     let read = recording.read(0, &mut buffer).unwrap();

@@ -11,8 +11,7 @@ use lastword_core::{Fact, Seq};
 use lastword_core::{HostId, OwnerId};
 use lastword_engine::{Engine, Trouble};
 use lastword_proc::Identity;
-use lastword_store::siblings::Siblings;
-use lastword_store::{Claim, Journal as _, Renew, Source};
+use lastword_store::{Claim, Journal as _, Renew, Source, Store};
 use rustix::process::Signal;
 
 use super::faulty::Faulty;
@@ -20,7 +19,7 @@ use super::{Bench, end_of, leader_of, outcome, run, until, wish};
 use crate::common::PATIENCE;
 
 /// Waits until a problem is reported.
-pub(crate) async fn reported<J: Siblings>(engine: &Engine<J>, is_it: impl Fn(&Trouble) -> bool) -> Trouble {
+pub(crate) async fn reported<J: Store>(engine: &Engine<J>, is_it: impl Fn(&Trouble) -> bool) -> Trouble {
     let begin = Instant::now();
     loop {
         if let Some(trouble) = engine.desk().troubles().into_iter().find(&is_it) {

@@ -4,12 +4,12 @@ use lastword_core::decide::depend;
 use lastword_core::outcome::Outcome;
 use lastword_core::{Job, JobId};
 use lastword_store as store;
-use lastword_store::siblings::Siblings;
+use lastword_store::Store;
 
 use super::Desk;
 use crate::Error;
 
-impl<J: Siblings> Desk<J> {
+impl<J: Store> Desk<J> {
     /// Notes which jobs a stored job waits for, then checks each of them. A dependency that ends after the note finds the note; one that ended
     /// before is found by the check. The job must be stored first: telling an unstored job would drop its note.
     pub(crate) async fn watch_dependencies(&self, job: &Job) {

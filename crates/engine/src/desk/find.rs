@@ -2,12 +2,12 @@
 
 use lastword_core::JobId;
 use lastword_core::reference::Reference;
-use lastword_store::siblings::Siblings;
+use lastword_store::Store;
 
 use super::Desk;
 use crate::{Error, FindError};
 
-impl<J: Siblings> Desk<J> {
+impl<J: Store> Desk<J> {
     /// Returns the one job that matches a reference: an id, a part of it, a name, or `@last`.
     pub async fn find(&self, reference: &str) -> Result<JobId, FindError> {
         let unknown = || FindError::NotFound(reference.chars().take(64).collect());

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-use lastword_store::siblings::Group;
+use lastword_store::Group;
 
 use crate::lock::lock;
 

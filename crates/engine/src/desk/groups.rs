@@ -4,8 +4,7 @@ use std::future::Future;
 
 use lastword_core::spec::DEFAULT_GROUP;
 use lastword_core::view::row::PhaseName;
-use lastword_store::siblings::{Group, Siblings};
-use lastword_store::{self as store, Filter, Read};
+use lastword_store::{self as store, Filter, Group, Store};
 
 use super::Desk;
 use crate::Error;
@@ -13,7 +12,7 @@ use crate::Error;
 /// Slots of a group that a job named and that was not set up: one job after the other.
 const UNSET_SLOTS: u32 = 1;
 
-impl<J: Siblings> Desk<J> {
+impl<J: Store> Desk<J> {
     /// Returns every group, by name. The default group always exists; its size is an option until it is set.
     pub async fn groups(&self) -> Result<Vec<Group>, Error> {
         Ok(self.read_groups().await?)
@@ -39,8 +38,8 @@ impl<J: Siblings> Desk<J> {
             return Err(Error::GroupStays("the default group stays"));
         }
         let filter =
-            Filter { phases: PhaseName::LIVE.into(), queue: Some(name.to_owned()), ..Filter::default() };
-        let live = self.journal.read(Read::Rows { filter, before: None, limit: 1 }).await?.rows();
+            Filter { phases: PhaseName::LIVE.into(), group: Some(name.to_owned()), ..Filter::default() };
+        let live = self.journal.rows(filter, None, 1).await?;
         if !live.is_empty() {
             return Err(Error::GroupStays("a live job is in this group: cancel it or wait for it first"));
         }

@@ -2,8 +2,7 @@
 
 use lastword_core::view::row::{PhaseName, Row};
 use lastword_core::{Job, JobId, Seq};
-use lastword_store::siblings::Siblings;
-use lastword_store::{self as store, Filter, Read};
+use lastword_store::{self as store, Filter, Store};
 
 use super::Desk;
 use crate::Error;
@@ -11,7 +10,7 @@ use crate::Error;
 /// Rows read at once.
 const PAGE: u32 = 500;
 
-impl<J: Siblings> Desk<J> {
+impl<J: Store> Desk<J> {
     /// Returns a job as the journal has it; an unborn one if it has none.
     pub(crate) async fn load(&self, id: JobId) -> Result<Job, Error> {
         let events = self.journal.load(id, Seq(0)).await?;
@@ -20,7 +19,7 @@ impl<J: Siblings> Desk<J> {
 
     /// Returns the row of a job, if the journal has one.
     pub(crate) async fn row(&self, id: JobId) -> Result<Option<Row>, store::Error> {
-        Ok(self.journal.read(Read::Row(id)).await?.rows().pop())
+        self.journal.row(id).await
     }
 
     /// Returns the rows of every live job.
@@ -28,7 +27,7 @@ impl<J: Siblings> Desk<J> {
         let (mut live, mut before) = (Vec::new(), None);
         loop {
             let filter = Filter { phases: PhaseName::LIVE.into(), ..Filter::default() };
-            let rows = self.journal.read(Read::Rows { filter, before, limit: PAGE }).await?.rows();
+            let rows = self.journal.rows(filter, before, PAGE).await?;
             let is_last = rows.len() < PAGE as usize;
             before = rows.last().map(|row| row.job);
             live.extend(rows);

@@ -6,8 +6,7 @@ use lastword_core::decide::cancel::Cancel;
 use lastword_core::decide::{Decision, abandon, answer, cancel, interrupt, limit, send};
 use lastword_core::limits::Limit;
 use lastword_core::{Append, AppendId, InputNo, Job, JobId, TurnNo};
-use lastword_store::siblings::Siblings;
-use lastword_store::{self as store};
+use lastword_store::{self as store, Store};
 
 use super::Desk;
 use crate::Error;
@@ -17,7 +16,7 @@ use crate::agenda::Agenda;
 /// than this are a bug.
 const TRIES_MAX: u32 = 32;
 
-impl<J: Siblings> Desk<J> {
+impl<J: Store> Desk<J> {
     /// Makes the id of a new job of this cell.
     pub fn new_id(&self) -> Result<JobId, Error> {
         let mut random = [0; 10];

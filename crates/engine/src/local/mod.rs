@@ -7,7 +7,7 @@ mod submit;
 use std::sync::Arc;
 
 use lastword_core::Job;
-use lastword_store::siblings::Siblings;
+use lastword_store::Store;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
@@ -30,7 +30,7 @@ impl<J> Clone for Engine<J> {
     }
 }
 
-impl<J: Siblings> Engine<J> {
+impl<J: Store> Engine<J> {
     /// Starts an engine on the caller's runtime.
     pub fn start(journal: J, host: impl Host, options: Options) -> Engine<J> {
         let host: Arc<dyn Host> = Arc::new(host);

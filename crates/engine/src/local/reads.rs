@@ -8,8 +8,7 @@ use lastword_core::job::Phase;
 use lastword_core::view::row::{PhaseName, Row};
 use lastword_core::{AttemptNo, Event, Job, JobId, Seq};
 use lastword_proc::Recording;
-use lastword_store::siblings::Siblings;
-use lastword_store::{Cursor, Filter, Page, Read};
+use lastword_store::{Cursor, Filter, Store};
 use tokio::time::{Instant, sleep_until};
 
 use crate::{Engine, Error, NoAttempt, Settled, Stream, Until};
@@ -17,7 +16,7 @@ use crate::{Engine, Error, NoAttempt, Settled, Stream, Until};
 /// How often a read is repeated because the task of a job began or ended meanwhile.
 const FOLLOW_TRIES: u32 = 3;
 
-impl<J: Siblings> Engine<J> {
+impl<J: Store> Engine<J> {
     /// Returns the path of a job's worktree, whether it exists or not.
     pub fn worktree(&self, id: JobId) -> Option<std::path::PathBuf> {
         self.worker.host.worktree(id)
@@ -59,13 +58,12 @@ impl<J: Siblings> Engine<J> {
         before: Option<JobId>,
         limit: u32,
     ) -> Result<Settled<Vec<Row>>, Error> {
-        let read = Read::Rows { filter, before, limit };
         let mut tries = 0;
         loop {
             tries += 1;
             let tasks = self.desk().agenda.tasks.made();
             let late = self.worker.settle(None).await;
-            let rows = self.desk().journal.read(read.clone()).await?.rows();
+            let rows = self.desk().journal.rows(filter.clone(), before, limit).await?;
             let has_tree = |row: &&Row| matches!(row.phase, PhaseName::Running | PhaseName::Stopping);
             let follows = |row: &Row| self.worker.follows(row.job, row.holder.as_ref(), tasks);
             let followed = rows.iter().filter(has_tree).all(follows);
@@ -88,10 +86,8 @@ impl<J: Siblings> Engine<J> {
         limit: u32,
     ) -> Result<(Vec<(JobId, Event)>, Option<Cursor>), Error> {
         self.worker.settle(None).await;
-        match self.desk().journal.read(Read::Feed { after, limit }).await? {
-            Page::Feed { events, next } => Ok((events, next)),
-            Page::Rows(_) => Ok((Vec::new(), None)),
-        }
+        let feed = self.desk().journal.read(after, limit).await?;
+        Ok((feed.events, feed.next))
     }
 
     /// Waits until a condition on a job holds, and returns the job as it is then or when the time is over.

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use lastword_core::decide::Refusal;
 use lastword_core::{Job, JobId, Timestamp};
-use lastword_store::siblings::{self, Removal, Siblings};
+use lastword_store::{Removal, Store};
 
 use super::Engine;
 use crate::worker::Worker;
@@ -13,7 +13,7 @@ use crate::{Error, Prune, Pruned};
 /// Jobs per round of a prune.
 const PAGE: u32 = 256;
 
-impl<J: Siblings> Engine<J> {
+impl<J: Store> Engine<J> {
     /// Removes an ended job: its log, its row, its recordings, its worktree. Refuses if its worktree holds work that is nowhere else.
     pub async fn remove(&self, id: JobId) -> Result<(), Error> {
         self.worker.remove(id, false).await
@@ -35,7 +35,7 @@ impl<J: Siblings> Engine<J> {
             // Kept jobs are found again in every round.
             let kept = kept_unsaved.len() + kept_in_use.len();
             let limit = if which.dry_run { u32::MAX } else { PAGE.saturating_add(kept as u32) };
-            let prune = siblings::Prune { before, unread: which.unread, limit };
+            let prune = lastword_store::Prune { before, unread: which.unread, limit };
             let found = desk.journal.prunable(prune).await?;
             pruned.kept_unread = found.kept_unread;
             let is_new = |id: &JobId| !kept_unsaved.contains(id) && !kept_in_use.contains(id);
@@ -64,7 +64,7 @@ impl<J: Siblings> Engine<J> {
     }
 }
 
-impl<J: Siblings> Worker<J> {
+impl<J: Store> Worker<J> {
     /// Refuses if a live job runs in the worktree, if work would be lost, or if that cannot be known.
     async fn check_removal(&self, id: JobId, with_work: bool) -> Result<(), Error> {
         if let Some(user) = self.user_of_worktree(id).await? {

@@ -6,13 +6,13 @@ use lastword_core::decide::{Refusal, resume, retry, submit};
 use lastword_core::spec::Spec;
 use lastword_core::{Append, Job, JobId};
 use lastword_store as store;
-use lastword_store::siblings::Siblings;
+use lastword_store::Store;
 
 use super::Engine;
 use crate::worker::Worker;
 use crate::{Env, Error};
 
-impl<J: Siblings> Engine<J> {
+impl<J: Store> Engine<J> {
     /// Submits a job. A repeated call with the same id and spec submits it once.
     pub async fn submit(&self, id: JobId, spec: Spec, env: Env, by: &str) -> Result<Job, Error> {
         if self.worker.is_going_down() {
@@ -51,7 +51,7 @@ impl<J: Siblings> Engine<J> {
     }
 }
 
-impl<J: Siblings> Worker<J> {
+impl<J: Store> Worker<J> {
     async fn submit(self: &Arc<Self>, id: JobId, spec: Arc<Spec>, env: Env, by: &str) -> Result<Job, Error> {
         let desk = &self.desk;
         let job = desk.load(id).await?;

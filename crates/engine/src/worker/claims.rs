@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use lastword_core::decide::claim::Claimant;
 use lastword_core::{Append, Job, JobId, Seq};
-use lastword_store::siblings::Siblings;
-use lastword_store::{Claim, Claimed, Error, Filter, Read, Renew, Source};
+use lastword_store::{Claim, Claimed, Error, Renew, Source, Store};
 
 use super::Worker;
 use super::job_task::{JobTask, Pass};
@@ -14,10 +13,10 @@ use crate::lock::lock;
 /// Jobs per claim; the next claim follows at once.
 const CLAIM_MAX: u32 = 64;
 
-/// Rows read at once.
+/// Ids read at once.
 const PAGE: u32 = 500;
 
-impl<J: Siblings> Worker<J> {
+impl<J: Store> Worker<J> {
     /// Claims the ready jobs of a group as far as it has slots, and starts them.
     pub(super) async fn take(self: &Arc<Self>, group: &str) -> Result<(), Error> {
         loop {
@@ -31,7 +30,7 @@ impl<J: Siblings> Worker<J> {
     /// Returns what can be claimed from a group; none while it is paused.
     fn ready_in(&self, name: &str) -> Option<Source> {
         let group = self.desk.groups.get(name).filter(|group| !group.paused)?;
-        Some(Source::Ready { queue: name.to_owned(), slots: group.slots })
+        Some(Source::Ready { group: name.to_owned(), slots: group.slots })
     }
 
     /// Claims every job whose holder is gone, and starts it. Each task holds a `pass`.
@@ -124,17 +123,16 @@ impl<J: Siblings> Worker<J> {
     pub(super) async fn start_held(self: &Arc<Self>) -> Result<(), Error> {
         let _claims = self.claims.write().await;
         let Some(by) = self.life() else { return Ok(()) };
-        let mut before = None;
+        let mut after = None;
         loop {
-            let filter = Filter { holder: Some(by.incarnation), ..Filter::default() };
-            let rows = self.desk.journal.read(Read::Rows { filter, before, limit: PAGE }).await?.rows();
-            for row in &rows {
-                if !self.desk.agenda.tasks.has(row.job) && !lock(&self.broken).contains(&row.job) {
-                    self.start_one_held(row.job, &by).await?;
+            let held = self.desk.journal.held(by.incarnation, after, PAGE).await?;
+            for id in &held {
+                if !self.desk.agenda.tasks.has(*id) && !lock(&self.broken).contains(id) {
+                    self.start_one_held(*id, &by).await?;
                 }
             }
-            match rows.last() {
-                Some(row) if rows.len() == PAGE as usize => before = Some(row.job),
+            match held.last() {
+                Some(last) if held.len() == PAGE as usize => after = Some(*last),
                 _ => return Ok(()),
             }
         }

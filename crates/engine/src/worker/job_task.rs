@@ -10,8 +10,7 @@ use lastword_core::limits::Limit;
 use lastword_core::owner::{Input, Output, Owner};
 use lastword_core::report::{Report, Signal};
 use lastword_core::{Append, Illegal, Job, JobId, Now, Seq};
-use lastword_store::siblings::Siblings;
-use lastword_store::{Claimed, Error};
+use lastword_store::{Claimed, Error, Store};
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -56,7 +55,7 @@ pub(super) struct JobTask<J> {
     pass: Option<Pass>,
 }
 
-impl<J: Siblings> JobTask<J> {
+impl<J: Store> JobTask<J> {
     /// Returns the task of a job that was just claimed; an error if its log breaks a rule.
     pub(super) fn new(
         worker: Arc<Worker<J>>,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use lastword_core::decide::claim::Claimant;
 use lastword_core::{Job, JobId, Timestamp};
 use lastword_store::Error;
-use lastword_store::siblings::Siblings;
+use lastword_store::Store;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep_until};
@@ -18,7 +18,7 @@ use crate::lock::lock;
 /// Pause after the journal was unavailable.
 const RETRY: Duration = Duration::from_millis(500);
 
-impl<J: Siblings> Worker<J> {
+impl<J: Store> Worker<J> {
     /// Spawns its tasks: its life, and the winding up of `ended` jobs.
     pub(crate) fn spawn(self: &Arc<Self>, ended: mpsc::UnboundedReceiver<Job>) -> [AbortHandle; 2] {
         let life = tokio::spawn(Life::new(Arc::clone(self)).run());
@@ -34,7 +34,7 @@ pub(super) struct Life<J> {
     sweep_at: Instant,
 }
 
-impl<J: Siblings> Life<J> {
+impl<J: Store> Life<J> {
     pub(super) fn new(worker: Arc<Worker<J>>) -> Life<J> {
         let now = Instant::now();
         Life { worker, renew_at: now, sweep_at: now }

@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex};
 
 use lastword_core::JobId;
 use lastword_core::decide::claim::Claimant;
-use lastword_store::siblings::Siblings;
+use lastword_store::Store;
 use tokio::sync::{RwLock, watch};
 
 use crate::Options;
@@ -56,7 +56,7 @@ impl<J> std::fmt::Debug for Worker<J> {
     }
 }
 
-impl<J: Siblings> Worker<J> {
+impl<J: Store> Worker<J> {
     pub(crate) fn new(desk: Arc<Desk<J>>, host: Arc<dyn Host>, options: Options) -> Worker<J> {
         Worker {
             desk,

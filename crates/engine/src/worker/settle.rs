@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lastword_core::{Fence, JobId};
-use lastword_store::siblings::Siblings;
+use lastword_store::Store;
 use tokio::time::timeout;
 
 use super::Worker;
@@ -12,7 +12,7 @@ use super::Worker;
 /// says that it may be older than a death.
 const SETTLE_MAX: Duration = Duration::from_secs(5);
 
-impl<J: Siblings> Worker<J> {
+impl<J: Store> Worker<J> {
     /// Waits until known endings are stored, of one job or of all. Reports whether one is still not.
     pub(crate) async fn settle(&self, of: Option<JobId>) -> bool {
         let mut unsettled = self.host.gone(of);

@@ -6,14 +6,14 @@ use std::path::Path;
 use lastword_core::decide::Refusal;
 use lastword_core::spec::Spec;
 use lastword_core::{Job, JobId};
-use lastword_store::siblings::Siblings;
+use lastword_store::Store;
 use tokio::sync::{OwnedRwLockReadGuard, OwnedRwLockWriteGuard};
 
 use super::Worker;
 use crate::Error;
 use crate::lock::lock;
 
-impl<J: Siblings> Worker<J> {
+impl<J: Store> Worker<J> {
     /// Locks a worktree against jobs that are to run in it.
     pub(crate) async fn lock_worktree(&self, owner: JobId) -> OwnedRwLockWriteGuard<()> {
         self.worktree_use.of(owner).write_owned().await

@@ -7,7 +7,7 @@ use lastword_core::JobId;
 use lastword_core::decide::shut_down;
 use lastword_core::view::row::Row;
 use lastword_store::Renew;
-use lastword_store::siblings::Siblings;
+use lastword_store::Store;
 use tokio::time::timeout;
 
 use super::Worker;
@@ -20,7 +20,7 @@ const FINISH_MAX: Duration = Duration::from_secs(5);
 /// How often to check for jobs whose task left before the cancel.
 const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 
-impl<J: Siblings> Worker<J> {
+impl<J: Store> Worker<J> {
     /// Shuts down. Returns once nothing more is written; with [`Jobs::Cancel`], once every job has its last word. A shutdown that keeps jobs can
     /// still be turned into one that cancels them until this has returned.
     pub(crate) async fn shut_down(self: &Arc<Self>, jobs: Jobs) -> Result<(), Error> {

@@ -5,21 +5,21 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use lastword_core::{Job, JobId};
-use lastword_store::siblings::Siblings;
+use lastword_store::Store;
 use tokio::sync::mpsc;
 
 use super::Worker;
 use super::worktrees::keeps_worktree;
 
 /// Winds up each ended job in a task of its own: git may take minutes.
-pub(super) async fn run<J: Siblings>(worker: Arc<Worker<J>>, mut ended: mpsc::UnboundedReceiver<Job>) {
+pub(super) async fn run<J: Store>(worker: Arc<Worker<J>>, mut ended: mpsc::UnboundedReceiver<Job>) {
     while let Some(job) = ended.recv().await {
         let worker = Arc::clone(&worker);
         tokio::spawn(async move { worker.wind_up(&job).await });
     }
 }
 
-impl<J: Siblings> Worker<J> {
+impl<J: Store> Worker<J> {
     async fn wind_up(&self, job: &Job) {
         let id = job.id;
         if let Err(error) = self.host.drop_env(id).await {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use lastword_core::outcome::Outcome;
 use lastword_core::{Job, JobId};
-use lastword_store::siblings::Siblings;
+use lastword_store::Store;
 
 use super::Worker;
 use crate::lock::lock;
@@ -18,7 +18,7 @@ pub(super) fn keeps_worktree(job: &Job) -> Option<bool> {
     Some(worktree.keep || lost)
 }
 
-impl<J: Siblings> Worker<J> {
+impl<J: Store> Worker<J> {
     /// Releases the worktree of an ended job. A failure is tried again by a later sweep.
     pub(super) async fn leave_worktree(&self, id: JobId, keep: bool) {
         let Some(_alone) = self.lock_unused_worktree(id).await else { return };

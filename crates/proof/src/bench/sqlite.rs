@@ -314,7 +314,7 @@ impl Caller {
         let Caller { journal, by, submissions, owned, next } = self;
         while let Some(submit) = submissions.get(next.fetch_add(1, Ordering::Relaxed)) {
             journal.append(submit.clone()).await?;
-            let from = Source::Ready { queue: "q".to_owned(), slots: None };
+            let from = Source::Ready { group: "q".to_owned(), slots: None };
             let claim = Claim { by: by.clone(), from, at_most: 1, now: jobs::NOW };
             for claimed in journal.claim(claim).await? {
                 for append in &owned[&claimed.job] {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use lastword_core::view::row::Row;
 use lastword_core::{Job, Seq};
-use lastword_store::{Error, Filter, Journal, Read};
+use lastword_store::{Error, Filter, Store};
 
 use super::stage::{
     LATER, QUEUE, at_once, conflict, from_queue, held, held_of, holds, refused, register, row, submit, take,
@@ -14,7 +14,7 @@ use super::stage::{
 use crate::jobs::{self, NOW};
 
 /// An append answers with the number of its last event, and that is what both readers then show.
-pub async fn c27_an_append_returns_the_version_the_journal_holds<J: Journal>(journal: J) {
+pub async fn c27_an_append_returns_the_version_the_journal_holds<J: Store>(journal: J) {
     let (append, mut job) = jobs::submit(1, jobs::spec(QUEUE), NOW);
     assert_eq!(journal.append(append.clone()).await, Ok(Seq(1)));
     holds(&journal, &job).await;
@@ -28,7 +28,7 @@ pub async fn c27_an_append_returns_the_version_the_journal_holds<J: Journal>(jou
 }
 
 /// A writer that looked at another version is told the present one, and nothing of it is kept.
-pub async fn c03_a_request_at_an_old_version_is_an_error_and_not_stored<J: Journal>(journal: J) {
+pub async fn c03_a_request_at_an_old_version_is_an_error_and_not_stored<J: Store>(journal: J) {
     let old = submit(&journal, 1, jobs::spec(QUEUE)).await;
     let mut job = old.clone();
     write(&journal, &mut job, None, vec![jobs::limit_changed(1), jobs::limit_changed(2)]).await;
@@ -51,7 +51,7 @@ pub async fn c03_a_request_at_an_old_version_is_an_error_and_not_stored<J: Journ
 }
 
 /// Writers race at one version; the journal itself lets in exactly one, and tells the rest what is true now.
-pub async fn c25_of_many_writers_at_one_version_exactly_one_wins<J: Journal>(journal: J) {
+pub async fn c25_of_many_writers_at_one_version_exactly_one_wins<J: Store>(journal: J) {
     let mut job = submit(&journal, 1, jobs::spec(QUEUE)).await;
     for _ in 0..8 {
         let answers = at_once(12, |n| {
@@ -72,7 +72,7 @@ pub async fn c25_of_many_writers_at_one_version_exactly_one_wins<J: Journal>(jou
 }
 
 /// Job, attempt, session and turn are one row and one log, and agree at every step of two whole lives.
-pub async fn c26_row_and_events_agree_after_every_append<J: Journal>(journal: J) {
+pub async fn c26_row_and_events_agree_after_every_append<J: Store>(journal: J) {
     let ann = register(&journal, "ann").await;
     let mut plain = submit(&journal, 1, jobs::spec(QUEUE)).await;
     holds(&journal, &plain).await;
@@ -95,7 +95,7 @@ pub async fn c26_row_and_events_agree_after_every_append<J: Journal>(journal: J)
 }
 
 /// A reader beside a writer sees appends of three facts whole or not at all, in the row and in the log.
-pub async fn c26_a_reader_never_sees_half_an_append<J: Journal>(journal: J) {
+pub async fn c26_a_reader_never_sees_half_an_append<J: Store>(journal: J) {
     let mut job = submit(&journal, 1, jobs::spec(QUEUE)).await;
     let done = Arc::new(AtomicBool::new(false));
     let reader = tokio::spawn({
@@ -124,7 +124,7 @@ pub async fn c26_a_reader_never_sees_half_an_append<J: Journal>(journal: J) {
 }
 
 /// Eight writers add 25 jobs each; all of them are there, each with its own first event.
-pub async fn c44_many_writers_adding_jobs_lose_none<J: Journal>(journal: J) {
+pub async fn c44_many_writers_adding_jobs_lose_none<J: Store>(journal: J) {
     const WRITERS: u64 = 8;
     const EACH: u64 = 25;
     let added = at_once(WRITERS, |writer| {
@@ -141,8 +141,7 @@ pub async fn c44_many_writers_adding_jobs_lose_none<J: Journal>(journal: J) {
     for job in added.iter().flatten() {
         holds(&journal, job).await;
     }
-    let all = Read::Rows { filter: Filter::default(), before: None, limit: 1_000 };
-    let rows = journal.read(all).await.expect("rows can be read").rows();
+    let rows = journal.rows(Filter::default(), None, 1_000).await.expect("rows can be read");
     assert_eq!(rows.len() as u64, WRITERS * EACH);
     let ann = register(&journal, "ann").await;
     let mut claim = from_queue(&ann, QUEUE, 1_000);
@@ -152,7 +151,7 @@ pub async fn c44_many_writers_adding_jobs_lose_none<J: Journal>(journal: J) {
 }
 
 /// What is written to one job, a limit above all, shows in no other.
-pub async fn c51_one_jobs_limit_leaves_other_jobs_alone<J: Journal>(journal: J) {
+pub async fn c51_one_jobs_limit_leaves_other_jobs_alone<J: Store>(journal: J) {
     let mut job = submit(&journal, 1, jobs::spec(QUEUE)).await;
     let other = submit(&journal, 2, jobs::spec(QUEUE)).await;
     let before = held_of(&journal, other.id).await;
@@ -163,7 +162,7 @@ pub async fn c51_one_jobs_limit_leaves_other_jobs_alone<J: Journal>(journal: J) 
 }
 
 /// A second submission under an id that is taken is refused, whatever it asks for.
-pub async fn an_id_is_taken_once<J: Journal>(journal: J) {
+pub async fn an_id_is_taken_once<J: Store>(journal: J) {
     let first = submit(&journal, 1, jobs::spec(QUEUE)).await;
     let (second, _) = jobs::submit(1, jobs::spec("elsewhere"), NOW);
     refused(&journal, second, conflict(&first, 1)).await;

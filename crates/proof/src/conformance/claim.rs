@@ -8,7 +8,7 @@ use lastword_core::outcome::{Cause, Outcome};
 use lastword_core::spec::{Dependency, Needs, Spec};
 use lastword_core::view::row::PhaseName;
 use lastword_core::{Epoch, HostId, Incarnation, JobId, OwnerId, Seq};
-use lastword_store::{Claim, Filter, Journal, Read};
+use lastword_store::{Claim, Error, Filter, Store};
 
 use super::stage::{
     LATER, LONG_MS, QUEUE, as_life, at_once, from_gone, from_queue, from_slots, held, held_of, holds, ids,
@@ -17,7 +17,7 @@ use super::stage::{
 use crate::jobs::{self, NOW, id};
 
 /// The owner gets the whole log with its own claim at the end, and the fence that the job row now holds.
-pub async fn c27_a_claim_returns_the_log_the_journal_holds<J: Journal>(journal: J) {
+pub async fn c27_a_claim_returns_the_log_the_journal_holds<J: Store>(journal: J) {
     let ann = register(&journal, "ann").await;
     // Only taken, and taken with the intent to start it.
     let cases = [(None, 4, PhaseName::Queued), (Some("b1".into()), 5, PhaseName::Launching)];
@@ -38,7 +38,7 @@ pub async fn c27_a_claim_returns_the_log_the_journal_holds<J: Journal>(journal: 
 }
 
 /// Eight owners empty a queue of 200 jobs; each job has one of them as its first and only holder.
-pub async fn c33_concurrent_claimers_never_share_a_job<J: Journal>(journal: J) {
+pub async fn c33_concurrent_claimers_never_share_a_job<J: Store>(journal: J) {
     const JOBS: u64 = 200;
     at_once(4, |part| {
         let journal = journal.clone();
@@ -80,7 +80,7 @@ pub async fn c33_concurrent_claimers_never_share_a_job<J: Journal>(journal: J) {
 }
 
 /// A record, a lease and a process are three things: a claim makes only the second.
-pub async fn c36_a_claim_starts_nothing<J: Journal>(journal: J) {
+pub async fn c36_a_claim_starts_nothing<J: Store>(journal: J) {
     let job = submit(&journal, 1, jobs::spec(QUEUE)).await;
     let queued = row(&journal, job.id).await.expect("the record exists");
     assert_eq!((queued.holder.as_ref(), queued.summary.attempts), (None, 0), "a record is no lease");
@@ -94,7 +94,7 @@ pub async fn c36_a_claim_starts_nothing<J: Journal>(journal: J) {
 }
 
 /// Jobs leave in one order, however they came in.
-pub async fn higher_priority_first_then_longer_due_then_older<J: Journal>(journal: J) {
+pub async fn higher_priority_first_then_longer_due_then_older<J: Store>(journal: J) {
     // (number, priority, due), in the order in which they must leave.
     let order = [
         (9, i16::MAX, 50),
@@ -122,7 +122,7 @@ pub async fn higher_priority_first_then_longer_due_then_older<J: Journal>(journa
 }
 
 /// A due time is the first moment at which a job can be taken, by the clock of the caller.
-pub async fn a_job_is_claimed_from_its_due_time_on<J: Journal>(journal: J) {
+pub async fn a_job_is_claimed_from_its_due_time_on<J: Store>(journal: J) {
     let ann = register(&journal, "ann").await;
     let due = LATER.plus_ms(500);
     let job = submit(&journal, 1, Spec { not_before: Some(due), ..jobs::spec(QUEUE) }).await;
@@ -134,7 +134,7 @@ pub async fn a_job_is_claimed_from_its_due_time_on<J: Journal>(journal: J) {
 }
 
 /// A dependency keeps a job out of the queue until it is settled.
-pub async fn a_job_that_waits_for_another_is_not_claimed<J: Journal>(journal: J) {
+pub async fn a_job_that_waits_for_another_is_not_claimed<J: Store>(journal: J) {
     let ann = register(&journal, "ann").await;
     let after =
         vec![Dependency { job: id(7), on: Needs::Success }, Dependency { job: id(8), on: Needs::AnyEnd }];
@@ -149,7 +149,7 @@ pub async fn a_job_that_waits_for_another_is_not_claimed<J: Journal>(journal: J)
 }
 
 /// No more than asked for, down to none.
-pub async fn a_claim_takes_at_most_what_it_asked_for<J: Journal>(journal: J) {
+pub async fn a_claim_takes_at_most_what_it_asked_for<J: Store>(journal: J) {
     let ann = register(&journal, "ann").await;
     for n in 0..5 {
         submit(&journal, n, jobs::spec(QUEUE)).await;
@@ -160,7 +160,7 @@ pub async fn a_claim_takes_at_most_what_it_asked_for<J: Journal>(journal: J) {
 }
 
 /// Queues are apart, also when one name begins like another.
-pub async fn a_claim_stays_in_its_queue<J: Journal>(journal: J) {
+pub async fn a_claim_stays_in_its_queue<J: Store>(journal: J) {
     let ann = register(&journal, "ann").await;
     for (n, queue) in ["q", "q2", "Q", ""].into_iter().enumerate() {
         submit(&journal, n as u64, jobs::spec(queue)).await;
@@ -172,7 +172,7 @@ pub async fn a_claim_stays_in_its_queue<J: Journal>(journal: J) {
 }
 
 /// Slots count the held jobs of this queue, whoever holds them, and are free again when a job ends or goes back.
-pub async fn slots_bound_the_held_jobs_of_a_queue<J: Journal>(journal: J) {
+pub async fn slots_bound_the_held_jobs_of_a_queue<J: Store>(journal: J) {
     let ann = register(&journal, "ann").await;
     let bob = register(&journal, "bob").await;
     for n in 0..6 {
@@ -192,7 +192,7 @@ pub async fn slots_bound_the_held_jobs_of_a_queue<J: Journal>(journal: J) {
 }
 
 /// Claimers that all see free slots at once fill them and no more.
-pub async fn slots_hold_when_many_claim_at_once<J: Journal>(journal: J) {
+pub async fn slots_hold_when_many_claim_at_once<J: Store>(journal: J) {
     const SLOTS: u32 = 5;
     for n in 0..60 {
         submit(&journal, n, jobs::spec(QUEUE)).await;
@@ -211,13 +211,12 @@ pub async fn slots_hold_when_many_claim_at_once<J: Journal>(journal: J) {
     })
     .await;
     assert_eq!(taken.iter().sum::<usize>(), SLOTS as usize);
-    let all = Read::Rows { filter: Filter::default(), before: None, limit: 100 };
-    let rows = journal.read(all).await.expect("rows can be read").rows();
+    let rows = journal.rows(Filter::default(), None, 100).await.expect("rows can be read");
     assert_eq!(rows.iter().filter(|row| row.holder.is_some()).count(), SLOTS as usize);
 }
 
 /// A release puts a job back at once, a retry when it is due; each claim has the next epoch.
-pub async fn a_job_given_back_or_tried_again_is_claimed_anew<J: Journal>(journal: J) {
+pub async fn a_job_given_back_or_tried_again_is_claimed_anew<J: Store>(journal: J) {
     let ann = register(&journal, "ann").await;
     let (mut job, fence) = held(&journal, 1, jobs::spec(QUEUE), &ann).await;
     let release = vec![jobs::released(&job)];
@@ -241,7 +240,7 @@ pub async fn a_job_given_back_or_tried_again_is_claimed_anew<J: Journal>(journal
 }
 
 /// A job with an older id, an earlier due time or a lower priority than all that were taken is still found.
-pub async fn a_job_that_becomes_ready_late_is_not_stranded<J: Journal>(journal: J) {
+pub async fn a_job_that_becomes_ready_late_is_not_stranded<J: Store>(journal: J) {
     let ann = register(&journal, "ann").await;
     for n in 100..150 {
         submit(&journal, n, Spec { priority: 5, ..jobs::spec(QUEUE) }).await;
@@ -256,7 +255,7 @@ pub async fn a_job_that_becomes_ready_late_is_not_stranded<J: Journal>(journal: 
 }
 
 /// What this build cannot read it leaves alone, and takes the next job instead.
-pub async fn a_job_of_a_newer_build_is_skipped_and_holds_nobody_up<J: Journal>(journal: J) {
+pub async fn a_job_of_a_newer_build_is_skipped_and_holds_nobody_up<J: Store>(journal: J) {
     let ann = register(&journal, "ann").await;
     let spec = Spec { priority: 9, ..jobs::spec(QUEUE) };
     let (mut foreign, fence) = held(&journal, 1, spec, &ann).await;
@@ -269,7 +268,7 @@ pub async fn a_job_of_a_newer_build_is_skipped_and_holds_nobody_up<J: Journal>(j
 }
 
 /// Checks that `who` is told to register and that the waiting job was not touched.
-async fn claims_nothing<J: Journal>(journal: &J, who: &Claimant, waiting: &lastword_core::Job) {
+async fn claims_nothing<J: Store>(journal: &J, who: &Claimant, waiting: &lastword_core::Job) {
     for claim in [from_queue(who, QUEUE, 9), from_queue(who, "empty", 9), from_gone(who, 9)] {
         assert_eq!(journal.claim(claim).await, Err(lapsed(who)));
     }
@@ -277,7 +276,7 @@ async fn claims_nothing<J: Journal>(journal: &J, who: &Claimant, waiting: &lastw
 }
 
 /// A claim is for owners the journal knows, in this database.
-pub async fn an_owner_that_never_registered_claims_nothing<J: Journal>(journal: J) {
+pub async fn an_owner_that_never_registered_claims_nothing<J: Store>(journal: J) {
     let job = submit(&journal, 1, jobs::spec(QUEUE)).await;
     let ann = register(&journal, "ann").await;
     let stranger = Claimant { owner: OwnerId("eve".into()), host: HostId("here".into()), ..ann.clone() };
@@ -290,7 +289,7 @@ pub async fn an_owner_that_never_registered_claims_nothing<J: Journal>(journal: 
 }
 
 /// Once its lease is over an owner takes nothing until it has renewed.
-pub async fn an_owner_whose_lease_is_over_claims_nothing<J: Journal>(journal: J) {
+pub async fn an_owner_whose_lease_is_over_claims_nothing<J: Store>(journal: J) {
     let job = submit(&journal, 1, jobs::spec(QUEUE)).await;
     let ann = register(&journal, "ann").await;
     lapse(&journal, &ann).await;
@@ -300,10 +299,67 @@ pub async fn an_owner_whose_lease_is_over_claims_nothing<J: Journal>(journal: J)
 }
 
 /// Of two lives of one owner only the later one takes anything.
-pub async fn a_replaced_life_claims_nothing<J: Journal>(journal: J) {
+pub async fn a_replaced_life_claims_nothing<J: Store>(journal: J) {
     let job = submit(&journal, 1, jobs::spec(QUEUE)).await;
     let old = register(&journal, "ann").await;
     let new = register(&journal, "ann").await;
     claims_nothing(&journal, &old, &job).await;
     assert_eq!(ids(&journal, from_queue(&new, QUEUE, 9)).await, [job.id]);
+}
+
+/// An owner whose answer was lost asks what it holds: its own jobs, in pages, and no others.
+pub async fn an_owner_learns_what_it_holds<J: Store>(journal: J) {
+    let (ann, bob) = (register(&journal, "ann").await, register(&journal, "bob").await);
+    for n in [5, 1, 4, 2] {
+        held(&journal, n, jobs::spec(QUEUE), &ann).await;
+    }
+    held(&journal, 3, jobs::spec("other"), &bob).await;
+    submit(&journal, 6, jobs::spec(QUEUE)).await;
+    let (mut ended, fence) = held(&journal, 7, jobs::spec("third"), &ann).await;
+    live_out(&journal, &mut ended, &fence).await;
+    let all = [1, 2, 4, 5].map(id);
+    for size in [1, 3, 4, 9] {
+        let (mut pages, mut after) = (Vec::new(), None);
+        loop {
+            let page = journal.held(ann.incarnation, after, size).await.expect("it can be read");
+            assert!(page.len() <= size as usize);
+            let Some(last) = page.last() else { break };
+            after = Some(*last);
+            pages.extend(page);
+        }
+        assert_eq!(pages, all);
+    }
+    assert_eq!(journal.held(bob.incarnation, None, 9).await, Ok(vec![id(3)]));
+    let elsewhere = Incarnation { instance: ann.incarnation.instance.wrapping_add(1), ..ann.incarnation };
+    assert_eq!(journal.held(elsewhere, None, 9).await, Ok(vec![]));
+    // A later incarnation holds nothing until it has taken over.
+    let later = register(&journal, "ann").await;
+    assert_eq!(journal.held(later.incarnation, None, 9).await, Ok(vec![]));
+    assert_eq!(ids(&journal, from_gone(&later, 9)).await.len(), 4);
+    assert_eq!(journal.held(later.incarnation, None, 9).await, Ok(all.to_vec()));
+    assert_eq!(journal.held(ann.incarnation, None, 9).await, Ok(vec![]));
+}
+
+/// A claim that comes with an append sees what that stored, and each has its own answer.
+pub async fn an_append_and_a_claim_in_one_call_are_two<J: Store>(journal: J) {
+    let ann = register(&journal, "ann").await;
+    let (append, job) = jobs::submit(1, jobs::spec(QUEUE), NOW);
+    let claim = from_queue(&ann, QUEUE, 9);
+    let (stored, taken) = journal.append_and_claim(append.clone(), claim.clone()).await;
+    assert_eq!(stored, Ok(Seq(1)));
+    assert_eq!(taken.map(|taken| taken.iter().map(|claimed| claimed.job).collect()), Ok(vec![job.id]));
+    // A repeated append is a success; there is nothing left to take.
+    assert_eq!(journal.append_and_claim(append, claim.clone()).await, (Ok(Seq(1)), Ok(vec![])));
+    // A refused append does not keep the claim from taking others.
+    submit(&journal, 2, jobs::spec(QUEUE)).await;
+    let (again, _) = jobs::submit(1, jobs::spec("other"), NOW);
+    let (refused, taken) = journal.append_and_claim(again, claim.clone()).await;
+    assert!(matches!(refused, Err(Error::Conflict { .. })), "{refused:?}");
+    assert_eq!(taken.map(|taken| taken.len()), Ok(1));
+    // A refused claim does not keep the append from being stored.
+    lapse(&journal, &ann).await;
+    let (append, job) = jobs::submit(3, jobs::spec(QUEUE), NOW);
+    let answers = journal.append_and_claim(append, claim).await;
+    assert_eq!(answers, (Ok(Seq(1)), Err(lapsed(&ann))));
+    holds(&journal, &job).await;
 }

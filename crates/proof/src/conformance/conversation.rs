@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use lastword_core::spec::Spec;
-use lastword_store::Journal;
+use lastword_store::Store;
 
 use super::stage::{
     QUEUE, at_once, from_gone, from_queue, held, holds, ids, lapse, live_out, register, submit, take, write,
@@ -15,7 +15,7 @@ fn resuming(reference: &str) -> Spec {
 }
 
 /// A second job that goes on with the same conversation waits; the same name at another provider is another one.
-pub async fn one_conversation_is_driven_by_one_job<J: Journal>(journal: J) {
+pub async fn one_conversation_is_driven_by_one_job<J: Store>(journal: J) {
     let ann = register(&journal, "ann").await;
     let bob = register(&journal, "bob").await;
     let (mut first, fence) = held(&journal, 1, resuming("a"), &ann).await;
@@ -33,7 +33,7 @@ pub async fn one_conversation_is_driven_by_one_job<J: Journal>(journal: J) {
 }
 
 /// One call that could take both takes one.
-pub async fn one_batch_takes_a_conversation_once<J: Journal>(journal: J) {
+pub async fn one_batch_takes_a_conversation_once<J: Store>(journal: J) {
     let ann = register(&journal, "ann").await;
     for (n, reference) in ["a", "a", "b", "a", "b"].into_iter().enumerate() {
         submit(&journal, n as u64, resuming(reference)).await;
@@ -43,7 +43,7 @@ pub async fn one_batch_takes_a_conversation_once<J: Journal>(journal: J) {
 }
 
 /// Eight owners grab at 40 jobs of five conversations and get five.
-pub async fn concurrent_claimers_never_share_a_conversation<J: Journal>(journal: J) {
+pub async fn concurrent_claimers_never_share_a_conversation<J: Store>(journal: J) {
     for n in 0..40 {
         submit(&journal, n, resuming(&format!("thread-{}", n % 5))).await;
     }
@@ -73,7 +73,7 @@ pub async fn concurrent_claimers_never_share_a_conversation<J: Journal>(journal:
 }
 
 /// The name that a provider gives a new conversation is taken from that moment on.
-pub async fn a_conversation_the_agent_named_is_taken_too<J: Journal>(journal: J) {
+pub async fn a_conversation_the_agent_named_is_taken_too<J: Store>(journal: J) {
     let ann = register(&journal, "ann").await;
     let (mut job, fence) = held(&journal, 1, jobs::agent(QUEUE), &ann).await;
     let mut life = jobs::agent_life(&job, "new-thread").into_iter();
@@ -89,7 +89,7 @@ pub async fn a_conversation_the_agent_named_is_taken_too<J: Journal>(journal: J)
 }
 
 /// Two agents gave their conversations one name, as those that count them may. Both run, so both are taken over.
-pub async fn jobs_that_share_a_conversation_are_all_taken_over<J: Journal>(journal: J) {
+pub async fn jobs_that_share_a_conversation_are_all_taken_over<J: Store>(journal: J) {
     let ann = register(&journal, "ann").await;
     let mut running = Vec::new();
     for n in 1..=2 {
@@ -108,7 +108,7 @@ pub async fn jobs_that_share_a_conversation_are_all_taken_over<J: Journal>(journ
 }
 
 /// A release gives it back, a takeover hands it on, an end frees it.
-pub async fn a_conversation_is_given_back_with_the_job<J: Journal>(journal: J) {
+pub async fn a_conversation_is_given_back_with_the_job<J: Store>(journal: J) {
     let ann = register(&journal, "ann").await;
     let (mut first, fence) = held(&journal, 1, resuming("a"), &ann).await;
     let waiting = submit(&journal, 2, Spec { priority: 1, ..resuming("a") }).await;
@@ -126,7 +126,7 @@ pub async fn a_conversation_is_given_back_with_the_job<J: Journal>(journal: J) {
 }
 
 /// However many wait for a busy conversation, the next job that can run is found behind them.
-pub async fn a_busy_conversation_holds_nobody_else_up<J: Journal>(journal: J) {
+pub async fn a_busy_conversation_holds_nobody_else_up<J: Store>(journal: J) {
     let ann = register(&journal, "ann").await;
     held(&journal, 0, resuming("a"), &ann).await;
     for n in 1..30 {

@@ -2,7 +2,7 @@
 
 use lastword_core::view::row::{PhaseName, Row};
 use lastword_core::{Fact, Job, Seq};
-use lastword_store::Journal;
+use lastword_store::Store;
 
 use super::stage::{
     QUEUE, at_once, conflict, from_gone, from_queue, held, holds, ids, lapse, live_out, load, refused,
@@ -12,7 +12,7 @@ use crate::jobs::{self, NOW};
 
 /// Submits the `n`th job and cancels it; returns it with one that went another way to the same version, as
 /// a writer with a broken fold would believe it.
-async fn ended_and_not<J: Journal>(journal: &J, n: u64) -> (Job, Job) {
+async fn ended_and_not<J: Store>(journal: &J, n: u64) -> (Job, Job) {
     let queued = submit(journal, n, jobs::spec(QUEUE)).await;
     let (_, believed) = jobs::append(&queued, None, vec![jobs::limit_changed(1)]);
     let mut ended = queued;
@@ -22,7 +22,7 @@ async fn ended_and_not<J: Journal>(journal: &J, n: u64) -> (Job, Job) {
 }
 
 /// Once the request is stored the job is in no queue, for no claimer, at no time.
-pub async fn c04_a_job_cancelled_before_its_start_is_never_claimed<J: Journal>(journal: J) {
+pub async fn c04_a_job_cancelled_before_its_start_is_never_claimed<J: Store>(journal: J) {
     let ann = register(&journal, "ann").await;
     let mut job = submit(&journal, 1, jobs::spec(QUEUE)).await;
     write(&journal, &mut job, None, vec![jobs::cancelled_before_start()]).await;
@@ -39,7 +39,7 @@ pub async fn c04_a_job_cancelled_before_its_start_is_never_claimed<J: Journal>(j
 }
 
 /// The very next read shows the end, with nothing left that could run.
-pub async fn c08_a_cancelled_queued_job_is_ended_at_once<J: Journal>(journal: J) {
+pub async fn c08_a_cancelled_queued_job_is_ended_at_once<J: Store>(journal: J) {
     let mut job = submit(&journal, 1, jobs::spec(QUEUE)).await;
     write(&journal, &mut job, None, vec![jobs::cancelled_before_start()]).await;
     let row = row(&journal, job.id).await.expect("the job is there");
@@ -49,7 +49,7 @@ pub async fn c08_a_cancelled_queued_job_is_ended_at_once<J: Journal>(journal: J)
 }
 
 /// Even a writer that names the right version cannot end a job twice: the job row says that it is over.
-pub async fn c23_a_second_last_word_is_refused<J: Journal>(journal: J) {
+pub async fn c23_a_second_last_word_is_refused<J: Store>(journal: J) {
     let (ended, believed) = ended_and_not(&journal, 1).await;
     for fact in [jobs::cancelled_before_start(), jobs::last_word(None)] {
         let (second, _) = jobs::append(&believed, None, vec![fact]);
@@ -59,7 +59,7 @@ pub async fn c23_a_second_last_word_is_refused<J: Journal>(journal: J) {
 }
 
 /// Cancellers and a claiming owner race; whoever wins, the log holds one last word and every view agrees.
-pub async fn c23_owner_and_cancellers_race_to_one_last_word<J: Journal>(journal: J) {
+pub async fn c23_owner_and_cancellers_race_to_one_last_word<J: Store>(journal: J) {
     let ann = register(&journal, "ann").await;
     for n in 0..12 {
         let queued = submit(&journal, n, jobs::spec(QUEUE)).await;
@@ -87,7 +87,7 @@ pub async fn c23_owner_and_cancellers_race_to_one_last_word<J: Journal>(journal:
 }
 
 /// A cancel, a limit or an answer that comes too late is refused and shows nowhere.
-pub async fn c24_a_request_after_the_end_changes_nothing<J: Journal>(journal: J) {
+pub async fn c24_a_request_after_the_end_changes_nothing<J: Store>(journal: J) {
     let (ended, believed) = ended_and_not(&journal, 1).await;
     let (limit, _) = jobs::append(&believed, None, vec![jobs::limit_changed(5)]);
     refused(&journal, limit, conflict(&ended, 2)).await;
@@ -106,7 +106,7 @@ pub async fn c24_a_request_after_the_end_changes_nothing<J: Journal>(journal: J)
 }
 
 /// The log keeps what was reported late; every view stays as it was but for the number of events.
-pub async fn c31_a_late_report_is_kept_and_changes_no_view<J: Journal>(journal: J) {
+pub async fn c31_a_late_report_is_kept_and_changes_no_view<J: Store>(journal: J) {
     let ann = register(&journal, "ann").await;
     let (mut job, fence) = held(&journal, 1, jobs::spec(QUEUE), &ann).await;
     live_out(&journal, &mut job, &fence).await;
@@ -123,7 +123,7 @@ pub async fn c31_a_late_report_is_kept_and_changes_no_view<J: Journal>(journal: 
 }
 
 /// A late report opens no door for what comes with it.
-pub async fn c31_a_late_report_carries_nothing_else_in<J: Journal>(journal: J) {
+pub async fn c31_a_late_report_carries_nothing_else_in<J: Store>(journal: J) {
     let (ended, believed) = ended_and_not(&journal, 1).await;
     // A fold that has not seen the end takes a late report too.
     let facts = vec![jobs::late_reported(&believed), jobs::limit_changed(5)];
@@ -133,7 +133,7 @@ pub async fn c31_a_late_report_carries_nothing_else_in<J: Journal>(journal: J) {
 }
 
 /// Neither a queue nor a takeover ever yields a job that is over, also when its last holder is gone.
-pub async fn c64_an_ended_job_is_never_taken<J: Journal>(journal: J) {
+pub async fn c64_an_ended_job_is_never_taken<J: Store>(journal: J) {
     let ann = register(&journal, "ann").await;
     let (mut job, fence) = held(&journal, 1, jobs::spec(QUEUE), &ann).await;
     live_out(&journal, &mut job, &fence).await;

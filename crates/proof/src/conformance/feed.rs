@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use lastword_core::{Event, JobId, Seq};
-use lastword_store::siblings::Siblings;
-use lastword_store::{Cursor, Error, Journal, Read};
+use lastword_store::{Cursor, Error, Feed, Store};
 
-use super::stage::{QUEUE, at_once, feed, from_queue, live_out, register, submit, take, write};
+use super::stage::{QUEUE, at_once, from_queue, live_out, register, submit, take, write};
 use crate::jobs;
 
 /// How long a tail may lag behind what is stored. A journal may hold an event back while an older transaction is open
@@ -15,7 +14,7 @@ use crate::jobs;
 const LAG_MAX: Duration = Duration::from_secs(60);
 
 /// Follows the feed from `after` until it has told `count` events, in pages of `limit`.
-pub(super) async fn tail<J: Journal>(
+pub(super) async fn tail<J: Store>(
     journal: &J,
     mut after: Option<Cursor>,
     limit: u32,
@@ -24,8 +23,8 @@ pub(super) async fn tail<J: Journal>(
     let mut told = Vec::new();
     let following = async {
         while told.len() < count {
-            let page = journal.read(Read::Feed { after: after.clone(), limit }).await;
-            let (events, next) = feed(page.expect("the feed can be read"));
+            let Feed { events, next } =
+                journal.read(after.clone(), limit).await.expect("the feed can be read");
             assert!(events.len() <= limit as usize, "a page is bounded");
             assert!(!events.is_empty() || next == after, "without news the place stays");
             told.extend(events);
@@ -39,7 +38,7 @@ pub(super) async fn tail<J: Journal>(
 }
 
 /// Checks that `told` is the log of each of these jobs, once and in order.
-async fn tells<J: Journal>(journal: &J, told: &[(JobId, Event)]) {
+async fn tells<J: Store>(journal: &J, told: &[(JobId, Event)]) {
     let mut logs: BTreeMap<JobId, Vec<Event>> = BTreeMap::new();
     for (job, event) in told {
         logs.entry(*job).or_default().push(event.clone());
@@ -50,7 +49,7 @@ async fn tells<J: Journal>(journal: &J, told: &[(JobId, Event)]) {
 }
 
 /// The feed replays every life from its beginning to its end.
-pub async fn c29_the_feed_tells_every_log_in_order<J: Journal>(journal: J) {
+pub async fn c29_the_feed_tells_every_log_in_order<J: Store>(journal: J) {
     let ann = register(&journal, "ann").await;
     let mut count = 0;
     for n in 0..6 {
@@ -70,13 +69,12 @@ pub async fn c29_the_feed_tells_every_log_in_order<J: Journal>(journal: J) {
 }
 
 /// Before the first event there is nothing to resume from.
-pub async fn an_empty_feed_has_no_place<J: Journal>(journal: J) {
-    let page = journal.read(Read::Feed { after: None, limit: 9 }).await.expect("the feed can be read");
-    assert_eq!(feed(page), (vec![], None));
+pub async fn an_empty_feed_has_no_place<J: Store>(journal: J) {
+    assert_eq!(journal.read(None, 9).await, Ok(Feed { events: vec![], next: None }));
 }
 
 /// A place can be kept, used twice, and used again after more was written.
-pub async fn a_place_in_the_feed_can_be_resumed<J: Journal>(journal: J) {
+pub async fn a_place_in_the_feed_can_be_resumed<J: Store>(journal: J) {
     let mut job = submit(&journal, 1, jobs::spec(QUEUE)).await;
     write(&journal, &mut job, None, (1..5).map(jobs::limit_changed).collect()).await;
     let (first, place) = tail(&journal, None, 1, 3).await;
@@ -84,39 +82,39 @@ pub async fn a_place_in_the_feed_can_be_resumed<J: Journal>(journal: J) {
     assert_eq!(tail(&journal, place, 9, 2).await.0, rest, "a place means the same again");
     tells(&journal, &[first, rest].concat()).await;
 
-    let page = journal.read(Read::Feed { after: end.clone(), limit: 9 }).await.expect("the feed can be read");
-    assert_eq!(feed(page), (vec![], end.clone()), "nothing is new");
+    let nothing = Feed { events: vec![], next: end.clone() };
+    assert_eq!(journal.read(end.clone(), 9).await, Ok(nothing), "nothing is new");
     let more = write(&journal, &mut job, None, vec![jobs::limit_changed(9)]).await;
     let (told, _) = tail(&journal, end, 9, 1).await;
     assert_eq!(told, [(job.id, more.events[0].clone())]);
 }
 
-/// Whoever wants to hear only what comes needs not read what was.
-pub async fn the_present_is_a_place_after_which_only_what_is_new_comes<J: Siblings>(journal: J) {
-    assert_eq!(journal.present().await, Ok(None));
+/// A reader of new events alone need not read the old ones.
+pub async fn the_end_of_the_feed_is_a_place_after_which_only_what_is_new_comes<J: Store>(journal: J) {
+    assert_eq!(journal.feed_end().await, Ok(None));
     let mut job = submit(&journal, 1, jobs::spec(QUEUE)).await;
     write(&journal, &mut job, None, (1..5).map(jobs::limit_changed).collect()).await;
     tail(&journal, None, 9, 5).await;
-    let present = journal.present().await.expect("the feed has an end");
-    assert!(present.is_some());
+    let end_before = journal.feed_end().await.expect("the feed has an end");
+    assert!(end_before.is_some());
     let more = write(&journal, &mut job, None, vec![jobs::limit_changed(9)]).await;
-    let (told, end) = tail(&journal, present, 9, 1).await;
+    let (told, end) = tail(&journal, end_before, 9, 1).await;
     assert_eq!(told, [(job.id, more.events[0].clone())]);
-    assert_eq!(journal.present().await, Ok(end));
+    assert_eq!(journal.feed_end().await, Ok(end));
 }
 
 /// A place that no journal of this kind gave is not taken for the beginning.
-pub async fn a_foreign_place_in_the_feed_is_an_error<J: Journal>(journal: J) {
+pub async fn a_foreign_place_in_the_feed_is_an_error<J: Store>(journal: J) {
     submit(&journal, 1, jobs::spec(QUEUE)).await;
     for text in ["yesterday", "", "-1", "1;2;3;4;5", "'; drop table events; --"] {
         let after = Some(Cursor(text.to_owned()));
-        let answer = journal.read(Read::Feed { after, limit: 9 }).await;
+        let answer = journal.read(after, 9).await;
         assert!(matches!(answer, Err(Error::Corrupt(_))), "`{text}`: {answer:?}");
     }
 }
 
 /// A reader that follows while eight writers commit in any order misses nothing and sees nothing twice.
-pub async fn writers_at_work_hide_no_event_from_the_feed<J: Journal>(journal: J) {
+pub async fn writers_at_work_hide_no_event_from_the_feed<J: Store>(journal: J) {
     const WRITERS: u64 = 8;
     const JOBS: u64 = 6;
     const APPENDS: u64 = 5;
@@ -142,6 +140,5 @@ pub async fn writers_at_work_hide_no_event_from_the_feed<J: Journal>(journal: J)
     let (told, end) = reader.await.expect("the reader is content");
     assert_eq!(told.len(), EVENTS);
     tells(&journal, &told).await;
-    let page = journal.read(Read::Feed { after: end.clone(), limit: 9 }).await.expect("the feed can be read");
-    assert_eq!(feed(page), (vec![], end));
+    assert_eq!(journal.read(end.clone(), 9).await, Ok(Feed { events: vec![], next: end }));
 }

@@ -2,7 +2,7 @@
 
 use lastword_core::spec::Spec;
 use lastword_core::{Epoch, Fence, Incarnation, Job, OwnerId};
-use lastword_store::{Journal, Source};
+use lastword_store::{Source, Store};
 
 use super::stage::{
     LONG_MS, QUEUE, conflict, fenced, from_gone, from_queue, from_slots, held, held_of, holds, lapse,
@@ -11,7 +11,7 @@ use super::stage::{
 use crate::jobs;
 
 /// Checks that nothing can be written under `fence`: no progress and no end.
-async fn shut_out<J: Journal>(journal: &J, job: &Job, fence: &Fence) {
+async fn shut_out<J: Store>(journal: &J, job: &Job, fence: &Fence) {
     for facts in [vec![jobs::spent(1)], jobs::completed(job)] {
         let (append, _) = jobs::append(job, Some(fence), facts);
         refused(journal, append, fenced(job)).await;
@@ -20,7 +20,7 @@ async fn shut_out<J: Journal>(journal: &J, job: &Job, fence: &Fence) {
 }
 
 /// The right life number and claim do not help under another name.
-pub async fn c34_a_write_by_another_owner_is_refused<J: Journal>(journal: J) {
+pub async fn c34_a_write_by_another_owner_is_refused<J: Store>(journal: J) {
     let ann = register(&journal, "ann").await;
     let bob = register(&journal, "bob").await;
     let (job, fence) = running(&journal, 1, jobs::spec(QUEUE), &ann).await;
@@ -31,7 +31,7 @@ pub async fn c34_a_write_by_another_owner_is_refused<J: Journal>(journal: J) {
 }
 
 /// Before a claim and after a release nobody writes as owner, the last holder included.
-pub async fn c34_a_write_to_a_job_nobody_holds_is_refused<J: Journal>(journal: J) {
+pub async fn c34_a_write_to_a_job_nobody_holds_is_refused<J: Store>(journal: J) {
     let ann = register(&journal, "ann").await;
     let queued = submit(&journal, 1, jobs::spec("other")).await;
     let fence = Fence { owner: ann.owner.clone(), incarnation: ann.incarnation, epoch: Epoch(0) };
@@ -47,7 +47,7 @@ pub async fn c34_a_write_to_a_job_nobody_holds_is_refused<J: Journal>(journal: J
 }
 
 /// The same life may have claimed the job twice; only the present claim counts.
-pub async fn c35_a_write_of_an_earlier_claim_is_refused<J: Journal>(journal: J) {
+pub async fn c35_a_write_of_an_earlier_claim_is_refused<J: Store>(journal: J) {
     let ann = register(&journal, "ann").await;
     let (mut job, first) = held(&journal, 1, jobs::spec(QUEUE), &ann).await;
     let release = vec![jobs::released(&job)];
@@ -61,7 +61,7 @@ pub async fn c35_a_write_of_an_earlier_claim_is_refused<J: Journal>(journal: J) 
 }
 
 /// A daemon that was started again is another life, and the old one is shut out once its job was taken.
-pub async fn c35_a_write_of_an_earlier_life_is_refused<J: Journal>(journal: J) {
+pub async fn c35_a_write_of_an_earlier_life_is_refused<J: Store>(journal: J) {
     let old = register(&journal, "ann").await;
     let (_, old_fence) = running(&journal, 1, jobs::spec(QUEUE), &old).await;
     let new = register(&journal, "ann").await;
@@ -74,7 +74,7 @@ pub async fn c35_a_write_of_an_earlier_life_is_refused<J: Journal>(journal: J) {
 }
 
 /// While the successor works, its predecessor tries everything an unwinding owner would, at any version it knew.
-pub async fn c35_an_unwinding_owner_harms_nothing_of_its_successor<J: Journal>(journal: J) {
+pub async fn c35_an_unwinding_owner_harms_nothing_of_its_successor<J: Store>(journal: J) {
     let ann = register(&journal, "ann").await;
     let (known, old) = running(&journal, 1, jobs::spec(QUEUE), &ann).await;
     lapse(&journal, &ann).await;
@@ -97,7 +97,7 @@ pub async fn c35_an_unwinding_owner_harms_nothing_of_its_successor<J: Journal>(j
 }
 
 /// A last word that did not go in leaves the holder, its slot and its conversation where they were.
-pub async fn c42_a_refused_last_word_releases_nothing<J: Journal>(journal: J) {
+pub async fn c42_a_refused_last_word_releases_nothing<J: Store>(journal: J) {
     let ann = register(&journal, "ann").await;
     let mut spec = jobs::agent(QUEUE);
     spec.resume = Some(jobs::conversation("thread"));
@@ -113,12 +113,12 @@ pub async fn c42_a_refused_last_word_releases_nothing<J: Journal>(journal: J) {
     let mut claim = from_slots(&ann, QUEUE, 9, Some(1));
     assert_eq!(journal.claim(claim.clone()).await, Ok(vec![]), "its slot is still taken");
     submit(&journal, 3, Spec { group: "talk".to_owned(), ..spec }).await;
-    claim.from = Source::Ready { queue: "talk".to_owned(), slots: None };
+    claim.from = Source::Ready { group: "talk".to_owned(), slots: None };
     assert_eq!(journal.claim(claim).await, Ok(vec![]), "its conversation is still driven");
 }
 
 /// A restored or cloned database gives no old incarnation a second use.
-pub async fn a_write_under_another_instance_is_refused<J: Journal>(journal: J) {
+pub async fn a_write_under_another_instance_is_refused<J: Store>(journal: J) {
     let ann = register(&journal, "ann").await;
     let (job, fence) = running(&journal, 1, jobs::spec(QUEUE), &ann).await;
     let instance = fence.incarnation.instance.wrapping_add(1);
@@ -127,7 +127,7 @@ pub async fn a_write_under_another_instance_is_refused<J: Journal>(journal: J) {
 }
 
 /// Expiry only permits a takeover: until one happens, the receipt of a late owner still counts.
-pub async fn a_late_owner_that_was_not_replaced_can_write<J: Journal>(journal: J) {
+pub async fn a_late_owner_that_was_not_replaced_can_write<J: Store>(journal: J) {
     let ann = register(&journal, "ann").await;
     let (mut job, fence) = held(&journal, 1, jobs::spec(QUEUE), &ann).await;
     lapse(&journal, &ann).await;
@@ -143,7 +143,7 @@ pub async fn a_late_owner_that_was_not_replaced_can_write<J: Journal>(journal: J
 }
 
 /// A request is welcome from anyone, whoever holds the job, dead or alive; it changes neither holder nor lease.
-pub async fn anyone_may_request_without_a_fence<J: Journal>(journal: J) {
+pub async fn anyone_may_request_without_a_fence<J: Store>(journal: J) {
     let ann = register(&journal, "ann").await;
     let (mut job, fence) = running(&journal, 1, jobs::spec(QUEUE), &ann).await;
     write(&journal, &mut job, None, vec![jobs::limit_changed(1)]).await;

@@ -3,20 +3,20 @@
 use lastword_core::event::ItemCompleted;
 use lastword_core::spec::Work;
 use lastword_core::{Fact, Seq};
-use lastword_store::Journal;
+use lastword_store::Store;
 
 use super::stage::{QUEUE, holds, register, running, submit, write};
 use crate::jobs::{self, id};
 
 /// Nothing was ever written: no events, and no error.
-pub async fn an_unknown_job_has_no_events<J: Journal>(journal: J) {
+pub async fn an_unknown_job_has_no_events<J: Store>(journal: J) {
     assert_eq!(journal.load(id(1), Seq(0)).await, Ok(vec![]));
     submit(&journal, 1, jobs::spec(QUEUE)).await;
     assert_eq!(journal.load(id(2), Seq(0)).await, Ok(vec![]));
 }
 
 /// A reader that knows a part asks for the rest.
-pub async fn only_later_events_are_loaded<J: Journal>(journal: J) {
+pub async fn only_later_events_are_loaded<J: Store>(journal: J) {
     let mut job = submit(&journal, 1, jobs::spec(QUEUE)).await;
     for n in 0..4 {
         write(&journal, &mut job, None, vec![jobs::limit_changed(n), jobs::limit_changed(n)]).await;
@@ -30,7 +30,7 @@ pub async fn only_later_events_are_loaded<J: Journal>(journal: J) {
 }
 
 /// A fact of a later build is kept to the byte, and a log that holds one is told in full.
-pub async fn an_unknown_kind_comes_back_as_it_was<J: Journal>(journal: J) {
+pub async fn an_unknown_kind_comes_back_as_it_was<J: Store>(journal: J) {
     let ann = register(&journal, "ann").await;
     let (mut job, fence) = running(&journal, 1, jobs::spec(QUEUE), &ann).await;
     let facts = vec![jobs::spent(1), jobs::unknown(), jobs::spent(2)];
@@ -41,7 +41,7 @@ pub async fn an_unknown_kind_comes_back_as_it_was<J: Journal>(journal: J) {
 }
 
 /// Stores a fact with this text and checks that it comes back.
-async fn comes_back<J: Journal>(journal: &J, n: u64, text: String) {
+async fn comes_back<J: Store>(journal: &J, n: u64, text: String) {
     let ann = register(journal, "ann").await;
     let mut spec = jobs::spec(QUEUE);
     spec.labels.insert(text.chars().take(40).collect(), text.chars().take(40).collect());
@@ -56,7 +56,7 @@ async fn comes_back<J: Journal>(journal: &J, n: u64, text: String) {
 }
 
 /// Quotes, line ends, other scripts, the null character: what an agent says is not ours to choose.
-pub async fn any_text_comes_back_as_it_was<J: Journal>(journal: J) {
+pub async fn any_text_comes_back_as_it_was<J: Store>(journal: J) {
     let texts =
         ["it's \"quoted\" \\ %s $1 ? ; --", "a\nb\r\n\t", "日本語 🦀 é e\u{301}", "\0 and \u{7f}", "", " "];
     for (n, text) in texts.into_iter().enumerate() {
@@ -65,6 +65,6 @@ pub async fn any_text_comes_back_as_it_was<J: Journal>(journal: J) {
 }
 
 /// A fact is bounded by core, not by the width of a column.
-pub async fn a_large_fact_comes_back_whole<J: Journal>(journal: J) {
+pub async fn a_large_fact_comes_back_whole<J: Store>(journal: J) {
     comes_back(&journal, 1, "long ".repeat(100_000)).await;
 }

@@ -5,16 +5,18 @@
 //! a clock of its own. `tests/conformance.rs` makes a test of each case for each backend.
 
 pub mod append;
+pub mod catalog;
 pub mod claim;
 pub mod conversation;
 pub mod ending;
 pub mod feed;
 pub mod fence;
+pub mod groups;
+pub mod hints;
+pub mod keys;
 pub mod load;
-pub mod read;
 pub mod renew;
 pub mod repeat;
-pub mod siblings;
 mod stage;
 pub mod take_over;
 
@@ -22,7 +24,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
-use lastword_store::siblings::Siblings;
+use lastword_store::Store;
 
 /// Hands the list of all cases, by file, to a macro.
 #[macro_export]
@@ -80,7 +82,9 @@ macro_rules! for_each_case {
                 a_job_of_a_newer_build_is_skipped_and_holds_nobody_up,
                 an_owner_that_never_registered_claims_nothing,
                 an_owner_whose_lease_is_over_claims_nothing,
-                a_replaced_life_claims_nothing;
+                a_replaced_life_claims_nothing,
+                an_owner_learns_what_it_holds,
+                an_append_and_a_claim_in_one_call_are_two;
             conversation:
                 one_conversation_is_driven_by_one_job,
                 one_batch_takes_a_conversation_once,
@@ -117,34 +121,37 @@ macro_rules! for_each_case {
                 an_unknown_kind_comes_back_as_it_was,
                 any_text_comes_back_as_it_was,
                 a_large_fact_comes_back_whole;
-            read:
+            catalog:
                 an_unknown_job_has_no_row,
                 rows_come_newest_first_in_pages,
-                rows_are_filtered_by_phase_queue_and_holder,
+                rows_are_filtered_by_phase_and_group,
                 rows_are_filtered_by_ending_name_and_label,
-                a_page_is_filled_with_rows_that_pass;
-            siblings:
+                a_page_is_filled_with_rows_that_pass,
                 a_job_is_found_by_its_id_and_by_its_beginning,
                 a_job_is_found_by_its_short_form,
                 a_job_is_found_by_its_name_a_live_one_first,
                 a_name_does_not_take_over_a_short_form,
                 the_newest_job_is_found_as_the_last,
                 what_means_many_shows_a_few,
-                c10_a_key_is_given_to_one_job,
-                c10_one_key_sent_many_times_at_once_is_given_once,
-                a_key_stands_for_a_day_and_is_swept,
-                a_group_is_made_changed_and_removed,
-                a_group_added_by_many_is_made_once,
                 an_ended_job_is_removed_with_all_that_is_stored,
                 c45_a_live_job_is_not_removed,
                 c29_a_removal_leaves_the_feed_whole,
                 c45_what_nobody_has_seen_is_not_pruned,
                 jobs_are_counted_by_phase;
+            groups:
+                a_group_is_made_changed_and_removed,
+                a_group_added_by_many_is_made_once;
+            keys:
+                c10_a_key_is_given_to_one_job,
+                c10_one_key_sent_many_times_at_once_is_given_once,
+                a_key_stands_for_a_day_and_is_swept;
+            hints:
+                a_commit_wakes_every_waiter;
             feed:
                 c29_the_feed_tells_every_log_in_order,
                 an_empty_feed_has_no_place,
                 a_place_in_the_feed_can_be_resumed,
-                the_present_is_a_place_after_which_only_what_is_new_comes,
+                the_end_of_the_feed_is_a_place_after_which_only_what_is_new_comes,
                 a_foreign_place_in_the_feed_is_an_error,
                 writers_at_work_hide_no_event_from_the_feed;
         }
@@ -168,7 +175,7 @@ pub struct Case<J> {
 }
 
 /// Returns every case.
-pub fn cases<J: Siblings>() -> Vec<Case<J>> {
+pub fn cases<J: Store>() -> Vec<Case<J>> {
     macro_rules! list {
         ($($file:ident: $($case:ident),*;)*) => {
             vec![$($(Case {
@@ -198,7 +205,7 @@ const CASE_MAX: Duration = Duration::from_secs(120);
 /// `open` returns a fresh, empty journal, and a guard that outlives the case.
 pub async fn run_all<J, G, F, Opening>(open: F) -> Vec<Broken>
 where
-    J: Siblings,
+    J: Store,
     F: Fn() -> Opening,
     Opening: Future<Output = (J, G)>,
 {
@@ -208,7 +215,7 @@ where
 /// Runs the cases whose name is `wanted`.
 pub async fn run_some<J, G, F, Opening>(open: F, wanted: fn(&str) -> bool) -> Vec<Broken>
 where
-    J: Siblings,
+    J: Store,
     F: Fn() -> Opening,
     Opening: Future<Output = (J, G)>,
 {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use lastword_core::decide::claim::Claimant;
 use lastword_core::{HostId, Incarnation, JobId, OwnerId};
-use lastword_store::{Journal, Renewed};
+use lastword_store::{Renewed, Store};
 
 use super::stage::{
     LONG_MS, QUEUE, as_life, at_once, from_gone, from_queue, held, ids, lapse, lapsed, live_out, register,
@@ -13,7 +13,7 @@ use super::stage::{
 use crate::jobs;
 
 /// Returns the news of a live owner, sorted: their order is not promised.
-async fn news<J: Journal>(journal: &J, who: &Claimant) -> Vec<JobId> {
+async fn news<J: Store>(journal: &J, who: &Claimant) -> Vec<JobId> {
     let Renewed { incarnation, mut news } =
         renew(journal, who, LONG_MS).await.expect("a live owner may renew");
     assert_eq!(incarnation, who.incarnation, "a renewal is no new life");
@@ -22,7 +22,7 @@ async fn news<J: Journal>(journal: &J, who: &Claimant) -> Vec<JobId> {
 }
 
 /// Whoever asked, and wherever, the holder is told which of its jobs to read.
-pub async fn c02_the_holder_learns_of_a_request_by_renewing<J: Journal>(journal: J) {
+pub async fn c02_the_holder_learns_of_a_request_by_renewing<J: Store>(journal: J) {
     let ann = register(&journal, "ann").await;
     let (mut first, _) = running(&journal, 1, jobs::spec(QUEUE), &ann).await;
     let (_quiet, _) = running(&journal, 2, jobs::spec(QUEUE), &ann).await;
@@ -35,7 +35,7 @@ pub async fn c02_the_holder_learns_of_a_request_by_renewing<J: Journal>(journal:
 }
 
 /// Hearing of a request is not reading it: news stay until the holder has written at their version.
-pub async fn c02_news_last_until_the_holder_writes<J: Journal>(journal: J) {
+pub async fn c02_news_last_until_the_holder_writes<J: Store>(journal: J) {
     let ann = register(&journal, "ann").await;
     let (mut job, fence) = running(&journal, 1, jobs::spec(QUEUE), &ann).await;
     write(&journal, &mut job, None, vec![jobs::limit_changed(1)]).await;
@@ -59,7 +59,7 @@ pub async fn c02_news_last_until_the_holder_writes<J: Journal>(journal: J) {
 }
 
 /// Nobody hears of jobs it does not hold; a new owner has read the log with its claim.
-pub async fn news_are_for_the_holder_alone<J: Journal>(journal: J) {
+pub async fn news_are_for_the_holder_alone<J: Store>(journal: J) {
     let old = register(&journal, "ann").await;
     let bob = register(&journal, "bob").await;
     let mut queued = submit(&journal, 1, jobs::spec("waiting")).await;
@@ -82,7 +82,7 @@ pub async fn news_are_for_the_holder_alone<J: Journal>(journal: J) {
 }
 
 /// A later registration replaces the life before it, which can never come back.
-pub async fn c34_a_replaced_life_cannot_renew<J: Journal>(journal: J) {
+pub async fn c34_a_replaced_life_cannot_renew<J: Store>(journal: J) {
     let old = register(&journal, "ann").await;
     let new = register(&journal, "ann").await;
     assert_ne!(old.incarnation, new.incarnation);
@@ -94,7 +94,7 @@ pub async fn c34_a_replaced_life_cannot_renew<J: Journal>(journal: J) {
 }
 
 /// Neither an unknown name nor the life of another owner or another database renews anything.
-pub async fn c34_a_stranger_cannot_renew<J: Journal>(journal: J) {
+pub async fn c34_a_stranger_cannot_renew<J: Store>(journal: J) {
     let ann = register(&journal, "ann").await;
     let bob = register(&journal, "bob").await;
     let eve = Claimant { owner: OwnerId("eve".into()), host: HostId("here".into()), ..ann.clone() };
@@ -109,7 +109,7 @@ pub async fn c34_a_stranger_cannot_renew<J: Journal>(journal: J) {
 }
 
 /// No life is ever given twice, to one owner or to two, and all are of this database.
-pub async fn every_life_is_a_new_one<J: Journal>(journal: J) {
+pub async fn every_life_is_a_new_one<J: Store>(journal: J) {
     let mut lives = Vec::new();
     for owner in ["ann", "bob", "ann", "ann", "cid", "bob"] {
         lives.push(register(&journal, owner).await.incarnation);
@@ -119,7 +119,7 @@ pub async fn every_life_is_a_new_one<J: Journal>(journal: J) {
 }
 
 /// Registrations that meet, of one owner and of many, are each a life of their own; of one owner one survives.
-pub async fn lives_registered_at_once_are_all_different<J: Journal>(journal: J) {
+pub async fn lives_registered_at_once_are_all_different<J: Store>(journal: J) {
     let lives = at_once(16, |n| {
         let journal = journal.clone();
         async move { register(&journal, &format!("owner-{}", n % 4)).await }
@@ -139,7 +139,7 @@ pub async fn lives_registered_at_once_are_all_different<J: Journal>(journal: J) 
 }
 
 /// A lease of zero ends at once; unless it was replaced, the same life may have another, with its jobs.
-pub async fn a_lease_that_ran_out_can_be_renewed<J: Journal>(journal: J) {
+pub async fn a_lease_that_ran_out_can_be_renewed<J: Store>(journal: J) {
     let ann = register(&journal, "ann").await;
     let (mut job, fence) = held(&journal, 1, jobs::spec(QUEUE), &ann).await;
     lapse(&journal, &ann).await;

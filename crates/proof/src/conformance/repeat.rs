@@ -1,7 +1,7 @@
 //! `append`, again: after a reply that got lost the writer repeats the very same call.
 
 use lastword_core::{Append, AppendId, Seq};
-use lastword_store::Journal;
+use lastword_store::Store;
 
 use super::stage::{
     QUEUE, at_once, from_gone, from_queue, held, held_of, holds, lapse, live_out, register, running, submit,
@@ -10,7 +10,7 @@ use super::stage::{
 use crate::jobs::{self, NOW};
 
 /// Checks that repeating an append is answered like the first time and changes nothing.
-async fn repeats<J: Journal>(journal: &J, append: &Append) {
+async fn repeats<J: Store>(journal: &J, append: &Append) {
     let before = held_of(journal, append.job).await;
     let last = append.events.last().expect("an append holds events").seq;
     for _ in 0..3 {
@@ -20,7 +20,7 @@ async fn repeats<J: Journal>(journal: &J, append: &Append) {
 }
 
 /// A submission, a request and an owner's fact can each be sent again.
-pub async fn c10_a_repeated_append_is_stored_once<J: Journal>(journal: J) {
+pub async fn c10_a_repeated_append_is_stored_once<J: Store>(journal: J) {
     let (first, _) = jobs::submit(1, jobs::spec(QUEUE), NOW);
     assert_eq!(journal.append(first.clone()).await, Ok(Seq(1)));
     repeats(&journal, &first).await;
@@ -37,7 +37,7 @@ pub async fn c10_a_repeated_append_is_stored_once<J: Journal>(journal: J) {
 }
 
 /// The version has moved on since, and the repeat is still recognised.
-pub async fn c10_a_repeat_after_others_wrote_is_a_success<J: Journal>(journal: J) {
+pub async fn c10_a_repeat_after_others_wrote_is_a_success<J: Store>(journal: J) {
     let (first, mut job) = jobs::submit(1, jobs::spec(QUEUE), NOW);
     assert_eq!(journal.append(first.clone()).await, Ok(Seq(1)));
     let request = write(&journal, &mut job, None, vec![jobs::limit_changed(1), jobs::limit_changed(2)]).await;
@@ -48,7 +48,7 @@ pub async fn c10_a_repeat_after_others_wrote_is_a_success<J: Journal>(journal: J
 }
 
 /// What an owner wrote while it held the job stays written, also when it asks only after it was replaced.
-pub async fn c10_a_repeat_after_a_takeover_is_a_success<J: Journal>(journal: J) {
+pub async fn c10_a_repeat_after_a_takeover_is_a_success<J: Store>(journal: J) {
     let ann = register(&journal, "ann").await;
     let (mut job, fence) = held(&journal, 1, jobs::spec(QUEUE), &ann).await;
     let intent = vec![jobs::launch_intended(&job)];
@@ -61,7 +61,7 @@ pub async fn c10_a_repeat_after_a_takeover_is_a_success<J: Journal>(journal: J) 
 }
 
 /// The reply to a last word can get lost like any other.
-pub async fn c10_a_repeated_last_word_is_a_success<J: Journal>(journal: J) {
+pub async fn c10_a_repeated_last_word_is_a_success<J: Store>(journal: J) {
     let mut queued = submit(&journal, 1, jobs::spec(QUEUE)).await;
     let cancel = write(&journal, &mut queued, None, vec![jobs::cancelled_before_start()]).await;
     repeats(&journal, &cancel).await;
@@ -80,7 +80,7 @@ pub async fn c10_a_repeated_last_word_is_a_success<J: Journal>(journal: J) {
 }
 
 /// A caller that is too impatient to wait sends twelve at once.
-pub async fn c10_one_append_sent_many_times_at_once_is_stored_once<J: Journal>(journal: J) {
+pub async fn c10_one_append_sent_many_times_at_once_is_stored_once<J: Store>(journal: J) {
     let mut job = submit(&journal, 1, jobs::spec(QUEUE)).await;
     for n in 0..8 {
         let (append, after) = jobs::append(&job, None, vec![jobs::limit_changed(n), jobs::limit_changed(n)]);
@@ -96,7 +96,7 @@ pub async fn c10_one_append_sent_many_times_at_once_is_stored_once<J: Journal>(j
 }
 
 /// An owner counts its appends per claim, so two of its jobs see the same id, and both must be written.
-pub async fn one_append_id_may_be_used_once_in_each_job<J: Journal>(journal: J) {
+pub async fn one_append_id_may_be_used_once_in_each_job<J: Store>(journal: J) {
     let ann = register(&journal, "ann").await;
     for n in 1..4 {
         let (mut job, fence) = running(&journal, n, jobs::spec(QUEUE), &ann).await;

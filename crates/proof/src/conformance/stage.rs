@@ -6,7 +6,7 @@ use lastword_core::decide::claim::Claimant;
 use lastword_core::spec::Spec;
 use lastword_core::view::row::Row;
 use lastword_core::{Append, Event, Fact, Fence, HostId, Incarnation, Job, JobId, OwnerId, Seq, Timestamp};
-use lastword_store::{Claim, Claimed, Error, Journal, Page, Read, Renew, Renewed, Result, Source};
+use lastword_store::{Claim, Claimed, Error, Renew, Renewed, Result, Source, Store};
 use tokio::task::JoinSet;
 
 use crate::jobs::{self, NOW};
@@ -21,12 +21,12 @@ pub(super) const LATER: Timestamp = Timestamp(NOW.0 + 60_000);
 pub(super) const LONG_MS: u64 = 3_600_000;
 
 /// Registers an owner on the host `here`, with a long lease.
-pub(super) async fn register<J: Journal>(journal: &J, owner: &str) -> Claimant {
+pub(super) async fn register<J: Store>(journal: &J, owner: &str) -> Claimant {
     register_at(journal, owner, "here").await
 }
 
 /// Registers an owner on a host, with a long lease.
-pub(super) async fn register_at<J: Journal>(journal: &J, owner: &str, host: &str) -> Claimant {
+pub(super) async fn register_at<J: Store>(journal: &J, owner: &str, host: &str) -> Claimant {
     let owner = OwnerId(owner.into());
     let renew = Renew { owner: owner.clone(), incarnation: None, lease_ms: LONG_MS, now: LATER };
     let renewed = journal.renew(renew).await.expect("anyone may register");
@@ -34,13 +34,13 @@ pub(super) async fn register_at<J: Journal>(journal: &J, owner: &str, host: &str
 }
 
 /// Renews the lease of a life.
-pub(super) async fn renew<J: Journal>(journal: &J, who: &Claimant, lease_ms: u64) -> Result<Renewed> {
+pub(super) async fn renew<J: Store>(journal: &J, who: &Claimant, lease_ms: u64) -> Result<Renewed> {
     let incarnation = Some(who.incarnation);
     journal.renew(Renew { owner: who.owner.clone(), incarnation, lease_ms, now: LATER }).await
 }
 
 /// Ends the lease of a life, which nobody replaces.
-pub(super) async fn lapse<J: Journal>(journal: &J, who: &Claimant) {
+pub(super) async fn lapse<J: Store>(journal: &J, who: &Claimant) {
     renew(journal, who, 0).await.expect("a registered life may end its lease");
 }
 
@@ -50,7 +50,7 @@ pub(super) fn as_life(who: &Claimant, incarnation: Incarnation) -> Claimant {
 }
 
 /// Submits the `n`th job.
-pub(super) async fn submit<J: Journal>(journal: &J, n: u64, spec: Spec) -> Job {
+pub(super) async fn submit<J: Store>(journal: &J, n: u64, spec: Spec) -> Job {
     let (append, job) = jobs::submit(n, spec, NOW);
     assert_eq!(journal.append(append).await, Ok(Seq(1)), "a new job goes in");
     job
@@ -63,7 +63,7 @@ pub(super) fn from_queue(who: &Claimant, queue: &str, at_most: u32) -> Claim {
 
 /// Returns a claim from a queue, with a bound on slots.
 pub(super) fn from_slots(who: &Claimant, queue: &str, at_most: u32, slots: Option<u32>) -> Claim {
-    Claim { by: who.clone(), from: Source::Ready { queue: queue.to_owned(), slots }, at_most, now: LATER }
+    Claim { by: who.clone(), from: Source::Ready { group: queue.to_owned(), slots }, at_most, now: LATER }
 }
 
 /// Returns a claim of jobs whose holder is gone.
@@ -72,13 +72,13 @@ pub(super) fn from_gone(who: &Claimant, at_most: u32) -> Claim {
 }
 
 /// Claims and returns the ids that were taken, in order.
-pub(super) async fn ids<J: Journal>(journal: &J, claim: Claim) -> Vec<JobId> {
+pub(super) async fn ids<J: Store>(journal: &J, claim: Claim) -> Vec<JobId> {
     let taken = journal.claim(claim).await.expect("a live owner may claim");
     taken.into_iter().map(|claimed| claimed.job).collect()
 }
 
 /// Claims exactly one job and returns it with what to write under.
-pub(super) async fn take<J: Journal>(journal: &J, claim: Claim) -> (Job, Fence) {
+pub(super) async fn take<J: Store>(journal: &J, claim: Claim) -> (Job, Fence) {
     let mut taken = journal.claim(claim).await.expect("a live owner may claim");
     assert_eq!(taken.len(), 1, "one job is there to be taken: {taken:?}");
     let Claimed { job, events, fence } = taken.remove(0);
@@ -86,7 +86,7 @@ pub(super) async fn take<J: Journal>(journal: &J, claim: Claim) -> (Job, Fence) 
 }
 
 /// Submits the `n`th job and claims it.
-pub(super) async fn held<J: Journal>(journal: &J, n: u64, spec: Spec, who: &Claimant) -> (Job, Fence) {
+pub(super) async fn held<J: Store>(journal: &J, n: u64, spec: Spec, who: &Claimant) -> (Job, Fence) {
     let queue = spec.group.clone();
     let job = submit(journal, n, spec).await;
     let (held, fence) = take(journal, from_queue(who, &queue, 1)).await;
@@ -95,7 +95,7 @@ pub(super) async fn held<J: Journal>(journal: &J, n: u64, spec: Spec, who: &Clai
 }
 
 /// Submits the `n`th job, claims it, and writes that its tree is there.
-pub(super) async fn running<J: Journal>(journal: &J, n: u64, spec: Spec, who: &Claimant) -> (Job, Fence) {
+pub(super) async fn running<J: Store>(journal: &J, n: u64, spec: Spec, who: &Claimant) -> (Job, Fence) {
     let (mut job, fence) = held(journal, n, spec, who).await;
     let facts = vec![jobs::launch_intended(&job), jobs::launched(jobs::next_attempt(&job))];
     write(journal, &mut job, Some(&fence), facts).await;
@@ -103,7 +103,7 @@ pub(super) async fn running<J: Journal>(journal: &J, n: u64, spec: Spec, who: &C
 }
 
 /// Appends facts, which must go in, and moves the job on. Returns the append, to be repeated.
-pub(super) async fn write<J: Journal>(
+pub(super) async fn write<J: Store>(
     journal: &J,
     job: &mut Job,
     fence: Option<&Fence>,
@@ -116,39 +116,37 @@ pub(super) async fn write<J: Journal>(
 }
 
 /// Writes the ordinary rest of a claimed job's life.
-pub(super) async fn live_out<J: Journal>(journal: &J, job: &mut Job, fence: &Fence) {
+pub(super) async fn live_out<J: Store>(journal: &J, job: &mut Job, fence: &Fence) {
     for facts in jobs::life(job) {
         write(journal, job, Some(fence), facts).await;
     }
 }
 
 /// Loads and folds a job.
-pub(super) async fn load<J: Journal>(journal: &J, job: JobId) -> Job {
+pub(super) async fn load<J: Store>(journal: &J, job: JobId) -> Job {
     let events = journal.load(job, Seq(0)).await.expect("a job can be loaded");
     Job::fold(job, &events).expect("a stored log can be folded")
 }
 
 /// Reads the row of a job.
-pub(super) async fn row<J: Journal>(journal: &J, job: JobId) -> Option<Row> {
-    let rows = journal.read(Read::Row(job)).await.expect("a row can be read").rows();
-    assert!(rows.len() <= 1, "a job has one row");
-    rows.into_iter().next()
+pub(super) async fn row<J: Store>(journal: &J, job: JobId) -> Option<Row> {
+    journal.row(job).await.expect("a row can be read")
 }
 
 /// Everything a journal holds of one job.
-pub(super) async fn held_of<J: Journal>(journal: &J, job: JobId) -> (Option<Row>, Vec<Event>) {
+pub(super) async fn held_of<J: Store>(journal: &J, job: JobId) -> (Option<Row>, Vec<Event>) {
     let events = journal.load(job, Seq(0)).await.expect("a job can be loaded");
     (row(journal, job).await, events)
 }
 
 /// Checks that the journal holds exactly `job`: its log folds to it and its row is the row of that.
-pub(super) async fn holds<J: Journal>(journal: &J, job: &Job) {
+pub(super) async fn holds<J: Store>(journal: &J, job: &Job) {
     assert_eq!(&load(journal, job.id).await, job, "the log tells the job");
     assert_eq!(row(journal, job.id).await, Some(Row::of(job)), "the row agrees with the log");
 }
 
 /// Checks that an append is refused with `error` and leaves no trace.
-pub(super) async fn refused<J: Journal>(journal: &J, append: Append, error: Error) {
+pub(super) async fn refused<J: Store>(journal: &J, append: Append, error: Error) {
     let job = append.job;
     let before = held_of(journal, job).await;
     assert_eq!(journal.append(append).await, Err(error));
@@ -179,12 +177,4 @@ where
     let mut set = JoinSet::new();
     (0..tasks).for_each(|n| drop(set.spawn(task(n))));
     set.join_all().await
-}
-
-/// Returns the events of one page of the feed, and the place after them.
-pub(super) fn feed(page: Page) -> (Vec<(JobId, Event)>, Option<lastword_store::Cursor>) {
-    match page {
-        Page::Feed { events, next } => (events, next),
-        Page::Rows(_) => panic!("rows were not asked for"),
-    }
 }

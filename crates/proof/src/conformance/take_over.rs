@@ -2,7 +2,7 @@
 
 use lastword_core::spec::{OnPartition, Spec};
 use lastword_core::{Epoch, Fact, Fence};
-use lastword_store::{Claim, Journal, Source};
+use lastword_store::{Claim, Source, Store};
 
 use super::stage::{
     LONG_MS, QUEUE, at_once, conflict, fenced, from_gone, from_queue, held, held_of, holds, ids, lapse,
@@ -11,7 +11,7 @@ use super::stage::{
 use crate::jobs;
 
 /// A cancel that was stored while the owner was dying is in the log that the next owner is given.
-pub async fn c06_a_request_survives_a_takeover<J: Journal>(journal: J) {
+pub async fn c06_a_request_survives_a_takeover<J: Store>(journal: J) {
     let ann = register(&journal, "ann").await;
     let (mut job, _) = running(&journal, 1, jobs::spec(QUEUE), &ann).await;
     write(&journal, &mut job, None, vec![jobs::cancel_requested()]).await;
@@ -25,7 +25,7 @@ pub async fn c06_a_request_survives_a_takeover<J: Journal>(journal: J) {
 }
 
 /// A canceller that looked just before a claim is told so, by an error, and its second try is stored.
-pub async fn c06_a_request_at_a_version_before_the_claim_is_not_lost<J: Journal>(journal: J) {
+pub async fn c06_a_request_at_a_version_before_the_claim_is_not_lost<J: Store>(journal: J) {
     let queued = submit(&journal, 1, jobs::spec(QUEUE)).await;
     let ann = register(&journal, "ann").await;
     let (mut job, fence) = take(&journal, from_queue(&ann, QUEUE, 1)).await;
@@ -40,7 +40,7 @@ pub async fn c06_a_request_at_a_version_before_the_claim_is_not_lost<J: Journal>
 }
 
 /// Eight owners reach for one orphan, again and again; each time one gets it, with the next epoch.
-pub async fn c33_of_many_reconcilers_exactly_one_takes_over<J: Journal>(journal: J) {
+pub async fn c33_of_many_reconcilers_exactly_one_takes_over<J: Store>(journal: J) {
     let ann = register(&journal, "owner-0").await;
     let (job, _) = running(&journal, 1, jobs::spec(QUEUE), &ann).await;
     let mut holder = ann;
@@ -64,7 +64,7 @@ pub async fn c33_of_many_reconcilers_exactly_one_takes_over<J: Journal>(journal:
 }
 
 /// A lease that runs protects every job under it, however often others ask.
-pub async fn c34_a_job_of_a_live_owner_is_not_taken_over<J: Journal>(journal: J) {
+pub async fn c34_a_job_of_a_live_owner_is_not_taken_over<J: Store>(journal: J) {
     let ann = register(&journal, "ann").await;
     let bob = register(&journal, "bob").await;
     let (claimed, _) = held(&journal, 1, jobs::spec(QUEUE), &ann).await;
@@ -81,7 +81,7 @@ pub async fn c34_a_job_of_a_live_owner_is_not_taken_over<J: Journal>(journal: J)
 }
 
 /// The takeover has the next epoch and from then on the writes of the old owner are refused.
-pub async fn c35_a_takeover_fences_the_old_owner<J: Journal>(journal: J) {
+pub async fn c35_a_takeover_fences_the_old_owner<J: Store>(journal: J) {
     let ann = register(&journal, "ann").await;
     let (_, old) = running(&journal, 1, jobs::spec(QUEUE), &ann).await;
     lapse(&journal, &ann).await;
@@ -97,7 +97,7 @@ pub async fn c35_a_takeover_fences_the_old_owner<J: Journal>(journal: J) {
 }
 
 /// A daemon that starts again need not wait for the lease of its former life.
-pub async fn a_replaced_life_is_taken_over_at_once<J: Journal>(journal: J) {
+pub async fn a_replaced_life_is_taken_over_at_once<J: Store>(journal: J) {
     let old = register(&journal, "ann").await;
     let (first, _) = running(&journal, 1, jobs::spec(QUEUE), &old).await;
     let (second, _) = held(&journal, 2, jobs::spec(QUEUE), &old).await;
@@ -111,7 +111,7 @@ pub async fn a_replaced_life_is_taken_over_at_once<J: Journal>(journal: J) {
 }
 
 /// Its trees are another matter: they are proven dead on another host by time alone.
-pub async fn a_replaced_life_keeps_its_trees_from_other_hosts<J: Journal>(journal: J) {
+pub async fn a_replaced_life_keeps_its_trees_from_other_hosts<J: Store>(journal: J) {
     let old = register(&journal, "ann").await;
     let (started, _) = running(&journal, 1, jobs::spec(QUEUE), &old).await;
     let (waiting, _) = held(&journal, 2, jobs::spec(QUEUE), &old).await;
@@ -123,7 +123,7 @@ pub async fn a_replaced_life_keeps_its_trees_from_other_hosts<J: Journal>(journa
 }
 
 /// A margin keeps everyone away for a while after the end of a lease.
-pub async fn a_takeover_waits_for_its_margin<J: Journal>(journal: J) {
+pub async fn a_takeover_waits_for_its_margin<J: Store>(journal: J) {
     let ann = register(&journal, "ann").await;
     let (job, _) = held(&journal, 1, jobs::spec(QUEUE), &ann).await;
     lapse(&journal, &ann).await;
@@ -134,7 +134,7 @@ pub async fn a_takeover_waits_for_its_margin<J: Journal>(journal: J) {
 }
 
 /// Orphans of all queues are taken, at most as many as asked for, and their slots stay theirs.
-pub async fn a_takeover_asks_for_no_queue_and_no_slot<J: Journal>(journal: J) {
+pub async fn a_takeover_asks_for_no_queue_and_no_slot<J: Store>(journal: J) {
     let ann = register(&journal, "ann").await;
     for n in 0..5 {
         held(&journal, n, jobs::spec(&format!("queue-{}", n % 2)), &ann).await;
@@ -153,7 +153,7 @@ pub async fn a_takeover_asks_for_no_queue_and_no_slot<J: Journal>(journal: J) {
 }
 
 /// `on_partition = keep`: while a tree may live on its host, no other host takes the job.
-pub async fn a_kept_job_stays_on_its_host<J: Journal>(journal: J) {
+pub async fn a_kept_job_stays_on_its_host<J: Store>(journal: J) {
     let ann = register_at(&journal, "ann", "here").await;
     let kept = Spec { on_partition: OnPartition::Keep, ..jobs::spec(QUEUE) };
     let (started, _) = running(&journal, 1, kept.clone(), &ann).await;
@@ -167,7 +167,7 @@ pub async fn a_kept_job_stays_on_its_host<J: Journal>(journal: J) {
 }
 
 /// Once a person has given up on the host, any other may take the job.
-pub async fn an_abandoned_job_is_taken_from_its_host<J: Journal>(journal: J) {
+pub async fn an_abandoned_job_is_taken_from_its_host<J: Store>(journal: J) {
     let ann = register_at(&journal, "ann", "here").await;
     let kept = Spec { on_partition: OnPartition::Keep, ..jobs::spec(QUEUE) };
     let (mut job, _) = running(&journal, 1, kept, &ann).await;
@@ -179,7 +179,7 @@ pub async fn an_abandoned_job_is_taken_from_its_host<J: Journal>(journal: J) {
 }
 
 /// Orphans that this owner may not take, or cannot read, do not hide the ones it can.
-pub async fn what_cannot_be_taken_over_holds_nobody_up<J: Journal>(journal: J) {
+pub async fn what_cannot_be_taken_over_holds_nobody_up<J: Store>(journal: J) {
     let ann = register_at(&journal, "ann", "here").await;
     let kept = Spec { on_partition: OnPartition::Keep, ..jobs::spec(QUEUE) };
     for n in 0..20 {

@@ -69,7 +69,7 @@ pub async fn work(journal: impl Journal, run: u64, worker: u64, acks: Acks) -> l
             store(&journal, append, &acks).await?;
             job = next;
         }
-        let from = Source::Ready { queue: queue.clone(), slots: None };
+        let from = Source::Ready { group: queue.clone(), slots: None };
         let claim = Claim { by: by.clone(), from, at_most: 1, now: jobs::NOW.plus_ms(u64::from(u32::MAX)) };
         for claimed in journal.claim(claim).await? {
             job = Job::fold(claimed.job, &claimed.events).expect("a claimed log folds");

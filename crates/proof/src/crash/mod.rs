@@ -17,7 +17,7 @@ pub mod sqlite;
 use std::collections::BTreeMap;
 
 use lastword_core::JobId;
-use lastword_store::{Filter, Journal, Page, Read};
+use lastword_store::{Catalog, Feed, Filter, Journal};
 
 use crate::args::Args;
 use history::Log;
@@ -38,13 +38,11 @@ pub fn main(args: &[String]) -> Result<(), Box<dyn std::error::Error>> {
 }
 
 /// Reads everything a journal holds: the events by the feed, which must have them all, and every row.
-pub async fn stored(journal: &impl Journal) -> lastword_store::Result<BTreeMap<JobId, Log>> {
+pub async fn stored(journal: &(impl Journal + Catalog)) -> lastword_store::Result<BTreeMap<JobId, Log>> {
     let mut logs: BTreeMap<JobId, Log> = BTreeMap::new();
     let mut after = None;
     loop {
-        let Page::Feed { events, next } = journal.read(Read::Feed { after, limit: PAGE }).await? else {
-            unreachable!("a feed was asked for")
-        };
+        let Feed { events, next } = journal.read(after, PAGE).await?;
         if events.is_empty() {
             break;
         }
@@ -53,8 +51,7 @@ pub async fn stored(journal: &impl Journal) -> lastword_store::Result<BTreeMap<J
     }
     let mut before = None;
     loop {
-        let read = Read::Rows { filter: Filter::default(), before, limit: PAGE };
-        let rows = journal.read(read).await?.rows();
+        let rows = journal.rows(Filter::default(), before, PAGE).await?;
         let Some(last) = rows.last() else { break };
         before = Some(last.job);
         for row in rows {

@@ -10,9 +10,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use lastword_core::{Append, Event, JobId, Seq};
+use lastword_core::{Append, Event, Incarnation, JobId, Seq};
+use lastword_store::hints::Hints;
 use lastword_store::postgres::{Options, Postgres};
-use lastword_store::{Claim, Claimed, Error, Journal, Page, Read, Renew, Renewed};
+use lastword_store::{Claim, Claimed, Cursor, Error, Feed, Journal, Renew, Renewed};
 use tokio::runtime::Runtime;
 
 use super::appender::{Acks, work};
@@ -208,8 +209,21 @@ impl Journal for Until {
         self.journal()?.renew(renew).await
     }
 
-    async fn read(&self, read: Read) -> lastword_store::Result<Page> {
-        self.journal()?.read(read).await
+    async fn held(
+        &self,
+        by: Incarnation,
+        after: Option<JobId>,
+        limit: u32,
+    ) -> lastword_store::Result<Vec<JobId>> {
+        self.journal()?.held(by, after, limit).await
+    }
+
+    async fn read(&self, after: Option<Cursor>, limit: u32) -> lastword_store::Result<Feed> {
+        self.journal()?.read(after, limit).await
+    }
+
+    fn hints(&self) -> Hints {
+        self.journal.hints()
     }
 }
 

@@ -21,6 +21,10 @@ pub enum Answer {
     Renewed(Result<Renewed>),
     /// Events were loaded.
     Loaded(Result<Vec<Event>>),
+    /// A group was set.
+    Set(Result<()>),
+    /// What an owner holds was read.
+    Held(Result<Vec<JobId>>),
     /// Rows were read.
     Rows(Result<Vec<Row>>),
     /// Everything was read: rows, logs, and the feed sorted into logs.
@@ -35,6 +39,8 @@ impl Answer {
             Answer::Taken(answer) => answer.as_ref().err(),
             Answer::Renewed(answer) => answer.as_ref().err(),
             Answer::Loaded(answer) => answer.as_ref().err(),
+            Answer::Set(answer) => answer.as_ref().err(),
+            Answer::Held(answer) => answer.as_ref().err(),
             Answer::Rows(answer) => answer.as_ref().err(),
         }
     }

@@ -10,7 +10,7 @@ use lastword_core::view::row::{PhaseName, Row};
 use lastword_core::{
     Append, AppendId, Event, Fact, Fence, HostId, Incarnation, Job, JobId, OwnerId, Phase, Seq, Timestamp,
 };
-use lastword_store::{Claim, Error, Filter, Journal, Page, Read, Renew, Result, Source};
+use lastword_store::{Claim, Error, Filter, Group, Renew, Result, Source, Store};
 
 use super::answer::{Answer, Lives};
 use super::operation::{OWNERS, Operation, Submission};
@@ -38,7 +38,7 @@ pub(super) struct Driver<J> {
     fences: Vec<(JobId, Fence)>,
 }
 
-impl<J: Journal> Driver<J> {
+impl<J: Store> Driver<J> {
     pub(super) fn new(journal: J) -> Driver<J> {
         let owners = vec![Vec::new(); OWNERS as usize];
         let lives = Lives::default();
@@ -53,7 +53,7 @@ impl<J: Journal> Driver<J> {
             Operation::Request { job, choice } => self.request(*job, 0, *choice).await,
             Operation::Stale { job, unseen, choice } => self.request(*job, *unseen, *choice).await,
             Operation::Claim { owner, life, queue, at_most, slots } => {
-                let from = Source::Ready { queue: queue_name(*queue), slots: *slots };
+                let from = Source::Ready { group: queue_name(*queue), slots: *slots };
                 self.claim(*owner, *life, from, *at_most).await
             }
             Operation::TakeOver { owner, patient } => {
@@ -72,19 +72,29 @@ impl<J: Journal> Driver<J> {
                 None => Answer::Nothing,
             },
             Operation::Load { job, after } => self.load(*job, *after).await,
-            Operation::List { phase, queue, holder, before, limit } => {
+            Operation::List { phase, queue, before, limit } => {
                 let filter = Filter {
                     phases: phase
                         .and_then(|place| pick(&PhaseName::ALL, place).copied())
                         .into_iter()
                         .collect(),
-                    queue: queue.map(queue_name),
-                    holder: holder.and_then(|owner| self.life(owner, 0)),
+                    group: queue.map(queue_name),
                     ..Filter::default()
                 };
                 let before = before.and_then(|job| pick(&self.jobs, job).copied());
                 self.list(filter, before, *limit).await
             }
+            Operation::SetGroup { queue, slots, paused } => {
+                let group = Group { name: queue_name(*queue), slots: *slots, paused: *paused };
+                Answer::Set(self.journal.set_group(group).await)
+            }
+            Operation::Held { owner, after, limit } => match self.life(*owner, 0) {
+                Some(incarnation) => {
+                    let after = after.and_then(|job| pick(&self.jobs, job).copied());
+                    Answer::Held(self.journal.held(incarnation, after, *limit).await)
+                }
+                None => Answer::Nothing,
+            },
             Operation::Everything => self.everything().await,
         }
     }
@@ -246,11 +256,10 @@ impl<J: Journal> Driver<J> {
         let (mut logs, mut told, mut after) = (BTreeMap::<_, Vec<Event>>::new(), 0, None);
         let following = async {
             while told < count {
-                let page = self.journal.read(Read::Feed { after: after.take(), limit: 100 }).await?;
-                let Page::Feed { events, next } = page else { continue };
-                told += events.len();
-                events.into_iter().for_each(|(job, event)| logs.entry(job).or_default().push(event));
-                after = next;
+                let page = self.journal.read(after.take(), 100).await?;
+                told += page.events.len();
+                page.events.into_iter().for_each(|(job, event)| logs.entry(job).or_default().push(event));
+                after = page.next;
                 tokio::task::yield_now().await;
             }
             Ok(())
@@ -262,7 +271,7 @@ impl<J: Journal> Driver<J> {
     }
 
     async fn rows(&self, filter: Filter, before: Option<JobId>, limit: u32) -> Result<Vec<Row>> {
-        Ok(self.journal.read(Read::Rows { filter, before, limit }).await?.rows())
+        self.journal.rows(filter, before, limit).await
     }
 
     /// Returns a job as it was `unseen` events ago.

@@ -10,7 +10,7 @@ mod operation;
 
 use std::fmt;
 
-use lastword_store::Journal;
+use lastword_store::Store;
 
 pub use answer::{Answer, Coverage};
 use driver::Driver;
@@ -45,7 +45,7 @@ impl fmt::Display for Divergence {
 
 /// Carries out `steps` operations of `seed` on both journals, which must be empty, and compares every answer, and
 /// at the end everything they hold.
-pub async fn compare<A: Journal, B: Journal>(
+pub async fn compare<A: Store, B: Store>(
     pair: &'static str,
     seed: u64,
     steps: usize,

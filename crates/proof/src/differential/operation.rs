@@ -102,10 +102,26 @@ pub enum Operation {
         phase: Option<u64>,
         /// By queue.
         queue: Option<u64>,
-        /// By the newest life of an owner.
-        holder: Option<u64>,
         /// Before which job, counted round.
         before: Option<u64>,
+        /// How many.
+        limit: u32,
+    },
+    /// Sets a group.
+    SetGroup {
+        /// Which queue.
+        queue: u64,
+        /// Its slots.
+        slots: Option<u32>,
+        /// Whether it is paused.
+        paused: bool,
+    },
+    /// Asks what the newest incarnation of an owner holds.
+    Held {
+        /// Which owner.
+        owner: u64,
+        /// After which job, counted round.
+        after: Option<u64>,
         /// How many.
         limit: u32,
     },
@@ -170,11 +186,26 @@ impl Operations {
         }
     }
 
+    fn set_group(&mut self) -> Operation {
+        Operation::SetGroup {
+            queue: self.random.below(QUEUES),
+            slots: self.maybe(50, 6).map(|slots| slots as u32),
+            paused: self.random.chance(20),
+        }
+    }
+
+    fn held(&mut self) -> Operation {
+        Operation::Held {
+            owner: self.random.below(OWNERS),
+            after: self.maybe(30, 40),
+            limit: self.random.below(8) as u32,
+        }
+    }
+
     fn list(&mut self) -> Operation {
         Operation::List {
             phase: self.maybe(40, 6),
             queue: self.maybe(30, QUEUES),
-            holder: self.maybe(30, OWNERS),
             before: self.maybe(30, 40),
             limit: self.random.below(12) as u32,
         }
@@ -199,7 +230,9 @@ impl Iterator for Operations {
             80..84 => Operation::Unwind { fence: any, choice },
             84..88 => Operation::Stale { job: any, unseen: self.random.below(4), choice },
             88..93 => Operation::Repeat { append: any },
-            93..96 => Operation::Load { job: any, after: self.random.below(6) },
+            93..95 => Operation::Load { job: any, after: self.random.below(6) },
+            95..97 => self.held(),
+            97..98 => self.set_group(),
             _ => self.list(),
         })
     }

@@ -330,7 +330,7 @@ impl World {
 
     /// Jobs are about to be taken: by their priorities, within the slots, and not before they are due.
     pub(super) fn check_claim(&mut self, claim: &Claim, taken: &[Claimed], sent_at: u64) {
-        let Source::Ready { queue, .. } = &claim.from else { return };
+        let Source::Ready { group: queue, .. } = &claim.from else { return };
         if taken.is_empty() {
             return;
         }

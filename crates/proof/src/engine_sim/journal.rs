@@ -4,9 +4,12 @@ use std::future::Future;
 
 use lastword_core::reference::Reference;
 use lastword_core::view::row::Row;
-use lastword_core::{Append, Event, JobId, Seq};
-use lastword_store::siblings::{Counts, Group, Kept, Key, Prunable, Prune, Removal, Siblings};
-use lastword_store::{Claim, Claimed, Error, Journal, Page, Read, Renew, Renewed, Result};
+use lastword_core::{Append, Event, Incarnation, JobId, Seq};
+use lastword_store::hints::{Bell, Hints};
+use lastword_store::{
+    Catalog, Claim, Claimed, Counts, Cursor, Error, Feed, Filter, Group, Groups, Journal, Key, KeyRecord,
+    Keys, Prunable, Prune, Removal, Renew, Renewed, Result,
+};
 use tokio::sync::oneshot;
 use tokio::time::sleep;
 
@@ -214,12 +217,6 @@ impl Journal for Frail {
         })
     }
 
-    fn read(&self, read: Read) -> impl Future<Output = Result<Page>> + Send {
-        self.call(Frail::reading(5, None), move |world| world.ledger.read(&read))
-    }
-}
-
-impl Siblings for Frail {
     fn append_and_claim(
         &self,
         append: Append,
@@ -234,35 +231,41 @@ impl Siblings for Frail {
         async { both.await.unwrap_or_else(|error| (Err(error.clone()), Err(error))) }
     }
 
+    fn held(
+        &self,
+        by: Incarnation,
+        after: Option<JobId>,
+        limit: u32,
+    ) -> impl Future<Output = Result<Vec<JobId>>> + Send {
+        self.call(Frail::reading(17, None), move |world| Ok(world.ledger.held(by, after, limit)))
+    }
+
+    fn read(&self, after: Option<Cursor>, limit: u32) -> impl Future<Output = Result<Feed>> + Send {
+        self.call(Frail::reading(18, None), move |world| world.ledger.feed(after, limit))
+    }
+
+    /// All of them get lost.
+    fn hints(&self) -> Hints {
+        Bell::default().hints()
+    }
+}
+
+impl Catalog for Frail {
+    fn row(&self, job: JobId) -> impl Future<Output = Result<Option<Row>>> + Send {
+        self.call(Frail::reading(5, None), move |world| Ok(world.ledger.row(job).cloned()))
+    }
+
+    fn rows(
+        &self,
+        filter: Filter,
+        before: Option<JobId>,
+        limit: u32,
+    ) -> impl Future<Output = Result<Vec<Row>>> + Send {
+        self.call(Frail::reading(5, None), move |world| Ok(world.ledger.rows(&filter, before, limit)))
+    }
+
     fn find(&self, reference: Reference) -> impl Future<Output = Result<Vec<Row>>> + Send {
         self.call(Frail::reading(6, None), move |world| Ok(world.ledger.find(&reference)))
-    }
-
-    fn key(&self, key: Key) -> impl Future<Output = Result<Kept>> + Send {
-        self.call(Frail::about(7, None), move |world| Ok(world.ledger.key(key)))
-    }
-
-    fn groups(&self) -> impl Future<Output = Result<Vec<Group>>> + Send {
-        self.call(Frail::reading(8, None), move |world| Ok(world.ledger.groups()))
-    }
-
-    fn add_group(&self, group: Group) -> impl Future<Output = Result<Group>> + Send {
-        self.call(Frail::about(9, None), move |world| Ok(world.ledger.add_group(group)))
-    }
-
-    fn set_group(&self, group: Group) -> impl Future<Output = Result<()>> + Send {
-        self.call(Frail::about(10, None), move |world| {
-            world.say(|_| {
-                format!("group {} has {:?} slots, paused {}", group.name, group.slots, group.paused)
-            });
-            world.ledger.set_group(group);
-            Ok(())
-        })
-    }
-
-    fn remove_group(&self, name: &str) -> impl Future<Output = Result<bool>> + Send {
-        let name = name.to_owned();
-        self.call(Frail::about(11, None), move |world| Ok(world.ledger.remove_group(&name)))
     }
 
     fn remove(&self, job: JobId) -> impl Future<Output = Result<Removal>> + Send {
@@ -288,5 +291,36 @@ impl Siblings for Frail {
 
     fn counts(&self) -> impl Future<Output = Result<Counts>> + Send {
         self.call(Frail::reading(15, None), move |world| Ok(world.ledger.counts()))
+    }
+}
+
+impl Groups for Frail {
+    fn groups(&self) -> impl Future<Output = Result<Vec<Group>>> + Send {
+        self.call(Frail::reading(8, None), move |world| Ok(world.ledger.groups()))
+    }
+
+    fn add_group(&self, group: Group) -> impl Future<Output = Result<Group>> + Send {
+        self.call(Frail::about(9, None), move |world| Ok(world.ledger.add_group(group)))
+    }
+
+    fn set_group(&self, group: Group) -> impl Future<Output = Result<()>> + Send {
+        self.call(Frail::about(10, None), move |world| {
+            world.say(|_| {
+                format!("group {} has {:?} slots, paused {}", group.name, group.slots, group.paused)
+            });
+            world.ledger.set_group(group);
+            Ok(())
+        })
+    }
+
+    fn remove_group(&self, name: &str) -> impl Future<Output = Result<bool>> + Send {
+        let name = name.to_owned();
+        self.call(Frail::about(11, None), move |world| Ok(world.ledger.remove_group(&name)))
+    }
+}
+
+impl Keys for Frail {
+    fn key(&self, key: Key) -> impl Future<Output = Result<KeyRecord>> + Send {
+        self.call(Frail::about(7, None), move |world| Ok(world.ledger.key(key)))
     }
 }

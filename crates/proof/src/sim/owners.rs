@@ -230,7 +230,7 @@ impl World {
         let verb = match process.claims % 4 {
             1 | 3 => Verb::Ready(claimant),
             2 => Verb::Expired(claimant),
-            _ => Verb::Mine(claimant.owner, claimant.incarnation),
+            _ => Verb::Mine(claimant.incarnation),
         };
         self.process_calls(no, verb);
     }

@@ -7,7 +7,7 @@ use lastword_core::decide::claim::Claimant;
 use lastword_core::view::row::Row;
 use lastword_core::{Append, Event, Fence, Incarnation, Job, JobId, OwnerId, Seq};
 use lastword_store::memory::{Ledger, Record};
-use lastword_store::{Claim, Claimed, Error, Filter, Page, Read, Renew, Renewed, Source};
+use lastword_store::{Claim, Claimed, Error, Renew, Renewed, Source};
 
 use super::disk::Disk;
 use super::fault::Fault;
@@ -41,7 +41,7 @@ pub(super) enum Verb {
     Append(Box<Append>),
     Ready(Claimant),
     Expired(Claimant),
-    Mine(OwnerId, Incarnation),
+    Mine(Incarnation),
     Renew { owner: OwnerId, incarnation: Option<Incarnation> },
 }
 
@@ -159,7 +159,7 @@ impl World {
                 (Answer::Stored(job, seq), record.into_iter().collect())
             }
             Verb::Ready(by) => {
-                let from = Source::Ready { queue: QUEUE.to_owned(), slots: None };
+                let from = Source::Ready { group: QUEUE.to_owned(), slots: None };
                 let (taken, records) = ledger.claim(&claim(by, from))?;
                 (Answer::Taken(taken), records)
             }
@@ -168,7 +168,7 @@ impl World {
                 let (taken, records) = ledger.claim(&claim(by, from))?;
                 (Answer::Taken(taken), records)
             }
-            Verb::Mine(owner, incarnation) => (Answer::Taken(mine(ledger, &owner, incarnation)?), Vec::new()),
+            Verb::Mine(incarnation) => (Answer::Taken(mine(ledger, incarnation)), Vec::new()),
             Verb::Renew { owner, incarnation } => {
                 let (renewed, record) =
                     ledger.renew(&Renew { owner, incarnation, lease_ms: LEASE_MS, now })?;
@@ -261,15 +261,11 @@ impl World {
     }
 }
 
-/// Returns what this life of an owner holds, whatever it has heard about it.
-fn mine(ledger: &Ledger, owner: &OwnerId, incarnation: Incarnation) -> Result<Vec<Claimed>, Error> {
-    let filter = Filter { holder: Some(incarnation), ..Filter::default() };
-    let Page::Rows(rows) = ledger.read(&Read::Rows { filter, before: None, limit: 8 })? else {
-        return Ok(Vec::new());
+/// Returns what an incarnation holds, whatever it has heard about it.
+fn mine(ledger: &Ledger, incarnation: Incarnation) -> Vec<Claimed> {
+    let held = |job: JobId| {
+        let fence: Fence = ledger.row(job)?.holder.clone()?;
+        Some(Claimed { job, events: ledger.load(job, Seq(0)), fence })
     };
-    let held = |row: Row| {
-        let fence: Fence = row.holder.filter(|fence| fence.owner == *owner)?;
-        Some(Claimed { job: row.job, events: ledger.load(row.job, Seq(0)), fence })
-    };
-    Ok(rows.into_iter().filter_map(held).collect())
+    ledger.held(incarnation, None, 8).into_iter().filter_map(held).collect()
 }

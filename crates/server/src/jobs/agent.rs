@@ -6,7 +6,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::IntoResponse as _;
 use lastword_api::{self as api, Accepted, Interrupt, Problem, Resume};
 use lastword_core::TurnNo;
-use lastword_store::siblings::Siblings;
+use lastword_store::Store;
 
 use super::environment::environment;
 use super::response::written_job_response;
@@ -32,7 +32,7 @@ use crate::{agents, keys};
         (status = 409, description = "The question is not open, or several are and none was named.", body = Problem),
     ),
 )]
-pub(crate) async fn answer_question<J: Siblings>(
+pub(crate) async fn answer_question<J: Store>(
     State(app): State<App<J>>,
     caller: Caller,
     Path(reference): Path<String>,
@@ -69,7 +69,7 @@ pub(crate) async fn answer_question<J: Siblings>(
         (status = 409, description = "That turn is not active.", body = Problem),
     ),
 )]
-pub(crate) async fn interrupt<J: Siblings>(
+pub(crate) async fn interrupt<J: Store>(
     app: App<J>,
     caller: Caller,
     reference: &str,
@@ -96,7 +96,7 @@ pub(crate) async fn interrupt<J: Siblings>(
         (status = 422, description = "The key was used for another request.", body = Problem),
     ),
 )]
-pub(crate) async fn resume<J: Siblings>(
+pub(crate) async fn resume<J: Store>(
     app: App<J>,
     caller: Caller,
     reference: &str,

@@ -13,7 +13,7 @@ use lastword_core::view::row::{PhaseName, Row};
 use lastword_core::{Job, JobId};
 use lastword_engine::{Error, Settled, Until};
 use lastword_store::Filter;
-use lastword_store::siblings::Siblings;
+use lastword_store::Store;
 use tokio::task::JoinSet;
 
 use super::list::{LIMIT_MAX, label_of};
@@ -41,7 +41,7 @@ const REQUESTS_MAX: usize = 64;
         (status = 503, description = "The request could not be stored.", body = Problem),
     ),
 )]
-pub(crate) async fn cancel<J: Siblings>(
+pub(crate) async fn cancel<J: Store>(
     app: App<J>,
     caller: Caller,
     reference: &str,
@@ -68,7 +68,7 @@ pub(crate) async fn cancel<J: Siblings>(
     (status = 400, description = "It does not name any jobs.", body = Problem),
     (status = 503, description = "Not every request could be stored.", body = Problem),
 ))]
-pub(crate) async fn cancel_many<J: Siblings>(
+pub(crate) async fn cancel_many<J: Store>(
     State(app): State<App<J>>,
     _: Outside,
     Body(asked): Body<CancelMany>,
@@ -88,7 +88,7 @@ pub(crate) async fn cancel_many<J: Siblings>(
     Ok((StatusCode::ACCEPTED, Json(Page::whole(items))).into_response())
 }
 
-async fn cancel_each<J: Siblings>(
+async fn cancel_each<J: Store>(
     app: &App<J>,
     rows: Vec<Row>,
     stop: &StopRequest,
@@ -114,7 +114,7 @@ async fn cancel_each<J: Siblings>(
     failed.map_or(Ok(items), Err)
 }
 
-async fn cancel_one<J: Siblings>(app: App<J>, id: JobId, stop: StopRequest) -> Result<Job, Error> {
+async fn cancel_one<J: Store>(app: App<J>, id: JobId, stop: StopRequest) -> Result<Job, Error> {
     app.engine().desk().cancel(id, &stop).await
 }
 
@@ -124,7 +124,7 @@ fn filter(asked: &CancelMany) -> Result<Filter, Failure> {
     }
     Ok(Filter {
         phases: PhaseName::LIVE.into(),
-        queue: asked.group.clone(),
+        group: asked.group.clone(),
         labels: asked.label.iter().map(|label| label_of(label)).collect::<Result<_, _>>()?,
         ..Filter::default()
     })

@@ -6,7 +6,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::IntoResponse as _;
 use lastword_api::{self as api, Accepted, LimitsPatch, Message, Problem, Prune, Pruned, RetryJob};
 use lastword_engine as engine;
-use lastword_store::siblings::Siblings;
+use lastword_store::Store;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
@@ -32,12 +32,7 @@ use crate::keys;
         (status = 422, description = "The key was used for another request.", body = Problem),
     ),
 )]
-pub(crate) async fn retry<J: Siblings>(
-    app: App<J>,
-    caller: Caller,
-    reference: &str,
-    request: Request,
-) -> Reply {
+pub(crate) async fn retry<J: Store>(app: App<J>, caller: Caller, reference: &str, request: Request) -> Reply {
     caller.must_be_outside()?;
     let key = idempotency_key(request.headers())?;
     let EnvBody(asked) = EnvBody::<RetryJob>::from_request(request, &()).await?;
@@ -56,7 +51,7 @@ pub(crate) async fn retry<J: Siblings>(
         (status = 409, description = "It has no open attempt.", body = Problem),
     ),
 )]
-pub(crate) async fn abandon<J: Siblings>(app: App<J>, caller: Caller, reference: &str) -> Reply {
+pub(crate) async fn abandon<J: Store>(app: App<J>, caller: Caller, reference: &str) -> Reply {
     caller.must_be_outside()?;
     let id = caller.find(&app, reference).await?;
     let job = app.engine().desk().abandon(id, &caller.name(&app)).await?;
@@ -72,7 +67,7 @@ pub(crate) async fn abandon<J: Siblings>(app: App<J>, caller: Caller, reference:
         (status = 409, description = "It has ended.", body = Problem),
     ),
 )]
-pub(crate) async fn set_limits<J: Siblings>(
+pub(crate) async fn set_limits<J: Store>(
     State(app): State<App<J>>,
     _: Outside,
     Path(reference): Path<String>,
@@ -108,7 +103,7 @@ pub(crate) async fn set_limits<J: Siblings>(
         (status = 429, description = "Too many messages are not delivered yet.", body = Problem),
     ),
 )]
-pub(crate) async fn send<J: Siblings>(
+pub(crate) async fn send<J: Store>(
     State(app): State<App<J>>,
     caller: Caller,
     Path(reference): Path<String>,
@@ -156,7 +151,7 @@ pub(crate) struct RemoveQuery {
         (status = 409, description = "It has not ended, its worktree has work that was not applied, or a live job runs in its worktree.", body = Problem),
     ),
 )]
-pub(crate) async fn remove<J: Siblings>(
+pub(crate) async fn remove<J: Store>(
     State(app): State<App<J>>,
     _: Outside,
     Path(reference): Path<String>,
@@ -174,7 +169,7 @@ pub(crate) async fn remove<J: Siblings>(
 #[utoipa::path(post, operation_id = "prune_jobs", path = "/v1/jobs:prune", tag = "jobs", request_body = Prune, responses(
     (status = 200, description = "The number of jobs removed, and of jobs kept because their result was not read, their work would be lost, or a live job uses their worktree.", body = Pruned),
 ))]
-pub(crate) async fn prune<J: Siblings>(
+pub(crate) async fn prune<J: Store>(
     State(app): State<App<J>>,
     _: Outside,
     Body(asked): Body<Prune>,

@@ -7,7 +7,7 @@ use lastword_api::{self as api, Page, Problem};
 use lastword_core::JobId;
 use lastword_core::view::row::PhaseName;
 use lastword_store::Filter;
-use lastword_store::siblings::Siblings;
+use lastword_store::Store;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
@@ -48,7 +48,7 @@ pub(crate) struct ListQuery {
     (status = 200, description = "A page of jobs.", body = Page<api::Row>),
     (status = "4XX", description = "The query is invalid.", body = Problem),
 ))]
-pub(crate) async fn list<J: Siblings>(
+pub(crate) async fn list<J: Store>(
     State(app): State<App<J>>,
     _: Outside,
     Query(query): Query<ListQuery>,
@@ -80,10 +80,9 @@ fn filter(query: &ListQuery) -> Result<Filter, Failure> {
     Ok(Filter {
         phases: query.phase.as_deref().map_or(Ok(Vec::new()), phases)?,
         outcome,
-        queue: query.group.clone(),
+        group: query.group.clone(),
         name: query.name.clone(),
         labels: query.label.iter().map(|label| label_of(label)).collect::<Result<_, _>>()?,
-        holder: None,
     })
 }
 

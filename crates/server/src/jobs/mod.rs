@@ -10,7 +10,7 @@ mod show;
 mod submit;
 
 use axum::extract::{Path, Request, State};
-use lastword_store::siblings::Siblings;
+use lastword_store::Store;
 
 use crate::app::App;
 use crate::caller::Caller;
@@ -28,7 +28,7 @@ pub(crate) use show::{__path_show, WAIT_MAX, mark_read, show};
 pub(crate) use submit::{__path_submit, submit};
 
 /// Dispatches a verb after a reference: `/v1/jobs/{ref}:cancel`. The last colon counts, since a reference may contain one.
-pub(crate) async fn verb<J: Siblings>(
+pub(crate) async fn verb<J: Store>(
     State(app): State<App<J>>,
     caller: Caller,
     Path(segment): Path<String>,

@@ -6,13 +6,13 @@ use axum::response::{IntoResponse as _, Response};
 use lastword_api as api;
 use lastword_core::{Job, Seq};
 use lastword_engine::Settled;
-use lastword_store::siblings::Siblings;
+use lastword_store::Store;
 
 use crate::app::App;
 use crate::failure::{Failure, Reply};
 
 /// Returns a job as the API shows it. The caller has settled it; later writes are left for the next read.
-pub(crate) async fn view<J: Siblings>(app: &App<J>, job: &Settled<Job>) -> Result<api::Job, Failure> {
+pub(crate) async fn view<J: Store>(app: &App<J>, job: &Settled<Job>) -> Result<api::Job, Failure> {
     let events = app.engine().desk().journal().load(job.value.id, Seq(0)).await?;
     let shown =
         api::Job::of(&job.value, &events).ok_or(lastword_core::decide::Refusal::NotFound(job.value.id))?;
@@ -35,7 +35,7 @@ pub(crate) async fn view<J: Siblings>(app: &App<J>, job: &Settled<Job>) -> Resul
 }
 
 /// Responds with a job, and its version as ETag.
-pub(super) async fn job_response<J: Siblings>(app: &App<J>, status: StatusCode, job: Settled<Job>) -> Reply {
+pub(super) async fn job_response<J: Store>(app: &App<J>, status: StatusCode, job: Settled<Job>) -> Reply {
     let shown = view(app, &job).await?;
     let etag = etag(shown.version);
     let mut response = (status, Json(shown)).into_response();
@@ -44,7 +44,7 @@ pub(super) async fn job_response<J: Siblings>(app: &App<J>, status: StatusCode, 
 }
 
 /// Responds with a job that was just written to.
-pub(super) async fn written_job_response<J: Siblings>(app: &App<J>, status: StatusCode, job: Job) -> Reply {
+pub(super) async fn written_job_response<J: Store>(app: &App<J>, status: StatusCode, job: Job) -> Reply {
     job_response(app, status, Settled { value: job, unsettled: false }).await
 }
 

@@ -8,7 +8,7 @@ use axum::response::IntoResponse as _;
 use lastword_api::{self as api, Problem};
 use lastword_core::{Job, JobId, Seq};
 use lastword_engine::{Settled, Until};
-use lastword_store::siblings::Siblings;
+use lastword_store::Store;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
@@ -45,7 +45,7 @@ pub(crate) struct WaitQuery {
         (status = "4XX", description = "Not found, ambiguous, or not allowed.", body = Problem),
     ),
 )]
-pub(crate) async fn show<J: Siblings>(
+pub(crate) async fn show<J: Store>(
     State(app): State<App<J>>,
     caller: Caller,
     Path(reference): Path<String>,
@@ -84,7 +84,7 @@ fn until(query: &WaitQuery, seen: Option<u64>) -> Result<Until, Failure> {
 }
 
 /// Waits for a job, for a time at most or until the daemon closes. Returns the job as it is then.
-pub(crate) async fn wait_for<J: Siblings>(
+pub(crate) async fn wait_for<J: Store>(
     app: &App<J>,
     id: JobId,
     until: Until,
@@ -97,7 +97,7 @@ pub(crate) async fn wait_for<J: Siblings>(
 }
 
 /// Records that the user has seen the result of a job. If that fails, the result is only kept longer.
-pub(crate) async fn mark_read<J: Siblings>(app: &App<J>, caller: Caller, job: &Job) {
+pub(crate) async fn mark_read<J: Store>(app: &App<J>, caller: Caller, job: &Job) {
     if caller == Caller::Outside
         && job.is_ended()
         && let Err(error) = app.engine().desk().mark_read(job.id).await

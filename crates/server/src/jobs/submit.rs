@@ -8,7 +8,7 @@ use lastword_core::decide::submit::is_name;
 use lastword_core::spec::{Dependency, Spec, Work};
 use lastword_core::{Job, JobId};
 use lastword_engine::{Env, Error};
-use lastword_store::siblings::Siblings;
+use lastword_store::Store;
 use serde::Serialize;
 
 use super::environment::environment;
@@ -31,7 +31,7 @@ use crate::{agents, groups, keys};
         (status = "4XX", description = "The job is invalid, or the key was used for another request.", body = Problem),
     ),
 )]
-pub(crate) async fn submit<J: Siblings>(
+pub(crate) async fn submit<J: Store>(
     State(app): State<App<J>>,
     caller: Caller,
     headers: HeaderMap,
@@ -62,7 +62,7 @@ pub(crate) async fn submit<J: Siblings>(
 
 /// Submits under an id that concurrent requests with the same key share. The second gets the job of the first, even if its spec differs
 /// because a reference such as `@last` changed its meaning.
-async fn submit_once<J: Siblings>(
+async fn submit_once<J: Store>(
     app: &App<J>,
     caller: Caller,
     id: JobId,
@@ -79,7 +79,7 @@ async fn submit_once<J: Siblings>(
     }
 }
 
-pub(super) async fn existing<J: Siblings>(app: &App<J>, id: JobId) -> Result<Option<Job>, Failure> {
+pub(super) async fn existing<J: Store>(app: &App<J>, id: JobId) -> Result<Option<Job>, Failure> {
     match app.engine().job(id).await {
         Ok(job) => Ok(job.value.spec.is_some().then_some(job.value)),
         Err(Error::Refused(Refusal::NotFound(_))) => Ok(None),
@@ -88,7 +88,7 @@ pub(super) async fn existing<J: Siblings>(app: &App<J>, id: JobId) -> Result<Opt
 }
 
 /// Creates a new job from another one, once per key. `make` gets the id of the new job and that of the other.
-pub(super) async fn derive_job<J: Siblings, R: Serialize>(
+pub(super) async fn derive_job<J: Store, R: Serialize>(
     app: &App<J>,
     caller: Caller,
     reference: &str,
@@ -117,7 +117,7 @@ pub(super) async fn derive_job<J: Siblings, R: Serialize>(
     }
 }
 
-pub(super) async fn accepted<J: Siblings>(app: &App<J>, job: Job, replayed: bool) -> Reply {
+pub(super) async fn accepted<J: Store>(app: &App<J>, job: Job, replayed: bool) -> Reply {
     let mut response = written_job_response(app, StatusCode::ACCEPTED, job.clone()).await?;
     set_location(&mut response, &job)?;
     if replayed {
@@ -146,7 +146,7 @@ fn check(asked: &Submit) -> Result<(), Failure> {
 }
 
 /// Returns the spec, with its agent and dependencies looked up with the rights of the caller.
-async fn spec<J: Siblings>(app: &App<J>, caller: Caller, asked: &Submit) -> Result<Spec, Failure> {
+async fn spec<J: Store>(app: &App<J>, caller: Caller, asked: &Submit) -> Result<Spec, Failure> {
     let mut after = Vec::with_capacity(asked.after.len());
     for dependency in &asked.after {
         let on = dependency

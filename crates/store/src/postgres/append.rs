@@ -1,5 +1,5 @@
-//! `append`: callers wait in a queue, a few writers take what waits there, store it with one statement and answer each
-//! by itself. While one statement is on its way the next batch gathers.
+//! `append`: callers wait in a queue; a few writers take all that wait, store them with one statement and answer each of them. While one
+//! statement is under way, the next batch gathers.
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -11,10 +11,11 @@ use lastword_core::{Append, JobId, Seq};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
-use super::Options;
 use super::batch::{Packed, settle, write};
 use super::claim::Marks;
-use super::connect::{ANSWER_MAX, Failure, Patience};
+use super::connect::Patience;
+use super::failure::{Failure, Try};
+use super::options::{ANSWER_MAX, Options};
 use super::wake::Wake;
 use crate::admit::Verdict;
 use crate::{Error, Result};
@@ -75,7 +76,7 @@ struct Writer {
 
 impl Writer {
     async fn run(self, mut queue: mpsc::Receiver<Waiting>) {
-        // Appends whose job has another one before them.
+        // Appends behind another one of the same job.
         let mut later: Vec<Waiting> = Vec::new();
         loop {
             if later.is_empty() {
@@ -102,7 +103,7 @@ impl Writer {
         while !batch.is_empty() {
             match self.store(&mut batch).await {
                 Ok(()) => {}
-                // One of them spoils it for the others, and which one is not known.
+                // One of them makes all fail, and it is not known which.
                 Err(Failure::Clash(_) | Failure::Final(_)) if several => {
                     for single in batch {
                         Box::pin(self.flush(vec![single])).await;
@@ -118,14 +119,14 @@ impl Writer {
         }
     }
 
-    /// Tries once. What has an answer leaves the batch.
-    async fn store(&self, batch: &mut Vec<Waiting>) -> std::result::Result<(), Failure> {
+    /// Tries once. Answered appends leave the batch.
+    async fn store(&self, batch: &mut Vec<Waiting>) -> Try<()> {
         let client = self.pool.get().await?;
         let packed: Vec<&Packed> = batch.iter().map(|waiting| &waiting.packed).collect();
         let stored = match timeout(ANSWER_MAX, write(&client, &packed)).await {
             Ok(stored) => stored?,
             Err(elapsed) => {
-                // What was asked may still happen on that connection; it is not used again.
+                // The statement may still run on that connection, so it is not used again.
                 drop(deadpool_postgres::Object::take(client));
                 return Err(elapsed.into());
             }
@@ -143,7 +144,7 @@ impl Writer {
         if refused.is_empty() {
             return Ok(());
         }
-        // Whatever happens now, these still wait for their answer.
+        // These still wait for their answer.
         *batch = refused;
         let packed: Vec<&Packed> = batch.iter().map(|waiting| &waiting.packed).collect();
         let verdicts = timeout(ANSWER_MAX, settle(&client, &packed)).await??;
@@ -154,7 +155,7 @@ impl Writer {
                     reply(waiting, Ok(version));
                 }
                 Err(error) => reply(waiting, Err(error)),
-                // It changed between the two looks, and may be stored now.
+                // The job changed between the two statements, so the append may be stored now.
                 Ok(Verdict::Write) => batch.push(waiting),
             }
         }
@@ -163,12 +164,12 @@ impl Writer {
 }
 
 fn reply(waiting: Waiting, answer: Result<Seq>) {
-    // A caller that has gone away reads the answer from the log, if ever.
+    // A caller that went away finds the answer in the log.
     let _ = waiting.answer.send(answer);
 }
 
-/// Takes the first append of every job, in order of their keys so that two batches never wait for each other's rows
-/// crosswise; the others stay, in their order.
+/// Takes the first append of every job, in the order of ids, so that two batches never deadlock on each other's rows; the
+/// others keep their order.
 fn one_per_job(waiting: Vec<Waiting>) -> (Vec<Waiting>, Vec<Waiting>) {
     let mut jobs: HashSet<JobId> = HashSet::with_capacity(waiting.len());
     let (mut batch, rest): (Vec<Waiting>, Vec<Waiting>) =

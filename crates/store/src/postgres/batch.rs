@@ -1,5 +1,5 @@
-//! The one statement that stores appends, many at a time, each by itself: what its version or its fence does not
-//! allow is left out and disturbs no neighbour. And the read that tells why one was left out.
+//! The one statement that stores appends, many at a time: each is stored or refused by itself, by its version and its fence. And the
+//! query that finds out why one was refused.
 
 use std::collections::HashSet;
 
@@ -13,9 +13,9 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-use super::connect::Failure;
+use super::failure::Try;
 use crate::admit::{Standing, Verdict, admit};
-use crate::memory::claims;
+use crate::claim::leaves_news;
 use crate::{Error, Result};
 
 /// The statement. Benches run it through another client.
@@ -23,7 +23,7 @@ pub const STATEMENT: &str = include_str!("batch.sql");
 
 const SETTLE: &str = include_str!("settle.sql");
 
-/// An append with its texts made, so that this is done by the many callers and not by the few writers.
+/// An append in the form it is stored in. Encoding is done by the many callers, not by the few writers.
 pub(super) struct Packed {
     pub(super) append: Append,
     summary: String,
@@ -48,20 +48,17 @@ impl Packed {
     }
 }
 
-/// Returns a number as PostgreSQL keeps it. What does not fit is not a number of this world; it stays the largest.
+/// Returns a number as PostgreSQL stores it. No real number exceeds the maximum; one that would is cut to it.
 pub(super) fn number(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-fn life(incarnation: Incarnation) -> Uuid {
+fn uuid(incarnation: Incarnation) -> Uuid {
     Uuid::from_u128(incarnation.as_u128())
 }
 
 /// Stores appends, at most one per job, and returns the jobs whose append was stored.
-pub(super) async fn write(
-    client: &impl GenericClient,
-    batch: &[&Packed],
-) -> std::result::Result<HashSet<Uuid>, Failure> {
+pub(super) async fn write(client: &impl GenericClient, batch: &[&Packed]) -> Try<HashSet<Uuid>> {
     let fences: Vec<Option<&Fence>> = batch.iter().map(|packed| packed.append.fence.as_ref()).collect();
     macro_rules! column {
         (|$packed:ident| $value:expr) => {
@@ -95,7 +92,7 @@ pub(super) async fn write(
         &column!(|packed| number(packed.append.row.version.0)),
         &column!(|packed| Uuid::from_u128(packed.append.id.0)),
         &fence!(|fence| &*fence.owner.0),
-        &fence!(|fence| life(fence.incarnation)),
+        &fence!(|fence| uuid(fence.incarnation)),
         &fence!(|fence| i64::from(fence.epoch.0)),
         &column!(|packed| may_follow_the_end(&packed.append)),
         &column!(|packed| packed.append.row.phase.as_str()),
@@ -103,7 +100,7 @@ pub(super) async fn write(
         &column!(|packed| packed.append.row.priority),
         &column!(|packed| packed.append.row.due.map(|due| number(due.0))),
         &holder!(|fence| &*fence.owner.0),
-        &holder!(|fence| life(fence.incarnation)),
+        &holder!(|fence| uuid(fence.incarnation)),
         &holder!(|fence| i64::from(fence.epoch.0)),
         &column!(|packed| packed.outcome.as_deref()),
         &column!(|packed| i32::from(packed.append.row.least_reader)),
@@ -128,21 +125,13 @@ pub(super) async fn write(
     Ok(rows.iter().map(|row| row.get(0)).collect())
 }
 
-/// Reports whether an append is welcome after the last word.
+/// Reports whether an append may follow the last word.
 fn may_follow_the_end(append: &Append) -> bool {
     append.events.iter().all(|event| matches!(event.fact, Fact::LateReported(_)))
 }
 
-/// Reports whether another writer than the holder writes to a held job.
-fn leaves_news(append: &Append) -> bool {
-    append.fence.is_none() && append.row.holder.is_some() && !claims(append)
-}
-
-/// Tells for each append that was not stored what became of it: stored before, refused, or free to be tried again.
-pub(super) async fn settle(
-    client: &impl GenericClient,
-    refused: &[&Packed],
-) -> std::result::Result<Vec<Result<Verdict>>, Failure> {
+/// Returns for each append that was not stored why: stored before, refused, or free to be tried again.
+pub(super) async fn settle(client: &impl GenericClient, refused: &[&Packed]) -> Try<Vec<Result<Verdict>>> {
     let jobs: Vec<Uuid> = refused.iter().map(|packed| packed.append.job.as_uuid()).collect();
     let expected: Vec<i64> = refused.iter().map(|packed| number(packed.append.expected.0)).collect();
     let statement = client.prepare_cached(SETTLE).await?;
@@ -173,9 +162,9 @@ pub(super) fn holder(row: &Row, at: usize) -> Result<Option<Fence>> {
     let parts: (Option<&str>, Option<Uuid>, Option<i64>) = (row.get(at), row.get(at + 1), row.get(at + 2));
     match parts {
         (None, None, None) => Ok(None),
-        (Some(owner), Some(life), Some(epoch)) => Ok(Some(Fence {
+        (Some(owner), Some(incarnation), Some(epoch)) => Ok(Some(Fence {
             owner: OwnerId(owner.into()),
-            incarnation: Incarnation::from_u128(life.as_u128()),
+            incarnation: Incarnation::from_u128(incarnation.as_u128()),
             epoch: Epoch(epoch as u32),
         })),
         _ => Err(Error::Corrupt("a job has half a holder".to_owned())),

@@ -1,24 +1,24 @@
-//! `claim`: jobs that wait, or whose holder's lease is over, change hands in one transaction.
+//! `claim`: ready jobs, or jobs whose holder's lease is over, change hands in one transaction.
 //!
-//! Candidates are locked, and what another claim has locked is stepped over. Their logs are folded and `core` decides;
-//! the rows are still the ones it decided about when the claims are stored.
+//! Candidates are locked, and rows that another claim has locked are skipped. Their logs are folded and the rule decides; the locks keep
+//! the rows as they were until the claims are stored.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use deadpool_postgres::{Pool, Transaction};
-use lastword_core::decide::claim::{self as rule, Lease};
+use lastword_core::decide::claim::Lease;
 use lastword_core::event::READER;
 use lastword_core::view::row::Row;
-use lastword_core::{Append, AppendId, Event, Fence, Job, JobId};
+use lastword_core::{Event, JobId};
 use uuid::Uuid;
 
 use super::batch::{Packed, event, job_id, number, settle, write};
-use super::connect::Failure;
+use super::failure::Try;
 use super::lease::LEASE_MS_MAX;
 use crate::admit::Verdict;
-use crate::memory::CLAIM_APPEND;
+use crate::claim::{self, Haul, room};
 use crate::{Claim, Claimed, Error, Result, Source};
 
 const READY: &str = include_str!("ready.sql");
@@ -29,6 +29,7 @@ const FIRST: &str = "select due, job from ready where queue = $1 and priority = 
 /// The statements of a claim before the one that stores it. Benches run them through another client.
 pub const CLAIM: [&str; 3] = [ALIVE, READY, LOGS];
 
+/// Returns a row if the lease of the owner runs.
 const ALIVE: &str = "
     select 1 from owners o, meta m
     where o.owner = $1 and o.incarnation = $2 and o.until > clock_timestamp()
@@ -41,16 +42,16 @@ const LOGS: &str = "
     from unnest($1::uuid[]) as c (job)
     cross join lateral (select * from events e where e.job = c.job order by e.seq) e";
 
-/// Claims after which the queue is read from its beginning, and how long that may take at most. A job that became
-/// visible below the mark waits for this, if it was written by another process and the queue is never empty.
+/// Claims, and time, after which a group is read from its beginning again. A job of another process that became visible below the
+/// mark waits that long at most.
 const CLAIMS_PER_RESCAN: u32 = 16;
 const RESCAN: Duration = Duration::from_millis(200);
 
-/// A place in the order of a queue.
+/// A place in the order of a group.
 type Key = (i16, i64, Uuid);
 
-/// Where the rows of each queue probably begin: before it lie only rows that were deleted, and some server process may
-/// hinder their removal for hours. A hint: whatever lies below is found by the next scan from the beginning.
+/// Where the ready rows of each group probably begin: before it lie only deleted rows, which another process of the server may keep from
+/// being vacuumed for hours. A hint: a row below it is found by the next scan from the beginning.
 #[derive(Default)]
 pub(super) struct Marks(Mutex<HashMap<String, Mark>>);
 
@@ -62,20 +63,20 @@ struct Mark {
 
 impl Marks {
     /// Returns where to begin, or `None` for the beginning.
-    fn start(&self, queue: &str) -> Option<Key> {
+    fn start(&self, group: &str) -> Option<Key> {
         let mut marks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let mark = marks.get_mut(queue)?;
+        let mark = marks.get_mut(group)?;
         mark.claims_left = mark.claims_left.checked_sub(1)?;
         (mark.scanned.elapsed() < RESCAN).then_some(mark.key)
     }
 
     /// Notes the first row that a scan from the beginning has met, whether it could be claimed or not.
-    fn found(&self, queue: &str, key: Key) {
+    fn found(&self, group: &str, key: Key) {
         let mark = Mark { key, claims_left: CLAIMS_PER_RESCAN, scanned: Instant::now() };
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(queue.to_owned(), mark);
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(group.to_owned(), mark);
     }
 
-    /// Takes note of a job that this process has made ready, or held and gave back.
+    /// Lowers the mark for a job that this process has made ready.
     pub(super) fn lower(&self, row: &Row) {
         let Some(due) = row.due else { return };
         let mut marks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -94,35 +95,27 @@ pub(super) struct Taken {
     claimed: Claimed,
 }
 
-/// Takes jobs. `unsure` holds what an earlier try may have taken before its answer got lost.
+/// Takes jobs. `unsure` holds what an earlier try may have taken before its answer was lost.
 pub(super) async fn claim(
     pool: &Pool,
     marks: &Marks,
     claim: &Claim,
     unsure: &mut Vec<Taken>,
-) -> std::result::Result<Vec<Claimed>, Failure> {
+) -> Try<Vec<Claimed>> {
     let mut client = pool.get().await?;
     let transaction = client.transaction().await?;
     if !unsure.is_empty() {
         let kept = resolve(&transaction, unsure).await?;
         if !kept.is_empty() {
-            // Not awaited: if this answer were lost too, these claims would go unnoticed.
+            // The rollback is not awaited: if its answer was lost too, these claims would be forgotten.
             return Ok(kept);
         }
     }
-    let life = Uuid::from_u128(claim.by.incarnation.as_u128());
-    let statement = transaction.prepare_cached(ALIVE).await?;
-    if transaction.query_opt(&statement, &[&&*claim.by.owner.0, &life]).await?.is_none() {
-        return Err(Error::Lapsed { owner: claim.by.owner.clone() }.into());
-    }
-    let room = match &claim.from {
-        Source::Ready { queue, slots: Some(slots) } => free(&transaction, queue, *slots).await?,
-        Source::Ready { slots: None, .. } | Source::Expired { .. } => u32::MAX,
-    };
+    let room = check(&transaction, claim).await?;
     let mut search = Search { transaction: &transaction, marks, claim, seen: Vec::new() };
-    *unsure = search.take(room.min(claim.at_most) as usize).await?;
+    *unsure = search.take(room).await?;
     if unsure.is_empty() {
-        // Awaited: candidates that were not taken stay locked until then, and the next claim would skip them.
+        // Awaited: until then the candidates are locked, and the next claim would skip them.
         transaction.rollback().await?;
         return Ok(Vec::new());
     }
@@ -133,11 +126,8 @@ pub(super) async fn claim(
     Ok(std::mem::take(unsure).into_iter().map(|taken| taken.claimed).collect())
 }
 
-/// Finds out which claims of a lost answer have happened. Waits for a transaction that may still be on its way.
-async fn resolve(
-    transaction: &Transaction<'_>,
-    unsure: &mut Vec<Taken>,
-) -> std::result::Result<Vec<Claimed>, Failure> {
+/// Finds out which claims of a lost answer were stored. Waits for a transaction that may still be under way.
+async fn resolve(transaction: &Transaction<'_>, unsure: &mut Vec<Taken>) -> Try<Vec<Claimed>> {
     let jobs: Vec<Uuid> = unsure.iter().map(|taken| taken.claimed.job.as_uuid()).collect();
     let sql = "select 1 from jobs where job = any ($1) order by job for update";
     let statement = transaction.prepare_cached(sql).await?;
@@ -149,23 +139,40 @@ async fn resolve(
     Ok(happened.map(|(taken, _)| taken.claimed).collect())
 }
 
-/// Returns how many jobs of a queue may still be taken. No other transaction counts them until this one ends.
-async fn free(transaction: &Transaction<'_>, queue: &str, slots: u32) -> std::result::Result<u32, Failure> {
-    let lock = transaction.prepare_cached("select 1 from queues where queue = $1 for update").await?;
-    if transaction.query_opt(&lock, &[&queue]).await?.is_none() {
-        let sql = "insert into queues (queue) values ($1) on conflict (queue) do nothing";
-        transaction.execute(sql, &[&queue]).await?;
-        transaction.query_opt(&lock, &[&queue]).await?;
+/// Refuses an owner whose lease is over; returns how many jobs it may take.
+async fn check(transaction: &Transaction<'_>, claim: &Claim) -> Try<usize> {
+    let incarnation = Uuid::from_u128(claim.by.incarnation.as_u128());
+    let statement = transaction.prepare_cached(ALIVE).await?;
+    if transaction.query_opt(&statement, &[&&*claim.by.owner.0, &incarnation]).await?.is_none() {
+        return Err(Error::Lapsed { owner: claim.by.owner.clone() }.into());
     }
-    // Counts no further than it matters.
+    match &claim.from {
+        Source::Ready { group, slots: Some(slots) } => {
+            Ok(room(claim, Some(*slots), held(transaction, group, *slots).await?))
+        }
+        Source::Ready { slots: None, .. } | Source::Expired { .. } => Ok(room(claim, None, 0)),
+    }
+}
+
+/// Counts the held jobs of a group, up to `slots`. Until the end of the transaction no other claim counts them.
+async fn held(transaction: &Transaction<'_>, group: &str, slots: u32) -> Try<u32> {
+    let lock = transaction.prepare_cached("select 1 from queues where queue = $1 for update").await?;
+    if transaction.query_opt(&lock, &[&group]).await?.is_none() {
+        let sql = "insert into queues (queue) values ($1) on conflict (queue) do nothing";
+        transaction.execute(sql, &[&group]).await?;
+        transaction.query_opt(&lock, &[&group]).await?;
+    }
     let sql = "
         select count(*) from (
             select 1 from jobs where queue = $1 and holder_incarnation is not null limit $2
         ) held";
     let statement = transaction.prepare_cached(sql).await?;
-    let held: i64 = transaction.query_one(&statement, &[&queue, &i64::from(slots)]).await?.get(0);
-    Ok(slots.saturating_sub(held as u32))
+    let held: i64 = transaction.query_one(&statement, &[&group, &i64::from(slots)]).await?.get(0);
+    Ok(held as u32)
 }
+
+/// A log, or why there is none: see [`Search::logs`].
+type Log = Result<Option<Vec<Event>>>;
 
 /// Goes through candidates until enough are taken or none is left.
 struct Search<'a> {
@@ -176,11 +183,11 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    async fn take(&mut self, wanted: usize) -> std::result::Result<Vec<Taken>, Failure> {
-        let mut taken: Vec<Taken> = Vec::new();
+    async fn take(&mut self, wanted: usize) -> Try<Vec<Taken>> {
+        let mut haul: Haul<Taken> = Haul::new();
         let mut from_beginning = false;
-        while taken.len() < wanted {
-            let missing = wanted - taken.len();
+        while haul.taken.len() < wanted {
+            let missing = wanted - haul.taken.len();
             let (candidates, whole) = self.candidates(missing, from_beginning).await?;
             from_beginning = true;
             if candidates.is_empty() && whole {
@@ -191,59 +198,54 @@ impl Search<'_> {
             let mut logs = self.logs(&keys).await?;
             let mut decided = Vec::with_capacity(candidates.len());
             for (key, lease) in &candidates {
-                let job = job_id(*key)?;
-                // A log that lies above this transaction in the feed waits for the next one, to keep its order there.
-                if let Some(events) = logs.remove(key).flatten() {
-                    decided.extend(self.decide(job, *lease, events)?);
-                }
+                // A log that lies above this transaction in the feed waits for the next claim, to keep its order there.
+                let Some(log) = logs.remove(key).and_then(Result::transpose) else { continue };
+                let decided_one = log.and_then(|events| self.decide(job_id(*key)?, *lease, events));
+                decided.extend(haul.unless_damaged(decided_one)?);
             }
-            taken.extend(match self.claim.from {
+            haul.taken.extend(match self.claim.from {
                 Source::Ready { .. } => self.alone_in_conversation(decided).await?,
-                // What is taken over is driven already: agents may have given two of them one name.
+                // Jobs that are taken over drive their conversation already.
                 Source::Expired { .. } => decided,
             });
             if whole && candidates.len() < missing {
                 break;
             }
         }
-        Ok(taken)
+        Ok(haul.end()?)
     }
 
-    /// Locks the next candidates, in their order, and tells whether all of the queue was looked at.
-    async fn candidates(
-        &self,
-        missing: usize,
-        from_beginning: bool,
-    ) -> std::result::Result<(Vec<(Uuid, Lease)>, bool), Failure> {
+    /// Locks the next candidates, in their order, and reports whether the whole group was searched.
+    async fn candidates(&self, missing: usize, from_beginning: bool) -> Try<(Vec<(Uuid, Lease)>, bool)> {
         let limit = missing as i64;
-        let Source::Ready { queue, .. } = &self.claim.from else {
+        let Source::Ready { group, .. } = &self.claim.from else {
             return Ok((self.expired(limit).await?, true));
         };
-        let start = if from_beginning { None } else { self.marks.start(queue) };
+        let start = if from_beginning { None } else { self.marks.start(group) };
         let (priority, due, job) = start.unwrap_or((0, 0, Uuid::nil()));
         let statement = self.transaction.prepare_cached(READY).await?;
         let now = number(self.claim.now.0);
         let rows = self
             .transaction
-            .query(&statement, &[&queue, &now, &limit, &priority, &due, &job, &self.seen, &i32::from(READER)])
+            .query(&statement, &[&group, &now, &limit, &priority, &due, &job, &self.seen, &i32::from(READER)])
             .await?;
         if let (Some(row), None) = (rows.first(), start) {
-            self.mark(queue, row.get(1)).await?;
+            self.mark(group, row.get(1)).await?;
         }
         Ok((rows.iter().map(|row| (row.get(0), Lease::Live)).collect(), start.is_none()))
     }
 
-    /// Moves the mark to the first row of a level. Not to the first that could be claimed: one that is locked, or whose
-    /// conversation is taken, can be claimed a moment later.
-    async fn mark(&self, queue: &str, priority: i16) -> std::result::Result<(), Failure> {
+    /// Moves the mark to the first row of a priority. Not to the first that could be claimed: a locked row, or one whose
+    /// conversation is taken, may be claimed a moment later.
+    async fn mark(&self, group: &str, priority: i16) -> Try<()> {
         let statement = self.transaction.prepare_cached(FIRST).await?;
-        if let Some(row) = self.transaction.query_opt(&statement, &[&queue, &priority]).await? {
-            self.marks.found(queue, (priority, row.get(0), row.get(1)));
+        if let Some(row) = self.transaction.query_opt(&statement, &[&group, &priority]).await? {
+            self.marks.found(group, (priority, row.get(0), row.get(1)));
         }
         Ok(())
     }
 
-    async fn expired(&self, limit: i64) -> std::result::Result<Vec<(Uuid, Lease)>, Failure> {
+    async fn expired(&self, limit: i64) -> Try<Vec<(Uuid, Lease)>> {
         let Source::Expired { margin_ms } = self.claim.from else { return Ok(Vec::new()) };
         let margin = margin_ms.min(LEASE_MS_MAX) as i64;
         let statement = self.transaction.prepare_cached(EXPIRED).await?;
@@ -252,40 +254,32 @@ impl Search<'_> {
         Ok(rows.iter().map(|row| (row.get(0), lease(row.get(1)))).collect())
     }
 
-    /// Returns the log of each candidate, or `None` for one with an event above this transaction.
-    async fn logs(
-        &self,
-        candidates: &[Uuid],
-    ) -> std::result::Result<HashMap<Uuid, Option<Vec<Event>>>, Failure> {
+    /// Returns the log of each candidate: `None` for one with an event above this transaction, an error for one that does not read.
+    async fn logs(&self, candidates: &[Uuid]) -> Try<HashMap<Uuid, Log>> {
         let statement = self.transaction.prepare_cached(LOGS).await?;
-        let mut logs: HashMap<Uuid, Option<Vec<Event>>> = HashMap::with_capacity(candidates.len());
+        let mut logs: HashMap<Uuid, Log> = HashMap::with_capacity(candidates.len());
         for row in self.transaction.query(&statement, &[&candidates]).await? {
-            let log = logs.entry(row.get(0)).or_insert_with(|| Some(Vec::new()));
+            let log = logs.entry(row.get(0)).or_insert_with(|| Ok(Some(Vec::new())));
             match log {
-                Some(events) if !row.get::<_, bool>(6) => events.push(event(&row, 1)?),
-                _ => *log = None,
+                Ok(Some(events)) if !row.get::<_, bool>(6) => match event(&row, 1) {
+                    Ok(event) => events.push(event),
+                    Err(error) => *log = Err(error),
+                },
+                Ok(_) => *log = Ok(None),
+                Err(_) => {}
             }
         }
         Ok(logs)
     }
 
-    /// Asks core.
-    fn decide(&self, id: JobId, lease: Lease, mut events: Vec<Event>) -> Result<Option<Taken>> {
-        let Claim { by, now, .. } = self.claim;
-        let corrupt = |error: lastword_core::Illegal| Error::Corrupt(error.to_string());
-        let job = Job::fold(id, &events).map_err(corrupt)?;
-        let Ok(facts) = rule::decide(&job, by, lease, *now) else { return Ok(None) };
-        let fence = Fence { owner: by.owner.clone(), incarnation: by.incarnation, epoch: job.epoch.next() };
-        let append_id = AppendId::of_owner(&fence, CLAIM_APPEND);
-        let (append, _) = Append::new(&job, None, append_id, *now, facts).map_err(corrupt)?;
-        events.extend(append.events.iter().cloned());
-        let claimed = Claimed { job: id, events, fence };
-        Ok(Some(Taken { packed: Packed::new(append), claimed }))
+    fn decide(&self, id: JobId, lease: Lease, events: Vec<Event>) -> Result<Option<Taken>> {
+        let taken = claim::take(self.claim, id, lease, events)?;
+        Ok(taken.map(|taken| Taken { packed: Packed::new(taken.append), claimed: taken.claimed }))
     }
 
-    /// Takes the conversations of the jobs that want one, and leaves out jobs whose conversation another job drives.
-    async fn alone_in_conversation(&self, decided: Vec<Taken>) -> std::result::Result<Vec<Taken>, Failure> {
-        // By key, the first job of each: two claims that want the same ones wait for each other in one order.
+    /// Takes the conversations that the jobs want, and leaves out jobs whose conversation another job drives.
+    async fn alone_in_conversation(&self, decided: Vec<Taken>) -> Try<Vec<Taken>> {
+        // The first job of each conversation, in the order of keys: two claims that want the same ones lock them in one order.
         let mut wanted: BTreeMap<(&str, &str), Uuid> = BTreeMap::new();
         for taken in &decided {
             if let Some(key) = &taken.packed.append.row.conversation {

@@ -21,7 +21,7 @@ with recursive lives (life) as (
             )
         )
 )
--- A later life of the owner has a later lease, so its end is the end of all before it.
+-- A later incarnation of the owner has a later lease, so its end is the end of all before it.
 select j.job, w.owner is null or w.until + $3::bigint * interval '1 millisecond' <= clock_timestamp() as lease_over
 from over o join jobs j on j.holder_incarnation = o.life
 left join owners w on w.owner = j.holder_owner

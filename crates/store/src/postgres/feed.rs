@@ -1,19 +1,18 @@
 //! The feed over all jobs: ordered by the transaction that wrote, and read only up to where every transaction is over.
 //!
-//! A number drawn before a commit can become visible after a higher one; whoever reads past it misses it for ever. Here
-//! nothing is shown while a transaction at or below it is still open. A transaction that stays open holds the feed back.
+//! A number drawn before a commit can become visible after a higher one, and a reader that has gone past it would miss it for ever. So no
+//! event is shown while a transaction at or below it is still open. A transaction that stays open holds the feed back.
 
 use deadpool_postgres::Pool;
 use uuid::Uuid;
 
 use super::batch::{event, job_id, number};
-use super::connect::Failure;
-use crate::memory::bad_cursor;
-use crate::{Cursor, Error, Page, Result};
+use super::failure::Try;
+use crate::{Cursor, Error, Feed, Result};
 
-/// Everything below the oldest transaction that is still open, by the very snapshot that reads. One that is known to
-/// work in another database of the same server writes nothing here and holds nothing back; one that is not known to
-/// holds back, because it may have been ours and ended since.
+/// Everything below the oldest transaction that is still open, by the very snapshot that reads. A transaction that is known to
+/// be in another database of the same server writes nothing here and is ignored; one of unknown place holds the feed back, because it may
+/// have been ours and ended since.
 macro_rules! settled {
     ($before:literal, $after:literal) => {
         concat!(
@@ -66,7 +65,7 @@ impl Place {
             };
             next().is_none().then_some(place)
         };
-        read().ok_or_else(|| bad_cursor(cursor))
+        read().ok_or_else(|| cursor.foreign())
     }
 
     fn cursor(&self) -> Cursor {
@@ -78,11 +77,7 @@ impl Place {
 }
 
 /// Reads a piece of the feed.
-pub(super) async fn feed(
-    pool: &Pool,
-    after: Option<&Cursor>,
-    limit: u32,
-) -> std::result::Result<Page, Failure> {
+pub(super) async fn feed(pool: &Pool, after: Option<&Cursor>, limit: u32) -> Try<Feed> {
     let client = pool.get().await?;
     let statement = client.prepare_cached("select instance_first from meta").await?;
     let instance: Uuid = client.query_one(&statement, &[]).await?.get(0);
@@ -108,11 +103,11 @@ pub(super) async fn feed(
         }
         _ => after.cloned(),
     };
-    Ok(Page::Feed { events, next })
+    Ok(Feed { events, next })
 }
 
 /// Returns the place of the newest event that the feed shows; `None` if it shows none.
-pub(super) async fn present(pool: &Pool) -> std::result::Result<Option<Cursor>, Failure> {
+pub(super) async fn feed_end(pool: &Pool) -> Try<Option<Cursor>> {
     let client = pool.get().await?;
     let statement = client.prepare_cached("select instance_first from meta").await?;
     let instance: Uuid = client.query_one(&statement, &[]).await?.get(0);

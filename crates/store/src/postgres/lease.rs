@@ -5,7 +5,7 @@ use lastword_core::{Incarnation, JobId};
 use uuid::Uuid;
 
 use super::batch::job_id;
-use super::connect::Failure;
+use super::failure::Try;
 use crate::{Error, Renew, Renewed};
 
 /// The longest lease, a hundred years: what fits the database's calendar.
@@ -35,7 +35,7 @@ const RENEW: &str = "
     order by j.job";
 
 /// Registers or renews.
-pub(super) async fn renew(pool: &Pool, renew: &Renew) -> Result<Renewed, Failure> {
+pub(super) async fn renew(pool: &Pool, renew: &Renew) -> Try<Renewed> {
     let client = pool.get().await?;
     let owner: &str = &renew.owner.0;
     let lease = renew.lease_ms.min(LEASE_MS_MAX) as i64;
@@ -46,8 +46,8 @@ pub(super) async fn renew(pool: &Pool, renew: &Renew) -> Result<Renewed, Failure
         return Ok(Renewed { incarnation, news: Vec::new() });
     };
     let statement = client.prepare_cached(RENEW).await?;
-    let life = Uuid::from_u128(given.as_u128());
-    let rows = client.query(&statement, &[&owner, &life, &lease]).await?;
+    let incarnation = Uuid::from_u128(given.as_u128());
+    let rows = client.query(&statement, &[&owner, &incarnation, &lease]).await?;
     let renewed: i64 = rows.first().map_or(0, |row| row.get(0));
     if renewed == 0 {
         return Err(Error::Lapsed { owner: renew.owner.clone() }.into());

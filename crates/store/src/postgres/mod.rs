@@ -1,27 +1,36 @@
-//! The journal in PostgreSQL, for a fleet: many processes, one truth.
+//! The store in PostgreSQL, for a fleet: many processes, one truth.
 //!
 //! | file | owns |
 //! |---|---|
-//! | `connect` | connections, and what to do when one fails |
+//! | `connect` | connections, and how often a call is tried |
+//! | `pool` | what every session of a connection needs |
+//! | `failure` | what an error of the server means |
+//! | `options` | how the server is used |
 //! | `schema` | tables, partitions, and which database this is |
 //! | `batch` | the one statement that stores appends, and why one was not stored |
 //! | `append` | the queue before it |
 //! | `claim` | taking jobs, ready or left behind |
 //! | `lease` | owners and their leases |
-//! | `view`, `feed` | reading |
-//! | `siblings` | what is remembered beside the logs |
+//! | `feed` | the feed over all jobs |
+//! | `view` | reading logs and rows |
+//! | `catalog`, `groups`, `keys` | the other three traits |
 //! | `wake` | hints after a commit |
 //!
 //! Rules are in `core` and in [`crate::admit`]; the SQL here says the same and is held to it by the conformance suite.
 
 mod append;
 mod batch;
+mod catalog;
 mod claim;
 mod connect;
+mod failure;
 mod feed;
+mod groups;
+mod keys;
 mod lease;
+mod options;
+mod pool;
 mod schema;
-mod siblings;
 mod view;
 mod wake;
 
@@ -29,49 +38,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deadpool_postgres::Pool;
-use lastword_core::{Append, Event, JobId, Seq, Timestamp};
+use lastword_core::{Append, Event, Incarnation, JobId, Seq, Timestamp};
+use tokio::sync::Mutex;
 use tokio_postgres::Config;
 
 use self::append::Appender;
 use self::claim::Marks;
-use self::connect::{Failure, Patience, within};
+use self::connect::patiently;
+use self::failure::Try;
 use self::wake::Wake;
 use crate::hints::Hints;
-use crate::{Claim, Claimed, Error, Journal, Page, Read, Renew, Renewed, Result};
+use crate::{Claim, Claimed, Cursor, Error, Feed, Journal, Renew, Renewed, Result};
 
 pub use self::batch::STATEMENT;
 pub use self::claim::CLAIM;
+pub use self::options::Options;
 
-/// How a journal uses its server.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Connections that store appends. Two keep the server busy while one waits for its flush.
-    pub writers: usize,
-    /// Connections for everything else.
-    pub readers: usize,
-    /// Appends in one statement, at most.
-    pub batch_max: usize,
-    /// Whether commits wake other processes.
-    pub wake: bool,
-    /// How long a verb goes on trying before it says that the server is away.
-    pub patience: Duration,
-}
-
-impl Default for Options {
-    fn default() -> Options {
-        Options {
-            writers: 2,
-            readers: 4,
-            // Beyond this a batch gains nothing measurable and only delays its first answer.
-            batch_max: 500,
-            wake: true,
-            // Longer than PostgreSQL takes to recover from a crash, shorter than the patience of a person.
-            patience: Duration::from_secs(15),
-        }
-    }
-}
-
-/// The journal in PostgreSQL. Cheap to clone; the last clone closes it.
+/// The store in PostgreSQL. Cheap to clone; the last clone closes it.
 #[derive(Clone)]
 pub struct Postgres(Arc<Inner>);
 
@@ -96,12 +79,9 @@ impl Postgres {
         let config: Config = url.parse().map_err(|error| {
             Error::Unavailable(format!("the address of the database does not read: {error}"))
         })?;
-        let mut patience = Patience::new(options.patience);
-        while let Err(failure) = within(schema::prepare(&config)).await {
-            patience.wait(failure).await?;
-        }
-        let readers = connect::pool(&config, options.readers)?;
-        let writers = connect::pool(&config, options.writers)?;
+        patiently(options.patience, || schema::prepare(&config)).await?;
+        let readers = pool::pool(&config, options.readers)?;
+        let writers = pool::pool(&config, options.writers)?;
         let wake = Arc::new(Wake::new());
         if options.wake {
             wake.start(config, readers.clone());
@@ -111,48 +91,21 @@ impl Postgres {
         Ok(Postgres(Arc::new(Inner { readers, appender, marks, wake, patience: options.patience })))
     }
 
-    /// Returns hints that something was committed, by this process or another. All of them may get lost: whoever
-    /// waits also looks now and then by itself.
-    pub fn hints(&self) -> Hints {
-        self.0.wake.hints()
-    }
-
-    /// Makes the partitions for jobs of this month and the next ones. Opening does it; a process that runs for months
-    /// repeats it. Jobs that find no partition of their own are kept all the same.
+    /// Creates the partitions for jobs of this month and the next ones. Opening does it; a process that runs for months
+    /// repeats it. A job without a partition for its month goes to a common one.
     pub async fn prepare_months(&self, now: Timestamp) -> Result<()> {
-        let mut patience = Patience::new(self.0.patience);
-        loop {
-            match within(self.try_prepare_months(now)).await {
-                Err(failure) => patience.wait(failure).await?,
-                Ok(()) => return Ok(()),
-            }
-        }
+        self.patiently(|| async { schema::months(&*self.0.readers.get().await?, now).await }).await
     }
 
-    async fn try_prepare_months(&self, now: Timestamp) -> std::result::Result<(), Failure> {
-        let client = self.0.readers.get().await?;
-        schema::months(&client, now).await
-    }
-
-    async fn try_read(&self, read: &Read) -> std::result::Result<Page, Failure> {
-        let pool = &self.0.readers;
-        match read {
-            Read::Row(job) => view::row(pool, *job).await,
-            Read::Rows { filter, before, limit } => view::rows(pool, filter, *before, *limit).await,
-            Read::Feed { after, limit } => feed::feed(pool, after.as_ref(), *limit).await,
-        }
+    /// Tries until it succeeds, fails for good, or patience is over.
+    async fn patiently<T, F: Future<Output = Try<T>>>(&self, attempt: impl Fn() -> F) -> Result<T> {
+        patiently(self.0.patience, attempt).await
     }
 }
 
 impl Journal for Postgres {
     async fn load(&self, job: JobId, after: Seq) -> Result<Vec<Event>> {
-        let mut patience = Patience::new(self.0.patience);
-        loop {
-            match within(view::load(&self.0.readers, job, after)).await {
-                Err(failure) => patience.wait(failure).await?,
-                Ok(events) => return Ok(events),
-            }
-        }
+        self.patiently(|| view::load(&self.0.readers, job, after)).await
     }
 
     async fn append(&self, append: Append) -> Result<Seq> {
@@ -160,38 +113,35 @@ impl Journal for Postgres {
     }
 
     async fn claim(&self, claim: Claim) -> Result<Vec<Claimed>> {
-        let mut patience = Patience::new(self.0.patience);
-        let mut unsure = Vec::new();
-        loop {
-            match within(claim::claim(&self.0.readers, &self.0.marks, &claim, &mut unsure)).await {
-                Err(failure) => patience.wait(failure).await?,
-                Ok(claimed) => {
-                    if !claimed.is_empty() {
-                        self.0.wake.ring();
-                    }
-                    return Ok(claimed);
-                }
-            }
+        // What a try may have taken before its answer was lost, for the next try.
+        let unsure = Mutex::new(Vec::new());
+        let claimed = self.patiently(|| async {
+            claim::claim(&self.0.readers, &self.0.marks, &claim, &mut *unsure.lock().await).await
+        });
+        let claimed = claimed.await?;
+        if !claimed.is_empty() {
+            self.0.wake.ring();
         }
+        Ok(claimed)
     }
 
     async fn renew(&self, renew: Renew) -> Result<Renewed> {
-        let mut patience = Patience::new(self.0.patience);
-        loop {
-            match within(lease::renew(&self.0.readers, &renew)).await {
-                Err(failure) => patience.wait(failure).await?,
-                Ok(renewed) => return Ok(renewed),
-            }
-        }
+        self.patiently(|| lease::renew(&self.0.readers, &renew)).await
     }
 
-    async fn read(&self, read: Read) -> Result<Page> {
-        let mut patience = Patience::new(self.0.patience);
-        loop {
-            match within(self.try_read(&read)).await {
-                Err(failure) => patience.wait(failure).await?,
-                Ok(page) => return Ok(page),
-            }
-        }
+    async fn held(&self, by: Incarnation, after: Option<JobId>, limit: u32) -> Result<Vec<JobId>> {
+        self.patiently(|| view::held(&self.0.readers, by, after, limit)).await
+    }
+
+    async fn read(&self, after: Option<Cursor>, limit: u32) -> Result<Feed> {
+        self.patiently(|| feed::feed(&self.0.readers, after.as_ref(), limit)).await
+    }
+
+    async fn feed_end(&self) -> Result<Option<Cursor>> {
+        self.patiently(|| feed::feed_end(&self.0.readers)).await
+    }
+
+    fn hints(&self) -> Hints {
+        self.0.wake.hints()
     }
 }

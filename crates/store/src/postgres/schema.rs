@@ -1,4 +1,4 @@
-//! The tables: made and brought up to date when a journal is opened, one partition of events per month, and which
+//! The tables: created and migrated when a journal is opened, one partition of events per month, and which
 //! instance of a database this is.
 
 use lastword_core::{Incarnation, JobId, Timestamp};
@@ -6,35 +6,35 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Config};
 use uuid::Uuid;
 
-use super::connect::{Failure, connect};
+use super::connect::connect;
+use super::failure::{Failure, Try};
 use crate::Error;
 
 /// Every step from an empty database to the schema this build uses, in order. A step that was released never changes.
-const STEPS: &[&str] = &[include_str!("schema.sql"), include_str!("siblings.sql")];
+const STEPS: &[&str] = &[include_str!("schema.sql"), include_str!("catalog.sql")];
 
-/// Months that have a partition before they begin: the present one and two more, so that a process that opens the
-/// journal once a month is enough.
+/// Months that have a partition before they begin: with two more than the present one, opening the journal once a month is enough.
 const MONTHS_AHEAD: u32 = 2;
 
-/// Makes or updates the tables.
-pub(super) async fn prepare(config: &Config) -> Result<(), Failure> {
+/// Creates or migrates the tables.
+pub(super) async fn prepare(config: &Config) -> Try<()> {
     let mut client = connect(config).await?;
-    match migrate(&mut client).await {
-        // Two openers at once: the other one has made what this one wanted to make. Look again.
-        Err(Failure::Final(Error::Corrupt(text))) if raced(&text) => return Err(Failure::Clash(text)),
-        other => other?,
-    }
+    migrate(&mut client).await?;
     let now = "select (extract(epoch from clock_timestamp()) * 1000)::bigint";
     let now: i64 = client.query_one(now, &[]).await?.get(0);
     months(&client, Timestamp(now as u64)).await
 }
 
-fn raced(text: &str) -> bool {
-    let codes = [SqlState::UNIQUE_VIOLATION, SqlState::DUPLICATE_TABLE, SqlState::DUPLICATE_OBJECT];
-    codes.iter().any(|code| text.ends_with(&format!("({})", code.code())))
+/// Two openers at once: if the other one has created what this one wanted to create, the next try finds it.
+fn unless_raced(error: tokio_postgres::Error) -> Failure {
+    let raced = [SqlState::UNIQUE_VIOLATION, SqlState::DUPLICATE_TABLE, SqlState::DUPLICATE_OBJECT];
+    match error.code() {
+        Some(code) if raced.contains(code) => Failure::Clash(error.to_string()),
+        _ => error.into(),
+    }
 }
 
-async fn migrate(client: &mut Client) -> Result<(), Failure> {
+async fn migrate(client: &mut Client) -> Try<()> {
     let found = client
         .query_one("select to_regclass('migrations') is not null, to_regclass('events') is not null", &[]);
     let found = found.await?;
@@ -49,7 +49,8 @@ async fn migrate(client: &mut Client) -> Result<(), Failure> {
     step.batch_execute(
         "create table if not exists migrations (step int primary key, at timestamptz not null)",
     )
-    .await?;
+    .await
+    .map_err(unless_raced)?;
     let done: Vec<i32> = step
         .query("select step from migrations order by step", &[])
         .await?
@@ -70,13 +71,14 @@ async fn migrate(client: &mut Client) -> Result<(), Failure> {
         return Err(Error::Corrupt(text).into());
     }
     for (index, sql) in STEPS.iter().enumerate().skip(done.len()) {
-        step.batch_execute(sql).await?;
-        step.execute("insert into migrations (step, at) values ($1, now())", &[&(index as i32 + 1)]).await?;
+        step.batch_execute(sql).await.map_err(unless_raced)?;
+        let sql = "insert into migrations (step, at) values ($1, now())";
+        step.execute(sql, &[&(index as i32 + 1)]).await.map_err(unless_raced)?;
     }
     if done.is_empty() {
         let (first, last) = instance(&step.query_one("select gen_random_uuid()", &[]).await?.get(0));
-        step.execute("insert into meta (instance_first, instance_last) values ($1, $2)", &[&first, &last])
-            .await?;
+        let sql = "insert into meta (instance_first, instance_last) values ($1, $2)";
+        step.execute(sql, &[&first, &last]).await.map_err(unless_raced)?;
     }
     let rows: i64 = step.query_one("select count(*) from meta", &[]).await?.get(0);
     if rows != 1 {
@@ -84,7 +86,7 @@ async fn migrate(client: &mut Client) -> Result<(), Failure> {
             Error::Corrupt("it has lost its row in `meta`: restore it from a backup".to_owned()).into()
         );
     }
-    Ok(step.commit().await?)
+    step.commit().await.map_err(unless_raced)
 }
 
 /// Returns the first and the last incarnation of an instance whose number is the upper half of `random`.
@@ -95,10 +97,10 @@ fn instance(random: &Uuid) -> (Uuid, Uuid) {
 }
 
 /// Gives the database a new instance if its rows came from another cluster or timeline: a restored backup or a clone
-/// must not honour what was given before.
+/// must not honour leases that were granted before.
 ///
-/// A copy of the files of a stopped server that is started beside it looks the same from inside. That is a limit.
-pub(super) async fn recognise(client: &Client) -> Result<(), Failure> {
+/// A copy of a stopped server's files that is started beside it looks the same from inside. That is a limit.
+pub(super) async fn recognise(client: &Client) -> Try<()> {
     let told = client.query_one(
         "select (select system_identifier::text from pg_control_system()),
                 left(pg_walfile_name(pg_current_wal_lsn()), 8)",
@@ -114,7 +116,7 @@ pub(super) async fn recognise(client: &Client) -> Result<(), Failure> {
     if client.query_opt(same, &[&cluster, &timeline]).await?.is_some() {
         return Ok(());
     }
-    // The first look only takes note. Places in the feed go on above every one there is.
+    // The first connection only notes both. Places in the feed continue above every existing one.
     let (first, last) = instance(&client.query_one("select gen_random_uuid()", &[]).await?.get(0));
     let sql = "
         update meta set
@@ -129,21 +131,21 @@ pub(super) async fn recognise(client: &Client) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Reports whether a server that is a relative of PostgreSQL, or a strict one, does not say where its rows are.
+/// Reports whether a strict server, or one derived from PostgreSQL, does not tell where its rows are.
 fn not_told(code: &SqlState) -> bool {
     [SqlState::UNDEFINED_FUNCTION, SqlState::INSUFFICIENT_PRIVILEGE, SqlState::FEATURE_NOT_SUPPORTED]
         .contains(code)
 }
 
-/// Makes the partitions of the present month and the next ones, where they are missing.
-pub(super) async fn months(client: &Client, now: Timestamp) -> Result<(), Failure> {
+/// Creates the missing partitions of this month and the next ones.
+pub(super) async fn months(client: &Client, now: Timestamp) -> Try<()> {
     let (mut year, mut month) = civil(now);
     for _ in 0..=MONTHS_AHEAD {
         let next = if month == 12 { (year + 1, 1) } else { (year, month + 1) };
         let name = format!("events_{year:04}_{month:02}");
         let there = client.query_one("select to_regclass($1) is not null", &[&name]).await?;
         if !there.get::<_, bool>(0) {
-            // Names and bounds of a table cannot be bound; both are numbers made here.
+            // A statement cannot bind names and bounds of a table; both are numbers made here.
             let (from, to) = (least_id(begin(year, month)), least_id(begin(next.0, next.1)));
             let sql = format!(
                 "set lock_timeout = '2s'; \
@@ -155,7 +157,7 @@ pub(super) async fn months(client: &Client, now: Timestamp) -> Result<(), Failur
                 let can_wait = [
                     SqlState::DUPLICATE_TABLE,
                     SqlState::UNIQUE_VIOLATION,
-                    // Rows of this month are in the common partition already, and stay there.
+                    // Rows of this month are already in the common partition, and stay there.
                     SqlState::CHECK_VIOLATION,
                     SqlState::INVALID_OBJECT_DEFINITION,
                     SqlState::LOCK_NOT_AVAILABLE,
@@ -171,7 +173,7 @@ pub(super) async fn months(client: &Client, now: Timestamp) -> Result<(), Failur
     Ok(())
 }
 
-/// Returns the least id that can have been made at a moment.
+/// Returns the least id that a moment can have.
 fn least_id(at: Timestamp) -> Uuid {
     let mut bytes = *JobId::new(0, at, [0; 10]).as_uuid().as_bytes();
     bytes[6..].fill(0);

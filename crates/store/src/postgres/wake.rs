@@ -12,7 +12,8 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio_postgres::{AsyncMessage, Config, NoTls};
 
-use super::connect::{ANSWER_MAX, Failure};
+use super::failure::Try;
+use super::options::ANSWER_MAX;
 use crate::hints::{Bell, Hints};
 
 /// How long commits are gathered into one NOTIFY. Short beside a person's reaction, long beside a commit.
@@ -30,7 +31,7 @@ pub(super) struct Wake {
 
 impl Wake {
     pub(super) fn new() -> Wake {
-        Wake { bell: Arc::new(Bell::new()), committed: Arc::new(Notify::new()), tasks: Mutex::default() }
+        Wake { bell: Arc::new(Bell::default()), committed: Arc::new(Notify::new()), tasks: Mutex::default() }
     }
 
     /// Starts to send and to listen.
@@ -61,7 +62,7 @@ impl Drop for Wake {
 async fn send(committed: Arc<Notify>, pool: Pool) {
     loop {
         committed.notified().await;
-        // A hint that cannot be sent is lost, and that is all.
+        // A hint that cannot be sent is lost.
         if let Ok(client) = pool.get().await {
             let _ = client.batch_execute("notify lastword").await;
         }
@@ -78,7 +79,7 @@ async fn listen(bell: Arc<Bell>, config: Config) {
     }
 }
 
-async fn listen_once(bell: &Bell, config: &Config) -> Result<(), Failure> {
+async fn listen_once(bell: &Bell, config: &Config) -> Try<()> {
     let (client, mut connection) = tokio::time::timeout(ANSWER_MAX, config.connect(NoTls)).await??;
     let ask = tokio::spawn(async move {
         let _ = client.batch_execute("listen lastword").await;

@@ -1,4 +1,4 @@
-//! `append` in SQL: what stands, the rule of `admit`, the rows.
+//! `append` in SQL: reads what is stored, applies the rule of `admit`, writes the rows.
 //!
 //! Everything here runs inside a batch's transaction. An append is checked before its first row is written, so one
 //! that is refused leaves nothing behind for the others of its batch.
@@ -10,13 +10,12 @@ use lastword_core::{Append, AppendId, Epoch, Event, Fence, Incarnation, JobId, O
 use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
 use uuid::Uuid;
 
-use super::failed;
+use super::failure::failed;
 use crate::admit::{Standing, Verdict, admit};
-use crate::memory::claims;
+use crate::claim::leaves_news;
 use crate::{Error, Result};
 
-/// An append with its facts and its summary already in the form they are stored in: callers do that work, many at
-/// once, and not the one writer.
+/// An append in the form it is stored in. Encoding is done by the many callers, not by the one writer.
 #[derive(Debug)]
 pub(super) struct Prepared {
     append: Append,
@@ -46,7 +45,7 @@ pub(super) struct Found {
     pub(super) least_reader: u16,
 }
 
-/// Returns a moment as SQLite keeps it: its integers have a sign, and no clock reaches that far.
+/// Returns a moment as SQLite stores it: its integers are signed, and no clock reaches that far.
 pub(super) fn moment(at: Timestamp) -> i64 {
     i64::try_from(at.0).unwrap_or(i64::MAX)
 }
@@ -100,7 +99,7 @@ pub(super) fn append(connection: &Connection, instance: u64, prepared: &Prepared
     Ok(Seq(append.expected.0 + append.events.len() as u64))
 }
 
-/// Reads what stands of a job; `None` if there is no such job.
+/// Reads the job row; `None` if there is no such job.
 pub(super) fn find(connection: &Connection, job: JobId) -> Result<Option<Found>> {
     const SELECT: &str = "select version, holder_owner, holder_incarnation, holder_epoch, outcome is not null, due, \
          provider, reference, least_reader from jobs where job = ?1";
@@ -175,15 +174,15 @@ fn insert_row(connection: &Connection, prepared: &Prepared) -> Result<()> {
         row.conversation.as_ref().map(|key| &key.reference),
         moment(row.submitted_at),
         moment(row.updated_at),
-        news(&prepared.append),
+        leaves_news(&prepared.append),
         prepared.summary,
         row.summary.name,
     ]);
     written.map(|_| ()).map_err(failed)
 }
 
-/// Moves the row on. Columns that stand in an index are only named by the statement that changes them, since SQLite
-/// rewrites an index entry whose columns are set, changed or not.
+/// Updates the row. Indexed columns are only named by the statement that changes them, since SQLite rewrites an index entry whose columns
+/// are set, changed or not.
 fn update_row(connection: &Connection, found: &Found, prepared: &Prepared) -> Result<()> {
     macro_rules! update {
         ($more:literal) => {
@@ -217,7 +216,7 @@ fn update_row(connection: &Connection, found: &Found, prepared: &Prepared) -> Re
         update.raw_bind_parameter(7, row.conversation.as_ref().map(|key| &key.provider))?;
         update.raw_bind_parameter(8, row.conversation.as_ref().map(|key| &key.reference))?;
         update.raw_bind_parameter(9, moment(row.updated_at))?;
-        update.raw_bind_parameter(10, news(&prepared.append))?;
+        update.raw_bind_parameter(10, leaves_news(&prepared.append))?;
         update.raw_bind_parameter(11, &prepared.summary)?;
         if shape != SAME_HOLDER {
             let (owner, incarnation, epoch) = holder_columns(row);
@@ -242,12 +241,7 @@ fn holder_columns(row: &Row) -> (Option<&str>, Option<[u8; 16]>, Option<u32>) {
     )
 }
 
-/// Reports whether an append is news to the holder: from another writer, and not the claim that made it the holder.
-fn news(append: &Append) -> bool {
-    append.fence.is_none() && append.row.holder.is_some() && !claims(append)
-}
-
-/// Puts the job into the ready table, or takes it out. Queue and priority of a job never change.
+/// Puts the job into the ready table, or takes it out. Group and priority of a job never change.
 fn move_ready(connection: &Connection, before: Option<Timestamp>, row: &Row) -> Result<()> {
     const DELETE: &str = "delete from ready where queue = ?1 and rank = ?2 and due = ?3 and job = ?4";
     const INSERT: &str = "insert into ready (queue, rank, due, job) values (?1, ?2, ?3, ?4)";
@@ -269,7 +263,7 @@ fn rank(priority: i16) -> i32 {
     -i32::from(priority)
 }
 
-/// Takes the conversation with the holder and gives it back with it.
+/// Takes the conversation with the claim, and releases it with the job.
 fn move_conversation(connection: &Connection, before: Option<&Conversation>, row: &Row) -> Result<()> {
     const DELETE: &str = "delete from conversations where provider = ?1 and reference = ?2 and job = ?3";
     const INSERT: &str = "insert or ignore into conversations (provider, reference, job) values (?1, ?2, ?3)";

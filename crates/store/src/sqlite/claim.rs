@@ -1,174 +1,165 @@
-//! `claim` in SQL: candidates in order, core's decision about each, its append in the same transaction.
+//! `claim` in SQL: candidates in order, the rule about each, its append in the same transaction.
 
-use lastword_core::decide::claim::{self as decision, Lease};
+use lastword_core::decide::claim::Lease;
 use lastword_core::event::READER;
 use lastword_core::spec::Conversation;
-use lastword_core::{Append, AppendId, Fence, Job, JobId, Seq};
+use lastword_core::{Incarnation, JobId, Seq, Timestamp};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::append::{Found, Prepared, find, job_id, key, moment, write};
-use super::{failed, reader};
-use crate::memory::CLAIM_APPEND;
-use crate::{Claim, Claimed, Error, Result, Source};
+use super::append::{Found, Prepared, find, job_id, moment, write};
+use super::failure::failed;
+use super::reader;
+use crate::claim::{Haul, Registered, Taken, check_owner, lease, may_drive, room, take};
+use crate::{Claim, Claimed, Error, Group, Result, Source};
 
-/// Candidates looked at in one go. Most claims need one page; more follow where candidates are turned down.
-const PAGE: u32 = 64;
+/// Candidates per query. Most claims need one page; more follow where candidates are passed over.
+const PAGE: usize = 64;
 
 /// Takes jobs for an owner whose lease runs.
 pub(super) fn claim(connection: &Connection, instance: u64, claim: &Claim) -> Result<Vec<Claimed>> {
-    if !lease_runs(connection, instance, claim)? {
-        return Err(Error::Lapsed { owner: claim.by.owner.clone() });
-    }
+    check_owner(claim, registered(connection, &claim.by.owner.0)?, instance)?;
     match &claim.from {
-        Source::Ready { queue, slots } => {
-            let room = match slots {
-                Some(slots) => slots.saturating_sub(held(connection, queue)?).min(claim.at_most),
-                None => claim.at_most,
-            };
-            take_ready(connection, claim, queue, room as usize)
+        Source::Ready { group, slots } => {
+            let held = if slots.is_some() { held(connection, group)? } else { 0 };
+            take_ready(connection, claim, group, room(claim, *slots, held))
         }
         Source::Expired { margin_ms } => take_expired(connection, claim, *margin_ms),
     }
 }
 
-fn lease_runs(connection: &Connection, instance: u64, claim: &Claim) -> Result<bool> {
-    const SELECT: &str = "select 1 from owners where owner = ?1 and incarnation = ?2 and until > ?3";
-    let incarnation = claim.by.incarnation;
+fn registered(connection: &Connection, owner: &str) -> Result<Option<Registered>> {
+    const SELECT: &str = "select incarnation, until from owners where owner = ?1";
     let mut select = connection.prepare_cached(SELECT).map_err(failed)?;
-    let me = params![&*claim.by.owner.0, incarnation.as_u128().to_be_bytes(), moment(claim.now)];
-    Ok(select.exists(me).map_err(failed)? && incarnation.instance == instance)
+    let found = select.query_row([owner], |row| Ok(registration(row.get(0)?, row.get(1)?)));
+    found.optional().map_err(failed)
 }
 
-/// Counts the jobs of a queue that anyone holds.
-fn held(connection: &Connection, queue: &str) -> Result<u32> {
+fn registration(incarnation: [u8; 16], until: u64) -> Registered {
+    let incarnation = Incarnation::from_u128(u128::from_be_bytes(incarnation));
+    Registered { incarnation, until: Timestamp(until) }
+}
+
+/// Returns the group of this name.
+pub(super) fn find_group(connection: &Connection, name: &str) -> Result<Option<Group>> {
+    const SELECT: &str = "select name, slots, paused from groups where name = ?1";
+    let mut select = connection.prepare_cached(SELECT).map_err(failed)?;
+    select.query_row([name], read_group).optional().map_err(failed)
+}
+
+/// Reads a group from three columns.
+pub(super) fn read_group(row: &rusqlite::Row<'_>) -> rusqlite::Result<Group> {
+    Ok(Group { name: row.get(0)?, slots: row.get(1)?, paused: row.get(2)? })
+}
+
+/// Counts the jobs of a group that are held.
+fn held(connection: &Connection, group: &str) -> Result<u32> {
     const SELECT: &str = "select count(*) from jobs indexed by jobs_held \
          where queue = ?1 and holder_incarnation is not null";
     let mut select = connection.prepare_cached(SELECT).map_err(failed)?;
-    select.query_row([queue], |row| row.get(0)).map_err(failed)
+    select.query_row([group], |row| row.get(0)).map_err(failed)
 }
 
 /// A place in the ready table.
 type Place = (i64, i64, [u8; 16]);
 
-fn take_ready(connection: &Connection, claim: &Claim, queue: &str, room: usize) -> Result<Vec<Claimed>> {
+fn take_ready(connection: &Connection, claim: &Claim, group: &str, room: usize) -> Result<Vec<Claimed>> {
     const SELECT: &str = "select rank, due, job from ready \
          where queue = ?1 and (rank, due, job) > (?2, ?3, ?4) and due <= ?5 \
          order by rank, due, job limit ?6";
-    let mut haul = Haul::default();
-    // No job has this key: it sorts before all that do.
+    let mut haul = Haul::new();
+    // Sorts before every place.
     let mut after: Place = (i64::MIN, i64::MIN, [0; 16]);
     while haul.taken.len() < room {
         let mut select = connection.prepare_cached(SELECT).map_err(failed)?;
-        let limit = PAGE.min((room - haul.taken.len()) as u32);
-        let values = params![queue, after.0, after.1, after.2, moment(claim.now), limit];
+        let limit = PAGE.min(room - haul.taken.len());
+        let values = params![group, after.0, after.1, after.2, moment(claim.now), limit];
         let page = select.query_map(values, |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)));
         let page: Vec<Place> = page.and_then(Iterator::collect).map_err(failed)?;
         let Some(last) = page.last() else { break };
         after = *last;
         for (_, _, job) in page {
-            haul.add(take(connection, job_id(job)?, claim, Lease::Live)?);
+            take_one(connection, &mut haul, job_id(job)?, claim, Lease::Live)?;
         }
     }
     haul.end()
 }
 
-/// What a claim brought.
-#[derive(Default)]
-struct Haul {
-    taken: Vec<Claimed>,
-    /// Of a job that cannot be read: it stays where it is, and must not keep others from being taken.
-    damage: Option<Error>,
-}
-
-impl Haul {
-    fn add(&mut self, candidate: Candidate) {
-        match candidate {
-            Candidate::Taken(claimed) => self.taken.push(claimed),
-            Candidate::Damaged(error) => self.damage = Some(error),
-            Candidate::Passed => {}
-        }
-    }
-
-    /// Returns what was taken. Damage is told when there is nothing else to tell.
-    fn end(self) -> Result<Vec<Claimed>> {
-        match self.damage {
-            Some(error) if self.taken.is_empty() => Err(error),
-            _ => Ok(self.taken),
-        }
-    }
-}
-
-/// What came of looking at one job.
-enum Candidate {
-    Taken(Claimed),
-    /// Not for this owner, or not now.
-    Passed,
-    /// Its log cannot be read.
-    Damaged(Error),
-}
+/// A held job: its id, the incarnation that holds it, and what is stored of that owner.
+type Held = ([u8; 16], [u8; 16], Option<[u8; 16]>, Option<u64>);
 
 fn take_expired(connection: &Connection, claim: &Claim, margin_ms: u64) -> Result<Vec<Claimed>> {
-    // A later life of the owner has a later lease, so its end is the end of all before it.
-    const SELECT: &str = "select job, until is null or until <= ?2 from jobs indexed by jobs_held \
+    // Leaves out what the rule calls live.
+    const SELECT: &str = "select job, holder_incarnation, incarnation, until from jobs indexed by jobs_held \
          left join owners on owner = holder_owner \
          where holder_incarnation is not null and job > ?1 \
          and (until is null or until <= ?2 or incarnation <> holder_incarnation) \
          order by job limit ?3";
     let margin = i64::try_from(margin_ms).unwrap_or(i64::MAX);
     let before = moment(claim.now).saturating_sub(margin);
-    let room = claim.at_most as usize;
-    let (mut haul, mut after) = (Haul::default(), [0; 16]);
+    let room = room(claim, None, 0);
+    let (mut haul, mut after) = (Haul::new(), [0; 16]);
     while haul.taken.len() < room {
         let mut select = connection.prepare_cached(SELECT).map_err(failed)?;
-        let limit = PAGE.min((room - haul.taken.len()) as u32);
-        let values = params![after, before, limit];
-        let page = select.query_map(values, |row| Ok((row.get(0)?, row.get(1)?)));
-        let page: Vec<([u8; 16], bool)> = page.and_then(Iterator::collect).map_err(failed)?;
-        let Some((last, _)) = page.last() else { break };
+        let limit = PAGE.min(room - haul.taken.len());
+        let page = select.query_map(params![after, before, limit], |row| {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
+        });
+        let page: Vec<Held> = page.and_then(Iterator::collect).map_err(failed)?;
+        let Some((last, ..)) = page.last() else { break };
         after = *last;
-        for (job, over) in page {
-            let lease = if over { Lease::Over } else { Lease::Replaced };
-            haul.add(take(connection, job_id(job)?, claim, lease)?);
+        for (job, holder, incarnation, until) in page {
+            let holder = Incarnation::from_u128(u128::from_be_bytes(holder));
+            let registered =
+                incarnation.zip(until).map(|(incarnation, until)| registration(incarnation, until));
+            let lease = lease(holder, registered, margin_ms, claim.now);
+            take_one(connection, &mut haul, job_id(job)?, claim, lease)?;
         }
     }
     haul.end()
 }
 
-/// Takes one job, if this build can read it, core agrees and no other job drives its conversation. A takeover drives it already:
-/// agents may have given two of them one name.
-fn take(connection: &Connection, id: JobId, claim: &Claim, lease: Lease) -> Result<Candidate> {
-    let found =
-        find(connection, id)?.ok_or_else(|| Error::Corrupt(format!("{id} is ready but has no row")))?;
-    if found.least_reader > READER || (lease == Lease::Live && is_busy(connection, id, &found)?) {
-        return Ok(Candidate::Passed);
+/// Takes one job if the rule allows it, and writes that.
+fn take_one(
+    connection: &Connection,
+    haul: &mut Haul<Claimed>,
+    id: JobId,
+    claim: &Claim,
+    lease: Lease,
+) -> Result<()> {
+    let decided = candidate(connection, id, claim, lease);
+    if let Some((found, Taken { append, claimed })) = haul.unless_damaged(decided)? {
+        write(connection, Some(&found), &Prepared::new(append))?;
+        haul.taken.push(claimed);
     }
-    let corrupt = |error: lastword_core::Illegal| Error::Corrupt(error.to_string());
-    let log = reader::load(connection, id, Seq(0));
-    let log = log.and_then(|events| Job::fold(id, &events).map(|job| (events, job)).map_err(corrupt));
-    let (mut events, job) = match log {
-        Err(error @ Error::Corrupt(_)) => return Ok(Candidate::Damaged(error)),
-        other => other?,
-    };
-    if job.version != found.version {
-        let what = format!("the log of {id} ends at event {}, its row says {}", job.version, found.version);
-        return Ok(Candidate::Damaged(Error::Corrupt(what)));
-    }
-    let Ok(facts) = decision::decide(&job, &claim.by, lease, claim.now) else {
-        return Ok(Candidate::Passed);
-    };
-    let fence =
-        Fence { owner: claim.by.owner.clone(), incarnation: claim.by.incarnation, epoch: job.epoch.next() };
-    let id = AppendId::of_owner(&fence, CLAIM_APPEND);
-    let (append, _) = Append::new(&job, None, id, claim.now, facts).map_err(corrupt)?;
-    events.extend(append.events.iter().cloned());
-    write(connection, Some(&found), &Prepared::new(append))?;
-    Ok(Candidate::Taken(Claimed { job: job.id, events, fence }))
+    Ok(())
 }
 
-fn is_busy(connection: &Connection, job: JobId, found: &Found) -> Result<bool> {
-    const SELECT: &str = "select job <> ?3 from conversations where provider = ?1 and reference = ?2";
-    let Some(Conversation { provider, reference }) = &found.conversation else { return Ok(false) };
+/// Decides about one job; `None` if this build cannot read it, or it is not for this owner, or not now.
+fn candidate(
+    connection: &Connection,
+    id: JobId,
+    claim: &Claim,
+    lease: Lease,
+) -> Result<Option<(Found, Taken)>> {
+    let found =
+        find(connection, id)?.ok_or_else(|| Error::Corrupt(format!("{id} is ready but has no row")))?;
+    if found.least_reader > READER || !may_drive(id, lease, driver(connection, &found)?) {
+        return Ok(None);
+    }
+    let events = reader::load(connection, id, Seq(0))?;
+    let version = events.last().map_or(Seq(0), |event| event.seq);
+    if version != found.version {
+        let what = format!("the log of {id} ends at event {version}, its row says {}", found.version);
+        return Err(Error::Corrupt(what));
+    }
+    Ok(take(claim, id, lease, events)?.map(|taken| (found, taken)))
+}
+
+/// Returns the job that drives the conversation of another one.
+fn driver(connection: &Connection, found: &Found) -> Result<Option<JobId>> {
+    const SELECT: &str = "select job from conversations where provider = ?1 and reference = ?2";
+    let Some(Conversation { provider, reference }) = &found.conversation else { return Ok(None) };
     let mut select = connection.prepare_cached(SELECT).map_err(failed)?;
-    let busy = select.query_row(params![provider, reference, key(job)], |row| row.get(0)).optional();
-    Ok(busy.map_err(failed)?.unwrap_or(false))
+    let driver = select.query_row(params![provider, reference], |row| row.get(0)).optional();
+    driver.map_err(failed)?.map(job_id).transpose()
 }

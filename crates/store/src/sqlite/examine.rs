@@ -1,4 +1,4 @@
-//! Examines a journal from outside, beside the daemon that may be writing it: changes nothing and blocks nothing.
+//! Examines a journal from outside, beside a daemon that may be writing it: changes nothing and blocks no writer.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
-use super::failed;
+use super::failure::failed;
 use super::open::{self, FILE, connect};
 use crate::{Error, Result};
 
@@ -20,13 +20,13 @@ pub struct Examined {
     pub log_bytes: u64,
     /// When either was last written.
     pub written: Option<SystemTime>,
-    /// Whether all of it was looked at: a large one is left when the time is up.
+    /// Whether all of it was checked: a large file may take longer than the time.
     pub whole: bool,
 }
 
-/// Looks through the journal of `folder` for damage, for at most `within`. `None` means that there is none.
+/// Checks the journal of `folder` for damage, for at most `within`. `None` means that there is no journal.
 ///
-/// A reader of its own on a snapshot: a writer goes on beside it, and only cannot empty its log meanwhile.
+/// Uses its own reader on a snapshot: a writer goes on, but cannot truncate its log meanwhile.
 pub fn examine(folder: &Path, within: Duration) -> Result<Option<Examined>> {
     let file = folder.join(FILE);
     let log = fs::metadata(file.with_extension("db-wal")).ok();
@@ -63,7 +63,7 @@ fn look(file: &Path, within: Duration) -> Result<bool> {
         Err(_) => connect_unlocked(file)?,
     };
     match check(&connection, within) {
-        // A reader needs a file beside it for its locks, which a read-only folder does not allow. Nothing writes there either.
+        // A reader needs a file beside the journal for its locks, which a read-only folder does not allow. No process writes there either.
         Err(error) if error.sqlite_error_code() == Some(ErrorCode::CannotOpen) => {
             check(&connect_unlocked(file)?, within).map_err(failed)?
         }
@@ -84,7 +84,7 @@ fn connect_unlocked(file: &Path) -> Result<Connection> {
     connect(Path::new(&name), OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI)
 }
 
-/// Checks a journal. The inner answer is whether all of it is sound, or was looked at only in part.
+/// Checks a journal. The inner answer is whether all of it was checked; an inner error is damage.
 fn check(connection: &Connection, within: Duration) -> rusqlite::Result<Result<bool>> {
     open::check(connection)?;
     if let Err(newer) = open::is_known(connection) {

@@ -1,4 +1,4 @@
-//! The journal in one SQLite file, for a laptop: one writer with group commit, readers beside it.
+//! The store in one SQLite file, for a laptop: one writer with group commit, readers beside it.
 //!
 //! ```text
 //! append ─┐                       ┌──────────────── one thread ───────────────┐
@@ -8,16 +8,19 @@
 //! load, read ──► read-only connections, on their own snapshot
 //! ```
 //!
-//! No caller is answered before the commit is on the disk. Several processes may open the same file; the write lock of
-//! SQLite puts their batches in order.
+//! A call returns once its commit is on the disk. Several processes may open the same file; the write lock of SQLite puts their batches
+//! in order.
 
 mod append;
+mod catalog;
 mod claim;
 mod examine;
+mod failure;
+mod groups;
+mod keys;
 mod open;
 mod reader;
 mod renew;
-mod siblings;
 #[cfg(test)]
 mod tests;
 mod writer;
@@ -27,16 +30,15 @@ pub use examine::{Examined, examine};
 use std::path::Path;
 use std::sync::Arc;
 
-use lastword_core::{Append, Event, JobId, Seq};
-use rusqlite::ErrorCode;
+use lastword_core::{Append, Event, Incarnation, JobId, Seq};
 
 use crate::hints::{Bell, Hints};
-use crate::{Claim, Claimed, Error, Journal, Page, Read, Renew, Renewed, Result};
+use crate::{Claim, Claimed, Cursor, Feed, Journal, Renew, Renewed, Result};
 
 /// How the journal is opened.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Requests that one commit may carry. More of them share one sync of the disk, but the first waits for the last.
+    /// Requests per commit, at most. More of them share one sync of the disk, but the first waits for the last.
     pub batch_max: usize,
 }
 
@@ -47,20 +49,20 @@ impl Default for Options {
     }
 }
 
-/// The journal in one SQLite file. Cheap to clone; the file is closed with the last clone.
+/// The store in one SQLite file. Cheap to clone; the last clone closes the file.
 #[derive(Clone, Debug)]
 pub struct Sqlite(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    // Dropped first: the writer ends with what it was given, and closes the file after the readers.
+    // Dropped first: the writer finishes its queue, and closes the file after the readers.
     readers: reader::Pool,
     writer: writer::Handle,
     bell: Arc<Bell>,
 }
 
 impl Sqlite {
-    /// Opens the journal in `folder`, and makes both if they are not there. The folder must belong to its user alone.
+    /// Opens the journal in `folder`, and creates both if they are missing. The folder must be private to its user.
     pub fn open(folder: &Path) -> Result<Sqlite> {
         Sqlite::open_with(folder, &Options::default())
     }
@@ -68,18 +70,14 @@ impl Sqlite {
     /// Opens the journal with options.
     pub fn open_with(folder: &Path, options: &Options) -> Result<Sqlite> {
         let opened = open::open(folder)?;
-        let bell = Arc::new(Bell::new());
+        let bell = Arc::new(Bell::default());
         let readers = reader::Pool::new(opened.file);
-        let writer = writer::Handle::start(opened.connection, opened.instance, options, Arc::clone(&bell))?;
+        let writer =
+            writer::Handle::start(opened.connection, opened.instance, options.batch_max, Arc::clone(&bell))?;
         Ok(Sqlite(Arc::new(Inner { readers, writer, bell })))
     }
 
-    /// Returns a waiter that is woken after commits of this process.
-    pub fn hints(&self) -> Hints {
-        self.0.bell.hints()
-    }
-
-    /// Looks through the whole file for damage: every page, every index, every constraint. Slow on a large one.
+    /// Checks the whole file for damage: every page, every index, every constraint. Slow on a large file.
     pub async fn check(&self) -> Result<()> {
         self.0.readers.run(reader::check).await
     }
@@ -100,28 +98,36 @@ impl Journal for Sqlite {
         self.0.writer.ask(|reply| writer::Request::Claim(Box::new(claim), reply)).await
     }
 
+    async fn append_and_claim(&self, append: Append, claim: Claim) -> (Result<Seq>, Result<Vec<Claimed>>) {
+        let prepared = Box::new(append::Prepared::new(append));
+        let (stored, taken) = self
+            .0
+            .writer
+            .ask_both(
+                |reply| writer::Request::Append(prepared, reply),
+                |reply| writer::Request::Claim(Box::new(claim), reply),
+            )
+            .await;
+        (stored.map(|(seq, _)| seq), taken)
+    }
+
     async fn renew(&self, renew: Renew) -> Result<Renewed> {
         self.0.writer.ask(|reply| writer::Request::Renew(renew, reply)).await
     }
 
-    async fn read(&self, read: Read) -> Result<Page> {
-        self.0.readers.run(move |connection| reader::read(connection, &read)).await
+    async fn held(&self, by: Incarnation, after: Option<JobId>, limit: u32) -> Result<Vec<JobId>> {
+        self.0.readers.run(move |connection| reader::held(connection, by, after, limit)).await
     }
-}
 
-/// Says what a caller can do about an error of SQLite.
-fn failed(error: rusqlite::Error) -> Error {
-    match error.sqlite_error_code() {
-        // A constraint stands behind every rule that `admit` checks, so one that fires shows a broken rule.
-        // `Unknown` is what SQLite says about a table or column that is not there.
-        Some(
-            ErrorCode::DatabaseCorrupt
-            | ErrorCode::NotADatabase
-            | ErrorCode::ConstraintViolation
-            | ErrorCode::Unknown,
-        ) => Error::Corrupt(error.to_string()),
-        Some(_) => Error::Unavailable(error.to_string()),
-        // Not from SQLite: a stored value has a type or a form that nothing here writes.
-        None => Error::Corrupt(error.to_string()),
+    async fn read(&self, after: Option<Cursor>, limit: u32) -> Result<Feed> {
+        self.0.readers.run(move |connection| reader::feed(connection, after, limit)).await
+    }
+
+    async fn feed_end(&self) -> Result<Option<Cursor>> {
+        self.0.readers.run(reader::feed_end).await
+    }
+
+    fn hints(&self) -> Hints {
+        self.0.bell.hints()
     }
 }

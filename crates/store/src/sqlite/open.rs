@@ -1,6 +1,6 @@
-//! Opening: the private folder, a file that appears whole or not at all, its schema, its instance.
+//! Opening: the private folder, a file that appears complete or not at all, its schema, its instance.
 //!
-//! A file that cannot be read is an error that says so; only a folder without any trace of a journal gets a new one.
+//! A file that cannot be read is an error; only a folder without any trace of a journal gets a new one.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::ErrorKind;
@@ -11,7 +11,7 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior, params};
 
-use super::failed;
+use super::failure::failed;
 use crate::{Error, Result};
 
 /// The file's name in its folder.
@@ -20,8 +20,8 @@ pub(super) const FILE: &str = "journal.db";
 /// Marks the file as ours among SQLite files: "lwrd".
 const APPLICATION: i64 = 0x6c77_7264;
 
-/// How long a batch waits for the write lock while another process holds it. Longer than any batch takes, with its
-/// sync; a longer one is stuck.
+/// How long a batch waits for the write lock while another process holds it. Longer than any batch takes with its
+/// sync; a process that holds it longer is stuck.
 const BUSY: Duration = Duration::from_secs(10);
 
 /// Bytes of the disk that the write-ahead log holds in reserve, so that on a full disk jobs can still be looked for and stopped:
@@ -30,16 +30,16 @@ const RESERVE: u64 = 4 << 20;
 
 /// Every step of the schema, in order. A step that was released is never changed.
 const MIGRATIONS: &[&str] =
-    &[include_str!("migrations/0001_journal.sql"), include_str!("migrations/0002_siblings.sql")];
+    &[include_str!("migrations/0001_journal.sql"), include_str!("migrations/0002_catalog.sql")];
 
-/// A journal that can be worked with.
+/// An open journal.
 pub(super) struct Opened {
     pub(super) connection: Connection,
     pub(super) instance: u64,
     pub(super) file: PathBuf,
 }
 
-/// Opens the journal of a folder, or makes a new one.
+/// Opens the journal of a folder, or creates one.
 pub(super) fn open(folder: &Path) -> Result<Opened> {
     make_private(folder)?;
     let file = folder.join(FILE);
@@ -61,14 +61,13 @@ pub(super) fn open(folder: &Path) -> Result<Opened> {
     Ok(Opened { connection, instance, file })
 }
 
-/// Takes room for the write-ahead log in advance, without changing what is in it. A disk that has none is full now, and says so at
-/// the next write.
+/// Reserves room for the write-ahead log, without changing its content. If the disk has none, the next write fails and says so.
 fn reserve(file: &Path) {
     let log = OpenOptions::new().write(true).open(file.with_extension("db-wal"));
     let _ = log.map(|log| rustix::fs::fallocate(log, rustix::fs::FallocateFlags::KEEP_SIZE, 0, RESERVE));
 }
 
-/// Makes the folder private to the user.
+/// Makes sure that only the user can read the folder.
 fn make_private(folder: &Path) -> Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(|e| unreachable(folder, &e))?;
     let mode = fs::metadata(folder).map_err(|e| unreachable(folder, &e))?.permissions().mode();
@@ -79,11 +78,11 @@ fn make_private(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Makes a new file under another name and links it into its place once it is whole and on the disk, so that a file
-/// in that place was never half made. Of two processes that do this at once, one links first and both use its file.
+/// Creates a file under another name and links it into its place once it is complete and on the disk, so that the file
+/// in that place was never incomplete. Of two processes that do this at once, one links first and both use its file.
 fn create(folder: &Path, file: &Path) -> Result<()> {
     let log = file.with_extension("db-wal");
-    // Looked at in this order: another process may be making both right now.
+    // Checked in this order: another process may be creating both right now.
     if fs::metadata(&log).is_ok_and(|found| found.len() > 0) && !file.exists() {
         return Err(damaged(file, "it is gone, but its write-ahead log is there"));
     }
@@ -100,7 +99,7 @@ fn create(folder: &Path, file: &Path) -> Result<()> {
     });
     fs::remove_file(&draft).map_err(|e| unreachable(&draft, &e))?;
     made?;
-    // The name itself must outlast a power cut, and so must the folder's.
+    // The name must survive a power cut, and so must the folder's.
     for folder in [Some(folder), folder.parent()].into_iter().flatten() {
         let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
         File::open(folder).and_then(|folder| folder.sync_all()).map_err(|e| unreachable(folder, &e))?;
@@ -167,7 +166,7 @@ fn newest(connection: &Connection) -> rusqlite::Result<i64> {
     connection.query_row("select coalesce(max(version), 0) from migrations", [], |row| row.get(0))
 }
 
-/// Refuses a schema that a later build has made.
+/// Refuses a schema of a later build.
 pub(super) fn is_known(connection: &Connection) -> Result<i64> {
     let (found, known) = (newest(connection).map_err(failed)?, MIGRATIONS.len() as i64);
     if found > known {
@@ -191,9 +190,9 @@ fn migrate(connection: &mut Connection) -> Result<()> {
     transaction.commit().map_err(failed)
 }
 
-/// Returns the name of this database, and gives it a new one if the file is a copy of the one that had it.
+/// Returns the instance of this database, and gives it a new one if the file is a copy.
 ///
-/// A copy starts with no owners: what was given to them belongs to the other file.
+/// A copy starts without owners: their leases belong to the other file.
 fn instance(connection: &mut Connection, file: &Path) -> Result<u64> {
     let found = fs::metadata(file).map_err(|e| unreachable(file, &e))?;
     let (device, inode) = (found.dev().cast_signed(), found.ino().cast_signed());
@@ -229,7 +228,7 @@ fn damaged(file: &Path, what: &str) -> Error {
     ))
 }
 
-/// Names the file and what to do where SQLite says that it is not whole.
+/// Adds the file and what to do to an error that says the file is damaged.
 fn explain(file: &Path, error: rusqlite::Error) -> Error {
     match failed(error) {
         Error::Corrupt(what) => damaged(file, &what),

@@ -1,13 +1,13 @@
-//! `renew` in SQL: a registration or a longer lease, and which held jobs have news.
+//! `renew` in SQL: registers or extends a lease, and finds held jobs with news.
 
 use lastword_core::Incarnation;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::append::{job_id, moment};
-use super::failed;
+use super::failure::failed;
 use crate::{Error, Renew, Renewed, Result};
 
-/// Registers an owner, or extends its lease if it is still the life that it says.
+/// Registers an owner, or extends its lease if its incarnation is still the present one.
 pub(super) fn renew(connection: &Connection, instance: u64, renew: &Renew) -> Result<Renewed> {
     const STORE: &str = "insert into owners (owner, incarnation, until) values (?1, ?2, ?3) \
          on conflict (owner) do update set incarnation = excluded.incarnation, until = excluded.until";

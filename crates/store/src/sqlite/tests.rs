@@ -20,10 +20,9 @@ use tokio::sync::oneshot;
 
 use super::append::Prepared;
 use super::writer::{Request, Writer};
-use super::{Sqlite, open as opening, reader, siblings};
+use super::{Sqlite, catalog, open as opening};
 use crate::hints::Bell;
-use crate::siblings::Siblings as _;
-use crate::{Claim, Claimed, Cursor, Error, Filter, Journal, Page, Read, Renew, Source};
+use crate::{Catalog as _, Claim, Claimed, Cursor, Error, Feed, Filter, Groups as _, Journal, Renew, Source};
 
 const NOW: Timestamp = Timestamp(1_794_700_800_000);
 
@@ -75,7 +74,7 @@ async fn claim(journal: &Sqlite, incarnation: Incarnation, from: Source) -> Resu
 }
 
 fn ready() -> Source {
-    Source::Ready { queue: "q".to_owned(), slots: None }
+    Source::Ready { group: "q".to_owned(), slots: None }
 }
 
 fn corrupt(folder: &Path) -> String {
@@ -96,7 +95,7 @@ async fn what_was_written_is_there_after_closing() {
     drop(journal);
     let journal = open(&folder);
     assert_eq!(journal.load(job.id, Seq(0)).await, Ok(events));
-    assert_eq!(journal.read(Read::Row(job.id)).await, Ok(Page::Rows(vec![row])));
+    assert_eq!(journal.row(job.id).await, Ok(Some(row)));
     assert_eq!(journal.check().await, Ok(()));
 }
 
@@ -141,7 +140,7 @@ async fn c43_a_newer_schema_and_a_foreign_database_are_errors() {
     assert!(corrupt(newer.path()).contains("upgrade to open it"));
 
     let foreign = folder();
-    behind(&foreign).execute("create table recipes (name text)", []).expect("a database of somebody else");
+    behind(&foreign).execute("create table recipes (name text)", []).expect("a database of another program");
     assert!(corrupt(foreign.path()).contains("another program"));
 }
 
@@ -227,7 +226,7 @@ async fn c35_a_copied_file_is_another_instance_and_refuses_what_was_given_before
     assert!(matches!(claim(&copy, incarnation, ready()).await, Err(Error::Lapsed { .. })));
     let renew = Renew { owner: OwnerId("ann".into()), incarnation: Some(incarnation), lease_ms: 1, now: NOW };
     assert!(matches!(copy.renew(renew).await, Err(Error::Lapsed { .. })));
-    // A new life gets the job although the old lease has not run out: it was not given by this database.
+    // A new incarnation gets the job although the old lease has not run out: it was not given by this database.
     let again = register(&copy).await;
     assert_ne!(again.instance, incarnation.instance);
     let taken = claim(&copy, again, Source::Expired { margin_ms: 0 }).await.expect("the lease runs");
@@ -267,14 +266,14 @@ async fn a_job_that_needs_a_newer_reader_is_not_claimed_and_keeps_needing_it() {
     assert_eq!(claim(&journal, incarnation, ready()).await, Ok(Vec::new()));
     // Anyone may still ask something of it; that does not make it readable.
     journal.append(limit_changed(&job, 2)).await.expect("a request goes in");
-    assert_eq!(journal.read(Read::Row(job.id)).await.expect("it is there").rows()[0].least_reader, 9);
+    assert_eq!(journal.row(job.id).await.map(|row| row.expect("it is there").least_reader), Ok(9));
     assert_eq!(claim(&journal, incarnation, ready()).await, Ok(Vec::new()));
 }
 
 /// Writes appends as one batch.
 fn in_one_batch(folder: &TempDir, appends: Vec<Append>) -> Vec<Result<Seq, Error>> {
     let opened = opening::open(folder.path()).expect("it opens");
-    let writer = Writer::new(opened.connection, opened.instance, 100, Arc::new(Bell::new()));
+    let writer = Writer::new(opened.connection, opened.instance, 100, Arc::new(Bell::default()));
     let (batch, answers): (Vec<_>, Vec<_>) = appends
         .into_iter()
         .map(|append| {
@@ -340,9 +339,9 @@ async fn c44_two_that_opened_the_same_file_lose_no_job() {
     for task in tasks {
         assert_eq!(task.await.expect("no panic"), Ok(Seq(1)));
     }
-    let all = Read::Rows { filter: Filter::default(), before: None, limit: 1_000 };
-    assert_eq!(one.read(all.clone()).await.expect("it is readable").rows().len(), 200);
-    assert_eq!(one.read(all.clone()).await, two.read(all).await);
+    let all = one.rows(Filter::default(), None, 1_000).await;
+    assert_eq!(all.as_ref().map(Vec::len), Ok(200));
+    assert_eq!(all, two.rows(Filter::default(), None, 1_000).await);
 }
 
 #[tokio::test]
@@ -350,15 +349,12 @@ async fn a_feed_cursor_from_beyond_the_end_is_refused() {
     let folder = folder();
     let journal = open(&folder);
     journal.append(submission(id(1)).0).await.expect("it goes in");
-    let feed = |after| Read::Feed { after, limit: 10 };
-    let Ok(Page::Feed { events, next: Some(next) }) = journal.read(feed(None)).await else {
-        panic!("there is an event");
-    };
-    assert_eq!(events.len(), 1);
-    let empty = journal.read(feed(Some(next.clone()))).await;
-    assert_eq!(empty, Ok(Page::Feed { events: Vec::new(), next: Some(next) }));
+    let feed = journal.read(None, 10).await.expect("the feed can be read");
+    assert_eq!(feed.events.len(), 1);
+    let empty = journal.read(feed.next.clone(), 10).await;
+    assert_eq!(empty, Ok(Feed { events: Vec::new(), next: feed.next }));
     for wrong in ["2", "one", ""] {
-        let read = journal.read(feed(Some(Cursor(wrong.to_owned())))).await;
+        let read = journal.read(Some(Cursor(wrong.to_owned())), 10).await;
         assert!(matches!(read, Err(Error::Corrupt(_))), "{wrong}");
     }
 }
@@ -388,19 +384,19 @@ async fn what_is_asked_often_is_answered_from_an_index() {
     let _journal = open(&folder);
     let connection = behind(&folder);
     let check = |sql: &str, expected: &str| assert_eq!(plan(&connection, sql), expected, "{sql}");
-    check(reader::ALL, "SEARCH jobs USING PRIMARY KEY (job<?)");
-    check(reader::LIVE, "SEARCH jobs USING INDEX jobs_live (job<?)");
-    check(reader::NAMED, "SEARCH jobs USING INDEX jobs_named (name=? AND job<?)");
-    check(siblings::LAST, "SCAN jobs");
-    check(siblings::BEGUN, "SEARCH jobs USING PRIMARY KEY (job>? AND job<?)");
-    check(siblings::NAMED, "SEARCH jobs USING INDEX jobs_named (name=?)");
-    check(siblings::NAMED_LIVE, "SEARCH jobs USING INDEX jobs_named_live (name=?)");
+    check(catalog::ALL, "SEARCH jobs USING PRIMARY KEY (job<?)");
+    check(catalog::LIVE, "SEARCH jobs USING INDEX jobs_live (job<?)");
+    check(catalog::NAMED, "SEARCH jobs USING INDEX jobs_named (name=? AND job<?)");
+    check(catalog::LAST, "SCAN jobs");
+    check(catalog::BEGUN, "SEARCH jobs USING PRIMARY KEY (job>? AND job<?)");
+    check(catalog::NAMED_ANY, "SEARCH jobs USING INDEX jobs_named (name=?)");
+    check(catalog::NAMED_LIVE, "SEARCH jobs USING INDEX jobs_named_live (name=?)");
     // A beginning of a short form means few: those are put in order.
     let short = "SEARCH jobs USING INDEX jobs_short (<expr>>? AND <expr><?); USE TEMP B-TREE FOR ORDER BY";
-    check(siblings::SHORT, short);
-    check(siblings::PRUNABLE, "SEARCH jobs USING COVERING INDEX jobs_ended (updated_at<?)");
-    check(siblings::UNREAD, "SEARCH jobs USING COVERING INDEX jobs_ended (updated_at<?)");
-    check(siblings::COUNT, "SCAN jobs USING COVERING INDEX jobs_short");
+    check(catalog::SHORT, short);
+    check(catalog::PRUNABLE, "SEARCH jobs USING COVERING INDEX jobs_ended (updated_at<?)");
+    check(catalog::UNREAD, "SEARCH jobs USING COVERING INDEX jobs_ended (updated_at<?)");
+    check(catalog::COUNT, "SCAN jobs USING COVERING INDEX jobs_short");
 }
 
 /// A file that an older build has written is brought up to date, with everything that is in it.

@@ -1,6 +1,6 @@
-//! The one writer: a thread that takes what waits, writes it as one transaction, and answers once it is durable.
+//! The one writer: a thread that takes all waiting requests, writes them in one transaction, and answers once that is durable.
 //!
-//! Commits are grouped by themselves: what arrives while one batch is being synced is the next batch.
+//! Commits group themselves: requests that arrive while one batch is being synced are the next batch.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,9 +13,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::append::{Prepared, append};
 use super::claim::claim;
+use super::failure::failed;
 use super::renew::renew;
-use super::siblings::{self, Done, Errand};
-use super::{Options, failed};
 use crate::hints::Bell;
 use crate::{Claim, Claimed, Error, Renew, Renewed, Result};
 
@@ -30,19 +29,53 @@ const STATEMENTS: usize = 64;
 pub(super) type Reply<T> = oneshot::Sender<Result<T>>;
 
 /// What can be asked of the writer.
-#[derive(Debug)]
 pub(super) enum Request {
-    /// The append goes back with the answer, so that its caller frees it and not the one writer.
+    /// The append goes back with the answer, so that its caller frees it, not the one writer.
     Append(Box<Prepared>, Reply<(Seq, Box<Prepared>)>),
     Claim(Box<Claim>, Reply<Vec<Claimed>>),
     Renew(Renew, Reply<Renewed>),
-    Errand(Errand, Reply<Done>),
+    /// Anything else: groups, keys, removals.
+    Change(Box<dyn Change>),
 }
 
-/// A request with its place in the queue, and another that is to be written with it and after it.
+/// A change that is written in a batch with others, and again by itself if that batch fails.
+pub(super) trait Change: Send {
+    /// Writes it in the transaction of the batch, and keeps the answer until the commit.
+    fn run(&mut self, connection: &Connection) -> Result<()>;
+
+    /// Sends the answer.
+    fn reply(self: Box<Self>);
+
+    /// Sends an error.
+    fn fail(self: Box<Self>, error: Error);
+}
+
+struct Pending<T, F> {
+    change: F,
+    answer: Option<T>,
+    reply: Reply<T>,
+}
+
+impl<T: Send, F: Fn(&Connection) -> Result<T> + Send> Change for Pending<T, F> {
+    fn run(&mut self, connection: &Connection) -> Result<()> {
+        self.answer = Some((self.change)(connection)?);
+        Ok(())
+    }
+
+    fn reply(self: Box<Self>) {
+        // A caller that went away does not hear it.
+        let _ = self.reply.send(self.answer.ok_or_else(gone));
+    }
+
+    fn fail(self: Box<Self>, error: Error) {
+        let _ = self.reply.send(Err(error));
+    }
+}
+
+/// A request with its place in the queue, and another one to write right after it.
 type Waiting = (Request, Option<Request>, OwnedSemaphorePermit);
 
-/// The way to the writer.
+/// Sends requests to the writer.
 #[derive(Debug)]
 pub(super) struct Handle {
     places: Arc<Semaphore>,
@@ -55,11 +88,11 @@ impl Handle {
     pub(super) fn start(
         connection: Connection,
         instance: u64,
-        options: &Options,
+        batch_max: usize,
         bell: Arc<Bell>,
     ) -> Result<Handle> {
         let (queue, waiting) = channel();
-        let writer = Writer::new(connection, instance, options.batch_max, bell);
+        let writer = Writer::new(connection, instance, batch_max, bell);
         let thread = thread::Builder::new().name("journal-writer".to_owned());
         let thread = thread
             .spawn(move || writer.run(&waiting))
@@ -68,14 +101,14 @@ impl Handle {
         Ok(Handle { places, queue: Some(queue), thread: Mutex::new(Some(thread)) })
     }
 
-    /// Asks the writer and waits for its answer.
+    /// Sends a request and waits for its answer.
     pub(super) async fn ask<T>(&self, request: impl FnOnce(Reply<T>) -> Request) -> Result<T> {
         let (reply, answer) = oneshot::channel();
         self.send(request(reply), None).await?;
         answer.await.map_err(|_| gone())?
     }
 
-    /// Asks for two things that are written together, the second on top of the first, and waits for both answers.
+    /// Sends two requests that are written together, the second after the first, and waits for both answers.
     pub(super) async fn ask_both<T, U>(
         &self,
         one: impl FnOnce(Reply<T>) -> Request,
@@ -86,6 +119,14 @@ impl Handle {
             return (Err(error.clone()), Err(error));
         }
         (answer.await.unwrap_or_else(|_| Err(gone())), other_answer.await.unwrap_or_else(|_| Err(gone())))
+    }
+
+    /// Has the writer run a change, and waits for its answer.
+    pub(super) async fn change<T: Send + 'static>(
+        &self,
+        change: impl Fn(&Connection) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        self.ask(|reply| Request::Change(Box::new(Pending { change, answer: None, reply }))).await
     }
 
     async fn send(&self, request: Request, other: Option<Request>) -> Result<()> {
@@ -105,30 +146,30 @@ impl Drop for Handle {
         self.queue = None;
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread {
-            // A panic of the writer was reported to every waiting caller.
+            // Every waiting caller has got an error if the writer panicked.
             let _ = thread.join();
         }
     }
 }
 
-/// What a request came to. It is not told before the commit.
+/// The result of a request. It is sent after the commit.
 enum Answer {
     Append(Seq),
     Claim(Vec<Claimed>),
     Renew(Renewed),
-    Errand(Done),
-    /// Checked and turned away; nothing was written for it.
+    Change,
+    /// Checked and refused; nothing was written for it.
     Refused(Error),
 }
 
 impl Request {
-    /// Tells the answer. A caller that went away does not hear it.
+    /// Sends the answer. A caller that went away does not get it.
     fn reply(self, answer: Answer) {
         match (self, answer) {
             (Request::Append(prepared, reply), Answer::Append(seq)) => drop(reply.send(Ok((seq, prepared)))),
             (Request::Claim(_, reply), Answer::Claim(taken)) => drop(reply.send(Ok(taken))),
             (Request::Renew(_, reply), Answer::Renew(renewed)) => drop(reply.send(Ok(renewed))),
-            (Request::Errand(_, reply), Answer::Errand(done)) => drop(reply.send(Ok(done))),
+            (Request::Change(change), Answer::Change) => change.reply(),
             (request, Answer::Refused(error)) => request.fail(error),
             _ => unreachable!("a request is answered in kind"),
         }
@@ -139,7 +180,7 @@ impl Request {
             Request::Append(_, reply) => drop(reply.send(Err(error))),
             Request::Claim(_, reply) => drop(reply.send(Err(error))),
             Request::Renew(_, reply) => drop(reply.send(Err(error))),
-            Request::Errand(_, reply) => drop(reply.send(Err(error))),
+            Request::Change(change) => change.fail(error),
         }
     }
 }
@@ -208,7 +249,7 @@ impl Writer {
 
     /// Writes a batch and answers it.
     pub(super) fn write(&self, mut batch: Vec<Request>) {
-        match self.transact(&batch) {
+        match self.transact(&mut batch) {
             Ok(answers) => {
                 batch.into_iter().zip(answers).for_each(|(request, answer)| request.reply(answer));
                 self.bell.ring();
@@ -225,9 +266,9 @@ impl Writer {
         }
     }
 
-    fn transact(&self, batch: &[Request]) -> std::result::Result<Vec<Answer>, Broken> {
+    fn transact(&self, batch: &mut [Request]) -> std::result::Result<Vec<Answer>, Broken> {
         self.sql("begin immediate").map_err(Broken::Transaction)?;
-        let answers = batch.iter().map(|request| self.carry_out(request));
+        let answers = batch.iter_mut().map(|request| self.carry_out(request));
         let answers = answers.collect::<Result<Vec<Answer>>>().map_err(Broken::Request);
         let written = answers.and_then(|answers| {
             self.sql("commit").map_err(Broken::Transaction)?;
@@ -241,13 +282,13 @@ impl Writer {
     }
 
     /// Carries out one request. A refusal is an answer; an error means that it may be half written.
-    fn carry_out(&self, request: &Request) -> Result<Answer> {
+    fn carry_out(&self, request: &mut Request) -> Result<Answer> {
         let (connection, instance) = (&self.connection, self.instance);
         let answer = match request {
             Request::Append(prepared, _) => append(connection, instance, prepared).map(Answer::Append),
             Request::Claim(wanted, _) => claim(connection, instance, wanted).map(Answer::Claim),
             Request::Renew(wanted, _) => renew(connection, instance, wanted).map(Answer::Renew),
-            Request::Errand(errand, _) => siblings::run(connection, errand).map(Answer::Errand),
+            Request::Change(change) => change.run(connection).map(|()| Answer::Change),
         };
         match answer {
             Err(refused @ (Error::Conflict { .. } | Error::Fenced { .. } | Error::Lapsed { .. })) => {

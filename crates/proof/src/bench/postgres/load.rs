@@ -53,7 +53,7 @@ pub(super) async fn take(
     queue: &str,
     count: usize,
 ) -> Outcome<Vec<Claimed>> {
-    let from = Source::Ready { queue: queue.to_owned(), slots: None };
+    let from = Source::Ready { group: queue.to_owned(), slots: None };
     let now = jobs::NOW.plus_ms(1 << 40);
     let claimed = journal.claim(Claim { by: by.clone(), from, at_most: count as u32, now }).await?;
     if claimed.len() == count {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use lastword_core::{JobId, Seq};
 use lastword_store::postgres::{Options, Postgres};
-use lastword_store::{Journal, Page, Read};
+use lastword_store::{Feed, Journal};
 
 use super::load;
 use crate::jobs;
@@ -108,8 +108,7 @@ async fn follow(journal: Postgres, over: Arc<AtomicBool>) -> Followed {
     loop {
         // Asked before the read: what comes after the last commit is still read.
         let done = over.load(Ordering::SeqCst);
-        let page = journal.read(Read::Feed { after: after.clone(), limit: 5_000 }).await?;
-        let Page::Feed { events, next } = page else { unreachable!("a feed was asked for") };
+        let Feed { events, next } = journal.read(after.clone(), 5_000).await?;
         if events.is_empty() && done {
             return Ok(seen);
         }

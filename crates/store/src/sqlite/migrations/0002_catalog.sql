@@ -3,7 +3,7 @@
 -- What people call a job. It never changes.
 alter table jobs add column name text;
 
--- Whether somebody has seen how it ended.
+-- Whether its ending was read.
 alter table jobs add column read integer not null default 0;
 
 -- A job by its name: a live one first, then the newest.

@@ -1,6 +1,6 @@
 -- The tables of a journal in PostgreSQL, version 2: what is remembered beside the logs.
 
--- What people call a job, which never changes, and whether somebody has seen how it ended.
+-- The name of a job, which never changes, and whether its ending was read.
 alter table jobs add column name text;
 alter table jobs add column read boolean not null default false;
 create index jobs_named on jobs (name, job) where name is not null;

@@ -1,27 +1,29 @@
-//! Siblings in memory.
+//! The catalog in memory.
 
-use std::collections::BTreeMap;
+use std::ops::Bound;
 
 use lastword_core::JobId;
-use lastword_core::Timestamp;
 use lastword_core::reference::{Loose, Reference};
 use lastword_core::view::row::Row;
 
 use super::{Ledger, Memory};
-use crate::siblings::{
-    Counts, FOUND_MAX, Group, KEY_MS, Kept, Key, Prunable, Prune, Removal, SWEPT_MAX, Siblings,
-};
-use crate::{Cursor, Result};
-
-/// What a ledger holds beside the jobs.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Beside {
-    keys: BTreeMap<String, (Kept, Timestamp)>,
-    groups: BTreeMap<String, Group>,
-}
+use crate::{Catalog, Counts, FOUND_MAX, Filter, Prunable, Prune, Removal, Result};
 
 impl Ledger {
-    /// Returns the rows that a reference means.
+    /// Returns the row of a job.
+    pub fn row(&self, job: JobId) -> Option<&Row> {
+        self.jobs.get(&job).map(|entry| &entry.row)
+    }
+
+    /// Returns rows that pass a filter, newest job first.
+    pub fn rows(&self, filter: &Filter, before: Option<JobId>, limit: u32) -> Vec<Row> {
+        let end = before.map_or(Bound::Unbounded, Bound::Excluded);
+        let entries = self.jobs.range((Bound::Unbounded, end)).rev();
+        let rows = entries.map(|(_, entry)| &entry.row).filter(|row| filter.passes(row));
+        rows.take(limit as usize).cloned().collect()
+    }
+
+    /// Returns the rows that a reference matches.
     pub fn find(&self, reference: &Reference) -> Vec<Row> {
         let newest_first = || self.jobs.values().rev().map(|entry| &entry.row);
         let found = match reference {
@@ -48,44 +50,6 @@ impl Ledger {
         found.into_iter().cloned().collect()
     }
 
-    /// Keeps a key, or tells for which job it was kept before.
-    pub fn key(&mut self, key: Key) -> Kept {
-        let keys = &mut self.beside.keys;
-        let old = keys.iter().filter(|(_, (_, at))| at.plus_ms(KEY_MS) < key.now);
-        let mut old: Vec<_> = old.map(|(name, (_, at))| (*at, name.clone())).collect();
-        old.sort();
-        for (_, name) in old.into_iter().take(SWEPT_MAX as usize) {
-            keys.remove(&name);
-        }
-        let stands = keys.get(&key.key).filter(|(_, at)| at.plus_ms(KEY_MS) >= key.now);
-        if let Some((kept, _)) = stands {
-            return Kept { replayed: true, ..kept.clone() };
-        }
-        let kept = Kept { job: key.job, fingerprint: key.fingerprint, replayed: false };
-        keys.insert(key.key, (kept.clone(), key.now));
-        kept
-    }
-
-    /// Returns every group.
-    pub fn groups(&self) -> Vec<Group> {
-        self.beside.groups.values().cloned().collect()
-    }
-
-    /// Makes a group if there is none of that name.
-    pub fn add_group(&mut self, group: Group) -> Group {
-        self.beside.groups.entry(group.name.clone()).or_insert(group).clone()
-    }
-
-    /// Makes a group or changes it.
-    pub fn set_group(&mut self, group: Group) {
-        self.beside.groups.insert(group.name.clone(), group);
-    }
-
-    /// Removes a group.
-    pub fn remove_group(&mut self, name: &str) -> bool {
-        self.beside.groups.remove(name).is_some()
-    }
-
     /// Removes an ended job.
     pub fn remove(&mut self, job: JobId) -> Removal {
         match self.row(job) {
@@ -95,7 +59,7 @@ impl Ledger {
                 self.jobs.remove(&job);
                 let told = self.feed.iter_mut().filter(|place| place.is_some_and(|(known, _)| known == job));
                 told.for_each(|place| *place = None);
-                self.beside.keys.retain(|_, (kept, _)| kept.job != job);
+                self.keys.retain(|_, (record, _)| record.job != job);
                 Removal::Gone
             }
         }
@@ -131,34 +95,21 @@ impl Ledger {
     }
 }
 
-impl Siblings for Memory {
+impl Catalog for Memory {
+    async fn row(&self, job: JobId) -> Result<Option<Row>> {
+        Ok(self.ledger().row(job).cloned())
+    }
+
+    async fn rows(&self, filter: Filter, before: Option<JobId>, limit: u32) -> Result<Vec<Row>> {
+        Ok(self.ledger().rows(&filter, before, limit))
+    }
+
     async fn find(&self, reference: Reference) -> Result<Vec<Row>> {
         Ok(self.ledger().find(&reference))
     }
 
-    async fn key(&self, key: Key) -> Result<Kept> {
-        Ok(self.ledger().key(key))
-    }
-
-    async fn groups(&self) -> Result<Vec<Group>> {
-        Ok(self.ledger().groups())
-    }
-
-    async fn add_group(&self, group: Group) -> Result<Group> {
-        Ok(self.ledger().add_group(group))
-    }
-
-    async fn set_group(&self, group: Group) -> Result<()> {
-        self.ledger().set_group(group);
-        Ok(())
-    }
-
-    async fn remove_group(&self, name: &str) -> Result<bool> {
-        Ok(self.ledger().remove_group(name))
-    }
-
-    async fn remove(&self, job: JobId) -> Result<Removal> {
-        Ok(self.ledger().remove(job))
+    async fn counts(&self) -> Result<Counts> {
+        Ok(self.ledger().counts())
     }
 
     async fn mark_read(&self, job: JobId) -> Result<()> {
@@ -170,12 +121,7 @@ impl Siblings for Memory {
         Ok(self.ledger().prunable(prune))
     }
 
-    async fn counts(&self) -> Result<Counts> {
-        Ok(self.ledger().counts())
-    }
-
-    async fn present(&self) -> Result<Option<Cursor>> {
-        let end = self.ledger().feed.len();
-        Ok((end > 0).then(|| Cursor(end.to_string())))
+    async fn remove(&self, job: JobId) -> Result<Removal> {
+        Ok(self.ledger().remove(job))
     }
 }

@@ -1,0 +1,118 @@
+//! The catalog: jobs as people see them. Lists, references, and removing what has ended.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+
+use lastword_core::reference::Reference;
+use lastword_core::view::row::{PhaseName, Row};
+use lastword_core::{JobId, Timestamp};
+
+use crate::Result;
+
+/// Jobs shown for an ambiguous reference: enough to choose from, too few to be a list.
+pub const FOUND_MAX: u32 = 10;
+
+/// Reads rows, and removes ended jobs.
+pub trait Catalog: Clone + Send + Sync + 'static {
+    /// Returns the row of a job.
+    fn row(&self, job: JobId) -> impl Future<Output = Result<Option<Row>>> + Send;
+
+    /// Returns at most `limit` rows that pass the filter, newest job first, of jobs older than `before`.
+    fn rows(
+        &self,
+        filter: Filter,
+        before: Option<JobId>,
+        limit: u32,
+    ) -> impl Future<Output = Result<Vec<Row>>> + Send;
+
+    /// Returns the rows that a reference matches: none, one, or several for a person to choose from.
+    fn find(&self, reference: Reference) -> impl Future<Output = Result<Vec<Row>>> + Send;
+
+    /// Counts jobs by phase. A phase without jobs is absent.
+    fn counts(&self) -> impl Future<Output = Result<Counts>> + Send;
+
+    /// Notes that the ending of a job was read. Does nothing for a live job.
+    fn mark_read(&self, job: JobId) -> impl Future<Output = Result<()>> + Send;
+
+    /// Returns ended jobs that may be removed, in the order in which they ended.
+    fn prunable(&self, prune: Prune) -> impl Future<Output = Result<Prunable>> + Send;
+
+    /// Removes an ended job with everything that is stored of it: its log, its row, its keys.
+    fn remove(&self, job: JobId) -> impl Future<Output = Result<Removal>> + Send;
+}
+
+/// Which rows. An empty filter lets all of them pass.
+#[derive(Clone, Debug, Default)]
+pub struct Filter {
+    /// In one of these phases; none means any.
+    pub phases: Vec<PhaseName>,
+    /// Ended like this, by [`Outcome::name`](lastword_core::outcome::Outcome::name).
+    pub outcome: Option<String>,
+    /// In this group.
+    pub group: Option<String>,
+    /// With this name.
+    pub name: Option<String>,
+    /// With each of these labels.
+    pub labels: BTreeMap<String, String>,
+}
+
+impl Filter {
+    /// Reports whether only live jobs can pass.
+    pub(crate) fn is_live_only(&self) -> bool {
+        !self.phases.is_empty() && !self.phases.contains(&PhaseName::Ended)
+    }
+
+    /// Reports whether it compares anything but labels.
+    pub(crate) fn compares_columns(&self) -> bool {
+        let Filter { phases, outcome, group, name, labels: _ } = self;
+        !phases.is_empty() || outcome.is_some() || group.is_some() || name.is_some()
+    }
+
+    /// Reports whether a row passes.
+    pub(crate) fn passes(&self, row: &Row) -> bool {
+        (self.phases.is_empty() || self.phases.contains(&row.phase))
+            && self.outcome.as_ref().is_none_or(|name| row.outcome.is_some_and(|found| found.name() == name))
+            && self.group.as_ref().is_none_or(|group| row.group == *group)
+            && self.name.as_ref().is_none_or(|name| row.summary.name.as_ref() == Some(name))
+            && self.has_labels(row)
+    }
+
+    /// Reports whether a row has the labels.
+    pub(crate) fn has_labels(&self, row: &Row) -> bool {
+        self.labels.iter().all(|(name, value)| row.summary.labels.get(name) == Some(value))
+    }
+}
+
+/// What became of a removal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Removal {
+    /// The job was removed.
+    Gone,
+    /// The job has not ended and stays.
+    NotEnded,
+    /// There is no such job.
+    NotThere,
+}
+
+/// Which ended jobs may be removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Prune {
+    /// Those that ended before this moment.
+    pub before: Timestamp,
+    /// Also those with an unread ending.
+    pub unread: bool,
+    /// At most so many.
+    pub limit: u32,
+}
+
+/// Ended jobs that may be removed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Prunable {
+    /// The jobs.
+    pub jobs: Vec<JobId>,
+    /// How many more are old enough and are kept because their ending is unread.
+    pub kept_unread: u64,
+}
+
+/// Jobs by phase.
+pub type Counts = BTreeMap<PhaseName, u64>;

@@ -1,0 +1,116 @@
+//! The rule of a claim, shared by every journal.
+//!
+//! A journal finds candidates in its own way (a scan, an index, locked rows) and stores what was taken. Which owner may claim, how
+//! many jobs, from which holders, and what a claim writes is said here; whether a job may change hands is decided by `core`. PostgreSQL
+//! compares leases and conversations in SQL, because other transactions do so at the same time; the conformance suite and the
+//! differential run hold it to the same rule.
+
+use lastword_core::decide::claim::{Lease, decide};
+use lastword_core::{Append, AppendId, Event, Fact, Fence, Incarnation, Job, JobId, Timestamp};
+
+use crate::{Claim, Claimed, Error, Result};
+
+/// The number of a claim's append under its own fence; an owner counts its own appends from zero.
+const CLAIM_APPEND: u32 = u32::MAX;
+
+/// What is stored of an owner.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Registered {
+    /// Its present incarnation.
+    pub(crate) incarnation: Incarnation,
+    /// The end of its lease.
+    pub(crate) until: Timestamp,
+}
+
+/// Refuses an owner that is not registered under its incarnation, or whose lease is over.
+pub(crate) fn check_owner(claim: &Claim, registered: Option<Registered>, instance: u64) -> Result<()> {
+    let incarnation = claim.by.incarnation;
+    let runs = |owner: Registered| owner.incarnation == incarnation && owner.until > claim.now;
+    match registered.is_some_and(runs) && incarnation.instance == instance {
+        true => Ok(()),
+        false => Err(Error::Lapsed { owner: claim.by.owner.clone() }),
+    }
+}
+
+/// Returns how many jobs a claim may take while `held` of its group are held.
+pub(crate) fn room(claim: &Claim, slots: Option<u32>, held: u32) -> usize {
+    slots.map_or(claim.at_most, |slots| slots.saturating_sub(held).min(claim.at_most)) as usize
+}
+
+/// Returns what is known of a holder's lease, from what is stored of its owner.
+pub(crate) fn lease(
+    holder: Incarnation,
+    registered: Option<Registered>,
+    margin_ms: u64,
+    now: Timestamp,
+) -> Lease {
+    match registered {
+        // A later incarnation has a later lease, so the end of that is the end of all before it.
+        Some(owner) if owner.until.plus_ms(margin_ms) <= now => Lease::Over,
+        Some(owner) if owner.incarnation != holder => Lease::Replaced,
+        Some(_) => Lease::Live,
+        None => Lease::Over,
+    }
+}
+
+/// Reports whether a job may drive its conversation, which `driver` drives. A job that is taken over drives it already: agents may have
+/// given one name to two conversations.
+pub(crate) fn may_drive(job: JobId, lease: Lease, driver: Option<JobId>) -> bool {
+    lease != Lease::Live || driver.is_none_or(|driver| driver == job)
+}
+
+/// A job that is taken, and the append that says so.
+pub(crate) struct Taken {
+    pub(crate) append: Append,
+    pub(crate) claimed: Claimed,
+}
+
+/// Decides about one candidate with this log; `None` if it is not for this owner, or not now.
+pub(crate) fn take(claim: &Claim, id: JobId, lease: Lease, mut events: Vec<Event>) -> Result<Option<Taken>> {
+    let corrupt = |error: lastword_core::Illegal| Error::Corrupt(error.to_string());
+    let job = Job::fold(id, &events).map_err(corrupt)?;
+    let Ok(facts) = decide(&job, &claim.by, lease, claim.now) else { return Ok(None) };
+    let fence =
+        Fence { owner: claim.by.owner.clone(), incarnation: claim.by.incarnation, epoch: job.epoch.next() };
+    let append_id = AppendId::of_owner(&fence, CLAIM_APPEND);
+    let (append, _) = Append::new(&job, None, append_id, claim.now, facts).map_err(corrupt)?;
+    events.extend(append.events.iter().cloned());
+    Ok(Some(Taken { append, claimed: Claimed { job: id, events, fence } }))
+}
+
+/// What a claim has taken so far.
+pub(crate) struct Haul<T> {
+    pub(crate) taken: Vec<T>,
+    damage: Option<Error>,
+}
+
+impl<T> Haul<T> {
+    pub(crate) fn new() -> Haul<T> {
+        Haul { taken: Vec::new(), damage: None }
+    }
+
+    /// Passes a decision on. A job whose log is damaged stays where it is and does not keep others from being taken.
+    pub(crate) fn unless_damaged<D>(&mut self, decided: Result<Option<D>>) -> Result<Option<D>> {
+        match decided {
+            Err(error @ Error::Corrupt(_)) => {
+                self.damage = Some(error);
+                Ok(None)
+            }
+            other => other,
+        }
+    }
+
+    /// Returns what was taken. Damage is reported if nothing was.
+    pub(crate) fn end(self) -> Result<Vec<T>> {
+        match self.damage {
+            Some(error) if self.taken.is_empty() => Err(error),
+            _ => Ok(self.taken),
+        }
+    }
+}
+
+/// Reports whether an append leaves news for the holder: a request of another writer, and not the claim that made it the holder.
+pub(crate) fn leaves_news(append: &Append) -> bool {
+    let claims = || append.events.iter().any(|event| matches!(event.fact, Fact::Claimed(_)));
+    append.fence.is_none() && append.row.holder.is_some() && !claims()
+}

@@ -1,0 +1,38 @@
+//! Why a call did not succeed, by what its caller can do.
+
+use lastword_core::{JobId, OwnerId, Seq};
+
+/// Why a call did not succeed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// Another writer was faster: load what is new and decide again.
+    #[error("{job} has moved on to event {actual}: load it and decide again")]
+    Conflict {
+        /// Which job.
+        job: JobId,
+        /// Its version now.
+        actual: Seq,
+    },
+    /// The caller does not hold the job any more: let go of it and change nothing.
+    #[error("{job} is held by another owner: let go of it")]
+    Fenced {
+        /// Which job.
+        job: JobId,
+    },
+    /// The lease is over, a later incarnation of the owner has registered, or the database was replaced: renew or register before the next
+    /// claim.
+    #[error("the lease of {owner} is over: renew it or register again before taking jobs")]
+    Lapsed {
+        /// Which owner.
+        owner: OwnerId,
+    },
+    /// The journal cannot be used now. Whether the write happened is unknown: repeat the very same call.
+    #[error("the journal cannot be used now ({0}): repeat the same call")]
+    Unavailable(String),
+    /// What is stored cannot be read, or breaks a rule: a person must look. Never treated as empty.
+    #[error("the journal is damaged: {0}")]
+    Corrupt(String),
+}
+
+/// What a call returns.
+pub type Result<T> = std::result::Result<T, Error>;

@@ -1,0 +1,31 @@
+//! Groups: how many of their jobs may be held at once, and whether any are claimed.
+
+use std::future::Future;
+
+use crate::Result;
+
+/// Stores groups.
+pub trait Groups: Clone + Send + Sync + 'static {
+    /// Returns every group, by name.
+    fn groups(&self) -> impl Future<Output = Result<Vec<Group>>> + Send;
+
+    /// Creates a group unless there is one of that name, and returns the one that is stored.
+    fn add_group(&self, group: Group) -> impl Future<Output = Result<Group>> + Send;
+
+    /// Creates a group or replaces it.
+    fn set_group(&self, group: Group) -> impl Future<Output = Result<()>> + Send;
+
+    /// Removes a group; `false` if there is none. Its jobs stay.
+    fn remove_group(&self, name: &str) -> impl Future<Output = Result<bool>> + Send;
+}
+
+/// A group of jobs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// Its name.
+    pub name: String,
+    /// How many of its jobs may be held at once; `None` is no bound.
+    pub slots: Option<u32>,
+    /// None of its jobs is claimed. Running jobs go on.
+    pub paused: bool,
+}

@@ -1,0 +1,156 @@
+//! The journal: logs of jobs, the owners that hold them, and the feed over all of them.
+
+use std::future::Future;
+
+use lastword_core::decide::claim::Claimant;
+use lastword_core::{Append, Event, Fence, Incarnation, JobId, OwnerId, Seq, Timestamp};
+
+use crate::hints::Hints;
+use crate::{Error, Result};
+
+/// Events read at once by a journal that has no shorter way to the end of its feed.
+const PAGE: u32 = 1_000;
+
+/// Remembers jobs. An owner needs nothing else to claim jobs and to drive them to their end.
+pub trait Journal: Clone + Send + Sync + 'static {
+    /// Returns the events of a job after `after`, oldest first. An unknown job has none.
+    fn load(&self, job: JobId, after: Seq) -> impl Future<Output = Result<Vec<Event>>> + Send;
+
+    /// Stores an append if its version and fence still hold, together with the job's row, in one atomic write, and returns once
+    /// that is durable. Repeating an append that was stored is a success.
+    fn append(&self, append: Append) -> impl Future<Output = Result<Seq>> + Send;
+
+    /// Takes jobs for an owner.
+    fn claim(&self, claim: Claim) -> impl Future<Output = Result<Vec<Claimed>>> + Send;
+
+    /// Stores an append, and claims after it, each as if called alone. A journal that can writes both at once.
+    fn append_and_claim(
+        &self,
+        append: Append,
+        claim: Claim,
+    ) -> impl Future<Output = (Result<Seq>, Result<Vec<Claimed>>)> + Send {
+        async {
+            let stored = self.append(append).await;
+            (stored, self.claim(claim).await)
+        }
+    }
+
+    /// Registers an owner, or extends its lease, and returns which of its jobs have news.
+    fn renew(&self, renew: Renew) -> impl Future<Output = Result<Renewed>> + Send;
+
+    /// Returns at most `limit` jobs that an incarnation holds, oldest id first, after `after`. An owner asks when the answer to a claim was
+    /// lost.
+    fn held(
+        &self,
+        by: Incarnation,
+        after: Option<JobId>,
+        limit: u32,
+    ) -> impl Future<Output = Result<Vec<JobId>>> + Send;
+
+    /// Reads the feed: events of all jobs, after a place or from the beginning. Its order never skips an event that commits late, and
+    /// keeps the order of each job.
+    fn read(&self, after: Option<Cursor>, limit: u32) -> impl Future<Output = Result<Feed>> + Send;
+
+    /// Returns the place in the feed behind everything that was stored before the call; `None` if nothing was. Events stored at the
+    /// same time may still come after it.
+    fn feed_end(&self) -> impl Future<Output = Result<Option<Cursor>>> + Send {
+        async {
+            let mut place = None;
+            loop {
+                let page = self.read(place.clone(), PAGE).await?;
+                if page.events.is_empty() {
+                    return Ok(place);
+                }
+                place = page.next;
+            }
+        }
+    }
+
+    /// Returns wake-ups after commits. Each may get lost, so a waiting reader also polls now and then.
+    fn hints(&self) -> Hints;
+}
+
+/// What an owner wants to take.
+#[derive(Clone, Debug)]
+pub struct Claim {
+    /// The owner.
+    pub by: Claimant,
+    /// Where from.
+    pub from: Source,
+    /// At most so many jobs.
+    pub at_most: u32,
+    /// The caller's wall clock: jobs due by it may be taken.
+    pub now: Timestamp,
+}
+
+/// Where claimed jobs come from.
+#[derive(Clone, Debug)]
+pub enum Source {
+    /// Ready jobs of a group: higher priority first, then the longest due, then the oldest id.
+    Ready {
+        /// Which group.
+        group: String,
+        /// How many jobs of this group may be held at once, by any owner; `None` is no bound.
+        slots: Option<u32>,
+    },
+    /// Jobs whose holder's lease is over: it ran out, a later incarnation of that owner has registered, or another instance of
+    /// the database granted it. A job with a tree on another host waits until the lease of the later incarnation has run out too, because the
+    /// keeper there counts time, not incarnations.
+    Expired {
+        /// How long after its end a lease still protects.
+        margin_ms: u64,
+    },
+}
+
+/// A job that was taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claimed {
+    /// Which job.
+    pub job: JobId,
+    /// Its whole log, including the claim.
+    pub events: Vec<Event>,
+    /// What the owner writes under.
+    pub fence: Fence,
+}
+
+/// A registration, or a renewal of a lease.
+#[derive(Clone, Debug)]
+pub struct Renew {
+    /// The owner.
+    pub owner: OwnerId,
+    /// Its incarnation; `None` registers a new one, which replaces the one before.
+    pub incarnation: Option<Incarnation>,
+    /// How long the lease lasts from now on. Zero ends it at once.
+    pub lease_ms: u64,
+    /// The caller's wall clock. A journal with a clock of its own uses that one.
+    pub now: Timestamp,
+}
+
+/// The answer to a renewal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Renewed {
+    /// The incarnation that holds the lease.
+    pub incarnation: Incarnation,
+    /// Held jobs that another writer changed since the holder last wrote: requests wait there.
+    pub news: Vec<JobId>,
+}
+
+/// A place in the feed. Opaque: only the journal that made it can read it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Cursor(pub String);
+
+impl Cursor {
+    /// Returns the error for a cursor that this journal did not make.
+    pub(crate) fn foreign(&self) -> Error {
+        Error::Corrupt(format!("`{}` is not a place in this feed", self.0.escape_default()))
+    }
+}
+
+/// A piece of the feed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Feed {
+    /// The events, each with its job.
+    pub events: Vec<(JobId, Event)>,
+    /// Where the next piece begins; the place that was given if nothing is new.
+    pub next: Option<Cursor>,
+}

@@ -1,0 +1,206 @@
+//! The catalog in PostgreSQL: one statement each.
+
+use deadpool_postgres::Pool;
+use lastword_core::JobId;
+use lastword_core::reference::{Loose, Reference};
+use lastword_core::view::row::{PhaseName, Row};
+use uuid::Uuid;
+
+use super::Postgres;
+use super::batch::{job_id, number};
+use super::connect::{Value, execute, query};
+use super::failure::Try;
+use super::view::{self, read, select_rows};
+use crate::{Catalog, Counts, Error, FOUND_MAX, Filter, Prunable, Prune, Removal, Result};
+
+macro_rules! select_list {
+    ($where:literal) => {
+        select_rows!(
+            $where,
+            " and job < $1 and ($2::text[] is null or phase = any ($2))
+                and ($3::text is null or position($3 in outcome) between 1 and 2)
+                and ($4::text is null or queue = $4) and ($5::text is null or name = $5)
+            order by job desc limit $6"
+        )
+    };
+}
+
+/// Walks the primary key: with conditions that may be absent the planner expects few rows and sorts all of them.
+const PLAIN: &str = select_rows!("job < $1 order by job desc limit $2");
+
+const ALL: &str = select_list!("true");
+
+/// Uses the index of live jobs, however many have ended.
+const ALL_LIVE: &str = select_list!("outcome is null");
+
+/// Uses the index of names.
+const NAMED_ALL: &str = select_list!("name = $5");
+
+/// Rows read at a time when labels are compared.
+const LABELLED_PAGE: u32 = 500;
+
+const LAST: &str = select_rows!("true order by job desc limit 1");
+const ID: &str = select_rows!("job = $1");
+const LIVE: &str = select_rows!("name = $1 and outcome is null order by job desc limit 1");
+const NAMED: &str = select_rows!("name = $1 order by job desc limit 1");
+const SHORT: &str =
+    select_rows!("substring(uuid_send(job) from 12) between $1 and $2 order by job desc limit $3");
+const BEGUN: &str = select_rows!("job between $1 and $2 order by job desc limit $3");
+
+/// Both answers are of the moment before the delete: the job was there and had ended, or was there.
+const REMOVE: &str = "
+    with gone as (
+        delete from jobs where job = $1 and outcome is not null returning job
+    ), log as (
+        delete from events where job = $1 and exists (select 1 from gone)
+    ), keyed as (
+        delete from keys where job = $1 and exists (select 1 from gone)
+    )
+    select exists (select 1 from gone), exists (select 1 from jobs where job = $1)";
+
+const MARK_READ: &str = "update jobs set read = true where job = $1 and outcome is not null and not read";
+
+const PRUNABLE: &str = "
+    select job from jobs where outcome is not null and updated_at < $1 and (read or $2)
+    order by updated_at, job limit $3";
+const UNREAD: &str =
+    "select count(*) from jobs where outcome is not null and updated_at < $1 and not (read or $2)";
+
+const COUNT_LIVE: &str = "select phase, count(*) from jobs where outcome is null group by phase";
+const COUNT_ENDED: &str = "select count(*) from jobs where outcome is not null";
+
+/// Runs a query of [`select_rows`].
+async fn select(pool: &Pool, sql: &str, values: &[Value<'_>]) -> Try<Vec<Row>> {
+    Ok(query(pool, sql, values).await?.iter().map(read).collect::<Result<_>>()?)
+}
+
+/// Returns rows, newest job first. Labels are compared here, page by page, until there are enough.
+async fn rows(pool: &Pool, filter: &Filter, before: Option<JobId>, limit: u32) -> Try<Vec<Row>> {
+    if filter.labels.is_empty() {
+        return page(pool, filter, before, limit).await;
+    }
+    let (mut found, mut before, wanted) = (Vec::new(), before, limit as usize);
+    while found.len() < wanted {
+        let next = page(pool, filter, before, LABELLED_PAGE).await?;
+        before = next.last().map(|row| row.job);
+        let is_last = next.len() < LABELLED_PAGE as usize;
+        found.extend(next.into_iter().filter(|row| filter.has_labels(row)));
+        if is_last {
+            break;
+        }
+    }
+    found.truncate(wanted);
+    Ok(found)
+}
+
+/// Reads a page, through the index that leaves the fewest rows to read.
+async fn page(pool: &Pool, filter: &Filter, before: Option<JobId>, limit: u32) -> Try<Vec<Row>> {
+    let sql = match filter {
+        Filter { name: Some(_), .. } => NAMED_ALL,
+        _ if filter.is_live_only() => ALL_LIVE,
+        _ => ALL,
+    };
+    let (before, limit) = (before.map_or(Uuid::max(), JobId::as_uuid), i64::from(limit));
+    if !filter.compares_columns() {
+        return select(pool, PLAIN, &[&before, &limit]).await;
+    }
+    let phases: Vec<&str> = filter.phases.iter().map(|phase| phase.as_str()).collect();
+    let phases = Some(phases).filter(|phases| !phases.is_empty());
+    // An outcome is stored as its name in quotes, or as an object that opens with it.
+    let outcome = filter.outcome.as_ref().map(|name| ["\"", name, "\""].concat());
+    select(pool, sql, &[&before, &phases, &outcome, &filter.group, &filter.name, &limit]).await
+}
+
+async fn find(pool: &Pool, reference: &Reference) -> Try<Vec<Row>> {
+    match reference {
+        Reference::Last => select(pool, LAST, &[]).await,
+        Reference::Id(job) => select(pool, ID, &[&job.as_uuid()]).await,
+        Reference::Loose(loose) => find_loose(pool, loose).await,
+    }
+}
+
+async fn find_loose(pool: &Pool, loose: &Loose) -> Try<Vec<Row>> {
+    let limit = i64::from(FOUND_MAX);
+    let mut named = Vec::new();
+    if let Some(name) = &loose.name {
+        named = select(pool, LIVE, &[name]).await?;
+        if named.is_empty() {
+            named = select(pool, NAMED, &[name]).await?;
+        }
+    }
+    let (mut shorts, mut ids) = (Vec::new(), Vec::new());
+    if let Some(range) = &loose.shorts {
+        let bytes = |bits: u64| bits.to_be_bytes()[3..].to_vec();
+        shorts = select(pool, SHORT, &[&bytes(*range.start()), &bytes(*range.end()), &limit]).await?;
+    }
+    if let Some(range) = &loose.ids {
+        let (first, last) = (Uuid::from_u128(*range.start()), Uuid::from_u128(*range.end()));
+        ids = select(pool, BEGUN, &[&first, &last, &limit]).await?;
+    }
+    let mut meant = loose.settle(|row| row.job, named.pop(), shorts, ids);
+    meant.truncate(FOUND_MAX as usize);
+    Ok(meant)
+}
+
+async fn remove(pool: &Pool, job: JobId) -> Try<Removal> {
+    let told = query(pool, REMOVE, &[&job.as_uuid()]).await?;
+    Ok(match told.first().map(|row| (row.get(0), row.get(1))) {
+        Some((true, _)) => Removal::Gone,
+        Some((false, true)) => Removal::NotEnded,
+        _ => Removal::NotThere,
+    })
+}
+
+async fn prunable(pool: &Pool, prune: &Prune) -> Try<Prunable> {
+    let (before, limit) = (number(prune.before.0), i64::from(prune.limit));
+    let jobs = query(pool, PRUNABLE, &[&before, &prune.unread, &limit]).await?;
+    let unread = query(pool, UNREAD, &[&before, &prune.unread]).await?;
+    let kept_unread = unread.first().map_or(0, |row| row.get::<_, i64>(0)) as u64;
+    Ok(Prunable { jobs: jobs.iter().map(|row| job_id(row.get(0))).collect::<Result<_>>()?, kept_unread })
+}
+
+async fn counts(pool: &Pool) -> Try<Counts> {
+    let mut counts = Counts::new();
+    for row in query(pool, COUNT_LIVE, &[]).await? {
+        let phase: &str = row.get(0);
+        let unknown = || Error::Corrupt(format!("a job is in the phase `{}`", phase.escape_default()));
+        counts.insert(PhaseName::parse(phase).ok_or_else(unknown)?, row.get::<_, i64>(1) as u64);
+    }
+    let ended = query(pool, COUNT_ENDED, &[]).await?;
+    let ended = ended.first().map_or(0, |row| row.get::<_, i64>(0));
+    if ended > 0 {
+        counts.insert(PhaseName::Ended, ended as u64);
+    }
+    Ok(counts)
+}
+
+impl Catalog for Postgres {
+    async fn row(&self, job: JobId) -> Result<Option<Row>> {
+        self.patiently(|| view::row(&self.0.readers, job)).await
+    }
+
+    async fn rows(&self, filter: Filter, before: Option<JobId>, limit: u32) -> Result<Vec<Row>> {
+        self.patiently(|| rows(&self.0.readers, &filter, before, limit)).await
+    }
+
+    async fn find(&self, reference: Reference) -> Result<Vec<Row>> {
+        self.patiently(|| find(&self.0.readers, &reference)).await
+    }
+
+    async fn counts(&self) -> Result<Counts> {
+        self.patiently(|| counts(&self.0.readers)).await
+    }
+
+    async fn mark_read(&self, job: JobId) -> Result<()> {
+        let key = job.as_uuid();
+        self.patiently(|| async { execute(&self.0.readers, MARK_READ, &[&key]).await }).await.map(drop)
+    }
+
+    async fn prunable(&self, prune: Prune) -> Result<Prunable> {
+        self.patiently(|| prunable(&self.0.readers, &prune)).await
+    }
+
+    async fn remove(&self, job: JobId) -> Result<Removal> {
+        self.patiently(|| remove(&self.0.readers, job)).await
+    }
+}

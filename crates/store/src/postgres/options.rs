@@ -1,0 +1,35 @@
+//! How a journal uses its server.
+
+use std::time::Duration;
+
+/// How long one statement or connection may take. A server that takes longer counts as away.
+pub(super) const ANSWER_MAX: Duration = Duration::from_secs(10);
+
+/// How a journal uses its server.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Connections that store appends. Two keep the server busy while one waits for its flush.
+    pub writers: usize,
+    /// Connections for everything else.
+    pub readers: usize,
+    /// Appends in one statement, at most.
+    pub batch_max: usize,
+    /// Whether commits wake other processes.
+    pub wake: bool,
+    /// How long a call is tried before the server counts as unavailable.
+    pub patience: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            writers: 2,
+            readers: 4,
+            // Beyond this a batch gains nothing measurable and only delays its first answer.
+            batch_max: 500,
+            wake: true,
+            // Longer than PostgreSQL takes to recover from a crash, shorter than the patience of a person.
+            patience: Duration::from_secs(15),
+        }
+    }
+}

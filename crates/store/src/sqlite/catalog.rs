@@ -1,0 +1,263 @@
+//! The catalog in SQL.
+
+use lastword_core::reference::{Loose, Reference};
+use lastword_core::view::row::{PhaseName, Row};
+use lastword_core::{JobId, Seq, Timestamp};
+use rusqlite::{Connection, OptionalExtension, Params, params};
+
+use super::Sqlite;
+use super::append::{conversation, holder, job_id, key, moment};
+use super::failure::{execute, failed};
+use crate::{Catalog, Counts, Error, FOUND_MAX, Filter, Prunable, Prune, Removal, Result};
+
+/// The columns of a row, in the order in which `job_row` reads them.
+macro_rules! columns {
+    () => {
+        "job, version, phase, queue, priority, due, holder_owner, holder_incarnation, holder_epoch, outcome, \
+         least_reader, provider, reference, submitted_at, updated_at, summary"
+    };
+}
+
+/// Returns the row of a job.
+fn row(connection: &Connection, job: JobId) -> Result<Option<Row>> {
+    const SELECT: &str = concat!("select ", columns!(), " from jobs where job = ?1");
+    let mut select = connection.prepare_cached(SELECT).map_err(failed)?;
+    let row = select.query_row([key(job)], |row| Ok(job_row(row))).optional().map_err(failed)?;
+    row.transpose()
+}
+
+/// Rows that pass a filter, newest first.
+macro_rules! filtered {
+    ($from:literal) => {
+        concat!(
+            "select ",
+            columns!(),
+            " from ",
+            $from,
+            " and job < ?1 and (?2 is null or phase in (?2, ?3, ?4, ?5, ?6, ?7)) \
+             and (?8 is null or instr(outcome, ?8) between 1 and 2) and (?9 is null or queue = ?9) \
+             and (?10 is null or name = ?10) and (?11 is null or instr(summary, ?11) > 0) order by job desc"
+        )
+    };
+}
+pub(super) const NAMED: &str = filtered!("jobs indexed by jobs_named where name = ?10");
+pub(super) const LIVE: &str = filtered!("jobs indexed by jobs_live where outcome is null");
+pub(super) const ALL: &str = filtered!("jobs where true");
+
+/// Returns rows newest first, through the index that leaves the fewest rows to read. Labels are compared here, row by row, until there
+/// are enough.
+fn rows(connection: &Connection, filter: &Filter, before: Option<JobId>, limit: u32) -> Result<Vec<Row>> {
+    let sql = match filter {
+        Filter { name: Some(_), .. } => NAMED,
+        _ if filter.is_live_only() => LIVE,
+        _ => ALL,
+    };
+    // Sorts after every id.
+    let before = before.map_or([0xff; 16], key);
+    let phases = PhaseName::ALL.into_iter().filter(|phase| filter.phases.contains(phase));
+    let mut phases = phases.map(PhaseName::as_str);
+    // An outcome is stored as its name in quotes, or as an object that opens with it.
+    let outcome = filter.outcome.as_ref().map(|name| ["\"", name, "\""].concat());
+    let mut select = connection.prepare_cached(sql).map_err(failed)?;
+    // The label as the summary spells it. A title may contain the same text, so this only skips most of the other rows.
+    let label = filter.labels.iter().next().map(|(name, value)| {
+        let quoted = [name, value].map(|text| serde_json::Value::from(text.as_str()).to_string());
+        quoted.join(":")
+    });
+    let [a, b, c, d, e, f] = std::array::from_fn(|_| phases.next());
+    let values = params![before, a, b, c, d, e, f, outcome, filter.group, filter.name, label];
+    let found = select.query_map(values, |row| Ok(job_row(row))).map_err(failed)?;
+    let found = found.map(|row| row.map_err(failed)?);
+    let found = found.filter(|row| row.as_ref().map_or(true, |row| filter.has_labels(row)));
+    found.take(limit as usize).collect()
+}
+
+/// Reads a row of `columns`.
+fn job_row(row: &rusqlite::Row<'_>) -> Result<Row> {
+    let job = job_id(row.get(0).map_err(failed)?)?;
+    let unreadable = |what: &str| Error::Corrupt(format!("the row of {job} does not read: {what}"));
+    let json = |error: serde_json::Error| unreadable(&error.to_string());
+    let read = || -> rusqlite::Result<_> {
+        let phase = row.get_ref(2)?.as_str()?;
+        let outcome: Option<&str> = row.get_ref(9)?.as_str_or_null()?;
+        Ok((phase, outcome, row.get_ref(15)?.as_str()?))
+    };
+    let (phase, outcome, summary) = read().map_err(failed)?;
+    let phase = PhaseName::parse(phase).ok_or_else(|| unreadable("its phase"))?;
+    let outcome = outcome.map(serde_json::from_str).transpose().map_err(json)?;
+    let summary = serde_json::from_str(summary).map_err(json)?;
+    let rest = || -> rusqlite::Result<_> {
+        Ok(Row {
+            job,
+            version: Seq(row.get(1)?),
+            phase,
+            group: row.get(3)?,
+            priority: row.get(4)?,
+            due: row.get::<_, Option<u64>>(5)?.map(Timestamp),
+            holder: holder(row, 6)?,
+            outcome,
+            least_reader: row.get(10)?,
+            conversation: conversation(row, 11)?,
+            submitted_at: Timestamp(row.get(13)?),
+            updated_at: Timestamp(row.get(14)?),
+            summary,
+        })
+    };
+    rest().map_err(failed)
+}
+
+/// Returns the rows of a query.
+fn query(connection: &Connection, sql: &str, values: impl Params) -> Result<Vec<Row>> {
+    let mut select = connection.prepare_cached(sql).map_err(failed)?;
+    let found = select.query_map(values, |row| Ok(job_row(row))).map_err(failed)?;
+    found.map(|row| row.map_err(failed)?).collect()
+}
+
+macro_rules! select {
+    ($from:literal) => {
+        concat!("select ", columns!(), " from ", $from)
+    };
+}
+
+pub(super) const LAST: &str = select!("jobs order by job desc limit 1");
+pub(super) const NAMED_LIVE: &str =
+    select!("jobs indexed by jobs_named_live where name = ?1 and outcome is null order by job desc limit 1");
+pub(super) const NAMED_ANY: &str =
+    select!("jobs indexed by jobs_named where name = ?1 order by job desc limit 1");
+pub(super) const SHORT: &str =
+    select!("jobs indexed by jobs_short where substr(job, 12) between ?1 and ?2 order by job desc limit ?3");
+pub(super) const BEGUN: &str = select!("jobs where job between ?1 and ?2 order by job desc limit ?3");
+pub(super) const PRUNABLE: &str = "select job from jobs indexed by jobs_ended \
+     where outcome is not null and updated_at < ?1 and (read = 1 or ?2) \
+     order by updated_at, job limit ?3";
+pub(super) const UNREAD: &str = "select count(*) from jobs indexed by jobs_ended \
+     where outcome is not null and updated_at < ?1 and read = 0 and not ?2";
+pub(super) const COUNT: &str = "select count(*) from jobs indexed by jobs_short";
+
+fn find(connection: &Connection, reference: &Reference) -> Result<Vec<Row>> {
+    const ID: &str = select!("jobs where job = ?1");
+    match reference {
+        Reference::Last => query(connection, LAST, []),
+        Reference::Id(job) => query(connection, ID, [key(*job)]),
+        Reference::Loose(loose) => find_loose(connection, loose),
+    }
+}
+
+fn find_loose(connection: &Connection, loose: &Loose) -> Result<Vec<Row>> {
+    let mut named = Vec::new();
+    if let Some(name) = &loose.name {
+        named = query(connection, NAMED_LIVE, [name])?;
+        if named.is_empty() {
+            named = query(connection, NAMED_ANY, [name])?;
+        }
+    }
+    let (mut shorts, mut ids) = (Vec::new(), Vec::new());
+    if let Some(range) = &loose.shorts {
+        let bytes = |bits: u64| bits.to_be_bytes()[3..].to_vec();
+        shorts = query(connection, SHORT, params![bytes(*range.start()), bytes(*range.end()), FOUND_MAX])?;
+    }
+    if let Some(range) = &loose.ids {
+        let values = params![range.start().to_be_bytes(), range.end().to_be_bytes(), FOUND_MAX];
+        ids = query(connection, BEGUN, values)?;
+    }
+    let mut meant = loose.settle(|row| row.job, named.pop(), shorts, ids);
+    meant.truncate(FOUND_MAX as usize);
+    Ok(meant)
+}
+
+fn is_read(connection: &Connection, job: JobId) -> Result<bool> {
+    const SELECT: &str = "select 1 from jobs where job = ?1 and read = 1";
+    let mut select = connection.prepare_cached(SELECT).map_err(failed)?;
+    select.exists([key(job)]).map_err(failed)
+}
+
+fn prunable(connection: &Connection, prune: &Prune) -> Result<Prunable> {
+    let before = moment(prune.before);
+    let mut select = connection.prepare_cached(PRUNABLE).map_err(failed)?;
+    let jobs = select.query_map(params![before, prune.unread, prune.limit], |row| row.get(0));
+    let jobs: Vec<[u8; 16]> = jobs.and_then(Iterator::collect).map_err(failed)?;
+    let mut unread = connection.prepare_cached(UNREAD).map_err(failed)?;
+    let kept_unread = unread.query_row(params![before, prune.unread], |row| row.get(0)).map_err(failed)?;
+    Ok(Prunable { jobs: jobs.into_iter().map(job_id).collect::<Result<_>>()?, kept_unread })
+}
+
+/// Counts live jobs by their index and all jobs by the smallest one, without reading rows of ended jobs.
+fn counts(connection: &Connection) -> Result<Counts> {
+    const LIVE: &str =
+        "select phase, count(*) from jobs indexed by jobs_live where outcome is null group by phase";
+    let mut live = connection.prepare_cached(LIVE).map_err(failed)?;
+    let found = live.query_map([], |row| Ok((row.get::<_, String>(0)?, row.get::<_, u64>(1)?)));
+    let found: Vec<(String, u64)> = found.and_then(Iterator::collect).map_err(failed)?;
+    let mut counts = Counts::new();
+    for (phase, count) in found {
+        let phase = PhaseName::parse(&phase)
+            .ok_or_else(|| Error::Corrupt(format!("a job is in the phase `{}`", phase.escape_default())))?;
+        counts.insert(phase, count);
+    }
+    let all: u64 = connection.query_row(COUNT, [], |row| row.get(0)).map_err(failed)?;
+    let ended = all - counts.values().sum::<u64>();
+    if ended > 0 {
+        counts.insert(PhaseName::Ended, ended);
+    }
+    Ok(counts)
+}
+
+/// Removes an ended job. A place in the feed is never used twice, so if the newest event goes, a tombstone keeps its position; the next
+/// removal of a newest event deletes it.
+fn remove(connection: &Connection, job: JobId) -> Result<Removal> {
+    const SELECT: &str = "select outcome is not null from jobs where job = ?1";
+    const NEWEST: &str = "select job from events order by place desc limit 1";
+    const TOMBSTONE: &str = "update events set job = zeroblob(16), seq = place, kind = 'removed', body = '' \
+         where place = (select max(place) from events)";
+    let mut select = connection.prepare_cached(SELECT).map_err(failed)?;
+    match select.query_row([key(job)], |row| row.get(0)).optional().map_err(failed)? {
+        None => return Ok(Removal::NotThere),
+        Some(false) => return Ok(Removal::NotEnded),
+        Some(true) => {}
+    }
+    let mut newest = connection.prepare_cached(NEWEST).map_err(failed)?;
+    let newest: Option<[u8; 16]> = newest.query_row([], |row| row.get(0)).optional().map_err(failed)?;
+    if newest == Some(key(job)) {
+        execute(connection, "delete from events where job = zeroblob(16)", [])?;
+        execute(connection, TOMBSTONE, [])?;
+    }
+    execute(connection, "delete from events where job = ?1", [key(job)])?;
+    execute(connection, "delete from keys where job = ?1", [key(job)])?;
+    execute(connection, "delete from jobs where job = ?1", [key(job)])?;
+    Ok(Removal::Gone)
+}
+
+impl Catalog for Sqlite {
+    async fn row(&self, job: JobId) -> Result<Option<Row>> {
+        self.0.readers.run(move |connection| row(connection, job)).await
+    }
+
+    async fn rows(&self, filter: Filter, before: Option<JobId>, limit: u32) -> Result<Vec<Row>> {
+        self.0.readers.run(move |connection| rows(connection, &filter, before, limit)).await
+    }
+
+    async fn find(&self, reference: Reference) -> Result<Vec<Row>> {
+        self.0.readers.run(move |connection| find(connection, &reference)).await
+    }
+
+    async fn counts(&self) -> Result<Counts> {
+        self.0.readers.run(counts).await
+    }
+
+    async fn mark_read(&self, job: JobId) -> Result<()> {
+        const READ: &str = "update jobs set read = 1 where job = ?1 and outcome is not null and read = 0";
+        // An ending is mostly read more than once, and a write costs a sync.
+        if self.0.readers.run(move |connection| is_read(connection, job)).await? {
+            return Ok(());
+        }
+        self.0.writer.change(move |connection| execute(connection, READ, [key(job)])).await.map(drop)
+    }
+
+    async fn prunable(&self, prune: Prune) -> Result<Prunable> {
+        self.0.readers.run(move |connection| prunable(connection, &prune)).await
+    }
+
+    async fn remove(&self, job: JobId) -> Result<Removal> {
+        self.0.writer.change(move |connection| remove(connection, job)).await
+    }
+}

@@ -9,7 +9,7 @@ use lastword_proof::jobs;
 use lastword_proof::late_commit::{feed, read_around};
 use lastword_proof::pg::Shared;
 use lastword_store::postgres::{Options, Postgres};
-use lastword_store::{Catalog as _, Claim, Claimed, Error, Journal, Renew, Source};
+use lastword_store::{Catalog as _, Claim, Claimed, Error, Group, Groups as _, Journal, Renew, Source};
 use tokio_postgres::{Client, NoTls};
 
 const LEASE_MS: u64 = 1_000_000;
@@ -295,4 +295,42 @@ async fn c43_a_damaged_job_is_not_taken_and_keeps_no_other_from_being() {
     let from = Source::Ready { group: "q".to_owned(), slots: None };
     let alone = Claim { by, from, at_most: 9, now: jobs::NOW.plus_ms(1 << 30) };
     assert!(matches!(journal.claim(alone).await, Err(Error::Corrupt(_))), "it is told when it is alone");
+}
+
+/// A claim that waited for its turn takes what the group allows when its turn comes, not when it began to wait.
+#[tokio::test(flavor = "multi_thread")]
+async fn slots_changed_while_a_claim_waits_bind_that_claim() {
+    let Stage { url, journal, .. } = &stage().await;
+    let by = register(journal, "ann").await;
+    for n in 1..=9 {
+        submit(journal, n).await;
+    }
+    let group = |slots, paused| Group { name: "q".to_owned(), slots: Some(slots), paused };
+    journal.set_group(group(2, false)).await.expect("it is set");
+    assert_eq!(take(journal, &by, 9).await.len(), 2, "and the group has its row to lock");
+    let mut holder = aside(url).await;
+    let client = aside(url).await;
+    // Fewer slots, more, a pause, and no pause any more: (what the claim begins with, what is set, what it takes).
+    for (before, after, taken) in [
+        (group(5, false), group(3, false), 1),
+        (group(4, false), group(6, false), 3),
+        (group(9, false), group(9, true), 0),
+        (group(7, false), group(8, false), 2),
+    ] {
+        journal.set_group(before).await.expect("it is set");
+        let turn = holder.transaction().await.expect("it begins");
+        turn.execute("select 1 from queues where queue = 'q' for update", &[]).await.expect("it is there");
+        let claim = tokio::spawn({
+            let (journal, by) = (journal.clone(), by.clone());
+            async move { take(&journal, &by, 9).await.len() }
+        });
+        let waits =
+            "select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'";
+        while client.query(waits, &[]).await.expect("it reads").is_empty() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        journal.set_group(after.clone()).await.expect("it is set");
+        turn.commit().await.expect("it ends");
+        assert_eq!(claim.await.expect("it returns"), taken, "{after:?}");
+    }
 }

@@ -8,7 +8,7 @@
 use lastword_core::decide::claim::{Lease, decide};
 use lastword_core::{Append, AppendId, Event, Fact, Fence, Incarnation, Job, JobId, Timestamp};
 
-use crate::{Claim, Claimed, Error, Result};
+use crate::{Claim, Claimed, Error, Group, Result};
 
 /// The number of a claim's append under its own fence; an owner counts its own appends from zero.
 const CLAIM_APPEND: u32 = u32::MAX;
@@ -29,6 +29,15 @@ pub(crate) fn check_owner(claim: &Claim, registered: Option<Registered>, instanc
     match registered.is_some_and(runs) && incarnation.instance == instance {
         true => Ok(()),
         false => Err(Error::Lapsed { owner: claim.by.owner.clone() }),
+    }
+}
+
+/// Returns how many jobs of a group may be held at once; `None` is no bound. A stored group binds; `unset` is for one that is not stored.
+pub(crate) fn slots(stored: Option<&Group>, unset: Option<u32>) -> Option<u32> {
+    match stored {
+        Some(group) if group.paused => Some(0),
+        Some(group) => group.slots,
+        None => unset,
     }
 }
 

@@ -4,7 +4,7 @@ use std::future::Future;
 
 use crate::Result;
 
-/// Stores groups.
+/// Stores groups. A claim reads the group it takes from in its own transaction, so a change counts from the next claim on.
 pub trait Groups: Clone + Send + Sync + 'static {
     /// Returns every group, by name.
     fn groups(&self) -> impl Future<Output = Result<Vec<Group>>> + Send;

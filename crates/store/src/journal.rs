@@ -88,9 +88,9 @@ pub struct Claim {
 pub enum Source {
     /// Ready jobs of a group: higher priority first, then the longest due, then the oldest id.
     Ready {
-        /// Which group.
+        /// Which group. If it is stored, its slots and its pause bind.
         group: String,
-        /// How many jobs of this group may be held at once, by any owner; `None` is no bound.
+        /// How many jobs of a group that is not stored may be held at once, by any owner; `None` is no bound.
         slots: Option<u32>,
     },
     /// Jobs whose holder's lease is over: it ran out, a later incarnation of that owner has registered, or another instance of

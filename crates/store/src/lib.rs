@@ -15,7 +15,7 @@
 //!
 //! - [`Journal`]: logs and their owners. A worker needs nothing else to claim jobs and drive them.
 //! - [`Catalog`]: jobs as people see them: lists, names, and removing what has ended.
-//! - [`Groups`]: how many jobs of a group may run at once.
+//! - [`Groups`]: how many jobs of a group may run at once. A claim reads them in its own transaction.
 //! - [`Keys`]: requests that a client repeats because a reply was lost.
 //!
 //! [`Store`] is all four. Decisions about jobs are in `core`; a journal makes sure that a decision counts exactly once, for the version and

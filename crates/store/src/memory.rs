@@ -18,7 +18,7 @@ use lastword_core::view::row::Row;
 use lastword_core::{Append, AppendId, Event, Fence, Incarnation, JobId, OwnerId, Seq, Timestamp};
 
 use crate::admit::{Standing, Verdict, admit};
-use crate::claim::{Haul, Registered, Taken, check_owner, lease, leaves_news, may_drive, room, take};
+use crate::claim::{Haul, Registered, Taken, check_owner, lease, leaves_news, may_drive, room, slots, take};
 use crate::hints::{Bell, Hints};
 use crate::{Claim, Claimed, Cursor, Error, Feed, Group, Journal, KeyRecord, Renew, Renewed, Result, Source};
 
@@ -133,10 +133,11 @@ impl Ledger {
     pub fn claim(&self, claim: &Claim) -> Result<(Vec<Claimed>, Vec<Record>)> {
         check_owner(claim, self.registered(&claim.by.owner), self.instance)?;
         let (candidates, room) = match &claim.from {
-            Source::Ready { group, slots } => {
+            Source::Ready { group, slots: unset } => {
                 let held = |row: &&Row| row.group == *group && row.holder.is_some();
                 let held = self.jobs.values().map(|entry| &entry.row).filter(held).count() as u32;
-                (self.ready(group, claim.now), room(claim, *slots, held))
+                let slots = slots(self.groups.get(group), *unset);
+                (self.ready(group, claim.now), room(claim, slots, held))
             }
             Source::Expired { margin_ms } => (self.expired(claim.now, *margin_ms), room(claim, None, 0)),
         };

@@ -8,7 +8,7 @@ use lastword_core::outcome::{Cause, Outcome};
 use lastword_core::spec::{Dependency, Needs, Spec};
 use lastword_core::view::row::PhaseName;
 use lastword_core::{Epoch, HostId, Incarnation, JobId, OwnerId, Seq};
-use lastword_store::{Claim, Error, Filter, Store};
+use lastword_store::{Claim, Error, Filter, Group, Store};
 
 use super::stage::{
     LATER, LONG_MS, QUEUE, as_life, at_once, from_gone, from_queue, from_slots, held, held_of, holds, ids,
@@ -213,6 +213,45 @@ pub async fn slots_hold_when_many_claim_at_once<J: Store>(journal: J) {
     assert_eq!(taken.iter().sum::<usize>(), SLOTS as usize);
     let rows = journal.rows(Filter::default(), None, 100).await.expect("rows can be read");
     assert_eq!(rows.iter().filter(|row| row.holder.is_some()).count(), SLOTS as usize);
+}
+
+/// The slots and the pause of a stored group count from the next claim on, whatever the claim says.
+pub async fn a_stored_group_binds_every_claim<J: Store>(journal: J) {
+    let ann = register(&journal, "ann").await;
+    for n in 0..8 {
+        submit(&journal, n, jobs::spec(QUEUE)).await;
+    }
+    submit(&journal, 9, jobs::spec("other")).await;
+    let group = |slots, paused| journal.set_group(Group { name: QUEUE.to_owned(), slots, paused });
+    let takes = |slots| ids(&journal, from_slots(&ann, QUEUE, 2, slots));
+    group(Some(3), true).await.expect("it is set");
+    assert_eq!(takes(None).await, [], "it is paused");
+    group(Some(3), false).await.expect("it is set");
+    assert_eq!(takes(Some(1)).await, [id(0), id(1)]);
+    assert_eq!(takes(None).await, [id(2)], "three slots");
+    assert_eq!(takes(Some(9)).await, []);
+    group(Some(5), false).await.expect("it is set");
+    assert_eq!(takes(Some(0)).await, [id(3), id(4)]);
+    group(Some(1), false).await.expect("it is set");
+    assert_eq!(takes(None).await, [], "more are held than it has slots");
+    group(None, true).await.expect("it is set");
+    assert_eq!(takes(None).await, [], "it is paused");
+    assert_eq!(ids(&journal, from_queue(&ann, "other", 9)).await, [id(9)], "another group is not");
+    group(None, false).await.expect("it is set");
+    assert_eq!(takes(Some(0)).await, [id(5), id(6)], "no bound");
+    assert_eq!(journal.remove_group(QUEUE).await, Ok(true));
+    assert_eq!(takes(Some(7)).await, [], "the bound of the claim counts again");
+    assert_eq!(takes(Some(8)).await, [id(7)]);
+}
+
+/// A paused group keeps no job from being taken over: its tree runs.
+pub async fn a_takeover_asks_for_no_pause<J: Store>(journal: J) {
+    let (ann, bob) = (register(&journal, "ann").await, register(&journal, "bob").await);
+    held(&journal, 1, jobs::spec(QUEUE), &ann).await;
+    lapse(&journal, &ann).await;
+    let paused = Group { name: QUEUE.to_owned(), slots: Some(0), paused: true };
+    journal.set_group(paused).await.expect("it is set");
+    assert_eq!(ids(&journal, from_gone(&bob, 9)).await, [id(1)]);
 }
 
 /// A release puts a job back at once, a retry when it is due; each claim has the next epoch.

@@ -77,6 +77,8 @@ macro_rules! for_each_case {
                 a_claim_stays_in_its_queue,
                 slots_bound_the_held_jobs_of_a_queue,
                 slots_hold_when_many_claim_at_once,
+                a_stored_group_binds_every_claim,
+                a_takeover_asks_for_no_pause,
                 a_job_given_back_or_tried_again_is_claimed_anew,
                 a_job_that_becomes_ready_late_is_not_stranded,
                 a_job_of_a_newer_build_is_skipped_and_holds_nobody_up,

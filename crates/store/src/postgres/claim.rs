@@ -15,11 +15,11 @@ use lastword_core::{Event, JobId};
 use uuid::Uuid;
 
 use super::batch::{Packed, event, job_id, number, settle, write};
-use super::failure::Try;
+use super::failure::{Failure, Try};
 use super::lease::LEASE_MS_MAX;
 use crate::admit::Verdict;
-use crate::claim::{self, Haul, room};
-use crate::{Claim, Claimed, Error, Result, Source};
+use crate::claim::{self, Haul, room, slots};
+use crate::{Claim, Claimed, Error, Group, Result, Source};
 
 const READY: &str = include_str!("ready.sql");
 const EXPIRED: &str = include_str!("expired.sql");
@@ -29,9 +29,9 @@ const FIRST: &str = "select due, job from ready where queue = $1 and priority = 
 /// The statements of a claim before the one that stores it. Benches run them through another client.
 pub const CLAIM: [&str; 3] = [ALIVE, READY, LOGS];
 
-/// Returns a row if the lease of the owner runs.
+/// Returns a row if the lease of the owner runs; in it the group, if it is stored.
 const ALIVE: &str = "
-    select 1 from owners o, meta m
+    select g.slots, g.paused from owners o cross join meta m left join groups g on g.name = $3::text
     where o.owner = $1 and o.incarnation = $2 and o.until > clock_timestamp()
         and o.incarnation between m.instance_first and m.instance_last";
 
@@ -139,36 +139,58 @@ async fn resolve(transaction: &Transaction<'_>, unsure: &mut Vec<Taken>) -> Try<
     Ok(happened.map(|(taken, _)| taken.claimed).collect())
 }
 
-/// Refuses an owner whose lease is over; returns how many jobs it may take.
+/// Counts the held jobs of a group, up to `$2`, and reads the group again.
+const HELD: &str = "
+    select h.held, g.slots, g.paused
+    from (
+        select count(*) as held from (
+            select 1 from jobs where queue = $1 and holder_incarnation is not null limit $2
+        ) j
+    ) h
+    left join groups g on g.name = $1";
+
+/// Refuses an owner whose lease is over; returns how many jobs it may take. The group is read in this transaction.
 async fn check(transaction: &Transaction<'_>, claim: &Claim) -> Try<usize> {
+    let (group, unset) = match &claim.from {
+        Source::Ready { group, slots } => (Some(group), *slots),
+        Source::Expired { .. } => (None, None),
+    };
     let incarnation = Uuid::from_u128(claim.by.incarnation.as_u128());
     let statement = transaction.prepare_cached(ALIVE).await?;
-    if transaction.query_opt(&statement, &[&&*claim.by.owner.0, &incarnation]).await?.is_none() {
-        return Err(Error::Lapsed { owner: claim.by.owner.clone() }.into());
-    }
-    match &claim.from {
-        Source::Ready { group, slots: Some(slots) } => {
-            Ok(room(claim, Some(*slots), held(transaction, group, *slots).await?))
+    let alive = transaction.query_opt(&statement, &[&&*claim.by.owner.0, &incarnation, &group]).await?;
+    let Some(row) = alive else { return Err(Error::Lapsed { owner: claim.by.owner.clone() }.into()) };
+    let stored = group.and_then(|name| read_group(name, &row, 0));
+    match (group, slots(stored.as_ref(), unset)) {
+        (Some(group), Some(slots)) if slots > 0 => {
+            let (held, now) = held(transaction, group, slots).await?;
+            if now != stored {
+                return Err(Failure::Clash(format!("the group {group} was changed during the claim")));
+            }
+            Ok(room(claim, Some(slots), held))
         }
-        Source::Ready { slots: None, .. } | Source::Expired { .. } => Ok(room(claim, None, 0)),
+        (_, slots) => Ok(room(claim, slots, 0)),
     }
 }
 
-/// Counts the held jobs of a group, up to `slots`. Until the end of the transaction no other claim counts them.
-async fn held(transaction: &Transaction<'_>, group: &str, slots: u32) -> Try<u32> {
+/// Reads slots and pause of a group from two columns; `None` if it is not stored.
+fn read_group(name: &str, row: &tokio_postgres::Row, at: usize) -> Option<Group> {
+    let (slots, paused): (Option<i64>, Option<bool>) = (row.get(at), row.get(at + 1));
+    let slots = slots.map(|slots| u32::try_from(slots).unwrap_or(u32::MAX));
+    Some(Group { name: name.to_owned(), slots, paused: paused? })
+}
+
+/// Waits for other claims that count, then counts the held jobs of a group, up to `slots`. Until the end of the transaction no other claim
+/// counts them. The group may have changed during the wait, so it is returned as it is now.
+async fn held(transaction: &Transaction<'_>, group: &str, slots: u32) -> Try<(u32, Option<Group>)> {
     let lock = transaction.prepare_cached("select 1 from queues where queue = $1 for update").await?;
     if transaction.query_opt(&lock, &[&group]).await?.is_none() {
         let sql = "insert into queues (queue) values ($1) on conflict (queue) do nothing";
         transaction.execute(sql, &[&group]).await?;
         transaction.query_opt(&lock, &[&group]).await?;
     }
-    let sql = "
-        select count(*) from (
-            select 1 from jobs where queue = $1 and holder_incarnation is not null limit $2
-        ) held";
-    let statement = transaction.prepare_cached(sql).await?;
-    let held: i64 = transaction.query_one(&statement, &[&group, &i64::from(slots)]).await?.get(0);
-    Ok(held as u32)
+    let statement = transaction.prepare_cached(HELD).await?;
+    let row = transaction.query_one(&statement, &[&group, &i64::from(slots)]).await?;
+    Ok((row.get::<_, i64>(0) as u32, read_group(group, &row, 1)))
 }
 
 /// A log, or why there is none: see [`Search::logs`].

@@ -9,7 +9,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::append::{Found, Prepared, find, job_id, moment, write};
 use super::failure::failed;
 use super::reader;
-use crate::claim::{Haul, Registered, Taken, check_owner, lease, may_drive, room, take};
+use crate::claim::{Haul, Registered, Taken, check_owner, lease, may_drive, room, slots, take};
 use crate::{Claim, Claimed, Error, Group, Result, Source};
 
 /// Candidates per query. Most claims need one page; more follow where candidates are passed over.
@@ -19,9 +19,10 @@ const PAGE: usize = 64;
 pub(super) fn claim(connection: &Connection, instance: u64, claim: &Claim) -> Result<Vec<Claimed>> {
     check_owner(claim, registered(connection, &claim.by.owner.0)?, instance)?;
     match &claim.from {
-        Source::Ready { group, slots } => {
+        Source::Ready { group, slots: unset } => {
+            let slots = slots(find_group(connection, group)?.as_ref(), *unset);
             let held = if slots.is_some() { held(connection, group)? } else { 0 };
-            take_ready(connection, claim, group, room(claim, *slots, held))
+            take_ready(connection, claim, group, room(claim, slots, held))
         }
         Source::Expired { margin_ms } => take_expired(connection, claim, *margin_ms),
     }

@@ -250,7 +250,7 @@ pub(super) async fn lives(
     let launch = batch("3", true, true, false, "running", None, &["launched"]);
     let end = batch("4", true, false, false, "ended", Some("\"completed\""), &["attempt_ended", "last_word"]);
     let [alive, ready, logs] = CLAIM;
-    let alive = alive.replace("$1", ":owner").replace("$2", ":life::uuid");
+    let alive = alive.replace("$1", ":owner").replace("$2", ":life::uuid").replace("$3", ":queue");
     let given = [
         ":queue",
         ":at::bigint",

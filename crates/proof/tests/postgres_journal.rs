@@ -9,7 +9,9 @@ use lastword_proof::jobs;
 use lastword_proof::late_commit::{feed, read_around};
 use lastword_proof::pg::Shared;
 use lastword_store::postgres::{Options, Postgres};
-use lastword_store::{Catalog as _, Claim, Claimed, Error, Group, Groups as _, Journal, Renew, Source};
+use lastword_store::{
+    Catalog as _, Claim, Claimed, Error, Group, Groups as _, Journal, Key, Keys as _, Renew, Source,
+};
 use tokio_postgres::{Client, NoTls};
 
 const LEASE_MS: u64 = 1_000_000;
@@ -279,6 +281,62 @@ async fn c41_a_server_that_is_away_is_unavailable_and_never_empty() {
     assert!(matches!(told, Ok(Err(Error::Unavailable(_)))), "{told:?}");
 }
 
+/// A role or a database may say that commits are acknowledged before they are durable, or durable here and on no standby. The journal's own
+/// sessions never do.
+#[tokio::test(flavor = "multi_thread")]
+async fn c3_a_commit_is_durable_on_standbys_whatever_the_default_is() {
+    for (default, used) in [
+        ("off", "on"),
+        ("local", "on"),
+        ("remote_write", "on"),
+        ("on", "on"),
+        ("remote_apply", "remote_apply"),
+    ] {
+        let Stage { _server, url, .. } = &stage().await;
+        let client = aside(url).await;
+        // The database writes down what a session that stores a job uses.
+        let watch = format!(
+            "create table seen (setting text);
+            create function note() returns trigger language plpgsql as $$ begin
+                insert into seen values (current_setting('synchronous_commit'));
+                return new;
+            end $$;
+            create trigger note after insert or update on jobs for each row execute function note();
+            do $$ begin
+                execute format('alter database %I set synchronous_commit = {default}', current_database());
+            end $$"
+        );
+        client.batch_execute(&watch).await.expect("it runs");
+        let journal = open(url).await.expect("it opens");
+        submit(&journal, 1).await;
+        assert_eq!(take(&journal, &register(&journal, "ann").await, 1).await.len(), 1);
+        let seen = client.query("select distinct setting from seen", &[]).await.expect("it reads");
+        let seen: Vec<String> = seen.iter().map(|row| row.get(0)).collect();
+        assert_eq!(seen, [used], "by default {default}");
+    }
+}
+
+/// A missing database, a missing table: named with their code, at once, and never called damage.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_damage_is_not_called_damage() {
+    let Stage { _server, url, journal } = &stage().await;
+    let unavailable = |told: Error, code: &str| match told {
+        Error::Unavailable(text) => assert!(text.contains(code), "{text}"),
+        other => panic!("{code}: {other:?}"),
+    };
+    let begin = std::time::Instant::now();
+    let elsewhere = format!("{url}_not_there");
+    unavailable(open(&elsewhere).await.expect_err("there is no such database"), "3D000");
+    let client = aside(url).await;
+    submit(journal, 1).await;
+    client.batch_execute("alter table keys rename to kept_keys").await.expect("it runs");
+    let key = Key { key: "k".to_owned(), fingerprint: 1, job: jobs::id(1), now: jobs::NOW };
+    unavailable(journal.key(key.clone()).await.expect_err("there is no such table"), "42P01");
+    client.batch_execute("alter table kept_keys rename to keys").await.expect("it runs");
+    assert!(journal.key(key).await.is_ok(), "nothing is lost by it");
+    assert!(begin.elapsed() < Duration::from_secs(10), "no patience is spent on what does not pass");
+}
+
 /// A job whose log does not read stays where it is, and keeps no other from being claimed.
 #[tokio::test(flavor = "multi_thread")]
 async fn c43_a_damaged_job_is_not_taken_and_keeps_no_other_from_being() {
@@ -295,6 +353,26 @@ async fn c43_a_damaged_job_is_not_taken_and_keeps_no_other_from_being() {
     let from = Source::Ready { group: "q".to_owned(), slots: None };
     let alone = Claim { by, from, at_most: 9, now: jobs::NOW.plus_ms(1 << 30) };
     assert!(matches!(journal.claim(alone).await, Err(Error::Corrupt(_))), "it is told when it is alone");
+}
+
+/// Citus refuses a renewal and a claim. A trigger stands in for it, with the code that such a server answers with.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_refuses_a_statement_is_named_and_nothing_is_called_damaged() {
+    let Stage { url, journal, .. } = &stage().await;
+    let refuse = "
+        create function refuse() returns trigger language plpgsql as $$ begin
+            raise exception 'functions must be immutable here' using errcode = '0A000';
+        end $$;
+        create trigger refuse before insert on owners for each row execute function refuse()";
+    aside(url).await.batch_execute(refuse).await.expect("it runs");
+    let owner = OwnerId("ann".into());
+    let renew = Renew { owner, incarnation: None, lease_ms: LEASE_MS, now: jobs::NOW };
+    let begin = std::time::Instant::now();
+    match journal.renew(renew).await {
+        Err(Error::Unavailable(text)) => assert!(text.contains("needs PostgreSQL itself"), "{text}"),
+        other => panic!("{other:?}"),
+    }
+    assert!(begin.elapsed() < Duration::from_secs(10), "no patience is spent on what does not pass");
 }
 
 /// A claim that waited for its turn takes what the group allows when its turn comes, not when it began to wait.

@@ -16,8 +16,9 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// The longest pause: a server that came back is found within this.
 const PAUSE_MAX: Duration = Duration::from_millis(200);
 
-/// Commits are acknowledged when they are durable, whatever the defaults of server, database and role are.
-pub(super) const DURABLE: &str = "select set_config('synchronous_commit', 'on', false) where current_setting('synchronous_commit') = 'off'";
+/// Commits are acknowledged when they are durable, on synchronous standbys too, whatever the defaults of server, database and role are.
+/// `remote_apply` waits for more, and stays.
+pub(super) const DURABLE: &str = "select set_config('synchronous_commit', 'on', false) where current_setting('synchronous_commit') <> 'remote_apply'";
 
 /// A parameter of a statement.
 pub(super) type Value<'a> = &'a (dyn ToSql + Sync);

@@ -5,6 +5,13 @@ use deadpool_postgres::PoolError;
 use super::options::ANSWER_MAX;
 use crate::Error;
 
+/// The way out for a server behind a pooler that gives each transaction another connection.
+const POOLER: &str = "a connection pooler in transaction mode is not supported: connect to the server itself, or set the pooler to session mode";
+
+/// The way out for a server that only resembles PostgreSQL.
+const DERIVED: &str =
+    "the journal needs PostgreSQL itself; servers derived from it, such as Citus, are not supported";
+
 /// What one try comes to.
 pub(super) type Try<T> = std::result::Result<T, Failure>;
 
@@ -64,12 +71,63 @@ impl From<tokio::time::error::Elapsed> for Failure {
 fn classify(code: &str, message: &str) -> Failure {
     let text = format!("{message} ({code})");
     match (code, code.get(..2).unwrap_or(code)) {
-        // Connections and resources; shutdowns, a standby, a transaction that was idle for too long, a cancelled statement.
-        (_, "08" | "53") | ("57P01" | "57P02" | "57P03" | "25006" | "25P03" | "57014", _) => {
-            Failure::Away(text)
+        // A prepared statement is unknown, or known already, because another connection prepared it.
+        ("26000" | "42P05", _) => Failure::Final(Error::Unavailable(format!("{text}: {POOLER}"))),
+        // The server does not support the statement: Citus says so of a claim and of a renewal.
+        ("0A000", _) => Failure::Final(Error::Unavailable(format!("{text}: {DERIVED}"))),
+        ("XX001" | "XX002", _) => Failure::Final(Error::Corrupt(text)),
+        // A constraint stands behind every rule that `admit` checks, so one that fires shows rows that break a rule.
+        (_, "23") => Failure::Final(Error::Corrupt(text)),
+        // Connections, resources, the operator, the disk; and a transaction that was idle for too long or runs on a standby.
+        (_, "08" | "25" | "53" | "57" | "58") => Failure::Away(text),
+        // Serialisation failures, deadlocks, locks that were not to be had.
+        (_, "40" | "55") => Failure::Clash(text),
+        // Rights, settings, a missing table, SQL that this server does not know: not about what is stored, and not over by waiting.
+        _ => Failure::Final(Error::Unavailable(text)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_damage_is_called_damage() {
+        let away = |code: &str| assert!(matches!(classify(code, "m"), Failure::Away(_)), "{code}");
+        let clash = |code: &str| assert!(matches!(classify(code, "m"), Failure::Clash(_)), "{code}");
+        let unavailable = |code: &str| {
+            let text = Error::Unavailable(format!("m ({code})"));
+            assert_eq!(classify(code, "m"), Failure::Final(text));
+        };
+        let corrupt = |code: &str| {
+            assert_eq!(classify(code, "m"), Failure::Final(Error::Corrupt(format!("m ({code})"))));
+        };
+        // Connections, read-only standbys, resources, shutdowns, cancelled statements, a failing disk.
+        ["08006", "25006", "25P03", "53100", "53300", "57014", "57P01", "57P03", "58030"]
+            .into_iter()
+            .for_each(away);
+        ["40001", "40P01", "55P03"].into_iter().for_each(clash);
+        // Wrong password, no such database, no rights, no such table, syntax, an internal error, an unknown code.
+        ["28P01", "3D000", "42501", "42P01", "42601", "XX000", "22021", "LW123"]
+            .into_iter()
+            .for_each(unavailable);
+        ["XX001", "XX002", "23505", "23514"].into_iter().for_each(corrupt);
+    }
+
+    #[test]
+    fn a_server_derived_from_postgresql_is_named() {
+        // What Citus answers to a claim.
+        let failure = classify("0A000", "recursive CTEs are not supported in distributed queries");
+        let Failure::Final(error @ Error::Unavailable(_)) = failure else { panic!("{failure:?}") };
+        assert!(error.to_string().contains("needs PostgreSQL itself"), "{error}");
+    }
+
+    #[test]
+    fn a_pooler_in_transaction_mode_is_named() {
+        for code in ["26000", "42P05"] {
+            let failure = classify(code, "prepared statement \"s22\" does not exist");
+            let Failure::Final(error @ Error::Unavailable(_)) = failure else { panic!("{failure:?}") };
+            assert!(error.to_string().contains("pooler in transaction mode is not supported"), "{error}");
         }
-        // Serialisation failures and deadlocks.
-        (_, "40") => Failure::Clash(text),
-        _ => Failure::Final(Error::Corrupt(text)),
     }
 }

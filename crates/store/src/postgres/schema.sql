@@ -1,6 +1,6 @@
 -- The tables of a journal in PostgreSQL, version 1.
 --
--- Plain SQL that its relatives can follow: no triggers, foreign keys, sequences or procedures. Ids come from clients.
+-- No triggers, foreign keys, sequences or procedures: every rule is in the statements. Ids come from clients.
 -- Moments that clients decided are milliseconds since 1970; only leases run on the clock of the database.
 
 -- One row: the database itself.

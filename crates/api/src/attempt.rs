@@ -1,12 +1,12 @@
 //! Attempts of a job, and their receipts.
 
 use lastword_core::event::AttemptEnded;
-use lastword_core::{Event, Fact, job, receipt};
+use lastword_core::{Event, Fact, job, outcome, receipt};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::Time;
-use crate::enums::{Cause, KeeperStop, Level, Outcome, OutcomeDetail, Proof, Rung};
+use crate::enums::{Cause, KeeperStop, LaunchStep, Level, Outcome, OutcomeDetail, Proof, Rung};
 
 /// An attempt to do the work of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -36,10 +36,22 @@ pub struct Attempt {
     pub cause: Option<Cause>,
     /// The error, if any.
     pub error: Option<String>,
+    /// Where its launch failed, if it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub launch_error: Option<LaunchError>,
     /// How its first process exited, if known.
     pub exit: Option<Exit>,
     /// The proof that nothing of it is left.
     pub receipt: Option<Receipt>,
+}
+
+/// Where a launch failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LaunchError {
+    /// The step that failed.
+    pub step: LaunchStep,
+    /// The error number of the system, if it named one.
+    pub errno: Option<i32>,
 }
 
 /// How a process exited: with a code or by a signal.
@@ -132,6 +144,7 @@ impl Attempt {
             outcome_detail: end.and_then(|end| OutcomeDetail::of(end.outcome)),
             cause: end.map(|end| end.cause.into()),
             error: end.and_then(|end| end.error.clone()),
+            launch_error: end.and_then(LaunchError::of),
             exit: end.and_then(|end| end.receipt.exit).map(Exit::from),
             receipt: end.map(|end| Receipt::of(&end.receipt)),
         }
@@ -141,6 +154,23 @@ impl Attempt {
     /// of the attempt is known.
     pub fn has_run(&self) -> bool {
         self.launched_at.is_some() || self.receipt.as_ref().is_some_and(|receipt| receipt.has_seen_a_tree())
+    }
+}
+
+impl LaunchError {
+    fn of(end: &AttemptEnded) -> Option<LaunchError> {
+        match (end.receipt.launch_error, &end.error) {
+            (Some(error), _) => Some(LaunchError { step: error.step.into(), errno: error.errno }),
+            (None, Some(message)) if end.cause == outcome::Cause::Launch => LaunchError::in_message(message),
+            _ => None,
+        }
+    }
+
+    /// Returns what 0.1.0 stored as a message only, if it names a program that did not run.
+    fn in_message(message: &str) -> Option<LaunchError> {
+        let (_, rest) = message.split_once("cannot run ")?;
+        let (_, errno) = rest.rsplit_once("(os error ")?;
+        Some(LaunchError { step: LaunchStep::Exec, errno: errno.trim_end_matches(')').parse().ok() })
     }
 }
 
@@ -213,9 +243,30 @@ mod tests {
             outcome_detail: None,
             cause: Some(Cause::Finished),
             error: None,
+            launch_error: None,
             exit: None,
             receipt: Some(Receipt::of(&receipt::Receipt::bare(proof))),
         }
+    }
+
+    #[test]
+    fn where_a_launch_failed_is_read_from_a_record_of_0_1_0_too() {
+        let ended = |launch_error: Option<receipt::LaunchError>, error: &str| AttemptEnded {
+            attempt: lastword_core::AttemptNo(1),
+            outcome: lastword_core::outcome::Outcome::Failed,
+            cause: outcome::Cause::Launch,
+            error: Some(error.to_owned()),
+            receipt: receipt::Receipt {
+                launch_error,
+                ..receipt::Receipt::bare(receipt::Proof::NeverStarted)
+            },
+        };
+        let exec = |errno| Some(LaunchError { step: LaunchStep::Exec, errno: Some(errno) });
+        let old = "nothing was started: cannot run /bin/x y: No such file or directory (os error 2)";
+        assert_eq!(LaunchError::of(&ended(None, old)), exec(2));
+        assert_eq!(LaunchError::of(&ended(None, "cannot enter the folder /x: gone (os error 2)")), None);
+        let new = receipt::LaunchError { step: receipt::LaunchStep::Exec, errno: Some(13) };
+        assert_eq!(LaunchError::of(&ended(Some(new), "whatever it says")), exec(13));
     }
 
     #[test]

@@ -278,6 +278,25 @@ open_enums! {
         /// SIGKILL to the whole tree.
         Kill = "kill",
     }
+    /// The steps of a launch, in order.
+    LaunchStep {
+        /// Before a keeper was asked: the environment, the worktree, the agent's definition.
+        Prepare = "prepare",
+        /// In the keeper: its folder, pipes, the fork.
+        Keeper = "keeper",
+        /// In the child: its session and controlling terminal.
+        Session = "session",
+        /// In the child: standard input, output and error.
+        Stdio = "stdio",
+        /// In the child: the control group.
+        Cgroup = "cgroup",
+        /// In the child: giving up privileges.
+        Privileges = "privileges",
+        /// In the child: entering the folder of the job.
+        Folder = "folder",
+        /// In the child: executing the program.
+        Exec = "exec",
+    }
     /// Why a keeper stopped its tree on its own.
     KeeperStop {
         /// Its wall-clock deadline passed.
@@ -486,6 +505,22 @@ impl From<receipt::Rung> for Rung {
             receipt::Rung::StdinClosed => Rung::StdinClosed,
             receipt::Rung::Term => Rung::Term,
             receipt::Rung::Kill => Rung::Kill,
+        }
+    }
+}
+
+impl From<receipt::LaunchStep> for LaunchStep {
+    fn from(step: receipt::LaunchStep) -> LaunchStep {
+        match step {
+            receipt::LaunchStep::Prepare => LaunchStep::Prepare,
+            receipt::LaunchStep::Keeper => LaunchStep::Keeper,
+            receipt::LaunchStep::Session => LaunchStep::Session,
+            receipt::LaunchStep::Stdio => LaunchStep::Stdio,
+            receipt::LaunchStep::Cgroup => LaunchStep::Cgroup,
+            receipt::LaunchStep::Privileges => LaunchStep::Privileges,
+            receipt::LaunchStep::Folder => LaunchStep::Folder,
+            receipt::LaunchStep::Exec => LaunchStep::Exec,
+            receipt::LaunchStep::Other => LaunchStep::Other("other".into()),
         }
     }
 }

@@ -30,12 +30,12 @@ mod usage;
 mod worktree;
 
 pub use agent::{Agent, AgentRequest, Permissions, Rule, UnknownPermission};
-pub use attempt::{Attempt, Exit, Output, Process, Receipt, RungTaken};
+pub use attempt::{Attempt, Exit, LaunchError, Output, Process, Receipt, RungTaken};
 pub use attributes::{Attributes, ResourceLimit};
 pub use daemon::{Daemon, Group, GroupChange, Trouble};
 pub use enums::{
-    Cause, Code, Dialect, IoKind, JobsFate, KeeperStop, Level, Needs, Outcome, OutcomeDetail, Permission,
-    Phase, Proof, Rung, SessionState, TurnEnding, WaitsFor,
+    Cause, Code, Dialect, IoKind, JobsFate, KeeperStop, LaunchStep, Level, Needs, Outcome, OutcomeDetail,
+    Permission, Phase, Proof, Rung, SessionState, TurnEnding, WaitsFor,
 };
 pub use event::{ENVELOPE, Event};
 pub use job::{After, Io, Job, Ladder, Paused, Retry, Stop, Waits};

@@ -1,6 +1,6 @@
 //! A tree from its launch to its exit record.
 
-use lastword_core::receipt::{Exit, KeeperStop, Level, Proof, Rung};
+use lastword_core::receipt::{Exit, KeeperStop, LaunchError, LaunchStep, Level, Proof, Rung};
 use lastword_proc::{Error, Input, Keeper, Launch, clock};
 
 use crate::common::{FORCE, Place, read, until};
@@ -29,9 +29,12 @@ fn a_missing_program_is_refused_and_leaves_a_record() {
     assert!(matches!(&refused, Error::Refused(words) if words.contains("/nowhere/at/all")), "{refused}");
     let record = place.end_of(&launch);
     assert_eq!((record.receipt.proof, record.exit()), (Proof::NeverStarted, None));
+    let failed = |step: LaunchStep| Some(LaunchError { step, errno: Some(2) });
+    assert_eq!(record.receipt.launch_error, failed(LaunchStep::Exec));
     let launch = Launch { cwd: "/nowhere".into(), ..Launch::new(place.dir("b"), ["true"]) };
     let refused = place.nursery.launch(&launch).unwrap_err();
     assert!(matches!(&refused, Error::Refused(words) if words.contains("folder /nowhere")), "{refused}");
+    assert_eq!(place.end_of(&launch).receipt.launch_error, failed(LaunchStep::Folder));
 }
 
 #[test]

@@ -425,7 +425,9 @@ fn late_line(report: &Report) -> Option<String> {
         Report::Launched { attempt, tree, .. } => {
             Some(format!("attempt {attempt}: tree launched, pid {} of boot {}", tree.pid, tree.boot))
         }
-        Report::LaunchFailed { attempt, error } => Some(format!("attempt {attempt}: not launched: {error}")),
+        Report::LaunchFailed { attempt, error, .. } => {
+            Some(format!("attempt {attempt}: not launched: {error}"))
+        }
         Report::Located { attempt, .. } => Some(format!("attempt {attempt}: located the tree")),
         Report::Climbed { .. } | Report::Told { .. } | Report::Heard { .. } | Report::Unclear(_) => None,
     }

@@ -37,6 +37,9 @@ pub struct Receipt {
     pub asked_to_empty_ms: Option<u64>,
     /// The keeper's own reason to stop, if its owner did not tell it to.
     pub keeper_stop: Option<KeeperStop>,
+    /// Where a launch failed. Absent if it did not, and in what 0.1.0 stored, which has only the message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub launch_error: Option<LaunchError>,
 }
 
 impl Receipt {
@@ -55,6 +58,7 @@ impl Receipt {
             exit: None,
             asked_to_empty_ms: None,
             keeper_stop: None,
+            launch_error: None,
         }
     }
 }
@@ -159,6 +163,48 @@ pub enum Exit {
     Code(i32),
     /// By this signal.
     Signal(i32),
+}
+
+/// Where a launch failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct LaunchError {
+    /// The step that failed.
+    pub step: LaunchStep,
+    /// The error number of the system, if it named one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub errno: Option<i32>,
+}
+
+impl LaunchError {
+    /// Returns an error of a step that no system call failed in.
+    pub fn at(step: LaunchStep) -> LaunchError {
+        LaunchError { step, errno: None }
+    }
+}
+
+/// The steps of a launch, in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LaunchStep {
+    /// Before a keeper was asked: the environment, the worktree, the agent's definition.
+    Prepare,
+    /// In the keeper: its folder, pipes, the fork.
+    Keeper,
+    /// In the child: its session and controlling terminal.
+    Session,
+    /// In the child: standard input, output and error.
+    Stdio,
+    /// In the child: the control group.
+    Cgroup,
+    /// In the child: giving up privileges.
+    Privileges,
+    /// In the child: entering the folder of the job.
+    Folder,
+    /// In the child: executing the program.
+    Exec,
+    /// A step that this build does not know.
+    #[serde(other)]
+    Other,
 }
 
 /// Why a keeper stopped its tree on its own.

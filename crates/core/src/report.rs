@@ -5,7 +5,7 @@
 use crate::effects::Effect;
 use crate::event::{Commit, SessionState, TurnEnding, Usage};
 use crate::ids::{AttemptNo, Awake, InputNo};
-use crate::receipt::{Receipt, Rung, Tree};
+use crate::receipt::{LaunchError, Receipt, Rung, Tree};
 
 /// The result of an effect, or a signal of the agent.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -25,6 +25,8 @@ pub enum Report {
         attempt: AttemptNo,
         /// The error.
         error: String,
+        /// Where, if the keeper said so: one of 0.1.0 does not.
+        launch_error: Option<LaunchError>,
     },
     /// The result of locating the tree.
     Located {

@@ -346,7 +346,7 @@ fn c64_a_report_about_another_attempt_or_an_ended_job_has_no_effect() {
         let others = [
             Report::Emptied { attempt, receipt: receipt() },
             Report::Launched { attempt, tree: tree(1), awake: TestJob::empty().now.awake },
-            Report::LaunchFailed { attempt, error: "no".to_owned() },
+            Report::LaunchFailed { attempt, error: "no".to_owned(), launch_error: None },
             Report::Climbed { attempt, rung: lastword_core::receipt::Rung::Kill, alive: 0 },
         ];
         found.chain(others).collect::<Vec<_>>()
@@ -368,7 +368,11 @@ fn c83_the_intent_precedes_the_process_and_a_failed_launch_fails_the_attempt() {
     assert_eq!(effects::due(&TestJob::held(agent()).job, TestJob::held(agent()).fence()), Vec::new());
     let failed = |test: TestJob| {
         let attempt = test.attempt();
-        test.reports(Report::LaunchFailed { attempt, error: "no such program".to_owned() })
+        test.reports(Report::LaunchFailed {
+            attempt,
+            error: "no such program".to_owned(),
+            launch_error: None,
+        })
     };
     let once = failed(test);
     let word = once.job.last_word().expect("it ended");
@@ -384,7 +388,7 @@ fn c83_the_intent_precedes_the_process_and_a_failed_launch_fails_the_attempt() {
     assert_eq!(last.outcome(), Some(Outcome::Failed));
     // A tree that was seen cannot be reported as never started.
     let seen = TestJob::running(agent());
-    let report = Report::LaunchFailed { attempt: AttemptNo(1), error: "no".to_owned() };
+    let report = Report::LaunchFailed { attempt: AttemptNo(1), error: "no".to_owned(), launch_error: None };
     assert_eq!(seen.observe(&report), Vec::new());
 }
 

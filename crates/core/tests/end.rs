@@ -87,8 +87,11 @@ fn c28_endings_have_the_documented_precedence() {
         check(run(), receipt(NoChildren, exit, Some(KeeperStop::Lease)), Outcome::Lost, Cause::Unaccounted);
     }
     // 4. Never started, here because the launch failed.
-    let failed = TestJob::launching(command())
-        .reports(Report::LaunchFailed { attempt: AttemptNo(1), error: "no such program".to_owned() });
+    let failed = TestJob::launching(command()).reports(Report::LaunchFailed {
+        attempt: AttemptNo(1),
+        error: "no such program".to_owned(),
+        launch_error: None,
+    });
     assert_eq!(
         failed.job.last_word().map(|word| (word.outcome, word.cause)),
         Some((Outcome::Failed, Cause::Launch))

@@ -13,7 +13,7 @@ use lastword_core::spec::{Io, Needs, OnPartition};
 use serde_json::{Value, json};
 
 /// Fields that were added to a kind later, each with an example of its own. The first one stays as it was stored.
-const GROWN: [&str; 11] = [
+const GROWN: [&str; 12] = [
     "submitted.v1+named",
     "submitted.v1+worktree",
     "submitted.v1+terms",
@@ -23,6 +23,7 @@ const GROWN: [&str; 11] = [
     "input_requested.v1+steer",
     "launch_intended.v1+boot",
     "launched.v1+withheld",
+    "attempt_ended.v1+launch_error",
     "attempt_ended.v1+lost",
     "last_word.v1+by",
 ];

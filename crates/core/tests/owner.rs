@@ -251,7 +251,7 @@ fn c35_a_fenced_owner_lets_go_and_hands_over_late_reports() {
     rig.says(Signal::TurnStarted);
     rig.report(emptied(exited(0)));
     rig.report(launched());
-    rig.report(Report::LaunchFailed { attempt: FIRST, error: "no".to_owned() });
+    rig.report(Report::LaunchFailed { attempt: FIRST, error: "no".to_owned(), launch_error: None });
     rig.report(Report::Located { attempt: FIRST, found: Found::NeverStarted });
     rig.report(Report::Told { input: InputNo(1) });
     let outputs = rig.step(Input::Fenced);
@@ -315,7 +315,11 @@ fn c34_an_attempt_on_another_host_ends_by_its_lease_and_is_never_touched() {
 fn c83_a_failed_launch_ends_the_claim_and_the_next_one_retries() {
     let mut rig = Rig::new(TestJob::held(retried(2)));
     rig.tick();
-    let outputs = rig.report(Report::LaunchFailed { attempt: FIRST, error: "no such program".to_owned() });
+    let outputs = rig.report(Report::LaunchFailed {
+        attempt: FIRST,
+        error: "no such program".to_owned(),
+        launch_error: None,
+    });
     assert_eq!(kinds(append(&outputs)), ["attempt_ended", "retry_scheduled"]);
     rig.settle(outputs);
     assert!(rig.owner.is_gone() && matches!(rig.test.job.phase, Phase::Backoff { .. }));

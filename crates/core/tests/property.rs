@@ -120,7 +120,9 @@ fn report(n: u32, test: &TestJob) -> Report {
     let awake = test.now.awake;
     match n % 8 {
         0 => Report::Launched { attempt, tree: tree(7), awake },
-        1 if more.is_multiple_of(3) => Report::LaunchFailed { attempt, error: "no".to_owned() },
+        1 if more.is_multiple_of(3) => {
+            Report::LaunchFailed { attempt, error: "no".to_owned(), launch_error: None }
+        }
         1 => Report::Told { input: InputNo(more % 4) },
         2 => {
             let found = match more % 6 {

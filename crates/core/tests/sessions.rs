@@ -270,6 +270,10 @@ fn c78_an_attempt_ends_only_its_own_session() {
     let left = of(&first).clone();
     assert_eq!(left.state, SessionState::Errored);
     let test = first.later(1_000).claimed("a", 1).intended();
-    let second = test.reports(Report::LaunchFailed { attempt: AttemptNo(2), error: "no".to_owned() });
+    let second = test.reports(Report::LaunchFailed {
+        attempt: AttemptNo(2),
+        error: "no".to_owned(),
+        launch_error: None,
+    });
     assert_eq!(of(&second), &left);
 }

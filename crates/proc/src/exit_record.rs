@@ -2,7 +2,9 @@
 
 use std::io;
 
-use lastword_core::receipt::{Exit, OutputBytes, Process, Proof, Receipt, RungTaken};
+use lastword_core::receipt::{
+    Exit, LaunchError, LaunchStep, OutputBytes, Process, Proof, Receipt, RungTaken,
+};
 
 use crate::claim::{self, VERSION};
 use crate::folder::{Durable, Folder, Published};
@@ -20,7 +22,7 @@ pub(crate) const PROCESSES_MAX: usize = 256;
 pub struct ExitRecord {
     /// The facts, as a type of core.
     pub receipt: Receipt,
-    /// Why nothing ran: the error of the leader's exec.
+    /// Why nothing ran, in words; the receipt says at which step.
     pub exec_error: Option<String>,
     /// The author: `shim`, `guard` or `sweep`.
     pub by: String,
@@ -75,6 +77,8 @@ impl ExitRecord {
             .with("level", spelling::level_name(receipt.level))
             .with_some("how", receipt.exit.map(spelling::exit_name))
             .with_some("exec_error", self.exec_error.as_ref())
+            .with_some("exec_step", receipt.launch_error.map(|error| spelling::step_name(error.step)))
+            .with_some("exec_errno", receipt.launch_error.and_then(|error| error.errno))
             .with_some("keeper_stop", receipt.keeper_stop.map(spelling::keeper_stop_name))
             .with_some("asked_to_empty_ms", receipt.asked_to_empty_ms)
             .with("seen", receipt.output.seen)
@@ -113,6 +117,10 @@ impl ExitRecord {
             level: spelling::parse_level(first.text("level")?)?,
             exit: first.text("how").and_then(spelling::parse_exit),
             keeper_stop: first.text("keeper_stop").and_then(spelling::parse_keeper_stop),
+            launch_error: first.text("exec_step").map(|step| LaunchError {
+                step: spelling::parse_step(step).unwrap_or(LaunchStep::Other),
+                errno: first.get("exec_errno"),
+            }),
             asked_to_empty_ms: first.get("asked_to_empty_ms"),
             output: OutputBytes { seen: first.get("seen")?, kept: first.get("kept")? },
             output_lost: first.get::<u8>("lost")? == 1,

@@ -1,7 +1,7 @@
-//! How the types of core's receipt are spelled in records: levels, proofs, rungs, reasons to stop, exits.
+//! How the types of core's receipt are spelled in records: levels, proofs, rungs, launch steps, reasons to stop, exits.
 
 use lastword_core::outcome::Budget;
-use lastword_core::receipt::{Exit, KeeperStop, Level, Proof, Rung};
+use lastword_core::receipt::{Exit, KeeperStop, LaunchStep, Level, Proof, Rung};
 
 /// Generates the writer and the parser from one table, so that they cannot disagree.
 macro_rules! spelling {
@@ -38,6 +38,18 @@ spelling!(rung_name, parse_rung, Rung, {
     "stdin_closed" => Rung::StdinClosed,
     "term" => Rung::Term,
     "kill" => Rung::Kill,
+});
+
+spelling!(step_name, parse_step, LaunchStep, {
+    "prepare" => LaunchStep::Prepare,
+    "keeper" => LaunchStep::Keeper,
+    "session" => LaunchStep::Session,
+    "stdio" => LaunchStep::Stdio,
+    "cgroup" => LaunchStep::Cgroup,
+    "privileges" => LaunchStep::Privileges,
+    "folder" => LaunchStep::Folder,
+    "exec" => LaunchStep::Exec,
+    "other" => LaunchStep::Other,
 });
 
 spelling!(keeper_stop_name, parse_keeper_stop, KeeperStop, {

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use lastword_api::{Cancel, Cause, Code, Exit, IoKind, Job, Outcome as Ending, Time};
+use lastword_api::{
+    Cancel, Cause, Code, Exit, IoKind, Job, LaunchError, LaunchStep, Outcome as Ending, Time,
+};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::client::follow::{self, Recording, Stream, Terminal};
@@ -192,6 +194,9 @@ pub(super) fn code_of(job: &Job) -> u8 {
     }
 }
 
+/// The error number of a program that is not there.
+const ENOENT: i32 = rustix::io::Errno::NOENT.raw_os_error();
+
 fn own_code(job: &Job) -> u8 {
     let attempt = job.last_attempt();
     match attempt.and_then(|attempt| attempt.exit) {
@@ -205,11 +210,9 @@ fn own_code(job: &Job) -> u8 {
             exit::SIGNAL.saturating_add(u8::try_from(signal).unwrap_or(0))
         }
         _ if job.cause == Some(Cause::Launch) => {
-            // The keeper reports the system's error as text.
-            let error = attempt.and_then(|attempt| attempt.error.as_deref()).unwrap_or_default();
-            match (error.contains("cannot run "), error.contains("(os error 2)")) {
-                (true, true) => exit::NOT_FOUND,
-                (true, false) => exit::NOT_EXECUTABLE,
+            match attempt.and_then(|attempt| attempt.launch_error.as_ref()) {
+                Some(LaunchError { step: LaunchStep::Exec, errno: Some(ENOENT) }) => exit::NOT_FOUND,
+                Some(LaunchError { step: LaunchStep::Exec, .. }) => exit::NOT_EXECUTABLE,
                 _ => exit::OURS,
             }
         }

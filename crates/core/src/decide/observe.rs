@@ -19,9 +19,10 @@ pub fn decide(job: &Job, fence: &Fence, report: &Report, pulse: &Pulse, now: Now
             }
             _ => Vec::new(),
         },
-        Report::LaunchFailed { attempt, error } => match open(*attempt) {
+        Report::LaunchFailed { attempt, error, launch_error } => match open(*attempt) {
             Some(Attempt { tree: None, .. }) => {
-                end::attempt(job, Receipt::bare(Proof::NeverStarted), Some(error.clone()), now.wall)
+                let receipt = Receipt { launch_error: *launch_error, ..Receipt::bare(Proof::NeverStarted) };
+                end::attempt(job, receipt, Some(error.clone()), now.wall)
             }
             _ => Vec::new(),
         },

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use lastword_agents::Start;
 use lastword_core::limits::Limit;
+use lastword_core::receipt::{LaunchError, LaunchStep};
 use lastword_core::report::{Found, Report};
 use lastword_core::spec::{Io, Spec, Work};
 use lastword_core::{AttemptNo, Awake, Epoch, Job};
@@ -31,7 +32,11 @@ const GIT_VARIABLES: [&str; 8] = [
 impl LocalHost {
     /// Starts a tree. An error means that the result is unknown.
     pub(super) fn launch(&self, job: &Job, epoch: Epoch, attempt: AttemptNo) -> Result<Report, String> {
-        let failed = |error: String| Ok(Report::LaunchFailed { attempt, error });
+        let failed_at = |step: LaunchStep, error: String| {
+            let launch_error = Some(LaunchError::at(step));
+            Ok(Report::LaunchFailed { attempt, error, launch_error })
+        };
+        let failed = |error: String| failed_at(LaunchStep::Prepare, error);
         let Some(spec) = &job.spec else { return Err("the job was never submitted".to_owned()) };
         let cwd = self.cwd(job.id, spec);
         let argv = match &spec.work {
@@ -77,13 +82,13 @@ impl LocalHost {
             }
             // This launch started nothing. An earlier one of the same attempt, whose answer was lost, may have.
             Err(Error::Refused(error)) => match self.locate(job, attempt)? {
-                Report::Located { found: Found::NeverStarted, .. } => failed(error),
+                Report::Located { found: Found::NeverStarted, .. } => failed_at(LaunchStep::Keeper, error),
                 located => Ok(located),
             },
             // The keeper died before it answered.
             Err(error @ Error::Unclear(_)) => Err(error.to_string()),
             // Nothing reached a keeper.
-            Err(error) => failed(error.to_string()),
+            Err(error) => failed_at(LaunchStep::Keeper, error.to_string()),
         }
     }
 

@@ -43,7 +43,10 @@ impl LocalHost {
             Located::Alive(_) => return Err("its keeper has not started it yet".to_owned()),
             // The record of a failed launch holds the error.
             Located::Ended(record) => match record.exec_error {
-                Some(error) => return Ok(Report::LaunchFailed { attempt, error }),
+                Some(error) => {
+                    let launch_error = record.receipt.launch_error;
+                    return Ok(Report::LaunchFailed { attempt, error, launch_error });
+                }
                 None => Found::Ended(Box::new(record.receipt)),
             },
             Located::NeverStarted => Found::NeverStarted,

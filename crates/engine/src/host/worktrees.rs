@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use lastword_core::receipt::{LaunchError, LaunchStep};
 use lastword_core::report::{Found, Report};
 use lastword_core::spec::{Spec, Worktree};
 use lastword_core::{AttemptNo, Job, JobId};
@@ -113,7 +114,10 @@ impl LocalHost {
         let job = job.clone();
         let located = self.blocking(move |host| host.locate(&job, attempt)).await??;
         Ok(Some(match located {
-            Report::Located { found: Found::NeverStarted, .. } => Report::LaunchFailed { attempt, error },
+            Report::Located { found: Found::NeverStarted, .. } => {
+                let launch_error = Some(LaunchError::at(LaunchStep::Prepare));
+                Report::LaunchFailed { attempt, error, launch_error }
+            }
             located => located,
         }))
     }

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Read as _, Seek as _};
 use std::os::fd::OwnedFd;
 
-use lastword_core::receipt::{Exit, Proof};
+use lastword_core::receipt::{Exit, LaunchError, LaunchStep, Proof};
 
 use super::control;
 use super::levels::Levels;
@@ -114,6 +114,8 @@ fn keep(claimed: Claimed, launch: Launch, levels: Levels, reply: OwnedFd) -> ! {
             let why = format!("cannot fork: {error}");
             let mut record = ExitRecord::bare(Proof::NeverStarted, "guard");
             record.exec_error = Some(why.clone());
+            record.receipt.launch_error =
+                Some(LaunchError { step: LaunchStep::Keeper, errno: error.raw_os_error() });
             publish(&folder, &record);
             let _ = folder.remove(&socket);
             refuse(&reply, &why)

@@ -12,7 +12,7 @@ use super::input::Input;
 use super::levels::Levels;
 use super::output::{CHUNK_BYTES, Stream};
 use super::reply;
-use super::spawn::{self, Containment, Spawned};
+use super::spawn::{self, Containment, NotRun, Spawned};
 use super::stop::Stop;
 use crate::claim::{self, Drained, Leader};
 use crate::clock;
@@ -67,7 +67,7 @@ pub(super) struct Shim {
     awaits_group: bool,
     pub(super) leader: Option<Leader>,
     pub(super) exit: Option<Exit>,
-    exec_error: Option<String>,
+    not_run: Option<NotRun>,
     spawned: Option<Spawned>,
     reply: Option<OwnedFd>,
     guard: Identity,
@@ -109,7 +109,7 @@ pub(super) fn run(handover: Handover) -> ! {
         awaits_group: false,
         leader: None,
         exit: None,
-        exec_error: None,
+        not_run: None,
         spawned: None,
         reply: Some(reply),
         guard,
@@ -137,7 +137,7 @@ impl Shim {
         let mut spawned = match spawn::spawn(&self.launch, &containment) {
             Ok(spawned) => spawned,
             Err(why) => {
-                self.exec_error = Some(why);
+                self.not_run = Some(why);
                 return;
             }
         };
@@ -152,14 +152,14 @@ impl Shim {
         let noted = leader.as_ref().map(|leader| claim::append(&self.claim, &leader.line()));
         // A leader that could not be recorded is not released; its gate closes when `spawned` is dropped.
         let opened = match noted {
-            Some(Ok(())) => {
-                spawned.open_gate().map_err(|error| format!("cannot release the leader: {error}"))
-            }
-            Some(Err(error)) => Err(format!("cannot record the leader's identity: {error}")),
-            None => Err("the leader died before it was released".to_owned()),
+            Some(Ok(())) => spawned
+                .open_gate()
+                .map_err(|error| NotRun::in_keeper("cannot release the leader", Some(&error))),
+            Some(Err(error)) => Err(NotRun::in_keeper("cannot record the leader's identity", Some(&error))),
+            None => Err(NotRun::in_keeper("the leader died before it was released", None)),
         };
         if let Err(why) = opened {
-            self.exec_error = Some(why);
+            self.not_run = Some(why);
             return;
         }
         self.leader = leader;
@@ -240,7 +240,7 @@ impl Shim {
         for _ in 0..VERDICT_READS_MAX {
             self.read_verdict();
         }
-        if self.exec_error.is_none()
+        if self.not_run.is_none()
             && let Some(exit) = exit
         {
             self.exit = Some(exit);
@@ -396,10 +396,10 @@ impl Shim {
     /// Checks whether the program was executed, and answers the launch.
     fn read_verdict(&mut self) {
         let Some(spawned) = self.spawned.as_ref() else { return };
-        let Ok(exec_error) = spawned.verdict(&self.launch) else { return };
-        self.exec_error = exec_error;
+        let Ok(not_run) = spawned.verdict(&self.launch) else { return };
+        self.not_run = not_run;
         self.spawned = None;
-        if self.exec_error.is_none()
+        if self.not_run.is_none()
             && let Some(leader) = &self.leader
         {
             let mut text = self.guard.write(Line::new("guard")).to_string();
@@ -431,7 +431,7 @@ impl Shim {
         }
         let _ = claim::append(&self.claim, &Drained { output, lost }.line());
         let level = self.leader.as_ref().map_or(Level::None, |leader| leader.level);
-        let proof = match (&self.exec_error, &self.leaf, &self.init) {
+        let proof = match (&self.not_run, &self.leaf, &self.init) {
             (Some(_), ..) => Proof::NeverStarted,
             (None, _, Some(_)) => Proof::NamespaceGone,
             (None, Some(_), None) => Proof::CgroupEmptyAndNoChildren,
@@ -453,9 +453,10 @@ impl Shim {
                 exit: self.exit,
                 asked_to_empty_ms: took_ms,
                 keeper_stop: self.stop.keeper_stop,
+                launch_error: self.not_run.as_ref().map(|not_run| not_run.error),
                 ..Receipt::bare(proof)
             },
-            exec_error: self.exec_error.clone(),
+            exec_error: self.not_run.as_ref().map(|not_run| not_run.message.clone()),
             by: "shim".to_owned(),
             empty_at_boot_ns,
         };

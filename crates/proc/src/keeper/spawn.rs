@@ -9,7 +9,7 @@ use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::PathBuf;
 
-use lastword_core::receipt::Level;
+use lastword_core::receipt::{LaunchError, LaunchStep, Level};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::fcntl_dupfd_cloexec;
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -72,9 +72,25 @@ struct Stdio {
     is_terminal: bool,
 }
 
-/// Forks the leader and waits until it is ready behind its gate. The error says why nothing can be run.
-pub(super) fn spawn(launch: &Launch, containment: &Containment<'_>) -> Result<Spawned, String> {
-    let failed = |what: &str, error: io::Error| format!("cannot {what}: {error}");
+/// Why nothing was run: the message, and the step that failed.
+#[derive(Clone, Debug)]
+pub(super) struct NotRun {
+    pub(super) message: String,
+    pub(super) error: LaunchError,
+}
+
+impl NotRun {
+    /// Returns a failure of the keeper itself, with the error of the system if there was one.
+    pub(super) fn in_keeper(what: &str, error: Option<&io::Error>) -> NotRun {
+        let errno = error.and_then(io::Error::raw_os_error);
+        let message = error.map_or_else(|| what.to_owned(), |error| format!("{what}: {error}"));
+        NotRun { message, error: LaunchError { step: LaunchStep::Keeper, errno } }
+    }
+}
+
+/// Forks the leader and waits until it is ready behind its gate.
+pub(super) fn spawn(launch: &Launch, containment: &Containment<'_>) -> Result<Spawned, NotRun> {
+    let failed = |what: &str, error: io::Error| NotRun::in_keeper(&format!("cannot {what}"), Some(&error));
     let (streams, input, stdio) =
         connect(launch).map_err(|error| failed("connect its input and output", error))?;
     let pipe = || pipe_with(PipeFlags::CLOEXEC).map_err(|error| failed("make a pipe", error.into()));
@@ -112,14 +128,14 @@ pub(super) fn spawn(launch: &Launch, containment: &Containment<'_>) -> Result<Sp
 }
 
 impl Spawned {
-    fn until_ready(mut self, launch: &Launch) -> Result<Spawned, String> {
+    fn until_ready(mut self, launch: &Launch) -> Result<Spawned, NotRun> {
         match read_report(&self.verdict) {
             Ok(Some((Step::Ready, flags))) => {
                 (self.is_landlocked, self.withheld) = (flags & 1 == 1, flags.cast_unsigned() >> 1);
             }
-            Ok(Some(report)) => return Err(describe(launch, report)),
-            Ok(None) => return Err("the leader died before it was ready".to_owned()),
-            Err(error) => return Err(format!("cannot read from the child: {error}")),
+            Ok(Some(report)) => return Err(not_run(launch, report)),
+            Ok(None) => return Err(NotRun::in_keeper("the leader died before it was ready", None)),
+            Err(error) => return Err(NotRun::in_keeper("cannot read from the child", Some(&error))),
         }
         let flags = rustix::fs::fcntl_getfl(&self.verdict).unwrap_or(OFlags::empty());
         let _ = rustix::fs::fcntl_setfl(&self.verdict, flags | OFlags::NONBLOCK);
@@ -134,8 +150,8 @@ impl Spawned {
 
     /// Reads the verdict: `None` if the program was executed, or why it was not. An error means that there is no verdict yet or that it
     /// could not be read; only the end of the pipe proves that the program was executed.
-    pub(super) fn verdict(&self, launch: &Launch) -> io::Result<Option<String>> {
-        Ok(read_report(&self.verdict)?.map(|report| describe(launch, report)))
+    pub(super) fn verdict(&self, launch: &Launch) -> io::Result<Option<NotRun>> {
+        Ok(read_report(&self.verdict)?.map(|report| not_run(launch, report)))
     }
 }
 
@@ -151,16 +167,19 @@ fn read_report(pipe: &OwnedFd) -> io::Result<Option<(Step, i32)>> {
     Ok(step.map(|step| (step, i32::from_le_bytes(number))))
 }
 
-fn describe(launch: &Launch, (step, errno): (Step, i32)) -> String {
-    let error = io::Error::from_raw_os_error(errno);
-    match step {
-        Step::Folder => format!("cannot enter the folder {}: {error}", truncated(launch.cwd.as_os_str())),
-        Step::Exec => format!("cannot run {}: {error}", truncated(&launch.argv[0])),
-        Step::Cgroup => format!("cannot enter the control group: {error}"),
-        Step::Privileges => format!("cannot give up privileges: {error}"),
-        Step::Session => format!("cannot start a session: {error}"),
-        Step::Stdio | Step::Ready => format!("cannot connect its input and output: {error}"),
-    }
+fn not_run(launch: &Launch, (step, errno): (Step, i32)) -> NotRun {
+    let (step, what) = match step {
+        Step::Folder => {
+            (LaunchStep::Folder, format!("cannot enter the folder {}", truncated(launch.cwd.as_os_str())))
+        }
+        Step::Exec => (LaunchStep::Exec, format!("cannot run {}", truncated(&launch.argv[0]))),
+        Step::Cgroup => (LaunchStep::Cgroup, "cannot enter the control group".to_owned()),
+        Step::Privileges => (LaunchStep::Privileges, "cannot give up privileges".to_owned()),
+        Step::Session => (LaunchStep::Session, "cannot start a session".to_owned()),
+        Step::Stdio | Step::Ready => (LaunchStep::Stdio, "cannot connect its input and output".to_owned()),
+    };
+    let message = format!("{what}: {}", io::Error::from_raw_os_error(errno));
+    NotRun { message, error: LaunchError { step, errno: Some(errno) } }
 }
 
 /// Returns a name for a record, truncated so that the record stays below its size limit.

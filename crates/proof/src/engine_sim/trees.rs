@@ -260,7 +260,7 @@ impl Sim {
                     sim.with(|world| world.line_up((job, attempt)));
                     Report::Launched { attempt, tree, awake }
                 }
-                Launched::Failed(error) => Report::LaunchFailed { attempt, error },
+                Launched::Failed(error) => Report::LaunchFailed { attempt, error, launch_error: None },
                 Launched::Found(found) => Report::Located { attempt, found },
             })
         }

@@ -191,7 +191,8 @@ pub(crate) fn step(before: &World, action: Action) -> Option<World> {
         Action::Refuse(i, n) => {
             let effect = world.procs[i as usize].doing.remove(n as usize);
             let Effect::Launch { attempt } = effect else { return None };
-            let failed = Report::LaunchFailed { attempt, error: "no such program".into() };
+            let failed =
+                Report::LaunchFailed { attempt, error: "no such program".into(), launch_error: None };
             tell(&mut world, i as usize, Input::Report(failed));
         }
         Action::LoseReport(i, n) => {
@@ -384,7 +385,7 @@ fn carry_out(world: &mut World, i: usize, effect: &Effect) -> Option<Report> {
             if place.closed || place.started || lease_over {
                 // The place is closed, or the keeper finds its lease over before it starts anything.
                 place.closed = true;
-                return Some(Report::LaunchFailed { attempt, error: "closed".into() });
+                return Some(Report::LaunchFailed { attempt, error: "closed".into(), launch_error: None });
             }
             (place.started, place.alive, place.tree) = (true, true, true);
             Some(Report::Launched { attempt, tree: tree_of(attempt, place.boot), awake: Awake(1) })

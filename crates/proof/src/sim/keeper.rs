@@ -237,7 +237,7 @@ impl World {
         let fails = self.random.chance(4);
         if place.closed || too_late || fails {
             place.closed = true;
-            let report = Report::LaunchFailed { attempt, error: "no".to_owned() };
+            let report = Report::LaunchFailed { attempt, error: "no".to_owned(), launch_error: None };
             return self.report(hold, report, given_up);
         }
         let launched = self.hosts[host].awake(self.now);

@@ -10,8 +10,8 @@ use lastword_core::spec::{Dialect, Permissions, Work};
 use lastword_store::Store;
 
 use crate::app::App;
-use crate::caller::Caller;
 use crate::failure::Failure;
+use crate::principal::Principal;
 
 /// The user's file of agents cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -70,10 +70,10 @@ pub(crate) fn check_prompt(prompt: &str) -> Result<(), Failure> {
 /// versions of the agent. Unknown jobs, and jobs without a conversation, are refused elsewhere.
 pub(crate) async fn check_resume<J: Store>(
     app: &App<J>,
-    caller: Caller,
+    principal: &Principal,
     reference: &str,
 ) -> Result<(), Failure> {
-    let Ok(id) = caller.find(app, reference).await else { return Ok(()) };
+    let Ok(id) = principal.find(app, reference).await else { return Ok(()) };
     let job = app.engine().job(id).await?.value;
     let Some(Work::Agent { provider, .. }) = job.spec.as_ref().map(|spec| &spec.work) else { return Ok(()) };
     if job.session.as_ref().and_then(|session| session.resume_reference()).is_none() {

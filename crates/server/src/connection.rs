@@ -18,19 +18,17 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use lastword_api::{Code, Problem, VERSION, VERSION_HEADER};
-use lastword_proc::Peer;
 use lastword_store::Store;
 use rustix::process::{Resource, getrlimit};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
-use tokio::net::UnixStream;
 use tokio::task::JoinSet;
 use tokio::time::{Sleep, sleep, timeout};
 use tower_service::Service as _;
 
 use crate::Endpoint;
 use crate::app::App;
-use crate::caller::Client;
 use crate::failure::{Failure, write_problem};
+use crate::principal::Identify;
 
 /// Connections at once. A client that follows a job has three, and a user may run hundreds of clients.
 const CONNECTIONS_MAX: usize = 2_048;
@@ -68,11 +66,13 @@ pub(crate) async fn accept<J: Store>(
             () = app.closing() => break,
             Some(_) = connections.join_next() => {}
             accepted = endpoint.accept() => match accepted {
-                Ok(socket) if connections.len() < max => {
-                    connections.spawn(serve_connection(socket, app.clone(), router.clone()));
+                Ok(accepted) if connections.len() < max => {
+                    if let Some((stream, peer)) = accepted.identify() {
+                        connections.spawn(serve_connection(stream, Arc::new(peer), app.clone(), router.clone()));
+                    }
                 }
-                Ok(socket) => {
-                    connections.spawn(refuse(socket, max));
+                Ok(accepted) => {
+                    connections.spawn(refuse(accepted.into_stream(), max));
                 }
                 Err(error) => {
                     tracing::warn!(%error, "cannot accept a connection");
@@ -89,18 +89,20 @@ pub(crate) async fn accept<J: Store>(
 }
 
 /// Serves the requests of one connection.
-async fn serve_connection<J: Store>(socket: UnixStream, app: App<J>, router: Router) {
-    let Ok(peer) = Peer::of(&socket) else { return };
-    let client = Arc::new(Client::new(peer));
+async fn serve_connection<J: Store>(
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    peer: Arc<dyn Identify<J>>,
+    app: App<J>,
+    router: Router,
+) {
     let closing = app.clone();
-    let service =
-        service_fn(move |request| respond(request, app.clone(), router.clone(), Arc::clone(&client)));
+    let service = service_fn(move |request| respond(request, app.clone(), router.clone(), Arc::clone(&peer)));
     let mut connection = pin!(
         http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(HEAD_TIME_MAX)
             .max_buf_size(BUFFER_BYTES_MAX)
-            .serve_connection(TokioIo::new(StallTimeout::new(socket)), service)
+            .serve_connection(TokioIo::new(StallTimeout::new(stream)), service)
     );
     // A client that disconnects or does not speak HTTP needs no attention.
     let ended = tokio::select! {
@@ -123,7 +125,7 @@ fn connections_max() -> usize {
 }
 
 /// Responds that there are too many connections, and closes this one.
-async fn refuse(mut socket: UnixStream, max: usize) {
+async fn refuse(mut stream: impl AsyncRead + AsyncWrite + Unpin, max: usize) {
     let detail = format!("the daemon has {max} connections and accepts no more; repeat the request shortly");
     let problem = Problem { status: 503, retryable: true, ..Problem::new(Code::Full, detail) };
     let body = serde_json::to_string(&problem).unwrap_or_default();
@@ -134,24 +136,24 @@ async fn refuse(mut socket: UnixStream, max: usize) {
     );
     // Read what the client sends meanwhile, or it would see a broken connection instead of this response.
     let _ = timeout(ACCEPT_PAUSE, async {
-        socket.write_all(text.as_bytes()).await?;
-        socket.shutdown().await?;
-        tokio::io::copy(&mut socket, &mut tokio::io::sink()).await
+        stream.write_all(text.as_bytes()).await?;
+        stream.shutdown().await?;
+        tokio::io::copy(&mut stream, &mut tokio::io::sink()).await
     })
     .await;
 }
 
-/// Handles a request: checks the user, routes it, bounds its time, writes problems, and logs it.
+/// Handles a request: checks that its peer is admitted, routes it, bounds its time, writes problems, and logs it.
 async fn respond<J: Store>(
     mut request: Request<Incoming>,
     app: App<J>,
     mut router: Router,
-    client: Arc<Client>,
+    peer: Arc<dyn Identify<J>>,
 ) -> Result<Response, Infallible> {
     let (number, begin) = (app.next_request(), Instant::now());
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-    let response = if client.is_user() {
-        request.extensions_mut().insert(client);
+    let response = if peer.is_admitted() {
+        request.extensions_mut().insert(peer);
         let routed = AssertUnwindSafe(router.call(request)).catch_unwind();
         match timeout(RESPONSE_TIME_MAX, routed).await {
             Ok(Ok(Ok(response))) => response,
@@ -180,15 +182,15 @@ async fn respond<J: Store>(
     Ok(response)
 }
 
-/// A socket whose writes time out when the other end reads nothing.
-struct StallTimeout {
-    socket: UnixStream,
+/// A stream whose writes time out when the other end reads nothing.
+struct StallTimeout<S> {
+    stream: S,
     stalled: Option<Pin<Box<Sleep>>>,
 }
 
-impl StallTimeout {
-    fn new(socket: UnixStream) -> StallTimeout {
-        StallTimeout { socket, stalled: None }
+impl<S> StallTimeout<S> {
+    fn new(stream: S) -> StallTimeout<S> {
+        StallTimeout { stream, stalled: None }
     }
 
     /// Fails once nothing could be written for too long.
@@ -207,32 +209,32 @@ impl StallTimeout {
     }
 }
 
-impl AsyncRead for StallTimeout {
+impl<S: AsyncRead + Unpin> AsyncRead for StallTimeout<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<std::io::Result<()>> {
-        Pin::new(&mut self.socket).poll_read(context, buffer)
+        Pin::new(&mut self.stream).poll_read(context, buffer)
     }
 }
 
-impl AsyncWrite for StallTimeout {
+impl<S: AsyncWrite + Unpin> AsyncWrite for StallTimeout<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<std::io::Result<usize>> {
-        let written = Pin::new(&mut self.socket).poll_write(context, bytes);
+        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
         self.check_stall(written, context)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<std::io::Result<()>> {
-        Pin::new(&mut self.socket).poll_flush(context)
+        Pin::new(&mut self.stream).poll_flush(context)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<std::io::Result<()>> {
-        Pin::new(&mut self.socket).poll_shutdown(context)
+        Pin::new(&mut self.stream).poll_shutdown(context)
     }
 
     fn poll_write_vectored(
@@ -240,12 +242,12 @@ impl AsyncWrite for StallTimeout {
         context: &mut Context<'_>,
         pieces: &[std::io::IoSlice<'_>],
     ) -> Poll<std::io::Result<usize>> {
-        let written = Pin::new(&mut self.socket).poll_write_vectored(context, pieces);
+        let written = Pin::new(&mut self.stream).poll_write_vectored(context, pieces);
         self.check_stall(written, context)
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.socket.is_write_vectored()
+        self.stream.is_write_vectored()
     }
 }
 
@@ -257,7 +259,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_client_that_reads_nothing_is_cut_off() {
-        let (here, _there) = UnixStream::pair().unwrap();
+        let (here, _there) = tokio::io::duplex(64 << 10);
         let begin = tokio::time::Instant::now();
         let written = StallTimeout::new(here).write_all(&vec![0; 1 << 20]).await;
         assert_eq!(written.unwrap_err().kind(), std::io::ErrorKind::TimedOut);
@@ -266,8 +268,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_slow_client_is_not_cut_off() {
-        let (here, mut there) = UnixStream::pair().unwrap();
-        let (mut socket, piece) = (StallTimeout::new(here), vec![0; 4 << 20]);
+        let (here, mut there) = tokio::io::duplex(64 << 10);
+        let (mut stream, piece) = (StallTimeout::new(here), vec![0; 4 << 20]);
         let begin = tokio::time::Instant::now();
         let slow = async {
             let (mut taken, mut bite) = (0, vec![0; 512 << 10]);
@@ -276,7 +278,7 @@ mod tests {
                 taken += there.read(&mut bite).await.unwrap();
             }
         };
-        let (written, ()) = tokio::join!(socket.write_all(&piece), slow);
+        let (written, ()) = tokio::join!(stream.write_all(&piece), slow);
         written.unwrap();
         assert!(begin.elapsed() > STALL_MAX * 2, "it took longer than the stall timeout");
     }

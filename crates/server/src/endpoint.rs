@@ -1,4 +1,4 @@
-//! The socket, which only the user can reach.
+//! The unix socket, which only the user can reach, and the processes that connect to it.
 //!
 //! The caller holds the lock of the state directory, so anything at the path is left over from an earlier daemon. It is replaced atomically.
 //! The directory must be private, since not every system enforces the mode of a socket.
@@ -8,8 +8,15 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::os::unix::net::UnixListener as StdListener;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
+use lastword_proc::Peer;
+use lastword_store::Store;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{UnixListener, UnixStream};
+
+use crate::app::App;
+use crate::principal::{Identify, Principal, Rights, Unidentified};
 
 /// Longest path of a socket address, in bytes, without the terminating zero.
 const PATH_BYTES_MAX: usize = 107;
@@ -105,8 +112,9 @@ impl Endpoint {
         Ok(Endpoint { listener: listen(listener)?, place: None })
     }
 
-    pub(crate) async fn accept(&self) -> io::Result<UnixStream> {
-        self.listener.accept().await.map(|(stream, _)| stream)
+    /// Waits for the next connection.
+    pub(crate) async fn accept(&self) -> io::Result<Accepted> {
+        self.listener.accept().await.map(|(stream, _)| Accepted(stream))
     }
 
     /// Removes the socket, unless another has taken its place.
@@ -116,6 +124,67 @@ impl Endpoint {
             && let Err(error) = std::fs::remove_file(path)
         {
             tracing::warn!(path = %path.display(), %error, "cannot remove the socket; the next daemon replaces it");
+        }
+    }
+}
+
+/// A connection that was accepted.
+pub(crate) struct Accepted(UnixStream);
+
+impl Accepted {
+    /// Returns the stream.
+    pub(crate) fn into_stream(self) -> impl AsyncRead + AsyncWrite + Unpin + Send {
+        self.0
+    }
+
+    /// Returns the stream and the process at its other end; `None` if the kernel does not report it.
+    pub(crate) fn identify(self) -> Option<(impl AsyncRead + AsyncWrite + Unpin + Send, UnixPeer)> {
+        let peer = Peer::of(&self.0).ok()?;
+        Some((self.0, UnixPeer { peer, rights: OnceLock::new() }))
+    }
+}
+
+/// The process at the other end of a connection. It does not change, so its rights are determined once.
+#[derive(Debug)]
+pub(crate) struct UnixPeer {
+    peer: Peer,
+    rights: OnceLock<Rights>,
+}
+
+impl<J: Store> Identify<J> for UnixPeer {
+    /// Reports whether it belongs to the daemon's user. Other users are refused, including root, which can become the user.
+    fn is_admitted(&self) -> bool {
+        self.peer.uid == rustix::process::geteuid().as_raw()
+    }
+
+    fn principal(&self, app: &App<J>) -> Result<Principal, Unidentified> {
+        let rights = match self.rights.get() {
+            Some(rights) => *rights,
+            None => {
+                let found = self.find_rights(app)?;
+                *self.rights.get_or_init(|| found)
+            }
+        };
+        Ok(match rights {
+            Rights::All => Principal::new(app.about().user.as_str(), rights),
+            Rights::Job(job) => Principal::new(job.to_string(), rights),
+        })
+    }
+}
+
+impl UnixPeer {
+    fn find_rights<J: Store>(&self, app: &App<J>) -> Result<Rights, Unidentified> {
+        // Checked before the job is looked up: a launch that is reported in between makes the job known.
+        let me = std::process::id().cast_signed();
+        let is_below_us = lastword_proc::ancestors(self.peer.pid).iter().skip(1).any(|(pid, _)| *pid == me);
+        let holder = app.engine().holder_of(self.peer.pid);
+        // If it is still alive, its pid was not reused meanwhile.
+        if !self.peer.is_alive() {
+            return Err(Unidentified::Gone);
+        }
+        match holder {
+            None if is_below_us => Err(Unidentified::Launching),
+            holder => Ok(holder.map_or(Rights::All, Rights::Job)),
         }
     }
 }

@@ -12,10 +12,10 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use crate::app::App;
-use crate::caller::{Caller, Outside};
 use crate::extract::Query;
 use crate::failure::{Failure, Reply};
 use crate::jobs::page_limit;
+use crate::principal::{Principal, Unrestricted};
 use crate::stream;
 
 /// Which events of a job to return.
@@ -47,12 +47,12 @@ pub(crate) struct EventsQuery {
 )]
 pub(crate) async fn of_job<J: Store>(
     State(app): State<App<J>>,
-    caller: Caller,
+    principal: Principal,
     Path(reference): Path<String>,
     Query(query): Query<EventsQuery>,
     headers: HeaderMap,
 ) -> Reply {
-    let id = caller.find(&app, &reference).await?;
+    let id = principal.find(&app, &reference).await?;
     let after = Seq(query.after.or(query.cursor).unwrap_or(0));
     if wants_stream(&headers) {
         let after = match last_event_id(&headers) {
@@ -101,7 +101,7 @@ pub(crate) struct FeedQuery {
 ))]
 pub(crate) async fn of_all<J: Store>(
     State(app): State<App<J>>,
-    _: Outside,
+    _: Unrestricted,
     Query(query): Query<FeedQuery>,
     headers: HeaderMap,
 ) -> Reply {

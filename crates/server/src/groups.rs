@@ -10,15 +10,15 @@ use lastword_engine::Group;
 use lastword_store::Store;
 
 use crate::app::App;
-use crate::caller::Outside;
 use crate::extract::Body;
 use crate::failure::{Failure, Reply};
+use crate::principal::Unrestricted;
 
 /// Lists groups.
 #[utoipa::path(get, operation_id = "list_groups", path = "/v1/groups", tag = "groups", responses(
     (status = 200, description = "Every group, by name.", body = Page<api::Group>),
 ))]
-pub(crate) async fn list<J: Store>(State(app): State<App<J>>, _: Outside) -> Reply {
+pub(crate) async fn list<J: Store>(State(app): State<App<J>>, _: Unrestricted) -> Reply {
     Ok(Json(Page::whole(all(&app).await?)).into_response())
 }
 
@@ -33,7 +33,7 @@ pub(crate) async fn list<J: Store>(State(app): State<App<J>>, _: Outside) -> Rep
 )]
 pub(crate) async fn set<J: Store>(
     State(app): State<App<J>>,
-    _: Outside,
+    _: Unrestricted,
     Path(name): Path<String>,
     Body(change): Body<GroupChange>,
 ) -> Reply {
@@ -60,7 +60,7 @@ pub(crate) async fn set<J: Store>(
 )]
 pub(crate) async fn remove<J: Store>(
     State(app): State<App<J>>,
-    _: Outside,
+    _: Unrestricted,
     Path(name): Path<String>,
 ) -> Reply {
     if !app.engine().desk().remove_group(&name).await? {

@@ -7,19 +7,19 @@ use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
 use crate::app::App;
-use crate::caller::Caller;
 use crate::failure::Failure;
+use crate::principal::Principal;
 
 /// Reserves a key for the id of a new job. Returns `fresh`, or the id that the key was reserved for before.
 pub(crate) async fn job_of<J: Store>(
     app: &App<J>,
-    caller: Caller,
+    principal: &Principal,
     verb: &str,
     key: &str,
     asked: &impl Serialize,
     fresh: JobId,
 ) -> Result<JobId, Failure> {
-    let kept = reserve(app, scoped(verb, caller, None, key), asked, fresh).await?;
+    let kept = reserve(app, scoped(verb, principal, None, key), asked, fresh).await?;
     Ok(kept.job)
 }
 
@@ -29,13 +29,13 @@ pub(crate) async fn job_of<J: Store>(
 /// handle one keyed message at a time.
 pub(crate) async fn sent_before<J: Store>(
     app: &App<J>,
-    caller: Caller,
+    principal: &Principal,
     job: JobId,
     key: &str,
     message: &Message,
 ) -> Result<Option<InputNo>, Failure> {
-    let kept = reserve(app, scoped("send", caller, Some(job), key), message, job).await?;
-    let (by, Message { text, eof, steer }) = (caller.name(app), message);
+    let kept = reserve(app, scoped("send", principal, Some(job), key), message, job).await?;
+    let (by, Message { text, eof, steer }) = (principal.name(), message);
     find_input(app, &kept, |fact| match fact {
         Fact::InputRequested(input) => {
             let is_it = input.by == by && input.text == *text && input.eof == *eof && input.steer == *steer;
@@ -49,13 +49,13 @@ pub(crate) async fn sent_before<J: Store>(
 /// Returns the number of the answer that was sent under this key; `None` if it must be sent.
 pub(crate) async fn answered_before<J: Store>(
     app: &App<J>,
-    caller: Caller,
+    principal: &Principal,
     job: JobId,
     key: &str,
     answer: &Answer,
 ) -> Result<Option<InputNo>, Failure> {
-    let kept = reserve(app, scoped("answer", caller, Some(job), key), answer, job).await?;
-    let (by, Answer { question, text }) = (caller.name(app), answer);
+    let kept = reserve(app, scoped("answer", principal, Some(job), key), answer, job).await?;
+    let (by, Answer { question, text }) = (principal.name(), answer);
     find_input(app, &kept, |fact| match fact {
         Fact::AnswerRequested(input) => {
             let meant = question.as_ref().is_none_or(|question| input.question == *question);
@@ -96,10 +96,10 @@ async fn reserve<J: Store>(
     Ok(kept)
 }
 
-/// Returns the stored key. It is specific to the caller and the kind of request.
-fn scoped(verb: &str, caller: Caller, job: Option<JobId>, key: &str) -> String {
+/// Returns the stored key. It is specific to the principal and the kind of request.
+fn scoped(verb: &str, principal: &Principal, job: Option<JobId>, key: &str) -> String {
     let text = |job: Option<JobId>| job.map_or_else(|| "-".to_owned(), |job| job.to_string());
-    format!("{verb} {} {} {key}", text(caller.job()), text(job))
+    format!("{verb} {} {} {key}", text(principal.job()), text(job))
 }
 
 /// Returns a digest of a request. It must be one-way, since a request contains an environment.

@@ -1,7 +1,7 @@
 //! The API on a private unix socket.
 //!
 //! Each handler calls the engine and converts the result to wire types; nothing about jobs is decided here. This crate decides who may ask
-//! (`caller.rs`), how long and how large a request may be (`connection.rs`, `extract.rs`), and which problem each error becomes
+//! (`principal.rs`), how long and how large a request may be (`connection.rs`, `extract.rs`), and which problem each error becomes
 //! (`failure.rs`).
 //!
 //! - [`Endpoint`]: the socket.
@@ -11,7 +11,6 @@
 
 mod agents;
 mod app;
-mod caller;
 mod connection;
 mod daemon;
 mod document;
@@ -24,6 +23,7 @@ mod health;
 mod jobs;
 mod keys;
 mod output;
+mod principal;
 mod router;
 mod stream;
 

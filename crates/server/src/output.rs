@@ -18,10 +18,10 @@ use utoipa::IntoParams;
 
 use crate::agents;
 use crate::app::App;
-use crate::caller::Caller;
 use crate::extract::{Query, duration};
 use crate::failure::{Failure, Reply};
 use crate::jobs::{WAIT_MAX, mark_read, view};
+use crate::principal::Principal;
 
 /// The default size of a response in bytes, and the largest. Small, because each is in memory while it is sent.
 const LIMIT: usize = 64 << 10;
@@ -69,11 +69,11 @@ pub(crate) struct OutputQuery {
 )]
 pub(crate) async fn read<J: Store>(
     State(app): State<App<J>>,
-    caller: Caller,
+    principal: Principal,
     Path(reference): Path<String>,
     Query(query): Query<OutputQuery>,
 ) -> Reply {
-    let id = caller.find(&app, &reference).await?;
+    let id = principal.find(&app, &reference).await?;
     let stream = match query.stream.as_deref() {
         None | Some("stdout") => Stream::Stdout,
         Some("stderr") => Stream::Stderr,
@@ -81,7 +81,7 @@ pub(crate) async fn read<J: Store>(
     };
     let wait = query.wait.as_deref().map_or(Ok(Duration::ZERO), |text| duration("wait", text, WAIT_MAX))?;
     let piece = wait_for_piece(&app, id, stream, &query, Instant::now() + wait).await?;
-    mark_read(&app, caller, &piece.job).await;
+    mark_read(&app, &principal, &piece.job).await;
     Ok(piece.into_response())
 }
 
@@ -253,10 +253,10 @@ async fn off_thread<T: Send + 'static>(
 )]
 pub(crate) async fn result<J: Store>(
     State(app): State<App<J>>,
-    caller: Caller,
+    principal: Principal,
     Path(reference): Path<String>,
 ) -> Reply {
-    let id = caller.find(&app, &reference).await?;
+    let id = principal.find(&app, &reference).await?;
     let job = app.engine().job(id).await?;
     if !job.value.is_ended() && job.value.spec.is_some() {
         return Err(Refusal::NotEnded(id).into());
@@ -266,7 +266,7 @@ pub(crate) async fn result<J: Store>(
     let bytes = if dialect.is_some() { LIMIT_MAX } else { RESULT_BYTES_MAX };
     let query = OutputQuery { tail: Some(bytes as u64), limit: Some(bytes), ..OutputQuery::default() };
     let piece = read_now(&app, job.value, Stream::Stdout, &query).await?;
-    mark_read(&app, caller, &piece.job).await;
+    mark_read(&app, &principal, &piece.job).await;
     let message = dialect.and_then(|dialect| agents::last_message(dialect, &piece.bytes));
     let (text, skipped) = match message {
         Some(message) => (message, 0),

@@ -12,9 +12,9 @@ use super::environment::environment;
 use super::response::written_job_response;
 use super::submit::derive_job;
 use crate::app::App;
-use crate::caller::Caller;
 use crate::extract::{Body, EnvBody, idempotency_key};
 use crate::failure::Reply;
+use crate::principal::Principal;
 use crate::{agents, keys};
 
 /// Answers an agent's question.
@@ -34,27 +34,27 @@ use crate::{agents, keys};
 )]
 pub(crate) async fn answer_question<J: Store>(
     State(app): State<App<J>>,
-    caller: Caller,
+    principal: Principal,
     Path(reference): Path<String>,
     headers: HeaderMap,
     Body(answer): Body<api::Answer>,
 ) -> Reply {
-    let id = caller.find(&app, &reference).await?;
-    if caller.job() == Some(id) {
-        caller.must_be_outside()?;
+    let id = principal.find(&app, &reference).await?;
+    if principal.job() == Some(id) {
+        principal.must_be_unrestricted()?;
     }
     let key = idempotency_key(&headers)?;
     // One at a time, so that of two requests with the same key the second finds the answer of the first.
     let _turn = if key.is_some() { Some(app.keyed().await) } else { None };
     let before = match &key {
-        Some(key) => keys::answered_before(&app, caller, id, key, &answer).await?,
+        Some(key) => keys::answered_before(&app, &principal, id, key, &answer).await?,
         None => None,
     };
     let input = match before {
         Some(input) => input,
         None => {
-            let (by, question) = (caller.name(&app), answer.question.as_deref());
-            app.engine().desk().answer(id, &by, question, &answer.text).await?.1
+            let (by, question) = (principal.name(), answer.question.as_deref());
+            app.engine().desk().answer(id, by, question, &answer.text).await?.1
         }
     };
     Ok((StatusCode::ACCEPTED, Json(Accepted { input: input.0 })).into_response())
@@ -71,13 +71,13 @@ pub(crate) async fn answer_question<J: Store>(
 )]
 pub(crate) async fn interrupt<J: Store>(
     app: App<J>,
-    caller: Caller,
+    principal: &Principal,
     reference: &str,
     request: Request,
 ) -> Reply {
-    let id = caller.find(&app, reference).await?;
+    let id = principal.find(&app, reference).await?;
     let Body(asked) = Body::<Interrupt>::from_request(request, &()).await?;
-    let job = app.engine().desk().interrupt(id, &caller.name(&app), asked.turn.map(TurnNo)).await?;
+    let job = app.engine().desk().interrupt(id, principal.name(), asked.turn.map(TurnNo)).await?;
     written_job_response(&app, StatusCode::ACCEPTED, job).await
 }
 
@@ -98,18 +98,18 @@ pub(crate) async fn interrupt<J: Store>(
 )]
 pub(crate) async fn resume<J: Store>(
     app: App<J>,
-    caller: Caller,
+    principal: &Principal,
     reference: &str,
     request: Request,
 ) -> Reply {
-    caller.must_be_outside()?;
+    principal.must_be_unrestricted()?;
     let key = idempotency_key(request.headers())?;
     let EnvBody(asked) = EnvBody::<Resume>::from_request(request, &()).await?;
     agents::check_prompt(&asked.prompt)?;
-    agents::check_resume(&app, caller, reference).await?;
+    agents::check_resume(&app, principal, reference).await?;
     let (env, by, engine) =
-        (environment(&asked.env, asked.attributes.as_ref())?, caller.name(&app), app.engine());
+        (environment(&asked.env, asked.attributes.as_ref())?, principal.name(), app.engine());
     let prompt = (asked.prompt.as_str(), asked.fork);
-    let resume = async |new, id| engine.resume_as(new, id, prompt, env, &by).await;
-    derive_job(&app, caller, reference, ("resume", key.as_deref(), &asked), resume).await
+    let resume = async |new, id| engine.resume_as(new, id, prompt, env, by).await;
+    derive_job(&app, principal, reference, ("resume", key.as_deref(), &asked), resume).await
 }

@@ -20,9 +20,9 @@ use super::list::{LIMIT_MAX, label_of};
 use super::response::job_response;
 use super::show::{WAIT_MAX, wait_for};
 use crate::app::App;
-use crate::caller::{Caller, Outside};
 use crate::extract::Body;
 use crate::failure::{Failure, Reply};
+use crate::principal::{Principal, Unrestricted};
 
 /// Requests in flight to the journal at once. It stores concurrent writes together.
 const REQUESTS_MAX: usize = 64;
@@ -43,19 +43,19 @@ const REQUESTS_MAX: usize = 64;
 )]
 pub(crate) async fn cancel<J: Store>(
     app: App<J>,
-    caller: Caller,
+    principal: &Principal,
     reference: &str,
     request: Request,
 ) -> Reply {
-    let id = caller.find(&app, reference).await?;
+    let id = principal.find(&app, reference).await?;
     let Body(asked) = Body::<Cancel>::from_request(request, &()).await?;
-    let stop = StopRequest { by: caller.name(&app), asked: Asked::User, force: asked.force };
+    let stop = StopRequest { by: principal.name().to_owned(), asked: Asked::User, force: asked.force };
     let mut job = Settled { value: app.engine().desk().cancel(id, &stop).await?, unsettled: false };
     if let Some(ms) = asked.wait_ms.filter(|_| !job.value.is_ended()) {
         job = wait_for(&app, id, Until::Ended, Duration::from_millis(ms).min(WAIT_MAX)).await?;
     }
     let status = if job.value.is_ended() { StatusCode::OK } else { StatusCode::ACCEPTED };
-    super::show::mark_read(&app, caller, &job.value).await;
+    super::show::mark_read(&app, principal, &job.value).await;
     job_response(&app, status, job).await
 }
 
@@ -70,11 +70,11 @@ pub(crate) async fn cancel<J: Store>(
 ))]
 pub(crate) async fn cancel_many<J: Store>(
     State(app): State<App<J>>,
-    _: Outside,
+    Unrestricted(principal): Unrestricted,
     Body(asked): Body<CancelMany>,
 ) -> Reply {
     let filter = filter(&asked)?;
-    let stop = StopRequest { by: Caller::Outside.name(&app), asked: Asked::User, force: asked.force };
+    let stop = StopRequest { by: principal.name().to_owned(), asked: Asked::User, force: asked.force };
     let (mut items, mut before) = (Vec::new(), None);
     loop {
         let rows = app.engine().rows(filter.clone(), before, LIMIT_MAX).await?.value;

@@ -14,10 +14,10 @@ use super::environment::environment;
 use super::response::written_job_response;
 use super::submit::derive_job;
 use crate::app::App;
-use crate::caller::{Caller, Outside};
 use crate::extract::{Body, EnvBody, Query, idempotency_key};
 use crate::failure::{Failure, Reply};
 use crate::keys;
+use crate::principal::{Principal, Unrestricted};
 
 /// Repeats an ended job as a new job. With `Idempotency-Key` the request may be repeated.
 #[utoipa::path(
@@ -32,14 +32,19 @@ use crate::keys;
         (status = 422, description = "The key was used for another request.", body = Problem),
     ),
 )]
-pub(crate) async fn retry<J: Store>(app: App<J>, caller: Caller, reference: &str, request: Request) -> Reply {
-    caller.must_be_outside()?;
+pub(crate) async fn retry<J: Store>(
+    app: App<J>,
+    principal: &Principal,
+    reference: &str,
+    request: Request,
+) -> Reply {
+    principal.must_be_unrestricted()?;
     let key = idempotency_key(request.headers())?;
     let EnvBody(asked) = EnvBody::<RetryJob>::from_request(request, &()).await?;
     let (env, by, engine) =
-        (environment(&asked.env, asked.attributes.as_ref())?, caller.name(&app), app.engine());
-    let retry = async |new, id| engine.retry_as(new, id, env, &by).await;
-    derive_job(&app, caller, reference, ("retry", key.as_deref(), &asked), retry).await
+        (environment(&asked.env, asked.attributes.as_ref())?, principal.name(), app.engine());
+    let retry = async |new, id| engine.retry_as(new, id, env, by).await;
+    derive_job(&app, principal, reference, ("retry", key.as_deref(), &asked), retry).await
 }
 
 /// Gives up on the host of a job.
@@ -51,10 +56,10 @@ pub(crate) async fn retry<J: Store>(app: App<J>, caller: Caller, reference: &str
         (status = 409, description = "It has no open attempt.", body = Problem),
     ),
 )]
-pub(crate) async fn abandon<J: Store>(app: App<J>, caller: Caller, reference: &str) -> Reply {
-    caller.must_be_outside()?;
-    let id = caller.find(&app, reference).await?;
-    let job = app.engine().desk().abandon(id, &caller.name(&app)).await?;
+pub(crate) async fn abandon<J: Store>(app: App<J>, principal: &Principal, reference: &str) -> Reply {
+    principal.must_be_unrestricted()?;
+    let id = principal.find(&app, reference).await?;
+    let job = app.engine().desk().abandon(id, principal.name()).await?;
     written_job_response(&app, StatusCode::ACCEPTED, job).await
 }
 
@@ -69,18 +74,18 @@ pub(crate) async fn abandon<J: Store>(app: App<J>, caller: Caller, reference: &s
 )]
 pub(crate) async fn set_limits<J: Store>(
     State(app): State<App<J>>,
-    _: Outside,
+    Unrestricted(principal): Unrestricted,
     Path(reference): Path<String>,
     Body(patch): Body<LimitsPatch>,
 ) -> Reply {
-    let id = Caller::Outside.find(&app, &reference).await?;
+    let id = principal.find(&app, &reference).await?;
     let changes = patch.changes();
     if changes.is_empty() {
         return Err(Failure::invalid("no limits are given"));
     }
     let mut changed = None;
     for (limit, value) in changes {
-        changed = Some(app.engine().desk().set_limit(id, &Caller::Outside.name(&app), limit, value).await?);
+        changed = Some(app.engine().desk().set_limit(id, principal.name(), limit, value).await?);
     }
     match changed {
         Some(job) => written_job_response(&app, StatusCode::OK, job).await,
@@ -105,18 +110,18 @@ pub(crate) async fn set_limits<J: Store>(
 )]
 pub(crate) async fn send<J: Store>(
     State(app): State<App<J>>,
-    caller: Caller,
+    principal: Principal,
     Path(reference): Path<String>,
     headers: HeaderMap,
     Body(message): Body<Message>,
 ) -> Reply {
-    let id = caller.find(&app, &reference).await?;
-    let by = caller.name(&app);
+    let id = principal.find(&app, &reference).await?;
+    let by = principal.name();
     let key = idempotency_key(&headers)?;
     // One at a time, so that of two requests with the same key the second finds the message of the first.
     let _turn = if key.is_some() { Some(app.keyed().await) } else { None };
     let before = match &key {
-        Some(key) => keys::sent_before(&app, caller, id, key, &message).await?,
+        Some(key) => keys::sent_before(&app, &principal, id, key, &message).await?,
         None => None,
     };
     let input = match before {
@@ -127,8 +132,8 @@ pub(crate) async fn send<J: Store>(
         None if message.steer && message.eof => {
             return Err(Failure::invalid("`steer` and `eof` cannot be combined: only agents can be steered"));
         }
-        None if message.steer => app.engine().desk().steer(id, &by, &message.text).await?.1,
-        None => app.engine().desk().send(id, &by, &message.text, message.eof, None).await?.1,
+        None if message.steer => app.engine().desk().steer(id, by, &message.text).await?.1,
+        None => app.engine().desk().send(id, by, &message.text, message.eof, None).await?.1,
     };
     Ok((StatusCode::ACCEPTED, Json(Accepted { input: input.0 })).into_response())
 }
@@ -153,11 +158,11 @@ pub(crate) struct RemoveQuery {
 )]
 pub(crate) async fn remove<J: Store>(
     State(app): State<App<J>>,
-    _: Outside,
+    Unrestricted(principal): Unrestricted,
     Path(reference): Path<String>,
     Query(query): Query<RemoveQuery>,
 ) -> Reply {
-    let id = Caller::Outside.find(&app, &reference).await?;
+    let id = principal.find(&app, &reference).await?;
     match query.unsaved {
         true => app.engine().remove_with_work(id).await?,
         false => app.engine().remove(id).await?,
@@ -171,7 +176,7 @@ pub(crate) async fn remove<J: Store>(
 ))]
 pub(crate) async fn prune<J: Store>(
     State(app): State<App<J>>,
-    _: Outside,
+    _: Unrestricted,
     Body(asked): Body<Prune>,
 ) -> Reply {
     let which = engine::Prune {

@@ -12,9 +12,9 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use crate::app::App;
-use crate::caller::Outside;
 use crate::extract::Query;
 use crate::failure::{Failure, Reply};
+use crate::principal::Unrestricted;
 
 /// The default size of a page, and the largest.
 pub(crate) const LIMIT: u32 = 50;
@@ -50,7 +50,7 @@ pub(crate) struct ListQuery {
 ))]
 pub(crate) async fn list<J: Store>(
     State(app): State<App<J>>,
-    _: Outside,
+    _: Unrestricted,
     Query(query): Query<ListQuery>,
 ) -> Reply {
     let limit = page_limit(query.limit)?;

@@ -13,8 +13,8 @@ use axum::extract::{Path, Request, State};
 use lastword_store::Store;
 
 use crate::app::App;
-use crate::caller::Caller;
 use crate::failure::{Failure, Reply};
+use crate::principal::Principal;
 
 pub(crate) use agent::{__path_answer_question, __path_interrupt, __path_resume, answer_question};
 pub(crate) use cancel::{__path_cancel, __path_cancel_many, cancel_many};
@@ -30,17 +30,17 @@ pub(crate) use submit::{__path_submit, submit};
 /// Dispatches a verb after a reference: `/v1/jobs/{ref}:cancel`. The last colon counts, since a reference may contain one.
 pub(crate) async fn verb<J: Store>(
     State(app): State<App<J>>,
-    caller: Caller,
+    principal: Principal,
     Path(segment): Path<String>,
     request: Request,
 ) -> Reply {
     let (reference, verb) = segment.rsplit_once(':').unwrap_or((&segment, ""));
     match verb {
-        "cancel" => cancel::cancel(app, caller, reference, request).await,
-        "retry" => change::retry(app, caller, reference, request).await,
-        "abandon" => change::abandon(app, caller, reference).await,
-        "interrupt" => agent::interrupt(app, caller, reference, request).await,
-        "resume" => agent::resume(app, caller, reference, request).await,
+        "cancel" => cancel::cancel(app, &principal, reference, request).await,
+        "retry" => change::retry(app, &principal, reference, request).await,
+        "abandon" => change::abandon(app, &principal, reference).await,
+        "interrupt" => agent::interrupt(app, &principal, reference, request).await,
+        "resume" => agent::resume(app, &principal, reference, request).await,
         _ => Err(Failure::invalid(
             "unknown verb: use `:cancel`, `:retry`, `:resume`, `:interrupt` or `:abandon` after the reference",
         )),

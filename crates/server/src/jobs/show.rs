@@ -14,9 +14,9 @@ use utoipa::IntoParams;
 
 use super::response::{etag, job_response};
 use crate::app::App;
-use crate::caller::Caller;
 use crate::extract::{Query, duration};
 use crate::failure::{Failure, Reply};
+use crate::principal::Principal;
 
 /// The longest wait of one request. Clients that wait longer repeat it.
 pub(crate) const WAIT_MAX: Duration = Duration::from_secs(60);
@@ -47,13 +47,13 @@ pub(crate) struct WaitQuery {
 )]
 pub(crate) async fn show<J: Store>(
     State(app): State<App<J>>,
-    caller: Caller,
+    principal: Principal,
     Path(reference): Path<String>,
     Query(query): Query<WaitQuery>,
     headers: HeaderMap,
 ) -> Reply {
     let known = headers.get(header::IF_NONE_MATCH);
-    let id = caller.find(&app, &reference).await?;
+    let id = principal.find(&app, &reference).await?;
     let at_most = query.wait.as_deref().map(|text| duration("wait", text, WAIT_MAX)).transpose()?;
     let job = match at_most {
         None => app.engine().job(id).await?,
@@ -62,7 +62,7 @@ pub(crate) async fn show<J: Store>(
             wait_for(&app, id, until(&query, seen)?, at_most).await?
         }
     };
-    mark_read(&app, caller, &job.value).await;
+    mark_read(&app, &principal, &job.value).await;
     if !job.unsettled && known.is_some_and(|known| *known == etag(job.value.version.0)) {
         let mut response = StatusCode::NOT_MODIFIED.into_response();
         response.headers_mut().insert(header::ETAG, etag(job.value.version.0));
@@ -97,8 +97,8 @@ pub(crate) async fn wait_for<J: Store>(
 }
 
 /// Records that the user has seen the result of a job. If that fails, the result is only kept longer.
-pub(crate) async fn mark_read<J: Store>(app: &App<J>, caller: Caller, job: &Job) {
-    if caller == Caller::Outside
+pub(crate) async fn mark_read<J: Store>(app: &App<J>, principal: &Principal, job: &Job) {
+    if principal.is_unrestricted()
         && job.is_ended()
         && let Err(error) = app.engine().desk().mark_read(job.id).await
     {

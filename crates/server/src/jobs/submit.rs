@@ -14,9 +14,9 @@ use serde::Serialize;
 use super::environment::environment;
 use super::response::{set_location, written_job_response};
 use crate::app::App;
-use crate::caller::Caller;
 use crate::extract::{EnvBody, idempotency_key};
 use crate::failure::{Failure, Reply};
+use crate::principal::Principal;
 use crate::{agents, groups, keys};
 
 /// Submits a job.
@@ -33,7 +33,7 @@ use crate::{agents, groups, keys};
 )]
 pub(crate) async fn submit<J: Store>(
     State(app): State<App<J>>,
-    caller: Caller,
+    principal: Principal,
     headers: HeaderMap,
     EnvBody(asked): EnvBody<Submit>,
 ) -> Reply {
@@ -46,17 +46,17 @@ pub(crate) async fn submit<J: Store>(
     };
     let fresh = || requested.map_or_else(|| app.engine().desk().new_id(), Ok);
     let Some(key) = key else {
-        let spec = spec(&app, caller, &asked).await?;
-        let job = app.engine().submit(fresh()?, spec, env, &caller.name(&app)).await?;
+        let spec = spec(&app, &principal, &asked).await?;
+        let job = app.engine().submit(fresh()?, spec, env, principal.name()).await?;
         return accepted(&app, job, false).await;
     };
     // The key is reserved for an id before the job is created: a repeat after a crash, or at the same time, gets the same id.
-    let id = keys::job_of(&app, caller, "submit", &key, &asked, fresh()?).await?;
+    let id = keys::job_of(&app, &principal, "submit", &key, &asked, fresh()?).await?;
     if let Some(job) = existing(&app, id).await? {
         return accepted(&app, job, true).await;
     }
-    let spec = spec(&app, caller, &asked).await?;
-    let (job, replayed) = submit_once(&app, caller, id, spec, env).await?;
+    let spec = spec(&app, &principal, &asked).await?;
+    let (job, replayed) = submit_once(&app, &principal, id, spec, env).await?;
     accepted(&app, job, replayed).await
 }
 
@@ -64,12 +64,12 @@ pub(crate) async fn submit<J: Store>(
 /// because a reference such as `@last` changed its meaning.
 async fn submit_once<J: Store>(
     app: &App<J>,
-    caller: Caller,
+    principal: &Principal,
     id: JobId,
     spec: Spec,
     env: Env,
 ) -> Result<(Job, bool), Failure> {
-    match app.engine().submit(id, spec, env, &caller.name(app)).await {
+    match app.engine().submit(id, spec, env, principal.name()).await {
         Ok(job) => Ok((job, false)),
         Err(Error::Refused(Refusal::IdTaken(id))) => match existing(app, id).await? {
             Some(job) => Ok((job, true)),
@@ -90,22 +90,22 @@ pub(super) async fn existing<J: Store>(app: &App<J>, id: JobId) -> Result<Option
 /// Creates a new job from another one, once per key. `make` gets the id of the new job and that of the other.
 pub(super) async fn derive_job<J: Store, R: Serialize>(
     app: &App<J>,
-    caller: Caller,
+    principal: &Principal,
     reference: &str,
     (verb, key, asked): (&'static str, Option<&str>, &R),
     make: impl AsyncFnOnce(JobId, JobId) -> Result<Job, Error>,
 ) -> Reply {
     let fresh = app.engine().desk().new_id()?;
     let Some(key) = key else {
-        let id = caller.find(app, reference).await?;
+        let id = principal.find(app, reference).await?;
         return accepted(app, make(fresh, id).await?, false).await;
     };
     // The reference as given, not the job it means: afterwards `@last` means the new job.
-    let new = keys::job_of(app, caller, verb, key, &(reference, asked), fresh).await?;
+    let new = keys::job_of(app, principal, verb, key, &(reference, asked), fresh).await?;
     if let Some(job) = existing(app, new).await? {
         return accepted(app, job, true).await;
     }
-    let id = caller.find(app, reference).await?;
+    let id = principal.find(app, reference).await?;
     match make(new, id).await {
         Ok(job) => accepted(app, job, false).await,
         // A concurrent request was first: its job is the new one.
@@ -145,19 +145,19 @@ fn check(asked: &Submit) -> Result<(), Failure> {
     }
 }
 
-/// Returns the spec, with its agent and dependencies looked up with the rights of the caller.
-async fn spec<J: Store>(app: &App<J>, caller: Caller, asked: &Submit) -> Result<Spec, Failure> {
+/// Returns the spec, with its agent and dependencies looked up with the rights of the principal.
+async fn spec<J: Store>(app: &App<J>, principal: &Principal, asked: &Submit) -> Result<Spec, Failure> {
     let mut after = Vec::with_capacity(asked.after.len());
     for dependency in &asked.after {
         let on = dependency
             .on
             .to_core()
             .ok_or_else(|| Failure::invalid("`after`: `on` must be `success` or `any`"))?;
-        after.push(Dependency { job: caller.find(app, &dependency.job).await?, on });
+        after.push(Dependency { job: principal.find(app, &dependency.job).await?, on });
     }
     let work = match &asked.agent {
         Some(request) => agents::work(app, request)?,
         None => Work::Command { argv: asked.argv.clone() },
     };
-    asked.spec(work, after, caller.job()).map_err(|why| Failure::invalid(why.to_string()))
+    asked.spec(work, after, principal.job()).map_err(|why| Failure::invalid(why.to_string()))
 }

@@ -90,6 +90,14 @@ impl Failure {
     }
 }
 
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.problem.detail)
+    }
+}
+
+impl std::error::Error for Failure {}
+
 impl From<std::io::Error> for Failure {
     /// Wraps an error of writing our output; all other I/O errors are wrapped where they occur.
     fn from(error: std::io::Error) -> Failure {

@@ -10,6 +10,7 @@ mod environment;
 mod failure;
 mod lock;
 mod paths;
+mod random;
 mod settings;
 mod text;
 mod ui;

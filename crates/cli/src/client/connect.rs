@@ -4,11 +4,8 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use http_body_util::Full;
-use hyper::body::Bytes;
-use hyper::client::conn::http1::{SendRequest, handshake};
-use hyper_util::rt::TokioIo;
 use lastword_api::Code;
+use lastword_client::{Connect, Io, Pending};
 use tokio::net::UnixStream;
 
 use crate::daemon::start;
@@ -26,13 +23,31 @@ const RESTART_MAX: Duration = Duration::from_secs(5);
 /// Pause between two looks.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Connects to the daemon, and starts one if there is none. Whoever was connected before does not start another when the
+/// The daemon of a state folder of this machine. It is started if there is none.
+pub(super) struct LocalDaemon {
+    pub(super) paths: Paths,
+}
+
+impl Connect for LocalDaemon {
+    fn connect(&self, again: bool) -> Pending<'_, Box<dyn Io>> {
+        Box::pin(async move { Ok(Box::new(connect(&self.paths, again).await?) as Box<dyn Io>) })
+    }
+
+    fn connect_if_listening(&self) -> Pending<'_, Option<Box<dyn Io>>> {
+        Box::pin(async move {
+            let stream = reach(&self.paths).await?;
+            Ok(stream.map(|stream| Box::new(stream) as Box<dyn Io>))
+        })
+    }
+}
+
+/// Connects to the daemon, and starts one if there is none. A client that was connected before does not start another when the
 /// last one was stopped on purpose.
-pub(super) async fn connect(paths: &Paths, again: bool) -> Result<SendRequest<Full<Bytes>>, Failure> {
+async fn connect(paths: &Paths, again: bool) -> Result<UnixStream, Failure> {
     let begin = Instant::now();
     loop {
         if let Some(stream) = reach(paths).await? {
-            return shake_hands(stream).await;
+            return Ok(stream);
         }
         let holder = Holder::of(paths);
         let was_stopped = again && holder.as_ref().is_some_and(|holder| holder.stopped);
@@ -58,22 +73,14 @@ pub(super) async fn connect(paths: &Paths, again: bool) -> Result<SendRequest<Fu
     }
 }
 
-/// Reports whether somebody listens.
+/// Reports whether a daemon listens.
 pub(crate) async fn is_reached(paths: &Paths) -> Result<bool, Failure> {
     Ok(reach(paths).await?.is_some())
 }
 
-/// Connects if somebody listens, and starts nobody.
-pub(crate) async fn knock(paths: &Paths) -> Result<Option<SendRequest<Full<Bytes>>>, Failure> {
-    match reach(paths).await? {
-        Some(stream) => shake_hands(stream).await.map(Some),
-        None => Ok(None),
-    }
-}
-
 /// Connects to the daemon of this state folder: where it should listen, or else where it says that it does. Whoever shares the
 /// folder may have been told another place: a job of cron has no `XDG_RUNTIME_DIR`, and `TMPDIR` is anybody's choice.
-async fn reach(paths: &Paths) -> Result<Option<UnixStream>, Failure> {
+pub(crate) async fn reach(paths: &Paths) -> Result<Option<UnixStream>, Failure> {
     let ours = |stream: &UnixStream| !lock::belongs_to_another(paths, stream);
     if let Some(stream) = reach_at(&paths.socket).await?.filter(ours) {
         return Ok(Some(stream));
@@ -120,14 +127,6 @@ async fn reach_at(socket: &Path) -> Result<Option<UnixStream>, Failure> {
 fn is_nobody(error: ErrorKind) -> bool {
     use ErrorKind::{ConnectionRefused, ConnectionReset, NotFound, PermissionDenied};
     matches!(error, NotFound | ConnectionRefused | ConnectionReset | PermissionDenied)
-}
-
-async fn shake_hands(stream: UnixStream) -> Result<SendRequest<Full<Bytes>>, Failure> {
-    let shaken = handshake(TokioIo::new(stream)).await;
-    let (sender, connection) = shaken.map_err(|error| Failure::new(Code::Unavailable, error.to_string()))?;
-    // It ends with the daemon or with the sender; whoever waits for an answer hears why.
-    tokio::spawn(async move { drop(connection.await) });
-    Ok(sender)
 }
 
 /// Says why no daemon may be started by itself.

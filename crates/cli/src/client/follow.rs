@@ -2,11 +2,10 @@
 
 use std::io::{IsTerminal as _, Write as _};
 
-use hyper::HeaderMap;
-use lastword_api::{Code, Job, Receipt};
+use lastword_api::{Event, Job, Receipt};
+use lastword_client::output::{self, Part, Piece};
 
-use super::sse::Events;
-use super::{Call, Client, job_path};
+use super::Client;
 use crate::failure::Failure;
 use crate::text::clean::{Cleaner, clean};
 use crate::text::size;
@@ -19,7 +18,7 @@ const LINE: u64 = 2 << 10;
 const PIECE: u64 = 256 << 10;
 
 /// How long the daemon waits for more before it answers with nothing.
-const WAIT: &str = "25s";
+const WAIT_MS: u64 = 25_000;
 
 /// Which stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,35 +105,16 @@ pub(crate) struct Recording {
     pub(crate) stream: Stream,
 }
 
-/// A piece of a recording.
-struct Piece {
-    bytes: hyper::body::Bytes,
-    /// Where the next piece begins.
-    next: u64,
-    /// Bytes that are missing before this piece.
-    skipped: u64,
-    /// Whether nothing more will come after this piece.
-    end: bool,
-}
-
 impl Recording {
-    /// Reads a piece; with `wait`, the answer comes when there is something, or nothing more will come.
+    /// Reads a piece; with `wait`, the reply comes when there is something, or nothing more will come.
     async fn read(&self, client: &Client, offset: u64, wait: bool) -> Result<Piece, Failure> {
-        let wait = if wait { format!("&wait={WAIT}") } else { String::new() };
-        self.ask(client, &format!("offset={offset}{wait}")).await
+        let wait_ms = wait.then_some(WAIT_MS);
+        self.ask(client, Part { offset: Some(offset), wait_ms, ..Part::default() }).await
     }
 
-    async fn ask(&self, client: &Client, which: &str) -> Result<Piece, Failure> {
-        let (stream, attempt) = (self.stream.name(), self.attempt);
-        let query = format!("/output?stream={stream}&attempt={attempt}&limit={PIECE}&{which}");
-        let answer = client.send(&Call::get(job_path(&self.job, &query))).await?;
-        let number = |name: &str| number(&answer.headers, name);
-        Ok(Piece {
-            next: number("lastword-next")?,
-            skipped: number("lastword-skipped").unwrap_or(0),
-            end: answer.headers.get("lastword-end").is_some_and(|end| end == "true"),
-            bytes: answer.body,
-        })
+    async fn ask(&self, client: &Client, part: Part<'_>) -> Result<Piece, Failure> {
+        let (stream, attempt) = (Some(self.stream.name()), Some(self.attempt));
+        client.call(&output::read(&self.job, &Part { stream, attempt, limit: Some(PIECE), ..part })).await
     }
 
     /// Passes on everything from an offset, to its end with `follow`, otherwise as far as there is something. What an agent
@@ -173,7 +153,7 @@ impl Recording {
             }
             passage.pass_on(&piece.bytes)?;
             offset = piece.next;
-            if piece.end || (!follow && piece.bytes.is_empty()) {
+            if piece.is_end || (!follow && piece.bytes.is_empty()) {
                 return Ok(());
             }
         }
@@ -182,7 +162,7 @@ impl Recording {
     /// Returns where the last `lines` lines begin, and what is there now from that place on.
     pub(crate) async fn tail(&self, client: &Client, lines: usize) -> Result<(u64, Vec<u8>), Failure> {
         let bytes = (lines as u64).saturating_mul(LINE).min(PIECE);
-        let piece = self.ask(client, &format!("tail={bytes}")).await?;
+        let piece = self.ask(client, Part { tail: Some(bytes), ..Part::default() }).await?;
         let begin = piece.next - piece.bytes.len() as u64;
         let cut = last_lines(&piece.bytes, lines);
         Ok((begin + cut as u64, piece.bytes[cut..].to_vec()))
@@ -197,11 +177,6 @@ fn last_lines(bytes: &[u8], lines: usize) -> usize {
         0 => bytes.len(),
         _ => breaks.nth(lines - 1).map_or(0, |(at, _)| at + 1),
     }
-}
-
-fn number(headers: &HeaderMap, name: &str) -> Result<u64, Failure> {
-    let value = headers.get(name).and_then(|value| value.to_str().ok()?.parse().ok());
-    value.ok_or_else(|| Failure::new(Code::Internal, format!("the daemon's answer has no `{name}`")))
 }
 
 /// Passes on what a job writes, attempt by attempt, until it has ended, and returns it as it ended. `from` says where the
@@ -219,10 +194,8 @@ pub(crate) async fn to_the_end(
     } else {
         shown = shown.saturating_sub(1);
     }
-    let call = Call::get(job_path(&job.id, "/events"));
-    let mut events = Events::new(client, call, Some(job.version.saturating_sub(1).to_string()));
-    while let Some(sent) = events.next().await? {
-        let Ok(event) = serde_json::from_str::<lastword_api::Event>(&sent.data) else { continue };
+    let mut events = client.follow_job(&job.id, Some(job.version.saturating_sub(1)));
+    while let Some(event) = events.next().await? {
         let begun = event.attempt.filter(|_| tells_of_a_tree(&event));
         if let Some(attempt) = begun.filter(|attempt| *attempt > shown) {
             shown = attempt;
@@ -244,7 +217,7 @@ fn say_withheld(client: &Client, withheld: Option<&str>) {
 }
 
 /// Reports whether an event says that an attempt has a recording. Its end says so, too: it may be all that is known.
-fn tells_of_a_tree(event: &lastword_api::Event) -> bool {
+fn tells_of_a_tree(event: &Event) -> bool {
     let receipt = || serde_json::from_value::<Receipt>(event.data["receipt"].clone());
     match event.kind.as_str() {
         "launched" | "adopted" => true,

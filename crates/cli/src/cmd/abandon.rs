@@ -1,9 +1,8 @@
 //! `abandon`: gives up on a job whose host does not return.
 
-use hyper::Method;
-use lastword_api::Job;
+use lastword_client::jobs;
 
-use crate::client::{Call, Client, job_path};
+use crate::client::Client;
 use crate::failure::{Failure, Outcome};
 use crate::ui::describe;
 
@@ -35,8 +34,7 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
             return Ok(0);
         }
     }
-    let call = Call::with(Method::POST, job_path(&job.id, ":abandon"), &serde_json::json!({}));
-    let job: Job = client.call(call).await?;
+    let job = client.call(&jobs::abandon(&job.id)).await?;
     match ui.json {
         true => ui.print_json(&job)?,
         false => {

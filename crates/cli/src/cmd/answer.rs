@@ -1,8 +1,9 @@
 //! `answer`, `approve` and `deny`: answers a question of an agent.
 
-use lastword_api::{Accepted, Answer, Code, Job};
+use lastword_api::{Answer, Code, Job};
+use lastword_client::jobs;
 
-use crate::client::{Call, Client, job_path};
+use crate::client::Client;
 use crate::failure::{Failure, Outcome};
 use crate::text::clean::clean;
 use crate::ui::describe;
@@ -65,8 +66,8 @@ impl Deny {
 pub(crate) async fn run(args: Args, client: Client) -> Outcome {
     let job = client.job(&args.which.job).await?;
     let answer = Answer { question: args.which.question, text: args.text.join(" ") };
-    let call = Call::post(job_path(&job.id, "/answers"), &answer).once()?;
-    let accepted: Accepted = client.call(call).await.map_err(|failure| explain(failure, &job))?;
+    let call = jobs::answer(&job.id, &answer).once()?;
+    let accepted = client.call(&call).await.map_err(|failure| explain(failure, &job))?;
     let ui = client.ui();
     match ui.json {
         true => ui.print_json(&accepted)?,

@@ -5,10 +5,11 @@ use std::time::Duration;
 use lastword_api::{
     Cancel, Cause, Code, Exit, IoKind, Job, LaunchError, LaunchStep, Outcome as Ending, Time,
 };
+use lastword_client::jobs;
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::client::Client;
 use crate::client::follow::{self, Recording, Stream, Terminal};
-use crate::client::{Call, Client, job_path};
 use crate::failure::{Failure, Outcome, exit};
 use crate::text::moment;
 use crate::ui::describe;
@@ -148,8 +149,7 @@ async fn print_waiting_reason(client: &Client, id: &str) -> Result<(), Failure> 
 }
 
 async fn cancel(client: &Client, job: &Job, force: bool) -> Result<(), Failure> {
-    let call = Call::post(job_path(&job.id, ":cancel"), &Cancel { force, wait_ms: None });
-    client.send(&call).await?;
+    client.call(&jobs::cancel(&job.id, &Cancel { force, wait_ms: None })).await?;
     let how = if force { " with KILL" } else { "; press Ctrl-C again to kill it" };
     client.ui().say(&format!("cancelling {}{how}", describe::job_name(job.name.as_deref(), &job.short)));
     Ok(())

@@ -2,9 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use lastword_api::{Cancel, CancelMany, Job, Outcome as Ending, Page, Row, Stop};
+use lastword_api::{Cancel, CancelMany, Job, Outcome as Ending, Page, Stop};
+use lastword_client::jobs::{self, Until};
 
-use crate::client::{Call, Client, job_path};
+use crate::client::Client;
 use crate::failure::{Failure, Outcome, exit};
 use crate::text::duration;
 use crate::ui::progress::Progress;
@@ -74,33 +75,33 @@ async fn wait_for(args: &Args, client: &Client, jobs: Vec<Job>) -> Outcome {
 
 /// Requests the end of each named job. An error does not prevent the other requests; all but the last are reported here.
 async fn each(args: &Args, client: &Client) -> (Vec<Job>, Option<Failure>) {
-    let (mut jobs, mut failed) = (Vec::new(), None);
+    let (mut stopping, mut failed) = (Vec::new(), None);
     for reference in &args.jobs {
-        let call = Call::post(job_path(reference, ":cancel"), &Cancel { force: args.force, wait_ms: None });
-        let result = client.call(call).await;
+        let how = Cancel { force: args.force, wait_ms: None };
+        let result = client.call(&jobs::cancel(reference, &how)).await;
         match client.explain(reference, result).await {
-            Ok(job) => jobs.push(job),
+            Ok(job) => stopping.push(job),
             Err(failure) => {
                 failed.replace(failure).inspect(|former| client.ui().report(former));
             }
         }
     }
-    (jobs, failed)
+    (stopping, failed)
 }
 
 /// Requests the end of all jobs that match.
 async fn many(args: &Args, client: &Client) -> Result<Vec<Job>, Failure> {
     let (group, label) = (args.group.clone(), args.label.clone());
     let request = CancelMany { all: args.all, group, label, force: args.force };
-    let page: Page<Row> = client.call(Call::post("/v1/jobs:cancel", &request)).await?;
+    let page = client.call(&jobs::cancel_many(&request)).await?;
     if page.items.is_empty() {
         client.ui().say("no job to cancel");
     }
-    let mut jobs = Vec::new();
+    let mut stopping = Vec::new();
     for row in page.items {
-        jobs.push(client.job(&row.id).await?);
+        stopping.push(client.job(&row.id).await?);
     }
-    Ok(jobs)
+    Ok(stopping)
 }
 
 /// Waits until a job has ended, and shows meanwhile what is still alive.
@@ -116,8 +117,7 @@ async fn until_ended(
             break;
         }
         progress.show(&stopping(&job));
-        let wait = left.unwrap_or(POLL).min(POLL).as_millis().max(1);
-        job = client.call(Call::get(job_path(&job.id, &format!("?wait={wait}ms&until=ended")))).await?;
+        job = client.call(&jobs::wait(&job.id, Until::Ended, left.unwrap_or(POLL).min(POLL))).await?;
     }
     Ok(job)
 }

@@ -2,10 +2,11 @@
 
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 use clap_complete::env::{CompleteEnv, Shells};
-use lastword_api::{Page, Row};
+use lastword_api::Row;
+use lastword_client::jobs::Filter;
 
 use super::runtime;
-use crate::client::{Call, Client, connect};
+use crate::client::{Client, connect};
 use crate::failure::{Failure, Outcome};
 use crate::paths::Paths;
 use crate::ui::{Colour, Ui};
@@ -51,8 +52,8 @@ fn newest() -> Result<Vec<CompletionCandidate>, Failure> {
     runtime::block_on(async {
         if connect::is_reached(&paths).await? {
             let client = Client::new(paths.clone(), Ui::new(true, Colour::Never, true));
-            let page: Page<Row> = client.call(Call::get("/v1/jobs?limit=50")).await?;
-            found = page.items;
+            let newest = Filter { limit: Some(50), ..Filter::default() };
+            found = client.call(&lastword_client::jobs::list(&newest)).await?.items;
         }
         Ok(0)
     })?;

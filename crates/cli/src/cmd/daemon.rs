@@ -3,10 +3,11 @@
 use std::time::{Duration, Instant};
 
 use clap::Subcommand;
-use lastword_api::{Code, Daemon, JobsFate, StopDaemon, Stopping, Time};
+use lastword_api::{Code, Daemon, JobsFate, StopDaemon, Time};
+use lastword_client::daemon as api;
 
 use super::runtime;
-use crate::client::{Call, Client, connect};
+use crate::client::{Client, connect};
 use crate::daemon::start::{self, StartOptions, Started};
 use crate::daemon::{LOG, install, run as service};
 use crate::failure::{Failure, Outcome};
@@ -97,7 +98,7 @@ async fn start(paths: Paths, ui: Ui, options: StartOptions) -> Outcome {
     }
     let started = if lock::is_held(&paths) { Started::Taken } else { start::start(&paths, &options).await? };
     let client = Client::new(paths, ui);
-    let daemon: Daemon = client.call(Call::get("/v1/daemon")).await?;
+    let daemon = client.call(&api::show()).await?;
     match (ui.json, started) {
         (true, _) => ui.print_json(&daemon)?,
         (_, Started::Ready) => ui.say(&format!("daemon started (pid {})", daemon.pid)),
@@ -139,8 +140,8 @@ async fn ask_to_stop(paths: &Paths, ui: &Ui, jobs: JobsFate) -> Result<Option<i3
     while lock::is_held(paths) {
         if connect::is_reached(paths).await? {
             let client = Client::new(paths.clone(), *ui);
-            let call = Call::post("/v1/daemon:stop", &StopDaemon { jobs: jobs.clone() });
-            let mut answer = std::pin::pin!(client.call::<Stopping>(call));
+            let call = api::stop(&StopDaemon { jobs: jobs.clone() });
+            let mut answer = std::pin::pin!(client.call(&call));
             loop {
                 match tokio::time::timeout(ANSWER_MAX, &mut answer).await {
                     Ok(stopping) => return Ok(i32::try_from(stopping?.pid).ok()),
@@ -193,7 +194,7 @@ async fn status(paths: Paths, ui: Ui) -> Outcome {
     let log = paths.in_state(LOG);
     let socket = paths.socket.clone();
     let client = Client::new(paths, ui);
-    let daemon: Daemon = client.call(Call::get("/v1/daemon")).await?;
+    let daemon = client.call(&api::show()).await?;
     if ui.json {
         ui.print_json(&daemon)?;
         return Ok(0);

@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
-use lastword_api::{Event, Feed, Page};
+use lastword_api::Event;
+use lastword_client::events;
 
-use crate::client::sse::Events;
-use crate::client::{Call, Client, escape, job_path};
+use crate::client::Client;
 use crate::failure::{Failure, Outcome};
 use crate::text::clean::{clean, cut};
 use crate::text::moment::Clock;
@@ -35,16 +35,14 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
         None => None,
     };
     if args.follow {
-        let path = job.as_ref().map_or_else(|| "/v1/events".to_owned(), |job| job_path(job, "/events"));
-        let after = match (&job, args.after) {
-            (None, None) => end_of_feed(&client).await?,
-            (_, after) => after,
+        let mut events = match (&job, args.after) {
+            (None, None) => client.follow_all(end_of_feed(&client).await?),
+            (None, after) => client.follow_all(after),
+            (Some(job), after) => client.follow_job(job, after.as_deref().map(parse_place).transpose()?),
         };
-        let mut events = Events::new(&client, Call::get(path), after);
         // A stream over all jobs may repeat events after it was interrupted.
         let mut newest: HashMap<String, u64> = HashMap::new();
-        while let Some(sent) = events.next().await? {
-            let Ok(event) = serde_json::from_str::<Event>(&sent.data) else { continue };
+        while let Some(event) = events.next().await? {
             let seen = newest.entry(event.job.clone()).or_default();
             if event.seq <= *seen {
                 continue;
@@ -67,10 +65,14 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
     }
 }
 
+/// Parses a place in the log of a job.
+fn parse_place(text: &str) -> Result<u64, Failure> {
+    text.parse().map_err(|_| Failure::usage(format!("`{text}` is not the number of an event")))
+}
+
 /// Returns the current end of the feed.
 async fn end_of_feed(client: &Client) -> Result<Option<String>, Failure> {
-    let feed: Feed = client.call(Call::get("/v1/events?cursor=now&limit=1")).await?;
-    Ok(feed.next_cursor)
+    Ok(client.call(&events::of_all(Some("now"), 1)).await?.next_cursor)
 }
 
 /// Fetches the events after a position, and the position after them.
@@ -80,13 +82,10 @@ async fn page(
     after: Option<&str>,
 ) -> Result<(Vec<Event>, Option<String>), Failure> {
     let Some(job) = job else {
-        let after = after.map_or_else(String::new, |after| format!("&cursor={}", escape(after)));
-        let feed: Feed = client.call(Call::get(format!("/v1/events?limit={PAGE_EVENTS}{after}"))).await?;
+        let feed = client.call(&events::of_all(after, PAGE_EVENTS)).await?;
         return Ok((feed.items, feed.next_cursor));
     };
-    let after = escape(after.unwrap_or("0"));
-    let page: Page<Event> =
-        client.call(Call::get(job_path(job, &format!("/events?limit={PAGE_EVENTS}&after={after}")))).await?;
+    let page = client.call(&events::of_job(job, Some(after.unwrap_or("0")), PAGE_EVENTS)).await?;
     let next = page.items.last().map(|event| event.seq.to_string());
     Ok((page.items, next))
 }

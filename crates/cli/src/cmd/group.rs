@@ -1,10 +1,10 @@
 //! `group`: groups of jobs that share slots.
 
 use clap::Subcommand;
-use hyper::Method;
-use lastword_api::{Code, Group, GroupChange, Page};
+use lastword_api::{Code, Group, GroupChange};
+use lastword_client::groups;
 
-use crate::client::{Call, Client, escape};
+use crate::client::Client;
 use crate::failure::{Failure, Outcome};
 use crate::ui::table::Table;
 
@@ -66,15 +66,15 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
     let (name, change) = match args.verb {
         Verb::Ls => return list(&client).await,
         Verb::Rm { name } => {
-            client.send(&Call::delete(path(&name))).await.map_err(|failure| advised(failure, &name))?;
+            client.call(&groups::remove(&name)).await.map_err(|failure| advised(failure, &name))?;
             return Ok(0);
         }
         Verb::Set { name, slots } => (name, GroupChange { slots: Some(slots.0), paused: None }),
         Verb::Pause { name } => (name, GroupChange { slots: None, paused: Some(true) }),
         Verb::Resume { name } => (name, GroupChange { slots: None, paused: Some(false) }),
     };
-    let changed = client.call(Call::with(Method::PUT, path(&name), &change)).await;
-    let group: Group = changed.map_err(|failure| advised(failure, &name))?;
+    let changed = client.call(&groups::set(&name, &change)).await;
+    let group = changed.map_err(|failure| advised(failure, &name))?;
     match client.ui().json {
         true => client.ui().print_json(&group)?,
         false => print(&client, &[group])?,
@@ -92,12 +92,8 @@ fn advised(failure: Failure, name: &str) -> Failure {
     }
 }
 
-fn path(name: &str) -> String {
-    format!("/v1/groups/{}", escape(name))
-}
-
 async fn list(client: &Client) -> Outcome {
-    let page: Page<Group> = client.call(Call::get("/v1/groups")).await?;
+    let page = client.call(&groups::list()).await?;
     match client.ui().json {
         true => client.ui().print_json(&page)?,
         false => print(client, &page.items)?,

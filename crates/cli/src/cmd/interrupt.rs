@@ -1,8 +1,9 @@
 //! `interrupt`: interrupts an agent's turn; its job keeps running.
 
-use lastword_api::{Interrupt, Job};
+use lastword_api::Interrupt;
+use lastword_client::jobs;
 
-use crate::client::{Call, Client, job_path};
+use crate::client::Client;
 use crate::failure::Outcome;
 use crate::ui::describe;
 
@@ -19,9 +20,8 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args, client: Client) -> Outcome {
-    let call = Call::post(job_path(&args.job, ":interrupt"), &Interrupt { turn: args.turn });
-    let result = client.call(call).await;
-    let job: Job = client.explain(&args.job, result).await?;
+    let result = client.call(&jobs::interrupt(&args.job, &Interrupt { turn: args.turn })).await;
+    let job = client.explain(&args.job, result).await?;
     let ui = client.ui();
     match ui.json {
         true => ui.print_json(&job)?,

@@ -1,9 +1,9 @@
 //! `limit`: shows or changes the limits of a job.
 
-use hyper::Method;
-use lastword_api::{Job, LimitsPatch};
+use lastword_api::LimitsPatch;
+use lastword_client::jobs;
 
-use crate::client::{Call, Client, job_path};
+use crate::client::Client;
 use crate::failure::Outcome;
 use crate::text::{duration, similar, size};
 use crate::ui::describe;
@@ -56,7 +56,7 @@ pub(super) fn money(text: &str) -> Result<u64, String> {
 }
 
 pub(crate) async fn run(args: Args, client: Client) -> Outcome {
-    let job: Job = if args.changes.is_empty() {
+    let job = if args.changes.is_empty() {
         client.job(&args.job).await?
     } else {
         let mut patch = LimitsPatch::default();
@@ -71,7 +71,7 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
             };
             *slot = Some(Some(change.value).filter(|value| *value > 0));
         }
-        let changed = client.call(Call::with(Method::PATCH, job_path(&args.job, "/limits"), &patch)).await;
+        let changed = client.call(&jobs::set_limits(&args.job, &patch)).await;
         client.explain(&args.job, changed).await?
     };
     let ui = client.ui();

@@ -1,8 +1,9 @@
 //! `ls`: lists jobs, newest first.
 
 use lastword_api::{Page, Phase, Row, Time};
+use lastword_client::jobs::{self, Filter};
 
-use crate::client::{Call, Client, escape};
+use crate::client::Client;
 use crate::failure::{Failure, Outcome};
 use crate::text::moment::{between, now_ms};
 use crate::text::{duration, similar};
@@ -37,6 +38,9 @@ pub(crate) struct Args {
     #[arg(short, long)]
     quiet: bool,
 }
+
+/// Phases of jobs that have not ended.
+const LIVE: [&str; 5] = ["queued", "launching", "running", "stopping", "backoff"];
 
 /// The maximum page size of the daemon.
 const PAGE_MAX: u32 = 500;
@@ -96,25 +100,21 @@ impl Args {
         one || !self.phase.is_empty()
     }
 
-    fn query(&self) -> String {
-        let mut query = String::new();
-        let mut add = |name: &str, value: &str| {
-            // The comma separates several values of one parameter, so it must not be escaped.
-            query.push_str(&format!("&{name}={}", escape(value).replace("%2C", ",")));
+    fn filter(&self) -> Filter {
+        let phases = match (self.phase.as_slice(), self.shows_ended()) {
+            ([], true) => Vec::new(),
+            ([], false) => LIVE.map(str::to_owned).to_vec(),
+            (phases, _) => phases.to_vec(),
         };
-        match (self.phase.as_slice(), self.shows_ended()) {
-            ([], true) => {}
-            ([], false) => add("phase", "queued,launching,running,stopping,backoff"),
-            (phases, _) => add("phase", &phases.join(",")),
+        Filter {
+            phases,
+            outcome: self.outcome.clone(),
+            group: self.group.clone(),
+            label: self.label.clone(),
+            name: self.name.clone(),
+            limit: None,
+            cursor: None,
         }
-        for (name, value) in
-            [("outcome", &self.outcome), ("group", &self.group), ("label", &self.label), ("name", &self.name)]
-        {
-            if let Some(value) = value {
-                add(name, value);
-            }
-        }
-        query
     }
 }
 
@@ -123,12 +123,8 @@ async fn fetch(args: &Args, client: &Client) -> Result<Page<Row>, Failure> {
     let mut all: Page<Row> = Page::whole(Vec::new());
     loop {
         let left = args.limit - all.items.len() as u32;
-        let cursor = all
-            .next_cursor
-            .as_deref()
-            .map_or_else(String::new, |cursor| format!("&cursor={}", escape(cursor)));
-        let path = format!("/v1/jobs?limit={}{}{cursor}", left.min(PAGE_MAX), args.query());
-        let page: Page<Row> = client.call(Call::get(path)).await?;
+        let (limit, cursor) = (Some(left.min(PAGE_MAX)), all.next_cursor.take());
+        let page = client.call(&jobs::list(&Filter { limit, cursor, ..args.filter() })).await?;
         all.unsettled |= page.unsettled;
         all.items.extend(page.items);
         all.next_cursor = page.next_cursor;

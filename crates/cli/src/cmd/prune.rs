@@ -1,8 +1,9 @@
 //! `prune`: deletes old ended jobs, except those with unread results or unapplied changes.
 
 use lastword_api::{Prune, Pruned};
+use lastword_client::jobs;
 
-use crate::client::{Call, Client};
+use crate::client::Client;
 use crate::failure::{Failure, Outcome};
 use crate::text::duration;
 use crate::ui::describe;
@@ -35,27 +36,26 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
     let ui = *client.ui();
     let (older_than_ms, unread, unsaved) = (args.older_than, args.unread, args.unsaved);
     let request = |dry_run: bool| Prune { older_than_ms, unread, unsaved, dry_run };
-    let would: Pruned = client.call(Call::post("/v1/jobs:prune", &request(true))).await?;
+    let would = client.call(&jobs::prune(&request(true))).await?;
     let age = duration::spell_ms(args.older_than);
     if args.dry_run || would.removed == 0 {
         return print(&client, would, if args.dry_run { "would be deleted" } else { "deleted" });
     }
     if !args.yes {
         if !ui.can_ask {
-            return Err(
-                Failure::usage(format!("{} would be deleted", jobs(would.removed))).next("use -y to confirm")
-            );
+            return Err(Failure::usage(format!("{} would be deleted", counted(would.removed)))
+                .next("use -y to confirm"));
         }
-        if !ui.confirm(&format!("Delete {} that ended more than {age} ago?", jobs(would.removed))) {
+        if !ui.confirm(&format!("Delete {} that ended more than {age} ago?", counted(would.removed))) {
             ui.say("nothing was deleted");
             return Ok(0);
         }
     }
-    let pruned: Pruned = client.call(Call::post("/v1/jobs:prune", &request(false))).await?;
+    let pruned = client.call(&jobs::prune(&request(false))).await?;
     print(&client, pruned, "deleted")
 }
 
-fn jobs(count: u64) -> String {
+fn counted(count: u64) -> String {
     describe::count(count, "ended job", "ended jobs")
 }
 
@@ -65,7 +65,7 @@ fn print(client: &Client, pruned: Pruned, what: &str) -> Outcome {
         ui.print_json(&pruned)?;
         return Ok(0);
     }
-    ui.print(&format!("{} {what}", jobs(pruned.removed)))?;
+    ui.print(&format!("{} {what}", counted(pruned.removed)))?;
     if pruned.kept_unread > 0 {
         let kept = kept(pruned.kept_unread, "its result was", "their results were");
         ui.say(&format!("{kept} never read; --unread deletes such jobs, too"));

@@ -2,10 +2,11 @@
 
 use std::io::IsTerminal as _;
 
-use lastword_api::{Code, JobResult, Outcome as Ending};
+use lastword_api::{Code, Outcome as Ending};
+use lastword_client::output;
 
+use crate::client::Client;
 use crate::client::follow::{Passage, Stream, Terminal};
-use crate::client::{Call, Client, job_path};
 use crate::failure::Outcome;
 use crate::text::size;
 use crate::ui::describe;
@@ -20,14 +21,11 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args, client: Client) -> Outcome {
-    let found = client.call(Call::get(job_path(&args.job, "/result"))).await;
-    let result: JobResult =
-        client.explain(&args.job, found).await.map_err(|failure| match failure.problem.code {
-            Code::NotEnded => {
-                failure.next(format!("lastword wait {}    # waits until it has ended", args.job))
-            }
-            _ => failure,
-        })?;
+    let found = client.call(&output::result(&args.job)).await;
+    let result = client.explain(&args.job, found).await.map_err(|failure| match failure.problem.code {
+        Code::NotEnded => failure.next(format!("lastword wait {}    # waits until it has ended", args.job)),
+        _ => failure,
+    })?;
     let ui = client.ui();
     if ui.json {
         ui.print_json(&result)?;

@@ -1,11 +1,12 @@
 //! `resume`: continues the conversation of an ended job, as a new job.
 
 use lastword_api::{Code, Resume};
+use lastword_client::jobs;
 
 use super::attach::{self, Stay};
 use super::run::{agent, print_started};
 use super::{job_env, submit};
-use crate::client::{Call, Client, job_path};
+use crate::client::Client;
 use crate::failure::Outcome;
 
 /// Continue the conversation of an ended agent, as a new job
@@ -33,7 +34,7 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
     let env = job_env::current(client.ui());
     let result = submit::submit(&client, |attributes| {
         let resume = Resume { prompt: prompt.clone(), fork: args.fork, env: env.clone(), attributes };
-        Call::post(job_path(&args.job, ":resume"), &resume).once()
+        jobs::resume(&args.job, &resume).once()
     });
     let result = result.await;
     let job = client.explain(&args.job, result).await.map_err(|failure| match failure.problem.code {

@@ -1,11 +1,12 @@
 //! `retry`: runs an ended job again, as a new job.
 
 use lastword_api::RetryJob;
+use lastword_client::jobs;
 
 use super::attach::{self, Stay};
 use super::run::print_started;
 use super::{job_env, submit};
-use crate::client::{Call, Client, job_path};
+use crate::client::Client;
 use crate::failure::Outcome;
 
 /// Run an ended job again, as a new job
@@ -25,7 +26,7 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args, client: Client) -> Outcome {
     let env = job_env::current(client.ui());
     let result = submit::submit(&client, |attributes| {
-        Call::post(job_path(&args.job, ":retry"), &RetryJob { env: env.clone(), attributes }).once()
+        jobs::retry(&args.job, &RetryJob { env: env.clone(), attributes }).once()
     });
     let result = result.await;
     let job = client.explain(&args.job, result).await?;

@@ -1,9 +1,10 @@
 //! `rm`: deletes ended jobs with their logs, output and worktrees.
 
 use lastword_api::{Cancel, Code, Job};
+use lastword_client::jobs;
 
 use super::{wait, worktree};
-use crate::client::{Call, Client, job_path};
+use crate::client::Client;
 use crate::failure::{Failure, Outcome};
 use crate::ui::describe;
 
@@ -32,13 +33,11 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
 async fn remove(args: &Args, client: &Client, reference: &str) -> Result<(), Failure> {
     let mut job = client.job(reference).await?;
     if args.force && !job.is_ended() {
-        let call = Call::post(job_path(&job.id, ":cancel"), &Cancel { force: true, wait_ms: None });
-        let stopping: Job = client.call(call).await?;
+        let stopping = client.call(&jobs::cancel(&job.id, &Cancel { force: true, wait_ms: None })).await?;
         job = wait::one(client, stopping, None).await?;
     }
     let lost = if args.force { worktree::tip(&job) } else { None };
-    let how = if args.force { "?unsaved=true" } else { "" };
-    if let Err(failure) = client.send(&Call::delete(job_path(&job.id, how))).await {
+    if let Err(failure) = client.call(&jobs::remove(&job.id, args.force)).await {
         return Err(with_next_steps(failure, client, &job).await);
     }
     if !client.ui().json {

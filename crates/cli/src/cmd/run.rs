@@ -6,14 +6,16 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use lastword_api::{After, Io, IoKind, Job, Ladder, Limits, Needs, Retry, Submit, Time};
+use lastword_client::jobs;
 use lastword_core::{JobId, Timestamp};
 
 use super::attach::{self, Stay};
 use super::{job_env, submit, worktree};
-use crate::client::{Call, Client, random};
+use crate::client::Client;
 use crate::environment;
 use crate::failure::{Failure, Outcome};
 use crate::paths::Paths;
+use crate::random::random;
 use crate::settings::Settings;
 use crate::text::{duration, moment, size};
 
@@ -128,9 +130,8 @@ fn after(text: &str) -> Result<After, String> {
 
 pub(crate) async fn run(args: Args, client: Client) -> Outcome {
     let submit = args.submit(&client)?;
-    let result = submit::submit(&client, |attributes| {
-        Ok(Call::post("/v1/jobs", &Submit { attributes, ..submit.clone() }))
-    });
+    let result =
+        submit::submit(&client, |attributes| Ok(jobs::submit(&Submit { attributes, ..submit.clone() })));
     let job = result.await.map_err(|failure| args.agent.explain(failure))?;
     if args.detach {
         return print_started(&client, &job);

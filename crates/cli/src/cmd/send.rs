@@ -1,8 +1,9 @@
 //! `send`: sends a message to an agent, or input to a job.
 
 use lastword_api::{Accepted, Code, Job, Message};
+use lastword_client::{Call, jobs};
 
-use crate::client::{Call, Client, job_path};
+use crate::client::Client;
 use crate::failure::{Failure, Outcome};
 use crate::ui::describe;
 
@@ -36,8 +37,8 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
     } else if !args.text.is_empty() && !args.raw && job.agent.is_none() {
         text.push('\n');
     }
-    let call = message(&job, Message { text, eof: args.eof, steer: args.steer })?;
-    let accepted: Accepted = client.call(call).await.map_err(|failure| match failure.problem.code {
+    let call = message(&job, &Message { text, eof: args.eof, steer: args.steer })?;
+    let accepted = client.call(&call).await.map_err(|failure| match failure.problem.code {
         Code::Ended if job.agent.is_some() => {
             failure.next(format!("lastword resume {} PROMPT    # continues its conversation", args.job))
         }
@@ -55,6 +56,6 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
 }
 
 /// Returns the request that sends a message to a job.
-pub(super) fn message(job: &Job, message: Message) -> Result<Call, Failure> {
-    Call::post(job_path(&job.id, "/messages"), &message).once()
+pub(super) fn message(job: &Job, message: &Message) -> Result<Call<Accepted>, Failure> {
+    Ok(jobs::send(&job.id, message).once()?)
 }

@@ -1,19 +1,20 @@
 //! Submits a job that inherits the umask, resource limits and nice value of this process.
 
 use lastword_api::{Attributes, Code, Job, ResourceLimit};
+use lastword_client::Call;
 
-use crate::client::{Call, Client};
+use crate::client::Client;
 use crate::failure::Failure;
 
 /// Submits a job with this process's attributes. A daemon of version 0.1.0 does not know them and refuses the request, which is then
 /// repeated without.
 pub(super) async fn submit(
     client: &Client,
-    call: impl Fn(Option<Attributes>) -> Result<Call, Failure>,
+    call: impl Fn(Option<Attributes>) -> Result<Call<Job>, lastword_client::Error>,
 ) -> Result<Job, Failure> {
-    match client.call(call(Some(own_attributes()))?).await {
+    match client.call(&call(Some(own_attributes()))?).await {
         Err(failure) if failure.problem.code == Code::Invalid => {
-            let job = client.call(call(None)?).await?;
+            let job = client.call(&call(None)?).await?;
             client.ui().say(
                 "lastword: the daemon is older than this command, so the job does not get your umask, limits and nice value",
             );

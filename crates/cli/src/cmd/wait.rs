@@ -3,8 +3,9 @@
 use std::time::{Duration, Instant};
 
 use lastword_api::{Job, Outcome as Ending};
+use lastword_client::jobs::{self, Until};
 
-use crate::client::{Call, Client, job_path};
+use crate::client::Client;
 use crate::failure::{Failure, Outcome, exit};
 use crate::text::duration;
 use crate::ui::describe;
@@ -93,8 +94,9 @@ pub(super) async fn one(client: &Client, mut job: Job, deadline: Option<Instant>
         if left == Some(Duration::ZERO) {
             break;
         }
-        let wait = left.unwrap_or(REQUEST_WAIT).min(REQUEST_WAIT).as_millis().max(1);
-        job = client.call(Call::get(job_path(&job.id, &format!("?wait={wait}ms&until=ended")))).await?;
+        job = client
+            .call(&jobs::wait(&job.id, Until::Ended, left.unwrap_or(REQUEST_WAIT).min(REQUEST_WAIT)))
+            .await?;
     }
     Ok(job)
 }

@@ -16,10 +16,10 @@ use lastword_proc::{Input, Keep, Keeper, Launch, Nursery, Recording, Stop, Tool,
 use lastword_server::known_agents;
 
 use super::check::{Check, shell_quoted};
-use crate::client::random;
 use crate::daemon::run::nursery;
 use crate::environment;
 use crate::paths::Paths;
+use crate::random::random;
 
 /// How long an agent may take to print its version.
 const VERSION_MAX: Duration = Duration::from_secs(10);

@@ -4,11 +4,8 @@ use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use http_body_util::{BodyExt as _, Full};
-use hyper::Request;
-use hyper::body::Bytes;
-use hyper::header::HOST;
-use lastword_api::{Daemon, VERSION, VERSION_HEADER};
+use lastword_api::{Daemon, VERSION};
+use lastword_client::{Connection, FromReply as _, daemon as api};
 
 use super::check::{Check, shell_quoted};
 use crate::client::connect;
@@ -59,28 +56,20 @@ pub(super) async fn check(paths: &Paths) -> Vec<Check> {
 /// Asks the listener for its status. Starts nothing.
 async fn ask(paths: &Paths) -> Answer {
     let begun = Instant::now();
-    let mut sender = match connect::knock(paths).await {
-        Ok(Some(sender)) => sender,
+    let stream = match connect::reach(paths).await {
+        Ok(Some(stream)) => stream,
         Ok(None) => return Answer::NoListener,
         Err(failure) => return Answer::Refused(failure),
     };
-    let request = Request::get("/v1/daemon").header(HOST, "lastword").body(Full::<Bytes>::default());
-    let Ok(request) = request else { return Answer::Silent("the request cannot be built".to_owned()) };
-    let response = match sender.send_request(request).await {
-        Ok(response) => response,
-        Err(error) => return Answer::Silent(error.to_string()),
+    let asked = async { Connection::open(stream).await?.send(&api::show()).await };
+    let reply = match asked.await {
+        Ok(reply) => reply,
+        Err(lost) => return Answer::Silent(lost.to_string()),
     };
-    let version = response.headers().get(VERSION_HEADER).and_then(|version| version.to_str().ok());
-    let Some(version) = version.map(str::to_owned) else {
+    let Some(version) = reply.version().map(str::to_owned) else {
         return Answer::Silent("the listener is not a Lastword daemon".to_owned());
     };
-    match response.into_body().collect().await {
-        Ok(body) => {
-            let daemon = serde_json::from_slice(&body.to_bytes()).ok();
-            Answer::Received(begun.elapsed(), version, daemon)
-        }
-        Err(error) => Answer::Silent(error.to_string()),
-    }
+    Answer::Received(begun.elapsed(), version, Daemon::from_reply(reply).ok().map(Box::new))
 }
 
 fn daemon(paths: &Paths, answer: &Answer, is_held: bool, holder: Option<&Holder>) -> Check {

@@ -7,9 +7,12 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use lastword_client::{Call, daemon};
+use serde_json::Value;
+
 use crate::clock;
+use crate::product::client::{Client, NoReply, code_of};
 use crate::product::figures::{self, Stat};
-use crate::product::http::{Ask, Client, NoAnswer};
 
 /// The verb by which this program becomes an attacker.
 pub(crate) const VERB: &str = "attacker";
@@ -50,15 +53,17 @@ pub(crate) fn run(words: &[&str]) -> Result<bool, String> {
 
 /// Asks the API, and says status and code.
 fn ask(socket: &str, method: &str, path: &str, body: Option<&str>) {
-    let body = body.and_then(|body| serde_json::from_str(body).ok());
-    let ask = Ask { method, path, body: body.as_ref(), ..Ask::default() };
+    let body: Option<Value> = body.and_then(|body| serde_json::from_str(body).ok());
+    let Ok(method) = method.parse() else { return println!("no: {method} is no method") };
+    let call: Call<()> = Call::new(method, path);
+    let call = body.as_ref().map_or(call.clone(), |body| call.with_body(body));
     // A job may be asking before its daemon knows of it, and is told to ask again.
     let asked = clock::until(LATER_MAX, LATER, || {
-        let answer = Client::new(Path::new(socket)).ask(&ask);
-        (!answer.as_ref().is_ok_and(|answer| answer.code() == "starting")).then_some(answer)
+        let reply = Client::new(Path::new(socket)).send(&call);
+        (!reply.as_ref().is_ok_and(|reply| code_of(reply) == "starting")).then_some(reply)
     });
-    match asked.unwrap_or_else(|| Err(NoAnswer::Cut("it is always starting".to_owned()))) {
-        Ok(answer) => println!("{} {}", answer.status, answer.code()),
+    match asked.unwrap_or_else(|| Err(NoReply::Cut("it is always starting".to_owned()))) {
+        Ok(reply) => println!("{} {}", reply.status, code_of(&reply)),
         Err(none) => println!("no: {none}"),
     }
 }
@@ -68,9 +73,9 @@ fn percentile_ms(socket: &str) -> Result<f64, String> {
     let mut took = Vec::new();
     for _ in 0..200 {
         let begun = Instant::now();
-        let answer = Client::new(Path::new(socket)).get("/v1/daemon").map_err(|none| none.to_string())?;
-        if !answer.is_fine() {
-            return Err(format!("{} {}", answer.status, answer.code()));
+        let reply = Client::new(Path::new(socket)).send(&daemon::show()).map_err(|none| none.to_string())?;
+        if !reply.is_success() {
+            return Err(format!("{} {}", reply.status, code_of(&reply)));
         }
         took.push(begun.elapsed().as_secs_f64() * 1e3);
     }

@@ -3,16 +3,17 @@
 
 use std::time::{Duration, Instant};
 
+use lastword_api::{self as api, After, IoKind, Ladder, Limits, Message, Needs, Retry, Submit};
+use lastword_client::{Call, FromReply, jobs};
 use lastword_proc::{Identity, Line};
 use rustix::process::Signal;
-use serde_json::{Value, json};
 
 use super::canary;
 use super::plan::{Cancel, Murder, NARROW, Order};
 use super::stage::Stage;
 use crate::clock;
 use crate::product::MARKER;
-use crate::product::http::{Ask, NoAnswer};
+use crate::product::client::{NoReply, code_of};
 
 /// How long one request is asked again: longer than any window of faults.
 const ASK_MAX: Duration = Duration::from_secs(40);
@@ -95,30 +96,31 @@ fn rest_until(begin: Instant, after_ms: u64) {
 }
 
 /// Asks until there is an answer that is not "later". `None`: there never was, or it was a no for good.
-fn ask(stage: &Stage, request: &Ask<'_>) -> Option<Value> {
+fn ask<T: FromReply>(stage: &Stage, call: &Call<T>) -> Option<T> {
     let (begin, mut alone) = (Instant::now(), None);
     let mut client = stage.product.client();
     while begin.elapsed() < ASK_MAX && !stage.is_over() {
-        match client.ask(request) {
-            Ok(answer) if answer.is_fine() => {
-                if answer.header("idempotency-replayed") == Some("true") {
+        match client.send(call) {
+            Ok(reply) if reply.is_success() => {
+                if reply.header("idempotency-replayed") == Some("true") {
                     stage.count("answers replayed");
                 }
-                return Some(answer.json());
+                return T::from_reply(reply).inspect_err(|why| eprintln!("{call:?}: {why}")).ok();
             }
-            Ok(answer) if answer.json()["retryable"] == Value::Bool(true) => {
+            Ok(reply) if reply.problem().retryable => {
                 stage.count("asked to come again");
                 alone = None;
             }
-            Ok(answer) => {
-                stage.count(if answer.code() == "ended" { "came too late" } else { "refused" });
-                if answer.code() != "ended" {
-                    eprintln!("{}: {}", request.path, String::from_utf8_lossy(&answer.body));
+            Ok(reply) => {
+                let is_late = code_of(&reply) == "ended";
+                stage.count(if is_late { "came too late" } else { "refused" });
+                if !is_late {
+                    eprintln!("{call:?}: {}", String::from_utf8_lossy(&reply.body));
                 }
                 return None;
             }
-            Err(NoAnswer::Cut(_)) => stage.count("answers lost"),
-            Err(NoAnswer::Nobody(_)) => {
+            Err(NoReply::Cut(_)) => stage.count("answers lost"),
+            Err(NoReply::NotListening(_)) => {
                 stage.count("nobody there");
                 let since = *alone.get_or_insert_with(Instant::now);
                 if since.elapsed() > ALONE_MAX {
@@ -136,29 +138,33 @@ fn ask(stage: &Stage, request: &Ask<'_>) -> Option<Value> {
 
 fn by_api(stage: &Stage, order: &Order, argv: &[String], after: Option<&(String, bool)>) -> Option<String> {
     let place = stage.product.place().to_string_lossy();
-    let on = |must: bool| if must { "success" } else { "any" };
-    let after: Vec<Value> = after.iter().map(|(id, must)| json!({"job": id, "on": on(*must)})).collect();
+    let on = |must: bool| if must { Needs::Success } else { Needs::Any };
     let listens = order.canary().is_some_and(|canary| canary.inputs > 0);
-    let body = json!({
-        "argv": argv,
-        "cwd": "/",
-        "env": {"PATH": "/usr/bin:/bin", MARKER: place},
-        "group": order.narrow.then_some(NARROW),
-        "priority": order.priority,
-        "labels": {"chaos": order.number.to_string()},
-        "limits": {"wall_ms": order.wall_ms},
-        "retry": {"attempts": order.retries + 1, "backoff_ms": BACKOFF_MS},
-        "ladder": {"term_ms": GRACE_MS},
-        "after": after,
-        "io": {"kind": if listens { "pipe" } else { "none" }},
-    });
+    let env = [("PATH", "/usr/bin:/bin"), (MARKER, place.as_ref())];
+    let submit = Submit {
+        argv: argv.to_vec(),
+        cwd: "/".to_owned(),
+        env: env.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
+        group: order.narrow.then(|| NARROW.to_owned()),
+        priority: i16::try_from(order.priority).unwrap_or_default(),
+        labels: [("chaos".to_owned(), order.number.to_string())].into(),
+        limits: Limits { wall_ms: order.wall_ms, ..Limits::default() },
+        retry: Retry {
+            attempts: u32::try_from(order.retries).unwrap_or_default() + 1,
+            backoff_ms: BACKOFF_MS,
+            ..Retry::default()
+        },
+        ladder: Ladder { term_ms: GRACE_MS, ..Ladder::default() },
+        after: after.iter().map(|(id, must)| After { job: id.clone(), on: on(*must) }).collect(),
+        io: api::Io { kind: if listens { IoKind::Pipe } else { IoKind::None }, ..api::Io::default() },
+        ..Submit::default()
+    };
     let key = format!("chaos-{}-{}", stage.mix.seed, order.number);
-    let request = Ask { method: "POST", path: "/v1/jobs", key: Some(&key), body: Some(&body) };
-    let job = ask(stage, &request);
+    let job = ask(stage, &jobs::submit(&submit).with_key(key));
     if job.is_none() {
         stage.entry(order.number, |entry| entry.unanswered = true);
     }
-    job?["id"].as_str().map(str::to_owned)
+    Some(job?.id)
 }
 
 fn by_command(
@@ -202,9 +208,9 @@ fn by_command(
 
 /// Sends one input; it is known by its key.
 fn send(stage: &Stage, order: &Order, id: &str, number: u64) -> bool {
-    let (path, key) = (format!("/v1/jobs/{id}/messages"), format!("input-{}-{number}", order.number));
-    let body = json!({"text": format!("input {number}\n")});
-    ask(stage, &Ask { method: "POST", path: &path, key: Some(&key), body: Some(&body) }).is_some()
+    let message = Message { text: format!("input {number}\n"), ..Message::default() };
+    let key = format!("input-{}-{number}", order.number);
+    ask(stage, &jobs::send(id, &message).with_key(key)).is_some()
 }
 
 fn cancel(stage: &Stage, order: &Order, id: &str, how: Cancel) {
@@ -217,8 +223,8 @@ fn cancel(stage: &Stage, order: &Order, id: &str, how: Cancel) {
             stage.product.run(words).is_ok_and(|output| output.status.success())
         }
         false => {
-            let (path, body) = (format!("/v1/jobs/{id}:cancel"), json!({"force": how.force}));
-            ask(stage, &Ask { method: "POST", path: &path, key: None, body: Some(&body) }).is_some()
+            let how = api::Cancel { force: how.force, wait_ms: None };
+            ask(stage, &jobs::cancel(id, &how)).is_some()
         }
     };
     if heard {

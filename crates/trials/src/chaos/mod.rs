@@ -23,7 +23,8 @@ mod wrong_clock;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use serde_json::json;
+use lastword_api::GroupChange;
+use lastword_client::{groups, jobs};
 
 use crate::args::Args;
 use crate::clock;
@@ -47,7 +48,7 @@ const END_MAX: Duration = Duration::from_secs(90);
 const LEAVING_MAX: Duration = Duration::from_secs(5);
 
 /// Slots of the default group: more than are ever needed at once, so that the rate is kept.
-const SLOTS: u64 = 200;
+const SLOTS: u32 = 200;
 
 const USAGE: &str = "chaos [--minutes N | --seconds N] [--seed S] [--rate JOBS_PER_SECOND] [--bugs]
 
@@ -167,12 +168,8 @@ fn windows(shape: &Shape, disk: Result<(), String>, clock: Result<WrongClock, St
 fn prepare(stage: &Stage) -> Result<(), String> {
     stage.product.start()?;
     for (name, slots) in [("default", SLOTS), (NARROW, NARROW_SLOTS)] {
-        let (path, body) = (format!("/v1/groups/{name}"), json!({"slots": slots}));
-        let ask = crate::product::http::Ask { method: "PUT", path: &path, key: None, body: Some(&body) };
-        let answer = stage.product.client().ask(&ask).map_err(|why| format!("{path}: {why}"))?;
-        if !answer.is_fine() {
-            return Err(format!("{path}: {}", String::from_utf8_lossy(&answer.body)));
-        }
+        let change = GroupChange { slots: Some(Some(slots)), paused: None };
+        stage.product.client().call(&groups::set(name, &change))?;
     }
     Ok(())
 }
@@ -232,7 +229,7 @@ fn stuck(stage: &Stage) -> Vec<String> {
     let left = entries.iter().filter(|entry| entry.id.is_some() && entry.seen.is_none());
     left.map(|entry| {
         let id = entry.id.clone().unwrap_or_default();
-        let job = client.json(&format!("/v1/jobs/{id}"));
+        let job = client.call(&jobs::show(&id).untyped());
         let told = job.map_or_else(
             |why| why,
             |job| {

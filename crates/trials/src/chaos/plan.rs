@@ -29,7 +29,7 @@ pub(crate) const ADVERSARIES: [&str; 18] = [
 pub(crate) const NARROW: &str = "narrow";
 
 /// How many run at once there.
-pub(crate) const NARROW_SLOTS: u64 = 3;
+pub(crate) const NARROW_SLOTS: u32 = 3;
 
 /// The code with which an attempt fails that is to be tried again.
 pub(crate) const TRY_AGAIN: i32 = 75;

@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use lastword_client::output::{self, Part, Piece};
+use lastword_client::{FromReply as _, events, jobs};
 use serde_json::Value;
 
 use super::canary::Life;
@@ -13,8 +15,8 @@ use super::judge::run::Sample;
 use super::plan::Order;
 use super::stage::{Entry, Stage};
 use crate::clock;
+use crate::product::client::{Client, code_of};
 use crate::product::figures;
-use crate::product::http::{Client, NoAnswer};
 
 /// How often the feed is read.
 const LOOK: Duration = Duration::from_millis(30);
@@ -69,15 +71,14 @@ pub(crate) fn follow(stage: &Stage) -> BTreeMap<String, u64> {
 
 /// Asks a job nobody knows for the number it was submitted with.
 fn number_of(stage: &Stage, client: &mut Client, id: &str) -> Option<u64> {
-    let job = client.json(&format!("/v1/jobs/{id}")).ok()?;
-    let number = job["labels"]["chaos"].as_str()?.parse().ok()?;
+    let number = client.call(&jobs::show(id)).ok()?.labels.get("chaos")?.parse().ok()?;
     stage.entry(number, |entry| entry.id = Some(id.to_owned()))?;
     Some(number)
 }
 
 fn page(client: &mut Client, cursor: &mut Option<String>) -> Vec<Value> {
-    let after = cursor.as_ref().map(|cursor| format!("&cursor={cursor}")).unwrap_or_default();
-    let Ok(page) = client.json(&format!("/v1/events?limit=500{after}")) else { return Vec::new() };
+    let call = events::of_all(cursor.as_deref(), 500).untyped();
+    let Ok(page) = client.call(&call) else { return Vec::new() };
     if let Some(next) = page["next_cursor"].as_str() {
         *cursor = Some(next.to_owned());
     }
@@ -146,7 +147,7 @@ fn name_of(outcome: &str) -> &'static str {
 /// Gathers what is known of a job that has ended.
 fn case(stage: &Stage, client: &mut Client, entry: &Entry) -> Result<Case, String> {
     let (id, (seen_ns, alive)) = entry.id.clone().zip(entry.seen.clone()).ok_or("it has not ended")?;
-    let mut told = Told::of(&client.json(&format!("/v1/jobs/{id}"))?);
+    let mut told = Told::of(&client.call(&jobs::show(&id).untyped())?);
     if entry.order.canary().is_some() {
         for attempt in &mut told.attempts {
             read_output(client, &id, attempt)?;
@@ -183,25 +184,24 @@ fn read_output(client: &mut Client, id: &str, attempt: &mut Try) -> Result<(), S
         let mut bytes = Vec::new();
         let mut offset = 0_u64;
         loop {
-            let path = format!("/v1/jobs/{id}/output?stream={stream}&attempt={}&offset={offset}", attempt.no);
-            let answer = client.get(&path).map_err(|why: NoAnswer| why.to_string())?;
+            let (stream, attempt_no) = (Some(stream), u32::try_from(attempt.no).ok());
+            let part = Part { stream, attempt: attempt_no, offset: Some(offset), ..Part::default() };
+            let call = output::read(id, &part);
+            let reply = client.send(&call).map_err(|why| why.to_string())?;
             // An attempt that never started has no recording.
-            if answer.status == 404 {
+            if reply.status == 404 {
                 break;
             }
-            if !answer.is_fine() {
-                return Err(format!("{path}: {}", answer.code()));
+            if !reply.is_success() {
+                return Err(format!("{call:?}: {}", code_of(&reply)));
             }
-            let number = |name: &str| answer.header(name).and_then(|text| text.parse::<u64>().ok());
-            attempt.skipped += number("lastword-skipped").unwrap_or(0);
-            let next = number("lastword-next").ok_or("an answer without its place")?;
-            let ends =
-                answer.header("lastword-end") == Some("true") && next >= number("lastword-size").unwrap_or(0);
-            bytes.extend(&answer.body);
-            if ends || next == offset {
+            let piece = Piece::from_reply(reply)?;
+            attempt.skipped += piece.skipped;
+            bytes.extend(&piece.bytes);
+            if (piece.is_end && piece.next >= piece.size) || piece.next == offset {
                 break;
             }
-            offset = next;
+            offset = piece.next;
         }
         match stream {
             "stdout" => attempt.out = bytes,

@@ -1,11 +1,11 @@
 //! The whole product on trial, as a user has it: the executable that ships, a state folder of its own, the command line
 //! and the API. Nothing here looks behind those two.
 //!
-//! - [`http`]: a client of the API.
+//! - [`client`]: calls of the API.
 //! - [`figures`]: what the kernel says of a process: memory, descriptors, time.
 
+pub(crate) mod client;
 pub(crate) mod figures;
-pub(crate) mod http;
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -15,10 +15,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use serde_json::Value;
+use lastword_client::daemon;
 
 use crate::clock;
-use http::Client;
+use client::Client;
 
 /// The longest until a daemon that was asked for answers: on a busy machine, with some hundred jobs to look for.
 const START_MAX: Duration = Duration::from_secs(60);
@@ -151,16 +151,14 @@ impl Product {
     pub(crate) fn start(&self) -> Result<(), String> {
         self.said(&["daemon", "start"])?;
         let mut client = self.client();
-        let ready = clock::until(START_MAX, LOOK, || {
-            client.json("/v1/daemon").ok().filter(|daemon| daemon["ready"] == Value::Bool(true))
-        });
+        let ready =
+            clock::until(START_MAX, LOOK, || client.call(&daemon::show()).ok().filter(|daemon| daemon.ready));
         ready.map(|_| ()).ok_or_else(|| "the daemon does not get ready".to_owned())
     }
 
     /// Returns the number of the daemon, if it answers.
     pub(crate) fn daemon(&self) -> Option<i32> {
-        let pid = self.client().json("/v1/daemon").ok()?["pid"].as_i64()?;
-        i32::try_from(pid).ok()
+        i32::try_from(self.client().call(&daemon::show()).ok()?.pid).ok()
     }
 
     /// Stops daemon and jobs, and kills what is left of this installation. Reports how many had to be killed.

@@ -3,8 +3,11 @@
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
+use lastword_client::jobs::Filter;
+use lastword_client::{daemon, jobs};
 use serde_json::Value;
 
+use super::sleepers::newest;
 use super::{Place, Times, quiet, sleepers};
 use crate::product::{Product, figures};
 use crate::statistics::goal;
@@ -49,9 +52,9 @@ pub(super) fn run(ended: u64, short: bool) -> Result<bool, String> {
             times[2].time(|| quiet(product, &["ls", "--all"]))?;
             times[3].time(|| quiet(product, &["show", id]))?;
             // Connected before: what is timed is the answer.
-            client.json("/v1/daemon")?;
-            times[4].time(|| client.json("/v1/jobs?limit=50"))?;
-            times[5].time(|| client.json(&format!("/v1/jobs/{id}")))?;
+            client.call(&daemon::show())?;
+            times[4].time(|| client.call(&jobs::list(&newest(50)).untyped()))?;
+            times[5].time(|| client.call(&jobs::show(id).untyped()))?;
         }
     }
     let reached = print(ended, &mut times);
@@ -107,7 +110,8 @@ fn made(ended: u64) -> Result<Place, String> {
 
 /// Returns the id of an ended job that a list shows.
 fn ended_job(product: &Product) -> Result<String, String> {
-    let page = product.client().json("/v1/jobs?phase=ended&limit=50")?;
+    let ended = Filter { phases: vec!["ended".to_owned()], ..newest(50) };
+    let page = product.client().call(&jobs::list(&ended).untyped())?;
     let last = page["items"].as_array().and_then(|rows| rows.last()).cloned().unwrap_or(Value::Null);
     last["id"].as_str().map(str::to_owned).ok_or_else(|| format!("no ended job is listed: {page}"))
 }

@@ -2,6 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use lastword_client::jobs;
+
+use super::sleepers::newest;
 use super::{Place, Times, quiet, sleepers};
 use crate::clock;
 use crate::product::Product;
@@ -95,8 +98,8 @@ fn lists(product: &Product, calls: usize) -> Result<bool, String> {
         times[0].time(|| quiet(product, &["--version"]))?;
         times[1].time(|| quiet(product, &["ls"]))?;
         times[2].time(|| quiet(product, &["ls", "--limit", "500"]))?;
-        times[3].time(|| client.json("/v1/jobs?limit=50"))?;
-        times[4].time(|| client.json("/v1/jobs?limit=500"))?;
+        times[3].time(|| client.call(&jobs::list(&newest(50)).untyped()))?;
+        times[4].time(|| client.call(&jobs::list(&newest(500)).untyped()))?;
     }
     println!("\n{:<44} {:>9} {:>9}", format!("lists, ms, {calls} calls each, in turn"), "p50", "p99");
     let names = [
@@ -136,11 +139,11 @@ fn cancel_all(product: &Product, daemon: i32, jobs: usize, words: &[&str]) -> Re
     let mut client = product.client();
     let counts = sleepers::counts(&mut client);
     let phases = ["queued", "launching", "running", "stopping", "backoff"];
-    let live: u64 = phases.iter().filter_map(|phase| counts[*phase].as_u64()).sum();
+    let live: u64 = phases.iter().filter_map(|phase| counts.get(*phase)).sum();
     if live > 0 {
-        return Err(format!("`cancel --all` came back, and {live} jobs have no last word: {counts}"));
+        return Err(format!("`cancel --all` came back, and {live} jobs have no last word: {counts:?}"));
     }
-    let page = client.json("/v1/jobs?limit=500")?;
+    let page = client.call(&jobs::list(&newest(500)).untyped())?;
     let rows = page["items"].as_array().map(Vec::as_slice).unwrap_or_default();
     if let Some(row) = rows.iter().find(|row| row["outcome"] != "cancelled") {
         return Err(format!("cancelled, and {} is told as {}", row["id"], row["outcome"]));

@@ -1,12 +1,14 @@
 //! Many jobs that only sleep: asked for through the API, then found as processes.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use lastword_api::{GroupChange, Submit};
+use lastword_client::{daemon, groups, jobs};
 use lastword_proc::Identity;
-use serde_json::{Value, json};
 
 use crate::clock;
-use crate::product::http::{Ask, Client};
+use crate::product::client::Client;
 use crate::product::{MARKER, Product, figures};
 
 /// How long all of them may take to run, or to be gone.
@@ -15,35 +17,36 @@ const PATIENCE: Duration = Duration::from_secs(300);
 /// Submits so many, in a group without a bound, and returns how long it took until all were asked for, and until all ran.
 pub(super) fn start(product: &Product, count: usize) -> Result<(Duration, Duration), String> {
     let mut client = product.client();
-    ask(&mut client, "PUT", "/v1/groups/default", &json!({"slots": null}))?;
+    client.call(&groups::set("default", &GroupChange { slots: Some(None), paused: None }))?;
     let place = product.place().to_string_lossy();
-    let body = json!({"argv": ["/bin/sleep", "100000"], "cwd": "/", "env": {"PATH": "/bin", MARKER: place}});
+    let env = [("PATH", "/bin"), (MARKER, place.as_ref())];
+    let sleeper = jobs::submit(&Submit {
+        argv: vec!["/bin/sleep".to_owned(), "100000".to_owned()],
+        cwd: "/".to_owned(),
+        env: env.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
+        ..Submit::default()
+    });
     let begin = Instant::now();
     for _ in 0..count {
-        ask(&mut client, "POST", "/v1/jobs", &body)?;
+        client.call(&sleeper)?;
     }
     let asked = begin.elapsed();
     let all = clock::until(PATIENCE, Duration::from_millis(5), || {
-        let running = counts(&mut client)["running"].as_u64().unwrap_or(0);
+        let running = counts(&mut client).get("running").copied().unwrap_or(0);
         (running >= count as u64).then_some(())
     });
-    all.ok_or_else(|| format!("not all of {count} jobs run: {}", counts(&mut client)))?;
+    all.ok_or_else(|| format!("not all of {count} jobs run: {:?}", counts(&mut client)))?;
     Ok((asked, begin.elapsed()))
 }
 
-/// Asks for something that must be granted.
-pub(super) fn ask(client: &mut Client, method: &str, path: &str, body: &Value) -> Result<Value, String> {
-    let answer = client.ask(&Ask { method, path, key: None, body: Some(body) });
-    let answer = answer.map_err(|why| format!("{path}: {why}"))?;
-    match answer.is_fine() {
-        true => Ok(answer.json()),
-        false => Err(format!("{method} {path}: {}", String::from_utf8_lossy(&answer.body))),
-    }
+/// Returns how many jobs there are in each phase.
+pub(super) fn counts(client: &mut Client) -> BTreeMap<String, u64> {
+    client.call(&daemon::show()).map(|daemon| daemon.counts).unwrap_or_default()
 }
 
-/// Returns how many jobs there are in each phase.
-pub(super) fn counts(client: &mut Client) -> Value {
-    client.json("/v1/daemon").map(|daemon| daemon["counts"].clone()).unwrap_or(Value::Null)
+/// Returns the filter of so many of the newest jobs.
+pub(super) fn newest(count: u32) -> jobs::Filter {
+    jobs::Filter { limit: Some(count), ..jobs::Filter::default() }
 }
 
 /// Returns the processes of the product apart from the daemon: keepers and nursery first, then what they keep.

@@ -5,14 +5,20 @@
 
 use std::collections::BTreeMap;
 
+use lastword_client::jobs::Filter;
+use lastword_client::output::{self, Part, Piece};
+use lastword_client::{Call, FromReply as _, daemon, events, groups, jobs};
 use serde_json::Value;
 
 use super::home::{Home, Version};
 use super::jobs::{Row, When};
-use crate::product::http::Client;
+use crate::product::client::Client;
 
 /// Bytes of output that one call returns at most.
 const PIECE: u64 = 256 << 10;
+
+/// Items of a page.
+const PAGE: u32 = 500;
 
 /// Fields of a live job that an adoption changes.
 const CHANGED_BY_ADOPTION: [&str; 2] = ["/version", "/updated_at"];
@@ -51,15 +57,15 @@ impl Account {
         for row in rows.iter().rev() {
             jobs.insert(row.name.clone(), Told::of(&mut client, home.id(&row.name)?)?);
         }
-        let lines = pages(&mut client, "/v1/jobs?limit=500")?.0.into_iter();
+        let lines = pages(&mut client, rows_after)?.0.into_iter();
         let prunes = home.ask(version, &["--json", "prune", "--dry-run", "--older-than", "0s"])?;
         let mut prunes = read(&prunes)?;
         prunes.as_object_mut().and_then(|counts| counts.remove("removed"));
-        let (feed, cursor) = pages(&mut client, "/v1/events?limit=500")?;
+        let (feed, cursor) = pages(&mut client, feed_after)?;
         Ok(Account {
             jobs,
             lines: lines.map(|line| (line["id"].as_str().unwrap_or_default().to_owned(), line)).collect(),
-            groups: client.json("/v1/groups")?["items"].take(),
+            groups: client.call(&groups::list().untyped())?["items"].take(),
             prunes,
             feed,
             cursor,
@@ -128,14 +134,15 @@ impl Account {
 impl Told {
     /// Reads everything; of the output of a live job only the first piece.
     pub(super) fn of(client: &mut Client, id: &str) -> Result<Told, String> {
-        let shown = client.json(&format!("/v1/jobs/{id}"))?;
-        let events = pages(client, &format!("/v1/jobs/{id}/events?limit=500"))?.0;
+        let shown = client.call(&jobs::show(id).untyped())?;
+        let events = pages(client, |cursor| events::of_job(id, cursor, PAGE).untyped())?.0;
         let mut streams = BTreeMap::new();
         for attempt in shown["attempts"].as_array().into_iter().flatten() {
             for stream in ["stdout", "stderr"] {
-                let no = attempt["no"].as_u64().unwrap_or_default();
-                let path = format!("/v1/jobs/{id}/output?attempt={no}&stream={stream}&limit={PIECE}");
-                let bytes = output(client, &path, shown["phase"] == "ended")?;
+                let no = attempt["no"].as_u64().and_then(|no| u32::try_from(no).ok()).unwrap_or_default();
+                let part =
+                    Part { attempt: Some(no), stream: Some(stream), limit: Some(PIECE), ..Part::default() };
+                let bytes = read_output(client, id, part, shown["phase"] == "ended")?;
                 streams.insert(format!("{no}/{stream}"), bytes);
             }
         }
@@ -199,7 +206,7 @@ impl Screens {
     /// Runs the commands of one executable, whichever daemon answers.
     pub(super) fn of(home: &Home, rows: &[Row], version: Version) -> Result<Screens, String> {
         let own = home.ask(version, &["--json", "version"])?;
-        let daemon = home.client().json("/v1/daemon")?;
+        let daemon = home.client().call(&daemon::show().untyped())?;
         let is_skewed = read(&own)?["version"] != daemon["version"];
         let mut screens = Screens { printed: BTreeMap::new(), errors: Vec::new(), is_skewed };
         for row in rows.iter().filter(|row| row.when == When::First) {
@@ -281,21 +288,35 @@ pub(super) fn differ(old: &Value, new: &Value, place: &str, found: &mut Vec<Stri
 }
 
 /// Reads every page of a list, and returns its items and the last cursor.
-fn pages(client: &mut Client, path: &str) -> Result<(Vec<Value>, String), String> {
-    pages_after(client, path, "")
+fn pages(
+    client: &mut Client,
+    page_after: impl Fn(Option<&str>) -> Call<Value>,
+) -> Result<(Vec<Value>, String), String> {
+    pages_after(client, page_after, "")
+}
+
+/// Returns the call for a page of the list of jobs.
+fn rows_after(cursor: Option<&str>) -> Call<Value> {
+    let cursor = cursor.map(str::to_owned);
+    jobs::list(&Filter { limit: Some(PAGE), cursor, ..Filter::default() }).untyped()
+}
+
+/// Returns the call for a page of the feed over all jobs.
+pub(super) fn feed_after(cursor: Option<&str>) -> Call<Value> {
+    events::of_all(cursor, PAGE).untyped()
 }
 
 /// Reads every page of a list after the one that gave this cursor.
 pub(super) fn pages_after(
     client: &mut Client,
-    path: &str,
+    page_after: impl Fn(Option<&str>) -> Call<Value>,
     cursor: &str,
 ) -> Result<(Vec<Value>, String), String> {
     let (mut items, mut cursor) = (Vec::new(), cursor.to_owned());
     loop {
-        let more = if cursor.is_empty() { String::new() } else { format!("&cursor={cursor}") };
-        let mut page = client.json(&format!("{path}{more}"))?;
-        let Value::Array(some) = page["items"].take() else { return Err(format!("{path} has no items")) };
+        let call = page_after(Some(cursor.as_str()).filter(|cursor| !cursor.is_empty()));
+        let mut page = client.call(&call)?;
+        let Value::Array(some) = page["items"].take() else { return Err(format!("{call:?} has no items")) };
         let next = page["next_cursor"].as_str().filter(|next| !some.is_empty() && *next != cursor);
         items.extend(some);
         match next {
@@ -306,22 +327,21 @@ pub(super) fn pages_after(
 }
 
 /// Reads the first piece of a stream, or all of it without the dropped middle.
-fn output(client: &mut Client, path: &str, all: bool) -> Result<Vec<u8>, String> {
+fn read_output(client: &mut Client, id: &str, part: Part<'_>, all: bool) -> Result<Vec<u8>, String> {
     let (mut bytes, mut offset) = (Vec::new(), 0);
     loop {
-        let path = format!("{path}&offset={offset}");
-        let answer = client.get(&path).map_err(|why| format!("GET {path}: {why}"))?;
-        if !answer.is_fine() {
+        let call = output::read(id, &Part { offset: Some(offset), ..part });
+        let reply = client.send(&call).map_err(|why| format!("{call:?}: {why}"))?;
+        if !reply.is_success() {
             // An attempt that was never started has no output.
             return Ok(bytes);
         }
-        let next = answer.header("lastword-next").and_then(|next| next.parse::<u64>().ok());
-        let next = next.ok_or_else(|| format!("GET {path} does not say where it goes on"))?;
-        bytes.extend_from_slice(&answer.body);
-        if next == offset || answer.body.is_empty() || !all {
+        let piece = Piece::from_reply(reply).map_err(|why| format!("{call:?}: {why}"))?;
+        bytes.extend_from_slice(&piece.bytes);
+        if piece.next == offset || piece.bytes.is_empty() || !all {
             return Ok(bytes);
         }
-        offset = next;
+        offset = piece.next;
     }
 }
 

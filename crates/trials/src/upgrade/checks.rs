@@ -3,12 +3,15 @@
 use std::collections::BTreeSet;
 
 use lastword_agents::{Dialogue, Start};
+use lastword_api::Job;
+use lastword_client::FromReply as _;
 use serde_json::Value;
 
-use super::account::{Account, differ, pages_after};
+use super::account::{Account, differ, feed_after, pages_after};
 use super::home::{Home, Version};
 use super::jobs::Row;
 use super::judge::{self, Left};
+use crate::product::client::code_of;
 use crate::product::figures::Stat;
 
 /// Kinds of events that 0.1.0 must have written, so that reading them back is shown. It also has `abandoned`, `late_reported` and
@@ -155,7 +158,7 @@ fn applied(home: &Home, found: &mut Vec<String>) {
 
 /// Checks that the feed goes on after the cursor of 0.1.0 without a gap or a repeat.
 fn feed(home: &Home, before: &Account, end: &Account, found: &mut Vec<String>) -> Result<(), String> {
-    let later = pages_after(&mut home.client(), "/v1/events?limit=500", &before.cursor)?.0;
+    let later = pages_after(&mut home.client(), feed_after, &before.cursor)?.0;
     let place = |event: &Value| (event["job"].to_string(), event["seq"].to_string());
     let seen: Vec<_> = before.feed.iter().chain(&later).map(place).collect();
     let distinct: BTreeSet<_> = seen.iter().cloned().collect();
@@ -175,12 +178,14 @@ fn feed(home: &Home, before: &Account, end: &Account, found: &mut Vec<String>) -
 /// Checks that the key of a request to 0.1.0 still stands for its job, and for no other request.
 fn key(home: &Home, found: &mut Vec<String>) -> Result<(), String> {
     let again = home.submit_keyed()?;
-    if again.json()["id"] != home.id("keyed")? || again.header("idempotency-replayed") != Some("true") {
-        found.push(format!("the repeated request was not recognised: {}", again.json()));
+    let is_replayed = again.header("idempotency-replayed") == Some("true");
+    let body = String::from_utf8_lossy(&again.body).into_owned();
+    if !is_replayed || Job::from_reply(again)?.id != home.id("keyed")? {
+        found.push(format!("the repeated request was not recognised: {body}"));
     }
     let other = home.submit_under_key("exit 1")?;
-    if other.code() != "key_reused" {
-        found.push(format!("another request under the same key was answered with {}", other.code()));
+    if code_of(&other) != "key_reused" {
+        found.push(format!("another request under the same key was answered with {}", code_of(&other)));
     }
     Ok(())
 }

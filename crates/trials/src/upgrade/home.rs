@@ -8,6 +8,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
+use lastword_api::Job;
+use lastword_client::jobs::{self, Filter};
+use lastword_client::{Call, FromReply as _, Method, Reply};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -15,8 +18,8 @@ use super::jobs::Row;
 use crate::clock;
 use crate::place::temporary;
 use crate::product::Product;
+use crate::product::client::Client;
 use crate::product::figures::{Stat, runs};
-use crate::product::http::{Answer, Ask, Client};
 
 /// Longest wait for anything that must happen, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(150);
@@ -152,7 +155,7 @@ impl Home {
         mkfifo.arg(&gate);
         said(mkfifo)?;
         let id = match row.name.as_str() {
-            "keyed" => self.submit_keyed()?.json()["id"].as_str().map(str::to_owned).ok_or("no id")?,
+            "keyed" => Job::from_reply(self.submit_keyed()?)?.id,
             "attached" => {
                 let script = ". \"$PLACE/job.sh\"; count; exit 4";
                 self.attach("attached", &["run", "--name", "attached", "--", "sh", "-c", script])?;
@@ -182,28 +185,29 @@ impl Home {
     }
 
     /// Submits the job `keyed` through the API.
-    pub(super) fn submit_keyed(&self) -> Result<Answer, String> {
+    pub(super) fn submit_keyed(&self) -> Result<Reply, String> {
         self.submit_under_key(". \"$PLACE/job.sh\"; count")
     }
 
     /// Submits a script under the key of the job `keyed`.
-    pub(super) fn submit_under_key(&self, script: &str) -> Result<Answer, String> {
+    pub(super) fn submit_under_key(&self, script: &str) -> Result<Reply, String> {
         let body = json!({
             "name": "keyed",
             "argv": ["sh", "-c", script],
             "cwd": self.repository(),
             "env": { "PATH": "/usr/local/bin:/usr/bin:/bin", "PLACE": self.place, "JOB": "keyed" },
         });
-        let ask = Ask { method: "POST", path: "/v1/jobs", key: Some(KEY), body: Some(&body) };
-        self.client().ask(&ask).map_err(|why| format!("the keyed request: {why}"))
+        // As 0.1.0 was asked: the fields of its requests, and no others.
+        let call: Call<()> = Call::new(Method::POST, "/v1/jobs").with_body(&body).with_key(KEY);
+        self.client().send(&call).map_err(|why| format!("the keyed request: {why}"))
     }
 
     /// Waits for a job of a name, and returns its id.
     fn found(&self, name: &str) -> Result<String, String> {
         let mut client = self.client();
         self.until(&format!("there is a job {name}"), || {
-            let rows = client.json(&format!("/v1/jobs?name={name}")).ok()?;
-            rows["items"][0]["id"].as_str().map(str::to_owned)
+            let named = Filter { name: Some(name.to_owned()), ..Filter::default() };
+            client.call(&jobs::list(&named)).ok()?.items.into_iter().next().map(|row| row.id)
         })
     }
 
@@ -275,10 +279,10 @@ impl Home {
 
     /// Waits until a condition holds for a job.
     pub(super) fn until_holds(&self, name: &str, condition: &str) -> Result<(), String> {
-        let path = format!("/v1/jobs/{}", self.id(name)?);
+        let call = jobs::show(self.id(name)?).untyped();
         let (mut client, mut last) = (self.client(), Value::Null);
         let held = clock::until(PATIENCE, PAUSE, || {
-            last = client.json(&path).ok()?;
+            last = client.call(&call).ok()?;
             holds(&last, condition).then_some(())
         });
         held.ok_or_else(|| format!("{name}: `{condition}` did not hold within {PATIENCE:?}: {last}"))

@@ -3,12 +3,12 @@
 
 use std::collections::VecDeque;
 
-use lastword_api::{Answer, Event, Job};
+use lastword_api::{Answer, Job};
+use lastword_client::jobs;
 use serde_json::Value;
 
 use super::typed::Typed;
-use crate::client::sse::Events;
-use crate::client::{Call, Client, job_path};
+use crate::client::Client;
 use crate::failure::Failure;
 use crate::text::clean::clean;
 use crate::ui::describe;
@@ -19,12 +19,11 @@ pub(super) async fn listen(client: &Client, job: &Job) -> Result<(), Failure> {
     for question in job.session.iter().flat_map(|session| &session.questions) {
         questions.add(question.id.clone(), question.text.clone());
     }
-    let call = Call::get(job_path(&job.id, "/events"));
-    let mut events = Events::new(client, call, Some(job.version.to_string()));
+    let mut events = client.follow_job(&job.id, Some(job.version));
     loop {
         let event = tokio::select! {
-            sent = events.next() => match sent? {
-                Some(sent) => serde_json::from_str::<Event>(&sent.data).ok(),
+            event = events.next() => match event? {
+                Some(event) => Some(event),
                 None => return Ok(()),
             },
             line = questions.next_line() => {
@@ -124,9 +123,9 @@ impl Questions<'_> {
         };
         let Some(shown) = self.open.front() else { return };
         let answer = Answer { question: Some(shown.id.clone()), text: text.to_owned() };
-        let sent = match Call::post(job_path(&self.job.id, "/answers"), &answer).once() {
-            Ok(call) => self.client.send(&call).await.map(drop),
-            Err(failure) => Err(failure),
+        let sent = match jobs::answer(&self.job.id, &answer).once() {
+            Ok(call) => self.client.call(&call).await.map(drop),
+            Err(error) => Err(error.into()),
         };
         match sent {
             Ok(()) => {

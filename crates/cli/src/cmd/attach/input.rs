@@ -52,9 +52,8 @@ async fn forward_all(client: &Client, job: &Job, terminal: bool) -> Result<Over,
         if read == 0 {
             // The end of our input is not the end of the job's terminal.
             if !terminal {
-                client
-                    .send(&message(job, Message { text: take_text(&mut waiting)?, eof: true, steer: false })?)
-                    .await?;
+                let text = take_text(&mut waiting)?;
+                client.call(&message(job, &Message { text, eof: true, steer: false })?).await?;
             }
             return Ok(Over::End);
         }
@@ -67,7 +66,7 @@ async fn forward_all(client: &Client, job: &Job, terminal: bool) -> Result<Over,
         };
         let text = take_text(&mut waiting)?;
         if !text.is_empty() {
-            client.send(&message(job, Message { text, ..Message::default() })?).await?;
+            client.call(&message(job, &Message { text, ..Message::default() })?).await?;
         }
         if detached {
             return Ok(Over::Detached);

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use lastword_client::jobs;
 use serde_json::Value;
 
 use super::stand::Stand;
@@ -19,11 +20,12 @@ const AT_REST: &[&str] = &["ready", "interrupted", "stopped", "errored"];
 
 /// Looks at every job of a stand.
 pub(super) fn judge(stand: &Stand) -> Result<(), String> {
-    let page = stand.product.client().json("/v1/jobs?limit=50")?;
-    let jobs = page["items"].as_array().filter(|jobs| !jobs.is_empty()).ok_or("there is no job to judge")?;
-    for job in jobs {
+    let newest = jobs::Filter { limit: Some(50), ..jobs::Filter::default() };
+    let page = stand.product.client().call(&jobs::list(&newest).untyped())?;
+    let rows = page["items"].as_array().filter(|rows| !rows.is_empty()).ok_or("there is no job to judge")?;
+    for job in rows {
         let id = job["id"].as_str().ok_or_else(|| format!("a job without an id: {job}"))?;
-        let job = stand.product.client().json(&format!("/v1/jobs/{id}"))?;
+        let job = stand.product.client().call(&jobs::show(id).untyped())?;
         let facts = stand.job(id.to_owned()).facts()?;
         conversation(&facts).and_then(|turns| at_rest(&job, &turns)).map_err(|why| format!("{id}: {why}"))?;
     }

@@ -6,14 +6,15 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use lastword_api::Cancel;
+use lastword_client::jobs::{self, Until};
 use lastword_proc::Identity;
-use serde_json::json;
 
 use super::super::latency::{Times, asleep, bare_cancel, bare_start, began, ms, now_ns};
 use super::super::rivals::{Queueing, Spooling};
 use super::super::{Ground, quiet};
-use super::{Ours, Rivals, granted};
-use crate::product::http::Client;
+use super::{Ours, Rivals, submit};
+use crate::product::client::Client;
 use crate::statistics::goal;
 use crate::{clock, leader};
 
@@ -22,6 +23,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How many may run at once: more than do.
 const SLOTS: usize = 4;
+
+/// How long one call waits for a job.
+const WAIT: Duration = Duration::from_secs(30);
 
 /// A command and what it is called, for the table.
 type Named<'a> = (&'static str, Box<dyn FnMut(usize) -> Result<f64, String> + 'a>);
@@ -67,9 +71,9 @@ pub(super) fn start(ours: &Ours, ground: &Ground, rivals: &Rivals, count: usize)
             "POST /v1/jobs",
             Box::new(|number| {
                 let file = stamp("api", number);
-                let body = json!({"argv": stamping(&file)?, "cwd": "/", "env": {"PATH": "/bin"}});
+                let call = submit(stamping(&file)?);
                 let begin = now_ns();
-                granted(&mut client, "POST", "/v1/jobs", &body)?;
+                client.call(&call)?;
                 stamped(&file, begin)
             }),
         ),
@@ -149,10 +153,8 @@ pub(super) fn by_commands(
 pub(super) fn show(ours: &Ours, ground: &Ground, rivals: &Rivals, count: usize) -> Result<(), String> {
     let (spooling, queueing) = servers(ground, rivals)?;
     let mut client = ours.product.client();
-    let body = json!({"argv": ["/bin/true"], "cwd": "/", "env": {"PATH": "/bin"}});
-    let job = granted(&mut client, "POST", "/v1/jobs", &body)?;
-    let id = job["id"].as_str().ok_or("a job without an id")?.to_owned();
-    client.json(&format!("/v1/jobs/{id}?wait=30s"))?;
+    let id = client.call(&submit(vec!["/bin/true".to_owned()]))?.id;
+    client.call(&jobs::wait(&id, Until::Ended, WAIT))?;
     let adds = [
         spooling.as_ref().map(|server| server.client(&["true"])),
         queueing.as_ref().map(|server| server.client(&["add", "--", "true"])),
@@ -160,7 +162,7 @@ pub(super) fn show(ours: &Ours, ground: &Ground, rivals: &Rivals, count: usize) 
     for mut add in adds.into_iter().flatten() {
         quiet(&mut add)?;
     }
-    let path = format!("/v1/jobs/{id}");
+    let shown = jobs::show(&id).untyped();
     let mut all: Vec<Named<'_>> = vec![
         (
             "lastword --version: a process, and no more",
@@ -171,7 +173,7 @@ pub(super) fn show(ours: &Ours, ground: &Ground, rivals: &Rivals, count: usize) 
             "GET /v1/jobs/{id}",
             Box::new(|_| {
                 let begin = Instant::now();
-                client.json(&path)?;
+                client.call(&shown)?;
                 Ok(ms(begin))
             }),
         ),
@@ -218,12 +220,12 @@ pub(super) fn cancel(ours: &Ours, ground: &Ground, rivals: &Rivals, count: usize
             Box::new(|_| {
                 let (id, sleeper) = sleeper(&mut by_api)?;
                 let begin = Instant::now();
-                granted(&mut by_api, "POST", &format!("/v1/jobs/{id}:cancel"), &json!({"force": true}))?;
-                let job = by_api.json(&format!("/v1/jobs/{id}?wait=30s"))?;
+                by_api.call(&jobs::cancel(&id, &Cancel { force: true, wait_ms: None }))?;
+                let job = by_api.call(&jobs::wait(&id, Until::Ended, WAIT))?;
                 let took = ms(begin);
-                match job["phase"] == "ended" && !sleeper.is_alive() {
+                match job.is_ended() && !sleeper.is_alive() {
                     true => Ok(took),
-                    false => Err(format!("{id}: cancelled, and {}", job["phase"])),
+                    false => Err(format!("{id}: cancelled, and {}", job.phase)),
                 }
             }),
         ),
@@ -249,14 +251,12 @@ pub(super) fn cancel(ours: &Ours, ground: &Ground, rivals: &Rivals, count: usize
 
 /// Starts a job that sleeps and returns it once it does.
 fn sleeper(client: &mut Client) -> Result<(String, Identity), String> {
-    let body = json!({"argv": ["/bin/sleep", "1000"], "cwd": "/", "env": {"PATH": "/bin"}});
-    let job = granted(client, "POST", "/v1/jobs", &body)?;
-    let id = job["id"].as_str().ok_or("a job without an id")?.to_owned();
-    let job = client.json(&format!("/v1/jobs/{id}?wait=30s&until=started"))?;
-    let pid =
-        job["attempts"][0]["pid"].as_i64().ok_or_else(|| format!("{id} has no process: {}", job["phase"]))?;
-    asleep(pid as i32)?;
-    let sleeper = Identity::of(pid as i32).ok_or_else(|| format!("{id}: its process is gone"))?;
+    let id = client.call(&submit(["/bin/sleep", "1000"].map(str::to_owned).to_vec()))?.id;
+    let job = client.call(&jobs::wait(&id, Until::Started, WAIT))?;
+    let pid = job.attempts.first().and_then(|attempt| attempt.pid);
+    let pid = pid.ok_or_else(|| format!("{id} has no process: {}", job.phase))?;
+    asleep(pid)?;
+    let sleeper = Identity::of(pid).ok_or_else(|| format!("{id}: its process is gone"))?;
     Ok((id, sleeper))
 }
 

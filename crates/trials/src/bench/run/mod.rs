@@ -12,7 +12,8 @@ mod rates;
 
 use std::path::{Path, PathBuf};
 
-use serde_json::{Value, json};
+use lastword_api::{GroupChange, Job, Submit};
+use lastword_client::{Call, groups, jobs};
 
 use super::cost::Cpu;
 use super::rivals::{Pueue, TaskSpooler};
@@ -20,7 +21,7 @@ use super::{Ground, latency};
 use crate::args::Args;
 use crate::place::Programs;
 use crate::product::Product;
-use crate::product::http::{Ask, Client};
+use crate::product::client::Client;
 
 const USAGE: &str = "bench run [--rounds N] [--short] [--in FOLDER]
 
@@ -101,7 +102,8 @@ impl Ours {
 
     /// Lets so many run at once.
     fn slots(&self, client: &mut Client, slots: usize) -> Result<(), String> {
-        granted(client, "PUT", "/v1/groups/default", &json!({"slots": slots})).map(|_| ())
+        let change = GroupChange { slots: Some(u32::try_from(slots).ok()), paused: None };
+        client.call(&groups::set("default", &change)).map(drop)
     }
 }
 
@@ -111,12 +113,12 @@ impl Drop for Ours {
     }
 }
 
-/// Asks for something that must be granted.
-fn granted(client: &mut Client, method: &str, path: &str, body: &Value) -> Result<Value, String> {
-    let answer = client.ask(&Ask { method, path, key: None, body: Some(body) });
-    let answer = answer.map_err(|why| format!("{path}: {why}"))?;
-    match answer.is_fine() {
-        true => Ok(answer.json()),
-        false => Err(format!("{method} {path}: {}", String::from_utf8_lossy(&answer.body))),
-    }
+/// Returns the call that asks for a job with nothing in its environment but a path.
+fn submit(argv: Vec<String>) -> Call<Job> {
+    jobs::submit(&Submit {
+        argv,
+        cwd: "/".to_owned(),
+        env: [("PATH".to_owned(), "/bin".to_owned())].into(),
+        ..Submit::default()
+    })
 }

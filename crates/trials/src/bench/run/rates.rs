@@ -4,14 +4,14 @@
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use serde_json::json;
+use lastword_client::daemon;
 
 use super::super::Ground;
 use super::super::cost::Cpu;
 use super::super::rates::{AT_ONCE, BARE, Contender, SPOOLER, TRUE, bare, in_turn, timed, xargs};
-use super::{Ours, Rivals, granted};
+use super::{Ours, Rivals, submit};
 use crate::clock;
-use crate::product::http::Client;
+use crate::product::client::Client;
 use crate::statistics::median;
 
 /// The longest that the last job of a round may take.
@@ -92,10 +92,10 @@ pub(super) fn by_api(ours: &Ours, at_once: usize, jobs: usize) -> Result<f64, St
     let mut client = ours.product.client();
     ours.slots(&mut client, at_once)?;
     let before = ended(&mut client)?;
-    let body = json!({"argv": [TRUE], "cwd": "/", "env": {"PATH": "/bin"}});
+    let call = submit(vec![TRUE.to_owned()]);
     let begin = Instant::now();
     for _ in 0..jobs {
-        granted(&mut client, "POST", "/v1/jobs", &body)?;
+        client.call(&call)?;
     }
     to_the_last(&mut client, before + jobs as u64)?;
     Ok(jobs as f64 / begin.elapsed().as_secs_f64())
@@ -119,8 +119,7 @@ pub(super) fn by_command(ours: &Ours, at_once: usize, jobs: usize) -> Result<f64
 }
 
 fn ended(client: &mut Client) -> Result<u64, String> {
-    let daemon = client.json("/v1/daemon")?;
-    Ok(daemon["counts"]["ended"].as_u64().unwrap_or(0))
+    Ok(client.call(&daemon::show())?.counts.get("ended").copied().unwrap_or(0))
 }
 
 fn to_the_last(client: &mut Client, count: u64) -> Result<(), String> {

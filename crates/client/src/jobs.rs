@@ -1,0 +1,130 @@
+//! Requests about jobs: submit, list, show, wait, cancel, retry, resume, interrupt, messages, answers, limits, remove.
+
+use std::time::Duration;
+
+use hyper::Method;
+use lastword_api::{
+    Accepted, Answer, Cancel, CancelMany, Interrupt, Job, LimitsPatch, Message, Page, Prune, Pruned, Resume,
+    RetryJob, Row, Submit,
+};
+
+use crate::call::{Call, Query, job_path};
+
+/// Which jobs a list has.
+#[derive(Clone, Debug, Default)]
+pub struct Filter {
+    /// In one of these phases; any if there is none.
+    pub phases: Vec<String>,
+    /// Ended as this.
+    pub outcome: Option<String>,
+    /// Of this group.
+    pub group: Option<String>,
+    /// With this label, as `name=value`.
+    pub label: Option<String>,
+    /// With this name.
+    pub name: Option<String>,
+    /// At most this many.
+    pub limit: Option<u32>,
+    /// After the page that returned this cursor.
+    pub cursor: Option<String>,
+}
+
+/// Lists jobs, newest first.
+pub fn list(filter: &Filter) -> Call<Page<Row>> {
+    let phases = (!filter.phases.is_empty()).then(|| filter.phases.join(","));
+    let query = Query::default()
+        .with("phase", phases)
+        .with("outcome", filter.outcome.as_ref())
+        .with("group", filter.group.as_ref())
+        .with("label", filter.label.as_ref())
+        .with("name", filter.name.as_ref())
+        .with("limit", filter.limit)
+        .with("cursor", filter.cursor.as_ref());
+    Call::get(query.after("/v1/jobs"))
+}
+
+/// Submits a job. With an id or a key, a repeated request is recognised.
+pub fn submit(job: &Submit) -> Call<Job> {
+    Call::post("/v1/jobs", job)
+}
+
+/// Shows a job.
+pub fn show(reference: &str) -> Call<Job> {
+    Call::get(job_path(reference, ""))
+}
+
+/// How far a job must be for a wait to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Until {
+    /// Its first process runs, or it has ended.
+    Started,
+    /// It has ended.
+    Ended,
+}
+
+/// Waits until a job has started or ended, or the time is over. The reply is the job as it is then.
+pub fn wait(reference: &str, until: Until, at_most: Duration) -> Call<Job> {
+    let wait = format!("{}ms", at_most.as_millis().max(1));
+    let until = match until {
+        Until::Started => "started",
+        Until::Ended => "ended",
+    };
+    let query = Query::default().with("wait", Some(wait)).with("until", Some(until));
+    Call::get(query.after(&job_path(reference, "")))
+}
+
+/// Cancels a job.
+pub fn cancel(reference: &str, how: &Cancel) -> Call<Job> {
+    Call::post(job_path(reference, ":cancel"), how)
+}
+
+/// Cancels many jobs.
+pub fn cancel_many(which: &CancelMany) -> Call<Page<Row>> {
+    Call::post("/v1/jobs:cancel", which)
+}
+
+/// Runs an ended job again, as a new one. Needs a key to be repeated.
+pub fn retry(reference: &str, how: &RetryJob) -> Call<Job> {
+    Call::post(job_path(reference, ":retry"), how)
+}
+
+/// Continues the conversation of a job, as a new one. Needs a key to be repeated.
+pub fn resume(reference: &str, how: &Resume) -> Call<Job> {
+    Call::post(job_path(reference, ":resume"), how)
+}
+
+/// Asks an agent to end its turn.
+pub fn interrupt(reference: &str, which: &Interrupt) -> Call<Job> {
+    Call::post(job_path(reference, ":interrupt"), which)
+}
+
+/// Gives up on the host of a job that does not return.
+pub fn abandon(reference: &str) -> Call<Job> {
+    Call::post(job_path(reference, ":abandon"), &serde_json::json!({}))
+}
+
+/// Changes limits of a job.
+pub fn set_limits(reference: &str, patch: &LimitsPatch) -> Call<Job> {
+    Call::new(Method::PATCH, job_path(reference, "/limits")).with_body(patch)
+}
+
+/// Sends a message to a job. Needs a key to be repeated.
+pub fn send(reference: &str, message: &Message) -> Call<Accepted> {
+    Call::post(job_path(reference, "/messages"), message)
+}
+
+/// Answers a question of an agent. Needs a key to be repeated.
+pub fn answer(reference: &str, answer: &Answer) -> Call<Accepted> {
+    Call::post(job_path(reference, "/answers"), answer)
+}
+
+/// Removes an ended job; with `unsaved` also if its worktree holds work that was not applied.
+pub fn remove(reference: &str, unsaved: bool) -> Call<()> {
+    let query = Query::default().with("unsaved", unsaved.then_some(true));
+    Call::new(Method::DELETE, query.after(&job_path(reference, "")))
+}
+
+/// Removes ended jobs that are old enough.
+pub fn prune(which: &Prune) -> Call<Pruned> {
+    Call::post("/v1/jobs:prune", which)
+}

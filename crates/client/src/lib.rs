@@ -1,0 +1,32 @@
+//! The client side of the API: typed calls over any connection, repeated when the daemon goes away, and streams of events.
+//!
+//! - [`jobs`], [`events`], [`output`], [`groups`], [`daemon`]: every request of the API, as a [`Call`] that knows the type of its reply.
+//! - [`Client`] makes calls. It reconnects, waits for a daemon that is starting, and repeats a call whose daemon went away: every call is a
+//!   read, or changes nothing the second time, or carries a key.
+//! - [`Connection`] makes a call once, on one connection, and tells a call that was never sent from one whose reply was lost.
+//! - [`Connect`] is how a daemon is reached. [`Unix`] is a socket of this machine; starting a daemon first is up to another implementation.
+//!
+//! This crate prints nothing and reads neither environment nor settings: what a person should know is passed to a callback as a [`Notice`].
+
+mod call;
+mod client;
+mod connect;
+mod connection;
+pub mod daemon;
+mod error;
+pub mod events;
+pub mod groups;
+pub mod jobs;
+pub mod output;
+mod patience;
+mod reply;
+mod stream;
+
+pub use call::Call;
+pub use client::{Client, Notice};
+pub use connect::{Connect, ConnectError, Io, Pending, Unix};
+pub use connection::{Connection, Lost};
+pub use error::Error;
+pub use hyper::Method;
+pub use reply::{FromReply, Reply};
+pub use stream::Events;

@@ -1,13 +1,13 @@
-//! What a page shows: its command blocks, told from everything else that is set as code.
+//! The command blocks of a page, separated from other code blocks.
 //!
-//! A fence marked `console` is run: `$ ` opens a command, `> ` goes on with it, and everything up to the next command is
-//! what it prints. A comment right before a fence changes what is done with it:
+//! A fence marked `console` is run: `$ ` starts a command, `> ` continues it, and everything up to the next command is
+//! its output. A comment right before a fence changes how it is treated:
 //!
-//! - `<!-- not run: why -->`: the next block is left alone, counted, and its reason is shown;
-//! - `<!-- unseen: command -->`: run before the next block, and shown to nobody;
-//! - `<!-- needs: program … -->`: the next block is run where these programs are, and counted where they are not.
+//! - `<!-- not run: why -->`: the next block is skipped and reported with the reason;
+//! - `<!-- unseen: command -->`: runs before the next block, and its output is dropped;
+//! - `<!-- needs: program … -->`: the next block runs if these programs are installed, and is reported as skipped otherwise.
 
-/// One command and what the page says it prints.
+/// One command and the output that the page shows.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Exchange {
     pub(super) command: String,
@@ -19,11 +19,11 @@ pub(super) struct Exchange {
 pub(super) struct Block {
     /// The line of its fence, counted from one.
     pub(super) line: usize,
-    /// Programs of others without which it cannot be run.
+    /// Programs it needs.
     pub(super) needs: Vec<String>,
-    /// Whether it is left out, since one of them is not here.
+    /// Whether it is skipped because one of them is missing.
     pub(super) is_left_out: bool,
-    /// What is run before it and not shown.
+    /// Commands that run before it and are not shown.
     pub(super) unseen: Vec<String>,
     pub(super) exchanges: Vec<Exchange>,
 }
@@ -42,7 +42,7 @@ pub(super) struct Blocks {
     pub(super) not_run: Vec<NotRun>,
 }
 
-/// Reads a page, or says in which line something would go unchecked.
+/// Reads a page. Fails on a line with commands that would go unchecked.
 pub(super) fn read(text: &str) -> Result<Blocks, String> {
     let mut blocks = Blocks::default();
     let (mut needs, mut unseen) = (Vec::new(), Vec::new());
@@ -68,13 +68,13 @@ pub(super) fn read(text: &str) -> Result<Blocks, String> {
                 }
                 (None, _) if has_commands(language, &body) => {
                     return Err(format!(
-                        "line {number}: commands that nobody runs: mark the fence `console`"
+                        "line {number}: commands that are never run: mark the fence `console`"
                     ));
                 }
                 (None, _) => {}
             }
         } else if blank_before && is_command(line.strip_prefix("    ").unwrap_or_default()) {
-            return Err(format!("line {number}: commands that nobody runs: use a fence marked `console`"));
+            return Err(format!("line {number}: commands that are never run: use a fence marked `console`"));
         }
         blank_before = line.trim().is_empty();
     }
@@ -84,8 +84,8 @@ pub(super) fn read(text: &str) -> Result<Blocks, String> {
     }
 }
 
-/// Returns the page with what its commands printed in the place of what it showed. `printed` has a list for each exchange of each
-/// block that is run, or nothing where the page stays as it is.
+/// Returns the page with its output replaced by what was printed. `printed` has a list for each exchange of each block that was run, or `None`
+/// where the page stays as it is.
 pub(super) fn rewrite(text: &str, printed: &[Vec<Option<Vec<String>>>]) -> String {
     let mut blocks = printed.iter();
     let mut page: Vec<String> = Vec::new();
@@ -143,7 +143,7 @@ fn exchanges(body: &[&str]) -> Result<Vec<Exchange>, String> {
                 last.command.push_str(more);
             }
             (None, _, Some(last)) => last.printed.push((*line).to_owned()),
-            (None, _, None) => return Err("the block does not open with a command: `$ `".into()),
+            (None, _, None) => return Err("the block does not start with a command: `$ `".into()),
         }
     }
     Ok(exchanges)
@@ -226,7 +226,7 @@ slots = 4
     }
 
     #[test]
-    fn commands_that_nobody_runs_are_refused() {
+    fn commands_that_are_never_run_are_refused() {
         for page in [
             "```sh\nmake\n```\n",
             "```text\n$ make\n```\n",

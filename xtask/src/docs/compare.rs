@@ -1,5 +1,5 @@
-//! Whether a command printed what the page shows. Words that differ from run to run are told by rules, and each rule is a
-//! row of [`RULES`]; everything else must be the same, word by word.
+//! Compares what a command printed with what its page shows. [`RULES`] lists the words that may differ from run to run; everything else must be
+//! equal, word by word.
 
 /// A place in a line: what is before it and what begins there.
 struct Place<'a> {
@@ -9,9 +9,9 @@ struct Place<'a> {
 
 /// One kind of word that differs from run to run.
 struct Rule {
-    /// What stands in its place, on both sides.
+    /// What replaces it, on both sides.
     name: &'static str,
-    /// How many bytes of it there are here, or zero.
+    /// Returns its length in bytes at a place, or zero.
     len: fn(&Place<'_>) -> usize,
 }
 
@@ -28,10 +28,10 @@ const RULES: &[Rule] = &[
     Rule { name: "<level>", len: level },
 ];
 
-/// What a proof that does not fit into its line goes on behind.
+/// The indentation of a proof that continues in the next line.
 const PROOF_INDENT: &str = "            ";
 
-/// A row of a time line that is there only if a start took long enough to be seen.
+/// A row of a time line that is shown only if a start took long enough.
 const STARTING: &str = "<time> starting <took>";
 
 /// The alphabet of ids: base 32 without letters that look like digits.
@@ -42,7 +42,7 @@ pub(super) fn same(shown: &[String], printed: &[String]) -> bool {
     matches(&plain_lines(shown), &plain_lines(printed))
 }
 
-/// Returns lines without what differs from run to run. A proof may go on in the next line, as long as it is.
+/// Returns lines without what differs from run to run. Joins a proof with its continuation lines.
 fn plain_lines(lines: &[String]) -> Vec<String> {
     let mut plain_lines: Vec<String> = Vec::new();
     for line in lines {
@@ -91,7 +91,7 @@ pub(super) fn plain(line: &str) -> String {
         }
     }
     let plain = plain.split_whitespace().collect::<Vec<_>>().join(" ");
-    // When a rung of the ladder came is said if it took long enough to be seen.
+    // The time of a rung is shown only if it took long enough.
     if plain.starts_with("took ") { plain.replace(" after <took>", "") } else { plain }
 }
 
@@ -137,7 +137,7 @@ fn moment(place: &Place<'_>) -> usize {
     }
 }
 
-/// A time that was measured: it has a fraction, or is in milliseconds. One that was set has and is neither.
+/// A measured time: it has a fraction or is in milliseconds. A configured one has and is neither.
 fn measured(place: &Place<'_>) -> usize {
     let number = place.here.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(0);
     let (digits, rest) = place.here.split_at(number);

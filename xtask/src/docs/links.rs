@@ -1,4 +1,4 @@
-//! Links that lead nowhere: in the book as it was built, where names of files and headings are final, and in the pages that
+//! Finds dead links: in the built book, where names of files and headings are final, and in the pages that
 //! are read in the repository.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::program::Failure;
 
-/// A built page: where it leads to, and where one can be led to in it.
+/// A built page: its links, and the anchors it has.
 struct Page {
     links: Vec<String>,
     anchors: BTreeSet<String>,
@@ -19,7 +19,7 @@ pub(super) fn dead_in_book(book: &Path) -> Result<Vec<String>, Failure> {
     for path in
         files_below(book)?.into_iter().filter(|path| path.extension().is_some_and(|end| end == "html"))
     {
-        // Made for the reader without scripts or for paper: the same pages again, with other places for them.
+        // The same pages again, for printing or for readers without scripts, with other anchors.
         if path.ends_with("toc.html") || path.ends_with("print.html") || path.ends_with("404.html") {
             continue;
         }
@@ -50,7 +50,7 @@ pub(super) fn dead_in_book(book: &Path) -> Result<Vec<String>, Failure> {
     Ok(dead)
 }
 
-/// Returns the links of a page in Markdown that lead to no file.
+/// Returns the links of a Markdown page whose file does not exist.
 pub(super) fn dead_in_page(path: &Path, text: &str) -> Vec<String> {
     let folder = path.parent().unwrap_or(Path::new(""));
     values(text, "](", ')')

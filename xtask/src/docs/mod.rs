@@ -1,7 +1,7 @@
-//! `docs`: the book is built, its links lead somewhere, and what README and book show is what really happens.
+//! `docs`: builds the book, checks its links, and runs every command that README and book show.
 //!
-//! Every block of commands is run in a fresh home and its output is compared (`blocks.rs` says what a block is, `compare.rs`
-//! what may differ). A page that is wrong on purpose must be found to be.
+//! Each page runs in a fresh home, and its output is compared (`blocks.rs` says what a block is, `compare.rs` what may differ). `wrong.md` is
+//! wrong on purpose: every block of it must be reported.
 
 mod blocks;
 mod compare;
@@ -24,7 +24,7 @@ const BOOK: &str = "target/book";
 const SUMMARY: &str = "docs/SUMMARY.md";
 const REFERENCE: &str = "docs/reference/cli.md";
 
-/// Pages that are read in the repository. What the first one shows is run as well.
+/// Pages that are read in the repository. The commands of the first one are run as well.
 const IN_REPOSITORY: &[&str] = &["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"];
 
 /// A page on which every block is wrong.
@@ -43,7 +43,7 @@ struct Page {
 }
 
 impl Page {
-    /// Reads a page. What needs a program that is not here is not run.
+    /// Reads a page. Skips blocks that need a missing program.
     fn read(path: &str, text: &str) -> Result<Page, Failure> {
         let mut blocks = blocks::read(text).map_err(|error| Failure::new(format!("{path}: {error}")))?;
         for block in &mut blocks.run {
@@ -57,15 +57,15 @@ impl Page {
     }
 }
 
-/// What became of one page.
+/// The result of one page.
 struct Checked {
-    /// Each difference, as it is told.
+    /// Each difference, as it is reported.
     wrong: Vec<String>,
-    /// The page as it would be right.
+    /// The page with the output that was printed.
     mended: String,
 }
 
-/// Checks everything, or with `--write` mends what a program can mend, or with `--pictures` takes the pictures anew.
+/// Checks everything; with `--write`, writes the new output into the pages; with `--pictures`, takes the pictures again.
 pub(crate) fn run(arguments: &[&str]) -> Outcome {
     let begin = Instant::now();
     let write = match arguments {
@@ -83,7 +83,7 @@ pub(crate) fn run(arguments: &[&str]) -> Outcome {
     let mut wrong = check_reference(write)?;
     let pages = pages()?;
     let (checked, stale) = std::thread::scope(|scope| {
-        // Most of the time a picture is waited for.
+        // Pictures wait most of the time.
         let stale = scope.spawn(pictures::stale);
         (check(&pages), stale.join().expect("it fails without a panic"))
     });
@@ -159,15 +159,15 @@ fn check(pages: &[Page]) -> Result<Vec<Checked>, Failure> {
         for _ in 0..AT_ONCE {
             scope.spawn(|| {
                 loop {
-                    let taken = next.lock().expect("nobody panics with it").next();
+                    let taken = next.lock().expect("no holder panics").next();
                     let Some((number, page)) = taken else { break };
                     let checked = check_page(&number.to_string(), page);
-                    done.lock().expect("nobody panics with it").push((number, checked));
+                    done.lock().expect("no holder panics").push((number, checked));
                 }
             });
         }
     });
-    let mut done = done.into_inner().expect("nobody panics with it");
+    let mut done = done.into_inner().expect("no holder panics");
     done.sort_by_key(|(number, _)| *number);
     done.into_iter().map(|(_, checked)| checked).collect()
 }
@@ -216,7 +216,7 @@ fn seeded() -> Result<Vec<String>, Failure> {
         !found.iter().any(|found| found.starts_with(&place))
     });
     Ok(missed
-        .map(|block| format!("wrong.md:{}: this block is wrong, and nobody noticed", block.line))
+        .map(|block| format!("wrong.md:{}: this block is wrong, and was taken to be right", block.line))
         .collect())
 }
 

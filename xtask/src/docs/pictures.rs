@@ -17,7 +17,7 @@ const FOLDER: &str = "docs/pictures";
 /// The folder of what cargo builds unless it is told otherwise.
 const DEV: &str = "debug";
 
-/// One picture: what is run, one line after the other. What opens with `#` is waited for and not shown.
+/// One picture: the lines that are run, one after the other. A line that starts with `#` runs unseen.
 struct Scene {
     name: &'static str,
     width: usize,
@@ -30,7 +30,7 @@ struct Scene {
 /// What a scene with agents needs.
 struct Agents {
     names: &'static str,
-    /// One prompt to a line, followed by the model's replies: `crates/trials/src/agents/model/script.rs` has the directives.
+    /// One prompt per line, followed by the model's replies: `crates/trials/src/agents/model/script.rs` has the directives.
     scripts: &'static str,
 }
 
@@ -75,7 +75,7 @@ const SCENES: &[Scene] = &[
             "#git init -b main calc && cd calc",
             "#echo 'exports.sum = (a, b) => a - b;' > sum.js",
             "#echo \"require('fs').writeFileSync('up', ''); setInterval(() => {}, 1000);\" > server.js",
-            // The test takes until the file `go` is there: the daemon is killed in the middle of the turn on any machine.
+            // The test runs until the file `go` exists, so the daemon is killed in the middle of the turn on any machine.
             "#echo \"require('assert').equal(require('./sum').sum(2, 2), 4); const wait = () => require('fs').existsSync('$HOME/go') || setTimeout(wait, 10); wait();\" > sum.test.js",
             "#git add . && git commit -m first",
             "lastword run -d --agent claude --worktree --name fix 'make the test pass'",
@@ -166,7 +166,7 @@ impl Terminal {
     fn play(&self, scene: &Scene, profile: &str) -> Result<String, Failure> {
         let (width, height) = (scene.width.to_string(), scene.height.to_string());
         let mut words = vec!["-f", "/dev/null", "new-session", "-d", "-x", &width, "-y", &height, "--"];
-        // Whatever becomes of the scene, the screen is then looked at.
+        // The screen is captured even if the scene fails.
         let outer = format!("\"$@\"; tmux -L {0} wait-for -S done; tmux -L {0} wait-for seen", self.server);
         words.extend(["env", "TERM=xterm-256color", "bash", "--noprofile", "--norc", "-c", &outer, "bash"]);
         // A scene that waits for words which no screen has any more must fail, not hang.

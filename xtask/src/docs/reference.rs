@@ -5,7 +5,7 @@ use std::process::Stdio;
 use super::session::Home;
 use crate::program::Failure;
 
-/// What every verb takes is said once.
+/// Options that every verb takes are listed once.
 const EVERYWHERE: &str = "\nEverywhere:\n";
 
 /// Returns the page.
@@ -26,7 +26,7 @@ pub(super) fn page(home: &Home) -> Result<String, Failure> {
 fn section(home: &Home, page: &mut String, verb: &[&str]) -> Result<(), Failure> {
     let help = help(home, verb)?;
     let (before, rest) = help.split_once(EVERYWHERE).unwrap_or((&help, ""));
-    // What is behind the table of what holds everywhere is about this verb.
+    // The text after the common options is about this verb.
     let after = rest.split_once("\n\n").map(|(_, after)| format!("\n{after}")).unwrap_or_default();
     let marks = "#".repeat(verb.len() + 1);
     page.push_str(&format!("\n{marks} lastword {}\n\n```text\n{before}{after}```\n", verb.join(" ")));

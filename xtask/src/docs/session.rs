@@ -1,4 +1,4 @@
-//! One page, run as its reader would: in a home of its own, from the first command to the last, in one shell.
+//! Runs one page as its reader would: in a fresh home, from the first command to the last, in one shell.
 
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt as _, symlink};
@@ -8,27 +8,27 @@ use std::process::{Command, Stdio};
 use super::blocks::Block;
 use crate::program::{Failure, output, target};
 
-/// How long a page may take, in seconds. The longest waits out a grace; a machine that is busy takes its time.
+/// How long a page may take, in seconds: the longest waits for a grace period, and the machine may be busy.
 const PAGE_MAX: &str = "90";
 
-/// What readers are shown in the place of where a page was run, and of who ran it.
+/// Shown to readers instead of the real home and user.
 const HOME: &str = "/home/ann";
 const USER: &str = "ann";
 
-/// Run behind a command that lets go of a job at once: a reader takes longer to the next one than a job to start.
+/// Runs after a command that detaches: a reader types the next one more slowly than a job starts.
 const PACE: &str = "while lastword ls --phase launching -q | grep -q .; do :; done 2>/dev/null; ";
 
 /// Comes after what each command printed. No program here prints it.
 const MARK: char = '\u{1}';
 
-/// A home with nothing in it, and the executable to use in it. Whatever runs in it ends with it.
+/// An empty home with the executable. Dropping it ends everything that runs in it.
 pub(super) struct Home {
     folder: PathBuf,
     user: String,
 }
 
 impl Home {
-    /// Makes a home. Its path is short, since the path of a socket must be.
+    /// Creates a home. Its path is short, because the path of a socket must be.
     pub(super) fn new(name: &str) -> Result<Home, Failure> {
         let folder = std::env::temp_dir().join(format!("lw-docs-{}", std::process::id())).join(name);
         let failed = |error: std::io::Error| Failure::new(format!("{}: {error}", folder.display()));
@@ -40,7 +40,7 @@ impl Home {
         Ok(Home { folder, user: output("id", &["-un"])?.trim().to_owned() })
     }
 
-    /// Returns the folder that everything of it lies in.
+    /// Returns the folder that contains all of it.
     pub(super) fn folder(&self) -> &Path {
         &self.folder
     }
@@ -68,19 +68,19 @@ impl Home {
         command
             .env_clear()
             .envs(self.environment())
-            // Its sockets would lie where everybody's do.
+            // Otherwise tmux puts its sockets into a folder shared with others.
             .env("TMUX_TMPDIR", &self.folder)
             .current_dir(self.folder.join("home"))
             .stdin(Stdio::null());
         command
     }
 
-    /// Returns a text as readers are to see it.
+    /// Replaces the real home, user and paths in a text.
     pub(super) fn shown(&self, text: &str) -> String {
         let text = text.replace(&self.folder.join("home").display().to_string(), HOME);
         let text = text.replace(&self.folder.join("run").display().to_string(), "/run/user/1000");
         let text = text.replace(&self.folder.join("bin").display().to_string(), "/usr/bin");
-        // Who asked is said after this word, and nowhere else.
+        // The user is only shown after this word.
         let named = |line: &str| match line.contains("by ") {
             true => line.replace(&self.user, USER),
             false => line.to_owned(),
@@ -120,20 +120,20 @@ impl Home {
 impl Drop for Home {
     fn drop(&mut self) {
         for words in [&["cancel", "--all", "--force"][..], &["daemon", "stop"]] {
-            // Nothing may be there to be stopped, and then it says so.
+            // Fails if there is nothing to stop.
             let mut command = self.command("bin/lastword");
             command.current_dir(&self.folder).env("LASTWORD_NO_AUTOSTART", "1").args(words);
             let _ = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
         }
         let _ = fs::remove_dir_all(&self.folder);
         if let Some(parent) = self.folder.parent() {
-            // The last one to go finds it empty.
+            // Only the last home finds it empty.
             let _ = fs::remove_dir(parent);
         }
     }
 }
 
-/// Returns a script that runs each command and marks the end of what it printed. The exit status of a command is there for the next.
+/// Returns a script that runs each command and marks the end of its output. The next command sees its exit status.
 fn script_of(blocks: &[Block]) -> String {
     let mut script = String::new();
     for block in blocks {

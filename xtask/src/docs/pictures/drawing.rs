@@ -1,4 +1,4 @@
-//! A screen as a terminal describes it, drawn as SVG: one text for each run of characters of one look.
+//! Draws a screen, as a terminal describes it, as SVG: one text for each run of characters with the same style.
 
 /// The size of a character, and the margin around all of them.
 const WIDTH: f64 = 8.4;
@@ -91,7 +91,7 @@ fn drawn(run: &Run, y: f64) -> String {
         look.push_str(" opacity=\"0.6\"");
     }
     let text = run.text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
-    // Some who draw make one space of two, whatever they are told.
+    // Some renderers collapse spaces despite `xml:space`.
     let text = text.replace(' ', "\u{a0}");
     format!(
         "<text x=\"{x:.1}\" y=\"{y:.1}\" textLength=\"{width:.1}\" lengthAdjust=\"spacingAndGlyphs\"{look}>{text}</text>\n"
@@ -134,7 +134,7 @@ fn change(look: &mut Look, code: &str) {
         Ok(code @ 30..=37) => look.colour = Some(code - 30),
         Ok(code @ 90..=97) => look.colour = Some(code - 90 + 8),
         Ok(39) => look.colour = None,
-        // Other looks do not change what is said.
+        // Other styles are not drawn.
         Ok(_) => {}
     }
 }

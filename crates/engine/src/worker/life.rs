@@ -157,6 +157,9 @@ impl<J: Store> Life<J> {
             Err(error @ Error::Corrupt(_)) => self.not_taken(&error),
             other => other?,
         }
+        for job in worker.leftovers.unread() {
+            self.note_dependencies(job).await?;
+        }
         for other in worker.desk.dependents.awaited() {
             worker.desk.check_awaited(other).await;
         }
@@ -187,12 +190,16 @@ impl<J: Store> Life<J> {
     async fn note_dependencies(&self, id: JobId) -> Result<(), Error> {
         let desk = &self.worker.desk;
         match desk.load(id).await {
-            Ok(job) => desk.dependents.add(&job),
+            Ok(job) => {
+                desk.dependents.add(&job);
+                self.worker.leftovers.forget_unread(id);
+            }
             Err(crate::Error::Journal(error @ Error::Unavailable(_))) => return Err(error),
-            Err(error) => {
-                let next = "it is left alone: restore the journal from a backup";
+            Err(error) if self.worker.leftovers.note_unread(id) => {
+                let next = "it is left alone until it can be read: restore the journal from a backup";
                 desk.troubles.add(Some(id), format!("its log cannot be read: {error}"), next);
             }
+            Err(_) => {}
         }
         Ok(())
     }

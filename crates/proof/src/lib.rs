@@ -9,6 +9,7 @@
 //! - [`crash`]: stores killed with -9; [`power_loss`]: disks as a power cut leaves them.
 //! - [`sim`]: random schedules of crashes and faults, over the production owner, decisions and journal.
 //! - [`engine_sim`]: the same for the whole engine, with simulated keepers.
+//! - `world`: what both simulate: hosts, keepers with their trees, and the witness that compares.
 //! - [`history`]: a long history of ended jobs, for trials that need one.
 //! - [`schedules`]: many of either, on several threads, with figures.
 //! - [`args`]: flags of the program's verbs.
@@ -31,3 +32,4 @@ pub mod power_loss;
 pub mod random;
 pub mod schedules;
 pub mod sim;
+mod world;

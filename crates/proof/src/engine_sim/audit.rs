@@ -1,12 +1,13 @@
-//! What must not take long: once nothing goes wrong any more, hints do their work and nobody waits for a sweep.
+//! What must not take long: once nothing goes wrong any more, hints do their work and nothing waits for a sweep.
 
 use lastword_core::JobId;
 use lastword_core::job::{Phase, Waits};
 use lastword_core::limits::Limit;
 use lastword_core::spec::Needs;
 
-use super::check::{Known, is_given_up};
+use super::witness::Watched;
 use super::world::World;
+use crate::world::witness::Known;
 
 /// How long what an engine does at once may take: launches and calls take some milliseconds here, and looks some hundred.
 const AT_ONCE_MS: u64 = 1_200;
@@ -29,7 +30,8 @@ impl World {
     }
 
     /// Returns what should happen to a job at once and has not.
-    fn waits_for(&self, known: &Known) -> Vec<&'static str> {
+    fn waits_for(&self, watched: &Watched) -> Vec<&'static str> {
+        let known = &watched.known;
         let job = &known.job;
         let mut waits = Vec::new();
         match &job.phase {
@@ -45,7 +47,7 @@ impl World {
             Phase::Stopping { .. } if job.stop.as_ref().is_some_and(|stop| stop.began_at.is_none()) => {
                 waits.push("a stop does not begin");
             }
-            Phase::Ended(_) if self.envs.contains_key(&job.id) && !known.removed => {
+            Phase::Ended(_) if self.envs.keys().any(|(_, kept)| *kept == job.id) && !watched.removed => {
                 waits.push("an environment outlives its job");
             }
             _ => {}
@@ -63,9 +65,9 @@ impl World {
     fn is_released(&self, known: &Known) -> bool {
         known.job.unmet.iter().all(|dependency| {
             let other = self.witness.get(&dependency.job);
-            other.is_some_and(|other| other.job.is_ended())
+            other.is_some_and(|other| other.known.job.is_ended())
         }) || known.job.unmet.iter().any(|dependency| {
-            let other = self.witness.get(&dependency.job).and_then(|other| other.job.last_word());
+            let other = self.witness.get(&dependency.job).and_then(|other| other.known.job.last_word());
             let completed = lastword_core::outcome::Outcome::Completed;
             dependency.on == Needs::Success && other.is_some_and(|word| word.outcome != completed)
         })
@@ -78,28 +80,26 @@ impl World {
         let held = self.witness.keys().filter_map(|job| self.ledger.row(*job));
         let held = held.filter(|other| other.group == row.group && other.holder.is_some()).count();
         !group.paused
-            && row.due.is_some_and(|due| due <= self.wall())
+            && row.due.is_some_and(|due| due <= self.hosts[0].wall(self.now()))
             && group.slots.is_none_or(|slots| held < slots as usize)
     }
 
     fn is_over_limit(&self, known: &Known) -> bool {
         let Some(attempt) = known.job.open_attempt() else { return false };
-        let place = self.places.get(&(known.job.id, attempt.no));
-        let Some(tree) = place.and_then(|place| place.tree.as_ref()).filter(|tree| tree.alive) else {
-            return false;
-        };
+        let Some((host, place)) = self.place_of(known.job.id, attempt.no) else { return false };
+        let Some(tree) = place.tree.as_ref().filter(|tree| tree.alive) else { return false };
         let now = self.now();
         let limits = &known.job.limits;
-        limits.get(Limit::Wall).is_some_and(|ms| tree.age(self.awake()) > ms)
+        limits.get(Limit::Wall).is_some_and(|ms| tree.age(self.hosts[host].awake(now)) > ms)
             || limits.get(Limit::Output).is_some_and(|bytes| tree.written(now) > bytes)
-            // It is looked at eight times within that, and begins anew when somebody else looks.
+            // It is looked at eight times within that, and begins anew with another engine.
             || limits.get(Limit::Stall).is_some_and(|ms| now > tree.silent_since(now) + ms + ms / 4)
     }
 
     fn is_dead_unheard(&self, known: &Known) -> bool {
         let open = known.job.open_attempt().filter(|attempt| attempt.tree.is_some());
-        let place = open.and_then(|attempt| self.places.get(&(known.job.id, attempt.no)));
-        place.is_some_and(|place| place.gone_at().is_some())
+        let place = open.and_then(|attempt| self.place_of(known.job.id, attempt.no));
+        place.is_some_and(|(_, place)| place.gone_at().is_some())
     }
 
     /// Everything has ended: what must hold now.
@@ -109,13 +109,8 @@ impl World {
         for job in missing {
             self.fail("a submitted job is missing", |world| world.name(job));
         }
-        let alive = self.places.iter().find(|((job, attempt), place)| {
-            place.is_alive() && !self.witness.get(job).is_some_and(|known| is_given_up(&known.job, *attempt))
-        });
-        if let Some(key) = alive.map(|(key, _)| *key) {
-            self.fail("alive after the last word", |world| {
-                format!("attempt {} of {}", key.1, world.name(key.0))
-            });
-        }
+        let judgement =
+            self.witness.values().try_for_each(|watched| watched.known.check_nothing_lives(&self.places));
+        self.judge(judgement);
     }
 }

@@ -1,77 +1,25 @@
-//! The witness: it sees every fact as it becomes durable, knows which trees really live, and compares.
+//! Checks that belong to the engine: dependencies, limits, inputs, claims and environments.
 
 use std::collections::HashSet;
 
 use lastword_core::effects::Effect;
-use lastword_core::event::{AttemptEnded, LastWord, LimitFired};
-use lastword_core::job::Phase;
+use lastword_core::event::LimitFired;
 use lastword_core::limits::Limit;
-use lastword_core::outcome::{Begun, Cause, Outcome};
-use lastword_core::receipt::{Exit, KeeperStop, Proof};
+use lastword_core::outcome::{Cause, Outcome};
 use lastword_core::spec::{DEFAULT_GROUP, Needs};
-use lastword_core::view::row::{PhaseName, Row};
-use lastword_core::{AttemptNo, Event, Fact, InputNo, Job, JobId, Seq};
+use lastword_core::view::row::Row;
+use lastword_core::{Event, Fact, InputNo, JobId};
 use lastword_engine::Group;
 use lastword_engine::host::Order;
 use lastword_store::{Claim, Claimed, Source};
 
-use super::keeper::{Key, Place};
+use super::witness::Watched;
 use super::world::World;
-
-/// What the witness knows of one job.
-pub(super) struct Known {
-    /// The fold of what is durable.
-    pub(super) job: Job,
-    /// What was asked to be said to it.
-    inputs: Vec<(InputNo, String)>,
-    /// Where the log stood when a cancel was first acknowledged.
-    cancelled: Option<Seq>,
-    limit: Option<(AttemptNo, Limit)>,
-    /// Since when it is over, by the world's clock.
-    pub(super) ended_at: Option<u64>,
-    /// It was removed, which only what has ended can be.
-    pub(super) removed: bool,
-}
-
-impl Known {
-    fn new(job: JobId) -> Known {
-        Known {
-            job: Job::unborn(job),
-            inputs: Vec::new(),
-            cancelled: None,
-            limit: None,
-            ended_at: None,
-            removed: false,
-        }
-    }
-
-    /// Returns the phase a job is in, as far as it is durable.
-    pub(super) fn phase(&self) -> Option<PhaseName> {
-        Some(match self.job.phase {
-            Phase::Unborn => return None,
-            Phase::Queued { .. } => PhaseName::Queued,
-            Phase::Launching => PhaseName::Launching,
-            Phase::Running => PhaseName::Running,
-            Phase::Stopping { .. } => PhaseName::Stopping,
-            Phase::Backoff { .. } => PhaseName::Backoff,
-            Phase::Ended(_) => PhaseName::Ended,
-        })
-    }
-
-    /// Takes note that somebody was told that a cancel is stored.
-    pub(super) fn cancel_acknowledged(&mut self) {
-        self.cancelled.get_or_insert(self.job.version);
-    }
-}
-
-type Broken = Result<(), (&'static str, String)>;
-
-fn broken(name: &'static str, detail: String) -> Broken {
-    Err((name, detail))
-}
+use crate::world::place::Key;
+use crate::world::witness::{Judgement, Known, broken, of};
 
 impl World {
-    pub(super) fn judge(&mut self, judgement: Broken) {
+    pub(super) fn judge(&mut self, judgement: Judgement) {
         if let Err((name, detail)) = judgement {
             self.fail(name, |_| detail);
         }
@@ -79,8 +27,8 @@ impl World {
 
     /// Something was written to a job: looks at all that is new.
     pub(super) fn witnessed(&mut self, job: JobId) {
-        let known = self.witness.entry(job).or_insert_with(|| Known::new(job)).job.version;
-        for event in self.ledger.load(job, known) {
+        let seen = self.witness.entry(job).or_insert_with(|| Watched::new(job)).known.job.version;
+        for event in self.ledger.load(job, seen) {
             self.note(crate::schedules::fnv(event.fact.kind().as_bytes()));
             self.say(|world| format!("{} #{}: {:?}", world.name(job), event.seq, event.fact));
             let judgement = self.look_at_event(job, &event);
@@ -90,44 +38,32 @@ impl World {
             }
         }
         let row = self.ledger.row(job);
-        if row != Some(&Row::of(&self.witness[&job].job)) {
+        if row != Some(&Row::of(&self.witness[&job].known.job)) {
             self.fail("the row is not the fold", |world| world.name(job));
         }
     }
 
-    fn look_at_event(&mut self, job: JobId, event: &Event) -> Broken {
-        let known = &self.witness[&job];
-        let at = || format!("{} #{}: {:?}", self.name(job), event.seq, event.fact);
+    fn look_at_event(&mut self, job: JobId, event: &Event) -> Judgement {
+        let known = &self.witness[&job].known;
         match &event.fact {
-            Fact::LaunchIntended(_) if known.cancelled.is_some() => {
-                return broken("launched after an acknowledged cancel", at());
-            }
             Fact::LaunchIntended(_) => self.look_at_dependencies(known)?,
-            Fact::InputRequested(request) if known.inputs.iter().any(|(_, text)| *text == request.text) => {
-                return broken("an input was asked for twice", at());
-            }
             Fact::InputDelivered(delivered) => self.look_at_delivery(job, delivered.input)?,
             Fact::LimitFired(fired) => self.look_at_limit(known, fired)?,
-            Fact::AttemptEnded(ended) => self.look_at_attempt(known, ended)?,
-            Fact::LastWord(word) => self.look_at_last_word(known, word)?,
             _ => {}
         }
         let now = self.now();
-        let Some(known) = self.witness.get_mut(&job) else { return Ok(()) };
-        match &event.fact {
-            Fact::InputRequested(request) => known.inputs.push((request.input, request.text.clone())),
-            Fact::LimitFired(fired) => known.limit = Some((fired.attempt, fired.limit)),
-            Fact::LastWord(_) => known.ended_at = Some(now),
-            _ => {}
+        let Some(watched) = self.witness.get_mut(&job) else { return Ok(()) };
+        if matches!(event.fact, Fact::LastWord(_)) {
+            watched.ended_at = Some(now);
         }
-        known.job.apply(event).or_else(|illegal| broken("log does not fold", illegal.to_string()))
+        watched.known.witness(event, &self.places)
     }
 
     /// A job is about to be started: everything it waits for must have ended as it needs.
-    fn look_at_dependencies(&self, known: &Known) -> Broken {
+    fn look_at_dependencies(&self, known: &Known) -> Judgement {
         let Some(spec) = &known.job.spec else { return Ok(()) };
         for dependency in &spec.after {
-            let ended = self.witness.get(&dependency.job).and_then(|other| other.job.last_word());
+            let ended = self.witness.get(&dependency.job).and_then(|other| other.known.job.last_word());
             let right = ended
                 .is_some_and(|word| dependency.on == Needs::AnyEnd || word.outcome == Outcome::Completed);
             if !right {
@@ -138,9 +74,9 @@ impl World {
         Ok(())
     }
 
-    fn look_at_delivery(&self, job: JobId, input: InputNo) -> Broken {
-        let places = self.places.iter().filter(|((of, _), _)| *of == job);
-        let mut read = places.filter_map(|(_, place)| place.tree.as_ref()).flat_map(|tree| &tree.read);
+    fn look_at_delivery(&self, job: JobId, input: InputNo) -> Judgement {
+        let trees = of(&self.places, job).filter_map(|(_, place)| place.tree.as_ref());
+        let mut read = trees.flat_map(|tree| &tree.leader.read);
         match read.any(|(no, _)| *no == input) {
             true => Ok(()),
             false => {
@@ -150,153 +86,52 @@ impl World {
     }
 
     /// A limit is said to be reached: it must be.
-    fn look_at_limit(&self, known: &Known, fired: &LimitFired) -> Broken {
+    fn look_at_limit(&self, known: &Known, fired: &LimitFired) -> Judgement {
         let at = || format!("{}: {fired:?}", self.name(known.job.id));
-        if known.limit.is_some_and(|(attempt, _)| attempt == fired.attempt) {
-            return broken("a limit fired twice", at());
-        }
         // It may have ended long before, within its limits.
         if known.job.open_attempt().is_some_and(|attempt| attempt.epoch != known.job.epoch) {
             return broken("a limit fired before the tree was looked for", at());
         }
-        let place = self.places.get(&(known.job.id, fired.attempt));
-        let Some(tree) = place.and_then(|place| place.tree.as_ref()) else {
+        let place = self.place_of(known.job.id, fired.attempt);
+        let Some((host, tree)) = place.and_then(|(host, place)| Some((host, place.tree.as_ref()?))) else {
             return broken("a limit fired and there was no tree", at());
         };
         // What the owner measured, it measured before this was stored.
         let reached = match fired.limit {
-            Limit::Wall => tree.age(self.awake()) >= fired.allowed,
+            Limit::Wall => tree.age(self.hosts[host].awake(self.now())) >= fired.allowed,
             Limit::Stall => self.now() - tree.silent_since(self.now()) >= fired.allowed,
             Limit::Output => tree.written(self.now()) > fired.allowed,
             _ => false,
         };
         // Of a host that booted since, the clock began anew.
-        if reached || place.is_some_and(|place| !place.is_alive()) {
-            Ok(())
-        } else {
-            broken("a limit fired that was not reached", at())
-        }
-    }
-
-    /// Checks the end of an attempt against its tree and against what was asked.
-    fn look_at_attempt(&self, known: &Known, ended: &AttemptEnded) -> Broken {
-        let key = (known.job.id, ended.attempt);
-        let at = || format!("{} attempt {}: {ended:?}", self.name(key.0), ended.attempt);
-        let place = self.places.get(&key);
-        let certain = ended.receipt.proof.is_certain();
-        if certain && place.is_some_and(Place::is_alive) {
-            return broken("ended while its tree lives", at());
-        }
-        if ended.receipt.proof == Proof::NeverStarted && place.is_some_and(|place| place.tree.is_some()) {
-            return broken("never started, but it was", at());
-        }
-        if !certain {
-            return match ended.outcome {
-                Outcome::Lost => Ok(()),
-                _ => broken("unaccounted is not lost", at()),
-            };
-        }
-        let stop = known.job.stop.as_ref().map(|stop| stop.cause);
-        let limit = known.limit.filter(|(attempt, _)| *attempt == ended.attempt).map(|(_, limit)| limit);
-        let receipt = &ended.receipt;
-        let right = match (stop, ended.outcome, ended.cause) {
-            (Some(Cause::Limit(stopped)), outcome, cause) => {
-                outcome == stopped.into() && cause == Cause::Limit(stopped) && limit == Some(stopped)
-            }
-            (Some(Cause::Abandoned), outcome, cause) => outcome == Outcome::Lost && cause == Cause::Abandoned,
-            (Some(stopped), Outcome::Cancelled(_), cause) => cause == stopped,
-            (Some(_), _, _) => false,
-            (None, Outcome::TimedOut(_) | Outcome::OverBudget(_), _) => {
-                limit.is_none() && receipt.keeper_stop.is_some_and(|why| why != KeeperStop::LocalCancel)
-            }
-            (None, Outcome::Cancelled(_), _) => receipt.keeper_stop == Some(KeeperStop::LocalCancel),
-            (None, Outcome::Completed, _) => limit.is_none() && receipt.exit == Some(Exit::Code(0)),
-            (None, Outcome::Failed, _) => limit.is_none() && receipt.exit != Some(Exit::Code(0)),
-            (None, Outcome::Lost, _) => receipt.exit.is_none(),
-        };
-        if right { Ok(()) } else { broken("the causes are mixed up", format!("stop {stop:?}, {}", at())) }
-    }
-
-    /// Checks the last word: that it is the first, that it says what the deciding attempt says, and that nothing lives.
-    fn look_at_last_word(&self, known: &Known, word: &LastWord) -> Broken {
-        let id = known.job.id;
-        let at = || format!("{}: {word:?}", self.name(id));
-        if known.job.is_ended() {
-            return broken("a second last word", at());
-        }
-        if let Some(((_, attempt), _)) = self
-            .places
-            .iter()
-            .find(|(key, place)| key.0 == id && place.is_alive() && !is_given_up(&known.job, key.1))
-        {
-            return broken("alive after the last word", format!("attempt {attempt} of {}", at()));
-        }
-        let right = match word.attempt {
-            Some(attempt) => {
-                let last = known.job.attempts.last().filter(|last| last.no == attempt);
-                let end = last.and_then(|last| last.end.as_ref());
-                end.is_some_and(|end| end.outcome == word.outcome && end.cause == word.cause)
-            }
-            None => match (word.outcome, word.cause) {
-                (Outcome::Cancelled(Begun::BeforeStart), Cause::Dependency) => true,
-                (Outcome::Cancelled(begun), Cause::User | Cause::Shutdown | Cause::ParentGone) => {
-                    (begun == Begun::WhileRunning) == known.job.has_begun()
-                }
-                _ => false,
-            },
-        };
-        if right { Ok(()) } else { broken("the last word differs from its attempt", at()) }
+        if reached || !tree.alive { Ok(()) } else { broken("a limit fired that was not reached", at()) }
     }
 
     /// A tree has just come to life.
-    pub(super) fn check_launch(&mut self, (job, attempt): Key) {
-        let what = format!("attempt {attempt} of {}", self.name(job));
-        let known = self.witness.get(&job);
-        let judgement = match known {
-            None => broken("launched without a record", what),
-            Some(known) if known.job.is_ended() => broken("launched after the last word", what),
-            Some(known) if !known.job.attempts.iter().any(|one| one.no == attempt) => {
-                broken("launched without a record", what)
-            }
-            Some(known) => {
-                let others = self.places.iter().filter(|(key, _)| key.0 == job && key.1 != attempt);
-                let mut others =
-                    others.filter(|(key, other)| other.is_alive() && !is_given_up(&known.job, key.1));
-                match others.next() {
-                    Some(((_, other), _)) => broken("two live trees", format!("attempt {other} and {what}")),
-                    None => Ok(()),
-                }
-            }
+    pub(super) fn check_launch(&mut self, key: Key) {
+        let judgement = match self.witness.get(&key.job).map(|watched| &watched.known) {
+            None => broken("launched without a record", format!("{key:?}")),
+            Some(known) if known.job.is_ended() => broken("launched after the last word", format!("{key:?}")),
+            Some(known) => known.check_launch(key, &self.places),
         };
         self.judge(judgement);
-        let mark = self
-            .plan
-            .early
-            .iter()
-            .chain(&self.plan.late)
-            .find(|planned| planned.id == job)
-            .map(|planned| &planned.mark);
-        let kept = self.envs.get(&job);
+        let mut planned = self.plan.early.iter().chain(&self.plan.late);
+        let mark = planned.find(|planned| planned.id == key.job).map(|planned| &planned.mark);
+        let kept = self.envs.get(&(key.host, key.job));
         if kept.is_none() || (mark.is_some() && kept != mark) {
             let kept = kept.cloned();
             self.fail("launched without its environment", |world| {
-                format!("{} sees {kept:?}", world.name(job))
+                format!("{} sees {kept:?}", world.name(key.job))
             });
         }
     }
 
     /// The engine wants something done.
     pub(super) fn check_order(&mut self, order: &Order) {
-        let Some(known) = self.witness.get(&order.job.id) else { return };
+        let Some(known) = self.witness.get(&order.job.id).map(|watched| &watched.known) else { return };
         let what = || format!("{:?} for {}", order.effect, self.name(order.job.id));
         let judgement = match &order.effect {
-            Effect::Launch { attempt } => {
-                let intended = known.job.attempts.iter().find(|one| one.no == *attempt);
-                match intended.is_some_and(|one| one.epoch == order.epoch) {
-                    true => Ok(()),
-                    false => broken("launched without looking", what()),
-                }
-            }
+            Effect::Launch { attempt } => known.check_order(*attempt, order.epoch),
             Effect::Stop { cause: Cause::User | Cause::Shutdown | Cause::ParentGone, .. } => {
                 match known.job.is_ended() || known.job.stop.is_some() || order.job.stop.is_none() {
                     true => Ok(()),
@@ -311,15 +146,22 @@ impl World {
     /// A leader has read something: each input once, in order, and as it was asked for.
     pub(super) fn check_inputs(&mut self, key: Key) {
         let Some(tree) = self.places.get(&key).and_then(|place| place.tree.as_ref()) else { return };
-        let Some(known) = self.witness.get(&key.0) else { return };
-        let what = || format!("{} attempt {} read {:?}", self.name(key.0), key.1, tree.read);
-        let in_order = tree.read.windows(2).all(|pair| pair[0].0 < pair[1].0);
-        let asked = tree.read.iter().all(|read| known.inputs.contains(read));
-        let others = self.places.iter().filter(|(other, _)| other.0 == key.0 && other.1 != key.1);
-        let mut elsewhere = others.filter_map(|(_, place)| place.tree.as_ref()).flat_map(|tree| &tree.read);
-        let judgement = match tree.read.last() {
+        let Some(watched) = self.witness.get(&key.job) else { return };
+        let read = &tree.leader.read;
+        let what = || format!("{} attempt {} read {read:?}", self.name(key.job), key.attempt);
+        let in_order = read.windows(2).all(|pair| pair[0].0 < pair[1].0);
+        let asked = read.iter().all(|(no, text)| {
+            watched.known.events.iter().any(|event| match &event.fact {
+                Fact::InputRequested(request) => request.input == *no && request.text == *text,
+                _ => false,
+            })
+        });
+        let others = of(&self.places, key.job).filter(|(other, _)| **other != key);
+        let others = others.filter_map(|(_, place)| place.tree.as_ref());
+        let mut elsewhere = others.flat_map(|tree| &tree.leader.read);
+        let judgement = match read.last() {
             _ if !in_order => broken("inputs came in another order", what()),
-            _ if !asked => broken("an input was read that nobody sent", what()),
+            _ if !asked => broken("an input was read that was not sent", what()),
             Some((last, _)) if elsewhere.any(|(no, _)| no == last) => {
                 broken("an input was read twice", what())
             }
@@ -346,8 +188,8 @@ impl World {
                 && row.due.is_some_and(|due| due <= claim.now)
                 && least.is_some_and(|least| row.priority > least)
         });
-        // A change of the group that came while the claim was on its way need not be obeyed.
-        let settled = self.groups_settled_at().is_some_and(|at| at < sent_at);
+        // A change of the group that came while the claim was on its way need not be obeyed, nor one that another engine made.
+        let settled = self.groups_settled_at().is_some_and(|at| at < sent_at) && self.is_alone();
         let judgement = match group {
             None => broken("taken from a group that is not there", queue.clone()),
             Some(group) if settled && group.paused => broken("taken from a paused group", queue.clone()),
@@ -372,46 +214,44 @@ impl World {
 
     /// A job was removed from the journal.
     pub(super) fn removed(&mut self, job: JobId) {
-        if let Some(known) = self.witness.get_mut(&job) {
-            known.removed = true;
+        if let Some(watched) = self.witness.get_mut(&job) {
+            watched.removed = true;
         }
     }
 
+    /// A host has kept the environment of a job.
+    pub(super) fn env_kept(&mut self, host: usize, job: JobId, mark: String) {
+        self.lives[host].kept.insert(job);
+        self.homes.insert((host, job));
+        self.envs.insert((host, job), mark);
+    }
+
     /// The environment of a job is gone. It is needed until the last word.
-    pub(super) fn env_dropped(&mut self, job: JobId) {
-        self.envs.remove(&job);
+    pub(super) fn env_dropped(&mut self, host: usize, job: JobId) {
+        self.envs.remove(&(host, job));
         self.check_env_is_not_needed(job);
     }
 
-    /// What was kept of a job is gone.
-    pub(super) fn remains_removed(&mut self, job: JobId) {
-        self.envs.remove(&job);
-        self.check_env_is_not_needed(job);
-        self.places.retain(|(of, _), place| *of != job || place.is_alive());
+    /// What a host has kept of a job is gone.
+    pub(super) fn remains_removed(&mut self, host: usize, job: JobId) {
+        self.env_dropped(host, job);
+        self.places.retain(|key, place| (key.job, key.host) != (job, host) || place.is_alive());
     }
 
-    /// The environments of all jobs that are not live are gone.
-    pub(super) fn envs_swept(&mut self, live: &HashSet<JobId>) -> u32 {
-        let kept = &self.life.kept;
-        let swept: Vec<JobId> =
-            self.envs.keys().copied().filter(|job| !live.contains(job) && !kept.contains(job)).collect();
+    /// The environments of all jobs on a host that are not live are gone.
+    pub(super) fn envs_swept(&mut self, host: usize, live: &HashSet<JobId>) -> u32 {
+        let kept = &self.lives[host].kept;
+        let mine = self.envs.keys().filter(|(home, _)| *home == host).map(|(_, job)| *job);
+        let swept: Vec<JobId> = mine.filter(|job| !live.contains(job) && !kept.contains(job)).collect();
         for job in &swept {
-            self.env_dropped(*job);
+            self.env_dropped(host, *job);
         }
         swept.len() as u32
     }
 
     fn check_env_is_not_needed(&mut self, job: JobId) {
-        let live =
-            self.witness.get(&job).is_some_and(|known| known.phase().is_some() && !known.job.is_ended());
-        if live {
+        if self.witness.get(&job).is_some_and(|watched| watched.known.is_live()) {
             self.fail("the environment of a live job was removed", |world| world.name(job));
         }
     }
-}
-
-/// Reports whether an attempt was given up without a certain proof: then something of it may live.
-pub(super) fn is_given_up(job: &Job, attempt: AttemptNo) -> bool {
-    let end = job.attempts.iter().find(|one| one.no == attempt).and_then(|one| one.end.as_ref());
-    end.is_some_and(|end| !end.receipt.proof.is_certain())
 }

@@ -12,75 +12,23 @@ use lastword_core::limits::Limit;
 use lastword_core::outcome::Asked;
 use lastword_core::view::row::{PhaseName, Row};
 use lastword_core::{AttemptNo, Job, JobId};
-use lastword_engine::{Engine, Env, Error, Group, Jobs, Prune, Settled, Until};
+use lastword_engine::{Engine, Env, Error, Jobs, Prune, Settled, Until};
 use lastword_store::Filter;
 
 use super::fault::Fault;
 use super::journal::{Frail, pause};
-use super::keeper::Key;
 use super::plan::Planned;
-use super::world::{Doing, Sim, World};
-
-/// Somebody with a wish.
-pub(super) struct Client {
-    pub(super) wish: Wish,
-    pub(super) state: State,
-    /// It goes away after so long.
-    patience_ms: Option<u64>,
-    /// It has asked before.
-    asked: bool,
-}
-
-/// How far a client is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
-    /// It has not asked yet.
-    Waiting,
-    /// It asks, since then.
-    Asking(u64),
-    /// It has its answer, or wants none any more; since then.
-    Done(u64),
-}
-
-/// What is wanted.
-#[derive(Clone, Debug)]
-pub(super) enum Wish {
-    Submit(Planned),
-    Cancel { job: JobId, force: bool },
-    SetLimit { job: JobId, limit: Limit, value: u64 },
-    Send { job: JobId, text: String, eof: bool },
-    Retry(JobId),
-    Abandon(JobId),
-    Read(JobId),
-    List,
-    Wait { job: JobId, ms: u64 },
-    SetGroup(Group),
-    Remove(JobId),
-    Prune,
-    ShutDown,
-}
-
-/// What a client was told.
-pub(super) enum Answer {
-    Job(Job),
-    Read(Settled<Job>),
-    Rows(Settled<Vec<Row>>),
-    Done,
-    /// A well-formed no.
-    Refused(Refusal),
-    /// Nobody knows whether it was done.
-    Failed(String),
-    /// The client went away first.
-    Gone,
-}
+use super::wish::{Answer, Client, State, Wish, said};
+use super::world::{Doing, Process, World};
+use crate::world::place::Key;
 
 impl World {
     /// Makes a client that asks after a while.
     pub(super) fn client(&mut self, ms: u64, wish: Wish) {
         let may_go = matches!(wish, Wish::Submit(_) | Wish::Cancel { .. } | Wish::Retry(_) | Wish::Read(_));
         let patience_ms = (may_go && self.random.chance(6)).then(|| self.random.below(30));
-        let no = self.clients.len();
-        self.clients.push(Client { wish, state: State::Waiting, patience_ms, asked: false });
+        let (no, host) = (self.clients.len(), self.any_host());
+        self.clients.push(Client { host, wish, state: State::Waiting, patience_ms, asked: false });
         self.after(ms, Doing::Ask(no));
     }
 
@@ -155,24 +103,24 @@ impl World {
         matches!(wish, Wish::Remove(_) | Wish::Prune) && self.clients.iter().any(asks)
     }
 
-    /// Returns who is to ask now, once the engine is ready: if all of them waited for that by themselves, tokio would wake them in
-    /// an order that is not the seed's.
-    pub(super) fn who_asks(&mut self) -> Vec<usize> {
-        if !self.life.ready || self.life.went_down {
-            return Vec::new();
-        }
+    /// Returns the clients that are to ask now, of those whose engine is ready: if all of them waited for that by themselves, tokio would
+    /// wake them in an order that is not the seed's.
+    pub(super) fn take_asking(&mut self) -> Vec<usize> {
         let now = self.now();
+        let ready = |world: &World, no: usize| world.lives[world.clients[no].host].is_serving();
         let asking = std::mem::take(&mut self.asking);
+        let (asking, later) = asking.into_iter().partition(|no| ready(self, *no));
+        self.asking = later;
         for no in &asking {
             self.clients[*no].state = State::Asking(now);
         }
         asking
     }
 
-    /// The engine is gone: who waited for an answer asks again.
-    pub(super) fn clients_lose_the_engine(&mut self) {
+    /// The engine of a host is gone: its clients that waited for an answer ask again.
+    pub(super) fn clients_lose_the_engine(&mut self, host: usize) {
         for no in 0..self.clients.len() {
-            if let State::Asking(_) = self.clients[no].state {
+            if self.clients[no].host == host && matches!(self.clients[no].state, State::Asking(_)) {
                 self.ask_again(no);
             }
         }
@@ -198,9 +146,10 @@ impl World {
         self.clients[no].wish.clone()
     }
 
-    /// Returns the attempts whose keepers are gone now.
-    fn gone(&self) -> BTreeSet<Key> {
-        self.places.iter().filter(|(_, place)| place.gone_at().is_some()).map(|(key, _)| *key).collect()
+    /// Returns the attempts on a host whose keepers are gone now.
+    fn gone(&self, host: usize) -> BTreeSet<Key> {
+        let gone = self.places.iter().filter(|(key, place)| key.host == host && place.gone_at().is_some());
+        gone.map(|(key, _)| *key).collect()
     }
 
     /// A client has its answer.
@@ -220,7 +169,7 @@ impl World {
         }
         match (&wish, &answer) {
             // Whatever came of it: it exits.
-            (Wish::ShutDown, _) => self.engine_goes_down(),
+            (Wish::ShutDown, _) => self.engine_goes_down(self.clients[no].host),
             (_, Answer::Failed(_)) | (Wish::Submit(_) | Wish::Cancel { .. }, Answer::Gone) => {
                 self.clients[no].patience_ms = None;
                 return self.ask_again(no);
@@ -236,7 +185,7 @@ impl World {
 
     /// Nobody is told of what is not durable.
     fn check_told(&mut self, job: &Job) {
-        let known = self.witness.get(&job.id).map(|known| known.job.version);
+        let known = self.witness.get(&job.id).map(|watched| watched.known.job.version);
         if known.is_none_or(|version| version < job.version) {
             let version = job.version;
             self.fail("told of what is not stored", |world| format!("{} #{version}", world.name(job.id)));
@@ -247,8 +196,8 @@ impl World {
         if !told.is_ended() && told.stop.is_none() {
             self.fail("a cancel that was acknowledged is not in the log", |world| world.name(id));
         }
-        if let Some(known) = self.witness.get_mut(&id) {
-            known.cancel_acknowledged();
+        if let Some(known) = self.witness.get_mut(&id).map(|watched| &mut watched.known) {
+            known.cancel_acknowledged(known.job.version);
         }
     }
 
@@ -269,7 +218,7 @@ impl World {
     }
 
     fn check_shown(&mut self, job: JobId, attempt: AttemptNo, unsettled: bool, gone: &BTreeSet<Key>) {
-        if gone.contains(&(job, attempt)) && !unsettled {
+        if gone.iter().any(|key| (key.job, key.attempt) == (job, attempt)) && !unsettled {
             self.fail("a read shows a dead tree as running", |world| {
                 format!("attempt {attempt} of {}", world.name(job))
             });
@@ -283,7 +232,7 @@ impl World {
     /// A wait ends with what it waited for, or with its time.
     fn check_wait(&mut self, no: usize, ms: u64, job: &Job) {
         let State::Asking(since) = self.clients[no].state else { return };
-        let ended_at = self.witness.get(&job.id).and_then(|known| known.ended_at);
+        let ended_at = self.witness.get(&job.id).and_then(|watched| watched.ended_at);
         let now = self.now();
         if !job.is_ended() && now < since + ms {
             self.fail("a wait ended early", |world| world.name(job.id));
@@ -319,41 +268,11 @@ impl World {
     }
 }
 
-fn said(answer: &Answer) -> String {
-    match answer {
-        Answer::Job(job) => format!("#{} {:?}", job.version, job.phase),
-        Answer::Read(read) => {
-            format!("#{} {:?}, unsettled {}", read.value.version, read.value.phase, read.unsettled)
-        }
-        Answer::Rows(rows) => format!("{} rows, unsettled {}", rows.value.len(), rows.unsettled),
-        Answer::Done => "done".to_owned(),
-        Answer::Refused(refusal) => format!("no: {refusal}"),
-        Answer::Failed(why) => format!("failed: {why}"),
-        Answer::Gone => "nothing, because it is gone".to_owned(),
-    }
-}
-
-impl Wish {
-    fn job(&self) -> Option<JobId> {
-        match self {
-            Wish::Submit(planned) => Some(planned.id),
-            Wish::Cancel { job, .. }
-            | Wish::SetLimit { job, .. }
-            | Wish::Send { job, .. }
-            | Wish::Retry(job)
-            | Wish::Abandon(job)
-            | Wish::Read(job)
-            | Wish::Wait { job, .. }
-            | Wish::Remove(job) => Some(*job),
-            Wish::List | Wish::SetGroup(_) | Wish::Prune | Wish::ShutDown => None,
-        }
-    }
-}
-
 /// Asks for what a client wants, and hands over what it hears.
-pub(super) async fn ask(sim: Sim, engine: Engine<Frail>, no: usize) {
-    let (wish, gone) = sim.with(|world| (world.begins(no), world.gone()));
-    let patience_ms = sim.with(|world| world.clients[no].patience_ms);
+pub(super) async fn ask(process: Process, engine: Engine<Frail>, no: usize) {
+    let begun =
+        |world: &mut World| (world.begins(no), world.gone(process.host), world.clients[no].patience_ms);
+    let (wish, gone, patience_ms) = process.act(begun).await;
     let asked = answer(&engine, wish);
     let answer = match patience_ms {
         None => asked.await,
@@ -363,10 +282,7 @@ pub(super) async fn ask(sim: Sim, engine: Engine<Frail>, no: usize) {
             () = pause(ms) => Answer::Gone,
         },
     };
-    if sim.with(|world| world.life.dead) {
-        return std::future::pending().await;
-    }
-    sim.with(|world| world.answered(no, &gone, answer));
+    process.act(|world| world.answered(no, &gone, answer)).await;
 }
 
 async fn answer(engine: &Engine<Frail>, wish: Wish) -> Answer {

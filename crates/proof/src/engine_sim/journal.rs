@@ -14,19 +14,14 @@ use tokio::sync::oneshot;
 use tokio::time::sleep;
 
 use super::fault::Fault;
-use super::world::{Doing, Sim, World};
+use super::world::{Arrival, Doing, Process, World};
 
-/// A call that is on its way to the journal.
-pub(super) type Arrival = Box<dyn FnOnce(&mut World) + Send>;
-
-/// The journal.
+/// The journal, as the engine of a host reaches it.
 #[derive(Clone)]
-pub(super) struct Frail(pub(super) Sim);
+pub(super) struct Frail(pub(super) Process);
 
 /// What happens to a call.
 enum Fate {
-    /// Its caller is dead and never hears of it.
-    Dead,
     /// It is done after so many milliseconds, whether or not its caller still waits. The answer takes so long, or is lost, and then
     /// its caller is told that nobody knows.
     Done { after_ms: u64, answer_ms: u64, lost: bool },
@@ -52,14 +47,10 @@ fn away() -> Error {
 }
 
 impl World {
-    fn meet(&mut self, about: About) -> Fate {
+    fn meet(&mut self, host: usize, about: About) -> Fate {
         self.note(about.verb);
         self.step();
-        if self.life.dead {
-            return Fate::Dead;
-        }
-        self.life.deeds += 1;
-        if self.life.dies_at == Some(self.life.deeds) && self.calm_since.is_none() {
+        if self.acts(host) {
             self.struck(Fault::KilledInCall, about.job);
             return Fate::Kills(self.random.chance(50));
         }
@@ -86,8 +77,10 @@ impl World {
         }
         if about.writes {
             // Writes are done in the order in which they were sent.
-            after_ms = after_ms.max(self.writes_until.saturating_sub(self.now()));
-            self.writes_until = self.now() + after_ms;
+            let now = self.now();
+            let life = &mut self.lives[host];
+            after_ms = after_ms.max(life.writes_until.saturating_sub(now));
+            life.writes_until = now + after_ms;
         }
         Fate::Done { after_ms, answer_ms, lost }
     }
@@ -100,8 +93,8 @@ impl World {
     }
 
     /// A claim is sent; returns when.
-    fn claim_sent(&mut self, claim: &Claim) -> u64 {
-        if self.life.went_down && !self.life.dead {
+    fn claim_sent(&mut self, host: usize, claim: &Claim) -> u64 {
+        if self.lives[host].went_down && self.lives[host].up {
             self.fail("jobs are taken after going down", |_| format!("{:?}", claim.from));
         }
         self.now()
@@ -130,10 +123,10 @@ impl World {
     }
 
     /// Sends a call on its way.
-    fn send(&mut self, ms: u64, arrival: Arrival) {
+    fn send(&mut self, host: usize, ms: u64, arrival: Arrival) {
         let no = self.count();
-        self.arrivals.insert(no, arrival);
-        self.after(ms, Doing::Arrive(no));
+        self.lives[host].arrivals.insert(no, arrival);
+        self.after(ms, Doing::Arrive(host, no));
     }
 }
 
@@ -143,37 +136,44 @@ impl Frail {
         about: About,
         deed: impl FnOnce(&mut World) -> Result<R> + Send + 'static,
     ) -> impl Future<Output = Result<R>> + Send {
-        let sim = self.0.clone();
+        let process = self.0.clone();
+        let host = process.host;
         async move {
-            match sim.with(|world| world.meet(about)) {
-                Fate::Dead => std::future::pending().await,
+            match process.act(|world| world.meet(host, about)).await {
                 Fate::Done { after_ms, answer_ms, lost } => {
                     let answer = match after_ms {
-                        0 => sim.with(deed),
+                        0 => process.act(deed).await,
                         _ => {
                             let (answer, answered) = oneshot::channel();
                             let arrival: Arrival = Box::new(move |world| drop(answer.send(deed(world))));
-                            sim.with(|world| world.send(after_ms, arrival));
+                            process.act(|world| world.send(host, after_ms, arrival)).await;
                             answered.await.unwrap_or(Err(away()))
                         }
                     };
                     if answer_ms > 0 {
                         pause(answer_ms).await;
                     }
-                    if lost { Err(away()) } else { answer }
+                    // Its caller may have died meanwhile.
+                    process.act(|_| if lost { Err(away()) } else { answer }).await
                 }
                 Fate::Fails(error) => Err(error),
                 Fate::Kills(done) => {
-                    sim.with(|world| {
+                    let dies = |world: &mut World| {
                         if done {
                             drop(deed(world));
                         }
-                        world.engine_dies();
-                    });
+                        world.engine_dies(host);
+                    };
+                    process.act(dies).await;
                     std::future::pending().await
                 }
             }
         }
+    }
+
+    /// Notes that a claim is sent; returns when.
+    fn claim_sent(&self, claim: &Claim) -> u64 {
+        self.0.sim.with(|world| world.claim_sent(self.0.host, claim))
     }
 
     fn about(verb: u64, job: Option<JobId>) -> About {
@@ -204,7 +204,7 @@ impl Journal for Frail {
     }
 
     fn claim(&self, claim: Claim) -> impl Future<Output = Result<Vec<Claimed>>> + Send {
-        let sent_at = self.0.with(|world| world.claim_sent(&claim));
+        let sent_at = self.claim_sent(&claim);
         let about = About { writes: true, ..Frail::reading(3, None) };
         self.call(about, move |world| world.claim(&claim, sent_at))
     }
@@ -222,7 +222,7 @@ impl Journal for Frail {
         append: Append,
         claim: Claim,
     ) -> impl Future<Output = (Result<Seq>, Result<Vec<Claimed>>)> + Send {
-        let sent_at = self.0.with(|world| world.claim_sent(&claim));
+        let sent_at = self.claim_sent(&claim);
         let about = Frail::about(16, Some(append.job));
         let both = self.call(about, move |world| {
             let stored = world.append(append);

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use lastword_core::limits::{Limit, Limits};
 use lastword_core::receipt::Exit;
-use lastword_core::spec::{Dependency, Io, Ladder, Needs, RetryPolicy, Spec};
-use lastword_core::{JobId, Timestamp};
+use lastword_core::spec::{Dependency, Io, Ladder, Needs, OnPartition, RetryPolicy, Spec};
+use lastword_core::{InputNo, JobId, Timestamp};
 
-use super::world::EPOCH_MS;
 use crate::random::Random;
+use crate::world::host::EPOCH_MS;
+use crate::world::place::Tree;
 
 /// Jobs that are asked for amid the faults, at most.
 const EARLY_MAX: u64 = 5;
@@ -16,7 +17,10 @@ const EARLY_MAX: u64 = 5;
 /// Jobs that are asked for when everything is calm again: an engine that is well does what it should at once.
 pub(super) const LATE: usize = 4;
 
-/// The groups: one that is always there, and one that nobody makes.
+/// Schedules in a hundred that have two hosts on one journal. What one engine must do at once can be seen only where it is alone.
+const TWO_HOSTS_PERCENT: u64 = 25;
+
+/// The groups: one that is always there, and one that no client makes.
 pub(super) const GROUPS: [&str; 2] = ["default", "g"];
 
 /// A job that will be asked for.
@@ -36,25 +40,34 @@ pub(super) struct Plan {
     pub(super) late: Vec<Planned>,
     /// Slots of the default group.
     pub(super) default_slots: Option<u32>,
+    /// Hosts, each with an engine of its own; all of them share the journal.
+    pub(super) hosts: usize,
 }
 
 impl Plan {
     /// Draws a plan.
     pub(super) fn draw(random: &mut Random) -> Plan {
+        let hosts = if random.chance(TWO_HOSTS_PERCENT) { 2 } else { 1 };
         let default_slots = (!random.chance(20)).then(|| 1 + random.below(3) as u32);
         let count = 2 + random.below(EARLY_MAX - 1);
         let mut early: Vec<Planned> = Vec::new();
         for no in 0..count {
-            let spec = early_spec(random, &early);
+            let spec = Spec { on_partition: partition(hosts), ..early_spec(random, &early) };
             early.push(planned(random, no, spec));
         }
         let mut late: Vec<Planned> = Vec::new();
         for no in 0..LATE {
-            let spec = late_spec(no, &late);
+            let spec = Spec { on_partition: partition(hosts), ..late_spec(no, &late) };
             late.push(planned(random, count + no as u64, spec));
         }
-        Plan { early, late, default_slots }
+        Plan { early, late, default_slots, hosts }
     }
+}
+
+/// Returns what happens to a job whose host cannot be reached. Only a keeper with a lease ends its tree by itself, and the engine gives none:
+/// with several hosts, its jobs stay where they are.
+fn partition(hosts: usize) -> OnPartition {
+    if hosts > 1 { OnPartition::Keep } else { OnPartition::Stop }
 }
 
 fn planned(random: &mut Random, no: u64, spec: Spec) -> Planned {
@@ -164,5 +177,37 @@ impl Program {
             (program.lives_ms, program.reads) = (None, None);
         }
         program
+    }
+}
+
+/// The leader of a tree.
+pub(super) struct Leader {
+    pub(super) program: Program,
+    /// The newest input that its shim took.
+    pub(super) taken: u32,
+    /// What it has read.
+    pub(super) read: Vec<(InputNo, String)>,
+}
+
+impl Leader {
+    pub(super) fn new(program: Program) -> Leader {
+        Leader { program, taken: 0, read: Vec::new() }
+    }
+}
+
+impl Tree<Leader> {
+    /// Returns how many bytes it has written by now.
+    pub(super) fn written(&self, now: u64) -> u64 {
+        let until = self.gone_at.unwrap_or(now).min(now);
+        let program = &self.leader.program;
+        program.rate * until.saturating_sub(self.launched_at).min(program.writes_ms)
+    }
+
+    /// Returns since when it has written nothing.
+    pub(super) fn silent_since(&self, now: u64) -> u64 {
+        match self.leader.program.rate {
+            0 => self.launched_at,
+            _ => now.min(self.launched_at + self.leader.program.writes_ms),
+        }
     }
 }

@@ -3,11 +3,11 @@
 use lastword_core::JobId;
 use lastword_engine::Group;
 
-use super::clients::{State, Wish};
 use super::fault::Fault;
-use super::keeper::Key;
 use super::plan::{GROUPS, LATE};
+use super::wish::{State, Wish};
 use super::world::{Doing, World};
+use crate::world::place::Key;
 
 /// How long faults strike.
 const CHAOS_MS: u64 = 5_000;
@@ -30,7 +30,9 @@ const AUDIT_MS: u64 = 200;
 impl World {
     /// Plans what is known from the start.
     pub(super) fn begin(&mut self) {
-        self.after(0, Doing::Start);
+        for host in 0..self.hosts.len() {
+            self.after(0, Doing::Start(host));
+        }
         for planned in self.plan.early.clone() {
             self.draw_wishes(&planned);
         }
@@ -62,13 +64,15 @@ impl World {
             0..4 => self.kill_engine(),
             4..6 => {
                 self.struck(Fault::Reboot, None);
-                self.reboot();
+                let host = self.any_host();
+                self.reboot(host);
             }
             6..8 => {
                 self.struck(Fault::ClockJump, None);
                 let ms = self.random.below(12_000) as i64 - 6_000;
-                self.say(|_| format!("the wall clock jumps {ms} ms"));
-                self.jump_clock(ms);
+                let host = self.any_host();
+                self.say(|_| format!("the wall clock of h{host} jumps {ms} ms"));
+                self.hosts[host].jump(ms);
             }
             8..11 => {
                 self.struck(Fault::JournalAway, None);
@@ -87,34 +91,34 @@ impl World {
 
     fn kill_engine(&mut self) {
         self.struck(Fault::EngineKilled, None);
-        self.engine_dies();
+        let host = self.any_host();
+        self.engine_dies(host);
     }
 
     fn crash_keeper(&mut self) {
-        let kept = |key: &&Key| self.places[*key].tree.as_ref().is_some_and(|tree| tree.alive && tree.shim);
-        let keepers: Vec<Key> = self.places.keys().filter(kept).copied().collect();
+        let keepers: Vec<Key> =
+            self.places.iter_mut().filter_map(|(key, place)| place.kept().map(|_| *key)).collect();
         if keepers.is_empty() {
             return self.kill_engine();
         }
         let key = *self.random.pick(&keepers);
-        self.struck(Fault::KeeperCrash, Some(key.0));
+        self.struck(Fault::KeeperCrash, Some(key.job));
         let both = self.random.chance(35);
         self.keeper_dies(key, both);
     }
 
     fn cut_line(&mut self) {
-        let lines: Vec<Key> = self.life.lines.values().map(|(key, _)| *key).collect();
+        let lines: Vec<Key> =
+            self.lives.iter().flat_map(|life| life.lines.values()).map(|(key, _)| *key).collect();
         if lines.is_empty() {
             return self.kill_engine();
         }
         let key = *self.random.pick(&lines);
-        self.struck(Fault::LineCut, Some(key.0));
-        if let Some((_, connected)) = self.life.lines.get_mut(&key.0) {
+        self.struck(Fault::LineCut, Some(key.job));
+        if let Some((_, connected)) = self.lives[key.host].lines.get_mut(&key.job) {
             *connected = false;
         }
-        if let Some(place) = self.places.get(&key) {
-            place.news.notify_waiters();
-        }
+        self.wake_watches(key);
     }
 
     /// The faults are over. What was changed about groups is put right, and patience begins to run out.
@@ -122,8 +126,10 @@ impl World {
         self.say(|_| "calm".to_owned());
         self.calm_since = Some(self.now());
         self.journal_away = false;
-        if self.random.chance(50) {
-            self.engine_dies();
+        for host in 0..self.hosts.len() {
+            if self.random.chance(50) {
+                self.engine_dies(host);
+            }
         }
         let default = Group { name: GROUPS[0].to_owned(), slots: self.plan.default_slots, paused: false };
         let other = Group { name: GROUPS[1].to_owned(), slots: Some(1), paused: false };
@@ -190,11 +196,8 @@ impl World {
     /// spared: the other one ends, and a cancel would hide that the engine has forgotten to tell it.
     pub(super) fn impatience(&mut self) {
         let early = |job: &JobId| !self.plan.late.iter().any(|planned| planned.id == *job);
-        let live = self
-            .witness
-            .iter()
-            .filter(|(job, known)| early(job) && known.phase().is_some() && !known.job.is_ended());
-        let live: Vec<_> = live.map(|(job, known)| (*job, known.job.unmet.is_empty())).collect();
+        let live = self.witness.iter().filter(|(job, watched)| early(job) && watched.known.is_live());
+        let live: Vec<_> = live.map(|(job, watched)| (*job, watched.known.job.unmet.is_empty())).collect();
         for (job, _) in live.iter().filter(|(_, is_due)| *is_due) {
             let force = self.random.chance(30);
             self.client(0, Wish::Cancel { job: *job, force });
@@ -206,7 +209,12 @@ impl World {
 
     /// Reports whether by then the engine had the time to find out everything that the faults left.
     pub(super) fn is_prompt(&self, at: u64) -> bool {
-        self.calm_since.is_some_and(|since| at >= since + PROMPT_MS)
+        self.is_alone() && self.calm_since.is_some_and(|since| at >= since + PROMPT_MS)
+    }
+
+    /// Reports whether one engine has the journal to itself. Others learn of its writes only when they renew or sweep.
+    pub(super) fn is_alone(&self) -> bool {
+        self.hosts.len() == 1
     }
 
     /// Looks whether something takes too long, and whether all is over.
@@ -215,8 +223,8 @@ impl World {
         self.look_for_delays();
         let now = self.now();
         let asked = self.clients.iter().all(|client| matches!(client.state, State::Done(_)));
-        let ended = self.witness.values().all(|known| known.phase().is_none() || known.job.is_ended());
-        let quiet = self.witness.values().all(|known| known.ended_at.is_none_or(|at| now > at + 1_500));
+        let ended = self.witness.values().all(|watched| !watched.known.is_live());
+        let quiet = self.witness.values().all(|watched| watched.ended_at.is_none_or(|at| now > at + 1_500));
         if now > since + PROMPT_MS + 3_000 && asked && ended && quiet {
             self.last_look();
             self.over = true;
@@ -227,7 +235,7 @@ impl World {
     }
 
     fn unfinished(&self) -> String {
-        let live = self.witness.values().filter(|known| known.phase().is_some() && !known.job.is_ended());
+        let live = self.witness.values().map(|watched| &watched.known).filter(|known| known.is_live());
         let jobs: Vec<String> = live
             .map(|known| {
                 let job = &known.job;

@@ -1,42 +1,40 @@
 //! One schedule: a clock, a queue of what is to happen, and everybody it happens to.
 //!
-//! The world is plain data behind one lock. The engine's journal, its trees and its clients each take the lock for a moment and
-//! never wait while they have it; the one who runs a life of the engine lets happen what is due.
+//! The world is plain data behind one lock. The engines' journal, their hosts and their clients each take the lock for a moment and never
+//! wait while they have it. All engines run on one runtime: whatever a dead one still tries to do waits for ever.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use lastword_core::receipt::Exit;
+use lastword_core::receipt::{Exit, Tree};
+use lastword_core::report::Found;
 use lastword_core::view::row::PhaseName;
-use lastword_core::{Awake, JobId, Now, Timestamp};
+use lastword_core::{AttemptNo, Awake, Epoch, Job, JobId, Now, Timestamp};
 use lastword_store::memory::Ledger;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 
-use super::check::Known;
-use super::clients::Client;
 use super::fault::{Fault, TABLE};
-use super::journal::Arrival;
-use super::keeper::{Key, Launched, Place};
-use super::plan::Plan;
-use super::trees::LaunchOrder;
+use super::plan::{Leader, Plan};
+use super::wish::Client;
+use super::witness::Watched;
 use crate::random::Random;
 use crate::schedules::{Coverage, Queue, Trace, Violation};
-
-/// Where the wall clock stands at first: far enough from zero to jump back.
-pub(super) const EPOCH_MS: u64 = 100_000;
+use crate::world::host::{EPOCH_MS, Host};
+use crate::world::place::{Key, Place, Places};
+use crate::world::witness::of;
 
 /// Steps after which a schedule is stuck, whatever the clock says.
 const STEPS_MAX: u32 = 20_000;
 
 /// Something that is to happen.
 pub(super) enum Doing {
-    /// The engine starts.
-    Start,
-    /// A call reaches the journal.
-    Arrive(u64),
-    /// The engine, which went down, is gone.
-    Quit(u32),
+    /// The engine of a host starts.
+    Start(usize),
+    /// A call of a host's engine reaches the journal.
+    Arrive(usize, u64),
+    /// The engine of a host, which was shut down in this life, exits.
+    Quit(usize, u32),
     /// The journal can be reached again.
     JournalBack,
     /// A launch reaches the nursery.
@@ -61,15 +59,36 @@ pub(super) enum Doing {
     Audit,
 }
 
-/// The engine's life, as the world sees it.
+/// A call that is on its way to the journal.
+pub(super) type Arrival = Box<dyn FnOnce(&mut World) + Send>;
+
+/// A launch on its way to the nursery, which is a process of its own: it arrives whatever becomes of the engine.
+pub(super) struct LaunchOrder {
+    pub(super) job: Job,
+    pub(super) epoch: Epoch,
+    pub(super) attempt: AttemptNo,
+    pub(super) host: usize,
+    /// A boot ends what was on its way.
+    pub(super) boot: u32,
+}
+
+/// What came of a launch.
+pub(super) enum Launched {
+    /// The tree is there.
+    Tree(Tree, Awake),
+    /// Nothing was started, and nothing will be.
+    Failed(String),
+    /// Another launch was there before: this is what is to be said of it.
+    Found(Found),
+}
+
+/// The life of a host's engine, as the world sees it.
 #[derive(Default)]
 pub(super) struct Life {
     /// Counts lives.
     pub(super) no: u32,
-    /// When it began, by tokio's clock and by the world's; none while there is none.
-    began: Option<(Instant, u64)>,
-    /// Nothing it does reaches anybody any more.
-    pub(super) dead: bool,
+    /// It runs: what it does reaches the world.
+    pub(super) up: bool,
     /// Calls and effects so far.
     pub(super) deeds: u32,
     /// It said that it is ready.
@@ -80,39 +99,53 @@ pub(super) struct Life {
     pub(super) lines: BTreeMap<JobId, (Key, bool)>,
     /// Jobs whose environment it kept.
     pub(super) kept: BTreeSet<JobId>,
-    /// It has gone down as it was asked to: nothing more may be written.
+    /// It was shut down as it was asked to: nothing more may be written.
     pub(super) went_down: bool,
+    /// Its calls on their way to the journal, in the order in which they were sent.
+    pub(super) arrivals: BTreeMap<u64, Arrival>,
+    /// When the last of its writes that are on their way is done.
+    pub(super) writes_until: u64,
+}
+
+impl Life {
+    /// Reports whether clients may ask.
+    pub(super) fn is_serving(&self) -> bool {
+        self.up && self.ready && !self.went_down
+    }
 }
 
 /// Everything there is in a schedule.
 pub(super) struct World {
     pub(super) random: Random,
-    /// What the engine names things with, apart from the rest: a name more does not change what happens.
+    /// What the engines name things with, apart from the rest: a name more does not change what happens.
     pub(super) names: Random,
+    began: Option<Instant>,
     now: u64,
     queue: Queue<Doing>,
-    /// Something was planned: whoever sleeps until the next must look again.
+    /// Something was planned: whatever sleeps until the next must look again.
     replan: bool,
     pub(super) trace: Trace,
     pub(super) plan: Plan,
     pub(super) ledger: Ledger,
-    pub(super) arrivals: BTreeMap<u64, Arrival>,
     pub(super) journal_away: bool,
-    /// When the last write that is on its way is done.
-    pub(super) writes_until: u64,
-    pub(super) life: Life,
-    pub(super) places: BTreeMap<Key, Place>,
-    /// Environments that are kept, by their mark.
-    pub(super) envs: BTreeMap<JobId, String>,
-    pub(super) boot: u32,
-    booted_at: u64,
-    skew_ms: i64,
-    /// The latest moment that the wall clock ever showed.
+    pub(super) hosts: Vec<Host>,
+    /// The engine of each host.
+    pub(super) lives: Vec<Life>,
+    /// Hosts whose engine is to start now.
+    pub(super) starting: Vec<usize>,
+    pub(super) places: Places<Leader>,
+    /// Wakes whatever watches a place.
+    pub(super) watches: BTreeMap<Key, Arc<Notify>>,
+    /// Environments that are kept on a host, by their mark.
+    pub(super) envs: BTreeMap<(usize, JobId), String>,
+    /// Hosts that were given the environment of a job.
+    pub(super) homes: BTreeSet<(usize, JobId)>,
+    /// The latest moment that a wall clock ever showed.
     pub(super) wall_max: Timestamp,
     pub(super) clients: Vec<Client>,
-    /// Clients that are to ask now, for whoever can start them.
+    /// Clients that are to ask as soon as their engine is ready.
     pub(super) asking: Vec<usize>,
-    pub(super) witness: BTreeMap<JobId, Known>,
+    pub(super) witness: BTreeMap<JobId, Watched>,
     pub(super) coverage: Coverage,
     pub(super) faults: u32,
     pub(super) calm_since: Option<u64>,
@@ -129,6 +162,28 @@ pub(super) struct World {
 /// A handle of the world.
 #[derive(Clone)]
 pub(super) struct Sim(Arc<Shared>);
+
+/// A life of a host's engine, for everything that acts on its behalf.
+#[derive(Clone)]
+pub(super) struct Process {
+    pub(super) sim: Sim,
+    pub(super) host: usize,
+    pub(super) life: u32,
+}
+
+impl Process {
+    /// Does something with the world, if this life still goes on; otherwise waits for ever.
+    pub(super) async fn act<R>(&self, deed: impl FnOnce(&mut World) -> R) -> R {
+        let done = self.sim.with(|world| {
+            let life = &world.lives[self.host];
+            (life.up && life.no == self.life).then(|| deed(world))
+        });
+        match done {
+            Some(done) => done,
+            None => std::future::pending().await,
+        }
+    }
+}
 
 struct Shared {
     world: Mutex<World>,
@@ -170,24 +225,25 @@ impl World {
         // Neighbouring seeds must not give neighbouring schedules.
         let mut random = Random::new(seed ^ 0x5eed_e461_e000_0001);
         let plan = Plan::draw(&mut random);
+        let hosts = plan.hosts;
         World {
             plan,
             names: Random::new(seed),
             random,
+            began: None,
             now: 0,
             queue: Queue::default(),
             replan: false,
             trace: Trace::new(readable),
             ledger: Ledger::new(1),
-            arrivals: BTreeMap::new(),
             journal_away: false,
-            writes_until: 0,
-            life: Life::default(),
-            places: BTreeMap::new(),
+            hosts: (0..hosts).map(|_| Host::default()).collect(),
+            lives: (0..hosts).map(|_| Life::default()).collect(),
+            starting: Vec::new(),
+            places: Places::new(),
+            watches: BTreeMap::new(),
             envs: BTreeMap::new(),
-            boot: 1,
-            booted_at: 0,
-            skew_ms: 0,
+            homes: BTreeSet::new(),
             wall_max: Timestamp(EPOCH_MS),
             clients: Vec::new(),
             asking: Vec::new(),
@@ -209,135 +265,115 @@ impl World {
         self.now
     }
 
-    /// Returns what the wall clock shows.
-    pub(super) fn wall(&self) -> Timestamp {
-        Timestamp((EPOCH_MS + self.now).saturating_add_signed(self.skew_ms))
+    /// Returns both clocks of a host. What is alive may act on it.
+    pub(super) fn clocks(&mut self, host: usize) -> Now {
+        let now = self.hosts[host].clocks(self.now);
+        if self.lives[host].up {
+            self.wall_max = self.wall_max.max(now.wall);
+        }
+        now
     }
 
-    /// Returns what the awake clock shows.
-    pub(super) fn awake(&self) -> Awake {
-        Awake(self.now.saturating_sub(self.booted_at))
-    }
-
-    /// Returns both clocks, to somebody who may act on it.
-    pub(super) fn clocks(&mut self) -> Now {
-        let wall = self.wall();
-        self.wall_max = self.wall_max.max(wall);
-        Now { wall, awake: self.awake() }
-    }
-
-    pub(super) fn jump_clock(&mut self, ms: i64) {
-        self.skew_ms += ms;
-    }
-
-    fn look_at_clock(&mut self) {
-        if let Some((began, from)) = self.life.began {
-            let passed = Instant::now().duration_since(began).as_millis() as u64;
-            self.now = self.now.max(from + passed);
+    /// Returns one of the hosts.
+    pub(super) fn any_host(&mut self) -> usize {
+        match self.hosts.len() {
+            1 => 0,
+            hosts => self.random.below(hosts as u64) as usize,
         }
     }
 
-    /// A life of the engine begins.
-    pub(super) fn engine_begins(&mut self) {
-        let no = self.life.no + 1;
+    /// Returns the place of an attempt, on whichever host it is.
+    pub(super) fn place_of(&self, job: JobId, attempt: AttemptNo) -> Option<(usize, &Place<Leader>)> {
+        let found = of(&self.places, job).find(|(key, _)| key.attempt == attempt);
+        found.map(|(key, place)| (key.host, place))
+    }
+
+    fn look_at_clock(&mut self) {
+        if let Some(began) = self.began {
+            self.now = self.now.max(Instant::now().duration_since(began).as_millis() as u64);
+        }
+    }
+
+    /// The runtime is there: time passes by its clock.
+    pub(super) fn clock_starts(&mut self) {
+        self.began = Some(Instant::now());
+    }
+
+    /// Returns the moment of tokio's clock at which the next thing is to happen.
+    pub(super) fn next_instant(&self) -> Option<Instant> {
+        Some(self.began? + std::time::Duration::from_millis(self.queue.next_at()?))
+    }
+
+    /// A life of a host's engine begins; returns its number.
+    pub(super) fn engine_begins(&mut self, host: usize) -> u32 {
+        let no = self.lives[host].no + 1;
         let dies_at = match self.calm_since {
             None if self.random.chance(65) => Some(1 + self.random.below(70) as u32),
             _ => None,
         };
-        self.life = Life { no, began: Some((Instant::now(), self.now)), dies_at, ..Life::default() };
-        self.note(0xe461);
-        self.say(|_| format!("the engine starts, life {no}"));
+        self.lives[host] = Life { no, up: true, dies_at, ..Life::default() };
+        self.note(0xe461 + host as u64);
+        self.say(|_| format!("the engine of h{host} starts, life {no}"));
+        no
     }
 
-    /// The engine says that it is ready.
-    pub(super) fn engine_is_ready(&mut self) {
-        self.life.ready = true;
+    /// The engine of a host says that it is ready.
+    pub(super) fn engine_is_ready(&mut self, host: usize) {
+        self.lives[host].ready = true;
         self.replan = true;
-        self.say(|_| "the engine is ready".to_owned());
+        self.say(|_| format!("the engine of h{host} is ready"));
     }
 
-    /// Returns the moment of tokio's clock at which the world's clock shows `at`.
-    pub(super) fn instant(&self, at: u64) -> Option<Instant> {
-        let (began, from) = self.life.began?;
-        Some(began + std::time::Duration::from_millis(at.saturating_sub(from)))
-    }
-
-    /// The engine is dead: what it had in memory is gone, and what was on its way to the journal counts or does not.
-    pub(super) fn engine_dies(&mut self) {
-        self.life.dead = true;
-        self.replan = true;
-        let arrivals = std::mem::take(&mut self.arrivals);
-        self.writes_until = 0;
-        for (_, arrival) in arrivals {
+    /// The engine of a host is dead: what it had in memory is gone, what was on its way to the journal counts or does not, and it starts
+    /// again after a while.
+    pub(super) fn engine_dies(&mut self, host: usize) {
+        let life = &mut self.lives[host];
+        if !std::mem::replace(&mut life.up, false) {
+            return;
+        }
+        life.lines.clear();
+        for (_, arrival) in std::mem::take(&mut life.arrivals) {
             // Of what was sent, the first counts before the second.
             if self.random.chance(50) {
                 break;
             }
             arrival(self);
         }
-    }
-
-    /// The engine has gone down as it was asked to, and will exit.
-    pub(super) fn engine_goes_down(&mut self) {
-        self.life.went_down = true;
-        let ms = self.random.below(40);
-        self.after(ms, Doing::Quit(self.life.no));
-    }
-
-    /// Nothing of the engine is left.
-    pub(super) fn engine_is_down(&mut self) {
-        self.life.lines.clear();
-        self.arrivals.clear();
-        self.clients_lose_the_engine();
+        self.clients_lose_the_engine(host);
         let away = match self.calm_since {
             Some(_) => 50,
             None if self.random.chance(60) => self.random.below(200),
             None => self.random.below(2_500),
         };
-        let off = self.booted_at.saturating_sub(self.now);
-        self.after(off + away + 1, Doing::Start);
+        self.after(away + 1, Doing::Start(host));
     }
 
-    /// The host goes off, and comes back after a while with another boot.
-    pub(super) fn reboot(&mut self) {
+    /// The engine of a host was shut down as it was asked to, and will exit.
+    pub(super) fn engine_goes_down(&mut self, host: usize) {
+        self.lives[host].went_down = true;
+        let ms = self.random.below(40);
+        self.after(ms, Doing::Quit(host, self.lives[host].no));
+    }
+
+    /// A host goes off, and comes back after a while with another boot.
+    pub(super) fn reboot(&mut self, host: usize) {
         let off = 100 + self.random.below(2_000);
-        self.say(|_| format!("the host boots again, {off} ms"));
-        self.all_trees_die();
-        self.boot += 1;
-        self.engine_dies();
-        self.booted_at = self.now + off;
+        self.say(|_| format!("h{host} boots again, {off} ms"));
+        for (_, place) in self.places.iter_mut().filter(|(key, _)| key.host == host) {
+            place.power_off(self.now);
+        }
+        self.hosts[host].reboot(self.now, off);
+        self.engine_dies(host);
     }
 
-    /// Lets happen what is due; reports whether the life of the engine, or the schedule, is over.
+    /// Lets happen what is due; reports whether the schedule is over.
     pub(super) fn happen(&mut self) -> bool {
-        while self.queue.next_at().is_some_and(|at| at <= self.now) {
+        while !self.is_over() && self.queue.next_at().is_some_and(|at| at <= self.now) {
             let Some((_, doing)) = self.queue.pop() else { break };
             self.step();
             self.do_it(doing);
-            if self.is_over() {
-                break;
-            }
         }
-        let over = self.life.dead || self.is_over();
-        if over {
-            // Outside of the engine's runtime, tokio's clock is the real one.
-            self.life.began = None;
-        }
-        over
-    }
-
-    /// Lets time pass without an engine until one is to start; reports whether one is.
-    pub(super) fn pass_without_engine(&mut self) -> bool {
-        while !self.is_over() {
-            let Some((at, doing)) = self.queue.pop() else { return false };
-            self.step();
-            self.now = self.now.max(at);
-            if matches!(doing, Doing::Start) {
-                return true;
-            }
-            self.do_it(doing);
-        }
-        false
+        self.is_over()
     }
 
     /// Counts a step.
@@ -354,14 +390,17 @@ impl World {
 
     fn do_it(&mut self, doing: Doing) {
         match doing {
-            Doing::Start => {}
-            Doing::Arrive(no) => {
-                if let Some(arrival) = self.arrivals.remove(&no) {
+            Doing::Start(host) => match self.hosts[host].off_ms(self.now) {
+                0 => self.starting.push(host),
+                ms => self.after(ms, Doing::Start(host)),
+            },
+            Doing::Arrive(host, no) => {
+                if let Some(arrival) = self.lives[host].arrivals.remove(&no) {
                     arrival(self);
                 }
             }
-            Doing::Quit(life) if life == self.life.no => self.engine_dies(),
-            Doing::Quit(_) => {}
+            Doing::Quit(host, life) if life == self.lives[host].no => self.engine_dies(host),
+            Doing::Quit(..) => {}
             Doing::JournalBack => self.journal_away = false,
             Doing::Launch(order, answer) => self.launch_arrives(*order, answer),
             Doing::Exit(key, exit) => self.exit(key, exit),
@@ -374,11 +413,6 @@ impl World {
             Doing::Impatience => self.impatience(),
             Doing::Audit => self.audit(),
         }
-    }
-
-    /// Returns when something is to happen next.
-    pub(super) fn next_at(&self) -> Option<u64> {
-        self.queue.next_at()
     }
 
     /// Plans something.
@@ -406,8 +440,10 @@ impl World {
         self.faults += 1;
         self.note(0xfa17 + fault as u64);
         let struck: Vec<PhaseName> = match job {
-            Some(job) => self.witness.get(&job).and_then(Known::phase).into_iter().collect(),
-            None => self.witness.values().filter_map(Known::phase).collect(),
+            Some(job) => {
+                self.witness.get(&job).and_then(|watched| watched.known.phase()).into_iter().collect()
+            }
+            None => self.witness.values().filter_map(|watched| watched.known.phase()).collect(),
         };
         for phase in struck {
             self.coverage.struck(fault as usize, phase);

@@ -4,6 +4,7 @@ use lastword_core::event::{Commit, SessionState, TurnEnding, Usage};
 use lastword_core::receipt::Exit;
 use lastword_core::report::Signal;
 
+use super::process::Hold;
 use crate::random::Random;
 
 /// Signals after which an agent has nothing new to say and hangs: schedules are short.
@@ -17,6 +18,34 @@ pub(super) enum Next {
     Wait,
     /// Exits.
     Exit(Exit),
+}
+
+/// The leader of a tree, with what its keeper has of it.
+pub(super) struct Leader {
+    pub(super) program: Program,
+    /// It waits until something is said to it.
+    pub(super) asleep: bool,
+    /// Inputs it was told.
+    pub(super) told: Vec<u32>,
+    /// What it has said, with the offset after it.
+    pub(super) recording: Vec<(u64, Signal)>,
+    /// The owner that asked last for it to be stopped, and hears of the rungs.
+    pub(super) stopped_by: Option<Hold>,
+    /// When its keeper next looks at its lease, and at its deadline.
+    pub(super) looks: [u64; 2],
+}
+
+impl Leader {
+    pub(super) fn new(program: Program) -> Leader {
+        Leader {
+            program,
+            asleep: false,
+            told: Vec::new(),
+            recording: Vec::new(),
+            stopped_by: None,
+            looks: [0; 2],
+        }
+    }
 }
 
 /// The program in a tree.

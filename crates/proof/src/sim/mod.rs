@@ -1,23 +1,27 @@
 //! The seeded simulation: production core and journal in a world that a seed decides.
 //!
 //! - `world`: one schedule, its clock and its queue; `plan`: the jobs it is about.
-//! - `store` and `disk`: the production ledger over a disk that loses and tears what was not synced.
-//! - `owners`: processes that drive the production owner's step; `requests`: people and programs with wishes.
-//! - `keeper` and `agent`: hosts, trees and what runs in them, which is the ground truth.
-//! - `fault` and `strike`: what goes wrong, and where it did; `check`: the witness that compares.
+//! - `store`, `journal` and `disk`: the production ledger over a disk that loses and tears what was not synced.
+//! - `owners` and `process`: processes that drive the production owner's step; `requests` and `wish`: people and programs with wishes.
+//! - `keeper` and `agent`: effects reach keepers, and what runs in their trees; hosts and places are those of [`crate::world`].
+//! - `fault` and `strike`: what goes wrong, and where it did; `check` and `witness`: what holds besides the rules of the world's witness.
 //! - [`regressions`]: seeds that once failed.
 
 mod agent;
 mod check;
 mod disk;
 mod fault;
+mod journal;
 mod keeper;
 mod owners;
 mod plan;
+mod process;
 pub mod regressions;
 mod requests;
 mod store;
 mod strike;
+mod wish;
+mod witness;
 mod world;
 
 use crate::schedules::Simulation;

@@ -1,113 +1,22 @@
 //! Processes that own jobs: each registers, renews, claims, and drives the production owner's step for what it holds.
 
-use std::sync::Arc;
-
-use lastword_core::decide::claim::Claimant;
 use lastword_core::effects::Effect;
 use lastword_core::owner::{Input, Output, Owner};
 use lastword_core::report::Report;
-use lastword_core::{Epoch, Fence, HostId, Incarnation, Job, OwnerId};
+use lastword_core::{Fence, Job};
 use lastword_store::{Claimed, Renewed};
 
 use super::fault::Fault;
-use super::requests::Wish;
-use super::store::{Answer, Caller, Verb};
-use super::world::{BEAT_MS, Doing, Errand, Hold, LEASE_MS, STOP_MS, TIMEOUT_MS, World};
-
-/// A process that owns jobs.
-pub(super) struct Process {
-    name: OwnerId,
-    /// On which host.
-    pub(super) host: usize,
-    host_id: HostId,
-    pub(super) up: bool,
-    /// Counts its lives.
-    pub(super) life: u32,
-    incarnation: Option<Incarnation>,
-    /// It stands still until then.
-    pub(super) paused_until: u64,
-    /// It does not reach the journal until then.
-    pub(super) cut_until: u64,
-    pub(super) hands: Vec<Hand>,
-    /// Claims of this life that were seen, so that none is taken up twice.
-    seen: Vec<(usize, Epoch)>,
-    /// Until when it may act without having heard from the journal.
-    lease_until: u64,
-    /// When it last heard that its lease was renewed.
-    renewed_at: u64,
-    /// The call that is not answered, and when it was sent.
-    calling: Option<(u64, u64)>,
-    claims: u32,
-}
-
-/// A job it holds, or held a moment ago.
-pub(super) struct Hand {
-    pub(super) hold: Hold,
-    pub(super) owner: Owner,
-    /// Until when this job is surely its own: a lease that was renewed after a gap counts for a job only once the
-    /// journal has confirmed that nobody took it in the gap.
-    lease_until: u64,
-    /// The call that is not answered, zero is none, and when it was sent.
-    call: u64,
-    called_at: u64,
-    /// How far it has read in the recording of a place, once it watches one.
-    pub(super) watch: Option<(usize, usize)>,
-    /// Whether it is about to read on.
-    pub(super) listens: bool,
-    /// Beats since it let go.
-    idle: u32,
-}
-
-impl Process {
-    pub(super) fn new(no: usize, host: usize) -> Process {
-        Process {
-            name: OwnerId(Arc::from(["w0", "w1", "w2"][no])),
-            host,
-            host_id: HostId(Arc::from(["h0", "h1"][host])),
-            up: false,
-            life: 0,
-            incarnation: None,
-            paused_until: 0,
-            cut_until: 0,
-            hands: Vec::new(),
-            seen: Vec::new(),
-            lease_until: 0,
-            renewed_at: 0,
-            calling: None,
-            claims: 0,
-        }
-    }
-
-    /// Returns who claims. Every other claim intends, too, as the engine's do.
-    fn claimant(&self, boot: &str) -> Option<Claimant> {
-        let incarnation = self.incarnation?;
-        let boot = self.claims.is_multiple_of(2).then(|| boot.into());
-        Some(Claimant { owner: self.name.clone(), incarnation, host: self.host_id.clone(), boot })
-    }
-
-    /// Returns the hand of a hold, if this life still has it.
-    pub(super) fn hand(&mut self, hold: Hold) -> Option<&mut Hand> {
-        let alive = self.up && self.life == hold.life;
-        self.hands.iter_mut().find(|hand| alive && hand.hold == hold)
-    }
-
-    /// Dies, with everything it had in memory.
-    pub(super) fn crash(&mut self) {
-        self.up = false;
-        self.life += 1;
-        self.hands.clear();
-        self.seen.clear();
-        self.incarnation = None;
-        self.calling = None;
-        self.paused_until = 0;
-    }
-}
+use super::journal::{Answer, Caller, Verb};
+use super::process::{Errand, Hand, Hold};
+use super::wish::Wish;
+use super::world::{BEAT_MS, Doing, LEASE_MS, STOP_MS, TIMEOUT_MS, World};
 
 impl World {
     /// A process comes to life.
     pub(super) fn restart(&mut self, no: usize) {
         let process = &mut self.processes[no];
-        let away = self.hosts[process.host].down_until > self.now;
+        let away = self.hosts[process.host].off_ms(self.now) > 0;
         if process.up || away {
             return;
         }

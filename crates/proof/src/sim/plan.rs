@@ -59,7 +59,7 @@ fn spec(random: &mut Random, after: Vec<Dependency>) -> Spec {
             when_lost: random.chance(50),
         },
         after,
-        not_before: random.chance(10).then_some(Timestamp(super::world::EPOCH_MS + 1_500)),
+        not_before: random.chance(10).then_some(Timestamp(crate::world::host::EPOCH_MS + 1_500)),
         on_partition: if random.chance(30) { OnPartition::Keep } else { OnPartition::Stop },
         ..blank()
     }

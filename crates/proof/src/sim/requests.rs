@@ -1,65 +1,20 @@
 //! People and programs with wishes: each loads, decides with the production decision, and appends, until it is answered.
 
+use std::sync::Arc;
+
 use lastword_core::decide::cancel::Cancel;
 use lastword_core::decide::{
     Decision, Refusal, abandon, answer, cancel, depend, interrupt, late, limit, retry, send, shut_down,
     submit,
 };
 use lastword_core::limits::{Limit, Limits};
-use lastword_core::outcome::{Asked, Outcome};
+use lastword_core::outcome::Asked;
 use lastword_core::spec::Spec;
-use lastword_core::{Append, AppendId, Epoch, Fence, Job, Seq};
-use std::sync::Arc;
+use lastword_core::{Append, AppendId, Fence, Job, Seq};
 
-use super::store::{Answer, Caller, Verb};
+use super::journal::{Answer, Caller, Verb};
+use super::wish::{Asker, State, Wish};
 use super::world::{Doing, World};
-
-/// What somebody wants.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Wish {
-    Submit,
-    SubmitAgain(Arc<Spec>),
-    Cancel { asked: Asked, force: bool },
-    Send,
-    Answer,
-    Interrupt,
-    Limit(Limit, u64),
-    Retry,
-    Abandon,
-    ShutDown,
-    Depend,
-    Release(Fence),
-    Late(Epoch, String),
-}
-
-/// Somebody with a wish.
-pub(super) struct Asker {
-    pub(super) job: usize,
-    pub(super) wish: Wish,
-    state: State,
-    call: u64,
-    /// What a dependent was told about the job it waits for.
-    other: Option<Outcome>,
-}
-
-enum State {
-    /// Not yet.
-    Later,
-    /// Reads the log.
-    Reads,
-    /// The append that is not answered.
-    Writes {
-        append: Box<Append>,
-        seq: Seq,
-    },
-    Done,
-}
-
-impl Asker {
-    pub(super) fn is_done(&self) -> bool {
-        matches!(self.state, State::Done)
-    }
-}
 
 impl World {
     /// Has somebody ask, later.
@@ -168,14 +123,14 @@ impl World {
         };
         self.calls += 1;
         let id = AppendId((1 << 120) | u128::from(self.calls));
-        match Append::new(job, fence.as_ref(), id, self.wall(0), facts) {
+        match Append::new(job, fence.as_ref(), id, self.journal_clock(), facts) {
             Ok((append, after)) => self.write_for(no, Box::new(append), after.version),
             Err(illegal) => self.fail("a decision that cannot be stored", || illegal.to_string()),
         }
     }
 
     fn decision(&mut self, no: usize, job: &Job) -> (Option<Fence>, Decision) {
-        let now = self.wall(0);
+        let now = self.journal_clock();
         let unique = no.to_string();
         let Asker { wish, job: index, other, .. } = &self.askers[no];
         let decision = match wish {
@@ -245,7 +200,7 @@ impl World {
                 self.hint_all();
             }
             Wish::Depend => self.hint_all(),
-            Wish::Cancel { .. } => self.witness.cancel_acknowledged(job, seq),
+            Wish::Cancel { .. } => self.witness.jobs[job].known.cancel_acknowledged(seq),
             _ => {}
         }
         // A hint for whoever holds it; a lost one costs time, nothing else.
@@ -271,10 +226,10 @@ impl World {
     /// Somebody looks for jobs whose dependencies have ended. A sweep, so a crash between two jobs costs nothing.
     pub(super) fn sweep(&mut self) {
         for job in 0..self.plan.specs.len() {
-            let waits = &self.witness.jobs[job].job;
+            let waits = &self.witness.jobs[job].known.job;
             let Some(dependency) = waits.unmet.first().filter(|_| !waits.is_ended()) else { continue };
-            let other = self.witness.jobs.iter().find(|one| one.job.id == dependency.job);
-            let outcome = other.and_then(|one| one.job.last_word()).map(|word| word.outcome);
+            let other = self.witness.jobs.iter().find(|one| one.known.job.id == dependency.job);
+            let outcome = other.and_then(|one| one.known.job.last_word()).map(|word| word.outcome);
             let asking = |asker: &Asker| asker.job == job && asker.wish == Wish::Depend && !asker.is_done();
             if outcome.is_some() && !self.askers.iter().any(asking) {
                 self.ask(1, job, Wish::Depend);
@@ -289,7 +244,7 @@ impl World {
     /// What still runs is cancelled, and what is kept on a host that is gone is given up.
     pub(super) fn impatience(&mut self) {
         for job in 0..self.witness.jobs.len() {
-            let state = &self.witness.jobs[job].job;
+            let state = &self.witness.jobs[job].known.job;
             if state.version == Seq(0) || state.is_ended() {
                 continue;
             }

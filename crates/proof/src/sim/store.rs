@@ -3,93 +3,15 @@
 //! What was written is answered after the sync, and so is what was read from it: nobody learns of a fact that a crash
 //! could still take back.
 
-use lastword_core::decide::claim::Claimant;
 use lastword_core::view::row::Row;
-use lastword_core::{Append, Event, Fence, Incarnation, Job, JobId, OwnerId, Seq};
+use lastword_core::{Fence, Incarnation, Job, JobId, Seq};
 use lastword_store::memory::{Ledger, Record};
-use lastword_store::{Claim, Claimed, Error, Renew, Renewed, Source};
+use lastword_store::{Claim, Claimed, Error, Renew, Source};
 
-use super::disk::Disk;
 use super::fault::Fault;
+use super::journal::{Answer, Call, Caller, INSTANCE, Verb};
 use super::plan::QUEUE;
-use super::world::{Doing, Hold, LEASE_MS, MARGIN_MS, TIMEOUT_MS, World};
-
-/// Which database it is.
-const INSTANCE: u64 = 1;
-
-/// Who called.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Caller {
-    /// The owner of a job.
-    Hand(Hold),
-    /// A process that owns jobs, in one of its lives.
-    Process(usize, u32),
-    /// Somebody with a request.
-    Asker(usize),
-}
-
-/// A call to the journal.
-pub(super) struct Call {
-    pub(super) caller: Caller,
-    pub(super) no: u64,
-    pub(super) verb: Verb,
-}
-
-/// What is asked of the journal.
-pub(super) enum Verb {
-    Load { job: JobId, after: Seq },
-    Append(Box<Append>),
-    Ready(Claimant),
-    Expired(Claimant),
-    Mine(Incarnation),
-    Renew { owner: OwnerId, incarnation: Option<Incarnation> },
-}
-
-/// What it says.
-pub(super) enum Answer {
-    Loaded(Vec<Event>),
-    Stored(JobId, Seq),
-    Conflict,
-    Fenced,
-    Lapsed,
-    Unavailable,
-    Taken(Vec<Claimed>),
-    Renewed(Renewed),
-}
-
-/// The journal.
-pub(super) struct Store {
-    pub(super) ledger: Ledger,
-    disk: Disk,
-    pub(super) up: bool,
-    /// Appends on disk that are not synced, oldest first.
-    unsynced: Vec<Record>,
-    dirty: bool,
-    /// Answers that wait for the sync.
-    waiting: Vec<(Caller, u64, Answer)>,
-}
-
-impl Store {
-    pub(super) fn new() -> Store {
-        Store {
-            ledger: Ledger::new(INSTANCE),
-            disk: Disk::default(),
-            up: true,
-            unsynced: Vec::new(),
-            dirty: false,
-            waiting: Vec::new(),
-        }
-    }
-
-    fn write(&mut self, record: Record) -> u64 {
-        let sum = self.disk.write(&record);
-        self.ledger.apply(&record);
-        if matches!(record, Record::Append(_)) {
-            self.unsynced.push(record);
-        }
-        sum
-    }
-}
+use super::world::{Doing, LEASE_MS, MARGIN_MS, TIMEOUT_MS, World};
 
 impl World {
     /// Sends a call to the journal, through a network that may lose or keep it, and returns its number.
@@ -148,7 +70,7 @@ impl World {
     }
 
     fn serve(&mut self, verb: Verb) -> Result<Answer, Error> {
-        let now = self.wall(0);
+        let now = self.journal_clock();
         let claim = |by, from| Claim { by, from, at_most: 4, now };
         let ledger = &self.store.ledger;
         let (answer, records) = match verb {

@@ -2,6 +2,7 @@
 
 use super::fault::Fault;
 use super::world::{Doing, LEASE_MS, MARGIN_MS, World};
+use crate::world::place::Key;
 
 impl World {
     /// Lets one planned fault strike.
@@ -52,26 +53,26 @@ impl World {
         self.processes[no].cut_until = self.now + away;
     }
 
-    /// A keeper dies. Mostly its guard ends the tree; when both were hit, the tree runs on without anybody.
+    /// A shim is killed. Mostly its guard ends the tree; when both are hit, the tree runs on as an orphan.
     fn crash_keeper(&mut self) {
-        let kept = |life: &super::keeper::Life| life.alive && life.keeper;
-        let places = 0..self.places.len();
-        let candidates: Vec<usize> =
-            places.filter(|no| self.places[*no].life.as_ref().is_some_and(kept)).collect();
-        if candidates.is_empty() {
+        let keepers: Vec<Key> =
+            self.places.iter_mut().filter_map(|(key, place)| place.kept().map(|_| *key)).collect();
+        if keepers.is_empty() {
             return self.crash_owner();
         }
-        let no = *self.random.pick(&candidates);
-        let orphan = self.random.chance(25);
-        self.struck(Fault::KeeperCrash, self.places[no].job);
-        if let Some(life) = &mut self.places[no].life {
-            life.keeper = false;
-            life.alive = orphan;
-            life.orphan = orphan;
+        let key = *self.random.pick(&keepers);
+        let both = self.random.chance(25);
+        let (now, guard_ms) = (self.now, 1 + self.random.below(60));
+        if let Some(job) = self.plan.ids.iter().position(|id| *id == key.job) {
+            self.struck(Fault::KeeperCrash, job);
         }
+        self.places.entry(key).or_default().kill_keeper(both, now);
         self.trace
-            .say(self.now, || format!("keeper {no} dies{}", if orphan { ", its tree lives" } else { "" }));
-        self.rouse_listeners(no);
+            .say(now, || format!("keeper of {key:?} dies{}", if both { ", its guard too" } else { "" }));
+        if !both {
+            self.after(guard_ms, Doing::GuardEnds(key));
+        }
+        self.rouse_listeners(key);
     }
 
     fn reboot(&mut self) {
@@ -82,14 +83,9 @@ impl World {
         self.struck_all(Fault::Reboot);
         let off = 200 + self.random.below(3_000);
         self.trace.say(self.now, || format!("h{host} boots again, {off} ms"));
-        let machine = &mut self.hosts[host];
-        machine.boot += 1;
-        machine.down_until = self.now + off;
-        machine.booted_at = self.now + off;
-        machine.slept_ms = 0;
-        machine.asleep_until = 0;
-        for place in self.places.iter_mut().filter(|place| place.host == host) {
-            place.power_off();
+        self.hosts[host].reboot(self.now, off);
+        for (_, place) in self.places.iter_mut().filter(|(key, _)| key.host == host) {
+            place.power_off(self.now);
         }
         for no in 0..self.processes.len() {
             if self.processes[no].host == host {
@@ -105,10 +101,7 @@ impl World {
         self.struck_all(Fault::Suspend);
         let nap = 500 + self.random.below(8_000);
         self.trace.say(self.now, || format!("h{host} sleeps {nap} ms"));
-        let machine = &mut self.hosts[host];
-        let from = machine.asleep_until.max(self.now);
-        machine.asleep_until = self.now.max(from) + nap;
-        machine.slept_ms += nap;
+        self.hosts[host].sleep(self.now, nap);
     }
 
     fn jump_clock(&mut self) {
@@ -116,7 +109,7 @@ impl World {
         self.struck_all(Fault::ClockJump);
         let jump = self.random.below(20_000) as i64 - 10_000;
         self.trace.say(self.now, || format!("the wall clock of h{host} jumps {jump} ms"));
-        self.hosts[host].skew_ms += jump;
+        self.hosts[host].jump(jump);
     }
 
     /// A host goes for good: nobody on it reaches the journal, and nobody reaches it.
@@ -141,7 +134,7 @@ impl World {
         for no in 0..self.processes.len() {
             if !self.processes[no].up {
                 let later = self.random.below(500);
-                let off = self.hosts[self.processes[no].host].down_until.saturating_sub(self.now);
+                let off = self.hosts[self.processes[no].host].off_ms(self.now);
                 self.after(off + later, Doing::Restart(no));
             }
         }

@@ -2,19 +2,21 @@
 //!
 //! First comes the chaos, with at least three faults; then everything heals, and every job must come to its last word.
 
-use lastword_core::effects::Effect;
+use lastword_core::receipt::Exit;
 use lastword_core::report::Report;
-use lastword_core::{Epoch, Now, Timestamp};
+use lastword_core::{Now, Timestamp};
 
-use super::check::Witness;
+use super::agent::Leader;
 use super::fault::{Fault, TABLE};
-use super::keeper::{Host, Place};
-use super::owners::Process;
+use super::journal::{Answer, Call, Caller, Store};
 use super::plan::Plan;
-use super::requests::{Asker, Wish};
-use super::store::{Answer, Call, Caller, Store};
+use super::process::{Errand, Hold, Process};
+use super::wish::{Asker, Wish};
+use super::witness::Witness;
 use crate::random::Random;
 use crate::schedules::{Coverage, Queue, Run, Trace, Violation};
+use crate::world::host::{EPOCH_MS, Host};
+use crate::world::place::{Key, Places};
 
 /// How long an owner's lease lasts.
 pub(super) const LEASE_MS: u64 = 5_000;
@@ -26,9 +28,6 @@ pub(super) const STOP_MS: u64 = 300;
 pub(super) const BEAT_MS: u64 = 2_000;
 /// How long a caller waits for an answer before it gives up.
 pub(super) const TIMEOUT_MS: u64 = 400;
-/// Where the wall clocks stand at first: far enough from zero to jump back.
-pub(super) const EPOCH_MS: u64 = 100_000;
-
 /// How long after the chaos whoever still runs is cancelled.
 const PATIENCE_MS: u64 = 3_500;
 /// How long after the chaos every job must have ended: leases, back-offs and ladders fit in many times.
@@ -61,36 +60,21 @@ pub(super) enum Doing {
     /// An owner hears that there may be news of a job.
     Poke(usize, usize),
     /// A tree does something.
-    Live(usize, u32),
+    Live(Key),
     /// A stop climbs a rung.
-    Climb(usize, u32),
+    Climb(Key, u32),
+    /// The last process of a tree is gone.
+    Exit(Key, Exit),
+    /// A guard has ended the tree of its dead shim.
+    GuardEnds(Key),
     /// A keeper looks at its lease and its deadline.
-    Guard(usize),
+    LookAtClock(Key),
     /// Somebody asks for something.
     Ask(usize),
     /// Somebody looks for jobs whose dependencies have ended.
     Sweep,
     /// The chaos is over and patience too.
     Impatience,
-}
-
-/// Which hold of a job: an owner's life and its claim.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Hold {
-    pub(super) process: usize,
-    pub(super) life: u32,
-    pub(super) job: usize,
-    pub(super) epoch: Epoch,
-}
-
-/// An effect on its way to a keeper.
-pub(super) struct Errand {
-    pub(super) hold: Hold,
-    pub(super) effect: Effect,
-    /// Until when the sender may act.
-    pub(super) lease_until: u64,
-    /// Whether the sender was already told that nothing is known about it.
-    pub(super) given_up: bool,
 }
 
 /// Everything there is in a schedule.
@@ -103,7 +87,7 @@ pub(super) struct World {
     pub(super) store: Store,
     pub(super) processes: [Process; 3],
     pub(super) hosts: [Host; 2],
-    pub(super) places: Vec<Place>,
+    pub(super) places: Places<Leader>,
     pub(super) askers: Vec<Asker>,
     pub(super) witness: Witness,
     pub(super) coverage: Coverage,
@@ -153,7 +137,7 @@ impl World {
             store: Store::new(),
             processes: std::array::from_fn(|no| Process::new(no, hosts[no])),
             hosts: [Host::default(), Host::default()],
-            places: Vec::new(),
+            places: Places::new(),
             askers: Vec::new(),
             coverage: Coverage::of(TABLE),
             faults: 0,
@@ -237,9 +221,11 @@ impl World {
             Doing::Listen(hold) => self.listen(hold),
             Doing::Hint(process) => self.hint(process),
             Doing::Poke(process, job) => self.poke(process, job),
-            Doing::Live(place, run) => self.tree_lives(place, run),
-            Doing::Climb(place, run) => self.climb(place, run),
-            Doing::Guard(place) => self.guard(place),
+            Doing::Live(key) => self.tree_lives(key),
+            Doing::Climb(key, run) => self.climb(key, run),
+            Doing::Exit(key, exit) => self.exit(key, Some(exit), None),
+            Doing::GuardEnds(key) => self.guard_ends(key),
+            Doing::LookAtClock(key) => self.look_at_clock(key),
             Doing::Ask(asker) => self.begin_asking(asker),
             Doing::Sweep => self.sweep(),
             Doing::Impatience => self.impatience(),
@@ -261,8 +247,8 @@ impl World {
                 let process = &self.processes[process];
                 process.paused_until.max(self.hosts[process.host].asleep_until)
             }
-            (None, Doing::Live(place, _) | Doing::Climb(place, _)) => {
-                self.hosts[self.places[*place].host].asleep_until
+            (None, Doing::Live(key) | Doing::Climb(key, _) | Doing::Exit(key, _) | Doing::GuardEnds(key)) => {
+                self.hosts[key.host].asleep_until
             }
             _ => 0,
         };
@@ -276,13 +262,12 @@ impl World {
 
     /// Returns the clocks of a host.
     pub(super) fn clock(&self, host: usize) -> Now {
-        let host = &self.hosts[host];
-        Now { wall: self.wall(host.skew_ms), awake: host.awake(self.now) }
+        self.hosts[host].clocks(self.now)
     }
 
-    /// Returns a wall clock that is off by so much.
-    pub(super) fn wall(&self, skew_ms: i64) -> Timestamp {
-        Timestamp((EPOCH_MS + self.now).saturating_add_signed(skew_ms))
+    /// Returns the time of the journal's clock, which is never off.
+    pub(super) fn journal_clock(&self) -> Timestamp {
+        Timestamp(EPOCH_MS + self.now)
     }
 
     /// Notes that a promise was broken; the first one counts.
@@ -301,7 +286,7 @@ impl World {
     pub(super) fn struck(&mut self, fault: Fault, job: usize) {
         self.faults += 1;
         self.trace.note(0xfa17 + fault as u64);
-        if let Some(phase) = self.witness.phase(job) {
+        if let Some(phase) = self.witness.jobs[job].known.phase() {
             self.coverage.struck(fault as usize, phase);
         }
         self.trace.say(self.now, || format!("FAULT {} for job {job}", fault.name()));
@@ -312,7 +297,7 @@ impl World {
         self.faults += 1;
         self.trace.note(0xfa17 + fault as u64);
         for job in 0..self.witness.jobs.len() {
-            if let Some(phase) = self.witness.phase(job) {
+            if let Some(phase) = self.witness.jobs[job].known.phase() {
                 self.coverage.struck(fault as usize, phase);
             }
         }
@@ -324,7 +309,7 @@ impl World {
     }
 
     fn unfinished(&self) -> String {
-        let jobs = self.witness.jobs.iter().filter(|one| one.job.version.0 > 0 && !one.job.is_ended());
+        let jobs = self.witness.jobs.iter().map(|one| &one.known).filter(|known| known.is_live());
         let jobs: Vec<String> = jobs
             .map(|one| {
                 format!(

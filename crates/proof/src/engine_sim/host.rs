@@ -1,4 +1,4 @@
-//! The trees that the engine is given: orders on their way to simulated keepers, and reports on their way back.
+//! The host that an engine is given: orders on their way to simulated keepers, reports on their way back, and files.
 
 use std::collections::HashSet;
 use std::io;
@@ -6,35 +6,24 @@ use std::sync::Arc;
 
 use lastword_core::effects::Effect;
 use lastword_core::report::{Found, Report};
-use lastword_core::{AttemptNo, Epoch, InputNo, Job, JobId, Now};
+use lastword_core::{AttemptNo, InputNo, JobId, Now};
 use lastword_engine::host::{BoxFuture, Clock, JobFiles, JobWorktrees, Keepers, Order, Reports};
 use lastword_engine::{Env, Recording, Stream};
 use tokio::sync::{Notify, oneshot};
 
 use super::fault::Fault;
 use super::journal::pause;
-use super::keeper::{Key, Launched, boot_name};
-use super::world::{Doing, Sim, World};
+use super::world::{Doing, LaunchOrder, Launched, Process, World};
+use crate::world::place::Key;
 
 /// How long a report takes at least that is late.
 const LATE_MS: u64 = 100;
 
-/// The trees.
-pub(super) struct Simulated(pub(super) Sim);
-
-/// A launch on its way to the nursery, which is a process of its own: it arrives whatever becomes of the engine.
-pub(super) struct LaunchOrder {
-    job: Job,
-    epoch: Epoch,
-    attempt: AttemptNo,
-    /// A boot ends what was on its way.
-    boot: u32,
-}
+/// A host, as its engine reaches it.
+pub(super) struct Simulated(pub(super) Process);
 
 /// How an order fares.
 enum Way {
-    /// Its sender is dead.
-    Dead,
     /// It takes so long there. Then it is done or not, and its sender is told or left in doubt; what is reported takes so long, and may
     /// come twice.
     Open { there_ms: u64, done: bool, doubt: bool, back_ms: u64, twice: bool },
@@ -42,7 +31,15 @@ enum Way {
     Kills(bool),
 }
 
-/// What whoever watches a tree sees.
+/// An order that was sent. What is sent is on its way at once.
+enum Sent {
+    /// It is done, and this is to be reported.
+    Done(Option<Box<Report>>),
+    /// A launch, whose answer comes later.
+    Launch(AttemptNo, oneshot::Receiver<Launched>),
+}
+
+/// What a watch sees of its tree.
 enum Seen {
     /// It goes on.
     Alive,
@@ -53,17 +50,20 @@ enum Seen {
 }
 
 impl World {
-    fn set_out(&mut self, order: &Order) -> Way {
+    /// An engine calls the journal or a keeper; reports whether it dies of that.
+    pub(super) fn acts(&mut self, host: usize) -> bool {
+        let life = &mut self.lives[host];
+        life.deeds += 1;
+        life.dies_at == Some(life.deeds) && self.calm_since.is_none()
+    }
+
+    fn set_out(&mut self, host: usize, order: &Order) -> Way {
         let job = order.job.id;
         self.note(0x0de2 + kind(&order.effect));
         self.step();
-        if self.life.dead {
-            return Way::Dead;
-        }
-        self.say(|world| format!("the engine wants {:?} for {}", order.effect, world.name(job)));
+        self.say(|world| format!("h{host} wants {:?} for {}", order.effect, world.name(job)));
         self.check_order(order);
-        self.life.deeds += 1;
-        if self.life.dies_at == Some(self.life.deeds) && self.calm_since.is_none() {
+        if self.acts(host) {
             self.struck(Fault::KilledInEffect, Some(job));
             return Way::Kills(self.random.chance(50));
         }
@@ -82,19 +82,46 @@ impl World {
 
     /// A launch reaches the nursery.
     pub(super) fn launch_arrives(&mut self, order: LaunchOrder, answer: oneshot::Sender<Launched>) {
-        if order.boot == self.boot {
-            let launched = self.launch(&order.job, order.epoch, order.attempt);
-            // Whoever asked may be dead.
+        if order.boot == self.hosts[order.host].boot {
+            let launched = self.launch(&order);
+            // The engine that asked may be dead.
             let _ = answer.send(launched);
         }
     }
 
+    /// Carries out an order, or sends it to the nursery.
+    fn carry_out(&mut self, host: usize, order: &Order, ms: u64) -> Sent {
+        let job = order.job.id;
+        match order.effect {
+            Effect::Launch { attempt } => {
+                let (answer, answered) = oneshot::channel();
+                let (epoch, boot) = (order.epoch, self.hosts[host].boot);
+                let order = LaunchOrder { job: order.job.clone(), epoch, attempt, host, boot };
+                self.after(ms, Doing::Launch(Box::new(order), answer));
+                Sent::Launch(attempt, answered)
+            }
+            Effect::Locate { attempt } => {
+                let key = Key { job, attempt, host };
+                let found = self.locate(&order.job, key);
+                if let Found::Alive { .. } = found {
+                    self.obeys(key, order.epoch);
+                    self.line_up(key);
+                }
+                Sent::Done(Some(Box::new(Report::Located { attempt, found })))
+            }
+            _ => {
+                self.speak(host, order);
+                Sent::Done(None)
+            }
+        }
+    }
+
     fn line_up(&mut self, key: Key) {
-        self.life.lines.insert(key.0, (key, true));
+        self.lives[key.host].lines.insert(key.job, (key, true));
     }
 
     /// Does what an order asks of a shim. One that is gone, or obeys somebody newer, does nothing.
-    fn speak(&mut self, order: &Order) {
+    fn speak(&mut self, host: usize, order: &Order) {
         let attempt = match &order.effect {
             Effect::Stop { attempt, .. }
             | Effect::Deadline { attempt, .. }
@@ -104,7 +131,7 @@ impl World {
             | Effect::Close { attempt } => *attempt,
             Effect::Launch { .. } | Effect::Locate { .. } | Effect::Watch { .. } => return,
         };
-        let key = (order.job.id, attempt);
+        let key = Key { job: order.job.id, attempt, host };
         if !self.obeys(key, order.epoch) {
             return;
         }
@@ -123,22 +150,23 @@ impl World {
 
     /// Looks at a tree for whoever watches it, who has told of so many rungs and of inputs up to that number.
     fn see(&mut self, order: &Order, key: Key, rungs: &mut usize, told: &mut u32) -> (Vec<Report>, Seen) {
-        let attempt = key.1;
+        let attempt = key.attempt;
         let mut said = Vec::new();
         if let Some(tree) = self.places.get(&key).and_then(|place| place.tree.as_ref()) {
             for rung in &tree.rungs[*rungs..] {
                 said.push(Report::Climbed { attempt, rung: *rung, alive: 1 });
             }
             (*rungs, *told) = (tree.rungs.len(), {
-                said.extend((*told + 1..=tree.taken).map(|no| Report::Told { input: InputNo(no) }));
-                tree.taken.max(*told)
+                let taken = tree.leader.taken;
+                said.extend((*told + 1..=taken).map(|no| Report::Told { input: InputNo(no) }));
+                taken.max(*told)
             });
-            let cut = self.life.lines.get(&key.0).is_some_and(|(_, connected)| !connected);
+            let cut = self.lives[key.host].lines.get(&key.job).is_some_and(|(_, connected)| !connected);
             if tree.shim {
                 return (said, if cut { Seen::Cut } else { Seen::Alive });
             }
         }
-        let seen = match self.locate(&order.job, attempt) {
+        let seen = match self.locate(&order.job, key) {
             Found::Alive { .. } => Seen::Cut,
             Found::Ended(receipt) => Seen::Over(Box::new(Report::Emptied { attempt, receipt })),
             found => Seen::Over(Box::new(Report::Located { attempt, found })),
@@ -146,22 +174,20 @@ impl World {
         (said, seen)
     }
 
+    /// Returns what wakes the watches of a place.
     fn news_of(&mut self, key: Key) -> Arc<Notify> {
-        Arc::clone(&self.places.entry(key).or_default().news)
+        Arc::clone(self.watches.entry(key).or_default())
     }
 
     /// Decides what becomes of something that is to be kept on disk.
-    fn disk(&mut self, job: Option<JobId>) -> Option<io::Result<()>> {
+    fn disk(&mut self, job: Option<JobId>) -> io::Result<()> {
         self.note(0xd15c);
         self.step();
-        if self.life.dead {
-            return None;
-        }
         if self.unlucky(3) {
             self.struck(Fault::DiskFull, job);
-            return Some(Err(io::Error::from(io::ErrorKind::StorageFull)));
+            return Err(io::Error::from(io::ErrorKind::StorageFull));
         }
-        Some(Ok(()))
+        Ok(())
     }
 }
 
@@ -179,22 +205,26 @@ fn kind(effect: &Effect) -> u64 {
     }
 }
 
-impl Sim {
+impl Process {
+    fn key(&self, job: JobId, attempt: AttemptNo) -> Key {
+        Key { job, attempt, host: self.host }
+    }
+
     async fn perform(self, order: Order, reports: Reports) -> Result<(), String> {
-        match self.with(|world| world.set_out(&order)) {
-            Way::Dead => std::future::pending().await,
+        match self.act(|world| world.set_out(self.host, &order)).await {
             Way::Kills(done) => {
-                if done {
-                    drop(self.carry_out(&order, 0));
-                }
-                self.with(World::engine_dies);
+                let sent = self.act(|world| {
+                    let sent = done.then(|| world.carry_out(self.host, &order, 0));
+                    world.engine_dies(self.host);
+                    drop(sent);
+                });
+                sent.await;
                 std::future::pending().await
             }
             Way::Open { there_ms, done, doubt, back_ms, twice } => {
                 if let Effect::Watch { attempt } = order.effect {
-                    return self
-                        .watch(&order, (order.job.id, attempt), (doubt, back_ms, twice), &reports)
-                        .await;
+                    let key = self.key(order.job.id, attempt);
+                    return self.watch(&order, key, (doubt, back_ms, twice), &reports).await;
                 }
                 pause(there_ms).await;
                 let answer = match done {
@@ -202,7 +232,7 @@ impl Sim {
                     false => None,
                 };
                 if doubt {
-                    return Err("simulated".to_owned());
+                    return self.act(|_| Err("simulated".to_owned())).await;
                 }
                 if let Some(report) = answer {
                     self.report(order.job.id, report, back_ms, twice, &reports).await;
@@ -216,54 +246,31 @@ impl Sim {
     async fn report(&self, job: JobId, report: Report, ms: u64, twice: bool, reports: &Reports) {
         pause(ms).await;
         if ms >= LATE_MS {
-            self.with(|world| world.struck(Fault::ReportLate, Some(job)));
+            self.act(|world| world.struck(Fault::ReportLate, Some(job))).await;
         }
         reports.report(report.clone()).await;
         if twice {
             pause(ms * 20).await;
-            self.with(|world| world.struck(Fault::ReportTwice, Some(job)));
+            self.act(|world| world.struck(Fault::ReportTwice, Some(job))).await;
             reports.report(report).await;
         }
     }
 
-    /// Carries out an order, and returns what is to be reported. What is sent is on its way at once.
-    fn carry_out(&self, order: &Order, ms: u64) -> impl Future<Output = Option<Report>> + Send + use<> {
-        let (sim, job) = (self.clone(), order.job.id);
-        let sent = self.with(|world| match order.effect {
-            Effect::Launch { attempt } => {
-                let (answer, answered) = oneshot::channel();
-                let order =
-                    LaunchOrder { job: order.job.clone(), epoch: order.epoch, attempt, boot: world.boot };
-                world.after(ms, Doing::Launch(Box::new(order), answer));
-                Ok((attempt, answered))
+    /// Carries out an order, and returns what is to be reported.
+    async fn carry_out(&self, order: &Order, ms: u64) -> Option<Report> {
+        let (attempt, answered) = match self.act(|world| world.carry_out(self.host, order, ms)).await {
+            Sent::Done(report) => return report.map(|report| *report),
+            Sent::Launch(attempt, answered) => (attempt, answered),
+        };
+        let key = self.key(order.job.id, attempt);
+        Some(match answered.await.ok()? {
+            Launched::Tree(tree, awake) => {
+                self.act(|world| world.line_up(key)).await;
+                Report::Launched { attempt, tree, awake }
             }
-            Effect::Locate { attempt } => {
-                let found = world.locate(&order.job, attempt);
-                if let Found::Alive { .. } = found {
-                    world.obeys((job, attempt), order.epoch);
-                    world.line_up((job, attempt));
-                }
-                Err(Some(Box::new(Report::Located { attempt, found })))
-            }
-            _ => {
-                world.speak(order);
-                Err(None)
-            }
-        });
-        async move {
-            let (attempt, answered) = match sent {
-                Err(report) => return report.map(|report| *report),
-                Ok(sent) => sent,
-            };
-            Some(match answered.await.ok()? {
-                Launched::Tree(tree, awake) => {
-                    sim.with(|world| world.line_up((job, attempt)));
-                    Report::Launched { attempt, tree, awake }
-                }
-                Launched::Failed(error) => Report::LaunchFailed { attempt, error, launch_error: None },
-                Launched::Found(found) => Report::Located { attempt, found },
-            })
-        }
+            Launched::Failed(error) => Report::LaunchFailed { attempt, error, launch_error: None },
+            Launched::Found(found) => Report::Located { attempt, found },
+        })
     }
 
     /// Follows a tree to its end, and reports how it came to it.
@@ -275,14 +282,14 @@ impl Sim {
         reports: &Reports,
     ) -> Result<(), String> {
         let (mut rungs, mut told) = (0, 0);
-        self.with(|world| world.line_up(key));
+        self.act(|world| world.line_up(key)).await;
         reports.is_there();
         loop {
-            let news = self.with(|world| world.news_of(key));
+            let news = self.act(|world| world.news_of(key)).await;
             let changed = news.notified();
             tokio::pin!(changed);
             changed.as_mut().enable();
-            let (said, seen) = self.with(|world| world.see(order, key, &mut rungs, &mut told));
+            let (said, seen) = self.act(|world| world.see(order, key, &mut rungs, &mut told)).await;
             for report in said {
                 reports.report(report).await;
             }
@@ -291,12 +298,12 @@ impl Sim {
                 Seen::Cut if doubt => return Err("simulated".to_owned()),
                 Seen::Cut => {
                     pause(5).await;
-                    self.with(|world| world.line_up(key));
+                    self.act(|world| world.line_up(key)).await;
                     reports.is_there();
                 }
                 Seen::Over(report) => {
-                    self.report(key.0, *report, back_ms, twice, reports).await;
-                    self.with(|world| world.life.lines.remove(&key.0));
+                    self.report(key.job, *report, back_ms, twice, reports).await;
+                    self.act(|world| world.lives[key.host].lines.remove(&key.job)).await;
                     return Ok(());
                 }
             }
@@ -306,11 +313,11 @@ impl Sim {
 
 impl Clock for Simulated {
     fn now(&self) -> Now {
-        self.0.with(World::clocks)
+        self.0.sim.with(|world| world.clocks(self.0.host))
     }
 
     fn random(&self, bytes: &mut [u8]) -> io::Result<()> {
-        self.0.with(|world| {
+        self.0.sim.with(|world| {
             bytes.chunks_mut(8).for_each(|chunk| {
                 let drawn = world.names.draw().to_le_bytes();
                 chunk.copy_from_slice(&drawn[..chunk.len()]);
@@ -322,7 +329,7 @@ impl Clock for Simulated {
 
 impl Keepers for Simulated {
     fn boot(&self) -> Arc<str> {
-        self.0.with(|world| boot_name(world.boot).into())
+        self.0.sim.with(|world| world.hosts[self.0.host].boot_id().into())
     }
 
     fn perform(&self, order: Order, reports: Reports) -> BoxFuture<Result<(), String>> {
@@ -330,18 +337,20 @@ impl Keepers for Simulated {
     }
 
     fn gone(&self, of: Option<JobId>) -> Vec<JobId> {
-        self.0.with(|world| {
-            let gone = |key: &Key| {
-                !world.places.get(key).is_some_and(|place| place.tree.as_ref().is_some_and(|tree| tree.shim))
+        self.0.sim.with(|world| {
+            let has_shim = |key| {
+                let tree = world.places.get(key).and_then(|place| place.tree.as_ref());
+                tree.is_some_and(|tree| tree.shim)
             };
-            let lines = world.life.lines.iter().filter(|(job, _)| of.is_none_or(|of| of == **job));
-            lines.filter(|(_, (key, connected))| !connected || gone(key)).map(|(job, _)| *job).collect()
+            let lines =
+                world.lives[self.0.host].lines.iter().filter(|(job, _)| of.is_none_or(|of| of == **job));
+            lines.filter(|(_, (key, connected))| !connected || !has_shim(key)).map(|(job, _)| *job).collect()
         })
     }
 
     fn written(&self, job: JobId, attempt: AttemptNo) -> u64 {
-        self.0.with(|world| {
-            let tree = world.places.get(&(job, attempt)).and_then(|place| place.tree.as_ref());
+        self.0.sim.with(|world| {
+            let tree = world.places.get(&self.0.key(job, attempt)).and_then(|place| place.tree.as_ref());
             tree.map_or(0, |tree| tree.written(world.now()))
         })
     }
@@ -357,62 +366,46 @@ impl Keepers for Simulated {
 
 impl JobFiles for Simulated {
     fn keep_env(&self, job: JobId, env: Env) -> BoxFuture<io::Result<()>> {
-        let sim = self.0.clone();
+        let process = self.0.clone();
         Box::pin(async move {
-            let Some(fate) = sim.with(|world| world.disk(Some(job))) else {
-                return std::future::pending().await;
-            };
-            fate?;
+            process.act(|world| world.disk(Some(job))).await?;
             let mark = env.variables.first().map(|(_, value)| value.to_string_lossy().into_owned());
-            sim.with(|world| {
-                world.life.kept.insert(job);
-                world.envs.insert(job, mark.unwrap_or_default());
-            });
+            process.act(|world| world.env_kept(process.host, job, mark.unwrap_or_default())).await;
             Ok(())
         })
     }
 
     fn sync_env(&self, job: JobId) -> BoxFuture<io::Result<()>> {
-        let sim = self.0.clone();
-        Box::pin(async move {
-            match sim.with(|world| world.disk(Some(job))) {
-                Some(fate) => fate,
-                None => std::future::pending().await,
-            }
-        })
+        let process = self.0.clone();
+        Box::pin(async move { process.act(|world| world.disk(Some(job))).await })
     }
 
     fn drop_env(&self, job: JobId) -> BoxFuture<io::Result<()>> {
-        let sim = self.0.clone();
+        let process = self.0.clone();
         Box::pin(async move {
-            let fate = sim.with(|world| {
-                world.life.kept.remove(&job);
+            let dropped = process.act(|world| {
+                world.lives[process.host].kept.remove(&job);
                 world.disk(Some(job))
             });
-            let Some(fate) = fate else { return std::future::pending().await };
-            fate?;
-            sim.with(|world| world.env_dropped(job));
+            dropped.await?;
+            process.act(|world| world.env_dropped(process.host, job)).await;
             Ok(())
         })
     }
 
     fn sweep_envs(&self, live: HashSet<JobId>) -> BoxFuture<io::Result<u32>> {
-        let sim = self.0.clone();
+        let process = self.0.clone();
         Box::pin(async move {
-            let Some(fate) = sim.with(|world| world.disk(None)) else { return std::future::pending().await };
-            fate?;
-            Ok(sim.with(|world| world.envs_swept(&live)))
+            process.act(|world| world.disk(None)).await?;
+            Ok(process.act(|world| world.envs_swept(process.host, &live)).await)
         })
     }
 
     fn remove(&self, job: JobId) -> BoxFuture<io::Result<()>> {
-        let sim = self.0.clone();
+        let process = self.0.clone();
         Box::pin(async move {
-            let Some(fate) = sim.with(|world| world.disk(Some(job))) else {
-                return std::future::pending().await;
-            };
-            fate?;
-            sim.with(|world| world.remains_removed(job));
+            process.act(|world| world.disk(Some(job))).await?;
+            process.act(|world| world.remains_removed(process.host, job)).await;
             Ok(())
         })
     }

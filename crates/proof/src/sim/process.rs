@@ -1,0 +1,118 @@
+//! A process that owns jobs, and what it has in memory.
+
+use std::sync::Arc;
+
+use lastword_core::decide::claim::Claimant;
+use lastword_core::effects::Effect;
+use lastword_core::owner::Owner;
+use lastword_core::{Epoch, HostId, Incarnation, OwnerId};
+
+use crate::world::place::Key;
+
+/// Which hold of a job: an owner's life and its claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Hold {
+    pub(super) process: usize,
+    pub(super) life: u32,
+    pub(super) job: usize,
+    pub(super) epoch: Epoch,
+}
+
+/// An effect on its way to a keeper.
+pub(super) struct Errand {
+    pub(super) hold: Hold,
+    pub(super) effect: Effect,
+    /// Until when the sender may act.
+    pub(super) lease_until: u64,
+    /// Whether the sender was already told that nothing is known about it.
+    pub(super) given_up: bool,
+}
+
+/// A process that owns jobs.
+pub(super) struct Process {
+    pub(super) name: OwnerId,
+    /// On which host.
+    pub(super) host: usize,
+    pub(super) host_id: HostId,
+    pub(super) up: bool,
+    /// Counts its lives.
+    pub(super) life: u32,
+    pub(super) incarnation: Option<Incarnation>,
+    /// It stands still until then.
+    pub(super) paused_until: u64,
+    /// It does not reach the journal until then.
+    pub(super) cut_until: u64,
+    pub(super) hands: Vec<Hand>,
+    /// Claims of this life that were seen, so that none is taken up twice.
+    pub(super) seen: Vec<(usize, Epoch)>,
+    /// Until when it may act without having heard from the journal.
+    pub(super) lease_until: u64,
+    /// When it last heard that its lease was renewed.
+    pub(super) renewed_at: u64,
+    /// The call that is not answered, and when it was sent.
+    pub(super) calling: Option<(u64, u64)>,
+    pub(super) claims: u32,
+}
+
+/// A job it holds, or held a moment ago.
+pub(super) struct Hand {
+    pub(super) hold: Hold,
+    pub(super) owner: Owner,
+    /// Until when this job is surely its own: a lease that was renewed after a gap counts for a job only once the
+    /// journal has confirmed that nobody took it in the gap.
+    pub(super) lease_until: u64,
+    /// The call that is not answered, zero is none, and when it was sent.
+    pub(super) call: u64,
+    pub(super) called_at: u64,
+    /// How far it has read in the recording of a place, once it watches one.
+    pub(super) watch: Option<(Key, usize)>,
+    /// Whether it is about to read on.
+    pub(super) listens: bool,
+    /// Beats since it let go.
+    pub(super) idle: u32,
+}
+
+impl Process {
+    pub(super) fn new(no: usize, host: usize) -> Process {
+        Process {
+            name: OwnerId(Arc::from(["w0", "w1", "w2"][no])),
+            host,
+            host_id: HostId(Arc::from(["h0", "h1"][host])),
+            up: false,
+            life: 0,
+            incarnation: None,
+            paused_until: 0,
+            cut_until: 0,
+            hands: Vec::new(),
+            seen: Vec::new(),
+            lease_until: 0,
+            renewed_at: 0,
+            calling: None,
+            claims: 0,
+        }
+    }
+
+    /// Returns who claims. Every other claim intends, too, as the engine's do.
+    pub(super) fn claimant(&self, boot: &str) -> Option<Claimant> {
+        let incarnation = self.incarnation?;
+        let boot = self.claims.is_multiple_of(2).then(|| boot.into());
+        Some(Claimant { owner: self.name.clone(), incarnation, host: self.host_id.clone(), boot })
+    }
+
+    /// Returns the hand of a hold, if this life still has it.
+    pub(super) fn hand(&mut self, hold: Hold) -> Option<&mut Hand> {
+        let alive = self.up && self.life == hold.life;
+        self.hands.iter_mut().find(|hand| alive && hand.hold == hold)
+    }
+
+    /// Dies, with everything it had in memory.
+    pub(super) fn crash(&mut self) {
+        self.up = false;
+        self.life += 1;
+        self.hands.clear();
+        self.seen.clear();
+        self.incarnation = None;
+        self.calling = None;
+        self.paused_until = 0;
+    }
+}

@@ -23,12 +23,3 @@ pub fn main(args: &[String]) -> Result<(), Box<dyn std::error::Error>> {
         _ => Err("bench store [sqlite|postgres] [--rounds N] [--stored EVENTS] [--json]".into()),
     }
 }
-
-/// Returns the middle one of several figures.
-///
-/// # Panics
-/// If there is none.
-pub fn median(mut figures: Vec<f64>) -> f64 {
-    figures.sort_by(f64::total_cmp);
-    figures[figures.len() / 2]
-}

@@ -21,7 +21,7 @@ use lastword_store::sqlite::{Options, Sqlite};
 use lastword_store::{Claim, Journal, Renew, Source};
 use tempfile::TempDir;
 
-use super::median;
+use super::table::median;
 use crate::args::Args;
 use crate::jobs;
 
@@ -79,9 +79,9 @@ pub fn bench(args: &Args<'_>) -> Outcome<()> {
     Ok(())
 }
 
-fn compare(name: String, ours: Vec<f64>, bare: Vec<f64>, goal: String) -> Figure {
-    let ratio = median(ours.iter().zip(&bare).map(|(ours, bare)| ours / bare).collect());
-    Figure { name, ours: median(ours), bare: median(bare), ratio, goal }
+fn compare(name: String, mut ours: Vec<f64>, mut bare: Vec<f64>, goal: String) -> Figure {
+    let mut ratios: Vec<f64> = ours.iter().zip(&bare).map(|(ours, bare)| ours / bare).collect();
+    Figure { name, ours: median(&mut ours), bare: median(&mut bare), ratio: median(&mut ratios), goal }
 }
 
 /// Compares the cost of an append in a store that has seen much with that in one that has seen little.

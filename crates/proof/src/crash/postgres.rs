@@ -19,7 +19,7 @@ use tokio::runtime::Runtime;
 use super::appender::{Acks, work};
 use super::history::{Acked, Mark, judge};
 use super::proxy::Proxy;
-use super::stored;
+use super::stored::stored;
 use crate::args::Args;
 use crate::pg::{Server, Settings};
 use crate::random::Random;

@@ -10,6 +10,7 @@ use lastword_store::sqlite::Sqlite;
 use super::appender::{stdout, work};
 use super::child::Writing;
 use super::history::{Acked, judge};
+use super::stored::stored;
 use crate::args::Args;
 use crate::random::Random;
 
@@ -85,7 +86,7 @@ pub fn verify(folder: &Path, acked: &[Acked]) -> Outcome<usize> {
     runtime.block_on(async {
         let journal = Sqlite::open(folder)?;
         journal.check().await?;
-        let stored = super::stored(&journal).await?;
+        let stored = stored(&journal).await?;
         judge(acked, &stored)?;
         Ok(stored.values().map(|log| log.events.len()).sum())
     })

@@ -8,7 +8,6 @@
 
 mod coverage;
 mod lifecycle;
-mod properties;
 mod sessions;
 mod step;
 mod world;
@@ -175,8 +174,8 @@ pub fn main(arguments: &[String]) -> Result<(), String> {
 }
 
 fn report(total: &Total, coverage: &Coverage, seconds: f64) -> Result<(), String> {
-    let rules = properties::ALWAYS.len() + sessions::ALWAYS.len();
-    let possible = properties::SOMETIMES.iter().map(|(name, _)| *name);
+    let rules = lifecycle::ALWAYS.len() + sessions::ALWAYS.len();
+    let possible = lifecycle::SOMETIMES.iter().map(|(name, _)| *name);
     let possible: Vec<&str> = possible.chain(sessions::SOMETIMES.iter().map(|(name, _)| *name)).collect();
     let unreached: Vec<&str> =
         possible.iter().copied().filter(|name| !total.reached.contains(name)).collect();

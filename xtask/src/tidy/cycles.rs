@@ -167,6 +167,10 @@ impl<'a> Crate<'a> {
         }
         let (file, source) = *self.modules.get(&module[..])?;
         let name = rest.first()?;
+        // A module by `#[path]` is a file elsewhere.
+        if source.declares(name) {
+            return None;
+        }
         if name == "*" || source.defines(name) || follows > 8 {
             return Some(file);
         }
@@ -246,6 +250,11 @@ impl Source {
     fn mentions(&self, name: &str) -> bool {
         let mut tokens = self.code.iter().enumerate();
         tokens.any(|(at, token)| token == name && (at == 0 || self.code[at - 1] != "."))
+    }
+
+    /// Reports whether it declares a module of this name in a file of its own.
+    fn declares(&self, name: &str) -> bool {
+        self.code.windows(3).any(|three| three[0] == "mod" && three[1] == name && three[2] == ";")
     }
 
     fn defines(&self, name: &str) -> bool {
@@ -374,6 +383,13 @@ mod tests {
         assert_eq!(found(&[all, ("a.rs", "pub struct A;"), b]), [""; 0]);
         let of_root = ("b.rs", "use crate::f; pub struct B;");
         assert_eq!(found(&[root, ("a.rs", "pub struct A;"), of_root]), ["b.rs lib.rs"]);
+    }
+
+    #[test]
+    fn a_module_by_path_is_not_of_its_parent() {
+        let root = ("main.rs", "mod a; #[path = \"../r.rs\"] mod r; fn main() { a::f() }");
+        assert_eq!(found(&[root, ("a.rs", "use crate::r::R; pub fn f() {}")]), [""; 0]);
+        assert_eq!(found(&[root, ("a.rs", "use crate::main; pub fn f() {}")]), ["a.rs main.rs"]);
     }
 
     #[test]

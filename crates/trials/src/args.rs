@@ -1,13 +1,13 @@
-//! Flags of the trials' verbs: `--name value`, and `--name` alone. Few and for ourselves, so without a library.
+//! Flags of the trials: `--name value`, and `--name` alone.
 
 use std::str::FromStr;
 
-/// The words after a verb, which a verb must know all of.
+/// The arguments of a verb. Unknown ones are refused.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Args<'a>(&'a [&'a str]);
 
 impl<'a> Args<'a> {
-    /// Takes the words. Each must be a flag of `with_value` followed by its value, or a flag of `alone`.
+    /// Parses arguments. Each must be a flag of `with_value` followed by its value, or a flag of `alone`.
     pub(crate) fn new(words: &'a [&'a str], with_value: &[&str], alone: &[&str]) -> Result<Args<'a>, String> {
         let mut rest = words.iter();
         while let Some(word) = rest.next() {
@@ -26,7 +26,7 @@ impl<'a> Args<'a> {
         self.0.get(at + 1).copied()
     }
 
-    /// Returns the value after `--name`, or `default` if the flag is not there.
+    /// Returns the value after `--name`, or `default` if the flag is absent.
     pub(crate) fn value<T: FromStr>(&self, name: &str, default: T) -> Result<T, String> {
         match self.text(name) {
             None => Ok(default),
@@ -34,7 +34,7 @@ impl<'a> Args<'a> {
         }
     }
 
-    /// Reports whether `--name` is there.
+    /// Reports whether `--name` is present.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.0.contains(&name)
     }

@@ -1,8 +1,7 @@
-//! `bombs`: output in amounts and manners that burst a careless recorder. All along, the memory of the keeper and the
-//! disk it takes are watched; in the end every byte was counted, and head and tail are those that were written.
+//! `bombs`: output in amounts and patterns that would overwhelm a careless recorder. The keeper's memory and disk usage are watched
+//! throughout; in the end every byte must be counted, and head and tail must be what was written.
 //!
-//! `--bug uncapped` records without a cap and must be caught on the disk; `--bug miscounted` has the leader
-//! write less than is checked for.
+//! `--bug uncapped` records without a cap and must be caught on the disk; `--bug miscounted` has the leader write less than is expected.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -21,32 +20,32 @@ use crate::verdict::{bug, verdict};
 /// Bugs that must be caught.
 const BUGS: [&str; 2] = ["uncapped", "miscounted"];
 
-/// What is kept of a stream from its begin, and what from its end.
+/// How much of a stream is kept at its beginning, and at its end.
 const HEAD: u64 = 4 << 20;
 const TAIL: u64 = 4 << 20;
 
-/// What the disk may hold beyond the caps: the tail moves on in steps, and behind it stand the times and the records.
+/// Disk usage beyond the caps: the tail moves in steps, and times and records come on top.
 const SLACK: u64 = 4 << 20;
 
 /// How far the writer of a spool may be ahead of its reader.
 const AHEAD: u64 = 8 << 20;
 
-/// The most memory that shim or guard may have resident, ever.
+/// The most resident memory that shim or guard may ever have.
 const RSS_MAX: u64 = 4 << 20;
 
-/// The longest one bomb may take: 5 GB through one pipe on a busy machine.
+/// The longest that one bomb may take: 5 GB through one pipe on a busy machine.
 const LONGEST: Duration = Duration::from_secs(300);
 
-/// The manners of writing.
+/// Patterns of output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bomb {
-    /// Long lines, as fast as it goes.
+    /// Long lines, at full speed.
     Flood,
-    /// One line without an end.
+    /// One endless line.
     Line,
-    /// Short lines, as fast as it goes.
+    /// Short lines, at full speed.
     Lines,
-    /// A write for every few bytes, at a steady rate.
+    /// One write per few bytes, at a steady rate.
     Tiny,
 }
 
@@ -64,7 +63,7 @@ impl Bomb {
         Bomb::ALL.iter().find(|(bomb, _)| *bomb == self).map_or("", |(_, name)| name)
     }
 
-    /// Returns the length after which the pattern starts again with the next number.
+    /// Returns the length after which the pattern repeats with the next number.
     pub(crate) fn unit(self) -> usize {
         match self {
             Bomb::Flood | Bomb::Line => 4096,
@@ -73,12 +72,12 @@ impl Bomb {
         }
     }
 
-    /// Returns the rate of writes, if it is not as fast as it goes.
+    /// Returns the rate of writes, unless it is full speed.
     pub(crate) fn writes_per_second(self) -> Option<u64> {
         (self == Bomb::Tiny).then_some(100_000)
     }
 
-    /// Writes what stands at an offset: units that begin with their number, so that no two places are alike.
+    /// Writes the pattern at an offset: units that begin with their number, so that no two places are alike.
     pub(crate) fn fill(self, offset: u64, bytes: &mut [u8]) {
         let unit = self.unit() as u64;
         let end = if self == Bomb::Line { b'.' } else { b'\n' };
@@ -138,7 +137,7 @@ pub(crate) fn run(words: &[&str]) -> Result<bool, String> {
     Ok(verdict(bug, found))
 }
 
-/// Throws one bomb at a keeper with caps.
+/// Runs one bomb under a keeper with caps.
 fn throw(nursery: &Nursery, bomb: Bomb, size: u64, bug: Option<&str>) -> Result<(), String> {
     let temp = temporary("bombs")?;
     let written = if bug == Some("miscounted") { size - 1 } else { size };
@@ -155,7 +154,7 @@ fn throw(nursery: &Nursery, bomb: Bomb, size: u64, bug: Option<&str>) -> Result<
     head_and_tail(&launch.dir, bomb, size).map_err(|why| format!("{}: {why}", bomb.name()))
 }
 
-/// Reads a spool while it is written and trims behind: nothing may be missing, and the disk holds what was not read.
+/// Reads a spool while it is written and trims it: nothing may be missing, and the disk holds only what was not read.
 fn spool(nursery: &Nursery, size: u64) -> Result<(), String> {
     let temp = temporary("bombs")?;
     let mut launch = launch(temp.path(), Bomb::Flood, size)?;
@@ -178,7 +177,7 @@ fn launch(temp: &Path, bomb: Bomb, size: u64) -> Result<Launch, String> {
     Ok(Launch::new(temp.join("attempt"), argv))
 }
 
-/// A codec that keeps up.
+/// A reader that keeps up.
 struct Reader {
     recording: Recording,
     keeper: Keeper,
@@ -200,7 +199,7 @@ impl Reader {
         })
     }
 
-    /// Reads on, compares, and returns how much it was.
+    /// Reads and compares more, and returns how much.
     fn step(&mut self) -> Result<usize, String> {
         let read = self.recording.read(self.at, &mut self.buffer).map_err(|error| error.to_string())?;
         if read.skipped > 0 {
@@ -212,7 +211,7 @@ impl Reader {
         Ok(read.bytes)
     }
 
-    /// Reads what is there and gives it back, unless the keeper is about to go: then there is no need.
+    /// Reads and trims what is there, unless the keeper is about to exit.
     fn follow(&mut self) -> Result<(), String> {
         while self.step()? > 0 {
             if self.at - self.trimmed >= AHEAD / 4 {
@@ -236,7 +235,7 @@ fn ended_well(record: &ExitRecord, size: u64) -> Result<(), String> {
     }
 }
 
-/// Compares what was kept of both ends, and that what is in between is called missing.
+/// Compares what was kept of both ends, and checks that the part in between is reported missing.
 fn head_and_tail(folder: &Path, bomb: Bomb, size: u64) -> Result<(), String> {
     let mut recording = Recording::open(folder, "stdout").map_err(|error| error.to_string())?;
     let mut buffer = vec![0; 64 << 10];
@@ -287,13 +286,13 @@ impl Watch<'_> {
         }
     }
 
-    /// Samples until there is an exit record, doing `meanwhile` between two samples. Stops the tree when a bound is broken.
+    /// Samples until there is an exit record, calling `meanwhile` between samples. Stops the tree if a bound is exceeded.
     fn follow_to_end(
         &mut self,
         mut meanwhile: impl FnMut() -> Result<(), String>,
     ) -> Result<ExitRecord, String> {
         loop {
-            // Looked for first, so that the last sample is one of the end.
+            // Checked first, so that the last sample is taken after the end.
             let over = exit_record(self.folder).map_err(|error| error.to_string())?;
             let fine = self.sample().and_then(|()| meanwhile());
             let late = self.begin.elapsed() > LONGEST;
@@ -348,18 +347,18 @@ fn a_moment() {
     std::thread::sleep(Duration::from_millis(2));
 }
 
-/// Reads the most that a process ever had resident; the kernel keeps it, so no sample can miss it.
+/// Returns the peak resident memory of a process. The kernel keeps it, so no sample can miss it.
 fn most_resident(status: &Path) -> u64 {
     let text = fs::read_to_string(status).unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok()).unwrap_or(0) << 10
 }
 
-/// Counts the bytes that the files of a folder take on the disk.
+/// Counts the bytes that the files of a directory take on the disk.
 fn blocks(folder: &Path) -> Result<u64, String> {
     let mut blocks = 0;
     for entry in fs::read_dir(folder).map_err(|error| error.to_string())? {
-        // A draft that was linked meanwhile is counted under its name next time.
+        // A draft that was linked meanwhile is counted under its new name next time.
         let meta = entry.and_then(|entry| entry.metadata());
         blocks += meta.map_or(0, |meta| meta.blocks());
     }

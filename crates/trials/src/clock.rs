@@ -1,16 +1,16 @@
-//! The boot clock, which keepers stamp their records with, and short waits for something that can be looked at.
+//! The boot clock, which keepers use in their records, and short polling waits.
 
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Returns the nanoseconds since boot, sleep included.
+/// Returns the nanoseconds since boot, suspends included.
 pub(crate) fn boot_ns() -> u64 {
     let now = clock_gettime(ClockId::Boottime);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// Looks every `pause` until `look` finds something or the time is up.
+/// Calls `look` every `pause` until it returns something or the time is up.
 pub(crate) fn until<T>(within: Duration, pause: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T> {
     let deadline = Instant::now() + within;
     loop {
@@ -24,10 +24,10 @@ pub(crate) fn until<T>(within: Duration, pause: Duration, mut look: impl FnMut()
     }
 }
 
-/// The pause between two looks at something that comes in no time.
+/// The pause of a poll for something that takes almost no time.
 pub(crate) const MOMENT: Duration = Duration::from_micros(200);
 
-/// Gives the processor away for a while. For polling, and for a moment that is itself what is tried.
+/// Sleeps. For polling, and for trials that are about a point in time.
 #[expect(clippy::disallowed_methods, reason = "between two looks at a condition, or until a chosen moment")]
 pub(crate) fn rest(pause: Duration) {
     std::thread::sleep(pause);

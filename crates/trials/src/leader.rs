@@ -1,6 +1,7 @@
-//! What the jobs of these trials do: the hidden verb `leader`. Each is the leader of a tree that a keeper holds.
+//! What the jobs of these trials run: the hidden verb `leader`. Each is the leader of a tree under a keeper.
 
-use std::ffi::OsString;
+mod argv;
+
 use std::fs::OpenOptions;
 use std::io::{self, BufRead as _, Write};
 use std::time::{Duration, Instant};
@@ -12,12 +13,7 @@ use crate::chaos;
 use crate::clock;
 use crate::survive::script::{Script, Stream};
 
-/// Returns the words that start a leader: this program, and what it is to do.
-pub(crate) fn argv(words: &[&str]) -> Result<Vec<OsString>, String> {
-    let own = std::env::current_exe().map_err(|error| format!("where is this program? {error}"))?;
-    let words = ["leader"].into_iter().chain(words.iter().copied()).map(OsString::from);
-    Ok([own.into_os_string()].into_iter().chain(words).collect())
-}
+pub(crate) use argv::argv;
 
 /// Runs `leader KIND ...`.
 pub(crate) fn run(words: &[&str]) -> Result<bool, String> {
@@ -41,23 +37,23 @@ fn number(word: &str) -> Result<u64, String> {
     word.parse().map_err(|_| format!("{word}: not a number"))
 }
 
-/// Says when it began, on the clock of whoever started it.
+/// Prints when it began, by the boot clock.
 fn stamp() -> io::Result<bool> {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     writeln!(io::stdout(), "{}", now.tv_sec * 1_000_000_000 + now.tv_nsec)?;
     Ok(true)
 }
 
-/// The same, in a file that no supervisor has to hand on.
+/// The same, in a file.
 fn stamp_in(file: &str) -> io::Result<bool> {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     std::fs::write(file, format!("{}\n", now.tv_sec * 1_000_000_000 + now.tv_nsec))?;
     Ok(true)
 }
 
-/// Follows a script: says its lines, repeats its inputs, ends as it must.
+/// Follows a script: prints its lines, echoes its inputs, exits as told.
 fn lines(seed: u64, started: &str) -> Result<bool, String> {
-    // Seen from outside the keeper: that this job was started, and no second time.
+    // Shows outside the keeper that this job was started, and only once.
     if OpenOptions::new().write(true).create_new(true).open(started).is_err() {
         let _ = std::fs::write(format!("{started}.twice"), "");
     }
@@ -85,7 +81,7 @@ fn say(mut to: impl Write, text: &str, in_two: bool) -> io::Result<()> {
     to.flush()
 }
 
-/// Says every line of the input again, until the input ends.
+/// Echoes every line of the input until it ends.
 fn repeat_inputs() -> io::Result<()> {
     for line in io::stdin().lock().lines() {
         let line = format!("{}\n", line?);
@@ -105,14 +101,14 @@ fn end(exit: Exit) -> Result<bool, String> {
     match exit {
         Exit::Code(code) => std::process::exit(code),
         Exit::Signal(signal) => {
-            // SAFETY: a signal to this very process, of which it dies.
+            // SAFETY: a fatal signal to this process.
             unsafe { libc::raise(signal) };
             Err(format!("signal {signal} did not end this process"))
         }
     }
 }
 
-/// Writes `size` bytes of a bomb to stdout, in its manner.
+/// Writes `size` bytes of a bomb to stdout, in its pattern.
 fn bomb(kind: &str, size: u64) -> Result<bool, String> {
     let bomb = Bomb::named(kind)?;
     match bomb.writes_per_second() {
@@ -123,7 +119,7 @@ fn bomb(kind: &str, size: u64) -> Result<bool, String> {
     Ok(true)
 }
 
-/// As fast as it goes, in large writes.
+/// At full speed, in large writes.
 fn pour(bomb: Bomb, size: u64) -> io::Result<()> {
     let mut out = io::stdout().lock();
     let mut block = vec![0; 256 << 10];
@@ -137,7 +133,7 @@ fn pour(bomb: Bomb, size: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// In writes of one line each, `rate` of them a second.
+/// In writes of one line each, `rate` per second.
 fn drip(bomb: Bomb, size: u64, rate: u64) -> io::Result<()> {
     let mut out = io::stdout().lock();
     let mut line = vec![0; bomb.unit()];
@@ -156,7 +152,7 @@ fn drip(bomb: Bomb, size: u64, rate: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes past the buffer of the library: how large a write is matters here.
+/// Writes without the library's buffer: the size of a write matters here.
 fn rustix_write(out: &mut io::StdoutLock<'_>, mut bytes: &[u8]) -> io::Result<()> {
     use std::os::fd::AsFd as _;
     while !bytes.is_empty() {

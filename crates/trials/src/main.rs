@@ -1,4 +1,4 @@
-//! The keeper on trial. Each verb is a file; `cargo xtask help` lists them.
+//! Trials of the keeper and the product, with real processes. Each verb is a file; `cargo xtask help` lists them.
 
 mod agents;
 mod args;
@@ -7,7 +7,7 @@ mod bench;
 mod bombs;
 mod chaos;
 mod clock;
-// The proof's own, and nothing but the standard library in them: a crate for two files would be one more to keep.
+// Shared with the proof. They need only the standard library, so a crate for two files is not worth it.
 #[path = "../../proof/src/power_loss/image.rs"]
 #[expect(unreachable_pub, reason = "written for a library")]
 mod image;
@@ -33,7 +33,7 @@ mod verdict;
 
 use std::process::ExitCode;
 
-/// A verb, and what runs it. Its answer is the exit code: everything that was promised held, or something did not.
+/// A verb and its function. The exit code says whether everything held.
 type Verb = (&'static str, fn(&[&str]) -> Result<bool, String>);
 
 #[rustfmt::skip] // One row, one verb.
@@ -52,7 +52,7 @@ const VERBS: &[Verb] = &[
     ("survive", survive::run),
     ("torture", torture::run),
     ("upgrade", upgrade::run),
-    // Parts of these, as processes of their own.
+    // Parts of these that run as separate processes.
     (attack::attacker::VERB, attack::attacker::run),
     ("bench-part", bench::part),
     ("leader", leader::run),

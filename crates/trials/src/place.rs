@@ -1,4 +1,4 @@
-//! Where a trial takes place: the programs it starts, a folder that is gone afterwards, and one that stays.
+//! Where a trial runs: the programs it starts, a directory that is removed afterwards, and one that stays.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
-/// Returns a folder of the user's cache, which is there the next time.
+/// Returns a directory in the user's cache, which stays.
 pub(crate) fn cache(name: &str) -> Result<PathBuf, String> {
     let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
     let cache = cache.or_else(|| std::env::home_dir().map(|home| home.join(".cache")));
@@ -15,26 +15,26 @@ pub(crate) fn cache(name: &str) -> Result<PathBuf, String> {
     Ok(folder)
 }
 
-/// The programs of a trial. One `cargo build` puts them side by side.
+/// The programs of a trial. One `cargo build` puts them into one directory.
 #[derive(Clone, Debug)]
 pub(crate) struct Programs {
-    /// The executable that ships, and keeps.
+    /// The executable that ships, which is also the keeper.
     pub(crate) lastword: PathBuf,
-    /// What it has to keep.
+    /// The adversary.
     pub(crate) adversary: PathBuf,
-    /// This one, to start parts of a trial as processes of their own.
+    /// This program, to run parts of a trial as separate processes.
     pub(crate) trials: PathBuf,
 }
 
 impl Programs {
-    /// Returns those beside the running one.
+    /// Returns those next to the running one.
     pub(crate) fn beside() -> Result<Programs, String> {
         let own = std::env::current_exe().map_err(|error| format!("where is this program? {error}"))?;
         let folder = own.parent().ok_or("this program lies in no folder")?;
         Programs::of(folder)
     }
 
-    /// Copies them to where any user may run them: a home folder is often closed to others.
+    /// Copies them to where any user may run them: a home directory is often closed to others.
     pub(crate) fn copy_to(&self, folder: &Path) -> Result<Programs, String> {
         fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         for program in [&self.lastword, &self.adversary, &self.trials] {
@@ -61,7 +61,7 @@ impl Programs {
     }
 }
 
-/// Makes a folder that any user may enter, and that is removed with everything in it when the value is dropped.
+/// Creates a directory that any user may enter. It is removed with its contents when the value is dropped.
 pub(crate) fn temporary(verb: &str) -> Result<TempDir, String> {
     let folder = tempfile::Builder::new().prefix(&format!("lastword-{verb}-")).tempdir();
     let folder = folder.map_err(|error| format!("no temporary folder: {error}"))?;

@@ -1,8 +1,8 @@
-//! `power-loss keeper`: short jobs on a disk that can lose power. Everything that writes is stopped between two system
-//! calls, the disk's image is taken, and all goes on. In each image, every job that was acknowledged must have its whole
-//! exit record and all of its output, and no other record may be torn.
+//! `power-loss keeper`: short jobs on a disk that can lose power. All writers are stopped between two system calls, an image of the disk is
+//! taken, and they continue. In each image, every acknowledged job must have its whole exit record and all of its output, and no other
+//! record may be torn.
 //!
-//! `--bug no-file-sync` and `--bug no-folder-sync` leave out what the keeper does to make it so, and must be caught.
+//! `--bug no-file-sync` and `--bug no-folder-sync` leave out a sync, and must be caught.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
@@ -24,10 +24,10 @@ use crate::survive::whole;
 use crate::verdict::{bug, verdict};
 use crate::{leader, processes};
 
-/// The longest the jobs go on between two images: some jobs, and at times less than one.
+/// The longest time between two images: some jobs, sometimes less than one.
 const RUN_MAX_US: u64 = 60_000;
 
-/// The longest a job may take: it writes some kilobytes, on a busy machine.
+/// The longest that a job may take: it writes some kilobytes, on a busy machine.
 const JOB_MAX: Duration = Duration::from_secs(60);
 
 /// Runs `power-loss keeper [--images N] [--seed N] [--bug NAME]`.
@@ -65,7 +65,7 @@ pub(crate) fn run(words: &[&str]) -> Result<bool, String> {
     Ok(verdict(bug, found.map(|_| ())))
 }
 
-/// What was found in images.
+/// What was found in the images.
 #[derive(Default)]
 struct Seen {
     newest: u64,
@@ -83,7 +83,7 @@ impl Seen {
     }
 }
 
-/// The process that runs jobs on the disk. Ended with everything it started.
+/// The process that runs jobs on the disk. Killed with everything it started.
 struct Writing {
     child: Child,
     acknowledged: PathBuf,
@@ -103,7 +103,7 @@ impl Writing {
         Ok(Writing { child, acknowledged: acknowledged.to_owned(), seen: 0 })
     }
 
-    /// Goes on for a while, stops between two system calls, and looks at what a power cut would leave.
+    /// Lets the jobs run for a while, stops them between two system calls, and checks what a power cut would leave.
     fn one_image(&mut self, disk: &Image, run_us: u64) -> Result<Seen, String> {
         self.wait_for_another()?;
         go_on(run_us);
@@ -129,7 +129,7 @@ impl Writing {
         Ok(())
     }
 
-    /// Jobs are acknowledged in their order, a byte each.
+    /// Jobs are acknowledged in order, one byte each.
     fn acknowledged(&self) -> u64 {
         fs::metadata(&self.acknowledged).map_or(0, |meta| meta.len())
     }
@@ -150,7 +150,7 @@ fn go_on(us: u64) {
     std::thread::sleep(Duration::from_micros(us));
 }
 
-/// Looks at every attempt in an image.
+/// Checks every attempt in an image.
 fn check(disk: &Path, acknowledged: u64) -> Result<Seen, String> {
     let mut found = Seen { newest: acknowledged, ..Seen::default() };
     for job in 0..acknowledged {
@@ -173,7 +173,7 @@ fn check(disk: &Path, acknowledged: u64) -> Result<Seen, String> {
     Ok(found)
 }
 
-/// Holds one ended job to its record and its output.
+/// Checks the record and output of an ended job.
 fn check_job(disk: &Path, job: u64) -> Result<(), String> {
     let folder = folder(disk, job);
     let record = exit_record(&folder).map_err(|error| error.to_string())?.ok_or("its exit record is lost")?;

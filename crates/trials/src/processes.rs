@@ -1,4 +1,4 @@
-//! A process with everything below it, stood still all at once and sent on.
+//! A process with its descendants, stopped and continued together.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 
 use crate::clock;
 
-/// The longest until everything stands still: a process in the middle of a flush stops when the flush is over.
+/// The longest wait until everything has stopped: a process in the middle of a flush stops after it.
 const STILL_MAX: Duration = Duration::from_secs(30);
 
-/// Stops a process and all below it, and returns them once each stands still. None of them is in a system call then.
+/// Stops a process and its descendants, and returns them once each has stopped. None of them is in a system call then.
 pub(crate) fn stop(root: i32) -> Result<Vec<i32>, String> {
     let begin = Instant::now();
     loop {
-        // One that was made after the list was read is found in the next pass: its parent has stopped by then.
+        // A process created after the list was read is found in the next pass: its parent has stopped by then.
         let tree = tree(root);
         let moving: Vec<i32> = tree.iter().filter(|(_, state)| **state != 'T').map(|(pid, _)| *pid).collect();
         if moving.is_empty() {
@@ -28,12 +28,12 @@ pub(crate) fn stop(root: i32) -> Result<Vec<i32>, String> {
     }
 }
 
-/// Sends on what [`stop`] has stopped.
+/// Continues what [`stop`] has stopped.
 pub(crate) fn go_on(stopped: &[i32]) {
     signal(stopped, libc::SIGCONT);
 }
 
-/// Kills what [`stop`] has stopped, and waits until nothing of it holds anything open.
+/// Kills what [`stop`] has stopped, and waits until nothing of it has a file open.
 pub(crate) fn kill(stopped: &[i32]) {
     signal(stopped, libc::SIGKILL);
     let gone = |pid: &i32| state(*pid).is_none_or(|(_, state)| matches!(state, 'Z' | 'X'));
@@ -48,12 +48,12 @@ fn signal_all(tree: BTreeMap<i32, char>, number: i32) -> Vec<i32> {
 
 fn signal(pids: &[i32], number: i32) {
     for pid in pids {
-        // SAFETY: a signal to a number that a moment ago was below a child of this process.
+        // SAFETY: a signal to a pid that was just below a child of this process.
         unsafe { libc::kill(*pid, number) };
     }
 }
 
-/// Returns a process and all below it, each with its state; the dead are left out.
+/// Returns a process and its descendants with their states, without zombies.
 fn tree(root: i32) -> BTreeMap<i32, char> {
     let all: Vec<(i32, i32, char)> = fs::read_dir("/proc")
         .into_iter()
@@ -76,7 +76,7 @@ fn tree(root: i32) -> BTreeMap<i32, char> {
     tree
 }
 
-/// Returns the parent of a process and what it is doing.
+/// Returns the parent and the state of a process.
 fn state(pid: i32) -> Option<(i32, char)> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let mut fields = stat.rsplit_once(") ")?.1.split(' ');

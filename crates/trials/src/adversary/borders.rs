@@ -1,16 +1,15 @@
-//! Trees that cross a border of the kernel: another namespace, another user, another control group.
-//!
-//! Where the kernel or the keeper does not let them, they live on this side of it, unsettled.
+//! Trees that cross a kernel boundary: another namespace, another user, another control group. If the kernel or the keeper prevents that,
+//! they stay on this side.
 
+use crate::arguments::{Arguments, OTHER_USER};
 use crate::process::{self, child};
-use crate::{OTHER_USER, Scene};
 
-/// A user that has nothing.
+/// A user without any rights.
 const NOBODY: u32 = 65_533;
 
-/// A user and process namespace of its own with an init and a child in another session, as a sandbox makes it.
-pub(crate) fn namespaces(scene: &Scene) {
-    let canary = scene.canary;
+/// A user and PID namespace with an init and a child in another session, as a sandbox creates it.
+pub(crate) fn namespaces(arguments: &Arguments) {
+    let canary = arguments.canary;
     child(|| {
         process::new_session();
         // SAFETY: takes flags.
@@ -30,13 +29,13 @@ pub(crate) fn namespaces(scene: &Scene) {
     canary.sing_on();
 }
 
-/// A child of another user: root becomes somebody else, somebody else becomes root by a setuid program.
-pub(crate) fn setuid(scene: &Scene) {
-    let canary = scene.canary;
+/// A child of another user: root drops to another user, or another user becomes root through a setuid program.
+pub(crate) fn setuid(arguments: &Arguments) {
+    let canary = arguments.canary;
     child(|| {
         process::new_session();
-        match scene.outside.as_deref() {
-            Some(program) => process::replace(program, &[OTHER_USER.0, &scene.path]),
+        match arguments.outside.as_deref() {
+            Some(program) => process::replace(program, &[OTHER_USER, &arguments.path]),
             None => {
                 // SAFETY: takes numbers.
                 if unsafe { libc::setresuid(NOBODY, NOBODY, NOBODY) } == 0 {
@@ -49,8 +48,7 @@ pub(crate) fn setuid(scene: &Scene) {
     canary.sing_on();
 }
 
-/// Makes the user that a setuid program runs as its only one, so that whoever started it may not signal it. Reports
-/// whether there was one.
+/// Makes the user of a setuid program its only one, so that its starter may not signal it. Reports whether it runs as another user.
 pub(crate) fn keeps_what_setuid_gave() -> bool {
     // SAFETY: these take numbers or nothing.
     unsafe {
@@ -59,13 +57,13 @@ pub(crate) fn keeps_what_setuid_gave() -> bool {
     }
 }
 
-/// A child that moves itself to another control group, as far as it may.
-pub(crate) fn cgroup_escape(scene: &Scene) {
-    let canary = scene.canary;
+/// A child that moves itself to another control group, if it may.
+pub(crate) fn cgroup_escape(arguments: &Arguments) {
+    let canary = arguments.canary;
     child(|| {
         process::new_session();
-        let group = scene.outside.as_deref().unwrap_or_default();
-        // "0" is whoever writes it.
+        let group = arguments.outside.as_deref().unwrap_or_default();
+        // "0" means the writer.
         if std::fs::write(format!("{group}/cgroup.procs"), "0").is_ok() {
             canary.settled();
         }

@@ -1,4 +1,4 @@
-//! The sign of life of every process here.
+//! The heartbeat of every process here.
 
 use std::ffi::CString;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -6,18 +6,18 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use crate::process;
 use crate::record::{Record, SIZE};
 
-/// How often a process says that it lives, in microseconds: what survives a last word by this much is seen.
+/// How often a process writes a heartbeat, in microseconds. A process that survives a last word by this much is noticed.
 const EVERY_US: u32 = 1_000;
 
-/// The file to which this process, and after a fork its children, append.
+/// The file that this process, and its children after a fork, append to.
 #[derive(Clone, Copy)]
 pub(crate) struct Canary(i32);
 
-/// Where the timer's handler writes; it can be given nothing else.
+/// Where the timer's handler writes. A handler has no arguments.
 static TIMED: AtomicI32 = AtomicI32::new(-1);
 
 impl Canary {
-    /// Opens the file. It must be there: who judges makes it, and owns it.
+    /// Opens the file. The judge has created it.
     pub(crate) fn open(path: &str) -> Option<Canary> {
         let path = CString::new(path).ok()?;
         // SAFETY: the path ends with a zero and outlives the call.
@@ -25,17 +25,17 @@ impl Canary {
         (fd >= 0).then_some(Canary(fd))
     }
 
-    /// Says once that this process lives.
+    /// Writes one heartbeat.
     pub(crate) fn sing(self) {
         self.append(false);
     }
 
-    /// Says that the tree has become what its kind is about: a stop from now on meets all of it.
+    /// Reports that the tree is complete: a stop from now on meets all of it.
     pub(crate) fn settled(self) {
         self.append(true);
     }
 
-    /// Does nothing but live.
+    /// Does nothing but write heartbeats.
     pub(crate) fn sing_on(self) -> ! {
         loop {
             process::rest_us(EVERY_US);
@@ -43,7 +43,7 @@ impl Canary {
         }
     }
 
-    /// Lives by a timer from here on, so that a process says so even while it is blocked in a call.
+    /// Writes heartbeats from a timer, so that they continue while the process is blocked in a call.
     pub(crate) fn sing_by_timer(self) {
         TIMED.store(self.0, Ordering::Relaxed);
         // SAFETY: the handler only writes to a descriptor, which is allowed in one; the structures outlive the calls.
@@ -65,7 +65,7 @@ impl Canary {
 
     fn append(self, settled: bool) {
         let bytes = bytes_of(Record { pid: process::own_pid() as u32, settled, at_ns: process::boot_ns() });
-        // SAFETY: the bytes outlive the call. What comes back is of no use: a canary has nobody to complain to.
+        // SAFETY: the bytes outlive the call. The result is ignored: there is nothing to do about a failure.
         unsafe {
             libc::write(self.0, bytes.as_ptr().cast(), bytes.len());
         }

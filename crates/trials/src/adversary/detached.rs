@@ -1,17 +1,18 @@
-//! Trees that leave: other sessions, other groups, other parents, no environment, no ear for signals.
+//! Trees that detach: other sessions, other groups, other parents, no environment, signals ignored.
 
+use crate::arguments::{Arguments, REPLACED};
+use crate::canary::Canary;
 use crate::process::{self, child};
-use crate::{Canary, REPLACED, Scene};
 
-/// How long a leader lives that goes before its tree: long enough to have made it.
+/// How long a leader lives that exits before its tree: long enough to create it.
 const LEADER_US: u32 = 3_000;
 
-/// Own groups, each with a child in another.
+/// Children that each have a child in another group.
 const GROUPS: u32 = 4;
 
 /// A child and a grandchild, as any build has.
-pub(crate) fn family(scene: &Scene) {
-    let canary = scene.canary;
+pub(crate) fn family(arguments: &Arguments) {
+    let canary = arguments.canary;
     child(|| {
         child(|| live(canary));
         canary.sing_on();
@@ -19,9 +20,9 @@ pub(crate) fn family(scene: &Scene) {
     canary.sing_on();
 }
 
-/// A child in a session of its own, with a child.
-pub(crate) fn own_session(scene: &Scene) {
-    let canary = scene.canary;
+/// A child in another session, with a child.
+pub(crate) fn own_session(arguments: &Arguments) {
+    let canary = arguments.canary;
     child(|| {
         process::new_session();
         child(|| live(canary));
@@ -30,35 +31,35 @@ pub(crate) fn own_session(scene: &Scene) {
     canary.sing_on();
 }
 
-/// Forked twice, with the middle gone: the classic daemon.
-pub(crate) fn daemon(scene: &Scene) {
-    let canary = scene.canary;
+/// Forked twice, with the middle process gone: the classic daemon.
+pub(crate) fn daemon(arguments: &Arguments) {
+    let canary = arguments.canary;
     detach(|| live(canary));
     canary.sing_on();
 }
 
-/// The same, and the leader exits by itself.
-pub(crate) fn daemon_alone(scene: &Scene) {
-    let canary = scene.canary;
+/// The same, and the leader exits.
+pub(crate) fn daemon_alone(arguments: &Arguments) {
+    let canary = arguments.canary;
     detach(|| live(canary));
     process::rest_us(LEADER_US);
     process::exit(0);
 }
 
-/// A daemon that throws its environment away, and every marker in it.
-pub(crate) fn daemon_bare(scene: &Scene) {
+/// A daemon that clears its environment, and every marker in it.
+pub(crate) fn daemon_bare(arguments: &Arguments) {
     detach(|| {
         let own = std::env::current_exe().ok();
         if let Some(own) = own.as_deref().and_then(|path| path.to_str()) {
-            process::replace(own, &[REPLACED.0, &scene.path]);
+            process::replace(own, &[REPLACED, &arguments.path]);
         }
     });
-    scene.canary.sing_on();
+    arguments.canary.sing_on();
 }
 
-/// A daemon whose environment nobody else may read, as that of a key agent.
-pub(crate) fn undumpable(scene: &Scene) {
-    let canary = scene.canary;
+/// A daemon whose environment other processes may not read, like a key agent's.
+pub(crate) fn undumpable(arguments: &Arguments) {
+    let canary = arguments.canary;
     detach(|| {
         process::attribute(libc::PR_SET_DUMPABLE, 0);
         live(canary);
@@ -66,15 +67,15 @@ pub(crate) fn undumpable(scene: &Scene) {
     canary.sing_on();
 }
 
-/// A family that ignores every polite signal.
-pub(crate) fn deaf(scene: &Scene) {
+/// A family that ignores every signal it can.
+pub(crate) fn deaf(arguments: &Arguments) {
     process::turn_deaf();
-    family(scene);
+    family(arguments);
 }
 
-/// Children and grandchildren, each in a group of its own.
-pub(crate) fn own_groups(scene: &Scene) {
-    let canary = scene.canary;
+/// Children and grandchildren, each in its own group.
+pub(crate) fn own_groups(arguments: &Arguments) {
+    let canary = arguments.canary;
     for _ in 0..GROUPS {
         child(|| {
             process::new_group();
@@ -88,9 +89,9 @@ pub(crate) fn own_groups(scene: &Scene) {
     canary.sing_on();
 }
 
-/// A descendant that collects orphans itself, so that they never come up to the keeper while it lives.
-pub(crate) fn subreaper(scene: &Scene) {
-    let canary = scene.canary;
+/// A descendant that is a subreaper itself, so that orphans do not reach the keeper while it lives.
+pub(crate) fn subreaper(arguments: &Arguments) {
+    let canary = arguments.canary;
     child(|| {
         process::attribute(libc::PR_SET_CHILD_SUBREAPER, 1);
         process::new_session();
@@ -100,7 +101,7 @@ pub(crate) fn subreaper(scene: &Scene) {
     canary.sing_on();
 }
 
-/// Runs `work` in a process of another session whose parent is gone.
+/// Runs `work` in another session, with its parent gone.
 fn detach(work: impl FnOnce()) {
     child(|| {
         process::new_session();
@@ -108,7 +109,7 @@ fn detach(work: impl FnOnce()) {
     });
 }
 
-/// The last process of a tree: with it the tree is complete.
+/// Reports that the tree is complete, as its last process.
 fn live(canary: Canary) {
     canary.settled();
     canary.sing_on();

@@ -1,37 +1,37 @@
-//! Trees that are never the same twice: whatever list one makes of them is old when it is read.
+//! Trees that change all the time: any list of their processes is outdated when it is read.
 
+use crate::arguments::Arguments;
+use crate::canary::Canary;
 use crate::process::{self, child, fork};
-use crate::{Canary, Scene};
 
-/// Runners that run at once.
+/// Runners at once.
 const RUNNERS: u32 = 20;
 
-/// Generations of a burst: each process forks twice, so that there are two to this power, less one.
+/// Generations of a burst. Each process forks twice, so there are two to this power, less one.
 const BURST_GENERATIONS: u32 = 5;
 
-/// How many processes a storm may have: of this user, the kernel refuses more. Root is not bound by it; there the
-/// judge caps the control group.
+/// Processes of a storm: the kernel refuses this user more. Root is not bound by that, so the judge caps the control group instead.
 const STORM_MAX: u64 = 180;
 
-/// Forks and exits, for ever: at most two processes live, and never long.
-pub(crate) fn runner(scene: &Scene) {
-    let canary = scene.canary;
+/// Forks and exits for ever: at most two processes live at a time, and not for long.
+pub(crate) fn runner(arguments: &Arguments) {
+    let canary = arguments.canary;
     process::turn_deaf();
     child(|| run(canary, false));
     canary.sing_on();
 }
 
-/// The same with a new session each time.
-pub(crate) fn runner_sessions(scene: &Scene) {
-    let canary = scene.canary;
+/// The same, with a new session each time.
+pub(crate) fn runner_sessions(arguments: &Arguments) {
+    let canary = arguments.canary;
     process::turn_deaf();
     child(|| run(canary, true));
     canary.sing_on();
 }
 
-/// Many of these at once.
-pub(crate) fn runners(scene: &Scene) {
-    let canary = scene.canary;
+/// Several of these at once.
+pub(crate) fn runners(arguments: &Arguments) {
+    let canary = arguments.canary;
     process::turn_deaf();
     for _ in 0..RUNNERS {
         child(|| run(canary, true));
@@ -39,7 +39,7 @@ pub(crate) fn runners(scene: &Scene) {
     canary.sing_on();
 }
 
-/// Forks and leaves the rest to the child, which does the same.
+/// Forks and exits; the child does the same.
 fn run(canary: Canary, sessions: bool) -> ! {
     let end = process::forking_ends();
     let mut generation = 0;
@@ -57,17 +57,16 @@ fn run(canary: Canary, sessions: bool) -> ! {
                 }
             }
             pid if pid > 0 => process::exit(0),
-            // No room just now.
+            // No process slot free just now.
             _ => process::rest_us(100),
         }
     }
     process::exit(0);
 }
 
-/// Every process forks as fast as it can, up to the cap, in sessions and groups of their own; some exit so that
-/// others can be born.
-pub(crate) fn storm(scene: &Scene) {
-    let canary = scene.canary;
+/// Every process forks as fast as it can, up to the cap, in sessions and groups of their own. Some exit to make room for others.
+pub(crate) fn storm(arguments: &Arguments) {
+    let canary = arguments.canary;
     process::turn_deaf();
     let limit = libc::rlimit { rlim_cur: STORM_MAX, rlim_max: STORM_MAX };
     // SAFETY: the structure outlives the call.
@@ -98,7 +97,7 @@ pub(crate) fn storm(scene: &Scene) {
                 canary.sing();
                 while process::reap(-1) {}
                 refused += 1;
-                // One in seven gives way at a time; the leader stays, for a leader that goes is another kind.
+                // One in seven exits at a time. The leader stays: a leader that exits is another kind.
                 if refused % 7 == process::own_pid() as u32 % 7 && process::own_pid() != leader {
                     process::exit(0);
                 }
@@ -109,11 +108,11 @@ pub(crate) fn storm(scene: &Scene) {
     process::exit(0);
 }
 
-/// A storm that ends by itself: a full binary tree of deaf processes, each in a session or group of its own. Whoever stops it
-/// in the middle meets it while it grows.
-pub(crate) fn burst(scene: &Scene) {
+/// A storm that ends by itself: a full binary tree of processes that ignore signals, each in its own session or group. A stop in the middle
+/// meets it while it grows.
+pub(crate) fn burst(arguments: &Arguments) {
     process::turn_deaf();
-    grow(scene.canary, BURST_GENERATIONS);
+    grow(arguments.canary, BURST_GENERATIONS);
 }
 
 fn grow(canary: Canary, generations: u32) -> ! {
@@ -133,9 +132,9 @@ fn grow(canary: Canary, generations: u32) -> ! {
     canary.sing_on();
 }
 
-/// Forks from a second thread: the children stand below that thread, not below the first.
-pub(crate) fn thread_forks(scene: &Scene) {
-    let canary = scene.canary;
+/// Forks from a second thread: the children belong to that thread, not to the first.
+pub(crate) fn thread_forks(arguments: &Arguments) {
+    let canary = arguments.canary;
     std::thread::spawn(move || {
         child(|| {
             process::new_session();
@@ -151,11 +150,11 @@ pub(crate) fn thread_forks(scene: &Scene) {
     canary.sing_on();
 }
 
-/// Two processes in two sessions, each of which makes the other anew when it is gone.
-pub(crate) fn respawners(scene: &Scene) {
+/// Two processes in two sessions, each of which recreates the other when it is gone.
+pub(crate) fn respawners(arguments: &Arguments) {
     process::turn_deaf();
     let end = process::forking_ends();
-    watch(scene.canary, Partner::None, end);
+    watch(arguments.canary, Partner::None, end);
 }
 
 enum Partner {

@@ -1,9 +1,10 @@
-//! Process trees that do not want to die: one program, one kind of misbehaviour per call.
+//! Process trees that resist being killed: one program, one kind of misbehaviour per call.
 //!
-//! `lastword-adversary KIND CANARY [WHERE]`. Every process of every kind is a canary: as long as it can, it appends a
-//! sign of life to the file CANARY about every millisecond. Every process also has an alarm set, so that a tree which
-//! nobody stops ends by itself. `lastword-adversary list` names the kinds.
+//! `lastword-adversary KIND CANARY [WHERE]`. Every process of every kind appends a heartbeat to the file CANARY about every millisecond, as
+//! long as it can. Every process also sets an alarm, so that a tree that is never stopped ends by itself. `lastword-adversary list` lists
+//! the kinds.
 
+mod arguments;
 mod borders;
 mod canary;
 mod detached;
@@ -13,18 +14,10 @@ mod process;
 mod record;
 mod stuck;
 
+use arguments::{Arguments, OTHER_USER, REPLACED};
 use canary::Canary;
 
-/// What a tree is given.
-struct Scene {
-    canary: Canary,
-    /// The file of the canary, for those that replace themselves.
-    path: String,
-    /// What lies outside the tree and is needed to get out: a setuid copy of this program, a control group.
-    outside: Option<String>,
-}
-
-type Kind = (&'static str, fn(&Scene));
+type Kind = (&'static str, fn(&Arguments));
 
 #[rustfmt::skip] // One row, one kind.
 const KINDS: &[Kind] = &[
@@ -53,19 +46,23 @@ const KINDS: &[Kind] = &[
     ("cgroup-escape", borders::cgroup_escape),
 ];
 
-/// What some kinds become when they replace themselves: one more process that goes on living.
-const REPLACED: Kind = ("replaced", |scene| {
-    scene.canary.settled();
-    scene.canary.sing_on();
-});
+#[rustfmt::skip] // One row, one kind.
+const EXECUTED: &[Kind] = &[
+    (REPLACED, replaced),
+    (OTHER_USER, other_user),
+];
 
-/// The same as a setuid program, which is another user now if the kernel let it.
-const OTHER_USER: Kind = ("other-user", |scene| {
+fn replaced(arguments: &Arguments) {
+    arguments.canary.settled();
+    arguments.canary.sing_on();
+}
+
+fn other_user(arguments: &Arguments) {
     if borders::keeps_what_setuid_gave() {
-        scene.canary.settled();
+        arguments.canary.settled();
     }
-    scene.canary.sing_on();
-});
+    arguments.canary.sing_on();
+}
 
 fn main() {
     process::set_alarm();
@@ -80,12 +77,12 @@ fn main() {
         [kind, path, outside] => (*kind, *path, Some((*outside).to_owned())),
         _ => misused("usage: lastword-adversary KIND CANARY [WHERE]"),
     };
-    let Some((_, run)) = KINDS.iter().chain([&REPLACED, &OTHER_USER]).find(|(name, _)| *name == kind) else {
+    let Some((_, run)) = KINDS.iter().chain(EXECUTED).find(|(name, _)| *name == kind) else {
         misused("there is no such kind; `lastword-adversary list` names them");
     };
     let Some(canary) = Canary::open(path) else { misused("the canary's file cannot be opened") };
     canary.sing();
-    run(&Scene { canary, path: path.to_owned(), outside });
+    run(&Arguments { canary, path: path.to_owned(), outside });
 }
 
 fn misused(why: &str) -> ! {

@@ -1,13 +1,12 @@
-//! The calls that trees are made of. Nothing here allocates, so that all of it may follow a fork in a program with threads.
+//! System calls for building trees. Nothing here allocates, so all of it may follow a fork in a program with threads.
 
 use std::ffi::CString;
 
-/// Every process ends by itself after so many seconds, whatever became of who should have stopped it: longer than
-/// any stop may take, short enough that a person who aborts a run does not notice. One that is SIGSTOPped
-/// cannot hear its alarm; that one is left to the judge.
+/// Every process exits after this many seconds, even if nothing stops it: longer than any stop may take, short enough not to bother anyone
+/// who aborts a run. A SIGSTOPped process does not get its alarm; the judge kills it.
 const LIFETIME_S: u32 = 15;
 
-/// Those that fork all the time look at the clock instead: alarms do not pass to children.
+/// Processes that fork all the time check the clock instead: children do not inherit alarms.
 const FORKING_NS: u64 = 10_000_000_000;
 
 /// Sets the alarm of this process.
@@ -18,13 +17,13 @@ pub(crate) fn set_alarm() {
     }
 }
 
-/// Forks without any ceremony: 0 in the child, negative if there is none.
+/// Forks: 0 in the child, negative on failure.
 pub(crate) fn fork() -> i32 {
     // SAFETY: what the child does after it does not allocate and takes no lock.
     unsafe { libc::fork() }
 }
 
-/// Forks a child that sets its alarm, does its work and exits with 0. Returns its number.
+/// Forks a child that sets its alarm, runs its work and exits with 0. Returns its pid.
 pub(crate) fn child(work: impl FnOnce()) -> i32 {
     let pid = fork();
     if pid == 0 {
@@ -35,13 +34,13 @@ pub(crate) fn child(work: impl FnOnce()) -> i32 {
     pid
 }
 
-/// Ends this process at once.
+/// Exits at once.
 pub(crate) fn exit(code: i32) -> ! {
     // SAFETY: takes a number and does not return.
     unsafe { libc::_exit(code) }
 }
 
-/// Makes this process the leader of a session of its own.
+/// Makes this process the leader of a new session.
 pub(crate) fn new_session() {
     // SAFETY: takes nothing.
     unsafe {
@@ -49,7 +48,7 @@ pub(crate) fn new_session() {
     }
 }
 
-/// Makes this process the leader of a group of its own.
+/// Makes this process the leader of a new group.
 pub(crate) fn new_group() {
     // SAFETY: takes numbers.
     unsafe {
@@ -57,7 +56,7 @@ pub(crate) fn new_group() {
     }
 }
 
-/// Ignores every signal by which one is asked to end.
+/// Ignores every signal that asks a process to exit.
 pub(crate) fn turn_deaf() {
     for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGQUIT, libc::SIGPIPE] {
         // SAFETY: a disposition without a handler.
@@ -75,7 +74,7 @@ pub(crate) fn raise(signal: i32) {
     }
 }
 
-/// Sets one of the attributes that `prctl` sets with a number.
+/// Sets an attribute with `prctl` that takes a number.
 pub(crate) fn attribute(option: i32, value: libc::c_ulong) {
     // SAFETY: the options used here take a number and no pointer.
     unsafe {
@@ -89,13 +88,13 @@ pub(crate) fn reap(pid: i32) -> bool {
     unsafe { libc::waitpid(pid, std::ptr::null_mut(), libc::WNOHANG) > 0 }
 }
 
-/// Returns the number of this process.
+/// Returns the pid of this process.
 pub(crate) fn own_pid() -> i32 {
     // SAFETY: takes nothing.
     unsafe { libc::getpid() }
 }
 
-/// Returns the number of the parent.
+/// Returns the pid of the parent.
 pub(crate) fn parent() -> i32 {
     // SAFETY: takes nothing.
     unsafe { libc::getppid() }
@@ -120,12 +119,12 @@ pub(crate) fn boot_ns() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// Returns the moment at which those that fork all the time stop by themselves.
+/// Returns the time at which processes that fork all the time exit.
 pub(crate) fn forking_ends() -> u64 {
     boot_ns() + FORKING_NS
 }
 
-/// Replaces this process by `program` with an empty environment.
+/// Executes `program` with an empty environment.
 pub(crate) fn replace(program: &str, arguments: &[&str]) -> ! {
     let word = |text: &str| CString::new(text).unwrap_or_default();
     let path = word(program);

@@ -1,20 +1,20 @@
-//! Trees that do not move: stopped, dead but not buried, blocked, or holding on to a pipe.
+//! Trees that do not move: stopped, zombies, blocked, or holding a pipe.
 
-use crate::Scene;
+use crate::arguments::Arguments;
 use crate::process::{self, child};
 
-/// Children that nobody waits for.
+/// Zombies.
 const ZOMBIES: u32 = 20;
 
-/// Children that write more than anybody reads.
+/// Children that write more than is read.
 const WRITERS: u32 = 4;
 
 /// How long a leader lives that leaves a child with its output.
 const LEADER_US: u32 = 2_000;
 
-/// A child and a grandchild in another session, both SIGSTOPped. They say that they live until they cannot.
-pub(crate) fn stopped(scene: &Scene) {
-    let canary = scene.canary;
+/// A child and a grandchild in another session, both SIGSTOPped. They write heartbeats until then.
+pub(crate) fn stopped(arguments: &Arguments) {
+    let canary = arguments.canary;
     child(|| {
         process::new_session();
         child(|| {
@@ -29,9 +29,9 @@ pub(crate) fn stopped(scene: &Scene) {
     canary.sing_on();
 }
 
-/// Children that are dead and not waited for.
-pub(crate) fn zombies(scene: &Scene) {
-    let canary = scene.canary;
+/// Children that have exited and are not waited for.
+pub(crate) fn zombies(arguments: &Arguments) {
+    let canary = arguments.canary;
     for _ in 0..ZOMBIES {
         child(|| canary.sing());
     }
@@ -39,9 +39,9 @@ pub(crate) fn zombies(scene: &Scene) {
     canary.sing_on();
 }
 
-/// Children that write to an output which is not read fast enough, and block there.
-pub(crate) fn blocked_writers(scene: &Scene) {
-    let canary = scene.canary;
+/// Children that block on an output that is not read fast enough.
+pub(crate) fn blocked_writers(arguments: &Arguments) {
+    let canary = arguments.canary;
     for _ in 0..WRITERS {
         child(|| {
             canary.sing_by_timer();
@@ -59,8 +59,8 @@ pub(crate) fn blocked_writers(scene: &Scene) {
 }
 
 /// The leader exits; a child in another session keeps the output open.
-pub(crate) fn pipe_holder(scene: &Scene) {
-    let canary = scene.canary;
+pub(crate) fn pipe_holder(arguments: &Arguments) {
+    let canary = arguments.canary;
     child(|| {
         process::new_session();
         canary.settled();

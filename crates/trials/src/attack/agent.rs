@@ -4,10 +4,10 @@
 use lastword_proc::Identity;
 use serde_json::Value;
 
-use super::seeded::Bug;
-use super::stage::{Home, LOOK, OWNER, PATIENCE, Stage, says};
+use super::attempt::{Attempt, Ends};
+use super::bug::Bug;
+use super::setup::{Home, LOOK, OWNER, PATIENCE, Setup, says};
 use super::transport::daemon;
-use super::{Attempt, Ends};
 use crate::clock;
 use crate::product::figures::{self, Stat};
 
@@ -89,12 +89,12 @@ impl Victim {
 
 /// Has an attacker in a job do something that must leave daemon and another job as they were.
 fn from_inside(
-    stage: &Stage,
+    setup: &Setup,
     words: impl Fn(&Victim) -> Result<Vec<String>, String>,
 ) -> Result<String, String> {
-    let home = &stage.home;
+    let home = &setup.home;
     let (before, victim) = (daemon(home)?, Victim::start(home)?);
-    let said = stage.inside(home, &words(&victim)?)?;
+    let said = setup.inside(home, &words(&victim)?)?;
     if daemon(home)? != before {
         return Err(format!("the daemon was killed: {said}"));
     }
@@ -106,45 +106,45 @@ fn deed(first: &str, rest: Vec<String>) -> Vec<String> {
     [first.to_owned()].into_iter().chain(rest).collect()
 }
 
-fn kill_above(stage: &Stage) -> Result<String, String> {
-    says(&from_inside(stage, |_| Ok(deed("kill-above", vec![])))?, "none of 4 could be signalled")
+fn kill_above(setup: &Setup) -> Result<String, String> {
+    says(&from_inside(setup, |_| Ok(deed("kill-above", vec![])))?, "none of 4 could be signalled")
 }
 
-fn kill_by_number(stage: &Stage) -> Result<String, String> {
-    let said = from_inside(stage, |victim| Ok(deed("kill", victim.holders(&stage.home)?)))?;
+fn kill_by_number(setup: &Setup) -> Result<String, String> {
+    let said = from_inside(setup, |victim| Ok(deed("kill", victim.holders(&setup.home)?)))?;
     says(&said, "none of 4 could be signalled")
 }
 
-fn kill_by_group(stage: &Stage) -> Result<String, String> {
+fn kill_by_group(setup: &Setup) -> Result<String, String> {
     let groups = |victim: &Victim| {
         let mut groups: Vec<String> = Vec::new();
-        for pid in victim.holders(&stage.home)? {
+        for pid in victim.holders(&setup.home)? {
             let pid = pid.parse().ok().and_then(rustix::process::Pid::from_raw);
             let group = rustix::process::getpgid(pid).map_err(|error| error.to_string())?;
             groups.push(format!("-{}", group.as_raw_nonzero()));
         }
         Ok(deed("kill", groups))
     };
-    says(&from_inside(stage, groups)?, "none of 4")
+    says(&from_inside(setup, groups)?, "none of 4")
 }
 
-fn kill_by_name(stage: &Stage) -> Result<String, String> {
+fn kill_by_name(setup: &Setup) -> Result<String, String> {
     let names = ["lastword", "lw-nursery", "lw-guard", "lw-shim"].map(str::to_owned).to_vec();
-    says(&from_inside(stage, |_| Ok(deed("kill-named", names.clone())))?, "none of")
+    says(&from_inside(setup, |_| Ok(deed("kill-named", names.clone())))?, "none of")
 }
 
-fn kill_everybody(stage: &Stage) -> Result<String, String> {
-    from_inside(stage, |_| Ok(deed("kill", vec!["-1".to_owned()])))?;
+fn kill_everybody(setup: &Setup) -> Result<String, String> {
+    from_inside(setup, |_| Ok(deed("kill", vec!["-1".to_owned()])))?;
     Ok("it reached nobody but its own; daemon and other jobs went on".to_owned())
 }
 
 /// Kills some of those who hold a job, as any process of the user may, and returns the job as it ended.
 fn lose(
-    stage: &Stage,
+    setup: &Setup,
     who: impl Fn(&Victim) -> Vec<i32>,
     is_let_go: bool,
 ) -> Result<(Value, Vec<i32>), String> {
-    let home = &stage.home;
+    let home = &setup.home;
     let victim = Victim::start(home)?;
     let sleeper = figures::living()
         .into_iter()
@@ -152,7 +152,7 @@ fn lose(
     let tree: Vec<i32> = sleeper.chain([victim.leader]).collect();
     let targets: Vec<Identity> = who(&victim).into_iter().filter_map(Identity::of).collect();
     let words = deed("kill", targets.iter().map(|target| target.pid.to_string()).collect());
-    says(&stage.attack(OWNER, &words)?, "signalled: ")?;
+    says(&setup.attack(OWNER, &words)?, "signalled: ")?;
     let gone = || targets.iter().all(|target| !target.is_alive()).then_some(());
     clock::until(PATIENCE, LOOK, gone).ok_or("who was killed does not die")?;
     let job = if is_let_go { victim.let_go(home)? } else { victim.ended(home)? };
@@ -173,51 +173,51 @@ fn told((job, left): (Value, Vec<i32>)) -> Result<String, String> {
     }
 }
 
-fn lose_shim(stage: &Stage) -> Result<String, String> {
-    says(&told(lose(stage, |victim| vec![victim.shim], false)?)?, "lost, proof no_children")
+fn lose_shim(setup: &Setup) -> Result<String, String> {
+    says(&told(lose(setup, |victim| vec![victim.shim], false)?)?, "lost, proof no_children")
 }
 
-fn lose_guard(stage: &Stage) -> Result<String, String> {
-    says(&told(lose(stage, |victim| vec![victim.guard], true)?)?, "failed (exit 7), proof no_children")
+fn lose_guard(setup: &Setup) -> Result<String, String> {
+    says(&told(lose(setup, |victim| vec![victim.guard], true)?)?, "failed (exit 7), proof no_children")
 }
 
-fn lose_both(stage: &Stage) -> Result<String, String> {
-    says(&told(lose(stage, |victim| vec![victim.guard, victim.shim], false)?)?, "lost, proof best_effort")
+fn lose_both(setup: &Setup) -> Result<String, String> {
+    says(&told(lose(setup, |victim| vec![victim.guard, victim.shim], false)?)?, "lost, proof best_effort")
 }
 
-fn lose_daemon(stage: &Stage) -> Result<String, String> {
-    let pid = i32::try_from(daemon(&stage.home)?).map_err(|error| error.to_string())?;
-    let said = told(lose(stage, |_| vec![pid], true)?)?;
-    match i64::from(pid) == daemon(&stage.home)? {
+fn lose_daemon(setup: &Setup) -> Result<String, String> {
+    let pid = i32::try_from(daemon(&setup.home)?).map_err(|error| error.to_string())?;
+    let said = told(lose(setup, |_| vec![pid], true)?)?;
+    match i64::from(pid) == daemon(&setup.home)? {
         true => Err("the daemon was not killed".to_owned()),
         false => says(&said, "failed (exit 7), proof no_children")
             .map(|said| format!("adopted by the next daemon: {said}")),
     }
 }
 
-fn peek_from_inside(stage: &Stage) -> Result<String, String> {
-    let said = from_inside(stage, |victim| Ok(deed("peek", victim.holders(&stage.home)?)))?;
+fn peek_from_inside(setup: &Setup) -> Result<String, String> {
+    let said = from_inside(setup, |victim| Ok(deed("peek", victim.holders(&setup.home)?)))?;
     says(&said, "none of 4 can be looked into")
 }
 
-fn peek_from_outside(stage: &Stage) -> Result<String, String> {
-    let victim = Victim::start(&stage.home)?;
-    let mut holders = victim.holders(&stage.home)?;
-    if stage.has(Bug::KeeperIsOpen) {
+fn peek_from_outside(setup: &Setup) -> Result<String, String> {
+    let victim = Victim::start(&setup.home)?;
+    let mut holders = victim.holders(&setup.home)?;
+    if setup.has(Bug::KeeperIsOpen) {
         holders.push(victim.leader.to_string());
     }
-    let said = stage.attack(OWNER, &deed("peek", holders))?;
-    victim.unharmed(&stage.home)?;
+    let said = setup.attack(OWNER, &deed("peek", holders))?;
+    victim.unharmed(&setup.home)?;
     says(&said, "none of 4 can be looked into")
 }
 
-fn preload(stage: &Stage) -> Result<String, String> {
-    let home = stage.another("preload")?;
+fn preload(setup: &Setup) -> Result<String, String> {
+    let home = setup.another("preload")?;
     let mut command = home.0.command(&["run", "-d", "--", "sleep", "1000"]);
     for name in ["LD_LIBRARY_PATH", "LD_AUDIT", "LD_PRELOAD"] {
         command.env(name, "/nowhere/evil.so");
     }
-    let id = super::stage::text(&home.0.run_to_end(&command)?.stdout);
+    let id = super::setup::text(&home.0.run_to_end(&command)?.stdout);
     home.until(&id, |job| job["attempts"][0]["pid"].as_i64())?;
     let ours = home.0.processes();
     for pid in &ours {
@@ -235,23 +235,23 @@ fn preload(stage: &Stage) -> Result<String, String> {
     }
 }
 
-fn starve(stage: &Stage) -> Result<String, String> {
+fn starve(setup: &Setup) -> Result<String, String> {
     let script = format!(
         "setsid sleep 1000 & exec {} {} starve $PPID",
-        stage.programs.trials.display(),
+        setup.programs.trials.display(),
         super::attacker::VERB
     );
-    let id = stage.home.0.said(&["run", "-d", "--", "sh", "-c", &script])?;
-    let job = stage.home.until(&id, |job| (job["phase"] == "ended").then(|| job.clone()))?;
+    let id = setup.home.0.said(&["run", "-d", "--", "sh", "-c", &script])?;
+    let job = setup.home.until(&id, |job| (job["phase"] == "ended").then(|| job.clone()))?;
     let lost = job["attempts"][0]["receipt"]["output"]["lost"] == Value::Bool(true);
     let output = if lost { ", and says that output was lost" } else { "" };
     Ok(told((job, Vec::new()))? + output)
 }
 
-fn setuid(stage: &Stage) -> Result<String, String> {
+fn setuid(setup: &Setup) -> Result<String, String> {
     use std::os::unix::fs::PermissionsExt as _;
-    let program = stage.programs.trials.with_file_name("setuid");
-    std::fs::copy(&stage.programs.trials, &program).map_err(|error| error.to_string())?;
+    let program = setup.programs.trials.with_file_name("setuid");
+    std::fs::copy(&setup.programs.trials, &program).map_err(|error| error.to_string())?;
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o4755))
         .map_err(|error| error.to_string())?;
     let program = program.display().to_string();
@@ -259,14 +259,14 @@ fn setuid(stage: &Stage) -> Result<String, String> {
     let mut plain = std::process::Command::new(&program);
     std::os::unix::process::CommandExt::uid(&mut plain, OWNER).args([super::attacker::VERB, "whoami"]);
     let outside = plain.output().map_err(|error| error.to_string())?;
-    says(&super::stage::text(&outside.stdout), "user 0")?;
-    let said = stage.home.0.said(&["run", "--", &program, super::attacker::VERB, "whoami"])?;
-    let level = stage.home.json(&["show", "@last"])?["attempts"][0]["level"].clone();
+    says(&super::setup::text(&outside.stdout), "user 0")?;
+    let said = setup.home.0.said(&["run", "--", &program, super::attacker::VERB, "whoami"])?;
+    let level = setup.home.json(&["show", "@last"])?["attempts"][0]["level"].clone();
     says(&said, &format!("user {OWNER}")).map(|said| format!("it stays {said}; held at level {level}"))
 }
 
-fn ask_for_privileges(stage: &Stage) -> Result<String, String> {
+fn ask_for_privileges(setup: &Setup) -> Result<String, String> {
     let body = br#"{"argv":["true"],"cwd":"/","new_privileges":true}"#;
-    says(&stage.post(&stage.home, "/v1/jobs", body)?, "400 invalid")
+    says(&setup.post(&setup.home, "/v1/jobs", body)?, "400 invalid")
         .map(|said| format!("{said}: there is no such wish"))
 }

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::seeded::Bug;
-use super::stage::{Home, OWNER, Stage, says};
-use super::{Attempt, Ends};
+use super::attempt::{Attempt, Ends};
+use super::bug::Bug;
+use super::setup::{Home, OWNER, Setup, says};
 use crate::clock;
 use crate::product::figures::{self, Stat};
 
@@ -39,14 +39,14 @@ const ANSWER_MAX_MS: f64 = 50.0;
 const BOMB_MAX: Duration = Duration::from_secs(120);
 
 /// Throws a bomb, and watches.
-fn throw(stage: &Stage, command: &[&str], bytes: u64) -> Result<String, String> {
-    let home = &stage.another("bombed")?;
-    let start: &[&str] = match stage.has(Bug::OutputHasNoCap) {
+fn throw(setup: &Setup, command: &[&str], bytes: u64) -> Result<String, String> {
+    let home = &setup.another("bombed")?;
+    let start: &[&str] = match setup.has(Bug::OutputHasNoCap) {
         true => &["daemon", "start", "--set", "output.tail=1T"],
         false => &["daemon", "start"],
     };
     home.0.said(start)?;
-    let before = answers(stage, home)?;
+    let before = answers(setup, home)?;
     let begun = Instant::now();
     let id = home.0.said(&[&["run", "-d", "--"], command].concat())?;
     let leader = home.until(&id, |job| job["attempts"][0]["pid"].as_i64())?;
@@ -57,7 +57,7 @@ fn throw(stage: &Stage, command: &[&str], bytes: u64) -> Result<String, String> 
         memory = memory.max(figures::most_resident_kb(shim).unwrap_or(0));
         disk = disk.max(blocks(&folder));
         if during.is_none() {
-            during = Some(answers(stage, home));
+            during = Some(answers(setup, home));
         }
         let job = home.json(&["show", &id]).ok()?;
         (job["phase"] == "ended" || disk > DISK_MAX).then_some(job)
@@ -82,8 +82,8 @@ fn throw(stage: &Stage, command: &[&str], bytes: u64) -> Result<String, String> 
 }
 
 /// Returns how long 99 of 100 questions take, in milliseconds.
-fn answers(stage: &Stage, home: &Home) -> Result<f64, String> {
-    let said = stage.attack(OWNER, &["clock", &home.socket().display().to_string()])?;
+fn answers(setup: &Setup, home: &Home) -> Result<f64, String> {
+    let said = setup.attack(OWNER, &["clock", &home.socket().display().to_string()])?;
     said.parse().map_err(|_| format!("the daemon does not answer: {said}"))
 }
 
@@ -97,38 +97,38 @@ fn leader<'a>(program: &'a str, kind: &'a str, bytes: &'a str) -> [&'a str; 5] {
     [program, "leader", "bomb", kind, bytes]
 }
 
-fn of_leader(stage: &Stage, kind: &str, bytes: u64) -> Result<String, String> {
-    let program = stage.programs.trials.display().to_string();
-    throw(stage, &leader(&program, kind, &bytes.to_string()), bytes)
+fn of_leader(setup: &Setup, kind: &str, bytes: u64) -> Result<String, String> {
+    let program = setup.programs.trials.display().to_string();
+    throw(setup, &leader(&program, kind, &bytes.to_string()), bytes)
 }
 
-fn flood(stage: &Stage) -> Result<String, String> {
-    of_leader(stage, "flood", if stage.short { 1_000_000_000 } else { 5_000_000_000 })
+fn flood(setup: &Setup) -> Result<String, String> {
+    of_leader(setup, "flood", if setup.short { 1_000_000_000 } else { 5_000_000_000 })
 }
 
-fn empty_lines(stage: &Stage) -> Result<String, String> {
-    throw(stage, &["sh", "-c", "yes '' | head -n 10000000"], 10_000_000)
+fn empty_lines(setup: &Setup) -> Result<String, String> {
+    throw(setup, &["sh", "-c", "yes '' | head -n 10000000"], 10_000_000)
 }
 
-fn one_line(stage: &Stage) -> Result<String, String> {
-    of_leader(stage, "line", 1_000_000_000)
+fn one_line(setup: &Setup) -> Result<String, String> {
+    of_leader(setup, "line", 1_000_000_000)
 }
 
-fn tiny_writes(stage: &Stage) -> Result<String, String> {
-    let seconds = if stage.short { 2 } else { 5 };
-    of_leader(stage, "tiny", 100_000 * seconds * 10)
+fn tiny_writes(setup: &Setup) -> Result<String, String> {
+    let seconds = if setup.short { 2 } else { 5 };
+    of_leader(setup, "tiny", 100_000 * seconds * 10)
 }
 
 /// Sends bodies that must be refused, or else run as they are; afterwards the daemon must be the one it was, and answer.
-fn bodies(stage: &Stage, all: &[(&str, Vec<u8>, &str)]) -> Result<String, String> {
-    let before = super::transport::daemon(&stage.home)?;
+fn bodies(setup: &Setup, all: &[(&str, Vec<u8>, &str)]) -> Result<String, String> {
+    let before = super::transport::daemon(&setup.home)?;
     let mut told = Vec::new();
     for (what, body, code) in all {
-        let said = stage.post(&stage.home, "/v1/jobs", body)?;
+        let said = setup.post(&setup.home, "/v1/jobs", body)?;
         says(&said, code).map_err(|_| format!("{what}: {said}"))?;
         told.push(format!("{what}: {said}"));
     }
-    let after = super::transport::daemon(&stage.home)?;
+    let after = super::transport::daemon(&setup.home)?;
     let resident = i32::try_from(after).ok().and_then(figures::resident_kb).unwrap_or(u64::MAX) >> 10;
     match (before == after, resident) {
         (true, ..=150) => Ok(format!("{}; the daemon has {resident} MiB", told.join(", "))),
@@ -143,11 +143,11 @@ fn with(what: &str, value: serde_json::Value) -> Vec<u8> {
     body.to_string().into_bytes()
 }
 
-fn arguments(stage: &Stage) -> Result<String, String> {
+fn arguments(setup: &Setup) -> Result<String, String> {
     let argv = |bytes: usize| with("argv", json!(["true", "x".repeat(bytes)]));
     let many = with("argv", json!(vec!["x"; 500_000]));
     bodies(
-        stage,
+        setup,
         &[
             ("1 MB", argv(1_000_000), "4"),
             ("2.5 MB", argv(2_500_000), "413 too_large"),
@@ -156,18 +156,18 @@ fn arguments(stage: &Stage) -> Result<String, String> {
     )
 }
 
-fn variables(stage: &Stage) -> Result<String, String> {
+fn variables(setup: &Setup) -> Result<String, String> {
     let env: serde_json::Map<String, serde_json::Value> =
         (0..100_000).map(|number| (format!("VARIABLE_{number}"), json!("value"))).collect();
-    bodies(stage, &[("100000 variables", with("env", env.into()), "413 too_large")])
+    bodies(setup, &[("100000 variables", with("env", env.into()), "413 too_large")])
 }
 
-fn labels(stage: &Stage) -> Result<String, String> {
+fn labels(setup: &Setup) -> Result<String, String> {
     let labels = |count: usize| -> serde_json::Value {
         (0..count).map(|number| (format!("l{number}"), json!(""))).collect::<serde_json::Map<_, _>>().into()
     };
     bodies(
-        stage,
+        setup,
         &[
             ("1000 labels", with("labels", labels(1_000)), "4"),
             ("1000000", with("labels", labels(1_000_000)), "413 too_large"),
@@ -175,12 +175,12 @@ fn labels(stage: &Stage) -> Result<String, String> {
     )
 }
 
-fn json_bombs(stage: &Stage) -> Result<String, String> {
+fn json_bombs(setup: &Setup) -> Result<String, String> {
     let plain = |rest: &str| format!("{{\"argv\":[\"true\"],\"cwd\":\"/\",{rest}}}").into_bytes();
     let invalid = "400 invalid";
     let deep = [b"{\"argv\":".to_vec(), vec![b'['; 500_000]].concat();
     bodies(
-        stage,
+        setup,
         &[
             ("depth 500000", deep, invalid),
             (

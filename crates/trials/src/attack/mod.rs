@@ -1,7 +1,7 @@
 //! `attack`: everything that somebody could try against a user of the product, tried: the real daemon, the real command line, real
 //! other users, and jobs that are attackers. Each attempt is a row: refused, survived, or a limit that a page admits.
 //!
-//! - [`stage`]: the user who is attacked, and those who attack.
+//! - [`setup`]: the user who is attacked, and those who attack.
 //! - [`attacker`]: what an attacker does as a process of its own, as another user or inside a job.
 //! - [`transport`]: the way to the daemon.
 //! - [`agent`]: a job against those who hold it.
@@ -11,24 +11,28 @@
 //! - [`names`]: names, paths and texts that lead elsewhere.
 //! - [`terminal`]: what a job writes, against whoever looks at it.
 //! - [`bombs`]: too much of something.
+//! - [`attempt`]: an attempt, and how it must end. [`bug`]: guards that can be taken away.
 //! - [`seeded`]: what is broken on purpose, and must be noticed.
 
 mod agent;
 pub(crate) mod attacker;
+mod attempt;
 mod bombs;
+mod bug;
 mod names;
 mod records;
 mod rights;
 mod secrets;
 mod seeded;
-mod stage;
+mod setup;
 mod terminal;
 mod transport;
 
 use std::time::Instant;
 
 use crate::args::Args;
-use stage::Stage;
+use attempt::{Attempt, Ends};
+use setup::Setup;
 
 const USAGE: &str = "attack [--short] [--only WORD] [--no-bugs]
 
@@ -56,37 +60,6 @@ const GROUPS: &[(&str, &[Attempt])] = &[
     ("bombs", bombs::ATTEMPTS),
 ];
 
-/// How an attempt must end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ends {
-    /// It comes to nothing, and whoever tries is told.
-    Refused,
-    /// It is done, and does no harm.
-    Survived,
-    /// It works, and the page says so under this heading.
-    Limit(&'static str),
-}
-
-impl Ends {
-    fn word(self) -> &'static str {
-        match self {
-            Ends::Refused => "refused",
-            Ends::Survived => "survived",
-            Ends::Limit(_) => "limit",
-        }
-    }
-}
-
-/// One thing that somebody tries.
-struct Attempt {
-    /// Its number in the plan of security tests.
-    item: u8,
-    what: &'static str,
-    ends: Ends,
-    /// Tries it. Says how it ended, if it ended as it must; otherwise what happened instead.
-    make: fn(&Stage) -> Result<String, String>,
-}
-
 /// Runs `attack`.
 pub(crate) fn run(words: &[&str]) -> Result<bool, String> {
     if words.iter().any(|word| matches!(*word, "--help" | "-h")) {
@@ -109,10 +82,10 @@ pub(crate) fn run(words: &[&str]) -> Result<bool, String> {
             continue;
         }
         println!("\n{group}");
-        let stage = Stage::set(None, args.has("--short"))?;
+        let setup = Setup::new(None, args.has("--short"))?;
         for attempt in chosen {
             tried += 1;
-            wrong += usize::from(!attempt.row(&stage));
+            wrong += usize::from(!attempt.row(&setup));
         }
     }
     println!("\n{tried} attempts in {:.1} s", begun.elapsed().as_secs_f64());
@@ -122,7 +95,7 @@ pub(crate) fn run(words: &[&str]) -> Result<bool, String> {
     if wrong > 0 {
         eprintln!("FAILED: {wrong} of {tried} attempts did not end as they must");
     }
-    let bugs = args.has("--no-bugs") || only.is_some() || seeded::run(args.has("--short"))?;
+    let bugs = args.has("--no-bugs") || only.is_some() || seeded::run(args.has("--short"), attempt_named)?;
     Ok(wrong == 0 && bugs)
 }
 
@@ -132,8 +105,8 @@ impl Attempt {
     }
 
     /// Makes it and prints its row; reports whether it ended as it must.
-    fn row(&self, stage: &Stage) -> bool {
-        let ended = (self.make)(stage).and_then(|how| match self.ends {
+    fn row(&self, setup: &Setup) -> bool {
+        let ended = (self.make)(setup).and_then(|how| match self.ends {
             Ends::Limit(heading) if !admits(PAGE.1, heading) => {
                 Err(format!("{how}; {} has no heading `{heading}`", PAGE.0))
             }
@@ -144,7 +117,7 @@ impl Attempt {
             Ok(how) => (self.ends.word(), how),
             Err(why) => ("FAILED", why),
         };
-        println!("{:>3}  {:<74} {word:<9} {}", self.item, self.what, stage.shown(how));
+        println!("{:>3}  {:<74} {word:<9} {}", self.item, self.what, setup.shown(how));
         ended.is_ok()
     }
 }
@@ -155,7 +128,7 @@ fn admits(page: &str, heading: &str) -> bool {
 }
 
 /// Returns the attempt of a name.
-fn attempt(what: &str) -> Option<&'static Attempt> {
+fn attempt_named(what: &str) -> Option<&'static Attempt> {
     GROUPS.iter().flat_map(|(_, attempts)| attempts.iter()).find(|attempt| attempt.what == what)
 }
 

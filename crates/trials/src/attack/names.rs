@@ -5,8 +5,8 @@ use std::os::unix::fs::symlink;
 
 use serde_json::{Value, json};
 
-use super::stage::{OWNER, STRANGER, Stage, at, refused, says, text};
-use super::{Attempt, Ends};
+use super::attempt::{Attempt, Ends};
+use super::setup::{OWNER, STRANGER, Setup, at, refused, says, text};
 
 #[rustfmt::skip] // One row, one attempt.
 pub(super) const ATTEMPTS: &[Attempt] = &[
@@ -30,14 +30,14 @@ fn body(change: impl Fn(&mut Value)) -> String {
 }
 
 /// Submits as the user, and returns status and code.
-fn submit(stage: &Stage, body: &str) -> Result<String, String> {
-    stage.post(&stage.home, "/v1/jobs", body.as_bytes())
+fn submit(setup: &Setup, body: &str) -> Result<String, String> {
+    setup.post(&setup.home, "/v1/jobs", body.as_bytes())
 }
 
 /// Submits what must be refused.
-fn must_refuse(stage: &Stage, bodies: &[String]) -> Result<usize, String> {
+fn must_refuse(setup: &Setup, bodies: &[String]) -> Result<usize, String> {
     for body in bodies {
-        let said = submit(stage, body)?;
+        let said = submit(setup, body)?;
         if !said.starts_with("4") {
             return Err(format!("{said} for {}", body.chars().take(200).collect::<String>()));
         }
@@ -45,12 +45,12 @@ fn must_refuse(stage: &Stage, bodies: &[String]) -> Result<usize, String> {
     Ok(bodies.len())
 }
 
-fn count(stage: &Stage) -> Result<usize, String> {
-    Ok(stage.home.0.said(&["ls", "-a", "-q", "-n", "1000"])?.lines().count())
+fn count(setup: &Setup) -> Result<usize, String> {
+    Ok(setup.home.0.said(&["ls", "-a", "-q", "-n", "1000"])?.lines().count())
 }
 
-fn names(stage: &Stage) -> Result<String, String> {
-    let before = count(stage)?;
+fn names(setup: &Setup) -> Result<String, String> {
+    let before = count(setup)?;
     let long = "x".repeat(65);
     let bad = [
         "",
@@ -68,21 +68,21 @@ fn names(stage: &Stage) -> Result<String, String> {
         &long,
     ];
     for name in bad {
-        let said = stage.home.0.run(&["run", "-d", &format!("--name={name}"), "--", "true"])?;
+        let said = setup.home.0.run(&["run", "-d", &format!("--name={name}"), "--", "true"])?;
         if said.status.code() != Some(2) {
             return Err(format!("--name {name:?}: {} {}", said.status, text(&said.stdout)));
         }
     }
     let by_api: Vec<String> =
         bad.iter().chain(&["a\0b"]).map(|name| body(|body| body["name"] = json!(name))).collect();
-    let tried = bad.len() + must_refuse(stage, &by_api)?;
-    match count(stage)? == before {
+    let tried = bad.len() + must_refuse(setup, &by_api)?;
+    match count(setup)? == before {
         true => Ok(format!("{tried} of {tried}, and no job was made")),
         false => Err("a job was made".to_owned()),
     }
 }
 
-fn ids(stage: &Stage) -> Result<String, String> {
+fn ids(setup: &Setup) -> Result<String, String> {
     let ids = [
         "../../x",
         "job_",
@@ -92,15 +92,15 @@ fn ids(stage: &Stage) -> Result<String, String> {
         "JOB_0001M7FKY4KZE019XRDX66EYVBZ1",
     ];
     let bodies: Vec<String> = ids.iter().map(|id| body(|body| body["id"] = json!(id))).collect();
-    must_refuse(stage, &bodies).map(|tried| format!("{tried} of {tried}"))
+    must_refuse(setup, &bodies).map(|tried| format!("{tried} of {tried}"))
 }
 
-fn references(stage: &Stage) -> Result<String, String> {
+fn references(setup: &Setup) -> Result<String, String> {
     let paths =
         ["..%2f..%2fetc%2fpasswd", "%2e%2e", "%00", "a%0ab", "job_..%2f..", "%ff%fe", "%27%20OR%201=1"];
     for path in paths {
         for end in ["", "/output", "/events", "/result"] {
-            let said = stage.ask(OWNER, &stage.home, &["GET", &format!("/v1/jobs/{path}{end}")])?;
+            let said = setup.ask(OWNER, &setup.home, &["GET", &format!("/v1/jobs/{path}{end}")])?;
             if !said.starts_with('4') {
                 return Err(format!("{path}{end}: {said}"));
             }
@@ -109,9 +109,9 @@ fn references(stage: &Stage) -> Result<String, String> {
     Ok(format!("{} of {}", paths.len() * 4, paths.len() * 4))
 }
 
-fn twins(stage: &Stage) -> Result<String, String> {
+fn twins(setup: &Setup) -> Result<String, String> {
     for (name, code) in [("Twin", "3"), ("twin", "4"), ("CON", "5"), ("con", "6")] {
-        let said = stage.home.0.run(&[
+        let said = setup.home.0.run(&[
             "run",
             "--name",
             name,
@@ -123,7 +123,7 @@ fn twins(stage: &Stage) -> Result<String, String> {
         says(&text(&said.stdout), name)?;
     }
     for (name, code) in [("Twin", 3), ("twin", 4), ("CON", 5), ("con", 6)] {
-        let job = stage.home.json(&["show", name])?;
+        let job = setup.home.json(&["show", name])?;
         if job["attempts"][0]["exit"]["code"] != code {
             return Err(format!("{name} is another: {job}"));
         }
@@ -131,10 +131,10 @@ fn twins(stage: &Stage) -> Result<String, String> {
     Ok("each is the job it was given to; folders are named by id".to_owned())
 }
 
-fn foreign_state(stage: &Stage) -> Result<String, String> {
-    let home = stage.another("shared-state")?;
-    stage.folder("shared-states", 0, 0o1777)?;
-    let state = stage.folder("shared-states/state", STRANGER, 0o777)?;
+fn foreign_state(setup: &Setup) -> Result<String, String> {
+    let home = setup.another("shared-state")?;
+    setup.folder("shared-states", 0, 0o1777)?;
+    let state = setup.folder("shared-states/state", STRANGER, 0o777)?;
     let mut command = home.0.command(&["run", "-d", "--", "true"]);
     command.env("LASTWORD_HOME", &state);
     let said = refused(&home.0.run_to_end(&command)?)?;
@@ -144,9 +144,9 @@ fn foreign_state(stage: &Stage) -> Result<String, String> {
     }
 }
 
-fn linked_jobs(stage: &Stage) -> Result<String, String> {
-    let home = stage.another("linked-jobs")?;
-    let elsewhere = stage.folder("elsewhere-jobs", OWNER, 0o700)?;
+fn linked_jobs(setup: &Setup) -> Result<String, String> {
+    let home = setup.another("linked-jobs")?;
+    let elsewhere = setup.folder("elsewhere-jobs", OWNER, 0o700)?;
     symlink(&elsewhere, home.0.home().join("jobs")).map_err(at(home.0.home()))?;
     let said = home.refused(&["run", "--", "true"])?;
     match fs::read_dir(&elsewhere).map_err(at(&elsewhere))?.count() {
@@ -155,29 +155,29 @@ fn linked_jobs(stage: &Stage) -> Result<String, String> {
     }
 }
 
-fn swapped_folder(stage: &Stage) -> Result<String, String> {
-    let (one, two) = (stage.folder("one", OWNER, 0o755)?, stage.folder("two", OWNER, 0o755)?);
-    let link = stage.folder("links", OWNER, 0o755)?.join("link");
+fn swapped_folder(setup: &Setup) -> Result<String, String> {
+    let (one, two) = (setup.folder("one", OWNER, 0o755)?, setup.folder("two", OWNER, 0o755)?);
+    let link = setup.folder("links", OWNER, 0o755)?.join("link");
     symlink(&one, &link).map_err(at(&link))?;
-    let first = stage.home.0.said(&["run", "-d", "--", "sleep", "0.5"])?;
+    let first = setup.home.0.said(&["run", "-d", "--", "sleep", "0.5"])?;
     let body = body(|body| {
         body["cwd"] = json!(link.display().to_string());
         body["argv"] = json!(["pwd", "-P"]);
         body["name"] = json!("swapped");
         body["after"] = json!([{ "job": first }]);
     });
-    says(&submit(stage, &body)?, "202")?;
+    says(&submit(setup, &body)?, "202")?;
     fs::remove_file(&link).and_then(|()| symlink(&two, &link)).map_err(at(&link))?;
-    stage.home.0.said(&["wait", "swapped"])?;
-    let ran = stage.home.0.said(&["logs", "swapped"])?;
+    setup.home.0.said(&["wait", "swapped"])?;
+    let ran = setup.home.0.said(&["logs", "swapped"])?;
     match ran == two.display().to_string() {
         true => Ok("it runs where the path leads when it starts".to_owned()),
         false => Err(format!("it ran in {ran}")),
     }
 }
 
-fn sql_in_fields(stage: &Stage) -> Result<String, String> {
-    let before = count(stage)?;
+fn sql_in_fields(setup: &Setup) -> Result<String, String> {
+    let before = count(setup)?;
     // A variable has at most 128 KiB.
     let long = "x'\";--".repeat(17_000);
     let evil = [
@@ -196,61 +196,61 @@ fn sql_in_fields(stage: &Stage) -> Result<String, String> {
             body["cwd"] = json!("/");
             body["name"] = json!("evil");
         });
-        says(&submit(stage, &body)?, "202")?;
-        stage.home.0.said(&["wait", "evil"])?;
-        let job = stage.home.json(&["show", "evil"])?;
+        says(&submit(setup, &body)?, "202")?;
+        setup.home.0.said(&["wait", "evil"])?;
+        let job = setup.home.json(&["show", "evil"])?;
         if job["argv"][1] != text || job["labels"]["evil"] != text {
             return Err(format!("{text:?} came back as {}", job["argv"]));
         }
         // A folder that is not there: its name goes into the error.
-        let said = stage.home.0.run(&["run", "-C", &format!("/nowhere/{text}"), "--", "true"])?;
+        let said = setup.home.0.run(&["run", "-C", &format!("/nowhere/{text}"), "--", "true"])?;
         if said.status.success() {
             return Err(format!("it ran in a folder called {text:?}"));
         }
     }
-    says(&text(&stage.home.0.run(&["doctor"])?.stdout), "intact: ")?;
-    match count(stage)? - before {
+    says(&text(&setup.home.0.run(&["doctor"])?.stdout), "intact: ")?;
+    match count(setup)? - before {
         6..=12 => Ok("each comes back as it was; the journal is sound".to_owned()),
         other => Err(format!("{other} jobs were made")),
     }
 }
 
-fn sql_in_filters(stage: &Stage) -> Result<String, String> {
-    stage.home.0.said(&["run", "--name", "plain", "-l", "k=v", "--", "true"])?;
+fn sql_in_filters(setup: &Setup) -> Result<String, String> {
+    setup.home.0.said(&["run", "--name", "plain", "-l", "k=v", "--", "true"])?;
     let evil =
         ["%", "_____", "plain' OR '1'='1", "pl*", "\"plain\"", "plain\" NEAR x", "'; DROP TABLE jobs; --"];
     for words in evil {
         for flags in [["--name".to_owned(), words.to_owned()], ["--label".to_owned(), format!("k={words}")]] {
-            let said = stage.home.0.run(&["ls", "-a", "-q", &flags[0], &flags[1]])?;
+            let said = setup.home.0.run(&["ls", "-a", "-q", &flags[0], &flags[1]])?;
             if !text(&said.stdout).is_empty() {
                 return Err(format!("{flags:?} finds {}", text(&said.stdout)));
             }
         }
     }
-    says(&stage.home.0.said(&["ls", "-a", "-q", "--name", "plain"])?, "job_")?;
+    says(&setup.home.0.said(&["ls", "-a", "-q", "--name", "plain"])?, "job_")?;
     Ok(format!("{} filters find nothing, and the true one finds its job", evil.len() * 2))
 }
 
-fn no_text(stage: &Stage) -> Result<String, String> {
-    let before = count(stage)?;
+fn no_text(setup: &Setup) -> Result<String, String> {
+    let before = count(setup)?;
     let bodies: [&[u8]; 3] = [
         b"{\"argv\":[\"true\",\"\xff\xfe\"],\"cwd\":\"/\"}",
         b"{\"argv\":[\"true\"],\"cwd\":\"/\xc3\"}",
         b"{\"argv\":[\"true\",\"\\ud800\"],\"cwd\":\"/\"}",
     ];
     for body in bodies {
-        let said = stage.post(&stage.home, "/v1/jobs", body)?;
+        let said = setup.post(&setup.home, "/v1/jobs", body)?;
         says(&said, "400 invalid")?;
     }
-    let zero = submit(stage, &body(|body| body["argv"] = json!(["true", "a\0b"])))?;
-    match (zero.starts_with('4'), count(stage)? == before) {
+    let zero = submit(setup, &body(|body| body["argv"] = json!(["true", "a\0b"])))?;
+    match (zero.starts_with('4'), count(setup)? == before) {
         (true, true) => Ok(format!("400 invalid; a NUL in an argument: {zero}")),
         found => Err(format!("{found:?}: {zero}")),
     }
 }
 
-fn into_log(stage: &Stage) -> Result<String, String> {
-    let home = stage.another("log")?;
+fn into_log(setup: &Setup) -> Result<String, String> {
+    let home = setup.another("log")?;
     home.0.said(&["daemon", "start", "--set", "log_level=trace"])?;
     let evil = "x\n2026-11-15T00:00:00.000000Z  INFO forged\r\u{1b}[31m\u{9b}2J";
     home.0.run(&["run", "--", &format!("./{evil}")])?;
@@ -258,7 +258,7 @@ fn into_log(stage: &Stage) -> Result<String, String> {
     home.0.run(&["run", "-l", &format!("k={evil}"), "--", "sh", "-c", "exit 1", evil])?;
     home.0.run(&["show", evil])?;
     for path in ["/v1/jobs/x%0a2026-11-15T00:00:00%20INFO%20forged%1b%5b31m", "/v1/%0d%0a%1b[2J"] {
-        stage.ask(OWNER, &home, &["GET", path])?;
+        setup.ask(OWNER, &home, &["GET", path])?;
     }
     let log = home.0.home().join("daemon.log");
     let said = fs::read_to_string(&log).map_err(at(&log))?;

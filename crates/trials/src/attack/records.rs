@@ -6,8 +6,8 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use super::stage::{Home, Stage, at, says};
-use super::{Attempt, Ends};
+use super::attempt::{Attempt, Ends};
+use super::setup::{Home, Setup, at, says};
 
 #[rustfmt::skip] // One row, one attempt.
 pub(super) const ATTEMPTS: &[Attempt] = &[
@@ -43,8 +43,8 @@ fn run_all(home: &Home, scripts: &[&str]) -> Result<String, String> {
     Ok(format!("{} ways: failed (exit 7), proof no_children", scripts.len()))
 }
 
-fn precious(stage: &Stage) -> Result<PathBuf, String> {
-    let path = stage.home.0.home().join("precious");
+fn precious(setup: &Setup) -> Result<PathBuf, String> {
+    let path = setup.home.0.home().join("precious");
     fs::write(&path, "precious").map_err(at(&path))?;
     Ok(path)
 }
@@ -56,8 +56,8 @@ fn is_untouched(path: &Path) -> Result<(), String> {
     }
 }
 
-fn block_ending(stage: &Stage) -> Result<String, String> {
-    let precious = precious(stage)?;
+fn block_ending(setup: &Setup) -> Result<String, String> {
+    let precious = precious(setup)?;
     let link = format!("ln -s {} exit", precious.display());
     let ways = [
         &link,
@@ -67,12 +67,12 @@ fn block_ending(stage: &Stage) -> Result<String, String> {
         "echo exit version=1 > exit",
         ": > exit; chmod 000 exit",
     ];
-    let how = run_all(&stage.home, &ways)?;
+    let how = run_all(&setup.home, &ways)?;
     is_untouched(&precious)?;
     Ok(how)
 }
 
-fn spoil_claim(stage: &Stage) -> Result<String, String> {
+fn spoil_claim(setup: &Setup) -> Result<String, String> {
     let ways = [
         "rm claim",
         "rm ctl.*",
@@ -82,24 +82,24 @@ fn spoil_claim(stage: &Stage) -> Result<String, String> {
         "echo stop cause=cancel at=1 > stop",
         "rm claim; mkfifo claim",
     ];
-    run_all(&stage.home, &ways)
+    run_all(&setup.home, &ways)
 }
 
-fn hold_locks(stage: &Stage) -> Result<String, String> {
+fn hold_locks(setup: &Setup) -> Result<String, String> {
     let script = "for lock in $LASTWORD_MARKER $LASTWORD_MARKER/claim; do flock --nonblock $lock echo held; done; echo tried";
-    let said = stage.home.0.said(&["run", "--", "sh", "-c", script])?;
+    let said = setup.home.0.said(&["run", "--", "sh", "-c", script])?;
     match said.as_str() {
         "tried" => Ok("its keeper has them both".to_owned()),
         other => Err(other.to_owned()),
     }
 }
 
-fn change_modes(stage: &Stage) -> Result<String, String> {
-    run_all(&stage.home, &["chmod 777 $m", "chmod 000 $m", "chmod 777 $m/..", "chmod 000 $m/.."])
+fn change_modes(setup: &Setup) -> Result<String, String> {
+    run_all(&setup.home, &["chmod 777 $m", "chmod 000 $m", "chmod 777 $m/..", "chmod 000 $m/.."])
 }
 
-fn remove_folder(stage: &Stage) -> Result<String, String> {
-    let job = run(&stage.home, "cd /; rm -rf $m")?;
+fn remove_folder(setup: &Setup) -> Result<String, String> {
+    let job = run(&setup.home, "cd /; rm -rf $m")?;
     let attempts = job["attempts"].as_array().map_or(0, Vec::len);
     match (job["outcome"].as_str(), attempts) {
         (Some("lost"), 1) => Ok("lost: nobody can say how it ended; and it was not started again".to_owned()),
@@ -107,13 +107,13 @@ fn remove_folder(stage: &Stage) -> Result<String, String> {
     }
 }
 
-fn replace_recording(stage: &Stage) -> Result<String, String> {
-    let precious = precious(stage)?;
+fn replace_recording(setup: &Setup) -> Result<String, String> {
+    let precious = precious(setup)?;
     let written = "echo before; while ! test -e stdout; do :; done; rm stdout";
     let link = format!("{written}; ln -s {} stdout; echo after", precious.display());
-    let how = run_all(&stage.home, &[&link, &format!("{written}; mkfifo stdout; echo after")])?;
+    let how = run_all(&setup.home, &[&link, &format!("{written}; mkfifo stdout; echo after")])?;
     is_untouched(&precious)?;
-    says(&stage.home.0.said(&["show", "@last"])?, "cannot be read")
+    says(&setup.home.0.said(&["show", "@last"])?, "cannot be read")
         .map(|said| format!("{how}; its output {said}"))
 }
 
@@ -126,9 +126,9 @@ impl Drop for Small {
     }
 }
 
-fn fill_disk(stage: &Stage) -> Result<String, String> {
-    let home = stage.another("full")?;
-    let options = format!("size=24m,mode=700,uid={0},gid={0}", super::stage::OWNER);
+fn fill_disk(setup: &Setup) -> Result<String, String> {
+    let home = setup.another("full")?;
+    let options = format!("size=24m,mode=700,uid={0},gid={0}", super::setup::OWNER);
     let mounted =
         Command::new("mount").args(["-t", "tmpfs", "-o", &options, "none"]).arg(home.0.home()).status();
     let small = Small(home.0.home().to_owned());
@@ -142,9 +142,9 @@ fn fill_disk(stage: &Stage) -> Result<String, String> {
         let script = format!("{script}; echo and it went on; exit 7");
         let id = home.0.said(&["run", "-d", "--", "sh", "-c", &script])?;
         let is_full = || ballast.with_extension("done").exists().then_some(());
-        crate::clock::until(super::stage::PATIENCE, super::stage::LOOK, is_full)
+        crate::clock::until(super::setup::PATIENCE, super::setup::LOOK, is_full)
             .ok_or("the disk does not fill")?;
-        let other = super::stage::text(&home.0.run(&["run", "-d", "--", "true"])?.stderr);
+        let other = super::setup::text(&home.0.run(&["run", "-d", "--", "true"])?.stderr);
         fs::remove_file(&ballast).map_err(at(&ballast))?;
         let job = home.until(&id, |job| (job["phase"] == "ended").then(|| job.clone()))?;
         home.0.said(&["run", "--", "true"])?;
@@ -161,41 +161,41 @@ fn fill_disk(stage: &Stage) -> Result<String, String> {
     }
 }
 
-fn rewrite_recording(stage: &Stage) -> Result<String, String> {
-    run(&stage.home, "echo truth; while ! test -e stdout; do :; done; echo lie > stdout")?;
-    says(&stage.home.0.said(&["logs", "@last"])?, "lie")
+fn rewrite_recording(setup: &Setup) -> Result<String, String> {
+    run(&setup.home, "echo truth; while ! test -e stdout; do :; done; echo lie > stdout")?;
+    says(&setup.home.0.said(&["logs", "@last"])?, "lie")
         .map(|_| "`logs` shows what it wrote there".to_owned())
 }
 
-fn forge_ending(stage: &Stage) -> Result<String, String> {
-    let honest = stage.home.0.said(&["run", "-d", "--", "true"])?;
-    stage.home.0.said(&["wait", &honest])?;
-    let job = run(&stage.home, &format!("cp ../../{honest}/1/exit exit"))?;
+fn forge_ending(setup: &Setup) -> Result<String, String> {
+    let honest = setup.home.0.said(&["run", "-d", "--", "true"])?;
+    setup.home.0.said(&["wait", &honest])?;
+    let job = run(&setup.home, &format!("cp ../../{honest}/1/exit exit"))?;
     match job["outcome"] == "completed" {
         true => Ok("it exited with 7, and is shown as completed".to_owned()),
         false => Err(format!("the forgery did not count: {}; mend the page", job["outcome"])),
     }
 }
 
-fn hide_folder(stage: &Stage) -> Result<String, String> {
-    let away = stage.home.0.home().join("away");
+fn hide_folder(setup: &Setup) -> Result<String, String> {
+    let away = setup.home.0.home().join("away");
     let script = format!(
         "m=$LASTWORD_MARKER; d=$(dirname $m); mv $d {0} && ln -s {0} $d; : > {0}.done; exit 7",
         away.display()
     );
-    let id = stage.home.0.said(&["run", "-d", "--", "sh", "-c", &script])?;
+    let id = setup.home.0.said(&["run", "-d", "--", "sh", "-c", &script])?;
     let done = || away.with_extension("done").exists().then_some(());
-    crate::clock::until(super::stage::PATIENCE, super::stage::LOOK, done)
+    crate::clock::until(super::setup::PATIENCE, super::setup::LOOK, done)
         .ok_or("it does not move its folder")?;
-    let waited = stage.home.0.run(&["wait", "--timeout", "1s", &id])?;
+    let waited = setup.home.0.run(&["wait", "--timeout", "1s", &id])?;
     if waited.status.code() != Some(124) {
-        return Err(format!("it was not hidden: {}", super::stage::text(&waited.stdout)));
+        return Err(format!("it was not hidden: {}", super::setup::text(&waited.stdout)));
     }
-    let folder = stage.home.0.home().join("jobs").join(&id);
+    let folder = setup.home.0.home().join("jobs").join(&id);
     fs::remove_file(&folder).and_then(|()| fs::rename(&away, &folder)).map_err(at(&folder))?;
     // A new daemon looks at once; this one looks again after a pause.
-    stage.home.0.said(&["daemon", "restart"])?;
-    let job = stage.home.until(&id, |job| (job["phase"] == "ended").then(|| job.clone()))?;
+    setup.home.0.said(&["daemon", "restart"])?;
+    let job = setup.home.until(&id, |job| (job["phase"] == "ended").then(|| job.clone()))?;
     match job["attempts"][0]["exit"]["code"] == 7 {
         true => Ok("the link is not followed; when the folder is back, it has failed (exit 7)".to_owned()),
         false => Err(format!("{job}")),

@@ -4,9 +4,9 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use super::seeded::Bug;
-use super::stage::{STRANGER, Stage, at, says, text};
-use super::{Attempt, Ends};
+use super::attempt::{Attempt, Ends};
+use super::bug::Bug;
+use super::setup::{STRANGER, Setup, at, says, text};
 use crate::product::figures;
 
 #[rustfmt::skip] // One row, one attempt.
@@ -41,11 +41,11 @@ fn has_secret(bytes: &[u8]) -> bool {
     bytes.windows(SECRET.len()).any(|piece| piece == SECRET.as_bytes())
 }
 
-fn in_environment(stage: &Stage) -> Result<String, String> {
-    let home = stage.another("secret")?;
+fn in_environment(setup: &Setup) -> Result<String, String> {
+    let home = setup.another("secret")?;
     let mut words = vec!["run", "-d", "--name", "keeps", "--retry", "1", "--"];
     let given = format!("TOKEN={SECRET}");
-    if stage.has(Bug::SecretOnCommandLine) {
+    if setup.has(Bug::SecretOnCommandLine) {
         words.extend(["env", &given]);
     }
     words.extend(["sh", "-c", "sleep 1000; exit 1"]);
@@ -80,8 +80,8 @@ fn in_environment(stage: &Stage) -> Result<String, String> {
     }
 }
 
-fn core_file(stage: &Stage) -> Result<String, String> {
-    let home = stage.another("core")?;
+fn core_file(setup: &Setup) -> Result<String, String> {
+    let home = setup.another("core")?;
     home.0.said(&["daemon", "start"])?;
     let pid = i32::try_from(super::transport::daemon(&home)?).map_err(|error| error.to_string())?;
     let everything = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
@@ -92,31 +92,31 @@ fn core_file(stage: &Stage) -> Result<String, String> {
     // SAFETY: a signal to our own daemon.
     unsafe { libc::kill(pid, libc::SIGABRT) };
     let gone = || figures::Stat::of(pid).is_none_or(|stat| !stat.is_alive()).then_some(());
-    crate::clock::until(super::stage::PATIENCE, super::stage::LOOK, gone).ok_or("the daemon does not die")?;
+    crate::clock::until(super::setup::PATIENCE, super::setup::LOOK, gone).ok_or("the daemon does not die")?;
     match owner {
         0 => Ok("it is dead, and the kernel was told not to write its memory down".to_owned()),
         _ => Err("its memory is its user's to be dumped".to_owned()),
     }
 }
 
-fn on_command_line(stage: &Stage) -> Result<String, String> {
-    let id = stage.home.0.said(&["run", "-d", "--", "sh", "-c", "sleep 1000; :", SECRET])?;
-    let pid = stage.home.until(&id, |job| job["attempts"][0]["pid"].as_i64())?;
-    let said = stage.attack(STRANGER, &["read", &format!("/proc/{pid}/cmdline")])?;
-    stage.home.0.said(&["cancel", "--force", &id])?;
+fn on_command_line(setup: &Setup) -> Result<String, String> {
+    let id = setup.home.0.said(&["run", "-d", "--", "sh", "-c", "sleep 1000; :", SECRET])?;
+    let pid = setup.home.until(&id, |job| job["attempts"][0]["pid"].as_i64())?;
+    let said = setup.attack(STRANGER, &["read", &format!("/proc/{pid}/cmdline")])?;
+    setup.home.0.said(&["cancel", "--force", &id])?;
     says(&said, SECRET).map(|_| "the kernel shows it to everybody, and the journal keeps it".to_owned())
 }
 
-fn written(stage: &Stage) -> Result<String, String> {
-    let mut command = stage.home.0.command(&["run", "--", "sh", "-c", "echo $TOKEN"]);
+fn written(setup: &Setup) -> Result<String, String> {
+    let mut command = setup.home.0.command(&["run", "--", "sh", "-c", "echo $TOKEN"]);
     command.env("TOKEN", SECRET);
-    says(&text(&stage.home.0.run_to_end(&command)?.stdout), SECRET)?;
-    says(&stage.home.0.said(&["logs", "@last"])?, SECRET)
+    says(&text(&setup.home.0.run_to_end(&command)?.stdout), SECRET)?;
+    says(&setup.home.0.said(&["logs", "@last"])?, SECRET)
         .map(|_| "nothing is blacked out: `logs` shows it".to_owned())
 }
 
-fn read_files(stage: &Stage) -> Result<String, String> {
-    let home = stage.another("read")?;
+fn read_files(setup: &Setup) -> Result<String, String> {
+    let home = setup.another("read")?;
     let mut command = home.0.command(&["run", "-d", "--", "sh", "-c", "echo $TOKEN; sleep 1000"]);
     command.env("TOKEN", SECRET);
     let id = text(&home.0.run_to_end(&command)?.stdout);
@@ -132,8 +132,8 @@ fn read_files(stage: &Stage) -> Result<String, String> {
         [job.join("env"), state.join("journal.db"), state.join("journal.db-wal"), state.join("daemon.log")];
     let mut words = vec!["read".to_owned()];
     words.extend(files.iter().map(|file| file.display().to_string()));
-    let said = stage.attack(STRANGER, &words)?;
-    let listed = stage.attack(STRANGER, &["list", &job.join("1").display().to_string()])?;
+    let said = setup.attack(STRANGER, &words)?;
+    let listed = setup.attack(STRANGER, &["list", &job.join("1").display().to_string()])?;
     fs::set_permissions(state, fs::Permissions::from_mode(0o700)).map_err(at(state))?;
     says(&listed, "Permission denied")?;
     match said.lines().all(|line| line.starts_with("no:")) {

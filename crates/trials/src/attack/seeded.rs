@@ -2,25 +2,9 @@
 //!
 //! The executable that ships has no bugs to switch on, so a guard is taken away around it.
 
-use super::attempt;
-use super::stage::Stage;
-
-/// A guard that is taken away.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Bug {
-    /// Whoever reaches the socket is answered as the user.
-    AnybodyIsAnswered,
-    /// A job may signal whom its user may.
-    JobsAreNotScoped,
-    /// The memory of one who holds a job can be read.
-    KeeperIsOpen,
-    /// A secret is handed on as an argument.
-    SecretOnCommandLine,
-    /// What a job writes reaches a terminal as it is.
-    TerminalIsRaw,
-    /// All that a job writes is kept.
-    OutputHasNoCap,
-}
+use super::attempt::Attempt;
+use super::bug::Bug;
+use super::setup::Setup;
 
 /// Something that is broken on purpose.
 struct Broken {
@@ -42,21 +26,21 @@ const BUGS: &[Broken] = &[
     Broken { bug: Bug::OutputHasNoCap, about: "all that a job writes is kept", noticed_by: "as much output as fits into some seconds", says: "the disk fills" },
 ];
 
-/// Seeds one bug after the other; reports whether all were noticed.
-pub(super) fn run(short: bool) -> Result<bool, String> {
+/// Takes away one guard after the other, and makes the attempt of the given name that must notice; reports whether all were noticed.
+pub(super) fn run(short: bool, named: fn(&str) -> Option<&'static Attempt>) -> Result<bool, String> {
     println!("\nbroken on purpose");
     let mut all = true;
     for Broken { bug, about, noticed_by, says } in BUGS {
-        let attempt = attempt(noticed_by).ok_or_else(|| format!("there is no attempt `{noticed_by}`"))?;
-        let stage = Stage::set(Some(*bug), short)?;
-        let (word, how) = match (attempt.make)(&stage) {
+        let attempt = named(noticed_by).ok_or_else(|| format!("there is no attempt `{noticed_by}`"))?;
+        let setup = Setup::new(Some(*bug), short)?;
+        let (word, how) = match (attempt.make)(&setup) {
             Err(why) if why.contains(says) => ("noticed", why),
             Err(how) | Ok(how) => {
                 all = false;
                 ("NOT NOTICED", how)
             }
         };
-        println!("{:>3}  {about:<74} {word:<9} {}", attempt.item, stage.shown(&how));
+        println!("{:>3}  {about:<74} {word:<9} {}", attempt.item, setup.shown(&how));
     }
     Ok(all)
 }

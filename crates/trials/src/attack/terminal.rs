@@ -4,9 +4,10 @@
 use std::fs;
 use std::process::Stdio;
 
-use super::seeded::Bug;
-use super::stage::{Stage, at, text};
-use super::{Attempt, Ends, attacker};
+use super::attacker;
+use super::attempt::{Attempt, Ends};
+use super::bug::Bug;
+use super::setup::{Setup, at, text};
 
 #[rustfmt::skip] // One row, one attempt.
 pub(super) const ATTEMPTS: &[Attempt] = &[
@@ -32,27 +33,27 @@ fn is_harmless(c: char) -> bool {
 }
 
 /// Runs a verb at a terminal, and looks at what the terminal is told.
-fn at_terminal(stage: &Stage, words: &[&str]) -> Result<String, String> {
-    let quoted: Vec<String> = [stage.home.0.program().display().to_string().as_str()]
+fn at_terminal(setup: &Setup, words: &[&str]) -> Result<String, String> {
+    let quoted: Vec<String> = [setup.home.0.program().display().to_string().as_str()]
         .iter()
         .chain(words)
         .map(|word| format!("'{}'", word.replace('\'', r"'\''")))
         .collect();
-    let line = quoted.join(" ") + if stage.has(Bug::TerminalIsRaw) { " | cat" } else { "" };
-    let mut script = stage.home.0.command(&[] as &[&str]);
+    let line = quoted.join(" ") + if setup.has(Bug::TerminalIsRaw) { " | cat" } else { "" };
+    let mut script = setup.home.0.command(&[] as &[&str]);
     script.env("NO_COLOR", "1").env("TERM", "xterm").env("SHELL", "/bin/sh");
     let mut other = std::process::Command::new("script");
     other.args(["--quiet", "--command", &line, "/dev/null"]).stdin(Stdio::null());
     other.envs(script.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    let said = stage.home.0.run_to_end(&other)?;
+    let said = setup.home.0.run_to_end(&other)?;
     // The line discipline of the terminal returns the carriage itself.
     Ok(String::from_utf8_lossy(&said.stdout).replace("\r\n", "\n"))
 }
 
 /// Makes sure that nothing steers a terminal at any of these faces.
-fn check(stage: &Stage, faces: &[&[&str]]) -> Result<String, String> {
+fn check(setup: &Setup, faces: &[&[&str]]) -> Result<String, String> {
     for words in faces {
-        let said = at_terminal(stage, words)?;
+        let said = at_terminal(setup, words)?;
         if said.trim().is_empty() {
             return Err(format!("{words:?} says nothing"));
         }
@@ -65,20 +66,20 @@ fn check(stage: &Stage, faces: &[&[&str]]) -> Result<String, String> {
 }
 
 /// Puts what is to be written where a job can read it.
-fn payload(stage: &Stage) -> Result<String, String> {
-    let path = stage.home.0.place().join("payload");
+fn payload(setup: &Setup) -> Result<String, String> {
+    let path = setup.home.0.place().join("payload");
     fs::write(&path, written()).map_err(at(&path))?;
     Ok(path.display().to_string())
 }
 
-fn by_names(stage: &Stage) -> Result<String, String> {
+fn by_names(setup: &Setup) -> Result<String, String> {
     let label = format!("colour={STEERS}");
-    let id = stage.home.0.said(&["run", "-d", "-l", &label, "--", "sh", "-c", "exit 3", STEERS])?;
-    stage.home.0.run(&["wait", &id])?;
-    let wild = stage.home.0.said(&["run", "-d", "--", &format!("./{STEERS}")])?;
-    stage.home.0.run(&["wait", &wild])?;
+    let id = setup.home.0.said(&["run", "-d", "-l", &label, "--", "sh", "-c", "exit 3", STEERS])?;
+    setup.home.0.run(&["wait", &id])?;
+    let wild = setup.home.0.said(&["run", "-d", "--", &format!("./{STEERS}")])?;
+    setup.home.0.run(&["wait", &wild])?;
     check(
-        stage,
+        setup,
         &[
             &["ls", "-a"],
             &["show", &id],
@@ -96,12 +97,12 @@ fn by_names(stage: &Stage) -> Result<String, String> {
     )
 }
 
-fn by_output(stage: &Stage) -> Result<String, String> {
-    let script = format!("cat {0}; cat {0} >&2", payload(stage)?);
-    let id = stage.home.0.said(&["run", "-d", "--", "sh", "-c", &script])?;
-    stage.home.0.run(&["wait", &id])?;
+fn by_output(setup: &Setup) -> Result<String, String> {
+    let script = format!("cat {0}; cat {0} >&2", payload(setup)?);
+    let id = setup.home.0.said(&["run", "-d", "--", "sh", "-c", &script])?;
+    setup.home.0.run(&["wait", &id])?;
     check(
-        stage,
+        setup,
         &[
             &["logs", &id],
             &["logs", "--stderr", &id],
@@ -115,16 +116,16 @@ fn by_output(stage: &Stage) -> Result<String, String> {
     )
 }
 
-fn byte_by_byte(stage: &Stage) -> Result<String, String> {
-    let program = stage.programs.trials.display().to_string();
-    check(stage, &[&["run", "--", &program, attacker::VERB, "dribble", &payload(stage)?]])
+fn byte_by_byte(setup: &Setup) -> Result<String, String> {
+    let program = setup.programs.trials.display().to_string();
+    check(setup, &[&["run", "--", &program, attacker::VERB, "dribble", &payload(setup)?]])
 }
 
-fn endless_line(stage: &Stage) -> Result<String, String> {
+fn endless_line(setup: &Setup) -> Result<String, String> {
     let script = "head -c 10000000 /dev/zero | tr '\\0' x";
-    let id = stage.home.0.said(&["run", "-d", "--", "sh", "-c", script])?;
-    stage.home.0.said(&["wait", &id])?;
-    let (logs, show) = (stage.home.0.said(&["logs", &id])?, stage.home.0.said(&["show", &id])?);
+    let id = setup.home.0.said(&["run", "-d", "--", "sh", "-c", script])?;
+    setup.home.0.said(&["wait", &id])?;
+    let (logs, show) = (setup.home.0.said(&["logs", &id])?, setup.home.0.said(&["show", &id])?);
     let longest = show.lines().map(|line| line.chars().count()).max().unwrap_or(0);
     match (logs.len(), longest) {
         (10_000_000, ..=200) => {
@@ -134,18 +135,18 @@ fn endless_line(stage: &Stage) -> Result<String, String> {
     }
 }
 
-fn into_pipe(stage: &Stage) -> Result<String, String> {
-    let id = stage.home.0.said(&["run", "-d", "--", "cat", &payload(stage)?])?;
-    stage.home.0.said(&["wait", &id])?;
-    let said = stage.home.0.run(&["logs", &id])?;
+fn into_pipe(setup: &Setup) -> Result<String, String> {
+    let id = setup.home.0.said(&["run", "-d", "--", "cat", &payload(setup)?])?;
+    setup.home.0.said(&["wait", &id])?;
+    let said = setup.home.0.run(&["logs", &id])?;
     match said.stdout == written() {
         true => Ok("`logs` has every byte of it, and whoever shows it must clean it".to_owned()),
         false => Err(format!("it is not as it was written: {:?}", text(&said.stdout))),
     }
 }
 
-fn given_terminal(stage: &Stage) -> Result<String, String> {
-    let said = at_terminal(stage, &["run", "-t", "--", "printf", "\x1b[5m"])?;
+fn given_terminal(setup: &Setup) -> Result<String, String> {
+    let said = at_terminal(setup, &["run", "-t", "--", "printf", "\x1b[5m"])?;
     match said.contains("\x1b[5m") {
         true => Ok("what it writes reaches the terminal as it is".to_owned()),
         false => Err(format!("it does not: {said:?}")),

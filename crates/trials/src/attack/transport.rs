@@ -5,9 +5,9 @@ use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _,
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 
-use super::seeded::Bug;
-use super::stage::{Home, LOOK, OWNER, STRANGER, Stage, at, refused, says};
-use super::{Attempt, Ends};
+use super::attempt::{Attempt, Ends};
+use super::bug::Bug;
+use super::setup::{Home, LOOK, OWNER, STRANGER, Setup, at, refused, says};
 use crate::clock;
 
 #[rustfmt::skip] // One row, one attempt.
@@ -29,15 +29,15 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
     Attempt { item: 3, what: "the socket is taken away from a daemon that runs", ends: Ends::Survived, make: taken_away },
 ];
 
-fn look_into_folder(stage: &Stage) -> Result<String, String> {
-    says(&stage.attack(STRANGER, &["list", &stage.home.0.home().display().to_string()])?, "Permission denied")
+fn look_into_folder(setup: &Setup) -> Result<String, String> {
+    says(&setup.attack(STRANGER, &["list", &setup.home.0.home().display().to_string()])?, "Permission denied")
 }
 
-fn abstract_socket(stage: &Stage) -> Result<String, String> {
-    let daemon = daemon(&stage.home)?;
+fn abstract_socket(setup: &Setup) -> Result<String, String> {
+    let daemon = daemon(&setup.home)?;
     let sockets = fs::read_to_string("/proc/net/unix").map_err(|error| error.to_string())?;
     let named: Vec<&str> = sockets.lines().filter_map(|line| line.split_whitespace().nth(7)).collect();
-    let place = stage.home.0.place().display().to_string();
+    let place = setup.home.0.place().display().to_string();
     let ours: Vec<&&str> = named.iter().filter(|name| name.contains(&place)).collect();
     match ours.iter().any(|name| name.starts_with('@')) || ours.is_empty() {
         true => Err(format!("sockets of daemon {daemon}: {ours:?}")),
@@ -45,8 +45,8 @@ fn abstract_socket(stage: &Stage) -> Result<String, String> {
     }
 }
 
-fn loose_umask(stage: &Stage) -> Result<String, String> {
-    let home = stage.another("umask")?;
+fn loose_umask(setup: &Setup) -> Result<String, String> {
+    let home = setup.another("umask")?;
     let script = "umask 000; exec \"$0\" run -- true";
     let mut command = home.0.command(&["-c", script]);
     command = re_run(&command, "sh", &[home.0.program()]);
@@ -80,12 +80,12 @@ pub(super) fn open_to_others(folder: &Path) -> Result<Vec<String>, String> {
     Ok(found)
 }
 
-fn open_folder(stage: &Stage) -> Result<String, String> {
+fn open_folder(setup: &Setup) -> Result<String, String> {
     let mut how = String::new();
     for mode in [0o777, 0o750, 0o705] {
-        let runtime = stage.folder("run-open", OWNER, 0o700)?;
-        let folder = stage.folder("run-open/lastword", OWNER, mode)?;
-        how = says(&start_in(stage, &runtime)?, "chmod 700")?;
+        let runtime = setup.folder("run-open", OWNER, 0o700)?;
+        let folder = setup.folder("run-open/lastword", OWNER, mode)?;
+        how = says(&start_in(setup, &runtime)?, "chmod 700")?;
         if folder.join("lastword.sock").exists() {
             return Err(format!("a socket was made in a folder of mode {mode:o}"));
         }
@@ -93,21 +93,21 @@ fn open_folder(stage: &Stage) -> Result<String, String> {
     Ok(format!("modes 777, 750 and 705: {how}"))
 }
 
-fn linked_folder(stage: &Stage) -> Result<String, String> {
-    let runtime = stage.folder("run-link", OWNER, 0o700)?;
-    let elsewhere = stage.folder("elsewhere", OWNER, 0o700)?;
+fn linked_folder(setup: &Setup) -> Result<String, String> {
+    let runtime = setup.folder("run-link", OWNER, 0o700)?;
+    let elsewhere = setup.folder("elsewhere", OWNER, 0o700)?;
     symlink(&elsewhere, runtime.join("lastword")).map_err(at(&runtime))?;
-    let said = start_in(stage, &runtime)?;
+    let said = start_in(setup, &runtime)?;
     match elsewhere.join("lastword.sock").exists() {
         true => Err("a socket was made where the link leads".to_owned()),
         false => Ok(said.lines().next().unwrap_or_default().to_owned()),
     }
 }
 
-fn foreign_folder(stage: &Stage) -> Result<String, String> {
-    let runtime = stage.folder("run-foreign", OWNER, 0o700)?;
-    stage.folder("run-foreign/lastword", STRANGER, 0o777)?;
-    let said = start_in(stage, &runtime)?;
+fn foreign_folder(setup: &Setup) -> Result<String, String> {
+    let runtime = setup.folder("run-foreign", OWNER, 0o700)?;
+    setup.folder("run-foreign/lastword", STRANGER, 0o777)?;
+    let said = start_in(setup, &runtime)?;
     match fs::read_dir(runtime.join("lastword")).map_err(at(&runtime))?.count() {
         0 => says(&said, "belongs to"),
         _ => Err("something was made in it".to_owned()),
@@ -115,28 +115,28 @@ fn foreign_folder(stage: &Stage) -> Result<String, String> {
 }
 
 /// Starts a daemon whose socket belongs into a folder of its own; returns why it did not start.
-fn start_in(stage: &Stage, runtime: &Path) -> Result<String, String> {
-    let home = stage.another("places")?;
+fn start_in(setup: &Setup, runtime: &Path) -> Result<String, String> {
+    let home = setup.another("places")?;
     let mut command = home.0.command(&["daemon", "start"]);
     command.env_remove("LASTWORD_HOME").env("XDG_RUNTIME_DIR", runtime);
     let said = home.0.run_to_end(&command)?;
     refused(&said)
 }
 
-fn connect(stage: &Stage) -> Result<String, String> {
-    says(&stage.ask(STRANGER, &stage.home, &["GET", "/v1/jobs"])?, "Permission denied")
+fn connect(setup: &Setup) -> Result<String, String> {
+    says(&setup.ask(STRANGER, &setup.home, &["GET", "/v1/jobs"])?, "Permission denied")
 }
 
-fn connect_to_open(stage: &Stage) -> Result<String, String> {
-    let home = stage.another("opened")?;
+fn connect_to_open(setup: &Setup) -> Result<String, String> {
+    let home = setup.another("opened")?;
     home.0.said(&["daemon", "start"])?;
     let id = home.0.said(&["run", "-d", "sleep", "1000"])?;
     let door = home.socket();
     let mut relay = None;
-    if stage.has(Bug::AnybodyIsAnswered) {
+    if setup.has(Bug::AnybodyIsAnswered) {
         let kept = home.0.home().join("kept.sock");
         fs::rename(&door, &kept).map_err(at(&door))?;
-        relay = Some(stage.lurker(OWNER, &["relay".as_ref(), door.as_os_str(), kept.as_os_str()])?);
+        relay = Some(setup.lurker(OWNER, &["relay".as_ref(), door.as_os_str(), kept.as_os_str()])?);
     }
     for (path, mode) in [(home.0.home(), 0o711), (door.as_path(), 0o666)] {
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).map_err(at(path))?;
@@ -152,7 +152,7 @@ fn connect_to_open(stage: &Stage) -> Result<String, String> {
         &["POST", "/v1/daemon:stop", "{}"],
         &["POST", "/v1/jobs", r#"{"argv":["true"],"cwd":"/"}"#],
     ] {
-        answers.push(stage.ask(STRANGER, &home, request)?);
+        answers.push(setup.ask(STRANGER, &home, request)?);
     }
     drop(relay);
     fs::set_permissions(home.0.home(), fs::Permissions::from_mode(0o700)).map_err(at(home.0.home()))?;
@@ -162,29 +162,29 @@ fn connect_to_open(stage: &Stage) -> Result<String, String> {
     }
 }
 
-fn root_asks(stage: &Stage) -> Result<String, String> {
-    says(&stage.ask(0, &stage.home, &["GET", "/v1/jobs"])?, "403 forbidden")
+fn root_asks(setup: &Setup) -> Result<String, String> {
+    says(&setup.ask(0, &setup.home, &["GET", "/v1/jobs"])?, "403 forbidden")
 }
 
 /// Starts a daemon although something lies where its socket belongs.
-fn start_over(stage: &Stage, name: &str, put: impl Fn(&Home) -> Result<(), String>) -> Result<Home, String> {
-    let home = stage.another(name)?;
+fn start_over(setup: &Setup, name: &str, put: impl Fn(&Home) -> Result<(), String>) -> Result<Home, String> {
+    let home = setup.another(name)?;
     put(&home)?;
     home.0.said(&["run", "--", "true"])?;
-    let answer = stage.ask(OWNER, &home, &["GET", "/v1/jobs"])?;
+    let answer = setup.ask(OWNER, &home, &["GET", "/v1/jobs"])?;
     says(&answer, "200")?;
     Ok(home)
 }
 
-fn file_in_the_way(stage: &Stage) -> Result<String, String> {
-    start_over(stage, "file", |home| fs::write(home.socket(), "in the way").map_err(at(&home.socket())))?;
+fn file_in_the_way(setup: &Setup) -> Result<String, String> {
+    start_over(setup, "file", |home| fs::write(home.socket(), "in the way").map_err(at(&home.socket())))?;
     Ok("replaced by the socket".to_owned())
 }
 
-fn link_in_the_way(stage: &Stage) -> Result<String, String> {
-    let precious = stage.folder("precious", OWNER, 0o700)?.join("file");
+fn link_in_the_way(setup: &Setup) -> Result<String, String> {
+    let precious = setup.folder("precious", OWNER, 0o700)?.join("file");
     fs::write(&precious, "precious").map_err(at(&precious))?;
-    let home = start_over(stage, "link", |home| {
+    let home = start_over(setup, "link", |home| {
         for name in ["lastword.sock", ".new"] {
             symlink(&precious, home.0.home().join(name)).map_err(at(home.0.home()))?;
         }
@@ -198,8 +198,8 @@ fn link_in_the_way(stage: &Stage) -> Result<String, String> {
     }
 }
 
-fn stale_socket(stage: &Stage) -> Result<String, String> {
-    start_over(stage, "stale", |home| {
+fn stale_socket(setup: &Setup) -> Result<String, String> {
+    start_over(setup, "stale", |home| {
         for name in ["lastword.sock", ".new"] {
             let path = home.0.home().join(name);
             drop(UnixListener::bind(&path).map_err(at(&path))?);
@@ -209,13 +209,13 @@ fn stale_socket(stage: &Stage) -> Result<String, String> {
     Ok("replaced by the socket".to_owned())
 }
 
-fn squat_in_tmp(stage: &Stage) -> Result<String, String> {
-    let shared = stage.folder("shared", 0, 0o1777)?;
-    let folder = stage.folder(&format!("shared/lastword-{OWNER}"), STRANGER, 0o777)?;
+fn squat_in_tmp(setup: &Setup) -> Result<String, String> {
+    let shared = setup.folder("shared", 0, 0o1777)?;
+    let folder = setup.folder(&format!("shared/lastword-{OWNER}"), STRANGER, 0o777)?;
     let heard = folder.join("heard");
     let socket = folder.join("lastword.sock");
-    let _squatter = stage.lurker(STRANGER, &["squat".as_ref(), socket.as_os_str(), heard.as_os_str()])?;
-    let home = stage.another("squat")?;
+    let _squatter = setup.lurker(STRANGER, &["squat".as_ref(), socket.as_os_str(), heard.as_os_str()])?;
+    let home = setup.another("squat")?;
     let mut command = home.0.command(&["run", "-d", "echo", "secret"]);
     command.env_remove("LASTWORD_HOME").env("TMPDIR", &shared);
     let said = refused(&home.0.run_to_end(&command)?)?;
@@ -225,11 +225,11 @@ fn squat_in_tmp(stage: &Stage) -> Result<String, String> {
     }
 }
 
-fn foreign_listener(stage: &Stage) -> Result<String, String> {
-    let folder = stage.folder("foreign", STRANGER, 0o777)?;
+fn foreign_listener(setup: &Setup) -> Result<String, String> {
+    let folder = setup.folder("foreign", STRANGER, 0o777)?;
     let (socket, heard) = (folder.join("s"), folder.join("heard"));
-    let _squatter = stage.lurker(STRANGER, &["squat".as_ref(), socket.as_os_str(), heard.as_os_str()])?;
-    let home = stage.another("answered")?;
+    let _squatter = setup.lurker(STRANGER, &["squat".as_ref(), socket.as_os_str(), heard.as_os_str()])?;
+    let home = setup.another("answered")?;
     fs::rename(&socket, home.socket()).map_err(at(&socket))?;
     let said = home.refused(&["run", "-d", "echo", "secret"])?;
     let told = clock::until(LOOK, LOOK, || fs::read_to_string(&heard).ok());
@@ -239,8 +239,8 @@ fn foreign_listener(stage: &Stage) -> Result<String, String> {
     }
 }
 
-fn taken_away(stage: &Stage) -> Result<String, String> {
-    let home = stage.another("taken")?;
+fn taken_away(setup: &Setup) -> Result<String, String> {
+    let home = setup.another("taken")?;
     home.0.said(&["daemon", "start"])?;
     let pid = daemon(&home)?;
     fs::remove_file(home.socket()).map_err(at(&home.socket()))?;

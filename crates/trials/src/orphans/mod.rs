@@ -1,13 +1,13 @@
-//! `orphans`: real agents are killed in the middle of a tool, and what they leave behind is found, ended and proven gone;
-//! what only looks like it is left alone.
+//! `orphans`: real agents are killed in the middle of a tool, and what they leave behind is found, ended and proven gone. Look-alikes are
+//! left alone.
 //!
-//! All of it happens in namespaces of its own.
+//! It runs in its own namespaces.
 //!
-//! - [`server`]: a tool server that does not go when its agent does.
-//! - [`conduct`]: the trial itself.
+//! - [`server`]: a tool server that outlives its agent.
+//! - [`trial`]: the trial itself.
 
-mod conduct;
 pub(crate) mod server;
+mod trial;
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -20,17 +20,17 @@ use crate::args::Args;
 use crate::place::{Programs, temporary};
 use crate::verdict::{bug, verdict};
 
-/// The verb by which this program conducts the trial inside.
+/// The hidden verb that runs the trial inside the namespaces.
 pub(crate) const PART: &str = "orphans-part";
 
-/// Agents that must have been tried, unless fewer were asked for.
+/// Agents that must have been tried, unless fewer were requested.
 const AGENTS_LEAST: usize = 3;
 
-/// Tries it. With `--bug` the reaper is wrong on purpose, and that must be noticed.
+/// Runs the trial. With `--bug` the reaper is wrong on purpose, and that must be noticed.
 pub(crate) fn run(words: &[&str]) -> Result<bool, String> {
     let args = Args::new(words, &["--agents", "--bug"], &[])?;
     let bug = bug(&args, &["reap-by-name", "no-doubts"])?;
-    // One agent is enough to catch a wrong reaper, and this one starts in no time.
+    // One agent is enough to catch a wrong reaper, and this one starts quickly.
     let wanted = args.text("--agents").or(bug.map(|_| "codex"));
     let chosen = wanted.map_or_else(|| Ok(AGENTS.iter().collect()), named)?;
     let chosen: Vec<_> = chosen.into_iter().filter(|agent| agent.once.is_some()).collect();
@@ -45,8 +45,8 @@ pub(crate) fn run(words: &[&str]) -> Result<bool, String> {
     let mut words: Vec<&OsStr> = vec![place.path().as_ref(), installed.cache.as_ref()];
     words.extend([programs.lastword.as_ref(), OsStr::new(bug.unwrap_or("none"))]);
     words.extend(chosen.iter().map(|agent| OsStr::new(agent.name)));
-    let mut stage = apart::command(&programs, PART, &words);
-    let said = stage.stderr(Stdio::piped()).spawn().and_then(std::process::Child::wait_with_output);
+    let mut inside = apart::command(&programs, PART, &words);
+    let said = inside.stderr(Stdio::piped()).spawn().and_then(std::process::Child::wait_with_output);
     let said = said.map_err(|error| format!("unshare (of util-linux) is needed: {error}"))?;
     let found = match said.status.success() {
         true => Ok(()),
@@ -63,11 +63,11 @@ pub(crate) fn part(words: &[&str]) -> Result<bool, String> {
         return Err("what is to be tried?".to_owned());
     };
     let agents = AGENTS.iter().filter(|agent| names.contains(&agent.name)).collect();
-    let stage = conduct::Stage {
+    let setup = trial::Setup {
         place: PathBuf::from(place),
         cache: PathBuf::from(cache),
         lastword: PathBuf::from(lastword),
         bug: Some(*bug).filter(|bug| *bug != "none").map(str::to_owned),
     };
-    conduct::run(&stage, agents).map(|()| true)
+    trial::run(&setup, agents).map(|()| true)
 }

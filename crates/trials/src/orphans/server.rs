@@ -1,16 +1,16 @@
-//! A tool server that speaks enough of its protocol to be taken, and stays when whoever speaks to it is gone.
+//! A tool server that speaks enough of its protocol to be accepted, and keeps running when its client is gone.
 
 use std::io::Write as _;
 
 use serde_json::{Value, json};
 
-/// The verb by which this program becomes one. Its name in the kernel is that of the link it is started by.
+/// The hidden verb that runs it. Its process name is that of the link that starts it.
 pub(crate) const VERB: &str = "tool-server";
 
 /// The name of that link.
 pub(crate) const NAME: &str = "mcp-server-stubborn";
 
-/// Answers whoever speaks, and then waits for ever.
+/// Answers requests, then waits for ever.
 pub(crate) fn run(_: &[&str]) -> Result<bool, String> {
     for line in std::io::stdin().lines().map_while(Result::ok) {
         let Ok(asked) = serde_json::from_str::<Value>(&line) else { continue };

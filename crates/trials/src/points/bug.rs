@@ -3,10 +3,10 @@
 use lastword_core::receipt::{Exit, Level};
 use lastword_proc::Located;
 
-use super::Case;
+use super::case::Case;
 use super::crew::Crew;
+use super::harness::{Recovery, Story};
 use super::judge::Broken;
-use super::stand::{Recovery, Story};
 use crate::place;
 
 /// A bug, and the promise that it must be seen to break.

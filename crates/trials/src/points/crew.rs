@@ -1,4 +1,4 @@
-//! Attempts side by side: each worker has a stand of its own, and all note into one table.
+//! Attempts side by side: each worker has a harness of its own, and all note into one table.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -6,9 +6,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use lastword_core::receipt::Level;
 
-use super::stand::{Recovery, Stand, Story};
+use super::case::{Case, Variant};
+use super::harness::{Harness, Recovery, Story};
 use super::table::Table;
-use super::{Case, Variant};
 use crate::place::Programs;
 use crate::tracer::{Aim, Blow, Call, Plan, Point, Role, Side};
 
@@ -17,7 +17,7 @@ const UNREACHED_MAX: usize = 6;
 
 /// The workers of a run.
 pub(super) struct Crew {
-    stands: Vec<Mutex<Stand>>,
+    stands: Vec<Mutex<Harness>>,
     table: Mutex<Table>,
     recovery: Recovery,
     /// Changed on the way to the judge; identity, but for a bug that is seeded in the checker's eyes.
@@ -32,9 +32,9 @@ impl Crew {
         bend: fn(&mut Story),
     ) -> Result<Crew, String> {
         let programs = Programs::beside()?;
-        let stand =
-            |number: usize| Stand::new(programs.clone(), folder, &format!("w{number}")).map(Mutex::new);
-        let stands = (0..workers).map(stand).collect::<Result<_, _>>()?;
+        let harness =
+            |number: usize| Harness::new(programs.clone(), folder, &format!("w{number}")).map(Mutex::new);
+        let stands = (0..workers).map(harness).collect::<Result<_, _>>()?;
         Ok(Crew { stands, table: Mutex::new(Table::default()), recovery, bend })
     }
 
@@ -62,9 +62,9 @@ impl Crew {
     /// Tries each of these cases.
     pub(super) fn each(&self, cases: &[Case]) -> Result<(), String> {
         let next = AtomicUsize::new(0);
-        self.work(|stand| {
+        self.work(|harness| {
             while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
-                self.one(stand, case)?;
+                self.one(harness, case)?;
             }
             Ok(())
         })
@@ -73,9 +73,9 @@ impl Crew {
     /// Tries the first, the second, … until the role ends before its point is reached.
     pub(super) fn series(&self, case: impl Fn(usize) -> Case + Sync) -> Result<(), String> {
         let (next, unreached, over) = (AtomicUsize::new(1), AtomicUsize::new(0), AtomicBool::new(false));
-        self.work(|stand| {
+        self.work(|harness| {
             while !over.load(Ordering::Relaxed) {
-                if !self.one(stand, &case(next.fetch_add(1, Ordering::Relaxed)))?
+                if !self.one(harness, &case(next.fetch_add(1, Ordering::Relaxed)))?
                     && unreached.fetch_add(1, Ordering::Relaxed) + 1 >= UNREACHED_MAX
                 {
                     over.store(true, Ordering::Relaxed);
@@ -85,16 +85,16 @@ impl Crew {
         })
     }
 
-    fn one(&self, stand: &mut Stand, case: &Case) -> Result<bool, String> {
-        let mut story = stand.attempt(case, self.recovery)?;
+    fn one(&self, harness: &mut Harness, case: &Case) -> Result<bool, String> {
+        let mut story = harness.attempt(case, self.recovery)?;
         (self.bend)(&mut story);
         Ok(self.table().note(case, &story))
     }
 
-    fn work(&self, job: impl Fn(&mut Stand) -> Result<(), String> + Sync) -> Result<(), String> {
+    fn work(&self, job: impl Fn(&mut Harness) -> Result<(), String> + Sync) -> Result<(), String> {
         std::thread::scope(|scope| {
             let workers: Vec<_> =
-                self.stands.iter().map(|stand| scope.spawn(|| job(&mut lock(stand)))).collect();
+                self.stands.iter().map(|harness| scope.spawn(|| job(&mut lock(harness)))).collect();
             workers
                 .into_iter()
                 .try_for_each(|worker| worker.join().unwrap_or_else(|_| Err("a worker panicked".into())))

@@ -2,10 +2,11 @@
 
 use lastword_core::receipt::Level;
 
+use super::WORKERS;
 use super::bug::{self, Bug};
+use super::case::{Case, Variant, below, chosen, errno_of, level_of};
 use super::crew::Crew;
-use super::stand::Recovery;
-use super::{Case, Variant, WORKERS, below, chosen, level_of};
+use super::harness::Recovery;
 use crate::args::Args;
 use crate::place;
 use crate::random::Random;
@@ -30,16 +31,6 @@ const LASTING: usize = 4;
 
 /// Faults of each row in the short form, which is part of every change's checks.
 const POINTS: usize = 40;
-
-/// Errors, by the names people know.
-const ERRNOS: &[(i32, &str)] = &[
-    (libc::EIO, "EIO"),
-    (libc::ENOSPC, "ENOSPC"),
-    (libc::EMFILE, "EMFILE"),
-    (libc::EINTR, "EINTR"),
-    (libc::EAGAIN, "EAGAIN"),
-    (libc::ENOMEM, "ENOMEM"),
-];
 
 /// Calls that touch the disk or take something the system can run out of, and how each can fail.
 const CALLS: &[(&[&str], &[i32])] = &[
@@ -85,19 +76,6 @@ const CALLS: &[(&[&str], &[i32])] = &[
     (&["poll", "ppoll"], &[libc::EINTR, libc::ENOMEM]),
     (&["wait4", "waitid"], &[libc::EINTR]),
 ];
-
-/// Returns the name of an error.
-pub(super) fn errno_word(errno: i32) -> String {
-    match ERRNOS.iter().find(|(known, _)| *known == errno) {
-        Some((_, word)) => (*word).to_owned(),
-        None => errno.to_string(),
-    }
-}
-
-fn errno_of(word: &str) -> Option<i32> {
-    let named = ERRNOS.iter().find(|(_, known)| *known == word).map(|(errno, _)| *errno);
-    named.or_else(|| word.parse().ok())
-}
 
 /// Runs the verb.
 pub(crate) fn run(words: &[&str]) -> Result<bool, String> {

@@ -3,8 +3,9 @@
 use lastword_core::receipt::{Exit, Level, Proof};
 use lastword_proc::{Error, ExitRecord, Located};
 
-use super::stand::{Recorded, Story};
-use super::{Case, Variant, leader};
+use super::case::{Case, Variant};
+use super::harness::{Recorded, Story};
+use super::leader;
 use crate::tracer::Blow;
 
 /// Which promise was broken.

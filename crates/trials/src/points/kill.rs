@@ -2,10 +2,11 @@
 
 use lastword_core::receipt::Level;
 
+use super::WORKERS;
 use super::bug::{self, Bug};
+use super::case::{Case, Variant, below, chosen, level_of};
 use super::crew::Crew;
-use super::stand::Recovery;
-use super::{Case, Variant, WORKERS, below, chosen, level_of};
+use super::harness::Recovery;
 use crate::args::Args;
 use crate::place;
 use crate::random::Random;

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::path::Path;
 
-use super::Variant;
+use super::case::Variant;
 
 /// The verb by which the trials' own program becomes the job.
 pub(crate) const VERB: &str = "points-leader";

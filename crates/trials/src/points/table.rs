@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
+use super::case::{Case, level_word};
+use super::harness::Story;
 use super::judge::{Complaint, ending_of, judge};
-use super::stand::Story;
-use super::{Case, level_word};
 
 /// Complaints that are printed in full; the rest is counted.
 const SHOWN_MAX: usize = 20;

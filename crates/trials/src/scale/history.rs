@@ -7,8 +7,8 @@ use lastword_client::jobs::Filter;
 use lastword_client::{daemon, jobs};
 use serde_json::Value;
 
-use super::sleepers::newest;
-use super::{Place, Times, quiet, sleepers};
+use super::installation::{Installation, Times, quiet};
+use super::sleepers::{self, newest};
 use crate::product::{Product, figures};
 use crate::statistics::goal;
 
@@ -88,8 +88,8 @@ fn print(ended: u64, times: &mut [[Times; CALLS.len()]; 2]) -> bool {
 }
 
 /// Makes a place with so many ended jobs, a few that run, and a daemon.
-fn made(ended: u64) -> Result<Place, String> {
-    let place = Place::make()?;
+fn made(ended: u64) -> Result<Installation, String> {
+    let place = Installation::make()?;
     let begin = Instant::now();
     let own = std::env::current_exe().map_err(|error| error.to_string())?;
     let proof = own.with_file_name("lastword-proof");

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use lastword_client::jobs;
 
-use super::sleepers::newest;
-use super::{Place, Times, quiet, sleepers};
+use super::installation::{Installation, Times, quiet};
+use super::sleepers::{self, newest};
 use crate::clock;
 use crate::product::Product;
 use crate::product::figures::{self, Stat, TICK_NS};
@@ -19,7 +19,7 @@ const LIST_MAX_MS: f64 = 20.0;
 
 /// Runs it, and reports whether the goals were reached.
 pub(super) fn run(jobs: usize, short: bool) -> Result<bool, String> {
-    let place = Place::make()?;
+    let place = Installation::make()?;
     let product = &place.product;
     product.start()?;
     let daemon = product.daemon().ok_or("the daemon is gone")?;

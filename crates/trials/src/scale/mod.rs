@@ -2,19 +2,15 @@
 //!
 //! - [`live`]: jobs that sleep, all at once: memory, idle CPU, lists, and the time until all are proven dead.
 //! - [`history`]: the same calls beside an empty history and a long one.
+//! - [`installation`]: the product in a folder of its own, and how long its calls take.
 //! - [`sleepers`]: many jobs, asked for and found again.
 
 mod history;
+mod installation;
 mod live;
 mod sleepers;
 
-use std::process::Stdio;
-use std::time::Instant;
-
 use crate::args::Args;
-use crate::place::{self, Programs};
-use crate::product::Product;
-use crate::statistics::percentile;
 
 const USAGE: &str = "scale laptop [--jobs N] [--history N] [--short]
 
@@ -44,58 +40,4 @@ pub(crate) fn run(words: &[&str]) -> Result<bool, String> {
     println!("{}", if reached { "every goal was reached" } else { "some goals were NOT REACHED" });
     // A goal that a busy machine misses is a figure to be read, not a broken promise; those end with an error.
     Ok(true)
-}
-
-/// An installation in a folder of its own, torn down with everything it started.
-struct Place {
-    product: Product,
-    // Removed after the product was torn down.
-    _folder: tempfile::TempDir,
-}
-
-impl Place {
-    fn make() -> Result<Place, String> {
-        let folder = place::temporary("scale")?;
-        let home = folder.path().join("home");
-        let product = Product::install(&Programs::beside()?.lastword, folder.path(), &home)?;
-        Ok(Place { product, _folder: folder })
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.product.tear_down();
-    }
-}
-
-/// How long a call took, in milliseconds, many times.
-#[derive(Default)]
-struct Times(Vec<f64>);
-
-impl Times {
-    /// Makes a call and notes how long it took.
-    fn time<T>(&mut self, call: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
-        let begin = Instant::now();
-        let answer = call()?;
-        self.0.push(begin.elapsed().as_secs_f64() * 1e3);
-        Ok(answer)
-    }
-
-    fn p50(&mut self) -> f64 {
-        percentile(&mut self.0, 50)
-    }
-
-    fn p99(&mut self) -> f64 {
-        percentile(&mut self.0, 99)
-    }
-}
-
-/// Runs a command of the product whose words do not matter.
-fn quiet(product: &Product, words: &[&str]) -> Result<(), String> {
-    let status = product.command(words).stdout(Stdio::null()).stderr(Stdio::null()).status();
-    match status {
-        Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(format!("lastword {}: {status}", words.join(" "))),
-        Err(error) => Err(format!("lastword {}: {error}", words.join(" "))),
-    }
 }

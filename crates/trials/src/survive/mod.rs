@@ -3,30 +3,30 @@
 //! both streams must be there, every input once, and every exit status must be true.
 //!
 //! - [`script`]: what each job says, from its seed.
+//! - `files`: the files of one round.
 //! - `stand_in`: the one that is killed.
 
+mod files;
 pub(crate) mod script;
 pub(crate) mod stand_in;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command};
 use std::time::Duration;
 
-use lastword_proc::{ExitRecord, Keeper, Located, Recording, Stop, boot_id, exit_record, locate, wait};
+use lastword_proc::{ExitRecord, Located, Recording, boot_id, exit_record, locate, wait};
 
 use crate::args::Args;
 use crate::clock;
 use crate::place::temporary;
 use crate::random::Random;
 use crate::verdict::{bug, verdict};
+use files::{Files, JOBS};
 use script::Script;
 
 /// Bugs that must be caught.
 const BUGS: [&str; 1] = ["plain-child"];
-
-/// Jobs of one stand-in: some are launched, some running, some over when it dies.
-pub(crate) const JOBS: u64 = 4;
 
 /// The latest moment of a kill: a little before the last of the jobs would be over.
 const LIFE_MAX_US: u64 = 250_000;
@@ -90,71 +90,34 @@ impl Tally {
     }
 }
 
-/// Where one stand-in works, and what it promised.
-pub(crate) struct Ground {
-    root: PathBuf,
-}
-
-impl Ground {
-    pub(crate) fn at(root: &Path) -> Ground {
-        Ground { root: root.to_owned() }
-    }
-
-    /// Returns the folder of a job's attempt.
-    pub(crate) fn folder(&self, job: u64) -> PathBuf {
-        self.root.join(format!("job-{job}"))
-    }
-
-    /// Returns the file that a job's leader makes when it starts.
-    pub(crate) fn started(&self, job: u64) -> PathBuf {
-        self.root.join(format!("started-{job}"))
-    }
-
-    /// Returns the file in which the stand-in says what it was told.
-    pub(crate) fn promises(&self) -> PathBuf {
-        self.root.join("promises")
-    }
-}
-
-impl Drop for Ground {
-    /// Ends what a failed round leaves behind.
-    fn drop(&mut self) {
-        for job in 0..JOBS {
-            if let Ok(mut keeper) = Keeper::connect(&self.folder(job), 0) {
-                let _ = keeper.stop(Stop { cause: "cancel", force: true, ..Stop::default() });
-            }
-        }
-    }
-}
-
 fn one_round(random: &mut Random, bug: Option<&str>, tally: &mut Tally) -> Result<(), String> {
     let temp = temporary("survive")?;
-    let ground = Ground::at(temp.path());
+    let files = Files::at(temp.path());
     let seed = random.draw() >> 1;
     let standing = Standing(stand_in(temp.path(), seed, bug)?);
     // Most kills are counted from when there is something to lose; on a busy machine the others come before.
     if bug.is_none() && random.chance(80) {
-        let begun = clock::until(END_MAX, Duration::from_millis(1), || Promised::read(&ground).nursery);
+        let begun = clock::until(END_MAX, Duration::from_millis(1), || Promised::read(&files).nursery);
         begun.ok_or("the stand-in never had a nursery")?;
     }
     clock::rest(Duration::from_micros(random.below(LIFE_MAX_US)));
     let with_nursery = random.chance(50);
-    let promised = standing.kill(&ground, with_nursery)?;
+    let promised = standing.kill(&files, with_nursery)?;
     tally.kills += 1;
     tally.with_nursery += u64::from(with_nursery && promised.nursery.is_some());
     for job in 0..JOBS {
         let script = Script::of(seed.wrapping_add(job));
-        adopt(&ground, job, &script, &promised, tally)
+        adopt(&files, job, &script, &promised, tally)
             .map_err(|why| format!("seed {seed}, job {job}: {why}"))?;
     }
-    started_late(&ground, seed)
+    started_late(&files, seed)
 }
 
 /// Looks once more, at the end of the round, for leaders of attempts that were said never to have started.
-fn started_late(ground: &Ground, seed: u64) -> Result<(), String> {
+fn started_late(files: &Files, seed: u64) -> Result<(), String> {
     for job in 0..JOBS {
-        let located = locate(&ground.folder(job), boot_id()).map_err(|error| error.to_string())?;
-        if located == Located::NeverStarted && ground.started(job).exists() {
+        let located = locate(&files.folder(job), boot_id()).map_err(|error| error.to_string())?;
+        if located == Located::NeverStarted && files.started(job).exists() {
             return Err(format!(
                 "seed {seed}, job {job}: its leader ran after it was said never to have started"
             ));
@@ -175,8 +138,8 @@ struct Standing(Child);
 
 impl Standing {
     /// Kills it, and its nursery too, and returns what it had promised until then.
-    fn kill(mut self, ground: &Ground, with_nursery: bool) -> Result<Promised, String> {
-        if with_nursery && let Some(nursery) = Promised::read(ground).nursery {
+    fn kill(mut self, files: &Files, with_nursery: bool) -> Result<Promised, String> {
+        if with_nursery && let Some(nursery) = Promised::read(files).nursery {
             // SAFETY: two plain calls. The nursery is a child of the stand-in, which does not reap while it is stopped: the
             // number is its own.
             unsafe {
@@ -186,7 +149,7 @@ impl Standing {
         }
         self.0.kill().map_err(|error| error.to_string())?;
         self.0.wait().map_err(|error| error.to_string())?;
-        Ok(Promised::read(ground))
+        Ok(Promised::read(files))
     }
 }
 
@@ -206,8 +169,8 @@ struct Promised {
 }
 
 impl Promised {
-    fn read(ground: &Ground) -> Promised {
-        let text = std::fs::read_to_string(ground.promises()).unwrap_or_default();
+    fn read(files: &Files) -> Promised {
+        let text = std::fs::read_to_string(files.promises()).unwrap_or_default();
         let mut promised = Promised { nursery: None, launched: Vec::new(), inputs: BTreeMap::new() };
         // A line without its end was cut short by the kill.
         for line in text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n')) {
@@ -227,13 +190,13 @@ impl Promised {
 
 /// Does what a new daemon does with one attempt it finds, to the end.
 fn adopt(
-    ground: &Ground,
+    files: &Files,
     job: u64,
     script: &Script,
     promised: &Promised,
     tally: &mut Tally,
 ) -> Result<(), String> {
-    let folder = ground.folder(job);
+    let folder = files.folder(job);
     let located = locate(&folder, boot_id()).map_err(|error| error.to_string())?;
     let record = match located {
         Located::Ended(record) => {
@@ -248,7 +211,7 @@ fn adopt(
         }
         Located::NeverStarted => {
             tally.never_started += 1;
-            return never_started(ground, job, promised);
+            return never_started(files, job, promised);
         }
         Located::OtherBoot => return Err("taken for one of another boot".to_owned()),
         Located::Vanished(_) => return Err("its keeper vanished, and nobody had killed it".to_owned()),
@@ -256,15 +219,15 @@ fn adopt(
     tally.inputs += script.inputs.len() as u64;
     tally.inputs_before += promised.inputs.get(&job).copied().unwrap_or(0);
     tally.bytes += record.receipt.output.seen;
-    ended_well(ground, job, script, &record)
+    ended_well(files, job, script, &record)
 }
 
 /// Holds a job that is said never to have started to it.
-fn never_started(ground: &Ground, job: u64, promised: &Promised) -> Result<(), String> {
+fn never_started(files: &Files, job: u64, promised: &Promised) -> Result<(), String> {
     if promised.launched.contains(&job) {
         return Err("said never to have started, but its launch was acknowledged".to_owned());
     }
-    match ground.started(job).exists() {
+    match files.started(job).exists() {
         true => Err("said never to have started, but its leader ran".to_owned()),
         false => Ok(()),
     }
@@ -284,17 +247,17 @@ fn send_the_rest(folder: &Path, script: &Script) -> Result<(), String> {
     }
 }
 
-fn ended_well(ground: &Ground, job: u64, script: &Script, record: &ExitRecord) -> Result<(), String> {
+fn ended_well(files: &Files, job: u64, script: &Script, record: &ExitRecord) -> Result<(), String> {
     if record.receipt.exit != Some(script.exit) {
         return Err(format!("ended with {:?}, recorded as {:?}", script.exit, record.receipt.exit));
     }
     if record.receipt.output_lost {
         return Err("its record admits that output was lost".to_owned());
     }
-    if ground.started(job).with_extension("twice").exists() {
+    if files.started(job).with_extension("twice").exists() {
         return Err("its leader was started twice".to_owned());
     }
-    let folder = ground.folder(job);
+    let folder = files.folder(job);
     let (stdout, stderr) = (whole(&folder, "stdout")?, whole(&folder, "stderr")?);
     let seen = (stdout.len() + stderr.len()) as u64;
     if record.receipt.output.seen != seen {

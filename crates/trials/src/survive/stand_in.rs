@@ -9,8 +9,8 @@ use std::process::{Command, Stdio};
 
 use lastword_proc::{Input, Keep, Keeper, Launch, Nursery};
 
+use super::files::{Files, JOBS};
 use super::script::Script;
-use super::{Ground, JOBS};
 use crate::leader;
 use crate::place::Programs;
 
@@ -21,31 +21,31 @@ const KEPT: u64 = 1 << 20;
 pub(crate) fn run(words: &[&str]) -> Result<bool, String> {
     let [root, seed, bug @ ..] = words else { return Err("stand-in ROOT SEED".to_owned()) };
     let seed: u64 = seed.parse().map_err(|_| "not a seed")?;
-    let ground = Ground::at(Path::new(root));
-    let promises = OpenOptions::new().append(true).create(true).open(ground.promises());
+    let files = Files::at(Path::new(root));
+    let promises = OpenOptions::new().append(true).create(true).open(files.promises());
     let mut promises = promises.map_err(|error| error.to_string())?;
     match bug {
-        ["plain-child"] => plain_children(&ground, seed, &mut promises),
-        _ => keep(&ground, seed, &mut promises),
+        ["plain-child"] => plain_children(&files, seed, &mut promises),
+        _ => keep(&files, seed, &mut promises),
     }?;
     loop {
         std::thread::park();
     }
 }
 
-fn keep(ground: &Ground, seed: u64, promises: &mut File) -> Result<(), String> {
+fn keep(files: &Files, seed: u64, promises: &mut File) -> Result<(), String> {
     let nursery = Nursery::start(&Programs::beside()?.lastword).map_err(|error| error.to_string())?;
     promise(promises, &format!("nursery {}", nursery.pid()))?;
     std::thread::scope(|scope| {
         let mut speaking = Vec::new();
         for job in 0..JOBS {
             let script = Script::of(seed.wrapping_add(job));
-            let launch = launch(ground, job, seed, &script)?;
+            let launch = launch(files, job, seed, &script)?;
             nursery.launch(&launch).map_err(|error| error.to_string())?;
             promise(promises, &format!("launched {job}"))?;
             if !script.inputs.is_empty() {
                 let mut promises = promises.try_clone().map_err(|error| error.to_string())?;
-                let folder = ground.folder(job);
+                let folder = files.folder(job);
                 speaking.push(scope.spawn(move || {
                     send(&folder, &script.inputs, |no| {
                         // Told late or not at all is only one promise less.
@@ -65,10 +65,10 @@ fn keep(ground: &Ground, seed: u64, promises: &mut File) -> Result<(), String> {
     }
 }
 
-fn launch(ground: &Ground, job: u64, seed: u64, script: &Script) -> Result<Launch, String> {
-    let (seed, started) = (seed.wrapping_add(job).to_string(), ground.started(job));
+fn launch(files: &Files, job: u64, seed: u64, script: &Script) -> Result<Launch, String> {
+    let (seed, started) = (seed.wrapping_add(job).to_string(), files.started(job));
     let argv = leader::argv(&["lines", &seed, &started.to_string_lossy()])?;
-    let mut launch = Launch::new(ground.folder(job), argv);
+    let mut launch = Launch::new(files.folder(job), argv);
     launch.input = if script.inputs.is_empty() { Input::Null } else { Input::Pipe };
     // Both ways of recording keep all of it; which one is drawn with the job.
     if job.is_multiple_of(2) {
@@ -102,14 +102,14 @@ fn promise(promises: &mut File, line: &str) -> Result<(), String> {
 }
 
 /// The seeded bug: the jobs are children like any other's, and speak to this process.
-fn plain_children(ground: &Ground, seed: u64, promises: &mut File) -> Result<(), String> {
+fn plain_children(files: &Files, seed: u64, promises: &mut File) -> Result<(), String> {
     let own = std::env::current_exe().map_err(|error| error.to_string())?;
     for job in 0..JOBS {
-        let folder = ground.folder(job);
+        let folder = files.folder(job);
         DirBuilder::new().mode(0o700).create(&folder).map_err(|error| error.to_string())?;
         let mut child = Command::new(&own)
             .args(["leader", "lines", &seed.wrapping_add(job).to_string()])
-            .arg(ground.started(job))
+            .arg(files.started(job))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

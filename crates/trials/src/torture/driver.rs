@@ -5,7 +5,7 @@
 use std::io::{BufRead, Write};
 use std::path::{Path, PathBuf};
 
-use super::order::{Done, Order, name_of};
+use super::order::{Done, Order, Tried, name_of};
 use super::standin::{self, Bug};
 use crate::place::Programs;
 
@@ -31,15 +31,6 @@ pub(crate) fn run(words: &[&str]) -> Result<bool, String> {
         say(&done.to_line());
     }
     Ok(true)
-}
-
-/// Whoever claims to be able to end a tree.
-pub(crate) trait Tried {
-    /// Returns the number of the process that must stay, and the names of the levels that can be asked for.
-    fn greeting(&self) -> String;
-
-    /// Launches, waits for the moment, stops, and returns when the stop was heard.
-    fn try_one(&self, order: &Order) -> Result<Done, String>;
 }
 
 struct StandIn {

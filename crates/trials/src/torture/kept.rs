@@ -5,8 +5,7 @@ use std::time::{Duration, Instant};
 
 use lastword_proc::{Error, Identity, Keep, Keeper, Launch, Launched, Nursery, Stop};
 
-use super::driver::Tried;
-use super::order::{Done, Order, Victim, name_of};
+use super::order::{Done, Order, Tried, Victim, name_of};
 use crate::clock;
 use crate::place::Programs;
 

@@ -135,6 +135,15 @@ impl Done {
     }
 }
 
+/// What is tried: it claims to be able to end a tree.
+pub(crate) trait Tried {
+    /// Returns the number of the process that must stay, and the names of the levels that can be asked for.
+    fn greeting(&self) -> String;
+
+    /// Launches, waits for the moment, stops, and returns when the stop was heard.
+    fn try_one(&self, order: &Order) -> Result<Done, String>;
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,5 +1,14 @@
 //! The names of system calls, for lists and for the command line.
 
+/// One call that was seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Call {
+    pub(crate) number: u64,
+    pub(crate) first_argument: u64,
+    /// `None` as long as it has not returned.
+    pub(crate) result: Option<i64>,
+}
+
 /// Returns the name of a call, or its number in words.
 pub(crate) fn name_of(number: u64) -> String {
     match known().find(|(known, _)| *known as u64 == number) {

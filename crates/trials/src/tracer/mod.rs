@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
 
-pub(crate) use calls::{name_of, number_of};
+pub(crate) use calls::{Call, name_of, number_of};
 use raw::Stop;
 
 /// Who somebody is in a launch.
@@ -89,15 +89,6 @@ pub(crate) struct Plan {
     pub(crate) times: usize,
     /// A second role, killed so many calls after the first was.
     pub(crate) then: Option<(Role, usize)>,
-}
-
-/// One call that was seen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Call {
-    pub(crate) number: u64,
-    pub(crate) first_argument: u64,
-    /// `None` as long as it has not returned.
-    pub(crate) result: Option<i64>,
 }
 
 /// What was seen of a launch.

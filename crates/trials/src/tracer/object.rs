@@ -1,7 +1,7 @@
 //! What a call works on, so that it is made to fail only as it can: a pipe has no bad sectors, and a file never says
 //! "try again".
 
-use super::Call;
+use super::calls::{Call, name_of};
 
 /// Calls whose first argument is a descriptor that is read or written.
 const ON_DESCRIPTORS: &[&str] = &[
@@ -20,7 +20,7 @@ pub(super) struct Object {
 
 /// Returns what a call that has been entered works on.
 pub(super) fn of(pid: i32, call: Call) -> Option<Object> {
-    if !ON_DESCRIPTORS.contains(&super::name_of(call.number).as_str()) {
+    if !ON_DESCRIPTORS.contains(&name_of(call.number).as_str()) {
         return None;
     }
     let fd = call.first_argument as i32;

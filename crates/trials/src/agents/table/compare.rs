@@ -12,7 +12,7 @@ use lastword_agents::{Definitions, Dialogue, Goals, Start};
 use lastword_core::spec::{Permission, Permissions};
 
 use super::rows::ending::{STUBBORN, cancelled, stubborn, with_children};
-use super::stand::{PATIENCE, Stand};
+use super::setup::{PATIENCE, Setup};
 use crate::clock;
 
 /// How long an agent may take to do what it is asked for, and then what it left to go by itself.
@@ -38,15 +38,15 @@ pub(super) const WAYS: [(Way, &str); 3] =
     [(Way::Interrupt, "its interrupt"), (Way::Term, "TERM"), (Way::Ours, "lastword cancel")];
 
 /// Returns what of its tool survives an agent that is ended like this in the middle of it.
-pub(super) fn survivors(stand: &Stand, way: Way) -> Result<Vec<&'static str>, String> {
+pub(super) fn survivors(setup: &Setup, way: Way) -> Result<Vec<&'static str>, String> {
     if way == Way::Ours {
-        let (job, _) = with_children(stand)?;
+        let (job, _) = with_children(setup)?;
         job.tell("cancel", &["--json"]).or_else(cancelled)?;
         job.ends("cancelled", "user")?;
-        return Ok(living(stand));
+        return Ok(living(setup));
     }
-    let mut alone = Alone::start(stand)?;
-    alone.talk(false, PATIENCE, |_| living(stand).len() == STUBBORN.len())?;
+    let mut alone = Alone::start(setup)?;
+    alone.talk(false, PATIENCE, |_| living(setup).len() == STUBBORN.len())?;
     match way {
         Way::Interrupt => {
             let asked = Instant::now();
@@ -57,14 +57,14 @@ pub(super) fn survivors(stand: &Stand, way: Way) -> Result<Vec<&'static str>, St
             unsafe { libc::kill(alone.child.id().cast_signed(), libc::SIGTERM) };
         }
     }
-    clock::until(SETTLE, LOOK, || living(stand).is_empty().then_some(()));
-    Ok(living(stand))
+    clock::until(SETTLE, LOOK, || living(setup).is_empty().then_some(()));
+    Ok(living(setup))
 }
 
-fn living(stand: &Stand) -> Vec<&'static str> {
+fn living(setup: &Setup) -> Vec<&'static str> {
     STUBBORN
         .iter()
-        .filter(|(seconds, _)| !stand.holding(*seconds).is_empty())
+        .filter(|(seconds, _)| !setup.holding(*seconds).is_empty())
         .map(|(_, what)| *what)
         .collect()
 }
@@ -78,21 +78,21 @@ struct Alone {
 }
 
 impl Alone {
-    fn start(stand: &Stand) -> Result<Alone, String> {
+    fn start(setup: &Setup) -> Result<Alone, String> {
         let definitions = Definitions::with(None).map_err(|error| error.to_string())?;
-        let definition = definitions.get(stand.agent.name).ok_or("the product does not know it")?;
+        let definition = definitions.get(setup.agent.name).ok_or("the product does not know it")?;
         let permissions = Permissions { otherwise: Permission::Allow, ..Permissions::default() };
         let terms = definition.terms(permissions.clone());
-        let cwd = stand.work.display().to_string();
-        let start = Start { prompt: stubborn(stand), cwd, permissions, ..Start::default() };
+        let cwd = setup.work.display().to_string();
+        let start = Start { prompt: stubborn(setup), cwd, permissions, ..Start::default() };
         let argv = start.argv(&terms);
         let [program, words @ ..] = argv.as_slice() else { return Err("it has no command".to_owned()) };
         // Found where the agent is set up, and in a group of its own, as from a shell.
-        let program = stand.product.place().join("bin").join(program);
+        let program = setup.product.place().join("bin").join(program);
         let mut command = Command::new(program);
-        command.args(words).env_clear().envs(stand.environment.clone()).current_dir(&stand.work);
+        command.args(words).env_clear().envs(setup.environment.clone()).current_dir(&setup.work);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0);
-        let mut child = command.spawn().map_err(|error| format!("{}: {error}", stand.agent.name))?;
+        let mut child = command.spawn().map_err(|error| format!("{}: {error}", setup.agent.name))?;
         let input = child.stdin.take().ok_or("it has no input")?;
         let mut said = child.stdout.take().ok_or("it has no output")?;
         let (to, output) = channel();

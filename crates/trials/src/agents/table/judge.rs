@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use lastword_client::jobs;
 use serde_json::Value;
 
-use super::stand::Stand;
+use super::setup::Setup;
 
 /// The promises that it knows.
 pub(super) const PROMISES: &[u16] = &[56, 69, 70, 76, 77, 78, 79, 81, 82];
@@ -18,15 +18,15 @@ const OF_A_TURN: &[&str] = &["item_completed", "question_asked"];
 /// States of a session in which no turn is active.
 const AT_REST: &[&str] = &["ready", "interrupted", "stopped", "errored"];
 
-/// Looks at every job of a stand.
-pub(super) fn judge(stand: &Stand) -> Result<(), String> {
+/// Looks at every job of a setup.
+pub(super) fn judge(setup: &Setup) -> Result<(), String> {
     let newest = jobs::Filter { limit: Some(50), ..jobs::Filter::default() };
-    let page = stand.product.client().call(&jobs::list(&newest).untyped())?;
+    let page = setup.product.client().call(&jobs::list(&newest).untyped())?;
     let rows = page["items"].as_array().filter(|rows| !rows.is_empty()).ok_or("there is no job to judge")?;
     for job in rows {
         let id = job["id"].as_str().ok_or_else(|| format!("a job without an id: {job}"))?;
-        let job = stand.product.client().call(&jobs::show(id).untyped())?;
-        let facts = stand.job(id.to_owned()).facts()?;
+        let job = setup.product.client().call(&jobs::show(id).untyped())?;
+        let facts = setup.job(id.to_owned()).facts()?;
         conversation(&facts).and_then(|turns| at_rest(&job, &turns)).map_err(|why| format!("{id}: {why}"))?;
     }
     Ok(())

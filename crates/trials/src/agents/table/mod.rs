@@ -1,7 +1,7 @@
 //! `agents`: what real agents do under the product, behaviour by behaviour. The page `docs/agents.md` is this table, written by it.
 //!
 //! - [`rows`]: the behaviours.
-//! - [`stand`]: an agent, a model and the product, for one of them.
+//! - [`setup`]: an agent, a model and the product, for one of them.
 //! - `judge`: what is looked at in every cell.
 //! - [`page`]: the table as it is written, and compared.
 //! - `compare`: what is left when agents are ended by their own means, and by ours.
@@ -10,7 +10,8 @@ mod compare;
 mod judge;
 mod page;
 mod rows;
-mod stand;
+mod setup;
+mod verdict;
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -27,7 +28,9 @@ use crate::args::Args;
 use crate::place::{Programs, temporary};
 use page::Page;
 use rows::{ROWS, Row};
-use stand::Stand;
+use setup::Setup;
+
+pub(crate) use verdict::Verdict;
 
 /// The verb by which this program fills the table in, inside.
 pub(crate) const PART: &str = "agents-part";
@@ -44,15 +47,6 @@ const WITHIN_CI_S: u64 = 90;
 
 /// The agents by the time they take, for whoever has not enough of it.
 const QUICKEST_FIRST: &[&str] = &["claude", "codex", "goose", "gemini", "opencode"];
-
-/// What became of one cell.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    Pass,
-    Fail(String),
-    /// The agent cannot do it, and why.
-    NotApplicable(&'static str),
-}
 
 /// Tries agents, and compares the table with the page; with `--write`, writes it.
 pub(crate) fn run(words: &[&str]) -> Result<bool, String> {
@@ -186,9 +180,9 @@ impl Cell {
     }
 
     fn try_it(&self, cache: &Path, lastword: &Path, place: PathBuf) -> Result<(), String> {
-        let stand = Stand::new(self.agent, cache, lastword, &place, self.row.setting)?;
-        (self.row.run)(&stand)?;
-        judge::judge(&stand)
+        let setup = Setup::new(self.agent, cache, lastword, &place, self.row.setting)?;
+        (self.row.run)(&setup)?;
+        judge::judge(&setup)
     }
 }
 
@@ -206,9 +200,9 @@ pub(crate) fn compare(words: &[&str]) -> Result<bool, String> {
         let mut cells = Vec::new();
         for (way, name) in compare::WAYS {
             let folder = place.join(format!("{}-{}-here", agent.name, name.replace(' ', "-")));
-            let stand = Stand::new(agent, cache, &program, &folder, stand::Setting::default())?;
+            let setup = Setup::new(agent, cache, &program, &folder, setup::Setting::default())?;
             let left =
-                compare::survivors(&stand, way).map_err(|why| format!("{} {name}: {why}", agent.name))?;
+                compare::survivors(&setup, way).map_err(|why| format!("{} {name}: {why}", agent.name))?;
             is_clean &= way != compare::Way::Ours || left.is_empty();
             cells.push(if left.is_empty() {
                 "0".to_owned()

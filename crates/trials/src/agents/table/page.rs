@@ -6,8 +6,9 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
+use super::judge;
 use super::rows::ROWS;
-use super::{Verdict, judge};
+use super::verdict::Verdict;
 use crate::agents::known::AGENTS;
 
 /// Where it is written, from the root of the repository.

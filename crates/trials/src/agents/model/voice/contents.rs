@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Piece, Speech, Voice};
+use super::speech::{Piece, Speech, Voice};
 
 pub(super) struct Contents {
     speech: Speech,

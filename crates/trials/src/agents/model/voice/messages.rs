@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Piece, Speech, Voice};
+use super::speech::{Piece, Speech, Voice};
 
 /// What stands for the proof that a thought is the model's own.
 const SIGNATURE: &str = "c2NyaXB0ZWQ=";

@@ -4,43 +4,15 @@ mod chat;
 mod contents;
 mod messages;
 mod responses;
+mod speech;
 
 use serde_json::{Value, json};
 
 use super::request::{Dialect, Request};
 use super::script::Usage;
+use speech::Speech;
 
-/// One event of an answer that comes in pieces.
-pub(super) struct Piece {
-    name: Option<String>,
-    data: String,
-}
-
-/// What all voices know.
-#[derive(Clone, Debug)]
-pub(super) struct Speech {
-    /// Of this answer, and part of every name in it.
-    id: u64,
-    model: String,
-    usage: Usage,
-}
-
-/// An answer that is being given. Each call returns what a stream has to carry then; what was said is kept for an answer that is
-/// given whole.
-pub(super) trait Voice {
-    fn begin(&mut self) -> Vec<Piece>;
-    /// Begins a text; its pieces follow.
-    fn open(&mut self) -> Vec<Piece>;
-    fn text(&mut self, piece: &str) -> Vec<Piece>;
-    fn close(&mut self) -> Vec<Piece>;
-    fn think(&mut self, text: &str) -> Vec<Piece>;
-    fn call(&mut self, name: &str, arguments: &Value) -> Vec<Piece>;
-    fn end(&mut self) -> Vec<Piece>;
-    /// Returns the answer as a whole, once it is at its end.
-    fn whole(&self) -> Value;
-    /// Says in the stream that it failed.
-    fn fail(&self, message: &str) -> Piece;
-}
+pub(super) use speech::{Piece, Voice};
 
 /// Returns the voice for a request.
 pub(super) fn of(request: &Request, id: u64, usage: Usage) -> Box<dyn Voice> {
@@ -78,30 +50,6 @@ pub(super) fn refusal(dialect: Dialect, status: u16) -> Value {
         }
         Dialect::Responses | Dialect::Chat => {
             json!({ "error": { "message": message, "type": kind, "param": null, "code": kind } })
-        }
-    }
-}
-
-impl Piece {
-    /// Returns one that says itself what it is.
-    fn typed(data: &Value) -> Piece {
-        Piece { name: data["type"].as_str().map(str::to_owned), data: data.to_string() }
-    }
-
-    fn plain(data: &Value) -> Piece {
-        Piece::raw(&data.to_string())
-    }
-
-    /// Returns one that need not be JSON.
-    pub(super) fn raw(data: &str) -> Piece {
-        Piece { name: None, data: data.to_owned() }
-    }
-
-    /// Returns it as a stream carries it.
-    pub(super) fn lines(&self) -> String {
-        match &self.name {
-            Some(name) => format!("event: {name}\ndata: {}\n\n", self.data),
-            None => format!("data: {}\n\n", self.data),
         }
     }
 }

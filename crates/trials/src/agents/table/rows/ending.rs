@@ -3,61 +3,61 @@
 use lastword_proc::Identity;
 use serde_json::Value;
 
-use super::super::stand::{Job, PATIENCE, Stand, kill};
+use super::super::setup::{Job, PATIENCE, Setup, kill};
 use crate::agents::model::What;
 
 const ALLOW: &[&str] = &["--permissions", "allow"];
 
 /// Says something after an interrupt, and makes sure that it is answered and the job then ends well.
-fn goes_on(stand: &Stand, job: &Job<'_>) -> Result<(), String> {
+fn goes_on(setup: &Setup, job: &Job<'_>) -> Result<(), String> {
     job.lives()?;
     job.tell("send", &["Once more. [[say again]]"])?;
     job.turn_ends(2, "completed")?;
     job.ends("completed", "finished")?;
-    match stand.times_asked("say again") {
+    match setup.times_asked("say again") {
         1 => Ok(()),
         times => Err(format!("the model was asked {times} times for what came next")),
     }
 }
 
 /// Interrupts an agent in the middle of its text.
-pub(super) fn interrupted(stand: &Stand) -> Result<Job<'_>, String> {
-    let job = stand.run(&[], "Tell. [[slow 3000 100]]")?;
-    stand.asked("slow")?;
+pub(super) fn interrupted(setup: &Setup) -> Result<Job<'_>, String> {
+    let job = setup.run(&[], "Tell. [[slow 3000 100]]")?;
+    setup.asked("slow")?;
     job.nth("turn_started", 1)?;
     job.tell("interrupt", &[])?;
     job.turn_ends(1, "interrupted")?;
     Ok(job)
 }
 
-pub(super) fn interrupt_in_text(stand: &Stand) -> Result<(), String> {
-    let job = interrupted(stand)?;
-    if !stand.model.wait(What::Gone, "slow", PATIENCE) {
+pub(super) fn interrupt_in_text(setup: &Setup) -> Result<(), String> {
+    let job = interrupted(setup)?;
+    if !setup.model.wait(What::Gone, "slow", PATIENCE) {
         return Err("the agent did not let its model go".to_owned());
     }
-    goes_on(stand, &job)
+    goes_on(setup, &job)
 }
 
-pub(super) fn interrupt_at_once(stand: &Stand) -> Result<(), String> {
-    let job = stand.run(&[], "Tell. [[slow 3000 100]]")?;
+pub(super) fn interrupt_at_once(setup: &Setup) -> Result<(), String> {
+    let job = setup.run(&[], "Tell. [[slow 3000 100]]")?;
     job.nth("turn_started", 1)?;
     job.tell("interrupt", &[])?;
     job.turn_ends(1, "interrupted")?;
-    goes_on(stand, &job)
+    goes_on(setup, &job)
 }
 
-pub(super) fn interrupt_in_tool(stand: &Stand) -> Result<(), String> {
-    let job = stand.run(ALLOW, &format!("Run it. [[sh {}]] [[say no]]", stand.hold(3001)))?;
-    let held = stand.until("the command runs", || stand.holding(3001).pop())?;
+pub(super) fn interrupt_in_tool(setup: &Setup) -> Result<(), String> {
+    let job = setup.run(ALLOW, &format!("Run it. [[sh {}]] [[say no]]", setup.hold(3001)))?;
+    let held = setup.until("the command runs", || setup.holding(3001).pop())?;
     job.tell("interrupt", &[])?;
     job.turn_ends(1, "interrupted")?;
-    stand.until("the command is gone", || (!held.is_alive()).then_some(()))?;
-    goes_on(stand, &job)
+    setup.until("the command is gone", || (!held.is_alive()).then_some(()))?;
+    goes_on(setup, &job)
 }
 
 /// Returns the prompt that has an agent start what does not want to die.
-pub(in super::super) fn stubborn(stand: &Stand) -> String {
-    let [child, apart, before, forked] = STUBBORN.map(|(seconds, _)| stand.hold(seconds));
+pub(in super::super) fn stubborn(setup: &Setup) -> String {
+    let [child, apart, before, forked] = STUBBORN.map(|(seconds, _)| setup.hold(seconds));
     let command = format!("{child} & setsid {apart} & (nohup {forked} >/dev/null 2>&1 &) ; {before}");
     format!("Run it. [[sh {command}]] [[say no]]")
 }
@@ -67,27 +67,27 @@ pub(in super::super) const STUBBORN: [(u32, &str); 4] =
     [(3001, "background"), (3002, "setsid"), (3003, "foreground"), (3004, "nohup")];
 
 /// Starts that, and waits until it has become it.
-pub(in super::super) fn with_children(stand: &Stand) -> Result<(Job<'_>, Vec<Identity>), String> {
-    let job = stand.run(ALLOW, &stubborn(stand))?;
+pub(in super::super) fn with_children(setup: &Setup) -> Result<(Job<'_>, Vec<Identity>), String> {
+    let job = setup.run(ALLOW, &stubborn(setup))?;
     let held =
-        stand.until("all four commands run", || Some(stand.holding(0)).filter(|held| held.len() == 4))?;
+        setup.until("all four commands run", || Some(setup.holding(0)).filter(|held| held.len() == 4))?;
     Ok((job, held))
 }
 
-pub(super) fn none_survives(held: &[Identity], stand: &Stand) -> Result<(), String> {
+pub(super) fn none_survives(held: &[Identity], setup: &Setup) -> Result<(), String> {
     let survivors: Vec<i32> = held.iter().filter(|who| who.is_alive()).map(|who| who.pid).collect();
-    match survivors.is_empty() && stand.holding(0).is_empty() {
+    match survivors.is_empty() && setup.holding(0).is_empty() {
         true => Ok(()),
         false => Err(format!("survivors: {survivors:?}")),
     }
 }
 
-pub(super) fn cancel(stand: &Stand) -> Result<(), String> {
-    let (job, held) = with_children(stand)?;
+pub(super) fn cancel(setup: &Setup) -> Result<(), String> {
+    let (job, held) = with_children(setup)?;
     let agent = job.agent()?;
     job.tell("cancel", &["--json"]).or_else(cancelled)?;
     job.ends("cancelled", "user")?;
-    none_survives(&[&held[..], &[agent]].concat(), stand)?;
+    none_survives(&[&held[..], &[agent]].concat(), setup)?;
     is_certain(&job)
 }
 
@@ -104,9 +104,9 @@ fn is_certain(job: &Job<'_>) -> Result<(), String> {
     }
 }
 
-pub(super) fn deadline(stand: &Stand) -> Result<(), String> {
-    let job = stand.run(&[], "Answer. [[hang]]")?;
-    stand.asked("hang")?;
+pub(super) fn deadline(setup: &Setup) -> Result<(), String> {
+    let job = setup.run(&[], "Answer. [[hang]]")?;
+    setup.asked("hang")?;
     job.nth("turn_started", 1)?;
     job.tell("limit", &["wall=1s"])?;
     over_limit(&job, "timed_out")
@@ -124,11 +124,11 @@ fn over_limit(job: &Job<'_>, outcome: &str) -> Result<(), String> {
     }
 }
 
-pub(super) fn stall(stand: &Stand) -> Result<(), String> {
-    let job = stand.run(ALLOW, &format!("Run it. [[sh {}]] [[hang]]", stand.hold(5)))?;
-    stand.until("the command runs", || stand.holding(5).pop())?;
+pub(super) fn stall(setup: &Setup) -> Result<(), String> {
+    let job = setup.run(ALLOW, &format!("Run it. [[sh {}]] [[hang]]", setup.hold(5)))?;
+    setup.until("the command runs", || setup.holding(5).pop())?;
     job.tell("limit", &["stall=2s"])?;
-    stand.asked("hang").map_err(|why| format!("{why}: the clock did not rest; {}", job.story()))?;
+    setup.asked("hang").map_err(|why| format!("{why}: the clock did not rest; {}", job.story()))?;
     over_limit(&job, "timed_out")?;
     fired(&job, "stall")
 }
@@ -141,28 +141,28 @@ fn fired(job: &Job<'_>, limit: &str) -> Result<(), String> {
     }
 }
 
-pub(super) fn turns(stand: &Stand) -> Result<(), String> {
-    let job = stand.run(&["--turns", "1"], "Begin. [[gate G1 first]]")?;
-    stand.asked("gate G1")?;
+pub(super) fn turns(setup: &Setup) -> Result<(), String> {
+    let job = setup.run(&["--turns", "1"], "Begin. [[gate G1 first]]")?;
+    setup.asked("gate G1")?;
     job.tell("send", &["Go on. [[say second]]"])?;
-    stand.model.release("G1");
+    setup.model.release("G1");
     job.turn_ends(1, "completed")?;
     job.nth("last_word", 1)?;
     fired(&job, "turns")?;
-    match stand.times_asked("say second") {
+    match setup.times_asked("say second") {
         0 => Ok(()),
         times => Err(format!("the model was asked {times} times for one turn too many")),
     }
 }
 
-pub(super) fn tokens(stand: &Stand) -> Result<(), String> {
-    let job = stand.run(&["--tokens", "500"], "Answer. [[@usage 1000 20]] [[say good day]]")?;
+pub(super) fn tokens(setup: &Setup) -> Result<(), String> {
+    let job = setup.run(&["--tokens", "500"], "Answer. [[@usage 1000 20]] [[say good day]]")?;
     over_limit(&job, "over_budget")?;
     fired(&job, "tokens")
 }
 
-pub(super) fn money(stand: &Stand) -> Result<(), String> {
-    let job = stand.run(&["--money", "0.01"], "Answer. [[@usage 1000000 20000]] [[say good day]]")?;
+pub(super) fn money(setup: &Setup) -> Result<(), String> {
+    let job = setup.run(&["--money", "0.01"], "Answer. [[@usage 1000000 20000]] [[say good day]]")?;
     over_limit(&job, "over_budget")?;
     fired(&job, "money")
 }
@@ -182,72 +182,72 @@ fn while_waited(job: &Job<'_>, act: impl FnOnce() -> Result<(), String>) -> Resu
     })
 }
 
-pub(super) fn killed(stand: &Stand) -> Result<(), String> {
-    let (job, held) = with_children(stand)?;
+pub(super) fn killed(setup: &Setup) -> Result<(), String> {
+    let (job, held) = with_children(setup)?;
     let agent = job.agent()?;
     let codes = while_waited(&job, || {
         kill(&agent);
         job.turn_ends(1, "agent_exit")?;
         job.ends("failed", "agent").map(|_| ())
     })?;
-    none_survives(&[&held[..], &[agent]].concat(), stand)?;
+    none_survives(&[&held[..], &[agent]].concat(), setup)?;
     match codes {
         [Some(1), Some(1), Some(0)] => Ok(()),
         other => Err(format!("wait, attach and logs exited with {other:?}")),
     }
 }
 
-pub(super) fn killed_after_turn(stand: &Stand) -> Result<(), String> {
-    let job = stand.run(&[], "Answer. [[say good day]]")?;
+pub(super) fn killed_after_turn(setup: &Setup) -> Result<(), String> {
+    let job = setup.run(&[], "Answer. [[say good day]]")?;
     let agent = job.agent()?;
     job.turn_ends(1, "completed")?;
     kill(&agent);
     job.completes(1)?;
-    none_survives(&[agent], stand)
+    none_survives(&[agent], setup)
 }
 
-pub(super) fn deadline_in_tool(stand: &Stand) -> Result<(), String> {
-    let (job, held) = with_children(stand)?;
+pub(super) fn deadline_in_tool(setup: &Setup) -> Result<(), String> {
+    let (job, held) = with_children(setup)?;
     let agent = job.agent()?;
     job.tell("limit", &["wall=1s"])?;
     match job.outcome(&["wait", &job.id])? {
-        Some(1) => none_survives(&[&held[..], &[agent]].concat(), stand)?,
+        Some(1) => none_survives(&[&held[..], &[agent]].concat(), setup)?,
         other => return Err(format!("wait exited with {other:?}")),
     }
     over_limit(&job, "timed_out")
 }
 
-pub(super) fn interrupt_of_nothing(stand: &Stand) -> Result<(), String> {
-    let job = interrupted(stand)?;
+pub(super) fn interrupt_of_nothing(setup: &Setup) -> Result<(), String> {
+    let job = interrupted(setup)?;
     match job.tell("interrupt", &[]) {
         Err(why) if why.contains("no active turn") => {}
         other => return Err(format!("there was nothing to interrupt, and it said {other:?}")),
     }
-    goes_on(stand, &job)
+    goes_on(setup, &job)
 }
 
-pub(super) fn cancel_before_next(stand: &Stand) -> Result<(), String> {
-    let job = stand.run(&[], "Begin. [[gate G1 first]]")?;
-    stand.asked("gate G1")?;
+pub(super) fn cancel_before_next(setup: &Setup) -> Result<(), String> {
+    let job = setup.run(&[], "Begin. [[gate G1 first]]")?;
+    setup.asked("gate G1")?;
     job.nth("turn_started", 1)?;
     job.tell("send", &["Go on. [[say second]]"])?;
     job.tell("cancel", &[]).or_else(cancelled)?;
-    stand.model.release("G1");
+    setup.model.release("G1");
     job.ends("cancelled", "user")?;
     job.turn_ends(1, "cancelled")?;
-    match stand.times_asked("say second") {
+    match setup.times_asked("say second") {
         0 => Ok(()),
         times => Err(format!("the model was asked {times} times after the cancel")),
     }
 }
 
-pub(super) fn ask_at_limit(stand: &Stand) -> Result<(), String> {
+pub(super) fn ask_at_limit(setup: &Setup) -> Result<(), String> {
     let flags = ["--tokens", "500", "--ask-at-limit", "10m"];
     // Some say what they used when a turn is over: then it is the next one that does not begin.
-    let job = stand.run(&flags, "Begin. [[@usage 1000 20]] [[gate G1 first]]")?;
-    stand.asked("gate G1")?;
+    let job = setup.run(&flags, "Begin. [[@usage 1000 20]] [[gate G1 first]]")?;
+    setup.asked("gate G1")?;
     job.tell("send", &["Go on. [[say second]]"])?;
-    stand.model.release("G1");
+    setup.model.release("G1");
     let paused = job.nth("paused", 1)?;
     if paused["limit"] != "tokens" {
         return Err(format!("it paused at {}", paused["limit"]));

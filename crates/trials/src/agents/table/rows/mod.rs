@@ -14,7 +14,7 @@ mod recovery;
 mod trouble;
 mod turns;
 
-use super::stand::{Setting, Stand};
+use super::setup::{Setting, Setup};
 use crate::agents::known::Agent;
 
 /// One behaviour.
@@ -27,7 +27,7 @@ pub(super) struct Row {
     pub(super) setting: Setting,
     /// The agents that cannot do it, and why.
     not_for: &'static [(&'static str, &'static str)],
-    pub(super) run: fn(&Stand) -> Result<(), String>,
+    pub(super) run: fn(&Setup) -> Result<(), String>,
 }
 
 impl Row {
@@ -40,7 +40,7 @@ impl Row {
         name: &'static str,
         promises: &'static [u16],
         about: &'static str,
-        run: fn(&Stand) -> Result<(), String>,
+        run: fn(&Setup) -> Result<(), String>,
     ) -> Row {
         Row { name, promises, about, setting: Setting { asks: false }, not_for: &[], run }
     }

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use super::super::stand::{Stand, kill};
+use super::super::setup::{Setup, kill};
 use super::{ending, recovery, trouble, turns};
 
 /// The forms of the agents for one prompt, by their names.
@@ -16,19 +16,19 @@ const FORMS: &[(&str, &str)] = &[
     ("gemini", "gemini-prompt"),
 ];
 
-pub(super) fn all(stand: &Stand) -> Result<(), String> {
-    let form = FORMS.iter().find(|(name, _)| *name == stand.agent.name).ok_or("it has no such form")?.1;
-    allow(stand)?;
-    answer(stand, form).map_err(|why| format!("answer: {why}"))?;
-    tool(stand, form).map_err(|why| format!("tool: {why}"))?;
-    failure(stand, form).map_err(|why| format!("failure: {why}"))?;
-    killed(stand, form).map_err(|why| format!("kill: {why}"))?;
-    resumed(stand, form).map_err(|why| format!("resume: {why}"))
+pub(super) fn all(setup: &Setup) -> Result<(), String> {
+    let form = FORMS.iter().find(|(name, _)| *name == setup.agent.name).ok_or("it has no such form")?.1;
+    allow(setup)?;
+    answer(setup, form).map_err(|why| format!("answer: {why}"))?;
+    tool(setup, form).map_err(|why| format!("tool: {why}"))?;
+    failure(setup, form).map_err(|why| format!("failure: {why}"))?;
+    killed(setup, form).map_err(|why| format!("kill: {why}"))?;
+    resumed(setup, form).map_err(|why| format!("resume: {why}"))
 }
 
 /// Has it run commands: in this form it asks nobody, and its own settings or flags say what it may do.
-fn allow(stand: &Stand) -> Result<(), String> {
-    let (file, text) = match stand.agent.name {
+fn allow(setup: &Setup) -> Result<(), String> {
+    let (file, text) = match setup.agent.name {
         "claude" => ("home/.claude/settings.json", r#"{ "permissions": { "allow": ["Bash"] } }"#),
         // What its settings allow does not hold for a command with a redirection.
         "gemini" => (
@@ -38,15 +38,15 @@ fn allow(stand: &Stand) -> Result<(), String> {
         ),
         _ => return Ok(()),
     };
-    let file = stand.work.with_file_name(file);
+    let file = setup.work.with_file_name(file);
     let failed = |error: std::io::Error| format!("{}: {error}", file.display());
     fs::create_dir_all(file.parent().unwrap_or(&file)).map_err(failed)?;
     fs::write(&file, text).map_err(failed)
 }
 
 /// A prompt that looks like an option is answered, the answer is the result, and what it took is counted.
-fn answer(stand: &Stand, form: &str) -> Result<(), String> {
-    let job = stand.run_as(form, &[], "--answer this. [[@usage 1234 56]] [[say good day]]")?;
+fn answer(setup: &Setup, form: &str) -> Result<(), String> {
+    let job = setup.run_as(form, &[], "--answer this. [[@usage 1234 56]] [[say good day]]")?;
     turns::used(&job)?;
     let result = job.tell("result", &[])?;
     match result.trim() {
@@ -55,14 +55,14 @@ fn answer(stand: &Stand, form: &str) -> Result<(), String> {
     }
 }
 
-fn tool(stand: &Stand, form: &str) -> Result<(), String> {
-    let job = stand.run_as(form, &[], "Run it. [[sh echo made >> made]] [[say done]]")?;
-    turns::ran(stand, &job)
+fn tool(setup: &Setup, form: &str) -> Result<(), String> {
+    let job = setup.run_as(form, &[], "Run it. [[sh echo made >> made]] [[say done]]")?;
+    turns::ran(setup, &job)
 }
 
-fn failure(stand: &Stand, form: &str) -> Result<(), String> {
-    let job = stand.run_as(form, &[], "Answer. [[status 500]]")?;
-    stand.asked("status 500")?;
+fn failure(setup: &Setup, form: &str) -> Result<(), String> {
+    let job = setup.run_as(form, &[], "Answer. [[status 500]]")?;
+    setup.asked("status 500")?;
     trouble::ends_otherwise(&job)?;
     no_turn_completed(&job.all("turn_ended")?)
 }
@@ -75,10 +75,10 @@ fn no_turn_completed(turns: &[Value]) -> Result<(), String> {
 }
 
 /// It hears nothing while it works, and when it is killed its turn was not completed and nothing is left of its tools.
-fn killed(stand: &Stand, form: &str) -> Result<(), String> {
-    let job = stand.run_as(form, &[], &ending::stubborn(stand))?;
+fn killed(setup: &Setup, form: &str) -> Result<(), String> {
+    let job = setup.run_as(form, &[], &ending::stubborn(setup))?;
     let held =
-        stand.until("all four commands run", || Some(stand.holding(0)).filter(|held| held.len() == 4))?;
+        setup.until("all four commands run", || Some(setup.holding(0)).filter(|held| held.len() == 4))?;
     match job.tell("send", &["and more"]) {
         Err(why) if why.contains("single prompt") => {}
         other => return Err(format!("it was to hear nothing: {other:?}")),
@@ -87,12 +87,12 @@ fn killed(stand: &Stand, form: &str) -> Result<(), String> {
     kill(&agent);
     job.ends("failed", "agent")?;
     no_turn_completed(&job.all("turn_ended")?)?;
-    ending::none_survives(&[&held[..], &[agent]].concat(), stand)
+    ending::none_survives(&[&held[..], &[agent]].concat(), setup)
 }
 
-fn resumed(stand: &Stand, form: &str) -> Result<(), String> {
-    let job = stand.run_as(form, &[], "Begin. [[say first]]")?;
+fn resumed(setup: &Setup, form: &str) -> Result<(), String> {
+    let job = setup.run_as(form, &[], "Begin. [[say first]]")?;
     job.completes(1)?;
-    recovery::resumed(stand, &job)?.completes(1)?;
-    recovery::remembered(stand)
+    recovery::resumed(setup, &job)?.completes(1)?;
+    recovery::remembered(setup)
 }

@@ -1,58 +1,58 @@
 //! Rows about permissions: an agent that asks before it runs something.
 
-use super::super::stand::{Job, Stand};
+use super::super::setup::{Job, Setup};
 
 const PROMPT: &str = "Run it. [[sh echo made >> made]] [[say done]]";
 
 /// Starts a job and waits until it asks. What it asks about is not done yet.
-fn asking(stand: &Stand) -> Result<Job<'_>, String> {
-    let job = stand.run(&["--permissions", "ask"], PROMPT)?;
+fn asking(setup: &Setup) -> Result<Job<'_>, String> {
+    let job = setup.run(&["--permissions", "ask"], PROMPT)?;
     let question = job.nth("question_asked", 1)?;
     if !question["text"].as_str().is_some_and(|text| text.contains("echo made")) {
         return Err(format!("the question does not say what it is about: {question}"));
     }
-    match stand.made("made") {
+    match setup.made("made") {
         None => Ok(job),
         Some(_) => Err("it was done before it was allowed".to_owned()),
     }
 }
 
-pub(super) fn allowed(stand: &Stand) -> Result<(), String> {
-    let job = asking(stand)?;
+pub(super) fn allowed(setup: &Setup) -> Result<(), String> {
+    let job = asking(setup)?;
     job.tell("approve", &[])?;
     job.completes(1)?;
-    match stand.made("made").as_deref() {
+    match setup.made("made").as_deref() {
         Some("made\n") => Ok(()),
         other => Err(format!("it was allowed, and came to {other:?}")),
     }
 }
 
-pub(super) fn denied(stand: &Stand) -> Result<(), String> {
-    let job = asking(stand)?;
+pub(super) fn denied(setup: &Setup) -> Result<(), String> {
+    let job = asking(setup)?;
     job.tell("deny", &["not in this folder"])?;
     job.nth("turn_ended", 1)?;
     job.nth("last_word", 1)?;
-    match stand.made("made") {
+    match setup.made("made") {
         None => Ok(()),
         Some(_) => Err("it was denied and done".to_owned()),
     }
 }
 
-pub(super) fn cancelled(stand: &Stand) -> Result<(), String> {
-    let job = asking(stand)?;
+pub(super) fn cancelled(setup: &Setup) -> Result<(), String> {
+    let job = asking(setup)?;
     job.tell("cancel", &[]).or_else(super::ending::cancelled)?;
     job.ends("cancelled", "user")?;
     job.turn_ends(1, "cancelled")?;
-    match (job.tell("approve", &[]), stand.made("made")) {
+    match (job.tell("approve", &[]), setup.made("made")) {
         (Err(_), None) => Ok(()),
         (approved, made) => Err(format!("approved afterwards: {approved:?}, and it came to {made:?}")),
     }
 }
 
-pub(super) fn by_rule(stand: &Stand) -> Result<(), String> {
-    let job = stand.run(&["--permissions", "deny", "--allow", "*echo made >> made*"], PROMPT)?;
+pub(super) fn by_rule(setup: &Setup) -> Result<(), String> {
+    let job = setup.run(&["--permissions", "deny", "--allow", "*echo made >> made*"], PROMPT)?;
     job.completes(1)?;
-    match (stand.made("made").as_deref(), job.all("question_asked")?.len()) {
+    match (setup.made("made").as_deref(), job.all("question_asked")?.len()) {
         (Some("made\n"), 0) => Ok(()),
         (made, questions) => Err(format!("{questions} questions, and it came to {made:?}")),
     }

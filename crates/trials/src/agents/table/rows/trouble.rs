@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::super::stand::{Job, Stand};
+use super::super::setup::{Job, Setup};
 use crate::clock;
 
 /// How long an agent may go on trying before it is stopped by a limit. Some try for minutes.
@@ -11,9 +11,9 @@ const TRYING: Duration = Duration::from_secs(12);
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Makes sure that a turn does not complete, whether the agent gives up or a limit ends it.
-fn does_not_complete(stand: &Stand, script: &str) -> Result<(), String> {
-    let job = stand.run(&[], &format!("Answer. [[{script}]]"))?;
-    stand.asked(script)?;
+fn does_not_complete(setup: &Setup, script: &str) -> Result<(), String> {
+    let job = setup.run(&[], &format!("Answer. [[{script}]]"))?;
+    setup.asked(script)?;
     ends_otherwise(&job)?;
     not_completed(&job)
 }
@@ -39,43 +39,43 @@ fn not_completed(job: &Job<'_>) -> Result<(), String> {
     }
 }
 
-pub(super) fn status_500(stand: &Stand) -> Result<(), String> {
-    does_not_complete(stand, "status 500")
+pub(super) fn status_500(setup: &Setup) -> Result<(), String> {
+    does_not_complete(setup, "status 500")
 }
 
-pub(super) fn status_429(stand: &Stand) -> Result<(), String> {
-    does_not_complete(stand, "status 429")
+pub(super) fn status_429(setup: &Setup) -> Result<(), String> {
+    does_not_complete(setup, "status 429")
 }
 
-pub(super) fn drops(stand: &Stand) -> Result<(), String> {
-    does_not_complete(stand, "drop")?;
-    does_not_complete(stand, "dropmid")
+pub(super) fn drops(setup: &Setup) -> Result<(), String> {
+    does_not_complete(setup, "drop")?;
+    does_not_complete(setup, "dropmid")
 }
 
-pub(super) fn next_is_not_begun(stand: &Stand) -> Result<(), String> {
-    let prompt = format!("Run it. [[sh {}]] [[status 400]]", stand.until_made("go"));
-    let job = stand.run(&["--permissions", "allow"], &prompt)?;
-    stand.until("the command runs", || (!stand.holding(0).is_empty()).then_some(()))?;
+pub(super) fn next_is_not_begun(setup: &Setup) -> Result<(), String> {
+    let prompt = format!("Run it. [[sh {}]] [[status 400]]", setup.until_made("go"));
+    let job = setup.run(&["--permissions", "allow"], &prompt)?;
+    setup.until("the command runs", || (!setup.holding(0).is_empty()).then_some(()))?;
     job.tell("send", &["Go on. [[say second]]"])?;
-    stand.make("go")?;
+    setup.make("go")?;
     let word = job.nth("last_word", 1)?;
     if word["outcome"] != "failed" {
         return Err(format!("it ended {}; {}", word["outcome"], job.story()));
     }
     not_completed(&job)?;
-    match stand.times_asked("say second") {
+    match setup.times_asked("say second") {
         0 => Ok(()),
         times => Err(format!("the model was asked {times} times for the turn after it")),
     }
 }
 
-pub(super) fn recovers(stand: &Stand) -> Result<(), String> {
-    stand.run(&[], "Answer. [[status 529 x1]]")?.completes(1)
+pub(super) fn recovers(setup: &Setup) -> Result<(), String> {
+    setup.run(&[], "Answer. [[status 529 x1]]")?.completes(1)
 }
 
-pub(super) fn hangs(stand: &Stand) -> Result<(), String> {
-    let job = stand.run(&[], "Answer. [[hang0]]")?;
-    stand.asked("hang0")?;
+pub(super) fn hangs(setup: &Setup) -> Result<(), String> {
+    let job = setup.run(&[], "Answer. [[hang0]]")?;
+    setup.asked("hang0")?;
     job.nth("turn_started", 1)?;
     job.tell("limit", &["stall=2s"])?;
     job.nth("last_word", 1)?;

@@ -12,7 +12,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use super::attacker;
-use super::seeded::Bug;
+use super::bug::Bug;
 use crate::clock;
 use crate::place::{self, Programs};
 use crate::product::{MARKER, Product};
@@ -29,8 +29,8 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 /// How often it is looked.
 pub(super) const LOOK: Duration = Duration::from_millis(5);
 
-/// The stage: one installation of the user that runs all along, and room for others.
-pub(super) struct Stage {
+/// The setup: one installation of the user that runs all along, and room for others.
+pub(super) struct Setup {
     pub(super) bug: Option<Bug>,
     pub(super) short: bool,
     pub(super) programs: Programs,
@@ -59,15 +59,15 @@ impl Drop for Lurker {
     }
 }
 
-impl Stage {
+impl Setup {
     /// Sets it, with the user's daemon.
-    pub(super) fn set(bug: Option<Bug>, short: bool) -> Result<Stage, String> {
+    pub(super) fn new(bug: Option<Bug>, short: bool) -> Result<Setup, String> {
         let folder = place::temporary("attack")?;
         let programs = Programs::beside()?.copy_to(&folder.path().join("programs"))?;
         let home = install(&programs, folder.path(), "home")?;
-        let stage = Stage { bug, short, programs, home, folder };
-        stage.home.0.said(&["daemon", "start"])?;
-        Ok(stage)
+        let setup = Setup { bug, short, programs, home, folder };
+        setup.home.0.said(&["daemon", "start"])?;
+        Ok(setup)
     }
 
     pub(super) fn has(&self, bug: Bug) -> bool {

@@ -12,7 +12,8 @@ use lastword_proc::{
     Error, ExitRecord, Identity, Keeper, Launch, Launched, Located, Nursery, Recording, Stop, boot_id, locate,
 };
 
-use super::{Case, Variant, leader};
+use super::case::{Case, Variant};
+use super::leader;
 use crate::clock;
 use crate::place::Programs;
 use crate::torture::observer::Observer;
@@ -33,7 +34,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// Graces of the job: long enough to be a state of the keeper, short enough for thousands of attempts.
 const GRACE_MS: u64 = 5;
 
-/// The program that a stand starts as its nursery.
+/// The program that a harness starts as its nursery.
 const SCRIPT: &str = "nursery";
 
 /// What whoever comes later believes, when it is made to be wrong on purpose.
@@ -76,7 +77,7 @@ pub(super) struct Recorded {
 }
 
 /// Where attempts are made, one after the other: a nursery inside a control group that only the judge knows.
-pub(super) struct Stand {
+pub(super) struct Harness {
     programs: Programs,
     folder: PathBuf,
     observer: Observer,
@@ -85,15 +86,16 @@ pub(super) struct Stand {
     attempts: u32,
 }
 
-impl Stand {
-    pub(super) fn new(programs: Programs, folder: &Path, name: &str) -> Result<Stand, String> {
+impl Harness {
+    pub(super) fn new(programs: Programs, folder: &Path, name: &str) -> Result<Harness, String> {
         let folder = folder.join(name);
         fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         let observer = Observer::new(&format!("points-{name}"), None)?;
-        let mut stand = Stand { programs, folder, observer, nursery: None, levels: Vec::new(), attempts: 0 };
-        stand.write_script()?;
-        stand.start_nursery()?;
-        Ok(stand)
+        let mut harness =
+            Harness { programs, folder, observer, nursery: None, levels: Vec::new(), attempts: 0 };
+        harness.write_script()?;
+        harness.start_nursery()?;
+        Ok(harness)
     }
 
     /// Returns the levels that this machine has.

@@ -1,5 +1,5 @@
-//! The trial, from inside: agents are started and killed, look-alikes are put beside what they leave, and the product is judged
-//! by who lives and who does not.
+//! The trial inside the namespaces: agents are started and killed, look-alikes are placed next to what they leave, and the product is
+//! judged by which processes survive.
 
 use std::fs::{self, File};
 use std::os::unix::process::ExitStatusExt as _;
@@ -17,20 +17,20 @@ use crate::agents::model::Model;
 use crate::clock;
 use crate::product::figures::{self, Stat};
 
-/// The longest until an agent is in the middle of its tool: the slowest takes seven seconds of a processor by itself.
+/// The longest wait until an agent is in the middle of its tool. The slowest takes seven seconds of CPU time.
 const START_MAX: Duration = Duration::from_secs(240);
 
-/// The longest until what was killed is gone, and what is left is where it stays.
+/// The longest wait until killed processes are gone and their orphans are reparented.
 const SETTLE_MAX: Duration = Duration::from_secs(20);
 
-/// How often it is looked.
+/// The polling interval.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// What a tool leaves: in the background, in a session of its own, before all others, and started by nohup.
+/// What a tool leaves: in the background, in another session, before all others, and started by nohup.
 const HOLDS: usize = 4;
 
-/// Where the trial takes place, and with what.
-pub(super) struct Stage {
+/// Where the trial runs, and with what.
+pub(super) struct Setup {
     pub(super) place: PathBuf,
     pub(super) cache: PathBuf,
     pub(super) lastword: PathBuf,
@@ -38,7 +38,7 @@ pub(super) struct Stage {
     pub(super) bug: Option<String>,
 }
 
-/// An agent at work.
+/// A running agent.
 struct Instance<'a> {
     agent: &'a Agent,
     place: PathBuf,
@@ -49,25 +49,25 @@ struct Instance<'a> {
 struct LookAlike {
     about: &'static str,
     who: Identity,
-    /// Whether it may be shown, as something in doubt.
+    /// Whether it may be shown as doubtful.
     may_be_shown: bool,
 }
 
-pub(super) fn run(stage: &Stage, agents: Vec<&Agent>) -> Result<(), String> {
+pub(super) fn run(setup: &Setup, agents: Vec<&Agent>) -> Result<(), String> {
     let model = Model::start()?;
     let mut killed =
-        agents.iter().map(|agent| start(stage, &model, agent, agent.name)).collect::<Result<Vec<_>, _>>()?;
-    // One whose mark has its number goes on: what it runs is its own.
+        agents.iter().map(|agent| start(setup, &model, agent, agent.name)).collect::<Result<Vec<_>, _>>()?;
+    // A process whose marker has its own pid is expected to keep running, with everything it runs.
     let living = agents.iter().find(|agent| agent.name == "claude");
-    let living = living.map(|agent| start(stage, &model, agent, "claude-that-lives")).transpose()?;
+    let living = living.map(|agent| start(setup, &model, agent, "claude-that-lives")).transpose()?;
     kill_in_tool(&mut killed)?;
     if let Some(living) = &living {
         clock::until(START_MAX, LOOK, || living.is_in_tool().then_some(())).ok_or_else(|| living.stuck())?;
     }
-    let (look_alikes, _shell) = look_alikes(stage, living.as_ref())?;
+    let (look_alikes, _shell) = look_alikes(setup, living.as_ref())?;
 
-    let (shown, left) = clock::until(SETTLE_MAX, LOOK, || settled(stage, &killed))
-        .ok_or_else(|| format!("not all that was left is shown: {:?}", list(stage).unwrap_or_default()))?;
+    let (shown, left) = clock::until(SETTLE_MAX, LOOK, || settled(setup, &killed))
+        .ok_or_else(|| format!("not all that was left is shown: {:?}", list(setup).unwrap_or_default()))?;
     for instance in &killed {
         let own: Vec<&Identity> = left.iter().filter(|left| instance.owns(left.pid)).collect();
         println!(
@@ -81,8 +81,8 @@ pub(super) fn run(stage: &Stage, agents: Vec<&Agent>) -> Result<(), String> {
         }
     }
     check_shown(&shown, &left, &look_alikes)?;
-    println!("\n$ lastword doctor --orphans\n{}", product(stage, &[])?);
-    reap(stage, &look_alikes)?;
+    println!("\n$ lastword doctor --orphans\n{}", product(setup, &[])?);
+    reap(setup, &look_alikes)?;
 
     let gone = clock::until(SETTLE_MAX, LOOK, || left.iter().all(|left| !left.is_alive()).then_some(()));
     if gone.is_none() {
@@ -96,12 +96,12 @@ pub(super) fn run(stage: &Stage, agents: Vec<&Agent>) -> Result<(), String> {
         }
         println!("left alone: {:>5}  {}", look_alike.who.pid, look_alike.about);
     }
-    check_shown(&list(stage)?, &[], &look_alikes)
+    check_shown(&list(setup)?, &[], &look_alikes)
 }
 
-/// Starts an agent in a folder of its own.
-fn start<'a>(stage: &Stage, model: &Model, agent: &'a Agent, name: &str) -> Result<Instance<'a>, String> {
-    let place = stage.place.join(name);
+/// Starts an agent in a directory of its own.
+fn start<'a>(setup: &Setup, model: &Model, agent: &'a Agent, name: &str) -> Result<Instance<'a>, String> {
+    let place = setup.place.join(name);
     let failed = |error: std::io::Error| format!("{}: {error}", place.display());
     fs::create_dir_all(&place).map_err(failed)?;
     let hold = place.join("hold");
@@ -110,7 +110,7 @@ fn start<'a>(stage: &Stage, model: &Model, agent: &'a Agent, name: &str) -> Resu
     let own = std::env::current_exe().map_err(failed)?;
     std::os::unix::fs::symlink(own, &server).map_err(failed)?;
     let hold = hold.display();
-    // An agent that comes back from its tool waits for its model.
+    // An agent whose tool has returned waits for its model.
     let prompt = format!(
         "Run the command. [[sh {hold} 3001 & setsid {hold} 3002 & (nohup {hold} 3003 >/dev/null 2>&1 &); {hold} 3004]] [[hang]]"
     );
@@ -118,9 +118,9 @@ fn start<'a>(stage: &Stage, model: &Model, agent: &'a Agent, name: &str) -> Resu
     let once = agent.once.ok_or_else(|| format!("{} answers no single prompt", agent.name))?;
     let (work, bin) = (place.join("work"), place.join("bin"));
     fs::create_dir_all(&work).and_then(|()| fs::create_dir_all(&bin)).map_err(failed)?;
-    // In a session of its own, as in a terminal that is closed with it.
+    // In its own session, like in a terminal that is closed with it.
     let mut command = Command::new("setsid");
-    command.arg(agent.link(&install::folder(agent, &stage.cache), &bin)?).args(once(&home, &prompt));
+    command.arg(agent.link(&install::folder(agent, &setup.cache), &bin)?).args(once(&home, &prompt));
     command.env_clear().envs(agent.environment(&home)?).current_dir(work);
     let said = File::create(place.join("said")).map_err(failed)?;
     command.stdin(Stdio::null()).stdout(said.try_clone().map_err(failed)?).stderr(said);
@@ -129,7 +129,7 @@ fn start<'a>(stage: &Stage, model: &Model, agent: &'a Agent, name: &str) -> Resu
 }
 
 impl Instance<'_> {
-    /// Reports whether its tool has become what it is about, and its tool server runs.
+    /// Reports whether its tool has created its processes, and its tool server runs.
     fn is_in_tool(&self) -> bool {
         let members = self.members();
         let servers = members.iter().filter(|who| line_of(who.pid).contains(server::NAME)).count();
@@ -142,7 +142,7 @@ impl Instance<'_> {
         format!("{} did not come to its tool; it said: {end:?}", self.agent.name)
     }
 
-    /// Returns what it has started that was meant to stay, as far as it lives.
+    /// Returns the processes it has started that were meant to stay and are alive.
     fn members(&self) -> Vec<Identity> {
         figures::living().into_iter().filter(|pid| self.owns(*pid)).filter_map(Identity::of).collect()
     }
@@ -156,7 +156,7 @@ impl Instance<'_> {
     }
 }
 
-/// Kills each as soon as it is in the middle of its tool: some do not wait long for one.
+/// Kills each agent as soon as it is in the middle of its tool: some do not wait long for one.
 fn kill_in_tool(agents: &mut [Instance]) -> Result<(), String> {
     let mut pending: Vec<&mut Instance> = agents.iter_mut().collect();
     let mut failed = None;
@@ -187,9 +187,9 @@ fn kill(agent: &mut Child) -> Result<(), String> {
     }
 }
 
-/// Returns what is shown and who is left, once everybody who is left is shown, or is below somebody who is.
-fn settled(stage: &Stage, killed: &[Instance]) -> Option<(Vec<Value>, Vec<Identity>)> {
-    let shown = list(stage).ok()?;
+/// Returns what is shown and which processes are left, once each of them is shown or descends from one that is.
+fn settled(setup: &Setup, killed: &[Instance]) -> Option<(Vec<Value>, Vec<Identity>)> {
+    let shown = list(setup).ok()?;
     let left: Vec<Identity> = killed.iter().flat_map(Instance::members).collect();
     left.iter().all(|left| is_shown(left.pid, &shown)).then_some((shown, left))
 }
@@ -199,7 +199,7 @@ fn is_shown(pid: i32, shown: &[Value]) -> bool {
     std::iter::successors(Some(pid), parent).any(|above| shown.iter().any(|shown| shown["pid"] == above))
 }
 
-/// Makes sure that nothing is shown that is no leak, and that what may be meant to go on is not called one.
+/// Checks that nothing is shown that is not a leak, and that processes that may be meant to stay are not called leaks.
 fn check_shown(shown: &[Value], left: &[Identity], look_alikes: &[LookAlike]) -> Result<(), String> {
     for orphan in shown {
         let pid = &orphan["pid"];
@@ -213,9 +213,9 @@ fn check_shown(shown: &[Value], left: &[Identity], look_alikes: &[LookAlike]) ->
     Ok(())
 }
 
-/// Puts processes beside the leaks that look like them and are none. What is returned with them has to live.
-fn look_alikes(stage: &Stage, living: Option<&Instance>) -> Result<(Vec<LookAlike>, Child), String> {
-    let place = stage.place.join("beside");
+/// Starts processes next to the leaks that look like them. The ones returned must survive.
+fn look_alikes(setup: &Setup, living: Option<&Instance>) -> Result<(Vec<LookAlike>, Child), String> {
+    let place = setup.place.join("beside");
     let failed = |error: std::io::Error| format!("{}: {error}", place.display());
     fs::create_dir_all(&place).map_err(failed)?;
     let (hold, server) = (place.join("hold"), place.join(server::NAME));
@@ -223,7 +223,7 @@ fn look_alikes(stage: &Stage, living: Option<&Instance>) -> Result<(Vec<LookAlik
     std::os::unix::fs::symlink(std::env::current_exe().map_err(failed)?, &server).map_err(failed)?;
     let verb = server::VERB;
     let (hold, server) = (hold.display(), server.display());
-    // A shell that lives, with a server that it started.
+    // A live shell with a server that it started.
     let script = format!(
         "{server} {verb} >/dev/null 2>&1 & echo $! > {0}/pid.part; mv {0}/pid.part {0}/pid; wait",
         place.display()
@@ -264,38 +264,38 @@ fn look_alikes(stage: &Stage, living: Option<&Instance>) -> Result<(Vec<LookAlik
     Ok((found, shell))
 }
 
-/// Returns a command with nothing of ours in its environment.
+/// Returns a command without our environment.
 fn plain(program: &str) -> Command {
     let mut command = Command::new(program);
     command.env_clear().env("PATH", "/usr/bin:/bin").stdin(Stdio::null()).stderr(Stdio::inherit());
     command
 }
 
-/// Ends the leaks, and then what is in doubt and was left by the agents.
-fn reap(stage: &Stage, look_alikes: &[LookAlike]) -> Result<(), String> {
-    println!("$ lastword doctor --orphans --reap-all --yes\n{}", product(stage, &["--reap-all", "--yes"])?);
-    for rest in list(stage)? {
+/// Ends the leaks, then the doubtful ones that the agents left.
+fn reap(setup: &Setup, look_alikes: &[LookAlike]) -> Result<(), String> {
+    println!("$ lastword doctor --orphans --reap-all --yes\n{}", product(setup, &["--reap-all", "--yes"])?);
+    for rest in list(setup)? {
         if look_alikes.iter().any(|look_alike| rest["pid"] == look_alike.who.pid) {
             continue;
         }
         let named = format!("{}:{}", rest["pid"], rest["start_ticks"]);
-        println!("$ lastword doctor --orphans --reap {named}\n{}", product(stage, &["--reap", &named])?);
+        println!("$ lastword doctor --orphans --reap {named}\n{}", product(setup, &["--reap", &named])?);
     }
     Ok(())
 }
 
 /// Returns what the product shows.
-fn list(stage: &Stage) -> Result<Vec<Value>, String> {
-    let text = product(stage, &["--json"])?;
+fn list(setup: &Setup) -> Result<Vec<Value>, String> {
+    let text = product(setup, &["--json"])?;
     let list: Value = serde_json::from_str(&text).map_err(|error| format!("{error}: {text}"))?;
     list["items"].as_array().cloned().ok_or_else(|| format!("no list: {text}"))
 }
 
-/// Runs the product, and returns what it printed.
-fn product(stage: &Stage, words: &[&str]) -> Result<String, String> {
-    let mut command = plain(&stage.lastword.display().to_string());
-    command.args(["doctor", "--orphans"]).args(words).env("COLUMNS", "120").env("HOME", &stage.place);
-    command.envs(stage.bug.iter().map(|bug| ("LASTWORD_BUG", bug)));
+/// Runs the product, and returns its output.
+fn product(setup: &Setup, words: &[&str]) -> Result<String, String> {
+    let mut command = plain(&setup.lastword.display().to_string());
+    command.args(["doctor", "--orphans"]).args(words).env("COLUMNS", "120").env("HOME", &setup.place);
+    command.envs(setup.bug.iter().map(|bug| ("LASTWORD_BUG", bug)));
     let said = command.stderr(Stdio::piped()).output().map_err(|error| error.to_string())?;
     match said.status.success() {
         true => Ok(String::from_utf8_lossy(&said.stdout).into_owned()),

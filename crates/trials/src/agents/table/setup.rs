@@ -35,7 +35,7 @@ const PRICED: &[(&str, &str)] = &[
 ];
 
 /// A place with everything in it.
-pub(super) struct Stand {
+pub(super) struct Setup {
     pub(super) agent: &'static Agent,
     pub(super) product: Product,
     pub(super) model: Model,
@@ -56,11 +56,11 @@ pub(super) struct Setting {
 
 /// A job with an agent.
 pub(super) struct Job<'a> {
-    stand: &'a Stand,
+    setup: &'a Setup,
     pub(super) id: String,
 }
 
-impl Stand {
+impl Setup {
     /// Sets everything up below a folder that is not there yet. The executable lies in `bin` beside it.
     pub(super) fn new(
         agent: &'static Agent,
@@ -68,7 +68,7 @@ impl Stand {
         lastword: &Path,
         place: &Path,
         setting: Setting,
-    ) -> Result<Stand, String> {
+    ) -> Result<Setup, String> {
         let failed = |error: std::io::Error| format!("{}: {error}", place.display());
         let (work, bin, hold) = (place.join("work"), place.join("bin"), place.join("hold"));
         fs::create_dir_all(&work).and_then(|()| fs::create_dir_all(&bin)).map_err(failed)?;
@@ -92,7 +92,7 @@ impl Stand {
             fs::write(state.join("agents.toml"), definition).map_err(failed)?;
         }
         product.start()?;
-        Ok(Stand { agent, product, model, environment, work, hold })
+        Ok(Setup { agent, product, model, environment, work, hold })
     }
 
     /// Asks for a job.
@@ -109,7 +109,7 @@ impl Stand {
 
     /// Takes a job that was asked for in another way.
     pub(super) fn job(&self, id: String) -> Job<'_> {
-        Job { stand: self, id }
+        Job { setup: self, id }
     }
 
     /// Returns a command that does nothing for so many seconds.
@@ -183,7 +183,7 @@ pub(super) fn kill(who: &Identity) {
     }
 }
 
-impl Drop for Stand {
+impl Drop for Setup {
     fn drop(&mut self) {
         self.product.tear_down();
     }
@@ -192,17 +192,17 @@ impl Drop for Stand {
 impl Job<'_> {
     /// Runs a command about it.
     pub(super) fn tell(&self, verb: &str, words: &[&str]) -> Result<String, String> {
-        self.stand.product.said(&[&[verb, &self.id], words].concat())
+        self.setup.product.said(&[&[verb, &self.id], words].concat())
     }
 
     /// Runs a command to its end, and returns its exit code.
     pub(super) fn outcome(&self, words: &[&str]) -> Result<Option<i32>, String> {
-        self.stand.product.run(words).map(|output| output.status.code())
+        self.setup.product.run(words).map(|output| output.status.code())
     }
 
     /// Returns its facts so far.
     pub(super) fn facts(&self) -> Result<Vec<Value>, String> {
-        let text = self.stand.product.said(&["events", &self.id, "--json"])?;
+        let text = self.setup.product.said(&["events", &self.id, "--json"])?;
         text.lines()
             .map(|line| serde_json::from_str(line).map_err(|error| format!("{error}: {line}")))
             .collect()
@@ -293,7 +293,7 @@ impl Job<'_> {
         let facts = self.facts().unwrap_or_default();
         let from = facts.len().saturating_sub(SHOWN);
         let lines: Vec<&str> = facts[from..].iter().filter_map(|fact| fact["text"].as_str()).collect();
-        let log = self.stand.model.log();
+        let log = self.setup.model.log();
         let from = log.len().saturating_sub(SHOWN);
         let asked: Vec<String> = log[from..].iter().map(|it| format!("{:?} {}", it.what, it.about)).collect();
         format!("the job: {}; the model: {}", lines.join(" · "), asked.join(" · "))

@@ -9,6 +9,8 @@
 //! * `rpc`, `request`, `permission`, `inputs`, `turn`, `tokens`: what dialects have in common.
 //! * `show`: an agent's output as people read it.
 //! * `start`, `definition`: how an agent is started, and the agents known by name.
+//!
+//! Tests: `tests/`, over recorded transcripts, and `fuzz/`.
 
 mod acp;
 mod claude;

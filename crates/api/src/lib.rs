@@ -8,6 +8,8 @@
 //! - [`AgentRequest`]: a coding agent instead of a command; [`Session`]: its conversation. [`Worktree`]: the git worktree of a job.
 //! - [`Submit`] and [`requests`]: requests. [`daemon`]: the daemon, its groups and its troubles.
 //! - [`Problem`]: every response that is not a success.
+//!
+//! Tests: beside the code; the document of the API is compared in `crates/server/tests`.
 
 mod agent;
 pub mod attempt;

@@ -1,5 +1,7 @@
 //! The executable. It decides first whether to run as a keeper: keepers are forked from that process, and inherit everything it touched
 //! by then.
+//!
+//! Tests: `tests/`. The folders `engine` and `api` there, and the files about keepers, test those crates through this executable.
 
 mod args;
 mod client;

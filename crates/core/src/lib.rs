@@ -11,6 +11,8 @@
 //! - [`mod@reference`]: how users refer to jobs.
 //! - [`owner`]: the state machine that ties these together; its driver does the IO.
 //! - [`view`]: what readers see.
+//!
+//! Tests: `tests/`. `crates/proof` checks the same decisions in every order of events (`model`) and in random schedules (`sim`).
 
 pub mod append;
 pub mod decide;

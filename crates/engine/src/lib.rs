@@ -8,6 +8,9 @@
 //!
 //! Desk and worker meet in `agenda.rs` (what to look at next), worker and host in `mailbox.rs` (reports). [`Engine`] is all three in one
 //! process, as on a laptop; `local/` has the verbs that need more than a desk.
+//!
+//! Tests: with real keepers in `crates/cli/tests/engine`, because keepers are forked from the executable; with simulated ones in
+//! `crates/proof` (`engine_sim`).
 
 mod agenda;
 mod answers;

@@ -8,6 +8,8 @@
 //! * [`Plan`]: those changes, merged into a checkout.
 //!
 //! Design: `docs/design/2026-11-15-worktrees.md`.
+//!
+//! Tests: `tests/`; jobs with worktrees in `crates/cli/tests`.
 
 mod apply;
 mod changes;

@@ -5,6 +5,8 @@
 //! * A keeper (nursery, guard and shim: [`keeper`]) outlives the daemon. It is single-threaded and links little more than system calls.
 //!
 //! Design: `docs/design/2026-11-15-the-keeper.md`. Linux only, so far.
+//!
+//! Tests: with real keepers in `crates/cli/tests`, because keepers are forked from the executable; with hostile trees in `crates/trials`.
 
 mod attributes;
 mod claim;

@@ -8,6 +8,8 @@
 //! - [`serve`]: serves requests on it until told to stop.
 //! - [`known_agents`]: the coding agents known by name.
 //! - [`openapi`]: the OpenAPI document.
+//!
+//! Tests: `tests/`; the API of a daemon with jobs in `crates/cli/tests/api`.
 
 mod agents;
 mod app;

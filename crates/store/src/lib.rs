@@ -21,6 +21,8 @@
 //! [`Store`] is all four. Decisions about jobs are in `core`; a journal makes sure that a decision counts exactly once, for the version and
 //! the holder it was made for. The rules that every journal shares are `admit.rs` (appends) and `claim.rs` (claims); the conformance
 //! suite in `crates/proof` holds all journals to them.
+//!
+//! Tests: `crates/proof`. Every journal runs through `conformance` and `differential`, and is killed in `crash` and `power_loss`.
 
 pub mod admit;
 mod catalog;

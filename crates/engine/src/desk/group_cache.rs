@@ -1,4 +1,4 @@
-//! The groups as the journal has them, cached, so that a claim need not read them first.
+//! The groups as the journal has them, cached: they say whether a claim is worth a try. What the journal stores binds the claim itself.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -7,7 +7,7 @@ use lastword_store::Group;
 
 use crate::lock::lock;
 
-/// The stored groups, written through, so that a claim need not read them first.
+/// The stored groups, written through. A stale one delays a claim until the next sweep, but never lets it take too many.
 #[derive(Debug)]
 pub(crate) struct GroupCache {
     known: Mutex<BTreeMap<String, Group>>,

@@ -3,7 +3,7 @@
 //! - `world`: one schedule, its clock and its queue; `plan`: the jobs it is about.
 //! - `store`, `journal` and `disk`: the production ledger over a disk that loses and tears what was not synced.
 //! - `owners` and `process`: processes that drive the production owner's step; `requests` and `wish`: people and programs with wishes.
-//! - `keeper` and `agent`: effects reach keepers, and what runs in their trees; hosts and places are those of [`crate::world`].
+//! - `keeper` and `agent`: effects reach keepers, and what runs in their trees; hosts and places are those of `world`.
 //! - `fault` and `strike`: what goes wrong, and where it did; `check` and `witness`: what holds besides the rules of the world's witness.
 //! - [`regressions`]: seeds that once failed.
 

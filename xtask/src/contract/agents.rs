@@ -5,8 +5,8 @@
 
 use std::collections::BTreeSet;
 
-use super::PromiseId;
 use super::listing::Test;
+use super::promise::PromiseId;
 
 /// Where the rows stand.
 pub(super) const PAGE: &str = "docs/agents.md";

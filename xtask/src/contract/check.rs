@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::RangeInclusive;
 
+use super::agents;
 use super::listing::{Listing, Test};
 use super::page::{Page, Promise};
-use super::{PROMISES, PromiseId, REQUIRED, REQUIRED_OF_AGENTS, agents};
+use super::promise::{PROMISES, PromiseId, REQUIRED, REQUIRED_OF_AGENTS};
 
 /// How much is asked of the page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

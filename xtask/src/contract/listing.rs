@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-use super::PromiseId;
+use super::promise::PromiseId;
 use crate::program::{self, Failure};
 
 /// A test by name.

@@ -2,35 +2,22 @@
 //!
 //! A test proves a promise by carrying its id in its name (`c33_two_starters_exactly_one_wins`); so does a row of `docs/agents.md`. The page must name
 //! exactly those tests at exactly those promises, and say of every other promise what is missing. With `--write`
-//! the names are taken over from the test list; with `--require` the promises of [`REQUIRED`] must have a test.
+//! the names are taken over from the test list; with `--require` the promises of [`promise::REQUIRED`] must have a test.
 
 mod agents;
 mod check;
 mod listing;
 mod page;
+mod promise;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::ops::RangeInclusive;
 
 use crate::program::{Failure, Outcome};
 use check::Demand;
 use page::Page;
 
 const PAGE: &str = "docs/contract.md";
-
-/// The number of a promise: 16 for C16.
-type PromiseId = u16;
-
-/// Every promise there is.
-const PROMISES: RangeInclusive<PromiseId> = 1..=83;
-
-/// The promises that one machine must keep by itself. The others need a second host, or helpers that agents share.
-const REQUIRED: &[RangeInclusive<PromiseId>] = &[1..=37, 39..=58, 60..=66, 68..=83];
-
-/// The promises about turns that a real agent must show. C73 is about a moment between two looks of the owner, which nobody outside
-/// can aim at.
-const REQUIRED_OF_AGENTS: &[RangeInclusive<PromiseId>] = &[56..=58, 68..=72, 74..=82];
 
 /// Checks the page, and with `--write` first brings its test names up to date.
 pub(crate) fn run(arguments: &[&str]) -> Outcome {

@@ -14,8 +14,9 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use super::agents;
 use super::listing::{Listing, Test};
-use super::{PromiseId, agents};
+use super::promise::PromiseId;
 
 /// The page, in order.
 #[derive(Debug)]

@@ -8,7 +8,8 @@ use std::process::{Command, Stdio};
 use lastword_core::receipt::Level;
 use serde_json::Value;
 
-use super::{Ground, latency, rates};
+use super::folders::Folders;
+use super::{latency, rates};
 use crate::statistics::{goal, percentile};
 
 /// The least that this build may have of the other's figures.
@@ -110,22 +111,22 @@ fn is_fine(ratio: f64, noise: f64) -> bool {
 }
 
 /// Measures a keeper: `true` per second, and how soon a job starts and is proven dead.
-pub(super) fn keeper(executable: &Path, ground: &Ground, short: bool) -> Result<Figures, String> {
+pub(super) fn keeper(executable: &Path, folders: &Folders, short: bool) -> Result<Figures, String> {
     let (jobs, count) = if short { (60, 20) } else { (300, 100) };
     let mut figures = Figures::new();
     for (level, name) in [(Level::Cgroup, "in a control group"), (Level::Landlock, "ungrouped")] {
         for at_once in rates::AT_ONCE {
-            let rate = rates::ours(executable, ground, level, at_once, jobs)?;
+            let rate = rates::ours(executable, folders, level, at_once, jobs)?;
             figures.push((format!("`true` per second, {name}, {at_once} at once"), rate));
         }
     }
     figures.push((
         "starts per second, one at a time".to_owned(),
-        1e3 / latency::start_p50(executable, ground, count)?,
+        1e3 / latency::start_p50(executable, folders, count)?,
     ));
     figures.push((
         "cancels per second, one at a time".to_owned(),
-        1e3 / latency::cancel_p50(executable, ground, count)?,
+        1e3 / latency::cancel_p50(executable, folders, count)?,
     ));
     Ok(figures)
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use lastword_proc::{Keeper, Launch, Launched, Nursery, Stop};
 
-use super::Ground;
+use super::folders::Folders;
 use crate::statistics::goal;
 use crate::{clock, leader};
 
@@ -127,8 +127,8 @@ impl Drop for Sleepers {
 }
 
 /// Reads the memory of keepers whose jobs sleep.
-pub(super) fn memory(keeper: &Path, ground: &Ground) -> Result<bool, String> {
-    let folder = ground.folder()?;
+pub(super) fn memory(keeper: &Path, folders: &Folders) -> Result<bool, String> {
+    let folder = folders.folder()?;
     let nursery = Nursery::start(keeper).map_err(|error| error.to_string())?;
     let mut sleepers = Sleepers(Vec::new());
     for job in 0..SLEEPERS {

@@ -11,7 +11,7 @@ use lastword_core::receipt::Level;
 use lastword_proc::{Keeper, Launch, Nursery, Stop, exit_record, wait};
 use rustix::time::{ClockId, clock_gettime};
 
-use super::Ground;
+use super::folders::Folders;
 use super::rates::{reap, spawn};
 use crate::clock;
 use crate::leader;
@@ -57,8 +57,8 @@ impl Flush {
 }
 
 /// Measures flushes as an exit record makes them.
-pub(super) fn flushes(ground: &Ground, count: usize) -> Result<Flush, String> {
-    let temp = ground.folder()?;
+pub(super) fn flushes(folders: &Folders, count: usize) -> Result<Flush, String> {
+    let temp = folders.folder()?;
     let folder = File::open(&temp).map_err(|error| error.to_string())?;
     let mut times = [Vec::new(), Vec::new(), Vec::new()];
     for number in 0..count {
@@ -87,8 +87,8 @@ pub(super) fn flushes(ground: &Ground, count: usize) -> Result<Flush, String> {
 }
 
 /// Measures from the launch to the leader's first instruction.
-pub(super) fn start(keeper: &Path, ground: &Ground, count: usize) -> Result<(), String> {
-    let temp = ground.folder()?;
+pub(super) fn start(keeper: &Path, folders: &Folders, count: usize) -> Result<(), String> {
+    let temp = folders.folder()?;
     let own = std::env::current_exe().map_err(|error| error.to_string())?;
     let nursery = Nursery::start(keeper).map_err(|error| error.to_string())?;
     let mut times: [Vec<f64>; 5] = Default::default();
@@ -150,13 +150,13 @@ fn our_start(nursery: &Nursery, at_most: Level, folder: &Path, begin: u64) -> Re
 /// Measures from the cancel to the proof that nothing is left, beside a kill of a group.
 pub(super) fn cancel(
     keeper: &Path,
-    ground: &Ground,
+    folders: &Folders,
     count: usize,
     syncs: f64,
     flush: &Flush,
 ) -> Result<bool, String> {
     let (mut bare, mut ours, mut ungrouped) = (Vec::new(), Vec::new(), Vec::new());
-    let temp = ground.folder()?;
+    let temp = folders.folder()?;
     let nursery = Nursery::start(keeper).map_err(|error| error.to_string())?;
     for number in 0..count {
         bare.push(bare_cancel()?);
@@ -181,8 +181,8 @@ pub(super) fn cancel(
 }
 
 /// Returns the median of so many starts, one after the other, in milliseconds.
-pub(super) fn start_p50(keeper: &Path, ground: &Ground, count: usize) -> Result<f64, String> {
-    let temp = ground.folder()?;
+pub(super) fn start_p50(keeper: &Path, folders: &Folders, count: usize) -> Result<f64, String> {
+    let temp = folders.folder()?;
     let nursery = Nursery::start(keeper).map_err(|error| error.to_string())?;
     let one = |number: usize| {
         our_start(&nursery, Level::Cgroup, &temp.join(number.to_string()), now_ns()).map(|(began, _)| began)
@@ -191,8 +191,8 @@ pub(super) fn start_p50(keeper: &Path, ground: &Ground, count: usize) -> Result<
 }
 
 /// Returns the median of so many cancels, one after the other, in milliseconds.
-pub(super) fn cancel_p50(keeper: &Path, ground: &Ground, count: usize) -> Result<f64, String> {
-    let temp = ground.folder()?;
+pub(super) fn cancel_p50(keeper: &Path, folders: &Folders, count: usize) -> Result<f64, String> {
+    let temp = folders.folder()?;
     let nursery = Nursery::start(keeper).map_err(|error| error.to_string())?;
     let one = |number: usize| one_cancel(&nursery, Level::Cgroup, &temp.join(number.to_string()));
     (0..count).map(one).collect::<Result<_, _>>().map(|times| Times(times).p50())

@@ -4,25 +4,28 @@
 //! - [`rivals`]: task-spooler and pueue, fetched if they are not there.
 //! - [`latency`]: from the launch to the leader's first instruction, from the cancel to the proof.
 //! - [`cost`]: CPU, flushes and memory.
+//! - [`folders`], [`command`], [`timed`]: what all of them use.
 //!
 //! `bench run` does the same with the whole product: [`run`](mod@run). With `--beside`, `bench store`, `keeper` and `run` compare this build
 //! with another one: [`beside`].
 
 mod beside;
+mod command;
 mod cost;
+mod folders;
 mod latency;
 mod rates;
 mod rivals;
 mod run;
+mod timed;
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::PathBuf;
 
 use lastword_core::receipt::Level;
-use tempfile::TempDir;
 
 use crate::args::Args;
 use crate::place::Programs;
+use folders::Folders;
 
 /// Runs `bench keeper [--rounds N] [--short] [--in FOLDER]`, or `bench run` with the same words; or one of them beside another build.
 pub(crate) fn run(words: &[&str]) -> Result<bool, String> {
@@ -40,15 +43,15 @@ pub(crate) fn run(words: &[&str]) -> Result<bool, String> {
     let short = args.has("--short");
     let rounds: usize = args.value("--rounds", if short { 1 } else { 5 })?;
     let folder = args.text("--in").map_or_else(std::env::temp_dir, PathBuf::from);
-    let (keeper, ground) = (Programs::beside()?.lastword, Ground::within(&folder)?);
+    let (keeper, folders) = (Programs::beside()?.lastword, Folders::within(&folder)?);
     println!("bench keeper in {}: {rounds} rounds, interleaved; medians", folder.display());
-    let mut flush = latency::flushes(&ground, if short { 50 } else { 300 })?;
+    let mut flush = latency::flushes(&folders, if short { 50 } else { 300 })?;
     flush.print();
-    let mut reached = rates::compare(&keeper, &ground, rounds, short)?;
-    reached &= cost::memory(&keeper, &ground)?;
+    let mut reached = rates::compare(&keeper, &folders, rounds, short)?;
+    reached &= cost::memory(&keeper, &folders)?;
     let syncs = cost::syncs()?;
-    latency::start(&keeper, &ground, if short { 40 } else { 300 })?;
-    reached &= latency::cancel(&keeper, &ground, if short { 40 } else { 300 }, syncs, &flush)?;
+    latency::start(&keeper, &folders, if short { 40 } else { 300 })?;
+    reached &= latency::cancel(&keeper, &folders, if short { 40 } else { 300 }, syncs, &flush)?;
     println!("{}", if reached { "every goal was reached" } else { "some goals were NOT REACHED" });
     // A goal that a busy machine misses is a figure to be read, not a broken promise.
     Ok(true)
@@ -61,13 +64,13 @@ fn compare(what: &str, words: &[&str]) -> Result<bool, String> {
     let rounds: usize = args.value("--rounds", 7)?;
     let other = args.text("--beside").map(PathBuf::from).ok_or("--beside EXECUTABLE")?;
     let (programs, short) = (Programs::beside()?, args.has("--short"));
-    let ground = Ground::within(&args.text("--in").map_or_else(std::env::temp_dir, PathBuf::from))?;
+    let folders = Folders::within(&args.text("--in").map_or_else(std::env::temp_dir, PathBuf::from))?;
     match what {
         "keeper" => {
-            beside::compare(rounds, &other, &programs.lastword, |path| beside::keeper(path, &ground, short))
+            beside::compare(rounds, &other, &programs.lastword, |path| beside::keeper(path, &folders, short))
         }
         "run" => {
-            beside::compare(rounds, &other, &programs.lastword, |path| run::figures(path, &ground, short))
+            beside::compare(rounds, &other, &programs.lastword, |path| run::figures(path, &folders, short))
         }
         "store" => {
             let own = programs.trials.with_file_name("lastword-proof");
@@ -83,37 +86,10 @@ fn compare(what: &str, words: &[&str]) -> Result<bool, String> {
 pub(crate) fn part(words: &[&str]) -> Result<bool, String> {
     let [what, count] = words else { return Err("bench-part jobs|cancels N".to_owned()) };
     let count: usize = count.parse().map_err(|_| "not a number")?;
-    let (keeper, ground) = (Programs::beside()?.lastword, Ground::within(&std::env::temp_dir())?);
+    let (keeper, folders) = (Programs::beside()?.lastword, Folders::within(&std::env::temp_dir())?);
     match *what {
-        "jobs" => rates::ours(&keeper, &ground, Level::Cgroup, 2, count).map(|_| true),
-        "cancels" => latency::cancel_p50(&keeper, &ground, count).map(|_| true),
+        "jobs" => rates::ours(&keeper, &folders, Level::Cgroup, 2, count).map(|_| true),
+        "cancels" => latency::cancel_p50(&keeper, &folders, count).map(|_| true),
         _ => Err(format!("no such part: {what}")),
-    }
-}
-
-/// Where the bench works. Nothing of it is removed before the end: a file system is slow to give away what was removed lately, and
-/// that must not fall on whoever comes next.
-struct Ground(TempDir);
-
-impl Ground {
-    /// Works in a folder of a file system that was chosen: what a flush costs, it decides.
-    fn within(folder: &Path) -> Result<Ground, String> {
-        TempDir::new_in(folder).map(Ground).map_err(|error| format!("{}: {error}", folder.display()))
-    }
-
-    /// Makes an empty folder.
-    fn folder(&self) -> Result<PathBuf, String> {
-        let folder = tempfile::Builder::new().tempdir_in(self.0.path());
-        folder.map(TempDir::keep).map_err(|error| error.to_string())
-    }
-}
-
-/// Runs a program whose words do not matter and which must succeed.
-fn quiet(command: &mut Command) -> Result<(), String> {
-    let status = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
-    match status {
-        Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(format!("{command:?}: {status}")),
-        Err(error) => Err(format!("{command:?}: {error}")),
     }
 }

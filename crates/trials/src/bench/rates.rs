@@ -4,16 +4,15 @@
 use std::ffi::CString;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use lastword_core::receipt::{Exit, Level};
 use lastword_proc::{Launch, Nursery, wait};
 
-use super::Ground;
 use super::cost::Cpu;
+use super::folders::Folders;
 use super::rivals::{Pueue, TaskSpooler};
+use super::timed::timed;
 use crate::statistics::{goal, median};
 
 /// How many run at once.
@@ -50,7 +49,7 @@ pub(super) struct Figures {
 }
 
 /// Compares all, prints the table and reports whether the goals were reached.
-pub(super) fn compare(keeper: &Path, ground: &Ground, rounds: usize, short: bool) -> Result<bool, String> {
+pub(super) fn compare(keeper: &Path, folders: &Folders, rounds: usize, short: bool) -> Result<bool, String> {
     let spooler = TaskSpooler::find();
     let pueue = Pueue::find(!short);
     let mut contenders = vec![
@@ -59,24 +58,24 @@ pub(super) fn compare(keeper: &Path, ground: &Ground, rounds: usize, short: bool
         Contender {
             name: OURS,
             jobs: 300,
-            run: Box::new(|at_once, jobs| ours(keeper, ground, Level::Cgroup, at_once, jobs)),
+            run: Box::new(|at_once, jobs| ours(keeper, folders, Level::Cgroup, at_once, jobs)),
         },
         Contender {
             name: "ours, ungrouped",
             jobs: 300,
-            run: Box::new(|at_once, jobs| ours(keeper, ground, Level::Landlock, at_once, jobs)),
+            run: Box::new(|at_once, jobs| ours(keeper, folders, Level::Landlock, at_once, jobs)),
         },
         Contender {
             name: "ours, exec per job",
             jobs: 80,
-            run: Box::new(|at_once, jobs| exec_each(keeper, ground, at_once, jobs)),
+            run: Box::new(|at_once, jobs| exec_each(keeper, folders, at_once, jobs)),
         },
     ];
     match &spooler {
         Ok(spooler) => contenders.push(Contender {
             name: SPOOLER,
             jobs: 200,
-            run: Box::new(|at_once, jobs| spooler.run(ground, at_once, jobs)),
+            run: Box::new(|at_once, jobs| spooler.run(folders, at_once, jobs)),
         }),
         Err(why) => println!("task-spooler cannot be had: {why}"),
     }
@@ -84,7 +83,7 @@ pub(super) fn compare(keeper: &Path, ground: &Ground, rounds: usize, short: bool
         Ok(pueue) => contenders.push(Contender {
             name: "pueue",
             jobs: 40,
-            run: Box::new(|at_once, jobs| pueue.run(ground, at_once, jobs)),
+            run: Box::new(|at_once, jobs| pueue.run(folders, at_once, jobs)),
         }),
         Err(why) => println!("pueue cannot be had: {why}"),
     }
@@ -152,37 +151,6 @@ fn print(contenders: &[Contender<'_>], figures: &mut [Figures]) -> bool {
     reached
 }
 
-/// Runs `job` so many times on so many threads and returns how many a second.
-pub(super) fn timed(
-    at_once: usize,
-    jobs: usize,
-    job: impl Fn(usize) -> Result<(), String> + Sync,
-) -> Result<f64, String> {
-    let (next, failed) = (AtomicUsize::new(0), Mutex::new(None));
-    let begin = Instant::now();
-    std::thread::scope(|scope| {
-        for _ in 0..at_once {
-            scope.spawn(|| {
-                loop {
-                    let number = next.fetch_add(1, Ordering::Relaxed);
-                    if number >= jobs {
-                        return;
-                    }
-                    if let Err(why) = job(number) {
-                        failed.lock().expect("no thread fails while it holds this").get_or_insert(why);
-                        next.store(jobs, Ordering::Relaxed);
-                    }
-                }
-            });
-        }
-    });
-    let took = begin.elapsed().as_secs_f64();
-    match failed.into_inner().expect("no thread failed while it held this") {
-        Some(why) => Err(why),
-        None => Ok(jobs as f64 / took),
-    }
-}
-
 /// The least that starting a program can cost.
 pub(super) fn bare(at_once: usize, jobs: usize) -> Result<f64, String> {
     timed(at_once, jobs, |_| match reap(spawn(&[TRUE])?) {
@@ -248,19 +216,19 @@ pub(super) fn xargs(at_once: usize, jobs: usize) -> Result<f64, String> {
 /// Ours: launched, held, recorded, and its exit record on the disk.
 pub(super) fn ours(
     keeper: &Path,
-    ground: &Ground,
+    folders: &Folders,
     at_most: Level,
     at_once: usize,
     jobs: usize,
 ) -> Result<f64, String> {
-    let folder = ground.folder()?;
+    let folder = folders.folder()?;
     let nursery = Nursery::start(keeper).map_err(|error| error.to_string())?;
     timed(at_once, jobs, |job| one_of_ours(&nursery, at_most, &folder, job))
 }
 
 /// What was not chosen: an executable loaded for each job.
-fn exec_each(keeper: &Path, ground: &Ground, at_once: usize, jobs: usize) -> Result<f64, String> {
-    let folder = ground.folder()?;
+fn exec_each(keeper: &Path, folders: &Folders, at_once: usize, jobs: usize) -> Result<f64, String> {
+    let folder = folders.folder()?;
     timed(at_once, jobs, |job| {
         let nursery = Nursery::start(keeper).map_err(|error| error.to_string())?;
         one_of_ours(&nursery, Level::Cgroup, &folder, job)

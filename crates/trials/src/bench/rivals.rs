@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::rates::timed;
-use super::{Ground, quiet};
+use super::command::quiet;
+use super::folders::Folders;
+use super::timed::timed;
 use crate::clock;
 use crate::place;
 use crate::product::figures;
@@ -40,13 +41,13 @@ impl TaskSpooler {
     }
 
     /// Runs so many `true` on a server of their own.
-    pub(super) fn run(&self, ground: &Ground, at_once: usize, jobs: usize) -> Result<f64, String> {
-        self.serve(ground, at_once)?.work(at_once, jobs)
+    pub(super) fn run(&self, folders: &Folders, at_once: usize, jobs: usize) -> Result<f64, String> {
+        self.serve(folders, at_once)?.work(at_once, jobs)
     }
 
     /// Starts a server of its own, which runs so many at once.
-    pub(super) fn serve(&self, ground: &Ground, at_once: usize) -> Result<Spooling, String> {
-        let spooling = Spooling { program: self.program.clone(), folder: ground.folder()? };
+    pub(super) fn serve(&self, folders: &Folders, at_once: usize) -> Result<Spooling, String> {
+        let spooling = Spooling { program: self.program.clone(), folder: folders.folder()? };
         quiet(&mut spooling.client(&["-S", &at_once.to_string()]))?;
         Ok(spooling)
     }
@@ -113,13 +114,13 @@ impl Pueue {
     }
 
     /// Runs so many `true` on a server of their own.
-    pub(super) fn run(&self, ground: &Ground, at_once: usize, jobs: usize) -> Result<f64, String> {
-        self.serve(ground, at_once)?.work(at_once, jobs)
+    pub(super) fn run(&self, folders: &Folders, at_once: usize, jobs: usize) -> Result<f64, String> {
+        self.serve(folders, at_once)?.work(at_once, jobs)
     }
 
     /// Starts a server of its own, which runs so many at once.
-    pub(super) fn serve(&self, ground: &Ground, at_once: usize) -> Result<Queueing, String> {
-        let folder = ground.folder()?;
+    pub(super) fn serve(&self, folders: &Folders, at_once: usize) -> Result<Queueing, String> {
+        let folder = folders.folder()?;
         let mut server = in_folder(&self.folder.join("pueued"), &folder);
         let server = server.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         let server = server.map_err(|error| format!("pueued: {error}"))?;
@@ -196,4 +197,19 @@ fn to_the_last(
         clock::rest(clock::MOMENT);
     }
     Ok(jobs as f64 / begin.elapsed().as_secs_f64())
+}
+
+/// What others have, as far as it can be had here.
+pub(super) struct Rivals {
+    pub(super) spooler: Option<TaskSpooler>,
+    pub(super) pueue: Option<Pueue>,
+}
+
+impl Rivals {
+    pub(super) fn find(may_build: bool) -> Rivals {
+        let had = |name: &str, why: &String| println!("{name} cannot be had: {why}");
+        let spooler = TaskSpooler::find().inspect_err(|why| had("task-spooler", why)).ok();
+        let pueue = Pueue::find(may_build).inspect_err(|why| had("pueue", why)).ok();
+        Rivals { spooler, pueue }
+    }
 }

@@ -4,7 +4,7 @@
 //! - [`ground`]: a small file system of its own. [`wrong_clock`]: a clock that jumps for the product alone.
 //! - [`conduct`]: one job. [`faults`]: what happens to the product. [`watch`]: who looks on.
 //! - [`evidence`], [`judge`]: what is known, and what is made of it. [`journal`]: the log, read past the product.
-//! - [`report`]: the figures. [`sabotage`]: real runs in which something is wrong on purpose.
+//! - [`trial`]: one run, from its first job to the judgement. [`report`]: the figures. [`sabotage`]: real runs in which something is wrong on purpose.
 
 mod canary;
 mod conduct;
@@ -17,38 +17,17 @@ mod plan;
 mod report;
 mod sabotage;
 mod stage;
+mod trial;
 mod watch;
 mod wrong_clock;
 
-use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
-
-use lastword_api::GroupChange;
-use lastword_client::{groups, jobs};
+use std::time::Duration;
 
 use crate::args::Args;
-use crate::clock;
-use crate::place::Programs;
-use crate::product::{Product, figures};
-use canary::Life;
-use faults::Windows;
-use ground::Ground;
-use judge::run::Run;
-use judge::{Violation, run};
-use plan::{Mix, NARROW, NARROW_SLOTS};
-use stage::{Stage, locked};
-use wrong_clock::WrongClock;
+use plan::Mix;
+use trial::{Shape, hold};
 
 pub(crate) use canary::sing;
-
-/// How long the last jobs may take: longer than an adversary lives and than any request is repeated.
-const END_MAX: Duration = Duration::from_secs(90);
-
-/// How long processes may take to leave after the last job.
-const LEAVING_MAX: Duration = Duration::from_secs(5);
-
-/// Slots of the default group: more than are ever needed at once, so that the rate is kept.
-const SLOTS: u32 = 200;
 
 const USAGE: &str = "chaos [--minutes N | --seconds N] [--seed S] [--rate JOBS_PER_SECOND] [--bugs]
 
@@ -96,200 +75,4 @@ pub(crate) fn run(words: &[&str]) -> Result<bool, String> {
         ),
     }
     Ok(violations.is_empty())
-}
-
-/// How a run goes.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Shape {
-    pub(crate) faults: Duration,
-    /// After them, the same load and nothing else.
-    pub(crate) quiet: Duration,
-    pub(crate) rate: f64,
-    pub(crate) mix: Mix,
-    /// Whether anything happens at all, beside the load.
-    pub(crate) is_hostile: bool,
-}
-
-impl Shape {
-    fn of(faults: Duration, rate: f64, mix: Mix) -> Shape {
-        let quiet = (faults / 6).clamp(Duration::from_secs(5), Duration::from_mins(2));
-        Shape { faults, quiet, rate, mix, is_hostile: true }
-    }
-
-    fn jobs(&self) -> u64 {
-        ((self.faults + self.quiet).as_secs_f64() * self.rate) as u64 + 1
-    }
-}
-
-/// Holds a run, and returns what was found. Behind the back of the judges, `during` is done to it while jobs run, and `after` when
-/// every job has ended.
-pub(crate) fn hold(
-    shape: &Shape,
-    during: impl FnOnce(&Stage) + Send,
-    after: impl FnOnce(&Stage),
-) -> Result<(Stage, Run, Vec<Violation>), String> {
-    let programs = Programs::beside()?;
-    let (ground, disk) = Ground::make(shape.jobs())?;
-    let product = Product::install(&programs.lastword, ground.path(), &ground.state().join("home"))?;
-    let windows = windows(shape, disk, WrongClock::find());
-    let stage = Stage::new(product, programs.adversary, ground, shape.mix);
-    let held = prepare(&stage).and_then(|()| {
-        let mut run = play(&stage, shape, &windows, during);
-        after(&stage);
-        conclude(&stage, shape, &windows, &mut run)?;
-        Ok(run)
-    });
-    stage.product.tear_down();
-    let run = held?;
-    let mut violations = std::mem::take(&mut *locked(&stage.violations));
-    violations.extend(run::judge(&run));
-    Ok((stage, run, violations))
-}
-
-fn windows(shape: &Shape, disk: Result<(), String>, clock: Result<WrongClock, String>) -> Windows {
-    if let Err(why) = &disk {
-        println!("SKIPPED, disk-full windows: {why}");
-    }
-    // Keepers close their memory to everybody but root.
-    let clock = clock.and_then(|clock| match rustix::process::geteuid().is_root() {
-        true => Ok(clock),
-        false => Err("only root may change the clock of a daemon that has closed its memory".to_owned()),
-    });
-    if let Err(why) = &clock {
-        println!("SKIPPED, clock jumps: {why}");
-    }
-    let short = shape.faults < Duration::from_secs(60);
-    let (apart_ms, lasts_ms) =
-        if short { ((2_000, 4_000), (1_500, 3_000)) } else { ((6_000, 14_000), (2_000, 6_000)) };
-    Windows { disk, clock, apart_ms, lasts_ms }
-}
-
-/// Starts the daemon and sets the groups.
-fn prepare(stage: &Stage) -> Result<(), String> {
-    stage.product.start()?;
-    for (name, slots) in [("default", SLOTS), (NARROW, NARROW_SLOTS)] {
-        let change = GroupChange { slots: Some(Some(slots)), paused: None };
-        stage.product.client().call(&groups::set(name, &change))?;
-    }
-    Ok(())
-}
-
-/// Plays it: the load, the faults and who watches, until every job has ended or the time is up.
-fn play(stage: &Stage, shape: &Shape, windows: &Windows, during: impl FnOnce(&Stage) + Send) -> Run {
-    let seed = shape.mix.seed;
-    std::thread::scope(|scope| {
-        let feed = scope.spawn(|| watch::follow(stage));
-        let samples = scope.spawn(|| watch::sample(stage));
-        scope.spawn(|| watch::judge(stage));
-        scope.spawn(|| during(stage));
-        if shape.is_hostile {
-            scope.spawn(|| faults::kill_daemons(stage, seed));
-            scope.spawn(|| windows.open(stage, seed));
-        }
-        load(stage, shape);
-        let all_ended = || stage.entries().iter().all(|entry| entry.id.is_none() || entry.seen.is_some());
-        clock::until(END_MAX, Duration::from_millis(100), || {
-            // A supervisor keeps it up: a fault may have been the last thing that happened.
-            if stage.product.daemon().is_none() {
-                let _ = stage.product.run(&["daemon", "start"]);
-            }
-            all_ended().then_some(())
-        });
-        let stuck = stuck(stage);
-        stage.over.store(true, Ordering::Relaxed);
-        let samples = samples.join().unwrap_or_default();
-        let feed = feed.join().unwrap_or_default();
-        Run { stuck, samples, feed, ..Run::default() }
-    })
-}
-
-/// Submits at the rate, first among faults and then without.
-fn load(stage: &Stage, shape: &Shape) {
-    let begin = Instant::now();
-    std::thread::scope(|scope| {
-        for number in 0.. {
-            let at = Duration::from_secs_f64(number as f64 / shape.rate);
-            if at > shape.faults {
-                stage.calm.store(true, Ordering::Relaxed);
-            }
-            if at > shape.faults + shape.quiet {
-                return;
-            }
-            clock::rest(at.saturating_sub(begin.elapsed()));
-            let order = shape.mix.order(number);
-            scope.spawn(move || conduct::conduct(stage, &order));
-        }
-    });
-}
-
-/// Returns the jobs that did not end, with what is said of them.
-fn stuck(stage: &Stage) -> Vec<String> {
-    let mut client = stage.product.client();
-    let entries = stage.entries();
-    let left = entries.iter().filter(|entry| entry.id.is_some() && entry.seen.is_none());
-    left.map(|entry| {
-        let id = entry.id.clone().unwrap_or_default();
-        let job = client.call(&jobs::show(&id).untyped());
-        let told = job.map_or_else(
-            |why| why,
-            |job| {
-                let waiting =
-                    format!("{} inputs waiting, attempts {}", job["inputs_waiting"], job["attempts"]);
-                format!("{}, stop {}, waits {}, {waiting}", job["phase"], job["stop"], job["waits"])
-            },
-        );
-        let life = Life::read(&entry.order, &stage.ground.notes());
-        format!(
-            "job {}, {id}: {told}; {:?}; {:?}; noted {:?}",
-            entry.order.number, entry.order, entry.acts, life.attempts
-        )
-    })
-    .collect()
-}
-
-/// Lets the daemon go, and looks at what is left and at the journal by itself.
-fn conclude(stage: &Stage, shape: &Shape, windows: &Windows, run: &mut Run) -> Result<(), String> {
-    stage.product.said(&["daemon", "stop"])?;
-    let left = || stage.product.processes();
-    clock::until(LEAVING_MAX, Duration::from_millis(20), || left().is_empty().then_some(()));
-    run.left = left().into_iter().map(describe).collect();
-    for entry in stage.entries() {
-        match entry.id {
-            Some(id) if !entry.unanswered => drop(run.acknowledged.insert(entry.order.number, id)),
-            _ => {}
-        }
-        if entry.unanswered {
-            run.unanswered.insert(entry.order.number);
-        }
-    }
-    run.journal = journal::jobs(stage.product.home())?;
-    let (now, length) = (wall_ms(), stage.begin.elapsed().as_millis() as u64);
-    const ASTRAY_MS: u64 = 30 * 60 * 1_000;
-    let astray = journal::astray(stage.product.home(), now - length - ASTRAY_MS, now + ASTRAY_MS)?;
-    let jumps = stage.counted("clock jumps forward") + stage.counted("clock jumps back");
-    let hostile = u64::from(shape.is_hostile);
-    let (disk, clock) = (u64::from(windows.disk.is_ok()), u64::from(windows.clock.is_ok()));
-    run.tally = vec![
-        ("jobs judged", stage.counted("judged"), run.acknowledged.len() as u64),
-        ("daemons killed", stage.counted("daemons killed"), hostile),
-        ("keepers killed", stage.counted("guards killed") + stage.counted("shims killed"), hostile),
-        ("cancels", stage.counted("cancels, forced") + stage.counted("cancels, polite"), hostile),
-        ("disk-full windows", stage.counted("disk-full windows"), hostile * disk),
-        ("clock jumps", jumps, hostile * clock),
-        ("facts dated by a wrong clock", astray, u64::from(jumps > 0)),
-    ];
-    Ok(())
-}
-
-fn describe(pid: i32) -> String {
-    let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    let command = String::from_utf8_lossy(&command).replace('\0', " ");
-    let parent = figures::Stat::of(pid).map_or(0, |stat| stat.parent);
-    format!("{pid} (below {parent}): {}", command.trim_end())
-}
-
-/// Returns the wall clock of this process, which nobody made wrong.
-fn wall_ms() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
-    now.tv_sec as u64 * 1_000 + now.tv_nsec as u64 / 1_000_000
 }

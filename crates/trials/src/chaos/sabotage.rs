@@ -16,7 +16,7 @@ use super::journal::query;
 use super::judge::doctored;
 use super::plan::{Mix, Order};
 use super::stage::{Entry, Stage, locked};
-use super::{Shape, hold};
+use super::trial::{Shape, hold};
 use crate::clock;
 use crate::product::MARKER;
 

@@ -10,10 +10,11 @@ use lastword_api::Cancel;
 use lastword_client::jobs::{self, Until};
 use lastword_proc::Identity;
 
+use super::super::command::quiet;
+use super::super::folders::Folders;
 use super::super::latency::{Times, asleep, bare_cancel, bare_start, began, ms, now_ns};
-use super::super::rivals::{Queueing, Spooling};
-use super::super::{Ground, quiet};
-use super::{Ours, Rivals, submit};
+use super::super::rivals::{Queueing, Rivals, Spooling};
+use super::product::{Ours, submit};
 use crate::product::client::Client;
 use crate::statistics::goal;
 use crate::{clock, leader};
@@ -47,12 +48,12 @@ fn in_turn(title: &str, count: usize, mut all: Vec<Named<'_>>) -> Result<Vec<(&'
 }
 
 /// Measures from the start of the command to the job's first instruction.
-pub(super) fn start(ours: &Ours, ground: &Ground, rivals: &Rivals, count: usize) -> Result<bool, String> {
+pub(super) fn start(ours: &Ours, folders: &Folders, rivals: &Rivals, count: usize) -> Result<bool, String> {
     const OURS: &str = "lastword run -d";
     const SPOOLER: &str = "tsp";
-    let folder = ground.folder()?;
+    let folder = folders.folder()?;
     let own = std::env::current_exe().map_err(|error| error.to_string())?;
-    let (spooling, queueing) = servers(ground, rivals)?;
+    let (spooling, queueing) = servers(folders, rivals)?;
     let mut client = ours.product.client();
     ours.slots(&mut client, SLOTS)?;
     let stamp = |name: &str, number: usize| folder.join(format!("{name}-{number}"));
@@ -126,10 +127,10 @@ fn stamped(file: &Path, begin: u64) -> Result<f64, String> {
 /// Returns the times of so many starts, looks and forced ends, each by a command, in milliseconds.
 pub(super) fn by_commands(
     ours: &Ours,
-    ground: &Ground,
+    folders: &Folders,
     count: usize,
 ) -> Result<[(&'static str, Vec<f64>); 3], String> {
-    let folder = ground.folder()?;
+    let folder = folders.folder()?;
     let mut client = ours.product.client();
     ours.slots(&mut client, SLOTS)?;
     let [mut starts, mut looks, mut ends] = [const { Vec::new() }; 3];
@@ -150,8 +151,8 @@ pub(super) fn by_commands(
 }
 
 /// Measures a look at one job among some that have ended.
-pub(super) fn show(ours: &Ours, ground: &Ground, rivals: &Rivals, count: usize) -> Result<(), String> {
-    let (spooling, queueing) = servers(ground, rivals)?;
+pub(super) fn show(ours: &Ours, folders: &Folders, rivals: &Rivals, count: usize) -> Result<(), String> {
+    let (spooling, queueing) = servers(folders, rivals)?;
     let mut client = ours.product.client();
     let id = client.call(&submit(vec!["/bin/true".to_owned()]))?.id;
     client.call(&jobs::wait(&id, Until::Ended, WAIT))?;
@@ -194,11 +195,11 @@ fn timed(command: &mut Command) -> Result<f64, String> {
 }
 
 /// Measures from the forced cancel until the process is gone; ours is asked when the command is back, and must be gone then.
-pub(super) fn cancel(ours: &Ours, ground: &Ground, rivals: &Rivals, count: usize) -> Result<(), String> {
-    let (spooling, queueing) = servers(ground, rivals)?;
+pub(super) fn cancel(ours: &Ours, folders: &Folders, rivals: &Rivals, count: usize) -> Result<(), String> {
+    let (spooling, queueing) = servers(folders, rivals)?;
     let (mut by_command, mut by_api) = (ours.product.client(), ours.product.client());
     ours.slots(&mut by_command, SLOTS)?;
-    let folder = ground.folder()?;
+    let folder = folders.folder()?;
     let pid_file = |name: &str, number: usize| folder.join(format!("{name}-{number}"));
     let mut all: Vec<Named<'_>> = vec![
         ("bare killpg and waitpid (nothing proven)", Box::new(|_| bare_cancel())),
@@ -290,8 +291,8 @@ fn until_gone(file: &Path, end: &mut Command) -> Result<f64, String> {
     gone.map(|()| ms(begin)).ok_or_else(|| "the job does not end".to_owned())
 }
 
-fn servers(ground: &Ground, rivals: &Rivals) -> Result<(Option<Spooling>, Option<Queueing>), String> {
-    let spooling = rivals.spooler.as_ref().map(|spooler| spooler.serve(ground, SLOTS)).transpose()?;
-    let queueing = rivals.pueue.as_ref().map(|pueue| pueue.serve(ground, SLOTS)).transpose()?;
+fn servers(folders: &Folders, rivals: &Rivals) -> Result<(Option<Spooling>, Option<Queueing>), String> {
+    let spooling = rivals.spooler.as_ref().map(|spooler| spooler.serve(folders, SLOTS)).transpose()?;
+    let queueing = rivals.pueue.as_ref().map(|pueue| pueue.serve(folders, SLOTS)).transpose()?;
     Ok((spooling, queueing))
 }

@@ -1,7 +1,9 @@
 //! What a server holds while nobody asks: ours beside pueue's and task-spooler's.
 
-use super::super::Ground;
-use super::{Ours, Rivals, rates};
+use super::super::folders::Folders;
+use super::super::rivals::Rivals;
+use super::product::Ours;
+use super::rates;
 use crate::product::figures;
 use crate::statistics::goal;
 
@@ -12,12 +14,12 @@ const OF_PUEUE_MAX: f64 = 0.25;
 const AT_ONCE: usize = 8;
 
 /// Reads the memory of the servers, each alone: asked once, and idle again after so many jobs.
-pub(super) fn idle(ground: &Ground, rivals: &Rivals, jobs: usize) -> Result<bool, String> {
+pub(super) fn idle(folders: &Folders, rivals: &Rivals, jobs: usize) -> Result<bool, String> {
     println!(
         "\n{:<44} {:>10} {:>10} {:>10} {:>10}",
         "an idle server, kB", "resident", "PSS", "private", "anonymous"
     );
-    let ours = Ours::start(ground)?;
+    let ours = Ours::start(folders)?;
     let daemon = ours.product.daemon().ok_or("the daemon is gone")?;
     let others: Vec<i32> = ours.product.processes().into_iter().filter(|pid| *pid != daemon).collect();
     row("ours, daemon", &[daemon]);
@@ -25,7 +27,7 @@ pub(super) fn idle(ground: &Ground, rivals: &Rivals, jobs: usize) -> Result<bool
     rates::by_api(&ours, AT_ONCE, jobs)?;
     let own = row(&format!("ours, daemon, after {jobs} jobs"), &[daemon]);
     if let Some(spooler) = &rivals.spooler {
-        let server = spooler.serve(ground, AT_ONCE)?;
+        let server = spooler.serve(folders, AT_ONCE)?;
         let pids: Vec<i32> = server.pid().into_iter().collect();
         row("task-spooler", &pids);
         server.work(AT_ONCE, jobs)?;
@@ -33,7 +35,7 @@ pub(super) fn idle(ground: &Ground, rivals: &Rivals, jobs: usize) -> Result<bool
     }
     println!("what is not anonymous is the executable itself, which every process of ours shares");
     let Some(pueue) = &rivals.pueue else { return Ok(true) };
-    let server = pueue.serve(ground, AT_ONCE)?;
+    let server = pueue.serve(folders, AT_ONCE)?;
     row("pueued", &[server.pid()]);
     server.work(AT_ONCE, jobs)?;
     let theirs = row(&format!("pueued, after {jobs} jobs"), &[server.pid()]);

@@ -6,10 +6,12 @@ use std::time::{Duration, Instant};
 
 use lastword_client::daemon;
 
-use super::super::Ground;
 use super::super::cost::Cpu;
-use super::super::rates::{AT_ONCE, BARE, Contender, SPOOLER, TRUE, bare, in_turn, timed, xargs};
-use super::{Ours, Rivals, submit};
+use super::super::folders::Folders;
+use super::super::rates::{AT_ONCE, BARE, Contender, SPOOLER, TRUE, bare, in_turn, xargs};
+use super::super::rivals::Rivals;
+use super::super::timed::timed;
+use super::product::{Ours, submit};
 use crate::clock;
 use crate::product::client::Client;
 use crate::statistics::median;
@@ -20,7 +22,7 @@ const LAST_MAX: Duration = Duration::from_secs(120);
 /// Compares all, prints the table and reports whether there was a goal that was missed: there is none for rates.
 pub(super) fn compare(
     ours: &Ours,
-    ground: &Ground,
+    folders: &Folders,
     rivals: &Rivals,
     cpu: &Cpu,
     rounds: usize,
@@ -41,11 +43,11 @@ pub(super) fn compare(
         },
     ];
     if let Some(spooler) = &rivals.spooler {
-        let run = Box::new(|at_once, jobs| spooler.run(ground, at_once, jobs));
+        let run = Box::new(|at_once, jobs| spooler.run(folders, at_once, jobs));
         contenders.push(Contender { name: SPOOLER, jobs: 200, run });
     }
     if let Some(pueue) = &rivals.pueue {
-        let run = Box::new(|at_once, jobs| pueue.run(ground, at_once, jobs));
+        let run = Box::new(|at_once, jobs| pueue.run(folders, at_once, jobs));
         contenders.push(Contender { name: "pueue", jobs: 40, run });
     }
     let mut figures = in_turn(&contenders, cpu, rounds, short)?;

@@ -5,6 +5,7 @@
 
 mod blocks;
 mod compare;
+mod files;
 mod links;
 mod pictures;
 mod reference;
@@ -81,6 +82,7 @@ pub(crate) fn run(arguments: &[&str]) -> Outcome {
     };
     cargo("build --quiet --package lastword")?;
     let mut wrong = check_reference(write)?;
+    wrong.extend(files::check(write)?);
     let pages = pages()?;
     let (checked, stale) = std::thread::scope(|scope| {
         // Pictures wait most of the time.

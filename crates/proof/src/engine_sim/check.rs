@@ -229,6 +229,10 @@ impl World {
     /// The environment of a job is gone. It is needed until the last word.
     pub(super) fn env_dropped(&mut self, host: usize, job: JobId) {
         self.envs.remove(&(host, job));
+        // A submission that came to nothing here may succeed on the other host.
+        if !self.is_alone() && !self.witness.contains_key(&job) {
+            self.homes.remove(&(host, job));
+        }
         self.check_env_is_not_needed(job);
     }
 

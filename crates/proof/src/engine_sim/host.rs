@@ -313,7 +313,7 @@ impl Process {
 
 impl Clock for Simulated {
     fn now(&self) -> Now {
-        self.0.sim.with(|world| world.clocks(self.0.host))
+        self.0.sim.with(|world| world.clocks(&self.0))
     }
 
     fn random(&self, bytes: &mut [u8]) -> io::Result<()> {

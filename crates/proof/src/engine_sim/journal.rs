@@ -93,8 +93,8 @@ impl World {
     }
 
     /// A claim is sent; returns when.
-    fn claim_sent(&mut self, host: usize, claim: &Claim) -> u64 {
-        if self.lives[host].went_down && self.lives[host].up {
+    fn claim_sent(&mut self, process: &Process, claim: &Claim) -> u64 {
+        if process.is_alive(self) && self.lives[process.host].went_down {
             self.fail("jobs are taken after going down", |_| format!("{:?}", claim.from));
         }
         self.now()
@@ -173,7 +173,7 @@ impl Frail {
 
     /// Notes that a claim is sent; returns when.
     fn claim_sent(&self, claim: &Claim) -> u64 {
-        self.0.sim.with(|world| world.claim_sent(self.0.host, claim))
+        self.0.sim.with(|world| world.claim_sent(&self.0, claim))
     }
 
     fn about(verb: u64, job: Option<JobId>) -> About {

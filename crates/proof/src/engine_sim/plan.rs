@@ -207,7 +207,8 @@ impl Tree<Leader> {
     pub(super) fn silent_since(&self, now: u64) -> u64 {
         match self.leader.program.rate {
             0 => self.launched_at,
-            _ => now.min(self.launched_at + self.leader.program.writes_ms),
+            // Without a keeper nothing is recorded.
+            _ => self.gone_at.unwrap_or(now).min(now).min(self.launched_at + self.leader.program.writes_ms),
         }
     }
 }

@@ -172,13 +172,18 @@ impl World {
         // Whatever became of that: it ends.
         self.client(PROMPT_MS + 5_000, Wish::Cancel { job: ids[2], force: false });
         self.client(PROMPT_MS + 1_000, Wish::List);
-        // Two groups are changed at a time, and each change must stand.
+        // Two groups are changed at a time, in either order, and each change must stand: a job waits in the one that is paused meanwhile.
         let group =
             |name: &str, slots, paused| Wish::SetGroup(Group { name: name.to_owned(), slots, paused });
         let slots = self.plan.default_slots;
         for (ms, paused) in [(500, true), (1_700, false)] {
-            self.client(PROMPT_MS + ms, group(GROUPS[1], Some(1), paused));
-            self.client(PROMPT_MS + ms, group(GROUPS[0], slots, false));
+            let mut changes = [group(GROUPS[1], Some(1), paused), group(GROUPS[0], slots, false)];
+            if self.random.chance(50) {
+                changes.reverse();
+            }
+            for change in changes {
+                self.client(PROMPT_MS + ms, change);
+            }
         }
     }
 

@@ -172,12 +172,15 @@ pub(super) struct Process {
 }
 
 impl Process {
+    /// Reports whether this life still goes on.
+    pub(super) fn is_alive(&self, world: &World) -> bool {
+        let life = &world.lives[self.host];
+        life.up && life.no == self.life
+    }
+
     /// Does something with the world, if this life still goes on; otherwise waits for ever.
     pub(super) async fn act<R>(&self, deed: impl FnOnce(&mut World) -> R) -> R {
-        let done = self.sim.with(|world| {
-            let life = &world.lives[self.host];
-            (life.up && life.no == self.life).then(|| deed(world))
-        });
+        let done = self.sim.with(|world| self.is_alive(world).then(|| deed(world)));
         match done {
             Some(done) => done,
             None => std::future::pending().await,
@@ -265,10 +268,10 @@ impl World {
         self.now
     }
 
-    /// Returns both clocks of a host. What is alive may act on it.
-    pub(super) fn clocks(&mut self, host: usize) -> Now {
-        let now = self.hosts[host].clocks(self.now);
-        if self.lives[host].up {
+    /// Returns both clocks of a host. An engine that is alive may act on it.
+    pub(super) fn clocks(&mut self, process: &Process) -> Now {
+        let now = self.hosts[process.host].clocks(self.now);
+        if process.is_alive(self) {
             self.wall_max = self.wall_max.max(now.wall);
         }
         now

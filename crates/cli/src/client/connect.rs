@@ -1,4 +1,4 @@
-//! Reaching the daemon: its socket, who answers there, and starting one if there is none.
+//! Reaches the daemon: finds its socket, checks that the listener is a process of this user, and starts a daemon if there is none.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -14,13 +14,13 @@ use crate::failure::Failure;
 use crate::lock::{self, Holder};
 use crate::paths::{self, Paths};
 
-/// How long a daemon that has the lock may take until it listens: it looks at its socket every second.
+/// How long a daemon that has the lock may take until it listens. One whose socket was removed notices within a second.
 const LISTEN_MAX: Duration = Duration::from_secs(15);
 
-/// How long somebody who was connected waits for the next daemon after one that stopped in order.
+/// How long a client that was connected waits for the next daemon, after the last one was stopped on purpose.
 const RESTART_MAX: Duration = Duration::from_secs(5);
 
-/// Pause between two looks.
+/// Pause between two attempts to connect.
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// The daemon of a state folder of this machine. It is started if there is none.
@@ -52,18 +52,18 @@ async fn connect(paths: &Paths, again: bool) -> Result<UnixStream, Failure> {
         let holder = Holder::of(paths);
         let was_stopped = again && holder.as_ref().is_some_and(|holder| holder.stopped);
         if was_stopped && begin.elapsed() > RESTART_MAX {
-            let text = "the daemon was stopped; jobs go on without it";
-            return Err(
-                Failure::new(Code::Unavailable, text).next("lastword daemon start    # then ask again")
-            );
+            let text = "the daemon was stopped; jobs keep running without it";
+            return Err(Failure::new(Code::Unavailable, text)
+                .next("lastword daemon start    # then repeat the command"));
         }
         if begin.elapsed() > LISTEN_MAX {
-            let who = holder.map_or_else(String::new, |holder| format!(" (pid {})", holder.pid));
-            let text = format!("a daemon{who} runs, and does not listen at {}", paths.socket.display());
+            let pid_note = holder.map_or_else(String::new, |holder| format!(" (pid {})", holder.pid));
+            let socket = paths.socket.display();
+            let text = format!("the daemon{pid_note} is running but does not listen at {socket}");
             let failure = Failure::new(Code::Unavailable, text);
-            return Err(failure.next("lastword daemon restart    # jobs go on meanwhile"));
+            return Err(failure.next("lastword daemon restart    # jobs keep running"));
         }
-        // Asked each time: one that was killed holds its lock a moment longer than its socket.
+        // Checked each time: a daemon that was killed keeps its lock a moment longer than its socket.
         if !was_stopped && !lock::is_held(paths) {
             may_start()?;
             start::start(paths, &start::StartOptions::default()).await?;
@@ -78,8 +78,8 @@ pub(crate) async fn is_reached(paths: &Paths) -> Result<bool, Failure> {
     Ok(reach(paths).await?.is_some())
 }
 
-/// Connects to the daemon of this state folder: where it should listen, or else where it says that it does. Whoever shares the
-/// folder may have been told another place: a job of cron has no `XDG_RUNTIME_DIR`, and `TMPDIR` is anybody's choice.
+/// Connects to the daemon of this state folder, at our default path or else at the path in the lock file; `None` if none listens. The two
+/// differ if the daemon was started in another environment: a cron job has no `XDG_RUNTIME_DIR`, and `TMPDIR` may be set to anything.
 pub(crate) async fn reach(paths: &Paths) -> Result<Option<UnixStream>, Failure> {
     let ours = |stream: &UnixStream| !lock::belongs_to_another(paths, stream);
     if let Some(stream) = reach_at(&paths.socket).await?.filter(ours) {
@@ -91,63 +91,62 @@ pub(crate) async fn reach(paths: &Paths) -> Result<Option<UnixStream>, Failure> 
     }
 }
 
-/// Connects if somebody listens at a place, and makes sure that it is this user before anything is said.
+/// Connects to a socket; `None` if no process listens there. Refuses a listener of another user before anything is sent to it.
 async fn reach_at(socket: &Path) -> Result<Option<UnixStream>, Failure> {
     let dir = socket.parent().unwrap_or(Path::new("/"));
     let name = socket.file_name().unwrap_or_default().to_string_lossy();
     let socket = socket.display();
-    // Through the folder's descriptor: the path of a socket has a hundred bytes, that of a home may have more.
+    // Through the folder's descriptor: a socket address holds about a hundred bytes, and the path of a home may be longer.
     let folder = match lastword_proc::Folder::open(dir) {
         Ok(folder) => folder,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => {
-            // Says what is wrong with it and how to mend it, if that is all.
+            // A folder that is not private gets an error of its own, with the fix.
             paths::check_private(dir)?;
             return Err(Failure::new(Code::Forbidden, format!("{}: {error}", dir.display())));
         }
     };
     let stream = match UnixStream::connect(folder.path_of(&name)).await {
         Ok(stream) => stream,
-        Err(error) if is_nobody(error.kind()) => {
-            return Ok(None);
-        }
+        Err(error) if is_unused(error.kind()) => return Ok(None),
         Err(error) => return Err(Failure::new(Code::Unavailable, format!("{socket}: {error}"))),
     };
     let peer =
         stream.peer_cred().map_err(|error| Failure::new(Code::Forbidden, format!("{socket}: {error}")))?;
     if peer.uid() != rustix::process::geteuid().as_raw() {
-        let text = format!("{socket} is answered by user {}, not by you: nothing was said to it", peer.uid());
+        let text = format!("{socket} is served by user {}, not by you: nothing was sent to it", peer.uid());
         return Err(Failure::new(Code::Forbidden, text).next("set LASTWORD_HOME to a folder of your own"));
     }
     Ok(Some(stream))
 }
 
-/// Reports whether nobody listens: there is no socket, it has no owner any more, or that one went while we were in its queue; or what
-/// lies in our own folder is not for us, so that it is no daemon of ours.
-fn is_nobody(error: ErrorKind) -> bool {
+/// Reports whether an error means that no daemon of ours listens: there is no socket, its listener is gone or exited before it accepted
+/// us, or we may not connect to it, so it is not our daemon's.
+fn is_unused(error: ErrorKind) -> bool {
     use ErrorKind::{ConnectionRefused, ConnectionReset, NotFound, PermissionDenied};
     matches!(error, NotFound | ConnectionRefused | ConnectionReset | PermissionDenied)
 }
 
-/// Says why no daemon may be started by itself.
+/// Checks whether a command may start the daemon; the error says why not.
 pub(crate) fn may_start() -> Result<(), Failure> {
     if let Some(job) = inside_a_job() {
         let text = format!(
-            "no daemon runs, and none is started from inside a job ({job}): it would end with the job"
+            "no daemon is running, and none is started from inside a job ({job}): it would end with the job"
         );
         return Err(Failure::new(Code::InsideAJob, text).next("start one outside: lastword daemon start"));
     }
     if environment::is_set("LASTWORD_NO_AUTOSTART") {
-        let text = "no daemon runs, and LASTWORD_NO_AUTOSTART forbids to start one";
+        let text = "no daemon is running, and LASTWORD_NO_AUTOSTART prevents starting one";
         return Err(Failure::new(Code::Unavailable, text).next("lastword daemon start"));
     }
     Ok(())
 }
 
-/// Returns the job this process belongs to, by its environment or by who started it.
+/// Returns the job that this process runs in, from the environment. If the job removed that and only a keeper among the ancestors shows it,
+/// returns a sentence that says so.
 pub(crate) fn inside_a_job() -> Option<String> {
-    let said = environment::get("LASTWORD_JOB_ID").or_else(|| environment::get(lastword_proc::MARKER));
-    said.or_else(|| {
+    let id = environment::get("LASTWORD_JOB_ID").or_else(|| environment::get(lastword_proc::MARKER));
+    id.or_else(|| {
         lastword_proc::is_below_keeper()
             .then(|| "one of its keepers is an ancestor of this process".to_owned())
     })

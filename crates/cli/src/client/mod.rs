@@ -46,7 +46,7 @@ impl Client {
         Events { client: self.clone(), events: self.api.follow_all(cursor) }
     }
 
-    /// Reports whether the daemon answers the shortest question there is.
+    /// Reports whether the daemon answers the cheapest request.
     pub(crate) async fn is_there(&self) -> bool {
         self.api.is_there().await
     }
@@ -73,14 +73,14 @@ impl Client {
         })
     }
 
-    /// Returns how to speak.
+    /// Returns how to print.
     pub(crate) fn ui(&self) -> &Ui {
         &self.ui
     }
 
-    /// Returns an error in words, with what to do about it.
+    /// Converts an error of the API client into a failure that says what to do about it.
     fn failure(&self, error: Error) -> Failure {
-        let restart = "lastword daemon restart    # jobs go on meanwhile";
+        let restart = "lastword daemon restart    # jobs keep running";
         match error {
             Error::WentAway { .. } => {
                 let log = self.paths.in_state(crate::daemon::LOG);
@@ -96,7 +96,7 @@ impl Client {
             }
             Error::NotADaemon => {
                 let socket = self.paths.socket.display();
-                let text = format!("whoever listens at {socket} is not the daemon of Lastword");
+                let text = format!("the process that listens at {socket} is not a Lastword daemon");
                 Failure::new(Code::Unavailable, text).next("end it; the next command starts a daemon")
             }
             error => error.into(),
@@ -126,9 +126,8 @@ impl From<Error> for Failure {
                 Ok(failure) => *failure,
                 Err(_) => Failure::new(Code::Unavailable, text),
             },
-            Error::Unreadable { .. } => Failure::new(Code::Internal, text).next(
-                "lastword daemon restart    # if the daemon is of another version; jobs go on meanwhile",
-            ),
+            Error::Unreadable { .. } => Failure::new(Code::Internal, text)
+                .next("lastword daemon restart    # if the daemon is of another version; jobs keep running"),
             Error::Invalid(_) => Failure::new(Code::Invalid, text),
             Error::WentAway { .. } | Error::Silent(_) | Error::NotADaemon | Error::NoRandom(_) => {
                 Failure::new(Code::Unavailable, text)
@@ -137,12 +136,12 @@ impl From<Error> for Failure {
     }
 }
 
-/// Says what a person who waits should know.
+/// Prints a notice for a user whose call waits.
 fn say(ui: &Ui, paths: &Paths, notice: Notice<'_>) {
     ui.say(&match notice {
         Notice::Starting(why) => format!("lastword: {}; waiting for it", clean(why)),
         Notice::OtherVersion(version) => format!(
-            "lastword: this is {VERSION}, the daemon is {}; `lastword daemon restart` makes them one, and jobs go on",
+            "lastword: this is {VERSION}, the daemon is {}; `lastword daemon restart` replaces it, and jobs keep running",
             clean(version)
         ),
         Notice::Silent => {

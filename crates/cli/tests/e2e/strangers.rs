@@ -111,7 +111,7 @@ fn a_foreign_listener_is_not_trusted() {
     let output = home.run(&["ls"]);
     daemon.join().unwrap();
     assert_eq!(output.code, 125, "{output:?}");
-    assert!(output.stderr.contains("is not the daemon of Lastword"), "{output:?}");
+    assert!(output.stderr.contains("is not a Lastword daemon"), "{output:?}");
     std::fs::remove_file(home.state().join("lastword.sock")).unwrap();
 }
 

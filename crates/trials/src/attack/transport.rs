@@ -234,7 +234,7 @@ fn foreign_listener(setup: &Setup) -> Result<String, String> {
     let said = home.refused(&["run", "-d", "echo", "secret"])?;
     let told = clock::until(LOOK, LOOK, || fs::read_to_string(&heard).ok());
     match told.as_deref() {
-        None | Some("0 bytes") => says(&said, "nothing was said to it"),
+        None | Some("0 bytes") => says(&said, "nothing was sent to it"),
         Some(heard) => Err(format!("the stranger heard {heard}")),
     }
 }

@@ -1,4 +1,4 @@
-//! What a job writes, read by offset: a piece, the end of it, or all of it as it comes.
+//! Prints the output of a job: what is recorded now, its last lines, or all of it until the job ends.
 
 use std::io::{IsTerminal as _, Write as _};
 
@@ -11,16 +11,16 @@ use crate::text::clean::{Cleaner, clean};
 use crate::text::size;
 use crate::text::transcript::Transcript;
 
-/// Bytes looked at for each of the last lines. Those are few that are longer on the average, and begin in the middle then.
-const LINE: u64 = 2 << 10;
+/// Bytes read for each of the last lines. If the lines are longer on average, fewer of them are found and the first is incomplete.
+const TAIL_LINE_BYTES: u64 = 2 << 10;
 
-/// Bytes of one piece, and those looked at for the last lines at most.
-const PIECE: u64 = 256 << 10;
+/// The most bytes that one call reads. The daemon returns no more.
+const PIECE_BYTES_MAX: u64 = 256 << 10;
 
-/// How long the daemon waits for more before it answers with nothing.
+/// How long the daemon waits for more output before it replies with none. Shorter than the minute that it allows.
 const WAIT_MS: u64 = 25_000;
 
-/// Which stream.
+/// A stream of a job, and our own of the same name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stream {
     Stdout,
@@ -28,7 +28,6 @@ pub(crate) enum Stream {
 }
 
 impl Stream {
-    /// Both of them.
     pub(crate) const BOTH: [Stream; 2] = [Stream::Stdout, Stream::Stderr];
 
     fn name(self) -> &'static str {
@@ -46,44 +45,45 @@ impl Stream {
     }
 }
 
-/// Whose a terminal is while a job writes to it.
+/// How a job's output is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Terminal {
-    /// A person's, who looks at what a job wrote.
+    /// An agent's output as readable text; without control characters if we print to a terminal.
     Ours,
-    /// A person's, who wants what an agent writes as it is.
+    /// An agent's output as it is; without control characters if we print to a terminal.
     Raw,
-    /// The job's: it was given to it.
+    /// The job was given our terminal: every byte as it is.
     Given,
 }
 
-/// Our own stream of the same name, for what a job writes: as it is into a file or a pipe, made harmless at a terminal, which it could
-/// steer otherwise.
+/// Copies a job's output to our own stream of the same name: unchanged to a file or a pipe, without control characters to a terminal, which
+/// the job could manipulate otherwise.
 #[derive(Debug)]
 pub(crate) struct Passage {
     stream: Stream,
-    /// Makes words of what an agent writes.
-    along: Option<Transcript>,
+    /// Renders an agent's output as readable text.
+    transcript: Option<Transcript>,
     cleaner: Option<Cleaner>,
 }
 
 impl Passage {
-    /// Opens it.
+    /// Returns a passage to our own stream.
     pub(crate) fn open(stream: Stream, terminal: Terminal) -> Passage {
-        let is_steered = terminal != Terminal::Given && stream.is_terminal();
-        Passage { stream, along: None, cleaner: is_steered.then(Cleaner::default) }
+        let is_cleaned = terminal != Terminal::Given && stream.is_terminal();
+        Passage { stream, transcript: None, cleaner: is_cleaned.then(Cleaner::default) }
     }
 
-    /// Opens it for what the job of an agent writes, in words.
-    fn along(self, job: &Job) -> Passage {
-        let along = Transcript::of(job).filter(|_| self.stream == Stream::Stdout);
-        Passage { along, ..self }
+    /// Renders the output as readable text if the job is an agent. Agents speak their protocol on standard output only.
+    fn with_transcript(self, job: &Job) -> Passage {
+        let transcript = Transcript::of(job).filter(|_| self.stream == Stream::Stdout);
+        Passage { transcript, ..self }
     }
 
-    /// Passes bytes of a job on.
+    /// Passes on a piece of output. A piece may end in the middle of a line or a character.
     pub(crate) fn pass_on(&mut self, bytes: &[u8]) -> Result<(), Failure> {
-        let words = self.along.as_mut().map(|along| along.render(bytes));
-        let bytes = words.as_ref().map_or(bytes, String::as_bytes);
+        // Render first: the text of an agent may contain control characters.
+        let rendered = self.transcript.as_mut().map(|transcript| transcript.render(bytes));
+        let bytes = rendered.as_ref().map_or(bytes, String::as_bytes);
         let cleaned = self.cleaner.as_mut().map(|cleaner| cleaner.clean(bytes));
         let bytes = cleaned.as_ref().map_or(bytes, String::as_bytes);
         match self.stream {
@@ -106,19 +106,21 @@ pub(crate) struct Recording {
 }
 
 impl Recording {
-    /// Reads a piece; with `wait`, the reply comes when there is something, or nothing more will come.
+    /// Reads a piece. With `wait`, the daemon replies when there is output, when there will be none, or after `WAIT_MS`.
     async fn read(&self, client: &Client, offset: u64, wait: bool) -> Result<Piece, Failure> {
         let wait_ms = wait.then_some(WAIT_MS);
-        self.ask(client, Part { offset: Some(offset), wait_ms, ..Part::default() }).await
+        self.read_part(client, Part { offset: Some(offset), wait_ms, ..Part::default() }).await
     }
 
-    async fn ask(&self, client: &Client, part: Part<'_>) -> Result<Piece, Failure> {
+    /// Reads a part of this recording: fills in its stream and attempt.
+    async fn read_part(&self, client: &Client, part: Part<'_>) -> Result<Piece, Failure> {
         let (stream, attempt) = (Some(self.stream.name()), Some(self.attempt));
-        client.call(&output::read(&self.job, &Part { stream, attempt, limit: Some(PIECE), ..part })).await
+        let part = Part { stream, attempt, limit: Some(PIECE_BYTES_MAX), ..part };
+        client.call(&output::read(&self.job, &part)).await
     }
 
-    /// Passes on everything from an offset, to its end with `follow`, otherwise as far as there is something. What an agent
-    /// writes is passed on in words if its job is given.
+    /// Passes on the output from an offset on: with `follow` until it ends, otherwise what is recorded now. With a job in `agent`, its
+    /// output is rendered as readable text.
     pub(crate) async fn pass_on(
         &self,
         client: &Client,
@@ -128,12 +130,13 @@ impl Recording {
     ) -> Result<(), Failure> {
         let passage = Passage::open(self.stream, Terminal::Ours);
         let passage = match agent {
-            Some(job) => passage.along(job),
+            Some(job) => passage.with_transcript(job),
             None => passage,
         };
         self.pass_through(client, from, follow, passage).await
     }
 
+    /// Does the same, to an open passage.
     async fn pass_through(
         &self,
         client: &Client,
@@ -145,9 +148,9 @@ impl Recording {
         loop {
             let piece = self.read(client, offset, follow).await?;
             if piece.skipped > 0 {
-                let lost = size::show(piece.skipped);
+                let skipped = size::show(piece.skipped);
                 client.ui().say(&format!(
-                    "lastword: {lost} of {} are not kept, and are left out here",
+                    "lastword: {skipped} of {} are not kept, and are left out here",
                     self.stream.name()
                 ));
             }
@@ -159,17 +162,17 @@ impl Recording {
         }
     }
 
-    /// Returns where the last `lines` lines begin, and what is there now from that place on.
+    /// Returns the offset of the last `lines` lines, and those lines as recorded now.
     pub(crate) async fn tail(&self, client: &Client, lines: usize) -> Result<(u64, Vec<u8>), Failure> {
-        let bytes = (lines as u64).saturating_mul(LINE).min(PIECE);
-        let piece = self.ask(client, Part { tail: Some(bytes), ..Part::default() }).await?;
+        let bytes = (lines as u64).saturating_mul(TAIL_LINE_BYTES).min(PIECE_BYTES_MAX);
+        let piece = self.read_part(client, Part { tail: Some(bytes), ..Part::default() }).await?;
         let begin = piece.next - piece.bytes.len() as u64;
         let cut = last_lines(&piece.bytes, lines);
         Ok((begin + cut as u64, piece.bytes[cut..].to_vec()))
     }
 }
 
-/// Returns where the last `lines` lines of a text begin.
+/// Returns the index at which the last `lines` lines of a text begin.
 fn last_lines(bytes: &[u8], lines: usize) -> usize {
     let body = bytes.strip_suffix(b"\n").unwrap_or(bytes);
     let mut breaks = body.iter().enumerate().rev().filter(|(_, byte)| **byte == b'\n');
@@ -179,34 +182,36 @@ fn last_lines(bytes: &[u8], lines: usize) -> usize {
     }
 }
 
-/// Passes on what a job writes, attempt by attempt, until it has ended, and returns it as it ended. `from` says where the
-/// first recording of each stream begins.
+/// Passes on the output of a job, attempt by attempt, until the job has ended; returns the ended job. `from` has the offsets at which to
+/// start in stdout and stderr of the current attempt; later attempts start at 0.
 pub(crate) async fn to_the_end(
     client: &Client,
     job: Job,
     from: [u64; 2],
     terminal: Terminal,
 ) -> Result<Job, Failure> {
+    // The newest attempt whose output was passed on.
     let mut shown = job.attempts.last().map_or(0, |attempt| attempt.no);
     say_withheld(client, job.attempts.last().and_then(|attempt| attempt.withheld.as_deref()));
     if let Some(attempt) = job.attempts.last().filter(|attempt| attempt.has_run()) {
-        both(client, &job, attempt.no, from, terminal).await?;
+        pass_on_both(client, &job, attempt.no, from, terminal).await?;
     } else {
+        // It has no recording yet; the event of its launch shows it.
         shown = shown.saturating_sub(1);
     }
     let mut events = client.follow_job(&job.id, Some(job.version.saturating_sub(1)));
     while let Some(event) = events.next().await? {
-        let begun = event.attempt.filter(|_| tells_of_a_tree(&event));
+        let begun = event.attempt.filter(|_| has_recording(&event));
         if let Some(attempt) = begun.filter(|attempt| *attempt > shown) {
             shown = attempt;
             say_withheld(client, event.data["withheld"].as_str());
-            both(client, &job, attempt, [0, 0], terminal).await?;
+            pass_on_both(client, &job, attempt, [0, 0], terminal).await?;
         }
     }
     client.job(&job.id).await
 }
 
-/// Says what of our resource limits and nice value the job could not be given.
+/// Prints which of our resource limits, and whether our nice value, the job could not be given.
 fn say_withheld(client: &Client, withheld: Option<&str>) {
     if let Some(withheld) = withheld {
         let withheld = clean(withheld);
@@ -216,8 +221,9 @@ fn say_withheld(client: &Client, withheld: Option<&str>) {
     }
 }
 
-/// Reports whether an event says that an attempt has a recording. Its end says so, too: it may be all that is known.
-fn tells_of_a_tree(event: &Event) -> bool {
+/// Reports whether an event shows that its attempt has a recording. If the daemon was killed during the launch, the end of the attempt is
+/// the only event that does.
+fn has_recording(event: &Event) -> bool {
     let receipt = || serde_json::from_value::<Receipt>(event.data["receipt"].clone());
     match event.kind.as_str() {
         "launched" | "adopted" => true,
@@ -226,8 +232,8 @@ fn tells_of_a_tree(event: &Event) -> bool {
     }
 }
 
-/// Passes on both streams of an attempt to their ends.
-async fn both(
+/// Passes on both streams of an attempt until they end.
+async fn pass_on_both(
     client: &Client,
     job: &Job,
     attempt: u32,
@@ -238,7 +244,7 @@ async fn both(
     let (out, err) = (recording(Stream::Stdout), recording(Stream::Stderr));
     let passage = |stream: Stream| match terminal {
         Terminal::Raw => Passage::open(stream, terminal),
-        _ => Passage::open(stream, terminal).along(job),
+        _ => Passage::open(stream, terminal).with_transcript(job),
     };
     tokio::try_join!(
         out.pass_through(client, from[0], true, passage(Stream::Stdout)),

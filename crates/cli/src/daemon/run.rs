@@ -47,13 +47,13 @@ struct Prepared {
     log: Log,
     host: LocalHost,
     journal: Sqlite,
-    // Dropped last: the next holder may open all of the above.
+    // The last field, so it is dropped last: once the lock is free, another daemon may open all of the above.
     lock: Lock,
 }
 
 /// Runs a daemon until it is stopped.
 pub(crate) fn run(paths: &Paths, flags: &[String], detached: bool) -> Outcome {
-    // The daemon holds the environments of jobs.
+    // No core dump and no debugger: this process holds the environments of jobs, which contain secrets.
     lastword_proc::make_undumpable();
     let paths = &socket::choose_path(paths);
     let starter = Starter { detached, socket: paths.socket.clone() };
@@ -76,15 +76,15 @@ pub(crate) fn run(paths: &Paths, flags: &[String], detached: bool) -> Outcome {
         .map_err(|error| starter.refuse(Failure::new(Code::Unavailable, format!("cannot start: {error}"))))?;
     let Prepared { settings, log, host, journal, mut lock } = prepared;
     let outcome = runtime.block_on(serve(paths, &settings, log, host, journal, &starter));
-    // Do not wait for threads that wait for a keeper: the next daemon finds what they would have reported.
+    // Without waiting for threads that wait for a keeper: the next daemon finds what they would have reported.
     runtime.shutdown_background();
     lock.mark_stopped();
     outcome
 }
 
-/// Prepares everything, or returns the daemon that holds the lock, if known.
+/// Prepares everything. The inner `Err` is not a failure: another daemon has the lock, and is returned if it is known.
 fn prepare(paths: &Paths, flags: &[String]) -> Result<Result<Prepared, Option<Holder>>, Failure> {
-    let flags: Vec<(String, String)> = flags.iter().map(|flag| pair(flag)).collect::<Result<_, _>>()?;
+    let flags: Vec<(String, String)> = flags.iter().map(|flag| parse_flag(flag)).collect::<Result<_, _>>()?;
     let settings = Settings::load(&paths.config, &environment::settings(), &flags)?;
     paths::make_private(&paths.state)?;
     let lock = match Lock::take(paths)? {
@@ -97,12 +97,13 @@ fn prepare(paths: &Paths, flags: &[String]) -> Result<Result<Prepared, Option<Ho
     let lines = tracing_subscriber::fmt().with_writer(log.clone()).with_ansi(false).with_target(false);
     // Fails only in a test that runs two daemons in one process.
     let _ = tracing::subscriber::set_global_default(lines.with_max_level(settings.log_level()).finish());
-    // Jobs keep the user's limit; this process needs a descriptor per live job and takes the maximum.
-    let files = getrlimit(Resource::Nofile);
+    // This process needs a descriptor per live job, so it raises its limit to the maximum. Jobs must not inherit that: the nursery, their
+    // ancestor, is started under the user's own limit.
+    let user_limit = getrlimit(Resource::Nofile);
     let host = LocalHost::new(paths.in_state(JOBS), move || {
-        let _ = setrlimit(Resource::Nofile, files);
+        let _ = setrlimit(Resource::Nofile, user_limit);
         let nursery = nursery();
-        let _ = setrlimit(Resource::Nofile, Rlimit { current: files.maximum, ..files });
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: user_limit.maximum, ..user_limit });
         nursery
     });
     let host = host.map_err(|error| {
@@ -110,7 +111,7 @@ fn prepare(paths: &Paths, flags: &[String]) -> Result<Result<Prepared, Option<Ho
     })?;
     let host = host.keeping(settings.number("output.head"), settings.number("output.tail"));
     let worktrees = Worktrees::new(Git::new(environment::all()), &paths.data.join(WORKTREES));
-    // Needed only by jobs that ask for a worktree; those fail with an error.
+    // The daemon starts without worktrees, too: only jobs that ask for one fail.
     let host = match worktrees {
         Ok(worktrees) => host.with_worktrees(worktrees),
         Err(error) => {
@@ -122,7 +123,8 @@ fn prepare(paths: &Paths, flags: &[String]) -> Result<Result<Prepared, Option<Ho
     Ok(Ok(Prepared { settings, log, host, journal, lock }))
 }
 
-fn pair(flag: &str) -> Result<(String, String), Failure> {
+/// Splits the value of a `--set` flag into key and value.
+fn parse_flag(flag: &str) -> Result<(String, String), Failure> {
     let (name, value) =
         flag.split_once('=').ok_or_else(|| Failure::usage(format!("--set {flag}: write --set KEY=VALUE")))?;
     Ok((name.to_owned(), value.to_owned()))
@@ -169,9 +171,11 @@ async fn serve(
 ) -> Outcome {
     let no_signals =
         |error: std::io::Error| Failure::new(Code::Unavailable, format!("cannot receive signals: {error}"));
-    let mut end = StopSignals::new().map_err(no_signals).map_err(|failure| starter.refuse(failure))?;
-    let found = host.findings().into_iter().filter(|(level, test)| *level <= Level::Cgroup && test.is_ok());
-    let level = found.map(|(level, _)| level).max().unwrap_or(Level::Subreaper);
+    let mut stop_signals =
+        StopSignals::new().map_err(no_signals).map_err(|failure| starter.refuse(failure))?;
+    // The level of a job that asks for none. A namespace must be asked for, so it does not count.
+    let usable = host.findings().into_iter().filter(|(level, test)| *level <= Level::Cgroup && test.is_ok());
+    let level = usable.map(|(level, _)| level).max().unwrap_or(Level::Subreaper);
     let about = About {
         user: user(),
         host: host_name(),
@@ -179,23 +183,25 @@ async fn serve(
         level,
         agents: paths.agents(),
     };
-    let start = || engine(settings, host.clone(), journal.clone());
+    let start = || start_engine(settings, host.clone(), journal.clone());
     let engine = start();
-    let mut endpoint = Some(endpoint(paths).map_err(|failure| starter.refuse(failure))?);
-    let handed_over = endpoint.as_ref().is_some_and(|(_, handed_over)| *handed_over);
-    reopen_on_request(log);
+    // For the first turn of the loop; a later turn binds a new socket after the old one was removed. We never bind the socket of a service
+    // manager, so we do not watch it.
+    let (endpoint, is_inherited) = endpoint(paths).map_err(|failure| starter.refuse(failure))?;
+    let mut endpoint = Some(endpoint);
+    reopen_log_on_hangup(log);
     tracing::info!(version = VERSION, pid = std::process::id(), level = ?level, "the daemon is listening");
     report_when_ready(engine.clone(), starter.clone());
     loop {
         let bound = match endpoint.take() {
-            Some((endpoint, _)) => endpoint,
+            Some(endpoint) => endpoint,
             None => socket::bind(paths)?,
         };
         let why = Cell::new(StopReason::Requested);
         let stop = async {
             why.set(tokio::select! {
-                () = end.received() => StopReason::Signal,
-                () = socket::removed(&paths.socket), if !handed_over => StopReason::SocketRemoved,
+                () = stop_signals.received() => StopReason::Signal,
+                () = socket::removed(&paths.socket), if !is_inherited => StopReason::SocketRemoved,
             });
         };
         lastword_server::serve(bound, engine.clone(), about.clone(), stop).await;
@@ -205,7 +211,7 @@ async fn serve(
             }
             StopReason::Requested => break,
             StopReason::Signal => {
-                shut_down(engine, start, &mut end).await;
+                shut_down(engine, start, &mut stop_signals).await;
                 break;
             }
         }
@@ -237,15 +243,20 @@ enum StopReason {
 
 /// Shuts down and leaves the jobs to the next daemon. A second stop signal meanwhile cancels them: an engine that has released its jobs
 /// cannot do that, so a new one takes them over first.
-async fn shut_down(engine: Engine<Sqlite>, start: impl Fn() -> Engine<Sqlite>, end: &mut StopSignals) {
+async fn shut_down(
+    engine: Engine<Sqlite>,
+    start: impl Fn() -> Engine<Sqlite>,
+    stop_signals: &mut StopSignals,
+) {
     let mut done = engine.shut_down(Jobs::Keep).await;
     drop(engine);
-    let again = tokio::select! {
+    // Polled once: was there another signal while the engine shut down?
+    let is_repeated = tokio::select! {
         biased;
-        () = end.received() => true,
+        () = stop_signals.received() => true,
         () = std::future::ready(()) => false,
     };
-    if again {
+    if is_repeated {
         tracing::info!("second stop signal: cancelling all jobs");
         let engine = start();
         engine.ready().await;
@@ -256,7 +267,8 @@ async fn shut_down(engine: Engine<Sqlite>, start: impl Fn() -> Engine<Sqlite>, e
     }
 }
 
-fn engine(settings: &Settings, host: LocalHost, journal: Sqlite) -> Engine<Sqlite> {
+fn start_engine(settings: &Settings, host: LocalHost, journal: Sqlite) -> Engine<Sqlite> {
+    // A setting of 0 means no limit.
     let slots = u32::try_from(settings.number("slots")).ok().filter(|slots| *slots > 0);
     let options = Options {
         default_slots: slots,
@@ -271,7 +283,7 @@ fn engine(settings: &Settings, host: LocalHost, journal: Sqlite) -> Engine<Sqlit
     Engine::start(journal, host, options)
 }
 
-/// Returns the socket, and whether the service manager created it.
+/// Returns the socket, and whether the service manager created it and passed it on (`LISTEN_FDS`).
 fn endpoint(paths: &Paths) -> Result<(Endpoint, bool), Failure> {
     let (pid, count) = (environment::get("LISTEN_PID"), environment::get("LISTEN_FDS"));
     let mut sockets = lastword_proc::listen_fds(pid.as_deref(), count.as_deref());
@@ -285,8 +297,8 @@ fn endpoint(paths: &Paths) -> Result<(Endpoint, bool), Failure> {
     Ok((endpoint.map_err(unusable)?, true))
 }
 
-/// Reopens the log on SIGHUP.
-fn reopen_on_request(log: Log) {
+/// Reopens the log on SIGHUP, for log rotation.
+fn reopen_log_on_hangup(log: Log) {
     let Ok(mut hangups) = signal(SignalKind::hangup()) else { return };
     tokio::spawn(async move {
         while hangups.recv().await.is_some() {
@@ -312,6 +324,7 @@ impl StopSignals {
         })
     }
 
+    /// Waits for one of them.
     async fn received(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}
@@ -328,7 +341,8 @@ struct Starter {
 }
 
 impl Starter {
-    /// Writes the report, and nothing after it.
+    /// Reports the outcome of the start. A detached daemon writes one line to its starter and closes the pipe. A daemon that is ready also
+    /// notifies the service manager and, in the foreground, says so on stderr.
     fn report(&self, line: &str) {
         use std::io::Write as _;
         if self.detached {
@@ -350,7 +364,7 @@ impl Starter {
         }
     }
 
-    /// Reports a failure to the starter and the log.
+    /// Reports a failure to the starter and the log, and returns it.
     fn refuse(&self, failure: Failure) -> Failure {
         tracing::error!("cannot start: {}", failure.text());
         if self.detached {
@@ -361,7 +375,7 @@ impl Starter {
     }
 }
 
-/// Notifies the service manager that the daemon is ready.
+/// Notifies the service manager that the daemon is ready, as `sd_notify` does. A path that begins with `@` is an abstract address.
 fn notify_service_manager() {
     use std::os::linux::net::SocketAddrExt as _;
     use std::os::unix::net::{SocketAddr, UnixDatagram};
@@ -376,6 +390,7 @@ fn notify_service_manager() {
     }
 }
 
+/// Returns the name that is recorded as the author of this user's requests.
 fn user() -> String {
     let uid = rustix::process::geteuid().as_raw();
     let name = environment::get("USER").or_else(|| environment::get("LOGNAME"));

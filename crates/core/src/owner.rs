@@ -27,7 +27,7 @@ const INBOX_MAX: usize = 256;
 pub struct Owner {
     fence: Fence,
     host: HostId,
-    /// The boot of the host.
+    /// The id of the host's boot. No tree of an earlier boot can be alive.
     boot: Arc<str>,
     /// The job as stored.
     job: Job,
@@ -37,7 +37,7 @@ pub struct Owner {
     flight: Option<Box<Flight>>,
     /// Whether a load is in flight.
     loading: bool,
-    /// Others may have written, so the log must be read.
+    /// Others may have written to the job, so the log must be read before the next decision.
     news: bool,
     /// A load failed and is repeated with the next tick.
     unread: bool,
@@ -45,22 +45,27 @@ pub struct Owner {
     requested: Vec<Effect>,
     /// The exclusive effect that has not reported back yet.
     busy: Option<Effect>,
-    /// Whether a launch may have happened without a report.
+    /// Whether a launch may have happened without a report. A tree may exist then, so it is located instead of launched again.
     unsure: bool,
+    /// The agent's activity, for the limits.
     pulse: Pulse,
     /// A limit that fired and was acted on while the journal was unavailable. It is stored before any report.
     fired: Option<LimitFired>,
+    /// Appends built so far. The count makes their ids unique under this fence.
     appends: u32,
+    /// Whether the job was let go of, or given up.
     gone: bool,
 }
 
+/// An append that the journal has not answered yet.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Flight {
     append: Append,
+    /// The job as it is once the append is stored.
     after: Job,
     /// How many reports of the inbox it covers.
     reports: usize,
-    /// Whether it must be repeated.
+    /// The journal failed to answer: the next tick repeats the append.
     unanswered: bool,
 }
 
@@ -169,26 +174,27 @@ impl Owner {
         self.pulse.record(signal, now);
     }
 
-    /// Handles one input and returns the outputs, in order.
+    /// Handles one input and returns the outputs, in order: takes the input in, decides facts unless an append is in flight, and requests
+    /// the effects that are due on what is stored.
     pub fn step(&mut self, input: Input, now: Now) -> Vec<Output> {
         let mut outputs = Vec::new();
-        // The stall clock restarts when a person has answered.
+        // Waiting for a person is not a stall: the stall clock restarts with the answer.
         if self.job.waits_for_person() {
             self.pulse.progress = self.pulse.progress.max(now.awake);
         }
         if !self.gone {
-            self.take(input, now, &mut outputs);
+            self.take_input(input, now, &mut outputs);
         }
         if !self.gone {
             self.decide(now, &mut outputs);
         }
         if !self.gone {
-            self.due(&mut outputs);
+            self.request_due(&mut outputs);
         }
         outputs
     }
 
-    fn take(&mut self, input: Input, now: Now, outputs: &mut Vec<Output>) {
+    fn take_input(&mut self, input: Input, now: Now, outputs: &mut Vec<Output>) {
         match input {
             Input::Tick => {
                 if let Some(flight) = self.flight.as_mut().filter(|flight| flight.unanswered) {
@@ -197,7 +203,7 @@ impl Owner {
                 }
                 self.news |= std::mem::take(&mut self.unread);
             }
-            Input::Report(report) => self.reported(report, now),
+            Input::Report(report) => self.take_report(report, now),
             Input::Stored => {
                 if let Some(flight) = self.flight.take() {
                     self.job = flight.after;
@@ -206,6 +212,7 @@ impl Owner {
                 self.let_go_unless_held(outputs);
             }
             Input::Conflict => {
+                // The reports stay in the inbox: they are decided again on the newer state.
                 self.flight = None;
                 self.load(outputs);
             }
@@ -218,16 +225,18 @@ impl Owner {
                 self.stop_without_journal(now, outputs);
             }
             Input::Loaded(events) => self.loaded(&events, outputs),
-            // Read once nothing is in flight: a load in flight may have read too early.
+            // Read it once nothing is in flight: a load in flight may have read before the write.
             Input::News => self.news = true,
         }
     }
 
-    fn reported(&mut self, report: Report, now: Now) {
+    /// Puts a report into the inbox, unless no fact can follow from it.
+    fn take_report(&mut self, report: Report, now: Now) {
         match &report {
             Report::Launched { .. } | Report::LaunchFailed { .. } | Report::Located { .. } => {
                 self.busy = None
             }
+            // No longer requested, so the effect is requested again if it is still due.
             Report::Unclear(effect) => {
                 self.unsure |= matches!(effect, Effect::Launch { .. });
                 self.requested.retain(|requested| requested != effect);
@@ -247,6 +256,7 @@ impl Owner {
         self.inbox.push_back(report);
     }
 
+    /// Requests the newer events of the job.
     fn load(&mut self, outputs: &mut Vec<Output>) {
         self.news = false;
         if !self.loading {
@@ -303,6 +313,8 @@ impl Owner {
         });
         self.fired = self.fired.or(fired);
         for effect in effects::due(&draft.job, &self.fence) {
+            // Not added to `requested`, which has only effects that are due on the stored state: the stop is repeated with each failure,
+            // and requested again once it is stored.
             if matches!(effect, Effect::Stop { .. }) && !self.requested.contains(&effect) {
                 outputs.push(Output::Do(effect));
             }
@@ -318,6 +330,7 @@ impl Owner {
             return self.load(outputs);
         }
         let mut draft = Draft { job: self.job.clone(), facts: Vec::new(), at: now };
+        // First, because the tree was already stopped for this limit: the report that it is empty must not give its end another cause.
         let fired = self.fired.filter(|fired| self.job.runs(fired.attempt)).map(Fact::from);
         if let Err(illegal) = draft.extend(fired) {
             return self.broken(illegal, outputs);
@@ -337,6 +350,7 @@ impl Owner {
             return self.broken(illegal, outputs);
         }
         if draft.facts.is_empty() {
+            // Nothing to store: the reports change nothing.
             self.inbox.drain(..reports);
             return;
         }
@@ -364,6 +378,7 @@ impl Owner {
         draft.extend(limit::fire(&draft.job, &self.pulse, now.awake))?;
         draft.extend(answer::expire(&draft.job, now.wall))?;
         draft.extend(observe::stop_began(&draft.job))?;
+        // The facts above may have ended the job.
         if holds(&draft.job) {
             draft.extend(launch::decide(&draft.job, &self.fence, &self.boot).unwrap_or_default())?;
         }
@@ -377,8 +392,9 @@ impl Owner {
     }
 
     /// Requests the effects that are due on the stored state and were not requested yet.
-    fn due(&mut self, outputs: &mut Vec<Output>) {
+    fn request_due(&mut self, outputs: &mut Vec<Output>) {
         let mut due = effects::due(&self.job, &self.fence);
+        // A launch that may have happened must not happen twice.
         for effect in &mut due {
             if let (Effect::Launch { attempt }, true) = (&*effect, self.unsure) {
                 *effect = Effect::Locate { attempt: *attempt };
@@ -406,6 +422,7 @@ struct Draft {
 }
 
 impl Draft {
+    /// Adds facts and applies them, so that the next decision sees them.
     fn extend(&mut self, facts: impl IntoIterator<Item = Fact>) -> Result<(), Illegal> {
         for fact in facts {
             let event = Event { seq: self.job.version.next(), at: self.at.wall, fact };
@@ -416,7 +433,7 @@ impl Draft {
     }
 }
 
-/// Returns the line to record for a late report, if it is worth one.
+/// Returns the line to record for a late report, if it says what became of a tree.
 fn late_line(report: &Report) -> Option<String> {
     match report {
         Report::Emptied { attempt, receipt } => {

@@ -11,7 +11,7 @@ use crate::outcome::{Asked, Begun, Cause, Outcome};
 /// A request to stop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cancel {
-    /// The user who asks.
+    /// The name of the user that asks.
     pub by: String,
     /// The kind of requester.
     pub asked: Asked,

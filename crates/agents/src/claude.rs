@@ -1,7 +1,8 @@
 //! Claude Code: JSON lines both ways, one process for many turns.
 //!
 //! A `result` ends a turn, not the process. Its `subtype` alone cannot be trusted: a failed model call is a `success` with `is_error`.
-//! Each turn opens with an `init`, including turns that Claude starts by itself with a queued message.
+//! Each turn opens with an `init`, including turns that Claude starts by itself with a queued message. Claude repeats each message of ours
+//! when it has read it (`isReplay`). Until then the message counts as unread, unless it started the turn.
 
 use std::collections::BTreeMap;
 
@@ -35,7 +36,7 @@ pub(crate) struct Claude {
     awaits_replay: bool,
     /// A turn is active.
     turn: bool,
-    /// An interrupt was sent.
+    /// An interrupt of this turn was sent.
     interrupted: bool,
     /// Tool uses that await permission, by request id.
     #[serde(rename = "asks")]
@@ -47,14 +48,14 @@ pub(crate) struct Claude {
     tools: BTreeMap<String, String>,
     /// Background tasks, as Claude last reported.
     background: u32,
-    /// Background work as last signalled.
+    /// The background work that was signalled last.
     #[serde(rename = "told")]
     signalled_background: u32,
-    /// Whole messages in this turn.
+    /// Text blocks of the model in this turn.
     messages: u32,
-    /// What this turn has spent so far.
+    /// The tokens of this turn that were signalled so far.
     spent: Usage,
-    /// What the process has spent so far, in money.
+    /// The cost of the process up to its last result, in millionths of a dollar.
     money_micros: u64,
 }
 
@@ -63,7 +64,7 @@ pub(crate) struct Claude {
 struct ToolRequest {
     /// What the job's rules say.
     permission: Permission,
-    /// The tool asks a person something, so a plain yes is no answer.
+    /// The tool asks the user a question, so an answer is text and not a yes.
     is_question: bool,
     /// The tool's input. An answer that allows it must return it.
     input: Value,
@@ -96,6 +97,7 @@ impl Protocol for Claude {
                 self.inputs.prompted();
                 self.unread = self.unread.saturating_add(1);
             }
+            // The only request of ours.
             "control_request" => self.interrupted = true,
             "control_response" => {
                 let request = text(&event, &["response", "request_id"])?;
@@ -108,6 +110,7 @@ impl Protocol for Claude {
         None
     }
 
+    /// Requests that need no person come first: Claude waits for their answers. Then an interrupt, a person's answer, and messages.
     fn next_line(&self, start: &Start, goals: &Goals<'_>) -> Option<Outgoing> {
         if let Some(request) = self.unsupported.first() {
             return Outgoing::bare(refusal(request));
@@ -133,6 +136,7 @@ impl Protocol for Claude {
             let (no, text) = match (goals.stop, self.turn) {
                 (true, _) => None,
                 (false, true) => self.inputs.steer(goals).map(|input| (input.no, input.text.as_str())),
+                // Claude is about to start a turn with a message that it has not read yet.
                 (false, false) if self.is_busy() => None,
                 (false, false) => self.inputs.prompt(start, goals),
             }?;
@@ -146,6 +150,7 @@ impl Protocol for Claude {
 }
 
 impl Claude {
+    /// Handles an `init`. One within a turn starts no other turn.
     fn turn_began(&mut self, start: &Start, event: &Value) -> Vec<Signal> {
         let mut signals = Vec::new();
         let session = text(event, &["session_id"]).map(str::to_owned);
@@ -167,7 +172,7 @@ impl Claude {
         signals
     }
 
-    /// Handles a part of a message. The last one has its usage.
+    /// Handles a part of a message of the model. The `message_delta` near its end has the usage of the message.
     fn streamed(&mut self, event: &Value) -> Vec<Signal> {
         match text(event, &["event", "type"]) {
             Some("message_delta") => match at(event, &["event", "usage"]).map(usage) {
@@ -181,9 +186,10 @@ impl Claude {
         }
     }
 
+    /// Handles a message of the model: texts and tool uses.
     fn assistant(&mut self, event: &Value) -> Vec<Signal> {
         let mut signals = Vec::new();
-        // Not from the model: an error, which the result repeats.
+        // Written by Claude Code itself: an error, which the result repeats.
         if text(event, &["message", "model"]) == Some("<synthetic>") {
             return signals;
         }
@@ -214,6 +220,7 @@ impl Claude {
     /// Handles a replayed message of ours, or the results of tools.
     fn user(&mut self, event: &Value) -> Vec<Signal> {
         if event["isReplay"] == true {
+            // The message that started the turn was counted as read at its `init`.
             if !std::mem::take(&mut self.awaits_replay) {
                 self.unread = self.unread.saturating_sub(1);
             }
@@ -230,6 +237,7 @@ impl Claude {
         signals
     }
 
+    /// Handles a request of Claude. It waits for the answer, so a request that is not supported gets one, too.
     fn control_request(&mut self, start: &Start, event: &Value) -> Vec<Signal> {
         let Some(request) = text(event, &["request_id"]) else { return Vec::new() };
         let body = &event["request"];
@@ -243,7 +251,7 @@ impl Claude {
         let is_question = tool == "AskUserQuestion";
         let tool_use = ToolUse::from_input(tool, &body["input"]);
         let permission = match is_question {
-            // Only a person can answer it.
+            // Only a person can answer it, so a rule that allows the tool does not apply.
             true if start.permissions.otherwise != Permission::Deny => Permission::Ask,
             _ => tool_use.permission(&start.permissions),
         };
@@ -260,6 +268,7 @@ impl Claude {
         }
     }
 
+    /// Handles a request that Claude withdrew.
     fn control_cancelled(&mut self, event: &Value) -> Vec<Signal> {
         let request = text(event, &["request_id"]).unwrap_or_default();
         match self.tool_requests.remove(request) {
@@ -268,14 +277,16 @@ impl Claude {
         }
     }
 
+    /// Handles a `result`: signals what the turn spent beyond the signals of its messages, then its end.
     fn turn_ended(&mut self, event: &Value, subtype: &str) -> Vec<Signal> {
         let mut signals = Vec::new();
-        let whole = usage(&event["usage"]);
+        let turn_usage = usage(&event["usage"]);
+        // The cost of all turns of the process.
         let total = micros(event, &["total_cost_usd"]).unwrap_or(0);
         let money = turn_cost(event).unwrap_or_else(|| total.saturating_sub(self.money_micros));
         let rest = Usage {
-            tokens_in: whole.tokens_in.saturating_sub(self.spent.tokens_in),
-            tokens_out: whole.tokens_out.saturating_sub(self.spent.tokens_out),
+            tokens_in: turn_usage.tokens_in.saturating_sub(self.spent.tokens_in),
+            tokens_out: turn_usage.tokens_out.saturating_sub(self.spent.tokens_out),
             money_micros: money,
         };
         if rest != Usage::default() {
@@ -291,11 +302,11 @@ impl Claude {
             messages: self.messages,
             transcript: 0,
             denials: denials.take(OPEN_MAX).collect(),
-            usage: Usage { money_micros: rest.money_micros, ..whole },
+            usage: Usage { money_micros: money, ..turn_usage },
             resume: text(event, &["session_id"]).map(str::to_owned),
         };
-        let is_wrong = !matches!(ending, TurnEnding::Completed | TurnEnding::Aborted);
-        let error = is_wrong.then(|| error_text(event, subtype));
+        let has_error = !matches!(ending, TurnEnding::Completed | TurnEnding::Aborted);
+        let error = has_error.then(|| error_text(event, subtype));
         signals.push(Signal::TurnEnded { ending, error, commit });
         (self.turn, self.interrupted, self.awaits_replay) = (false, false, false);
         self.tools.clear();
@@ -319,8 +330,10 @@ impl Claude {
 }
 
 impl ToolRequest {
-    /// Returns the response for a person's answer.
+    /// Returns the response for a person's answer. A question takes any text but a plain no; a list of questions gets the same text for
+    /// each.
     fn answer(&self, request: &str, answer: &str) -> Value {
+        // `Deny("")` is a no without a reason.
         if self.is_question && Answer::read(answer) != Answer::Deny("") {
             let asked = items(&self.input, &["questions"]).iter();
             let answers = asked.filter_map(|asked| Some((text(asked, &["question"])?.to_owned(), answer)));
@@ -386,6 +399,7 @@ fn question(input: &Value) -> String {
     asked.collect::<Vec<_>>().join("; ")
 }
 
+/// Returns a message of the user.
 fn message(text: &str) -> Value {
     json!({ "type": "user", "message": { "role": "user", "content": [{ "type": "text", "text": text }] } })
 }
@@ -398,6 +412,7 @@ fn denied(request: &str, why: &str) -> Value {
     response(request, &json!({ "behavior": "deny", "message": why }))
 }
 
+/// Returns the response to a request that was handled, whether it was allowed or denied.
 fn response(request: &str, response: &Value) -> Value {
     json!({
         "type": "control_response",
@@ -405,6 +420,7 @@ fn response(request: &str, response: &Value) -> Value {
     })
 }
 
+/// Returns the response to a request that is not supported.
 fn refusal(request: &str) -> Value {
     let error = "lastword does not support this request";
     json!({

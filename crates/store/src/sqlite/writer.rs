@@ -1,6 +1,6 @@
 //! The one writer: a thread that takes all waiting requests, writes them in one transaction, and answers once that is durable.
 //!
-//! Commits group themselves: requests that arrive while one batch is being synced are the next batch.
+//! Batches need no timer: the requests that arrive while one batch is being synced form the next batch.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,27 +18,27 @@ use super::renew::renew;
 use crate::hints::Bell;
 use crate::{Claim, Claimed, Error, Renew, Renewed, Result};
 
-/// Requests that may wait. Each caller waits for its answer anyway, so this is a bound on callers; beyond it they
-/// wait for a place instead of filling memory.
+/// Requests in the queue. Each caller waits for its answer, so this bounds the number of callers with a request in memory; further callers
+/// wait for a place.
 const QUEUE_MAX: usize = 4096;
 
 /// Prepared statements the connection keeps: more than this module has, so that none is ever prepared twice.
 const STATEMENTS: usize = 64;
 
-/// Where an answer goes.
+/// Where the answer to a request goes.
 pub(super) type Reply<T> = oneshot::Sender<Result<T>>;
 
-/// What can be asked of the writer.
+/// A request to the writer.
 pub(super) enum Request {
     /// The append goes back with the answer, so that its caller frees it, not the one writer.
     Append(Box<Prepared>, Reply<(Seq, Box<Prepared>)>),
     Claim(Box<Claim>, Reply<Vec<Claimed>>),
     Renew(Renew, Reply<Renewed>),
-    /// Anything else: groups, keys, removals.
+    /// Any other write: groups, keys, removals.
     Change(Box<dyn Change>),
 }
 
-/// A change that is written in a batch with others, and again by itself if that batch fails.
+/// A change that is written in a batch with others, and again by itself if that batch fails. So `run` may be called twice.
 pub(super) trait Change: Send {
     /// Writes it in the transaction of the batch, and keeps the answer until the commit.
     fn run(&mut self, connection: &Connection) -> Result<()>;
@@ -50,8 +50,10 @@ pub(super) trait Change: Send {
     fn fail(self: Box<Self>, error: Error);
 }
 
+/// A change in the form of a closure.
 struct Pending<T, F> {
     change: F,
+    /// The answer of the last run, until the commit.
     answer: Option<T>,
     reply: Reply<T>,
 }
@@ -63,8 +65,8 @@ impl<T: Send, F: Fn(&Connection) -> Result<T> + Send> Change for Pending<T, F> {
     }
 
     fn reply(self: Box<Self>) {
-        // A caller that went away does not hear it.
-        let _ = self.reply.send(self.answer.ok_or_else(gone));
+        // Fails only if the caller no longer waits.
+        let _ = self.reply.send(self.answer.ok_or_else(stopped));
     }
 
     fn fail(self: Box<Self>, error: Error) {
@@ -72,13 +74,15 @@ impl<T: Send, F: Fn(&Connection) -> Result<T> + Send> Change for Pending<T, F> {
     }
 }
 
-/// A request with its place in the queue, and another one to write right after it.
+/// A request, a second one to write right after it in the same transaction, and their place in the queue.
 type Waiting = (Request, Option<Request>, OwnedSemaphorePermit);
 
-/// Sends requests to the writer.
+/// The callers' side: sends requests to the writer's thread.
 #[derive(Debug)]
 pub(super) struct Handle {
+    /// One permit per place in the queue.
     places: Arc<Semaphore>,
+    /// `None` only while it is dropped.
     queue: Option<Sender<Waiting>>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -105,7 +109,7 @@ impl Handle {
     pub(super) async fn ask<T>(&self, request: impl FnOnce(Reply<T>) -> Request) -> Result<T> {
         let (reply, answer) = oneshot::channel();
         self.send(request(reply), None).await?;
-        answer.await.map_err(|_| gone())?
+        answer.await.map_err(|_| stopped())?
     }
 
     /// Sends two requests that are written together, the second after the first, and waits for both answers.
@@ -118,10 +122,13 @@ impl Handle {
         if let Err(error) = self.send(one(reply), Some(other(other_reply))).await {
             return (Err(error.clone()), Err(error));
         }
-        (answer.await.unwrap_or_else(|_| Err(gone())), other_answer.await.unwrap_or_else(|_| Err(gone())))
+        (
+            answer.await.unwrap_or_else(|_| Err(stopped())),
+            other_answer.await.unwrap_or_else(|_| Err(stopped())),
+        )
     }
 
-    /// Has the writer run a change, and waits for its answer.
+    /// Sends a change and waits for its answer.
     pub(super) async fn change<T: Send + 'static>(
         &self,
         change: impl Fn(&Connection) -> Result<T> + Send + 'static,
@@ -130,23 +137,25 @@ impl Handle {
     }
 
     async fn send(&self, request: Request, other: Option<Request>) -> Result<()> {
-        let place = Arc::clone(&self.places).acquire_owned().await.map_err(|_| gone())?;
-        let queue = self.queue.as_ref().ok_or_else(gone)?;
-        queue.send((request, other, place)).map_err(|_| gone())
+        let place = Arc::clone(&self.places).acquire_owned().await.map_err(|_| stopped())?;
+        let queue = self.queue.as_ref().ok_or_else(stopped)?;
+        queue.send((request, other, place)).map_err(|_| stopped())
     }
 }
 
-fn gone() -> Error {
+/// Returns the error of a request that the writer did not answer. It may have been written, which `Unavailable` implies.
+fn stopped() -> Error {
     Error::Unavailable("the writer has stopped".to_owned())
 }
 
 impl Drop for Handle {
-    /// Waits for the thread, so that the file is closed and whole when the journal is gone.
+    /// Waits for the thread, so that the file is complete and closed when the journal is dropped.
     fn drop(&mut self) {
+        // The thread ends when its queue is closed and empty.
         self.queue = None;
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread {
-            // Every waiting caller has got an error if the writer panicked.
+            // An error means that the writer panicked, and then every waiting caller got an error.
             let _ = thread.join();
         }
     }
@@ -163,7 +172,7 @@ enum Answer {
 }
 
 impl Request {
-    /// Sends the answer. A caller that went away does not get it.
+    /// Sends the answer, to no effect if the caller no longer waits.
     fn reply(self, answer: Answer) {
         match (self, answer) {
             (Request::Append(prepared, reply), Answer::Append(seq)) => drop(reply.send(Ok((seq, prepared)))),
@@ -171,7 +180,7 @@ impl Request {
             (Request::Renew(_, reply), Answer::Renew(renewed)) => drop(reply.send(Ok(renewed))),
             (Request::Change(change), Answer::Change) => change.reply(),
             (request, Answer::Refused(error)) => request.fail(error),
-            _ => unreachable!("a request is answered in kind"),
+            _ => unreachable!("the answer is of the kind of its request"),
         }
     }
 
@@ -187,24 +196,26 @@ impl Request {
 
 /// Why a batch was not written.
 enum Broken {
-    /// One of its requests failed and may have left rows behind; the others can be written without it.
+    /// One of its requests failed, perhaps half written, so all were rolled back. The others can be written without it.
     Request(Error),
     /// The transaction itself failed.
     Transaction(Error),
 }
 
-/// How the last batch went.
+/// The size of the last batch, and how long it took to write.
 #[derive(Clone, Copy, Default)]
 struct Pace {
     batch: usize,
     took: Duration,
 }
 
-/// The thread's own part.
+/// The thread's side: has the only connection that writes.
 pub(super) struct Writer {
     connection: Connection,
+    /// Identifies this database file. A fence of another one, such as the original of a copy, is refused.
     instance: u64,
     batch_max: usize,
+    /// Wakes readers after a commit.
     bell: Arc<Bell>,
 }
 
@@ -214,6 +225,7 @@ impl Writer {
         Writer { connection, instance, batch_max: batch_max.max(1), bell }
     }
 
+    /// Writes batch after batch until all senders are dropped.
     fn run(self, waiting: &Receiver<Waiting>) {
         let mut last = Pace::default();
         let mut batch = Vec::new();
@@ -222,14 +234,15 @@ impl Writer {
             self.gather(waiting, &mut batch, last);
             let began = Instant::now();
             last.batch = batch.len();
+            // Frees the places in the queue, too.
             self.write(batch.drain(..).flat_map(|(one, other, _)| [Some(one), other]).flatten().collect());
             last.took = began.elapsed();
         }
     }
 
-    /// Takes everything that waits. Callers that were answered together come back together, so it also waits for as
-    /// many as the last batch had, but for no longer than a fraction of what a commit takes: otherwise the first
-    /// one back would get a sync to itself, and the others would wait for it.
+    /// Takes everything that waits. Callers that were answered together come back together, so this also waits for as many requests as the
+    /// last batch had, but at most a quarter of the time of a commit: otherwise the first caller to come back would get a sync of its own,
+    /// and all others would wait for that.
     fn gather(&self, waiting: &Receiver<Waiting>, batch: &mut Vec<Waiting>, last: Pace) {
         let until = Instant::now() + last.took / 4;
         while batch.len() < self.batch_max {
@@ -247,18 +260,19 @@ impl Writer {
         }
     }
 
-    /// Writes a batch and answers it.
+    /// Writes a batch and answers each of its requests.
     pub(super) fn write(&self, mut batch: Vec<Request>) {
         match self.transact(&mut batch) {
             Ok(answers) => {
                 batch.into_iter().zip(answers).for_each(|(request, answer)| request.reply(answer));
                 self.bell.ring();
             }
-            // Each by itself, so that only the one that cannot be written fails.
+            // Again, each in its own transaction, so that only the request that cannot be written fails.
             Err(Broken::Request(_)) if batch.len() > 1 => {
                 batch.drain(..).for_each(|request| self.write(vec![request]));
             }
             Err(Broken::Request(error)) => batch.into_iter().for_each(|request| request.fail(error.clone())),
+            // Whatever the error was: a commit that failed may have been written, which only `Unavailable` says.
             Err(Broken::Transaction(error)) => {
                 let error = Error::Unavailable(error.to_string());
                 batch.into_iter().for_each(|request| request.fail(error.clone()));
@@ -266,6 +280,7 @@ impl Writer {
         }
     }
 
+    /// Carries out all requests in one transaction. Returns their answers, in order, if it was committed.
     fn transact(&self, batch: &mut [Request]) -> std::result::Result<Vec<Answer>, Broken> {
         self.sql("begin immediate").map_err(Broken::Transaction)?;
         let answers = batch.iter_mut().map(|request| self.carry_out(request));
@@ -274,14 +289,16 @@ impl Writer {
             self.sql("commit").map_err(Broken::Transaction)?;
             Ok(answers)
         });
+        // SQLite rolls back by itself after some errors, and is in autocommit mode then.
         if written.is_err() && !self.connection.is_autocommit() {
-            // If this fails too, the next `begin` says so.
+            // If this fails too, the next `begin` fails and reports it.
             let _ = self.sql("rollback");
         }
         written
     }
 
-    /// Carries out one request. A refusal is an answer; an error means that it may be half written.
+    /// Carries out one request. A refusal was decided before anything was written, so it is an answer like any other; after an error the
+    /// request may be half written.
     fn carry_out(&self, request: &mut Request) -> Result<Answer> {
         let (connection, instance) = (&self.connection, self.instance);
         let answer = match request {
@@ -298,6 +315,7 @@ impl Writer {
         }
     }
 
+    /// Runs a statement without parameters or rows.
     fn sql(&self, sql: &str) -> Result<()> {
         let mut statement = self.connection.prepare_cached(sql).map_err(failed)?;
         statement.execute([]).map(|_| ()).map_err(failed)

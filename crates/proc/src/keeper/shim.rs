@@ -35,14 +35,23 @@ const GROUP_PAUSE_MS: u64 = 10;
 /// Attempts to read the verdict of a leader that exited, in case a read fails.
 const VERDICT_READS_MAX: usize = 3;
 
+/// Exit codes of a shim that leaves the rest to its guard: it could not begin, or could not write its record. The guard only distinguishes
+/// them from 0; the numbers are those of `sysexits.h`.
+const EXIT_CANNOT_BEGIN: i32 = 74;
+const EXIT_WITHOUT_RECORD: i32 = 75;
+
 /// What a guard passes to its shim.
 pub(super) struct Handover {
+    /// The attempt's folder.
     pub(super) folder: Folder,
+    /// The claim file in it, locked.
     pub(super) claim: File,
+    /// The control socket, and its file name in the folder.
     pub(super) listener: OwnedFd,
     pub(super) socket: String,
     pub(super) launch: Launch,
     pub(super) levels: Levels,
+    /// Where the daemon waits for the result of the launch.
     pub(super) reply: OwnedFd,
     pub(super) guard: Identity,
 }
@@ -50,8 +59,11 @@ pub(super) struct Handover {
 /// The state of a tree and its keeper.
 pub(super) struct Shim {
     pub(super) folder: Folder,
+    /// The claim file: a line is appended to it for each thing that happens.
     claim: File,
+    /// The file name of the control socket.
     socket: String,
+    /// Signals sent to the shim itself, and the deaths of children.
     signals: OwnedFd,
     lease_timer: Option<OwnedFd>,
     pub(super) launch: Launch,
@@ -59,39 +71,46 @@ pub(super) struct Shim {
     pub(super) streams: Vec<Stream>,
     pub(super) input: Input,
     pub(super) stop: Stop,
+    /// The tree's control group, if it has one.
     leaf: Option<Leaf>,
+    /// The init of the tree's PID namespace, if it has one.
     init: Option<Init>,
     /// The leader's pidfd, if it is a child of a namespace init and not ours.
     leader_fd: Option<OwnedFd>,
     /// We have no children left, but the control group is not known to be empty.
     awaits_group: bool,
     pub(super) leader: Option<Leader>,
+    /// How the leader exited, once known.
     pub(super) exit: Option<Exit>,
+    /// Why the program was not executed.
     not_run: Option<NotRun>,
+    /// The leader until its verdict: whether the program was executed.
     spawned: Option<Spawned>,
+    /// Where the daemon waits for the result of the launch; `None` once it was sent.
     reply: Option<OwnedFd>,
     guard: Identity,
     own: Identity,
-    /// The exit record once the tree is empty, until it is durable, and when to retry.
+    /// The exit record of an empty tree that could not be written yet, and when to try again.
     pub(super) ending: Option<(ExitRecord, u64)>,
+    /// For reading output.
     buffer: Vec<u8>,
 }
 
 /// Keeps a tree from its first process to its exit record.
 pub(super) fn run(handover: Handover) -> ! {
     sys::set_name(c"lw-shim");
-    let (Ok(own), Ok(signals)) = (Identity::own(), sys::signal_fd()) else { sys::exit(74) };
+    let (Ok(own), Ok(signals)) = (Identity::own(), sys::signal_fd()) else { sys::exit(EXIT_CANNOT_BEGIN) };
     // Its own session, so that killing the guard's process group does not kill both.
     if rustix::process::setsid().is_err()
         || rustix::process::set_child_subreaper(Some(rustix::process::getpid())).is_err()
     {
-        sys::exit(74);
+        sys::exit(EXIT_CANNOT_BEGIN);
     }
     let Handover { folder, claim, listener, socket, launch, levels, reply, guard } = handover;
     // The group's path is recorded before the group is created, so that a successor finds it even if we are killed.
     let line = own.write(Line::new("shim")).with_bytes_some("cgroup", levels.leaf_path(&launch, &own));
     if claim::append(&claim, &line).is_err() {
-        sys::exit(74);
+        sys::exit(EXIT_CANNOT_BEGIN);
     }
     let mut shim = Shim {
         folder,
@@ -127,7 +146,8 @@ pub(super) fn run(handover: Handover) -> ! {
 }
 
 impl Shim {
-    /// Forks the leader, records its identity, then releases it.
+    /// Forks the leader, records its identity, then releases it. On failure nothing runs: the first turn finds the tree empty, and its exit
+    /// record says why.
     fn start(&mut self, levels: &Levels) {
         let containment = Containment {
             leaf: self.leaf.as_ref(),
@@ -149,16 +169,16 @@ impl Shim {
             may_escape: self.launch.new_privileges,
             withheld: self.launch.attributes.describe(withheld),
         });
-        let noted = leader.as_ref().map(|leader| claim::append(&self.claim, &leader.line()));
+        let recorded = leader.as_ref().map(|leader| claim::append(&self.claim, &leader.line()));
         // A leader that could not be recorded is not released; its gate closes when `spawned` is dropped.
-        let opened = match noted {
+        let released = match recorded {
             Some(Ok(())) => spawned
                 .open_gate()
                 .map_err(|error| NotRun::in_keeper("cannot release the leader", Some(&error))),
             Some(Err(error)) => Err(NotRun::in_keeper("cannot record the leader's identity", Some(&error))),
             None => Err(NotRun::in_keeper("the leader died before it was released", None)),
         };
-        if let Err(why) = opened {
+        if let Err(why) = released {
             self.not_run = Some(why);
             return;
         }
@@ -169,7 +189,7 @@ impl Shim {
         self.streams = std::mem::take(&mut spawned.streams);
         self.input = std::mem::replace(&mut spawned.input, Input::new(None, false));
         self.spawned = Some(spawned);
-        // Only the forked child needs it.
+        // Secrets: only the forked child needs them.
         self.launch.env = Vec::new();
     }
 
@@ -211,6 +231,7 @@ impl Shim {
         }
     }
 
+    /// Handles the death of a child. Only that of the leader, or of the init that is its parent, has a meaning.
     fn note_death(&mut self, pid: i32, exit: Exit) {
         if self.init.as_ref().is_some_and(|init| init.pid == pid) {
             self.read_init_status();
@@ -235,6 +256,7 @@ impl Shim {
         }
     }
 
+    /// Records the exit of the leader; `None` if how it exited cannot be known. The rest of the tree gets its time to end.
     fn leader_exited(&mut self, exit: Option<Exit>) {
         // The leader's end of the pipe is closed, so the verdict is there; repeat only reads that fail.
         for _ in 0..VERDICT_READS_MAX {
@@ -253,28 +275,30 @@ impl Shim {
         self.control.notify(&line);
     }
 
+    /// Stops the tree when its deadline has passed or its lease has expired.
     fn keep_time(&mut self) {
         if self.launch.deadline.is_some_and(|at| clock::awake_ms() >= at) && !self.stop.is_requested() {
             self.stop_tree(Some(KeeperStop::Deadline), false, self.launch.term_ms);
         }
-        // Kill at once: another host may start the job at any moment.
+        // Kill at once: without a lease, another host may start the job at any moment.
         if self.launch.lease.is_some_and(|at| clock::boot_ms() >= at) {
             self.set_lease(None);
             self.stop_tree(Some(KeeperStop::Lease), true, 0);
         }
     }
 
-    /// Stops the tree, starting with TERM unless forced.
+    /// Stops the tree, starting with TERM unless forced. `why` is the keeper's own reason; `None` if the daemon asked.
     pub(super) fn stop_tree(&mut self, why: Option<KeeperStop>, force: bool, term_ms: u64) {
         self.stop.request(why, force, term_ms, self.leaf.as_ref());
         self.notify_climbed();
     }
 
-    /// Freezes or thaws the tree, unless it is being stopped.
+    /// Freezes or thaws the tree, unless it is being stopped. Reports whether it did.
     pub(super) fn freeze_tree(&mut self, on: bool) -> bool {
         self.stop.freeze(on, self.leaf.as_ref())
     }
 
+    /// Notifies clients of the rung that was reached last.
     fn notify_climbed(&mut self) {
         if let Some(taken) = self.stop.rungs.last() {
             let line = Line::new("event")
@@ -285,7 +309,7 @@ impl Shim {
         }
     }
 
-    /// Sends the leader SIGINT, as a terminal would.
+    /// Sends SIGINT to the leader alone. Reports whether it got it.
     pub(super) fn interrupt(&mut self) -> bool {
         let Some(leader) = self.leader.as_ref().filter(|_| self.exit.is_none()) else { return false };
         self.stop.climb(Rung::Interrupt);
@@ -303,6 +327,7 @@ impl Shim {
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
         self.lease_timer = rustix::time::timerfd_create(TimerfdClockId::Boottime, flags).ok();
         if let Some(timer) = &self.lease_timer {
+            // Never zero, which would disarm the timer.
             let value = Timespec { tv_sec: (at / 1000) as i64, tv_nsec: (at % 1000 * 1_000_000) as i64 + 1 };
             let when = Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value: value };
             let _ = rustix::time::timerfd_settime(timer, TimerfdTimerFlags::ABSTIME, &when);
@@ -314,14 +339,14 @@ impl Shim {
         let now = clock::awake_ms();
         let deadline =
             self.launch.deadline.filter(|_| !self.stop.is_requested()).map(|at| at.saturating_sub(now));
-        let stage = self.stop.pause_ms().filter(|_| self.ending.is_none());
+        let stop = self.stop.pause_ms().filter(|_| self.ending.is_none());
         let retry = self.ending.as_ref().map(|(_, at)| at.saturating_sub(now));
         let stalled = self.streams.iter().any(Stream::is_stalled).then_some(RETRY_MS);
         // In case the timer could not be created.
         let lease = self.launch.lease.map(|at| at.saturating_sub(clock::boot_ms()));
         // No child is left whose death would wake us.
         let group = (self.awaits_group && self.ending.is_none()).then_some(GROUP_PAUSE_MS);
-        let pause = [deadline, stage, retry, stalled, lease, group].into_iter().flatten().min();
+        let pause = [deadline, stop, retry, stalled, lease, group].into_iter().flatten().min();
         let timeout = pause.map(clock::timespec);
 
         let mut fds = vec![PollFd::new(&self.signals, PollFlags::IN)];
@@ -347,6 +372,7 @@ impl Shim {
         self.handle(clients_ready);
     }
 
+    /// Handles whatever woke us. No read or write here blocks, so each is simply tried.
     fn handle(&mut self, clients_ready: bool) {
         // A signal to the keeper itself, by a shutdown or `kill`, is meant for the job.
         if !sys::take_signals(self.signals.as_fd()).is_empty() && self.ending.is_none() {
@@ -382,6 +408,7 @@ impl Shim {
         self.buffer = buffer;
     }
 
+    /// Writes queued input to the leader, and notifies clients of each input that was written completely.
     fn write_input(&mut self) {
         let completed = self.input.completed;
         if self.input.poll_fd().is_some() {
@@ -393,7 +420,7 @@ impl Shim {
         }
     }
 
-    /// Checks whether the program was executed, and answers the launch.
+    /// Checks whether the program was executed, and answers the launch if so. A failure is answered with the exit record.
     fn read_verdict(&mut self) {
         let Some(spawned) = self.spawned.as_ref() else { return };
         let Ok(not_run) = spawned.verdict(&self.launch) else { return };
@@ -409,14 +436,16 @@ impl Shim {
         }
     }
 
+    /// Sends the result of the launch, once.
     fn reply(&mut self, text: &str) {
         if let Some(reply) = self.reply.take() {
             reply::send(&reply, text);
         }
     }
 
-    /// The tree is empty: records the rest of its output and the exit record.
+    /// Handles an empty tree: records the rest of its output, then publishes the exit record.
     fn conclude(&mut self) {
+        // First: the rest of the output may take a while.
         let (empty_at_boot_ns, took_ms) = (clock::boot_ns(), self.stop.took_ms(clock::awake_ms()));
         self.read_verdict();
         let mut buffer = std::mem::take(&mut self.buffer);
@@ -477,7 +506,10 @@ impl Shim {
                 let _ = self.folder.remove(&self.socket);
                 sys::exit(0)
             }
-            Err(error) if self.folder.is_removed() || is_process_limit(&error) => sys::exit(75),
+            // No retry can succeed.
+            Err(error) if self.folder.is_removed() || is_process_limit(&error) => {
+                sys::exit(EXIT_WITHOUT_RECORD)
+            }
             Err(_) => self.ending = Some((record, clock::awake_ms() + RETRY_MS)),
         }
     }

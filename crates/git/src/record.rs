@@ -5,6 +5,7 @@
 //! worktrees/<id>           the worktree
 //! worktrees/<id>.json      its record
 //! worktrees/<id>.applied   the tree that was applied last
+//! worktrees/<id>.lock      its lock
 //! ```
 
 use std::fs::File;

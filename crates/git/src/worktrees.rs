@@ -48,9 +48,11 @@ pub enum Keep {
 #[derive(Debug)]
 pub struct Worktrees {
     git: Git,
+    /// The folder that has the worktrees, their records and their locks.
     place: PathBuf,
     /// Paths this process is working on: worktrees, and the `worktrees` folders of repositories.
     busy: Mutex<HashSet<PathBuf>>,
+    /// A path is no longer busy.
     done: Condvar,
 }
 
@@ -74,18 +76,18 @@ impl Worktrees {
         Record::all(&self.place)
     }
 
-    /// Reports whether anything is left of a worktree.
+    /// Reports whether anything is left of a worktree. A record that cannot be read counts.
     pub fn has(&self, id: &str) -> bool {
         !matches!(Record::read(&self.place, id), Ok(None))
     }
 
-    /// Creates a worktree unless it exists. Removes what an interrupted attempt left, first.
+    /// Creates a worktree unless it exists. First removes what an interrupted attempt left.
     pub fn make(&self, spec: WorktreeSpec<'_>) -> Result<PathBuf, Error> {
         let lock = self.lock(spec.id)?;
         let folder = self.path(spec.id);
-        let made = Record::read(&self.place, spec.id)?.is_some_and(|record| record.stage == Stage::Made);
-        // Changes that an earlier attempt made in it are kept.
-        if made && folder.is_dir() {
+        let is_made = Record::read(&self.place, spec.id)?.is_some_and(|record| record.stage == Stage::Made);
+        // An earlier attempt of the job may have worked in it: its changes are kept.
+        if is_made && folder.is_dir() {
             return Ok(folder);
         }
         let record = |stage| Record {
@@ -103,7 +105,11 @@ impl Worktrees {
         });
         if let Err(error) = added {
             // No job has run in it, so there is no work to lose.
-            self.remove_rest(&record(Stage::Removing { tip: Some(spec.base.to_owned()) }), spec.id, &lock)?;
+            self.complete_removal(
+                &record(Stage::Removing { tip: Some(spec.base.to_owned()) }),
+                spec.id,
+                &lock,
+            )?;
             return Err(error);
         }
         record(Stage::Made).write(&self.place, spec.id)?;
@@ -112,15 +118,16 @@ impl Worktrees {
 
     /// Registers the worktree, one at a time per repository, then writes its files, concurrently with others.
     fn add(&self, repository: &Repository, spec: WorktreeSpec<'_>, lock: &File) -> Result<(), Error> {
-        let is_there = repository.commit(&format!("refs/heads/{}", spec.branch))?.is_some();
+        // An interrupted attempt may have created the branch.
+        let has_branch = repository.commit(&format!("refs/heads/{}", spec.branch))?.is_some();
         let folder = self.path(spec.id);
         let mut call = repository.call();
         call.holding(lock).args(["worktree", "add", "--quiet", "--no-checkout", "--lock", "--reason"]);
         call.arg(format!("in use by lastword {}", spec.id));
-        if !is_there {
+        if !has_branch {
             call.args(["--no-track", "-b", spec.branch]);
         }
-        call.arg(&folder).arg(if is_there { spec.branch } else { spec.base });
+        call.arg(&folder).arg(if has_branch { spec.branch } else { spec.base });
         {
             let _claim = self.claim(worktrees_dir(spec.git_dir));
             call.stdout()?;
@@ -136,6 +143,7 @@ impl Worktrees {
         self.standing_locked(id)
     }
 
+    /// Like [`Worktrees::standing`], for a caller that has the lock.
     fn standing_locked(&self, id: &str) -> Result<Standing, Error> {
         match Record::read(&self.place, id)? {
             None | Some(Record { stage: Stage::Removing { .. }, .. }) => Ok(Standing::Absent),
@@ -143,8 +151,8 @@ impl Worktrees {
         }
     }
 
-    /// Releases a worktree whose job is over: finishes an interrupted removal, unlocks it, and removes it if `keep` says so. Returns its
-    /// standing after that.
+    /// Releases a worktree whose job is over: finishes an interrupted removal, removes git's lock, and removes the worktree if nothing was
+    /// changed in it and `keep` allows it, or if it was never complete. Returns its standing after that.
     pub fn release(&self, id: &str, keep: Keep) -> Result<Standing, Error> {
         let lock = self.lock(id)?;
         let Some(record) = Record::read(&self.place, id)? else { return Ok(Standing::Absent) };
@@ -152,14 +160,14 @@ impl Worktrees {
             remove_stale_branch_lock(&record);
         }
         if matches!(record.stage, Stage::Removing { .. }) {
-            self.remove_rest(&record, id, &lock)?;
+            self.complete_removal(&record, id, &lock)?;
             return Ok(Standing::Absent);
         }
         unlock(&record.git_dir, id);
         let standing = self.standing_locked(id)?;
-        let is_half = record.stage == Stage::Making;
-        if standing == Standing::Unchanged && (keep == Keep::IfChanged || is_half) {
-            self.remove_recorded(record, id, &lock)?;
+        let is_incomplete = record.stage == Stage::Making;
+        if standing == Standing::Unchanged && (keep == Keep::IfChanged || is_incomplete) {
+            self.record_and_remove(record, id, &lock)?;
             return Ok(Standing::Absent);
         }
         Ok(standing)
@@ -172,9 +180,9 @@ impl Worktrees {
             None => Ok(()),
             Some(record) if matches!(record.stage, Stage::Removing { .. }) => {
                 remove_stale_branch_lock(&record);
-                self.remove_rest(&record, id, &lock)
+                self.complete_removal(&record, id, &lock)
             }
-            Some(record) => self.remove_recorded(record, id, &lock),
+            Some(record) => self.record_and_remove(record, id, &lock),
         }
     }
 
@@ -183,7 +191,9 @@ impl Worktrees {
         scratch::sweep(&self.place).map_err(Error::disk(format!("cannot clean up {}", self.place.display())))
     }
 
-    fn remove_recorded(&self, record: Record, id: &str, lock: &Lock<'_>) -> Result<(), Error> {
+    /// Removes a worktree. Records that, with the tip of the branch, before anything is removed: after a crash, the branch is deleted only
+    /// if it still points there.
+    fn record_and_remove(&self, record: Record, id: &str, lock: &Lock<'_>) -> Result<(), Error> {
         let branch = format!("refs/heads/{}", record.branch);
         let tip =
             Repository::open(&self.git, &record.git_dir).and_then(|repository| repository.commit(&branch));
@@ -191,11 +201,11 @@ impl Worktrees {
         let tip = tip.unwrap_or(None);
         let record = Record { stage: Stage::Removing { tip }, ..record };
         record.write(&self.place, id)?;
-        self.remove_rest(&record, id, lock)
+        self.complete_removal(&record, id, lock)
     }
 
-    /// Removes what is left of a worktree, as its record says, and the record last.
-    fn remove_rest(&self, record: &Record, id: &str, lock: &Lock<'_>) -> Result<(), Error> {
+    /// Completes a removal: removes the branch, the folders and, last, the record. Each step can be repeated after a crash.
+    fn complete_removal(&self, record: &Record, id: &str, lock: &Lock<'_>) -> Result<(), Error> {
         if let (Stage::Removing { tip: Some(tip) }, true) = (&record.stage, record.git_dir.exists()) {
             let repository = Repository::open(&self.git, &record.git_dir)?;
             self.drop_branch(&repository, &record.branch, tip, id, &lock.file)?;
@@ -217,10 +227,10 @@ impl Worktrees {
         if repository.commit(&name)?.is_none_or(|now| now != tip) {
             return Ok(());
         }
-        let holder = retry_on_foreign_worktrees(&repository.dir, || {
+        let checked_out_at = retry_on_foreign_worktrees(&repository.dir, || {
             repository.call().args(["for-each-ref", "--format=%(worktreepath)", &name]).line()
         })?;
-        if !holder.is_empty() && Path::new(&holder) != self.path(id) {
+        if !checked_out_at.is_empty() && Path::new(&checked_out_at) != self.path(id) {
             return Ok(());
         }
         let mut call = repository.call();
@@ -231,9 +241,10 @@ impl Worktrees {
     fn clear(&self, record: &Record, id: &str) -> Result<(), Error> {
         let folder = self.path(id);
         let admin = admin_dir(&record.git_dir, id);
-        // Remove the administrative folder only if it refers to our folder.
-        let noted = std::fs::read_to_string(admin.join("gitdir")).unwrap_or_default();
-        let is_ours = Path::new(noted.trim_end()) == folder.join(".git") || noted.is_empty();
+        // Another worktree may use the same name: remove the administrative folder only if it refers to our folder. Without `gitdir` it is
+        // half created or half removed.
+        let gitdir = std::fs::read_to_string(admin.join("gitdir")).unwrap_or_default();
+        let is_ours = Path::new(gitdir.trim_end()) == folder.join(".git") || gitdir.is_empty();
         if admin.is_dir() && is_ours {
             let _claim = self.claim(worktrees_dir(&record.git_dir));
             // `gitdir` first: without it, a concurrent git ignores the half-removed entry.
@@ -245,7 +256,8 @@ impl Worktrees {
         remove_all(&folder)
     }
 
-    /// Waits until no thread of this process works on a worktree, then locks it against other processes.
+    /// Waits until no thread of this process works on a worktree, then locks it against other processes. Fails with [`Error::Busy`] if
+    /// another process, such as a git that outlived its daemon, has the lock.
     fn lock(&self, id: &str) -> Result<Lock<'_>, Error> {
         let claim = self.claim(self.path(id));
         let path = self.place.join(format!("{id}.lock"));
@@ -255,14 +267,14 @@ impl Worktrees {
         Ok(Lock { id: id.to_owned(), path, file, claim })
     }
 
-    /// Waits until no thread of this process works on a path, and claims it.
-    fn claim(&self, on: PathBuf) -> Claim<'_> {
+    /// Waits until no thread of this process works on a path, and claims it until the result is dropped.
+    fn claim(&self, path: PathBuf) -> Claim<'_> {
         let mut busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
-        while busy.contains(&on) {
+        while busy.contains(&path) {
             busy = self.done.wait(busy).unwrap_or_else(PoisonError::into_inner);
         }
-        busy.insert(on.clone());
-        Claim { of: self, on }
+        busy.insert(path.clone());
+        Claim { worktrees: self, path }
     }
 }
 
@@ -276,8 +288,8 @@ struct Lock<'a> {
 
 impl Drop for Lock<'_> {
     fn drop(&mut self) {
-        // The lock file goes when nothing else is left of the worktree.
-        if matches!(Record::read(&self.claim.of.place, &self.id), Ok(None)) {
+        // Remove the lock file once nothing else is left of the worktree.
+        if matches!(Record::read(&self.claim.worktrees.place, &self.id), Ok(None)) {
             let _ = std::fs::remove_file(&self.path);
         }
         // Unlock explicitly: a process forked at this moment may hold a copy of the descriptor.
@@ -287,14 +299,14 @@ impl Drop for Lock<'_> {
 
 /// Exclusive access to a path within this process.
 struct Claim<'a> {
-    of: &'a Worktrees,
-    on: PathBuf,
+    worktrees: &'a Worktrees,
+    path: PathBuf,
 }
 
 impl Drop for Claim<'_> {
     fn drop(&mut self) {
-        self.of.busy.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.on);
-        self.of.done.notify_all();
+        self.worktrees.busy.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.path);
+        self.worktrees.done.notify_all();
     }
 }
 
@@ -307,6 +319,7 @@ fn retry_on_foreign_worktrees<T>(
     let worktrees_dir = worktrees_dir(git_dir).to_string_lossy().into_owned();
     for _ in 1..ATTEMPTS_MAX {
         match attempt() {
+            // Git names the path of the entry that it cannot read.
             Err(Error::Failed { message, .. }) if message.contains(&worktrees_dir) => {
                 #[expect(
                     clippy::disallowed_methods,
@@ -320,8 +333,8 @@ fn retry_on_foreign_worktrees<T>(
     attempt()
 }
 
-/// Removes the branch lock of a git that was killed. An incomplete record means that none of ours is running, and no other program
-/// uses this branch name.
+/// Removes the branch lock of a git that was killed. Call it with the lock of the worktree, so that no git of ours is running; other
+/// programs do not use the branch of a job.
 fn remove_stale_branch_lock(record: &Record) {
     let _ = std::fs::remove_file(record.git_dir.join(format!("refs/heads/{}.lock", record.branch)));
 }

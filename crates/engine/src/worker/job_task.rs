@@ -27,31 +27,36 @@ const PAUSE_MIN: Duration = Duration::from_millis(20);
 /// The longest pause.
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 
-/// Failures in a row before a person is told: about a second.
-const FAILURES_TOLD: u32 = 6;
+/// Failures of an effect in a row before it is reported as a trouble: they take about a second.
+const FAILURES_UNREPORTED: u32 = 6;
 
 /// Interval at which the output of a job with an output limit is measured.
 const OUTPUT_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Measurements of the output within the stall limit of a job.
+/// Measurements of the output within the stall limit of a job: a stall is noticed at most an eighth of the limit late.
 const STALL_CHECKS: u64 = 8;
 
-/// Held by a job task until it is known what became of the tree of an earlier life. The receiver waits for all of them.
+/// Held by a job task until it is known what became of the tree that an earlier incarnation left. The start of the worker waits until every
+/// task has dropped its own: the channel closes then.
 pub(super) type Pass = mpsc::Sender<()>;
 
-/// The task.
+/// The task of one job: does the IO for the owner's step.
 pub(super) struct JobTask<J> {
     worker: Arc<Worker<J>>,
+    /// Decides; it has no IO of its own.
     owner: Owner,
     mailbox: Arc<Mailbox>,
     /// The watch of the tree, aborted with the task. Other effects end soon on their own.
     watch: Option<AbortOnDrop>,
-    /// Effects that failed since something was last stored, and how often.
+    /// Effects that failed since something was last stored, and how often. Determines the pause before the next try.
     failed: Vec<(Effect, u32)>,
     /// Failed calls of the journal in a row.
     unanswered: u32,
+    /// When a tick makes the owner repeat a failed call of the journal.
     retry_at: Option<Instant>,
+    /// When the output was last measured.
     measured_at: Option<Instant>,
+    /// Held until the tree of an earlier owner is located, or cannot be.
     pass: Option<Pass>,
 }
 
@@ -87,7 +92,7 @@ impl<J: Store> JobTask<J> {
         let mut mail = Mail::Input(Input::Tick);
         loop {
             let Mail::Input(input) = mail else {
-                // Boxed, so that a waiting task does not keep room for it.
+                // Boxed: otherwise every waiting task would reserve memory for this future.
                 Box::pin(self.leave()).await;
                 break;
             };
@@ -99,7 +104,7 @@ impl<J: Store> JobTask<J> {
         self.worker.desk.agenda.tasks.remove(id, &self.mailbox);
     }
 
-    /// Takes one input and does what follows; reports whether the job was released.
+    /// Passes one input to the owner and carries out its outputs. Reports whether the job was released.
     fn step(&mut self, input: Input) -> bool {
         let stored = matches!(input, Input::Stored);
         let unavailable = matches!(input, Input::Unavailable);
@@ -113,7 +118,7 @@ impl<J: Store> JobTask<J> {
                 self.failed.clear();
             }
             Input::Conflict | Input::Loaded(_) => self.unanswered = 0,
-            Input::Report(Report::Unclear(effect)) => self.failed_again(&effect.clone()),
+            Input::Report(Report::Unclear(effect)) => self.count_failure(&effect.clone()),
             _ => {}
         }
         self.measure_output();
@@ -127,7 +132,7 @@ impl<J: Store> JobTask<J> {
                 Output::Load { after } => self.load(after),
                 Output::Do(effect) => self.perform(effect, unavailable),
                 Output::LetGo { late } => {
-                    self.keep_late(late);
+                    self.store_late(late);
                     return true;
                 }
                 Output::Broken(illegal) => {
@@ -137,6 +142,7 @@ impl<J: Store> JobTask<J> {
             }
         }
         if !self.owner.waits_for_journal() {
+            // Everything that was reported is stored.
             self.mailbox.settle();
             if self.is_located() {
                 self.pass = None;
@@ -146,13 +152,12 @@ impl<J: Store> JobTask<J> {
         false
     }
 
-    /// Waits for mail, or for the next time to check a limit.
+    /// Waits for mail, for the next time to check a limit, or for the next retry.
     async fn next(&mut self) -> Mail {
         let busy = self.owner.waits_for_journal();
-        let check_at = self.next_check();
-        let at = [check_at, self.retry_at].into_iter().flatten().min();
-        let time = async {
-            match at {
+        let tick_at = [self.next_check(), self.retry_at].into_iter().flatten().min();
+        let tick = async {
+            match tick_at {
                 Some(at) => sleep_until(at).await,
                 None => std::future::pending().await,
             }
@@ -160,7 +165,7 @@ impl<J: Store> JobTask<J> {
         tokio::select! {
             biased;
             mail = self.mailbox.next(busy) => mail,
-            () = time => {
+            () = tick => {
                 let now = Instant::now();
                 self.retry_at = self.retry_at.filter(|at| *at > now);
                 Mail::Input(Input::Tick)
@@ -168,7 +173,7 @@ impl<J: Store> JobTask<J> {
         }
     }
 
-    /// Returns when to check next: a limit of the clock, the output, or a question without an answer.
+    /// Returns when the owner has to check something next: a time limit, the output, or whether a question has expired.
     fn next_check(&self) -> Option<Instant> {
         // Nothing is decided before the journal answers.
         if self.owner.waits_for_journal() {
@@ -176,17 +181,17 @@ impl<J: Store> JobTask<J> {
         }
         let now = Instant::now();
         let Now { wall, awake } = self.worker.desk.now();
-        let clock =
+        let time_limit =
             self.owner.next_limit_check().map(|at| now + Duration::from_millis(at.0.saturating_sub(awake.0)));
-        let answer = self
+        let question = self
             .owner
             .next_question_expiry()
             .map(|at| now + Duration::from_millis(at.0.saturating_sub(wall.0)));
         let output = self.output_interval().map(|every| self.measured_at.map_or(now, |at| at + every));
-        [clock, answer, output].into_iter().flatten().min()
+        [time_limit, question, output].into_iter().flatten().min()
     }
 
-    /// Returns how often to measure the output. The output of an agent is read as it comes.
+    /// Returns how often to measure the output of a running command that has a limit on it. An agent's output is read as it comes.
     fn output_interval(&self) -> Option<Duration> {
         let job = self.owner.job();
         if !matches!(job.phase, Phase::Running) || job.reports_turns() {
@@ -194,11 +199,12 @@ impl<J: Store> JobTask<J> {
         }
         let output = job.limits.get(Limit::Output).map(|_| OUTPUT_INTERVAL);
         let stall = job.limits.get(Limit::Stall).map(|ms| Duration::from_millis(ms.div_ceil(STALL_CHECKS)));
+        // Even for a tiny stall limit, not more often than every 50 ms.
         [output, stall.map(|every| every.max(OUTPUT_INTERVAL / 4))].into_iter().flatten().min()
     }
 
-    /// Measures the output of a command. Always done before a decision, whatever the limits are: while the journal was unavailable nothing
-    /// was measured, and a limit may have been set since; a tree that wrote all the time must not count as silent then.
+    /// Measures the output of a command before each decision, whatever its limits are. Nothing was measured while the journal was
+    /// unavailable, and a limit may have been set since; a tree that wrote all the time must not count as silent then.
     fn measure_output(&mut self) {
         let job = self.owner.job();
         let Some(attempt) = job.open_attempt().map(|attempt| attempt.no) else { return };
@@ -209,6 +215,7 @@ impl<J: Store> JobTask<J> {
         }
     }
 
+    /// Stores an append in the background. The answer comes as mail.
     fn append(&self, append: Append) {
         let (desk, mailbox, id) = (Arc::clone(&self.worker.desk), Arc::clone(&self.mailbox), self.id());
         tokio::spawn(async move {
@@ -217,7 +224,8 @@ impl<J: Store> JobTask<J> {
                 Err(Error::Conflict { .. }) => Input::Conflict,
                 Err(Error::Fenced { .. }) => Input::Fenced,
                 Err(error) => {
-                    desk.troubles.journal(of_job(&error, id), "the state of a job cannot be stored", &error);
+                    let job = troubled_job(&error, id);
+                    desk.troubles.journal(job, "the state of a job cannot be stored", &error);
                     Input::Unavailable
                 }
             };
@@ -225,13 +233,15 @@ impl<J: Store> JobTask<J> {
         });
     }
 
+    /// Reads newer events in the background. The answer comes as mail.
     fn load(&self, after: Seq) {
         let (desk, mailbox, id) = (Arc::clone(&self.worker.desk), Arc::clone(&self.mailbox), self.id());
         tokio::spawn(async move {
             let answer = match desk.journal.load(id, after).await {
                 Ok(events) => Input::Loaded(events),
                 Err(error) => {
-                    desk.troubles.journal(of_job(&error, id), "the log of a job cannot be read", &error);
+                    let job = troubled_job(&error, id);
+                    desk.troubles.journal(job, "the log of a job cannot be read", &error);
                     Input::Unavailable
                 }
             };
@@ -239,9 +249,11 @@ impl<J: Store> JobTask<J> {
         });
     }
 
+    /// Carries out an effect in the background. Its reports come as mail. `local` if the journal is unavailable: the keeper must record
+    /// the effect.
     fn perform(&mut self, effect: Effect, local: bool) {
         let failed = self.failed.iter().find(|(known, _)| *known == effect);
-        let times = failed.map_or(0, |(_, times)| *times);
+        let failures = failed.map_or(0, |(_, times)| *times);
         let (desk, mailbox, id) = (Arc::clone(&self.worker.desk), Arc::clone(&self.mailbox), self.id());
         let order = Order {
             job: self.owner.job().clone(),
@@ -253,7 +265,7 @@ impl<J: Store> JobTask<J> {
         let is_watch = matches!(effect, Effect::Watch { .. });
         let done = tokio::spawn(async move {
             let Err(why) = performing.await else { return };
-            Box::pin(report_failure(&desk.troubles, &mailbox, id, effect, times, why)).await;
+            Box::pin(report_failure(&desk.troubles, &mailbox, id, effect, failures, why)).await;
         });
         if is_watch {
             self.watch = Some(AbortOnDrop(done.abort_handle()));
@@ -261,8 +273,8 @@ impl<J: Store> JobTask<J> {
     }
 
     /// Counts a failure of an effect.
-    fn failed_again(&mut self, effect: &Effect) {
-        // A failed locate counts as a first answer: the life does not wait for more.
+    fn count_failure(&mut self, effect: &Effect) {
+        // The start of the worker waits for the first answer only, also if that is a failed locate.
         self.pass = None;
         match self.failed.iter_mut().find(|(known, _)| known == effect) {
             Some((_, times)) => *times += 1,
@@ -270,8 +282,8 @@ impl<J: Store> JobTask<J> {
         }
     }
 
-    /// Appends reports that came too late to the log, for its readers.
-    fn keep_late(&mut self, lines: Vec<String>) {
+    /// Appends reports that came too late to the log, so that its readers see them. They change nothing else.
+    fn store_late(&mut self, lines: Vec<String>) {
         let (desk, id, epoch) = (Arc::clone(&self.worker.desk), self.id(), self.owner.fence().epoch);
         if lines.is_empty() {
             return;
@@ -286,14 +298,14 @@ impl<J: Store> JobTask<J> {
         });
     }
 
-    /// Leaves the job alone from now on, and tells a person.
+    /// Leaves the job alone from now on, and reports a trouble.
     fn give_up(&self, illegal: &Illegal) {
         lock(&self.worker.broken).insert(self.id());
         let next = "it is left alone: report this, with the output of `lastword events`";
         self.worker.desk.troubles.add(Some(self.id()), format!("its log breaks a rule: {illegal}"), next);
     }
 
-    /// Returns a job that was not started to its group. A running tree stays for the next life.
+    /// Leaves the job at shutdown: a job that was not started goes back to its group; a running tree stays for the next daemon.
     async fn leave(&mut self) {
         let (job, fence) = (self.owner.job(), self.owner.fence());
         let desk = &self.worker.desk;
@@ -307,13 +319,14 @@ impl<J: Store> JobTask<J> {
             Ok((append, after)) => desk.journal.append(append).await.map(|_| after),
             Err(_) => return,
         };
-        // On a conflict or an unavailable journal the next life takes it over all the same.
+        // If that failed, the next daemon takes the job over like a running one.
         if let Ok(after) = released {
             desk.changes.announce(after.id);
         }
     }
 
-    /// Reports whether the tree of an earlier owner is not located yet.
+    /// Reports whether the tree of an earlier owner is not located yet. Not the opposite of `is_located`: an attempt of our own that is
+    /// being launched is neither.
     fn is_locating(&self) -> bool {
         let open = self.owner.job().open_attempt();
         open.is_some_and(|attempt| attempt.epoch != self.owner.fence().epoch)
@@ -332,20 +345,20 @@ impl<J: Store> JobTask<J> {
     }
 }
 
-/// Reports a failed effect to its task after a pause (it is then due again), and to a person if it keeps failing.
+/// Reports a failed effect to its task after a pause, which makes it due again; and as a trouble if it failed several times before.
 async fn report_failure(
     troubles: &Troubles,
     mailbox: &Arc<Mailbox>,
     id: JobId,
     effect: Effect,
-    times: u32,
+    failures: u32,
     why: String,
 ) {
-    if times >= FAILURES_TOLD {
-        let what = format!("{} keeps failing: {why}", name(&effect));
+    if failures >= FAILURES_UNREPORTED {
+        let what = format!("{} keeps failing: {why}", describe(&effect));
         troubles.add(Some(id), what, "it is tried again every few seconds");
     }
-    sleep(pause(times)).await;
+    sleep(pause(failures)).await;
     Reports::to(mailbox).report(Report::Unclear(effect)).await;
 }
 
@@ -358,17 +371,18 @@ impl Drop for AbortOnDrop {
     }
 }
 
-/// Returns the pause after so many failures in a row.
-fn pause(times: u32) -> Duration {
-    PAUSE_MIN.saturating_mul(1 << times.min(10)).min(PAUSE_MAX)
+/// Returns the pause after a failure that followed so many others in a row.
+fn pause(failures: u32) -> Duration {
+    PAUSE_MIN.saturating_mul(1 << failures.min(10)).min(PAUSE_MAX)
 }
 
-/// An unavailable journal is one trouble; damage is one per job.
-fn of_job(error: &Error, id: JobId) -> Option<JobId> {
+/// Returns the job that a trouble with the journal belongs to: damage is a trouble of each job, an unavailable journal is one for all.
+fn troubled_job(error: &Error, id: JobId) -> Option<JobId> {
     matches!(error, Error::Corrupt(_)).then_some(id)
 }
 
-fn name(effect: &Effect) -> &'static str {
+/// Names an effect as the subject of a sentence about its job.
+fn describe(effect: &Effect) -> &'static str {
     match effect {
         Effect::Launch { .. } => "launching it",
         Effect::Locate { .. } => "locating its tree",
@@ -389,13 +403,14 @@ mod tests {
 
     use super::*;
 
-    /// Returns the size of a call while it waits.
-    fn room<F>(_: impl Fn(Box<JobTask<Memory>>) -> F) -> usize {
+    /// Returns the bytes of a task and of its future. The argument only names the type of the future.
+    fn size_of_task<F>(_: impl Fn(Box<JobTask<Memory>>) -> F) -> usize {
         size_of::<F>() + size_of::<JobTask<Memory>>()
     }
 
     #[test]
     fn a_task_that_waits_is_small() {
-        assert!(room(JobTask::run) < 2_048, "{} bytes for each live job", room(JobTask::run));
+        let bytes = size_of_task(JobTask::run);
+        assert!(bytes < 2_048, "{bytes} bytes for each live job");
     }
 }

@@ -1,4 +1,6 @@
 //! Attempts of a job, and their receipts.
+//!
+//! The doc comments of the types and their fields are part of the API document.
 
 use lastword_core::event::AttemptEnded;
 use lastword_core::{Event, Fact, job, outcome, receipt};
@@ -124,7 +126,7 @@ pub struct Output {
 }
 
 impl Attempt {
-    /// Converts an attempt, with the time of its intent from the log.
+    /// Converts an attempt of core. `events` is the job's log: only it has the time at which the attempt was intended.
     pub fn of(attempt: &job::Attempt, events: &[Event]) -> Attempt {
         let intent = events.iter().find(|event| match &event.fact {
             Fact::LaunchIntended(intent) => intent.attempt == attempt.no,
@@ -150,25 +152,28 @@ impl Attempt {
         }
     }
 
-    /// Reports whether there was a tree, and so a recording. If the supervisor was killed between the launch and its record, only the end
-    /// of the attempt is known.
+    /// Reports whether there was a tree, and so a recording. If the supervisor was killed during the launch, the log has no `launched` and
+    /// only the receipt shows it.
     pub fn has_run(&self) -> bool {
         self.launched_at.is_some() || self.receipt.as_ref().is_some_and(|receipt| receipt.has_seen_a_tree())
     }
 }
 
 impl LaunchError {
+    /// Returns where the launch of an ended attempt failed, if it did.
     fn of(end: &AttemptEnded) -> Option<LaunchError> {
         match (end.receipt.launch_error, &end.error) {
             (Some(error), _) => Some(LaunchError { step: error.step.into(), errno: error.errno }),
-            (None, Some(message)) if end.cause == outcome::Cause::Launch => LaunchError::in_message(message),
+            (None, Some(message)) if end.cause == outcome::Cause::Launch => LaunchError::parse(message),
             _ => None,
         }
     }
 
-    /// Returns what 0.1.0 stored as a message only, if it names a program that did not run.
-    fn in_message(message: &str) -> Option<LaunchError> {
+    /// Parses the message of an attempt that 0.1.0 recorded, which has no other trace of the error. Only a program that could not be
+    /// executed is recognized.
+    fn parse(message: &str) -> Option<LaunchError> {
         let (_, rest) = message.split_once("cannot run ")?;
+        // The last one: the name of the program may contain the same words.
         let (_, errno) = rest.rsplit_once("(os error ")?;
         Some(LaunchError { step: LaunchStep::Exec, errno: errno.trim_end_matches(')').parse().ok() })
     }
@@ -184,12 +189,12 @@ impl From<receipt::Exit> for Exit {
 }
 
 impl Receipt {
-    /// Reports whether there was a tree. After a reboot that is unknown.
+    /// Reports whether a tree is known to have existed. After a reboot it is not known.
     pub fn has_seen_a_tree(&self) -> bool {
         !matches!(self.proof, Proof::NeverStarted | Proof::BootChanged)
     }
 
-    /// Converts a receipt.
+    /// Converts a receipt of core.
     pub fn of(receipt: &receipt::Receipt) -> Receipt {
         Receipt {
             level: receipt.level.into(),
@@ -228,8 +233,8 @@ impl RungTaken {
 mod tests {
     use super::*;
 
-    /// Returns an attempt of which the log has only the end.
-    fn found_ended(proof: receipt::Proof) -> Attempt {
+    /// Returns an attempt of which the log has only the end, with this proof.
+    fn ended_with(proof: receipt::Proof) -> Attempt {
         Attempt {
             no: 1,
             host: "here".to_owned(),
@@ -271,8 +276,8 @@ mod tests {
 
     #[test]
     fn an_attempt_known_only_by_its_end_has_run() {
-        assert!(found_ended(receipt::Proof::NoChildren).has_run());
-        assert!(found_ended(receipt::Proof::BestEffort).has_run());
-        assert!(!found_ended(receipt::Proof::NeverStarted).has_run());
+        assert!(ended_with(receipt::Proof::NoChildren).has_run());
+        assert!(ended_with(receipt::Proof::BestEffort).has_run());
+        assert!(!ended_with(receipt::Proof::NeverStarted).has_run());
     }
 }

@@ -13,7 +13,7 @@ use tokio::sync::{Mutex, MutexGuard, watch};
 /// Facts about the daemon that its API reports.
 #[derive(Clone, Debug)]
 pub struct About {
-    /// Its user, who is recorded as the author of requests from outside jobs.
+    /// The name of its user. It is recorded as the author of requests from outside jobs.
     pub user: String,
     /// Its host.
     pub host: String,

@@ -1,8 +1,8 @@
 //! The API on a private unix socket.
 //!
-//! Each handler calls the engine and converts the result to wire types; nothing about jobs is decided here. This crate decides who may ask
-//! (`principal.rs`), how long and how large a request may be (`connection.rs`, `extract.rs`), and which problem each error becomes
-//! (`failure.rs`).
+//! Each handler calls the engine and converts the result to wire types; nothing about jobs is decided here. This crate decides which peers
+//! may call it (`principal.rs`), how long and how large a request may be (`connection.rs`, `extract.rs`), and which problem each error
+//! becomes (`failure.rs`).
 //!
 //! - [`Endpoint`]: the socket.
 //! - [`serve`]: serves requests on it until told to stop.

@@ -1,4 +1,4 @@
-//! The output of a job, by offset, and its result.
+//! The output of a job, by offset, and its result. A read may wait for output that is not written yet.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ use crate::jobs::{WAIT_MAX, mark_read, view};
 use crate::principal::Principal;
 
 /// The default size of a response in bytes, and the largest. Small, because each is in memory while it is sent.
-const LIMIT: usize = 64 << 10;
+const LIMIT_DEFAULT: usize = 64 << 10;
 const LIMIT_MAX: usize = 256 << 10;
 
 /// Bytes of the end of standard output in a result.
@@ -85,14 +85,19 @@ pub(crate) async fn read<J: Store>(
     Ok(piece.into_response())
 }
 
-/// A piece of a stream.
+/// A piece of a stream, with the job as it was read.
 struct Piece {
     job: Job,
+    /// `None` if the job has no attempt yet.
     attempt: Option<AttemptNo>,
     bytes: Vec<u8>,
+    /// The offset of the first byte. Greater than the one asked for if the bytes in between were not kept.
     offset: u64,
+    /// The number of bytes in between.
     skipped: u64,
+    /// The current size of the stream.
     size: u64,
+    /// No output follows.
     is_end: bool,
 }
 
@@ -137,6 +142,7 @@ async fn wait_for_piece<J: Store>(
             return Ok(piece);
         }
         tokio::select! {
+            // Only the recording is read again: every change of the job is announced.
             () = tokio::time::sleep_until(until.min(Instant::now() + pause)) => job = piece.job,
             () = changed(&mut changes, id) => job = app.engine().job(id).await?.value,
             () = app.closing() => return Ok(piece),
@@ -145,7 +151,7 @@ async fn wait_for_piece<J: Store>(
     }
 }
 
-/// Waits until this job may have changed.
+/// Waits until this job may have changed. A receiver that lags has missed changes, perhaps of this job.
 async fn changed(changes: &mut tokio::sync::broadcast::Receiver<JobId>, id: JobId) {
     loop {
         match changes.recv().await {
@@ -156,6 +162,7 @@ async fn changed(changes: &mut tokio::sync::broadcast::Receiver<JobId>, id: JobI
     }
 }
 
+/// Reads a piece without waiting.
 async fn read_now<J: Store>(
     app: &App<J>,
     job: Job,
@@ -164,8 +171,9 @@ async fn read_now<J: Store>(
 ) -> Result<Piece, Failure> {
     let no = query.attempt.map(AttemptNo).or_else(|| job.attempts.last().map(|attempt| attempt.no));
     let attempt = job.attempts.iter().find(|attempt| Some(attempt.no) == no);
+    // Without an attempt there may still be a first one, unless the job has ended.
     let is_over = attempt.map_or(job.is_ended(), |attempt| attempt.end.is_some());
-    let nothing = |job, attempt| {
+    let empty = |job, attempt| {
         let offset = query.offset.unwrap_or(0);
         Piece { job, attempt, bytes: Vec::new(), offset, skipped: 0, size: 0, is_end: is_over }
     };
@@ -175,51 +183,54 @@ async fn read_now<J: Store>(
                 let detail = format!("{} has no attempt {asked}", job.id);
                 Err(Problem::new(Code::NotFound, detail).about(job.id).into())
             }
-            None => Ok(nothing(job, None)),
+            None => Ok(empty(job, None)),
         };
     };
     let recording = match app.engine().recording(job.id, attempt, stream) {
         Ok(recording) => recording,
-        // Its directory is created at the launch.
-        Err(Error::NoAttempt(_)) => return Ok(nothing(job, Some(attempt))),
+        // The attempt is intended but not launched: the launch creates its directory.
+        Err(Error::NoAttempt(_)) => return Ok(empty(job, Some(attempt))),
         Err(error) => return Err(error.into()),
     };
-    let limit = query.limit.unwrap_or(LIMIT).clamp(1, LIMIT_MAX);
+    let limit = query.limit.unwrap_or(LIMIT_DEFAULT).clamp(1, LIMIT_MAX);
     let (offset, tail) = (query.offset.unwrap_or(0), query.tail);
-    let found = off_thread(move || read_piece(recording, offset, tail, limit)).await?;
-    let is_end = is_over && found.next() >= found.size;
-    let Found { bytes, offset, skipped, size } = found;
+    let read = off_thread(move || read_recording(recording, offset, tail, limit)).await?;
+    let is_end = is_over && read.next() >= read.size;
+    let ReadBytes { bytes, offset, skipped, size } = read;
     Ok(Piece { job, attempt: Some(attempt), bytes, offset, skipped, size, is_end })
 }
 
-/// Bytes read from a recording.
-struct Found {
+/// Bytes read from a recording: the part of a piece that does not depend on the job.
+struct ReadBytes {
     bytes: Vec<u8>,
     offset: u64,
     skipped: u64,
     size: u64,
 }
 
-impl Found {
+impl ReadBytes {
+    /// Returns the offset after the last byte.
     fn next(&self) -> u64 {
         self.offset + self.bytes.len() as u64
     }
 }
 
-/// Reads up to the next gap.
-fn read_piece(
+/// Reads up to `limit` bytes from `offset`, or from `tail` bytes before the end. Stops at a gap after the first byte: the next read reports
+/// its size.
+fn read_recording(
     mut recording: Recording,
     offset: u64,
     tail: Option<u64>,
     limit: usize,
-) -> Result<Found, lastword_proc::Error> {
+) -> Result<ReadBytes, lastword_proc::Error> {
     let size = recording.size()?;
     let offset = tail.map_or(offset, |tail| size.saturating_sub(tail));
-    // Allocate no more than there is.
+    // Allocate no more than there is to read.
     let room = usize::try_from(size.saturating_sub(offset)).unwrap_or(limit).min(limit);
     let mut bytes = vec![0; room];
     let first = recording.read(offset, &mut bytes)?;
     let mut filled = first.bytes;
+    // A read may return less than `room`: it ends at a hole, or where the file ended at that moment.
     while filled < room && filled > 0 {
         let more = recording.read(first.offset + filled as u64, &mut bytes[filled..])?;
         if more.skipped > 0 || more.bytes == 0 {
@@ -228,7 +239,8 @@ fn read_piece(
         filled += more.bytes;
     }
     bytes.truncate(filled);
-    Ok(Found { bytes, offset: first.offset, skipped: first.skipped, size: size.max(first.offset) })
+    // The recording may have grown since its size was read, but the size must not be less than the offset.
+    Ok(ReadBytes { bytes, offset: first.offset, skipped: first.skipped, size: size.max(first.offset) })
 }
 
 /// Runs blocking disk IO outside the thread that serves requests.
@@ -263,11 +275,13 @@ pub(crate) async fn result<J: Store>(
     }
     let shown = view(&app, &job).await?;
     let dialect = shown.agent.as_ref().and_then(|agent| agent.dialect.to_core());
+    // More for an agent: its last message is looked for in the protocol that it writes.
     let bytes = if dialect.is_some() { LIMIT_MAX } else { RESULT_BYTES_MAX };
     let query = OutputQuery { tail: Some(bytes as u64), limit: Some(bytes), ..OutputQuery::default() };
     let piece = read_now(&app, job.value, Stream::Stdout, &query).await?;
     mark_read(&app, &principal, &piece.job).await;
     let message = dialect.and_then(|dialect| agents::last_message(dialect, &piece.bytes));
+    // Without a message, the end of the output; `skipped` is the number of bytes before it.
     let (text, skipped) = match message {
         Some(message) => (message, 0),
         None => (String::from_utf8_lossy(&piece.bytes).into_owned(), piece.offset),

@@ -1,4 +1,5 @@
-//! The client: makes calls until there is a reply, whatever becomes of connections and daemons meanwhile.
+//! The client: repeats a call until there is a reply, across broken connections and restarts of the daemon. So a call that must not take
+//! effect twice needs an idempotency key: [`Call::once`].
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,45 +16,49 @@ use crate::error::Error;
 use crate::patience::{self, Silent};
 use crate::reply::{FromReply, Reply};
 
-/// How often a call is made to daemons that go away at once in the middle of it. More is not a restart but a crash at each call.
-const TRIES_MAX: u32 = 5;
+/// How often a call is repeated if the daemon goes away right after it was sent. If it still does then, it is not being restarted: the call
+/// crashes it.
+const RETRIES_MAX: u32 = 5;
 
-/// A daemon that had a call for this long did not go away because of it. A wait of hours sees many daemons come and go.
-const UNRELATED: Duration = Duration::from_millis(300);
+/// If the daemon goes away later than this after a call was sent, the call is not the cause: retries are counted from zero again. A call
+/// that waits for hours may see many restarts.
+const UNRELATED_AFTER: Duration = Duration::from_millis(300);
 
 /// How long a daemon may take to start.
 const STARTING_MAX: Duration = Duration::from_secs(60);
 
-/// A start that takes longer than this is reported.
-const STARTING_NOTICED: Duration = Duration::from_secs(3);
+/// A start that takes longer than this is reported to the user.
+const STARTING_NOTICE_AFTER: Duration = Duration::from_secs(3);
 
-/// Pause between two tries at a daemon that is starting: short at first, since most start at once.
+/// Pause between two calls to a daemon that is starting: the first, since most daemons start within milliseconds, and the longest.
 const PAUSE_FIRST: Duration = Duration::from_millis(2);
 pub(crate) const PAUSE: Duration = Duration::from_millis(50);
 
-/// How long a daemon that is stopping may still refuse.
-const STOPPING: Duration = Duration::from_millis(300);
+/// How long a daemon that is stopping may still answer that it is unavailable.
+const STOPPING_MAX: Duration = Duration::from_millis(300);
 
 /// Something that the user should know while a call waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notice<'a> {
-    /// The daemon is still starting, for this reason; the call waits. Said once.
+    /// The daemon is still starting, for this reason; the call waits. Given once.
     Starting(&'a str),
-    /// The daemon is of this version, which is not that of the client. Said once.
+    /// The daemon is of this version, which is not that of the client. Given once.
     OtherVersion(&'a str),
-    /// The daemon is there and does not answer; the call waits.
+    /// The daemon accepts connections but does not answer; the call waits.
     Silent,
 }
 
-/// A daemon, as its callers see it. Cheap to clone.
+/// A client of one daemon. Cheap to clone; clones share their connections.
 #[derive(Clone)]
 pub struct Client(Arc<Inner>);
 
 struct Inner {
     connect: Box<dyn Connect>,
+    /// Called with each notice.
     notice: Box<dyn Fn(Notice<'_>) + Send + Sync>,
     /// Connections that no call uses right now.
     idle: Mutex<Vec<Connection>>,
+    /// Whether there was ever a connection.
     was_connected: AtomicBool,
     version_noticed: AtomicBool,
     starting_noticed: AtomicBool,
@@ -65,22 +70,22 @@ impl std::fmt::Debug for Client {
     }
 }
 
-/// Why one try of a call has no reply, or none that ends it.
+/// Why a call that was made once has no successful reply, by what to do about it.
 pub(crate) enum Failed {
-    /// The daemon went away.
+    /// The daemon went away after it may have got the call: repeat it, a few times.
     WentAway(String),
-    /// The daemon is starting, or has too many connections.
+    /// The daemon is starting, or has too many connections: repeat it for a minute.
     Starting(Error),
-    /// The daemon cannot do it now.
+    /// The daemon cannot do it now: repeat it once.
     Unavailable(Error),
-    /// The daemon refused, or there is none.
+    /// The daemon refused, or there is none: give up.
     Final(Error),
 }
 
 impl From<connection::Lost> for Failed {
     fn from(lost: connection::Lost) -> Failed {
         match lost {
-            // A daemon with too many connections closes more of them before a request is sent.
+            // A daemon with too many connections closes a new one before a request was sent on it.
             connection::Lost::NotSent(_) => {
                 let full = Problem::new(Code::Unavailable, "the daemon takes no more connections now");
                 Failed::Starting(Error::Refused(Box::new(full)))
@@ -103,26 +108,26 @@ impl Client {
         }))
     }
 
-    /// Makes a call and reads its reply.
+    /// Makes a call, repeats it if necessary, and reads its reply.
     pub async fn call<T: FromReply>(&self, call: &Call<T>) -> Result<T, Error> {
-        let (mut tries, mut may_pass, mut pause) = (0, true, PAUSE_FIRST);
+        let (mut retries, mut may_be_stopping, mut pause) = (0, true, PAUSE_FIRST);
         let mut since = Instant::now();
         loop {
-            let begin = Instant::now();
+            let sent = Instant::now();
             match self.try_once(call).await {
                 Ok(reply) => {
                     return T::from_reply(reply)
                         .map_err(|why| Error::Unreadable { path: call.path().to_owned(), why });
                 }
-                // It may be stopping, and another to come; if it is not, it says the same again.
-                Err(Failed::Unavailable(_)) if may_pass => {
-                    may_pass = false;
-                    tokio::time::sleep(STOPPING).await;
+                // It may be stopping, and the next daemon can do it. If not, it answers the same again.
+                Err(Failed::Unavailable(_)) if may_be_stopping => {
+                    may_be_stopping = false;
+                    tokio::time::sleep(STOPPING_MAX).await;
                 }
                 Err(Failed::Final(error) | Failed::Unavailable(error)) => return Err(error),
                 Err(Failed::Starting(error)) if since.elapsed() > STARTING_MAX => return Err(error),
                 Err(Failed::Starting(error)) => {
-                    if since.elapsed() > STARTING_NOTICED
+                    if since.elapsed() > STARTING_NOTICE_AFTER
                         && !self.0.starting_noticed.swap(true, Ordering::Relaxed)
                     {
                         self.notice(Notice::Starting(&error.to_string()));
@@ -130,17 +135,18 @@ impl Client {
                     tokio::time::sleep(pause).await;
                     pause = (pause * 2).min(PAUSE);
                 }
-                Err(Failed::WentAway(_)) if begin.elapsed() > UNRELATED => {
-                    (tries, may_pass, pause, since) = (0, true, PAUSE_FIRST, Instant::now());
+                Err(Failed::WentAway(_)) if sent.elapsed() > UNRELATED_AFTER => {
+                    (retries, may_be_stopping, pause, since) = (0, true, PAUSE_FIRST, Instant::now());
                 }
-                Err(Failed::WentAway(error)) if tries >= TRIES_MAX => {
+                Err(Failed::WentAway(error)) if retries >= RETRIES_MAX => {
                     return Err(Error::WentAway { path: call.path().to_owned(), error });
                 }
-                Err(Failed::WentAway(_)) => tries += 1,
+                Err(Failed::WentAway(_)) => retries += 1,
             }
         }
     }
 
+    /// Makes a call once. The connection is kept for the next call only if the reply was read to its end.
     async fn try_once<T>(&self, call: &Call<T>) -> Result<Reply, Failed> {
         let (connection, response) = self.begin(call).await?;
         let reply = connection::read(response).await?;
@@ -148,10 +154,11 @@ impl Client {
         Ok(reply)
     }
 
-    /// Makes a call and returns its reply before its body. A refusal is read to its end.
+    /// Makes a call once and returns the head of its reply; the caller reads the body. A refusal is read to its end and returned as an
+    /// error.
     pub(crate) async fn begin<T>(&self, call: &Call<T>) -> Result<(Connection, Response<Incoming>), Failed> {
         let mut connection = self.connection().await?;
-        // Checked here, so that an invalid call is not repeated.
+        // Checked here: as a failure of the connection, an invalid call would be repeated.
         call.request().map_err(|why| Failed::Final(Error::Invalid(why)))?;
         let (is_there, silent) = (|| self.is_there(), || self.notice(Notice::Silent));
         let response = patience::wait(connection.begin(call), is_there, silent).await;
@@ -165,13 +172,14 @@ impl Client {
         let (code, status) = (problem.code.clone(), problem.status);
         let refused = Error::Refused(Box::new(problem));
         Err(match code {
-            // Of too many that connect at once, those that are turned away try again.
+            // `Full` with this status: too many connections at once, which passes.
             Code::Starting | Code::Full if status == 503 => Failed::Starting(refused),
             Code::Unavailable => Failed::Unavailable(refused),
             _ => Failed::Final(refused),
         })
     }
 
+    /// Returns an idle connection, or a new one.
     async fn connection(&self) -> Result<Connection, Failed> {
         while let Some(idle) = self.take_idle() {
             if !idle.is_closed() {
@@ -186,16 +194,16 @@ impl Client {
         Ok(connection)
     }
 
-    /// Reports whether the daemon answers the cheapest request.
+    /// Reports whether the daemon answers the cheapest request, on a connection of its own: the others may be busy.
     pub async fn is_there(&self) -> bool {
-        let asked = async {
+        let answered = async {
             let io = self.0.connect.connect_if_listening().await.ok()??;
             Connection::open(io).await.ok()?.begin(&crate::daemon::live()).await.ok()
         };
-        matches!(tokio::time::timeout(patience::ANSWER_MAX, asked).await, Ok(Some(_)))
+        matches!(tokio::time::timeout(patience::ANSWER_MAX, answered).await, Ok(Some(_)))
     }
 
-    /// Reports once that the daemon is of another version; refuses a server that is no daemon.
+    /// Gives a notice, once, if the daemon is of another version; refuses a server that is not a daemon of ours.
     fn check_version(&self, response: &Response<Incoming>) -> Result<(), Error> {
         let version = response.headers().get(VERSION_HEADER).and_then(|version| version.to_str().ok());
         let version = version.ok_or(Error::NotADaemon)?;

@@ -17,8 +17,9 @@ const SWITCH_AT: &str = "crates/core/src/seeded.rs";
 const CORE: &str = "crates/core/src/lib.rs";
 const CORE_ADDS: &str = "\nextern crate self as lastword_core;\n\npub mod seeded;\n";
 
-/// The manifests that have a version; the others inherit it.
+/// The manifests that have a version, which the others inherit, and their lock files.
 const VERSIONED: [&str; 2] = ["Cargo.toml", "fuzz/Cargo.toml"];
+const LOCKED: [&str; 2] = ["Cargo.lock", "fuzz/Cargo.lock"];
 
 /// Returns the folder of the copy.
 pub(crate) fn folder() -> PathBuf {
@@ -56,6 +57,9 @@ fn seeded(bugs: &[Bug], path: &str, bytes: Vec<u8>) -> Result<Vec<u8>, Failure> 
     }
     if VERSIONED.contains(&path) {
         text = with_own_version(&text);
+    }
+    if LOCKED.contains(&path) {
+        text = with_own_versions(&text);
     }
     Ok(text.into_bytes())
 }
@@ -103,6 +107,16 @@ fn remove_others(root: &Path, folder: &Path, kept: &BTreeSet<String>) -> Outcome
     Ok(())
 }
 
+/// Does the same in a lock file, for the packages of the workspace: those without a source.
+fn with_own_versions(lock: &str) -> String {
+    let package = |block: &str| match block.contains("\nsource = ") || !block.contains("\nname = ") {
+        true => format!("{block}\n\n"),
+        false => format!("{}\n", with_own_version(block)),
+    };
+    let blocks: String = lock.trim_end().split("\n\n").map(package).collect();
+    format!("{}\n", blocks.trim_end())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -116,5 +130,11 @@ mod tests {
                 fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)).unwrap();
             assert_eq!(with_own_version(&text).matches("+seeded\"").count(), 1, "{path}");
         }
+    }
+    #[test]
+    fn the_lock_file_of_the_copy_has_its_versions() {
+        let lock = "# @generated\nversion = 4\n\n[[package]]\nname = \"a\"\nversion = \"0.1.0\"\ndependencies = [\n \"b\",\n]\n\n\
+            [[package]]\nname = \"b\"\nversion = \"0.1.0\"\nsource = \"registry\"\n";
+        assert_eq!(with_own_versions(lock), lock.replacen("0.1.0", "0.1.0+seeded", 1));
     }
 }

@@ -102,6 +102,19 @@ pub enum PhaseName {
 }
 
 impl PhaseName {
+    /// Returns the name of a phase; none before the job was submitted.
+    pub fn of(phase: &Phase) -> Option<PhaseName> {
+        Some(match phase {
+            Phase::Unborn => return None,
+            Phase::Queued { .. } => PhaseName::Queued,
+            Phase::Launching => PhaseName::Launching,
+            Phase::Running => PhaseName::Running,
+            Phase::Stopping { .. } => PhaseName::Stopping,
+            Phase::Backoff { .. } => PhaseName::Backoff,
+            Phase::Ended(_) => PhaseName::Ended,
+        })
+    }
+
     /// Every phase, in their usual order.
     pub const ALL: [PhaseName; 6] = [
         PhaseName::Queued,
@@ -146,15 +159,7 @@ impl Row {
     /// If the job was not submitted. Such a job is never stored.
     pub fn of(job: &Job) -> Row {
         let spec = job.spec.as_ref().expect("a stored job was submitted");
-        let phase = match &job.phase {
-            Phase::Unborn => unreachable!("a submitted job is in a phase"),
-            Phase::Queued { .. } => PhaseName::Queued,
-            Phase::Launching => PhaseName::Launching,
-            Phase::Running => PhaseName::Running,
-            Phase::Stopping { .. } => PhaseName::Stopping,
-            Phase::Backoff { .. } => PhaseName::Backoff,
-            Phase::Ended(_) => PhaseName::Ended,
-        };
+        let phase = PhaseName::of(&job.phase).expect("a submitted job is in a phase");
         let last_word = job.last_word();
         Row {
             job: job.id,

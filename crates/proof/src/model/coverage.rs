@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use lastword_core::Job;
 use lastword_core::view::row::PhaseName;
-use lastword_core::{Job, Phase};
 
 use super::step::Action;
 
@@ -49,14 +49,7 @@ fn fault_of(action: Action) -> Option<usize> {
 }
 
 fn phase_of(job: &Job) -> PhaseName {
-    match job.phase {
-        Phase::Unborn | Phase::Queued { .. } => PhaseName::Queued,
-        Phase::Launching => PhaseName::Launching,
-        Phase::Running => PhaseName::Running,
-        Phase::Stopping { .. } => PhaseName::Stopping,
-        Phase::Backoff { .. } => PhaseName::Backoff,
-        Phase::Ended(_) => PhaseName::Ended,
-    }
+    PhaseName::of(&job.phase).unwrap_or(PhaseName::Queued)
 }
 
 /// Cells that no schedule can fill, and why.

@@ -3,7 +3,6 @@
 use std::collections::btree_map::Range;
 
 use lastword_core::event::{AttemptEnded, LastWord, TurnEnding};
-use lastword_core::job::Phase;
 use lastword_core::limits::Limit;
 use lastword_core::outcome::{Begun, Cause, Outcome};
 use lastword_core::receipt::{Exit, KeeperStop, Proof};
@@ -48,15 +47,7 @@ impl Known {
 
     /// Returns the phase of the job, as far as it is durable.
     pub(crate) fn phase(&self) -> Option<PhaseName> {
-        Some(match self.job.phase {
-            Phase::Unborn => return None,
-            Phase::Queued { .. } => PhaseName::Queued,
-            Phase::Launching => PhaseName::Launching,
-            Phase::Running => PhaseName::Running,
-            Phase::Stopping { .. } => PhaseName::Stopping,
-            Phase::Backoff { .. } => PhaseName::Backoff,
-            Phase::Ended(_) => PhaseName::Ended,
-        })
+        PhaseName::of(&self.job.phase)
     }
 
     /// Reports whether the job exists and has not ended.

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::program::{Failure, Outcome, cargo_with, output, runs, succeeds};
+use crate::program::{Failure, Outcome, cache, cargo_with, output, runs, succeeds};
 
 /// The commit that is 0.1.0.
 const COMMIT: &str = "d67b121fe7622bfcf6db11db280cf1f856aa8e8f";
@@ -73,10 +73,7 @@ fn last_two_parts(path: &str) -> &str {
 
 /// Returns the folder that keeps the executable between runs.
 fn folder() -> Result<PathBuf, Failure> {
-    let given = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
-    let cache = given.or_else(|| std::env::home_dir().map(|home| home.join(".cache")));
-    let cache = cache.ok_or_else(|| Failure::new("there is no home folder to keep 0.1.0 in: set HOME"))?;
-    Ok(cache.join("lastword").join("0.1.0").join(COMMIT))
+    Ok(cache()?.join("lastword").join("0.1.0").join(COMMIT))
 }
 
 fn failed(path: &Path) -> impl Fn(std::io::Error) -> Failure {

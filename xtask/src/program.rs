@@ -32,6 +32,13 @@ pub(crate) fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from)
 }
 
+/// Returns the user's cache, which keeps what is fetched and built between runs.
+pub(crate) fn cache() -> Result<PathBuf, Failure> {
+    let given = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+    let cache = given.or_else(|| std::env::home_dir().map(|home| home.join(".cache")));
+    cache.ok_or_else(|| Failure::new("there is no home folder to keep programs in: set HOME"))
+}
+
 /// Runs `cargo` with the words of `line`, at the terminal.
 pub(crate) fn cargo(line: &str) -> Outcome {
     cargo_with(&line.split_whitespace().collect::<Vec<_>>(), &[])

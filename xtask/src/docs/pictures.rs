@@ -10,7 +10,7 @@ use std::process::Command;
 
 use super::compare;
 use super::session::Home;
-use crate::program::{Failure, Outcome, target};
+use crate::program::{Failure, Outcome, cache, target};
 
 const FOLDER: &str = "docs/pictures";
 
@@ -191,12 +191,9 @@ impl Terminal {
         let trials = target().join(profile).join("lastword-trials");
         let trials =
             trials.canonicalize().map_err(|error| Failure::new(format!("{}: {error}", trials.display())))?;
-        let cache = std::env::var("XDG_CACHE_HOME")
-            .or_else(|_| std::env::var("HOME").map(|home| format!("{home}/.cache")))
-            .map_err(|_| Failure::new("there is no home folder to keep agents in: set HOME"))?;
         let words = [
             "env",
-            &format!("XDG_CACHE_HOME={cache}"),
+            &format!("XDG_CACHE_HOME={}", cache()?.display()),
             &trials.display().to_string(),
             "agent-session",
             agents.names,

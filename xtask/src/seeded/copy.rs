@@ -35,8 +35,7 @@ pub(crate) fn target() -> PathBuf {
 pub(crate) fn update() -> Outcome {
     let bugs = bug::all()?;
     let list = program::output("git", &["ls-files", "--cached", "--others", "--exclude-standard"])?;
-    let mut kept =
-        BTreeSet::from([SWITCH_AT.to_owned(), "Cargo.lock".to_owned(), "fuzz/Cargo.lock".to_owned()]);
+    let mut kept: BTreeSet<String> = LOCKED.into_iter().chain([SWITCH_AT]).map(str::to_owned).collect();
     for path in list.lines() {
         // The deletion of a file may not be committed yet.
         let Ok(bytes) = fs::read(path) else { continue };

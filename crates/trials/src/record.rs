@@ -1,4 +1,4 @@
-//! What a canary writes: who lived, and when. Both programs know this form: one writes it, the other judges by it.
+//! What a canary writes: which process lived, and when. Both programs know this form: one writes it, the other judges by it.
 //!
 //! A record has one size and is written in one call to a file that is only appended to, so that records of many
 //! processes never mix. In bytes: 4 of the number, 4 that are zero or 1 for settled, 8 of the time, lowest first.

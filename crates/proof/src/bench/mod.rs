@@ -1,4 +1,4 @@
-//! Benches: our journal beside somebody else's program doing the same SQL on the same engine, in one run.
+//! Benches: our journal beside a foreign program with the same SQL on the same engine, in one run.
 //!
 //! Rates of one machine at one moment mean little; their ratio does. Rounds alternate between the two, and the
 //! median of each counts.

@@ -1,4 +1,4 @@
-//! `read` of the feed: every event of every job once, in the order of its job, whoever writes meanwhile.
+//! `read` of the feed: every event of every job once, in the order of its job, while others write.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! One server for many test processes: whoever comes first starts it, and it ends a little after the last one left.
+//! One server for many test processes: the first process starts it, and it ends a little after the last one exits.
 //!
 //! It does not sync, so it is for tests of rules, not of durability.
 

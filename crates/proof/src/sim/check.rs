@@ -1,4 +1,4 @@
-//! Checks that belong to the protocol: what is durable after a crash, who may write, and what was spent.
+//! Checks that belong to the protocol: what is durable after a crash, which owner may write, and what was spent.
 
 use lastword_core::effects::Effect;
 use lastword_core::event::{CancelRequested, LimitChanged, Usage};

@@ -1,4 +1,4 @@
-//! The agents: where each is got from, and how it is set up to speak to a model of ours and to nobody else.
+//! The agents: where each is fetched from, and how it is set up to speak to our model server only.
 
 use std::ffi::OsString;
 use std::fs;

@@ -1,7 +1,7 @@
-//! `attack`: everything that somebody could try against a user of the product, tried: the real daemon, the real command line, real
-//! other users, and jobs that are attackers. Each attempt is a row: refused, survived, or a limit that a page admits.
+//! `attack`: attacks on a user of the product, carried out against the real daemon and command line by real other users and by hostile
+//! jobs. Each attempt is a row: refused, survived, or a limit that a page admits.
 //!
-//! - [`setup`]: the user who is attacked, and those who attack.
+//! - [`setup`]: the parties.
 //! - [`attacker`]: what an attacker does as a process of its own, as another user or inside a job.
 //! - [`transport`]: the way to the daemon.
 //! - [`agent`]: a job against those who hold it.

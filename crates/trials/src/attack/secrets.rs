@@ -1,4 +1,4 @@
-//! A secret that a job was given: who can see it, while the job runs and after.
+//! A secret that a job was given: which users and files can show it, while the job runs and after.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};

@@ -1,4 +1,4 @@
-//! Who is attacked, and by whom: an ordinary user with the product, a stranger, and jobs of the user that mean no good.
+//! The parties of an attack: a user with the product, another user, and hostile jobs of the first.
 
 use std::ffi::OsStr;
 use std::fs;

@@ -1,4 +1,4 @@
-//! What a job has in its names and its output, against the terminal of whoever looks. The law: at a terminal there is no control
+//! Control sequences in names and output of a job, against the terminal that shows them. The rule: at a terminal there is no control
 //! character but those that end a line or a column, and nothing that reorders or hides.
 
 use std::fs;

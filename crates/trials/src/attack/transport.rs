@@ -1,4 +1,4 @@
-//! The way to the daemon: its socket, the folder of the socket, who connects and who answers.
+//! The way to the daemon: its socket, the folder of the socket, the processes that connect and answer.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _, symlink};

@@ -1,4 +1,4 @@
-//! Who watches while a run goes on: the feed for last words, the judges of each job some time after its own, and the daemon's
+//! What is watched during a run: the feed for last words, the judges of each job some time after its own, and the daemon's
 //! memory.
 
 use std::collections::BTreeMap;

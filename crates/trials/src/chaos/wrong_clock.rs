@@ -1,4 +1,4 @@
-//! A wall clock that jumps, for chosen processes and nobody else on this machine.
+//! A wall clock that jumps, for chosen processes of this machine only.
 //!
 //! Programs read the clock in memory that the kernel maps into each of them (the vDSO), by `libc` or without it, so that
 //! nothing in between can be replaced. But the page with that code is a process's own once somebody has written to it,

@@ -1,5 +1,5 @@
 //! The job of a trial: children that leave the leader's session, output that can be told from any other, and a file
-//! for each thing it has done, so that nobody can say it never ran when it has.
+//! for each thing it has done, so that a record which says that it never ran can be refuted.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};

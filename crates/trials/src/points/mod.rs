@@ -1,4 +1,4 @@
-//! One launch after the other, each struck at another system call of its keeper, then found by whoever comes next.
+//! One launch after the other, each struck at another system call of its keeper, then recovered by the next daemon.
 //!
 //! * `kill-points`: kill -9 of guard, shim or nursery at a call; `fault-points`: the call fails.
 //! * What a job does is in `leader`, one attempt from launch to last word in `harness`, what must hold in `judge`.

@@ -1,4 +1,4 @@
-//! What the kernel says of processes: who lives, how much memory and how many descriptors they have, what time they used.
+//! What the kernel says of processes: which are alive, how much memory and how many descriptors they have, what time they used.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! The one who is tried: starts trees and stops them when the judge says, and knows nothing of how it is judged.
+//! The program under test: starts trees and stops them when the judge says, and knows nothing of how it is judged.
 //!
 //! A process of its own, because a user without rights is tried as well, while the judge stays root.
 

@@ -1,5 +1,5 @@
-//! The words between the judge and the driver, one line each. The judge is root and outside; the driver is whoever is
-//! tried, and inside.
+//! The words between the judge and the driver, one line each. The judge is root and outside; the driver is
+//! under test, and inside.
 
 use std::path::PathBuf;
 use std::time::Duration;

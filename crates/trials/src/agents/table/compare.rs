@@ -1,4 +1,4 @@
-//! `agents --compare`: an agent in the middle of a tool is ended by its own means alone, and by ours; whoever survives is counted.
+//! `agents --compare`: an agent in the middle of a tool is stopped by its own means alone, and by ours; surviving processes are counted.
 //!
 //! What is said to the agent is said in the product's own words for its dialect, but for what the product does beyond them.
 

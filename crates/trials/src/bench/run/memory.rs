@@ -1,4 +1,4 @@
-//! What a server holds while nobody asks: ours beside pueue's and task-spooler's.
+//! The memory of an idle server: ours beside pueue's and task-spooler's.
 
 use super::super::folders::Folders;
 use super::super::rivals::Rivals;

@@ -1,4 +1,4 @@
-//! Rows about turns: they complete, use tools, hear what is said meanwhile, and cost something.
+//! Rows about turns: they complete, use tools, take messages while they run, and cost something.
 
 use super::super::setup::{Job, Setup};
 

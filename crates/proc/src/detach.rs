@@ -8,8 +8,8 @@ use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::identity::{Identity, Stat};
 use crate::sys;
+use crate::tree::ancestors;
 
 /// A program to start in the background.
 #[derive(Debug)]
@@ -97,14 +97,11 @@ pub fn is_same_program(pid: i32) -> bool {
 
 /// Reports whether this process descends from a keeper, whatever its environment says.
 pub fn is_below_keeper() -> bool {
-    /// Deeper ancestries are not walked.
-    const GENERATIONS_MAX: usize = 1_000;
-    let Ok(me) = Identity::own() else { return false };
-    let parents = std::iter::successors(Some(me.pid), |pid| {
-        Stat::of(*pid).map(|stat| stat.parent).filter(|parent| *parent > 0)
-    });
-    parents.skip(1).take(GENERATIONS_MAX).any(|pid| {
+    let is_keeper = |pid: i32| {
         let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
         matches!(name.trim_end(), "lw-guard" | "lw-shim" | "lw-init")
-    })
+    };
+    // Ancestors that cannot be read may be keepers.
+    ancestors(std::process::id().cast_signed())
+        .is_none_or(|line| line.iter().skip(1).any(|(pid, _)| is_keeper(*pid)))
 }

@@ -134,38 +134,43 @@ pub(crate) fn walk(root: i32) -> Vec<i32> {
     }
 }
 
-/// Reports whether a process descends from another. A process that is gone counts as a descendant.
+/// Reports whether a process descends from another. One whose ancestors cannot be read counts as a descendant, and so does one that is gone.
 pub(crate) fn is_below(pid: i32, ancestor: i32) -> bool {
-    /// Deeper ancestries are not walked; such a process counts as a descendant.
-    const GENERATIONS_MAX: usize = 1_000;
-    let mut at = pid;
-    for _ in 0..GENERATIONS_MAX {
-        match Stat::of(at) {
-            Some(stat) if stat.parent == ancestor => return true,
-            Some(stat) if stat.parent > 0 => at = stat.parent,
-            Some(_) => return false,
-            // Exists but is hidden by `/proc`: another user's process, or not dumpable. Not one of ours.
-            None if pidfd(at).is_some() => return false,
-            None if at == pid => return true,
-            // A parent exited meanwhile and its children were reparented: start again.
-            None => at = pid,
-        }
-    }
-    true
+    ancestors(pid).is_none_or(|line| line.iter().skip(1).any(|(above, _)| *above == ancestor))
 }
 
-/// Returns a process and its ancestors, nearest first, as pid and start time. Stops at a process that cannot be read.
-pub fn ancestors(pid: i32) -> Vec<(i32, u64)> {
+/// Returns a process and its ancestors, nearest first, as pid and start time; `None` if they cannot be read to the end, which is the
+/// first process or one that `/proc` hides. What descends from where decides about rights, so a part of the answer is none.
+pub fn ancestors(pid: i32) -> Option<Vec<(i32, u64)>> {
     /// Deeper ancestries are not walked.
     const GENERATIONS_MAX: usize = 1_000;
+    /// Steps in all: a parent that exits means to start again.
+    const STEPS_MAX: usize = 4 * GENERATIONS_MAX;
     let mut line = Vec::new();
     let mut at = pid;
-    while at > 0 && line.len() < GENERATIONS_MAX {
-        let Some(stat) = Stat::of(at) else { break };
-        line.push((at, stat.start_ticks));
-        at = stat.parent;
+    for _ in 0..STEPS_MAX {
+        if line.len() == GENERATIONS_MAX {
+            return None;
+        }
+        match Stat::of(at) {
+            Some(stat) => {
+                line.push((at, stat.start_ticks));
+                at = stat.parent;
+                if at <= 0 {
+                    return Some(line);
+                }
+            }
+            // It exists but is hidden: another user's process, or one that is not dumpable.
+            None if pidfd(at).is_some() => return Some(line),
+            None if at == pid => return None,
+            // It exited meanwhile and its children were reparented, or there is no descriptor left to read with.
+            None => {
+                line.clear();
+                at = pid;
+            }
+        }
     }
-    line
+    None
 }
 
 /// Returns the children of all threads of a process.

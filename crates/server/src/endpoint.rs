@@ -174,10 +174,11 @@ impl<J: Store> Identify<J> for UnixPeer {
 
 impl UnixPeer {
     fn find_rights<J: Store>(&self, app: &App<J>) -> Result<Rights, Unidentified> {
-        // Checked before the job is looked up: a launch that is reported in between makes the job known.
+        // Read before the job is looked up: a launch that is reported in between makes the job known.
+        let Some(ancestors) = lastword_proc::ancestors(self.peer.pid) else { return Err(Unidentified::Gone) };
         let me = std::process::id().cast_signed();
-        let is_below_us = lastword_proc::ancestors(self.peer.pid).iter().skip(1).any(|(pid, _)| *pid == me);
-        let holder = app.engine().holder_of(self.peer.pid);
+        let is_below_us = ancestors.iter().skip(1).any(|(pid, _)| *pid == me);
+        let holder = app.engine().holder_of(&ancestors);
         // If it is still alive, its pid was not reused meanwhile.
         if !self.peer.is_alive() {
             return Err(Unidentified::Gone);

@@ -6,6 +6,7 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use lastword_api::{Code, Problem};
 use lastword_core::JobId;
+use lastword_engine::FindError;
 use lastword_store::Store;
 
 use crate::app::App;
@@ -26,7 +27,7 @@ pub(crate) trait Identify<J>: Send + Sync {
 /// Why the principal of a connection cannot be determined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unidentified {
-    /// The process that connected has exited or cannot be seen.
+    /// The process that connected has exited or cannot be seen, or its ancestors cannot be read.
     Gone,
     /// It descends from this daemon, but its job is not known yet because the launch has not been reported.
     Launching,
@@ -45,7 +46,8 @@ pub(crate) struct Principal {
 pub(crate) enum Rights {
     /// Everything: the user.
     All,
-    /// Submit jobs, and read, wait for, cancel and send messages to this job and its own jobs: a process in the tree of this job.
+    /// Submit jobs, and read, wait for, interrupt, cancel, answer and send messages to this job and its own jobs: a process in the tree of
+    /// this job.
     Job(JobId),
 }
 
@@ -63,8 +65,7 @@ impl<J: Store> FromRequestParts<App<J>> for Principal {
         let problem = match peer.map_or(Err(Unidentified::Gone), |peer| peer.principal(app)) {
             Ok(principal) => return Ok(principal),
             Err(Unidentified::Gone) => {
-                let detail =
-                    "the process that opened this connection has exited or cannot be seen; connect again";
+                let detail = "the process that opened this connection has exited, or its ancestors cannot be read; connect again";
                 Problem::new(Code::Forbidden, detail)
             }
             Err(Unidentified::Launching) => {
@@ -131,11 +132,12 @@ impl Principal {
 
     /// Returns the job that a reference means, if the principal has rights to it.
     pub(crate) async fn find<J: Store>(&self, app: &App<J>, reference: &str) -> Result<JobId, Failure> {
-        let id = app.engine().desk().find(reference).await?;
-        match self.rights {
-            Rights::All => Ok(id),
-            Rights::Job(own) if descends(app, id, own).await? => Ok(id),
-            Rights::Job(own) => Err(inside(own)),
+        let found = app.engine().desk().find(reference).await;
+        match (self.rights, found) {
+            // The candidates may be jobs of others.
+            (Rights::Job(own), Err(FindError::Ambiguous { .. })) => Err(inside(own)),
+            (Rights::Job(own), Ok(id)) if !descends(app, id, own).await? => Err(inside(own)),
+            (_, found) => Ok(found?),
         }
     }
 }

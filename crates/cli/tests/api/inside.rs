@@ -5,17 +5,24 @@ use serde_json::{Value, json};
 use super::{Daemon, Home, id_of};
 use crate::common::until;
 
-/// Sends a request in a few lines of Perl, and prints the answer.
+/// Sends a request and prints the answer; sends it again while the daemon does not know yet which job it comes from.
 const ASK: &str = r#"
 use Socket;
 my ($path, $method, $target, $body) = @ARGV;
 $body //= "";
-socket(my $socket, PF_UNIX, SOCK_STREAM, 0) or die;
-connect($socket, sockaddr_un($path)) or die "connect: $!";
 my $length = length $body;
 my $type = $length ? "content-type: application/json\r\n" : "";
-syswrite($socket, "$method $target HTTP/1.1\r\nhost: x\r\nconnection: close\r\n${type}content-length: $length\r\n\r\n$body");
-print while <$socket>;
+my $request = "$method $target HTTP/1.1\r\nhost: x\r\nconnection: close\r\n${type}content-length: $length\r\n\r\n$body";
+my ($answer, $tries);
+do {
+    socket(my $socket, PF_UNIX, SOCK_STREAM, 0) or die;
+    connect($socket, sockaddr_un($path)) or die "connect: $!";
+    syswrite($socket, $request) == length $request or die "write: $!";
+    $answer = join "", <$socket>;
+    $answer or die "no answer: $!";
+    select undef, undef, undef, 0.05;
+} while $answer =~ /"code":"starting"/ && ++$tries < 600;
+print $answer;
 "#;
 
 /// A job that sends the requests it is told to, one after the other.
@@ -42,7 +49,7 @@ impl<'a> Insider<'a> {
         let name = format!("answer.{}", self.asked);
         let socket = self.home.socket();
         let line = format!(
-            "(setsid perl ask.pl {} {method} '{path}' '{body}' >{name}.part; mv {name}.part {name}) &\n",
+            "(setsid perl ask.pl {} {method} '{path}' '{body}' >{name}.part 2>&1; mv {name}.part {name}) &\n",
             socket.display()
         );
         self.daemon
@@ -94,7 +101,7 @@ fn a_job_may_access_grandchildren_but_no_other_jobs() {
     let answer =
         until("the child has a child, too", || std::fs::read_to_string(home.path("grandchild")).ok());
     let grandchild: Value = serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap();
-    assert_eq!(grandchild["parent"], child["id"]);
+    assert_eq!(grandchild["parent"], child["id"], "{answer}");
     assert_eq!(insider.ask("GET", &format!("/v1/jobs/{}", id_of(&grandchild)), "").0, 200);
     let me = insider.id.clone();
     let after = json!({ "argv": ["true"], "cwd": "/", "after": [{ "job": stranger }] }).to_string();
@@ -122,4 +129,32 @@ fn a_job_may_access_grandchildren_but_no_other_jobs() {
         let (status, problem) = insider.ask(method, &path, body);
         assert_eq!((status, &problem["code"]), (403, &json!("inside_a_job")), "{method} {path}: {problem}");
     }
+}
+
+#[test]
+fn a_job_does_not_get_more_rights_by_its_depth() {
+    let home = Home::new();
+    let daemon = home.start();
+    std::fs::write(home.path("ask.pl"), ASK).unwrap();
+    // Each shell waits for its child, so that all of them are ancestors of the last one.
+    let nest = "if [ $1 -gt 0 ]; then sh nest.sh $(($1 - 1)); else perl ask.pl run/lastword.sock GET /v1/jobs; fi; exit $?\n";
+    std::fs::write(home.path("nest.sh"), nest).unwrap();
+    let script = "sh nest.sh 1100 >answer.part 2>&1; mv answer.part answer";
+    daemon.run(script);
+    let answer = until("there is an answer", || std::fs::read_to_string(home.path("answer")).ok());
+    assert!(answer.starts_with("HTTP/1.1 403"), "{answer}");
+}
+
+#[test]
+fn a_job_learns_nothing_about_other_jobs_from_a_reference() {
+    let home = Home::new();
+    let daemon = home.start();
+    let stranger = daemon.run("sleep 100");
+    let mut insider = Insider::new(&daemon, &home);
+    // The beginning of both ids.
+    let both = &stranger[..6];
+    assert!(insider.id.starts_with(both) && stranger.starts_with(both));
+    let (status, problem) = insider.ask("GET", &format!("/v1/jobs/{both}"), "");
+    assert_eq!((status, &problem["code"]), (403, &json!("inside_a_job")), "{problem}");
+    assert!(!problem.to_string().contains(&stranger), "{problem}");
 }

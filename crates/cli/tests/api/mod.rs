@@ -168,7 +168,7 @@ fn kill_keeper(home: &Home, job: &Value) -> Identity {
     let leader = leader(job);
     let dir = home.path("jobs").join(id_of(job)).join("1");
     let Ok(Located::Alive(alive)) = locate(&dir, lastword_proc::boot_id()) else { panic!("it runs") };
-    let shim = Identity::of(lastword_proc::ancestors(leader.pid)[1].0).unwrap();
+    let shim = Identity::of(lastword_proc::ancestors(leader.pid).unwrap()[1].0).unwrap();
     let keeper = [alive.guard, shim];
     for signal in [Signal::STOP, Signal::KILL] {
         keeper.iter().for_each(|process| assert!(process.signal(signal).unwrap()));

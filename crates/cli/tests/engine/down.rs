@@ -140,7 +140,7 @@ async fn a_persistent_failure_is_reported() {
     // With its folder moved and its keeper killed, its fate is unknown.
     let folder = bench.jobs().join(id.to_string());
     let aside = bench.cwd().join("aside");
-    let shim = lastword_proc::ancestors(tree.pid)[1].0;
+    let shim = lastword_proc::ancestors(tree.pid).unwrap()[1].0;
     std::fs::rename(&folder, &aside).unwrap();
     std::fs::write(&folder, "in the way").unwrap();
     let shim = lastword_proc::Identity::of(shim).unwrap();

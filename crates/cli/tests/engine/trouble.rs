@@ -114,7 +114,7 @@ async fn unresponsive_keepers_do_not_delay_other_jobs() {
     for _ in 0..12 {
         let id = run(&engine, bench.script("sleep 100")).await;
         let leader = leader_of(&engine, id).await;
-        let shim = Identity::of(lastword_proc::ancestors(leader.pid)[1].0).expect("the shim lives");
+        let shim = Identity::of(lastword_proc::ancestors(leader.pid).unwrap()[1].0).expect("the shim lives");
         assert!(shim.signal(Signal::STOP).unwrap());
         engine.desk().cancel(id, &wish(true)).await.unwrap();
         frozen.push((id, shim));

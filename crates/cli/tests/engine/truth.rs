@@ -18,7 +18,7 @@ fn keeper_of(bench: &Bench, id: JobId, leader: &Identity) -> [Identity; 2] {
     let Ok(Located::Alive(alive)) = locate(&bench.jobs().join(format!("{id}/1")), &leader.boot) else {
         panic!("it runs");
     };
-    let shim = lastword_proc::ancestors(leader.pid)[1].0;
+    let shim = lastword_proc::ancestors(leader.pid).unwrap()[1].0;
     [alive.guard, Identity::of(shim).expect("the shim lives")]
 }
 
@@ -144,15 +144,16 @@ async fn a_process_is_attributed_by_its_ancestry() {
         run(&engine, bench.script("sh -c 'sh -c \"sleep 100 & wait\" & wait' & setsid sleep 100 & wait"))
             .await;
     let leader = leader_of(&engine, id).await;
-    let shim = lastword_proc::ancestors(leader.pid)[1].0;
-    assert_eq!(engine.holder_of(leader.pid), Some(id));
-    assert_eq!(engine.holder_of(shim), Some(id));
-    assert_eq!(engine.holder_of(std::process::id().cast_signed()), None);
+    let ancestors = |pid: i32| lastword_proc::ancestors(pid).unwrap();
+    let line = ancestors(leader.pid);
+    assert_eq!(engine.holder_of(&line), Some(id));
+    assert_eq!(engine.holder_of(&line[1..]), Some(id), "its shim");
+    assert_eq!(engine.holder_of(&ancestors(std::process::id().cast_signed())), None);
     drop(engine);
     let engine = bench.start();
     engine.ready().await;
-    assert_eq!(engine.holder_of(leader.pid), Some(id), "an adopted tree, too");
+    assert_eq!(engine.holder_of(&line), Some(id), "an adopted tree, too");
     engine.desk().cancel(id, &super::wish(true)).await.unwrap();
     end_of(&engine, id).await;
-    assert_eq!(engine.holder_of(leader.pid), None);
+    assert_eq!(engine.holder_of(&line), None);
 }

@@ -6,7 +6,7 @@ use std::os::fd::AsFd as _;
 use std::sync::{Arc, Mutex};
 
 use lastword_core::{AttemptNo, JobId};
-use lastword_proc::{Identity, ancestors, hung_up};
+use lastword_proc::{Identity, hung_up};
 use tokio::net::UnixStream;
 
 use super::goals::AgentGoals;
@@ -25,7 +25,7 @@ pub(super) struct KeeperTable {
 #[derive(Debug)]
 struct Entry {
     attempt: AttemptNo,
-    /// Pid and start time of the guard; every process of the tree descends from it.
+    /// Pid and start time of the guard; while it lives, every process of the tree descends from it.
     guard: Option<(i32, u64)>,
     /// None while there is no connection: its keeper may be gone.
     socket: Option<Arc<UnixStream>>,
@@ -128,9 +128,8 @@ impl KeeperTable {
         gone
     }
 
-    /// Returns the job whose guard a process descends from.
-    pub(super) fn holder_of(&self, pid: i32) -> Option<JobId> {
-        let ancestors = ancestors(pid);
+    /// Returns the job whose guard is in a line of ancestors.
+    pub(super) fn holder_of(&self, ancestors: &[(i32, u64)]) -> Option<JobId> {
         let keepers = lock(&self.keepers);
         ancestors.iter().find_map(|ancestor| {
             keepers.iter().find(|(_, entry)| entry.guard.as_ref() == Some(ancestor)).map(|(job, _)| *job)

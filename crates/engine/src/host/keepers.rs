@@ -59,8 +59,8 @@ impl Keepers for LocalHost {
         })
     }
 
-    fn holder_of(&self, pid: i32) -> Option<JobId> {
-        self.0.keepers.holder_of(pid)
+    fn holder_of(&self, ancestors: &[(i32, u64)]) -> Option<JobId> {
+        self.0.keepers.holder_of(ancestors)
     }
 
     fn recording(&self, job: JobId, attempt: AttemptNo, stream: Stream) -> io::Result<Recording> {

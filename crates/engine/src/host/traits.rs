@@ -61,8 +61,8 @@ pub trait Keepers: Send + Sync + 'static {
         Box::pin(std::future::ready(Vec::new()))
     }
 
-    /// Returns the job in whose tree a process is, by its ancestry.
-    fn holder_of(&self, pid: i32) -> Option<JobId>;
+    /// Returns the job in whose tree a process is, by the pids and start times of itself and its ancestors.
+    fn holder_of(&self, ancestors: &[(i32, u64)]) -> Option<JobId>;
 
     /// Opens a recorded stream of an attempt; not found, if there is no such attempt.
     fn recording(&self, job: JobId, attempt: AttemptNo, stream: Stream) -> io::Result<Recording>;

@@ -126,8 +126,8 @@ impl<J: Store> Engine<J> {
         }
     }
 
-    /// Returns the job in whose tree a process is.
-    pub fn holder_of(&self, pid: i32) -> Option<JobId> {
-        self.worker.host.holder_of(pid)
+    /// Returns the job in whose tree a process is, by the pids and start times of itself and its ancestors.
+    pub fn holder_of(&self, ancestors: &[(i32, u64)]) -> Option<JobId> {
+        self.worker.host.holder_of(ancestors)
     }
 }

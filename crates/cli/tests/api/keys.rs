@@ -53,6 +53,24 @@ fn another_request_with_the_same_key_is_refused() {
 }
 
 #[test]
+fn a_key_does_not_stand_for_a_job_that_was_there_before() {
+    let home = Home::new();
+    let daemon = home.start();
+    let id = daemon.run("sleep 100");
+    let mut asked = daemon.script("exit 1");
+    asked["id"] = json!(id);
+    for _ in 0..2 {
+        assert_eq!(submit(&daemon, "k", &asked).problem(), (409, "conflict".to_owned()));
+    }
+    asked["id"] = json!(format!("{}{}", &id[..id.len() - 4], "zzzz"));
+    let first = submit(&daemon, "k2", &asked).expect(202);
+    assert_eq!(
+        (id_of(&submit(&daemon, "k2", &asked).expect(202)), &first["id"]),
+        (id_of(&first), &asked["id"])
+    );
+}
+
+#[test]
 fn c10_concurrent_requests_with_one_key_yield_one_job() {
     let home = Home::new();
     let daemon = home.start();

@@ -50,8 +50,16 @@ pub(crate) async fn submit<J: Store>(
         let job = app.engine().submit(fresh()?, spec, env, principal.name()).await?;
         return accepted(&app, job, false).await;
     };
-    // The key is reserved for an id before the job is created: a repeat after a crash, or at the same time, gets the same id.
-    let id = keys::job_of(&app, &principal, "submit", &key, &asked, fresh()?).await?;
+    // The key is reserved for an id before the job is created: a repeat after a crash, or at the same time, gets the same id. It is never
+    // reserved for a job that exists: that one was not submitted with this key.
+    let free = match requested {
+        Some(id) if existing(&app, id).await?.is_none() => id,
+        _ => app.engine().desk().new_id()?,
+    };
+    let id = keys::job_of(&app, &principal, "submit", &key, &asked, free).await?;
+    if let Some(requested) = requested.filter(|requested| *requested != id) {
+        return Err(Refusal::IdTaken(requested).into());
+    }
     if let Some(job) = existing(&app, id).await? {
         return accepted(&app, job, true).await;
     }

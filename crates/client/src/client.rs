@@ -20,8 +20,8 @@ use crate::reply::{FromReply, Reply};
 /// crashes it.
 const RETRIES_MAX: u32 = 5;
 
-/// If the daemon goes away later than this after a call was sent, the call is not the cause: retries are counted from zero again. A call
-/// that waits for hours may see many restarts.
+/// If the daemon goes away later than this after a call was sent, the call is taken to be unrelated: retries are counted from zero again.
+/// A call that waits for hours may see many restarts.
 const UNRELATED_AFTER: Duration = Duration::from_millis(300);
 
 /// How long a daemon may take to start.

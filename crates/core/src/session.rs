@@ -104,7 +104,7 @@ impl Session {
         }
         match (ended.ending, &ended.commit) {
             (TurnEnding::Completed, Some(commit)) => self.commit(commit),
-            (TurnEnding::Completed, None) | (_, None) => {}
+            (_, None) => {}
             (_, Some(_)) => return Err("only a completed turn changes the conversation"),
         }
         self.last_turn = Some((ended.turn, ended.ending));

@@ -252,6 +252,21 @@ fn c52_an_answer_after_a_long_wait_is_not_a_stall() {
     assert_eq!(stops(&rig.tick()), [Cause::Limit(Limit::Stall)]);
 }
 
+/// What is measured between two steps counts when the next one decides.
+#[test]
+fn c52_output_that_was_measured_restarts_the_stall_clock() {
+    let limits = Limits { stall_ms: Some(400), ..Limits::default() };
+    let mut rig = Rig::new(TestJob::in_turn(limited(limits)));
+    rig.tick();
+    rig.later(399);
+    rig.owner.record_activity(&Signal::Wrote { total_bytes: 1 }, rig.test.now.awake);
+    assert_eq!(rig.owner.next_limit_check(), Some(rig.test.now.awake.plus_ms(400)));
+    rig.later(399);
+    assert_eq!((rig.tick(), rig.test.count("limit_fired")), (Vec::new(), 0));
+    rig.later(1);
+    assert_eq!(stops(&rig.tick()), [Cause::Limit(Limit::Stall)]);
+}
+
 /// A limit reached while the journal does not answer an older append is enforced.
 #[test]
 fn c50_a_limit_reached_with_an_unanswered_append_stops_the_tree() {

@@ -155,6 +155,8 @@ async fn a_job_stored_while_its_dependency_ends_is_started() {
     *faulty.held_back.lock().unwrap() = None;
     gate.open.add_permits(1);
     submitted.await.unwrap().unwrap();
+    // The submit itself tells it. A sweep would, too, but later.
+    assert!(engine.job(stored_late).await.unwrap().value.unmet.is_empty());
     assert_eq!(outcome(&end_of(&engine, stored_late).await).0, Outcome::Completed);
 }
 

@@ -41,7 +41,8 @@ impl<J: Store> Desk<J> {
         self.request(id, None, |job| limit::decide(job, by, limit, value)).await
     }
 
-    /// Sends input to a job, and closes its input after that if `eof`. A repeated call with the same append id sends it once.
+    /// Sends input to a job, and closes its input after that if `eof`. A call that is repeated with its append id before anything else
+    /// is stored for the job sends it once.
     pub async fn send(
         &self,
         id: JobId,

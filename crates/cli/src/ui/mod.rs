@@ -115,11 +115,10 @@ impl Ui {
 
     /// Asks a yes-or-no question; call it only if `can_ask`.
     pub(crate) fn confirm(&self, question: &str) -> bool {
-        let _ = write!(std::io::stderr().lock(), "{question} [y/N] ");
-        if discard_typed() {
-            let _ =
-                write!(std::io::stderr().lock(), "\n(discarded what was typed before)\n{question} [y/N] ");
-        }
+        let _ = write!(std::io::stderr().lock(), "{question}");
+        // What invites an answer comes last: an answer typed after it always counts.
+        let discarded = if discard_typed() { "\n(discarded what was typed before)" } else { "" };
+        let _ = write!(std::io::stderr().lock(), "{discarded} [y/N] ");
         let mut line = String::new();
         let read = std::io::stdin().read_line(&mut line);
         read.is_ok() && matches!(line.trim().to_ascii_lowercase().as_str(), "y" | "yes")

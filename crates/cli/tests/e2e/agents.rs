@@ -302,20 +302,23 @@ fn what_is_typed_before_a_question_is_shown_does_not_answer_it() {
     typed.write_all(b"y\ny\n").unwrap();
     until_shown(&mut attached, "y\r\ny\r\n");
     std::fs::write(&go, "").unwrap();
-    let shown = until_shown(&mut attached, "discarded input that was typed before");
-    assert!(shown.contains("echo asks: execute: make test"), "{shown}");
+    let shown = until_shown(&mut attached, "[y] allow");
+    assert!(shown.contains("echo asks: execute: make test") && shown.contains(DISCARDED), "{shown}");
     assert!(!shown.contains("make clean"), "one question at a time: {shown}");
     until_asks(&home, &id, 2);
     // Two lines at once: the second is there before the second question is shown.
     typed.write_all(b"n\ny\n").unwrap();
-    let shown = until_shown(&mut attached, "discarded input that was typed before");
-    assert!(shown.contains("echo asks: execute: make clean"), "{shown}");
+    let shown = until_shown(&mut attached, "[y] allow");
+    assert!(shown.contains("echo asks: execute: make clean") && shown.contains(DISCARDED), "{shown}");
     assert_eq!(until_asks(&home, &id, 1)[0]["text"], "execute: make clean");
     typed.write_all(b"y\n").unwrap();
     assert!(attached.wait().unwrap().success());
     let log = home.ok(&["logs", &id]);
     assert!(log.contains("ask-0 reject_once") && log.contains("ask-1 allow_once"), "{log}");
 }
+
+/// Shown between a question and the hint that invites an answer.
+const DISCARDED: &str = "discarded input that was typed before";
 
 /// Runs a command in a pseudo-terminal.
 fn at_terminal(home: &Home, words: &[&str]) -> std::process::Child {

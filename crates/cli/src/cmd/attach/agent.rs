@@ -92,11 +92,12 @@ impl Questions<'_> {
             ui.say(&format!("{agent} asks: {}", clean(&question.text)));
             match &mut self.typed {
                 None => ui.say(&command_hint(self.job, several.then_some(&question.id))),
+                // The hint comes last: an answer typed after it always counts.
                 Some(typed) => {
-                    ui.say(HINT);
                     if typed.discard() {
                         ui.say(DISCARDED);
                     }
+                    ui.say(HINT);
                 }
             }
         }

@@ -23,7 +23,7 @@ const BEGIN: Timestamp = Timestamp(1_735_689_600_000);
 /// Between one submission and the next, in milliseconds.
 const APART_MS: u64 = 60_000;
 
-/// Where they wait. Nobody else takes from here, and it is not there afterwards.
+/// The queue they wait in. No other owner claims from it, and it is empty afterwards.
 const QUEUE: &str = "default";
 
 /// Runs `history FOLDER JOBS`.
@@ -63,7 +63,7 @@ pub async fn make(folder: &Path, count: u64) -> Result<(), Box<dyn Error>> {
             lived?;
         }
     }
-    // Its lease ends with it: whoever comes next need not wait.
+    // The lease ends here, so the next owner need not wait.
     let leave = Renew { owner, incarnation: Some(incarnation), lease_ms: 0, now: BEGIN };
     journal.renew(leave).await?;
     Ok(())
@@ -97,10 +97,10 @@ async fn live(journal: Sqlite, claimed: Claimed) -> lastword_store::Result<()> {
     Ok(())
 }
 
-/// Makes the folder of a job as its keeper leaves it: small files, and nobody there.
+/// Makes the folder of a job as its keeper leaves it: small files, and no process.
 fn record(folder: &Path, job: JobId) -> std::io::Result<()> {
     let attempt = folder.join("jobs").join(job.to_string()).join("1");
-    // Nobody else may look in, and a daemon refuses a folder in which they may.
+    // The daemon refuses a folder that other users can open.
     fs::DirBuilder::new().recursive(true).mode(0o700).create(&attempt)?;
     fs::write(attempt.join("stdout"), "one line of output\n")?;
     fs::write(attempt.join("stderr"), "")

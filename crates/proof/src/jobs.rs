@@ -28,7 +28,7 @@ pub fn id(n: u64) -> JobId {
     JobId::new(0, NOW.plus_ms(n), random)
 }
 
-/// Returns an append id nobody else in this process has, apart from those that owners count themselves.
+/// Returns an append id that is unique in this process and distinct from the ids that owners count themselves.
 pub fn append_id() -> AppendId {
     static MADE: AtomicU64 = AtomicU64::new(0);
     AppendId((1 << 127) | u128::from(MADE.fetch_add(1, Ordering::Relaxed)))
@@ -197,7 +197,7 @@ pub fn cancelled_before_start() -> Fact {
     .into()
 }
 
-/// Somebody asked for the end of an attempt.
+/// A client asked for the end of an attempt.
 pub fn cancel_requested() -> Fact {
     CancelRequested { by: "tester".to_owned(), asked: Asked::User, force: false }.into()
 }
@@ -207,7 +207,7 @@ pub fn abandoned() -> Fact {
     Abandoned { by: "tester".to_owned() }.into()
 }
 
-/// Somebody changed the wall-clock limit: a request that fits any live job.
+/// A client changed the wall-clock limit: a request that fits any live job.
 pub fn limit_changed(value: u64) -> Fact {
     LimitChanged { by: "tester".to_owned(), limit: Limit::Wall, value }.into()
 }

@@ -129,7 +129,7 @@ impl Server {
         client.batch_execute(sql).await.expect("the statement runs");
     }
 
-    /// Removes a database, whoever uses it.
+    /// Removes a database, even if it is in use.
     pub async fn drop_database(&self, database: &str) {
         self.execute("postgres", &format!("drop database {database} with (force)")).await;
     }
@@ -274,7 +274,7 @@ fn template() -> io::Result<PathBuf> {
         let data = fresh.path().join("data");
         let options = ["--no-sync", "-A", "trust", "-U", "postgres", "-E", "UTF8", "--locale=C", "-D"];
         run(command(initdb).args(options).arg(&data))?;
-        // Whoever is first wins; a rename onto a folder with files in it fails.
+        // The first process wins: a rename onto a folder with files in it fails.
         let renamed = fs::rename(&data, &template);
         if !template.exists() {
             renamed?;
@@ -283,7 +283,7 @@ fn template() -> io::Result<PathBuf> {
     Ok(template)
 }
 
-/// Returns a folder of this user that outlives the process. Nobody else can have put something into it.
+/// Returns a folder of this user that outlives the process. No other user can have put files into it.
 fn private_folder(name: &str) -> io::Result<PathBuf> {
     let uid = fs::metadata("/proc/self")?.uid();
     let expected = postgres_user()?.map_or(uid, |(uid, _)| uid);

@@ -44,7 +44,7 @@ for_each_backend!(tests);
 /// How a journal can misbehave.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fault {
-    /// It has no news for anyone.
+    /// It reports no news to any owner.
     DropsNews,
     /// It forgets the newest event of a job when asked for a part of its log.
     LoadsShort,

@@ -261,7 +261,7 @@ async fn a_commit_wakes_another_process() {
     let other = open(url).await.expect("it opens");
     let mut hints = other.hints();
     let woken = tokio::spawn(async move { hints.next().await });
-    // The listener may still be connecting: whoever waits looks by itself, and here writes by itself.
+    // The listener may still be connecting and miss a commit. A real waiter polls as well; this test keeps writing.
     let mut n = 0;
     while !woken.is_finished() {
         n += 1;

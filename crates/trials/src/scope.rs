@@ -18,7 +18,7 @@ use crate::verdict::{bug, verdict};
 /// The verb by which this program becomes the user's side.
 pub(crate) const VERB: &str = "scope-part";
 
-/// A user who owns nothing else.
+/// A user that owns nothing else.
 const USER: u32 = 54_321;
 
 /// How long a service manager may take to start on a busy machine.

@@ -35,7 +35,7 @@ pub async fn c03_a_request_at_an_old_version_is_an_error_and_not_stored<J: Store
 
     let (late, _) = jobs::append(&old, None, vec![jobs::cancelled_before_start()]);
     refused(&journal, late, conflict(&job, 3)).await;
-    // The middle of an append is a version nobody can have looked at.
+    // No reader can have seen the version in the middle of an append.
     let half = Job::fold(job.id, &journal.load(job.id, Seq(0)).await.expect("a job can be loaded")[..2]);
     let (late, _) = jobs::append(&half.expect("half a log folds"), None, vec![jobs::limit_changed(7)]);
     refused(&journal, late, conflict(&job, 3)).await;

@@ -309,7 +309,7 @@ pub async fn c45_a_live_job_is_not_removed<J: Store>(journal: J) {
     }
 }
 
-/// Whoever reads on from a place misses nothing that is written after a removal, not even one of the newest events.
+/// A reader that continues from a place misses nothing written after a removal, not even if the newest events were removed.
 pub async fn c29_a_removal_leaves_the_feed_whole<J: Store>(journal: J) {
     let mut first = submit(&journal, 1, jobs::spec(QUEUE)).await;
     let mut second = submit(&journal, 2, jobs::spec(QUEUE)).await;
@@ -329,7 +329,7 @@ pub async fn c29_a_removal_leaves_the_feed_whole<J: Store>(journal: J) {
     assert_eq!(all, told, "of what was removed nothing is told");
 }
 
-/// An ending that nobody has seen stays, is counted, and goes when that is asked for.
+/// A job whose ending is unread is kept and counted; pruning removes it only if asked to include unread jobs.
 pub async fn c45_what_nobody_has_seen_is_not_pruned<J: Store>(journal: J) {
     let mut ended = Vec::new();
     for n in 1..=5 {

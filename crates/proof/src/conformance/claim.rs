@@ -171,7 +171,7 @@ pub async fn a_claim_stays_in_its_queue<J: Store>(journal: J) {
     }
 }
 
-/// Slots count the held jobs of this queue, whoever holds them, and are free again when a job ends or goes back.
+/// Slots count the held jobs of this queue, whichever owner holds them. A slot is free again when its job ends or is released.
 pub async fn slots_bound_the_held_jobs_of_a_queue<J: Store>(journal: J) {
     let ann = register(&journal, "ann").await;
     let bob = register(&journal, "bob").await;
@@ -306,7 +306,7 @@ pub async fn a_job_of_a_newer_build_is_skipped_and_holds_nobody_up<J: Store>(jou
     holds(&journal, &foreign).await;
 }
 
-/// Checks that `who` is told to register and that the waiting job was not touched.
+/// Checks that the claimant is told to register and that the waiting job was not touched.
 async fn claims_nothing<J: Store>(journal: &J, who: &Claimant, waiting: &lastword_core::Job) {
     for claim in [from_queue(who, QUEUE, 9), from_queue(who, "empty", 9), from_gone(who, 9)] {
         assert_eq!(journal.claim(claim).await, Err(lapsed(who)));

@@ -58,7 +58,7 @@ pub async fn c23_a_second_last_word_is_refused<J: Store>(journal: J) {
     holds(&journal, &ended).await;
 }
 
-/// Cancellers and a claiming owner race; whoever wins, the log holds one last word and every view agrees.
+/// Cancellers and a claiming owner race; whichever wins, the log holds one last word and every view agrees.
 pub async fn c23_owner_and_cancellers_race_to_one_last_word<J: Store>(journal: J) {
     let ann = register(&journal, "ann").await;
     for n in 0..12 {

@@ -30,7 +30,7 @@ pub async fn c34_a_write_by_another_owner_is_refused<J: Store>(journal: J) {
     shut_out(&journal, &job, &own).await;
 }
 
-/// Before a claim and after a release nobody writes as owner, the last holder included.
+/// Before a claim and after a release, no owner may write, not even the last holder.
 pub async fn c34_a_write_to_a_job_nobody_holds_is_refused<J: Store>(journal: J) {
     let ann = register(&journal, "ann").await;
     let queued = submit(&journal, 1, jobs::spec("other")).await;
@@ -83,10 +83,10 @@ pub async fn c35_an_unwinding_owner_harms_nothing_of_its_successor<J: Store>(jou
     shut_out(&journal, &job, &old).await;
     write(&journal, &mut job, Some(&fence), vec![jobs::spent(5)]).await;
     shut_out(&journal, &job, &old).await;
-    // It may not even know that somebody took over.
+    // The old owner may not even know that another one took over.
     let (stale, _) = jobs::append(&known, Some(&old), vec![jobs::spent(7)]);
     refused(&journal, stale, fenced(&job)).await;
-    // Coming back to life by a renewal gives it its lease, not its jobs.
+    // A renewal gives it back its lease, not its jobs.
     renew(&journal, &ann, LONG_MS).await.expect("it was not replaced as an owner");
     shut_out(&journal, &job, &old).await;
     assert!(renew(&journal, &bob, LONG_MS).await.is_ok(), "the successor keeps its lease");
@@ -142,7 +142,7 @@ pub async fn a_late_owner_that_was_not_replaced_can_write<J: Store>(journal: J) 
     holds(&journal, &job).await;
 }
 
-/// A request is welcome from anyone, whoever holds the job, dead or alive; it changes neither holder nor lease.
+/// Any client may write a request, whichever owner holds the job, dead or alive; it changes neither holder nor lease.
 pub async fn anyone_may_request_without_a_fence<J: Store>(journal: J) {
     let ann = register(&journal, "ann").await;
     let (mut job, fence) = running(&journal, 1, jobs::spec(QUEUE), &ann).await;

@@ -30,7 +30,7 @@ pub async fn a_group_is_made_changed_and_removed<J: Store>(journal: J) {
     assert_eq!(journal.groups().await.expect("they are there").len(), 3);
 }
 
-/// Whoever comes second gets the first one's.
+/// Later calls return the group that the first call made.
 pub async fn a_group_added_by_many_is_made_once<J: Store>(journal: J) {
     let answers = at_once(16, |n| {
         let journal = journal.clone();

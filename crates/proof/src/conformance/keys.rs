@@ -36,7 +36,7 @@ pub async fn c10_one_key_sent_many_times_at_once_is_given_once<J: Store>(journal
     assert!(answers.iter().all(|kept| kept.job == first[0].job));
 }
 
-/// A day is the least; after it a key is free again, and keys nobody asks for do not pile up.
+/// A key is kept for at least a day; after that it is free again, and unused keys do not pile up.
 pub async fn a_key_stands_for_a_day_and_is_swept<J: Store>(journal: J) {
     for n in 0..20 {
         assert!(!journal.key(key(&format!("old-{n}"), 1, n, NOW)).await.expect("it is kept").replayed);

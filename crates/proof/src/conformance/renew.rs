@@ -21,7 +21,7 @@ async fn news<J: Store>(journal: &J, who: &Claimant) -> Vec<JobId> {
     news
 }
 
-/// Whoever asked, and wherever, the holder is told which of its jobs to read.
+/// A renewal tells the holder which of its jobs to read, whichever client made the request and wherever.
 pub async fn c02_the_holder_learns_of_a_request_by_renewing<J: Store>(journal: J) {
     let ann = register(&journal, "ann").await;
     let (mut first, _) = running(&journal, 1, jobs::spec(QUEUE), &ann).await;
@@ -58,7 +58,7 @@ pub async fn c02_news_last_until_the_holder_writes<J: Store>(journal: J) {
     assert_eq!(news(&journal, &ann).await, [], "an ended job has no news");
 }
 
-/// Nobody hears of jobs it does not hold; a new owner has read the log with its claim.
+/// An owner gets no news of jobs it does not hold; a new owner has read the log with its claim.
 pub async fn news_are_for_the_holder_alone<J: Store>(journal: J) {
     let old = register(&journal, "ann").await;
     let bob = register(&journal, "bob").await;

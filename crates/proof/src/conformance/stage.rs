@@ -39,7 +39,7 @@ pub(super) async fn renew<J: Store>(journal: &J, who: &Claimant, lease_ms: u64) 
     journal.renew(Renew { owner: who.owner.clone(), incarnation, lease_ms, now: LATER }).await
 }
 
-/// Ends the lease of a life, which nobody replaces.
+/// Ends the lease of a life without replacing that life.
 pub(super) async fn lapse<J: Store>(journal: &J, who: &Claimant) {
     renew(journal, who, 0).await.expect("a registered life may end its lease");
 }

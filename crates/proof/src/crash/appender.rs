@@ -96,7 +96,7 @@ fn acknowledge(acks: &Acks, job: JobId, first: Option<(Seq, Option<Mark>)>) {
     let Some((first, Some(mark))) = first else { unreachable!("every append opens with a mark") };
     let line = format!("{}\n", Acked { job, first, mark });
     let mut acks = acks.lock().unwrap_or_else(PoisonError::into_inner);
-    // Whoever listened is gone, and with it the reason to go on.
+    // Panics if the reader is gone: without it there is no reason to go on.
     acks.write_all(line.as_bytes()).and_then(|()| acks.flush()).expect("somebody reads the acknowledgements");
 }
 

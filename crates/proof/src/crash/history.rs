@@ -1,7 +1,7 @@
-//! What was acknowledged against what is stored. Pure, so that its own test can doctor a history.
+//! Compares what was acknowledged with what is stored. Pure, so that its own test can falsify a history.
 //!
-//! Every append of a crash test opens with an event that carries a mark: a name nobody else uses, and how many events
-//! the append has. A log is therefore a chain of whole appends, or it is torn.
+//! Every append of a crash test opens with an event that carries a mark: a unique name, and the number of events in the
+//! append. A log is therefore a chain of whole appends, or it is torn.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

@@ -132,7 +132,7 @@ impl Told {
     pub(crate) async fn wait_beyond(&self, count: usize, clients: &Clients) -> Outcome<()> {
         while self.count() <= count {
             if clients.any_ended() {
-                // What it was told is the finding; whoever asks the clients to finish hears it.
+                // What the client was told is the finding; `Clients::finish` reports it.
                 return Ok(());
             }
             tokio::time::sleep(Duration::from_micros(500)).await;

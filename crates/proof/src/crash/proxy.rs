@@ -105,7 +105,7 @@ impl Line {
             if !self.cut.load(Ordering::SeqCst) {
                 to.write_all(&message).await?;
             } else if kind == b'Z' {
-                // The server is ready for the next request: this one is done, durable, and nobody will be told.
+                // The server is ready for the next request: this one is done and durable, and the client will never be told.
                 self.cuts.fetch_add(1, Ordering::Relaxed);
                 return Ok(());
             }

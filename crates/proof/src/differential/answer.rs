@@ -94,7 +94,7 @@ pub struct Coverage {
     pub repeated: u64,
     /// Writes at another version.
     pub conflicts: u64,
-    /// Writes of somebody who is not the holder.
+    /// Writes by callers that do not hold the job.
     pub fenced: u64,
     /// Calls by owners whose lease was over.
     pub lapsed: u64,

@@ -286,7 +286,7 @@ impl<J: Store> Driver<J> {
     }
 }
 
-/// Returns what anyone may write of a job now.
+/// Returns the facts that any client may write to a job now.
 fn requests(job: &Job, choice: u64) -> Vec<Fact> {
     match (&job.phase, choice % 4) {
         (Phase::Ended(_), _) => vec![jobs::late_reported(job)],

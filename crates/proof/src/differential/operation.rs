@@ -4,7 +4,7 @@
 
 use crate::random::Random;
 
-/// Owners in a run: enough for a holder, a successor and somebody else.
+/// Owners in a run: enough for a holder, a successor and a third one.
 pub(super) const OWNERS: u64 = 3;
 
 /// Queues in a run.
@@ -18,7 +18,7 @@ const CONVERSATIONS: u64 = 2;
 pub enum Operation {
     /// Submits a job. One number in eight was used before.
     Submit(Submission),
-    /// Writes what anyone may.
+    /// Writes a request, as any client may.
     Request {
         /// Which job, counted round.
         job: u64,
@@ -27,11 +27,11 @@ pub enum Operation {
     },
     /// Takes jobs from a queue.
     Claim {
-        /// Who.
+        /// Which owner.
         owner: u64,
-        /// By which life: zero is the newest, one the life before.
+        /// Which life of it: zero is the newest, one the life before.
         life: u64,
-        /// From where.
+        /// From which queue.
         queue: u64,
         /// How many.
         at_most: u32,
@@ -40,23 +40,23 @@ pub enum Operation {
     },
     /// Takes all jobs whose holder is gone.
     TakeOver {
-        /// Who.
+        /// Which owner.
         owner: u64,
         /// Whether the margin is long.
         patient: bool,
     },
     /// Begins a new life.
     Register {
-        /// Who.
+        /// Which owner.
         owner: u64,
         /// Whether the lease is over at once.
         over: bool,
     },
     /// Renews a life.
     Renew {
-        /// Who.
+        /// Which owner.
         owner: u64,
-        /// Which life: zero is the newest, one the life before.
+        /// Which life of it: zero is the newest, one the life before.
         life: u64,
         /// Whether the lease is over at once.
         over: bool,
@@ -75,7 +75,7 @@ pub enum Operation {
         /// Which fact fits, counted round.
         choice: u64,
     },
-    /// Writes at a version that may be old, as somebody who read the job then.
+    /// Writes at a version that may be old, like a client that read the job back then.
     Stale {
         /// Which job, counted round.
         job: u64,

@@ -205,7 +205,7 @@ impl World {
         self.judge(judgement);
     }
 
-    /// Returns a group as it is durable. The default one is there although nobody made it.
+    /// Returns a group as it is durable. The default group exists even if no client added it.
     pub(super) fn group(&self, name: &str) -> Option<Group> {
         let stored = self.ledger.groups().into_iter().find(|group| group.name == name);
         let default = || Group { name: name.to_owned(), slots: self.plan.default_slots, paused: false };

@@ -82,7 +82,7 @@ impl World {
         }
     }
 
-    /// A client is to ask now: whoever runs the engine starts it, as soon as there is one.
+    /// Queues a client to ask now. The loop that runs the engine starts it as soon as there is an engine.
     pub(super) fn ask_now(&mut self, no: usize) {
         if self.clients[no].state != State::Waiting {
             return;
@@ -93,7 +93,7 @@ impl World {
         self.asking.push(no);
     }
 
-    /// Reports whether a job might be removed that somebody still asks for, not knowing that he has it, or wants to wait for.
+    /// Reports whether a job might be removed that a client still submits, because its first reply was lost, or waits for.
     fn is_premature(&self, wish: &Wish) -> bool {
         let early = |planned: &Planned| self.plan.early.iter().any(|one| one.id == planned.id);
         let asks = |client: &Client| match &client.wish {
@@ -183,7 +183,7 @@ impl World {
         self.clients[no].state = State::Done(self.now());
     }
 
-    /// Nobody is told of what is not durable.
+    /// Checks that the client is told only what is durable.
     fn check_told(&mut self, job: &Job) {
         let known = self.witness.get(&job.id).map(|watched| watched.known.job.version);
         if known.is_none_or(|version| version < job.version) {

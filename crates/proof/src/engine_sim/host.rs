@@ -120,7 +120,7 @@ impl World {
         self.lives[key.host].lines.insert(key.job, (key, true));
     }
 
-    /// Does what an order asks of a shim. One that is gone, or obeys somebody newer, does nothing.
+    /// Does what an order asks of a shim. A shim that is gone, or obeys a newer owner, does nothing.
     fn speak(&mut self, host: usize, order: &Order) {
         let attempt = match &order.effect {
             Effect::Stop { attempt, .. }
@@ -148,7 +148,7 @@ impl World {
         }
     }
 
-    /// Looks at a tree for whoever watches it, who has told of so many rungs and of inputs up to that number.
+    /// Looks at a tree for a watch that has already reported `rungs` rungs and the inputs up to `told`.
     fn see(&mut self, order: &Order, key: Key, rungs: &mut usize, told: &mut u32) -> (Vec<Report>, Seen) {
         let attempt = key.attempt;
         let mut said = Vec::new();
@@ -355,7 +355,7 @@ impl Keepers for Simulated {
         })
     }
 
-    fn holder_of(&self, _: i32) -> Option<JobId> {
+    fn holder_of(&self, _: &[(i32, u64)]) -> Option<JobId> {
         None
     }
 

@@ -22,8 +22,8 @@ pub(super) struct Frail(pub(super) Process);
 
 /// What happens to a call.
 enum Fate {
-    /// It is done after so many milliseconds, whether or not its caller still waits. The answer takes so long, or is lost, and then
-    /// its caller is told that nobody knows.
+    /// The call is done after `after_ms`, whether or not its caller still waits. The answer takes another `answer_ms`, or is lost:
+    /// then the caller is told that the outcome is unknown.
     Done { after_ms: u64, answer_ms: u64, lost: bool },
     /// It is not done.
     Fails(Error),

@@ -137,7 +137,7 @@ fn late_spec(no: usize, before: &[Planned]) -> Spec {
 /// What runs in a tree.
 #[derive(Clone, Debug)]
 pub(super) struct Program {
-    /// How long it runs by itself; `None` until somebody stops it, or it has read enough.
+    /// How long it runs by itself; `None` runs until it is stopped or has read enough.
     pub(super) lives_ms: Option<u64>,
     /// How it exits then.
     pub(super) exit: Exit,

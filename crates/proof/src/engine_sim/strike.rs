@@ -12,7 +12,7 @@ use crate::world::place::Key;
 /// How long faults strike.
 const CHAOS_MS: u64 = 5_000;
 
-/// How long after that whoever still runs is cancelled.
+/// How long after that the jobs that still run are cancelled.
 const PATIENCE_MS: u64 = 5_000;
 
 /// How long after the last word of another job the one that follows it is submitted: while the engine hears of it and acts on it.

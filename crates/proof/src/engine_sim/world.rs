@@ -1,4 +1,4 @@
-//! One schedule: a clock, a queue of what is to happen, and everybody it happens to.
+//! One schedule: a clock, a queue of what is to happen, and everything it happens to.
 //!
 //! The world is plain data behind one lock. The engines' journal, their hosts and their clients each take the lock for a moment and never
 //! wait while they have it. All engines run on one runtime: whatever a dead one still tries to do waits for ever.
@@ -216,7 +216,7 @@ impl Sim {
         self.0.planned.notified().await;
     }
 
-    /// Returns the world, when nobody else has it any more.
+    /// Returns the world, if this is the last handle to it.
     pub(super) fn into_world(self) -> Option<World> {
         let shared = Arc::into_inner(self.0)?;
         Some(shared.world.into_inner().unwrap_or_else(PoisonError::into_inner))
@@ -462,7 +462,7 @@ impl World {
         self.trace.note(word ^ (self.now << 20));
     }
 
-    /// Notes a line, if somebody will read it.
+    /// Notes a line, if the trace is readable.
     pub(super) fn say(&mut self, line: impl FnOnce(&World) -> String) {
         if self.trace.is_readable() {
             let line = line(self);

@@ -278,6 +278,7 @@ pub(crate) const ALWAYS: &[Condition] = &[
         });
         let mut spent: Vec<u64> = spent.collect();
         let all = spent.len();
+        spent.sort_unstable();
         spent.dedup();
         spent.len() == all && talk.shelf.job.usage.tokens() == all as u64
     }),

@@ -27,7 +27,7 @@ pub(crate) enum Action {
     LoseAnswer(u8),
     /// It sends the append again that had no answer.
     Again(u8),
-    /// It learns that somebody else wrote.
+    /// It learns that another process wrote.
     News(u8),
     /// It looks at the clock.
     Tick(u8),
@@ -57,11 +57,11 @@ pub(crate) enum Action {
     Reboot(u8),
     /// An append of a dead process arrives after all.
     Ghost(u8),
-    /// Somebody decides to cancel, on what is stored now.
+    /// A client decides to cancel, based on what is stored now.
     AskCancel,
-    /// The wish reaches the journal.
+    /// The cancel request reaches the journal.
     DeliverCancel,
-    /// Somebody raises the limit.
+    /// A client raises the limit.
     RaiseLimit,
     /// Time passes the limit.
     GetLate,
@@ -511,7 +511,7 @@ fn request(world: &mut World, action: Action) {
         (Action::DeliverCancel, Some(append), _) => {
             world.cancel = match store(world, &append) {
                 Ok(()) => Request::Acknowledged,
-                // Somebody wrote in between: decide again.
+                // Another write came first: decide again.
                 Err(_) => Request::Unmade,
             };
         }

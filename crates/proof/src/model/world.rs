@@ -36,7 +36,7 @@ pub(crate) struct Bounds {
     pub(crate) crashes: u8,
     /// Answers and reports that get lost, in all.
     pub(crate) losses: u8,
-    /// Whether somebody may cancel and time may run out.
+    /// Whether a client may cancel and time may run out.
     pub(crate) wishes: bool,
 }
 
@@ -134,7 +134,7 @@ pub(crate) struct Proc {
     pub(crate) ticked: bool,
 }
 
-/// A request of somebody who is not the owner.
+/// A request of a client that is not the owner.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Request {
     Unmade,

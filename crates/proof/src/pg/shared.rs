@@ -13,8 +13,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::{Server, Settings, client, private_folder};
 
-/// Ends the server once nobody holds the lock, with a pause for whoever comes next. Nobody can begin to use the server
-/// while it is ended, and nobody is told of one that is gone.
+/// Stops the server once no process holds the lock, after a pause in which another one may take it. It holds the lock itself
+/// meanwhile, so no process can join a server that is being stopped or already gone.
 const KEEPER: &str = r#"
 while :; do
     flock -x "$1/users" true
@@ -35,14 +35,14 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// Starts the server if nobody has, and uses it.
+    /// Starts the server if no other process has, and uses it.
     pub fn join() -> io::Result<Shared> {
         let folder = private_folder("shared")?;
         let open = |name| File::options().create(true).append(true).open(folder.join(name));
         let (user, starter) = (open("users")?, open("starter")?);
         user.lock_shared()?;
         starter.lock()?;
-        // One that was killed together with its keeper leaves everything behind but somebody who listens.
+        // A server that was killed together with its keeper leaves all its files behind, but nothing listens on its socket.
         let listens = || UnixStream::connect(folder.join(".s.PGSQL.5432")).is_ok();
         if !folder.join("data/ready").exists() || !listens() {
             start(&folder)?;

@@ -54,8 +54,8 @@ impl Image {
         self.folder.path().join("mounted")
     }
 
-    /// Copies the image as it is on its device this very moment, and mounts the copy, which replays the journal of
-    /// the file system as a boot would. Whoever writes to the image must be stopped.
+    /// Copies the image as it is on its device at this moment and mounts the copy, which replays the journal of
+    /// the file system as a boot would. All processes that write to the image must be stopped.
     pub fn after_power_loss(&self) -> io::Result<Image> {
         let folder = tempfile::tempdir()?;
         let copy = folder.path().join("image");

@@ -45,7 +45,7 @@ impl Trace {
         self.lines.is_some()
     }
 
-    /// Takes note of a line, if somebody will read it.
+    /// Notes a line, if this trace keeps lines.
     pub(crate) fn say(&mut self, now: u64, line: impl FnOnce() -> String) {
         if let Some(lines) = &mut self.lines {
             lines.push(format!("{now:>7} ms  {}", line()));

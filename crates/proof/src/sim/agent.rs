@@ -14,7 +14,7 @@ const SIGNALS_MAX: u32 = 14;
 pub(super) enum Next {
     /// Says something.
     Say(Signal),
-    /// Waits until somebody speaks to it.
+    /// Waits for the next input.
     Wait,
     /// Exits.
     Exit(Exit),

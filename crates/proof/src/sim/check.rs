@@ -63,7 +63,7 @@ impl World {
                 self.fail("recovered log differs", || format!("job {job}, after event {from}"));
             }
         } else if from == events.len() {
-            // It was on disk, only nobody had been told.
+            // It was on disk, but its caller had not been told.
             self.durable(append);
         } else {
             self.fail("torn record accepted", || format!("job {job}, after event {from}"));

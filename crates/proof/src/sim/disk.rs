@@ -177,7 +177,7 @@ impl Reader<'_> {
         for _ in 0..count {
             events.push(self.event(at)?);
         }
-        // The row is not on this disk: it is the fold of the events, and whoever replays them makes it.
+        // The row is not on this disk: it is the fold of the events, and the replay makes it.
         Some(Append { job, expected, fence, id, at, events, row: blank_row(job) })
     }
 

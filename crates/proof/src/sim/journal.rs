@@ -11,14 +11,14 @@ use super::process::Hold;
 /// Which database it is.
 pub(super) const INSTANCE: u64 = 1;
 
-/// Who called.
+/// The caller of the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Caller {
     /// The owner of a job.
     Hand(Hold),
     /// A process that owns jobs, in one of its lives.
     Process(usize, u32),
-    /// Somebody with a request.
+    /// A person or program with a request.
     Asker(usize),
 }
 

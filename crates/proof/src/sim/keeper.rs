@@ -165,7 +165,7 @@ impl World {
         }
     }
 
-    /// Tells whoever watches a place that there is something to read.
+    /// Tells the owners that watch a place that there is something to read.
     pub(super) fn rouse_listeners(&mut self, key: Key) {
         let mut roused = Vec::new();
         for hand in self.processes.iter_mut().flat_map(|process| &mut process.hands) {

@@ -29,6 +29,6 @@ use crate::schedules::Simulation;
 pub use fault::Fault;
 pub use world::run;
 
-/// This simulation, for whoever runs many schedules of it.
+/// This simulation, for callers that run many schedules of it.
 pub const SIMULATION: Simulation =
     Simulation { flag: "", run, table: fault::TABLE, faults_min: 3, coverage_from: 100_000 };

@@ -55,7 +55,7 @@ impl World {
         self.processes[no].calling = Some((call, self.now));
     }
 
-    /// An answer of the journal reaches whoever called, if it still waits for it.
+    /// An answer of the journal reaches its caller, if the caller still waits for it.
     pub(super) fn answered(&mut self, caller: Caller, call: u64, answer: Answer) {
         match caller {
             Caller::Asker(asker) => self.asker_answered(asker, call, answer),
@@ -130,7 +130,7 @@ impl World {
         self.claim(no);
     }
 
-    /// Asks in turn for what is ready, for what nobody holds any more, and for what it holds without knowing because an
+    /// Asks in turn for jobs that are ready, for jobs whose holder is gone, and for jobs it holds without knowing because an
     /// answer got lost.
     fn claim(&mut self, no: usize) {
         let process = &mut self.processes[no];
@@ -278,7 +278,7 @@ impl World {
         self.feed(hold, Input::Report(report));
     }
 
-    /// An owner hears that somebody may have written.
+    /// An owner hears that there may be a new write to a job.
     pub(super) fn poke(&mut self, no: usize, job: usize) {
         let process = &self.processes[no];
         let holds: Vec<Hold> = process.hands.iter().map(|hand| hand.hold).collect();

@@ -59,7 +59,7 @@ pub(super) struct Hand {
     pub(super) hold: Hold,
     pub(super) owner: Owner,
     /// Until when this job is surely its own: a lease that was renewed after a gap counts for a job only once the
-    /// journal has confirmed that nobody took it in the gap.
+    /// journal has confirmed that no other owner took it in the gap.
     pub(super) lease_until: u64,
     /// The call that is not answered, zero is none, and when it was sent.
     pub(super) call: u64,
@@ -92,7 +92,7 @@ impl Process {
         }
     }
 
-    /// Returns who claims. Every other claim intends, too, as the engine's do.
+    /// Returns the claimant of this life. Every other claim also intends a launch, as the engine's claims do.
     pub(super) fn claimant(&self, boot: &str) -> Option<Claimant> {
         let incarnation = self.incarnation?;
         let boot = self.claims.is_multiple_of(2).then(|| boot.into());

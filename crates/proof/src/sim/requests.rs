@@ -17,13 +17,13 @@ use super::wish::{Asker, State, Wish};
 use super::world::{Doing, World};
 
 impl World {
-    /// Has somebody ask, later.
+    /// Plans a request for later.
     pub(super) fn ask(&mut self, ms: u64, job: usize, wish: Wish) {
         self.askers.push(Asker { job, wish, state: State::Later, call: 0, other: None });
         self.after(ms, Doing::Ask(self.askers.len() - 1));
     }
 
-    /// Has an owner ask, at once.
+    /// Plans a request of an owner, to be made at once.
     pub(super) fn ask_as_owner(&mut self, job: usize, wish: Wish) {
         self.ask(1, job, wish);
     }
@@ -73,7 +73,7 @@ impl World {
         }
     }
 
-    /// Somebody begins to ask.
+    /// An asker begins with its request.
     pub(super) fn begin_asking(&mut self, no: usize) {
         if matches!(self.askers[no].state, State::Later) {
             self.read_for(no);
@@ -91,7 +91,7 @@ impl World {
         self.askers[no].call = self.call(Caller::Asker(no), Verb::Append(append));
     }
 
-    /// The journal answered somebody.
+    /// The journal answered an asker.
     pub(super) fn asker_answered(&mut self, no: usize, call: u64, answer: Answer) {
         if self.askers[no].call != call {
             return;
@@ -189,7 +189,7 @@ impl World {
         }
     }
 
-    /// Somebody was told that it is so.
+    /// An asker was told that its request is stored.
     fn granted(&mut self, no: usize, seq: Seq) {
         let Asker { job, wish, .. } = &self.askers[no];
         let job = *job;
@@ -203,7 +203,7 @@ impl World {
             Wish::Cancel { .. } => self.witness.jobs[job].known.cancel_acknowledged(seq),
             _ => {}
         }
-        // A hint for whoever holds it; a lost one costs time, nothing else.
+        // Hints at the write to the job's holder; a lost hint costs time, nothing else.
         if self.random.chance(60) {
             for process in 0..self.processes.len() {
                 if self.processes[process].hands.iter().any(|hand| hand.hold.job == job) {
@@ -213,7 +213,7 @@ impl World {
         }
     }
 
-    /// Wakes whoever may take what is ready; a lost hint costs time, nothing else.
+    /// Wakes the processes, which may claim what is ready; a lost hint costs time, nothing else.
     fn hint_all(&mut self) {
         for process in 0..self.processes.len() {
             if self.random.chance(60) {
@@ -223,7 +223,7 @@ impl World {
         }
     }
 
-    /// Somebody looks for jobs whose dependencies have ended. A sweep, so a crash between two jobs costs nothing.
+    /// Looks for jobs whose dependencies have ended. It is a sweep, so a crash between two jobs costs nothing.
     pub(super) fn sweep(&mut self) {
         for job in 0..self.plan.specs.len() {
             let waits = &self.witness.jobs[job].known.job;

@@ -1,6 +1,6 @@
 //! The journal in a schedule: the production ledger, with a disk and a network that fail between it and its callers.
 //!
-//! What was written is answered after the sync, and so is what was read from it: nobody learns of a fact that a crash
+//! Writes are answered after the sync, and so are reads of them: no caller learns of a fact that a crash
 //! could still take back.
 
 use lastword_core::view::row::Row;

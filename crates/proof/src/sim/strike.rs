@@ -112,7 +112,7 @@ impl World {
         self.hosts[host].jump(jump);
     }
 
-    /// A host goes for good: nobody on it reaches the journal, and nobody reaches it.
+    /// A host goes for good: no process on it reaches the journal, and nothing reaches the host.
     fn lose_host(&mut self) {
         let host = self.random.below(2) as usize;
         if self.hosts.iter().any(|host| host.gone) {
@@ -123,7 +123,7 @@ impl World {
         self.hosts[host].gone = true;
     }
 
-    /// The faults are over: everybody comes back, except from a host that is gone.
+    /// The faults are over: every process comes back, except on a host that is gone.
     pub(super) fn heal(&mut self) {
         self.calm = true;
         self.trace.say(self.now, || "calm".to_owned());

@@ -7,7 +7,7 @@ use lastword_core::outcome::{Asked, Outcome};
 use lastword_core::spec::Spec;
 use lastword_core::{Append, Epoch, Fence, Seq};
 
-/// What somebody wants.
+/// What an asker wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Wish {
     Submit,
@@ -25,7 +25,7 @@ pub(super) enum Wish {
     Late(Epoch, String),
 }
 
-/// Somebody with a wish.
+/// A person or program with a wish.
 pub(super) struct Asker {
     pub(super) job: usize,
     pub(super) wish: Wish,

@@ -1,4 +1,4 @@
-//! One schedule: a clock, a queue of what is to happen, and everybody it happens to.
+//! One schedule: a clock, a queue of what is to happen, and everything it happens to.
 //!
 //! First comes the chaos, with at least three faults; then everything heals, and every job must come to its last word.
 
@@ -20,7 +20,7 @@ use crate::world::place::{Key, Places};
 
 /// How long an owner's lease lasts.
 pub(super) const LEASE_MS: u64 = 5_000;
-/// How much later than that somebody else may take over.
+/// How much later than that another owner may take over.
 pub(super) const MARGIN_MS: u64 = 300;
 /// How long a keeper takes to end its tree: it begins that much before the lease runs out.
 pub(super) const STOP_MS: u64 = 300;
@@ -28,7 +28,7 @@ pub(super) const STOP_MS: u64 = 300;
 pub(super) const BEAT_MS: u64 = 2_000;
 /// How long a caller waits for an answer before it gives up.
 pub(super) const TIMEOUT_MS: u64 = 400;
-/// How long after the chaos whoever still runs is cancelled.
+/// How long after the chaos the jobs that still run are cancelled.
 const PATIENCE_MS: u64 = 3_500;
 /// How long after the chaos every job must have ended: leases, back-offs and ladders fit in many times.
 const CONVERGE_MS: u64 = 90_000;
@@ -69,11 +69,11 @@ pub(super) enum Doing {
     GuardEnds(Key),
     /// A keeper looks at its lease and its deadline.
     LookAtClock(Key),
-    /// Somebody asks for something.
+    /// An asker begins with its request.
     Ask(usize),
-    /// Somebody looks for jobs whose dependencies have ended.
+    /// A sweep looks for jobs whose dependencies have ended.
     Sweep,
-    /// The chaos is over and patience too.
+    /// The chaos is over, and so is the patience with jobs that still run.
     Impatience,
 }
 

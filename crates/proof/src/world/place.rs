@@ -58,7 +58,7 @@ pub(crate) struct Tree<P> {
     pub(crate) alive: bool,
     pub(crate) shim: bool,
     guard: bool,
-    /// Shim and guard were killed in one blow: its end is nobody's promise.
+    /// Shim and guard were killed at once: nothing guarantees that the tree ends.
     orphan: bool,
     pid: i32,
     boot: u32,

@@ -2,8 +2,8 @@
 
 use std::ffi::CString;
 
-/// Every process exits after this many seconds, even if nothing stops it: longer than any stop may take, short enough not to bother anyone
-/// who aborts a run. A SIGSTOPped process does not get its alarm; the judge kills it.
+/// Every process exits after this many seconds, even if nothing stops it: longer than any stop may take, short enough not to be a nuisance
+/// after an aborted run. A SIGSTOPped process does not get its alarm; the judge kills it.
 const LIFETIME_S: u32 = 15;
 
 /// Processes that fork all the time check the clock instead: children do not inherit alarms.

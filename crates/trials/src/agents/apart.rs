@@ -29,11 +29,11 @@ pub(crate) fn command(programs: &Programs, verb: &str, words: &[&OsStr]) -> Comm
     command
 }
 
-/// The first process of the namespaces: everybody who loses a parent becomes its child, and is buried.
+/// The first process of the namespaces: every orphan becomes its child, and is reaped.
 pub(crate) fn init(words: &[&str]) -> Result<bool, String> {
     raise_loopback()?;
-    // SAFETY: no handler, only the default; whoever runs the trial may have been started by nohup, and everybody here would
-    // seem to be.
+    // SAFETY: no handler, only the default action. If nohup started the trial, every process here would inherit the ignored
+    // SIGHUP.
     unsafe { libc::signal(libc::SIGHUP, libc::SIG_DFL) };
     let own = std::env::current_exe().map_err(|error| error.to_string())?;
     let conductor = Command::new(own).args(words).spawn().map_err(|error| error.to_string())?;

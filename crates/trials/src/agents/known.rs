@@ -202,7 +202,7 @@ fn claude(home: &Home) -> Result<Environment, String> {
         ("DISABLE_ERROR_REPORTING", "1"),
         // It goes on trying for minutes otherwise.
         ("CLAUDE_CODE_MAX_RETRIES", "1"),
-        // Otherwise it does not run commands unasked for root, who every user is in a namespace of its own.
+        // Otherwise it refuses to run commands unasked as root, and every user is root in a namespace of its own.
         ("IS_SANDBOX", "1"),
     ]);
     environment.push(("CLAUDE_CONFIG_DIR".to_owned(), home.place.join("home/.claude").into()));
@@ -213,7 +213,7 @@ fn claude(home: &Home) -> Result<Environment, String> {
 fn codex(home: &Home) -> Result<Environment, String> {
     let folder = home.place.join("codex");
     let port = home.port;
-    // Whoever starts it says what it may do; this is for who does not.
+    // The client that starts codex says what it may do; this is for clients that do not.
     let free = if home.asks { "" } else { "approval_policy = \"never\"\n" };
     let mut settings = format!(
         "model = \"scripted\"\nmodel_provider = \"here\"\n{free}sandbox_mode = \"danger-full-access\"\n\

@@ -30,7 +30,7 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
     Attempt { item: 14, what: "a client asks for a job that may gain privileges", ends: Ends::Refused, make: ask_for_privileges },
 ];
 
-/// A job that waits to be ended or let go, and who holds it.
+/// A job that waits to be ended or let go, and the processes that hold it.
 pub(super) struct Victim {
     pub(super) id: String,
     leader: i32,
@@ -138,7 +138,7 @@ fn kill_everybody(setup: &Setup) -> Result<String, String> {
     Ok("it reached nobody but its own; daemon and other jobs went on".to_owned())
 }
 
-/// Kills some of those who hold a job, as any process of the user may, and returns the job as it ended.
+/// Kills some of the processes that hold a job, as any process of the user may, and returns the job as it ended.
 fn lose(
     setup: &Setup,
     who: impl Fn(&Victim) -> Vec<i32>,

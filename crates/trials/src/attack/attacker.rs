@@ -118,7 +118,7 @@ fn kill(targets: &[&str]) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns everybody above this process, up to the first of another user.
+/// Returns every ancestor of this process, up to the first of another user.
 fn above() -> Vec<String> {
     let own = rustix::process::geteuid().as_raw();
     let parent = |pid: &i32| Stat::of(*pid).map(|stat| stat.parent);
@@ -126,7 +126,7 @@ fn above() -> Vec<String> {
     all.take_while(|pid| *pid > 1 && user_of(*pid) == Some(own)).map(|pid| pid.to_string()).collect()
 }
 
-/// Returns everybody of this user with one of these names.
+/// Returns every other process of this user with one of these names.
 fn named(names: &[&str]) -> Vec<String> {
     let (own, me) = (rustix::process::geteuid().as_raw(), std::process::id().cast_signed());
     let is_named = |pid: &i32| {
@@ -148,7 +148,7 @@ fn peek(pids: &[&str]) -> Result<(), String> {
     let mut open = Vec::new();
     for pid in pids {
         let number: i32 = pid.parse().map_err(|_| format!("{pid}: not a number"))?;
-        // SAFETY: attaching takes no pointers; whoever lets us is let go again at once.
+        // SAFETY: attaching takes no pointers; a process that lets us attach is detached at once.
         let attached = unsafe { libc::ptrace(libc::PTRACE_SEIZE, number, 0, 0) } == 0;
         if attached {
             // SAFETY: as above.
@@ -160,7 +160,7 @@ fn peek(pids: &[&str]) -> Result<(), String> {
         {
             let path = format!("/proc/{pid}/{file}");
             let opened = std::fs::OpenOptions::new().read(true).write(write).open(&path);
-            // Some are opened for anybody, and refuse to be read.
+            // Some files can be opened by any process, but refuse to be read.
             if opened.is_ok_and(|mut file| write || file.read(&mut [0; 1]).is_ok_and(|bytes| bytes > 0)) {
                 open.push(path);
             }
@@ -217,7 +217,7 @@ fn daemonised(words: &[&str]) -> Result<bool, String> {
     child.status().map(|status| status.success()).map_err(|error| format!("setsid: {error}"))
 }
 
-/// Listens where somebody else is expected, and writes down how much it was told.
+/// Listens where clients expect another program, and writes down how many bytes it was sent.
 fn squat(socket: &str, heard: &str) -> Result<(), String> {
     let failed = |error: std::io::Error| format!("{socket}: {error}");
     let listener = UnixListener::bind(socket).map_err(failed)?;
@@ -232,7 +232,7 @@ fn squat(socket: &str, heard: &str) -> Result<(), String> {
     }
 }
 
-/// Passes on whatever anybody says: what a daemon would be that does not look who asks.
+/// Relays whatever any client sends, like a daemon that does not check which user asks.
 fn relay(from: &str, to: &str) -> Result<(), String> {
     let failed = |error: std::io::Error| format!("{from}: {error}");
     let listener = UnixListener::bind(from).map_err(failed)?;

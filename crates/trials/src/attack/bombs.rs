@@ -1,4 +1,4 @@
-//! Too much of something: output by the gigabyte against keeper, disk and everybody else, and requests that are too large, too deep or no
+//! Too much of something: output by the gigabyte against keeper, disk and other jobs, and requests that are too large, too deep or no
 //! numbers against the daemon.
 
 use std::fs;

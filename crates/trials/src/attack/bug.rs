@@ -3,11 +3,11 @@
 /// A guard that is taken away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Bug {
-    /// Whoever reaches the socket is answered as the user.
+    /// Every client that reaches the socket is answered as the user.
     AnybodyIsAnswered,
-    /// A job may signal whom its user may.
+    /// A job may signal every process that its user may.
     JobsAreNotScoped,
-    /// The memory of one who holds a job can be read.
+    /// The memory of a keeper can be read.
     KeeperIsOpen,
     /// A secret is handed on as an argument.
     SecretOnCommandLine,

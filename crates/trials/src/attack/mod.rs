@@ -4,12 +4,12 @@
 //! - [`setup`]: the parties.
 //! - [`attacker`]: what an attacker does as a process of its own, as another user or inside a job.
 //! - [`transport`]: the way to the daemon.
-//! - [`agent`]: a job against those who hold it.
+//! - [`agent`]: a job against the processes that hold it.
 //! - [`records`]: a job against what is written down about it.
 //! - [`rights`]: a job that asks for more than is its own.
-//! - [`secrets`]: who sees what a job was given.
+//! - [`secrets`]: which users and processes see what a job was given.
 //! - [`names`]: names, paths and texts that lead elsewhere.
-//! - [`terminal`]: what a job writes, against whoever looks at it.
+//! - [`terminal`]: what a job writes, against the user that looks at it.
 //! - [`bombs`]: too much of something.
 //! - [`attempt`]: an attempt, and how it must end. [`bug`]: guards that can be taken away.
 //! - [`seeded`]: what is broken on purpose, and must be noticed.

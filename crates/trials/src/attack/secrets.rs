@@ -121,7 +121,7 @@ fn read_files(setup: &Setup) -> Result<String, String> {
     command.env("TOKEN", SECRET);
     let id = text(&home.0.run_to_end(&command)?.stdout);
     home.until(&id, |job| job["attempts"][0]["pid"].as_i64())?;
-    // Even where somebody has opened the folders.
+    // Even where the folders have been opened to other users.
     for folder in [home.0.home().to_owned(), home.0.home().join("jobs"), home.0.home().join("jobs").join(&id)]
     {
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).map_err(at(&folder))?;

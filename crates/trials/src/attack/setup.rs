@@ -17,10 +17,10 @@ use crate::clock;
 use crate::place::{self, Programs};
 use crate::product::{MARKER, Product};
 
-/// The user who is attacked.
+/// The user under attack.
 pub(super) const OWNER: u32 = 54_321;
 
-/// Somebody else.
+/// Another user.
 pub(super) const STRANGER: u32 = 54_322;
 
 /// The longest until something that must happen has.

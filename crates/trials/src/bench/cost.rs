@@ -25,7 +25,7 @@ const NURSERY: &str = "nursery, one for all";
 /// Jobs that sleep at once while their memory is read.
 const SLEEPERS: usize = 20;
 
-/// Counts the CPU time of this process and of everything it starts, whoever reaps it: a control group of its own.
+/// Counts the CPU time of this process and of everything it starts, whichever process reaps it: a control group of its own.
 pub(super) struct Cpu {
     group: Option<PathBuf>,
 }

@@ -24,7 +24,7 @@ const TRUE_MAX: Duration = Duration::from_secs(60);
 /// The least that starting a program can cost.
 pub(super) const BARE: &str = "bare posix_spawn";
 
-/// The queue of everybody's shell.
+/// The well-known job queue for the shell.
 pub(super) const SPOOLER: &str = "task-spooler";
 
 /// Ours, at the best level this machine has.

@@ -1,5 +1,5 @@
-//! A canary: says numbered lines, notes outside the product what it did, and exits as it was told. Then: what such notes
-//! and those of adversaries say about who lived, and until when.
+//! A canary: prints numbered lines, notes outside the product what it did, and exits as it was told. Then: what such notes
+//! and those of adversaries say about which processes lived, and until when.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
@@ -24,7 +24,7 @@ pub(crate) fn argv(order: &Order, folder: &Path, adversary: &Path) -> Result<Vec
     let life = folder.join(order.life()).to_string_lossy().into_owned();
     match &order.work {
         Work::Adversary(kind) => {
-            // Whoever judges makes the file: an adversary only appends to it.
+            // The trial creates the file: an adversary only appends to it.
             File::create(&life).map_err(|error| format!("{life}: {error}"))?;
             Ok(vec![adversary.to_string_lossy().into_owned(), (*kind).to_owned(), life])
         }
@@ -113,7 +113,7 @@ impl Notes {
 /// What the notes of one job say.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Life {
-    /// Everybody who noted something, and when it did so last.
+    /// Every process that noted something, and when it last did so.
     pub(crate) pids: BTreeMap<i32, u64>,
     /// By attempt; adversaries do not tell.
     pub(crate) attempts: BTreeMap<u64, Attempt>,
@@ -184,7 +184,7 @@ impl Life {
         self.pids.values().copied().max().unwrap_or(0)
     }
 
-    /// Returns those that are alive now. Whoever has the number of one and was started after its last note is another.
+    /// Returns the processes that are alive now. A process that started after the last note of its pid is another one.
     pub(crate) fn alive(&self) -> Vec<i32> {
         let is_same = |pid: i32, last_ns: u64| {
             Stat::of(pid).is_some_and(|stat| stat.is_alive() && stat.start_ticks * TICK_NS <= last_ns)

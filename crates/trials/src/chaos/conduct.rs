@@ -21,7 +21,7 @@ const ASK_MAX: Duration = Duration::from_secs(40);
 /// Pause between two tries.
 const AGAIN: Duration = Duration::from_millis(60);
 
-/// After so long without a daemon, whoever asks starts one, as a supervisor would.
+/// After this long without a daemon, the client that calls it starts one, as a supervisor would.
 const ALONE_MAX: Duration = Duration::from_secs(2);
 
 /// The longest until a job that is to lose its keeper has one.
@@ -246,7 +246,7 @@ fn murder(stage: &Stage, order: &Order, id: &str, how: Murder) {
     // Noted first: from here on the job may be lost.
     stage.entry(order.number, |entry| entry.acts.murdered = true);
     for (name, keeper, wanted) in [("guards killed", guard, how.guard), ("shims killed", shim, how.shim)] {
-        // It may have gone by itself, and its number to somebody else of this run.
+        // The keeper may have exited by itself, and its pid may belong to another process of this run.
         let is_it = |victim: &Identity| (victim.pid, victim.start_ticks) == keeper;
         let victim = if wanted { Identity::of(keeper.0).filter(is_it) } else { None };
         if victim.is_some_and(|victim| victim.signal(Signal::KILL).unwrap_or(false)) {

@@ -14,7 +14,7 @@ pub(crate) struct Case {
     pub(crate) acts: Acts,
     /// When its last word was first seen, on the boot clock.
     pub(crate) seen_ns: u64,
-    /// Who of it was alive right then.
+    /// Its processes that were alive right then.
     pub(crate) alive: Vec<i32>,
     pub(crate) life: Life,
     pub(crate) told: Told,
@@ -25,9 +25,9 @@ pub(crate) struct Case {
 /// What was done to a job, and what could not be.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Acts {
-    /// Somebody asked for its end, heard or not.
+    /// A client asked for its end, heard or not.
     pub(crate) cancel_sent: bool,
-    /// When the wish was acknowledged.
+    /// When that request was acknowledged.
     pub(crate) cancelled_ns: Option<u64>,
     /// A keeper of it was killed.
     pub(crate) murdered: bool,

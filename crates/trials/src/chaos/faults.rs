@@ -83,7 +83,7 @@ fn disk_full(stage: &Stage, lasts: Duration) {
     }
 }
 
-/// Everybody who runs the product has a wrong clock, whoever comes later too.
+/// Gives every process that runs the product a wrong clock, including processes that start later.
 fn clock_jump(stage: &Stage, wrong: &WrongClock, offset_s: i64, lasts: Duration) {
     let mut wronged: BTreeSet<i32> = BTreeSet::new();
     stage.count(if offset_s > 0 { "clock jumps forward" } else { "clock jumps back" });
@@ -96,7 +96,7 @@ fn clock_jump(stage: &Stage, wrong: &WrongClock, offset_s: i64, lasts: Duration)
         }
         stage.is_over().then_some(())
     });
-    // Also those that were forked by one with a wrong clock, which nobody counted.
+    // Also the forks of a process with a wrong clock, which were not counted.
     for pid in ours() {
         if let Err(why) = wrong.restore(pid)
             && figures::runs(pid, stage.product.program())

@@ -33,7 +33,7 @@ struct Mount {
 
 impl Drop for Mount {
     fn drop(&mut self) {
-        // Whoever still has a file open there keeps the rest; it is gone with them.
+        // Processes that still have a file open there keep the file system; it is gone when they are.
         let _ = tool(Command::new("umount").arg("--lazy").arg(&self.point));
         let _ = tool(Command::new("losetup").arg("--detach").arg(&self.device));
     }
@@ -81,7 +81,7 @@ impl Ground {
 fn mount(folder: &Path, bytes: u64) -> io::Result<Mount> {
     let (image, point) = (folder.join("image"), folder.join("state"));
     File::create_new(&image)?.set_len(bytes)?;
-    // No block is kept for root, who is often the one to run this; and an inode for every two blocks, since most files are small.
+    // No blocks are reserved for root, which often runs this; and an inode for every two blocks, since most files are small.
     let options = "lazy_itable_init=1,lazy_journal_init=1";
     tool(Command::new("mkfs.ext4").args(["-q", "-F", "-m", "0", "-i", "8192", "-E", options]).arg(&image))?;
     let device = tool(Command::new("losetup").args(["--find", "--show"]).arg(&image))?;

@@ -34,7 +34,7 @@ pub(crate) fn astray(home: &Path, from_ms: u64, to_ms: u64) -> Result<u64, Strin
     count.trim().parse().map_err(|_| format!("the journal counts {count:?}"))
 }
 
-/// Asks the journal, or changes it: whoever sabotages a run does.
+/// Queries the journal, or changes it, as sabotaged runs do.
 pub(crate) fn query(home: &Path, question: &str) -> Result<String, String> {
     let output = Command::new("sqlite3").arg(home.join("journal.db")).arg(question).output();
     let output = output.map_err(|error| format!("sqlite3, which reads the journal: {error}"))?;

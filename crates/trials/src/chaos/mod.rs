@@ -2,7 +2,7 @@
 //!
 //! - [`plan`]: what each job is, from the seed. [`canary`]: jobs whose every line is known.
 //! - [`ground`]: a small file system of its own. [`wrong_clock`]: a clock that jumps for the product alone.
-//! - [`conduct`]: one job. [`faults`]: what happens to the product. [`watch`]: who looks on.
+//! - [`conduct`]: one job. [`faults`]: what happens to the product. [`watch`]: the observers.
 //! - [`evidence`], [`judge`]: what is known, and what is made of it. [`journal`]: the log, read past the product.
 //! - [`trial`]: one run, from its first job to the judgement. [`report`]: the figures. [`sabotage`]: real runs in which something is wrong on purpose.
 

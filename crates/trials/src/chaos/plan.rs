@@ -138,7 +138,7 @@ impl Mix {
             murder,
         };
         match is_adversary {
-            // Whoever is not cancelled runs into its limit; none ends by itself before that.
+            // An adversary that is not cancelled runs into its limit; none ends by itself before that.
             true => order.wall_ms = Some(if cancelled { 8_000 } else { 200 + random.below(1_800) }),
             false => {
                 let (canary, retries) = canary(&mut random);

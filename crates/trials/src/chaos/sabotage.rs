@@ -51,7 +51,7 @@ const AFTER: &[After] = &[
 struct Taken(Mutex<BTreeSet<u64>>);
 
 impl Taken {
-    /// Waits for a job that nobody has used and that is as wished, and uses it.
+    /// Waits for a job that is not taken yet and that `wish` accepts, and takes it.
     fn find<T>(&self, stage: &Stage, wish: impl Fn(&Entry) -> Option<T>) -> Option<(Entry, T)> {
         clock::until(OPPORTUNITY_MAX, Duration::from_millis(5), || {
             let mut taken = locked(&self.0);

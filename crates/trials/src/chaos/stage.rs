@@ -42,7 +42,7 @@ pub(crate) struct Entry {
     pub(crate) id: Option<String>,
     pub(crate) asked_ns: u64,
     pub(crate) acts: Acts,
-    /// When its last word was seen, and who was alive then.
+    /// When its last word was seen, and which of its processes were alive then.
     pub(crate) seen: Option<(u64, Vec<i32>)>,
     pub(crate) outcome: Option<String>,
     /// The answer to its submission got lost, and was not asked for again.

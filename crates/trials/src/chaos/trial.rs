@@ -80,7 +80,7 @@ fn windows(shape: &Shape, disk: Result<(), String>, clock: Result<WrongClock, St
     if let Err(why) = &disk {
         println!("SKIPPED, disk-full windows: {why}");
     }
-    // Keepers close their memory to everybody but root.
+    // Keepers close their memory to every user but root.
     let clock = clock.and_then(|clock| match rustix::process::geteuid().is_root() {
         true => Ok(clock),
         false => Err("only root may change the clock of a daemon that has closed its memory".to_owned()),
@@ -104,7 +104,7 @@ fn prepare(stage: &Stage) -> Result<(), String> {
     Ok(())
 }
 
-/// Plays it: the load, the faults and who watches, until every job has ended or the time is up.
+/// Runs it: the load, the faults and the observers, until every job has ended or the time is up.
 fn play(stage: &Stage, shape: &Shape, windows: &Windows, during: impl FnOnce(&Stage) + Send) -> Run {
     let seed = shape.mix.seed;
     std::thread::scope(|scope| {
@@ -218,7 +218,7 @@ fn describe(pid: i32) -> String {
     format!("{pid} (below {parent}): {}", command.trim_end())
 }
 
-/// Returns the wall clock of this process, which nobody made wrong.
+/// Returns the wall clock of this process, which the clock jumps do not touch.
 fn wall_ms() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
     now.tv_sec as u64 * 1_000 + now.tv_nsec as u64 / 1_000_000

@@ -33,8 +33,8 @@ const LOGS_EVERY: u64 = 6;
 /// How often the daemon is looked at.
 const SAMPLE: Duration = Duration::from_millis(500);
 
-/// Reads the feed over all jobs, and returns how often it told each last word. Whoever of a job is alive when its last word is
-/// read is noted at once.
+/// Reads the feed over all jobs, and returns how often it reported each last word. Processes of a job that are alive when its last
+/// word is read are noted at once.
 pub(crate) fn follow(stage: &Stage) -> BTreeMap<String, u64> {
     let (mut client, mut cursor) = (stage.product.client(), None::<String>);
     let mut told: BTreeMap<String, u64> = BTreeMap::new();
@@ -69,7 +69,7 @@ pub(crate) fn follow(stage: &Stage) -> BTreeMap<String, u64> {
     }
 }
 
-/// Asks a job nobody knows for the number it was submitted with.
+/// Asks the daemon which number an unknown job was submitted with.
 fn number_of(stage: &Stage, client: &mut Client, id: &str) -> Option<u64> {
     let number = client.call(&jobs::show(id)).ok()?.labels.get("chaos")?.parse().ok()?;
     stage.entry(number, |entry| entry.id = Some(id.to_owned()))?;
@@ -133,7 +133,7 @@ fn conclude(stage: &Stage, case: &Case) {
     }
     stage.count(name_of(&case.told.outcome));
     stage.entry(case.order.number, |entry| entry.judged = true);
-    // Whoever still wrote to it would be found by its name at the end.
+    // A process that still writes to it would be found by its name at the end.
     let _ = std::fs::remove_file(stage.ground.notes().join(case.order.life()));
 }
 

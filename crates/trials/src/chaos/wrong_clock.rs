@@ -1,9 +1,9 @@
 //! A wall clock that jumps, for chosen processes of this machine only.
 //!
 //! Programs read the clock in memory that the kernel maps into each of them (the vDSO), by `libc` or without it, so that
-//! nothing in between can be replaced. But the page with that code is a process's own once somebody has written to it,
-//! as a debugger does to set a breakpoint. What is written here asks the kernel for the time and adds an offset if it was the
-//! wall clock that was asked for. Forks inherit it, a new program does not.
+//! nothing in between can be replaced. But the page with that code becomes private to a process once it is written to,
+//! as when a debugger sets a breakpoint. The code written here asks the kernel for the time, and adds an offset if the
+//! caller asked for the wall clock. Forks inherit it, a new program does not.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt as _;

@@ -37,12 +37,12 @@ const GRACE_MS: u64 = 5;
 /// The program that a harness starts as its nursery.
 const SCRIPT: &str = "nursery";
 
-/// What whoever comes later believes, when it is made to be wrong on purpose.
+/// How a later daemon finds out what happened: correctly, or wrong on purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Recovery {
     /// As a daemon does it.
     Locate,
-    /// A keeper that is gone is believed to have taken its tree along.
+    /// Assumes that a keeper that is gone took its tree along.
     NoSweep,
 }
 
@@ -54,9 +54,9 @@ pub(super) struct Story {
     pub(super) word: Option<Located>,
     pub(super) again: Option<Located>,
     pub(super) has_exit: bool,
-    /// Who of the job was alive after the last word.
+    /// Processes of the job that were alive after the last word.
     pub(super) survivors: Vec<String>,
-    /// Who of the keeper was alive long after it.
+    /// Keeper processes that were alive long after it.
     pub(super) lingering: Vec<String>,
     pub(super) ran: bool,
     pub(super) printed: bool,
@@ -103,8 +103,8 @@ impl Harness {
         &self.levels
     }
 
-    /// Writes the program that goes inside and becomes a nursery there. Once, before there are other threads: a
-    /// file that a fork of somebody else holds open for writing cannot be run.
+    /// Writes the program that goes inside and becomes a nursery there. Called once, before there are other threads: a
+    /// file that a fork by another thread holds open for writing cannot be run.
     fn write_script(&self) -> Result<(), String> {
         let script = self.folder.join(SCRIPT);
         let text = format!(
@@ -255,7 +255,7 @@ impl Harness {
         })
     }
 
-    /// Returns everybody inside but `known`, with their names.
+    /// Returns every process inside but `known`, with its name.
     fn alive_but(&self, known: &[i32]) -> Vec<String> {
         let members = self.observer.members().into_iter();
         let members = members.filter(|pid| !known.contains(pid) && !is_past_its_last_instruction(*pid));
@@ -263,13 +263,13 @@ impl Harness {
     }
 }
 
-/// Returns the keepers of an attempt, who are still there for a moment when they have said the last word.
+/// Returns the keepers of an attempt, which live for a moment longer once they have said the last word.
 fn keepers(tracer: &Tracer, launched: &Result<Launched, Error>, nursery: i32) -> Vec<i32> {
     let told = launched.iter().flat_map(|launched| [launched.guard.pid, launched.shim.pid]);
     told.chain(tracer.keepers()).chain([nursery]).collect()
 }
 
-/// Returns what somebody would write who does not look.
+/// Returns the record that a daemon would write if it did not sweep.
 fn believed_lost() -> ExitRecord {
     ExitRecord {
         receipt: Receipt { output_lost: true, ..Receipt::bare(Proof::BestEffort) },
@@ -279,8 +279,8 @@ fn believed_lost() -> ExitRecord {
     }
 }
 
-/// Does to a job what its variant says, once it has said everything. Done again at each look, since whoever should
-/// have heard may have been struck.
+/// Does to a job what its variant says, once the job has printed everything. Repeated at each look, since the process
+/// that should have heard may have been struck.
 fn disturb(case: &Case, dir: &Path, effects: &Path, tracer: &Tracer) {
     if !effects.join(leader::PRINTED).exists() {
         return;

@@ -11,11 +11,11 @@ use crate::tracer::Blow;
 /// Which promise was broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Broken {
-    /// There was no last word, or nobody could read it.
+    /// There was no last word, or it could not be read.
     NoEnding,
     /// There were two, or one that changed.
     TwoEndings,
-    /// Somebody was alive after it.
+    /// A process was alive after it.
     Survivor,
     /// It says what was not so.
     False,
@@ -178,7 +178,7 @@ impl Bench {
         }
     }
 
-    /// Nobody was struck: the ending is the one that the job deserved.
+    /// No process was struck: the ending is the one that the job deserved.
     fn undisturbed(&mut self, case: &Case, story: &Story, word: &Located) {
         let Some(record) = record_of(word) else {
             return self.complain(Broken::NotClean, format!("undisturbed, it ended as {word:?}"));

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-/// Clock ticks of a second in `/proc`: Linux shows a hundred to everybody.
+/// Clock ticks per second in `/proc`: Linux shows 100 to every process.
 pub(crate) const TICKS_PER_SECOND: u64 = 100;
 
 /// Nanoseconds of such a tick.

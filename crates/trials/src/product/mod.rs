@@ -41,7 +41,7 @@ pub(crate) struct Product {
     home: PathBuf,
     /// What its commands have in their environment beside what they need.
     environment: Vec<(String, OsString)>,
-    /// Who uses it, if it is not whoever runs the trial.
+    /// The user that runs it, if it is not the user that runs the trial.
     user: Option<u32>,
 }
 
@@ -55,7 +55,13 @@ impl Product {
         let bin = folder.join("bin");
         fs::create_dir_all(&bin).map_err(failed(&bin))?;
         let program = bin.join("lastword");
-        fs::copy(lastword, &program).map_err(failed(&program))?;
+        // By a process of its own: if this one had the copy open for writing while another thread forks, its first start would fail with
+        // "text file busy".
+        let copied =
+            Command::new("cp").arg("--").arg(lastword).arg(&program).status().map_err(failed(&program))?;
+        if !copied.success() {
+            return Err(format!("{} cannot be copied to {}", lastword.display(), program.display()));
+        }
         Product::at(program, folder, home)
     }
 
@@ -166,7 +172,7 @@ impl Product {
         let _ = self.run(&["cancel", "--all", "--force"]);
         let _ = self.run(&["daemon", "stop"]);
         let mut killed = 0;
-        // Twice in a row nobody: who was forked after the list was read is found by the next.
+        // Until none is left: a process forked after the list was read is found by the next look.
         clock::until(START_MAX, LOOK, || {
             let left = self.processes();
             killed += left.len();

@@ -55,7 +55,7 @@ pub(super) fn processes(product: &Product, daemon: i32) -> (Vec<i32>, Vec<i32>) 
     ours.partition(|pid| figures::runs(*pid, product.program()))
 }
 
-/// Returns who these are, for good.
+/// Returns the identities of these processes, which hold even when a pid is reused.
 pub(super) fn identities(pids: &[i32]) -> Vec<Identity> {
     pids.iter().filter_map(|pid| Identity::of(*pid)).collect()
 }

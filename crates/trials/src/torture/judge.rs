@@ -113,7 +113,7 @@ impl Judge {
         let order = self.order(adversary, level, moment)?;
         let exit = order.folder.join("exit");
         let readable = clock::until(PATIENCE, LOOK, || exit.exists().then(clock::boot_ns));
-        // At once: whoever is inside now was there when the last word could be read.
+        // At once: a process that is inside now was there when the last word could be read.
         let present = self.observer.members();
         let done = Done::from_line(&self.hear()?)?;
         let verdict = self.verdict(&order, &done, readable, &present);
@@ -144,7 +144,7 @@ impl Judge {
             verdict.wrong.get_or_insert(format!("{}: left behind {}", scene(order), left.display()));
         }
         self.observer.clear(&self.staying)?;
-        // Its owner is gone and so is everybody in it: from here on it is a thing of the judge's, who may read it.
+        // The folder's owner and every process of the trial are gone: from here on it belongs to the judge, which may read it.
         let _ = chown(&order.folder, Some(0), Some(0));
         let signs =
             fs::read(&order.canary).map_err(|error| format!("{}: {error}", order.canary.display()))?;
@@ -184,7 +184,7 @@ impl Judge {
         done.keepers.is_empty() && (program.as_os_str().is_empty() || program.ends_with("lastword"))
     }
 
-    /// Waits until the keepers have left and returns who is still there a while after.
+    /// Waits until the keepers have left and returns the processes that are still there a while after.
     fn survivors(&self, done: &Done) -> Vec<i32> {
         let left = || -> Vec<i32> {
             self.observer.members().into_iter().filter(|pid| !self.staying.contains(pid)).collect()
@@ -261,7 +261,7 @@ impl Drop for Judge {
     }
 }
 
-/// Copies the adversary to where only `user` can run it, as root: a setuid program that anybody may run would be a hole.
+/// Copies the adversary to where only `user` can run it, as root: a setuid program that any user may run would be a hole.
 fn setuid_copy(programs: &Programs, folder: &Path, user: u32) -> Result<PathBuf, String> {
     use std::os::unix::fs::PermissionsExt;
     let vault = folder.join("setuid");

@@ -9,7 +9,7 @@ use super::order::{Done, Order, Tried, Victim, name_of};
 use crate::clock;
 use crate::place::Programs;
 
-/// How long a keeper may take until somebody can speak to it. Only a keeper that died takes so long.
+/// How long a keeper may take until it accepts a connection. Only a keeper that died takes this long.
 const LISTENING: Duration = Duration::from_secs(5);
 
 /// Bytes of output that are kept, at either end: what is said is of no interest here.
@@ -43,7 +43,7 @@ impl Kept {
         words.extend(order.outside.iter().map(OsString::from));
         let caps = Keep::Caps { head: OUTPUT_BYTES, tail: OUTPUT_BYTES };
         let stdout = match kind {
-            // Nobody reads the spool, so that its writers do block.
+            // The spool has no reader, so that its writers do block.
             "blocked-writers" => Keep::Spool { ahead_max: OUTPUT_BYTES },
             _ => caps,
         };
@@ -51,7 +51,7 @@ impl Kept {
         Launch { at_most: order.level, stdout, stderr: caps, new_privileges, ..plain }
     }
 
-    /// Launches and stops as soon as anybody listens, often before the program runs.
+    /// Launches, and stops as soon as the keeper listens, often before the program runs.
     fn stop_at_once(&self, order: &Order) -> Result<Done, String> {
         let pending = self.nursery.send(&self.launch(order)).map_err(|error| error.to_string())?;
         let connect = || Keeper::connect(&order.folder, 0).ok();
@@ -90,7 +90,7 @@ impl Tried for Kept {
     }
 
     fn try_one(&self, order: &Order) -> Result<Done, String> {
-        // Before it was launched there is nobody to kill yet.
+        // Before the launch there is no victim to kill yet.
         match order.moment.is_zero() && order.victim == Victim::None {
             true => self.stop_at_once(order),
             false => self.stop_later(order),

@@ -1,6 +1,6 @@
 //! `torture`: trees that do not want to die, stopped at bad moments at every level, and judged from outside.
 //!
-//! * `driver` is who is tried: it drives the keeper as a daemon would, as root or as a user without rights.
+//! * `driver` is on trial: it drives the keeper as a daemon would, as root or as a user without rights.
 //! * `judge` watches by an `observer` control group around it and by the canaries that every process of a tree is.
 //! * `standin` has keepers that are wrong on purpose; `torture --bugs` shows that the judge notices each.
 

@@ -1,7 +1,7 @@
 //! The judge's own control group: whatever is forked inside is counted by the kernel, whatever a keeper believes.
 //!
 //! ```text
-//! observer (root's)          nobody inside but below
+//! observer (root's)          no process of its own, only below
 //! └── ward                   the driver, the nursery and all they fork; the user's, if there is one
 //!     ├── escape             where an adversary may move itself
 //!     └── …                  what a keeper makes
@@ -50,7 +50,7 @@ impl Observer {
         Ok(observer)
     }
 
-    /// Returns the group that is handed to those who are tried.
+    /// Returns the group that is handed to the driver on trial.
     pub(crate) fn ward(&self) -> PathBuf {
         self.path.join("ward")
     }
@@ -69,14 +69,14 @@ impl Observer {
         Ok(())
     }
 
-    /// Returns all who live inside. The dead who are not buried are not among them.
+    /// Returns all processes that live inside, without zombies.
     pub(crate) fn members(&self) -> Vec<i32> {
         let mut members = Vec::new();
         collect(&self.path, &mut members);
         members
     }
 
-    /// Kills everybody but `kept`. Frozen first, so that nobody forks meanwhile.
+    /// Kills every process but `kept`. Freezes the group first, so that no process forks meanwhile.
     pub(crate) fn clear(&self, kept: &[i32]) -> Result<(), String> {
         let freeze = self.path.join("cgroup.freeze");
         let strangers = || self.members().into_iter().filter(|pid| !kept.contains(pid)).collect::<Vec<_>>();
@@ -86,7 +86,7 @@ impl Observer {
             }
             let _ = fs::write(&freeze, "1");
             for pid in strangers() {
-                // SAFETY: takes numbers. Nobody inside can end and give its number away while it is frozen.
+                // SAFETY: takes numbers. No process inside can exit and release its pid while it is frozen.
                 unsafe {
                     libc::kill(pid, libc::SIGKILL);
                 }

@@ -25,10 +25,10 @@ pub(crate) fn level_of(name: &str) -> Result<Level, String> {
     known.map(|(_, level)| *level).ok_or_else(|| format!("there is no level `{name}`"))
 }
 
-/// Who of the keeper is killed with -9 at the moment of the stop.
+/// Which keeper process is killed with -9 at the moment of the stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Victim {
-    /// Nobody.
+    /// Neither.
     None,
     /// The shim, instead of a stop: the guard must end the tree.
     Shim,
@@ -62,7 +62,7 @@ pub(crate) struct Order {
     /// What the adversary gets to escape with.
     pub(crate) outside: Option<PathBuf>,
     pub(crate) level: Level,
-    /// How long after the launch to stop it. Zero: as soon as anybody listens.
+    /// How long after the launch to stop it. Zero: as soon as the keeper listens.
     pub(crate) moment: Duration,
     pub(crate) victim: Victim,
 }
@@ -103,9 +103,9 @@ impl Order {
 /// What the driver did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Done {
-    /// When the stop was sent, on the boot clock. Nothing: the tree had ended by itself before.
+    /// When the stop was sent, on the boot clock. `None`: the tree had ended by itself before.
     pub(crate) sent_ns: Option<u64>,
-    /// Guard and shim, who may be there as long as it takes them to leave.
+    /// Guard and shim, which may still be there for as long as they take to exit.
     pub(crate) keepers: Vec<i32>,
     /// What did not go as it must.
     pub(crate) trouble: Option<String>,

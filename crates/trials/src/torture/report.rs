@@ -83,7 +83,7 @@ impl Row {
         }
     }
 
-    /// Returns the times by level, for whoever wants to know where a tail comes from.
+    /// Returns the times by level, to show where a tail comes from.
     pub(crate) fn by_level(&self, levels: &[&'static str]) -> String {
         let of = |level: &str| {
             let mine = self.verdicts.iter().filter(|verdict| verdict.level == level);

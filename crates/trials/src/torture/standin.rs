@@ -24,7 +24,7 @@ pub(crate) enum Bug {
     OneLook,
     /// Asks politely, waits a while and takes the rest for granted.
     TimerAlone,
-    /// Kills a control group and waits until it is empty, without looking for who left it.
+    /// Kills a control group and waits until it is empty, without looking for processes that left it.
     CgroupOnly,
     /// Does everything right, and speaks before.
     EarlyWord,
@@ -195,7 +195,7 @@ fn signal(pid: i32, signal: i32) {
     }
 }
 
-/// Returns everybody below this process, as one look finds them.
+/// Returns every process below this one, as a single pass finds them.
 fn descendants() -> Vec<i32> {
     let mut found = Vec::new();
     let mut next = vec![std::process::id() as i32];

@@ -47,7 +47,7 @@ fn wrong(receipt: &Receipt, by: &str, level: Level, ran: bool) -> Option<String>
         return Some(format!("held at {:?} and proven by {:?}", receipt.level, receipt.proof));
     }
     let killed = receipt.rungs.iter().any(|taken| taken.rung == Rung::Kill);
-    // With a shim dies its leader, of the kernel's hand; the guard may find nobody to kill.
+    // When a shim dies, the kernel kills its leader; the guard may find no process to kill.
     let explained = receipt.exit.is_some() || killed || by == "guard" && receipt.processes.is_empty();
     (!explained).then(|| "nobody exited and nobody was killed".to_owned())
 }

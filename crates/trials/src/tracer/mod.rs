@@ -1,7 +1,7 @@
 //! Follows one launch from its nursery down to guard and shim, and strikes one of them exactly at a system call.
 //!
 //! Guard and shim are forks of the nursery, so a counter by the name of a program cannot tell them apart; parentage
-//! can. Whoever is not aimed at is let go at once and runs at full speed. Every request to the kernel comes from the
+//! can. A process that is not aimed at is released at once and runs at full speed. Every request to the kernel comes from the
 //! thread that attached, which is why a [`Tracer`] is a thread of its own.
 
 mod calls;
@@ -16,7 +16,7 @@ use std::thread::JoinHandle;
 pub(crate) use calls::{Call, name_of, number_of};
 use raw::Stop;
 
-/// Who somebody is in a launch.
+/// The role of a process in a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Role {
     /// Forks the guards.
@@ -72,7 +72,7 @@ pub(crate) enum Blow {
     Fail(i32),
 }
 
-/// Who is struck, where and how.
+/// Which process is struck, where and how.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Aim {
     pub(crate) role: Role,
@@ -114,7 +114,7 @@ pub(crate) struct Tracer {
     held: Arc<Held>,
 }
 
-/// What the thread shares with whoever may want it to let go.
+/// What the thread shares with callers that may want it to let go.
 #[derive(Default)]
 struct Held {
     let_go: AtomicBool,
@@ -138,7 +138,7 @@ impl Tracer {
             let failed = start.is_err();
             let start =
                 start.map_err(|error| format!("cannot trace the nursery {nursery}: {error}; is this root?"));
-            // The caller waits for this word; if it is gone there is nobody left to tell.
+            // The caller waits for this message; if the caller is gone, there is no receiver left.
             let _ = ready.send(start.clone());
             if failed {
                 return start.map(|()| Seen::default());
@@ -167,7 +167,7 @@ impl Tracer {
         self.held.keepers.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
     }
 
-    /// Lets everybody go who is still followed, unharmed, and says what was seen.
+    /// Releases every process that is still followed, unharmed, and returns what was seen.
     pub(crate) fn release(self) -> Result<Seen, String> {
         self.held.release();
         self.join()
@@ -178,7 +178,7 @@ impl Drop for Tracer {
     fn drop(&mut self) {
         if let Some(thread) = self.thread.take() {
             self.held.release();
-            // What it had to say is of no interest to whoever drops it.
+            // A caller that drops the tracer does not need its result.
             let _ = thread.join();
         }
     }
@@ -189,7 +189,7 @@ impl Held {
         self.tracees.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// The thread sleeps in `waitpid`; a signal that everybody ignores stops a tracee, which wakes it.
+    /// The thread sleeps in `waitpid`; a signal that every process ignores stops a tracee, which wakes the thread.
     fn release(&self) {
         self.let_go.store(true, Ordering::SeqCst);
         for pid in self.lock().iter() {
@@ -326,7 +326,7 @@ impl Chase {
             self.seen.pids.insert(role, child);
             self.held.keepers.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(child);
         }
-        // The guard is followed to its first child in any case: who is a keeper must be known.
+        // The guard is followed to its first child in any case: the keepers must be known.
         let deeper = role.is_some_and(|role| role == Role::Guard || self.wants(role));
         if let Some(role) = role.filter(|_| deeper) {
             let pace = if self.plan.first.role == role { Pace::Step } else { Pace::Run };

@@ -49,7 +49,7 @@ pub(super) fn interrupt(pid: i32) -> io::Result<()> {
     request(libc::PTRACE_INTERRUPT, pid, 0, 0).map(drop)
 }
 
-/// From here on a tracee can be gone at any time, killed by somebody else: `wait` tells, so these do not.
+/// From here on another process may kill a tracee at any time: `wait` reports that, so these do not.
 pub(super) fn run(pid: i32, signal: i32) {
     let _ = request(libc::PTRACE_CONT, pid, 0, signal as usize);
 }

@@ -184,7 +184,7 @@ async fn wake(plan: &Plan<'_>, server: &Server) -> Outcome<Line> {
     let mut jobs = load::running(&with, "wake", CALLERS).await?;
     let (mut on, mut off) = (Vec::new(), Vec::new());
     for round in 0..2 * plan.rounds {
-        // Whoever goes first has the warmer machine: they take turns.
+        // The journal that goes first has the warmer machine, so the two take turns.
         let order = if round % 2 == 0 { [true, false] } else { [false, true] };
         for wake in order {
             let (journal, rates) = if wake { (&with, &mut on) } else { (&without, &mut off) };

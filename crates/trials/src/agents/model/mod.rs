@@ -94,7 +94,7 @@ impl Model {
                     return;
                 }
                 let state = Arc::clone(&shared);
-                // An agent that is gone ends its connection, and there is nobody to tell.
+                // An agent that exits closes its connection; there is no caller to report the error to.
                 std::thread::spawn(move || drop(state.talk(Connection::new(stream))));
             }
         });
@@ -128,7 +128,7 @@ impl Model {
 impl Drop for Model {
     fn drop(&mut self) {
         self.state.change(|inner| inner.is_closed = true);
-        // Whoever accepts is woken by one more, and sees that it is over.
+        // One more connection wakes the accept loop, which then sees `is_closed`.
         drop(TcpStream::connect(("127.0.0.1", self.port)));
     }
 }

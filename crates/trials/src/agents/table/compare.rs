@@ -20,7 +20,7 @@ const SETTLE: Duration = Duration::from_secs(6);
 
 const LOOK: Duration = Duration::from_millis(50);
 
-/// What codex is told beyond its interrupt, and would not be by whoever does not know of it.
+/// What we send codex beyond its interrupt. Not sent here: a client that does not know of it would not send it either.
 const BEYOND: &str = "backgroundTerminals/clean";
 
 /// How an agent is ended.

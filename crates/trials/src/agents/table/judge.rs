@@ -75,7 +75,7 @@ fn conversation(facts: &[Value]) -> Result<BTreeMap<u64, String>, String> {
     if is_over { Ok(ended) } else { Err("it has no last word".to_owned()) }
 }
 
-/// Compares a job as it is shown with its log: nothing of its session is at work, and nobody is asked any more.
+/// Compares a job as it is shown with its log: its session has no active turn and no open questions.
 fn at_rest(job: &Value, turns: &BTreeMap<u64, String>) -> Result<(), String> {
     let session = &job["session"];
     if session.is_null() && turns.is_empty() {

@@ -45,7 +45,7 @@ const ALWAYS: &[&str] = &["claude", "codex"];
 /// slowest.
 const WITHIN_CI_S: u64 = 90;
 
-/// The agents by the time they take, for whoever has not enough of it.
+/// The agents, quickest first, for runs with a time limit.
 const QUICKEST_FIRST: &[&str] = &["claude", "codex", "goose", "gemini", "opencode"];
 
 /// Tries agents, and compares the table with the page; with `--write`, writes it.
@@ -186,7 +186,7 @@ impl Cell {
     }
 }
 
-/// Ends each agent in the middle of a tool, by its own means and by ours, and prints who survives. Ours must leave nobody.
+/// Ends each agent in the middle of a tool, by its own means and by ours, and prints how many processes survive. Ours must leave none.
 pub(crate) fn compare(words: &[&str]) -> Result<bool, String> {
     let [place, cache, lastword, names] = words else { return Err("what is to be tried?".to_owned()) };
     let (place, cache) = (Path::new(place), Path::new(cache));

@@ -3,7 +3,7 @@
 //! - [`rates`]: `true` per second, through the API and through the command line.
 //! - [`calls`]: one thing at a time: from the command to the job's first instruction, a look at a job, a forced end.
 //! - [`build`]: one build alone, for the comparison of two.
-//! - [`memory`]: what the servers hold when nobody asks.
+//! - [`memory`]: what the servers hold when they are idle.
 
 mod build;
 mod calls;

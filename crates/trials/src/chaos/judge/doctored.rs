@@ -11,7 +11,7 @@ use crate::chaos::plan::{Canary, Order, Work};
 
 const MS: u64 = 1_000_000;
 
-/// A lie about one job: who must catch it, what it is, and how it is told.
+/// A lie about one job: the judge that must catch it, what it is, and how it is told.
 type OfJob = (&'static str, &'static str, fn(&mut Case));
 
 #[rustfmt::skip] // One row, one lie.
@@ -107,7 +107,7 @@ const OF_RUN: &[OfRun] = &[
     ("faults took place", "a run without faults", |run| run.tally[0].1 = 0),
 ];
 
-/// Tells every lie, and returns for each who was to catch it, what it was, and who caught it.
+/// Tells every lie, and returns for each the judge that must catch it, what it is, and the violations found.
 pub(crate) fn tell() -> Vec<(&'static str, &'static str, Vec<Violation>)> {
     let of_job = OF_JOB.iter().map(|(judge, what, doctor)| {
         let mut case = honest_case();

@@ -37,7 +37,7 @@ pub(crate) fn judge(case: &Case) -> Vec<Violation> {
     heard.map(|(judge, why)| Violation { judge, what: name(why) }).collect()
 }
 
-/// Nothing lives after the last word: nobody who ever noted something is there, and nobody notes anything later.
+/// Nothing lives after the last word: no process that ever noted something is alive, and none notes anything later.
 fn nothing_alive(case: &Case) -> Result<(), String> {
     if !case.alive.is_empty() {
         return Err(format!("alive after the last word: {:?}", case.alive));
@@ -178,7 +178,7 @@ fn output(case: &Case) -> Result<(), String> {
         if attempt.output_lost {
             continue;
         }
-        // Whoever was killed between saying a line and noting it has said one more.
+        // A canary killed between printing a line and noting it has printed one more.
         let unnoted = u64::from(noted.ends.is_none());
         for (stream, every, bytes) in [("out", 1, &attempt.out), ("err", ERROR_EVERY, &attempt.err)] {
             let wanted = (noted.said / every, (noted.said + unnoted) / every);

@@ -10,7 +10,7 @@ use super::Violation;
 pub(crate) struct Run {
     /// Jobs that were acknowledged, by number.
     pub(crate) acknowledged: BTreeMap<u64, String>,
-    /// Jobs of which nobody can say whether they were taken: the answer got lost and was not asked for again.
+    /// Jobs that may or may not have been accepted: the answer got lost and was not asked for again.
     pub(crate) unanswered: BTreeSet<u64>,
     /// What the journal holds, read past the product.
     pub(crate) journal: Vec<Logged>,

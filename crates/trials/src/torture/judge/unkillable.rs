@@ -32,7 +32,7 @@ impl Judge {
         self.observer.clear(&kept)?;
         let readable = clock::until(PATIENCE, LOOK, spoken);
         let mut verdict = self.verdict(&order, &done, readable, &self.observer.members());
-        // Nobody could have been faster.
+        // No keeper could have been faster: it had to wait for the judge.
         verdict.took = None;
         let mut verdict = self.conclude(&order, &done, verdict)?;
         if !verdict.settled {

@@ -26,7 +26,7 @@ pub(super) fn all(setup: &Setup) -> Result<(), String> {
     resumed(setup, form).map_err(|why| format!("resume: {why}"))
 }
 
-/// Has it run commands: in this form it asks nobody, and its own settings or flags say what it may do.
+/// Lets the agent run commands: in this form it never asks, and its own settings or flags say what it may do.
 fn allow(setup: &Setup) -> Result<(), String> {
     let (file, text) = match setup.agent.name {
         "claude" => ("home/.claude/settings.json", r#"{ "permissions": { "allow": ["Bash"] } }"#),

@@ -9,7 +9,7 @@ pub(super) fn in_text(setup: &Setup) -> Result<(), String> {
     setup.asked("gate G1")?;
     job.nth("turn_started", 1)?;
     setup.kill_daemon()?;
-    // The agent goes on, and nobody is there to hear it.
+    // The agent goes on while no daemon is there to hear it.
     setup.model.release("G1");
     setup.product.start()?;
     job.completes(1)?;

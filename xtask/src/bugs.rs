@@ -40,6 +40,6 @@ pub(crate) fn run(arguments: &[&str]) -> Outcome {
 pub(crate) fn build() -> Outcome {
     seeded::update()?;
     let copy = Build::Seeded(None);
-    trials::build(&copy, &["--release"])?;
+    trials::build(&copy, &[])?;
     proof::build(&copy)
 }

@@ -3,8 +3,9 @@
 use std::time::{Duration, Instant};
 
 use crate::program::{Failure, Outcome, cargo, cargo_with, succeeds};
+use crate::seeded::Build;
 use crate::steps::{AfterFailure, Done, Lane, by_cargo, own, run as run_steps, verb};
-use crate::{bugs, e2e, seeded, tools};
+use crate::{bugs, e2e, proof, seeded, tools};
 
 /// How long all of it may take from a clean clone on two quiet cores with the tools installed. If it takes longer, people stop running it.
 const BUDGET: Duration = Duration::from_secs(15 * 60);
@@ -20,21 +21,19 @@ const FIRST: Lane = &[
     own("advisories", advisories),
 ];
 
-/// Steps that keep both cores busy: compilers, fuzzers, models.
+/// What the other steps run, so that none of them waits for another's build. The fuzzer has a build folder of its own.
 #[rustfmt::skip]
-const COMPUTING: Lane = &[
-    verb("model", "model"),
-    verb("simulation", "sim --schedules 200000"),
+const BUILDS: Lane = &[
+    own("executable, trials", build_executable),
+    own("test programs", build_tests),
+    own("proof", build_proof),
     // The copy of the workspace with every seeded bug in it; steps with a bug run from there.
-    own("seeded copy", seeded_copy),
-    verb("seeded bugs", "bugs"),
-    verb("fuzz", "fuzz"),
-    verb("fuzz, seeded bug", "fuzz --bug cut-in-mid-character --seconds 120"),
+    own("seeded copy", build_seeded),
 ];
 
-/// Steps that mostly wait: for processes, disks, databases, clocks.
+/// Tests, and what the journal survives.
 #[rustfmt::skip]
-const WAITING: Lane = &[
+const TESTS: Lane = &[
     own("tests", tests),
     verb("README and book", "docs"),
     verb("contract", "contract --require"),
@@ -46,6 +45,11 @@ const WAITING: Lane = &[
     verb("power loss, PostgreSQL", "power-loss postgres --images 4"),
     verb("unsynced SQLite", "power-loss sqlite --images 5 --bug ack-before-sync"),
     verb("unsynced PostgreSQL", "power-loss postgres --images 5 --bug fsync-off"),
+];
+
+/// Trials with real processes, which mostly wait.
+#[rustfmt::skip]
+const TRIALS: Lane = &[
     // The keeper; each checker must fail when its bug is seeded.
     verb("torture", "torture --repeats 1"),
     verb("torture, stand-ins", "torture --bugs"),
@@ -76,6 +80,17 @@ const WAITING: Lane = &[
     verb("chaos, sabotaged", "chaos --bugs"),
 ];
 
+/// Steps that keep both cores busy: fuzzers and models. They have no deadlines, so this is the last lane of its stage, which yields to the
+/// others.
+#[rustfmt::skip]
+const COMPUTING: Lane = &[
+    verb("fuzz", "fuzz"),
+    verb("model", "model"),
+    verb("simulation", "sim --schedules 200000"),
+    verb("seeded bugs", "bugs"),
+    verb("fuzz, seeded bug", "fuzz --bug cut-in-mid-character --seconds 120"),
+];
+
 /// What runs alone: a look at the executable that all steps ran, and measurements.
 #[rustfmt::skip]
 const LAST: Lane = &[
@@ -86,10 +101,12 @@ const LAST: Lane = &[
     verb("bench, product", "bench run --short"),
 ];
 
-const IN_TURN: &[&[Lane]] = &[&[FIRST], &[WAITING], &[COMPUTING], &[LAST]];
-const IN_LANES: &[&[Lane]] = &[&[FIRST], &[WAITING, COMPUTING], &[LAST]];
+const IN_TURN: &[&[Lane]] = &[&[FIRST], &[BUILDS], &[TESTS], &[TRIALS], &[COMPUTING], &[LAST]];
+const IN_LANES: &[&[Lane]] = &[&[FIRST], &[BUILDS], &[TESTS, TRIALS, COMPUTING], &[LAST]];
 
-/// Runs every step, or those that `--only` names; with `--lanes`, those that wait beside those that compute. Installs the tools first; that time does not count against the budget.
+/// Runs every step, or those that `--only` names. With `--lanes`, steps that wait run beside those that compute.
+///
+/// Installs the tools first; that time does not count against the budget.
 pub(crate) fn run(arguments: &[&str]) -> Outcome {
     let (stages, arguments) = match arguments {
         ["--lanes"] => (IN_LANES, &[][..]),
@@ -146,8 +163,19 @@ fn tests() -> Result<Done, Failure> {
     Ok(Done::Passed)
 }
 
-/// Builds the copy with the seeded bugs, for the steps that have a bug switched on.
-fn seeded_copy() -> Result<Done, Failure> {
+fn build_executable() -> Result<Done, Failure> {
+    e2e::executable().map(|_| Done::Passed)
+}
+
+fn build_tests() -> Result<Done, Failure> {
+    cargo("test --workspace --no-run --quiet").map(|()| Done::Passed)
+}
+
+fn build_proof() -> Result<Done, Failure> {
+    proof::build(&Build::Plain).map(|()| Done::Passed)
+}
+
+fn build_seeded() -> Result<Done, Failure> {
     bugs::build().map(|()| Done::Passed)
 }
 

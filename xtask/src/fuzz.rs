@@ -20,6 +20,9 @@ const SECONDS: u32 = 20;
 /// How many times longer a target may take by the clock.
 const PATIENCE: u32 = 20;
 
+/// A folder in memory.
+const MEMORY: &str = "/dev/shm";
+
 /// How often a target's CPU time is checked.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -167,7 +170,7 @@ fn build(folder: &Path, bug: Option<&str>) -> Result<PathBuf, Failure> {
 }
 
 fn fuzz(program: &Path, folder: &Path, name: &str, seeds: &Seeds, asked: &Asked<'_>) -> Outcome {
-    // With a bug it begins at the beginning each time: what it found before is no merit.
+    // With a bug it starts without the inputs of earlier runs, which would find the bug at once.
     let corpus = folder.join(asked.bug.unwrap_or("corpus")).join(name);
     let found = folder.join("found");
     if asked.bug.is_some() && corpus.exists() {
@@ -199,40 +202,52 @@ fn fuzz(program: &Path, folder: &Path, name: &str, seeds: &Seeds, asked: &Asked<
     let mut command = Command::new(program);
     command.envs(asked.bug.map(|bug| ("LASTWORD_BUG", bug)));
     command.env("LASTWORD_FUZZ", name);
+    // Some targets write and sync files; a disk would make them wait.
+    if is_writable(MEMORY, name) {
+        command.env("TMPDIR", MEMORY);
+    }
     let done = run_for(command.args(options).arg(&corpus), asked.seconds);
-    let done = done.map_err(|error| Failure::new(format!("{}: {error}", program.display())))?;
-    judge(name, &done, asked)
+    let (done, used_its_time) =
+        done.map_err(|error| Failure::new(format!("{}: {error}", program.display())))?;
+    judge(name, &done, used_its_time, asked)
 }
 
-/// Runs a fuzzer until it has used so many CPU seconds: beside other work it takes longer, and executes as many inputs.
-fn run_for(command: &mut Command, seconds: u32) -> std::io::Result<Output> {
+fn is_writable(folder: &str, name: &str) -> bool {
+    let probe = Path::new(folder).join(format!("lastword-fuzz-{name}.{}", std::process::id()));
+    fs::write(&probe, "").and_then(|()| fs::remove_file(&probe)).is_ok()
+}
+
+/// Runs a fuzzer until it has used so many CPU seconds: beside other work it takes longer, and executes as many inputs. Also returns whether
+/// it used them.
+fn run_for(command: &mut Command, seconds: u32) -> std::io::Result<(Output, bool)> {
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let (pid, ended) = (child.id(), AtomicBool::new(false));
     std::thread::scope(|scope| {
-        scope.spawn(|| {
+        let watch = scope.spawn(|| {
             while !ended.load(Ordering::Relaxed) {
                 if spent_by(pid) >= Duration::from_secs(seconds.into()) {
                     // libFuzzer prints its statistics and exits with 0.
                     let _ = runs("kill", &["-USR1", &pid.to_string()]);
-                    return;
+                    return true;
                 }
                 std::thread::sleep(LOOK);
             }
+            false
         });
         let output = child.wait_with_output();
         ended.store(true, Ordering::Relaxed);
-        output
+        Ok((output?, watch.join().unwrap_or(false)))
     })
 }
 
 /// Returns a seed whose messages are long, and in letters of three bytes. What is shown with a bug is that a panic is noticed and told;
-/// a bug that has to be searched for is found by most runs, and a step that passes most of the time is none.
+/// a bug that has to be searched for would be found by most runs only, and a step must not pass by chance.
 fn in_other_letters(seed: &[u8]) -> String {
     let long = format!("\"text\":\"a{}", "€".repeat(70));
     String::from_utf8_lossy(seed).replace("\"text\":\"", &long)
 }
 
-fn judge(name: &str, done: &Output, asked: &Asked<'_>) -> Outcome {
+fn judge(name: &str, done: &Output, used_its_time: bool, asked: &Asked<'_>) -> Outcome {
     let said = String::from_utf8_lossy(&done.stderr);
     let count = |what: &str| {
         said.lines().find_map(|line| Some(line.strip_prefix(what)?.trim().to_owned())).unwrap_or_default()
@@ -240,6 +255,10 @@ fn judge(name: &str, done: &Output, asked: &Asked<'_>) -> Outcome {
     let (runs, peak) = (count("stat::number_of_executed_units:"), count("stat::peak_rss_mb:"));
     let finding = said.lines().find(|line| line.contains("panicked at") || line.contains("ERROR: libFuzzer"));
     match (done.status.success(), asked.bug) {
+        (true, None) if !used_its_time => {
+            let why = "ended before it had used its CPU seconds: the machine is too busy";
+            Err(Failure::new(format!("{name}: {why}")))
+        }
         (true, None) => {
             println!("{name:<16} {runs:>12} {:>9} {peak:>9}", asked.seconds);
             Ok(())

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::program::{Failure, Outcome, output, status, succeeds};
+use crate::program::{Failure, Outcome, cache, output, status, succeeds};
 use crate::tools;
 
 /// The Debian release of the root.
@@ -54,10 +54,12 @@ impl Root {
         folder: &str,
         words: &[&str],
     ) -> Outcome {
-        // The shell does not exec the command: as PID 1 it reaps orphans.
+        // The root becomes that of the mount namespace: below `chroot` the kernel refuses user namespaces. The shell does not exec the
+        // command: as PID 1 it reaps orphans.
         let script = format!(
-            "set -e; root=$1; shift; mount -t proc proc \"$root/proc\"; {mounts}
-            code=0; chroot \"$root\" sh -c 'cd \"$1\" && shift && exec \"$@\"' sh \"$@\" || code=$?; exit $code"
+            "set -e; root=$1; shift; mount --bind \"$root\" \"$root\"; mount -t proc proc \"$root/proc\"; {mounts}
+            cd \"$root\"; pivot_root . .; umount --lazy .; cd /
+            code=0; sh -c 'cd \"$1\" && shift && exec \"$@\"' sh \"$@\" || code=$?; exit $code"
         );
         let mut command = Command::new("unshare");
         command.args(["--mount", "--pid", "--fork", "--kill-child", "sh", "-c", &script, "sh"]);
@@ -118,9 +120,7 @@ fn copy(from: &Path, to: &Path) -> Outcome {
 
 /// Returns a path in the user's cache folder.
 fn cached(name: &str) -> Result<PathBuf, Failure> {
-    let home =
-        std::env::home_dir().ok_or_else(|| Failure::new("there is no HOME to keep a Debian root in"))?;
-    let cache = home.join(".cache/lastword");
+    let cache = cache()?.join("lastword");
     fs::create_dir_all(&cache).map_err(of(&cache))?;
     Ok(cache.join(name))
 }

@@ -1,4 +1,4 @@
-//! `tidy`: the habits of the house that no linter knows.
+//! `tidy`: the rules of this repository that no linter checks.
 //!
 //! A rule looks at one file and says which lines break it. The files are those git knows or would take.
 
@@ -125,8 +125,9 @@ fn binds_its_values(file: &File<'_>) -> Broken {
 fn leaves_nothing_for_later(file: &File<'_>) -> Broken {
     // Spelled in halves, so that this line is not found.
     let marks = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X")];
-    let is_word =
-        |line: &str, mark: &str| line.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| word == mark);
+    let is_word = |line: &str, mark: &str| {
+        line.contains(mark) && line.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| word == mark)
+    };
     let why = "do it, or open an issue and say what is missing";
     file.lines_where(why, |line| marks.iter().any(|mark| is_word(line, mark)))
 }

@@ -7,11 +7,12 @@ use crate::program::Outcome;
 use crate::proof;
 use crate::seeded::Build;
 
-/// Runs a verb of the trials, with everything built for speed; with `--dev`, as it is built for tests.
+/// Runs a verb of the trials, with everything built for speed; with `--dev` or a seeded bug, as it is built for tests.
 pub(crate) fn run(verb: &str, arguments: &[&str]) -> Outcome {
     let is_dev = arguments.contains(&"--dev");
     let arguments: Vec<&str> = arguments.iter().copied().filter(|word| *word != "--dev").collect();
     let from = Build::of(&arguments)?;
+    let is_dev = is_dev || from.is_seeded();
     let (profile, folder): (&[&str], _) = if is_dev { (&[], "debug") } else { (&["--release"], "release") };
     build(&from, profile)?;
     from.start(&format!("{folder}/lastword-trials"), &[&[verb], &arguments[..]].concat())

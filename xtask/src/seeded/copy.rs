@@ -73,6 +73,16 @@ fn with_own_version(manifest: &str) -> String {
     manifest.lines().map(line).collect()
 }
 
+/// Does the same in a lock file, for the packages of the workspace: those without a source.
+fn with_own_versions(lock: &str) -> String {
+    let package = |block: &str| match block.contains("\nsource = ") || !block.contains("\nname = ") {
+        true => format!("{block}\n\n"),
+        false => format!("{}\n", with_own_version(block)),
+    };
+    let blocks: String = lock.trim_end().split("\n\n").map(package).collect();
+    format!("{}\n", blocks.trim_end())
+}
+
 fn switch(bugs: &[Bug]) -> String {
     let names: String = bugs.iter().map(|bug| format!("    {:?},\n", bug.name)).collect();
     format!("{SWITCH}/// Every bug, by its number less one.\nstatic NAMES: &[&str] = &[\n{names}];\n")
@@ -104,16 +114,6 @@ fn remove_others(root: &Path, folder: &Path, kept: &BTreeSet<String>) -> Outcome
         }
     }
     Ok(())
-}
-
-/// Does the same in a lock file, for the packages of the workspace: those without a source.
-fn with_own_versions(lock: &str) -> String {
-    let package = |block: &str| match block.contains("\nsource = ") || !block.contains("\nname = ") {
-        true => format!("{block}\n\n"),
-        false => format!("{}\n", with_own_version(block)),
-    };
-    let blocks: String = lock.trim_end().split("\n\n").map(package).collect();
-    format!("{}\n", blocks.trim_end())
 }
 
 #[cfg(test)]

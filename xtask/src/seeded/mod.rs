@@ -42,6 +42,11 @@ impl Build {
         }
     }
 
+    /// Reports whether it has the bugs in it.
+    pub(crate) fn is_seeded(&self) -> bool {
+        matches!(self, Build::Seeded(_))
+    }
+
     /// Runs `cargo VERB WORDS…` on the workspace.
     pub(crate) fn cargo(&self, words: &[&str]) -> Outcome {
         self.cargo_in("", &target(), words, &[])
@@ -66,10 +71,10 @@ impl Build {
             manifest => [&words[..1], &["--manifest-path", manifest], &words[1..]].concat(),
         };
         let mut environment = more.to_vec();
-        if let Build::Seeded(_) = self {
+        if self.is_seeded() {
             environment.push(("CARGO_BUILD_BUILD_DIR", &shared));
         }
-        if *into != target() || matches!(self, Build::Seeded(_)) {
+        if *into != target() || self.is_seeded() {
             environment.push(("CARGO_TARGET_DIR", &programs));
         }
         cargo_with(&words, &environment)

@@ -32,12 +32,14 @@ impl Words {
         }
         // `no-fence`, `no_fence`, `NoFence` and `NO_FENCE` are one name.
         let plain = |text: &str| text.replace(['-', '_'], "").to_lowercase();
+        let words: Vec<(&String, String)> = self.0.iter().map(|word| (word, plain(word))).collect();
         let is_manifest = path.ends_with("/Cargo.toml");
         let wrong = |line: &str| {
             if is_manifest && line.trim() == "[features]" {
                 return Some("a shipped crate has no features: tests must run what ships".to_owned());
             }
-            let found = self.0.iter().find(|word| plain(line).contains(&plain(word)))?;
+            let line = plain(line);
+            let (found, _) = words.iter().find(|(_, word)| line.contains(word))?;
             Some(format!("`{found}` names a seeded bug, which belongs into a .bug file beside its checker"))
         };
         text.lines().zip(1..).filter_map(|(line, number)| Some((number, wrong(line)?))).collect()

@@ -1,7 +1,9 @@
 //! Lanes: steps that run in parallel. Each is a process of its own, so that its output can be printed in one piece.
+//!
+//! The last lane of a stage yields the processors to the others, whose steps have deadlines.
 
 use std::fs;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::sync::Mutex;
 
 use super::report::{Report, not_run};
@@ -19,15 +21,16 @@ pub(super) fn run(verb: &str, lanes: &[Lane], report: &mut Report) {
     let report = Mutex::new(report);
     let hold = || report.lock().expect("no lane panics");
     std::thread::scope(|scope| {
-        for lane in lanes {
-            scope.spawn(|| {
+        for (lane, number) in lanes.iter().zip(1..) {
+            let hold = &hold;
+            scope.spawn(move || {
                 for step in *lane {
                     if !hold().goes_on() {
                         hold().lines.push(not_run(step));
                         continue;
                     }
                     eprintln!("── {} has begun ──", step.name);
-                    let ended = alone(verb, step);
+                    let ended = alone(verb, step, number == lanes.len());
                     hold().note(step, ended);
                 }
             });
@@ -35,18 +38,27 @@ pub(super) fn run(verb: &str, lanes: &[Lane], report: &mut Report) {
     });
 }
 
-/// Runs one step with `--only` in a new process.
-fn alone(verb: &str, step: &Step) -> Result<Ended, Failure> {
+/// Runs one step with `--only` in a new process, which may yield to others.
+fn alone(verb: &str, step: &Step, yields: bool) -> Result<Ended, Failure> {
     let folder = target().join("steps");
     let path = folder.join(step.name.replace(|letter: char| !letter.is_alphanumeric(), "-"));
     let failed = |error: std::io::Error| Failure::new(format!("{}: {error}", path.display()));
     fs::create_dir_all(&folder).map_err(failed)?;
     let file = fs::File::create(&path).map_err(failed)?;
-    let mut command = itself(&[verb, "--only", step.name]);
+    let words = [verb, "--only", step.name];
+    let mut command = if yields { yielding(&words) } else { itself(&words) };
     command.stdin(Stdio::null()).stdout(file.try_clone().map_err(failed)?).stderr(file);
     let status = command.status().map_err(failed)?;
     let printed = fs::read(&path).map_err(failed)?;
     Ok(Ended { printed: String::from_utf8_lossy(&printed).into_owned(), code: status.code().unwrap_or(1) })
+}
+
+/// Returns a command that runs this program at the lowest priority.
+fn yielding(words: &[&str]) -> Command {
+    let mut command = Command::new("nice");
+    // `/proc/self/exe` would be `nice`.
+    command.args(["-n", "19", &format!("/proc/{}/exe", std::process::id())]).args(words);
+    command
 }
 
 impl Report {

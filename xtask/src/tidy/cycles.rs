@@ -63,8 +63,9 @@ struct Use {
 /// Returns, for each file, the files it imports.
 fn imports(files: &[(&str, &str)]) -> BTreeMap<String, BTreeSet<String>> {
     let mut crates: BTreeMap<String, BTreeMap<&str, Source>> = BTreeMap::new();
+    let roots = roots(files);
     for (path, text) in files {
-        if let Some((root, module)) = module_of(path, files) {
+        if let Some((root, module)) = module_of(path, &roots) {
             crates.entry(root).or_default().insert(path, Source::read(module, text));
         }
     }
@@ -78,16 +79,18 @@ fn imports(files: &[(&str, &str)]) -> BTreeMap<String, BTreeSet<String>> {
     imports
 }
 
+/// Returns the folders that hold the root file of a crate.
+fn roots<'a>(files: &[(&'a str, &str)]) -> BTreeSet<&'a str> {
+    let folder = |path: &'a str| path.strip_suffix("/lib.rs").or_else(|| path.strip_suffix("/main.rs"));
+    files.iter().filter_map(|(path, _)| folder(path)).collect()
+}
+
 /// Returns the module of a source file; `None` for other files and for tests.
-fn module_of(path: &str, files: &[(&str, &str)]) -> Option<Module> {
+fn module_of(path: &str, roots: &BTreeSet<&str>) -> Option<Module> {
     let (folder, file) = path.rsplit_once('/')?;
     let name = file.strip_suffix(".rs")?;
-    let is_root = |folder: &str| {
-        let root = |name: &str| files.iter().any(|(path, _)| *path == format!("{folder}/{name}"));
-        root("lib.rs") || root("main.rs")
-    };
     let mut root = folder;
-    while !is_root(root) {
+    while !roots.contains(root) {
         root = root.rsplit_once('/')?.0;
     }
     if !root.split('/').any(|part| part == "src") {

@@ -21,7 +21,7 @@ fn busy_home() -> Home {
         "-c",
         "echo oops >&2; exit 1",
     ]);
-    home.run(&["run", "--wall", "100ms", "--grace", "50ms", "sleep", "100"]);
+    home.run(&["run", "--wall", "1s", "--grace", "50ms", "sleep", "100"]);
     let id = home.ok(&[
         "run",
         "-d",

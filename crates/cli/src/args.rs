@@ -20,7 +20,7 @@ use crate::ui::{Colour, Ui};
     disable_version_flag = true,
     after_help = "Jobs keep running when this program exits, your terminal closes or the daemon crashes. Every job ends exactly once, \
                   with a receipt that proves that nothing of it is left running. The daemon starts automatically.\n\n\
-                  JOB is an id or the beginning of one, a name, or @last.\n\
+                  JOB is an id, its beginning or its short form (its end), a name, or @last.\n\
                   Exit codes: 0 success, 1 failure, 2 usage error, 3 cancelled, 124 timed out, 125 error in lastword",
     max_term_width = 100
 )]

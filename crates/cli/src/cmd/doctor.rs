@@ -16,7 +16,7 @@ pub(crate) struct Args {
     /// Fix what is safe to fix: remove other users' access to your files
     #[arg(long)]
     fix: bool,
-    /// Also start each installed agent and talk to it up to its first prompt
+    /// Also start each installed agent and talk to it until it is ready (Claude Code is sent `hello`)
     #[arg(long, conflicts_with = "orphans")]
     agents: bool,
     /// List processes leaked by other tools instead: agents, MCP servers and commands of agents whose parents are gone

@@ -36,7 +36,7 @@ const OUTPUT_MAX: u64 = 32 << 20;
 /// Bytes per read of an agent's output.
 const CHUNK: usize = 64 << 10;
 
-/// Checks all known agents; with `start`, starts the installed ones and talks to them up to their first prompt.
+/// Checks all known agents; with `start`, starts the installed ones and talks to them until they are ready.
 pub(super) fn check(paths: &Paths, start: bool) -> Vec<Check> {
     let file = paths.agents();
     let known = match known_agents(&file) {
@@ -153,7 +153,7 @@ fn version(path: &Path, definition: &Definition) -> Result<String, String> {
     Ok(line.trim().chars().take(80).collect())
 }
 
-/// Starts an agent under a keeper, talks to it up to its first prompt, and stops it. Returns its answer, or why there is none.
+/// Starts an agent under a keeper, talks to it until it is ready, and stops it. Returns its answer, or why there is none.
 fn handshake(nursery: &Nursery, definition: &Definition) -> Result<String, String> {
     let terms = definition.terms(Permissions::default());
     if terms.dialect.is_one_shot() {

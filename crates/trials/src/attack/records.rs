@@ -162,7 +162,7 @@ fn fill_disk(setup: &Setup) -> Result<String, String> {
 }
 
 fn rewrite_recording(setup: &Setup) -> Result<String, String> {
-    run(&setup.home, "echo truth; while ! test -e stdout; do :; done; echo lie > stdout")?;
+    run(&setup.home, "echo truth; while ! test -s stdout; do :; done; echo lie > stdout")?;
     says(&setup.home.0.said(&["logs", "@last"])?, "lie")
         .map(|_| "`logs` shows what it wrote there".to_owned())
 }

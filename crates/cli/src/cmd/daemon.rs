@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use clap::Subcommand;
 use lastword_api::{Code, Daemon, JobsFate, StopDaemon, Time};
 use lastword_client::daemon as api;
+use lastword_proc::Identity;
 
 use super::runtime;
 use crate::client::{Client, connect};
@@ -110,11 +111,16 @@ async fn start(paths: Paths, ui: Ui, options: StartOptions) -> Outcome {
 /// Stops the daemon and waits until it is gone. Returns whether there was one.
 async fn stop(paths: &Paths, ui: &Ui, cancel_jobs: bool) -> Result<bool, Failure> {
     let jobs = if cancel_jobs { JobsFate::Cancel } else { JobsFate::Keep };
+    let before = Holder::of(paths);
     let Some(asked) = ask_to_stop(paths, ui, jobs).await? else { return Ok(false) };
+    // The kernel releases the lock before the process has ended.
+    let process = before.filter(|holder| holder.pid == asked).map(|holder| holder.identity());
+    let is_alive = || process.as_ref().is_some_and(Identity::is_alive);
+    // If another daemon takes the lock at once, do not wait for it.
+    let has_lock = || lock::is_held(paths) && Holder::of(paths).is_none_or(|holder| holder.pid == asked);
     let mut progress = Progress::new(ui);
     let begin = Instant::now();
-    // If another daemon takes the lock at once, do not wait for it.
-    while lock::is_held(paths) && Holder::of(paths).is_none_or(|holder| holder.pid == asked) {
+    while has_lock() || is_alive() {
         progress.show(if cancel_jobs { "cancelling jobs, then stopping" } else { "stopping" });
         if begin.elapsed() > GONE_MAX && !cancel_jobs {
             let text = format!("the daemon (pid {asked}) did not stop within {} s", GONE_MAX.as_secs());

@@ -363,6 +363,8 @@ open_enums! {
         NewerReader = "newer_reader",
         /// The daemon is still recovering its jobs. Repeat the request shortly.
         Starting = "starting",
+        /// The daemon is stopping. Repeat the request; the next daemon answers it.
+        Stopping = "stopping",
         /// The request is larger than allowed.
         TooLarge = "too_large",
         /// The caller may not do this.

@@ -61,7 +61,7 @@ impl Code {
             Code::TooLarge => 413,
             Code::KeyReused => 422,
             Code::Full => 429,
-            Code::Unavailable | Code::Starting => 503,
+            Code::Unavailable | Code::Starting | Code::Stopping => 503,
             Code::Corrupt | Code::NewerReader | Code::Internal | Code::Other(_) => 500,
         }
     }
@@ -83,6 +83,7 @@ impl Code {
             Code::Corrupt => "Stored data cannot be read",
             Code::NewerReader => "Written by a newer version",
             Code::Starting => "The daemon is starting",
+            Code::Stopping => "The daemon is stopping",
             Code::TooLarge => "The request is too large",
             Code::Forbidden => "Not allowed",
             Code::Unsaved => "Unsaved work would be lost",
@@ -93,7 +94,7 @@ impl Code {
 
     /// Reports whether the same request may succeed later.
     pub fn is_retryable(&self) -> bool {
-        matches!(self, Code::Unavailable | Code::Starting | Code::Full | Code::Held)
+        matches!(self, Code::Unavailable | Code::Starting | Code::Stopping | Code::Full | Code::Held)
     }
 }
 

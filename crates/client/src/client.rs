@@ -34,7 +34,7 @@ const STARTING_NOTICE_AFTER: Duration = Duration::from_secs(3);
 const PAUSE_FIRST: Duration = Duration::from_millis(2);
 pub(crate) const PAUSE: Duration = Duration::from_millis(50);
 
-/// How long a daemon that is stopping may still answer that it is unavailable.
+/// How long a daemon of version 0.1.0 that is stopping may still answer that it is unavailable.
 const STOPPING_MAX: Duration = Duration::from_millis(300);
 
 /// Something that the user should know while a call waits.
@@ -74,7 +74,7 @@ impl std::fmt::Debug for Client {
 pub(crate) enum Failed {
     /// The daemon went away after it may have got the call: repeat it, a few times.
     WentAway(String),
-    /// The daemon is starting, or has too many connections: repeat it for a minute.
+    /// The daemon is starting or stopping, or has too many connections: repeat it for a minute.
     Starting(Error),
     /// The daemon cannot do it now: repeat it once.
     Unavailable(Error),
@@ -119,7 +119,7 @@ impl Client {
                     return T::from_reply(reply)
                         .map_err(|why| Error::Unreadable { path: call.path().to_owned(), why });
                 }
-                // It may be stopping, and the next daemon can do it. If not, it answers the same again.
+                // It may be a stopping daemon of version 0.1.0, and the next one can do it. If not, it answers the same again.
                 Err(Failed::Unavailable(_)) if may_be_stopping => {
                     may_be_stopping = false;
                     tokio::time::sleep(STOPPING_MAX).await;
@@ -173,7 +173,7 @@ impl Client {
         let refused = Error::Refused(Box::new(problem));
         Err(match code {
             // `Full` with this status: too many connections at once, which passes.
-            Code::Starting | Code::Full if status == 503 => Failed::Starting(refused),
+            Code::Starting | Code::Stopping | Code::Full if status == 503 => Failed::Starting(refused),
             Code::Unavailable => Failed::Unavailable(refused),
             _ => Failed::Final(refused),
         })

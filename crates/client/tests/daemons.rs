@@ -83,11 +83,17 @@ async fn a_client_can_be_shared_between_threads() {
 }
 
 #[tokio::test]
-async fn a_call_is_made_again_when_its_daemon_goes_away_or_starts() {
-    let (client, heard, connected) =
-        client(&[String::new(), refusal(503, Code::Starting), refusal(503, Code::Full), group_page()]);
+async fn a_call_is_made_again_when_its_daemon_goes_away_starts_or_stops() {
+    let (client, heard, connected) = client(&[
+        String::new(),
+        refusal(503, Code::Starting),
+        refusal(503, Code::Full),
+        refusal(503, Code::Stopping),
+        refusal(503, Code::Stopping),
+        group_page(),
+    ]);
     client.call(&lastword_client::groups::list()).await.unwrap();
-    assert_eq!((*connected.lock().unwrap(), heard.lock().unwrap().len()), (4, 0));
+    assert_eq!((*connected.lock().unwrap(), heard.lock().unwrap().len()), (6, 0));
 }
 
 #[tokio::test]

@@ -62,20 +62,22 @@ fn spent(pid: i32) -> Duration {
 #[test]
 fn c18_limits_do_not_wake_a_keeper_that_waits_to_write_its_record() {
     let place = Place::new();
-    let launch = Launch {
-        deadline: Some(clock::awake_ms() + 1_500),
-        lease: Some(clock::boot_ms() + 1_500),
-        ..place.script("a", "while ! test -e go; do sleep 0.01; done")
-    };
+    let launch = place.script("a", "while ! test -e go; do sleep 0.01; done");
     let launched = place.launch(&launch);
     let in_the_way = block_record(&launch, &launched.shim);
-    std::fs::write(launch.cwd.join("go"), "").unwrap();
     let mut keeper = Keeper::connect(&launch.dir, 0).unwrap();
-    until("the tree is gone and not recorded", || {
+    let (lease, deadline) = (clock::boot_ms(), clock::awake_ms());
+    keeper.lease(Some(lease + 3_600_000)).unwrap();
+    keeper.deadline(Some(deadline + 3_600_000)).unwrap();
+    std::fs::write(launch.cwd.join("go"), "").unwrap();
+    let status = until("the tree is gone and not recorded", || {
         keeper.status().ok().filter(|status| status.phase == "unrecorded")
     });
+    assert_eq!((status.lease, status.deadline), (None, None), "its limits are over");
+    // An owner that takes it over sets them again. Both have passed.
+    keeper.lease(Some(lease)).unwrap();
+    keeper.deadline(Some(deadline)).unwrap();
     drop(keeper);
-    until("both limits have passed", || (Some(clock::boot_ms()) > launch.lease).then_some(()));
     let (before, begin) = (spent(launched.shim.pid), Instant::now());
     until("a while has passed", || (begin.elapsed().as_millis() > 1_000).then_some(()));
     let spent = spent(launched.shim.pid).saturating_sub(before);
@@ -423,18 +425,28 @@ fn c12_a_tree_that_takes_its_keepers_descriptors_is_stopped() {
     let place = Place::new();
     // Processes of one user can set each other's limits, even across a Landlock scope.
     let limits = "prlimit --nofile=3:3 --fsize=0:0 --pid";
-    for (name, targets) in [("shim", "$PPID"), ("both", "$PPID $(cut -d' ' -f4 /proc/$PPID/stat)")] {
+    let trees = [("shim", "$PPID"), ("both", "$PPID $(cut -d' ' -f4 /proc/$PPID/stat)")];
+    let limited = trees.map(|(name, targets)| {
         let script = format!(
-            "setsid sleep 100 & echo $! >{name}.pids; echo $$ >>{name}.pids; for pid in {targets}; do {limits} $pid || exit 1; done; \
-             touch {name}.done; wait; sleep 100"
+            "setsid sleep 100 & echo $! >{name}.pids; echo $$ >>{name}.pids; until test -e {name}.go; do sleep 0.01; done; \
+             for pid in {targets}; do {limits} $pid || exit 1; done; touch {name}.done; wait; sleep 100"
         );
-        let deadline = Some(clock::awake_ms() + 2_000);
-        let launch = Launch { deadline, term_ms: 100, ..place.script(name, &script) };
-        place.launch(&launch);
+        let launch = Launch { term_ms: 100, ..place.script(name, &script) };
+        let launched = place.launch(&launch);
+        let deadline = clock::awake_ms() + 6_000;
+        Keeper::connect(&launch.dir, 0).unwrap().deadline(Some(deadline)).unwrap();
+        // Stopped, so that it does not end the tree before its limits are set, however long that takes.
+        assert!(launched.shim.signal(Signal::STOP).unwrap());
+        std::fs::write(launch.cwd.join(format!("{name}.go")), "").unwrap();
         until("the limits are set", || launch.cwd.join(format!("{name}.done")).exists().then_some(()));
+        (name, launch, launched, deadline)
+    });
+    for (name, launch, launched, deadline) in limited {
         let pids = std::fs::read_to_string(launch.cwd.join(format!("{name}.pids"))).unwrap();
         let pids: Vec<Identity> = pids.lines().filter_map(|pid| Identity::of(pid.parse().unwrap())).collect();
         assert_eq!(pids.len(), 2);
+        until("the deadline has passed", || (clock::awake_ms() >= deadline).then_some(()));
+        assert!(launched.shim.signal(Signal::CONT).unwrap());
         let found = until("it has ended", || match locate(&launch.dir, boot_id()).unwrap() {
             Located::Alive(_) => None,
             found => Some(found),

@@ -70,6 +70,9 @@ pub(crate) enum Verb {
     #[command(alias = "stop")]
     Cancel(cmd::cancel::Args),
     /// Kill jobs at once: same as cancel --force
+    #[command(
+        after_help = "Sends KILL to every process of a job. A job that has already ended is not changed."
+    )]
     Kill(cmd::cancel::Args),
     Retry(cmd::retry::Args),
     Resume(cmd::resume::Args),

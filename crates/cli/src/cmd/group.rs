@@ -37,7 +37,7 @@ enum Verb {
         /// Name of the group
         name: String,
     },
-    /// Remove a group that has no jobs
+    /// Remove a group that has no live jobs
     Rm {
         /// Name of the group
         name: String,

@@ -1,9 +1,12 @@
 //! A tree from its launch to its exit record.
 
 use lastword_core::receipt::{Exit, KeeperStop, LaunchError, LaunchStep, Level, Proof, Rung};
-use lastword_proc::{Error, Input, Keeper, Launch, clock};
+use lastword_proc::{Error, Identity, Input, Keeper, Launch, boot_id, clock};
 
 use crate::common::{FORCE, Place, read, until};
+
+/// Starts a process that outlives its leader, and waits until its command line is that of `sleep`.
+const LEAVE: &str = "setsid sleep 100 & until grep -q ^sleep /proc/$!/cmdline; do sleep 0.01; done";
 
 #[test]
 fn c36_a_command_ends_with_its_own_code_and_output() {
@@ -80,23 +83,20 @@ fn c14_a_daemonized_process_dies_with_the_tree() {
 #[test]
 fn c15_a_process_that_holds_the_pipe_neither_hides_the_exit_nor_survives() {
     let place = Place::new();
-    let launch = Launch { leftover_ms: 50, ..place.script("a", "setsid sleep 100 & echo $!; exit 3") };
-    place.launch(&launch);
-    let pids = place.pids(&launch, 1);
-    let record = place.end_of(&launch);
+    let launch = Launch { leftover_ms: 50, ..place.script("a", &format!("{LEAVE}; echo $!; exit 3")) };
+    let record = place.run(&launch);
     assert_eq!(record.exit(), Some(Exit::Code(3)));
-    assert!(pids.iter().all(|pid| !pid.is_alive()));
-    assert_eq!(record.receipt.leftovers.len(), 1);
-    assert_eq!(record.receipt.leftovers[0].command, "sleep 100");
+    let [left] = record.receipt.leftovers.as_slice() else { panic!("not one: {record:?}") };
+    assert_eq!((left.command.as_str(), read(&launch, "stdout")), ("sleep 100", format!("{}\n", left.pid)));
+    let (boot, pid, start_ticks) = (boot_id().to_owned(), left.pid, left.start_ticks);
+    assert!(!Identity { boot, pid, start_ticks, inode: None }.is_alive());
 }
 
 #[test]
 fn c12_the_deadline_is_enforced_without_a_daemon() {
     let place = Place::new();
-    let launch =
-        Launch { deadline: Some(clock::awake_ms() + 300), ..place.script("a", "echo $$; sleep 100") };
-    place.launch(&launch);
-    let pids = place.pids(&launch, 1);
+    let launch = Launch { deadline: Some(clock::awake_ms() + 300), ..place.script("a", "sleep 100") };
+    let launched = place.launch(&launch);
     let Place { nursery, .. } = &place;
     rustix::process::kill_process(
         rustix::process::Pid::from_raw(nursery.pid()).unwrap(),
@@ -104,7 +104,7 @@ fn c12_the_deadline_is_enforced_without_a_daemon() {
     )
     .unwrap();
     let record = place.end_of(&launch);
-    assert!(!pids[0].is_alive());
+    assert!(!launched.leader.is_alive());
     assert_eq!(record.receipt.keeper_stop, Some(KeeperStop::Deadline));
 }
 
@@ -164,8 +164,8 @@ fn a_program_can_have_a_terminal() {
 #[test]
 fn c14_a_namespace_dies_as_a_unit_and_reports_the_true_exit() {
     let place = Place::new();
-    let script = "echo $$; setsid sleep 100 & exit 4";
-    let launch = Launch { at_most: Level::Namespace, leftover_ms: 20, ..place.script("a", script) };
+    let script = format!("echo $$; {LEAVE}; exit 4");
+    let launch = Launch { at_most: Level::Namespace, leftover_ms: 20, ..place.script("a", &script) };
     let launched = place.launch(&launch);
     let record = place.end_of(&launch);
     assert_eq!(launched.level, Level::Namespace);

@@ -77,7 +77,12 @@ impl Nursery {
         Nursery::start_by(command, HELLO_TIMEOUT)
     }
 
-    fn start_by(mut command: Command, within: Duration) -> Result<Nursery, Error> {
+    fn start_by(command: Command, within: Duration) -> Result<Nursery, Error> {
+        Nursery::spawn(command)?.until_ready(within)
+    }
+
+    /// Starts the process, which reports its levels later.
+    fn spawn(mut command: Command) -> Result<Nursery, Error> {
         let what = || format!("cannot start {}", command.get_program().display());
         let flags = SocketFlags::CLOEXEC;
         let (socket, theirs) =
@@ -88,9 +93,13 @@ impl Nursery {
         let process = command.spawn().map_err(Error::io(what))?;
         // The command holds a copy of the nursery's end of the socket, which would hide that the nursery exited.
         drop(command);
-        let mut nursery = Nursery { socket, process, levels: Vec::new() };
-        nursery.levels = nursery.read_hello(within)?;
-        Ok(nursery)
+        Ok(Nursery { socket, process, levels: Vec::new() })
+    }
+
+    /// Waits until it has reported its levels.
+    fn until_ready(mut self, within: Duration) -> Result<Nursery, Error> {
+        self.levels = self.read_hello(within)?;
+        Ok(self)
     }
 
     fn read_hello(&self, within: Duration) -> Result<Vec<Finding>, Error> {
@@ -208,15 +217,14 @@ mod tests {
     #[test]
     #[expect(clippy::disallowed_methods, reason = "the test starts a nursery that hangs")]
     fn a_silent_nursery_is_killed_after_its_timeout() {
-        let folder = tempfile::tempdir().unwrap();
-        let pid_file = folder.path().join("pid");
-        let mut silent = Command::new("sh");
-        silent.arg("-c").arg(r#"echo $$ > "$0"; exec sleep 100"#).arg(&pid_file);
+        let mut silent = Command::new("sleep");
+        silent.arg("100");
+        let nursery = Nursery::spawn(silent).unwrap();
+        let pid = nursery.pid();
         let begun = std::time::Instant::now();
-        let error = Nursery::start_by(silent, Duration::from_secs(1)).unwrap_err();
+        let error = nursery.until_ready(Duration::from_secs(1)).unwrap_err();
         assert!(error.to_string().contains("did not report within 1 s"), "{error}");
         assert!(begun.elapsed() < Duration::from_secs(20));
-        let pid: i32 = std::fs::read_to_string(pid_file).unwrap().trim().parse().unwrap();
         assert!(!Path::new(&format!("/proc/{pid}")).exists());
     }
 }

@@ -58,20 +58,29 @@ pub fn stdin_from(bytes: &[u8]) -> io::Result<OwnedFd> {
 
 impl Tool<'_> {
     /// Runs it in a process group of its own, so that Ctrl-C in the terminal does not reach it and a timeout ends its children, too.
-    #[expect(clippy::disallowed_methods, reason = "this is where processes are started")]
     pub fn run(self) -> io::Result<ToolOutput> {
         let end = Instant::now() + self.time_max;
+        let mut command = self.command();
+        finish(command.spawn()?, end)
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "this is where processes are started")]
+    fn command(self) -> Command {
         let mut command = Command::new(self.program);
         command.args(&self.arguments).current_dir(self.folder).env_clear().envs(self.env);
         command.stdin(self.input.map_or_else(Stdio::null, Stdio::from));
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
-        let mut child = command.spawn()?;
-        match read_output(&mut child, end) {
-            Ok((stdout, stderr)) => Ok(ToolOutput { status: child.wait()?, stdout, stderr }),
-            Err(error) => {
-                terminate(&mut child)?;
-                Err(error)
-            }
+        command
+    }
+}
+
+/// Reads the output of a tool and waits for its exit. Kills it if it takes too long or writes too much.
+fn finish(mut child: Child, end: Instant) -> io::Result<ToolOutput> {
+    match read_output(&mut child, end) {
+        Ok((stdout, stderr)) => Ok(ToolOutput { status: child.wait()?, stdout, stderr }),
+        Err(error) => {
+            terminate(&mut child)?;
+            Err(error)
         }
     }
 }
@@ -145,16 +154,19 @@ fn pid_of(child: &Child) -> io::Result<Pid> {
 mod tests {
     use super::*;
 
-    fn shell(script: &str, time_max: Duration, input: Option<OwnedFd>) -> io::Result<ToolOutput> {
-        let tool = Tool {
+    fn tool(script: &str, time_max: Duration, input: Option<OwnedFd>) -> Tool<'static> {
+        Tool {
             program: OsStr::new("sh"),
             arguments: vec!["-c".into(), script.into()],
             folder: Path::new("/"),
             env: vec![("PATH".into(), "/usr/bin:/bin".into()), ("ONLY".into(), "this".into())],
             input,
             time_max,
-        };
-        tool.run()
+        }
+    }
+
+    fn shell(script: &str, time_max: Duration, input: Option<OwnedFd>) -> io::Result<ToolOutput> {
+        tool(script, time_max, input).run()
     }
 
     #[test]
@@ -175,9 +187,8 @@ mod tests {
 
     #[test]
     fn background_processes_are_not_waited_for() {
-        let begin = Instant::now();
-        let said = shell("sleep 20 & echo $!", Duration::from_secs(30), None).unwrap();
-        assert!(begin.elapsed() < Duration::from_secs(15));
+        // It takes longer than the tool may.
+        let said = shell("sleep 1000 & echo $!", Duration::from_secs(30), None).unwrap();
         let left: i32 = String::from_utf8_lossy(&said.stdout).trim().parse().unwrap();
         rustix::process::kill_process(Pid::from_raw(left).unwrap(), Signal::KILL).unwrap();
     }
@@ -186,17 +197,19 @@ mod tests {
     fn a_timeout_kills_its_children_too() {
         let folder = tempfile::tempdir().unwrap();
         let note = folder.path().join("pid");
+        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+        rustix::fs::mkfifoat(rustix::fs::CWD, note.as_path(), mode).unwrap();
         let script = format!("trap '' TERM; sleep 1000 & echo $! > {}; wait; wait", note.display());
-        let error = shell(&script, Duration::from_millis(300), None).unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        let child = tool(&script, Duration::ZERO, None).command().spawn().unwrap();
+        // This waits for the script, which has a child from then on. Its time begins to count after that.
         let left: i32 = std::fs::read_to_string(&note).unwrap().trim().parse().unwrap();
+        let ended = pidfd_open(Pid::from_raw(left).unwrap(), PidfdFlags::empty()).unwrap();
+        let error = finish(child, Instant::now() + Duration::from_millis(300)).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         // The kernel may take a moment to end it; by itself it would run for much longer than this waits.
-        let left = Pid::from_raw(left).unwrap();
-        if let Ok(ended) = pidfd_open(left, PidfdFlags::empty()) {
-            let patience = Timespec { tv_sec: 60, tv_nsec: 0 };
-            let ready = poll(&mut [PollFd::new(&ended, PollFlags::IN)], Some(&patience)).unwrap();
-            assert_eq!(ready, 1, "{left} is still alive");
-        }
+        let patience = Timespec { tv_sec: 60, tv_nsec: 0 };
+        let ready = poll(&mut [PollFd::new(&ended, PollFlags::IN)], Some(&patience)).unwrap();
+        assert_eq!(ready, 1, "{left} is still alive");
     }
 
     #[test]

@@ -94,7 +94,7 @@ fn a_job_is_found_by_id_part_of_it_name_or_as_the_last() {
         let job = daemon.client.get(&format!("/v1/jobs/{reference}")).expect(200);
         assert_eq!(job["id"], json!(expected), "{reference}");
     }
-    let ambiguous = daemon.client.get(&format!("/v1/jobs/{}", &older[..12]));
+    let ambiguous = daemon.client.get(&format!("/v1/jobs/{}", &older[..6]));
     assert_eq!(ambiguous.problem(), (409, "ambiguous".to_owned()));
     let candidates = json!({ "items": ambiguous.json()["candidates"] });
     assert_eq!(each(&candidates, "id").len(), 3, "{candidates}");

@@ -24,7 +24,8 @@ fn limits_of_a_running_job_can_be_changed_and_are_enforced() {
 fn a_job_at_its_output_limit_is_paused_until_the_limit_is_raised() {
     let home = Home::new();
     // Counts in a file as fast as it can, also in another session, and ends when told to.
-    let script = "count() { n=0; while [ ! -e end ]; do n=$((n+1)); echo $n > $1; done; }; \
+    let script = "echo 0 > near; echo 0 > far; \
+                  count() { n=0; while [ ! -e end ]; do n=$((n+1)); echo $n > $1; done; }; \
                   setsid sh -c 'n=0; while [ ! -e end ]; do n=$((n+1)); echo $n > far; done' & \
                   head -c 4096 /dev/zero; count near; wait";
     let asked = ["run", "-d", "--output-max", "1k", "--ask-at-limit", "10m", "sh", "-c", script];

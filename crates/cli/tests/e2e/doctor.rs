@@ -334,7 +334,13 @@ fn leave(home: &Home, line: &str, env: &[(&str, &str)]) -> Left {
     command.env_clear().env("PATH", "/usr/bin:/bin").envs(env.iter().copied()).current_dir(home.work());
     let left = run_command(command);
     assert_eq!(left.code, 0, "{left:?}");
-    Left(lastword_proc::Identity::of(left.stdout.trim().parse().unwrap()).unwrap())
+    let pid = left.stdout.trim().parse().unwrap();
+    // Before its program runs, it looks like the shell.
+    until("its program runs", || {
+        let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap();
+        (!["sh", "nohup"].contains(&name.trim())).then_some(())
+    });
+    Left(lastword_proc::Identity::of(pid).unwrap())
 }
 
 /// Waits until an orphan is listed, and returns its row.

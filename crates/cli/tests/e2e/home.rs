@@ -232,6 +232,11 @@ impl Running {
         until(&format!("it printed {text:?}"), || self.stdout.so_far().contains(text).then_some(()));
     }
 
+    /// Waits until it has printed a text to standard error.
+    pub(crate) fn until_said(&self, text: &str) {
+        until(&format!("it said {text:?}"), || self.stderr.so_far().contains(text).then_some(()));
+    }
+
     /// Returns its output so far.
     pub(crate) fn printed(&self) -> String {
         self.stdout.so_far()

@@ -79,13 +79,13 @@ fn an_unknown_or_ambiguous_reference_is_reported() {
     assert_eq!(output.code, 125, "{output:?}");
     insta::assert_snapshot!("unknown_job", plain_text(&home, &output.stderr));
     let ids: Vec<String> = (0..3).map(|_| home.ok(&["run", "-d", "true"])).collect();
-    // Ids created within a minute share a prefix.
-    let output = home.run(&["show", &ids[0][..12]]);
+    // Ids created within a year share this prefix.
+    let output = home.run(&["show", &ids[0][..6]]);
     assert_eq!(output.code, 125, "{output:?}");
     for id in &ids {
         assert!(output.stderr.contains(&id[24..]), "{id} is a candidate: {output:?}");
     }
-    let output = home.run(&["show", &ids[0][..12], "--json"]);
+    let output = home.run(&["show", &ids[0][..6], "--json"]);
     let problem: serde_json::Value = serde_json::from_str(&output.stderr).unwrap();
     assert_eq!((&problem["code"], output.code), (&"ambiguous".into(), 125));
     assert_eq!(problem["candidates"].as_array().unwrap().len(), 3);

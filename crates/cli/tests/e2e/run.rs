@@ -46,20 +46,15 @@ fn a_missing_command_is_distinguished_from_one_that_cannot_be_executed() {
 fn limits_stop_a_job_and_are_reported() {
     let home = Home::new();
     for (flag, value, script, code, word) in [
-        ("--wall", "300ms", "echo $$; sleep 100", 124, "wall-clock limit"),
-        ("--stall", "300ms", "echo $$; sleep 100", 124, "timed out without output"),
-        (
-            "--output-max",
-            "1K",
-            "echo $$; while :; do echo xxxxxxxxxxxxxxxxxxxx; done",
-            1,
-            "over budget output",
-        ),
+        ("--wall", "300ms", "sleep 100", 124, "wall-clock limit"),
+        ("--stall", "300ms", "sleep 100", 124, "timed out without output"),
+        ("--output-max", "1K", "while :; do echo xxxxxxxxxxxxxxxxxxxx; done", 1, "over budget output"),
     ] {
         let output = home.run(&["run", flag, value, "--grace", "100ms", "sh", "-c", script]);
         assert_eq!(output.code, code, "{flag}: {output:?}");
         assert!(output.stderr.contains(word), "{flag}: {output:?}");
-        let pid: i32 = output.stdout.lines().next().unwrap().parse().unwrap();
+        let job = home.json(&["show", "@last"]);
+        let pid = i32::try_from(job["attempts"][0]["pid"].as_i64().unwrap()).unwrap();
         assert!(!is_alive(pid), "{flag}");
     }
 }
@@ -159,6 +154,7 @@ fn ctrl_c_detaches_and_leaves_the_job_running() {
     let running = home.spawn(&["run", "--name", "long", "sh", "-c", "echo $$; sleep 100"]);
     let job = home.until_phase_of_name("long", "running");
     let pid = home.pids_of("long", 1)[0];
+    running.until_printed(&pid.to_string());
     running.signal(Signal::INT);
     let output = running.end();
     assert_eq!(output.code, 130, "{output:?}");
@@ -168,6 +164,7 @@ fn ctrl_c_detaches_and_leaves_the_job_running() {
     assert!(is_alive(pid));
     let running = home.spawn(&["run", "--name", "other", "sh", "-c", "echo $$; sleep 100"]);
     let other = home.pids_of_name("other", 1)[0];
+    running.until_printed(&other.to_string());
     running.signal(Signal::TERM);
     assert_eq!(running.end().code, 143);
     assert!(is_alive(other));
@@ -189,6 +186,7 @@ fn ctrl_c_cancels_on_request_and_kills_the_second_time() {
         script,
     ]);
     let pid = home.pids_of_name("stubborn", 1)[0];
+    running.until_printed(&pid.to_string());
     running.signal(Signal::INT);
     home.until_phase_of_name("stubborn", "stopping");
     assert!(is_alive(pid));

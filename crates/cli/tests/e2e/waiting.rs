@@ -12,6 +12,7 @@ fn the_exit_code_of_wait_reflects_the_outcome() {
     let failed = home.start("exit 7");
     let timed_out = home.ok(&["run", "-d", "--wall", "100ms", "sleep", "100"]);
     let cancelled = home.start("sleep 100");
+    home.until_phase(&cancelled, "running");
     home.ok(&["cancel", &cancelled]);
     for (id, code) in [(&completed, 0), (&failed, 1), (&timed_out, 1), (&cancelled, 3)] {
         assert_eq!(home.run(&["wait", id]).code, code);

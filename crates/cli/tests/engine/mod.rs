@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use lastword_core::decide::cancel::Cancel;
 use lastword_core::job::Phase;
 use lastword_core::outcome::{Asked, Outcome};
-use lastword_core::receipt::Exit;
+use lastword_core::receipt::{Exit, Tree};
 use lastword_core::spec::{Ladder, Spec};
 use lastword_core::{AttemptNo, HostId, Job, JobId, OwnerId};
 use lastword_engine::LocalHost;
@@ -30,6 +30,9 @@ use lastword_store::Store;
 use lastword_store::sqlite::Sqlite;
 
 use crate::common::{PATIENCE, start_nursery};
+
+/// Longer than any test.
+pub(crate) const HOUR_MS: u64 = 3_600_000;
 
 /// A journal and a folder for engines.
 pub(crate) struct Bench {
@@ -51,6 +54,11 @@ impl Bench {
 
     pub(crate) fn start_with(&self, change: impl FnOnce(&mut Options)) -> Engine<Sqlite> {
         self.start_on(self.journal.clone(), change)
+    }
+
+    /// Starts an engine that checks nothing periodically: a hint that it loses stays lost.
+    pub(crate) fn start_without_checks(&self) -> Engine<Sqlite> {
+        self.start_with(|options| (options.sweep_ms, options.lease_ms) = (HOUR_MS, 3 * HOUR_MS))
     }
 
     /// Starts an engine on another journal.
@@ -118,11 +126,22 @@ pub(crate) async fn leader_of<J: Store>(engine: &Engine<J>, id: JobId) -> Identi
     leader(&job)
 }
 
+/// Waits until a job has had a tree, and returns its leader. Unlike [`leader_of`], it can be used if a limit may end the job at any moment.
+pub(crate) async fn first_leader_of<J: Store>(engine: &Engine<J>, id: JobId) -> Identity {
+    let tree = |job: &Job| job.attempts.first().and_then(|attempt| attempt.tree.clone());
+    let job = until(engine, id, |job| tree(job).is_some()).await;
+    // As in `leader_of`.
+    engine.job(id).await.unwrap();
+    identity(&tree(&job).expect("it has one"))
+}
+
 /// Returns the leader of a running tree.
 pub(crate) fn leader(job: &Job) -> Identity {
-    let tree = job.open_attempt().and_then(|attempt| attempt.tree.clone()).expect("it runs");
-    let (boot, pid, start_ticks) = (tree.boot, tree.pid, tree.start_ticks);
-    Identity { boot, pid, start_ticks, inode: None }
+    identity(job.open_attempt().and_then(|attempt| attempt.tree.as_ref()).expect("it runs"))
+}
+
+fn identity(tree: &Tree) -> Identity {
+    Identity { boot: tree.boot.clone(), pid: tree.pid, start_ticks: tree.start_ticks, inode: None }
 }
 
 /// Waits until a condition on a job holds.

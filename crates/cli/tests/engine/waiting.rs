@@ -1,7 +1,6 @@
 //! Jobs that wait: for a slot, for a group, for a time, for a retry, for each other.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use lastword_core::decide::Refusal;
 use lastword_core::job::{Phase, Waits};
@@ -69,7 +68,8 @@ async fn a_paused_group_starts_nothing_until_resumed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failed_attempt_is_retried_after_its_backoff() {
     let bench = Bench::new();
-    let engine = bench.start();
+    // Nothing but the end of the backoff starts it again.
+    let engine = bench.start_without_checks();
     let retry = RetryPolicy { attempts_max: 3, backoff_ms: 300, ..RetryPolicy::default() };
     let script = "echo x >> tries; test $(wc -l < tries) = 3";
     let id = run(&engine, Spec { retry, ..bench.script(script) }).await;
@@ -79,24 +79,32 @@ async fn a_failed_attempt_is_retried_after_its_backoff() {
         let (ended, started) = (pair[0].ended_at.unwrap(), pair[1].started_at.unwrap());
         let pause = started.0 - ended.0;
         let due = 300 * u64::from(pair[0].no.0);
-        assert!((due..due + 250).contains(&pause), "due after {due} ms, begun after {pause} ms");
+        assert!(pause >= due, "due after {due} ms, begun after {pause} ms");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_delayed_job_starts_on_time_unless_cancelled_before() {
     let bench = Bench::new();
-    let engine = bench.start();
-    let later = |ms| Some(Timestamp(wall_ms() + ms));
-    let spec = |moment| Spec { not_before: moment, ..bench.script("echo ran >> ran") };
-    let moment = later(400);
+    // Nothing but its moment starts it.
+    let engine = bench.start_without_checks();
+    let later = |ms| Timestamp(wall_ms() + ms);
+    let spec = |moment| Spec {
+        not_before: Some(moment),
+        group: "night".to_owned(),
+        ..bench.script("echo ran >> ran")
+    };
+    // While its group is paused, a job cannot start before it is cancelled. Its moment comes before that of the other.
+    engine.desk().set_group(group("night", 4, true)).await.unwrap();
     let cancelled = run(&engine, spec(later(200))).await;
-    let id = run(&engine, spec(moment)).await;
     let never = engine.desk().cancel(cancelled, &wish(false)).await.unwrap();
     assert_eq!(outcome(&never).0, Outcome::Cancelled(Begun::BeforeStart));
+    engine.desk().set_group(group("night", 4, false)).await.unwrap();
+    let moment = later(400);
+    let id = run(&engine, spec(moment)).await;
     let job = end_of(&engine, id).await;
-    let late_ms = job.attempts[0].started_at.unwrap().0 - moment.unwrap().0;
-    assert!(late_ms < 250, "{late_ms} ms late");
+    let started = job.attempts[0].started_at.unwrap();
+    assert!(started >= moment, "started at {started:?}, due at {moment:?}");
     assert_eq!(std::fs::read_to_string(bench.cwd().join("ran")).unwrap(), "ran\n");
 }
 
@@ -193,13 +201,15 @@ async fn a_delayed_job_that_becomes_due_without_an_engine_is_started_by_the_next
     let bench = Bench::new();
     let engine = bench.start();
     engine.ready().await;
-    let spec = Spec { not_before: Some(Timestamp(wall_ms() + 1_500)), ..bench.script("true") };
-    let id = run(&engine, spec).await;
+    let due = Timestamp(wall_ms() + 1_500);
+    let id = run(&engine, Spec { not_before: Some(due), ..bench.script("true") }).await;
     drop(engine);
-    let engine = bench.start();
+    // Nothing but its moment starts it, if that is still to come.
+    let engine = bench.start_without_checks();
     engine.ready().await;
-    assert!(matches!(engine.job(id).await.unwrap().value.phase, Phase::Queued { .. }));
-    let began = std::time::Instant::now();
+    let phase = engine.job(id).await.unwrap().value.phase;
+    if wall_ms() < due.0 {
+        assert!(matches!(phase, Phase::Queued { .. }), "it is not due yet: {phase:?}");
+    }
     end_of(&engine, id).await;
-    assert!(began.elapsed() < Duration::from_secs(15), "it did not wait for a periodic check");
 }

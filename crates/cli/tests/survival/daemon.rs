@@ -135,9 +135,10 @@ fn c44_concurrent_starts_yield_one_daemon_and_lose_nothing() {
     }
     let listed = home.json(&["ls", "-a"]);
     assert_eq!(listed["items"].as_array().map(Vec::len), Some(12));
-    let daemons: Vec<_> =
-        home.alive().into_iter().filter(|(_, command)| command.contains("daemon run")).collect();
-    assert_eq!(daemons.len(), 1, "{daemons:?}");
+    // One that lost the lock may still be exiting.
+    until("one daemon is left", || {
+        home.alive().into_values().filter(|command| command.contains("daemon run")).count() == 1
+    });
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Shared state folders, socket paths and names are kept apart, and an unresponsive daemon is reported.
 
-use std::io::Read as _;
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -91,15 +91,17 @@ fn c60_an_unresponsive_daemon_is_reported_and_replaced_by_a_restart() {
     signal(hung, Signal::STOP);
     let mut waiting = home.command(&["ls", "-q"]);
     let mut waiting = waiting.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut told = BufReader::new(waiting.stderr.take().unwrap());
+    let mut err = String::new();
+    told.read_line(&mut err).unwrap();
+    assert!(err.contains(&format!("the daemon (pid {hung}) does not answer; waiting for it")), "{err}");
     let output = home.run(&["daemon", "restart"]);
     assert_eq!(output.code, 0, "{}{}", output.out, output.err);
     assert!(output.err.contains(&format!("(pid {hung}) did not answer")), "{}", output.err);
     until("the unresponsive daemon is gone", || !is_alive(hung));
     assert!(waiting.wait().unwrap().success(), "the waiting client is answered by the next daemon");
-    let (mut out, mut err) = (String::new(), String::new());
+    let mut out = String::new();
     waiting.stdout.take().unwrap().read_to_string(&mut out).unwrap();
-    waiting.stderr.take().unwrap().read_to_string(&mut err).unwrap();
     assert_eq!(out.trim_end(), job);
-    assert!(err.contains(&format!("the daemon (pid {hung}) does not answer; waiting for it")), "{err}");
     assert!(is_alive(leader), "the job is still running");
 }

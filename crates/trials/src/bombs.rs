@@ -3,13 +3,16 @@
 //!
 //! `--bug uncapped` records without a cap and must be caught on the disk; `--bug miscounted` has the leader write less than is expected.
 
+use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use lastword_core::receipt::Exit;
-use lastword_proc::{ExitRecord, Keep, Keeper, Launch, Launched, Nursery, Recording, Stop, exit_record};
+use lastword_proc::{
+    ExitRecord, Input, Keep, Keeper, Launch, Launched, Nursery, Recording, Stop, exit_record,
+};
 
 use crate::args::Args;
 use crate::leader;
@@ -35,6 +38,10 @@ const RSS_MAX: u64 = 4 << 20;
 
 /// The longest that one bomb may take: 5 GB through one pipe on a busy machine.
 const LONGEST: Duration = Duration::from_secs(300);
+
+/// What a leader does with the bomb that its arguments are: it says by the file `$0` that the bomb is over, and goes on until its input
+/// ends. A keeper that left with its tree could no longer be measured.
+const UNTIL_MEASURED: &str = r#""$@"; code=$?; : >"$0"; read -r line; exit $code"#;
 
 /// Patterns of output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -173,8 +180,16 @@ fn spool(nursery: &Nursery, size: u64) -> Result<(), String> {
 }
 
 fn launch(temp: &Path, bomb: Bomb, size: u64) -> Result<Launch, String> {
+    let folder = temp.join("attempt");
+    let shell = ["/bin/sh", "-c", UNTIL_MEASURED].map(OsString::from);
     let argv = leader::argv(&["bomb", bomb.name(), &size.to_string()])?;
-    Ok(Launch::new(temp.join("attempt"), argv))
+    let words = shell.into_iter().chain([over(&folder).into_os_string()]).chain(argv);
+    Ok(Launch { input: Input::Pipe, ..Launch::new(&folder, words) })
+}
+
+/// Returns the file beside the folder of an attempt that says that its bomb is over.
+fn over(folder: &Path) -> PathBuf {
+    folder.with_file_name("over")
 }
 
 /// A reader that keeps up.
@@ -269,6 +284,8 @@ struct Watch<'a> {
     disk: u64,
     disk_max: u64,
     samples: u64,
+    /// The leader was let go.
+    may_end: bool,
     begin: Instant,
 }
 
@@ -282,28 +299,32 @@ impl Watch<'_> {
             disk: 0,
             disk_max,
             samples: 0,
+            may_end: false,
             begin: Instant::now(),
         }
     }
 
-    /// Samples until there is an exit record, calling `meanwhile` between samples. Stops the tree if a bound is exceeded.
+    /// Samples until there is an exit record, calling `meanwhile` between samples. Lets the leader end after a sample that was taken after
+    /// the bomb. Stops the tree if a bound is exceeded.
     fn follow_to_end(
         &mut self,
         mut meanwhile: impl FnMut() -> Result<(), String>,
     ) -> Result<ExitRecord, String> {
         loop {
-            // Checked first, so that the last sample is taken after the end.
-            let over = exit_record(self.folder).map_err(|error| error.to_string())?;
+            // Checked first, so that the last sample is taken after the end, and one between the bomb and the end.
+            let ended = exit_record(self.folder).map_err(|error| error.to_string())?;
+            let is_over = over(self.folder).exists();
             let fine = self.sample().and_then(|()| meanwhile());
+            let fine = fine.and_then(|()| if is_over { self.let_end() } else { Ok(()) });
             let late = self.begin.elapsed() > LONGEST;
-            match (over, fine) {
+            match (ended, fine) {
                 (Some(_), Ok(())) if self.rss.contains(&0) => {
                     return Err("its memory could not be read even once".to_owned());
                 }
                 (Some(record), Ok(())) => return Ok(record),
                 (None, Ok(())) if !late => a_moment(),
-                (over, fine) => {
-                    if over.is_none()
+                (ended, fine) => {
+                    if ended.is_none()
                         && let Ok(mut keeper) = Keeper::connect(self.folder, 0)
                     {
                         let _ = keeper.stop(Stop { cause: "cancel", force: true, ..Stop::default() });
@@ -312,6 +333,16 @@ impl Watch<'_> {
                 }
             }
         }
+    }
+
+    /// Closes the leader's input, once.
+    fn let_end(&mut self) -> Result<(), String> {
+        if std::mem::replace(&mut self.may_end, true) {
+            return Ok(());
+        }
+        let closed =
+            Keeper::connect(self.folder, 0).and_then(|keeper| keeper.with_timeout(LONGEST).close_input());
+        closed.map_err(|error| error.to_string())
     }
 
     fn sample(&mut self) -> Result<(), String> {

@@ -42,7 +42,7 @@ const SCENES: &[Scene] = &[
         agents: None,
         typed: &[
             "lastword run -d --name stubborn -- sh -c 'trap \"\" TERM; setsid sleep 1000 & sleep 1000'",
-            "#until [ $(pgrep -c -P $(lastword show stubborn --json | jq '.attempts[0].pid')) = 2 ]; do :; done",
+            "#until [ $(pgrep -c -x -P $(lastword show stubborn --json | jq '.attempts[0].pid') sleep) = 2 ]; do :; done",
             "lastword ls",
             "lastword cancel stubborn",
         ],

@@ -15,8 +15,11 @@ const PAGE_MAX: &str = "90";
 const HOME: &str = "/home/ann";
 const USER: &str = "ann";
 
-/// Runs after a command that detaches: a reader types the next one more slowly than a job starts.
-const PACE: &str = "while lastword ls --phase launching -q | grep -q .; do :; done 2>/dev/null; ";
+/// Runs after a command that detaches: a reader types the next one more slowly than a job starts. A job that was claimed is about to start,
+/// though it is still queued; one that waits for something else is not claimed.
+const PACE: &str = "while for each in $(lastword ls --phase queued,launching -q); do \
+    lastword events $each --json | tail -n 1; \
+    done | grep -qE '\"type\":\"(claimed|launch_intended)\"'; do :; done 2>/dev/null; ";
 
 /// Comes after what each command printed. No program here prints it.
 const MARK: char = '\u{1}';

@@ -157,9 +157,13 @@ fn linked_jobs(setup: &Setup) -> Result<String, String> {
 
 fn swapped_folder(setup: &Setup) -> Result<String, String> {
     let (one, two) = (setup.folder("one", OWNER, 0o755)?, setup.folder("two", OWNER, 0o755)?);
-    let link = setup.folder("links", OWNER, 0o755)?.join("link");
+    let links = setup.folder("links", OWNER, 0o755)?;
+    let (link, swapped) = (links.join("link"), links.join("swapped"));
     symlink(&one, &link).map_err(at(&link))?;
-    let first = setup.home.0.said(&["run", "-d", "--", "sleep", "0.5"])?;
+    // The job before it goes on until the folder is swapped, however long that takes.
+    let script = r#"until test -e "$1"; do sleep 0.01; done"#;
+    let gate = swapped.display().to_string();
+    let first = setup.home.0.said(&["run", "-d", "--", "sh", "-c", script, "sh", &gate])?;
     let body = body(|body| {
         body["cwd"] = json!(link.display().to_string());
         body["argv"] = json!(["pwd", "-P"]);
@@ -168,6 +172,7 @@ fn swapped_folder(setup: &Setup) -> Result<String, String> {
     });
     says(&submit(setup, &body)?, "202")?;
     fs::remove_file(&link).and_then(|()| symlink(&two, &link)).map_err(at(&link))?;
+    fs::write(&swapped, "").map_err(at(&swapped))?;
     setup.home.0.said(&["wait", "swapped"])?;
     let ran = setup.home.0.said(&["logs", "swapped"])?;
     match ran == two.display().to_string() {

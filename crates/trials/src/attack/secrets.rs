@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use super::attempt::{Attempt, Ends};
 use super::bug::Bug;
-use super::setup::{STRANGER, Setup, at, says, text};
+use super::setup::{LOOK, PATIENCE, STRANGER, Setup, at, says, text};
+use crate::clock;
 use crate::product::figures;
 
 #[rustfmt::skip] // One row, one attempt.
@@ -74,10 +75,18 @@ fn in_environment(setup: &Setup) -> Result<String, String> {
     }
     home.0.said(&["cancel", "--force", "keeps"])?;
     home.until("keeps", |job| (job["phase"] == "ended").then_some(()))?;
-    match holding_secret(home.0.home())?.as_slice() {
-        [] => Ok("while it runs in one private file (0600), afterwards nowhere".to_owned()),
-        left => Err(format!("after its end it stands in {left:?}")),
-    }
+    // The file goes after the last word: nothing waits for that but this.
+    let mut left = Vec::new();
+    let gone = clock::until(PATIENCE, LOOK, || match holding_secret(home.0.home()) {
+        Ok(held) if held.is_empty() => Some(Ok(())),
+        Ok(held) => {
+            left = held;
+            None
+        }
+        Err(why) => Some(Err(why)),
+    });
+    gone.unwrap_or_else(|| Err(format!("after its end it stands in {left:?}")))?;
+    Ok("while it runs in one private file (0600), afterwards nowhere".to_owned())
 }
 
 fn core_file(setup: &Setup) -> Result<String, String> {
@@ -92,7 +101,7 @@ fn core_file(setup: &Setup) -> Result<String, String> {
     // SAFETY: a signal to our own daemon.
     unsafe { libc::kill(pid, libc::SIGABRT) };
     let gone = || figures::Stat::of(pid).is_none_or(|stat| !stat.is_alive()).then_some(());
-    crate::clock::until(super::setup::PATIENCE, super::setup::LOOK, gone).ok_or("the daemon does not die")?;
+    clock::until(PATIENCE, LOOK, gone).ok_or("the daemon does not die")?;
     match owner {
         0 => Ok("it is dead, and the kernel was told not to write its memory down".to_owned()),
         _ => Err("its memory is its user's to be dumped".to_owned()),

@@ -28,11 +28,9 @@ use crate::record::{Record, SIZE};
 /// The user without rights. No account has this number.
 pub(crate) const USER: u32 = 54_321;
 
-/// When a trial that has no last word is given up: far more than any bound, less than the adversaries live.
+/// When a trial that has no last word, or whose keepers do not leave after it, is given up: far more than any bound, less than the
+/// adversaries live.
 const PATIENCE: Duration = Duration::from_secs(12);
-
-/// How long guard and shim may take to leave after the last word.
-const LEAVING: Duration = Duration::from_secs(2);
 
 /// How long what is left must have lived without a keeper to count as a survivor: many beats of a canary.
 const SURVIVING: Duration = Duration::from_millis(20);
@@ -184,13 +182,18 @@ impl Judge {
         done.keepers.is_empty() && (program.as_os_str().is_empty() || program.ends_with("lastword"))
     }
 
-    /// Waits until the keepers have left and returns the processes that are still there a while after.
+    /// Waits until the keepers have left and returns the processes that are still there a while after. A keeper that never leaves is one.
     fn survivors(&self, done: &Done) -> Vec<i32> {
         let left = || -> Vec<i32> {
             self.observer.members().into_iter().filter(|pid| !self.staying.contains(pid)).collect()
         };
-        let keeper_left = |pid: &i32| done.keepers.contains(pid) || program_of(*pid).ends_with("lastword");
-        clock::until(LEAVING, LOOK, || (!left().iter().any(keeper_left)).then_some(()));
+        // Where no keepers are named, one that is about to be gone is known by having no program any more.
+        let is_keeper = |pid: &i32| {
+            let program = program_of(*pid);
+            let has_gone = done.keepers.is_empty() && program.as_os_str().is_empty();
+            done.keepers.contains(pid) || program.ends_with("lastword") || has_gone
+        };
+        clock::until(PATIENCE, LOOK, || (!left().iter().any(is_keeper)).then_some(()));
         clock::until(SURVIVING, LOOK, || left().is_empty().then_some(()));
         left()
     }

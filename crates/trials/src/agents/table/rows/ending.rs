@@ -1,10 +1,13 @@
 //! Rows about endings: interrupts, cancels, limits, a kill.
 
+use std::time::Duration;
+
 use lastword_proc::Identity;
 use serde_json::Value;
 
 use super::super::setup::{Job, PATIENCE, Setup, kill};
 use crate::agents::model::What;
+use crate::clock;
 
 const ALLOW: &[&str] = &["--permissions", "allow"];
 
@@ -49,6 +52,7 @@ pub(super) fn interrupt_at_once(setup: &Setup) -> Result<(), String> {
 pub(super) fn interrupt_in_tool(setup: &Setup) -> Result<(), String> {
     let job = setup.run(ALLOW, &format!("Run it. [[sh {}]] [[say no]]", setup.hold(3001)))?;
     let held = setup.until("the command runs", || setup.holding(3001).pop())?;
+    job.nth("turn_started", 1)?;
     job.tell("interrupt", &[])?;
     job.turn_ends(1, "interrupted")?;
     setup.until("the command is gone", || (!held.is_alive()).then_some(()))?;
@@ -125,10 +129,25 @@ fn over_limit(job: &Job<'_>, outcome: &str) -> Result<(), String> {
 }
 
 pub(super) fn stall(setup: &Setup) -> Result<(), String> {
-    let job = setup.run(ALLOW, &format!("Run it. [[sh {}]] [[hang]]", setup.hold(5)))?;
-    setup.until("the command runs", || setup.holding(5).pop())?;
+    let command = format!("touch begun; {}", setup.until_made("go"));
+    let job = setup.run(ALLOW, &format!("Run it. [[sh {command}]] [[hang]]"))?;
+    setup.until("the command runs", || setup.made("begun"))?;
+    // Long enough for the daemon to hear of the command, and shorter than the command runs.
+    job.tell("limit", &["stall=6s"])?;
+    clock::rest(Duration::from_secs(8));
+    let rested = || -> Result<(), String> {
+        match job.all("limit_fired")?.first() {
+            None => Ok(()),
+            Some(fired) => Err(format!("the clock did not rest: {fired}; {}", job.story())),
+        }
+    };
+    rested()?;
+    // An agent may take its time between the end of a command and its next question.
+    job.tell("limit", &["stall=10m"])?;
+    setup.make("go")?;
+    setup.asked("hang")?;
+    rested()?;
     job.tell("limit", &["stall=2s"])?;
-    setup.asked("hang").map_err(|why| format!("{why}: the clock did not rest; {}", job.story()))?;
     over_limit(&job, "timed_out")?;
     fired(&job, "stall")
 }

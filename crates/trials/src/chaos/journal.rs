@@ -36,7 +36,9 @@ pub(crate) fn astray(home: &Path, from_ms: u64, to_ms: u64) -> Result<u64, Strin
 
 /// Queries the journal, or changes it, as sabotaged runs do.
 pub(crate) fn query(home: &Path, question: &str) -> Result<String, String> {
-    let output = Command::new("sqlite3").arg(home.join("journal.db")).arg(question).output();
+    // It waits for its turn beside the writes of the daemon.
+    let patient = ["-cmd", ".timeout 30000"];
+    let output = Command::new("sqlite3").args(patient).arg(home.join("journal.db")).arg(question).output();
     let output = output.map_err(|error| format!("sqlite3, which reads the journal: {error}"))?;
     match output.status.success() {
         true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),

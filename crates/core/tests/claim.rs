@@ -7,7 +7,7 @@ use lastword_core::event::{Claimed, LaunchIntended, Released, Stored};
 use lastword_core::job::{Phase, Waits};
 use lastword_core::limits::Limits;
 use lastword_core::outcome::{Begun, Cause, Outcome};
-use lastword_core::receipt::Proof;
+use lastword_core::receipt::{LaunchError, LaunchStep, Proof};
 use lastword_core::report::{Found, Report};
 use lastword_core::spec::{Needs, OnPartition, RetryPolicy, Spec};
 use lastword_core::{Append, AppendId, AttemptNo, Epoch, Fact, HostId, Illegal, OwnerId, Timestamp};
@@ -371,7 +371,7 @@ fn c83_the_intent_precedes_the_process_and_a_failed_launch_fails_the_attempt() {
         test.reports(Report::LaunchFailed {
             attempt,
             error: "no such program".to_owned(),
-            launch_error: None,
+            launch_error: Some(LaunchError::at(LaunchStep::Exec)),
         })
     };
     let once = failed(test);
@@ -382,6 +382,7 @@ fn c83_the_intent_precedes_the_process_and_a_failed_launch_fails_the_attempt() {
     );
     let end = once.job.attempts[0].end.clone().expect("it ended");
     assert_eq!((end.error.as_deref(), end.receipt.proof), (Some("no such program"), Proof::NeverStarted));
+    assert_eq!(end.receipt.launch_error, Some(LaunchError::at(LaunchStep::Exec)));
     let again = failed(TestJob::launching(retried(2)));
     assert!(matches!(again.job.phase, Phase::Backoff { .. }));
     let last = failed(again.later(1_000).claimed("a", 1).intended());

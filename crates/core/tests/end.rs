@@ -523,6 +523,8 @@ fn c56_an_agent_that_exits_silently_has_an_error_that_says_so() {
     let facts = send::decide(&waiting.job, "ann", "and then", false);
     waiting.anyone(facts);
     assert_eq!(error(waiting), error_text("the agent exited with inputs left to deliver"));
+    // Its turn failed without a reason, and nothing else was left to do.
+    assert_eq!(error(TestJob::in_turn(agent()).says(ends(TurnEnding::Failed))), None);
     // No such error if it was stopped, or is a command.
     assert_eq!(error(TestJob::in_turn(agent()).cancelled()), None);
     assert_eq!(error(TestJob::running(command())), None);

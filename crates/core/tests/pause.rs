@@ -10,7 +10,7 @@ use lastword_core::report::{Found, Report, Signal};
 use lastword_core::spec::{OnLimit, Spec};
 use lastword_core::{AttemptNo, Fact};
 
-use crate::common::{TestJob, agent, ends, exited, tree};
+use crate::common::{TestJob, agent, command, ends, exited, tree};
 use crate::rig::Rig;
 
 const FIRST: AttemptNo = AttemptNo(1);
@@ -53,6 +53,19 @@ fn paused() -> Rig {
     rig.tick();
     assert_eq!(spends(&mut rig, 101), [STILL]);
     rig
+}
+
+/// A job that stops, or that is no agent, is not warned.
+#[test]
+fn only_a_running_agent_is_warned() {
+    let spent = Signal::Spent(Usage { tokens_in: 80, ..Usage::default() });
+    let near = |test: TestJob| decide_limit::near(&test.job).len();
+    let working = || TestJob::in_turn(asking(tokens(100))).says(spent.clone());
+    assert_eq!((near(working()), near(working().cancelled())), (1, 0));
+    let mut command = TestJob::running(command());
+    let facts = decide_limit::decide(&command.job, "ann", Limit::Turns, 0);
+    command.anyone(facts);
+    assert_eq!(near(command), 0);
 }
 
 #[test]

@@ -116,6 +116,20 @@ fn c82_a_conversation_is_resumed_only_after_a_completed_turn() {
     assert_eq!(decide(&cut), nothing("an agent that cannot be resumed: its definition has no `resume`"));
 }
 
+/// The definition may say otherwise by now: it is asked before this is decided.
+#[test]
+fn a_conversation_is_resumed_without_the_old_reason_not_to() {
+    let terms = Terms {
+        resume: vec!["--resume".to_owned()],
+        no_resume: Some("it loses them".to_owned()),
+        ..Terms::default()
+    };
+    let done = TestJob::in_turn(with(terms)).says(ends(TurnEnding::Completed)).emptied(exited(0));
+    let next = resume::decide(&done.job, "more", None, false).expect("it has ended");
+    let Work::Agent { terms, .. } = next.work else { panic!("it is an agent") };
+    assert_eq!(terms.no_resume, None);
+}
+
 #[test]
 fn a_conversation_is_resumed_in_its_worktree() {
     let (git_dir, checkout) = ("/src/.git".to_owned(), "/src".to_owned());

@@ -337,6 +337,17 @@ fn c28_an_agent_cannot_report_a_cancel_limit_or_interrupt_that_is_not_in_the_log
     }
 }
 
+/// A turn that begins with an input has the offset of the signal before it. An older one was heard already.
+#[test]
+fn a_turn_may_begin_at_the_offset_of_the_signal_before() {
+    let test = TestJob::in_turn(agent()).says(ends(TurnEnding::Completed));
+    let begins = |offset| {
+        let report = Report::Heard { attempt: test.attempt(), offset, signal: Signal::TurnStarted };
+        !test.observe(&report).is_empty()
+    };
+    assert!(begins(test.offset) && !begins(test.offset - 1));
+}
+
 /// A prompt is not delivered before the owner knows that there will be a next turn.
 #[test]
 fn c72_c74_a_prompt_is_due_only_after_the_turn_before_it_is_decided() {

@@ -76,7 +76,7 @@ fn throw(setup: &Setup, command: &[&str], bytes: u64) -> Result<String, String> 
         (job["phase"] == "ended" || disk > DISK_MAX).then_some(job)
     });
     let took = begun.elapsed().as_secs_f64();
-    let [during, during_clock] = during.ok_or("nobody asked meanwhile")??;
+    let [during, during_clock] = during.ok_or("no question was asked meanwhile")??;
     let job =
         ended.ok_or_else(|| format!("it does not end; {memory} kB in its shim, {disk} bytes on the disk"))?;
     let seen = job["attempts"][0]["receipt"]["output"]["seen"].as_u64();

@@ -119,8 +119,8 @@ impl Mix {
             force: random.chance(50),
             by_command: random.chance(30),
         });
-        // The twentieth in any case: a run in which no keeper died has shown nothing about it.
-        let murdered = self.murders > 0 && (random.below(1_000) < self.murders || number == 20);
+        let by_chance = random.below(1_000) < self.murders;
+        let murdered = self.murders > 0 && (by_chance || is_sure_to_lose_its_keeper(number));
         let murder = murdered.then(|| {
             let which = random.below(4);
             Murder { after_ms: 100 + random.below(1_000), guard: which != 0, shim: which == 0 || which == 3 }
@@ -138,6 +138,11 @@ impl Mix {
             murder,
         };
         match is_adversary {
+            _ if self.murders > 0 && is_sure_to_lose_its_keeper(number) => {
+                order = Order { narrow: false, after: None, cancel: None, ..order };
+                order.work =
+                    Work::Canary(Canary { lines: 100, pause_us: 40_000, code: 0, fails: 0, inputs: 0 });
+            }
             // An adversary that is not cancelled runs into its limit; none ends by itself before that.
             true => order.wall_ms = Some(if cancelled { 8_000 } else { 200 + random.below(1_800) }),
             false => {
@@ -149,6 +154,12 @@ impl Mix {
         }
         order
     }
+}
+
+/// Reports whether a job is one of the few that live long enough to lose their keeper on any machine: a run in which no keeper died has shown
+/// nothing about it.
+fn is_sure_to_lose_its_keeper(number: u64) -> bool {
+    (1..=10).any(|nth| number == nth * 10)
 }
 
 /// Draws a canary, and how often it may be tried again.

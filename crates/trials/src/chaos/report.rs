@@ -13,8 +13,8 @@ pub(crate) fn print(stage: &Stage, run: &Run) {
         println!("{what:<40} {count:>10}");
     }
     println!("\n{:<40} {:>10} {:>10}", "needed for a judgement", "was", "at least");
-    for (what, count, least) in &run.tally {
-        println!("{what:<40} {count:>10} {least:>10}");
+    for need in &run.tally {
+        println!("{:<40} {:>10} {:>10}", need.what, need.count, need.least);
     }
     println!("\n{:<40} {:>10} {:>10}", "the daemon", "first ¼", "last ¼");
     let rows: [Row; 4] = [

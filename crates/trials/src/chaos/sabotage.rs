@@ -20,11 +20,11 @@ use super::trial::{Shape, hold};
 use crate::clock;
 use crate::product::MARKER;
 
-/// How long an opportunity is waited for: as long as a run takes.
-const OPPORTUNITY_MAX: Duration = Duration::from_secs(20);
+/// How long an opportunity is waited for, and then a judgement: longer than a run takes.
+const OPPORTUNITY_MAX: Duration = Duration::from_secs(60);
 
-/// A sabotage, while jobs run: the judge that must notice, what is done, and how; it says whether it could be done.
-type During = (&'static str, &'static str, fn(&Stage, &Taken) -> Option<()>);
+/// A sabotage, while jobs run: the judge that must notice, what is done, and how; it returns the job to which it could be done.
+type During = (&'static str, &'static str, fn(&Stage, &Taken) -> Option<u64>);
 
 /// A sabotage when all have ended: what is done to the journal is a statement, what is done to the machine a function.
 type After = (&'static str, &'static str, fn(&Stage) -> Option<()>);
@@ -51,15 +51,33 @@ const AFTER: &[After] = &[
 struct Taken(Mutex<BTreeSet<u64>>);
 
 impl Taken {
-    /// Waits for a job that is not taken yet and that `wish` accepts, and takes it.
+    /// Waits for a job that is not taken yet and that `wish` accepts, and takes it. `None` when the run is over.
     fn find<T>(&self, stage: &Stage, wish: impl Fn(&Entry) -> Option<T>) -> Option<(Entry, T)> {
-        clock::until(OPPORTUNITY_MAX, Duration::from_millis(5), || {
+        let found = clock::until(OPPORTUNITY_MAX, Duration::from_millis(5), || {
             let mut taken = locked(&self.0);
             let free = stage.entries().into_iter().filter(|entry| !taken.contains(&entry.order.number));
-            let found = free.filter_map(|entry| wish(&entry).map(|more| (entry, more))).next()?;
-            taken.insert(found.0.order.number);
-            Some(found)
-        })
+            match free.filter_map(|entry| wish(&entry).map(|more| (entry, more))).next() {
+                None => stage.is_over().then_some(None),
+                found => {
+                    taken.extend(found.as_ref().map(|(entry, _)| entry.order.number));
+                    Some(found)
+                }
+            }
+        });
+        found.flatten()
+    }
+
+    /// Commits a sabotage, and again to another job if that one was judged before. Reports whether one came in time.
+    fn sabotage(&self, stage: &Stage, judge: &str, commit: fn(&Stage, &Taken) -> Option<u64>) -> bool {
+        while !stage.is_over() {
+            let Some(number) = commit(stage, self) else { continue };
+            let is_judged = || stage.entry(number, |entry| entry.judged).unwrap_or(true);
+            clock::until(OPPORTUNITY_MAX, Duration::from_millis(5), || is_judged().then_some(()));
+            if locked(&stage.violations).iter().any(|violation| violation.judge == judge) {
+                return true;
+            }
+        }
+        false
     }
 }
 
@@ -85,11 +103,17 @@ pub(crate) fn run() -> Result<bool, String> {
     let done = Mutex::new(BTreeSet::new());
     let during = |stage: &Stage| {
         let taken = Taken::default();
-        for (_, what, commit) in DURING {
-            if commit(stage, &taken).is_some() {
-                locked(&done).insert(*what);
+        // Each in a thread of its own: there are few jobs, and each sabotage waits for its judge.
+        std::thread::scope(|scope| {
+            for (judge, what, commit) in DURING {
+                let (taken, done) = (&taken, &done);
+                scope.spawn(move || {
+                    if taken.sabotage(stage, judge, *commit) {
+                        locked(done).insert(*what);
+                    }
+                });
             }
-        }
+        });
     };
     let after = |stage: &Stage| {
         for (_, what, commit) in AFTER {
@@ -132,8 +156,8 @@ fn just_ended(stage: &Stage, taken: &Taken, wish: fn(&Entry) -> bool) -> Option<
     found.map(|(entry, ())| entry)
 }
 
-fn kill_keepers(stage: &Stage, taken: &Taken) -> Option<()> {
-    let (_, victims) = taken.find(stage, |entry| {
+fn kill_keepers(stage: &Stage, taken: &Taken) -> Option<u64> {
+    let (entry, victims) = taken.find(stage, |entry| {
         let lasts = entry.order.canary().is_some_and(|canary| canary.lines * canary.pause_us > 500_000);
         let is_fit = lasts && is_plain(&entry.order) && entry.seen.is_none();
         let claim = first_attempt(stage, entry).filter(|_| is_fit)?.join("claim");
@@ -142,18 +166,19 @@ fn kill_keepers(stage: &Stage, taken: &Taken) -> Option<()> {
         Identity::of(guard).zip(Identity::of(shim))
     })?;
     let killed = [victims.0, victims.1].map(|victim| victim.signal(Signal::KILL).unwrap_or(false));
-    (killed == [true, true]).then_some(())
+    (killed == [true, true]).then_some(entry.order.number)
 }
 
-fn cut_recording(stage: &Stage, taken: &Taken) -> Option<()> {
+fn cut_recording(stage: &Stage, taken: &Taken) -> Option<u64> {
     let entry = just_ended(stage, taken, |entry| is_plain(&entry.order))?;
     let recording = first_attempt(stage, &entry)?.join("stdout");
     let file = OpenOptions::new().write(true).open(recording).ok()?;
     let length = file.metadata().ok()?.len();
-    file.set_len(length.saturating_sub(100)).ok()
+    file.set_len(length.saturating_sub(100)).ok()?;
+    Some(entry.order.number)
 }
 
-fn change_exit(stage: &Stage, taken: &Taken) -> Option<()> {
+fn change_exit(stage: &Stage, taken: &Taken) -> Option<u64> {
     let entry = just_ended(stage, taken, |entry| {
         is_plain(&entry.order) && entry.order.canary().is_some_and(|canary| canary.code == 0)
     })?;
@@ -161,14 +186,16 @@ fn change_exit(stage: &Stage, taken: &Taken) -> Option<()> {
     let place = id.as_uuid().simple().to_string();
     let statement = "update events set body = replace(body, '\"code\":0', '\"code\":7')
         where kind = 'attempt_ended' and hex(job) = upper('";
-    query(stage.product.home(), &[statement, &place, "')"].concat()).ok().map(|_| ())
+    query(stage.product.home(), &[statement, &place, "')"].concat()).ok()?;
+    Some(entry.order.number)
 }
 
-fn live_on(stage: &Stage, taken: &Taken) -> Option<()> {
+fn live_on(stage: &Stage, taken: &Taken) -> Option<u64> {
     let entry = just_ended(stage, taken, |entry| entry.order.canary().is_none())?;
     // It signs with the life of the job, and ends by itself after some seconds.
     let life = stage.ground.notes().join(entry.order.life());
-    start(stage, &stage.adversary, &["own-session", &life.to_string_lossy()])
+    start(stage, &stage.adversary, &["own-session", &life.to_string_lossy()])?;
+    Some(entry.order.number)
 }
 
 fn stay_behind(stage: &Stage) -> Option<()> {

@@ -9,7 +9,7 @@ use lastword_client::{groups, jobs};
 use super::canary::Life;
 use super::faults::Windows;
 use super::ground::Ground;
-use super::judge::run::Run;
+use super::judge::run::{Need, Run};
 use super::judge::{Violation, run};
 use super::plan::{Mix, NARROW, NARROW_SLOTS};
 use super::stage::{Stage, locked};
@@ -24,6 +24,9 @@ const END_MAX: Duration = Duration::from_secs(90);
 
 /// How long processes may take to leave after the last job.
 const LEAVING_MAX: Duration = Duration::from_secs(5);
+
+/// How much longer faults may last than asked for, until each has happened: on a slow machine a window or a death comes late.
+const LONGER_MAX: Duration = Duration::from_mins(2);
 
 /// Slots of the default group: more than are ever needed at once, so that the rate is kept.
 const SLOTS: u32 = 200;
@@ -46,8 +49,9 @@ impl Shape {
         Shape { faults, quiet, rate, mix, is_hostile: true }
     }
 
+    /// Returns the most jobs that it may have.
     fn jobs(&self) -> u64 {
-        ((self.faults + self.quiet).as_secs_f64() * self.rate) as u64 + 1
+        ((self.faults + LONGER_MAX + self.quiet).as_secs_f64() * self.rate) as u64 + 1
     }
 }
 
@@ -116,7 +120,7 @@ fn play(stage: &Stage, shape: &Shape, windows: &Windows, during: impl FnOnce(&St
             scope.spawn(|| faults::kill_daemons(stage, seed));
             scope.spawn(|| windows.open(stage, seed));
         }
-        load(stage, shape);
+        load(stage, shape, windows);
         let all_ended = || stage.entries().iter().all(|entry| entry.id.is_none() || entry.seen.is_some());
         clock::until(END_MAX, Duration::from_millis(100), || {
             // A supervisor keeps it up: a fault may have been the last thing that happened.
@@ -133,16 +137,20 @@ fn play(stage: &Stage, shape: &Shape, windows: &Windows, during: impl FnOnce(&St
     })
 }
 
-/// Submits at the rate, first among faults and then without.
-fn load(stage: &Stage, shape: &Shape) {
+/// Submits at the rate, first among faults, until each kind has happened, and then without.
+fn load(stage: &Stage, shape: &Shape, windows: &Windows) {
     let begin = Instant::now();
+    let mut calm_at = None;
     std::thread::scope(|scope| {
         for number in 0.. {
             let at = Duration::from_secs_f64(number as f64 / shape.rate);
-            if at > shape.faults {
+            let is_enough =
+                || faults(stage, shape, windows).is_ok_and(|faults| faults.iter().all(Need::is_met));
+            if calm_at.is_none() && at > shape.faults && (at > shape.faults + LONGER_MAX || is_enough()) {
+                calm_at = Some(at);
                 stage.calm.store(true, Ordering::Relaxed);
             }
-            if at > shape.faults + shape.quiet {
+            if calm_at.is_some_and(|calm| at > calm + shape.quiet) {
                 return;
             }
             clock::rest(at.saturating_sub(begin.elapsed()));
@@ -193,22 +201,35 @@ fn conclude(stage: &Stage, shape: &Shape, windows: &Windows, run: &mut Run) -> R
         }
     }
     run.journal = journal::jobs(stage.product.home())?;
-    let (now, length) = (wall_ms(), stage.begin.elapsed().as_millis() as u64);
-    const ASTRAY_MS: u64 = 30 * 60 * 1_000;
-    let astray = journal::astray(stage.product.home(), now - length - ASTRAY_MS, now + ASTRAY_MS)?;
-    let jumps = stage.counted("clock jumps forward") + stage.counted("clock jumps back");
-    let hostile = u64::from(shape.is_hostile);
-    let (disk, clock) = (u64::from(windows.disk.is_ok()), u64::from(windows.clock.is_ok()));
-    run.tally = vec![
-        ("jobs judged", stage.counted("judged"), run.acknowledged.len() as u64),
-        ("daemons killed", stage.counted("daemons killed"), hostile),
-        ("keepers killed", stage.counted("guards killed") + stage.counted("shims killed"), hostile),
-        ("cancels", stage.counted("cancels, forced") + stage.counted("cancels, polite"), hostile),
-        ("disk-full windows", stage.counted("disk-full windows"), hostile * disk),
-        ("clock jumps", jumps, hostile * clock),
-        ("facts dated by a wrong clock", astray, u64::from(jumps > 0)),
-    ];
+    let judged =
+        Need { what: "jobs judged", count: stage.counted("judged"), least: run.acknowledged.len() as u64 };
+    run.tally = std::iter::once(judged).chain(faults(stage, shape, windows)?).collect();
     Ok(())
+}
+
+/// Counts the faults without which a run shows too little.
+fn faults(stage: &Stage, shape: &Shape, windows: &Windows) -> Result<Vec<Need>, String> {
+    if !shape.is_hostile {
+        return Ok(Vec::new());
+    }
+    const ASTRAY_MS: u64 = 30 * 60 * 1_000;
+    let (now, length) = (wall_ms(), stage.begin.elapsed().as_millis() as u64);
+    let astray = || journal::astray(stage.product.home(), now - length - ASTRAY_MS, now + ASTRAY_MS);
+    let count = |names: [&str; 2]| names.iter().map(|name| stage.counted(name)).sum();
+    let mut needs = vec![
+        Need { what: "daemons killed", count: stage.counted("daemons killed"), least: 1 },
+        Need { what: "keepers killed", count: count(["guards killed", "shims killed"]), least: 1 },
+        Need { what: "cancels", count: count(["cancels, forced", "cancels, polite"]), least: 1 },
+    ];
+    if windows.disk.is_ok() {
+        needs.push(Need { what: "disk-full windows", count: stage.counted("disk-full windows"), least: 1 });
+    }
+    if windows.clock.is_ok() {
+        let jumps = count(["clock jumps forward", "clock jumps back"]);
+        needs.push(Need { what: "clock jumps", count: jumps, least: 1 });
+        needs.push(Need { what: "facts dated by a wrong clock", count: astray()?, least: 1 });
+    }
+    Ok(needs)
 }
 
 fn describe(pid: i32) -> String {

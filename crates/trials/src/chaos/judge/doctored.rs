@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::run::{Logged, Run, Sample};
+use super::run::{Logged, Need, Run, Sample};
 use super::{Violation, job, run};
 use crate::chaos::canary::{Attempt, ERROR_EVERY, Life, line};
 use crate::chaos::evidence::{Acts, Case, Exit, Told, Try};
@@ -104,7 +104,7 @@ const OF_RUN: &[OfRun] = &[
     ("memory", "a daemon that grows", |run| grow(run, |sample, by| sample.resident_kb += 40 * by)),
     ("descriptors", "a daemon that never closes", |run| grow(run, |sample, by| sample.descriptors += by / 4)),
     ("zombies", "a daemon that does not wait for its children", |run| grow(run, |sample, by| sample.zombies += by)),
-    ("faults took place", "a run without faults", |run| run.tally[0].1 = 0),
+    ("faults took place", "a run without faults", |run| run.tally[0].count = 0),
 ];
 
 /// Tells every lie, and returns for each the judge that must catch it, what it is, and the violations found.
@@ -231,7 +231,7 @@ fn honest_run() -> Run {
         stuck: Vec::new(),
         left: Vec::new(),
         samples: (0..200).map(sample).collect(),
-        tally: vec![("daemons killed", 4, 1)],
+        tally: vec![Need { what: "daemons killed", count: 4, least: 1 }],
     }
 }
 

@@ -22,8 +22,22 @@ pub(crate) struct Run {
     pub(crate) left: Vec<String>,
     /// The daemon, looked at once a second.
     pub(crate) samples: Vec<Sample>,
-    /// What was done and seen, by name, and the least that a run of this length must have.
-    pub(crate) tally: Vec<(&'static str, u64, u64)>,
+    /// What was done and seen, and the least of it that a run must have.
+    pub(crate) tally: Vec<Need>,
+}
+
+/// Something that must happen in a run, or its judgement says nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Need {
+    pub(crate) what: &'static str,
+    pub(crate) count: u64,
+    pub(crate) least: u64,
+}
+
+impl Need {
+    pub(crate) fn is_met(&self) -> bool {
+        self.count >= self.least
+    }
 }
 
 /// A job as the journal has it.
@@ -146,8 +160,8 @@ fn zombies(run: &Run) -> Result<(), String> {
 }
 
 fn faults_took_place(run: &Run) -> Result<(), String> {
-    let missing = run.tally.iter().filter(|(_, count, least)| count < least);
-    first_of(missing.map(|(what, count, least)| format!("{what}: {count}, at least {least} are needed")))
+    let missing = run.tally.iter().filter(|need| !need.is_met());
+    first_of(missing.map(|need| format!("{}: {}, at least {} are needed", need.what, need.count, need.least)))
 }
 
 /// Returns the first of several complaints, and how many there are.

@@ -229,6 +229,15 @@ fn an_invalid_spec_is_refused() {
     check(Spec { resume: Some(long), ..agent() }, large);
     let long = Conversation { provider: "x".repeat(KIB_256), reference: String::new() };
     check(Spec { resume: Some(long), ..agent() }, large);
+    let (git_dir, checkout) = ("/src/.git".to_owned(), "/src".to_owned());
+    let worktree = Worktree { git_dir, checkout, base: "0123456789".repeat(4), keep: false };
+    let rest = rest + "/src/.git".len() + "/src".len() + 40;
+    let within = |bytes: usize| {
+        let argv = vec!["x".repeat(bytes)];
+        Spec { work: Work::Command { argv }, worktree: Some(worktree.clone()), ..command() }
+    };
+    check(within(KIB_256 - rest), None);
+    check(within(KIB_256 - rest + 1), large);
     let bare = [("x".repeat(KIB_256), String::new())].into();
     check(Spec { labels: bare, ..command() }, large);
     let labels = |n: usize, value: &str| (0..n).map(|n| (n.to_string(), value.to_owned())).collect();

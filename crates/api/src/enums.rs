@@ -220,6 +220,8 @@ open_enums! {
         ParentGone = "parent_gone",
         /// A dependency did not end as required.
         Dependency = "dependency",
+        /// A dependency was removed before its ending could be read.
+        DependencyRemoved = "dependency_removed",
         /// The limit on its wall clock.
         LimitWall = "limit_wall",
         /// The limit on time without progress.
@@ -462,6 +464,7 @@ impl From<outcome::Cause> for Cause {
             outcome::Cause::Shutdown => Cause::Shutdown,
             outcome::Cause::ParentGone => Cause::ParentGone,
             outcome::Cause::Dependency => Cause::Dependency,
+            outcome::Cause::DependencyRemoved => Cause::DependencyRemoved,
             outcome::Cause::Limit(Limit::Wall) => Cause::LimitWall,
             outcome::Cause::Limit(Limit::Stall) => Cause::LimitStall,
             outcome::Cause::Limit(Limit::Output) => Cause::LimitOutput,

@@ -87,6 +87,8 @@ facts! {
     Submitted = "submitted",
     /// A dependency has ended.
     DependencySettled = "dependency_settled",
+    /// A dependency was removed before its ending could be read.
+    DependencyRemoved = "dependency_removed",
     /// A stop was requested.
     CancelRequested = "cancel_requested",
     /// A limit was changed.
@@ -176,6 +178,7 @@ impl Fact {
         match self {
             Fact::Submitted(_)
             | Fact::DependencySettled(_)
+            | Fact::DependencyRemoved(_)
             | Fact::CancelRequested(_)
             | Fact::LimitChanged(_)
             | Fact::InputRequested(_)
@@ -237,6 +240,11 @@ bodies! {
         job: JobId,
         /// How it ended.
         outcome: Outcome,
+    }
+    /// A dependency was removed before its ending could be read. It had ended, since nothing else can be removed.
+    DependencyRemoved {
+        /// The dependency.
+        job: JobId,
     }
     /// A stop was requested.
     CancelRequested {

@@ -88,6 +88,8 @@ pub enum Cause {
     ParentGone,
     /// A job it waited for did not end as needed.
     Dependency,
+    /// A job it waited for was removed before its ending could be read.
+    DependencyRemoved,
     /// A limit was reached.
     Limit(Limit),
     /// How it ended cannot be determined.

@@ -344,7 +344,7 @@ fn c41_an_older_build_does_not_end_a_job_it_cannot_read() {
         assert_eq!(cancel(&foreign(test), &request(false)), refused);
     }
     let waits = foreign(TestJob::queued(dependent(lastword_core::spec::Needs::Success)));
-    assert_eq!(lastword_core::decide::depend::decide(&waits.job, id(9), Outcome::Failed), refused);
+    assert_eq!(lastword_core::decide::depend::decide(&waits.job, id(9), Some(Outcome::Failed)), refused);
     let running =
         cancel(&foreign(TestJob::running(agent())), &request(false)).expect("a request can be stored");
     assert_eq!(kinds(&running), ["cancel_requested"]);

@@ -211,6 +211,7 @@ fn c34_facts_of_the_owner_need_its_fence() {
     let anyones = [
         "submitted",
         "dependency_settled",
+        "dependency_removed",
         "cancel_requested",
         "limit_changed",
         "input_requested",

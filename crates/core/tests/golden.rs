@@ -139,6 +139,7 @@ fn stored_enum_names_are_fixed() {
             Cause::Shutdown,
             Cause::ParentGone,
             Cause::Dependency,
+            Cause::DependencyRemoved,
             Cause::Unaccounted,
             Cause::Abandoned,
         ],
@@ -150,6 +151,7 @@ fn stored_enum_names_are_fixed() {
             "shutdown",
             "parent_gone",
             "dependency",
+            "dependency_removed",
             "unaccounted",
             "abandoned"
         ]),

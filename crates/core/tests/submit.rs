@@ -78,31 +78,69 @@ fn a_job_waits_for_all_dependencies_and_starts_or_ends_by_their_outcomes() {
     let check = |spec: Spec, outcome: Outcome, expected: &[&str]| {
         let test = TestJob::queued(spec);
         assert_eq!(test.job.phase, Phase::Queued { waits: Waits::Dependencies });
-        assert_eq!(shown(&depend::decide(&test.job, id(9), outcome)), Ok(expected.to_vec()));
-        assert_eq!(depend::decide(&test.job, id(8), outcome), Ok(Vec::new()));
+        assert_eq!(shown(&depend::decide(&test.job, id(9), Some(outcome))), Ok(expected.to_vec()));
+        assert_eq!(depend::decide(&test.job, id(8), Some(outcome)), Ok(Vec::new()));
     };
     check(dependent(Needs::Success), Outcome::Completed, &["dependency_settled"]);
     check(dependent(Needs::AnyEnd), Outcome::Completed, &["dependency_settled"]);
     for outcome in [Outcome::Failed, Outcome::Lost, Outcome::Cancelled(Begun::BeforeStart)] {
-        check(dependent(Needs::Success), outcome, &["last_word"]);
+        check(dependent(Needs::Success), outcome, &["dependency_settled", "last_word"]);
         check(dependent(Needs::AnyEnd), outcome, &["dependency_settled"]);
     }
     let mut test = TestJob::queued(dependent(Needs::Success));
-    let facts = depend::decide(&test.job, id(9), Outcome::Failed);
+    let facts = depend::decide(&test.job, id(9), Some(Outcome::Failed));
     test.anyone(facts);
     let word = test.job.last_word().expect("it ended");
     assert_eq!((word.outcome, word.cause), (Outcome::Cancelled(Begun::BeforeStart), Cause::Dependency));
-    assert_eq!(depend::decide(&test.job, id(9), Outcome::Failed), Ok(Vec::new()));
+    assert_eq!(depend::decide(&test.job, id(9), Some(Outcome::Failed)), Ok(Vec::new()));
     let mut test = TestJob::queued(Spec {
         after: [9, 8].map(|n| Dependency { job: id(n), on: Needs::Success }).to_vec(),
         ..command()
     });
     for (n, waits) in [(9, Waits::Dependencies), (8, Waits::Slot)] {
-        let facts = depend::decide(&test.job, id(n), Outcome::Completed);
+        let facts = depend::decide(&test.job, id(n), Some(Outcome::Completed));
         test.anyone(facts);
         assert_eq!(test.job.phase, Phase::Queued { waits });
-        assert_eq!(depend::decide(&test.job, id(n), Outcome::Completed), Ok(Vec::new()));
+        assert_eq!(depend::decide(&test.job, id(n), Some(Outcome::Completed)), Ok(Vec::new()));
     }
+}
+
+/// A removed job had ended, but nothing says that it succeeded.
+#[test]
+fn c86_a_removed_dependency_is_a_reason_of_its_own() {
+    let check = |on: Needs, expected: &[&str]| {
+        let mut test = TestJob::queued(dependent(on));
+        let facts = depend::decide(&test.job, id(9), None);
+        assert_eq!(shown(&facts), Ok(expected.to_vec()));
+        test.anyone(facts);
+        assert!(test.job.unmet.is_empty());
+        assert_eq!(depend::decide(&test.job, id(9), None), Ok(Vec::new()));
+        test
+    };
+    assert_eq!(check(Needs::AnyEnd, &["dependency_removed"]).job.phase, Phase::Queued { waits: Waits::Slot });
+    let test = check(Needs::Success, &["dependency_removed", "last_word"]);
+    let word = test.job.last_word().expect("it ended");
+    assert_eq!(
+        (word.outcome, word.cause),
+        (Outcome::Cancelled(Begun::BeforeStart), Cause::DependencyRemoved)
+    );
+    assert_eq!(word.by, Some(id(9).to_string()));
+}
+
+#[test]
+fn c86_dependencies_that_ended_before_are_settled_with_the_submission() {
+    let after = [(7, Needs::Success), (8, Needs::AnyEnd), (9, Needs::Success)];
+    let spec = Spec { after: after.map(|(n, on)| Dependency { job: id(n), on }).to_vec(), ..command() };
+    let check = |ended: &[(u8, Outcome)], expected: &[&str]| {
+        let ended = ended.iter().map(|(n, outcome)| (id(*n), *outcome)).collect();
+        let facts = depend::at_submission(&spec, &ended);
+        assert_eq!(shown(&Ok(facts)), Ok(expected.to_vec()));
+    };
+    check(&[], &[]);
+    check(&[(6, Outcome::Failed)], &[]);
+    check(&[(8, Outcome::Failed), (9, Outcome::Completed)], &["dependency_settled", "dependency_settled"]);
+    // The first that decides the end is the last to be recorded.
+    check(&[(7, Outcome::Failed), (9, Outcome::Failed)], &["dependency_settled", "last_word"]);
 }
 
 #[test]
@@ -193,9 +231,12 @@ fn a_dependency_listed_twice_must_meet_both_requirements() {
             after: needs.map(|on| Dependency { job: id(9), on }).to_vec(),
             ..command()
         });
-        assert_eq!(shown(&depend::decide(&test.job, id(9), Outcome::Failed)), Ok(vec!["last_word"]));
         assert_eq!(
-            shown(&depend::decide(&test.job, id(9), Outcome::Completed)),
+            shown(&depend::decide(&test.job, id(9), Some(Outcome::Failed))),
+            Ok(vec!["dependency_settled", "last_word"])
+        );
+        assert_eq!(
+            shown(&depend::decide(&test.job, id(9), Some(Outcome::Completed))),
             Ok(vec!["dependency_settled"])
         );
     }
@@ -411,7 +452,7 @@ fn c28_the_last_word_names_the_requester() {
     assert_eq!(by(&failed.cancelled().emptied(exited(0))).as_deref(), Some("ann"));
     // A job whose dependency failed names the dependency.
     let mut test = TestJob::queued(dependent(Needs::Success));
-    let facts = depend::decide(&test.job, id(9), Outcome::Failed);
+    let facts = depend::decide(&test.job, id(9), Some(Outcome::Failed));
     test.anyone(facts);
     assert_eq!(by(&test), Some(id(9).to_string()));
 }

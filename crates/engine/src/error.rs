@@ -48,6 +48,18 @@ pub enum Error {
         /// The job that runs there.
         by: lastword_core::JobId,
     },
+    /// A job that waits for it cannot be told how it ended.
+    #[error(
+        "{job} is not removed, because {dependent} waits for it and cannot be told how it ended; cancel that one first"
+    )]
+    Awaited {
+        /// The job that was to be removed, as a person calls it.
+        job: String,
+        /// The job that waits for it, as a person calls it.
+        dependent: String,
+        /// The job that waits for it.
+        by: lastword_core::JobId,
+    },
     /// A group cannot be removed.
     #[error("{0}")]
     GroupStays(&'static str),

@@ -9,7 +9,7 @@ use lastword_store::hints::Hints;
 use lastword_store::memory::Memory;
 use lastword_store::{
     Catalog, Claim, Claimed, Counts, Cursor, Feed, Filter, Group, Groups, Journal, Key, KeyRecord, Keys,
-    Prunable, Prune, Removal, Renew, Renewed, Result,
+    Prunable, Prune, Removal, Renew, Renewed, Result, WaitOver,
 };
 
 /// Runs of one test. Coverage is full long before; the rest is for what two journals might differ in.
@@ -111,6 +111,14 @@ impl Journal for Faulty {
             feed.events[2] = doubled;
         }
         Ok(feed)
+    }
+
+    async fn dependents(&self, other: JobId) -> Result<Vec<JobId>> {
+        self.0.dependents(other).await
+    }
+
+    async fn waits_over(&self, after: Option<(JobId, JobId)>, limit: u32) -> Result<Vec<WaitOver>> {
+        self.0.waits_over(after, limit).await
     }
 
     fn hints(&self) -> Hints {

@@ -132,7 +132,9 @@ impl From<Error> for Failure {
             }
             Error::NoAttempt(missing) => Problem::new(Code::NotFound, detail).about(missing.job).into(),
             Error::GroupStays(_) => Problem::new(Code::Invalid, detail).into(),
-            Error::InUse { by, .. } => Problem::new(Code::NotEnded, detail).about(by).into(),
+            Error::InUse { by, .. } | Error::Awaited { by, .. } => {
+                Problem::new(Code::NotEnded, detail).about(by).into()
+            }
             Error::Unsaved { job, .. } => Problem::new(Code::Unsaved, detail).about(job).into(),
             Error::Disk { .. } | Error::NoRandom(_) => Problem::new(Code::Unavailable, detail).into(),
             Error::GoingDown => Problem::new(Code::Stopping, detail).into(),

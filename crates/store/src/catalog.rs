@@ -37,7 +37,8 @@ pub trait Catalog: Clone + Send + Sync + 'static {
     /// Returns ended jobs that may be removed, in the order in which they ended.
     fn prunable(&self, prune: Prune) -> impl Future<Output = Result<Prunable>> + Send;
 
-    /// Removes an ended job with everything that is stored of it: its log, its row, its keys.
+    /// Removes an ended job with everything that is stored of it: its log, its row, its keys. A job that another one waits for stays: its
+    /// outcome would be lost to that one.
     fn remove(&self, job: JobId) -> impl Future<Output = Result<Removal>> + Send;
 }
 
@@ -90,6 +91,8 @@ pub enum Removal {
     Gone,
     /// The job has not ended and stays.
     NotEnded,
+    /// Another job waits for it, so it stays.
+    Awaited,
     /// There is no such job.
     NotThere,
 }

@@ -6,7 +6,7 @@ use lastword_core::decide::claim::Claimant;
 use lastword_core::{Append, Event, Fence, Incarnation, JobId, OwnerId, Seq, Timestamp};
 
 use crate::hints::Hints;
-use crate::{Error, Result};
+use crate::{Error, Result, WaitOver};
 
 /// Events read at once by a journal that has no shorter way to the end of its feed.
 const PAGE: u32 = 1_000;
@@ -65,6 +65,18 @@ pub trait Journal: Clone + Send + Sync + 'static {
             }
         }
     }
+
+    /// Returns the jobs that wait for a job. Asked after its end was stored, it names every job whose wait was stored before; a job whose
+    /// wait is stored later finds that end when it looks.
+    fn dependents(&self, other: JobId) -> impl Future<Output = Result<Vec<JobId>>> + Send;
+
+    /// Returns at most `limit` waits for jobs that have ended or are not there, in the order of both ids, after `after`: what a crash left
+    /// between an end and those who wait for it.
+    fn waits_over(
+        &self,
+        after: Option<(JobId, JobId)>,
+        limit: u32,
+    ) -> impl Future<Output = Result<Vec<WaitOver>>> + Send;
 
     /// Returns wake-ups after commits. Each may get lost, so a waiting reader also polls now and then.
     fn hints(&self) -> Hints;

@@ -6,6 +6,7 @@
 //! | `jobs` | job: version, phase, holder, ending, views | the same append |
 //! | `ready` | job that may be claimed | the append that makes it so; a claim deletes it |
 //! | `owners` | worker or daemon: incarnation, end of lease | `renew` |
+//! | `dependencies` | job that waits for another | the append that begins or ends the wait |
 //! | `conversations` | provider reference that a held job drives | claims and appends |
 //! | `keys` | key of a request that may be repeated | [`Keys`] |
 //! | `groups` | group: its slots, whether it is paused | [`Groups`] |
@@ -35,12 +36,14 @@ mod keys;
 pub mod memory;
 pub mod postgres;
 pub mod sqlite;
+mod waits;
 
 pub use catalog::{Catalog, Counts, FOUND_MAX, Filter, Prunable, Prune, Removal};
 pub use error::{Error, Result};
 pub use groups::{Group, Groups};
 pub use journal::{Claim, Claimed, Cursor, Feed, Journal, Renew, Renewed, Source};
 pub use keys::{KEY_MS, Key, KeyRecord, Keys};
+pub use waits::WaitOver;
 
 /// Everything that a supervisor with its own database stores: the four traits together.
 pub trait Store: Journal + Catalog + Groups + Keys {}

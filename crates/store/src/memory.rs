@@ -7,7 +7,7 @@ mod catalog;
 mod groups;
 mod keys;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -20,7 +20,10 @@ use lastword_core::{Append, AppendId, Event, Fence, Incarnation, JobId, OwnerId,
 use crate::admit::{Standing, Verdict, admit};
 use crate::claim::{Haul, Registered, Taken, check_owner, lease, leaves_news, may_drive, room, slots, take};
 use crate::hints::{Bell, Hints};
-use crate::{Claim, Claimed, Cursor, Error, Feed, Group, Journal, KeyRecord, Renew, Renewed, Result, Source};
+use crate::waits::WaitChange;
+use crate::{
+    Claim, Claimed, Cursor, Error, Feed, Group, Journal, KeyRecord, Renew, Renewed, Result, Source, WaitOver,
+};
 
 /// Everything a journal holds.
 #[derive(Clone, Debug, Default)]
@@ -29,6 +32,8 @@ pub struct Ledger {
     jobs: BTreeMap<JobId, Entry>,
     owners: BTreeMap<OwnerId, Owner>,
     conversations: BTreeMap<Conversation, JobId>,
+    /// Each job that is waited for, with one that waits for it.
+    dependencies: BTreeSet<(JobId, JobId)>,
     /// In the order of writing. A removed job leaves its places empty.
     feed: Vec<Option<(JobId, Seq)>>,
     incarnations: u64,
@@ -92,6 +97,7 @@ impl Ledger {
         if let Some(conversation) = kept {
             self.conversations.entry(conversation).or_insert(append.job);
         }
+        self.change_waits(append);
         let entry = self.jobs.entry(append.job).or_insert_with(|| Entry {
             row: row.clone(),
             news: false,
@@ -104,6 +110,30 @@ impl Ledger {
             entry.events.push((append.id, event.clone()));
             self.feed.push(Some((append.job, event.seq)));
         }
+    }
+
+    fn change_waits(&mut self, append: &Append) {
+        let WaitChange { begun, over, all_over } = WaitChange::of(append);
+        self.dependencies.extend(begun.into_iter().map(|other| (other, append.job)));
+        self.dependencies.retain(|(other, job)| *job != append.job || !(all_over || over.contains(other)));
+    }
+
+    /// Returns the jobs that wait for a job.
+    pub fn dependents(&self, other: JobId) -> Vec<JobId> {
+        self.dependencies.iter().filter(|(awaited, _)| *awaited == other).map(|(_, job)| *job).collect()
+    }
+
+    /// Returns waits for jobs that have ended or are not there.
+    pub fn waits_over(&self, after: Option<(JobId, JobId)>, limit: u32) -> Vec<WaitOver> {
+        let start = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let over = self.dependencies.range((start, Bound::Unbounded)).filter_map(|(other, job)| {
+            let outcome = match self.row(*other) {
+                Some(row) => Some(row.outcome?),
+                None => None,
+            };
+            Some(WaitOver { other: *other, job: *job, outcome })
+        });
+        over.take(limit as usize).collect()
     }
 
     /// Returns the events of a job after `after`.
@@ -293,6 +323,14 @@ impl Journal for Memory {
 
     async fn read(&self, after: Option<Cursor>, limit: u32) -> Result<Feed> {
         self.ledger().feed(after, limit)
+    }
+
+    async fn dependents(&self, other: JobId) -> Result<Vec<JobId>> {
+        Ok(self.ledger().dependents(other))
+    }
+
+    async fn waits_over(&self, after: Option<(JobId, JobId)>, limit: u32) -> Result<Vec<WaitOver>> {
+        Ok(self.ledger().waits_over(after, limit))
     }
 
     async fn feed_end(&self) -> Result<Option<Cursor>> {

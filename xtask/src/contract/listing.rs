@@ -88,7 +88,7 @@ mod tests {
     fn a_name_opens_with_its_promises() {
         assert_eq!(promises("c16_no_last_word_before_the_tree_is_empty"), [16]);
         assert_eq!(promises("c10_c24_a_late_cancel_changes_nothing"), [10, 24]);
-        assert_eq!(promises("c84_is_an_id_though_there_is_no_such_promise"), [84]);
+        assert_eq!(promises("c184_is_an_id_though_there_is_no_such_promise"), [184]);
         for no_promise in ["cancel_twice", "c_16_x", "c016_x", "c+1_x", "c1", "C1_x", "two_c1_x", "c99999_x"]
         {
             assert!(promises(no_promise).is_empty(), "{no_promise}");

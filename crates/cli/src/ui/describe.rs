@@ -57,6 +57,7 @@ pub(crate) fn ending(outcome: &Outcome, detail: Option<&OutcomeDetail>, cause: O
         Cause::Shutdown => Some("the daemon was stopped with --cancel-jobs"),
         Cause::ParentGone => Some("the job that submitted it is gone"),
         Cause::Dependency => Some("a job it depends on did not succeed"),
+        Cause::DependencyRemoved => Some("a job it depends on was removed before its ending could be read"),
         Cause::Launch => Some("it could not be started"),
         Cause::Abandoned => Some("it was abandoned by a user"),
         Cause::Unaccounted => Some("how it ended is unknown"),

@@ -10,7 +10,7 @@ use lastword_store::hints::Hints;
 use lastword_store::sqlite::Sqlite;
 use lastword_store::{
     Catalog, Claim, Claimed, Counts, Cursor, Error, Feed, Filter, Group, Groups, Journal, Key, KeyRecord,
-    Keys, Prunable, Prune, Removal, Renew, Renewed, Result,
+    Keys, Prunable, Prune, Removal, Renew, Renewed, Result, WaitOver,
 };
 use tokio::sync::Semaphore;
 
@@ -119,6 +119,14 @@ impl Journal for Faulty {
 
     async fn read(&self, after: Option<Cursor>, limit: u32) -> Result<Feed> {
         self.reach()?.read(after, limit).await
+    }
+
+    async fn dependents(&self, other: JobId) -> Result<Vec<JobId>> {
+        self.reach()?.dependents(other).await
+    }
+
+    async fn waits_over(&self, after: Option<(JobId, JobId)>, limit: u32) -> Result<Vec<WaitOver>> {
+        self.reach()?.waits_over(after, limit).await
     }
 
     fn hints(&self) -> Hints {

@@ -55,7 +55,8 @@ impl Job {
     fn change(&mut self, at: Timestamp, fact: &Fact) -> Followed {
         match fact {
             Fact::Submitted(submitted) => self.submitted(at, submitted),
-            Fact::DependencySettled(settled) => self.dependency_settled(settled),
+            Fact::DependencySettled(settled) => self.dependency_over(settled.job),
+            Fact::DependencyRemoved(removed) => self.dependency_over(removed.job),
             Fact::CancelRequested(request) => self.cancel_requested(at, request),
             Fact::LimitChanged(change) => self.limit_changed(change),
             Fact::InputRequested(request) => self.input_requested(request),

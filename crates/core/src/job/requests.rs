@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use super::fold::Followed;
 use crate::event::{
-    Abandoned, AnswerRequested, CancelRequested, DependencySettled, InputRequested, LimitChanged, Submitted,
+    Abandoned, AnswerRequested, CancelRequested, InputRequested, LimitChanged, Submitted,
 };
-use crate::ids::Timestamp;
+use crate::ids::{JobId, Timestamp};
 use crate::job::{Job, PendingInput, Phase, Stop, Waits};
 use crate::outcome::Cause;
 
@@ -29,8 +29,8 @@ impl Job {
         }
     }
 
-    pub(super) fn dependency_settled(&mut self, settled: &DependencySettled) -> Followed {
-        self.unmet.retain(|dependency| dependency.job != settled.job);
+    pub(super) fn dependency_over(&mut self, other: JobId) -> Followed {
+        self.unmet.retain(|dependency| dependency.job != other);
         if matches!(self.phase, Phase::Queued { .. }) {
             self.phase = Phase::Queued { waits: self.waits() };
         }

@@ -38,6 +38,9 @@ fn describe(fact: &Fact) -> String {
     match fact {
         Fact::Submitted(submitted) => format!("submitted by {}", quote(&submitted.by)),
         Fact::DependencySettled(settled) => format!("{} ended: {}", settled.job, outcome(settled.outcome)),
+        Fact::DependencyRemoved(removed) => {
+            format!("{} was removed before its ending could be read", removed.job)
+        }
         Fact::CancelRequested(request) => {
             let force = if request.force { ", forced" } else { "" };
             format!("stop requested by {} ({}{force})", quote(&request.by), cause(request.asked.into()))
@@ -188,6 +191,7 @@ fn cause(cause: Cause) -> String {
         Cause::Shutdown => "supervisor shutdown".to_owned(),
         Cause::ParentGone => "its parent is gone".to_owned(),
         Cause::Dependency => "a dependency did not end as required".to_owned(),
+        Cause::DependencyRemoved => "a dependency was removed".to_owned(),
         Cause::Limit(limit) => format!("limit {}", limit.name()),
         Cause::Unaccounted => "how it ended is unknown".to_owned(),
         Cause::Abandoned => "its host was abandoned".to_owned(),

@@ -1,7 +1,13 @@
 //! Dependencies: a job that waits for others is told how each of them ended.
+//!
+//! The journal has a row for each wait, stored with the submission. Then two readers look, and one of them sees the other's write: the
+//! end of a job reads who waits for it, and a job that begins to wait reads how the others stand. A sweep repeats what a crash left out.
 
-use lastword_core::decide::depend;
+use std::collections::BTreeMap;
+
+use lastword_core::decide::{Refusal, depend};
 use lastword_core::outcome::Outcome;
+use lastword_core::spec::Spec;
 use lastword_core::{Job, JobId};
 use lastword_store as store;
 use lastword_store::Store;
@@ -9,49 +15,82 @@ use lastword_store::Store;
 use super::Desk;
 use crate::Error;
 
+/// Waits per page of a sweep.
+const PAGE: u32 = 256;
+
 impl<J: Store> Desk<J> {
-    /// Notes which jobs a stored job waits for, then checks each of them. A dependency that ends after the note finds the note; one that ended
-    /// before is found by the check. The job must be stored first: telling an unstored job would drop its note.
-    pub(crate) async fn watch_dependencies(&self, job: &Job) {
-        self.dependents.add(job);
-        for dependency in &job.unmet {
-            self.check_awaited(dependency.job).await;
+    /// Returns how the dependencies of a new job that have ended did so. Refuses one that does not exist.
+    pub(crate) async fn ended_dependencies(&self, spec: &Spec) -> Result<BTreeMap<JobId, Outcome>, Error> {
+        let mut ended = BTreeMap::new();
+        for dependency in &spec.after {
+            let row = self.row(dependency.job).await?.ok_or(Refusal::NotFound(dependency.job))?;
+            ended.extend(row.outcome.map(|outcome| (dependency.job, outcome)));
         }
+        Ok(ended)
     }
 
-    /// Tells the dependents of a job, if it has ended.
-    pub(crate) async fn check_awaited(&self, other: JobId) {
-        match self.row(other).await {
-            Ok(Some(row)) => {
-                if let Some(outcome) = row.outcome {
-                    self.tell_dependents(other, outcome).await;
+    /// Checks each job that a stored job waits for, and tells it of those that have ended or are gone.
+    pub(crate) async fn check_dependencies(&self, job: &Job) {
+        let waits = if job.is_ended() { &[][..] } else { &job.unmet };
+        for dependency in waits {
+            let other = dependency.job;
+            match self.row(other).await {
+                Ok(Some(row)) => {
+                    if row.outcome.is_some() {
+                        self.tell(job.id, other, row.outcome).await;
+                    }
                 }
-            }
-            // It was removed, so it had ended; its outcome is unknown.
-            Ok(None) => self.tell_dependents(other, Outcome::Lost).await,
-            Err(error) => {
-                if matches!(error, store::Error::Unavailable(_)) {
-                    self.agenda.recheck(other);
+                Ok(None) => self.tell(job.id, other, None).await,
+                Err(error) => {
+                    if matches!(error, store::Error::Unavailable(_)) {
+                        self.agenda.recheck(job.id);
+                    }
+                    let what = "the jobs it waits for cannot be checked";
+                    self.troubles.journal(Some(job.id), what, &error);
                 }
-                self.troubles.journal(None, "the dependencies of jobs cannot be checked", &error);
             }
         }
     }
 
     /// Tells the jobs that wait for `other` how it ended. A later sweep repeats what fails.
     pub(crate) async fn tell_dependents(&self, other: JobId, outcome: Outcome) {
-        for dependent in self.dependents.of(other) {
-            let told = self.request(dependent, None, |job| depend::decide(job, other, outcome)).await;
-            match told {
-                Ok(_) => self.dependents.remove(other, dependent),
-                Err(error) => {
-                    if matches!(error, Error::Journal(store::Error::Unavailable(_))) {
-                        self.agenda.recheck(other);
-                    }
-                    let what = format!("it could not be told that {other} has ended: {error}");
-                    self.troubles.add(Some(dependent), what, "it is tried again");
+        match self.journal.dependents(other).await {
+            Ok(dependents) => {
+                for dependent in dependents {
+                    self.tell(dependent, other, Some(outcome)).await;
                 }
             }
+            Err(error) => {
+                self.agenda.recheck(other);
+                self.troubles.journal(Some(other), "the jobs that wait for it cannot be read", &error);
+            }
+        }
+    }
+
+    /// Tells every job whose wait is over and that was not told.
+    pub(crate) async fn tell_waits_over(&self) -> Result<(), store::Error> {
+        let mut after = None;
+        loop {
+            let page = self.journal.waits_over(after, PAGE).await?;
+            for over in &page {
+                self.tell(over.job, over.other, over.outcome).await;
+            }
+            match page.last() {
+                Some(last) if page.len() == PAGE as usize => after = Some((last.other, last.job)),
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    /// Tells a job how another one ended; `None` if that one was removed.
+    async fn tell(&self, dependent: JobId, other: JobId, outcome: Option<Outcome>) {
+        let told = self.request(dependent, None, |job| depend::decide(job, other, outcome)).await;
+        if let Err(error) = told {
+            if matches!(error, Error::Journal(store::Error::Unavailable(_))) {
+                self.agenda.recheck(dependent);
+            }
+            let what = format!("it could not be told that {other} has ended: {error}");
+            self.troubles.add(Some(dependent), what, "it is tried again");
         }
     }
 
@@ -63,7 +102,7 @@ impl<J: Store> Desk<J> {
                 Ok(job) => {
                     self.agenda.tasks.nudge(id);
                     self.wrote(&job);
-                    self.watch_dependencies(&job).await;
+                    self.check_dependencies(&job).await;
                 }
                 Err(Error::Journal(error @ store::Error::Unavailable(_))) => {
                     unconfirmed.insert(id);

@@ -3,11 +3,9 @@
 //! - `requests.rs`: load, decide, append, and again if another writer was faster. Every request that changes a job is one call of
 //!   `Desk::request`.
 //! - `reads.rs`: jobs, rows and events as the journal has them. A process with a worker settles first (`local/reads.rs`).
-//! - `find.rs`: which job a reference means. `groups.rs`, `group_cache.rs`: slots and pauses. `depend.rs`, `dependents.rs`: which job waits for
-//!   which.
+//! - `find.rs`: which job a reference means. `groups.rs`, `group_cache.rs`: slots and pauses. `depend.rs`: jobs that wait for others.
 
 mod depend;
-mod dependents;
 mod find;
 mod group_cache;
 mod groups;
@@ -26,7 +24,6 @@ use crate::host::Clock;
 use crate::troubles::Troubles;
 use crate::{Options, Trouble};
 
-use dependents::Dependents;
 use group_cache::GroupCache;
 
 /// Requests and reads on one journal.
@@ -38,7 +35,6 @@ pub struct Desk<J> {
     pub(crate) changes: Changes,
     pub(crate) troubles: Troubles,
     pub(crate) groups: GroupCache,
-    pub(crate) dependents: Dependents,
     pub(crate) agenda: Arc<Agenda>,
 }
 
@@ -56,7 +52,6 @@ impl<J> Desk<J> {
             changes: Changes::default(),
             troubles: Troubles::new(Arc::clone(&clock)),
             groups: GroupCache::new(options.default_slots),
-            dependents: Dependents::default(),
             clock,
             agenda,
         }

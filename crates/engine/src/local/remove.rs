@@ -3,6 +3,8 @@
 use std::collections::HashSet;
 
 use lastword_core::decide::Refusal;
+use lastword_core::outcome::Outcome;
+use lastword_core::view::row::Row;
 use lastword_core::{Job, JobId, Timestamp};
 use lastword_store::{Removal, Store};
 
@@ -51,7 +53,7 @@ impl<J: Store> Engine<J> {
                 match removed {
                     Ok(()) => pruned.removed.push(id),
                     Err(Error::Unsaved { .. }) => _ = kept_unsaved.insert(id),
-                    Err(Error::InUse { .. }) => _ = kept_in_use.insert(id),
+                    Err(Error::InUse { .. } | Error::Awaited { .. }) => _ = kept_in_use.insert(id),
                     Err(error) => return Err(error),
                 }
             }
@@ -95,15 +97,19 @@ impl<J: Store> Worker<J> {
             source: std::io::Error::other(why),
         })?;
         self.forget_worktree(id);
-        // After the removal its outcome cannot be looked up.
-        desk.tell_dependents(id, outcome).await;
+        self.release_dependents(id, outcome).await?;
         // Recordings first: what a crash leaves between the two is visible, and can be removed again.
         self.host
             .remove(id)
             .await
             .map_err(|source| Error::Disk { what: format!("cannot remove the files of {id}"), source })?;
-        if desk.journal.remove(id).await? == Removal::NotEnded {
-            return Err(Refusal::NotEnded(id).into());
+        loop {
+            match desk.journal.remove(id).await? {
+                Removal::Gone | Removal::NotThere => break,
+                Removal::NotEnded => return Err(Refusal::NotEnded(id).into()),
+                // A job that was submitted before the end waits since.
+                Removal::Awaited => self.release_dependents(id, outcome).await?,
+            }
         }
         desk.troubles.forget(id);
         desk.changes.announce(id);
@@ -111,8 +117,26 @@ impl<J: Store> Worker<J> {
     }
 }
 
+impl<J: Store> Worker<J> {
+    /// Tells the jobs that wait for an ended one, whose outcome cannot be looked up after its removal. Refuses if one of them cannot be told.
+    async fn release_dependents(&self, id: JobId, outcome: Outcome) -> Result<(), Error> {
+        let desk = &self.desk;
+        desk.tell_dependents(id, outcome).await;
+        let Some(by) = desk.journal.dependents(id).await?.first().copied() else { return Ok(()) };
+        let name = |row: Option<Row>| row.and_then(|row| row.summary.name);
+        Err(Error::Awaited {
+            job: called(&desk.load(id).await?),
+            dependent: call(by, name(desk.row(by).await?).as_deref()),
+            by,
+        })
+    }
+}
+
 /// Returns a job as a person calls it: by its name, if it has one, and by its short id.
 fn called(job: &Job) -> String {
-    let name = job.spec.as_ref().and_then(|spec| spec.name.as_deref());
-    name.map_or_else(|| job.id.short(), |name| format!("{name} ({})", job.id.short()))
+    call(job.id, job.spec.as_ref().and_then(|spec| spec.name.as_deref()))
+}
+
+fn call(id: JobId, name: Option<&str>) -> String {
+    name.map_or_else(|| id.short(), |name| format!("{name} ({})", id.short()))
 }

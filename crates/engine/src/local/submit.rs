@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lastword_core::decide::{Refusal, resume, retry, submit};
+use lastword_core::decide::{depend, resume, retry, submit};
 use lastword_core::spec::Spec;
 use lastword_core::{Append, Job, JobId};
 use lastword_store as store;
@@ -55,12 +55,12 @@ impl<J: Store> Worker<J> {
     async fn submit(self: &Arc<Self>, id: JobId, spec: Arc<Spec>, env: Env, by: &str) -> Result<Job, Error> {
         let desk = &self.desk;
         let job = desk.load(id).await?;
-        let facts = submit::decide(&job, &spec, by, desk.default_limits)?;
+        let mut facts = submit::decide(&job, &spec, by, desk.default_limits)?;
         if facts.is_empty() {
             return Ok(job);
         }
         let _in_use = self.hold_worktree(id, &spec).await?;
-        self.check_dependencies(&spec).await?;
+        facts.extend(depend::at_submission(&spec, &desk.ended_dependencies(&spec).await?));
         desk.create_group(&spec.group).await?;
         self.host.keep_env(id, env).await.map_err(|source| Error::Disk {
             what: format!("cannot store the environment of {id}"),
@@ -94,17 +94,7 @@ impl<J: Store> Worker<J> {
                 return Err(error.into());
             }
         }
-        desk.watch_dependencies(&after).await;
+        desk.check_dependencies(&after).await;
         Ok(after)
-    }
-
-    /// Refuses a dependency on an unknown job.
-    async fn check_dependencies(&self, spec: &Spec) -> Result<(), Error> {
-        for dependency in &spec.after {
-            if self.desk.row(dependency.job).await?.is_none() {
-                return Err(Refusal::NotFound(dependency.job).into());
-            }
-        }
-        Ok(())
     }
 }

@@ -157,12 +157,7 @@ impl<J: Store> Life<J> {
             Err(error @ Error::Corrupt(_)) => self.not_taken(&error),
             other => other?,
         }
-        for job in worker.leftovers.unread() {
-            self.note_dependencies(job).await?;
-        }
-        for other in worker.desk.dependents.awaited() {
-            worker.desk.check_awaited(other).await;
-        }
+        worker.desk.tell_waits_over().await?;
         worker.leave_again();
         if worker.leftovers.take_envs() {
             let live = worker.desk.live_rows().await.inspect_err(|_| worker.leftovers.note_envs())?;
@@ -171,7 +166,7 @@ impl<J: Store> Life<J> {
         Ok(())
     }
 
-    /// Reads the rows of live jobs: when they are due, and which jobs they wait for. Returns their ids.
+    /// Reads when live jobs are due. Returns their ids.
     async fn read_live(&self) -> Result<HashSet<JobId>, Error> {
         let mut live = HashSet::new();
         let desk = &self.worker.desk;
@@ -180,28 +175,9 @@ impl<J: Store> Life<J> {
             desk.create_group(&row.group).await?;
             if let Some(due) = row.due {
                 desk.agenda.due.add(due, &row.group);
-            } else if row.holder.is_none() {
-                self.note_dependencies(row.job).await?;
             }
         }
         Ok(live)
-    }
-
-    async fn note_dependencies(&self, id: JobId) -> Result<(), Error> {
-        let desk = &self.worker.desk;
-        match desk.load(id).await {
-            Ok(job) => {
-                desk.dependents.add(&job);
-                self.worker.leftovers.forget_unread(id);
-            }
-            Err(crate::Error::Journal(error @ Error::Unavailable(_))) => return Err(error),
-            Err(error) if self.worker.leftovers.note_unread(id) => {
-                let next = "it is left alone until it can be read: restore the journal from a backup";
-                desk.troubles.add(Some(id), format!("its log cannot be read: {error}"), next);
-            }
-            Err(_) => {}
-        }
-        Ok(())
     }
 
     /// Converts a time of the wall clock, as far as it is known now. The sweep corrects it if the clock jumps.

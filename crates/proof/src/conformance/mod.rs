@@ -19,6 +19,7 @@ pub mod renew;
 pub mod repeat;
 mod stage;
 pub mod take_over;
+pub mod waits;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -95,6 +96,13 @@ macro_rules! for_each_case {
                 jobs_that_share_a_conversation_are_all_taken_over,
                 a_conversation_is_given_back_with_the_job,
                 a_busy_conversation_holds_nobody_else_up;
+            waits:
+                c86_a_wait_lasts_until_its_job_is_told_or_ends,
+                c86_a_wait_that_ends_with_its_submission_is_not_stored,
+                c86_a_refused_append_changes_no_wait,
+                c86_waits_that_are_over_are_found_with_the_outcome,
+                c86_a_job_that_is_waited_for_is_not_removed,
+                c86_an_end_and_a_wait_at_once_do_not_miss_each_other;
             take_over:
                 c06_a_request_survives_a_takeover,
                 c06_a_request_at_a_version_before_the_claim_is_not_lost,

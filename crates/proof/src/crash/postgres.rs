@@ -13,7 +13,7 @@ use std::time::Duration;
 use lastword_core::{Append, Event, Incarnation, JobId, Seq};
 use lastword_store::hints::Hints;
 use lastword_store::postgres::{Options, Postgres};
-use lastword_store::{Claim, Claimed, Cursor, Error, Feed, Journal, Renew, Renewed};
+use lastword_store::{Claim, Claimed, Cursor, Error, Feed, Journal, Renew, Renewed, WaitOver};
 use tokio::runtime::Runtime;
 
 use super::appender::{Acks, work};
@@ -220,6 +220,18 @@ impl Journal for Until {
 
     async fn read(&self, after: Option<Cursor>, limit: u32) -> lastword_store::Result<Feed> {
         self.journal()?.read(after, limit).await
+    }
+
+    async fn dependents(&self, other: JobId) -> lastword_store::Result<Vec<JobId>> {
+        self.journal()?.dependents(other).await
+    }
+
+    async fn waits_over(
+        &self,
+        after: Option<(JobId, JobId)>,
+        limit: u32,
+    ) -> lastword_store::Result<Vec<WaitOver>> {
+        self.journal()?.waits_over(after, limit).await
     }
 
     fn hints(&self) -> Hints {

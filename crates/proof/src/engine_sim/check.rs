@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use lastword_core::effects::Effect;
-use lastword_core::event::LimitFired;
+use lastword_core::event::{LastWord, LimitFired};
 use lastword_core::limits::Limit;
 use lastword_core::outcome::{Cause, Outcome};
 use lastword_core::spec::{DEFAULT_GROUP, Needs};
@@ -49,6 +49,9 @@ impl World {
             Fact::LaunchIntended(_) => self.look_at_dependencies(known)?,
             Fact::InputDelivered(delivered) => self.look_at_delivery(job, delivered.input)?,
             Fact::LimitFired(fired) => self.look_at_limit(known, fired)?,
+            Fact::DependencySettled(settled) => self.look_at_end(job, settled.job, Some(settled.outcome))?,
+            Fact::DependencyRemoved(removed) => self.look_at_end(job, removed.job, None)?,
+            Fact::LastWord(word) => self.look_at_unmet(known, word)?,
             _ => {}
         }
         let now = self.now();
@@ -72,6 +75,34 @@ impl World {
             }
         }
         Ok(())
+    }
+
+    /// A job is told how another one ended: it must have ended like that, or be gone.
+    fn look_at_end(&self, job: JobId, other: JobId, outcome: Option<Outcome>) -> Judgement {
+        let right = self.witness.get(&other).is_some_and(|watched| match outcome {
+            Some(_) => watched.known.job.last_word().map(|word| word.outcome) == outcome,
+            None => watched.removed,
+        });
+        let what = || format!("{} of {}: {outcome:?}", self.name(job), self.name(other));
+        if right { Ok(()) } else { broken("told of an end that was not", what()) }
+    }
+
+    /// A job is not started because of another one: that one must have ended otherwise than needed, or be gone, as it says.
+    fn look_at_unmet(&self, known: &Known, word: &LastWord) -> Judgement {
+        if !matches!(word.cause, Cause::Dependency | Cause::DependencyRemoved) {
+            return Ok(());
+        }
+        let after = known.job.spec.iter().flat_map(|spec| &spec.after);
+        let right = after.filter(|dependency| dependency.on == Needs::Success).any(|dependency| {
+            let is_named = word.by.as_deref() == Some(&dependency.job.to_string());
+            let other = self.witness.get(&dependency.job).filter(|_| is_named);
+            other.is_some_and(|other| match word.cause {
+                Cause::DependencyRemoved => other.removed,
+                _ => other.known.job.last_word().is_some_and(|word| word.outcome != Outcome::Completed),
+            })
+        });
+        let what = || format!("{}: {word:?}", self.name(known.job.id));
+        if right { Ok(()) } else { broken("not started for a reason that was not", what()) }
     }
 
     fn look_at_delivery(&self, job: JobId, input: InputNo) -> Judgement {

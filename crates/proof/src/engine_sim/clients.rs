@@ -66,7 +66,7 @@ impl World {
         if self.random.chance(15) {
             wishes.push(Wish::Retry(job));
         }
-        if self.random.chance(8) {
+        if self.random.chance(20) {
             wishes.push(Wish::Remove(job));
         }
         for _ in 0..2 + self.random.below(4) {
@@ -93,14 +93,19 @@ impl World {
         self.asking.push(no);
     }
 
-    /// Reports whether a job might be removed that a client still submits, because its first reply was lost, or waits for.
+    /// Reports whether a job might be removed that a client still submits, because its first reply was lost. One that another job is about to
+    /// wait for may be removed at any time.
     fn is_premature(&self, wish: &Wish) -> bool {
-        let early = |planned: &Planned| self.plan.early.iter().any(|one| one.id == planned.id);
-        let asks = |client: &Client| match &client.wish {
-            Wish::Submit(planned) => early(planned) && !matches!(client.state, State::Done(_)),
+        let submits = |client: &Client, is: &dyn Fn(&Planned) -> bool| match &client.wish {
+            Wish::Submit(planned) => is(planned) && !matches!(client.state, State::Done(_)),
             _ => false,
         };
-        matches!(wish, Wish::Remove(_) | Wish::Prune) && self.clients.iter().any(asks)
+        let any = |is: &dyn Fn(&Planned) -> bool| self.clients.iter().any(|client| submits(client, is));
+        match wish {
+            Wish::Remove(job) => any(&|planned| planned.id == *job),
+            Wish::Prune => any(&|planned| self.plan.early.iter().any(|one| one.id == planned.id)),
+            _ => false,
+        }
     }
 
     /// Returns the clients that are to ask now, of those whose engine is ready: if all of them waited for that by themselves, tokio would
@@ -175,12 +180,26 @@ impl World {
                 return self.ask_again(no);
             }
             // It waits for a job that is not there yet.
-            (Wish::Submit(_), Answer::Refused(Refusal::NotFound(_))) => return self.ask_again(no),
+            (Wish::Submit(_), Answer::Refused(Refusal::NotFound(other))) if !self.never_comes(*other) => {
+                return self.ask_again(no);
+            }
             (Wish::Cancel { job, .. }, Answer::Job(told)) => self.check_cancelled(*job, told),
             (Wish::Wait { ms, .. }, Answer::Read(read)) => self.check_wait(no, *ms, &read.value),
             _ => {}
         }
         self.clients[no].state = State::Done(self.now());
+    }
+
+    /// Reports whether a job will not be there any more: it was removed, or refused because it waits for one that was.
+    pub(super) fn never_comes(&self, job: JobId) -> bool {
+        let is_refused = |client: &Client| match &client.wish {
+            Wish::Submit(planned) => planned.id == job && matches!(client.state, State::Done(_)),
+            _ => false,
+        };
+        match self.witness.get(&job) {
+            Some(watched) => watched.removed,
+            None => self.clients.iter().any(is_refused),
+        }
     }
 
     /// Checks that the client is told only what is durable.

@@ -8,7 +8,7 @@ use lastword_core::{Append, Event, Incarnation, JobId, Seq};
 use lastword_store::hints::{Bell, Hints};
 use lastword_store::{
     Catalog, Claim, Claimed, Counts, Cursor, Error, Feed, Filter, Group, Groups, Journal, Key, KeyRecord,
-    Keys, Prunable, Prune, Removal, Renew, Renewed, Result,
+    Keys, Prunable, Prune, Removal, Renew, Renewed, Result, WaitOver,
 };
 use tokio::sync::oneshot;
 use tokio::time::sleep;
@@ -242,6 +242,18 @@ impl Journal for Frail {
 
     fn read(&self, after: Option<Cursor>, limit: u32) -> impl Future<Output = Result<Feed>> + Send {
         self.call(Frail::reading(18, None), move |world| world.ledger.feed(after, limit))
+    }
+
+    fn dependents(&self, other: JobId) -> impl Future<Output = Result<Vec<JobId>>> + Send {
+        self.call(Frail::reading(19, Some(other)), move |world| Ok(world.ledger.dependents(other)))
+    }
+
+    fn waits_over(
+        &self,
+        after: Option<(JobId, JobId)>,
+        limit: u32,
+    ) -> impl Future<Output = Result<Vec<WaitOver>>> + Send {
+        self.call(Frail::reading(20, None), move |world| Ok(world.ledger.waits_over(after, limit)))
     }
 
     /// All of them get lost.

@@ -168,7 +168,7 @@ impl World {
             Wish::Depend => {
                 let unmet = job.unmet.first().map(|dependency| dependency.job);
                 match unmet.zip(*other) {
-                    Some((other, outcome)) => depend::decide(job, other, outcome),
+                    Some((other, outcome)) => depend::decide(job, other, Some(outcome)),
                     None => Ok(Vec::new()),
                 }
             }

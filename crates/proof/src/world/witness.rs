@@ -210,7 +210,10 @@ impl Known {
             }
             None => {
                 let right = match (word.outcome, word.cause) {
-                    (Outcome::Cancelled(Begun::BeforeStart), Cause::Dependency) => true,
+                    (
+                        Outcome::Cancelled(Begun::BeforeStart),
+                        Cause::Dependency | Cause::DependencyRemoved,
+                    ) => true,
                     (Outcome::Cancelled(begun), Cause::User | Cause::Shutdown | Cause::ParentGone) => {
                         (begun == Begun::WhileRunning) == self.job.has_begun()
                     }

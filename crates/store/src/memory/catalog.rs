@@ -55,6 +55,7 @@ impl Ledger {
         match self.row(job) {
             None => Removal::NotThere,
             Some(row) if row.outcome.is_none() => Removal::NotEnded,
+            Some(_) if !self.dependents(job).is_empty() => Removal::Awaited,
             Some(_) => {
                 self.jobs.remove(&job);
                 let told = self.feed.iter_mut().filter(|place| place.is_some_and(|(known, _)| known == job));

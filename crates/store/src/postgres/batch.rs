@@ -16,10 +16,15 @@ use uuid::Uuid;
 use super::failure::Try;
 use crate::admit::{Standing, Verdict, admit};
 use crate::claim::leaves_news;
+use crate::waits::WaitChange;
 use crate::{Error, Result};
 
 /// The statement. Benches run it through another client.
-pub const STATEMENT: &str = include_str!("batch.sql");
+pub const STATEMENT: &str = concat!(include_str!("batch.sql"), "select job from stored");
+
+/// The same for a batch that changes which job waits for which. Few do.
+const WITH_WAITS: &str =
+    concat!(include_str!("batch.sql"), include_str!("waits.sql"), "select job from stored");
 
 const SETTLE: &str = include_str!("settle.sql");
 
@@ -29,6 +34,7 @@ pub(super) struct Packed {
     summary: String,
     outcome: Option<String>,
     facts: Vec<Stored>,
+    waits: WaitChange,
 }
 
 impl Packed {
@@ -38,6 +44,7 @@ impl Packed {
             summary: serde_json::to_string(&append.row.summary).expect(json),
             outcome: append.row.outcome.map(|outcome| serde_json::to_string(&outcome).expect(json)),
             facts: append.events.iter().map(|event| event.fact.encode()).collect(),
+            waits: WaitChange::of(&append),
             append,
         }
     }
@@ -120,9 +127,25 @@ pub(super) async fn write(client: &impl GenericClient, batch: &[&Packed]) -> Try
         &event!(|_append, _event, fact| fact.body.as_str()),
         &column!(|packed| packed.append.row.summary.name.as_deref()),
     ];
-    let statement = client.prepare_cached(STATEMENT).await?;
-    let rows = client.query(&statement, &columns).await?;
+    let rows = if batch.iter().all(|packed| packed.waits.is_none()) {
+        client.query(&client.prepare_cached(STATEMENT).await?, &columns).await?
+    } else {
+        let (begun, over) = (pairs(batch, |waits| &waits.begun), pairs(batch, |waits| &waits.over));
+        let ended = batch.iter().filter(|packed| packed.waits.all_over);
+        let ended: Vec<Uuid> = ended.map(|packed| packed.append.job.as_uuid()).collect();
+        let waits: [&(dyn ToSql + Sync); 5] = [&begun.0, &begun.1, &over.0, &over.1, &ended];
+        let columns = [&columns[..], &waits[..]].concat();
+        client.query(&client.prepare_cached(WITH_WAITS).await?, &columns).await?
+    };
     Ok(rows.iter().map(|row| row.get(0)).collect())
+}
+
+/// Returns two columns: jobs that are waited for, and the jobs that wait for them.
+fn pairs(batch: &[&Packed], of: impl Fn(&WaitChange) -> &Vec<JobId>) -> (Vec<Uuid>, Vec<Uuid>) {
+    let pairs = batch.iter().flat_map(|packed| {
+        of(&packed.waits).iter().map(|other| (other.as_uuid(), packed.append.job.as_uuid()))
+    });
+    pairs.unzip()
 }
 
 /// Reports whether an append may follow the last word.

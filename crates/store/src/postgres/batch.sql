@@ -63,4 +63,3 @@ with here as materialized (
     order by provider, reference
     on conflict (provider, reference) do nothing
 )
-select job from stored

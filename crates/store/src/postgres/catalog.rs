@@ -47,16 +47,18 @@ const SHORT: &str =
     select_rows!("substring(uuid_send(job) from 12) between $1 and $2 order by job desc limit $3");
 const BEGUN: &str = select_rows!("job between $1 and $2 order by job desc limit $3");
 
-/// Both answers are of the moment before the delete: the job was there and had ended, or was there.
+/// The answers are of the moment before the delete: the job was there and had ended, or was there.
 const REMOVE: &str = "
     with gone as (
-        delete from jobs where job = $1 and outcome is not null returning job
+        delete from jobs
+        where job = $1 and outcome is not null and not exists (select 1 from dependencies where other = $1)
+        returning job
     ), log as (
         delete from events where job = $1 and exists (select 1 from gone)
     ), keyed as (
         delete from keys where job = $1 and exists (select 1 from gone)
     )
-    select exists (select 1 from gone), exists (select 1 from jobs where job = $1)";
+    select exists (select 1 from gone), (select outcome is not null from jobs where job = $1)";
 
 const MARK_READ: &str = "update jobs set read = true where job = $1 and outcome is not null and not read";
 
@@ -146,7 +148,8 @@ async fn remove(pool: &Pool, job: JobId) -> Try<Removal> {
     let told = query(pool, REMOVE, &[&job.as_uuid()]).await?;
     Ok(match told.first().map(|row| (row.get(0), row.get(1))) {
         Some((true, _)) => Removal::Gone,
-        Some((false, true)) => Removal::NotEnded,
+        Some((false, Some(true))) => Removal::Awaited,
+        Some((false, Some(false))) => Removal::NotEnded,
         _ => Removal::NotThere,
     })
 }

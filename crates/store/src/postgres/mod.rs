@@ -13,6 +13,7 @@
 //! | `lease` | owners and their leases |
 //! | `feed` | the feed over all jobs |
 //! | `view` | reading logs and rows |
+//! | `waits` | which job waits for which |
 //! | `catalog`, `groups`, `keys` | the other three traits |
 //! | `wake` | hints after a commit |
 //!
@@ -32,6 +33,7 @@ mod options;
 mod pool;
 mod schema;
 mod view;
+mod waits;
 mod wake;
 
 use std::sync::Arc;
@@ -48,7 +50,7 @@ use self::connect::patiently;
 use self::failure::Try;
 use self::wake::Wake;
 use crate::hints::Hints;
-use crate::{Claim, Claimed, Cursor, Error, Feed, Journal, Renew, Renewed, Result};
+use crate::{Claim, Claimed, Cursor, Error, Feed, Journal, Renew, Renewed, Result, WaitOver};
 
 pub use self::batch::STATEMENT;
 pub use self::claim::CLAIM;
@@ -139,6 +141,14 @@ impl Journal for Postgres {
 
     async fn feed_end(&self) -> Result<Option<Cursor>> {
         self.patiently(|| feed::feed_end(&self.0.readers)).await
+    }
+
+    async fn dependents(&self, other: JobId) -> Result<Vec<JobId>> {
+        self.patiently(|| waits::dependents(&self.0.readers, other)).await
+    }
+
+    async fn waits_over(&self, after: Option<(JobId, JobId)>, limit: u32) -> Result<Vec<WaitOver>> {
+        self.patiently(|| waits::waits_over(&self.0.readers, after, limit)).await
     }
 
     fn hints(&self) -> Hints {

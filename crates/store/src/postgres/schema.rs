@@ -8,10 +8,15 @@ use uuid::Uuid;
 
 use super::connect::connect;
 use super::failure::{Failure, Try};
+use super::waits;
 use crate::Error;
 
 /// Every step from an empty database to the schema this build uses, in order. A step that was released never changes.
-const STEPS: &[&str] = &[include_str!("schema.sql"), include_str!("catalog.sql")];
+const STEPS: &[&str] =
+    &[include_str!("schema.sql"), include_str!("catalog.sql"), include_str!("dependencies.sql")];
+
+/// The step that makes the table of waits, which is filled from the logs.
+const DEPENDENCIES: usize = 2;
 
 /// Months that have a partition before they begin: with two more than the present one, opening the journal once a month is enough.
 const MONTHS_AHEAD: u32 = 2;
@@ -72,6 +77,9 @@ async fn migrate(client: &mut Client) -> Try<()> {
     }
     for (index, sql) in STEPS.iter().enumerate().skip(done.len()) {
         step.batch_execute(sql).await.map_err(unless_raced)?;
+        if index == DEPENDENCIES {
+            waits::fill(&step).await?;
+        }
         let sql = "insert into migrations (step, at) values ($1, now())";
         step.execute(sql, &[&(index as i32 + 1)]).await.map_err(unless_raced)?;
     }

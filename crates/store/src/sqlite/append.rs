@@ -10,9 +10,10 @@ use lastword_core::{Append, AppendId, Epoch, Event, Fence, Incarnation, JobId, O
 use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
 use uuid::Uuid;
 
-use super::failure::failed;
+use super::failure::{execute, failed};
 use crate::admit::{Standing, Verdict, admit};
 use crate::claim::leaves_news;
+use crate::waits::WaitChange;
 use crate::{Error, Result};
 
 /// An append in the form it is stored in. Encoding is done by the many callers, not by the one writer.
@@ -132,6 +133,7 @@ pub(super) fn write(connection: &Connection, found: Option<&Found>, prepared: &P
         Some(found) => update_row(connection, found, prepared)?,
     }
     let append = &prepared.append;
+    change_waits(connection, append)?;
     move_ready(connection, found.and_then(|found| found.due), &append.row)?;
     move_conversation(connection, found.and_then(|found| found.conversation.as_ref()), &append.row)
 }
@@ -261,6 +263,24 @@ fn move_ready(connection: &Connection, before: Option<Timestamp>, row: &Row) -> 
 /// Returns a priority as the ready table orders it: smaller is sooner.
 fn rank(priority: i16) -> i32 {
     -i32::from(priority)
+}
+
+/// Writes what an append changes of the waits of its job.
+fn change_waits(connection: &Connection, append: &Append) -> Result<()> {
+    let change = WaitChange::of(append);
+    let job = key(append.job);
+    for other in &change.begun {
+        let insert = "insert into dependencies (other, job) values (?1, ?2)";
+        execute(connection, insert, params![key(*other), job])?;
+    }
+    for other in &change.over {
+        let delete = "delete from dependencies where other = ?1 and job = ?2";
+        execute(connection, delete, params![key(*other), job])?;
+    }
+    if change.all_over {
+        execute(connection, "delete from dependencies where job = ?1", [job])?;
+    }
+    Ok(())
 }
 
 /// Takes the conversation with the claim, and releases it with the job.

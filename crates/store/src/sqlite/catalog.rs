@@ -8,6 +8,7 @@ use rusqlite::{Connection, OptionalExtension, Params, params};
 use super::Sqlite;
 use super::append::{conversation, holder, job_id, key, moment};
 use super::failure::{execute, failed};
+use super::waits::is_awaited;
 use crate::{Catalog, Counts, Error, FOUND_MAX, Filter, Prunable, Prune, Removal, Result};
 
 /// The columns of a row, in the order in which `job_row` reads them.
@@ -213,6 +214,7 @@ fn remove(connection: &Connection, job: JobId) -> Result<Removal> {
     match select.query_row([key(job)], |row| row.get(0)).optional().map_err(failed)? {
         None => return Ok(Removal::NotThere),
         Some(false) => return Ok(Removal::NotEnded),
+        Some(true) if is_awaited(connection, job)? => return Ok(Removal::Awaited),
         Some(true) => {}
     }
     let mut newest = connection.prepare_cached(NEWEST).map_err(failed)?;

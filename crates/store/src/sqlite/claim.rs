@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::append::{Found, Prepared, find, job_id, moment, write};
 use super::failure::failed;
-use super::reader;
+use super::log;
 use crate::claim::{Haul, Registered, Taken, check_owner, lease, may_drive, room, slots, take};
 use crate::{Claim, Claimed, Error, Group, Result, Source};
 
@@ -147,7 +147,7 @@ fn candidate(
     if found.least_reader > READER || !may_drive(id, lease, driver(connection, &found)?) {
         return Ok(None);
     }
-    let events = reader::load(connection, id, Seq(0))?;
+    let events = log::load(connection, id, Seq(0))?;
     let version = events.last().map_or(Seq(0), |event| event.seq);
     if version != found.version {
         let what = format!("the log of {id} ends at event {version}, its row says {}", found.version);

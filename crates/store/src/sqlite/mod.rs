@@ -18,11 +18,13 @@ mod examine;
 mod failure;
 mod groups;
 mod keys;
+mod log;
 mod open;
 mod reader;
 mod renew;
 #[cfg(test)]
 mod tests;
+mod waits;
 mod writer;
 
 pub use examine::{Examined, examine};
@@ -33,7 +35,7 @@ use std::sync::Arc;
 use lastword_core::{Append, Event, Incarnation, JobId, Seq};
 
 use crate::hints::{Bell, Hints};
-use crate::{Claim, Claimed, Cursor, Feed, Journal, Renew, Renewed, Result};
+use crate::{Claim, Claimed, Cursor, Feed, Journal, Renew, Renewed, Result, WaitOver};
 
 /// How the journal is opened.
 #[derive(Clone, Debug)]
@@ -85,7 +87,7 @@ impl Sqlite {
 
 impl Journal for Sqlite {
     async fn load(&self, job: JobId, after: Seq) -> Result<Vec<Event>> {
-        self.0.readers.run(move |connection| reader::load(connection, job, after)).await
+        self.0.readers.run(move |connection| log::load(connection, job, after)).await
     }
 
     async fn append(&self, append: Append) -> Result<Seq> {
@@ -125,6 +127,14 @@ impl Journal for Sqlite {
 
     async fn feed_end(&self) -> Result<Option<Cursor>> {
         self.0.readers.run(reader::feed_end).await
+    }
+
+    async fn dependents(&self, other: JobId) -> Result<Vec<JobId>> {
+        self.0.readers.run(move |connection| waits::dependents(connection, other)).await
+    }
+
+    async fn waits_over(&self, after: Option<(JobId, JobId)>, limit: u32) -> Result<Vec<WaitOver>> {
+        self.0.readers.run(move |connection| waits::waits_over(connection, after, limit)).await
     }
 
     fn hints(&self) -> Hints {

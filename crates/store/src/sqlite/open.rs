@@ -12,6 +12,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior, params};
 
 use super::failure::failed;
+use super::waits;
 use crate::{Error, Result};
 
 /// The file's name in its folder.
@@ -29,8 +30,14 @@ const BUSY: Duration = Duration::from_secs(10);
 const RESERVE: u64 = 4 << 20;
 
 /// Every step of the schema, in order. A step that was released is never changed.
-const MIGRATIONS: &[&str] =
-    &[include_str!("migrations/0001_journal.sql"), include_str!("migrations/0002_catalog.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("migrations/0001_journal.sql"),
+    include_str!("migrations/0002_catalog.sql"),
+    include_str!("migrations/0003_dependencies.sql"),
+];
+
+/// The step that makes the table of waits, which is filled from the logs.
+const DEPENDENCIES: i64 = 3;
 
 /// An open journal.
 pub(super) struct Opened {
@@ -185,6 +192,9 @@ fn migrate(connection: &mut Connection) -> Result<()> {
     let found = is_known(&transaction)?;
     for (step, version) in MIGRATIONS.iter().zip(1..).skip(found as usize) {
         transaction.execute_batch(step).map_err(failed)?;
+        if version == DEPENDENCIES {
+            waits::fill(&transaction)?;
+        }
         transaction.execute("insert into migrations (version) values (?1)", [version]).map_err(failed)?;
     }
     transaction.commit().map_err(failed)

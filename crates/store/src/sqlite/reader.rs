@@ -1,15 +1,15 @@
-//! Reading logs and the feed: a few read-only connections, each on its own snapshot, so that no read waits for the writer.
+//! Reading the feed: a few read-only connections, each on its own snapshot, so that no read waits for the writer.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use lastword_core::event::Stored;
-use lastword_core::{Event, Fact, Incarnation, JobId, Seq, Timestamp};
+use lastword_core::{Incarnation, JobId};
 use rusqlite::{Connection, OpenFlags, params};
 use tokio::sync::Semaphore;
 
 use super::append::{job_id, key};
 use super::failure::failed;
+use super::log::event;
 use super::open;
 use crate::{Cursor, Error, Feed, Result};
 
@@ -50,24 +50,6 @@ impl Pool {
         });
         read.await.map_err(|_| stopped())?
     }
-}
-
-/// Returns the events of a job after `after`. A gap between them is damage.
-pub(super) fn load(connection: &Connection, job: JobId, after: Seq) -> Result<Vec<Event>> {
-    const SELECT: &str =
-        "select seq, at, kind, version, body from events where job = ?1 and seq > ?2 order by seq";
-    let mut select = connection.prepare_cached(SELECT).map_err(failed)?;
-    let mut rows = select.query(params![key(job), number(after)]).map_err(failed)?;
-    let mut events: Vec<Event> = Vec::new();
-    while let Some(row) = rows.next().map_err(failed)? {
-        let event = event(row, 0)?;
-        let expected = events.last().map_or(after, |last| last.seq).next();
-        if event.seq != expected {
-            return Err(Error::Corrupt(format!("event {expected} of {job} is missing")));
-        }
-        events.push(event);
-    }
-    Ok(events)
 }
 
 /// Returns the jobs that an incarnation holds. Few jobs are held, so the scan of their index is short.
@@ -123,22 +105,6 @@ fn newest(connection: &Connection) -> Result<u64> {
 pub(super) fn feed_end(connection: &Connection) -> Result<Option<Cursor>> {
     let newest = newest(connection)?;
     Ok((newest > 0).then(|| Cursor(newest.to_string())))
-}
-
-/// Reads an event from five columns, from `first` on.
-fn event(row: &rusqlite::Row<'_>, first: usize) -> Result<Event> {
-    let read = || -> rusqlite::Result<_> {
-        let stored =
-            Stored { kind: row.get(first + 2)?, version: row.get(first + 3)?, body: row.get(first + 4)? };
-        Ok((Seq(row.get(first)?), Timestamp(row.get(first + 1)?), stored))
-    };
-    let (seq, at, stored) = read().map_err(failed)?;
-    let fact = Fact::decode(stored).map_err(|error| Error::Corrupt(error.to_string()))?;
-    Ok(Event { seq, at, fact })
-}
-
-fn number(seq: Seq) -> i64 {
-    i64::try_from(seq.0).unwrap_or(i64::MAX)
 }
 
 /// Checks the whole file for damage.

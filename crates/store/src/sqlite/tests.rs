@@ -8,9 +8,10 @@ use std::sync::Arc;
 
 use lastword_core::decide::claim::Claimant;
 use lastword_core::decide::submit;
-use lastword_core::event::{LaunchIntended, LimitChanged, Stored};
+use lastword_core::event::{DependencySettled, LaunchIntended, LimitChanged, Stored};
 use lastword_core::limits::{Limit, Limits};
-use lastword_core::spec::Spec;
+use lastword_core::outcome::Outcome;
+use lastword_core::spec::{Dependency, Needs, Spec};
 use lastword_core::{
     Append, AppendId, AttemptNo, Fact, Fence, HostId, Incarnation, Job, JobId, OwnerId, Seq, Timestamp,
 };
@@ -45,7 +46,12 @@ fn id(n: u8) -> JobId {
 }
 
 fn submission(job: JobId) -> (Append, Job) {
-    let spec = Spec { group: "q".to_owned(), ..Spec::command(["true"], "/") };
+    submission_after(job, &[])
+}
+
+fn submission_after(job: JobId, others: &[u8]) -> (Append, Job) {
+    let after = others.iter().map(|n| Dependency { job: id(*n), on: Needs::AnyEnd }).collect();
+    let spec = Spec { group: "q".to_owned(), after, ..Spec::command(["true"], "/") };
     let job = Job::unborn(job);
     let facts = submit::decide(&job, &Arc::new(spec), "tester", Limits::default()).expect("it is valid");
     Append::new(&job, None, AppendId(1), NOW, facts).expect("it is the first")
@@ -406,14 +412,24 @@ async fn a_journal_of_an_older_build_goes_on() {
     let journal = open(&folder);
     let (append, job) = submission(id(1));
     journal.append(append).await.expect("it is new");
+    // Each of them waits for one of the two any more.
+    for (n, told) in [(2, 3), (4, 1)] {
+        let (append, job) = submission_after(id(n), &[1, 3]);
+        journal.append(append).await.expect("it is new");
+        let settled = DependencySettled { job: id(told), outcome: Outcome::Completed };
+        let append = Append::new(&job, None, AppendId(2), NOW, vec![settled.into()]).expect("it fits").0;
+        journal.append(append).await.expect("it goes in");
+    }
     drop(journal);
     let before = "drop index jobs_named; drop index jobs_named_live; drop index jobs_short; drop index jobs_ended; \
         alter table jobs drop column name; alter table jobs drop column read; drop table keys; drop table groups; \
-        delete from migrations where version > 1";
+        drop table dependencies; delete from migrations where version > 1";
     behind(&folder).execute_batch(before).expect("it is as it was");
     let journal = open(&folder);
     let found = journal.find(job.id.short().parse().expect("it is a reference")).await.expect("it is found");
     assert_eq!(found, [lastword_core::view::row::Row::of(&job)]);
     journal.append(limit_changed(&job, 2)).await.expect("it goes on");
     assert_eq!(journal.groups().await, Ok(Vec::new()));
+    assert_eq!(journal.dependents(id(1)).await, Ok(vec![id(2)]));
+    assert_eq!(journal.dependents(id(3)).await, Ok(vec![id(4)]));
 }

@@ -117,7 +117,7 @@ fn cancel(case: &Case) -> Result<(), String> {
     let ended_itself = case.life.attempts.values().next_back().is_some_and(|attempt| attempt.ends.is_some());
     let had_to_run_on = case.order.canary().is_some() && !ended_itself && !case.acts.murdered;
     let other = matches!(case.told.outcome.as_str(), "completed" | "failed")
-        && !matches!(case.told.cause.as_str(), "dependency" | "launch");
+        && !matches!(case.told.cause.as_str(), "dependency" | "dependency_removed" | "launch");
     explained(
         !(had_to_run_on && other),
         &format!("cancelled while it ran, and ended as {}", case.told.outcome),

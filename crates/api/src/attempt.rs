@@ -265,6 +265,7 @@ mod tests {
                 launch_error,
                 ..receipt::Receipt::bare(receipt::Proof::NeverStarted)
             },
+            cut_short: None,
         };
         let exec = |errno| Some(LaunchError { step: LaunchStep::Exec, errno: Some(errno) });
         let old = "nothing was started: cannot run /bin/x y: No such file or directory (os error 2)";

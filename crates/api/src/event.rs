@@ -132,6 +132,7 @@ fn data(fact: &Fact) -> Value {
             "cause": Cause::from(ended.cause),
             "error": ended.error,
             "receipt": Receipt::of(&ended.receipt),
+            "cut_short": ended.cut_short.map(Cause::from),
         }),
         Fact::RetryScheduled(retry) => json!({ "due_at": Time::from(retry.due) }),
         Fact::LastWord(word) => json!({

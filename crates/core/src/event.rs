@@ -480,6 +480,9 @@ bodies! {
         error: Option<String>,
         /// The proof that nothing of it is left.
         receipt: Receipt,
+        /// What cut the rest of its processes short after its work was over.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cut_short: Option<Cause>,
     }
     /// Another attempt will follow.
     RetryScheduled {

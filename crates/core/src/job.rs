@@ -9,7 +9,7 @@ mod requests;
 
 use std::sync::Arc;
 
-use crate::event::{AttemptEnded, LastWord, SessionState, Usage};
+use crate::event::{AttemptEnded, LastWord, SessionState, TurnEnding, Usage};
 use crate::ids::{AttemptNo, Awake, Epoch, Fence, HostId, InputNo, JobId, Seq, Timestamp, TurnNo};
 use crate::limits::{Limit, Limits};
 use crate::outcome::Cause;
@@ -133,6 +133,8 @@ pub struct Stop {
     pub force: bool,
     /// When the owner began to stop the tree.
     pub began_at: Option<Timestamp>,
+    /// The agent had completed its last turn by then, and nothing was left to do.
+    pub after_work: bool,
 }
 
 /// A pause: a limit was reached, the tree is frozen, and a person is asked.
@@ -271,6 +273,22 @@ impl Job {
     /// Reports whether the job runs an agent that reports how its turns end.
     pub fn reports_turns(&self) -> bool {
         self.spec.as_ref().is_some_and(|spec| spec.work.reports_turns())
+    }
+
+    /// Reports whether the agent of the newest attempt has completed its last turn and has no inputs left.
+    pub(crate) fn has_completed_turns(&self) -> bool {
+        let newest = self.attempts.last().map(|attempt| attempt.no);
+        let session = self.session.as_ref().filter(|session| Some(session.attempt) == newest);
+        let completed = |session: &Session| {
+            session.active.is_none() && matches!(session.last_turn, Some((_, TurnEnding::Completed)))
+        };
+        session.is_some_and(completed) && self.inputs.is_empty()
+    }
+
+    /// Reports whether an agent has nothing left to do: its turns are completed, and it runs nothing in the background.
+    pub(crate) fn is_idle_agent(&self) -> bool {
+        let background = self.session.as_ref().is_some_and(|session| session.background > 0);
+        self.reports_turns() && self.has_completed_turns() && !background
     }
 
     /// Returns the inputs that may be delivered now. An input that begins a turn must wait until the turn before it has ended and its end

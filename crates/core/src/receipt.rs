@@ -33,6 +33,9 @@ pub struct Receipt {
     pub may_escape: bool,
     /// The exit status of the leader, if it was seen.
     pub exit: Option<Exit>,
+    /// The leader exited before anything asked the tree to stop. What 0.1.0 stored does not say so.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub exited_first: bool,
     /// The time from the request to the empty tree.
     pub asked_to_empty_ms: Option<u64>,
     /// The keeper's own reason to stop, if its owner did not tell it to.
@@ -56,6 +59,7 @@ impl Receipt {
             output_lost: false,
             may_escape: false,
             exit: None,
+            exited_first: false,
             asked_to_empty_ms: None,
             keeper_stop: None,
             launch_error: None,

@@ -109,6 +109,77 @@ fn c28_endings_have_the_documented_precedence() {
     check(run(), receipt(NoChildren, Some(Exit::Signal(15)), None), Outcome::Failed, Cause::Agent);
 }
 
+/// The rows of the table, for a command: what the keeper saw first counts.
+#[test]
+fn c84_a_command_that_finished_stays_finished() {
+    let first = |code: i32, keeper_stop: Option<KeeperStop>| Receipt {
+        exited_first: true,
+        keeper_stop,
+        ..exited(code)
+    };
+    let check = |test: TestJob, receipt: Receipt, outcome: Outcome, cut_short: Option<Cause>| {
+        let test = test.emptied(receipt);
+        let end = test.job.attempts.last().and_then(|attempt| attempt.end.clone()).expect("it ended");
+        assert_eq!((end.outcome, end.cut_short), (outcome, cut_short));
+        let word = test.job.last_word().expect("it is not tried again");
+        assert_eq!(word.outcome, outcome);
+        let is_asked = !matches!(outcome, Outcome::Completed | Outcome::Failed) && test.job.stop.is_some();
+        assert_eq!(word.requested_at.is_some(), is_asked, "{word:?}");
+    };
+    let run = || TestJob::running(command());
+    let wall = Cause::Limit(Limit::Wall);
+    // Leftovers in their grace, then a stop.
+    check(run().cancelled(), first(0, None), Outcome::Completed, Some(Cause::User));
+    check(fired(run(), Limit::Wall), first(0, None), Outcome::Completed, Some(wall));
+    check(run().cancelled(), first(3, None), Outcome::Failed, Some(Cause::User));
+    check(fired(run(), Limit::Output), first(3, None), Outcome::Failed, Some(Cause::Limit(Limit::Output)));
+    // The keeper's own reasons.
+    check(run(), first(0, Some(KeeperStop::Deadline)), Outcome::Completed, Some(wall));
+    check(run(), first(1, Some(KeeperStop::LocalCancel)), Outcome::Failed, Some(Cause::User));
+    // Without a lease, another host may have started it.
+    check(run(), first(0, Some(KeeperStop::Lease)), Outcome::Lost, None);
+    // No stop, nothing to cut short.
+    check(run(), first(0, None), Outcome::Completed, None);
+    // The stop came first.
+    check(run().cancelled(), exited(0), RUNNING, None);
+    // A failed attempt that would be tried again has work left.
+    let again = |attempts_max| {
+        let retry = RetryPolicy { attempts_max, ..RetryPolicy::default() };
+        TestJob::running(Spec { retry, ..command() })
+    };
+    check(again(2).cancelled(), first(3, None), RUNNING, None);
+    check(again(2).cancelled(), first(0, None), Outcome::Completed, Some(Cause::User));
+    check(again(1).cancelled(), first(3, None), Outcome::Failed, Some(Cause::User));
+    // Nothing is certain.
+    let lost = Receipt { proof: Proof::BestEffort, ..first(0, None) };
+    check(run(), lost, Outcome::Lost, None);
+}
+
+/// The rows of the table, for an agent: its last turn, if it was completed before the stop and nothing was left to do.
+#[test]
+fn c84_an_agent_that_finished_stays_finished() {
+    let check = |test: TestJob, receipt: Receipt, outcome: Outcome, cut_short: Option<Cause>| {
+        let test = test.emptied(receipt);
+        let end = test.job.attempts.last().and_then(|attempt| attempt.end.clone()).expect("it ended");
+        assert_eq!((end.outcome, end.cut_short), (outcome, cut_short));
+    };
+    let killed = || Receipt { exit: Some(Exit::Signal(9)), ..exited(0) };
+    let turn = || TestJob::in_turn(agent());
+    let done = || turn().says(ends(TurnEnding::Completed));
+    check(done().cancelled(), killed(), Outcome::Completed, Some(Cause::User));
+    check(fired(done(), Limit::Wall), killed(), Outcome::Completed, Some(Cause::Limit(Limit::Wall)));
+    check(turn().cancelled(), killed(), RUNNING, None);
+    check(turn().cancelled().says(ends(TurnEnding::Completed)), killed(), RUNNING, None);
+    // Something still runs in the background.
+    let busy = done().says(Signal::SessionChanged { state: SessionState::Ready, background: 1 });
+    check(busy.cancelled(), killed(), RUNNING, None);
+    // The keeper's deadline came after the agent's exit, or before.
+    let deadline =
+        |exited_first| Receipt { exited_first, keeper_stop: Some(KeeperStop::Deadline), ..exited(1) };
+    check(done(), deadline(true), Outcome::Completed, Some(Cause::Limit(Limit::Wall)));
+    check(done(), deadline(false), Outcome::TimedOut(Clock::Deadline), None);
+}
+
 #[test]
 fn c58_an_agent_completes_by_its_last_turn_whatever_its_exit_status() {
     let check = |test: TestJob, outcome: Outcome| {
@@ -344,7 +415,14 @@ fn c29_nothing_ends_before_it_began() {
     let word = LastWord { outcome: RUNNING, cause: Cause::User, attempt: None, requested_at: None, by: None };
     let attempt_end = |no| {
         let attempt = AttemptNo(no);
-        AttemptEnded { attempt, outcome: RUNNING, cause: Cause::User, error: None, receipt: exited(0) }
+        AttemptEnded {
+            attempt,
+            outcome: RUNNING,
+            cause: Cause::User,
+            error: None,
+            receipt: exited(0),
+            cut_short: None,
+        }
     };
     let turn_end = Fact::decode(crate::golden::example("turn_ended")).expect("it reads");
     let retry = RetryScheduled { attempt: AttemptNo(1), due: Timestamp(1) };

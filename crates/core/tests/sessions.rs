@@ -262,7 +262,9 @@ fn c78_an_attempt_ends_only_its_own_session() {
         let error = error.map(str::to_owned);
         let (outcome, cause) = (Outcome::Failed, Cause::Agent);
         let mut test = TestJob::in_turn(agent()).says(ends(TurnEnding::Completed));
-        test.owner(vec![AttemptEnded { attempt, outcome, cause, error, receipt: exited(1) }.into()]);
+        test.owner(vec![
+            AttemptEnded { attempt, outcome, cause, error, receipt: exited(1), cut_short: None }.into(),
+        ]);
         of(&test).state
     };
     assert_eq!((end(None), end(Some("broken pipe"))), (SessionState::Stopped, SessionState::Errored));

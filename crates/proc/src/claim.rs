@@ -44,6 +44,8 @@ pub(crate) struct KeeperClaim {
     pub(crate) cgroup: Option<PathBuf>,
     pub(crate) leader: Option<Leader>,
     pub(crate) exited: Option<Exit>,
+    /// The leader exited before anything asked the tree to stop.
+    pub(crate) exited_first: bool,
     pub(crate) drained: Option<Drained>,
 }
 
@@ -119,6 +121,7 @@ impl Claim {
             cgroup: None,
             leader: None,
             exited: None,
+            exited_first: false,
             drained: None,
         };
         for line in lines.filter_map(Line::parse) {
@@ -129,7 +132,10 @@ impl Claim {
                 }
                 "leader" => keeper.leader = Leader::read(&line),
                 "drained" => keeper.drained = Drained::read(&line),
-                "exited" => keeper.exited = line.text("how").and_then(spelling::parse_exit),
+                "exited" => {
+                    keeper.exited = line.text("how").and_then(spelling::parse_exit);
+                    keeper.exited_first = line.get::<u8>("first") == Some(1);
+                }
                 _ => {}
             }
         }

@@ -76,6 +76,7 @@ impl ExitRecord {
             .with("proof", spelling::proof_name(receipt.proof))
             .with("level", spelling::level_name(receipt.level))
             .with_some("how", receipt.exit.map(spelling::exit_name))
+            .with("exited_first", u8::from(receipt.exited_first))
             .with_some("exec_error", self.exec_error.as_ref())
             .with_some("exec_step", receipt.launch_error.map(|error| spelling::step_name(error.step)))
             .with_some("exec_errno", receipt.launch_error.and_then(|error| error.errno))
@@ -116,6 +117,8 @@ impl ExitRecord {
         let mut receipt = Receipt {
             level: spelling::parse_level(first.text("level")?)?,
             exit: first.text("how").and_then(spelling::parse_exit),
+            // A keeper of 0.1.0 does not say so.
+            exited_first: first.get::<u8>("exited_first") == Some(1),
             keeper_stop: first.text("keeper_stop").and_then(spelling::parse_keeper_stop),
             launch_error: first.text("exec_step").map(|step| LaunchError {
                 step: spelling::parse_step(step).unwrap_or(LaunchStep::Other),

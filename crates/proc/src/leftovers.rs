@@ -33,6 +33,7 @@ pub(crate) fn complete(
             output_lost: drained.map_or(keeper.is_none() || leader.is_some(), |drained| drained.lost),
             may_escape: leader.is_some_and(|leader| leader.may_escape),
             exit: keeper.and_then(|keeper| keeper.exited),
+            exited_first: keeper.is_some_and(|keeper| keeper.exited_first),
             asked_to_empty_ms: Some(took),
             ..bare.receipt
         },

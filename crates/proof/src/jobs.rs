@@ -162,7 +162,15 @@ pub fn turn_completed(turn: TurnNo, reference: &str) -> Fact {
 
 /// The attempt ended, with nothing left of it.
 pub fn attempt_ended(attempt: AttemptNo, outcome: Outcome, cause: Cause) -> Fact {
-    AttemptEnded { attempt, outcome, cause, error: None, receipt: Receipt::bare(Proof::NoChildren) }.into()
+    AttemptEnded {
+        attempt,
+        outcome,
+        cause,
+        error: None,
+        receipt: Receipt::bare(Proof::NoChildren),
+        cut_short: None,
+    }
+    .into()
 }
 
 /// The newest attempt, and with it the job, completed.

@@ -2,12 +2,15 @@
 //!
 //! Precedence, first match wins:
 //! 1. No certain proof: `lost`.
-//! 2. The first reason to stop in the log: `cancelled`, `timed_out`, `over_budget`, or `failed` for a turn that did not complete unless
+//! 2. The work was over before anything asked for a stop, and nothing was left to do: what the work achieved. For a command that is its
+//!    leader's exit, if the keeper saw it before any stop and no retry is left or needed; for an agent its last turn, if it was completed in
+//!    the log before the stop. The stop only cut short what was left of the tree.
+//! 3. The first reason to stop in the log: `cancelled`, `timed_out`, `over_budget`, or `failed` for a turn that did not complete unless
 //!    another reason came before the end. A request stored before the end counts, even if the tree ended by itself.
-//! 3. The keeper's own reason: its deadline, or a stop it was given while the journal was unavailable.
-//! 4. Never started: `failed`.
-//! 5. Proven dead by a reboot or an expired lease: `lost`, because how far it got is unknown.
-//! 6. An agent that reports turns: completed if its last turn did and no input is left; its exit status does not count. Anything else:
+//! 4. The keeper's own reason: its deadline, or a stop it was given while the journal was unavailable.
+//! 5. Never started: `failed`.
+//! 6. Proven dead by a reboot or an expired lease: `lost`, because how far it got is unknown.
+//! 7. An agent that reports turns: completed if its last turn did and no input is left; its exit status does not count. Anything else:
 //!    the exit status of the leader.
 
 use crate::event::{AttemptEnded, Fact, LastWord, RetryScheduled, TurnEnded, TurnEnding};
@@ -16,12 +19,12 @@ use crate::job::{Attempt, Job};
 use crate::limits::Limit;
 use crate::outcome::{Begun, Cause, Outcome};
 use crate::receipt::{Exit, KeeperStop, Proof, Receipt};
-use crate::session::Session;
 
 /// Returns the facts that end the open attempt: the end of its turn, of the attempt itself, and of the job or its next attempt.
 pub(super) fn attempt(job: &Job, receipt: Receipt, error: Option<String>, now: Timestamp) -> Vec<Fact> {
     let Some(attempt) = job.open_attempt() else { return Vec::new() };
-    let (outcome, cause) = verdict(job, attempt, &receipt);
+    let (outcome, cause) = verdict(job, &receipt);
+    let cut_short = finished(job, &receipt).and_then(|_| reason_to_stop(job, &receipt));
     let mut facts: Vec<Fact> = Vec::new();
     if let Some(turn) = job.active_turn() {
         let error = error.clone().or_else(|| Some(ENDED_IN_TURN.to_owned()));
@@ -36,7 +39,7 @@ pub(super) fn attempt(job: &Job, receipt: Receipt, error: Option<String>, now: T
     let error = error.or_else(|| {
         agent_error(job, attempt).filter(|_| (outcome, cause) == (Outcome::Failed, Cause::Agent))
     });
-    facts.push(AttemptEnded { attempt: attempt.no, outcome, cause, error, receipt }.into());
+    facts.push(AttemptEnded { attempt: attempt.no, outcome, cause, error, receipt, cut_short }.into());
     facts.push(match retry {
         Some(due) => RetryScheduled { attempt: attempt.no.next(), due }.into(),
         None => last_word(job, outcome, cause, Some(attempt.no)),
@@ -66,15 +69,20 @@ pub(super) fn unstarted(outcome: Outcome, cause: Cause, by: &str, requested_at: 
 }
 
 fn last_word(job: &Job, outcome: Outcome, cause: Cause, attempt: Option<AttemptNo>) -> Fact {
-    let requested_at = job.stop.as_ref().map(|stop| stop.requested_at);
-    let by = job.stop.as_ref().and_then(|stop| stop.by.clone());
+    // A stop that came after the work is over is not why it ended.
+    let stop = job.stop.as_ref().filter(|_| !matches!(cause, Cause::Finished | Cause::Agent));
+    let requested_at = stop.map(|stop| stop.requested_at);
+    let by = stop.and_then(|stop| stop.by.clone());
     LastWord { outcome, cause, attempt, requested_at, by }.into()
 }
 
-fn verdict(job: &Job, attempt: &Attempt, receipt: &Receipt) -> (Outcome, Cause) {
+fn verdict(job: &Job, receipt: &Receipt) -> (Outcome, Cause) {
     if !receipt.proof.is_certain() {
         let cause = if job.abandoned { Cause::Abandoned } else { Cause::Unaccounted };
         return (Outcome::Lost, cause);
+    }
+    if let Some(achieved) = finished(job, receipt) {
+        return achieved;
     }
     let cancelled = Outcome::Cancelled(match receipt.proof {
         Proof::NeverStarted if !job.has_begun() => Begun::BeforeStart,
@@ -100,21 +108,40 @@ fn verdict(job: &Job, attempt: &Attempt, receipt: &Receipt) -> (Outcome, Cause) 
     match (receipt.proof, receipt.exit) {
         (Proof::NeverStarted, _) => (Outcome::Failed, Cause::Launch),
         (Proof::BootChanged | Proof::LeaseSelfFenced, _) | (_, None) => (Outcome::Lost, Cause::Unaccounted),
-        (_, Some(exit)) if did_its_work(job, attempt, exit) => (Outcome::Completed, Cause::Finished),
-        (_, Some(_)) => (Outcome::Failed, Cause::Agent),
+        (_, Some(exit)) => achieved(job, exit),
     }
 }
 
-/// Reports whether an attempt did its work.
-fn did_its_work(job: &Job, attempt: &Attempt, exit: Exit) -> bool {
-    if !job.reports_turns() {
-        return exit == Exit::Code(0);
-    }
-    let session = job.session.as_ref().filter(|session| session.attempt == attempt.no);
-    let completed = |session: &Session| {
-        session.active.is_none() && matches!(session.last_turn, Some((_, TurnEnding::Completed)))
+/// Returns what an attempt achieved: an agent by its last turn, a command by its exit.
+fn achieved(job: &Job, exit: Exit) -> (Outcome, Cause) {
+    let completed = if job.reports_turns() { job.has_completed_turns() } else { exit == Exit::Code(0) };
+    if completed { (Outcome::Completed, Cause::Finished) } else { (Outcome::Failed, Cause::Agent) }
+}
+
+/// Returns what an attempt achieved if its work was over before anything asked for a stop, and nothing was left to do.
+fn finished(job: &Job, receipt: &Receipt) -> Option<(Outcome, Cause)> {
+    // Without a lease another host may have started the job.
+    let is_ours = receipt.keeper_stop != Some(KeeperStop::Lease) && !job.abandoned;
+    let exit = receipt.exit.filter(|_| receipt.proof.is_certain() && is_ours)?;
+    let achieved = achieved(job, exit);
+    let is_over = match &job.stop {
+        Some(stop) if job.reports_turns() => stop.after_work,
+        None if job.reports_turns() => receipt.exited_first && job.is_idle_agent(),
+        _ => receipt.exited_first && (achieved.0 == Outcome::Completed || !has_tries_left(job)),
     };
-    session.is_some_and(completed) && job.inputs.is_empty()
+    is_over.then_some(achieved)
+}
+
+/// Returns the first reason to stop, of the log or of the keeper.
+fn reason_to_stop(job: &Job, receipt: &Receipt) -> Option<Cause> {
+    let own = receipt.keeper_stop.map(|stop| match stop {
+        KeeperStop::Deadline => Cause::Limit(Limit::Wall),
+        KeeperStop::LocalStall => Cause::Limit(Limit::Stall),
+        KeeperStop::LocalBudget(budget) => Cause::Limit(budget.into()),
+        KeeperStop::LocalCancel => Cause::User,
+        KeeperStop::Lease => Cause::Unaccounted,
+    });
+    job.stop.as_ref().map(|stop| stop.cause).or(own)
 }
 
 /// Returns when the next attempt is due, if there is to be one. A job that was asked to stop is never retried.
@@ -133,21 +160,36 @@ fn retry_due(
     if stopped {
         return None;
     }
-    // Ended before anything was started, for another reason than a failed launch.
-    let idle = |proof: Proof, error: bool| proof == Proof::NeverStarted && !error;
-    let ended = job.attempts.iter().filter_map(|attempt| attempt.end.as_ref());
-    let (idles, tries): (Vec<_>, Vec<_>) =
-        ended.partition(|end| idle(end.receipt.proof, end.error.is_some()));
-    if idle(proof, error) {
-        return (idles.len() < policy.relaunches_max as usize).then_some(now);
+    let (idles, tries) = ended_attempts(job);
+    if is_idle(proof, error) {
+        return (idles < policy.relaunches_max).then_some(now);
     }
     let wanted = match outcome {
         Outcome::Failed => true,
         Outcome::Lost => policy.when_lost,
         Outcome::Cancelled(_) | Outcome::Completed | Outcome::TimedOut(_) | Outcome::OverBudget(_) => false,
     };
-    let made = tries.len() as u32 + 1;
+    let made = tries + 1;
     (wanted && made < policy.attempts_max).then(|| now.plus_ms(backoff_ms(policy, made)))
+}
+
+/// Reports whether an attempt ended before anything was started, for another reason than a failed launch.
+fn is_idle(proof: Proof, error: bool) -> bool {
+    proof == Proof::NeverStarted && !error
+}
+
+/// Counts the ended attempts: those before anything was started, and the tries.
+fn ended_attempts(job: &Job) -> (u32, u32) {
+    let ended = job.attempts.iter().filter_map(|attempt| attempt.end.as_ref());
+    let (idles, tries): (Vec<_>, Vec<_>) =
+        ended.partition(|end| is_idle(end.receipt.proof, end.error.is_some()));
+    (idles.len() as u32, tries.len() as u32)
+}
+
+/// Reports whether the open attempt would be tried again if it failed.
+fn has_tries_left(job: &Job) -> bool {
+    let attempts_max = job.spec.as_ref().map_or(1, |spec| spec.retry.attempts_max);
+    ended_attempts(job).1 + 1 < attempts_max
 }
 
 /// Returns the pause after the `made`th try. It doubles each time, up to a maximum.

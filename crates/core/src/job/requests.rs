@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use super::fold::Followed;
-use crate::event::{
-    Abandoned, AnswerRequested, CancelRequested, InputRequested, LimitChanged, Submitted,
-};
+use crate::event::{Abandoned, AnswerRequested, CancelRequested, InputRequested, LimitChanged, Submitted};
 use crate::ids::{JobId, Timestamp};
 use crate::job::{Job, PendingInput, Phase, Stop, Waits};
 use crate::outcome::Cause;
@@ -78,6 +76,7 @@ impl Job {
     /// reason, since it alone does not rule out a retry.
     pub(super) fn stop_for(&mut self, cause: Cause, at: Timestamp, by: Option<&str>, force: bool) {
         let by = by.map(str::to_owned);
+        let after_work = self.is_idle_agent();
         let stop = match &mut self.stop {
             Some(stop) => {
                 if stop.cause == Cause::Agent && cause != Cause::Agent {
@@ -85,7 +84,9 @@ impl Job {
                 }
                 stop
             }
-            none => none.insert(Stop { cause, requested_at: at, by, force: false, began_at: None }),
+            none => {
+                none.insert(Stop { cause, requested_at: at, by, force: false, began_at: None, after_work })
+            }
         };
         stop.force |= force;
         if matches!(self.phase, Phase::Launching | Phase::Running) {

@@ -110,8 +110,10 @@ fn describe(fact: &Fact) -> String {
         }
         Fact::AttemptEnded(ended) => {
             let how = outcome(ended.outcome);
+            let cut = |by: Cause| format!("; what was left of it was cut short: {}", cause(by));
+            let cut = ended.cut_short.map(cut).unwrap_or_default();
             with_error(
-                format!("attempt {} ended: {how} ({})", ended.attempt, cause(ended.cause)),
+                format!("attempt {} ended: {how} ({}){cut}", ended.attempt, cause(ended.cause)),
                 ended.error.as_deref(),
             )
         }

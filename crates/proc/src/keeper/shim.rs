@@ -82,6 +82,8 @@ pub(super) struct Shim {
     pub(super) leader: Option<Leader>,
     /// How the leader exited, once known.
     pub(super) exit: Option<Exit>,
+    /// The leader exited before anything asked the tree to stop.
+    exited_first: bool,
     /// Why the program was not executed.
     not_run: Option<NotRun>,
     /// The leader until its verdict: whether the program was executed.
@@ -128,6 +130,7 @@ pub(super) fn run(handover: Handover) -> ! {
         awaits_group: false,
         leader: None,
         exit: None,
+        exited_first: false,
         not_run: None,
         spawned: None,
         reply: Some(reply),
@@ -266,8 +269,12 @@ impl Shim {
             && let Some(exit) = exit
         {
             self.exit = Some(exit);
+            self.exited_first = self.stop.is_untouched();
             // If this cannot be written and the keeper is killed before the end, the exit is lost.
-            let _ = claim::append(&self.claim, &Line::new("exited").with("how", spelling::exit_name(exit)));
+            let exited = Line::new("exited")
+                .with("how", spelling::exit_name(exit))
+                .with("first", u8::from(self.exited_first));
+            let _ = claim::append(&self.claim, &exited);
         }
         self.stop.leader_exited(self.launch.leftover_ms);
         let line =
@@ -374,6 +381,8 @@ impl Shim {
 
     /// Handles whatever woke us. No read or write here blocks, so each is simply tried.
     fn handle(&mut self, clients_ready: bool) {
+        // A leader that has exited did so before what is asked for now.
+        self.reap();
         // A signal to the keeper itself, by a shutdown or `kill`, is meant for the job.
         if !sys::take_signals(self.signals.as_fd()).is_empty() && self.ending.is_none() {
             self.stop_tree(Some(KeeperStop::LocalCancel), false, self.launch.term_ms);
@@ -480,6 +489,7 @@ impl Shim {
                 output_lost: lost,
                 may_escape: self.launch.new_privileges,
                 exit: self.exit,
+                exited_first: self.exited_first,
                 asked_to_empty_ms: took_ms,
                 keeper_stop: self.stop.keeper_stop,
                 launch_error: self.not_run.as_ref().map(|not_run| not_run.error),

@@ -78,6 +78,11 @@ impl Stop {
         self.requested_at.is_some()
     }
 
+    /// Reports whether nothing has asked the tree to stop, nor interrupted its leader.
+    pub(super) fn is_untouched(&self) -> bool {
+        self.requested_at.is_none() && self.rungs.is_empty()
+    }
+
     /// Reports whether the tree has survived KILL for so long that a person should know.
     pub(super) fn is_stuck(&self, now: u64) -> bool {
         matches!(self.stage, Stage::Killing { since } if now.saturating_sub(since) >= STUCK_AFTER_MS)

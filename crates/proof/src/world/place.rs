@@ -252,9 +252,11 @@ impl<P> Place<P> {
     pub(crate) fn emptied(&mut self, exit: Option<Exit>, why: Option<KeeperStop>, now: u64, at: Timestamp) {
         let Some(tree) = self.tree.as_mut().filter(|tree| tree.is_kept()) else { return };
         let noted = tree.stop.as_ref().and_then(|stop| stop.why);
+        let is_asked = tree.stop.is_some() || !tree.rungs.is_empty() || why.is_some();
         let receipt = Receipt {
             level: Level::Subreaper,
             exit,
+            exited_first: exit.is_some() && !is_asked,
             rungs: tree.rungs.iter().map(|rung| RungTaken { rung: *rung, at }).collect(),
             keeper_stop: why.or(noted),
             ..Receipt::bare(Proof::NoChildren)

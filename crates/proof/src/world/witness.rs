@@ -31,6 +31,8 @@ pub(crate) struct Known {
     /// Why the job was to stop before its last turn ended: the end of an attempt ends its turn first.
     stop_at_turn: Option<Cause>,
     limit: Option<(AttemptNo, Limit)>,
+    /// The agent had nothing left to do when the first reason to stop was stored.
+    idle_at_stop: bool,
 }
 
 impl Known {
@@ -42,6 +44,7 @@ impl Known {
             turns_open: 0,
             stop_at_turn: None,
             limit: None,
+            idle_at_stop: false,
         }
     }
 
@@ -106,7 +109,11 @@ impl Known {
         let usage = self.job.usage;
         let talked =
             self.job.session.as_ref().map(|session| (session.attempt, session.conversation.messages));
+        let (is_stopping, is_idle) = (self.job.stop.is_some(), self.is_idle());
         self.job.apply(event).or_else(|illegal| broken("log does not fold", illegal.to_string()))?;
+        if !is_stopping {
+            self.idle_at_stop = is_idle && self.job.stop.is_some();
+        }
         let after = &self.job;
         if after.usage.tokens() < usage.tokens() || after.usage.money_micros < usage.money_micros {
             return broken("usage decreased", at());
@@ -144,6 +151,9 @@ impl Known {
             };
         }
         let stop = self.job.stop.as_ref().map(|stop| stop.cause);
+        if ended.cut_short.is_some() && !self.was_over(ended) {
+            return broken("called over before it was", at());
+        }
         let turn_just_ended = matches!(self.events.last(), Some(Event { fact: Fact::TurnEnded(_), .. }));
         if self.fits(ended, stop) || (turn_just_ended && self.fits(ended, self.stop_at_turn)) {
             return Ok(());
@@ -155,6 +165,14 @@ impl Known {
     fn fits(&self, ended: &AttemptEnded, stop: Option<Cause>) -> bool {
         let limit = self.limit.filter(|(attempt, _)| *attempt == ended.attempt).map(|(_, limit)| limit);
         let receipt = &ended.receipt;
+        if self.was_over(ended) {
+            let completed = self.did_its_work(ended);
+            return match (ended.outcome, ended.cause) {
+                (Outcome::Completed, Cause::Finished) => completed,
+                (Outcome::Failed, Cause::Agent) => !completed,
+                _ => false,
+            };
+        }
         match (stop, ended.outcome, ended.cause) {
             // The first reason in the log stands.
             (Some(Cause::Limit(stopped)), outcome, cause) => {
@@ -181,6 +199,43 @@ impl Known {
                 receipt.exit.is_none() || receipt.keeper_stop == Some(KeeperStop::Lease)
             }
         }
+    }
+
+    /// Reports whether the work of an attempt was over before anything asked for a stop, with nothing left to do: a stop that came later
+    /// changes nothing.
+    fn was_over(&self, ended: &AttemptEnded) -> bool {
+        let receipt = &ended.receipt;
+        if self.job.abandoned || receipt.exit.is_none() || receipt.keeper_stop == Some(KeeperStop::Lease) {
+            return false;
+        }
+        match (self.job.reports_turns(), &self.job.stop) {
+            (true, Some(_)) => self.idle_at_stop,
+            (true, None) => receipt.exited_first && self.is_idle(),
+            (false, _) => {
+                receipt.exited_first && (receipt.exit == Some(Exit::Code(0)) || !self.has_tries_left())
+            }
+        }
+    }
+
+    /// Reports whether an agent has completed its last turn, has no inputs left and runs nothing in the background.
+    fn is_idle(&self) -> bool {
+        let newest = self.job.attempts.last().map(|attempt| attempt.no);
+        let session = self.job.session.as_ref().filter(|session| Some(session.attempt) == newest);
+        self.job.reports_turns()
+            && self.job.inputs.is_empty()
+            && session.is_some_and(|session| {
+                let completed = matches!(session.last_turn, Some((_, TurnEnding::Completed)));
+                completed && session.active.is_none() && session.background == 0
+            })
+    }
+
+    /// Reports whether the open attempt would be followed by another one if it failed.
+    fn has_tries_left(&self) -> bool {
+        let ends = self.job.attempts.iter().filter_map(|attempt| attempt.end.as_ref());
+        let tries =
+            ends.filter(|end| end.receipt.proof != Proof::NeverStarted || end.error.is_some()).count();
+        let spec = self.job.spec.as_ref();
+        spec.is_some_and(|spec| tries + 1 < spec.retry.attempts_max as usize)
     }
 
     /// Reports whether an attempt has done its work: an agent by its last turn, however it exits, a command by its exit.
@@ -226,8 +281,9 @@ impl Known {
         }
         // Cancelled, or what was in the log before the cancel, or lost.
         let first = self.job.stop.as_ref().map(|stop| stop.cause);
+        let end = self.job.attempts.last().and_then(|attempt| attempt.end.as_ref());
         let right = match word.outcome {
-            _ if self.cancelled.is_none() => true,
+            _ if self.cancelled.is_none() || end.is_some_and(|end| end.cut_short.is_some()) => true,
             Outcome::Cancelled(_) | Outcome::Lost => true,
             Outcome::TimedOut(_) | Outcome::OverBudget(_) => matches!(first, Some(Cause::Limit(_))),
             Outcome::Failed => first == Some(Cause::Agent),

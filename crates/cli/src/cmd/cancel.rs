@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use lastword_api::{Cancel, CancelMany, Job, Outcome as Ending, Page, Stop};
+use lastword_api::{Cancel, CancelMany, Cause, Job, Outcome as Ending, Page, Stop};
 use lastword_client::jobs::{self, Until};
 
 use crate::client::Client;
@@ -172,10 +172,15 @@ fn print(client: &Client, job: &Job) -> Result<(), Failure> {
     };
     let ending = describe::ending(outcome, job.outcome_detail.as_ref(), job.cause.as_ref());
     let ending = ui.out.by_state(&job.phase, Some(outcome), &ending);
-    if *outcome != Ending::Cancelled {
-        return ui.print(&format!("{job_name}  had already ended: {ending}"));
-    }
-    let mut lines = vec![format!("{job_name}  {ending}")];
+    let is_stopped = job.stop.as_ref().is_some_and(|stop| stop.cause == Cause::User);
+    let first = match outcome {
+        Ending::Cancelled => format!("{job_name}  {ending}"),
+        Ending::Completed | Ending::Failed if is_stopped => {
+            format!("{job_name}  {ending}: it had finished, and what it left running was stopped")
+        }
+        _ => return ui.print(&format!("{job_name}  had already ended: {ending}")),
+    };
+    let mut lines = vec![first];
     match job.last_attempt() {
         Some(attempt) => lines.extend(receipt::lines(attempt, job.stop.as_ref(), ui.out, ui.width.min(140))),
         None => lines.push(format!("  {}", ui.out.faint("nothing was ever started"))),

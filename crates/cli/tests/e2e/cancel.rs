@@ -49,6 +49,29 @@ fn c10_an_ended_job_is_not_changed_by_a_cancel() {
 }
 
 #[test]
+fn c84_a_cancel_stops_what_a_finished_command_left_and_does_not_change_its_outcome() {
+    let home = Home::new();
+    for (code, ending) in [(0, "completed"), (3, "failed")] {
+        let script = format!("echo $$; sleep 100 & echo $!; exit {code}");
+        let id = home.ok(&["run", "-d", "--grace", "60s", "sh", "-c", &script]);
+        let pids = home.pids_of(&id, 2);
+        until("the command has exited", || (!is_alive(pids[0])).then_some(()));
+        let output = home.run(&["cancel", &id]);
+        assert_eq!(output.code, 0, "{output:?}");
+        assert!(output.stdout.contains(&format!("{ending}: it had finished")), "{output:?}");
+        assert!(!is_alive(pids[1]));
+        let job = home.json(&["show", &id]);
+        assert_eq!(
+            (&job["outcome"], &job["attempts"][0]["receipt"]["found"]),
+            (&ending.into(), &1.into()),
+            "{job}"
+        );
+        let events = home.ok(&["events", &id, "--json"]);
+        assert!(events.contains(r#""cut_short":"user""#), "{events}");
+    }
+}
+
+#[test]
 fn c8_a_queued_job_is_cancelled_at_once_and_never_starts() {
     let home = Home::new();
     home.ok(&["group", "set", "none", "--slots", "1"]);

@@ -6,9 +6,10 @@ use lastword_core::decide::Refusal;
 use lastword_core::job::{Phase, Waits};
 use lastword_core::outcome::{Begun, Cause, Outcome};
 use lastword_core::spec::{Dependency, Needs, RetryPolicy, Spec};
-use lastword_core::{Job, JobId, Timestamp};
+use lastword_core::{Event, Fact, Job, JobId, Seq, Timestamp};
 use lastword_engine::{Error, Group};
 use lastword_proc::clock::wall_ms;
+use lastword_store::Journal as _;
 
 use super::faulty::{Faulty, Gate};
 use super::{Bench, end_of, env, leader_of, outcome, run, until, wish};
@@ -166,6 +167,64 @@ async fn a_job_stored_while_its_dependency_ends_is_started() {
     // The submit itself tells it. A sweep would, too, but later.
     assert!(engine.job(stored_late).await.unwrap().value.unmet.is_empty());
     assert_eq!(outcome(&end_of(&engine, stored_late).await).0, Outcome::Completed);
+}
+
+/// The other job is live when the submission looks, and gone when it is stored.
+#[tokio::test(flavor = "multi_thread")]
+async fn c86_a_job_stored_after_its_dependency_was_removed_says_so() {
+    for (on, starts) in [(Needs::Success, false), (Needs::AnyEnd, true)] {
+        let bench = Bench::new();
+        let faulty = Faulty::new(bench.journal.clone());
+        let engine = bench.start_on(faulty.clone(), |_| {});
+        let other = run(&engine, bench.script("until test -e go; do sleep 0.01; done")).await;
+        leader_of(&engine, other).await;
+        let stored_late = engine.desk().new_id().unwrap();
+        let spec = Spec { after: after(other, on), ..bench.script("true") };
+        let gate = Arc::new(Gate::shut());
+        *faulty.held_back.lock().unwrap() = Some((stored_late, Arc::clone(&gate)));
+        let submitter = engine.clone();
+        let submitted = tokio::spawn(async move { submitter.submit(stored_late, spec, env(), "ann").await });
+        gate.reached.acquire().await.unwrap().forget();
+        std::fs::write(bench.cwd().join("go"), "").unwrap();
+        assert_eq!(outcome(&end_of(&engine, other).await).0, Outcome::Completed);
+        engine.remove(other).await.unwrap();
+        *faulty.held_back.lock().unwrap() = None;
+        gate.open.add_permits(1);
+        submitted.await.unwrap().unwrap();
+        let job = end_of(&engine, stored_late).await;
+        let word = job.last_word().unwrap();
+        let expected = if starts { Cause::Finished } else { Cause::DependencyRemoved };
+        assert_eq!((word.cause, job.attempts.is_empty()), (expected, !starts), "{word:?}");
+        let removed =
+            |event: &Event| matches!(&event.fact, Fact::DependencyRemoved(gone) if gone.job == other);
+        let events = bench.journal.load(stored_late, Seq(0)).await.unwrap();
+        assert!(events.iter().any(removed), "{events:?}");
+    }
+}
+
+/// A job that another one waits for is removed once that one was told.
+#[tokio::test(flavor = "multi_thread")]
+async fn c86_a_removal_beside_submissions_takes_no_outcome_away() {
+    let bench = Bench::new();
+    let engine = bench.start();
+    for _ in 0..20 {
+        let other = run(&engine, bench.script("true")).await;
+        let (submitter, spec) =
+            (engine.clone(), Spec { after: after(other, Needs::Success), ..bench.script("true") });
+        let submitted = tokio::spawn(async move {
+            let id = submitter.desk().new_id().unwrap();
+            submitter.submit(id, spec, env(), "ann").await
+        });
+        end_of(&engine, other).await;
+        engine.remove(other).await.unwrap();
+        match submitted.await.unwrap() {
+            Ok(job) => {
+                let word = end_of(&engine, job.id).await.last_word().cloned().unwrap();
+                assert!(matches!(word.cause, Cause::Finished | Cause::DependencyRemoved), "{word:?}");
+            }
+            Err(error) => assert!(matches!(error, Error::Refused(Refusal::NotFound(_))), "{error}"),
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -66,7 +66,7 @@ impl World {
         if self.random.chance(15) {
             wishes.push(Wish::Retry(job));
         }
-        if self.random.chance(20) {
+        if self.random.chance(8) {
             wishes.push(Wish::Remove(job));
         }
         for _ in 0..2 + self.random.below(4) {

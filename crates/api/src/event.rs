@@ -86,6 +86,7 @@ fn data(fact: &Fact) -> Value {
             "outcome": Outcome::from(settled.outcome),
             "outcome_detail": OutcomeDetail::of(settled.outcome),
         }),
+        Fact::Rescheduled(rescheduled) => json!({ "due_at": Time::from(rescheduled.due) }),
         Fact::DependencyRemoved(removed) => json!({ "job": removed.job }),
         Fact::CancelRequested(request) => json!({
             "by": request.by,

@@ -89,6 +89,8 @@ facts! {
     DependencySettled = "dependency_settled",
     /// A dependency was removed before its ending could be read.
     DependencyRemoved = "dependency_removed",
+    /// Its due time was set by a clock that was ahead, and is set anew.
+    Rescheduled = "rescheduled",
     /// A stop was requested.
     CancelRequested = "cancel_requested",
     /// A limit was changed.
@@ -179,6 +181,7 @@ impl Fact {
             Fact::Submitted(_)
             | Fact::DependencySettled(_)
             | Fact::DependencyRemoved(_)
+            | Fact::Rescheduled(_)
             | Fact::CancelRequested(_)
             | Fact::LimitChanged(_)
             | Fact::InputRequested(_)
@@ -245,6 +248,11 @@ bodies! {
     DependencyRemoved {
         /// The dependency.
         job: JobId,
+    }
+    /// Its due time was set by a clock that was ahead, and is set anew.
+    Rescheduled {
+        /// The new due time.
+        due: Timestamp,
     }
     /// A stop was requested.
     CancelRequested {

@@ -28,6 +28,8 @@ pub struct Job {
     pub updated_at: Timestamp,
     /// When the first event was decided.
     pub submitted_at: Timestamp,
+    /// Since when it waits for a slot: since its submission, unless the clock was wrong then.
+    pub queued_at: Timestamp,
     /// Its spec; `None` before the submission.
     pub spec: Option<Arc<Spec>>,
     /// Its phase.
@@ -206,6 +208,7 @@ impl Job {
             version: Seq(0),
             updated_at: Timestamp(0),
             submitted_at: Timestamp(0),
+            queued_at: Timestamp(0),
             spec: None,
             phase: Phase::Unborn,
             holder: None,
@@ -328,7 +331,7 @@ impl Job {
     pub fn due(&self) -> Option<Timestamp> {
         match self.phase {
             _ if self.holder.is_some() => None,
-            Phase::Queued { waits: Waits::Slot } => Some(self.submitted_at),
+            Phase::Queued { waits: Waits::Slot } => Some(self.queued_at),
             Phase::Queued { waits: Waits::Until(at) } => Some(at),
             Phase::Backoff { until } => Some(until),
             _ => None,

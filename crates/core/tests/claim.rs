@@ -1,9 +1,9 @@
 //! `claim`, `take over`, `launch`, `abandon`: ownership of a job, and what it allows.
 
 use lastword_core::decide::claim::{self, Claimant, Lease};
-use lastword_core::decide::{Refusal, abandon, launch, shut_down, take_over};
+use lastword_core::decide::{Refusal, abandon, launch, reschedule, shut_down, take_over};
 use lastword_core::effects::{self, Effect};
-use lastword_core::event::{Claimed, LaunchIntended, Released, Stored};
+use lastword_core::event::{Claimed, LaunchIntended, Released, Rescheduled, Stored};
 use lastword_core::job::{Phase, Waits};
 use lastword_core::limits::Limits;
 use lastword_core::outcome::{Begun, Cause, Outcome};
@@ -197,6 +197,64 @@ fn c36_record_lease_and_process_are_separate_facts() {
     assert_eq!(TestJob::held(agent()).job.phase, Phase::Queued { waits: Waits::Slot });
 }
 
+/// A clock was ahead and was set back: what it had set is set anew, and nothing else.
+#[test]
+fn a_due_time_that_is_too_far_ahead_is_set_anew() {
+    let check = |mut test: TestJob, now: u64, due: Option<u64>| {
+        let expected: Vec<Fact> =
+            due.map(|due| Rescheduled { due: Timestamp(due) }.into()).into_iter().collect();
+        assert_eq!(
+            reschedule::decide(&test.job, Timestamp(now)),
+            Ok(expected.clone()),
+            "{:?}",
+            test.job.phase
+        );
+        if let Some(due) = due {
+            test.anyone(Ok(expected));
+            assert_eq!(test.job.due(), Some(Timestamp(due)));
+            assert_eq!(reschedule::decide(&test.job, Timestamp(now)), Ok(Vec::new()));
+            let submitted_at = test.job.submitted_at;
+            assert_eq!(submitted_at, Timestamp(10_000), "when it was submitted stays as it was stored");
+        }
+    };
+    let queued = || TestJob::queued(command());
+    check(queued(), 20_000, None);
+    check(queued(), 9_000, None);
+    check(queued(), 8_999, Some(8_999));
+    // One second after it failed, and another one for clocks that differ.
+    check(TestJob::backoff(), 9_000, None);
+    check(TestJob::backoff(), 8_999, Some(9_999));
+    // An attempt that was never started is repeated at once.
+    let idle = TestJob::launching(command());
+    let idle = idle.reports(Report::Located { attempt: AttemptNo(1), found: Found::NeverStarted });
+    assert_eq!(idle.job.phase, Phase::Backoff { until: Timestamp(10_000) });
+    check(idle, 8_999, Some(8_999));
+    // A user asked for this time.
+    check(TestJob::queued(Spec { not_before: Some(Timestamp(99_000)), ..command() }), 1, None);
+    check(TestJob::queued(dependent(Needs::Success)), 1, None);
+    for other in [TestJob::held(command()), TestJob::running(command()), TestJob::ended(0)] {
+        check(other, 1, None);
+    }
+    let mut newer = queued();
+    newer.job.foreign = true;
+    check(newer, 1, None);
+}
+
+/// Only a job that waits for a slot or its next attempt has a due time that can be wrong.
+#[test]
+fn only_a_waiting_job_can_be_rescheduled() {
+    let fact = || vec![Fact::from(Rescheduled { due: Timestamp(1) })];
+    let is_legal = |test: &TestJob| Append::new(&test.job, None, AppendId(9), Timestamp(1), fact()).is_ok();
+    assert!(is_legal(&TestJob::queued(command())) && is_legal(&TestJob::backoff()));
+    let later = Spec { not_before: Some(Timestamp(99_000)), ..command() };
+    for spec in [later, dependent(Needs::Success)] {
+        assert!(!is_legal(&TestJob::queued(spec)));
+    }
+    for other in [TestJob::held(command()), TestJob::running(command()), TestJob::ended(0)] {
+        assert!(!is_legal(&other));
+    }
+}
+
 #[test]
 fn c34_facts_of_the_owner_need_its_fence() {
     let mut refused = 0;
@@ -212,6 +270,7 @@ fn c34_facts_of_the_owner_need_its_fence() {
         "submitted",
         "dependency_settled",
         "dependency_removed",
+        "rescheduled",
         "cancel_requested",
         "limit_changed",
         "input_requested",

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use lastword_core::decide::reschedule;
 use lastword_core::{Job, JobId, Timestamp};
 use tokio::sync::{Notify, mpsc};
 
@@ -30,6 +31,8 @@ pub(crate) struct Agenda {
     ended: mpsc::UnboundedSender<Job>,
     /// A claim or a change of groups may have happened without an answer: sweep soon.
     sweep: AtomicBool,
+    /// A due time may have been set by a clock that was ahead: check them soon.
+    reschedule: AtomicBool,
     wake: Notify,
 }
 
@@ -44,6 +47,7 @@ impl Agenda {
             claimable: Mutex::default(),
             ended,
             sweep: AtomicBool::new(false),
+            reschedule: AtomicBool::new(false),
             wake: Notify::new(),
         };
         (agenda, to_wind_up)
@@ -57,7 +61,12 @@ impl Agenda {
         }
         let Some(spec) = &job.spec else { return };
         match job.due() {
-            Some(due) if due > now => self.due.add(due, &spec.group),
+            Some(due) if due > now => {
+                self.due.add(due, &spec.group);
+                if reschedule::decide(job, now).is_ok_and(|facts| !facts.is_empty()) {
+                    self.ask_to_reschedule();
+                }
+            }
             Some(_) => self.claim(&spec.group),
             // A slot may be free.
             None if job.holder.is_none() => self.claim(&spec.group),
@@ -95,6 +104,16 @@ impl Agenda {
     /// Reports whether a sweep was asked for, and forgets it.
     pub(crate) fn take_sweep(&self) -> bool {
         self.sweep.swap(false, Ordering::Relaxed)
+    }
+
+    /// Asks the worker to check due times at its next turn.
+    pub(crate) fn ask_to_reschedule(&self) {
+        self.reschedule.store(true, Ordering::Relaxed);
+    }
+
+    /// Reports whether due times are to be checked, and forgets it.
+    pub(crate) fn take_reschedule(&self) -> bool {
+        self.reschedule.swap(false, Ordering::Relaxed)
     }
 
     /// Wakes the worker.

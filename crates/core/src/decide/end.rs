@@ -192,6 +192,17 @@ fn has_tries_left(job: &Job) -> bool {
     ended_attempts(job).1 + 1 < attempts_max
 }
 
+/// Returns the pause before the next attempt of a job that waits for it.
+pub(super) fn pause_ms(job: &Job) -> u64 {
+    let newest = job.attempts.last().and_then(|attempt| attempt.end.as_ref());
+    match (&job.spec, newest) {
+        (Some(spec), Some(end)) if !is_idle(end.receipt.proof, end.error.is_some()) => {
+            backoff_ms(spec.retry, ended_attempts(job).1)
+        }
+        _ => 0,
+    }
+}
+
 /// Returns the pause after the `made`th try. It doubles each time, up to a maximum.
 fn backoff_ms(policy: crate::spec::RetryPolicy, made: u32) -> u64 {
     let doubled = 1u64.checked_shl(made - 1).and_then(|factor| policy.backoff_ms.checked_mul(factor));

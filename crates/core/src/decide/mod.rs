@@ -15,6 +15,7 @@ pub mod late;
 pub mod launch;
 pub mod limit;
 pub mod observe;
+pub mod reschedule;
 pub mod resume;
 pub mod retry;
 pub mod send;

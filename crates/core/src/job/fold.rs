@@ -57,6 +57,7 @@ impl Job {
             Fact::Submitted(submitted) => self.submitted(at, submitted),
             Fact::DependencySettled(settled) => self.dependency_over(settled.job),
             Fact::DependencyRemoved(removed) => self.dependency_over(removed.job),
+            Fact::Rescheduled(rescheduled) => self.rescheduled(rescheduled),
             Fact::CancelRequested(request) => self.cancel_requested(at, request),
             Fact::LimitChanged(change) => self.limit_changed(change),
             Fact::InputRequested(request) => self.input_requested(request),

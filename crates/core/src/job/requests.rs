@@ -3,14 +3,16 @@
 use std::sync::Arc;
 
 use super::fold::Followed;
-use crate::event::{Abandoned, AnswerRequested, CancelRequested, InputRequested, LimitChanged, Submitted};
+use crate::event::{
+    Abandoned, AnswerRequested, CancelRequested, InputRequested, LimitChanged, Rescheduled, Submitted,
+};
 use crate::ids::{JobId, Timestamp};
 use crate::job::{Job, PendingInput, Phase, Stop, Waits};
 use crate::outcome::Cause;
 
 impl Job {
     pub(super) fn submitted(&mut self, at: Timestamp, submitted: &Submitted) -> Followed {
-        self.submitted_at = at;
+        (self.submitted_at, self.queued_at) = (at, at);
         self.limits = submitted.limits;
         self.unmet = submitted.spec.after.clone();
         self.spec = Some(Arc::clone(&submitted.spec));
@@ -31,6 +33,16 @@ impl Job {
         self.unmet.retain(|dependency| dependency.job != other);
         if matches!(self.phase, Phase::Queued { .. }) {
             self.phase = Phase::Queued { waits: self.waits() };
+        }
+        Ok(())
+    }
+
+    pub(super) fn rescheduled(&mut self, rescheduled: &Rescheduled) -> Followed {
+        match &mut self.phase {
+            _ if self.holder.is_some() => return Err("the job has a holder"),
+            Phase::Queued { waits: Waits::Slot } => self.queued_at = rescheduled.due,
+            Phase::Backoff { until } => *until = rescheduled.due,
+            _ => return Err("it does not wait for a slot or its next attempt"),
         }
         Ok(())
     }

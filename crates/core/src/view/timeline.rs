@@ -41,6 +41,7 @@ fn describe(fact: &Fact) -> String {
         Fact::DependencyRemoved(removed) => {
             format!("{} was removed before its ending could be read", removed.job)
         }
+        Fact::Rescheduled(_) => "the clock was ahead when its due time was set; set anew".to_owned(),
         Fact::CancelRequested(request) => {
             let force = if request.force { ", forced" } else { "" };
             format!("stop requested by {} ({}{force})", quote(&request.by), cause(request.asked.into()))

@@ -4,6 +4,7 @@
 //!   `Desk::request`.
 //! - `reads.rs`: jobs, rows and events as the journal has them. A process with a worker settles first (`local/reads.rs`).
 //! - `find.rs`: which job a reference means. `groups.rs`, `group_cache.rs`: slots and pauses. `depend.rs`: jobs that wait for others.
+//!   `reschedule.rs`: due times after the clock was set back.
 
 mod depend;
 mod find;
@@ -11,6 +12,7 @@ mod group_cache;
 mod groups;
 mod reads;
 mod requests;
+mod reschedule;
 
 use std::sync::Arc;
 

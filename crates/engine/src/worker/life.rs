@@ -32,12 +32,14 @@ pub(super) struct Life<J> {
     worker: Arc<Worker<J>>,
     renew_at: Instant,
     sweep_at: Instant,
+    /// The wall clock at the last turn, to notice that it was set back.
+    last_turn: Timestamp,
 }
 
 impl<J: Store> Life<J> {
     pub(super) fn new(worker: Arc<Worker<J>>) -> Life<J> {
         let now = Instant::now();
-        Life { worker, renew_at: now, sweep_at: now }
+        Life { worker, renew_at: now, sweep_at: now, last_turn: Timestamp(0) }
     }
 
     /// Runs until the engine is dropped or shut down.
@@ -97,6 +99,7 @@ impl<J: Store> Life<J> {
         if desk.agenda.take_sweep() {
             self.sweep_at = Instant::now();
         }
+        self.reschedule().await?;
         let mut groups: BTreeSet<String> = desk.agenda.take_claimable(desk.now().wall);
         if Instant::now() >= self.sweep_at {
             self.sweep().await?;
@@ -114,6 +117,17 @@ impl<J: Store> Life<J> {
             }
         }
         desk.recheck_unconfirmed().await
+    }
+
+    /// Checks due times if the clock was set back, or if one was found that is too far ahead.
+    async fn reschedule(&mut self) -> Result<(), Error> {
+        let desk = Arc::clone(&self.worker.desk);
+        let now = desk.now().wall;
+        let is_set_back = now < std::mem::replace(&mut self.last_turn, now);
+        if desk.agenda.take_reschedule() || is_set_back {
+            desk.reschedule_all().await.inspect_err(|_| desk.agenda.ask_to_reschedule())?;
+        }
+        Ok(())
     }
 
     fn not_taken(&self, error: &Error) {
@@ -175,6 +189,9 @@ impl<J: Store> Life<J> {
             desk.create_group(&row.group).await?;
             if let Some(due) = row.due {
                 desk.agenda.due.add(due, &row.group);
+                if due > desk.now().wall {
+                    desk.agenda.ask_to_reschedule();
+                }
             }
         }
         Ok(live)

@@ -1,9 +1,10 @@
 //! What must not take long: once nothing goes wrong any more, hints do their work and nothing waits for a sweep.
 
-use lastword_core::JobId;
+use lastword_core::decide::reschedule::AHEAD_MAX_MS;
 use lastword_core::job::{Phase, Waits};
 use lastword_core::limits::Limit;
 use lastword_core::spec::Needs;
+use lastword_core::{JobId, Timestamp};
 
 use super::witness::Watched;
 use super::world::World;
@@ -80,8 +81,19 @@ impl World {
         let held = self.witness.keys().filter_map(|job| self.ledger.row(*job));
         let held = held.filter(|other| other.group == row.group && other.holder.is_some()).count();
         !group.paused
-            && row.due.is_some_and(|due| due <= self.hosts[0].wall(self.now()))
+            && row.due.is_some_and(|due| self.is_due(known, due))
             && group.slots.is_none_or(|slots| held < slots as usize)
+    }
+
+    /// Reports whether a job should be taken: its time has come, or is so far ahead that only a clock that has been set back explains it.
+    fn is_due(&self, known: &Known, due: Timestamp) -> bool {
+        let now = self.hosts[0].wall(self.now());
+        let longest = match (&known.job.phase, &known.job.spec) {
+            (Phase::Queued { waits: Waits::Slot }, _) => Some(0),
+            (Phase::Backoff { .. }, Some(spec)) => Some(spec.retry.backoff_max_ms),
+            _ => None,
+        };
+        due <= now || longest.is_some_and(|ms| due > now.plus_ms(ms + AHEAD_MAX_MS))
     }
 
     fn is_over_limit(&self, known: &Known) -> bool {

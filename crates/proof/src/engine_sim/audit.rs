@@ -4,7 +4,7 @@ use lastword_core::decide::reschedule::AHEAD_MAX_MS;
 use lastword_core::job::{Phase, Waits};
 use lastword_core::limits::Limit;
 use lastword_core::spec::Needs;
-use lastword_core::{JobId, Timestamp};
+use lastword_core::{Job, JobId};
 
 use super::witness::Watched;
 use super::world::World;
@@ -81,19 +81,20 @@ impl World {
         let held = self.witness.keys().filter_map(|job| self.ledger.row(*job));
         let held = held.filter(|other| other.group == row.group && other.holder.is_some()).count();
         !group.paused
-            && row.due.is_some_and(|due| self.is_due(known, due))
+            && (row.due.is_some_and(|due| due <= self.hosts[0].wall(self.now()))
+                || self.is_misdated(&known.job))
             && group.slots.is_none_or(|slots| held < slots as usize)
     }
 
-    /// Reports whether a job should be taken: its time has come, or is so far ahead that only a clock that has been set back explains it.
-    fn is_due(&self, known: &Known, due: Timestamp) -> bool {
-        let now = self.hosts[0].wall(self.now());
-        let longest = match (&known.job.phase, &known.job.spec) {
-            (Phase::Queued { waits: Waits::Slot }, _) => Some(0),
-            (Phase::Backoff { .. }, Some(spec)) => Some(spec.retry.backoff_max_ms),
-            _ => None,
+    /// Reports whether a job waits for a time so far ahead that only a clock which was set back explains it.
+    pub(super) fn is_misdated(&self, job: &Job) -> bool {
+        let longest = match (&job.phase, &job.spec) {
+            (Phase::Queued { waits: Waits::Slot }, _) => 0,
+            (Phase::Backoff { .. }, Some(spec)) => spec.retry.backoff_max_ms,
+            _ => return false,
         };
-        due <= now || longest.is_some_and(|ms| due > now.plus_ms(ms + AHEAD_MAX_MS))
+        let latest = self.hosts[0].wall(self.now()).plus_ms(longest + AHEAD_MAX_MS);
+        job.due().is_some_and(|due| due > latest)
     }
 
     fn is_over_limit(&self, known: &Known) -> bool {

@@ -1,6 +1,6 @@
 //! How a schedule goes: what is asked for, where the planned faults strike, and how everything heals afterwards.
 
-use lastword_core::JobId;
+use lastword_core::{Job, JobId};
 use lastword_engine::Group;
 
 use super::fault::Fault;
@@ -69,7 +69,11 @@ impl World {
             }
             6..8 => {
                 self.struck(Fault::ClockJump, None);
-                let ms = self.random.below(12_000) as i64 - 6_000;
+                // At times far back: what was due stays in the future for longer than faults last.
+                let ms = match self.random.chance(30) {
+                    true => -25_000 - self.random.below(13_000) as i64,
+                    false => self.random.below(12_000) as i64 - 6_000,
+                };
                 let host = self.any_host();
                 self.say(|_| format!("the wall clock of h{host} jumps {ms} ms"));
                 self.hosts[host].jump(ms);
@@ -198,11 +202,12 @@ impl World {
     }
 
     /// Patience is over: what has not ended is cancelled, until nothing of the early jobs is left. A job that waits for another one is
-    /// spared: the other one ends, and a cancel would hide that the engine has forgotten to tell it.
+    /// spared: the other one ends, and a cancel would hide that the engine has forgotten to tell it. So is one with a due time that is too far ahead.
     pub(super) fn impatience(&mut self) {
         let early = |job: &JobId| !self.plan.late.iter().any(|planned| planned.id == *job);
         let live = self.witness.iter().filter(|(job, watched)| early(job) && watched.known.is_live());
-        let live: Vec<_> = live.map(|(job, watched)| (*job, watched.known.job.unmet.is_empty())).collect();
+        let is_spared = |job: &Job| !job.unmet.is_empty() || (self.is_alone() && self.is_misdated(job));
+        let live: Vec<_> = live.map(|(job, watched)| (*job, !is_spared(&watched.known.job))).collect();
         for (job, _) in live.iter().filter(|(_, is_due)| *is_due) {
             let force = self.random.chance(30);
             self.client(0, Wish::Cancel { job: *job, force });

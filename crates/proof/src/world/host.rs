@@ -2,8 +2,8 @@
 
 use lastword_core::{Awake, Now, Timestamp};
 
-/// Where the wall clocks stand at first: far enough from zero to jump back.
-pub(crate) const EPOCH_MS: u64 = 100_000;
+/// Where the wall clocks stand at first: far enough from zero to jump back several times.
+pub(crate) const EPOCH_MS: u64 = 1_000_000;
 
 /// Names of boots. Schedules are short: no host boots as often as there are names.
 const BOOTS: [&str; 8] = ["b0", "b1", "b2", "b3", "b4", "b5", "b6", "b7"];

@@ -172,12 +172,15 @@ fn c84_an_agent_that_finished_stays_finished() {
     check(turn().cancelled().says(ends(TurnEnding::Completed)), killed(), RUNNING, None);
     // Something still runs in the background.
     let busy = done().says(Signal::SessionChanged { state: SessionState::Ready, background: 1 });
-    check(busy.cancelled(), killed(), RUNNING, None);
+    check(busy.clone().cancelled(), killed(), RUNNING, None);
     // The keeper's deadline came after the agent's exit, or before.
     let deadline =
         |exited_first| Receipt { exited_first, keeper_stop: Some(KeeperStop::Deadline), ..exited(1) };
     check(done(), deadline(true), Outcome::Completed, Some(Cause::Limit(Limit::Wall)));
     check(done(), deadline(false), Outcome::TimedOut(Clock::Deadline), None);
+    // It exited with work left.
+    check(busy, deadline(true), Outcome::TimedOut(Clock::Deadline), None);
+    check(turn(), deadline(true), Outcome::TimedOut(Clock::Deadline), None);
 }
 
 #[test]

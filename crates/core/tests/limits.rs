@@ -1,7 +1,7 @@
 //! Limits: parsing of settings, arithmetic, and the page that lists them.
 
 use lastword_core::decide::{Refusal, limit};
-use lastword_core::event::{LimitFired, Usage};
+use lastword_core::event::{LimitFired, LimitNeared, Usage};
 use lastword_core::limits::{self, BadSetting, Limit, Limits, Reached, SETTINGS, Used, parse_setting};
 use lastword_core::outcome::Outcome;
 use lastword_core::report::{Found, Pulse, Report, Signal};
@@ -9,6 +9,17 @@ use lastword_core::spec::Spec;
 use lastword_core::{AttemptNo, Awake, Event, Fact, Job};
 
 use crate::common::{TestJob, agent, command, exited, id, kinds, tree};
+
+/// Each warning is given once for a value: the newest value of each limit is remembered, and that of no other forgotten.
+#[test]
+fn a_warning_of_one_limit_does_not_forget_that_of_another() {
+    let mut test = TestJob::running(agent());
+    for (limit, allowed) in [(Limit::Turns, 10), (Limit::Tokens, 100), (Limit::Turns, 20)] {
+        let near = LimitNeared { attempt: AttemptNo(1), limit, measured: allowed - 1, allowed };
+        test.owner(vec![near.into()]);
+    }
+    assert_eq!(test.job.neared, [(Limit::Tokens, 100), (Limit::Turns, 20)]);
+}
 
 #[test]
 fn money_is_formatted_with_two_decimals_or_more() {

@@ -1,7 +1,8 @@
 //! Dependencies: a job that waits for others is told how each of them ended.
 //!
-//! The journal has a row for each wait, stored with the submission. Then two readers look, and one of them sees the other's write: the
-//! end of a job reads who waits for it, and a job that begins to wait reads how the others stand. A sweep repeats what a crash left out.
+//! The journal has a row for each wait, stored with the submission. When a job has ended, its dependents are read; when a job has begun to
+//! wait, its dependencies are read. Each read follows a write, so the later of the two sees both writes. A sweep repeats what a crash
+//! interrupted.
 
 use std::collections::BTreeMap;
 

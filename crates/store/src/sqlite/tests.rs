@@ -412,7 +412,7 @@ async fn a_journal_of_an_older_build_goes_on() {
     let journal = open(&folder);
     let (append, job) = submission(id(1));
     journal.append(append).await.expect("it is new");
-    // Each of them waits for one of the two any more.
+    // Each of them is told of one of the two, and still waits for the other.
     for (n, told) in [(2, 3), (4, 1)] {
         let (append, job) = submission_after(id(n), &[1, 3]);
         journal.append(append).await.expect("it is new");

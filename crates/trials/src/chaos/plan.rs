@@ -120,7 +120,8 @@ impl Mix {
             by_command: random.chance(30),
         });
         let by_chance = random.below(1_000) < self.murders;
-        let murdered = self.murders > 0 && (by_chance || is_sure_to_lose_its_keeper(number));
+        let is_sure = self.murders > 0 && is_sure_to_lose_its_keeper(number);
+        let murdered = by_chance || is_sure;
         let murder = murdered.then(|| {
             let which = random.below(4);
             Murder { after_ms: 100 + random.below(1_000), guard: which != 0, shim: which == 0 || which == 3 }
@@ -138,7 +139,7 @@ impl Mix {
             murder,
         };
         match is_adversary {
-            _ if self.murders > 0 && is_sure_to_lose_its_keeper(number) => {
+            _ if is_sure => {
                 order = Order { narrow: false, after: None, cancel: None, ..order };
                 order.work =
                     Work::Canary(Canary { lines: 100, pause_us: 40_000, code: 0, fails: 0, inputs: 0 });
@@ -159,7 +160,7 @@ impl Mix {
 /// Reports whether a job is one of the few that live long enough to lose their keeper on any machine: a run in which no keeper died has shown
 /// nothing about it.
 fn is_sure_to_lose_its_keeper(number: u64) -> bool {
-    (1..=10).any(|nth| number == nth * 10)
+    number.is_multiple_of(10) && (10..=100).contains(&number)
 }
 
 /// Draws a canary, and how often it may be tried again.

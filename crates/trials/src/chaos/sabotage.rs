@@ -13,7 +13,7 @@ use rustix::process::Signal;
 
 use super::conduct::keepers;
 use super::journal::query;
-use super::judge::doctored;
+use super::judge::{Violation, doctored};
 use super::plan::{Mix, Order};
 use super::stage::{Entry, Stage, locked};
 use super::trial::{Shape, hold};
@@ -73,7 +73,11 @@ impl Taken {
             let Some(number) = commit(stage, self) else { continue };
             let is_judged = || stage.entry(number, |entry| entry.judged).unwrap_or(true);
             clock::until(OPPORTUNITY_MAX, Duration::from_millis(5), || is_judged().then_some(()));
-            if locked(&stage.violations).iter().any(|violation| violation.judge == judge) {
+            // Of this very job: another sabotage may show itself to the same judge.
+            let of_it = format!("job {number} ");
+            let is_caught =
+                |violation: &Violation| violation.judge == judge && violation.what.starts_with(&of_it);
+            if locked(&stage.violations).iter().any(is_caught) {
                 return true;
             }
         }

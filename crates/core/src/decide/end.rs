@@ -88,21 +88,12 @@ fn verdict(job: &Job, receipt: &Receipt) -> (Outcome, Cause) {
         Proof::NeverStarted if !job.has_begun() => Begun::BeforeStart,
         _ => Begun::WhileRunning,
     });
-    match job.stop.as_ref().map(|stop| stop.cause) {
+    match reason_to_stop(job, receipt) {
         Some(cause @ (Cause::User | Cause::Shutdown | Cause::ParentGone)) => return (cancelled, cause),
         Some(cause @ Cause::Limit(limit)) => return (limit.into(), cause),
-        Some(cause @ Cause::Abandoned) => return (Outcome::Lost, cause),
+        // The last one is the end of a lease.
+        Some(cause @ (Cause::Abandoned | Cause::Unaccounted)) => return (Outcome::Lost, cause),
         Some(cause) => return (Outcome::Failed, cause),
-        None => {}
-    }
-    match receipt.keeper_stop {
-        Some(KeeperStop::Deadline) => return (Limit::Wall.into(), Cause::Limit(Limit::Wall)),
-        Some(KeeperStop::LocalStall) => return (Limit::Stall.into(), Cause::Limit(Limit::Stall)),
-        Some(KeeperStop::LocalBudget(budget)) => {
-            return (Outcome::OverBudget(budget), Cause::Limit(budget.into()));
-        }
-        Some(KeeperStop::LocalCancel) => return (cancelled, Cause::User),
-        Some(KeeperStop::Lease) => return (Outcome::Lost, Cause::Unaccounted),
         None => {}
     }
     match (receipt.proof, receipt.exit) {

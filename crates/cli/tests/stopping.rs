@@ -1,9 +1,9 @@
-//! Stopping a tree, whatever it does about it: C12 to C17 and C21.
+//! Stopping a tree, whatever it does about it: C12 to C17, C21 and C87.
 
 use std::time::{Duration, Instant};
 
 use lastword_core::receipt::{Exit, Level, Proof, Rung};
-use lastword_proc::{ExitRecord, Identity, Keeper, Launch, Stop, exit_record};
+use lastword_proc::{ExitRecord, Identity, Keeper, Launch, Located, Stop, boot_id, exit_record, locate};
 use rustix::process::Signal;
 
 use crate::common::{FORCE, Place, until};
@@ -185,4 +185,52 @@ fn c21_the_receipt_names_processes_rungs_proof_and_time() {
     assert!(receipt.proof.is_certain());
     assert!(receipt.asked_to_empty_ms.is_some_and(|took| (300..LONG_MS).contains(&took)), "{receipt:?}");
     assert_eq!(receipt.exit, killed_by(Signal::KILL));
+}
+
+/// A process whose main thread has exited: `/proc` shows it as a zombie, and it runs. It prints its pid, then reacts to TERM.
+const WITHOUT_MAIN_THREAD: &str = "
+import ctypes, os, signal, threading, time
+def live():
+    while ') Z ' not in open('/proc/self/stat').read():
+        time.sleep(0.001)
+    print(os.getpid(), flush=True)
+    signal.sigwait({signal.SIGTERM})
+    os._exit(7)
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+threading.Thread(target=live).start()
+ctypes.CDLL(None).syscall(93 if os.uname().machine == 'aarch64' else 60, 0)
+";
+
+#[test]
+fn c87_a_process_whose_main_thread_has_exited_gets_term_and_is_in_the_receipt() {
+    let place = Place::new();
+    let script = format!("exec python3 -c \"{WITHOUT_MAIN_THREAD}\"");
+    let launch = Launch { term_ms: LONG_MS, ..place.script("a", &script) };
+    place.launch(&launch);
+    let tree = place.pids(&launch, 1);
+    keeper(&launch).stop(POLITE).expect("a stop");
+    let record = last_word(&launch, &tree);
+    assert_eq!((record.receipt.exit, rungs(&record)), (Some(Exit::Code(7)), vec![Rung::Term]));
+    let listed: Vec<i32> = record.receipt.processes.iter().map(|process| process.pid).collect();
+    assert!(listed.contains(&tree[0].pid), "{record:?}");
+    assert!(record.receipt.processes.iter().any(|process| process.command.contains("import ctypes")));
+}
+
+#[test]
+fn c87_a_process_whose_main_thread_has_exited_is_swept_after_both_keepers_died() {
+    let place = Place::new();
+    let script = format!("setsid python3 -c \"{WITHOUT_MAIN_THREAD}\" & wait");
+    let launch = Launch { at_most: Level::Subreaper, ..place.script("a", &script) };
+    let launched = place.launch(&launch);
+    let tree = place.pids(&launch, 1);
+    for keeper in [&launched.guard, &launched.shim] {
+        assert!(keeper.signal(Signal::KILL).expect("a signal"));
+    }
+    let located = until("both are gone", || match locate(&launch.dir, boot_id()).expect("it is found") {
+        Located::Alive(_) => None,
+        other => Some(other),
+    });
+    let Located::Vanished(record) = located else { panic!("{located:?}") };
+    assert!(!tree[0].is_alive(), "{record:?}");
+    assert!(record.receipt.processes.iter().any(|process| process.pid == tree[0].pid), "{record:?}");
 }

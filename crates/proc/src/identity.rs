@@ -147,6 +147,8 @@ pub(crate) struct Stat {
     pub(crate) session: i32,
     /// Its terminal device; 0 if none.
     pub(crate) terminal: i32,
+    /// Its threads that have not exited, and its main thread.
+    pub(crate) threads: u64,
     pub(crate) start_ticks: u64,
 }
 
@@ -168,13 +170,15 @@ impl Stat {
         let parent = fields.next()?.parse().ok()?;
         let session = fields.nth(1)?.parse().ok()?;
         let terminal = fields.next()?.parse().ok()?;
-        let start_ticks = fields.nth(14)?.parse().ok()?;
-        Some(Stat { state, parent, session, terminal, start_ticks })
+        let threads = fields.nth(12)?.parse().ok()?;
+        let start_ticks = fields.nth(1)?.parse().ok()?;
+        Some(Stat { state, parent, session, terminal, threads, start_ticks })
     }
 
-    /// Reports whether it is a zombie or dead.
+    /// Reports whether it is a zombie or dead. The state is that of its main thread, which may exit before the others: a process is alive
+    /// while any of its threads is.
     pub(crate) fn is_dead(&self) -> bool {
-        matches!(self.state, 'Z' | 'X' | 'x')
+        matches!(self.state, 'Z' | 'X' | 'x') && self.threads <= 1
     }
 }
 
@@ -186,7 +190,19 @@ mod tests {
     fn a_program_name_with_brackets_is_parsed() {
         let text = b"7 (a) R (b) c)) S 3 7 9 34816 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 123456 0 0";
         let stat = Stat::parse(text).unwrap();
-        assert_eq!(stat, Stat { state: 'S', parent: 3, session: 9, terminal: 34_816, start_ticks: 123_456 });
+        let expected =
+            Stat { state: 'S', parent: 3, session: 9, terminal: 34_816, threads: 1, start_ticks: 123_456 };
+        assert_eq!(stat, expected);
+    }
+
+    #[test]
+    fn c87_a_process_is_alive_while_any_of_its_threads_is() {
+        let stat = |state, threads| Stat { state, threads, ..Stat::of(1).unwrap() };
+        for (state, threads, dead) in
+            [('S', 1, false), ('R', 9, false), ('Z', 1, true), ('X', 0, true), ('Z', 2, false)]
+        {
+            assert_eq!(stat(state, threads).is_dead(), dead, "{state} with {threads}");
+        }
     }
 
     #[test]

@@ -26,6 +26,7 @@ mod locate;
 mod nursery;
 pub mod orphans;
 mod peer;
+mod proc_files;
 mod recording;
 mod spelling;
 mod sweep;

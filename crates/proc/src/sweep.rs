@@ -17,6 +17,7 @@ use crate::folder::Folder;
 use crate::identity::{Identity, Stat, pidfd, send};
 use crate::launch::MARKER;
 use crate::leftovers;
+use crate::proc_files;
 use crate::tree::{self, SeenProcesses};
 
 /// Consecutive passes that must find nothing: a child can be born behind one pass, but not behind several.
@@ -114,7 +115,7 @@ pub(crate) fn marked(marker: &str) -> io::Result<Vec<i32>> {
 }
 
 fn is_marked(pid: i32, mark: &[u8]) -> io::Result<bool> {
-    match std::fs::read(format!("/proc/{pid}/environ")) {
+    match proc_files::read(pid, "environ", u64::MAX) {
         Ok(environment) => Ok(environment.split(|byte| *byte == 0).any(|pair| pair == mark)),
         Err(error) if matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM)) => {
             Err(error)

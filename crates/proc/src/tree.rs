@@ -12,12 +12,16 @@ use rustix::process::Signal;
 
 use crate::exit_record::PROCESSES_MAX;
 use crate::identity::{Stat, pidfd, send};
+use crate::proc_files;
 
 /// Bytes of a command line that a record keeps.
-const COMMAND_BYTES_MAX: usize = 200;
+const COMMAND_BYTES_MAX: u64 = 200;
 
 /// Processes remembered individually. Beyond that, a fork storm is only counted, and a process may be counted twice.
 const REMEMBERED_MAX: usize = 16_384;
+
+/// Processes recorded before the first KILL. A larger tree may be a fork storm, which grows for as long as it is only looked at.
+const COUNTED_FIRST_MAX: usize = 1_024;
 
 /// The processes seen so far, each counted once.
 #[derive(Debug, Default)]
@@ -61,7 +65,17 @@ pub(crate) struct Pass {
 /// Other signals are sent once, so the whole tree is walked first: a process that dies of one must not hide its children.
 pub(crate) fn signal(root: i32, signal: Option<Signal>, seen: &mut SeenProcesses) -> Pass {
     let at_once = signal == Some(Signal::KILL);
-    let mut pids = if at_once { children(root) } else { walk(root) };
+    signal_from(root, signal, if at_once { children(root) } else { walk(root) }, seen)
+}
+
+/// Records the descendants of `root`, which is this process, before any is killed: the death of one can be that of others, as in a PID
+/// namespace. A tree of more than `COUNTED_FIRST_MAX` is counted while it is killed.
+pub(crate) fn record(root: i32, seen: &mut SeenProcesses) {
+    signal_from(root, None, walk_upto(root, COUNTED_FIRST_MAX), seen);
+}
+
+fn signal_from(root: i32, signal: Option<Signal>, mut pids: Vec<i32>, seen: &mut SeenProcesses) -> Pass {
+    let at_once = signal == Some(Signal::KILL);
     let mut ours: HashSet<i32> = pids.iter().copied().chain([root]).collect();
     let mut pass = Pass::default();
     let mut next = 0;
@@ -116,6 +130,11 @@ impl OwnChildren {
 
 /// Returns all descendants of a process, parents before children.
 pub(crate) fn walk(root: i32) -> Vec<i32> {
+    walk_upto(root, usize::MAX)
+}
+
+/// The same, until so many were found.
+fn walk_upto(root: i32, max: usize) -> Vec<i32> {
     let mut found = Vec::new();
     let mut known = HashSet::from([root]);
     let mut next = 0;
@@ -127,8 +146,8 @@ pub(crate) fn walk(root: i32) -> Vec<i32> {
             }
         }
         match found.get(next) {
-            Some(pid) => parent = *pid,
-            None => return found,
+            Some(pid) if found.len() < max => parent = *pid,
+            _ => return found,
         }
         next += 1;
     }
@@ -211,10 +230,7 @@ pub(crate) fn every_pid() -> std::io::Result<Vec<i32>> {
 
 /// Returns the command line of a process, truncated; its name in brackets if it has none.
 pub(crate) fn command(pid: i32) -> String {
-    let mut bytes = Vec::new();
-    if let Ok(file) = std::fs::File::open(format!("/proc/{pid}/cmdline")) {
-        let _ = file.take(COMMAND_BYTES_MAX as u64).read_to_end(&mut bytes);
-    }
+    let mut bytes = proc_files::read(pid, "cmdline", COMMAND_BYTES_MAX).unwrap_or_default();
     while bytes.last() == Some(&0) {
         bytes.pop();
     }

@@ -164,6 +164,7 @@ fn end(folder: &Folder, keeper: Option<&KeeperClaim>, children: &OwnChildren) ->
     let leaf = keeper.and_then(|keeper| keeper.leaf().ok()).flatten();
     let began = clock::awake_ms();
     let mut seen = SeenProcesses::default();
+    tree::record(own, &mut seen);
     while !is_empty(leaf.as_ref()) {
         if let Some(leaf) = &leaf {
             let _ = leaf.kill();

@@ -197,7 +197,10 @@ impl Stop {
             let _ = leaf.freeze();
         }
         if leaf.is_some() || self.dies_as_one {
+            // Frozen, or gone with the first KILL.
             tree::signal(self.keeper, None, &mut self.seen);
+        } else {
+            tree::record(self.keeper, &mut self.seen);
         }
         self.kill_once(leaf);
     }

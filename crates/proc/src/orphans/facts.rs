@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use super::known;
 use super::snapshot::Snapshot;
 use crate::launch::MARKER;
+use crate::proc_files;
 
 /// Variables that agents set for what they start, the agent's name, and variables that hold its pid, possibly within a socket path.
 const MARKS: &[(&str, &str, &[&str])] = &[
@@ -49,9 +50,9 @@ pub(super) struct Facts {
 impl Facts {
     pub(super) fn of(pid: i32, argv: &[String], seen: &Snapshot) -> Facts {
         let comm = seen.processes.get(&pid).map_or("", |process| process.comm.as_str());
-        let exe = fs::read_link(format!("/proc/{pid}/exe")).ok();
+        let exe = proc_files::link(pid, "exe");
         let known = known::name_of(argv, comm, exe.as_deref());
-        let environ = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        let environ = proc_files::read(pid, "environ", u64::MAX).unwrap_or_default();
         let mark = mark_in(&environ);
         if known.is_none() && mark.is_none() {
             return Facts::default();

@@ -104,6 +104,7 @@ mod tests {
                 parent: *parent,
                 session: *session,
                 terminal: *terminal,
+                threads: 1,
                 start_ticks: *start_ticks,
             };
             let comm = if *pid == 10 { "bash" } else { "node" };

@@ -10,6 +10,7 @@ use super::judge::{self, Judgement, Kind};
 use super::known;
 use super::snapshot::Snapshot;
 use crate::identity::Identity;
+use crate::proc_files;
 
 /// A leaked process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,7 +58,7 @@ pub fn scan() -> io::Result<Vec<Orphan>> {
 fn agents(seen: &Snapshot, uid: u32) -> Vec<judge::Agent> {
     let known = seen.processes.iter().filter_map(|(pid, process)| {
         let argv = argv_of(*pid).filter(|_| owner(*pid) == Some(uid))?;
-        let exe = std::fs::read_link(format!("/proc/{pid}/exe")).ok();
+        let exe = proc_files::link(*pid, "exe");
         let name = known::name_of(&argv, &process.comm, exe.as_deref())?;
         (!known::is_server(name)).then_some((*pid, name))
     });
@@ -93,7 +94,7 @@ fn examine(pid: i32, uid: u32, seen: &Snapshot, agents: &[judge::Agent]) -> Opti
         age: Duration::try_from(now).unwrap_or_default().saturating_sub(started),
         resident_bytes: field("VmRSS:").unwrap_or(0).saturating_mul(1024),
         cpu: Duration::from_millis(cpu_ticks(pid)?.saturating_mul(1000) / ticks),
-        cwd: std::fs::read_link(format!("/proc/{pid}/cwd")).ok(),
+        cwd: proc_files::link(pid, "cwd"),
         descendants: seen.below(pid).len(),
         agent: facts.mark.map(|mark| mark.agent),
         kind,

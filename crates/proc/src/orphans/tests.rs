@@ -325,7 +325,8 @@ fn a_server_with_closed_input_is_a_leak_in_any_session() {
 /// Returns a snapshot of processes given as pid, parent, session and name.
 fn snapshot(processes: &[(i32, i32, i32, &str)]) -> Snapshot {
     let seen = |(pid, parent, session, comm): &(i32, i32, i32, &str)| {
-        let stat = Stat { state: 'S', parent: *parent, session: *session, terminal: 0, start_ticks: 1 };
+        let stat =
+            Stat { state: 'S', parent: *parent, session: *session, terminal: 0, threads: 1, start_ticks: 1 };
         (*pid, SeenProcess { stat, comm: (*comm).to_owned() })
     };
     Snapshot { processes: processes.iter().map(seen).collect() }

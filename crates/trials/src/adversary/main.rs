@@ -39,6 +39,7 @@ const KINDS: &[Kind] = &[
     ("blocked-writers", stuck::blocked_writers),
     ("pipe-holder", stuck::pipe_holder),
     ("thread-forks", forkers::thread_forks),
+    ("main-thread-gone", stuck::main_thread_gone),
     ("subreaper", detached::subreaper),
     ("respawners", forkers::respawners),
     ("namespaces", borders::namespaces),

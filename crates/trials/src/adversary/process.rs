@@ -40,6 +40,23 @@ pub(crate) fn exit(code: i32) -> ! {
     unsafe { libc::_exit(code) }
 }
 
+/// Ends the calling thread; the others go on.
+pub(crate) fn exit_thread() -> ! {
+    // SAFETY: takes a number and does not return. What the thread has on its stack is never used again.
+    unsafe {
+        libc::syscall(libc::SYS_exit, 0);
+    }
+    exit(96)
+}
+
+/// Waits until the main thread of this process has exited.
+pub(crate) fn until_main_thread_is_gone() {
+    let is_gone = || std::fs::read_to_string("/proc/self/stat").is_ok_and(|stat| stat.contains(") Z "));
+    while !is_gone() {
+        rest_us(100);
+    }
+}
+
 /// Makes this process the leader of a new session.
 pub(crate) fn new_session() {
     // SAFETY: takes nothing.

@@ -1,4 +1,4 @@
-//! Trees that do not move: stopped, zombies, blocked, or holding a pipe.
+//! Trees that do not move: stopped, zombies, blocked, without a main thread, or holding a pipe.
 
 use crate::arguments::Arguments;
 use crate::process::{self, child};
@@ -56,6 +56,25 @@ pub(crate) fn blocked_writers(arguments: &Arguments) {
         });
     }
     canary.sing_on();
+}
+
+/// A leader and a child in another session whose main threads have exited: `/proc` shows both as zombies, and both run.
+pub(crate) fn main_thread_gone(arguments: &Arguments) {
+    let canary = arguments.canary;
+    std::thread::spawn(move || {
+        process::until_main_thread_is_gone();
+        child(|| {
+            process::new_session();
+            std::thread::spawn(move || {
+                process::until_main_thread_is_gone();
+                canary.settled();
+                canary.sing_on();
+            });
+            process::exit_thread();
+        });
+        canary.sing_on();
+    });
+    process::exit_thread();
 }
 
 /// The leader exits; a child in another session keeps the output open.

@@ -24,6 +24,8 @@ pub(crate) struct Memory {
 pub(crate) struct Stat {
     pub(crate) state: char,
     pub(crate) parent: i32,
+    /// Its threads that have not exited, and its main thread, whose state may be that of a zombie while others run.
+    pub(crate) threads: u64,
     /// Time used in user and kernel mode.
     pub(crate) cpu_ticks: u64,
     /// When it started, since boot.
@@ -44,13 +46,14 @@ impl Stat {
             state: fields.first()?.chars().next()?,
             parent: fields.get(1)?.parse().ok()?,
             cpu_ticks: number(11)? + number(12)?,
+            threads: number(17)?,
             start_ticks: number(19)?,
         })
     }
 
     /// Reports whether anything of it still runs.
     pub(crate) fn is_alive(&self) -> bool {
-        !matches!(self.state, 'Z' | 'X' | 'x')
+        !matches!(self.state, 'Z' | 'X' | 'x') || self.threads > 1
     }
 }
 
@@ -67,7 +70,7 @@ pub(crate) fn living() -> Vec<i32> {
 
 /// Returns the children of a process that are dead and were not waited for.
 pub(crate) fn zombies_of(parent: i32) -> usize {
-    let of = |pid: &i32| Stat::of(*pid).is_some_and(|stat| stat.parent == parent && stat.state == 'Z');
+    let of = |pid: &i32| Stat::of(*pid).is_some_and(|stat| stat.parent == parent && !stat.is_alive());
     all().iter().filter(|pid| of(pid)).count()
 }
 
@@ -114,7 +117,7 @@ mod tests {
     #[test]
     fn a_process_is_read_whatever_its_name() {
         let text = "7 (a) R (b) c)) S 3 7 9 0 -1 4194560 1 2 3 4 50 6 7 8 20 0 1 0 123456 0 0";
-        let stat = Stat { state: 'S', parent: 3, cpu_ticks: 56, start_ticks: 123_456 };
+        let stat = Stat { state: 'S', parent: 3, threads: 1, cpu_ticks: 56, start_ticks: 123_456 };
         assert_eq!(Stat::parse(text), Some(stat));
     }
 

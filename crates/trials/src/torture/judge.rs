@@ -14,7 +14,7 @@ use std::time::Duration;
 use lastword_core::receipt::Level;
 use tempfile::TempDir;
 
-use super::adversaries::Adversary;
+use super::adversaries::{self, Adversary};
 use super::driver;
 use super::observer::Observer;
 use super::order::{Done, Order, Victim, level_of, name_of};
@@ -229,7 +229,10 @@ impl Judge {
                 format!("{scene}: {} signs of life after the last word, the last {late_us} µs", after.len());
             verdict.early.get_or_insert(early);
         }
-        if let Some(wrong) = word.wrong_for(order.level, !signs.is_empty()) {
+        let was_stopped = verdict.settled && done.sent_ns.is_some() && order.victim != Victim::Shim;
+        let members = if was_stopped { adversaries::members_of(&order.adversary) } else { 0 };
+        let wrong = word.wrong_for(order.level, !signs.is_empty()).or_else(|| word.leaves_out(members));
+        if let Some(wrong) = wrong {
             verdict.wrong.get_or_insert(format!("{scene}: {wrong}"));
         }
     }

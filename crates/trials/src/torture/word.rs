@@ -31,6 +31,12 @@ impl Word {
         let record = self.record.as_ref()?;
         wrong(&record.receipt, &record.by, level, ran)
     }
+
+    /// Says so if it counts fewer processes than were there.
+    pub(crate) fn leaves_out(&self, members: u64) -> Option<String> {
+        let found = self.record.as_ref()?.receipt.found;
+        (found < members).then(|| format!("counts {found} processes of {members}"))
+    }
 }
 
 fn wrong(receipt: &Receipt, by: &str, level: Level, ran: bool) -> Option<String> {

@@ -328,6 +328,13 @@ open_enums! {
         /// A terminal.
         Terminal = "terminal",
     }
+    /// Where the keeper of a tree holds a stop that the journal cannot store.
+    HeldIn {
+        /// On disk: it survives the keeper.
+        Disk = "disk",
+        /// In memory: the keeper could not write either.
+        Memory = "memory",
+    }
     /// What happens to the jobs of a daemon that stops.
     JobsFate {
         /// They keep running, and the next daemon adopts them.

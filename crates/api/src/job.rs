@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use lastword_core::job::Phase as CorePhase;
 use lastword_core::view::row::Row as CoreRow;
-use lastword_core::{Event, Fact, job, spec};
+use lastword_core::{Event, Fact, Timestamp, job, spec};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::Time;
 use crate::agent::Agent;
 use crate::attempt::Attempt;
-use crate::enums::{Cause, IoKind, Needs, Outcome, OutcomeDetail, Phase, Rung, WaitsFor};
+use crate::enums::{Cause, HeldIn, IoKind, Needs, Outcome, OutcomeDetail, Phase, Rung, WaitsFor};
 use crate::limits::Limits;
 use crate::session::Session;
 use crate::usage::Usage;
@@ -203,6 +203,27 @@ pub struct Stop {
     /// Pids of processes that are alive now, as the tree's keeper reports. If there are many, only some.
     #[serde(default)]
     pub pids: Vec<i32>,
+    /// Only in the answer to a request that the journal could not store: where the tree's keeper holds it. The keeper stops the tree, and
+    /// its receipt brings the request to the journal once that can be written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_in: Option<HeldIn>,
+}
+
+impl Stop {
+    /// Returns a stop that the journal could not store.
+    pub fn held(by: String, force: bool, now: Timestamp, on_disk: bool) -> Stop {
+        Stop {
+            cause: Cause::User,
+            by: Some(by),
+            requested_at: now.into(),
+            began_at: None,
+            force,
+            rung: None,
+            alive: None,
+            pids: Vec::new(),
+            held_in: Some(if on_disk { HeldIn::Disk } else { HeldIn::Memory }),
+        }
+    }
 }
 
 impl Job {
@@ -376,6 +397,7 @@ impl Stop {
                 rung,
                 alive,
                 pids: Vec::new(),
+                held_in: None,
             });
         }
         // A request ends a job at once if nothing of it is alive.
@@ -389,6 +411,7 @@ impl Stop {
             rung: None,
             alive: None,
             pids: Vec::new(),
+            held_in: None,
         })
     }
 }

@@ -36,8 +36,8 @@ pub use attempt::{Attempt, Exit, LaunchError, Output, Process, Receipt, RungTake
 pub use attributes::{Attributes, ResourceLimit};
 pub use daemon::{Daemon, Group, GroupChange, Trouble};
 pub use enums::{
-    Cause, Code, Dialect, IoKind, JobsFate, KeeperStop, LaunchStep, Level, Needs, Outcome, OutcomeDetail,
-    Permission, Phase, Proof, Rung, SessionState, TurnEnding, WaitsFor,
+    Cause, Code, Dialect, HeldIn, IoKind, JobsFate, KeeperStop, LaunchStep, Level, Needs, Outcome,
+    OutcomeDetail, Permission, Phase, Proof, Rung, SessionState, TurnEnding, WaitsFor,
 };
 pub use event::{ENVELOPE, Event};
 pub use job::{After, Io, Job, Ladder, Paused, Retry, Stop, Waits};

@@ -41,6 +41,8 @@ pub struct Owner {
     news: bool,
     /// A load failed and is repeated with the next tick.
     unread: bool,
+    /// An append conflicted, so that none can be stored before the log is read.
+    outdated: bool,
     /// Effects that were requested and are still due.
     requested: Vec<Effect>,
     /// The exclusive effect that has not reported back yet.
@@ -124,6 +126,7 @@ impl Owner {
             loading: false,
             news: false,
             unread: false,
+            outdated: false,
             requested: Vec::new(),
             busy: None,
             unsure: false,
@@ -214,6 +217,7 @@ impl Owner {
             Input::Conflict => {
                 // The reports stay in the inbox: they are decided again on the newer state.
                 self.flight = None;
+                self.outdated = true;
                 self.load(outputs);
             }
             Input::Fenced => self.let_go(outputs),
@@ -266,7 +270,7 @@ impl Owner {
     }
 
     fn loaded(&mut self, events: &[Event], outputs: &mut Vec<Output>) {
-        self.loading = false;
+        (self.loading, self.outdated) = (false, false);
         let known = self.job.version;
         for event in events.iter().filter(|event| event.seq > known) {
             if let Err(illegal) = self.job.apply(event) {
@@ -294,9 +298,10 @@ impl Owner {
     /// Stops the tree without waiting for an unavailable journal, if the append in flight or anything since decides a stop. The keeper
     /// records the cause.
     fn stop_without_journal(&mut self, now: Now, outputs: &mut Vec<Output>) {
-        let Some(flight) = &self.flight else { return };
-        let mut draft = Draft { job: flight.after.clone(), facts: Vec::new(), at: now };
-        for report in self.inbox.iter().skip(flight.reports) {
+        let flight = self.flight.as_deref();
+        let (job, reports) = flight.map_or((&self.job, 0), |flight| (&flight.after, flight.reports));
+        let mut draft = Draft { job: job.clone(), facts: Vec::new(), at: now };
+        for report in self.inbox.iter().skip(reports) {
             let facts = observe::decide(&draft.job, &self.fence, report, &self.pulse, now);
             // A broken rule is reported when the facts are to be stored.
             if draft.extend(facts).is_err() {
@@ -306,7 +311,8 @@ impl Owner {
         if draft.extend(limit::fire(&draft.job, &self.pulse, now.awake)).is_err() {
             return;
         }
-        let decided = flight.append.events.iter().map(|event| &event.fact).chain(&draft.facts);
+        let decided = flight.into_iter().flat_map(|flight| &flight.append.events).map(|event| &event.fact);
+        let decided = decided.chain(&draft.facts);
         let fired = decided.into_iter().find_map(|fact| match fact {
             Fact::LimitFired(fired) => Some(*fired),
             _ => None,
@@ -328,6 +334,9 @@ impl Owner {
         }
         if self.news {
             return self.load(outputs);
+        }
+        if self.outdated {
+            return;
         }
         let mut draft = Draft { job: self.job.clone(), facts: Vec::new(), at: now };
         // First, because the tree was already stopped for this limit: the report that it is empty must not give its end another cause.

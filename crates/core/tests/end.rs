@@ -578,6 +578,17 @@ fn c46_a_stop_in_the_log_rules_out_another_attempt() {
     }
 }
 
+/// The same for a stop that only the keeper knows, because the journal could not store it.
+#[test]
+fn c85_a_stop_that_the_keeper_held_rules_out_another_attempt() {
+    let retry = RetryPolicy { attempts_max: 9, when_lost: true, ..RetryPolicy::default() };
+    for proof in [Proof::BestEffort, Proof::NoChildren] {
+        let receipt = Receipt { keeper_stop: Some(KeeperStop::LocalCancel), ..Receipt::bare(proof) };
+        let test = TestJob::running(Spec { retry, ..command() }).emptied(receipt);
+        assert!(test.job.is_ended(), "{:?}", test.kinds());
+    }
+}
+
 #[test]
 fn c56_the_error_of_a_failed_turn_is_the_error_of_its_attempt() {
     let failed = |ending| {

@@ -330,6 +330,26 @@ fn c46_a_limit_enforced_without_the_journal_survives_a_conflict() {
     assert_eq!(rig.test.count("limit_fired"), 0);
 }
 
+/// A log that cannot be read after a conflict is read again with the ticks, and not at once with each failure. Limits count meanwhile.
+#[test]
+fn c50_an_owner_that_cannot_read_what_is_newer_waits_and_still_stops() {
+    let limits = Limits { wall_ms: Some(1_000), ..Limits::default() };
+    let mut rig = Rig::new(TestJob::in_turn(limited(limits)));
+    rig.tick();
+    rig.says(Signal::ItemCompleted { title: "one".to_owned() });
+    assert!(matches!(rig.step(Input::Conflict)[..], [Output::Load { .. }]));
+    for _ in 0..3 {
+        assert_eq!(rig.step(Input::Unavailable), Vec::new(), "no append could be stored");
+        assert_eq!(rig.says(Signal::ItemCompleted { title: "more".to_owned() }), Vec::new());
+        assert!(matches!(rig.step(Input::Tick)[..], [Output::Load { .. }]), "one read per tick");
+    }
+    rig.later(1_000);
+    assert_eq!(stops(&rig.step(Input::Unavailable)), [Cause::Limit(Limit::Wall)]);
+    let again = rig.step(Input::Tick);
+    rig.settle(again);
+    assert_eq!((rig.test.count("item_completed"), rig.test.count("limit_fired")), (4, 1));
+}
+
 #[test]
 fn c50_only_a_stop_precedes_its_storage() {
     let mut rig = Rig::new(TestJob::in_turn(agent()));

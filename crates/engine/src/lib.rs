@@ -39,6 +39,7 @@ pub use host::{Host, LocalHost, now};
 pub use lastword_proc::{Read, Recording};
 pub use lastword_store::Group;
 pub use local::Engine;
+pub use local::cancel::Cancelled;
 
 /// What an engine needs to know.
 #[derive(Clone, Debug)]

@@ -9,6 +9,8 @@ use lastword_core::owner::Input;
 use lastword_core::report::{Found, Report};
 use tokio::sync::Notify;
 
+use crate::local::cancel::HeldStop;
+
 /// Reports that may wait for one job. The owner's step keeps as many while the journal is unavailable; reporters wait then.
 const REPORTS_MAX: usize = 256;
 
@@ -27,6 +29,8 @@ pub(crate) struct Mailbox {
 #[derive(Debug, Default)]
 struct State {
     inputs: VecDeque<Input>,
+    /// Stops that the journal could not store.
+    held_stops: Vec<HeldStop>,
     /// The log may have grown.
     news: bool,
     /// Shutdown: finish what is under way, and leave.
@@ -44,6 +48,8 @@ struct State {
 pub(crate) enum Mail {
     /// An input for the owner's step.
     Input(Input),
+    /// A stop for the keeper, without the journal.
+    Stop(HeldStop),
     /// Leave.
     Leave,
 }
@@ -63,6 +69,15 @@ impl Mailbox {
     pub(crate) fn nudge(&self) {
         self.state().news = true;
         self.arrived.notify_one();
+    }
+
+    /// Adds a stop that the journal could not store. A task that is over drops it.
+    pub(crate) fn hold_stop(&self, stop: HeldStop) {
+        let mut state = self.state();
+        if !state.over {
+            state.held_stops.push(stop);
+            self.arrived.notify_one();
+        }
     }
 
     /// Asks the task to finish what is under way, and to leave.
@@ -89,6 +104,9 @@ impl Mailbox {
 
     fn take(&self, busy: bool) -> Option<Mail> {
         let mut state = self.state();
+        if let Some(stop) = state.held_stops.pop() {
+            return Some(Mail::Stop(stop));
+        }
         if let Some(input) = state.inputs.pop_front() {
             self.room.notify_waiters();
             return Some(Mail::Input(input));
@@ -115,6 +133,7 @@ impl Mailbox {
     pub(crate) fn close(&self) {
         let mut state = self.state();
         (state.over, state.ending, state.locating) = (true, false, false);
+        state.held_stops.clear();
         self.settled.notify_waiters();
         self.room.notify_waiters();
     }

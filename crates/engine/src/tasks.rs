@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use lastword_core::JobId;
 use tokio::task::AbortHandle;
 
+use crate::local::cancel::HeldStop;
 use crate::lock::lock;
 use crate::mailbox::Mailbox;
 
@@ -22,6 +23,8 @@ struct Task {
     /// Its number in the order of creation.
     no: u64,
     mailbox: Arc<Mailbox>,
+    /// The name that its user gave the job.
+    name: Option<String>,
     /// None between its entry in the list and its start.
     abort: Option<AbortHandle>,
 }
@@ -31,19 +34,34 @@ impl Tasks {
     pub(crate) fn add(&self, job: JobId) -> Arc<Mailbox> {
         let mailbox = Arc::new(Mailbox::default());
         let no = self.made.fetch_add(1, Ordering::Relaxed) + 1;
-        let task = Task { no, mailbox: Arc::clone(&mailbox), abort: None };
+        let task = Task { no, mailbox: Arc::clone(&mailbox), name: None, abort: None };
         if let Some(former) = lock(&self.tasks).insert(job, task) {
             former.mailbox.nudge();
         }
         mailbox
     }
 
-    /// Notes the handle of a started task.
-    pub(crate) fn started(&self, job: JobId, mailbox: &Arc<Mailbox>, abort: AbortHandle) {
+    /// Notes the handle of a started task, and the name of its job.
+    pub(crate) fn started(
+        &self,
+        job: JobId,
+        mailbox: &Arc<Mailbox>,
+        name: Option<String>,
+        abort: AbortHandle,
+    ) {
         let mut tasks = lock(&self.tasks);
         if let Some(task) = tasks.get_mut(&job).filter(|task| Arc::ptr_eq(&task.mailbox, mailbox)) {
-            task.abort = Some(abort);
+            (task.name, task.abort) = (name, Some(abort));
         }
+    }
+
+    /// Returns the jobs with a task that have this id, short form or name.
+    pub(crate) fn find(&self, text: &str) -> Vec<JobId> {
+        let tasks = lock(&self.tasks);
+        let is_meant = |(job, task): &(&JobId, &Task)| {
+            task.name.as_deref() == Some(text) || job.to_string() == text || job.short() == text
+        };
+        tasks.iter().filter(is_meant).map(|(job, _)| *job).collect()
     }
 
     /// Removes a task that is over, unless another has taken its place.
@@ -59,6 +77,13 @@ impl Tasks {
     pub(crate) fn nudge(&self, job: JobId) {
         if let Some(task) = lock(&self.tasks).get(&job) {
             task.mailbox.nudge();
+        }
+    }
+
+    /// Hands a task a stop that the journal cannot store. Without a task it is dropped, which answers it.
+    pub(crate) fn hold_stop(&self, job: JobId, stop: HeldStop) {
+        if let Some(task) = lock(&self.tasks).get(&job) {
+            task.mailbox.hold_stop(stop);
         }
     }
 

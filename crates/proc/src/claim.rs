@@ -9,7 +9,7 @@ use std::io::{self, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
-use lastword_core::receipt::{Exit, Level, OutputBytes};
+use lastword_core::receipt::{Exit, KeeperStop, Level, OutputBytes};
 use rustix::fs::OFlags;
 
 use crate::folder::{Durable, Folder, Published};
@@ -47,6 +47,8 @@ pub(crate) struct KeeperClaim {
     /// The leader exited before anything asked the tree to stop.
     pub(crate) exited_first: bool,
     pub(crate) drained: Option<Drained>,
+    /// Why the tree was to be stopped, if no journal could store it.
+    pub(crate) stop: Option<KeeperStop>,
 }
 
 /// How much output was recorded, known once the tree is empty.
@@ -123,6 +125,7 @@ impl Claim {
             exited: None,
             exited_first: false,
             drained: None,
+            stop: None,
         };
         for line in lines.filter_map(Line::parse) {
             match line.kind() {
@@ -132,6 +135,11 @@ impl Claim {
                 }
                 "leader" => keeper.leader = Leader::read(&line),
                 "drained" => keeper.drained = Drained::read(&line),
+                // The first reason counts.
+                "stop" => {
+                    let why = line.text("why").and_then(spelling::parse_keeper_stop);
+                    keeper.stop = keeper.stop.or(why);
+                }
                 "exited" => {
                     keeper.exited = line.text("how").and_then(spelling::parse_exit);
                     keeper.exited_first = line.get::<u8>("first") == Some(1);

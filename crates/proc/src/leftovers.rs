@@ -35,6 +35,7 @@ pub(crate) fn complete(
             exit: keeper.and_then(|keeper| keeper.exited),
             exited_first: keeper.is_some_and(|keeper| keeper.exited_first),
             asked_to_empty_ms: Some(took),
+            keeper_stop: keeper.and_then(|keeper| keeper.stop),
             ..bare.receipt
         },
         empty_at_boot_ns: clock::boot_ns(),

@@ -30,6 +30,11 @@ impl Failure {
         Problem::new(Code::Invalid, detail).into()
     }
 
+    /// Reports whether the journal could not be used, rather than the request.
+    pub(crate) fn is_of_journal(&self) -> bool {
+        matches!(self.0.code, Code::Unavailable | Code::Corrupt)
+    }
+
     /// Returns the problem.
     pub(crate) fn problem(&self) -> &Problem {
         &self.0

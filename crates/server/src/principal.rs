@@ -140,6 +140,21 @@ impl Principal {
             (_, found) => Ok(found?),
         }
     }
+
+    /// Returns the running job that a user means although the journal cannot be read; otherwise the failure to read it.
+    pub(crate) fn find_running<J: Store>(
+        &self,
+        app: &App<J>,
+        reference: &str,
+        failure: Failure,
+    ) -> Result<JobId, Failure> {
+        // What a job may stop is in the journal alone.
+        let running = match self.rights {
+            Rights::All if failure.is_of_journal() => app.engine().find_running(reference),
+            _ => None,
+        };
+        running.ok_or(failure)
+    }
 }
 
 /// Reports whether a job is `from` or was submitted by it, directly or indirectly.

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use lastword_api::{Cancel, CancelMany, Cause, Job, Outcome as Ending, Page, Stop};
+use lastword_api::{Cancel, CancelMany, Cause, HeldIn, Job, Outcome as Ending, Page, Stop};
 use lastword_client::jobs::{self, Until};
 
 use crate::client::Client;
@@ -80,13 +80,30 @@ async fn each(args: &Args, client: &Client) -> (Vec<Job>, Option<Failure>) {
         let how = Cancel { force: args.force, wait_ms: None };
         let result = client.call(&jobs::cancel(reference, &how)).await;
         match client.explain(reference, result).await {
-            Ok(job) => stopping.push(job),
+            Ok(job) => {
+                if let Some(held) = job.stop.as_ref().and_then(|stop| stop.held_in.as_ref()) {
+                    client.ui().say(&held_line(&job, held));
+                }
+                stopping.push(job);
+            }
             Err(failure) => {
                 failed.replace(failure).inspect(|former| client.ui().report(former));
             }
         }
     }
     (stopping, failed)
+}
+
+/// Says that the keeper of a job was told, because the journal cannot store the request.
+fn held_line(job: &Job, held_in: &HeldIn) -> String {
+    let job_name = describe::job_name(job.name.as_deref(), &job.short);
+    format!(
+        "the journal cannot be written: the keeper of {job_name} stops it and holds the request ({}); the end is recorded once it can be",
+        match held_in {
+            HeldIn::Disk => "on disk",
+            _ => "in memory",
+        }
+    )
 }
 
 /// Requests the end of all jobs that match.

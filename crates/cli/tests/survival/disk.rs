@@ -118,6 +118,67 @@ fn a_job_that_fills_the_disk_can_be_stopped_even_by_a_new_daemon() {
     }
 }
 
+/// Keeps the journal from being written, as a full or read-only disk does, until it is dropped.
+struct WriteLock(std::process::Child);
+
+impl WriteLock {
+    fn take(home: &Home) -> WriteLock {
+        use std::io::{BufRead as _, BufReader};
+        let script = "import sqlite3, sys\n\
+                      journal = sqlite3.connect(sys.argv[1], isolation_level=None)\n\
+                      journal.execute('BEGIN IMMEDIATE')\n\
+                      print('held', flush=True)\n\
+                      sys.stdin.read()";
+        let mut holder = std::process::Command::new("python3")
+            .args(["-c", script])
+            .arg(home.state().join("journal.db"))
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(holder.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "held\n");
+        WriteLock(holder)
+    }
+}
+
+impl Drop for WriteLock {
+    fn drop(&mut self) {
+        drop(self.0.stdin.take());
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn c85_a_cancel_lands_although_the_journal_cannot_be_written() {
+    let home = Home::new();
+    let polite =
+        home.start_with(&["--name=polite", "--retry=3"], "trap 'exit 9' TERM; while :; do sleep 0.01; done");
+    let deaf = home.start_with(&["--name=deaf"], "trap '' TERM; while :; do sleep 0.01; done");
+    let leaders = [home.leader(&polite), home.leader(&deaf)];
+    let lock = WriteLock::take(&home);
+    let asked = home.run(&["cancel", "polite", "--no-wait", "--json"]);
+    let shown: serde_json::Value = serde_json::from_str(&asked.out).unwrap();
+    assert_eq!((asked.code, &shown["stop"]["held_in"]), (124, &"disk".into()), "{}{}", asked.out, asked.err);
+    until("the first is gone", || !is_alive(leaders[0]));
+    let forced = home.run(&["cancel", "deaf", "--force", "--timeout=100ms"]);
+    assert_eq!(forced.code, 124, "its end is not recorded yet: {}{}", forced.out, forced.err);
+    assert!(forced.err.contains("the keeper of deaf ("), "{}", forced.err);
+    until("the second is gone", || !is_alive(leaders[1]));
+    for job in ["polite", "deaf"] {
+        assert_eq!(home.show(job)["phase"], "running", "nothing is said to have ended that is not recorded");
+    }
+    drop(lock);
+    for job in [&polite, &deaf] {
+        assert_eq!(home.run(&["wait", job]).code, 3);
+        let shown = home.show(job);
+        assert_eq!((&shown["outcome"], &shown["cause"]), (&"cancelled".into(), &"user".into()));
+        assert_eq!(shown["attempts"].as_array().map(Vec::len), Some(1), "a cancelled job is not retried");
+        assert_eq!(shown["attempts"][0]["receipt"]["keeper_stop"], "local_cancel");
+    }
+}
+
 /// Fills the disk.
 fn fill(file: &std::path::Path) {
     use std::io::Write as _;

@@ -35,7 +35,7 @@ pub(super) fn attempt(job: &Job, receipt: Receipt, error: Option<String>, now: T
         };
         facts.push(TurnEnded { offset: attempt.heard, turn, ending, error, commit: None }.into());
     }
-    let retry = retry_due(job, outcome, cause, receipt.proof, error.is_some(), now);
+    let retry = retry_due(job, outcome, cause, &receipt, error.is_some(), now);
     let error = error.or_else(|| {
         agent_error(job, attempt).filter(|_| (outcome, cause) == (Outcome::Failed, Cause::Agent))
     });
@@ -140,19 +140,20 @@ fn retry_due(
     job: &Job,
     outcome: Outcome,
     cause: Cause,
-    proof: Proof,
+    receipt: &Receipt,
     error: bool,
     now: Timestamp,
 ) -> Option<Timestamp> {
     let policy = job.spec.as_ref()?.retry;
-    // The verdict may be `lost` although a stop was requested, so the log counts too.
-    let requested = job.stop.as_ref().is_some_and(|stop| stop.cause != Cause::Agent);
+    // The verdict may be `lost` although a stop was requested, so the log counts too, and a request that only the keeper has.
+    let requested = job.stop.as_ref().is_some_and(|stop| stop.cause != Cause::Agent)
+        || receipt.keeper_stop == Some(KeeperStop::LocalCancel);
     let stopped = requested || !matches!(cause, Cause::Agent | Cause::Launch | Cause::Unaccounted);
     if stopped {
         return None;
     }
     let (idles, tries) = ended_attempts(job);
-    if is_idle(proof, error) {
+    if is_idle(receipt.proof, error) {
         return (idles < policy.relaunches_max).then_some(now);
     }
     let wanted = match outcome {

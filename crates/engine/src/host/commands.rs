@@ -9,7 +9,7 @@ use lastword_core::outcome::Cause;
 use lastword_core::receipt::Rung;
 use lastword_core::report::Report;
 use lastword_core::{AttemptNo, Awake, InputNo, Job};
-use lastword_proc::{Error, KeeperCommand, Stop};
+use lastword_proc::{Error, KeeperCommand, Line, Stop};
 use tokio::time::{sleep, timeout};
 
 use super::connection::ANSWER_MAX;
@@ -30,6 +30,14 @@ impl LocalHost {
             return self.command_agent(order, reports).await;
         }
         self.command_keeper(order).await
+    }
+
+    /// Has a keeper note a stop and carry it out. Returns whether the note is on disk.
+    pub(super) async fn hold_stop(&self, order: Order) -> Result<bool, String> {
+        let Effect::Stop { attempt, cause, force } = order.effect else { return Ok(false) };
+        let stop = Stop { cause: cause_name(cause), force, local: true, term_ms: None };
+        let answer = self.ask(&order, attempt, KeeperCommand::Stop(stop)).await?;
+        Ok(answer.is_some_and(|line| line.get::<u8>("durable") == Some(1)))
     }
 
     async fn command_keeper(&self, order: Order) -> Result<(), String> {
@@ -113,6 +121,16 @@ impl LocalHost {
         attempt: AttemptNo,
         command: KeeperCommand<'_>,
     ) -> Result<(), String> {
+        self.ask(order, attempt, command).await.map(drop)
+    }
+
+    /// Sends a command and returns the keeper's answer; none, if the order is void.
+    async fn ask(
+        &self,
+        order: &Order,
+        attempt: AttemptNo,
+        command: KeeperCommand<'_>,
+    ) -> Result<Option<Line>, String> {
         let Some(outbox) = self.0.keepers.outbox(order.job.id, attempt) else {
             return Err(NO_KEEPER.to_owned());
         };
@@ -120,8 +138,9 @@ impl LocalHost {
         match timeout(ANSWER_MAX, answer).await {
             Err(_) => Err("its keeper does not answer".to_owned()),
             Ok(Err(_)) => Err("its keeper exited before it answered".to_owned()),
-            // A later owner commands it: this order is void.
-            Ok(Ok(Ok(_) | Err(Error::Stale(_)))) => Ok(()),
+            Ok(Ok(Ok(line))) => Ok(Some(line)),
+            // A later owner commands it.
+            Ok(Ok(Err(Error::Stale(_)))) => Ok(None),
             Ok(Ok(Err(error))) => Err(error.to_string()),
         }
     }

@@ -24,6 +24,11 @@ impl Keepers for LocalHost {
         boot_id().into()
     }
 
+    fn hold_stop(&self, order: Order) -> BoxFuture<Result<bool, String>> {
+        let host = self.clone();
+        Box::pin(async move { LocalHost::hold_stop(&host, order).await })
+    }
+
     fn perform(&self, order: Order, reports: Reports) -> BoxFuture<Result<(), String>> {
         let host = self.clone();
         match order.effect {

@@ -50,6 +50,10 @@ pub trait Keepers: Send + Sync + 'static {
     /// failed or that its result is unknown; the worker asks again after a pause.
     fn perform(&self, order: Order, reports: Reports) -> BoxFuture<Result<(), String>>;
 
+    /// Has a keeper stop its tree although the journal cannot store that; the keeper notes the request first. Returns whether it did so on
+    /// disk; otherwise it holds the request in memory.
+    fn hold_stop(&self, order: Order) -> BoxFuture<Result<bool, String>>;
+
     /// Returns the jobs whose keeper is gone and whose end was not reported yet: of one job, or of all. Costs one system call.
     fn gone(&self, of: Option<JobId>) -> Vec<JobId>;
 

@@ -1,5 +1,6 @@
 //! A laptop: desk, worker and host in one process. The verbs here need more than a desk: files of the host, or deaths the worker has seen.
 
+pub(crate) mod cancel;
 mod reads;
 mod remove;
 mod submit;

@@ -162,7 +162,8 @@ impl<J: Store> Worker<J> {
                 return self.desk.troubles.add(Some(id), what, next);
             }
         };
+        let name = task.name();
         let running = tokio::spawn(Box::new(task).run());
-        self.desk.agenda.tasks.started(id, &mailbox, running.abort_handle());
+        self.desk.agenda.tasks.started(id, &mailbox, name, running.abort_handle());
     }
 }

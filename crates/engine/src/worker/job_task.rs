@@ -7,6 +7,7 @@ use lastword_core::decide::{late, shut_down};
 use lastword_core::effects::Effect;
 use lastword_core::job::Phase;
 use lastword_core::limits::Limit;
+use lastword_core::outcome::Cause;
 use lastword_core::owner::{Input, Output, Owner};
 use lastword_core::report::{Report, Signal};
 use lastword_core::{Append, Illegal, Job, JobId, Now, Seq};
@@ -17,6 +18,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::Worker;
 use crate::host::Order;
+use crate::local::cancel::HeldStop;
 use crate::lock::lock;
 use crate::mailbox::{Mail, Mailbox, Reports};
 use crate::troubles::Troubles;
@@ -91,13 +93,18 @@ impl<J: Store> JobTask<J> {
         let id = self.id();
         let mut mail = Mail::Input(Input::Tick);
         loop {
-            let Mail::Input(input) = mail else {
-                // Boxed: otherwise every waiting task would reserve memory for this future.
-                Box::pin(self.leave()).await;
-                break;
-            };
-            if self.step(input) {
-                break;
+            match mail {
+                Mail::Input(input) => {
+                    if self.step(input) {
+                        break;
+                    }
+                }
+                Mail::Stop(stop) => self.stop_by_keeper(stop),
+                Mail::Leave => {
+                    // Boxed: otherwise every waiting task would reserve memory for this future.
+                    Box::pin(self.leave()).await;
+                    break;
+                }
             }
             mail = self.next().await;
         }
@@ -272,6 +279,23 @@ impl<J: Store> JobTask<J> {
         }
     }
 
+    /// Has the keeper stop the tree, because the journal cannot store the request. Its receipt will say so.
+    fn stop_by_keeper(&self, HeldStop { force, answer }: HeldStop) {
+        let job = self.owner.job();
+        // Before it is located, no keeper can be reached.
+        let reachable = job.open_attempt().filter(|_| self.is_located());
+        let Some(attempt) = reachable.map(|attempt| attempt.no) else { return };
+        let effect = Effect::Stop { attempt, cause: Cause::User, force };
+        let order = Order { job: job.clone(), epoch: self.owner.fence().epoch, effect, local: true };
+        let (held, job) = (self.worker.host.hold_stop(order), job.clone());
+        tokio::spawn(async move {
+            if let Ok(on_disk) = held.await {
+                // The caller may have gone away.
+                let _ = answer.send((job, on_disk));
+            }
+        });
+    }
+
     /// Counts a failure of an effect.
     fn count_failure(&mut self, effect: &Effect) {
         // The start of the worker waits for the first answer only, also if that is a failed locate.
@@ -338,6 +362,11 @@ impl<J: Store> JobTask<J> {
             .job()
             .open_attempt()
             .is_none_or(|attempt| attempt.epoch == self.owner.fence().epoch && attempt.tree.is_some())
+    }
+
+    /// Returns the name that its user gave the job.
+    pub(super) fn name(&self) -> Option<String> {
+        self.owner.job().spec.as_ref().and_then(|spec| spec.name.clone())
     }
 
     fn id(&self) -> JobId {

@@ -5,7 +5,6 @@ use super::input::Offered;
 use super::shim::Shim;
 use crate::claim::VERSION;
 use crate::clock;
-use crate::folder::Durable;
 use crate::line_format::Line;
 use crate::spelling;
 use crate::tree::{self, SeenProcesses};
@@ -98,7 +97,8 @@ impl Shim {
         }
     }
 
-    /// Stops the tree. A local stop is first recorded durably; if that fails, the tree is stopped anyway.
+    /// Stops the tree. A local stop is first recorded in the claim, whose block on disk has room for a line; if that fails, the tree is
+    /// stopped anyway, and the exit record will say why.
     fn take_stop(&mut self, line: &Line) -> Line {
         let force = line.get::<u8>("force") == Some(1);
         let is_local = line.get::<u8>("local") == Some(1);
@@ -106,9 +106,9 @@ impl Shim {
         let mut durable = true;
         let mut why = None;
         if is_local {
-            let record = Line::new("stop").with("cause", cause).with("at", clock::wall_ms()).to_string();
-            durable = self.folder.publish("stop", record.as_bytes(), Durable::Yes, false).is_ok();
-            why = Some(spelling::local_stop(cause));
+            let reason = spelling::local_stop(cause);
+            durable = self.record_stop(reason);
+            why = Some(reason);
         }
         self.stop_tree(why, force, line.get("term").unwrap_or(self.launch.term_ms));
         Line::new("ok").with("durable", u8::from(durable))

@@ -17,7 +17,7 @@ use super::stop::Stop;
 use crate::claim::{self, Drained, Leader};
 use crate::clock;
 use crate::exit_record::{ExitRecord, is_process_limit};
-use crate::folder::Folder;
+use crate::folder::{self, Folder};
 use crate::identity::{Identity, pidfd};
 use crate::launch::Launch;
 use crate::level::cgroup::Leaf;
@@ -298,6 +298,13 @@ impl Shim {
     pub(super) fn stop_tree(&mut self, why: Option<KeeperStop>, force: bool, term_ms: u64) {
         self.stop.request(why, force, term_ms, self.leaf.as_ref());
         self.notify_climbed();
+    }
+
+    /// Records a reason to stop that no journal has, so that it is known even if this process is killed. Reports whether it is on disk.
+    pub(super) fn record_stop(&mut self, why: KeeperStop) -> bool {
+        let line =
+            Line::new("stop").with("why", spelling::keeper_stop_name(why)).with("at", clock::wall_ms());
+        claim::append(&self.claim, &line).and_then(|()| folder::sync(&self.claim)).is_ok()
     }
 
     /// Freezes or thaws the tree, unless it is being stopped. Reports whether it did.

@@ -3,8 +3,10 @@
 use lastword_core::decide::reschedule::AHEAD_MAX_MS;
 use lastword_core::job::{Phase, Waits};
 use lastword_core::limits::Limit;
+use lastword_core::outcome::Outcome;
+use lastword_core::receipt::Proof;
 use lastword_core::spec::Needs;
-use lastword_core::{Job, JobId};
+use lastword_core::{AttemptNo, Job, JobId};
 
 use super::witness::Watched;
 use super::world::World;
@@ -115,6 +117,20 @@ impl World {
         place.is_some_and(|(_, place)| place.gone_at().is_some())
     }
 
+    /// Reports whether an attempt that its keeper was told to stop was the last, and ended for that reason or by itself.
+    fn is_obeyed(&self, job: JobId, attempt: AttemptNo) -> bool {
+        let known = &self.witness[&job].known.job;
+        let Some(end) = known.attempts.iter().find(|at| at.no == attempt).and_then(|at| at.end.as_ref())
+        else {
+            return false;
+        };
+        // The death of both keepers or of the machine takes what they held along.
+        let is_told = matches!(end.receipt.proof, Proof::NoChildren) && !known.abandoned;
+        let is_last = known.attempts.last().is_some_and(|last| last.no == attempt);
+        let is_stopped = matches!(end.outcome, Outcome::Cancelled(_)) || end.receipt.exited_first;
+        !is_told || is_last && (is_stopped || known.stop.is_some() || end.receipt.keeper_stop.is_some())
+    }
+
     /// Everything has ended: what must hold now.
     pub(super) fn last_look(&mut self) {
         let planned = self.plan.early.iter().chain(&self.plan.late);
@@ -125,6 +141,15 @@ impl World {
         let missing: Vec<JobId> = missing.map(|planned| planned.id).collect();
         for job in missing {
             self.fail("a submitted job is missing", |world| world.name(job));
+        }
+        let held = std::mem::take(&mut self.held_stops);
+        for (job, attempt) in held {
+            if self.is_obeyed(job, attempt) {
+                continue;
+            }
+            self.fail("a stop that a keeper held was forgotten", |world| {
+                format!("attempt {attempt} of {}", world.name(job))
+            });
         }
         let judgement =
             self.witness.values().try_for_each(|watched| watched.known.check_nothing_lives(&self.places));

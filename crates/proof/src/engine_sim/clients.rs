@@ -12,7 +12,7 @@ use lastword_core::limits::Limit;
 use lastword_core::outcome::Asked;
 use lastword_core::view::row::{PhaseName, Row};
 use lastword_core::{AttemptNo, Job, JobId};
-use lastword_engine::{Engine, Env, Error, Jobs, Prune, Settled, Until};
+use lastword_engine::{Cancelled, Engine, Env, Error, Jobs, Prune, Settled, Until};
 use lastword_store::Filter;
 
 use super::fault::Fault;
@@ -164,6 +164,10 @@ impl World {
         self.say(|_| format!("client {no} hears: {}", said(&answer)));
         match &answer {
             Answer::Job(job) => self.check_told(job),
+            Answer::Held(job) => {
+                self.check_told(job);
+                self.held_stops.extend(job.open_attempt().map(|attempt| (job.id, attempt.no)));
+            }
             Answer::Read(read) => {
                 self.check_told(&read.value);
                 self.check_read(read, gone);
@@ -313,7 +317,10 @@ async fn answer(engine: &Engine<Frail>, wish: Wish) -> Answer {
         }
         Wish::Cancel { job, force } => {
             let wish = Cancel { by: by.to_owned(), asked: Asked::User, force };
-            engine.desk().cancel(job, &wish).await.map(Answer::Job)
+            engine.cancel(job, &wish).await.map(|cancelled| match cancelled {
+                Cancelled::Stored(job) => Answer::Job(*job),
+                Cancelled::Held { job, .. } => Answer::Held(job),
+            })
         }
         Wish::SetLimit { job, limit, value } => {
             engine.desk().set_limit(job, by, limit, value).await.map(Answer::Job)

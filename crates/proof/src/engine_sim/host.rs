@@ -116,6 +116,14 @@ impl World {
         }
     }
 
+    /// A shim is told of a stop that the journal cannot store. Reports whether there is one to hold it.
+    fn holds(&mut self, host: usize, order: &Order) -> bool {
+        let Effect::Stop { attempt, .. } = order.effect else { return false };
+        let is_there = self.kept(Key { job: order.job.id, attempt, host }).is_some();
+        self.speak(host, order);
+        is_there
+    }
+
     fn line_up(&mut self, key: Key) {
         self.lives[key.host].lines.insert(key.job, (key, true));
     }
@@ -242,6 +250,30 @@ impl Process {
         }
     }
 
+    /// Has a shim note a stop that the journal cannot store. It is told, or it is not: an answer that gets lost leaves that open.
+    async fn hold_stop(self, order: Order) -> Result<bool, String> {
+        match self.act(|world| world.set_out(self.host, &order)).await {
+            Way::Kills(done) => {
+                let died = self.act(|world| {
+                    if done {
+                        world.carry_out(self.host, &order, 0);
+                    }
+                    world.engine_dies(self.host);
+                });
+                died.await;
+                std::future::pending().await
+            }
+            Way::Open { there_ms, done, doubt, .. } => {
+                pause(there_ms).await;
+                let is_told = done && self.act(|world| world.holds(self.host, &order)).await;
+                match doubt || !is_told {
+                    true => Err("simulated".to_owned()),
+                    false => Ok(true),
+                }
+            }
+        }
+    }
+
     /// Reports something after a while, and perhaps once more. That it comes late, or twice, strikes when it comes.
     async fn report(&self, job: JobId, report: Report, ms: u64, twice: bool, reports: &Reports) {
         pause(ms).await;
@@ -330,6 +362,10 @@ impl Clock for Simulated {
 impl Keepers for Simulated {
     fn boot(&self) -> Arc<str> {
         self.0.sim.with(|world| world.hosts[self.0.host].boot_id().into())
+    }
+
+    fn hold_stop(&self, order: Order) -> BoxFuture<Result<bool, String>> {
+        Box::pin(self.0.clone().hold_stop(order))
     }
 
     fn perform(&self, order: Order, reports: Reports) -> BoxFuture<Result<(), String>> {

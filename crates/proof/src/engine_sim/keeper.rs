@@ -60,7 +60,7 @@ impl World {
     }
 
     /// Returns the tree of a place that lives and has a shim.
-    fn kept(&mut self, key: Key) -> Option<&mut Tree<Leader>> {
+    pub(super) fn kept(&mut self, key: Key) -> Option<&mut Tree<Leader>> {
         self.places.get_mut(&key)?.kept()
     }
 

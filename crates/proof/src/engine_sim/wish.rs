@@ -52,6 +52,8 @@ pub(super) enum Wish {
 /// What a client was told.
 pub(super) enum Answer {
     Job(Job),
+    /// A keeper holds the stop that the journal could not store; the job as stored.
+    Held(Box<Job>),
     Read(Settled<Job>),
     Rows(Settled<Vec<Row>>),
     Done,
@@ -67,6 +69,7 @@ pub(super) enum Answer {
 pub(super) fn said(answer: &Answer) -> String {
     match answer {
         Answer::Job(job) => format!("#{} {:?}", job.version, job.phase),
+        Answer::Held(job) => format!("held, #{} {:?}", job.version, job.phase),
         Answer::Read(read) => {
             format!("#{} {:?}, unsettled {}", read.value.version, read.value.phase, read.unsettled)
         }

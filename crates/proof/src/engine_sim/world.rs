@@ -153,6 +153,8 @@ pub(super) struct World {
     pub(super) lost_late: bool,
     /// What takes too long, and since when.
     pub(super) since: BTreeMap<(JobId, &'static str), u64>,
+    /// Attempts whose keeper was told to stop them while the journal was away.
+    pub(super) held_stops: Vec<(JobId, AttemptNo)>,
     pub(super) violation: Option<Violation>,
     pub(super) steps: u32,
     pub(super) over: bool,
@@ -256,6 +258,7 @@ impl World {
             calm_since: None,
             lost_late: false,
             since: BTreeMap::new(),
+            held_stops: Vec::new(),
             violation: None,
             steps: 0,
             over: false,

@@ -11,7 +11,7 @@ use lastword_core::decide::cancel::Cancel as StopRequest;
 use lastword_core::outcome::Asked;
 use lastword_core::view::row::{PhaseName, Row};
 use lastword_core::{Job, JobId};
-use lastword_engine::{Error, Settled, Until};
+use lastword_engine::{Cancelled, Error, Settled, Until};
 use lastword_store::Filter;
 use lastword_store::Store;
 use tokio::task::JoinSet;
@@ -29,7 +29,8 @@ const REQUESTS_MAX: usize = 64;
 
 /// Asks a job to stop.
 ///
-/// The request is stored when this responds. With `wait_ms` it waits for the proof that nothing is alive: 200 with the receipt, or 202
+/// The request is stored when this responds. If the journal cannot store it, the keeper of the tree is told: it stops the tree and holds the
+/// request, which `stop.held_in` says. With `wait_ms` it waits for the proof that nothing is alive: 200 with the receipt, or 202
 /// with the processes still alive. It does not change an ended job.
 #[utoipa::path(
     post, operation_id = "cancel_job", path = "/v1/jobs/{ref}:cancel", tag = "jobs", request_body = Cancel,
@@ -47,22 +48,70 @@ pub(crate) async fn cancel<J: Store>(
     reference: &str,
     request: Request,
 ) -> Reply {
-    let id = principal.find(&app, reference).await?;
+    let id = match principal.find(&app, reference).await {
+        Err(failure) => principal.find_running(&app, reference, failure)?,
+        found => found?,
+    };
     let Body(asked) = Body::<Cancel>::from_request(request, &()).await?;
     let stop = StopRequest { by: principal.name().to_owned(), asked: Asked::User, force: asked.force };
-    let mut job = Settled { value: app.engine().desk().cancel(id, &stop).await?, unsettled: false };
-    if let Some(ms) = asked.wait_ms.filter(|_| !job.value.is_ended()) {
-        job = wait_for(&app, id, Until::Ended, Duration::from_millis(ms).min(WAIT_MAX)).await?;
+    let failure = match app.engine().cancel(id, &stop).await? {
+        Cancelled::Held { job, on_disk } => return held_response(&app, *job, stop, on_disk).await,
+        Cancelled::Stored(job) => match stored_response(&app, principal, *job, asked.wait_ms).await {
+            Err(failure) if failure.is_of_journal() => failure,
+            response => return response,
+        },
+    };
+    // Stored, and cannot be read again: its owner may not learn of it.
+    match app.engine().cancel_by_keeper(id, stop.force).await {
+        Some(Cancelled::Held { job, on_disk }) => held_response(&app, *job, stop, on_disk).await,
+        _ => Err(failure),
+    }
+}
+
+/// Responds to a request that is stored, after `wait_ms` if the job has not ended.
+async fn stored_response<J: Store>(
+    app: &App<J>,
+    principal: &Principal,
+    job: Job,
+    wait_ms: Option<u64>,
+) -> Reply {
+    let mut job = Settled { value: job, unsettled: false };
+    if let Some(ms) = wait_ms.filter(|_| !job.value.is_ended()) {
+        job = wait_for(app, job.value.id, Until::Ended, Duration::from_millis(ms).min(WAIT_MAX)).await?;
     }
     let status = if job.value.is_ended() { StatusCode::OK } else { StatusCode::ACCEPTED };
-    super::show::mark_read(&app, principal, &job.value).await;
-    job_response(&app, status, job).await
+    super::show::mark_read(app, principal, &job.value).await;
+    job_response(app, status, job).await
+}
+
+/// Responds to a request that a keeper holds, because the journal cannot store it.
+async fn held_response<J: Store>(app: &App<J>, job: Job, stop: StopRequest, on_disk: bool) -> Reply {
+    let now = app.engine().desk().now().wall;
+    let stop = api::Stop::held(stop.by, stop.force, now, on_disk);
+    let name = job.spec.as_ref().and_then(|spec| spec.name.clone()).unwrap_or_else(|| job.id.to_string());
+    match super::response::view(app, &Settled { value: job, unsettled: false }).await {
+        Ok(shown) => {
+            let shown = api::Job { stop: Some(stop), ..shown };
+            Ok((StatusCode::ACCEPTED, Json(shown)).into_response())
+        }
+        // It cannot even be read. There is nothing to repeat.
+        Err(failure) => {
+            let problem = Problem::new(failure.problem().code.clone(), held_words(&name));
+            Err(Problem { retryable: false, ..problem }.into())
+        }
+    }
+}
+
+fn held_words(job: &str) -> String {
+    format!(
+        "the journal cannot be used, so the keeper of {job} was told: it stops the job, and the journal gets that once it can be written"
+    )
 }
 
 /// Asks all live jobs to stop, or those of a group or with a label. A request that names none of these is refused.
 ///
-/// All requests are stored when this responds. If one could not be stored, the response is a problem. Repeat the call: it changes nothing
-/// for jobs that were asked already.
+/// All requests are stored when this responds. If one could not be stored, the response is a problem, also if the keeper of that job was
+/// told instead. Repeat the call: it changes nothing for jobs that were asked already.
 #[utoipa::path(post, operation_id = "cancel_jobs", path = "/v1/jobs:cancel", tag = "jobs", request_body = CancelMany, responses(
     (status = 202, description = "The jobs that were asked to stop.", body = Page<api::Row>),
     (status = 400, description = "It does not name any jobs.", body = Problem),
@@ -94,7 +143,7 @@ async fn cancel_each<J: Store>(
     stop: &StopRequest,
 ) -> Result<Vec<api::Row>, Failure> {
     let mut rows = rows.into_iter();
-    let mut requests: JoinSet<Result<Job, Error>> = JoinSet::new();
+    let mut requests: JoinSet<Result<Cancelled, Error>> = JoinSet::new();
     let (mut items, mut failed) = (Vec::new(), None);
     loop {
         while requests.len() < REQUESTS_MAX
@@ -104,7 +153,11 @@ async fn cancel_each<J: Store>(
         }
         match requests.join_next().await {
             None => break,
-            Some(Ok(Ok(job))) => items.push(api::Row::of(&Row::of(&job))),
+            Some(Ok(Ok(Cancelled::Stored(job)))) => items.push(api::Row::of(&Row::of(&job))),
+            Some(Ok(Ok(Cancelled::Held { .. }))) => {
+                let held = held_words("each job that could be reached");
+                failed = Some(Problem::new(api::Code::Unavailable, held).into());
+            }
             Some(Ok(Err(error))) => failed = Some(Failure::from(error)),
             Some(Err(_)) => failed = Some(Problem::new(api::Code::Internal, "a request was dropped").into()),
         }
@@ -114,8 +167,8 @@ async fn cancel_each<J: Store>(
     failed.map_or(Ok(items), Err)
 }
 
-async fn cancel_one<J: Store>(app: App<J>, id: JobId, stop: StopRequest) -> Result<Job, Error> {
-    app.engine().desk().cancel(id, &stop).await
+async fn cancel_one<J: Store>(app: App<J>, id: JobId, stop: StopRequest) -> Result<Cancelled, Error> {
+    app.engine().cancel(id, &stop).await
 }
 
 fn filter(asked: &CancelMany) -> Result<Filter, Failure> {

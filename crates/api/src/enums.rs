@@ -218,6 +218,8 @@ open_enums! {
         Shutdown = "shutdown",
         /// The job or process it worked for is gone.
         ParentGone = "parent_gone",
+        /// The reader of its output went away.
+        ReaderGone = "reader_gone",
         /// A dependency did not end as required.
         Dependency = "dependency",
         /// A dependency was removed before its ending could be read.
@@ -470,6 +472,7 @@ impl From<outcome::Cause> for Cause {
             outcome::Cause::User => Cause::User,
             outcome::Cause::Shutdown => Cause::Shutdown,
             outcome::Cause::ParentGone => Cause::ParentGone,
+            outcome::Cause::ReaderGone => Cause::ReaderGone,
             outcome::Cause::Dependency => Cause::Dependency,
             outcome::Cause::DependencyRemoved => Cause::DependencyRemoved,
             outcome::Cause::Limit(Limit::Wall) => Cause::LimitWall,

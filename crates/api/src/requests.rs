@@ -16,6 +16,9 @@ pub struct Cancel {
     pub force: bool,
     /// How long to wait for the proof that nothing is alive, in milliseconds; at most a minute.
     pub wait_ms: Option<u64>,
+    /// It is stopped because its reader went away, which is then its `cause`.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub reader_gone: bool,
 }
 
 /// A request to stop several jobs. It must name them: an empty request stops none.

@@ -86,6 +86,8 @@ pub enum Cause {
     Shutdown,
     /// The job or process it worked for is gone.
     ParentGone,
+    /// The reader of its output went away.
+    ReaderGone,
     /// A job it waited for did not end as needed.
     Dependency,
     /// A job it waited for was removed before its ending could be read.
@@ -98,6 +100,13 @@ pub enum Cause {
     Abandoned,
 }
 
+impl Cause {
+    /// Reports whether it is a request to stop, which a job ends by as cancelled.
+    pub fn is_request(self) -> bool {
+        matches!(self, Cause::User | Cause::Shutdown | Cause::ParentGone | Cause::ReaderGone)
+    }
+}
+
 /// The kind of requester of a stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -108,6 +117,8 @@ pub enum Asked {
     Shutdown,
     /// The supervisor, because the parent is gone.
     ParentGone,
+    /// The command that started it and passed on its output, because the reader of that went away.
+    ReaderGone,
 }
 
 impl From<Asked> for Cause {
@@ -116,6 +127,7 @@ impl From<Asked> for Cause {
             Asked::User => Cause::User,
             Asked::Shutdown => Cause::Shutdown,
             Asked::ParentGone => Cause::ParentGone,
+            Asked::ReaderGone => Cause::ReaderGone,
         }
     }
 }

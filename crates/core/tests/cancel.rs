@@ -242,6 +242,7 @@ fn c28_each_kind_of_requester_has_its_own_cause() {
         (Asked::User, Cause::User),
         (Asked::Shutdown, Cause::Shutdown),
         (Asked::ParentGone, Cause::ParentGone),
+        (Asked::ReaderGone, Cause::ReaderGone),
     ] {
         for test in [TestJob::queued(agent()), TestJob::running(agent())] {
             let facts = cancel(&test, &Cancel { asked, ..request(false) });

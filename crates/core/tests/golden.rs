@@ -138,6 +138,7 @@ fn stored_enum_names_are_fixed() {
             Cause::User,
             Cause::Shutdown,
             Cause::ParentGone,
+            Cause::ReaderGone,
             Cause::Dependency,
             Cause::DependencyRemoved,
             Cause::Unaccounted,
@@ -150,6 +151,7 @@ fn stored_enum_names_are_fixed() {
             "user",
             "shutdown",
             "parent_gone",
+            "reader_gone",
             "dependency",
             "dependency_removed",
             "unaccounted",
@@ -182,7 +184,10 @@ fn stored_enum_names_are_fixed() {
             {"over_budget": "tokens"}, {"over_budget": "money"}, "lost"
         ]),
     );
-    check(&[Asked::User, Asked::Shutdown, Asked::ParentGone], json!(["user", "shutdown", "parent_gone"]));
+    check(
+        &[Asked::User, Asked::Shutdown, Asked::ParentGone, Asked::ReaderGone],
+        json!(["user", "shutdown", "parent_gone", "reader_gone"]),
+    );
     check(
         &[
             SessionState::Starting,

@@ -152,7 +152,7 @@ fn request(n: u32, test: &TestJob) -> Decision {
     let epoch = job.epoch;
     match n % 10 {
         0 if more % 4 == 0 => {
-            let asked = pick(more / 4, &[Asked::User, Asked::Shutdown, Asked::ParentGone]);
+            let asked = pick(more / 4, &[Asked::User, Asked::Shutdown, Asked::ParentGone, Asked::ReaderGone]);
             cancel::decide(job, &Cancel { by: "ann".to_owned(), asked, force: more & 1 == 0 }, now)
         }
         1 => limit::decide(job, "ann", SETTINGS[more as usize % 6].0, u64::from(more / 6 % 4) * 10),

@@ -1,18 +1,20 @@
 //! `attach`: reconnects to a job: shows its last lines, then follows its output, and exits with its exit code.
 
+use std::pin::Pin;
 use std::time::Duration;
 
 use lastword_api::{
     Cancel, Cause, Code, Exit, IoKind, Job, LaunchError, LaunchStep, Outcome as Ending, Time,
 };
 use lastword_client::jobs;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::client::Client;
 use crate::client::follow::{self, Recording, Stream, Terminal};
 use crate::failure::{Failure, Outcome, exit};
 use crate::text::moment;
 use crate::ui::describe;
+use crate::ui::progress::Progress;
 
 mod agent;
 mod input;
@@ -55,18 +57,25 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
         }
     }
     let input = reads && (args.interactive || std::io::stdin().is_terminal());
-    stay(&client, job, Stay { input, cancel_on_interrupt: false, from }).await
+    stay(&client, job, Stay { input, from, ..Stay::default() }).await
 }
 
 /// How long a person sees nothing before being told why.
 const PATIENCE: Duration = Duration::from_secs(1);
 
+/// How long to wait for a signal after the reader of our output went away. Ctrl-C or a hangup goes to every process of a pipeline, and the
+/// reader may die of it before we notice ours.
+const SIGNAL_DELAY: Duration = Duration::from_millis(100);
+
 /// How to follow a job.
+#[derive(Default)]
 pub(super) struct Stay {
     /// Forward standard input.
     pub(super) input: bool,
     /// Cancel the job on Ctrl-C instead of detaching.
     pub(super) cancel_on_interrupt: bool,
+    /// This command started the job, so the job ends with the reader of its output.
+    pub(super) is_starter: bool,
     /// Where to start in each output stream.
     pub(super) from: [u64; 2],
 }
@@ -74,11 +83,7 @@ pub(super) struct Stay {
 /// Follows a job until it ends, or until the user detaches.
 pub(super) async fn stay(client: &Client, job: Job, stay: Stay) -> Outcome {
     let followed = job.clone();
-    let no_signals =
-        |error: std::io::Error| Failure::new(Code::Unavailable, format!("cannot receive signals: {error}"));
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(no_signals)?;
-    let mut terminate = signal(SignalKind::terminate()).map_err(no_signals)?;
-    let mut hang_up = signal(SignalKind::hangup()).map_err(no_signals)?;
+    let mut signals = Signals::new()?;
     let terminal = job.io.kind == IoKind::Terminal;
     let screen = if terminal { Terminal::Given } else { Terminal::Ours };
     let mut typed = std::pin::pin!(async {
@@ -93,21 +98,28 @@ pub(super) async fn stay(client: &Client, job: Job, stay: Stay) -> Outcome {
         }
         std::future::pending::<Result<(), Failure>>().await
     });
-    // Boxed, because this future would otherwise be as large as everything it follows.
-    let mut watched = Box::pin(follow::to_the_end(client, job, stay.from, screen));
+    let mut watched: Pin<Box<dyn Future<Output = Result<Job, Failure>>>> =
+        Box::pin(follow::to_the_end(client, job, stay.from, screen));
     let mut patience = std::pin::pin!(tokio::time::sleep(PATIENCE));
     let (mut cancelled, mut reads, mut patient) = (false, true, client.ui().watched);
+    let mut is_unread = false;
     loop {
         tokio::select! {
             () = &mut patience, if patient => {
                 patient = false;
                 print_waiting_reason(client, &followed.id).await?;
             }
-            ended = &mut watched => {
-                let job = ended?;
-                print_ending(client, &job);
-                return Ok(code_of(&job));
-            }
+            ended = &mut watched => match ended {
+                Err(failure) if failure.is_quiet() && stay.is_starter && !is_unread => {
+                    is_unread = true;
+                    watched = Box::pin(stop_unread(client, &followed));
+                }
+                ended => {
+                    let job = ended?;
+                    print_ending(client, &job);
+                    return Ok(if is_unread { exit::PIPE } else { code_of(&job) });
+                }
+            },
             failed = &mut questions => failed?,
             over = &mut typed, if reads => match over? {
                 input::Over::Detached => {
@@ -118,22 +130,63 @@ pub(super) async fn stay(client: &Client, job: Job, stay: Stay) -> Outcome {
                 }
                 input::Over::End => reads = false,
             },
-            _ = interrupt.recv() => {
-                if !stay.cancel_on_interrupt {
-                    print_still_running(client, &followed);
-                    return Ok(exit::INTERRUPTED);
+            code = signals.next() => {
+                if code != exit::INTERRUPTED || !stay.cancel_on_interrupt {
+                    if !is_unread || client.job(&followed.id).await?.stop.is_none() {
+                        print_still_running(client, &followed);
+                    }
+                    return Ok(code);
                 }
                 // The second Ctrl-C kills.
                 cancel(client, &followed, cancelled).await?;
                 cancelled = true;
             }
-            _ = terminate.recv() => {
-                print_still_running(client, &followed);
-                return Ok(exit::SIGNAL + 15);
-            }
-            _ = hang_up.recv() => return Ok(exit::SIGNAL + 1),
         }
     }
+}
+
+/// Signals that end a command, but not the job it follows.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+    hang_up: Signal,
+}
+
+impl Signals {
+    fn new() -> Result<Signals, Failure> {
+        let listen = |kind| {
+            signal(kind)
+                .map_err(|error| Failure::new(Code::Unavailable, format!("cannot receive signals: {error}")))
+        };
+        Ok(Signals {
+            interrupt: listen(SignalKind::interrupt())?,
+            terminate: listen(SignalKind::terminate())?,
+            hang_up: listen(SignalKind::hangup())?,
+        })
+    }
+
+    /// Returns the exit code for the next signal.
+    async fn next(&mut self) -> u8 {
+        tokio::select! {
+            _ = self.interrupt.recv() => exit::INTERRUPTED,
+            _ = self.terminate.recv() => exit::SIGNAL + 15,
+            _ = self.hang_up.recv() => exit::SIGNAL + 1,
+        }
+    }
+}
+
+/// Stops a job whose output is no longer read, unless a signal comes first; returns the ended job.
+async fn stop_unread(client: &Client, job: &Job) -> Result<Job, Failure> {
+    tokio::time::sleep(SIGNAL_DELAY).await;
+    let because = Cancel { reader_gone: true, ..Cancel::default() };
+    let job = match client.call(&jobs::cancel(&job.id, &because)).await {
+        // A daemon of version 0.1.0 does not know this cause.
+        Err(failure) if failure.problem.code == Code::Invalid => {
+            client.call(&jobs::cancel(&job.id, &Cancel::default())).await?
+        }
+        result => result?,
+    };
+    super::cancel::until_ended(client, job, None, &mut Progress::new(client.ui())).await
 }
 
 /// Tells the user what a job without output is waiting for.
@@ -149,7 +202,7 @@ async fn print_waiting_reason(client: &Client, id: &str) -> Result<(), Failure> 
 }
 
 async fn cancel(client: &Client, job: &Job, force: bool) -> Result<(), Failure> {
-    client.call(&jobs::cancel(&job.id, &Cancel { force, wait_ms: None })).await?;
+    client.call(&jobs::cancel(&job.id, &Cancel { force, ..Cancel::default() })).await?;
     let how = if force { " with KILL" } else { "; press Ctrl-C again to kill it" };
     client.ui().say(&format!("cancelling {}{how}", describe::job_name(job.name.as_deref(), &job.short)));
     Ok(())

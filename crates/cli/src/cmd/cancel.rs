@@ -77,7 +77,7 @@ async fn wait_for(args: &Args, client: &Client, jobs: Vec<Job>) -> Outcome {
 async fn each(args: &Args, client: &Client) -> (Vec<Job>, Option<Failure>) {
     let (mut stopping, mut failed) = (Vec::new(), None);
     for reference in &args.jobs {
-        let how = Cancel { force: args.force, wait_ms: None };
+        let how = Cancel { force: args.force, ..Cancel::default() };
         let result = client.call(&jobs::cancel(reference, &how)).await;
         match client.explain(reference, result).await {
             Ok(job) => {
@@ -122,7 +122,7 @@ async fn many(args: &Args, client: &Client) -> Result<Vec<Job>, Failure> {
 }
 
 /// Waits until a job has ended, and shows meanwhile what is still alive.
-async fn until_ended(
+pub(super) async fn until_ended(
     client: &Client,
     mut job: Job,
     deadline: Option<Instant>,

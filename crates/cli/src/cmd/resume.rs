@@ -45,8 +45,6 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
     })?;
     match args.detach {
         true => print_started(&client, &job),
-        false => {
-            attach::stay(&client, job, Stay { input: false, cancel_on_interrupt: false, from: [0, 0] }).await
-        }
+        false => attach::stay(&client, job, Stay { is_starter: true, ..Stay::default() }).await,
     }
 }

@@ -32,8 +32,6 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
     let job = client.explain(&args.job, result).await?;
     match args.detach {
         true => print_started(&client, &job),
-        false => {
-            attach::stay(&client, job, Stay { input: false, cancel_on_interrupt: false, from: [0, 0] }).await
-        }
+        false => attach::stay(&client, job, Stay { is_starter: true, ..Stay::default() }).await,
     }
 }

@@ -33,7 +33,8 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
 async fn remove(args: &Args, client: &Client, reference: &str) -> Result<(), Failure> {
     let mut job = client.job(reference).await?;
     if args.force && !job.is_ended() {
-        let stopping = client.call(&jobs::cancel(&job.id, &Cancel { force: true, wait_ms: None })).await?;
+        let stopping =
+            client.call(&jobs::cancel(&job.id, &Cancel { force: true, ..Cancel::default() })).await?;
         job = wait::one(client, stopping, None).await?;
     }
     let lost = if args.force { worktree::tip(&job) } else { None };

@@ -22,7 +22,7 @@ use crate::text::{duration, moment, size};
 /// Run a command or coding agent as a job
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Follows the job until it ends: prints its output and exits with its exit code. Ctrl-C detaches and leaves the job running."
+    after_help = "Follows the job until it ends: prints its output and exits with its exit code. Ctrl-C detaches and leaves the job running. If the reader of its output goes away, as in `| head`, the job is stopped and the exit code is 141."
 )]
 pub(crate) struct Args {
     /// Start the job in the background and print its id
@@ -139,6 +139,7 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
     let stay = Stay {
         input: args.interactive || args.terminal,
         cancel_on_interrupt: args.cancel_on_interrupt,
+        is_starter: true,
         from: [0, 0],
     };
     let id = job.id.clone();

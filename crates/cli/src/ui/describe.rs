@@ -39,6 +39,9 @@ pub(crate) fn outcome_name(outcome: &Outcome) -> String {
     outcome.as_str().replace('_', " ")
 }
 
+/// Why a job was stopped whose output was read no more.
+pub(crate) const READER_GONE: &str = "its reader went away";
+
 /// Describes an ending: outcome, detail, and cause unless it is obvious.
 pub(crate) fn ending(outcome: &Outcome, detail: Option<&OutcomeDetail>, cause: Option<&Cause>) -> String {
     let mut text = outcome_name(outcome);
@@ -56,6 +59,7 @@ pub(crate) fn ending(outcome: &Outcome, detail: Option<&OutcomeDetail>, cause: O
     let cause = cause.and_then(|cause| match cause {
         Cause::Shutdown => Some("the daemon was stopped with --cancel-jobs"),
         Cause::ParentGone => Some("the job that submitted it is gone"),
+        Cause::ReaderGone => Some(READER_GONE),
         Cause::Dependency => Some("a job it depends on did not succeed"),
         Cause::DependencyRemoved => Some("a job it depends on was removed before its ending could be read"),
         Cause::Launch => Some("it could not be started"),

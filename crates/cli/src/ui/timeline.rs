@@ -7,7 +7,7 @@
 //! 14:06:20  ended                               ■         cancelled while running
 //! ```
 
-use lastword_api::{Attempt, Job, Phase, Time};
+use lastword_api::{Attempt, Cause, Job, Phase, Time};
 
 use super::describe;
 use super::style::Style;
@@ -123,10 +123,11 @@ fn attempt_spans(job: &Job, attempt: &Attempt, is_last: bool, end: Time, spans: 
         let note = notes.join(" · ");
         spans.push(Span { kind: Kind::Running, from: launched, to: requested.unwrap_or(over), note });
         if let (Some(requested), Some(stop)) = (requested, stop) {
-            let mut notes = vec![stop.by.as_ref().map_or_else(
-                || format!("{} reached", stop.cause.as_str().replace("limit_", "limit on ")),
-                |by| format!("requested by {by}"),
-            )];
+            let mut notes = vec![match &stop.by {
+                _ if stop.cause == Cause::ReaderGone => describe::READER_GONE.to_owned(),
+                Some(by) => format!("requested by {by}"),
+                None => format!("{} reached", stop.cause.as_str().replace("limit_", "limit on ")),
+            }];
             notes.extend(stop.rung.as_ref().map(|rung| describe::rung(rung).to_owned()));
             if attempt.ended_at.is_none() {
                 notes.extend(stop.alive.map(|alive| format!("{alive} alive")));

@@ -8,6 +8,7 @@ use serde_json::json;
 use crate::executable::lastword;
 use crate::home::{Home, Output, until};
 use crate::plain::plain;
+use crate::terminal::{at_terminal, until_shown};
 
 /// Writes `agents.toml`.
 pub(crate) fn define(home: &Home, text: &str) {
@@ -107,7 +108,7 @@ fn start(home: &Home, words: &[&str]) -> String {
 }
 
 /// Waits until the agent has asked `count` questions, and returns them.
-fn until_asks(home: &Home, id: &str, count: usize) -> Vec<serde_json::Value> {
+pub(crate) fn until_asks(home: &Home, id: &str, count: usize) -> Vec<serde_json::Value> {
     until("the agent asks", || {
         let job = home.json(&["show", id]);
         let asked = job["session"]["questions"].as_array().cloned().unwrap_or_default();
@@ -319,30 +320,6 @@ fn what_is_typed_before_a_question_is_shown_does_not_answer_it() {
 
 /// Shown between a question and the hint that invites an answer.
 const DISCARDED: &str = "discarded input that was typed before";
-
-/// Runs a command in a pseudo-terminal.
-fn at_terminal(home: &Home, words: &[&str]) -> std::process::Child {
-    let inner = home.command(words);
-    let mut command = std::process::Command::new("script");
-    let line = format!("{} {}", inner.get_program().display(), words.join(" "));
-    command.args(["--quiet", "--return", "--flush", "--command", &line, "/dev/null"]).env_clear();
-    command.envs(inner.get_envs().filter_map(|(name, value)| Some((name, value?)))).env("TERM", "xterm");
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-    command.spawn().unwrap()
-}
-
-/// Reads the output of a command until it contains a text.
-fn until_shown(child: &mut std::process::Child, what: &str) -> String {
-    use std::io::Read as _;
-    let (mut shown, mut piece) = (String::new(), [0; 256]);
-    let stdout = child.stdout.as_mut().unwrap();
-    while !shown.contains(what) {
-        let read = stdout.read(&mut piece).unwrap();
-        assert_ne!(read, 0, "it ended without `{what}`: {shown}");
-        shown.push_str(&String::from_utf8_lossy(&piece[..read]));
-    }
-    shown
-}
 
 #[test]
 fn an_interrupt_ends_the_turn_and_a_message_starts_the_next() {

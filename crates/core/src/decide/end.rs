@@ -29,7 +29,7 @@ pub(super) fn attempt(job: &Job, receipt: Receipt, error: Option<String>, now: T
     if let Some(turn) = job.active_turn() {
         let error = error.clone().or_else(|| Some(ENDED_IN_TURN.to_owned()));
         let ending = match cause {
-            Cause::User | Cause::Shutdown | Cause::ParentGone => TurnEnding::Cancelled,
+            cause if cause.is_request() => TurnEnding::Cancelled,
             Cause::Limit(limit) => TurnEnding::OverLimit(limit),
             _ => TurnEnding::AgentExit,
         };
@@ -89,7 +89,7 @@ fn verdict(job: &Job, receipt: &Receipt) -> (Outcome, Cause) {
         _ => Begun::WhileRunning,
     });
     match reason_to_stop(job, receipt) {
-        Some(cause @ (Cause::User | Cause::Shutdown | Cause::ParentGone)) => return (cancelled, cause),
+        Some(cause) if cause.is_request() => return (cancelled, cause),
         Some(cause @ Cause::Limit(limit)) => return (limit.into(), cause),
         // The last one is the end of a lease.
         Some(cause @ (Cause::Abandoned | Cause::Unaccounted)) => return (Outcome::Lost, cause),

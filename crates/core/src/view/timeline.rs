@@ -193,6 +193,7 @@ fn cause(cause: Cause) -> String {
         Cause::User => "user request".to_owned(),
         Cause::Shutdown => "supervisor shutdown".to_owned(),
         Cause::ParentGone => "its parent is gone".to_owned(),
+        Cause::ReaderGone => "its reader went away".to_owned(),
         Cause::Dependency => "a dependency did not end as required".to_owned(),
         Cause::DependencyRemoved => "a dependency was removed".to_owned(),
         Cause::Limit(limit) => format!("limit {}", limit.name()),

@@ -163,12 +163,13 @@ impl World {
         let what = || format!("{:?} for {}", order.effect, self.name(order.job.id));
         let judgement = match &order.effect {
             Effect::Launch { attempt } => known.check_order(*attempt, order.epoch),
-            Effect::Stop { cause: Cause::User | Cause::Shutdown | Cause::ParentGone, .. } => {
-                match known.job.is_ended() || known.job.stop.is_some() || order.job.stop.is_none() {
-                    true => Ok(()),
-                    false => broken("signal before the request was durable", what()),
-                }
-            }
+            Effect::Stop {
+                cause: Cause::User | Cause::Shutdown | Cause::ParentGone | Cause::ReaderGone,
+                ..
+            } => match known.job.is_ended() || known.job.stop.is_some() || order.job.stop.is_none() {
+                true => Ok(()),
+                false => broken("signal before the request was durable", what()),
+            },
             _ => Ok(()),
         };
         self.judge(judgement);

@@ -95,7 +95,10 @@ impl World {
         let known = &self.witness.jobs[hold.job].known;
         let judgement = match effect {
             Effect::Launch { attempt } => known.check_order(*attempt, hold.epoch),
-            Effect::Stop { cause: Cause::User | Cause::Shutdown | Cause::ParentGone, .. } => {
+            Effect::Stop {
+                cause: Cause::User | Cause::Shutdown | Cause::ParentGone | Cause::ReaderGone,
+                ..
+            } => {
                 let asked = known.events.iter().any(|event| matches!(event.fact, Fact::CancelRequested(_)));
                 match asked {
                     true => Ok(()),

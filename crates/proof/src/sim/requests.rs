@@ -45,7 +45,7 @@ impl World {
     fn draw_wish(&mut self) -> Wish {
         match self.random.below(20) {
             0..6 => {
-                let asked = *self.random.pick(&[Asked::User, Asked::User, Asked::ParentGone]);
+                let asked = *self.random.pick(&[Asked::User, Asked::ReaderGone, Asked::ParentGone]);
                 Wish::Cancel { asked, force: self.random.chance(30) }
             }
             6..9 => Wish::Send,

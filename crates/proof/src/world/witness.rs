@@ -269,9 +269,10 @@ impl Known {
                         Outcome::Cancelled(Begun::BeforeStart),
                         Cause::Dependency | Cause::DependencyRemoved,
                     ) => true,
-                    (Outcome::Cancelled(begun), Cause::User | Cause::Shutdown | Cause::ParentGone) => {
-                        (begun == Begun::WhileRunning) == self.job.has_begun()
-                    }
+                    (
+                        Outcome::Cancelled(begun),
+                        Cause::User | Cause::Shutdown | Cause::ParentGone | Cause::ReaderGone,
+                    ) => (begun == Begun::WhileRunning) == self.job.has_begun(),
                     _ => false,
                 };
                 if !right || self.job.open_attempt().is_some() {

@@ -53,7 +53,8 @@ pub(crate) async fn cancel<J: Store>(
         found => found?,
     };
     let Body(asked) = Body::<Cancel>::from_request(request, &()).await?;
-    let stop = StopRequest { by: principal.name().to_owned(), asked: Asked::User, force: asked.force };
+    let kind = if asked.reader_gone { Asked::ReaderGone } else { Asked::User };
+    let stop = StopRequest { by: principal.name().to_owned(), asked: kind, force: asked.force };
     let failure = match app.engine().cancel(id, &stop).await? {
         Cancelled::Held { job, on_disk } => return held_response(&app, *job, stop, on_disk).await,
         Cancelled::Stored(job) => match stored_response(&app, principal, *job, asked.wait_ms).await {

@@ -223,7 +223,7 @@ fn cancel(stage: &Stage, order: &Order, id: &str, how: Cancel) {
             stage.product.run(words).is_ok_and(|output| output.status.success())
         }
         false => {
-            let how = api::Cancel { force: how.force, wait_ms: None };
+            let how = api::Cancel { force: how.force, ..api::Cancel::default() };
             ask(stage, &jobs::cancel(id, &how)).is_some()
         }
     };

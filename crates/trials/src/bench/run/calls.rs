@@ -221,7 +221,7 @@ pub(super) fn cancel(ours: &Ours, folders: &Folders, rivals: &Rivals, count: usi
             Box::new(|_| {
                 let (id, sleeper) = sleeper(&mut by_api)?;
                 let begin = Instant::now();
-                by_api.call(&jobs::cancel(&id, &Cancel { force: true, wait_ms: None }))?;
+                by_api.call(&jobs::cancel(&id, &Cancel { force: true, ..Cancel::default() }))?;
                 let job = by_api.call(&jobs::wait(&id, Until::Ended, WAIT))?;
                 let took = ms(begin);
                 match job.is_ended() && !sleeper.is_alive() {

@@ -41,6 +41,7 @@ const TARGETS: &[(&str, Target)] = &[
     ("agents-file", plain_text::agents_file),
     ("settings-file", plain_text::settings_file),
     ("text", plain_text::text),
+    ("job-output", plain_text::job_output),
     ("requests", stored::requests),
     ("facts", stored::facts),
     ("keeper-lines", stored::keeper_lines),

@@ -28,6 +28,40 @@ pub(crate) fn settings_file(bytes: &[u8]) {
     }
 }
 
+/// A job's output for a terminal has colours and nothing else that acts on it, however it is cut; each line ends plain, and nothing is
+/// concealed.
+pub(crate) fn job_output(bytes: &[u8]) {
+    use clean::{Cleaner, Colours};
+    let whole = Cleaner::new(Colours::Kept).clean(bytes);
+    check_colours(&whole);
+    let mut cleaner = Cleaner::new(Colours::Kept);
+    let size = bytes.first().map_or(1, |byte| usize::from(*byte % 7) + 1);
+    let pieces: Vec<String> = bytes.chunks(size).map(|piece| cleaner.clean(piece)).collect();
+    pieces.iter().for_each(|piece| check_colours(piece));
+    assert_eq!(Cleaner::new(Colours::Kept).clean(pieces.concat().as_bytes()), whole);
+    let plain = Cleaner::new(Colours::Dropped).clean(bytes);
+    assert_eq!(Cleaner::new(Colours::Dropped).clean(whole.as_bytes()), plain);
+    assert!(!plain.contains('\x1b'));
+}
+
+fn check_colours(text: &str) {
+    for line in text.split('\n') {
+        let mut is_plain = true;
+        let mut parts = line.split('\x1b');
+        let mut shown = parts.next().unwrap_or_default().to_owned();
+        for part in parts {
+            let (parameters, rest) = part.split_once('m').expect("a sequence ends with `m`");
+            let parameters = parameters.strip_prefix('[').expect("a sequence begins with `[`");
+            assert!(parameters.chars().all(|char| matches!(char, '0'..='9' | ';' | ':')));
+            assert!(parameters.split([';', ':']).all(|number| number.parse() != Ok(8)));
+            is_plain = parameters == "0";
+            shown.push_str(rest);
+        }
+        assert!(is_plain, "{line:?}");
+        assert!(!shown.chars().any(|char| char.is_control() && char != '\t'));
+    }
+}
+
 /// What is cleaned is clean, and stays as it is when it is cleaned again; what reads as a length or a size reads again as it is spelled.
 pub(crate) fn text(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);

@@ -89,6 +89,7 @@ const COMPUTING: Lane = &[
     verb("simulation", "sim --schedules 200000"),
     verb("seeded bugs", "bugs"),
     verb("fuzz, seeded bug", "fuzz --bug cut-in-mid-character --seconds 120"),
+    verb("fuzz, seeded colour", "fuzz --bug colour-past-its-line job-output"),
 ];
 
 /// What runs alone: a look at the executable that all steps ran, and measurements.

@@ -49,6 +49,14 @@ const TARGETS: &[(&str, Seeds)] = &[
     ),
     ("text", Seeds::Text(&["1h30m", "90s", "64K", "2GiB", "\u{1b}[31mred\u{202e}", "{\"a\":\"\u{9b}\"}"])),
     (
+        "job-output",
+        Seeds::Text(&[
+            "\u{1b}[1;31mred\nplain\r\n\u{1b}[8mhidden\u{1b}[0m",
+            "\u{1b}[38;5;8mgrey\u{1b}[48;2;8;9;10m\tx\u{1b}[4:3;58:2::1:2:3m",
+            "\u{1b}]0;title\u{7}\u{1b}[2J\u{9b}31m\u{202e}",
+        ]),
+    ),
+    (
         "requests",
         Seeds::Text(&[
             "{\"argv\":[\"true\"],\"cwd\":\"/\",\"env\":{}}",

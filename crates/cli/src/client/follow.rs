@@ -7,9 +7,10 @@ use lastword_client::output::{self, Part, Piece};
 
 use super::Client;
 use crate::failure::Failure;
-use crate::text::clean::{Cleaner, clean};
+use crate::text::clean::{Cleaner, Colours, clean};
 use crate::text::size;
 use crate::text::transcript::Transcript;
+use crate::ui::Ui;
 
 /// Bytes read for each of the last lines. If the lines are longer on average, fewer of them are found and the first is incomplete.
 const TAIL_LINE_BYTES: u64 = 2 << 10;
@@ -56,8 +57,8 @@ pub(crate) enum Terminal {
     Given,
 }
 
-/// Copies a job's output to our own stream of the same name: unchanged to a file or a pipe, without control characters to a terminal, which
-/// the job could manipulate otherwise.
+/// Copies a job's output to our own stream of the same name: unchanged to a file or a pipe, and to a terminal without control characters other
+/// than colours, since the job could manipulate it otherwise.
 #[derive(Debug)]
 pub(crate) struct Passage {
     stream: Stream,
@@ -68,15 +69,23 @@ pub(crate) struct Passage {
 
 impl Passage {
     /// Returns a passage to our own stream.
-    pub(crate) fn open(stream: Stream, terminal: Terminal) -> Passage {
+    pub(crate) fn open(ui: &Ui, stream: Stream, terminal: Terminal) -> Passage {
+        let style = if stream == Stream::Stdout { ui.out } else { ui.err };
+        let colours = if style.on { Colours::Kept } else { Colours::Dropped };
         let is_cleaned = terminal != Terminal::Given && stream.is_terminal();
-        Passage { stream, transcript: None, cleaner: is_cleaned.then(Cleaner::default) }
+        Passage { stream, transcript: None, cleaner: is_cleaned.then(|| Cleaner::new(colours)) }
     }
 
-    /// Renders the output as readable text if the job is an agent. Agents speak their protocol on standard output only.
+    /// Renders the output as readable text if the job is an agent. Agents speak their protocol on standard output only. That text has no
+    /// colours: commands, paths and titles are among it.
     fn with_transcript(self, job: &Job) -> Passage {
-        let transcript = Transcript::of(job).filter(|_| self.stream == Stream::Stdout);
-        Passage { transcript, ..self }
+        match Transcript::of(job).filter(|_| self.stream == Stream::Stdout) {
+            None => self,
+            transcript => {
+                let cleaner = self.cleaner.map(|_| Cleaner::new(Colours::Dropped));
+                Passage { stream: self.stream, transcript, cleaner }
+            }
+        }
     }
 
     /// Passes on a piece of output. A piece may end in the middle of a line or a character.
@@ -128,7 +137,7 @@ impl Recording {
         follow: bool,
         agent: Option<&Job>,
     ) -> Result<(), Failure> {
-        let passage = Passage::open(self.stream, Terminal::Ours);
+        let passage = Passage::open(client.ui(), self.stream, Terminal::Ours);
         let passage = match agent {
             Some(job) => passage.with_transcript(job),
             None => passage,
@@ -243,8 +252,8 @@ async fn pass_on_both(
     let recording = |stream: Stream| Recording { job: job.id.clone(), attempt, stream };
     let (out, err) = (recording(Stream::Stdout), recording(Stream::Stderr));
     let passage = |stream: Stream| match terminal {
-        Terminal::Raw => Passage::open(stream, terminal),
-        _ => Passage::open(stream, terminal).with_transcript(job),
+        Terminal::Raw => Passage::open(client.ui(), stream, terminal),
+        _ => Passage::open(client.ui(), stream, terminal).with_transcript(job),
     };
     tokio::try_join!(
         out.pass_through(client, from[0], true, passage(Stream::Stdout)),

@@ -39,7 +39,7 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
         ));
     }
     // Printed like the job's logs.
-    let mut passage = Passage::open(Stream::Stdout, Terminal::Ours);
+    let mut passage = Passage::open(ui, Stream::Stdout, Terminal::Ours);
     passage.pass_on(result.text.as_bytes())?;
     // A message does not end with a line feed; at a terminal, the prompt should start on a new line.
     if std::io::stdout().is_terminal() && !result.text.is_empty() && !result.text.ends_with('\n') {

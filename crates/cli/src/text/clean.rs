@@ -1,8 +1,11 @@
 //! Makes untrusted text safe for a terminal: names, titles, command lines and errors are never printed raw.
 //!
-//! Invariant: the result contains no control character, and cleaning it again changes nothing.
+//! Invariant: the result contains no control character, and cleaning it again changes nothing. A job's output also keeps its line breaks,
+//! tabs and colours.
 
 use std::borrow::Cow;
+
+use super::sgr::{RESET, Style};
 
 /// Returns `text` on one line, replacing every character that could control a terminal, reorder a line or be invisible.
 pub(crate) fn clean(text: &str) -> Cow<'_, str> {
@@ -36,16 +39,47 @@ pub(crate) fn clean_json(json: &str) -> Cow<'_, str> {
     Cow::Owned(text)
 }
 
-/// Cleans a job's output piece by piece: keeps line feeds and tabs, turns carriage returns into line feeds, and treats the rest like
-/// [`clean`]. Pieces may be cut anywhere.
-#[derive(Debug, Default)]
+/// The longest sequence that is taken for a colour. Longer ones are shown.
+const SEQUENCE_CHARS_MAX: usize = 128;
+
+/// What becomes of colours in a job's output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Colours {
+    /// They are passed on.
+    Kept,
+    /// They are left out.
+    Dropped,
+}
+
+/// Cleans a job's output piece by piece: keeps line feeds, tabs and colours, turns carriage returns into line feeds, and treats the rest
+/// like [`clean`]. Pieces may be cut anywhere. A colour ends with its line, and is interrupted between pieces, so that it never reaches
+/// what others print.
+#[derive(Debug)]
 pub(crate) struct Cleaner {
+    colours: Colours,
     /// The first bytes of an incomplete character.
     incomplete: Vec<u8>,
+    /// The first characters of what may become a colour.
+    sequence: String,
     after_return: bool,
+    /// The style that the output has selected, and the one that the terminal was told.
+    style: Style,
+    shown: Style,
 }
 
 impl Cleaner {
+    /// Returns a cleaner at the start of a line.
+    pub(crate) fn new(colours: Colours) -> Cleaner {
+        Cleaner {
+            colours,
+            incomplete: Vec::new(),
+            sequence: String::new(),
+            after_return: false,
+            style: Style::default(),
+            shown: Style::default(),
+        }
+    }
+
     /// Returns a cleaned piece.
     pub(crate) fn clean(&mut self, bytes: &[u8]) -> String {
         let bytes = [std::mem::take(&mut self.incomplete).as_slice(), bytes].concat();
@@ -67,18 +101,55 @@ impl Cleaner {
             }
             rest = &after[invalid..];
         }
+        self.interrupt_style(&mut text);
         text
     }
 
     fn push(&mut self, c: char, text: &mut String) {
+        match (self.sequence.len(), c) {
+            (0, '\x1b') | (1, '[') => return self.sequence.push(c),
+            (2..SEQUENCE_CHARS_MAX, '0'..='9' | ';' | ':') => return self.sequence.push(c),
+            (2.., 'm') => {
+                let sequence = std::mem::take(&mut self.sequence);
+                if self.colours == Colours::Kept {
+                    self.style.apply(&sequence[2..]);
+                }
+                return;
+            }
+            (1.., _) => {
+                std::mem::take(&mut self.sequence).chars().for_each(|shown| self.show(shown, text));
+                return self.push(c, text);
+            }
+            (0, _) => {}
+        }
+        self.show(c, text);
+    }
+
+    fn show(&mut self, c: char, text: &mut String) {
         match c {
             '\n' if self.after_return => {}
-            '\r' => text.push('\n'),
-            '\n' | '\t' => text.push(c),
-            _ if is_harmless(c) => text.push(c),
-            _ => text.push(replacement(c)),
+            '\r' | '\n' => {
+                self.interrupt_style(text);
+                self.style = Style::default();
+                text.push('\n');
+            }
+            _ => {
+                if self.shown != self.style {
+                    text.push_str(&self.style.after(&self.shown));
+                    self.shown.clone_from(&self.style);
+                }
+                text.push(if c == '\t' || is_harmless(c) { c } else { replacement(c) });
+            }
         }
         self.after_return = c == '\r';
+    }
+
+    /// Makes the terminal plain until the next character.
+    fn interrupt_style(&mut self, text: &mut String) {
+        if !self.shown.is_plain() {
+            text.push_str(RESET);
+            self.shown = Style::default();
+        }
     }
 }
 
@@ -162,19 +233,53 @@ mod tests {
         assert_eq!(serde_json::from_str::<serde_json::Value>(&harmless).expect("JSON"), value);
     }
 
+    fn cleaned(bytes: &[u8]) -> String {
+        Cleaner::new(Colours::Kept).clean(bytes)
+    }
+
     #[test]
     fn job_output_is_harmless_however_it_is_cut() {
         let hostile =
-            "one\r\ntwo\rthree\tx\x1b]52;c;aGk=\x07\u{9b}31m\u{202e}gnp 日本 ä\x1bP+q\x1b\\\n".as_bytes();
-        let whole = Cleaner::default().clean(hostile);
-        assert_eq!(whole, "one\ntwo\nthree\tx␛]52;c;aGk=␇\u{fffd}31m\u{fffd}gnp 日本 ä␛P+q␛\\\n");
-        assert_eq!(Cleaner::default().clean(whole.as_bytes()), whole, "cleaning again changes nothing");
+            "one\r\ntwo\rthree\tx\x1b]52;c;aGk=\x07\u{9b}31m\u{202e}gnp 日本 ä\x1b[31;4\x1bP+q\x1b\\\n"
+                .as_bytes();
+        let whole = cleaned(hostile);
+        assert_eq!(whole, "one\ntwo\nthree\tx␛]52;c;aGk=␇\u{fffd}31m\u{fffd}gnp 日本 ä␛[31;4␛P+q␛\\\n");
+        assert_eq!(cleaned(whole.as_bytes()), whole, "cleaning again changes nothing");
         for size in 1..hostile.len() {
-            let mut cleaner = Cleaner::default();
+            let mut cleaner = Cleaner::new(Colours::Kept);
             let pieces: String = hostile.chunks(size).map(|piece| cleaner.clean(piece)).collect();
             assert_eq!(pieces, whole, "in pieces of {size}");
         }
-        assert_eq!(Cleaner::default().clean(b"a\xff\x9b31m\xc3"), "a\u{fffd}\u{fffd}31m");
+        assert_eq!(cleaned(b"a\xff\x9b31m\xc3"), "a\u{fffd}\u{fffd}31m");
+    }
+
+    #[test]
+    fn colours_end_with_their_line() {
+        for (output, kept, dropped) in [
+            ("\x1b[1;31mred\x1b[0m plain", "\x1b[1;31mred\x1b[0m plain", "red plain"),
+            ("\x1b[31mred\nplain", "\x1b[31mred\x1b[0m\nplain", "red\nplain"),
+            ("\x1b[31mred\rplain", "\x1b[31mred\x1b[0m\nplain", "red\nplain"),
+            ("\x1b[31mred\x1b[4mline", "\x1b[31mred\x1b[0;31;4mline\x1b[0m", "redline"),
+            ("\x1b[8mhidden\x1b[m", "hidden", "hidden"),
+            ("\x1b[31m\x1b[2Jx\n", "\x1b[31m␛[2Jx\x1b[0m\n", "␛[2Jx\n"),
+            ("\x1b[?31m\x1b[ 31m\x1b[31 m", "␛[?31m␛[ 31m␛[31 m", "␛[?31m␛[ 31m␛[31 m"),
+            ("\r\x1b[0m\n", "\n", "\n"),
+        ] {
+            assert_eq!(cleaned(output.as_bytes()), kept, "{output:?}");
+            assert_eq!(cleaned(kept.as_bytes()), kept, "cleaning again changes nothing");
+            assert_eq!(Cleaner::new(Colours::Dropped).clean(output.as_bytes()), dropped, "{output:?}");
+        }
+        let long = format!("\x1b[{}m", "1;".repeat(SEQUENCE_CHARS_MAX));
+        assert_eq!(cleaned(long.as_bytes()), clean(&long), "it is shown");
+    }
+
+    #[test]
+    fn colours_are_interrupted_between_pieces() {
+        let mut cleaner = Cleaner::new(Colours::Kept);
+        assert_eq!(cleaner.clean(b"\x1b[31mre"), "\x1b[31mre\x1b[0m");
+        assert_eq!(cleaner.clean(b"\x1b["), "");
+        assert_eq!(cleaner.clean(b"4md\n"), "\x1b[31;4md\x1b[0m\n");
+        assert_eq!(cleaner.clean(b"plain"), "plain");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 pub(crate) mod clean;
 pub(crate) mod duration;
 pub(crate) mod moment;
+mod sgr;
 pub(crate) mod similar;
 pub(crate) mod size;
 pub(crate) mod transcript;

@@ -6,6 +6,7 @@ mod agents;
 mod attributes;
 mod cancel;
 mod changes;
+mod colours;
 mod control;
 mod daemon;
 mod doctor;

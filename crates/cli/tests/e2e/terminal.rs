@@ -7,13 +7,24 @@ use crate::home::Home;
 
 /// Runs a command in a pseudo-terminal.
 pub(crate) fn at_terminal(home: &Home, words: &[&str]) -> Child {
+    command(home, words).spawn().unwrap()
+}
+
+/// Runs a command in a pseudo-terminal to its end, and returns what that shows, with plain line feeds.
+pub(crate) fn shown_at_terminal(home: &Home, words: &[&str], variables: &[(&str, &str)]) -> String {
+    let output = command(home, words).envs(variables.iter().copied()).output().unwrap();
+    String::from_utf8(output.stdout).unwrap().replace("\r\n", "\n")
+}
+
+/// Returns a command that runs another one in a pseudo-terminal.
+fn command(home: &Home, words: &[&str]) -> Command {
     let inner = home.command(words);
     let mut command = Command::new("script");
     let line = format!("{} {}", inner.get_program().display(), words.join(" "));
     command.args(["--quiet", "--return", "--flush", "--command", &line, "/dev/null"]).env_clear();
     command.envs(inner.get_envs().filter_map(|(name, value)| Some((name, value?)))).env("TERM", "xterm");
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-    command.spawn().unwrap()
+    command
 }
 
 /// Reads the output of a command until it contains a text.

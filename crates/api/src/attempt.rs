@@ -152,6 +152,26 @@ impl Attempt {
         }
     }
 
+    /// Lets the receipt count from the request to stop. Its keeper counts from the order to it, which an agent gets after an interrupt
+    /// in its own protocol; the log has that rung.
+    pub(crate) fn count_from(&mut self, requested_at: Time, events: &[Event]) {
+        let Some(receipt) = &mut self.receipt else { return };
+        let ordered = receipt.rungs.iter().find(|taken| matches!(taken.rung, Rung::Term | Rung::Kill));
+        let before = ordered.map_or(0, |taken| taken.at.0.saturating_sub(requested_at.0));
+        receipt.asked_to_empty_ms = receipt.asked_to_empty_ms.map(|ms| ms.saturating_add(before));
+        let interrupted = events.iter().find_map(|event| match &event.fact {
+            Fact::RungClimbed(climbed) if climbed.attempt.0 == self.no => {
+                Some(event.at).filter(|_| climbed.rung == receipt::Rung::Interrupt)
+            }
+            _ => None,
+        });
+        if let Some(at) = interrupted
+            && !receipt.rungs.iter().any(|taken| taken.rung == Rung::Interrupt)
+        {
+            receipt.rungs.insert(0, RungTaken { rung: Rung::Interrupt, at: at.into() });
+        }
+    }
+
     /// Reports whether there was a tree, and so a recording. If the supervisor was killed during the launch, the log has no `launched` and
     /// only the receipt shows it.
     pub fn has_run(&self) -> bool {

@@ -198,7 +198,8 @@ pub struct Stop {
     pub force: bool,
     /// The last rung reached.
     pub rung: Option<Rung>,
-    /// The number of processes alive at that rung.
+    /// The number of processes that are alive now or, if the tree's keeper does not answer, were at that rung. Absent once they are
+    /// proven gone.
     pub alive: Option<u32>,
     /// Pids of processes that are alive now, as the tree's keeper reports. If there are many, only some.
     #[serde(default)]
@@ -240,8 +241,11 @@ impl Job {
             spec::Work::Command { argv } => argv.clone(),
             spec::Work::Agent { .. } => Vec::new(),
         };
-        let attempts: Vec<Attempt> =
+        let mut attempts: Vec<Attempt> =
             job.attempts.iter().map(|attempt| Attempt::of(attempt, events)).collect();
+        if let (Some(stop), Some(last)) = (&job.stop, attempts.last_mut()) {
+            last.count_from(stop.requested_at.into(), events);
+        }
         Some(Job {
             id: job.id.to_string(),
             short: job.id.short(),
@@ -395,7 +399,7 @@ impl Stop {
                 began_at: stop.began_at.map(Time::from),
                 force: stop.force,
                 rung,
-                alive,
+                alive: alive.filter(|_| job.open_attempt().is_some()),
                 pids: Vec::new(),
                 held_in: None,
             });

@@ -28,6 +28,15 @@ impl std::fmt::Debug for Env {
     }
 }
 
+/// The living processes of a tree, as its keeper reports them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Alive {
+    /// Their number.
+    pub count: u32,
+    /// The pids of some of them.
+    pub pids: Vec<i32>,
+}
+
 /// An answer, and whether it is the whole truth.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settled<T> {

@@ -32,7 +32,7 @@ use std::time::Duration;
 use lastword_core::limits::Limits;
 use lastword_core::{HostId, OwnerId};
 
-pub use answers::{Env, Jobs, NoAttempt, Prune, Pruned, Settled, Stream, Trouble, Unsaved, Until};
+pub use answers::{Alive, Env, Jobs, NoAttempt, Prune, Pruned, Settled, Stream, Trouble, Unsaved, Until};
 pub use desk::Desk;
 pub use error::{Error, FindError};
 pub use host::{Host, LocalHost, now};

@@ -149,14 +149,18 @@ fn stopping(job: &Job) -> String {
     format!("{job_name}: {}{rung}{}", job.phase, alive(stop))
 }
 
-/// Describes what is alive: the pids if the keeper reports them, otherwise the number at the last rung.
+/// Describes what is alive: with pids if the keeper reports them, otherwise the number at the last rung.
 fn alive(stop: Option<&Stop>) -> String {
     let Some(stop) = stop else { return String::new() };
     let named: Vec<String> = stop.pids.iter().take(PIDS_MAX).map(i32::to_string).collect();
     let more = if stop.pids.len() > PIDS_MAX { ", …" } else { "" };
     match (named.is_empty(), stop.alive) {
-        (false, _) => format!(", {} alive: pid {}{more}", stop.pids.len(), named.join(", ")),
-        (true, Some(alive)) => format!(", {alive} alive"),
+        (false, alive) => {
+            let count = alive.unwrap_or_default().max(u32::try_from(stop.pids.len()).unwrap_or(u32::MAX));
+            format!(", {count} alive: pid {}{more}", named.join(", "))
+        }
+        (true, Some(0)) => ", none alive".to_owned(),
+        (true, Some(alive)) => format!(", {alive} were alive then"),
         (true, None) => String::new(),
     }
 }

@@ -130,7 +130,10 @@ fn attempt_spans(job: &Job, attempt: &Attempt, is_last: bool, end: Time, spans: 
             }];
             notes.extend(stop.rung.as_ref().map(|rung| describe::rung(rung).to_owned()));
             if attempt.ended_at.is_none() {
-                notes.extend(stop.alive.map(|alive| format!("{alive} alive")));
+                notes.extend(stop.alive.map(|alive| match alive {
+                    0 => "none alive".to_owned(),
+                    alive => format!("{alive} alive"),
+                }));
             }
             spans.push(Span { kind: Kind::Stopping, from: requested, to: over, note: notes.join(" · ") });
         }

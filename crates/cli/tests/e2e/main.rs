@@ -20,6 +20,7 @@ mod misuse;
 mod once;
 mod plain;
 mod reader;
+mod receipts;
 mod repositories;
 mod run;
 mod screens;

@@ -90,7 +90,7 @@ fn a_job_whose_keepers_were_killed_is_lost_and_exits_with_1() {
     assert_eq!(home.json(&["show", "doomed"])["attempts"][0]["receipt"]["proof"], "best_effort");
 }
 
-fn parent(pid: i32) -> i32 {
+pub(crate) fn parent(pid: i32) -> i32 {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
     stat.rsplit(')').next().unwrap().split_whitespace().nth(1).unwrap().parse().unwrap()
 }

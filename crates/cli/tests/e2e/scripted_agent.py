@@ -3,12 +3,13 @@
 ask TEXT   asks for permission to run TEXT, and prints the answer
 cheat      tries to answer its own question, and prints the result
 wait       works until it is interrupted
+deaf       works on, whatever it is told
 write FILE writes a file into its folder
 fail TEXT  ends its turn with an error
 die        exits without ending its turn
 Any other prompt is echoed.
 """
-import json, os, subprocess, sys
+import json, os, signal, subprocess, sys
 
 
 def write(message):
@@ -52,6 +53,11 @@ def turn(session, text):
     for name in [word.removeprefix("write ") for word in words if word.startswith("write ")]:
         with open(name, "w") as file:
             file.write(text)
+    if "deaf" in words:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        say(session, "deaf\n")
+        while True:
+            signal.pause()
     answers = 0
     while answers < len(asked) or "wait" in words:
         message = read()

@@ -13,8 +13,8 @@ use super::local::LocalHost;
 use super::locate::boot_of;
 use super::session::{AgentSession, exit_of};
 use super::traits::{BoxFuture, Keepers, Order};
-use crate::Stream;
 use crate::mailbox::Reports;
+use crate::{Alive, Stream};
 
 /// How long a status question waits for a keeper, which answers within a millisecond unless it is stopped.
 const STATUS_MAX: Duration = Duration::from_millis(500);
@@ -53,14 +53,15 @@ impl Keepers for LocalHost {
         proc::bytes_written(&self.dir(job, attempt))
     }
 
-    fn alive(&self, job: JobId, attempt: AttemptNo) -> BoxFuture<Vec<i32>> {
+    fn alive(&self, job: JobId, attempt: AttemptNo) -> BoxFuture<Option<Alive>> {
         let host = self.clone();
         Box::pin(async move {
             let asked = host.blocking(move |host| {
                 // Epoch 0 claims nothing: every keeper answers a status question.
                 proc::Keeper::connect(&host.dir(job, attempt), 0)?.with_timeout(STATUS_MAX).status()
             });
-            asked.await.ok().and_then(Result::ok).map(|status| status.pids).unwrap_or_default()
+            let status = asked.await.ok().and_then(Result::ok)?;
+            Some(Alive { count: status.alive, pids: status.pids })
         })
     }
 

@@ -14,7 +14,7 @@ use lastword_core::{AttemptNo, Epoch, Job, JobId, Now};
 use lastword_proc::Recording;
 
 use crate::mailbox::Reports;
-use crate::{Env, Stream, Unsaved};
+use crate::{Alive, Env, Stream, Unsaved};
 
 /// A future behind a pointer, so that these traits can be used as trait objects.
 pub type BoxFuture<T = ()> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -60,9 +60,9 @@ pub trait Keepers: Send + Sync + 'static {
     /// Returns how many bytes an attempt has written so far.
     fn written(&self, job: JobId, attempt: AttemptNo) -> u64;
 
-    /// Returns the living processes of an attempt's tree as its keeper reports them; none if it does not answer.
-    fn alive(&self, _: JobId, _: AttemptNo) -> BoxFuture<Vec<i32>> {
-        Box::pin(std::future::ready(Vec::new()))
+    /// Returns the living processes of an attempt's tree; `None` if its keeper does not answer.
+    fn alive(&self, _: JobId, _: AttemptNo) -> BoxFuture<Option<Alive>> {
+        Box::pin(std::future::ready(None))
     }
 
     /// Returns the job in whose tree a process is, by the pids and start times of itself and its ancestors.

@@ -11,7 +11,7 @@ use lastword_proc::Recording;
 use lastword_store::{Cursor, Filter, Store};
 use tokio::time::{Instant, sleep_until};
 
-use crate::{Engine, Error, NoAttempt, Settled, Stream, Until};
+use crate::{Alive, Engine, Error, NoAttempt, Settled, Stream, Until};
 
 /// How often a read is repeated because the task of a job began or ended meanwhile.
 const FOLLOW_TRIES: u32 = 3;
@@ -118,12 +118,10 @@ impl<J: Store> Engine<J> {
         })
     }
 
-    /// Returns the living processes of a job that is being stopped; some of them, if they are many.
-    pub async fn alive(&self, job: &Job) -> Vec<i32> {
-        match job.open_attempt().filter(|_| matches!(job.phase, Phase::Stopping { .. })) {
-            Some(attempt) => self.worker.host.alive(job.id, attempt.no).await,
-            None => Vec::new(),
-        }
+    /// Returns the living processes of a job that is being stopped; `None` if they are unknown.
+    pub async fn alive(&self, job: &Job) -> Option<Alive> {
+        let attempt = job.open_attempt().filter(|_| matches!(job.phase, Phase::Stopping { .. }))?;
+        self.worker.host.alive(job.id, attempt.no).await
     }
 
     /// Returns the job in whose tree a process is, by the pids and start times of itself and its ancestors.

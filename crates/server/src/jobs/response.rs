@@ -23,8 +23,10 @@ pub(crate) async fn view<J: Store>(app: &App<J>, job: &Settled<Job>) -> Result<a
     {
         waits.on = api::WaitsFor::Paused;
     }
-    if let Some(stop) = &mut shown.stop {
-        stop.pids = app.engine().alive(&job.value).await;
+    if let Some(stop) = &mut shown.stop
+        && let Some(alive) = app.engine().alive(&job.value).await
+    {
+        (stop.alive, stop.pids) = (Some(alive.count), alive.pids);
     }
     if let Some(worktree) = &mut shown.worktree {
         let path = app.engine().worktree(job.value.id);

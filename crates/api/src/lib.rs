@@ -45,8 +45,8 @@ pub use limits::{Limits, LimitsPatch};
 pub use page::{Feed, Page};
 pub use problem::{Candidate, Problem};
 pub use requests::{
-    Accepted, Answer, Cancel, CancelMany, Interrupt, Message, Prune, Pruned, Resume, RetryJob, StopDaemon,
-    Stopping,
+    Accepted, Answer, Cancel, CancelMany, Interrupt, Message, Prune, Pruned, Resize, Resized, Resume,
+    RetryJob, StopDaemon, Stopping,
 };
 pub use result::JobResult;
 pub use row::Row;

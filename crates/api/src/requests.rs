@@ -77,6 +77,23 @@ pub struct Interrupt {
     pub turn: Option<u32>,
 }
 
+/// A new size for the terminal of a job.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Resize {
+    /// Its lines, at least one.
+    pub rows: u16,
+    /// Its columns, at least one.
+    pub columns: u16,
+}
+
+/// The answer to a new size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Resized {
+    /// Whether the terminal has this size now. Not if the job does not run, and not if its keeper is of version 0.1.0.
+    pub resized: bool,
+}
+
 /// A request to resume the conversation of an ended job in a new job.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use hyper::Method;
 use lastword_api::{
-    Accepted, Answer, Cancel, CancelMany, Interrupt, Job, LimitsPatch, Message, Page, Prune, Pruned, Resume,
-    RetryJob, Row, Submit,
+    Accepted, Answer, Cancel, CancelMany, Interrupt, Job, LimitsPatch, Message, Page, Prune, Pruned, Resize,
+    Resized, Resume, RetryJob, Row, Submit,
 };
 
 use crate::call::{Call, Query, job_path};
@@ -96,6 +96,11 @@ pub fn resume(reference: &str, how: &Resume) -> Call<Job> {
 /// Asks an agent to end its turn.
 pub fn interrupt(reference: &str, which: &Interrupt) -> Call<Job> {
     Call::post(job_path(reference, ":interrupt"), which)
+}
+
+/// Changes the size of the terminal of a job.
+pub fn resize(reference: &str, size: &Resize) -> Call<Resized> {
+    Call::post(job_path(reference, ":resize"), size)
 }
 
 /// Gives up on the host of a job that does not return.

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use lastword_api::{
-    Answer, Cancel, CancelMany, GroupChange, Interrupt, LimitsPatch, Message, Prune, Resume, RetryJob,
-    StopDaemon, Submit,
+    Answer, Cancel, CancelMany, GroupChange, Interrupt, LimitsPatch, Message, Prune, Resize, Resume,
+    RetryJob, StopDaemon, Submit,
 };
 use lastword_client::output::Part;
 use lastword_client::{Call, daemon, events, groups, jobs, output};
@@ -46,6 +46,7 @@ fn every_request_of_the_document_has_a_call() {
         route(&jobs::retry("REF", &RetryJob::default())),
         route(&jobs::resume("REF", &Resume::default())),
         route(&jobs::interrupt("REF", &Interrupt::default())),
+        route(&jobs::resize("REF", &Resize::default())),
         route(&jobs::abandon("REF")),
         route(&jobs::set_limits("REF", &LimitsPatch::default())),
         route(&jobs::send("REF", &Message::default())),

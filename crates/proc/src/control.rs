@@ -219,6 +219,11 @@ impl Keeper {
         self.call(Line::new("lease").with_some("at", at), &[]).map(drop)
     }
 
+    /// Changes the size of the leader's terminal. A keeper of version 0.1.0 declines.
+    pub fn resize(&mut self, rows: u16, columns: u16) -> Result<(), Error> {
+        self.call(Line::new("resize").with("rows", rows).with("columns", columns), &[]).map(drop)
+    }
+
     /// Reports how far a spool was read, so that the keeper can delete what lies before.
     pub fn trim(&mut self, stream: &str, upto: u64) -> Result<(), Error> {
         self.call(Line::new("trim").with("stream", stream).with("upto", upto), &[]).map(drop)

@@ -29,6 +29,7 @@ use crate::{daemon, events, groups, health, jobs, output};
         jobs::send,
         jobs::answer_question,
         jobs::interrupt,
+        jobs::resize,
         jobs::resume,
         events::of_job,
         events::of_all,

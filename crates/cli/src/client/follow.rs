@@ -8,6 +8,7 @@ use lastword_client::output::{self, Part, Piece};
 use super::Client;
 use crate::failure::Failure;
 use crate::text::clean::{Cleaner, Colours, clean};
+use crate::text::modes::Modes;
 use crate::text::size;
 use crate::text::transcript::Transcript;
 use crate::ui::Ui;
@@ -65,6 +66,18 @@ pub(crate) struct Passage {
     /// Renders an agent's output as readable text.
     transcript: Option<Transcript>,
     cleaner: Option<Cleaner>,
+    given: Option<GivenTerminal>,
+}
+
+/// Our terminal, which the job was given. Dropping it undoes what the job changed.
+#[derive(Debug, Default)]
+struct GivenTerminal(Modes);
+
+impl Drop for GivenTerminal {
+    fn drop(&mut self) {
+        let mut out = std::io::stdout().lock();
+        let _ = out.write_all(self.0.undo().as_bytes()).and_then(|()| out.flush());
+    }
 }
 
 impl Passage {
@@ -72,20 +85,23 @@ impl Passage {
     pub(crate) fn open(ui: &Ui, stream: Stream, terminal: Terminal) -> Passage {
         let style = if stream == Stream::Stdout { ui.out } else { ui.err };
         let colours = if style.on { Colours::Kept } else { Colours::Dropped };
-        let is_cleaned = terminal != Terminal::Given && stream.is_terminal();
-        Passage { stream, transcript: None, cleaner: is_cleaned.then(|| Cleaner::new(colours)) }
+        let (cleaner, given) = match (terminal, stream) {
+            _ if !stream.is_terminal() => (None, None),
+            (Terminal::Given, Stream::Stdout) => (None, Some(GivenTerminal::default())),
+            (Terminal::Given, Stream::Stderr) => (None, None),
+            _ => (Some(Cleaner::new(colours)), None),
+        };
+        Passage { stream, transcript: None, cleaner, given }
     }
 
     /// Renders the output as readable text if the job is an agent. Agents speak their protocol on standard output only. That text has no
     /// colours: commands, paths and titles are among it.
-    fn with_transcript(self, job: &Job) -> Passage {
-        match Transcript::of(job).filter(|_| self.stream == Stream::Stdout) {
-            None => self,
-            transcript => {
-                let cleaner = self.cleaner.map(|_| Cleaner::new(Colours::Dropped));
-                Passage { stream: self.stream, transcript, cleaner }
-            }
+    fn with_transcript(mut self, job: &Job) -> Passage {
+        self.transcript = Transcript::of(job).filter(|_| self.stream == Stream::Stdout);
+        if let (Some(_), Some(cleaner)) = (&self.transcript, &mut self.cleaner) {
+            *cleaner = Cleaner::new(Colours::Dropped);
         }
+        self
     }
 
     /// Passes on a piece of output. A piece may end in the middle of a line or a character.
@@ -95,6 +111,9 @@ impl Passage {
         let bytes = rendered.as_ref().map_or(bytes, String::as_bytes);
         let cleaned = self.cleaner.as_mut().map(|cleaner| cleaner.clean(bytes));
         let bytes = cleaned.as_ref().map_or(bytes, String::as_bytes);
+        if let Some(given) = &mut self.given {
+            given.0.follow(bytes);
+        }
         match self.stream {
             Stream::Stdout => {
                 let mut out = std::io::stdout().lock();

@@ -18,6 +18,7 @@ use crate::ui::progress::Progress;
 
 mod agent;
 mod input;
+pub(super) mod size;
 mod typed;
 
 /// Reconnect to a job and exit as it does
@@ -98,6 +99,7 @@ pub(super) async fn stay(client: &Client, job: Job, stay: Stay) -> Outcome {
         }
         std::future::pending::<Result<(), Failure>>().await
     });
+    let mut sizes = std::pin::pin!(size::follow(client, &followed, !stay.is_starter));
     let mut watched: Pin<Box<dyn Future<Output = Result<Job, Failure>>>> =
         Box::pin(follow::to_the_end(client, job, stay.from, screen));
     let mut patience = std::pin::pin!(tokio::time::sleep(PATIENCE));
@@ -121,8 +123,11 @@ pub(super) async fn stay(client: &Client, job: Job, stay: Stay) -> Outcome {
                 }
             },
             failed = &mut questions => failed?,
+            never = &mut sizes, if terminal => match never {},
             over = &mut typed, if reads => match over? {
                 input::Over::Detached => {
+                    // Undoes what the job changed of our terminal.
+                    drop(watched);
                     // The cursor is wherever the job left it.
                     client.ui().say("");
                     print_still_running(client, &followed);
@@ -132,6 +137,7 @@ pub(super) async fn stay(client: &Client, job: Job, stay: Stay) -> Outcome {
             },
             code = signals.next() => {
                 if code != exit::INTERRUPTED || !stay.cancel_on_interrupt {
+                    drop(watched);
                     if !is_unread || client.job(&followed.id).await?.stop.is_none() {
                         print_still_running(client, &followed);
                     }

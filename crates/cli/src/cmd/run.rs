@@ -218,9 +218,8 @@ impl Args {
             (_, true) => IoKind::Terminal,
             _ => return Io::default(),
         };
-        let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok().filter(|size| size.ws_col > 0);
-        let size = size.filter(|_| self.terminal).map(|size| (size.ws_row, size.ws_col));
-        let (rows, columns) = size.or(self.terminal.then_some((24, 80))).unzip();
+        let size = || attach::size::own_size().map_or((24, 80), |size| (size.rows, size.columns));
+        let (rows, columns) = self.terminal.then(size).unzip();
         Io { kind, rows, columns }
     }
 

@@ -2,6 +2,7 @@
 
 pub(crate) mod clean;
 pub(crate) mod duration;
+pub(crate) mod modes;
 pub(crate) mod moment;
 mod sgr;
 pub(crate) mod similar;

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::{Home, id_of, kill_keeper};
+use crate::common::until;
 
 #[test]
 fn c27_a_job_is_shown_as_its_log_says() {
@@ -44,6 +45,27 @@ fn c27_a_job_is_shown_as_its_log_says() {
     assert_eq!(last["time"], job["ended_at"]);
     assert!(!job.to_string().contains("/usr/local/bin"), "no answer contains the environment");
     assert!(!events.to_string().contains("/usr/local/bin"), "no event contains the environment");
+}
+
+#[test]
+fn a_terminal_is_resized_where_there_is_one() {
+    let home = Home::new();
+    let daemon = home.start();
+    let mut asked = daemon.script("trap 'stty size; exit' WINCH; echo ready; while :; do sleep 0.01; done");
+    asked["io"] = json!({ "kind": "terminal", "rows": 24, "columns": 80 });
+    let id = id_of(&daemon.client.post("/v1/jobs", &asked).expect(202));
+    let output = || daemon.client.get(&format!("/v1/jobs/{id}/output")).text();
+    until("its trap is set", || output().contains("ready").then_some(()));
+    let resize = |id: &str, rows: u16| {
+        daemon.client.post(&format!("/v1/jobs/{id}:resize"), &json!({ "rows": rows, "columns": 132 }))
+    };
+    resize(&id, 0).expect(400);
+    assert_eq!(resize(&id, 50).expect(200), json!({ "resized": true }));
+    daemon.end_of(&id);
+    assert_eq!(output(), "ready\r\n50 132\r\n");
+    assert_eq!(resize(&id, 50).expect(200), json!({ "resized": false }), "it has ended");
+    let plain = daemon.run("sleep 100");
+    assert_eq!(resize(&plain, 50).expect(200), json!({ "resized": false }), "it has no terminal");
 }
 
 #[test]

@@ -184,13 +184,13 @@ pub(crate) struct Running {
 }
 
 /// A stream that is read in the background.
-struct Heard {
+pub(crate) struct Heard {
     text: Arc<Mutex<Vec<u8>>>,
     reader: Option<JoinHandle<()>>,
 }
 
 impl Heard {
-    fn new(mut stream: impl Read + Send + 'static) -> Heard {
+    pub(crate) fn new(mut stream: impl Read + Send + 'static) -> Heard {
         let text = Arc::new(Mutex::new(Vec::new()));
         let all = Arc::clone(&text);
         let reader = std::thread::spawn(move || {
@@ -202,12 +202,12 @@ impl Heard {
         Heard { text, reader: Some(reader) }
     }
 
-    fn so_far(&self) -> String {
+    pub(crate) fn so_far(&self) -> String {
         String::from_utf8_lossy(&self.text.lock().unwrap()).into_owned()
     }
 
     /// Waits for the end of the stream and returns all of it.
-    fn all_of_it(&mut self) -> String {
+    pub(crate) fn all_of_it(&mut self) -> String {
         if let Some(reader) = self.reader.take() {
             reader.join().unwrap();
         }

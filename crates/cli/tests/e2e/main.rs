@@ -23,6 +23,7 @@ mod reader;
 mod receipts;
 mod repositories;
 mod run;
+mod screen_size;
 mod screens;
 mod settings;
 mod strangers;

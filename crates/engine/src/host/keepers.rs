@@ -65,6 +65,18 @@ impl Keepers for LocalHost {
         })
     }
 
+    fn resize(&self, job: JobId, attempt: AttemptNo, rows: u16, columns: u16) -> BoxFuture<bool> {
+        let host = self.clone();
+        Box::pin(async move {
+            let asked = host.blocking(move |host| {
+                proc::Keeper::connect(&host.dir(job, attempt), 0)?
+                    .with_timeout(STATUS_MAX)
+                    .resize(rows, columns)
+            });
+            asked.await.is_ok_and(|done| done.is_ok())
+        })
+    }
+
     fn holder_of(&self, ancestors: &[(i32, u64)]) -> Option<JobId> {
         self.0.keepers.holder_of(ancestors)
     }

@@ -65,6 +65,11 @@ pub trait Keepers: Send + Sync + 'static {
         Box::pin(std::future::ready(None))
     }
 
+    /// Changes the size of an attempt's terminal; reports whether its keeper did.
+    fn resize(&self, _: JobId, _: AttemptNo, _rows: u16, _columns: u16) -> BoxFuture<bool> {
+        Box::pin(std::future::ready(false))
+    }
+
     /// Returns the job in whose tree a process is, by the pids and start times of itself and its ancestors.
     fn holder_of(&self, ancestors: &[(i32, u64)]) -> Option<JobId>;
 

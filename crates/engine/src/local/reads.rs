@@ -124,6 +124,16 @@ impl<J: Store> Engine<J> {
         self.worker.host.alive(job.id, attempt.no).await
     }
 
+    /// Changes the size of a job's terminal; reports whether it was changed. The log does not have it: it belongs to the terminal that
+    /// shows the job, not to the job.
+    pub async fn resize(&self, id: JobId, rows: u16, columns: u16) -> Result<bool, Error> {
+        let job = self.desk().load(id).await?;
+        match job.open_attempt() {
+            Some(attempt) => Ok(self.worker.host.resize(id, attempt.no, rows, columns).await),
+            None => Ok(false),
+        }
+    }
+
     /// Returns the job in whose tree a process is, by the pids and start times of itself and its ancestors.
     pub fn holder_of(&self, ancestors: &[(i32, u64)]) -> Option<JobId> {
         self.worker.host.holder_of(ancestors)

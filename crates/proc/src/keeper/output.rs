@@ -92,6 +92,12 @@ impl Stream {
         self.pipe.as_ref().filter(|_| room).map(|pipe| pipe.as_fd())
     }
 
+    /// Changes the size of the terminal that it is read from. Returns `false` if it is none, or closed.
+    pub(super) fn resize(&self, rows: u16, columns: u16) -> bool {
+        let size = rustix::termios::Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+        self.pipe.as_ref().is_some_and(|terminal| rustix::termios::tcsetwinsize(terminal, size).is_ok())
+    }
+
     /// Reports whether a reader follows the stream.
     pub(super) fn is_spool(&self) -> bool {
         matches!(self.keep, Keep::Spool { .. })

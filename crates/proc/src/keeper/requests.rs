@@ -20,6 +20,8 @@ impl Shim {
                 self.control.watch(request.client);
                 return self.status();
             }
+            // The size is that of a terminal somewhere else: no concern of the owner.
+            "resize" => return self.resize(line),
             "input" | "close" | "interrupt" | "stop" | "deadline" | "lease" | "trim" | "hold" => {}
             // Checked before the epoch: an unknown verb must not change which owner is obeyed.
             _ => return refusal("unknown", "this keeper does not know this request"),
@@ -119,6 +121,16 @@ impl Shim {
         match self.freeze_tree(on) {
             true => Line::new("ok"),
             false => refusal("stopping", "the tree is being stopped"),
+        }
+    }
+
+    fn resize(&self, line: &Line) -> Line {
+        let (Some(rows), Some(columns)) = (line.get("rows"), line.get("columns")) else {
+            return refusal("malformed", "a size needs rows and columns");
+        };
+        match self.streams.iter().any(|stream| stream.resize(rows, columns)) {
+            true => Line::new("ok"),
+            false => refusal("gone", "the leader has no terminal, or it is closed"),
         }
     }
 

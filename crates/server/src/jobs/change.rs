@@ -1,10 +1,12 @@
-//! Other requests to jobs: retry, abandon, limits, messages, removal.
+//! Other requests to jobs: retry, abandon, terminal size, limits, messages, removal.
 
 use axum::Json;
 use axum::extract::{FromRequest as _, Path, Request, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::IntoResponse as _;
-use lastword_api::{self as api, Accepted, LimitsPatch, Message, Problem, Prune, Pruned, RetryJob};
+use lastword_api::{
+    self as api, Accepted, LimitsPatch, Message, Problem, Prune, Pruned, Resize, Resized, RetryJob,
+};
 use lastword_engine as engine;
 use lastword_store::Store;
 use serde::Deserialize;
@@ -61,6 +63,30 @@ pub(crate) async fn abandon<J: Store>(app: App<J>, principal: &Principal, refere
     let id = principal.find(&app, reference).await?;
     let job = app.engine().desk().abandon(id, principal.name()).await?;
     written_job_response(&app, StatusCode::ACCEPTED, job).await
+}
+
+/// Changes the size of a job's terminal, as its user's terminal changes.
+#[utoipa::path(
+    post, operation_id = "resize_terminal", path = "/v1/jobs/{ref}:resize", tag = "jobs", request_body = Resize,
+    params(("ref" = String, Path, description = "An id or a prefix of one, a name, or `@last`.")),
+    responses(
+        (status = 200, description = "Whether it was changed.", body = Resized),
+        (status = 400, description = "Not a size.", body = Problem),
+    ),
+)]
+pub(crate) async fn resize<J: Store>(
+    app: App<J>,
+    principal: &Principal,
+    reference: &str,
+    request: Request,
+) -> Reply {
+    let id = principal.find(&app, reference).await?;
+    let Body(size) = Body::<Resize>::from_request(request, &()).await?;
+    if size.rows == 0 || size.columns == 0 {
+        return Err(Failure::invalid("a terminal has at least one row and one column"));
+    }
+    let resized = app.engine().resize(id, size.rows, size.columns).await?;
+    Ok(Json(Resized { resized }).into_response())
 }
 
 /// Changes limits, even while the job runs.

@@ -19,8 +19,8 @@ use crate::principal::Principal;
 pub(crate) use agent::{__path_answer_question, __path_interrupt, __path_resume, answer_question};
 pub(crate) use cancel::{__path_cancel, __path_cancel_many, cancel_many};
 pub(crate) use change::{
-    __path_abandon, __path_prune, __path_remove, __path_retry, __path_send, __path_set_limits, prune, remove,
-    send, set_limits,
+    __path_abandon, __path_prune, __path_remove, __path_resize, __path_retry, __path_send, __path_set_limits,
+    prune, remove, send, set_limits,
 };
 pub(crate) use list::{__path_list, list, page_limit};
 pub(crate) use response::view;
@@ -38,11 +38,12 @@ pub(crate) async fn verb<J: Store>(
     match verb {
         "cancel" => cancel::cancel(app, &principal, reference, request).await,
         "retry" => change::retry(app, &principal, reference, request).await,
+        "resize" => change::resize(app, &principal, reference, request).await,
         "abandon" => change::abandon(app, &principal, reference).await,
         "interrupt" => agent::interrupt(app, &principal, reference, request).await,
         "resume" => agent::resume(app, &principal, reference, request).await,
         _ => Err(Failure::invalid(
-            "unknown verb: use `:cancel`, `:retry`, `:resume`, `:interrupt` or `:abandon` after the reference",
+            "unknown verb: use `:cancel`, `:retry`, `:resume`, `:interrupt`, `:resize` or `:abandon` after the reference",
         )),
     }
 }

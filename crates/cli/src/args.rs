@@ -7,7 +7,9 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 use crate::client::Client;
 use crate::cmd::{self, runtime};
 use crate::failure::Outcome;
+use crate::lock;
 use crate::paths::Paths;
+use crate::settings::Settings;
 use crate::ui::{Colour, Ui};
 
 /// Run commands and coding agents as durable background jobs
@@ -95,7 +97,7 @@ pub(crate) enum Verb {
 /// Runs a command.
 pub(crate) fn run(verb: Verb, ui: Ui) -> Outcome {
     match verb {
-        Verb::Run(args) => with_client(ui, |client| cmd::run::run(*args, client)),
+        Verb::Run(args) => with_settings(ui, |client, settings| cmd::run::run(*args, client, settings)),
         Verb::Ls(args) => with_client(ui, |client| cmd::ls::run(args, client)),
         Verb::Show(args) => with_client(ui, |client| cmd::show::run(args, client)),
         Verb::Logs(args) => with_client(ui, |client| cmd::logs::run(args, client)),
@@ -107,10 +109,10 @@ pub(crate) fn run(verb: Verb, ui: Ui) -> Outcome {
         Verb::Approve(args) => with_client(ui, |client| cmd::answer::run(args.answer(), client)),
         Verb::Deny(args) => with_client(ui, |client| cmd::answer::run(args.answer(), client)),
         Verb::Interrupt(args) => with_client(ui, |client| cmd::interrupt::run(args, client)),
-        Verb::Cancel(args) => with_client(ui, |client| cmd::cancel::run(args, client)),
-        Verb::Kill(args) => with_client(ui, |client| cmd::cancel::run(args.forced(), client)),
-        Verb::Retry(args) => with_client(ui, |client| cmd::retry::run(args, client)),
-        Verb::Resume(args) => with_client(ui, |client| cmd::resume::run(args, client)),
+        Verb::Cancel(args) => with_any_settings(ui, |client| cmd::cancel::run(args, client)),
+        Verb::Kill(args) => with_any_settings(ui, |client| cmd::cancel::run(args.forced(), client)),
+        Verb::Retry(args) => with_settings(ui, |client, settings| cmd::retry::run(args, client, settings)),
+        Verb::Resume(args) => with_settings(ui, |client, settings| cmd::resume::run(args, client, settings)),
         Verb::Diff(args) => with_client(ui, |client| cmd::diff::run(args, client)),
         Verb::Apply(args) => with_client(ui, |client| cmd::apply::run(args, client)),
         Verb::Limit(args) => with_client(ui, |client| cmd::limit::run(args, client)),
@@ -130,6 +132,25 @@ pub(crate) fn run(verb: Verb, ui: Ui) -> Outcome {
 
 /// Runs a command that talks to the daemon.
 fn with_client<F: Future<Output = Outcome>>(ui: Ui, command: impl FnOnce(Client) -> F) -> Outcome {
+    with_settings(ui, |client, _| command(client))
+}
+
+/// Runs a command that talks to the daemon and submits jobs. Settings are applied or reported, never ignored.
+fn with_settings<F: Future<Output = Outcome>>(
+    ui: Ui,
+    command: impl FnOnce(Client, Settings) -> F,
+) -> Outcome {
     let paths = Paths::find()?;
+    let settings = Settings::of_process(&paths, &[])?;
+    ui.say_not_in_force(&settings, &lock::settings_in_force(&paths));
+    runtime::block_on(command(Client::new(paths, ui), settings))
+}
+
+/// Runs a command that stops jobs, even if a setting is invalid.
+fn with_any_settings<F: Future<Output = Outcome>>(ui: Ui, command: impl FnOnce(Client) -> F) -> Outcome {
+    let paths = Paths::find()?;
+    if let Err(failure) = Settings::of_process(&paths, &[]) {
+        ui.report(&failure);
+    }
     runtime::block_on(command(Client::new(paths, ui)))
 }

@@ -14,6 +14,7 @@ use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
+use crate::in_force::InForce;
 use crate::paths::Paths;
 
 /// The name of the file in the state folder.
@@ -24,6 +25,7 @@ const FILE: &str = "daemon.lock";
 pub(crate) struct Lock {
     file: File,
     socket: PathBuf,
+    settings: Vec<InForce>,
 }
 
 /// What the holder of the lock wrote.
@@ -42,6 +44,9 @@ pub(crate) struct Holder {
     /// Where it listens: processes that share a state folder may differ in the default path of the socket.
     #[serde(default)]
     pub(crate) socket: Option<PathBuf>,
+    /// The settings it was started with; none if it is of version 0.1.0.
+    #[serde(default)]
+    settings: Vec<InForce>,
 }
 
 /// The result of trying to take the lock.
@@ -53,8 +58,8 @@ pub(crate) enum Attempt {
 }
 
 impl Lock {
-    /// Takes the lock of a state folder, or returns its holder.
-    pub(crate) fn take(paths: &Paths) -> Result<Attempt, Failure> {
+    /// Takes the lock of a state folder for a daemon with these settings, or returns its holder.
+    pub(crate) fn take(paths: &Paths, settings: Vec<InForce>) -> Result<Attempt, Failure> {
         let path = paths.in_state(FILE);
         let failed = |error: std::io::Error| {
             Failure::new(Code::Unavailable, format!("{}: {error}", path.display()))
@@ -75,7 +80,7 @@ impl Lock {
                 Err(error) => return Err(failed(error.into())),
             }
         }
-        let mut lock = Lock { file, socket: paths.socket.clone() };
+        let mut lock = Lock { file, socket: paths.socket.clone(), settings };
         lock.write(false).map_err(failed)?;
         Ok(Attempt::Acquired(lock))
     }
@@ -97,6 +102,7 @@ impl Lock {
             version: VERSION.to_owned(),
             stopped,
             socket: Some(self.socket.clone()),
+            settings: self.settings.clone(),
         };
         self.file.rewind()?;
         self.file.set_len(0)?;
@@ -114,6 +120,12 @@ impl Holder {
     pub(crate) fn identity(&self) -> Identity {
         Identity { boot: self.boot.clone(), pid: self.pid, start_ticks: self.start_ticks, inode: self.inode }
     }
+}
+
+/// Returns the settings that the running daemon was started with; none if there is no daemon.
+pub(crate) fn settings_in_force(paths: &Paths) -> Vec<InForce> {
+    let holder = is_held(paths).then(|| Holder::of(paths)).flatten();
+    holder.map_or_else(Vec::new, |holder| holder.settings)
 }
 
 /// Reports whether a daemon holds the lock of a state folder.
@@ -150,6 +162,10 @@ fn read(path: &Path) -> Option<Holder> {
 mod tests {
     use super::*;
 
+    fn take(paths: &Paths) -> Result<Attempt, Failure> {
+        Lock::take(paths, Vec::new())
+    }
+
     #[test]
     fn a_check_is_not_taken_for_a_daemon() {
         let folder = tempfile::tempdir().unwrap();
@@ -164,7 +180,7 @@ mod tests {
                     }
                 });
             }
-            let taken = (0..2_000).all(|_| matches!(Lock::take(&paths), Ok(Attempt::Acquired(_))));
+            let taken = (0..2_000).all(|_| matches!(take(&paths), Ok(Attempt::Acquired(_))));
             looking.store(false, std::sync::atomic::Ordering::Relaxed);
             taken
         });
@@ -177,14 +193,14 @@ mod tests {
         let state = folder.path().to_owned();
         let paths = Paths { socket: state.join("s"), config: state.join("c"), data: state.clone(), state };
         assert!(!is_held(&paths));
-        let Ok(Attempt::Acquired(mut lock)) = Lock::take(&paths) else { panic!("it is free") };
+        let Ok(Attempt::Acquired(mut lock)) = take(&paths) else { panic!("it is free") };
         assert!(is_held(&paths));
-        let Ok(Attempt::Held(Some(holder))) = Lock::take(&paths) else { panic!("it is taken") };
+        let Ok(Attempt::Held(Some(holder))) = take(&paths) else { panic!("it is taken") };
         assert_eq!(holder.pid, std::process::id() as i32);
         assert!(holder.identity().is_alive() && !holder.stopped);
         lock.mark_stopped();
         drop(lock);
         assert!(!is_held(&paths) && Holder::of(&paths).is_some_and(|holder| holder.stopped));
-        assert!(matches!(Lock::take(&paths), Ok(Attempt::Acquired(_))), "it is free again");
+        assert!(matches!(take(&paths), Ok(Attempt::Acquired(_))), "it is free again");
     }
 }

@@ -10,6 +10,7 @@ mod daemon;
 mod doctor;
 mod environment;
 mod failure;
+mod in_force;
 mod lock;
 mod paths;
 mod random;

@@ -3,7 +3,6 @@
 use clap::Subcommand;
 use serde_json::json;
 
-use crate::environment;
 use crate::failure::Outcome;
 use crate::paths::Paths;
 use crate::settings::{self, Origin, Settings, Value};
@@ -40,7 +39,7 @@ enum Verb {
 
 pub(crate) fn run(args: Args, ui: &Ui) -> Outcome {
     let paths = Paths::find()?;
-    let load = || Settings::load(&paths.config, &environment::settings(), &[]);
+    let load = || Settings::of_process(&paths, &[]);
     match args.verb {
         Verb::Path => ui.print(&paths.config.display().to_string())?,
         Verb::Show => show(&load()?, ui)?,

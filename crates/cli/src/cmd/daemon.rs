@@ -14,6 +14,7 @@ use crate::daemon::{LOG, install, run as service};
 use crate::failure::{Failure, Outcome};
 use crate::lock::{self, Holder};
 use crate::paths::Paths;
+use crate::settings;
 use crate::text::clean::clean;
 use crate::text::duration;
 use crate::text::moment::{Clock, between};
@@ -86,6 +87,8 @@ pub(crate) fn run(args: Args, ui: Ui) -> Outcome {
         }),
         Verb::Start(settings) => runtime::block_on(start(paths, ui, StartOptions { settings: settings.set })),
         Verb::Restart(settings) => runtime::block_on(async {
+            // Before the daemon that works is stopped.
+            settings::Settings::of_process(&paths, &settings.set)?;
             stop(&paths, &ui, false).await?;
             start(paths, ui, StartOptions { settings: settings.set }).await
         }),
@@ -97,7 +100,11 @@ async fn start(paths: Paths, ui: Ui, options: StartOptions) -> Outcome {
         let text = format!("cannot start a daemon from inside a job ({job}): it would end with the job");
         return Err(Failure::new(Code::InsideAJob, text).next("start it from outside of a job"));
     }
+    let settings = settings::Settings::of_process(&paths, &options.settings)?;
     let started = if lock::is_held(&paths) { Started::Taken } else { start::start(&paths, &options).await? };
+    if started == Started::Taken {
+        ui.say_not_in_force(&settings, &lock::settings_in_force(&paths));
+    }
     let client = Client::new(paths, ui);
     let daemon = client.call(&api::show()).await?;
     match (ui.json, started) {

@@ -8,6 +8,7 @@ use super::run::{agent, print_started};
 use super::{job_env, submit};
 use crate::client::Client;
 use crate::failure::Outcome;
+use crate::settings::Settings;
 
 /// Continue the conversation of an ended agent, as a new job
 #[derive(Debug, clap::Args)]
@@ -29,7 +30,7 @@ pub(crate) struct Args {
     prompt: Vec<String>,
 }
 
-pub(crate) async fn run(args: Args, client: Client) -> Outcome {
+pub(crate) async fn run(args: Args, client: Client, settings: Settings) -> Outcome {
     let prompt = agent::prompt(&args.prompt)?;
     let env = job_env::current(client.ui());
     let result = submit::submit(&client, |attributes| {
@@ -43,6 +44,7 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
         }
         _ => failure,
     })?;
+    submit::say_limits_are_kept(&client, &settings, &job);
     match args.detach {
         true => print_started(&client, &job),
         false => attach::stay(&client, job, Stay { is_starter: true, ..Stay::default() }).await,

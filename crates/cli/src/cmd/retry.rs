@@ -8,6 +8,7 @@ use super::run::print_started;
 use super::{job_env, submit};
 use crate::client::Client;
 use crate::failure::Outcome;
+use crate::settings::Settings;
 
 /// Run an ended job again, as a new job
 #[derive(Debug, clap::Args)]
@@ -23,13 +24,14 @@ pub(crate) struct Args {
     detach: bool,
 }
 
-pub(crate) async fn run(args: Args, client: Client) -> Outcome {
+pub(crate) async fn run(args: Args, client: Client, settings: Settings) -> Outcome {
     let env = job_env::current(client.ui());
     let result = submit::submit(&client, |attributes| {
         jobs::retry(&args.job, &RetryJob { env: env.clone(), attributes }).once()
     });
     let result = result.await;
     let job = client.explain(&args.job, result).await?;
+    submit::say_limits_are_kept(&client, &settings, &job);
     match args.detach {
         true => print_started(&client, &job),
         false => attach::stay(&client, job, Stay { is_starter: true, ..Stay::default() }).await,

@@ -12,9 +12,7 @@ use lastword_core::{JobId, Timestamp};
 use super::attach::{self, Stay};
 use super::{job_env, submit, worktree};
 use crate::client::Client;
-use crate::environment;
 use crate::failure::{Failure, Outcome};
-use crate::paths::Paths;
 use crate::random::random;
 use crate::settings::Settings;
 use crate::text::{duration, moment, size};
@@ -128,8 +126,8 @@ fn after(text: &str) -> Result<After, String> {
     Ok(After { job: job.to_owned(), on })
 }
 
-pub(crate) async fn run(args: Args, client: Client) -> Outcome {
-    let submit = args.submit(&client)?;
+pub(crate) async fn run(args: Args, client: Client, settings: Settings) -> Outcome {
+    let submit = args.submit(&client, &settings)?;
     let result =
         submit::submit(&client, |attributes| Ok(jobs::submit(&Submit { attributes, ..submit.clone() })));
     let job = result.await.map_err(|failure| args.agent.explain(failure))?;
@@ -160,9 +158,10 @@ pub(super) fn print_started(client: &Client, job: &Job) -> Outcome {
 }
 
 impl Args {
-    fn submit(&self, client: &Client) -> Result<Submit, Failure> {
+    fn submit(&self, client: &Client, settings: &Settings) -> Result<Submit, Failure> {
         let ui = client.ui();
-        let settings = Settings::load(&Paths::find()?.config, &environment::settings(), &[])?;
+        // Others are the daemon's to apply.
+        let limit = |name: &str| settings.number_in_environment(name);
         let id = JobId::new(0, Timestamp(moment::now_ms()), random()?);
         let labels: BTreeMap<String, String> = self.labels.iter().cloned().collect();
         let cwd = self.folder()?;
@@ -182,9 +181,9 @@ impl Args {
             priority: self.priority,
             labels,
             limits: Limits {
-                wall_ms: self.wall,
-                stall_ms: self.stall,
-                output_bytes: self.output_max,
+                wall_ms: self.wall.or_else(|| limit("limits.wall")),
+                stall_ms: self.stall.or_else(|| limit("limits.stall")),
+                output_bytes: self.output_max.or_else(|| limit("limits.output")),
                 turns: self.agent.turns,
                 tokens: self.agent.tokens,
                 money_micros: self.agent.money,

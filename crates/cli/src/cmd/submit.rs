@@ -1,10 +1,11 @@
-//! Submits a job that inherits the umask, resource limits and nice value of this process.
+//! Submits a job that inherits the umask, resource limits and nice value of this process; a repeated job keeps its own limits.
 
 use lastword_api::{Attributes, Code, Job, ResourceLimit};
 use lastword_client::Call;
 
 use crate::client::Client;
 use crate::failure::Failure;
+use crate::settings::Settings;
 
 /// Submits a job with this process's attributes. A daemon of version 0.1.0 does not know them and refuses the request, which is then
 /// repeated without.
@@ -21,6 +22,18 @@ pub(super) async fn submit(
             Ok(job)
         }
         result => result,
+    }
+}
+
+/// Prints which limits of this environment a job does not have that was made from another one.
+pub(super) fn say_limits_are_kept(client: &Client, settings: &Settings, job: &Job) {
+    for (key, value, origin) in settings.in_environment() {
+        if let Some(limit) = key.name.strip_prefix("limits.") {
+            client.ui().say(&format!(
+                "lastword: {origin}: a job made from another one keeps its limits; `lastword limit {} {limit}={value}` changes them",
+                job.short
+            ));
+        }
     }
 }
 

@@ -84,10 +84,9 @@ pub(crate) fn run(paths: &Paths, flags: &[String], detached: bool) -> Outcome {
 
 /// Prepares everything. The inner `Err` is not a failure: another daemon has the lock, and is returned if it is known.
 fn prepare(paths: &Paths, flags: &[String]) -> Result<Result<Prepared, Option<Holder>>, Failure> {
-    let flags: Vec<(String, String)> = flags.iter().map(|flag| parse_flag(flag)).collect::<Result<_, _>>()?;
-    let settings = Settings::load(&paths.config, &environment::settings(), &flags)?;
+    let settings = Settings::of_process(paths, flags)?;
     paths::make_private(&paths.state)?;
-    let lock = match Lock::take(paths)? {
+    let lock = match Lock::take(paths, settings.in_force())? {
         Attempt::Acquired(lock) => lock,
         Attempt::Held(holder) => return Ok(Err(holder)),
     };
@@ -121,13 +120,6 @@ fn prepare(paths: &Paths, flags: &[String]) -> Result<Result<Prepared, Option<Ho
     };
     let journal = Sqlite::open(&paths.state).map_err(|error| unreadable(paths, &error))?;
     Ok(Ok(Prepared { settings, log, host, journal, lock }))
-}
-
-/// Splits the value of a `--set` flag into key and value.
-fn parse_flag(flag: &str) -> Result<(String, String), Failure> {
-    let (name, value) =
-        flag.split_once('=').ok_or_else(|| Failure::usage(format!("--set {flag}: write --set KEY=VALUE")))?;
-    Ok((name.to_owned(), value.to_owned()))
 }
 
 /// Starts the nursery in a scope of the user's service manager, if there is one, so that trees outlive the session and have control

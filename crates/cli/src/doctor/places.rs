@@ -6,7 +6,7 @@ use std::path::Path;
 use rustix::fs::{Access, access};
 
 use super::check::{Check, shell_quoted};
-use crate::environment;
+use crate::lock;
 use crate::paths::Paths;
 use crate::settings::Settings;
 use crate::text::size;
@@ -36,7 +36,10 @@ const TMPFS: u64 = 0x0102_1994;
 
 pub(super) fn settings(paths: &Paths) -> Check {
     let file = paths.config.display();
-    match Settings::load(&paths.config, &environment::settings(), &[]) {
+    let settings = Settings::of_process(paths, &[]);
+    let running = lock::settings_in_force(paths);
+    match settings.map(|settings| settings.not_in_force(&running)) {
+        Ok(lines) if !lines.is_empty() => Check::warn("settings", lines.join("; ")),
         Ok(_) if paths.config.exists() => Check::ok("settings", format!("{file} is valid")),
         Ok(_) => Check::ok("settings", format!("all defaults; {file} does not exist")),
         Err(bad) => Check::fail("settings", bad.to_string())

@@ -1,5 +1,5 @@
 //! Settings. A flag overrides the environment, which overrides the file, which overrides the default. An invalid setting prevents the
-//! start, and the error names it (C55).
+//! start of a daemon and the work of a command, and the error names it (C55).
 
 mod error;
 mod file;
@@ -67,6 +67,17 @@ impl Settings {
     pub(crate) fn number_if_set(&self, name: &str) -> Option<u64> {
         let set = self.iter().find(|(key, _, origin)| key.name == name && **origin != Origin::Default);
         set.map(|(_, value, _)| value.number())
+    }
+
+    /// Returns the numeric value of a key if the environment sets it.
+    pub(crate) fn number_in_environment(&self, name: &str) -> Option<u64> {
+        let (_, value, _) = self.in_environment().find(|(key, ..)| key.name == name)?;
+        Some(value.number())
+    }
+
+    /// Iterates over the keys that the environment sets.
+    pub(crate) fn in_environment(&self) -> impl Iterator<Item = (&'static Key, Value, &Origin)> {
+        self.iter().filter(|(.., origin)| matches!(origin, Origin::Environment(_)))
     }
 
     /// Returns the log level.

@@ -15,6 +15,8 @@ use serde::Serialize;
 
 use crate::environment;
 use crate::failure::Failure;
+use crate::in_force::InForce;
+use crate::settings::Settings;
 use crate::text::clean;
 use style::Style;
 
@@ -111,6 +113,13 @@ impl Ui {
     /// Prints a message to stderr. If that fails, the message is lost.
     pub(crate) fn say(&self, text: &str) {
         let _ = writeln!(std::io::stderr().lock(), "{text}");
+    }
+
+    /// Prints which settings the running daemon does not have.
+    pub(crate) fn say_not_in_force(&self, settings: &Settings, daemon: &[InForce]) {
+        for line in settings.not_in_force(daemon) {
+            self.say(&format!("lastword: {}", clean::clean(&line)));
+        }
     }
 
     /// Asks a yes-or-no question; call it only if `can_ask`.

@@ -20,8 +20,10 @@ use crate::worktree::WorktreeRequest;
 #[serde(default, deny_unknown_fields)]
 pub struct Submit {
     /// Its id, if the client makes one. A repeated submission with the same id and job has no effect.
+    #[schema(pattern = "^job_[0-9a-z]{28}$")]
     pub id: Option<String>,
     /// A name: a letter or digit, then up to 63 letters, digits, dots, underscores and dashes.
+    #[schema(pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
     pub name: Option<String>,
     /// The program and its arguments.
     pub argv: Vec<String>,
@@ -39,6 +41,7 @@ pub struct Submit {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attributes: Option<Attributes>,
     /// Its group; `default` by default. A group that does not exist is created with one slot.
+    #[schema(pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
     pub group: Option<String>,
     /// Higher starts first.
     pub priority: i16,

@@ -1,7 +1,7 @@
 //! The OpenAPI document: generated from the handlers. A test compares it with the committed one, which is served.
 
 use lastword_api::Problem;
-use utoipa::openapi::{ContentBuilder, Ref, RefOr, Response, ResponseBuilder};
+use utoipa::openapi::{ContentBuilder, Ref, RefOr, Required, Response, ResponseBuilder};
 use utoipa::{Modify, OpenApi, ToSchema as _};
 
 use crate::{daemon, events, groups, health, jobs, output};
@@ -44,7 +44,7 @@ use crate::{daemon, events, groups, health, jobs, output};
         health::ready,
         health::openapi,
     ),
-    modifiers(&Problems),
+    modifiers(&Problems, &OptionalBodies),
     tags(
         (name = "jobs", description = "Submit, show, list, stop, retry and remove jobs."),
         (name = "events", description = "Events of one job or of all, in pages or as a stream."),
@@ -85,9 +85,30 @@ impl Modify for Problems {
     }
 }
 
+/// Says which bodies may be missing: `utoipa` calls every body required.
+struct OptionalBodies;
+
+/// The operations whose path says what to do.
+const OPTIONAL: [&str; 2] = ["cancel_job", "interrupt_turn"];
+
+impl Modify for OptionalBodies {
+    fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
+        let operations = document.paths.paths.values_mut().filter_map(|item| item.post.as_mut());
+        for operation in operations {
+            if operation.operation_id.as_deref().is_some_and(|id| OPTIONAL.contains(&id))
+                && let Some(RefOr::T(body)) = &mut operation.request_body
+            {
+                body.required = Some(Required::False);
+            }
+        }
+    }
+}
+
 /// Returns the OpenAPI document of this build. It is committed as `docs/reference/openapi.json`.
 pub fn openapi() -> String {
-    let mut text = Document::openapi().to_pretty_json().unwrap_or_default();
+    let text = Document::openapi().to_pretty_json().unwrap_or_default();
+    // `utoipa` spells the registered formats `uint32` and `uint64` in its own way.
+    let mut text = text.replace("\"format\": \"u-int", "\"format\": \"uint");
     text.push('\n');
     text
 }

@@ -28,6 +28,7 @@ pub(crate) struct EventsQuery {
     /// The same, as returned by a page.
     cursor: Option<u64>,
     /// The size of a page; at most 500. Does not apply to a stream.
+    #[param(minimum = 1, maximum = 500)]
     limit: Option<u32>,
 }
 
@@ -86,6 +87,7 @@ pub(crate) struct FeedQuery {
     /// `Last-Event-ID`.
     cursor: Option<String>,
     /// The size of a page; at most 500.
+    #[param(minimum = 1, maximum = 500)]
     limit: Option<u32>,
 }
 

@@ -7,10 +7,14 @@ use axum::extract::rejection::QueryRejection;
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
+use axum::middleware::Next;
+use axum::response::Response;
 use http_body_util::LengthLimitError;
 use lastword_api::{Code, Problem};
 use lastword_core::limits::parse_setting;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use crate::failure::Failure;
 
@@ -23,29 +27,45 @@ const ENV_BYTES_MAX: usize = 2 << 20;
 /// How long a body may take. Clients are on the same machine.
 const BODY_TIME_MAX: Duration = Duration::from_secs(10);
 
-/// A JSON body; an empty one is the default.
+/// A JSON body.
 pub(crate) struct Body<T>(pub(crate) T);
+
+/// A JSON body that may be missing, because the path says what to do.
+pub(crate) struct OptionalBody<T>(pub(crate) T);
 
 /// A JSON body with an environment, which may be larger.
 pub(crate) struct EnvBody<T>(pub(crate) T);
 
-impl<T: DeserializeOwned + Default, S: Sync> FromRequest<S> for Body<T> {
+impl<T: DeserializeOwned + Serialize, S: Sync> FromRequest<S> for Body<T> {
     type Rejection = Failure;
 
     async fn from_request(request: Request, _: &S) -> Result<Body<T>, Failure> {
-        read(request, BODY_BYTES_MAX).await.map(Body)
+        read(request, BODY_BYTES_MAX).await?.map(Body).ok_or_else(no_body)
     }
 }
 
-impl<T: DeserializeOwned + Default, S: Sync> FromRequest<S> for EnvBody<T> {
+impl<T: DeserializeOwned + Serialize + Default, S: Sync> FromRequest<S> for OptionalBody<T> {
+    type Rejection = Failure;
+
+    async fn from_request(request: Request, _: &S) -> Result<OptionalBody<T>, Failure> {
+        Ok(OptionalBody(read(request, BODY_BYTES_MAX).await?.unwrap_or_default()))
+    }
+}
+
+impl<T: DeserializeOwned + Serialize, S: Sync> FromRequest<S> for EnvBody<T> {
     type Rejection = Failure;
 
     async fn from_request(request: Request, _: &S) -> Result<EnvBody<T>, Failure> {
-        read(request, ENV_BYTES_MAX).await.map(EnvBody)
+        read(request, ENV_BYTES_MAX).await?.map(EnvBody).ok_or_else(no_body)
     }
 }
 
-async fn read<T: DeserializeOwned + Default>(request: Request, max: usize) -> Result<T, Failure> {
+fn no_body() -> Failure {
+    Failure::invalid("this request needs a body: a JSON object that says what to do, `{}` for the defaults")
+}
+
+/// Reads a body; `None` if it is empty.
+async fn read<T: DeserializeOwned + Serialize>(request: Request, max: usize) -> Result<Option<T>, Failure> {
     let too_large =
         || Failure::from(Problem::new(Code::TooLarge, format!("the body is larger than {} KiB", max >> 10)));
     let declared =
@@ -65,19 +85,43 @@ async fn read<T: DeserializeOwned + Default>(request: Request, max: usize) -> Re
         }
     };
     if body.is_empty() {
-        return Ok(T::default());
+        return Ok(None);
     }
     if !is_json {
         let problem =
             Problem::new(Code::Invalid, "the body must be JSON, with Content-Type: application/json");
         return Err(Problem { status: 415, ..problem }.into());
     }
-    // serde would accept a list as the fields in order.
-    if body.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'{') {
+    // The error may quote the body, so it is returned to the client but never logged.
+    let invalid = |error: serde_json::Error| Failure::invalid(format!("invalid body: {error}"));
+    let sent: Value = serde_json::from_slice(&body).map_err(invalid)?;
+    if !sent.is_object() {
         return Err(Failure::invalid("the body must be a JSON object"));
     }
-    // The error may quote the body, so it is returned to the client but never logged.
-    serde_json::from_slice(&body).map_err(|error| Failure::invalid(format!("invalid body: {error}")))
+    let parsed: T = serde_json::from_slice(&body).map_err(invalid)?;
+    let understood = serde_json::to_value(&parsed).map_err(invalid)?;
+    match list_for_object(&sent, &understood) {
+        None => Ok(Some(parsed)),
+        Some(name) => Err(Failure::invalid(format!("invalid body: `{name}` must be an object, not a list"))),
+    }
+}
+
+/// Returns the name of a field that was sent as a list although it is an object: serde takes a list for the fields in order.
+fn list_for_object<'a>(sent: &'a Value, understood: &Value) -> Option<&'a str> {
+    let pairs: Vec<(&str, &Value, &Value)> = match (sent, understood) {
+        (Value::Object(sent), Value::Object(understood)) => sent
+            .iter()
+            .filter_map(|(name, sent)| Some((name.as_str(), sent, understood.get(name)?)))
+            .collect(),
+        (Value::Array(sent), Value::Array(understood)) => {
+            sent.iter().zip(understood).map(|(sent, understood)| ("[]", sent, understood)).collect()
+        }
+        _ => return None,
+    };
+    pairs.into_iter().find_map(|(name, sent, understood)| match sent.is_array() && understood.is_object() {
+        true => Some(name),
+        false => list_for_object(sent, understood),
+    })
 }
 
 fn is_too_large(error: &axum::Error) -> bool {
@@ -100,6 +144,20 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Query<T
         let query = axum::extract::Query::<T>::from_request_parts(parts, state).await;
         let invalid = |why: QueryRejection| Failure::invalid(format!("invalid query: {}", why.body_text()));
         query.map(|query| Query(query.0)).map_err(invalid)
+    }
+}
+
+/// Refuses parameters of a request that takes none.
+pub(crate) async fn refuse_query(request: Request, next: Next) -> Result<Response, Failure> {
+    let query = request.uri().query().unwrap_or_default();
+    match query.split('&').find(|parameter| !parameter.is_empty()) {
+        None => Ok(next.run(request).await),
+        Some(parameter) => {
+            let name: String = parameter.split('=').next().unwrap_or_default().chars().take(64).collect();
+            Err(Failure::invalid(format!(
+                "invalid query: there is no parameter `{name}`; this request takes none"
+            )))
+        }
     }
 }
 

@@ -25,7 +25,7 @@ pub(crate) async fn list<J: Store>(State(app): State<App<J>>, _: Unrestricted) -
 /// Creates or changes a group. A group is created only if `slots` is given: pausing a group that does not exist is an error.
 #[utoipa::path(
     put, operation_id = "set_group", path = "/v1/groups/{name}", tag = "groups", request_body = GroupChange,
-    params(("name" = String, Path, description = "Its name.")),
+    params(("name" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$", description = "Its name.")),
     responses(
         (status = 200, description = "The group.", body = api::Group),
         (status = 404, description = "The group does not exist, and `slots` is absent.", body = Problem),

@@ -35,7 +35,7 @@ pub(crate) async fn ready<J: Store>(State(app): State<App<J>>) -> Result<StatusC
 }
 
 /// Returns this document.
-#[utoipa::path(get, operation_id = "openapi", path = "/openapi.json", tag = "daemon", responses((status = 200, description = "This document.")))]
+#[utoipa::path(get, operation_id = "openapi", path = "/openapi.json", tag = "daemon", responses((status = 200, description = "This document.", body = Object)))]
 pub(crate) async fn openapi() -> Response {
     ([(header::CONTENT_TYPE, "application/json")], COMMITTED).into_response()
 }

@@ -41,6 +41,7 @@ const POLL_LAST: Duration = Duration::from_millis(64);
 #[into_params(parameter_in = Query)]
 pub(crate) struct OutputQuery {
     /// `stdout` (the default) or `stderr`. A job with a terminal has only `stdout`.
+    #[param(pattern = "^(stdout|stderr)$")]
     stream: Option<String>,
     /// The attempt; the newest by default.
     attempt: Option<u32>,
@@ -49,8 +50,10 @@ pub(crate) struct OutputQuery {
     /// Start this many bytes before the current end, instead of at `offset`.
     tail: Option<u64>,
     /// The number of bytes; at most 256 KiB.
+    #[param(minimum = 1, maximum = 262_144)]
     limit: Option<usize>,
     /// How long to wait if there is no output yet and more may come, such as `10s`; at most a minute.
+    #[param(pattern = "^(0|([0-9]+d)?([0-9]+h)?([0-9]+m)?([0-9]+s)?([0-9]+ms)?)$", min_length = 1)]
     wait: Option<String>,
 }
 
@@ -79,6 +82,9 @@ pub(crate) async fn read<J: Store>(
         Some("stderr") => Stream::Stderr,
         Some(_) => return Err(Failure::invalid("`stream` must be `stdout` or `stderr`")),
     };
+    if query.limit.is_some_and(|limit| !(1..=LIMIT_MAX).contains(&limit)) {
+        return Err(Failure::invalid(format!("`limit` must be between 1 and {LIMIT_MAX}")));
+    }
     let wait = query.wait.as_deref().map_or(Ok(Duration::ZERO), |text| duration("wait", text, WAIT_MAX))?;
     let piece = wait_for_piece(&app, id, stream, &query, Instant::now() + wait).await?;
     mark_read(&app, &principal, &piece.job).await;
@@ -192,7 +198,7 @@ async fn read_now<J: Store>(
         Err(Error::NoAttempt(_)) => return Ok(empty(job, Some(attempt))),
         Err(error) => return Err(error.into()),
     };
-    let limit = query.limit.unwrap_or(LIMIT_DEFAULT).clamp(1, LIMIT_MAX);
+    let limit = query.limit.unwrap_or(LIMIT_DEFAULT);
     let (offset, tail) = (query.offset.unwrap_or(0), query.tail);
     let read = off_thread(move || read_recording(recording, offset, tail, limit)).await?;
     let is_end = is_over && read.next() >= read.size;

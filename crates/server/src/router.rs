@@ -1,10 +1,12 @@
 //! The routes of the API.
 
 use axum::Router;
-use axum::routing::{get, patch, post, put};
+use axum::middleware::from_fn;
+use axum::routing::{MethodRouter, get, patch, post, put};
 use lastword_store::Store;
 
 use crate::app::App;
+use crate::extract::refuse_query;
 use crate::{daemon, events, groups, health, jobs, output};
 
 /// Returns the routes.
@@ -13,20 +15,31 @@ pub(crate) fn router<J: Store>(app: &App<J>) -> Router {
         .route("/livez", get(health::live))
         .route("/readyz", get(health::ready::<J>))
         .route("/openapi.json", get(health::openapi))
-        .route("/v1/daemon", get(daemon::show::<J>))
-        .route("/v1/daemon:stop", post(daemon::stop::<J>))
-        .route("/v1/jobs", get(jobs::list::<J>).post(jobs::submit::<J>))
-        .route("/v1/jobs:cancel", post(jobs::cancel_many::<J>))
-        .route("/v1/jobs:prune", post(jobs::prune::<J>))
-        .route("/v1/jobs/{ref}", get(jobs::show::<J>).delete(jobs::remove::<J>).post(jobs::verb::<J>))
-        .route("/v1/jobs/{ref}/limits", patch(jobs::set_limits::<J>))
-        .route("/v1/jobs/{ref}/messages", post(jobs::send::<J>))
-        .route("/v1/jobs/{ref}/answers", post(jobs::answer_question::<J>))
+        .route("/v1/daemon", plain(get(daemon::show::<J>)))
+        .route("/v1/daemon:stop", plain(post(daemon::stop::<J>)))
+        .route("/v1/jobs", plain(post(jobs::submit::<J>)).get(jobs::list::<J>))
+        .route("/v1/jobs:cancel", plain(post(jobs::cancel_many::<J>)))
+        .route("/v1/jobs:prune", plain(post(jobs::prune::<J>)))
+        .route("/v1/jobs/{ref}", one_job())
+        .route("/v1/jobs/{ref}/limits", plain(patch(jobs::set_limits::<J>)))
+        .route("/v1/jobs/{ref}/messages", plain(post(jobs::send::<J>)))
+        .route("/v1/jobs/{ref}/answers", plain(post(jobs::answer_question::<J>)))
         .route("/v1/jobs/{ref}/events", get(events::of_job::<J>))
         .route("/v1/jobs/{ref}/output", get(output::read::<J>))
-        .route("/v1/jobs/{ref}/result", get(output::result::<J>))
+        .route("/v1/jobs/{ref}/result", plain(get(output::result::<J>)))
         .route("/v1/events", get(events::of_all::<J>))
-        .route("/v1/groups", get(groups::list::<J>))
-        .route("/v1/groups/{name}", put(groups::set::<J>).delete(groups::remove::<J>))
+        .route("/v1/groups", plain(get(groups::list::<J>)))
+        .route("/v1/groups/{name}", plain(put(groups::set::<J>).delete(groups::remove::<J>)))
         .with_state(app.clone())
+}
+
+/// A job, and its verbs.
+fn one_job<J: Store>() -> MethodRouter<App<J>> {
+    let verbs = plain(post(jobs::verb::<J>));
+    verbs.get(jobs::show::<J>).delete(jobs::remove::<J>).layer(from_fn(jobs::separate_verbs))
+}
+
+/// Requests without parameters.
+fn plain<J: Store>(requests: MethodRouter<App<J>>) -> MethodRouter<App<J>> {
+    requests.route_layer(from_fn(refuse_query))
 }

@@ -184,18 +184,24 @@ fn every_answer_has_a_version_and_every_problem_is_complete() {
         ("GET", "/v1/jobs?outcome=nice".to_owned(), Value::Null, 400, "invalid"),
         ("GET", "/v1/jobs?limit=0".to_owned(), Value::Null, 400, "invalid"),
         ("GET", "/v1/jobs?limit=many".to_owned(), Value::Null, 400, "invalid"),
+        ("GET", "/v1/jobs?limit=501".to_owned(), Value::Null, 400, "invalid"),
+        ("GET", "/v1/events?limit=501".to_owned(), Value::Null, 400, "invalid"),
+        ("GET", format!("/v1/jobs/{live}/events?limit=501"), Value::Null, 400, "invalid"),
+        ("GET", format!("/v1/jobs/{live}/output?limit=0"), Value::Null, 400, "invalid"),
+        ("GET", format!("/v1/jobs/{live}/output?limit=262145"), Value::Null, 400, "invalid"),
         ("GET", "/v1/jobs?colour=red".to_owned(), Value::Null, 400, "invalid"),
         ("GET", "/v1/jobs?cursor=xyz".to_owned(), Value::Null, 400, "invalid"),
         ("GET", "/v1/events?cursor=xyz".to_owned(), Value::Null, 400, "invalid"),
         ("GET", format!("/v1/jobs/{live}?wait=soon"), Value::Null, 400, "invalid"),
         ("GET", format!("/v1/jobs/{live}?wait=1s&until=tea"), Value::Null, 400, "invalid"),
+        ("GET", format!("/v1/jobs/{live}?until=tea"), Value::Null, 400, "invalid"),
         ("GET", format!("/v1/jobs/{live}/result"), Value::Null, 409, "not_ended"),
         ("GET", format!("/v1/jobs/{live}/output?stream=tea"), Value::Null, 400, "invalid"),
         ("GET", format!("/v1/jobs/{live}/output?attempt=9"), Value::Null, 404, "not_found"),
         ("DELETE", format!("/v1/jobs/{live}"), Value::Null, 409, "not_ended"),
         ("POST", format!("/v1/jobs/{live}:retry"), none.clone(), 409, "not_ended"),
-        ("POST", format!("/v1/jobs/{live}:dance"), none.clone(), 400, "invalid"),
-        ("POST", format!("/v1/jobs/{live}"), none.clone(), 400, "invalid"),
+        ("POST", format!("/v1/jobs/{live}:dance"), none.clone(), 405, "invalid"),
+        ("POST", format!("/v1/jobs/{live}"), none.clone(), 405, "invalid"),
         ("POST", format!("/v1/jobs/{live}/messages"), json!({ "text": "hi" }), 409, "conflict"),
         ("POST", format!("/v1/jobs/{ended}/messages"), json!({ "text": "hi" }), 409, "ended"),
         ("POST", format!("/v1/jobs/{live}/messages"), json!({ "text": "" }), 400, "invalid"),
@@ -247,6 +253,20 @@ fn every_answer_has_a_version_and_every_problem_is_complete() {
             400,
             "invalid",
         ),
+        (
+            "POST",
+            "/v1/jobs".to_owned(),
+            json!({ "argv": ["true"], "cwd": "/", "limits": [1, 2, 3] }),
+            400,
+            "invalid",
+        ),
+        (
+            "POST",
+            "/v1/jobs".to_owned(),
+            json!({ "argv": ["true"], "cwd": "/", "after": [[ended, "any"]] }),
+            400,
+            "invalid",
+        ),
         ("PUT", "/v1/groups/a%20b".to_owned(), none.clone(), 400, "invalid"),
         ("POST", "/v1/daemon:stop".to_owned(), json!({ "jobs": "tea" }), 400, "invalid"),
         ("DELETE", "/v1/groups/default".to_owned(), Value::Null, 400, "invalid"),
@@ -262,6 +282,88 @@ fn every_answer_has_a_version_and_every_problem_is_complete() {
     assert_eq!(daemon.client.get("/livez").headers["lastword-version"], env!("CARGO_PKG_VERSION"));
     let document = daemon.client.get("/openapi.json").expect(200);
     assert_eq!(document["openapi"], "3.1.0");
+}
+
+#[test]
+fn a_request_without_the_body_that_says_what_to_do_is_refused() {
+    let home = Home::new();
+    let daemon = home.start();
+    let live = daemon.run("sleep 100");
+    let ended = daemon.run("exit 0");
+    daemon.end_of(&ended);
+    for (method, path) in [
+        ("POST", "/v1/jobs".to_owned()),
+        ("POST", "/v1/jobs:prune".to_owned()),
+        ("POST", "/v1/jobs:cancel".to_owned()),
+        ("POST", "/v1/daemon:stop".to_owned()),
+        ("PUT", "/v1/groups/default".to_owned()),
+        ("PATCH", format!("/v1/jobs/{live}/limits")),
+        ("POST", format!("/v1/jobs/{live}/messages")),
+        ("POST", format!("/v1/jobs/{live}/answers")),
+        ("POST", format!("/v1/jobs/{ended}:retry")),
+        ("POST", format!("/v1/jobs/{ended}:resume")),
+    ] {
+        let answer = daemon.client.request(method, &path, &[], b"");
+        assert_eq!(answer.problem(), (400, "invalid".to_owned()), "{method} {path}: {}", answer.text());
+        assert!(answer.text().contains("body"), "{method} {path}: {}", answer.text());
+    }
+    assert_eq!(daemon.client.get("/v1/jobs").expect(200)["items"].as_array().map(Vec::len), Some(2));
+    // The path says what to do.
+    daemon.client.request("POST", &format!("/v1/jobs/{live}:cancel"), &[], b"").expect(202);
+}
+
+#[test]
+fn unknown_parameters_of_any_request_are_refused() {
+    let home = Home::new();
+    let daemon = home.start();
+    let live = daemon.run("sleep 100");
+    let body = daemon.script("exit 0");
+    for (method, path, body) in [
+        ("POST", "/v1/jobs".to_owned(), body),
+        ("POST", "/v1/jobs:prune".to_owned(), json!({})),
+        ("POST", "/v1/jobs:cancel".to_owned(), json!({ "all": true })),
+        ("POST", "/v1/daemon:stop".to_owned(), json!({})),
+        ("PUT", "/v1/groups/default".to_owned(), json!({ "slots": 1 })),
+        ("PATCH", format!("/v1/jobs/{live}/limits"), json!({ "wall_ms": 5 })),
+        ("POST", format!("/v1/jobs/{live}/messages"), json!({ "text": "hi" })),
+        ("POST", format!("/v1/jobs/{live}:cancel"), json!({})),
+        ("DELETE", "/v1/groups/default".to_owned(), Value::Null),
+        ("GET", "/v1/groups".to_owned(), Value::Null),
+        ("GET", "/v1/daemon".to_owned(), Value::Null),
+        ("GET", format!("/v1/jobs/{live}/result"), Value::Null),
+    ] {
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        let answer = daemon.client.request(method, &format!("{path}?dry_run=true"), &[], body.as_bytes());
+        assert_eq!(answer.problem(), (400, "invalid".to_owned()), "{method} {path}: {}", answer.text());
+        assert!(answer.text().contains("dry_run"), "{method} {path}: {}", answer.text());
+    }
+    let jobs = daemon.client.get("/v1/jobs?phase=queued,launching,running").expect(200);
+    assert_eq!(super::each(&jobs, "id"), [live.as_str()], "nothing was done");
+}
+
+#[test]
+fn a_refused_method_comes_with_those_of_the_path() {
+    let home = Home::new();
+    let daemon = home.start();
+    let id = daemon.run("sleep 100");
+    for (method, path, allow) in [
+        ("PUT", "/v1/jobs".to_owned(), "GET,HEAD,POST"),
+        ("POST", format!("/v1/jobs/{id}"), "GET,HEAD,DELETE"),
+        ("POST", format!("/v1/jobs/{id}:dance"), "GET,HEAD,DELETE"),
+        ("PUT", format!("/v1/jobs/{id}"), "GET,HEAD,DELETE"),
+        ("GET", format!("/v1/jobs/{id}:cancel"), "POST"),
+        ("DELETE", format!("/v1/jobs/{id}:retry"), "POST"),
+        ("OPTIONS", format!("/v1/jobs/{id}%3Aabandon"), "POST"),
+        ("GET", "/v1/jobs:prune".to_owned(), "POST"),
+    ] {
+        let answer = daemon.client.request(method, &path, &[], b"");
+        assert_eq!(answer.problem(), (405, "invalid".to_owned()), "{method} {path}: {}", answer.text());
+        let mut allowed: Vec<&str> = answer.headers["allow"].split(',').map(str::trim).collect();
+        let mut expected: Vec<&str> = allow.split(',').collect();
+        allowed.sort_unstable();
+        expected.sort_unstable();
+        assert_eq!(allowed, expected, "{method} {path}");
+    }
 }
 
 #[test]

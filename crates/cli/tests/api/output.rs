@@ -32,7 +32,7 @@ fn a_stream_is_followed_without_losing_or_repeating_a_byte() {
     assert_eq!(follow(&daemon, &id, "stdout", 5), out);
     daemon.end_of(&id);
     assert_eq!(follow(&daemon, &id, "stdout", 5), out, "an ended job's stream reads the same");
-    assert_eq!(follow(&daemon, &id, "stderr", 1 << 20), out.replace("line", "err"));
+    assert_eq!(follow(&daemon, &id, "stderr", 1 << 18), out.replace("line", "err"));
     let tail = daemon.client.get(&format!("/v1/jobs/{id}/output?tail=7"));
     assert_eq!((tail.text().as_str(), tail.headers["lastword-offset"].as_str()), ("line 5\n", "28"));
     assert_eq!(tail.headers["lastword-attempt"], "1");

@@ -20,7 +20,7 @@ use super::list::{LIMIT_MAX, label_of};
 use super::response::job_response;
 use super::show::{WAIT_MAX, wait_for};
 use crate::app::App;
-use crate::extract::Body;
+use crate::extract::{Body, OptionalBody};
 use crate::failure::{Failure, Reply};
 use crate::principal::{Principal, Unrestricted};
 
@@ -52,7 +52,7 @@ pub(crate) async fn cancel<J: Store>(
         Err(failure) => principal.find_running(&app, reference, failure)?,
         found => found?,
     };
-    let Body(asked) = Body::<Cancel>::from_request(request, &()).await?;
+    let OptionalBody(asked) = OptionalBody::<Cancel>::from_request(request, &()).await?;
     let kind = if asked.reader_gone { Asked::ReaderGone } else { Asked::User };
     let stop = StopRequest { by: principal.name().to_owned(), asked: kind, force: asked.force };
     let failure = match app.engine().cancel(id, &stop).await? {

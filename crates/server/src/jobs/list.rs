@@ -26,18 +26,23 @@ pub(crate) const LIMIT_MAX: u32 = 500;
 #[into_params(parameter_in = Query)]
 pub(crate) struct ListQuery {
     /// Jobs in one of these phases, separated by commas.
+    #[param(pattern = "^[a-z]+(,[a-z]+)*$")]
     phase: Option<String>,
     /// Jobs with this outcome.
+    #[param(pattern = "^[a-z_]+$")]
     outcome: Option<String>,
     /// Jobs of this group.
     group: Option<String>,
     /// Jobs with this label, as `name=value`.
+    #[param(pattern = "=")]
     label: Option<String>,
     /// Jobs with this name.
     name: Option<String>,
     /// The size of a page; at most 500.
+    #[param(minimum = 1, maximum = 500)]
     limit: Option<u32>,
     /// Continue after the page that returned this.
+    #[param(pattern = "^job_[0-9a-z]+$")]
     cursor: Option<String>,
 }
 
@@ -66,8 +71,8 @@ pub(crate) async fn list<J: Store>(
 /// Returns the size of a page.
 pub(crate) fn page_limit(limit: Option<u32>) -> Result<u32, Failure> {
     match limit.unwrap_or(LIMIT) {
-        0 => Err(Failure::invalid("`limit` must be at least 1")),
-        limit => Ok(limit.min(LIMIT_MAX)),
+        limit @ 1..=LIMIT_MAX => Ok(limit),
+        _ => Err(Failure::invalid(format!("`limit` must be between 1 and {LIMIT_MAX}"))),
     }
 }
 

@@ -10,6 +10,10 @@ mod show;
 mod submit;
 
 use axum::extract::{Path, Request, State};
+use axum::http::{HeaderValue, Method, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Response};
+use lastword_api::{Code, Problem};
 use lastword_store::Store;
 
 use crate::app::App;
@@ -42,8 +46,33 @@ pub(crate) async fn verb<J: Store>(
         "abandon" => change::abandon(app, &principal, reference).await,
         "interrupt" => agent::interrupt(app, &principal, reference, request).await,
         "resume" => agent::resume(app, &principal, reference, request).await,
-        _ => Err(Failure::invalid(
-            "unknown verb: use `:cancel`, `:retry`, `:resume`, `:interrupt`, `:resize` or `:abandon` after the reference",
-        )),
+        _ => Err(no_method(NO_VERB)),
     }
+}
+
+/// The verbs of [`verb`].
+const VERBS: [&str; 6] = ["cancel", "retry", "resume", "interrupt", "resize", "abandon"];
+
+/// Why a job itself cannot be posted to.
+const NO_VERB: &str =
+    "a POST needs a verb after the reference: `:cancel`, `:retry`, `:resume`, `:interrupt`, `:resize` or `:abandon`";
+
+/// Separates a job from its verbs, which share a route: a job cannot be posted to, and a verb has no other method.
+pub(crate) async fn separate_verbs(Path(segment): Path<String>, request: Request, next: Next) -> Response {
+    let is_verb = segment.rsplit_once(':').is_some_and(|(_, verb)| VERBS.contains(&verb));
+    let is_post = request.method() == Method::POST;
+    let (allow, why) = match is_verb {
+        true => ("POST", "this path has only the method POST"),
+        false => ("GET,HEAD,DELETE", NO_VERB),
+    };
+    let mut response =
+        if is_verb == is_post { next.run(request).await } else { no_method(why).into_response() };
+    if response.status() == StatusCode::METHOD_NOT_ALLOWED {
+        response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allow));
+    }
+    response
+}
+
+fn no_method(why: &str) -> Failure {
+    Problem { status: 405, ..Problem::new(Code::Invalid, why) }.into()
 }

@@ -27,8 +27,10 @@ pub(crate) const WAIT_MAX: Duration = Duration::from_secs(60);
 #[into_params(parameter_in = Query)]
 pub(crate) struct WaitQuery {
     /// How long to wait, such as `30s`; at most a minute.
+    #[param(pattern = "^(0|([0-9]+d)?([0-9]+h)?([0-9]+m)?([0-9]+s)?([0-9]+ms)?)$", min_length = 1)]
     wait: Option<String>,
     /// What to wait for: `ended` (the default), `started`, or `changed`, which is any event after the version in `If-None-Match`.
+    #[param(pattern = "^(ended|started|changed)$")]
     until: Option<String>,
 }
 
@@ -55,12 +57,11 @@ pub(crate) async fn show<J: Store>(
     let known = headers.get(header::IF_NONE_MATCH);
     let id = principal.find(&app, &reference).await?;
     let at_most = query.wait.as_deref().map(|text| duration("wait", text, WAIT_MAX)).transpose()?;
+    let seen = known.and_then(|etag| etag.to_str().ok()?.trim_matches('"').parse().ok());
+    let until = until(&query, seen)?;
     let job = match at_most {
         None => app.engine().job(id).await?,
-        Some(at_most) => {
-            let seen = known.and_then(|etag| etag.to_str().ok()?.trim_matches('"').parse().ok());
-            wait_for(&app, id, until(&query, seen)?, at_most).await?
-        }
+        Some(at_most) => wait_for(&app, id, until, at_most).await?,
     };
     mark_read(&app, &principal, &job.value).await;
     if !job.unsettled && known.is_some_and(|known| *known == etag(job.value.version.0)) {

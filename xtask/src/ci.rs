@@ -71,6 +71,10 @@ const TRIALS: Lane = &[
     verb("orphans", "orphans"),
     verb("orphans, by name", "orphans --bug reap-by-name"),
     verb("orphans, no doubts", "orphans --bug no-doubts"),
+    // Requests made up from the OpenAPI document; a response that is not in it, and a value beyond its bound that is accepted, must be noticed.
+    verb("api", "api --cases 2000"),
+    verb("api, other status", "api --cases 500 --bug undocumented-status"),
+    verb("api, limit cut", "api --cases 500 --bug limit-cut"),
     // Attacks on a user's jobs and daemon; at the end protections are removed, which must be noticed.
     verb("attack", "attack --short"),
     // A state folder of the first release with live jobs of every kind, taken over in three ways.

@@ -25,6 +25,7 @@ const STEPS: Lane = &[
     verb("agents", "agents"),
     verb("agents, compared", "agents --compare"),
     verb("orphans", "orphans"),
+    verb("api", "api"),
     verb("attack", "attack"),
     verb("fuzz", "fuzz --seconds 600"),
     verb("chaos", "chaos --minutes 120"),

@@ -76,6 +76,8 @@ const TOOLS: &[Tool] = &[
     // Node.js from other sources brings its own npm, so any npm counts.
     Tool { name: "npm", found: Found::Program("npm"), from: From::Debian("nodejs npm") },
     Tool { name: "python3", found: Found::Program("python3"), from: From::Debian("python3") },
+    // Debian has it apart from Python.
+    Tool { name: "Python's venv", found: Found::Starts("python3 -m ensurepip"), from: From::Debian("python3-venv") },
     Tool { name: "lastword 0.1.0", found: Found::FirstRelease, from: From::FirstRelease },
     Tool { name: "debootstrap", found: Found::Program("debootstrap"), from: From::Debian("debootstrap") },
 ];
@@ -106,6 +108,7 @@ const NEEDS: &[(&str, Where, &[&str])] = &[
     ("scope", Where::Ci, &["systemd", "dbus-daemon"]),
     ("agents", Where::Ci, &["npm", "git", "tmux"]),
     ("orphans", Where::Ci, &["npm"]),
+    ("api", Where::Ci, &["python3", "Python's venv"]),
     ("attack", Where::Ci, &["git"]),
     ("chaos", Where::Ci, &["mkfs.ext4", "sqlite3"]),
     ("scale", Where::Ci, &["sqlite3"]),

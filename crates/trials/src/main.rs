@@ -1,6 +1,7 @@
 //! Trials of the keeper and the product, with real processes. Each verb is a file; `cargo xtask help` lists them.
 
 mod agents;
+mod api;
 mod args;
 mod attack;
 mod bench;
@@ -39,6 +40,7 @@ type Verb = (&'static str, fn(&[&str]) -> Result<bool, String>);
 #[rustfmt::skip] // One row, one verb.
 const VERBS: &[Verb] = &[
     ("agents", agents::table::run),
+    ("api", api::run),
     ("attack", attack::run),
     ("bench", bench::run),
     ("chaos", chaos::run),
@@ -62,6 +64,7 @@ const VERBS: &[Verb] = &[
     (agents::table::COMPARE, agents::table::compare),
     (agents::apart::INIT, agents::apart::init),
     (agents::session::VERB, agents::session::run),
+    (api::PART, api::part),
     (orphans::PART, orphans::part),
     (orphans::server::VERB, orphans::server::run),
     (scope::VERB, scope::part),

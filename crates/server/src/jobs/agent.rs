@@ -25,7 +25,7 @@ use crate::{agents, keys};
     post, operation_id = "answer_question", path = "/v1/jobs/{ref}/answers", tag = "jobs", request_body = api::Answer,
     params(
         ("ref" = String, Path, description = "An id or a prefix of one, a name, or `@last`."),
-        ("Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 255, pattern = "^[!-~]([ -~]*[!-~])?$", description = "Identifies this answer, so that the request can be repeated."),
+        ("Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 255, pattern = "^[\\t -~]*[!-~][\\t -~]*$", description = "Identifies this answer, so that the request can be repeated."),
     ),
     responses(
         (status = 202, description = "It will be delivered.", body = Accepted),
@@ -88,7 +88,7 @@ pub(crate) async fn interrupt<J: Store>(
     post, operation_id = "resume_job", path = "/v1/jobs/{ref}:resume", tag = "jobs", request_body = Resume,
     params(
         ("ref" = String, Path, description = "An id or a prefix of one, a name, or `@last`."),
-        ("Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 255, pattern = "^[!-~]([ -~]*[!-~])?$", description = "Identifies this request, so that it can be repeated."),
+        ("Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 255, pattern = "^[\\t -~]*[!-~][\\t -~]*$", description = "Identifies this request, so that it can be repeated."),
     ),
     responses(
         (status = 202, description = "The new job.", body = api::Job),

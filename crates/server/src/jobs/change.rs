@@ -26,7 +26,7 @@ use crate::principal::{Principal, Unrestricted};
     post, operation_id = "retry_job", path = "/v1/jobs/{ref}:retry", tag = "jobs", request_body = RetryJob,
     params(
         ("ref" = String, Path, description = "An id or a prefix of one, a name, or `@last`."),
-        ("Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 255, pattern = "^[!-~]([ -~]*[!-~])?$", description = "Identifies this request, so that it can be repeated."),
+        ("Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 255, pattern = "^[\\t -~]*[!-~][\\t -~]*$", description = "Identifies this request, so that it can be repeated."),
     ),
     responses(
         (status = 202, description = "The new job.", body = api::Job),
@@ -126,7 +126,7 @@ pub(crate) async fn set_limits<J: Store>(
     post, operation_id = "send_message", path = "/v1/jobs/{ref}/messages", tag = "jobs", request_body = Message,
     params(
         ("ref" = String, Path, description = "An id or a prefix of one, a name, or `@last`."),
-        ("Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 255, pattern = "^[!-~]([ -~]*[!-~])?$", description = "Identifies this message, so that the request can be repeated."),
+        ("Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 255, pattern = "^[\\t -~]*[!-~][\\t -~]*$", description = "Identifies this message, so that the request can be repeated."),
     ),
     responses(
         (status = 202, description = "It will be delivered.", body = Accepted),

@@ -25,7 +25,7 @@ use crate::{agents, groups, keys};
 /// `Idempotency-Replayed: true`. The same key with another body is refused with 422.
 #[utoipa::path(
     post, operation_id = "submit_job", path = "/v1/jobs", tag = "jobs", request_body = Submit,
-    params(("Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 255, pattern = "^[!-~]([ -~]*[!-~])?$", description = "Identifies this request, so that it can be repeated.")),
+    params(("Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 255, pattern = "^[\\t -~]*[!-~][\\t -~]*$", description = "Identifies this request, so that it can be repeated.")),
     responses(
         (status = 202, description = "The job, with its path in `Location`.", body = api::Job),
         (status = "4XX", description = "The job is invalid, or the key was used for another request.", body = Problem),

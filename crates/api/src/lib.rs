@@ -59,5 +59,8 @@ pub use worktree::{Worktree, WorktreeRequest};
 /// The header with the daemon's version, in every response.
 pub const VERSION_HEADER: &str = "lastword-version";
 
+/// The header of every response of a daemon that closes its connections because it stops: a [`Stopping`] as JSON.
+pub const STOPPING_HEADER: &str = "lastword-stopping";
+
 /// The version of this build, as in [`VERSION_HEADER`] and [`Daemon`].
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

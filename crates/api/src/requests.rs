@@ -156,14 +156,22 @@ pub struct StopDaemon {
 }
 
 /// A daemon that is stopping.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Stopping {
     /// Its pid, by which a client that waits for its end can tell it from the next daemon.
     pub pid: u32,
+    /// What happens to the jobs.
+    #[serde(default = "keep")]
+    pub jobs: JobsFate,
+}
+
+/// Returns what happens to the jobs of a daemon of version 0.1.0, which does not say.
+fn keep() -> JobsFate {
+    JobsFate::Keep
 }
 
 impl Default for StopDaemon {
     fn default() -> StopDaemon {
-        StopDaemon { jobs: JobsFate::Keep }
+        StopDaemon { jobs: keep() }
     }
 }

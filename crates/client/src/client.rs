@@ -1,13 +1,13 @@
 //! The client: repeats a call until there is a reply, across broken connections and restarts of the daemon. So a call that must not take
 //! effect twice needs an idempotency key: [`Call::once`].
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use hyper::Response;
 use hyper::body::Incoming;
-use lastword_api::{Code, Problem, VERSION, VERSION_HEADER};
+use lastword_api::{Code, JobsFate, Problem, STOPPING_HEADER, Stopping, VERSION, VERSION_HEADER};
 
 use crate::call::Call;
 use crate::connect::Connect;
@@ -46,6 +46,8 @@ pub enum Notice<'a> {
     OtherVersion(&'a str),
     /// The daemon accepts connections but does not answer; the call waits.
     Silent,
+    /// The daemon stops, and this happens to its jobs. Given once for each daemon.
+    Stopping(&'a JobsFate),
 }
 
 /// A client of one daemon. Cheap to clone; clones share their connections.
@@ -62,6 +64,8 @@ struct Inner {
     was_connected: AtomicBool,
     version_noticed: AtomicBool,
     starting_noticed: AtomicBool,
+    /// The pid of the last daemon that announced its stop; 0 if none did.
+    stopping_noticed: AtomicU32,
 }
 
 impl std::fmt::Debug for Client {
@@ -105,6 +109,7 @@ impl Client {
             was_connected: AtomicBool::new(false),
             version_noticed: AtomicBool::new(false),
             starting_noticed: AtomicBool::new(false),
+            stopping_noticed: AtomicU32::new(0),
         }))
     }
 
@@ -164,6 +169,9 @@ impl Client {
         let response = patience::wait(connection.begin(call), is_there, silent).await;
         let response = response.map_err(|Silent(time)| Failed::Final(Error::Silent(time)))??;
         self.check_version(&response).map_err(Failed::Final)?;
+        if let Some(stopping) = response.headers().get(STOPPING_HEADER) {
+            self.notice_stopping(stopping.as_bytes());
+        }
         if response.status().is_success() {
             return Ok((connection, response));
         }
@@ -211,6 +219,15 @@ impl Client {
             self.notice(Notice::OtherVersion(version));
         }
         Ok(())
+    }
+
+    /// Gives a notice, once for each daemon, that it stops.
+    pub(crate) fn notice_stopping(&self, announced: &[u8]) {
+        // One that cannot be read is from a newer daemon, and is no reason to fail.
+        let Ok(Stopping { pid, jobs }) = serde_json::from_slice(announced) else { return };
+        if self.0.stopping_noticed.swap(pid, Ordering::Relaxed) != pid {
+            self.notice(Notice::Stopping(&jobs));
+        }
     }
 
     fn notice(&self, notice: Notice<'_>) {

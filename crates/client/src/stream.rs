@@ -49,6 +49,7 @@ impl Events {
                     "problem" => self.broke_off(&frame.data).await?,
                     _ => {
                         if let Ok(event) = serde_json::from_str(&frame.data) {
+                    "stopping" => self.client.notice_stopping(frame.data.as_bytes()),
                             return Ok(Some(event));
                         }
                     }

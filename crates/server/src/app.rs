@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use lastword_api::Time;
+use lastword_api::{JobsFate, Stopping, Time};
 use lastword_core::receipt::Level;
 use lastword_engine::Engine;
 use lastword_store::Store;
@@ -25,6 +25,15 @@ pub struct About {
     pub agents: PathBuf,
 }
 
+/// Why a server closes its connections.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Closing {
+    /// The daemon stops, and this happens to its jobs. Clients are told.
+    Stop(JobsFate),
+    /// The daemon serves on at a new socket.
+    Rebind,
+}
+
 /// State shared by all connections.
 pub(crate) struct App<J>(Arc<Shared<J>>);
 
@@ -32,7 +41,7 @@ struct Shared<J> {
     engine: Engine<J>,
     about: About,
     started_at: Time,
-    closing: watch::Sender<bool>,
+    closing: watch::Sender<Option<Closing>>,
     requests: AtomicU64,
     keyed: Mutex<()>,
 }
@@ -49,7 +58,7 @@ impl<J: Store> App<J> {
             engine,
             about,
             started_at: Time(lastword_proc::clock::wall_ms()),
-            closing: watch::Sender::new(false),
+            closing: watch::Sender::new(None),
             requests: AtomicU64::new(0),
             keyed: Mutex::const_new(()),
         }))
@@ -72,15 +81,27 @@ impl<J: Store> App<J> {
         self.engine().is_ready()
     }
 
-    /// Ends every wait and stream, and stops accepting connections.
-    pub(crate) fn close(&self) {
-        self.0.closing.send_replace(true);
+    /// Ends every wait and stream, and stops accepting connections. The first reason counts.
+    pub(crate) fn close(&self, why: Closing) {
+        self.0.closing.send_if_modified(|closing| {
+            let is_first = closing.is_none();
+            closing.get_or_insert(why);
+            is_first
+        });
+    }
+
+    /// Returns what clients are told if the daemon stops.
+    pub(crate) fn stopping(&self) -> Option<Stopping> {
+        match &*self.0.closing.borrow() {
+            Some(Closing::Stop(jobs)) => Some(Stopping { pid: std::process::id(), jobs: jobs.clone() }),
+            Some(Closing::Rebind) | None => None,
+        }
     }
 
     /// Waits until [`App::close`] is called.
     pub(crate) async fn closing(&self) {
         // `self` owns the sender, so it cannot be dropped meanwhile.
-        let _ = self.0.closing.subscribe().wait_for(|closing| *closing).await;
+        let _ = self.0.closing.subscribe().wait_for(Option::is_some).await;
     }
 
     /// Locks out other messages with an idempotency key.

@@ -17,7 +17,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use lastword_api::{Code, Problem, VERSION, VERSION_HEADER};
+use lastword_api::{Code, Problem, STOPPING_HEADER, VERSION, VERSION_HEADER};
 use lastword_store::Store;
 use rustix::process::{Resource, getrlimit};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
@@ -26,7 +26,7 @@ use tokio::time::{Sleep, sleep, timeout};
 use tower_service::Service as _;
 
 use crate::Endpoint;
-use crate::app::App;
+use crate::app::{App, Closing};
 use crate::failure::{Failure, write_problem};
 use crate::principal::Identify;
 
@@ -56,13 +56,16 @@ pub(crate) async fn accept<J: Store>(
     endpoint: &Endpoint,
     app: &App<J>,
     router: &Router,
-    stop: impl Future<Output = ()>,
+    stop: impl Future<Output = Closing>,
 ) {
     let (mut connections, max) = (JoinSet::new(), connections_max());
     let mut stop = pin!(stop);
     loop {
         tokio::select! {
-            () = &mut stop => break,
+            why = &mut stop => {
+                app.close(why);
+                break;
+            }
             () = app.closing() => break,
             Some(_) = connections.join_next() => {}
             accepted = endpoint.accept() => match accepted {
@@ -81,7 +84,6 @@ pub(crate) async fn accept<J: Store>(
             },
         }
     }
-    app.close();
     let drained = timeout(DRAIN_TIME_MAX, async { while connections.join_next().await.is_some() {} }).await;
     if drained.is_err() {
         tracing::warn!(left = connections.len(), "requests did not finish in time and are cut off");
@@ -173,6 +175,11 @@ async fn respond<J: Store>(
     let mut response = write_problem(response, number);
     let version = HeaderValue::from_static(VERSION);
     response.headers_mut().insert(HeaderName::from_static(VERSION_HEADER), version);
+    if let Some(stopping) = app.stopping()
+        && let Ok(stopping) = serde_json::to_string(&stopping).unwrap_or_default().parse()
+    {
+        response.headers_mut().insert(HeaderName::from_static(STOPPING_HEADER), stopping);
+    }
     let (status, ms) = (response.status().as_u16(), begin.elapsed().as_millis() as u64);
     if response.status().is_server_error() {
         tracing::warn!(request = number, %method, path, status, ms, "failed");

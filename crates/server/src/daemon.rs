@@ -8,7 +8,7 @@ use lastword_api::{Daemon, JobsFate, Problem, StopDaemon, Stopping, Trouble, VER
 use lastword_engine::Jobs;
 use lastword_store::Store;
 
-use crate::app::App;
+use crate::app::{App, Closing};
 use crate::extract::Body;
 use crate::failure::{Failure, Reply};
 use crate::groups;
@@ -67,7 +67,9 @@ pub(crate) async fn stop<J: Store>(
         JobsFate::Other(_) => return Err(Failure::invalid("`jobs` must be `keep` or `cancel`")),
     };
     tracing::info!(jobs = %asked.jobs, "asked to stop");
+    let stopping = Stopping { pid: std::process::id(), jobs: asked.jobs.clone() };
     tokio::spawn(async move {
+        let why = Closing::Stop(asked.jobs);
         match app.engine().shut_down(jobs).await {
             // The caller asked for the end of the jobs, so the daemon must not exit before that.
             Err(error) if jobs == Jobs::Cancel => {
@@ -75,11 +77,10 @@ pub(crate) async fn stop<J: Store>(
             }
             Err(error) => {
                 tracing::error!(%error, "the lease could not be released; the next daemon takes it over");
-                app.close();
+                app.close(why);
             }
-            Ok(()) => app.close(),
+            Ok(()) => app.close(why),
         }
     });
-    let stopping = Stopping { pid: std::process::id() };
     Ok((StatusCode::ACCEPTED, Json(stopping)).into_response())
 }

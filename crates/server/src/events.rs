@@ -35,7 +35,8 @@ pub(crate) struct EventsQuery {
 /// Returns the events of a job.
 ///
 /// A page, or with `Accept: text/event-stream` a stream. Each event of a stream has its number as id, so a stream can be resumed with
-/// `Last-Event-ID`. When the job has ended and everything was sent, the stream closes with `event: end`.
+/// `Last-Event-ID`. When the job has ended and everything was sent, the stream closes with `event: end`;
+/// if the daemon stops before, with `event: stopping`, which says what happens to the jobs.
 #[utoipa::path(
     get, operation_id = "job_events", path = "/v1/jobs/{ref}/events", tag = "events",
     params(("ref" = String, Path, description = "An id or a prefix of one, a name, or `@last`."), EventsQuery),

@@ -35,17 +35,17 @@ use lastword_engine::Engine;
 use lastword_store::Store;
 
 pub use agents::{BadAgents, known_agents};
-pub use app::About;
+pub use app::{About, Closing};
 pub use document::openapi;
 pub use endpoint::{BindError, Endpoint};
 
-/// Serves requests on `endpoint` until `stop` completes or a client asks the daemon to stop. Then waits end at once, streams are closed,
-/// requests in flight finish, and the socket is removed. If a client asked, the engine is shut down already.
+/// Serves requests on `endpoint` until `stop` completes or a client asks the daemon to stop. Then waits end at once, streams are closed
+/// (after an announcement, if the daemon stops), requests in flight finish, and the socket is removed. If a client asked, the engine is shut down already.
 pub async fn serve<J: Store>(
     endpoint: Endpoint,
     engine: Engine<J>,
     about: About,
-    stop: impl Future<Output = ()>,
+    stop: impl Future<Output = Closing>,
 ) {
     let app = app::App::new(engine, about);
     let router = router::router(&app);

@@ -102,7 +102,10 @@ impl<J: Store> JobStream<J> {
             let fetched = tokio::select! {
                 fetched = self.fetch() => fetched,
                 // The client reconnects to the next daemon.
-                () = app.closing() => return None,
+                () = app.closing() => {
+                    self.stage = Stage::Over;
+                    return stopping(&app);
+                }
             };
             if let Err(failure) = fetched {
                 self.stage = Stage::Over;
@@ -148,7 +151,10 @@ impl<J: Store> FeedStream<J> {
             let app = self.app.clone();
             let fetched = tokio::select! {
                 fetched = self.fetch() => fetched,
-                () = app.closing() => return None,
+                () = app.closing() => {
+                    self.is_over = true;
+                    return stopping(&app);
+                }
             };
             if let Err(failure) = fetched {
                 self.is_over = true;
@@ -189,3 +195,9 @@ fn problem(failure: &Failure) -> sse::Event {
     let data = serde_json::to_string(failure.problem()).unwrap_or_default();
     sse::Event::default().event("problem").data(data)
 }
+/// Announces that the daemon stops, if that is why it closes its streams.
+fn stopping<J: Store>(app: &App<J>) -> Option<sse::Event> {
+    let data = serde_json::to_string(&app.stopping()?).unwrap_or_default();
+    Some(sse::Event::default().event("stopping").data(data))
+}
+

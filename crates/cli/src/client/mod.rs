@@ -3,7 +3,7 @@
 pub(crate) mod connect;
 pub(crate) mod follow;
 
-use lastword_api::{Code, Event, Job, VERSION};
+use lastword_api::{Code, Event, Job, JobsFate, VERSION};
 use lastword_client::jobs::Filter;
 use lastword_client::{Call, Error, FromReply, Notice, jobs};
 
@@ -144,6 +144,12 @@ fn say(ui: &Ui, paths: &Paths, notice: Notice<'_>) {
             "lastword: this is {VERSION}, the daemon is {}; `lastword daemon restart` replaces it, and jobs keep running",
             clean(version)
         ),
+        Notice::Stopping(JobsFate::Cancel) => {
+            "lastword: the daemon stops; its jobs were cancelled".to_owned()
+        }
+        Notice::Stopping(_) => {
+            "lastword: the daemon stops; jobs keep running, and the next daemon takes them over".to_owned()
+        }
         Notice::Silent => {
             format!("lastword: the daemon{} does not answer; waiting for it", pid_of_holder(paths))
         }

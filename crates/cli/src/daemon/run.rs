@@ -8,14 +8,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use lastword_api::{Code, VERSION};
+use lastword_api::{Code, JobsFate, VERSION};
 use lastword_core::limits::Limits;
 use lastword_core::receipt::Level;
 use lastword_core::{HostId, OwnerId};
 use lastword_engine::{Engine, Jobs, LocalHost, Options};
 use lastword_git::{Git, Worktrees};
 use lastword_proc::Nursery;
-use lastword_server::{About, Endpoint};
+use lastword_server::{About, Closing, Endpoint};
 use lastword_store::sqlite::Sqlite;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -191,10 +191,14 @@ async fn serve(
         };
         let why = Cell::new(StopReason::Requested);
         let stop = async {
-            why.set(tokio::select! {
-                () = stop_signals.received() => StopReason::Signal,
-                () = socket::removed(&paths.socket), if !is_inherited => StopReason::SocketRemoved,
-            });
+            let (reason, closing) = tokio::select! {
+                () = stop_signals.received() => (StopReason::Signal, Closing::Stop(JobsFate::Keep)),
+                () = socket::removed(&paths.socket), if !is_inherited => {
+                    (StopReason::SocketRemoved, Closing::Rebind)
+                }
+            };
+            why.set(reason);
+            closing
         };
         lastword_server::serve(bound, engine.clone(), about.clone(), stop).await;
         match why.get() {

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::time::{Duration, Instant};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::client::read;
 use super::{Home, each, leader};
@@ -129,9 +129,21 @@ fn a_stopping_daemon_answers_waits_and_ends_streams() {
     // Sent after them, so once it is answered they were received: a single thread takes requests in order.
     let mut events = daemon.client.stream(&format!("/v1/jobs/{id}/events"), &[]);
     assert_eq!(events.next().unwrap().event, "submitted");
+    let mut feed = daemon.client.stream("/v1/events", &[]);
+    assert_eq!(feed.next().unwrap().event, "submitted");
     daemon.leave();
-    assert!(waiters.into_iter().all(|waiter| read(waiter).0.status == 200));
-    assert!(events.all(|frame| frame.event != "end"), "the job has not ended, only the daemon");
+    let announced = json!({ "pid": std::process::id(), "jobs": "keep" });
+    for waiter in waiters {
+        let answer = read(waiter).0;
+        let told: Value = serde_json::from_str(&answer.headers["lastword-stopping"]).unwrap();
+        assert_eq!((answer.status, &told), (200, &announced));
+    }
+    for stream in [events, feed] {
+        let frames: Vec<_> = stream.collect();
+        assert!(frames.iter().all(|frame| frame.event != "end"), "the job has not ended, only the daemon");
+        let last = frames.last().unwrap();
+        assert_eq!((last.event.as_str(), &last.data), ("stopping", &announced));
+    }
     assert!(begin.elapsed() < Duration::from_secs(20));
     assert!(!home.socket().exists());
     drop(home.start());

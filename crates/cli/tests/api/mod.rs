@@ -17,12 +17,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use lastword_api::JobsFate;
 use lastword_core::receipt::Level;
 use lastword_core::{HostId, OwnerId};
 use lastword_engine::LocalHost;
 use lastword_engine::{Engine, Options};
 use lastword_proc::{Identity, Located, locate};
-use lastword_server::{About, Endpoint, serve};
+use lastword_server::{About, Closing, Endpoint, serve};
 use lastword_store::Store;
 use lastword_store::sqlite::Sqlite;
 use rustix::process::Signal;
@@ -77,7 +78,11 @@ impl Home {
                 let (user, host) = ("ann".to_owned(), "here".to_owned());
                 let agents = state_dir.join("agents.toml");
                 let about = About { user, host, state_dir, level: Level::Subreaper, agents };
-                serve(endpoint, engine, about, async { drop(stop.await) }).await;
+                serve(endpoint, engine, about, async {
+                    drop(stop.await);
+                    Closing::Stop(JobsFate::Keep)
+                })
+                .await;
             });
         });
         is_bound.recv().unwrap();

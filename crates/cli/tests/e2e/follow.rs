@@ -3,7 +3,7 @@
 use std::io::Read as _;
 use std::process::Stdio;
 
-use crate::home::Home;
+use crate::home::{Home, Running, until};
 use crate::plain::plain;
 
 #[test]
@@ -152,4 +152,69 @@ fn a_result_is_the_last_output_and_how_the_job_ended() {
     let output = home.run(&["result", &running]);
     assert_eq!(output.code, 125, "{output:?}");
     assert!(output.stderr.contains("lastword wait"), "it suggests what to do: {output:?}");
+}
+
+/// Starts every command that follows a job, waits until each is in the middle of it, and returns them with their names.
+fn followers(home: &Home, id: &str) -> Vec<(&'static str, Running)> {
+    let followers = [
+        ("events -f", home.spawn(&["events", "-f", id])),
+        ("logs -f", home.spawn(&["logs", "-f", id])),
+        ("attach", home.spawn(&["attach", id])),
+        ("wait", home.spawn(&["wait", id])),
+    ];
+    for (name, follower) in &followers {
+        match *name {
+            "events -f" => follower.until_printed("launched"),
+            "wait" => {}
+            _ => follower.until_printed("one"),
+        }
+    }
+    followers.into()
+}
+
+#[test]
+fn followers_are_told_once_that_the_daemon_stops() {
+    let home = Home::new();
+    let go = home.path().join("go");
+    let id = home.start(&format!("echo one; while [ ! -e {} ]; do sleep 0.01; done; echo two", go.display()));
+    let line = "lastword: the daemon stops; jobs keep running, and the next daemon takes them over\n";
+    let following = followers(&home, &id);
+    let mut restarts = 0;
+    // More than one restart if a follower was not connected again, or not yet.
+    until("all were told", || {
+        home.ok(&["daemon", "restart"]);
+        restarts += 1;
+        following.iter().all(|(_, follower)| follower.said().contains(line)).then_some(())
+    });
+    std::fs::write(&go, "").unwrap();
+    for (name, follower) in following {
+        let output = follower.end();
+        assert_eq!(output.code, 0, "{name}: {output:?}");
+        assert!(output.stderr.matches(line).count() <= restarts, "{name}, {restarts} restarts: {output:?}");
+        assert_eq!(output.stderr.replace(line, ""), "", "{name}");
+    }
+}
+
+#[test]
+fn a_follower_whose_daemon_is_stopped_says_what_goes_on() {
+    let home = Home::new();
+    let id = home.start("echo one; exec sleep 1000");
+    let following = followers(&home, &id);
+    home.ok(&["daemon", "stop"]);
+    for (name, follower) in following {
+        let output = follower.end();
+        assert_eq!(output.code, 125, "{name}: {output:?}");
+        assert!(output.stderr.contains("jobs keep running without it"), "{name}: {output:?}");
+        assert!(output.stderr.contains("lastword daemon start"), "{name}: {output:?}");
+    }
+}
+
+#[test]
+fn a_feed_is_told_that_the_daemon_stops_and_its_jobs_were_cancelled() {
+    let home = Home::new();
+    home.start("exec sleep 1000");
+    let feed = home.spawn(&["events", "-f", "--after", "0"]);
+    feed.until_printed("launched");
+    home.ok(&["daemon", "stop", "--cancel-jobs"]);
+    feed.until_said("lastword: the daemon stops; its jobs were cancelled\n");
 }

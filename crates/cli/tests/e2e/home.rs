@@ -242,6 +242,11 @@ impl Running {
         self.stdout.so_far()
     }
 
+    /// Returns what it has said on standard error so far.
+    pub(crate) fn said(&self) -> String {
+        self.stderr.so_far()
+    }
+
     /// Writes to its standard input.
     pub(crate) fn write(&mut self, text: &str) {
         let stdin = self.child.stdin.as_mut().unwrap();

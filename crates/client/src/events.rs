@@ -4,14 +4,33 @@ use lastword_api::{Event, Feed, Page};
 
 use crate::call::{Call, Query, job_path};
 
+/// Which events a list or a stream has; by default all.
+#[derive(Clone, Debug, Default)]
+pub struct Filter {
+    /// Of one of these types; of any if there is none.
+    pub types: Vec<String>,
+    /// Of jobs of this group. Not for the events of one job.
+    pub group: Option<String>,
+    /// Of jobs with this label, as `name=value`. Not for the events of one job.
+    pub label: Option<String>,
+}
+
+impl Filter {
+    pub(crate) fn query(&self) -> Query {
+        let types = (!self.types.is_empty()).then(|| self.types.join(","));
+        let query = Query::default().with("type", types);
+        query.with("group", self.group.as_ref()).with("label", self.label.as_ref())
+    }
+}
+
 /// Lists events of a job after a place in its log.
-pub fn of_job(reference: &str, after: Option<&str>, limit: u32) -> Call<Page<Event>> {
-    let query = Query::default().with("limit", Some(limit)).with("after", after);
+pub fn of_job(reference: &str, filter: &Filter, after: Option<&str>, limit: u32) -> Call<Page<Event>> {
+    let query = filter.query().with("limit", Some(limit)).with("after", after);
     Call::get(query.after(&job_path(reference, "/events")))
 }
 
 /// Lists events of all jobs after a cursor; `now` skips all past events.
-pub fn of_all(cursor: Option<&str>, limit: u32) -> Call<Feed> {
-    let query = Query::default().with("limit", Some(limit)).with("cursor", cursor);
+pub fn of_all(filter: &Filter, cursor: Option<&str>, limit: u32) -> Call<Feed> {
+    let query = filter.query().with("limit", Some(limit)).with("cursor", cursor);
     Call::get(query.after("/v1/events"))
 }

@@ -10,6 +10,7 @@ use crate::call::{Call, job_path};
 use crate::client::{Client, Failed, PAUSE};
 use crate::connection::Connection;
 use crate::error::Error;
+use crate::events::Filter;
 
 /// A stream of events that goes on after the last one it returned.
 #[derive(Debug)]
@@ -24,13 +25,14 @@ pub struct Events {
 
 impl Client {
     /// Streams the events of a job after a place in its log, up to its end.
-    pub fn follow_job(&self, reference: &str, after: Option<u64>) -> Events {
-        self.follow(Call::get(job_path(reference, "/events")), after.map(|after| after.to_string()))
+    pub fn follow_job(&self, reference: &str, filter: &Filter, after: Option<u64>) -> Events {
+        let path = filter.query().after(&job_path(reference, "/events"));
+        self.follow(Call::get(path), after.map(|after| after.to_string()))
     }
 
     /// Streams the events of all jobs after a cursor, without end. An event may come twice after a break: its job and number tell.
-    pub fn follow_all(&self, cursor: Option<String>) -> Events {
-        self.follow(Call::get("/v1/events"), cursor)
+    pub fn follow_all(&self, filter: &Filter, cursor: Option<String>) -> Events {
+        self.follow(Call::get(filter.query().after("/v1/events")), cursor)
     }
 
     fn follow(&self, call: Call<()>, last: Option<String>) -> Events {
@@ -47,9 +49,9 @@ impl Events {
                 match frame.kind.as_str() {
                     "end" => return Ok(None),
                     "problem" => self.broke_off(&frame.data).await?,
+                    "stopping" => self.client.notice_stopping(frame.data.as_bytes()),
                     _ => {
                         if let Ok(event) = serde_json::from_str(&frame.data) {
-                    "stopping" => self.client.notice_stopping(frame.data.as_bytes()),
                             return Ok(Some(event));
                         }
                     }

@@ -38,8 +38,8 @@ pub use error::{Error, FindError};
 pub use host::{Host, LocalHost, now};
 pub use lastword_proc::{Read, Recording};
 pub use lastword_store::Group;
-pub use local::Engine;
 pub use local::cancel::Cancelled;
+pub use local::{Engine, FeedFilter};
 
 /// What an engine needs to know.
 #[derive(Clone, Debug)]

@@ -5,8 +5,9 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, header};
 use axum::response::IntoResponse as _;
 use lastword_api::{Event, Feed, Page, Problem};
+use lastword_core::event::KINDS;
 use lastword_core::{JobId, Seq};
-use lastword_engine::Error;
+use lastword_engine::{Error, FeedFilter};
 use lastword_store::{self as store, Cursor, Store};
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -14,7 +15,7 @@ use utoipa::IntoParams;
 use crate::app::App;
 use crate::extract::Query;
 use crate::failure::{Failure, Reply};
-use crate::jobs::page_limit;
+use crate::jobs::{label_of, page_limit};
 use crate::principal::{Principal, Unrestricted};
 use crate::stream;
 
@@ -27,6 +28,10 @@ pub(crate) struct EventsQuery {
     after: Option<u64>,
     /// The same, as returned by a page.
     cursor: Option<u64>,
+    /// Events of these types, separated by commas.
+    #[serde(rename = "type")]
+    #[param(pattern = "^[a-z_]+(,[a-z_]+)*$")]
+    kinds: Option<String>,
     /// The size of a page; at most 500. Does not apply to a stream.
     #[param(minimum = 1, maximum = 500)]
     limit: Option<u32>,
@@ -55,6 +60,7 @@ pub(crate) async fn of_job<J: Store>(
     headers: HeaderMap,
 ) -> Reply {
     let id = principal.find(&app, &reference).await?;
+    let filter = FeedFilter { kinds: kinds(query.kinds.as_deref())?, ..FeedFilter::default() };
     let after = Seq(query.after.or(query.cursor).unwrap_or(0));
     if wants_stream(&headers) {
         let after = match last_event_id(&headers) {
@@ -64,12 +70,13 @@ pub(crate) async fn of_job<J: Store>(
                 number.map_err(|_| Failure::invalid("`Last-Event-ID` must be the number of an event"))?
             }
         };
-        return Ok(stream::of_job(app, id, after));
+        return Ok(stream::of_job(app, id, after, filter));
     }
     let limit = page_limit(query.limit)? as usize;
     // Settles the job first, so that the page includes its end.
     let unsettled = app.engine().job(id).await?.unsettled;
-    let events = app.engine().events(id, after).await?;
+    let mut events = app.engine().events(id, after).await?;
+    events.retain(|event| filter.has_kind(event.fact.kind()));
     let more = events.len() > limit;
     let items: Vec<Event> = events.iter().take(limit).map(|event| Event::of(id, event)).collect();
     let next_cursor = items.last().filter(|_| more).map(|event| event.seq.to_string());
@@ -87,27 +94,49 @@ pub(crate) struct FeedQuery {
     /// Continue after the page that returned this. The beginning by default; `now` for events from now on. A stream prefers
     /// `Last-Event-ID`.
     cursor: Option<String>,
+    /// Events of these types, separated by commas.
+    #[serde(rename = "type")]
+    #[param(pattern = "^[a-z_]+(,[a-z_]+)*$")]
+    kinds: Option<String>,
+    /// Events of this job: an id or a prefix of one, a name, or `@last`.
+    job: Option<String>,
+    /// Events of jobs of this group.
+    group: Option<String>,
+    /// Events of jobs with this label, as `name=value`.
+    #[param(pattern = "=")]
+    label: Option<String>,
     /// The size of a page; at most 500.
     #[param(minimum = 1, maximum = 500)]
     limit: Option<u32>,
 }
 
-/// Returns the events of all jobs, in order per job.
+/// Returns the events of all jobs, or of those that a filter selects, in order per job.
 ///
-/// A page, or with `Accept: text/event-stream` an endless stream. Not every event of the stream has an id, so after a resume an event may
-/// be repeated. Events are identified by job and number.
+/// With a filter, a page may have fewer events than asked for, or none, although more follow: the end is reached when the cursor stays the
+/// same. A page, or with `Accept: text/event-stream` an endless stream. Not every event of the stream has an id, so after a resume an event may
+/// be repeated. Events are identified by job and number. If the daemon stops, the stream closes with `event: stopping`, which says what happens
+/// to the jobs.
 #[utoipa::path(get, operation_id = "all_events", path = "/v1/events", tag = "events", params(FeedQuery), responses(
     (status = 200, description = "A page of events, or a stream of them.", content(
         (Feed = "application/json"), (String = "text/event-stream"),
     )),
-    (status = 400, description = "The cursor is invalid.", body = Problem),
+    (status = 400, description = "The cursor or a filter is invalid.", body = Problem),
 ))]
 pub(crate) async fn of_all<J: Store>(
     State(app): State<App<J>>,
-    _: Unrestricted,
+    Unrestricted(principal): Unrestricted,
     Query(query): Query<FeedQuery>,
     headers: HeaderMap,
 ) -> Reply {
+    let filter = FeedFilter {
+        kinds: kinds(query.kinds.as_deref())?,
+        job: match &query.job {
+            Some(reference) => Some(principal.find(&app, reference).await?),
+            None => None,
+        },
+        group: query.group,
+        labels: query.label.iter().map(|label| label_of(label)).collect::<Result<_, _>>()?,
+    };
     let last = last_event_id(&headers).filter(|_| wants_stream(&headers)).map(str::to_owned);
     let cursor = match last.or(query.cursor) {
         Some(text) if text == NOW => app.engine().desk().journal().feed_end().await?,
@@ -115,10 +144,10 @@ pub(crate) async fn of_all<J: Store>(
     };
     if wants_stream(&headers) {
         // Reports an invalid cursor before the stream begins.
-        feed(&app, cursor.clone(), 1).await?;
-        return Ok(stream::of_all(app, cursor));
+        feed(&app, &FeedFilter::default(), cursor.clone(), 1).await?;
+        return Ok(stream::of_all(app, cursor, filter));
     }
-    let (events, next) = feed(&app, cursor, page_limit(query.limit)?).await?;
+    let (events, next) = feed(&app, &filter, cursor, page_limit(query.limit)?).await?;
     let items = events.iter().map(|(job, event)| Event::of(*job, event)).collect();
     Ok(Json(Feed { items, next_cursor: next.map(|cursor| cursor.0) }).into_response())
 }
@@ -126,18 +155,28 @@ pub(crate) async fn of_all<J: Store>(
 /// Reads the feed. If the journal can be read from the beginning but not from the cursor, the cursor is invalid.
 async fn feed<J: Store>(
     app: &App<J>,
+    filter: &FeedFilter,
     cursor: Option<Cursor>,
     limit: u32,
 ) -> Result<(Vec<(JobId, lastword_core::Event)>, Option<Cursor>), Failure> {
     let has_cursor = cursor.is_some();
-    match app.engine().feed(cursor, limit).await {
+    match app.engine().feed(filter, cursor, limit).await {
         Err(Error::Journal(store::Error::Corrupt(_)))
-            if has_cursor && app.engine().feed(None, 1).await.is_ok() =>
+            if has_cursor && app.engine().feed(&FeedFilter::default(), None, 1).await.is_ok() =>
         {
             Err(Failure::invalid("`cursor` is not a cursor of this feed; read it from the beginning"))
         }
         read => Ok(read?),
     }
+}
+
+/// Parses a list of types of events.
+fn kinds(names: Option<&str>) -> Result<Vec<String>, Failure> {
+    let known = |name: &str| match KINDS.contains(&name) {
+        true => Ok(name.to_owned()),
+        false => Err(Failure::invalid(format!("`type` must be one or more of {}", KINDS.join(", ")))),
+    };
+    names.map_or(Ok(Vec::new()), |names| names.split(',').map(known).collect())
 }
 
 fn wants_stream(headers: &HeaderMap) -> bool {

@@ -11,7 +11,7 @@ use axum::response::{IntoResponse as _, Response};
 use futures_util::stream::{self, Stream};
 use lastword_api::Event;
 use lastword_core::{JobId, Seq};
-use lastword_engine::Until;
+use lastword_engine::{FeedFilter, Until};
 use lastword_store::Cursor;
 use lastword_store::Store;
 use tokio::sync::broadcast;
@@ -35,19 +35,19 @@ const FEED_MAX: u32 = 100;
 /// An item of the stream.
 type Frame = Result<sse::Event, Infallible>;
 
-/// Streams the events of a job until its end.
-pub(crate) fn of_job<J: Store>(app: App<J>, id: JobId, after: Seq) -> Response {
-    let follow = JobStream { app, id, after, buffer: VecDeque::new(), stage: Stage::Open };
+/// Streams the events of a job that a filter selects, until its end.
+pub(crate) fn of_job<J: Store>(app: App<J>, id: JobId, after: Seq, filter: FeedFilter) -> Response {
+    let follow = JobStream { app, id, after, filter, buffer: VecDeque::new(), stage: Stage::Open };
     respond(stream::unfold(follow, |mut follow| async move {
         let frame = follow.next().await?;
         Some((Ok(frame), follow))
     }))
 }
 
-/// Streams the events of all jobs.
-pub(crate) fn of_all<J: Store>(app: App<J>, after: Option<Cursor>) -> Response {
+/// Streams the events of all jobs that a filter selects.
+pub(crate) fn of_all<J: Store>(app: App<J>, after: Option<Cursor>, filter: FeedFilter) -> Response {
     let changes = app.engine().desk().changes();
-    let follow = FeedStream { app, after, changes, buffer: VecDeque::new(), is_over: false };
+    let follow = FeedStream { app, after, filter, changes, buffer: VecDeque::new(), is_over: false };
     respond(stream::unfold(follow, |mut follow| async move {
         let frame = follow.next().await?;
         Some((Ok(frame), follow))
@@ -78,6 +78,7 @@ struct JobStream<J> {
     app: App<J>,
     id: JobId,
     after: Seq,
+    filter: FeedFilter,
     buffer: VecDeque<Event>,
     stage: Stage,
 }
@@ -123,7 +124,8 @@ impl<J: Store> JobStream<J> {
         }
         let events = engine.events(self.id, self.after).await?;
         self.after = events.last().map_or(self.after, |event| event.seq);
-        self.buffer.extend(events.iter().map(|event| Event::of(self.id, event)));
+        let selected = events.iter().filter(|event| self.filter.has_kind(event.fact.kind()));
+        self.buffer.extend(selected.map(|event| Event::of(self.id, event)));
         if job.is_ended() {
             self.stage = Stage::Final;
         }
@@ -134,6 +136,7 @@ impl<J: Store> JobStream<J> {
 struct FeedStream<J> {
     app: App<J>,
     after: Option<Cursor>,
+    filter: FeedFilter,
     changes: broadcast::Receiver<JobId>,
     buffer: VecDeque<(Event, Option<Cursor>)>,
     is_over: bool,
@@ -165,7 +168,12 @@ impl<J: Store> FeedStream<J> {
 
     /// Reads new events; if there are none, waits until there may be some.
     async fn fetch(&mut self) -> Result<(), Failure> {
-        let (events, next) = self.app.engine().feed(self.after.clone(), FEED_MAX).await?;
+        let (events, next) = self.app.engine().feed(&self.filter, self.after.clone(), FEED_MAX).await?;
+        if events.is_empty() && next != self.after {
+            // There were events, but not of this filter.
+            self.after = next;
+            return Ok(());
+        }
         if events.is_empty() {
             // Lagging counts as a change. A change without a notification is found at the next read.
             let change = tokio::time::timeout(WAIT, self.changes.recv()).await;
@@ -190,14 +198,14 @@ fn frame(event: &Event) -> sse::Event {
     sse::Event::default().event(&event.kind).data(data)
 }
 
-/// Reports why a stream ends early. The client can resume after its last event.
-fn problem(failure: &Failure) -> sse::Event {
-    let data = serde_json::to_string(failure.problem()).unwrap_or_default();
-    sse::Event::default().event("problem").data(data)
-}
 /// Announces that the daemon stops, if that is why it closes its streams.
 fn stopping<J: Store>(app: &App<J>) -> Option<sse::Event> {
     let data = serde_json::to_string(&app.stopping()?).unwrap_or_default();
     Some(sse::Event::default().event("stopping").data(data))
 }
 
+/// Reports why a stream ends early. The client can resume after its last event.
+fn problem(failure: &Failure) -> sse::Event {
+    let data = serde_json::to_string(failure.problem()).unwrap_or_default();
+    sse::Event::default().event("problem").data(data)
+}

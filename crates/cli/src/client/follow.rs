@@ -3,6 +3,7 @@
 use std::io::{IsTerminal as _, Write as _};
 
 use lastword_api::{Event, Job, Receipt};
+use lastword_client::events::Filter;
 use lastword_client::output::{self, Part, Piece};
 
 use super::Client;
@@ -227,7 +228,7 @@ pub(crate) async fn to_the_end(
         // It has no recording yet; the event of its launch shows it.
         shown = shown.saturating_sub(1);
     }
-    let mut events = client.follow_job(&job.id, Some(job.version.saturating_sub(1)));
+    let mut events = client.follow_job(&job.id, &Filter::default(), Some(job.version.saturating_sub(1)));
     while let Some(event) = events.next().await? {
         let begun = event.attempt.filter(|_| has_recording(&event));
         if let Some(attempt) = begun.filter(|attempt| *attempt > shown) {

@@ -5,7 +5,7 @@ pub(crate) mod follow;
 
 use lastword_api::{Code, Event, Job, JobsFate, VERSION};
 use lastword_client::jobs::Filter;
-use lastword_client::{Call, Error, FromReply, Notice, jobs};
+use lastword_client::{Call, Error, FromReply, Notice, events, jobs};
 
 use crate::failure::Failure;
 use crate::lock::Holder;
@@ -37,13 +37,13 @@ impl Client {
     }
 
     /// Streams the events of a job after a place in its log, up to its end.
-    pub(crate) fn follow_job(&self, id: &str, after: Option<u64>) -> Events {
-        Events { client: self.clone(), events: self.api.follow_job(id, after) }
+    pub(crate) fn follow_job(&self, id: &str, filter: &events::Filter, after: Option<u64>) -> Events {
+        Events { client: self.clone(), events: self.api.follow_job(id, filter, after) }
     }
 
     /// Streams the events of all jobs after a cursor, without end.
-    pub(crate) fn follow_all(&self, cursor: Option<String>) -> Events {
-        Events { client: self.clone(), events: self.api.follow_all(cursor) }
+    pub(crate) fn follow_all(&self, filter: &events::Filter, cursor: Option<String>) -> Events {
+        Events { client: self.clone(), events: self.api.follow_all(filter, cursor) }
     }
 
     /// Reports whether the daemon answers the cheapest request.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use lastword_api::Event;
-use lastword_client::events;
+use lastword_client::events::{self, Filter};
 
 use crate::client::Client;
 use crate::failure::{Failure, Outcome};
@@ -19,6 +19,15 @@ pub(crate) struct Args {
     /// Keep printing new events: of a job from its beginning, of all jobs from now on
     #[arg(short, long)]
     follow: bool,
+    /// Only events of these types, such as last_word; can be repeated
+    #[arg(long = "type", value_name = "TYPE", value_delimiter = ',')]
+    types: Vec<String>,
+    /// Only events of jobs of this group
+    #[arg(short, long, conflicts_with = "job")]
+    group: Option<String>,
+    /// Only events of jobs with this label
+    #[arg(short, long, value_name = "NAME=VALUE", conflicts_with = "job")]
+    label: Option<String>,
     /// Start after this position: a sequence number of the job, or a cursor over all jobs
     #[arg(long, value_name = "POSITION")]
     after: Option<String>,
@@ -34,11 +43,14 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
         Some(reference) => Some(client.job(reference).await?.id),
         None => None,
     };
+    let filter = Filter { types: args.types, group: args.group, label: args.label };
     if args.follow {
         let mut events = match (&job, args.after) {
-            (None, None) => client.follow_all(end_of_feed(&client).await?),
-            (None, after) => client.follow_all(after),
-            (Some(job), after) => client.follow_job(job, after.as_deref().map(parse_place).transpose()?),
+            (None, None) => client.follow_all(&filter, end_of_feed(&client).await?),
+            (None, after) => client.follow_all(&filter, after),
+            (Some(job), after) => {
+                client.follow_job(job, &filter, after.as_deref().map(parse_place).transpose()?)
+            }
         };
         // A stream over all jobs may repeat events after it was interrupted.
         let mut newest: HashMap<String, u64> = HashMap::new();
@@ -54,14 +66,15 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
     }
     let mut after = args.after;
     loop {
-        let (events, next) = page(&client, job.as_deref(), after.as_deref()).await?;
+        let (events, next) = page(&client, job.as_deref(), &filter, after.as_deref()).await?;
         for event in &events {
             print(&client, &clock, event, job.is_none())?;
         }
-        match next {
-            Some(next) if !events.is_empty() => after = Some(next),
-            _ => return Ok(0),
+        // With a filter, a page without events need not be the last one.
+        if next.is_none() || next == after {
+            return Ok(0);
         }
+        after = next;
     }
 }
 
@@ -72,20 +85,21 @@ fn parse_place(text: &str) -> Result<u64, Failure> {
 
 /// Returns the current end of the feed.
 async fn end_of_feed(client: &Client) -> Result<Option<String>, Failure> {
-    Ok(client.call(&events::of_all(Some("now"), 1)).await?.next_cursor)
+    Ok(client.call(&events::of_all(&Filter::default(), Some("now"), 1)).await?.next_cursor)
 }
 
 /// Fetches the events after a position, and the position after them.
 async fn page(
     client: &Client,
     job: Option<&str>,
+    filter: &Filter,
     after: Option<&str>,
 ) -> Result<(Vec<Event>, Option<String>), Failure> {
     let Some(job) = job else {
-        let feed = client.call(&events::of_all(after, PAGE_EVENTS)).await?;
+        let feed = client.call(&events::of_all(filter, after, PAGE_EVENTS)).await?;
         return Ok((feed.items, feed.next_cursor));
     };
-    let page = client.call(&events::of_job(job, Some(after.unwrap_or("0")), PAGE_EVENTS)).await?;
+    let page = client.call(&events::of_job(job, filter, Some(after.unwrap_or("0")), PAGE_EVENTS)).await?;
     let next = page.items.last().map(|event| event.seq.to_string());
     Ok((page.items, next))
 }

@@ -1,8 +1,9 @@
 //! Streams of events: complete, ordered, resumable.
 
-use serde_json::json;
+use lastword_store::memory::Memory;
+use serde_json::{Value, json};
 
-use super::Home;
+use super::{Daemon, Home};
 
 #[test]
 fn c29_a_stream_is_the_complete_log_and_closes_at_the_end() {
@@ -107,4 +108,86 @@ fn the_feed_of_all_jobs_loses_nothing_when_resumed() {
     assert_eq!((&now["items"], &now["next_cursor"]), (&json!([]), &json!(cursor)));
     let after = daemon.client.get(&format!("/v1/events?cursor={cursor}")).expect(200);
     assert_eq!((after["items"].clone(), &after["next_cursor"]), (json!([]), &json!(cursor)));
+}
+
+#[test]
+fn the_feed_is_filtered_in_sqlite() {
+    let home = Home::new();
+    filters(&home.start());
+}
+
+#[test]
+fn the_feed_is_filtered_in_memory() {
+    let home = Home::new();
+    let daemon = home.start_with(Memory::default());
+    daemon.until_ready();
+    filters(&daemon);
+}
+
+/// Reads the whole feed with a filter in pages of `limit`; returns job and type of each event.
+fn filtered(daemon: &Daemon, filter: &str, limit: u32) -> Vec<(String, String)> {
+    let (mut found, mut cursor) = (Vec::new(), String::new());
+    loop {
+        let page = daemon.client.get(&format!("/v1/events?limit={limit}&{filter}{cursor}")).expect(200);
+        let items = page["items"].as_array().unwrap();
+        assert!(items.len() <= limit as usize, "{page}");
+        let text = |event: &Value, name: &str| event[name].as_str().unwrap().to_owned();
+        found.extend(items.iter().map(|event| (text(event, "job"), text(event, "type"))));
+        let next = format!("&cursor={}", page["next_cursor"].as_str().unwrap());
+        if next == cursor {
+            return found;
+        }
+        cursor = next;
+    }
+}
+
+/// Checks every filter of the feed, in pages of every size and as a stream.
+fn filters(daemon: &Daemon) {
+    let run = |group: &str, colour: &str| {
+        let mut asked = daemon.script("exit 0");
+        asked["group"] = json!(group);
+        asked["labels"] = json!({ "colour": colour });
+        let id = daemon.submit(&asked);
+        daemon.end_of(&id);
+        id
+    };
+    let (a, b, c) = (run("left", "red"), run("right", "red"), run("left", "blue"));
+    let all = filtered(daemon, "", 500);
+    let of = |jobs: &[&String], kinds: &[&str]| -> Vec<(String, String)> {
+        let fits = |(job, kind): &&(String, String)| {
+            jobs.contains(&job) && (kinds.is_empty() || kinds.contains(&kind.as_str()))
+        };
+        all.iter().filter(fits).cloned().collect()
+    };
+    for (filter, expected) in [
+        ("type=last_word".to_owned(), of(&[&a, &b, &c], &["last_word"])),
+        ("type=submitted,last_word".to_owned(), of(&[&a, &b, &c], &["submitted", "last_word"])),
+        (format!("job={b}"), of(&[&b], &[])),
+        (format!("job={b}&type=launched"), of(&[&b], &["launched"])),
+        ("group=left".to_owned(), of(&[&a, &c], &[])),
+        ("label=colour%3Dred".to_owned(), of(&[&a, &b], &[])),
+        ("group=left&label=colour%3Dred&type=last_word".to_owned(), of(&[&a], &["last_word"])),
+        ("group=elsewhere".to_owned(), Vec::new()),
+    ] {
+        for limit in [1, 2, 3, 500] {
+            assert_eq!(filtered(daemon, &filter, limit), expected, "{filter}, {limit} at once");
+        }
+    }
+    let words =
+        daemon.client.get(&format!("/v1/jobs/{a}/events?type=launched,last_word&limit=1")).expect(200);
+    assert_eq!((&words["items"][0]["type"], words["next_cursor"].is_string()), (&json!("launched"), true));
+    for path in ["/v1/events?type=tea", "/v1/events?label=tea", &format!("/v1/jobs/{a}/events?type=tea")] {
+        assert_eq!(daemon.client.get(path).problem(), (400, "invalid".to_owned()), "{path}");
+    }
+    assert_eq!(daemon.client.get("/v1/events?job=nobody").status, 404);
+    // A stream goes on, past events that the filter does not select.
+    let mut stream = daemon.client.stream("/v1/events?group=left&type=last_word", &[]);
+    run("right", "red");
+    let d = run("left", "green");
+    let told: Vec<String> =
+        stream.by_ref().take(3).map(|frame| frame.data["job"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(told, [a.clone(), c, d]);
+    let of_job = daemon.client.stream(&format!("/v1/jobs/{a}/events?type=launched"), &[]);
+    let told: Vec<String> = of_job.map(|frame| frame.event).collect();
+    assert_eq!(told, ["launched", "end"]);
 }

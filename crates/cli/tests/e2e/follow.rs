@@ -154,6 +154,34 @@ fn a_result_is_the_last_output_and_how_the_job_ended() {
     assert!(output.stderr.contains("lastword wait"), "it suggests what to do: {output:?}");
 }
 
+#[test]
+fn events_are_filtered_by_type_group_and_label() {
+    let home = Home::new();
+    let left = home.ok(&["run", "-d", "--group", "left", "--label", "colour=red", "true"]);
+    let right = home.ok(&["run", "-d", "--group", "right", "--label", "colour=red", "true"]);
+    home.ok(&["wait", &left, &right]);
+    let of = |words: &[&str]| -> Vec<(String, String)> {
+        let text = home.ok(&[&["--json", "events"], words].concat());
+        let text_of = |event: &serde_json::Value, name: &str| event[name].as_str().unwrap().to_owned();
+        let events = text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+        events.map(|event| (text_of(&event, "job"), text_of(&event, "type"))).collect()
+    };
+    let pair = |job: &str, kind: &str| (job.to_owned(), kind.to_owned());
+    assert_eq!(
+        of(&["--group", "left", "--type", "submitted,last_word"]),
+        [pair(&left, "submitted"), pair(&left, "last_word")]
+    );
+    assert_eq!(of(&["--label", "colour=red", "--type", "submitted"]).len(), 2);
+    assert_eq!(of(&[&right, "--type", "last_word"]), [pair(&right, "last_word")]);
+    assert_eq!(of(&["--label", "colour=blue"]), []);
+    let refused = home.run(&["events", "--type", "tea"]);
+    assert!(refused.code == 2 && refused.stderr.contains("last_word"), "{refused:?}");
+    let following =
+        home.spawn(&["events", "-f", "--json", "--type", "last_word", "--group", "right", "--after", "0"]);
+    following.until_printed(&right);
+    assert!(!following.printed().contains(&left), "{}", following.printed());
+}
+
 /// Starts every command that follows a job, waits until each is in the middle of it, and returns them with their names.
 fn followers(home: &Home, id: &str) -> Vec<(&'static str, Running)> {
     let followers = [

@@ -1,6 +1,7 @@
 //! A laptop: desk, worker and host in one process. The verbs here need more than a desk: files of the host, or deaths the worker has seen.
 
 pub(crate) mod cancel;
+mod feed;
 mod reads;
 mod remove;
 mod submit;
@@ -17,6 +18,8 @@ use crate::desk::Desk;
 use crate::host::Host;
 use crate::worker::Worker;
 use crate::{Error, Jobs, Options};
+
+pub use feed::FeedFilter;
 
 /// A running engine. Dropping the last handle stops it at once; running trees stay alive.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use lastword_core::job::Phase;
 use lastword_core::view::row::{PhaseName, Row};
 use lastword_core::{AttemptNo, Event, Job, JobId, Seq};
 use lastword_proc::Recording;
-use lastword_store::{Cursor, Filter, Store};
+use lastword_store::{Filter, Store};
 use tokio::time::{Instant, sleep_until};
 
 use crate::{Alive, Engine, Error, NoAttempt, Settled, Stream, Until};
@@ -77,17 +77,6 @@ impl<J: Store> Engine<J> {
     pub async fn events(&self, id: JobId, after: Seq) -> Result<Vec<Event>, Error> {
         self.worker.settle(Some(id)).await;
         Ok(self.desk().journal.load(id, after).await?)
-    }
-
-    /// Returns a piece of the feed over all jobs, and where the next one begins.
-    pub async fn feed(
-        &self,
-        after: Option<Cursor>,
-        limit: u32,
-    ) -> Result<(Vec<(JobId, Event)>, Option<Cursor>), Error> {
-        self.worker.settle(None).await;
-        let feed = self.desk().journal.read(after, limit).await?;
-        Ok((feed.events, feed.next))
     }
 
     /// Waits until a condition on a job holds, and returns the job as it is then or when the time is over.

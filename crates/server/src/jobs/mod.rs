@@ -26,7 +26,7 @@ pub(crate) use change::{
     __path_abandon, __path_prune, __path_remove, __path_resize, __path_retry, __path_send, __path_set_limits,
     prune, remove, send, set_limits,
 };
-pub(crate) use list::{__path_list, list, page_limit};
+pub(crate) use list::{__path_list, label_of, list, page_limit};
 pub(crate) use response::view;
 pub(crate) use show::{__path_show, WAIT_MAX, mark_read, show};
 pub(crate) use submit::{__path_submit, submit};

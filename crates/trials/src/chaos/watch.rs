@@ -77,7 +77,7 @@ fn number_of(stage: &Stage, client: &mut Client, id: &str) -> Option<u64> {
 }
 
 fn page(client: &mut Client, cursor: &mut Option<String>) -> Vec<Value> {
-    let call = events::of_all(cursor.as_deref(), 500).untyped();
+    let call = events::of_all(&events::Filter::default(), cursor.as_deref(), 500).untyped();
     let Ok(page) = client.call(&call) else { return Vec::new() };
     if let Some(next) = page["next_cursor"].as_str() {
         *cursor = Some(next.to_owned());

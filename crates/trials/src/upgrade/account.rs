@@ -135,7 +135,8 @@ impl Told {
     /// Reads everything; of the output of a live job only the first piece.
     pub(super) fn of(client: &mut Client, id: &str) -> Result<Told, String> {
         let shown = client.call(&jobs::show(id).untyped())?;
-        let events = pages(client, |cursor| events::of_job(id, cursor, PAGE).untyped())?.0;
+        let events =
+            pages(client, |cursor| events::of_job(id, &events::Filter::default(), cursor, PAGE).untyped())?.0;
         let mut streams = BTreeMap::new();
         for attempt in shown["attempts"].as_array().into_iter().flatten() {
             for stream in ["stdout", "stderr"] {
@@ -318,7 +319,7 @@ fn rows_after(cursor: Option<&str>) -> Call<Value> {
 
 /// Returns the call for a page of the feed over all jobs.
 pub(super) fn feed_after(cursor: Option<&str>) -> Call<Value> {
-    events::of_all(cursor, PAGE).untyped()
+    events::of_all(&events::Filter::default(), cursor, PAGE).untyped()
 }
 
 /// Reads every page of a list after the one that gave this cursor.

@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 
 use lastword_api::{Answer, Job};
+use lastword_client::events::Filter;
 use lastword_client::jobs;
 use serde_json::Value;
 
@@ -19,7 +20,7 @@ pub(super) async fn listen(client: &Client, job: &Job) -> Result<(), Failure> {
     for question in job.session.iter().flat_map(|session| &session.questions) {
         questions.add(question.id.clone(), question.text.clone());
     }
-    let mut events = client.follow_job(&job.id, Some(job.version));
+    let mut events = client.follow_job(&job.id, &Filter::default(), Some(job.version));
     loop {
         let event = tokio::select! {
             event = events.next() => match event? {

@@ -54,8 +54,7 @@ pub(crate) async fn verb<J: Store>(
 const VERBS: [&str; 6] = ["cancel", "retry", "resume", "interrupt", "resize", "abandon"];
 
 /// Why a job itself cannot be posted to.
-const NO_VERB: &str =
-    "a POST needs a verb after the reference: `:cancel`, `:retry`, `:resume`, `:interrupt`, `:resize` or `:abandon`";
+const NO_VERB: &str = "a POST needs a verb after the reference: `:cancel`, `:retry`, `:resume`, `:interrupt`, `:resize` or `:abandon`";
 
 /// Separates a job from its verbs, which share a route: a job cannot be posted to, and a verb has no other method.
 pub(crate) async fn separate_verbs(Path(segment): Path<String>, request: Request, next: Next) -> Response {

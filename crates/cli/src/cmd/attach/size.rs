@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::io::IsTerminal as _;
 
 use lastword_api::{Job, Resize};
+use lastword_client::events::Filter;
 use lastword_client::jobs;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -20,7 +21,7 @@ pub(super) async fn follow(client: &Client, job: &Job, repaint: bool) -> Infalli
             pass_on(client, job, Resize { rows: if size.rows > 1 { size.rows - 1 } else { 2 }, ..size })
                 .await;
         }
-        let mut events = client.follow_job(&job.id, Some(job.version.saturating_sub(1)));
+        let mut events = client.follow_job(&job.id, &Filter::default(), Some(job.version.saturating_sub(1)));
         loop {
             if let Some(size) = own_size() {
                 pass_on(client, job, size).await;

@@ -38,8 +38,7 @@ pub use error::{Error, FindError};
 pub use host::{Host, LocalHost, now};
 pub use lastword_proc::{Read, Recording};
 pub use lastword_store::Group;
-pub use local::cancel::Cancelled;
-pub use local::{Engine, FeedFilter};
+pub use local::{Cancelled, Engine, FeedFilter};
 
 /// What an engine needs to know.
 #[derive(Clone, Debug)]

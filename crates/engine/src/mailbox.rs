@@ -5,11 +5,10 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use lastword_core::Job;
 use lastword_core::owner::Input;
 use lastword_core::report::{Found, Report};
-use tokio::sync::Notify;
-
-use crate::local::cancel::HeldStop;
+use tokio::sync::{Notify, oneshot};
 
 /// Reports that may wait for one job. The owner's step keeps as many while the journal is unavailable; reporters wait then.
 const REPORTS_MAX: usize = 256;
@@ -41,6 +40,15 @@ struct State {
     locating: bool,
     /// The task is over.
     over: bool,
+}
+
+/// A request to a job task: tell the keeper of the tree. The answer is missing if no tree of the job can be reached.
+#[derive(Debug)]
+pub(crate) struct HeldStop {
+    /// Skip to the last rung.
+    pub(crate) force: bool,
+    /// For the job as stored, and whether the keeper has the request on disk.
+    pub(crate) answer: oneshot::Sender<(Job, bool)>,
 }
 
 /// What a task gets next.

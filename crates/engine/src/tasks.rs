@@ -7,9 +7,8 @@ use std::sync::{Arc, Mutex};
 use lastword_core::JobId;
 use tokio::task::AbortHandle;
 
-use crate::local::cancel::HeldStop;
 use crate::lock::lock;
-use crate::mailbox::Mailbox;
+use crate::mailbox::{HeldStop, Mailbox};
 
 /// Every job task of this process.
 #[derive(Debug, Default)]

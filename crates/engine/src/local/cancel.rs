@@ -10,6 +10,7 @@ use tokio::time::timeout;
 
 use super::Engine;
 use crate::Error;
+use crate::mailbox::HeldStop;
 
 /// How long the journal may take to store a stop. A tree that is to be stopped costs money meanwhile.
 const STORED_MAX: Duration = Duration::from_secs(3);
@@ -26,15 +27,6 @@ pub enum Cancelled {
         /// Whether the keeper has the request on disk; otherwise in memory.
         on_disk: bool,
     },
-}
-
-/// A request to a job task: tell the keeper of the tree. The answer is missing if no tree of the job can be reached.
-#[derive(Debug)]
-pub(crate) struct HeldStop {
-    /// Skip to the last rung.
-    pub(crate) force: bool,
-    /// For the job as stored, and whether the keeper has the request on disk.
-    pub(crate) answer: oneshot::Sender<(Job, bool)>,
 }
 
 impl<J: Store> Engine<J> {

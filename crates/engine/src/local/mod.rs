@@ -1,6 +1,6 @@
 //! A laptop: desk, worker and host in one process. The verbs here need more than a desk: files of the host, or deaths the worker has seen.
 
-pub(crate) mod cancel;
+mod cancel;
 mod feed;
 mod reads;
 mod remove;
@@ -19,6 +19,7 @@ use crate::host::Host;
 use crate::worker::Worker;
 use crate::{Error, Jobs, Options};
 
+pub use cancel::Cancelled;
 pub use feed::FeedFilter;
 
 /// A running engine. Dropping the last handle stops it at once; running trees stay alive.

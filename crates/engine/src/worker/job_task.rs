@@ -18,9 +18,8 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::Worker;
 use crate::host::Order;
-use crate::local::cancel::HeldStop;
 use crate::lock::lock;
-use crate::mailbox::{Mail, Mailbox, Reports};
+use crate::mailbox::{HeldStop, Mail, Mailbox, Reports};
 use crate::troubles::Troubles;
 
 /// First pause before a failed effect or write is tried again. It doubles.

@@ -6,7 +6,8 @@ use std::sync::atomic::Ordering;
 use lastword_store::sqlite::Sqlite;
 use serde_json::{Value, json};
 
-use super::{Answer, Home, each, id_of};
+use super::{Answer, Home, each, id_of, leader};
+use crate::common::until;
 use crate::engine::faulty::{Faulty, RENEWALS};
 
 fn faulty(home: &Home) -> Faulty {
@@ -33,8 +34,6 @@ fn c3_a_request_that_cannot_be_made_durable_fails_and_leaves_nothing() {
     let text = json!({ "text": "hi\n" });
     for (method, path, body) in [
         ("POST", "/v1/jobs".to_owned(), asked.clone()),
-        ("POST", format!("{path}:cancel"), json!({ "force": true })),
-        ("POST", "/v1/jobs:cancel".to_owned(), json!({ "all": true })),
         ("POST", format!("{path}/messages"), text),
         ("PATCH", format!("{path}/limits"), json!({ "wall_ms": 90_000 })),
     ] {
@@ -43,6 +42,25 @@ fn c3_a_request_that_cannot_be_made_durable_fails_and_leaves_nothing() {
     journal.unwritable.store(false, Ordering::Relaxed);
     assert_eq!(daemon.client.get(&path).expect(200), before, "nothing was recorded");
     assert_eq!(each(&daemon.client.get("/v1/jobs").expect(200), "id"), [id.as_str()]);
+}
+
+#[test]
+fn c85_a_cancel_that_cannot_be_stored_is_held_by_the_keeper() {
+    let home = Home::new();
+    let journal = faulty(&home);
+    let daemon = home.start_with(journal.clone());
+    daemon.until_ready();
+    let id = daemon.run("sleep 100");
+    let leader = leader(&daemon.start_of(&id));
+    journal.unwritable.store(true, Ordering::Relaxed);
+    let path = format!("/v1/jobs/{id}:cancel");
+    let held: Value = daemon.client.request("POST", &path, &[], br#"{"force":true}"#).expect(202);
+    assert_eq!(held["stop"]["held_in"], "disk", "{held}");
+    until("the leader is gone", || (!leader.is_alive()).then_some(()));
+    unavailable(&daemon.client.request("POST", "/v1/jobs:cancel", &[], br#"{"all":true}"#));
+    journal.unwritable.store(false, Ordering::Relaxed);
+    let ended = daemon.end_of(&id);
+    assert_eq!((&ended["outcome"], &ended["cause"]), (&json!("cancelled"), &json!("user")), "{ended}");
 }
 
 #[test]

@@ -152,9 +152,9 @@ impl Owner {
         self.gone
     }
 
-    /// Reports whether an append or a load is in flight.
+    /// Reports whether nothing can be decided before the journal answers: an append or a load is in flight, or a load must succeed first.
     pub fn waits_for_journal(&self) -> bool {
-        self.flight.is_some() || self.loading
+        self.flight.is_some() || self.loading || self.outdated
     }
 
     /// Reports whether the inbox has room. The reader of the recording must wait while it has not.

@@ -340,6 +340,7 @@ fn c50_an_owner_that_cannot_read_what_is_newer_waits_and_still_stops() {
     assert!(matches!(rig.step(Input::Conflict)[..], [Output::Load { .. }]));
     for _ in 0..3 {
         assert_eq!(rig.step(Input::Unavailable), Vec::new(), "no append could be stored");
+        assert!(rig.owner.waits_for_journal(), "a report waits to be stored");
         assert_eq!(rig.says(Signal::ItemCompleted { title: "more".to_owned() }), Vec::new());
         assert!(matches!(rig.step(Input::Tick)[..], [Output::Load { .. }]), "one read per tick");
     }

@@ -299,6 +299,11 @@ impl Owner {
     /// records the cause.
     fn stop_without_journal(&mut self, now: Now, outputs: &mut Vec<Output>) {
         let flight = self.flight.as_deref();
+        // With nothing in flight, only an owner that cannot append needs this, and only for a tree that it has located.
+        let is_ours = self.job.open_attempt().is_some_and(|attempt| attempt.epoch == self.fence.epoch);
+        if flight.is_none() && !(self.outdated && is_ours) {
+            return;
+        }
         let (job, reports) = flight.map_or((&self.job, 0), |flight| (&flight.after, flight.reports));
         let mut draft = Draft { job: job.clone(), facts: Vec::new(), at: now };
         for report in self.inbox.iter().skip(reports) {

@@ -8,7 +8,7 @@ use lastword_client::events::Filter;
 use lastword_client::jobs;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::client::{Client, Events};
+use crate::client::Client;
 
 /// Passes on the size of our terminal, now and whenever it changes. With `repaint` the program there is made to draw its screen again.
 pub(super) async fn follow(client: &Client, job: &Job, repaint: bool) -> Infallible {
@@ -21,7 +21,8 @@ pub(super) async fn follow(client: &Client, job: &Job, repaint: bool) -> Infalli
             pass_on(client, job, Resize { rows: if size.rows > 1 { size.rows - 1 } else { 2 }, ..size })
                 .await;
         }
-        let mut events = client.follow_job(&job.id, &Filter::default(), Some(job.version.saturating_sub(1)));
+        let launches = Filter { types: vec!["launched".to_owned()], ..Filter::default() };
+        let mut launches = client.follow_job(&job.id, &launches, Some(job.version.saturating_sub(1)));
         loop {
             if let Some(size) = own_size() {
                 pass_on(client, job, size).await;
@@ -29,21 +30,11 @@ pub(super) async fn follow(client: &Client, job: &Job, repaint: bool) -> Infalli
             tokio::select! {
                 _ = changes.recv() => {}
                 // The terminal of a new attempt has the size that the job was submitted with.
-                launched = next_launch(&mut events) => if !launched { break },
+                launch = launches.next() => if !matches!(launch, Ok(Some(_))) { break },
             }
         }
     }
     std::future::pending().await
-}
-
-/// Waits until an attempt is launched; reports whether one was.
-async fn next_launch(events: &mut Events) -> bool {
-    while let Ok(Some(event)) = events.next().await {
-        if event.kind == "launched" {
-            return true;
-        }
-    }
-    false
 }
 
 /// Resizes the terminal of the job. A daemon or a keeper of version 0.1.0 cannot, and then it stays as it is.

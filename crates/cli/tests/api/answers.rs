@@ -178,7 +178,7 @@ fn every_answer_has_a_version_and_every_problem_is_complete() {
         ("GET", "/v2/jobs".to_owned(), Value::Null, 404, "not_found"),
         ("PUT", "/v1/jobs".to_owned(), none.clone(), 405, "invalid"),
         ("DELETE", "/v1/daemon".to_owned(), Value::Null, 405, "invalid"),
-        ("GET", "/v1/jobs/nobody".to_owned(), Value::Null, 404, "not_found"),
+        ("GET", "/v1/jobs/missing".to_owned(), Value::Null, 404, "not_found"),
         ("GET", "/v1/jobs/%00%ff".to_owned(), Value::Null, 400, "invalid"),
         ("GET", "/v1/jobs?phase=flying".to_owned(), Value::Null, 400, "invalid"),
         ("GET", "/v1/jobs?outcome=nice".to_owned(), Value::Null, 400, "invalid"),
@@ -242,7 +242,7 @@ fn every_answer_has_a_version_and_every_problem_is_complete() {
         (
             "POST",
             "/v1/jobs".to_owned(),
-            json!({ "argv": ["true"], "cwd": "/", "after": [{ "job": "nobody" }] }),
+            json!({ "argv": ["true"], "cwd": "/", "after": [{ "job": "missing" }] }),
             404,
             "not_found",
         ),
@@ -270,7 +270,7 @@ fn every_answer_has_a_version_and_every_problem_is_complete() {
         ("PUT", "/v1/groups/a%20b".to_owned(), none.clone(), 400, "invalid"),
         ("POST", "/v1/daemon:stop".to_owned(), json!({ "jobs": "tea" }), 400, "invalid"),
         ("DELETE", "/v1/groups/default".to_owned(), Value::Null, 400, "invalid"),
-        ("DELETE", "/v1/groups/nobody".to_owned(), Value::Null, 404, "not_found"),
+        ("DELETE", "/v1/groups/missing".to_owned(), Value::Null, 404, "not_found"),
     ];
     for (method, path, body, status, code) in asks {
         let body = if body.is_null() { String::new() } else { body.to_string() };

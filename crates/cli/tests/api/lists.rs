@@ -66,7 +66,7 @@ fn a_list_is_filtered_by_phase_outcome_group_label_and_name() {
         ("group=x", vec![&live, &good]),
         ("label=for=b", vec![&bad]),
         ("name=c", vec![&live]),
-        ("name=nobody", vec![]),
+        ("name=missing", vec![]),
     ] {
         let page = daemon.client.get(&format!("/v1/jobs?{query}")).expect(200);
         assert_eq!(each(&page, "id"), expected, "{query}");

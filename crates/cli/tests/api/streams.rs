@@ -179,7 +179,7 @@ fn filters(daemon: &Daemon) {
     for path in ["/v1/events?type=tea", "/v1/events?label=tea", &format!("/v1/jobs/{a}/events?type=tea")] {
         assert_eq!(daemon.client.get(path).problem(), (400, "invalid".to_owned()), "{path}");
     }
-    assert_eq!(daemon.client.get("/v1/events?job=nobody").status, 404);
+    assert_eq!(daemon.client.get("/v1/events?job=missing").status, 404);
     // A stream goes on, past events that the filter does not select.
     let mut stream = daemon.client.stream("/v1/events?group=left&type=last_word", &[]);
     run("right", "red");

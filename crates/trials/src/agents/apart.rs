@@ -29,6 +29,17 @@ pub(crate) fn command(programs: &Programs, verb: &str, words: &[&OsStr]) -> Comm
     command
 }
 
+/// Runs a verb of this program in there. Returns what it found wrong, which it has written to its errors.
+pub(crate) fn run(programs: &Programs, verb: &str, words: &[&OsStr]) -> Result<Result<(), String>, String> {
+    let inside = command(programs, verb, words).stderr(Stdio::piped()).spawn();
+    let said = inside.and_then(std::process::Child::wait_with_output);
+    let said = said.map_err(|error| format!("unshare (of util-linux) is needed: {error}"))?;
+    Ok(match said.status.success() {
+        true => Ok(()),
+        false => Err(String::from_utf8_lossy(&said.stderr).trim().to_owned()),
+    })
+}
+
 /// The first process of the namespaces: every orphan becomes its child, and is reaped.
 pub(crate) fn init(words: &[&str]) -> Result<bool, String> {
     raise_loopback()?;

@@ -11,7 +11,6 @@ mod install;
 mod trial;
 
 use std::ffi::OsStr;
-use std::process::Stdio;
 use std::time::Instant;
 
 use crate::agents::apart;
@@ -43,13 +42,7 @@ pub(crate) fn run(words: &[&str]) -> Result<bool, String> {
         OsStr::new(&seed),
         OsStr::new(bug.unwrap_or("none")),
     ];
-    let mut inside = apart::command(&programs, PART, &words);
-    let said = inside.stderr(Stdio::piped()).spawn().and_then(std::process::Child::wait_with_output);
-    let said = said.map_err(|error| format!("unshare (of util-linux) is needed: {error}"))?;
-    let found = match said.status.success() {
-        true => Ok(()),
-        false => Err(String::from_utf8_lossy(&said.stderr).trim().to_owned()),
-    };
+    let found = apart::run(&programs, PART, &words)?;
     println!("seed {seed}, {:.0} s", begun.elapsed().as_secs_f64());
     Ok(verdict(bug, found))
 }

@@ -11,7 +11,6 @@ mod trial;
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
-use std::process::Stdio;
 use std::time::Instant;
 
 use crate::agents::known::{AGENTS, named};
@@ -45,13 +44,7 @@ pub(crate) fn run(words: &[&str]) -> Result<bool, String> {
     let mut words: Vec<&OsStr> = vec![place.path().as_ref(), installed.cache.as_ref()];
     words.extend([programs.lastword.as_ref(), OsStr::new(bug.unwrap_or("none"))]);
     words.extend(chosen.iter().map(|agent| OsStr::new(agent.name)));
-    let mut inside = apart::command(&programs, PART, &words);
-    let said = inside.stderr(Stdio::piped()).spawn().and_then(std::process::Child::wait_with_output);
-    let said = said.map_err(|error| format!("unshare (of util-linux) is needed: {error}"))?;
-    let found = match said.status.success() {
-        true => Ok(()),
-        false => Err(String::from_utf8_lossy(&said.stderr).trim().to_owned()),
-    };
+    let found = apart::run(&programs, PART, &words)?;
     let plural = if chosen.len() == 1 { "" } else { "s" };
     println!("{} agent{plural} in {:.1} s", chosen.len(), begun.elapsed().as_secs_f64());
     Ok(verdict(bug, found))

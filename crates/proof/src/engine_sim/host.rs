@@ -220,15 +220,7 @@ impl Process {
 
     async fn perform(self, order: Order, reports: Reports) -> Result<(), String> {
         match self.act(|world| world.set_out(self.host, &order)).await {
-            Way::Kills(done) => {
-                let sent = self.act(|world| {
-                    let sent = done.then(|| world.carry_out(self.host, &order, 0));
-                    world.engine_dies(self.host);
-                    drop(sent);
-                });
-                sent.await;
-                std::future::pending().await
-            }
+            Way::Kills(done) => self.die_in(&order, done).await,
             Way::Open { there_ms, done, doubt, back_ms, twice } => {
                 if let Effect::Watch { attempt } = order.effect {
                     let key = self.key(order.job.id, attempt);
@@ -250,19 +242,21 @@ impl Process {
         }
     }
 
+    /// The engine dies in an effect, after it took place or before.
+    async fn die_in<T>(&self, order: &Order, done: bool) -> T {
+        let sent = self.act(|world| {
+            let sent = done.then(|| world.carry_out(self.host, order, 0));
+            world.engine_dies(self.host);
+            drop(sent);
+        });
+        sent.await;
+        std::future::pending().await
+    }
+
     /// Has a shim note a stop that the journal cannot store. It is told, or it is not: an answer that gets lost leaves that open.
     async fn hold_stop(self, order: Order) -> Result<bool, String> {
         match self.act(|world| world.set_out(self.host, &order)).await {
-            Way::Kills(done) => {
-                let died = self.act(|world| {
-                    if done {
-                        world.carry_out(self.host, &order, 0);
-                    }
-                    world.engine_dies(self.host);
-                });
-                died.await;
-                std::future::pending().await
-            }
+            Way::Kills(done) => self.die_in(&order, done).await,
             Way::Open { there_ms, done, doubt, .. } => {
                 pause(there_ms).await;
                 let is_told = done && self.act(|world| world.holds(self.host, &order)).await;

@@ -81,6 +81,11 @@ impl JobId {
         text.iter().map(|byte| char::from(*byte)).collect()
     }
 
+    /// Returns a job as a person calls it: by its name, if it has one, and its short id.
+    pub fn called(self, name: Option<&str>) -> String {
+        name.map_or_else(|| self.short(), |name| format!("{name} ({})", self.short()))
+    }
+
     /// Returns the bits that the short form encodes.
     pub fn short_bits(self) -> u64 {
         (self.0.as_u128() & ((1 << SHORT_BITS) - 1)) as u64

@@ -231,6 +231,11 @@ impl Job {
         }
     }
 
+    /// Returns the job as a person calls it: by its name, if it has one, and its short id.
+    pub fn called(&self) -> String {
+        self.id.called(self.spec.as_ref().and_then(|spec| spec.name.as_deref()))
+    }
+
     /// Returns the attempt that may have a live tree.
     pub fn open_attempt(&self) -> Option<&Attempt> {
         self.attempts.last().filter(|attempt| attempt.end.is_none())

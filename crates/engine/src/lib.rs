@@ -39,6 +39,7 @@ pub use host::{Host, LocalHost, now};
 pub use lastword_proc::{Read, Recording};
 pub use lastword_store::Group;
 pub use local::{Cancelled, Engine, FeedFilter};
+pub use mailbox::Held;
 
 /// What an engine needs to know.
 #[derive(Clone, Debug)]

@@ -47,8 +47,17 @@ struct State {
 pub(crate) struct HeldStop {
     /// Skip to the last rung.
     pub(crate) force: bool,
-    /// For the job as stored, and whether the keeper has the request on disk.
-    pub(crate) answer: oneshot::Sender<(Job, bool)>,
+    /// For what the keeper then holds.
+    pub(crate) answer: oneshot::Sender<Held>,
+}
+
+/// A stop that a keeper holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// The job as stored, without the request.
+    pub job: Box<Job>,
+    /// Whether the keeper has the request on disk; otherwise in memory.
+    pub on_disk: bool,
 }
 
 /// What a task gets next.

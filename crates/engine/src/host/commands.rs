@@ -34,17 +34,19 @@ impl LocalHost {
 
     /// Has a keeper note a stop and carry it out. Returns whether the note is on disk.
     pub(super) async fn hold_stop(&self, order: Order) -> Result<bool, String> {
-        let Effect::Stop { attempt, cause, force } = order.effect else { return Ok(false) };
-        let stop = Stop { cause: cause_name(cause), force, local: true, term_ms: None };
-        let answer = self.ask(&order, attempt, KeeperCommand::Stop(stop)).await?;
-        Ok(answer.is_some_and(|line| line.get::<u8>("durable") == Some(1)))
+        let Effect::Stop { attempt, cause, force } = order.effect else {
+            return Err("only a stop can be held".to_owned());
+        };
+        match self.ask(&order, attempt, stop(cause, force, true)).await? {
+            Some(answer) => Ok(answer.get::<u8>("durable") == Some(1)),
+            None => Err("another owner commands its keeper".to_owned()),
+        }
     }
 
     async fn command_keeper(&self, order: Order) -> Result<(), String> {
         match order.effect {
             Effect::Stop { attempt, cause, force } => {
-                let stop = Stop { cause: cause_name(cause), force, local: order.local, term_ms: None };
-                self.send(&order, attempt, KeeperCommand::Stop(stop)).await
+                self.send(&order, attempt, stop(cause, force, order.local)).await
             }
             Effect::Deadline { attempt, at } => {
                 let at = at.map(|Awake(ms)| ms);
@@ -148,6 +150,11 @@ impl LocalHost {
 
 fn is_one_shot(job: &Job) -> bool {
     job.spec.as_ref().is_some_and(|spec| spec.work.is_one_shot())
+}
+
+/// Returns the command to stop a tree. A `local` one is not in the journal: the keeper notes it and its receipt says so.
+fn stop(cause: Cause, force: bool, local: bool) -> KeeperCommand<'static> {
+    KeeperCommand::Stop(Stop { cause: cause_name(cause), force, local, term_ms: None })
 }
 
 /// Returns the name under which a keeper records a cause while the journal is unavailable.

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use super::Engine;
 use crate::Error;
-use crate::mailbox::HeldStop;
+use crate::mailbox::{Held, HeldStop};
 
 /// How long the journal may take to store a stop. A tree that is to be stopped costs money meanwhile.
 const STORED_MAX: Duration = Duration::from_secs(3);
@@ -21,12 +21,7 @@ pub enum Cancelled {
     /// It is in the journal; the job after it.
     Stored(Box<Job>),
     /// The journal cannot store it now. The keeper holds it and stops the tree, and its receipt brings it to the journal.
-    Held {
-        /// The job as stored, without the request.
-        job: Box<Job>,
-        /// Whether the keeper has the request on disk; otherwise in memory.
-        on_disk: bool,
-    },
+    Held(Held),
 }
 
 impl<J: Store> Engine<J> {
@@ -49,14 +44,13 @@ impl<J: Store> Engine<J> {
             Err(_) => store::Error::Unavailable(format!("no answer within {} s", STORED_MAX.as_secs())),
         };
         // Without a tree here there is nothing to stop, and without the journal none is started either.
-        self.cancel_by_keeper(id, cancel.force).await.ok_or_else(|| unusable.into())
+        self.cancel_by_keeper(id, cancel.force).await.map(Cancelled::Held).ok_or_else(|| unusable.into())
     }
 
     /// Has the keeper of a job that runs here stop its tree, and hold the request; `None` if there is no such keeper.
-    pub async fn cancel_by_keeper(&self, id: JobId, force: bool) -> Option<Cancelled> {
+    pub async fn cancel_by_keeper(&self, id: JobId, force: bool) -> Option<Held> {
         let (answer, held) = oneshot::channel();
         self.desk().agenda.tasks.hold_stop(id, HeldStop { force, answer });
-        let (job, on_disk) = held.await.ok()?;
-        Some(Cancelled::Held { job: Box::new(job), on_disk })
+        held.await.ok()
     }
 }

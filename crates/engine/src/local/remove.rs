@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use lastword_core::decide::Refusal;
 use lastword_core::outcome::Outcome;
 use lastword_core::view::row::Row;
-use lastword_core::{Job, JobId, Timestamp};
+use lastword_core::{JobId, Timestamp};
 use lastword_store::{Removal, Store};
 
 use super::Engine;
@@ -70,8 +70,8 @@ impl<J: Store> Worker<J> {
     /// Refuses if a live job runs in the worktree, if work would be lost, or if that cannot be known.
     async fn check_removal(&self, id: JobId, with_work: bool) -> Result<(), Error> {
         if let Some(user) = self.user_of_worktree(id).await? {
-            let (job, by) = (called(&self.desk.load(id).await?), user.id);
-            return Err(Error::InUse { job, user: called(&user), by });
+            let (job, by) = (self.desk.load(id).await?.called(), user.id);
+            return Err(Error::InUse { job, user: user.called(), by });
         }
         if with_work {
             return Ok(());
@@ -125,18 +125,9 @@ impl<J: Store> Worker<J> {
         let Some(by) = desk.journal.dependents(id).await?.first().copied() else { return Ok(()) };
         let name = |row: Option<Row>| row.and_then(|row| row.summary.name);
         Err(Error::Awaited {
-            job: called(&desk.load(id).await?),
-            dependent: call(by, name(desk.row(by).await?).as_deref()),
+            job: desk.load(id).await?.called(),
+            dependent: by.called(name(desk.row(by).await?).as_deref()),
             by,
         })
     }
-}
-
-/// Returns a job as a person calls it: by its name, if it has one, and by its short id.
-fn called(job: &Job) -> String {
-    call(job.id, job.spec.as_ref().and_then(|spec| spec.name.as_deref()))
-}
-
-fn call(id: JobId, name: Option<&str>) -> String {
-    name.map_or_else(|| id.short(), |name| format!("{name} ({})", id.short()))
 }

@@ -19,7 +19,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use super::Worker;
 use crate::host::Order;
 use crate::lock::lock;
-use crate::mailbox::{HeldStop, Mail, Mailbox, Reports};
+use crate::mailbox::{Held, HeldStop, Mail, Mailbox, Reports};
 use crate::troubles::Troubles;
 
 /// First pause before a failed effect or write is tried again. It doubles.
@@ -286,11 +286,11 @@ impl<J: Store> JobTask<J> {
         let Some(attempt) = reachable.map(|attempt| attempt.no) else { return };
         let effect = Effect::Stop { attempt, cause: Cause::User, force };
         let order = Order { job: job.clone(), epoch: self.owner.fence().epoch, effect, local: true };
-        let (held, job) = (self.worker.host.hold_stop(order), job.clone());
+        let (held, job) = (self.worker.host.hold_stop(order), Box::new(job.clone()));
         tokio::spawn(async move {
             if let Ok(on_disk) = held.await {
                 // The caller may have gone away.
-                let _ = answer.send((job, on_disk));
+                let _ = answer.send(Held { job, on_disk });
             }
         });
     }

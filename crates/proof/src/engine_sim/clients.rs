@@ -319,7 +319,7 @@ async fn answer(engine: &Engine<Frail>, wish: Wish) -> Answer {
             let wish = Cancel { by: by.to_owned(), asked: Asked::User, force };
             engine.cancel(job, &wish).await.map(|cancelled| match cancelled {
                 Cancelled::Stored(job) => Answer::Job(*job),
-                Cancelled::Held { job, .. } => Answer::Held(job),
+                Cancelled::Held(held) => Answer::Held(held.job),
             })
         }
         Wish::SetLimit { job, limit, value } => {

@@ -11,7 +11,7 @@ use lastword_core::decide::cancel::Cancel as StopRequest;
 use lastword_core::outcome::Asked;
 use lastword_core::view::row::{PhaseName, Row};
 use lastword_core::{Job, JobId};
-use lastword_engine::{Cancelled, Error, Settled, Until};
+use lastword_engine::{Cancelled, Error, Held, Settled, Until};
 use lastword_store::Filter;
 use lastword_store::Store;
 use tokio::task::JoinSet;
@@ -56,7 +56,7 @@ pub(crate) async fn cancel<J: Store>(
     let kind = if asked.reader_gone { Asked::ReaderGone } else { Asked::User };
     let stop = StopRequest { by: principal.name().to_owned(), asked: kind, force: asked.force };
     let failure = match app.engine().cancel(id, &stop).await? {
-        Cancelled::Held { job, on_disk } => return held_response(&app, *job, stop, on_disk).await,
+        Cancelled::Held(held) => return held_response(&app, held, stop).await,
         Cancelled::Stored(job) => match stored_response(&app, principal, *job, asked.wait_ms).await {
             Err(failure) if failure.is_of_journal() => failure,
             response => return response,
@@ -64,8 +64,8 @@ pub(crate) async fn cancel<J: Store>(
     };
     // Stored, and cannot be read again: its owner may not learn of it.
     match app.engine().cancel_by_keeper(id, stop.force).await {
-        Some(Cancelled::Held { job, on_disk }) => held_response(&app, *job, stop, on_disk).await,
-        _ => Err(failure),
+        Some(held) => held_response(&app, held, stop).await,
+        None => Err(failure),
     }
 }
 
@@ -86,18 +86,18 @@ async fn stored_response<J: Store>(
 }
 
 /// Responds to a request that a keeper holds, because the journal cannot store it.
-async fn held_response<J: Store>(app: &App<J>, job: Job, stop: StopRequest, on_disk: bool) -> Reply {
+async fn held_response<J: Store>(app: &App<J>, held: Held, stop: StopRequest) -> Reply {
     let now = app.engine().desk().now().wall;
-    let stop = api::Stop::held(stop.by, stop.force, now, on_disk);
-    let name = job.spec.as_ref().and_then(|spec| spec.name.clone()).unwrap_or_else(|| job.id.to_string());
-    match super::response::view(app, &Settled { value: job, unsettled: false }).await {
+    let stop = api::Stop::held(stop.by, stop.force, now, held.on_disk);
+    let called = held.job.called();
+    match super::response::view(app, &Settled { value: *held.job, unsettled: false }).await {
         Ok(shown) => {
             let shown = api::Job { stop: Some(stop), ..shown };
             Ok((StatusCode::ACCEPTED, Json(shown)).into_response())
         }
         // It cannot even be read. There is nothing to repeat.
         Err(failure) => {
-            let problem = Problem::new(failure.problem().code.clone(), held_words(&name));
+            let problem = Problem::new(failure.problem().code.clone(), held_words(&called));
             Err(Problem { retryable: false, ..problem }.into())
         }
     }
@@ -155,7 +155,7 @@ async fn cancel_each<J: Store>(
         match requests.join_next().await {
             None => break,
             Some(Ok(Ok(Cancelled::Stored(job)))) => items.push(api::Row::of(&Row::of(&job))),
-            Some(Ok(Ok(Cancelled::Held { .. }))) => {
+            Some(Ok(Ok(Cancelled::Held(_)))) => {
                 let held = held_words("each job that could be reached");
                 failed = Some(Problem::new(api::Code::Unavailable, held).into());
             }

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use lastword_core::receipt::{Exit, KeeperStop, Proof, Rung};
 use lastword_proc::{
-    Error, Identity, Input, Keep, Keeper, Launch, Located, Nursery, Stop, boot_id, clock, locate, wait,
+    Error, Identity, Input, Keep, Keeper, Launch, Located, Nursery, Stop, boot_id, clock, exit_record,
+    locate, locate_known, wait,
 };
 use rustix::process::{Pid, Signal};
 
@@ -233,16 +234,12 @@ fn c36_a_removed_claim_does_not_hide_a_running_tree() {
             std::fs::write(launch.dir.join("claim"), text).unwrap();
         }
         let found = locate(&launch.dir, boot_id());
-        assert!(found.is_err(), "{name}: {found:?}, but it is running");
+        assert!(matches!(found, Ok(Located::Alive(_))), "{name}: {found:?}, but it is running");
         let refused = place.nursery.launch(&launch);
         assert!(matches!(refused, Err(Error::Refused(_))), "{name}: {refused:?}");
         assert!(pids[0].is_alive());
         std::fs::write(launch.cwd.join("go"), "").unwrap();
-        let found = until("it has ended", || locate(&launch.dir, boot_id()).ok());
-        assert!(
-            matches!(&found, Located::Ended(record) if record.exit() == Some(Exit::Code(4))),
-            "{found:?}"
-        );
+        assert_eq!(place.end_of(&launch).exit(), Some(Exit::Code(4)));
         std::fs::remove_file(launch.cwd.join("go")).unwrap();
     }
 }
@@ -493,18 +490,83 @@ fn c16_a_sweep_without_descriptors_declares_no_process_dead() {
 }
 
 #[test]
-fn c36_a_folder_removed_under_a_running_tree_is_not_called_never_started() {
+fn c36_a_folder_removed_under_a_running_tree_is_written_again_by_its_keeper() {
+    let place = Place::new();
+    let launch = place.script("a", "echo $$; exec env -i sleep 100");
+    let launched = place.launch(&launch);
+    place.pids(&launch, 1);
+    until("its environment is empty", || {
+        let environ = std::fs::read(format!("/proc/{}/environ", launched.leader.pid)).unwrap();
+        environ.is_empty().then_some(())
+    });
+    std::fs::remove_dir_all(&launch.dir).unwrap();
+    let found = locate_known(&launch.dir, boot_id(), Some(&launched.leader)).unwrap();
+    let Located::Alive(alive) = found else { panic!("{found:?}, but it is running") };
+    assert_eq!(alive.leader.map(|(leader, _)| leader), Some(launched.leader.clone()));
+    Keeper::connect(&launch.dir, 0).unwrap().stop(FORCE).unwrap();
+    let record = wait(&launch.dir, PATIENCE).unwrap().expect("its keeper recorded how it ended");
+    assert!(!launched.leader.is_alive());
+    assert!(record.receipt.proof.is_certain());
+    assert!(record.receipt.output_lost, "what it had written was deleted");
+}
+
+#[test]
+fn c36_a_keeper_records_the_end_although_its_folder_was_removed() {
+    let place = Place::new();
+    for (name, victim) in [("shim", true), ("none", false)] {
+        let launch = place.script(name, "echo $$; while ! test -e go; do sleep 0.01; done; exit 4");
+        let launched = place.launch(&launch);
+        let pids = place.pids(&launch, 1);
+        std::fs::remove_dir_all(&launch.dir).unwrap();
+        match victim {
+            true => assert!(launched.shim.signal(Signal::KILL).unwrap()),
+            false => std::fs::write(launch.cwd.join("go"), "").unwrap(),
+        }
+        let record = until("its end is recorded", || exit_record(&launch.dir).ok().flatten());
+        assert!(!pids[0].is_alive());
+        assert_eq!(record.exit(), (!victim).then_some(Exit::Code(4)));
+        assert!(record.receipt.proof.is_certain() && record.receipt.output_lost, "{record:?}");
+    }
+}
+
+#[test]
+fn c36_a_tree_without_records_and_keeper_is_ended_and_was_not_never_started() {
+    let place = Place::new();
+    for (name, is_alive) in [("alive", true), ("dead", false)] {
+        let launch = place.script(name, "echo $$; exec env -i sleep 100");
+        let launched = place.launch(&launch);
+        place.pids(&launch, 1);
+        assert!(launched.guard.signal(Signal::KILL).unwrap());
+        assert!(launched.shim.signal(Signal::KILL).unwrap());
+        if !is_alive {
+            assert!(launched.leader.signal(Signal::KILL).unwrap());
+        }
+        until("its keeper is gone", || {
+            (!launched.guard.is_alive() && !launched.shim.is_alive()).then_some(())
+        });
+        std::fs::remove_dir_all(&launch.dir).unwrap();
+        let found = locate_known(&launch.dir, boot_id(), Some(&launched.leader)).unwrap();
+        let Located::Vanished(record) = found else { panic!("{found:?}, but it ran") };
+        assert_eq!(record.receipt.proof, Proof::BestEffort);
+        assert!(!launched.leader.is_alive());
+    }
+}
+
+#[test]
+fn c36_a_process_that_has_the_name_of_a_keeper_is_left_alone() {
     let place = Place::new();
     let launch = place.script("a", "echo $$; sleep 100");
-    place.launch(&launch);
-    let pids = place.pids(&launch, 1);
-    let mut keeper = Keeper::connect(&launch.dir, 0).unwrap();
+    let launched = place.launch(&launch);
+    let program = launch.cwd.join("lw-shim");
+    std::fs::copy("/bin/sleep", &program).unwrap();
+    let mut other = std::process::Command::new(&program).arg("100").spawn().unwrap();
     std::fs::remove_dir_all(&launch.dir).unwrap();
-    let found = locate(&launch.dir, boot_id());
-    assert!(matches!(&found, Err(Error::Io { .. })), "{found:?}");
-    keeper.stop(FORCE).unwrap();
-    until("the tree is dead", || (!pids[0].is_alive()).then_some(()));
-    until("nothing is left of the attempt", || {
-        (locate(&launch.dir, boot_id()).ok() == Some(Located::NeverStarted)).then_some(())
-    });
+    assert!(matches!(
+        locate_known(&launch.dir, boot_id(), Some(&launched.leader)).unwrap(),
+        Located::Alive(_)
+    ));
+    assert!(other.try_wait().unwrap().is_none(), "it was killed");
+    other.kill().unwrap();
+    other.wait().unwrap();
+    Keeper::connect(&launch.dir, 0).unwrap().stop(FORCE).unwrap();
 }

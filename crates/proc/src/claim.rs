@@ -7,6 +7,7 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 
 use lastword_core::receipt::{Exit, KeeperStop, Level, OutputBytes};
@@ -152,6 +153,19 @@ impl Claim {
 }
 
 impl KeeperClaim {
+    /// Reads a claim from its open file, which need not have a name any more.
+    pub(crate) fn read_from(file: &File) -> io::Result<KeeperClaim> {
+        match Claim::parse(&text_of(file)?) {
+            Some(Claim::Keeper(keeper)) => Ok(*keeper),
+            _ => Err(invalid("the claim file cannot be parsed")),
+        }
+    }
+
+    /// Reports whether its socket listens as this process: the guard's, or the shim's after it wrote its records again.
+    pub(crate) fn listens_as(&self, pid: i32) -> bool {
+        self.guard.pid == pid || self.shim.as_ref().is_some_and(|shim| shim.pid == pid)
+    }
+
     /// Opens the attempt's control group; `None` if it was never created, or was removed once empty.
     pub(crate) fn leaf(&self) -> io::Result<Option<Leaf>> {
         match self.cgroup.as_deref().map(Leaf::open) {
@@ -198,6 +212,15 @@ impl Drained {
         let output = OutputBytes { seen: line.get("seen")?, kept: line.get("kept")? };
         Some(Drained { output, lost: line.get::<u8>("lost")? == 1 })
     }
+}
+
+/// Returns the text of a claim from its open file.
+pub(crate) fn text_of(file: &File) -> io::Result<String> {
+    /// It has a few lines.
+    const BYTES_MAX: usize = 64 << 10;
+    let mut bytes = vec![0; BYTES_MAX];
+    let read = file.read_at(&mut bytes, 0)?;
+    Ok(String::from_utf8_lossy(&bytes[..read]).into_owned())
 }
 
 /// Appends a line to a claim file.

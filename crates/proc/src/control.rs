@@ -165,7 +165,7 @@ impl Keeper {
         let peer = rustix::net::sockopt::socket_peercred(&stream);
         // The guard created the socket: any other listener replaced it.
         let is_keeper = |peer: rustix::net::UCred| {
-            peer.uid == rustix::process::geteuid() && peer.pid.as_raw_nonzero().get() == keeper.guard.pid
+            peer.uid == rustix::process::geteuid() && keeper.listens_as(peer.pid.as_raw_nonzero().get())
         };
         if !peer.is_ok_and(is_keeper) {
             return Err(Error::NoKeeper(dir.to_owned()));

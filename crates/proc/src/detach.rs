@@ -97,11 +97,18 @@ pub fn is_same_program(pid: i32) -> bool {
 
 /// Reports whether this process descends from a keeper, whatever its environment says.
 pub fn is_below_keeper() -> bool {
-    let is_keeper = |pid: i32| {
-        let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-        matches!(name.trim_end(), "lw-guard" | "lw-shim" | "lw-init")
-    };
     // Ancestors that cannot be read may be keepers.
     ancestors(std::process::id().cast_signed())
         .is_none_or(|line| line.iter().skip(1).any(|(pid, _)| is_keeper(*pid)))
+}
+
+/// Reports whether a process has the name of a keeper's process.
+pub(crate) fn is_keeper(pid: i32) -> bool {
+    matches!(name_of(pid).as_str(), "lw-guard" | "lw-shim" | "lw-init")
+}
+
+/// Returns the name of a process; empty if it is gone.
+pub(crate) fn name_of(pid: i32) -> String {
+    let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    name.trim_end().to_owned()
 }

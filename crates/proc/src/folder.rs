@@ -192,6 +192,30 @@ impl Folder {
         is_locked(&self.fd).unwrap_or(false)
     }
 
+    /// Returns the folder, or the one that now has its path if it was deleted; that one is created if need be.
+    pub(crate) fn or_again(self, path: &Path) -> Folder {
+        if !self.is_removed() {
+            return self;
+        }
+        Folder::create_again(path).unwrap_or(self)
+    }
+
+    /// Creates a deleted folder again, and those above it.
+    pub(crate) fn create_again(path: &Path) -> io::Result<Folder> {
+        use std::os::unix::fs::DirBuilderExt as _;
+        if let Some(above) = path.parent() {
+            std::fs::DirBuilder::new().recursive(true).mode(0o700).create(above)?;
+        }
+        Folder::create(path)
+    }
+
+    /// Reports whether the folder has this file under this name.
+    pub(crate) fn has(&self, name: &str, file: &File) -> bool {
+        let named = rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW);
+        let (Ok(named), Ok(stat)) = (named, rustix::fs::fstat(file)) else { return false };
+        (named.st_dev, named.st_ino) == (stat.st_dev, stat.st_ino)
+    }
+
     /// Reports whether the folder was deleted: nothing can be published in it any more.
     pub(crate) fn is_removed(&self) -> bool {
         rustix::fs::fstat(&self.fd).is_ok_and(|stat| stat.st_nlink == 0)

@@ -1,7 +1,7 @@
 //! Finds out what became of an attempt, from its folder.
 //!
 //! This changes only what makes the answer final: it closes a folder that no keeper claimed, and sweeps what a dead keeper left before
-//! calling the attempt vanished.
+//! calling the attempt vanished. A keeper whose records were deleted is asked to write them again.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -14,7 +14,8 @@ use crate::error::Error;
 use crate::exit_record::ExitRecord;
 use crate::folder::{self, Folder};
 use crate::identity::{Identity, UNKNOWN_BOOT, boot_id};
-use crate::sweep;
+use crate::missing;
+use crate::sweep::{self, Remains};
 
 /// What became of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,6 +47,11 @@ pub struct Alive {
 
 /// Locates an attempt that was intended in the given boot.
 pub fn locate(dir: &Path, intended_boot: &str) -> Result<Located, Error> {
+    locate_known(dir, intended_boot, None)
+}
+
+/// The same for an attempt whose leader is known from elsewhere. It is found also if its records are gone.
+pub fn locate_known(dir: &Path, intended_boot: &str, leader: Option<&Identity>) -> Result<Located, Error> {
     let what = || format!("cannot inspect {}", dir.display());
     if boot_id() == UNKNOWN_BOOT {
         let unknown =
@@ -68,17 +74,20 @@ pub fn locate(dir: &Path, intended_boot: &str) -> Result<Located, Error> {
         Some((file, Claim::Keeper(keeper))) => (file, *keeper),
         // The lock's holder must have a claim, or has just published one.
         None | Some((_, Claim::Closed)) if folder.is_locked() => match Claim::read(&folder) {
-            Ok(Some((_, Claim::Keeper(_)))) => return locate(dir, intended_boot),
+            Ok(Some((_, Claim::Keeper(_)))) => return locate_known(dir, intended_boot, leader),
+            _ if missing::is_restored(dir).map_err(Error::io(what()))? => {
+                return locate_known(dir, intended_boot, leader);
+            }
             _ => {
                 let why = "a keeper is running, but its claim file was removed; it will record how it ends";
                 return Err(Error::io(what())(std::io::Error::new(std::io::ErrorKind::InvalidData, why)));
             }
         },
-        Some((_, Claim::Closed)) => return not_started(dir, intended_boot),
+        Some((_, Claim::Closed)) => return not_started(&folder, dir, intended_boot, leader),
         None => match Claim::close(&folder).map_err(Error::io(what()))? {
-            Claim::Closed => return not_started(dir, intended_boot),
+            Claim::Closed => return not_started(&folder, dir, intended_boot, leader),
             // A keeper claimed the folder first; start again.
-            Claim::Keeper(_) => return locate(dir, intended_boot),
+            Claim::Keeper(_) => return locate_known(dir, intended_boot, leader),
         },
     };
     if keeper.guard.boot != boot_id() {
@@ -91,13 +100,7 @@ pub fn locate(dir: &Path, intended_boot: &str) -> Result<Located, Error> {
     if let Some(found) = ended_in(&folder, dir)? {
         return Ok(found);
     }
-    let swept =
-        sweep::sweep(&folder, &keeper).map_err(Error::io(format!("cannot sweep for {}", dir.display())))?;
-    let record = swept.map_err(|processes| Error::Stuck { dir: dir.to_owned(), processes })?;
-    match record.publish(&folder).map_err(Error::io(format!("cannot record the end in {}", dir.display())))? {
-        stands if stands.by == "sweep" => Ok(Located::Vanished(Box::new(stands))),
-        stands => Ok(Located::Ended(Box::new(stands))),
-    }
+    sweep::conclude(&folder, dir, &Remains::of(&keeper))
 }
 
 /// Reads the exit record of an attempt, if there is one.
@@ -140,22 +143,20 @@ fn ended_in(folder: &Folder, dir: &Path) -> Result<Option<Located>, Error> {
     }))
 }
 
-fn not_started(dir: &Path, intended_boot: &str) -> Result<Located, Error> {
+fn not_started(
+    folder: &Folder,
+    dir: &Path,
+    intended_boot: &str,
+    leader: Option<&Identity>,
+) -> Result<Located, Error> {
     // A power cut may have lost its claim: whatever ran is dead, but it may have run.
     if intended_boot != boot_id() {
         return Ok(Located::OtherBoot);
     }
-    // A folder deleted under its keeper looks as if nothing had been started, but running processes still carry the marker.
-    let marked = sweep::marked(&dir.to_string_lossy());
-    match marked.map_err(Error::io(format!("cannot search for processes of {}", dir.display())))?.first() {
-        None => Ok(Located::NeverStarted),
-        Some(pid) => {
-            let why = format!(
-                "process {pid} belongs to this attempt although its records are gone; end that process first"
-            );
-            let source = std::io::Error::new(std::io::ErrorKind::InvalidData, why);
-            Err(Error::Io { what: format!("{} was deleted or emptied", dir.display()), source })
-        }
+    // A folder deleted under its keeper looks as if nothing had been started.
+    match missing::find(folder, dir, leader)? {
+        Some(found) => Ok(found),
+        None => locate_known(dir, intended_boot, leader),
     }
 }
 

@@ -6,17 +6,20 @@
 use std::collections::HashSet;
 use std::fs::File;
 use std::io;
+use std::path::Path;
 
 use lastword_core::receipt::{Process, Proof};
 use rustix::process::Signal;
 
 use crate::claim::KeeperClaim;
 use crate::clock;
+use crate::error::Error;
 use crate::exit_record::ExitRecord;
 use crate::folder::Folder;
 use crate::identity::{Identity, Stat, pidfd, send};
 use crate::launch::MARKER;
 use crate::leftovers;
+use crate::locate::Located;
 use crate::proc_files;
 use crate::tree::{self, SeenProcesses};
 
@@ -29,17 +32,46 @@ const SWEEP_MS_MAX: u64 = 10_000;
 /// Pause between passes.
 const PASS_PAUSE_MS: u64 = 1;
 
+/// What is known of an attempt without a keeper.
+pub(crate) struct Remains<'a> {
+    /// The claim of its keeper, if that was not lost.
+    pub(crate) keeper: Option<&'a KeeperClaim>,
+    /// Its processes as far as they were recorded.
+    pub(crate) known: Vec<&'a Identity>,
+    /// The marker in their environment.
+    pub(crate) marker: &'a str,
+}
+
+impl<'a> Remains<'a> {
+    /// Returns what a keeper left.
+    pub(crate) fn of(keeper: &'a KeeperClaim) -> Remains<'a> {
+        let leader = keeper.leader.iter().map(|leader| &leader.identity);
+        let known = leader.chain(&keeper.shim).chain([&keeper.guard]).collect();
+        Remains { keeper: Some(keeper), known, marker: &keeper.marker }
+    }
+}
+
+/// Sweeps, and publishes how the attempt ended.
+pub(crate) fn conclude(folder: &Folder, dir: &Path, remains: &Remains<'_>) -> Result<Located, Error> {
+    let swept = sweep(folder, remains).map_err(Error::io(format!("cannot sweep for {}", dir.display())))?;
+    let record = swept.map_err(|processes| Error::Stuck { dir: dir.to_owned(), processes })?;
+    match record.publish(folder).map_err(Error::io(format!("cannot record the end in {}", dir.display())))? {
+        stands if stands.by == "sweep" => Ok(Located::Vanished(Box::new(stands))),
+        stands => Ok(Located::Ended(Box::new(stands))),
+    }
+}
+
 /// Kills what is found of an attempt. Returns its exit record, or the processes that do not die: the attempt has not ended then.
-pub(crate) fn sweep(folder: &Folder, keeper: &KeeperClaim) -> io::Result<Result<ExitRecord, Vec<Process>>> {
+fn sweep(folder: &Folder, remains: &Remains<'_>) -> io::Result<Result<ExitRecord, Vec<Process>>> {
     let began = clock::awake_ms();
-    let leaf = keeper.leaf()?;
-    let mark = format!("{MARKER}={}", keeper.marker).into_bytes();
+    let leaf = remains.keeper.map(KeeperClaim::leaf).transpose()?.flatten();
+    let mark = format!("{MARKER}={}", remains.marker).into_bytes();
     let mut seen = SeenProcesses::default();
     let mut quiet = 0;
     while quiet < QUIET_PASSES {
         let group_empty =
             leaf.as_ref().is_none_or(|leaf| leaf.kill().is_ok() && leaf.is_empty().unwrap_or(false));
-        let alive = pass(keeper, &mark, &mut seen)?;
+        let alive = pass(remains, &mark, &mut seen)?;
         quiet = if alive == 0 && group_empty { quiet + 1 } else { 0 };
         if quiet == 0 && clock::awake_ms() - began >= SWEEP_MS_MAX {
             return Ok(Err(seen.processes));
@@ -49,27 +81,21 @@ pub(crate) fn sweep(folder: &Folder, keeper: &KeeperClaim) -> io::Result<Result<
     if let Some(leaf) = &leaf {
         let _ = leaf.remove();
     }
-    let proof = match keeper.leader {
+    let proof = match remains.keeper {
         // The leader was never released: its gate closed when its keeper died.
-        None => Proof::NeverStarted,
-        Some(_) => Proof::BestEffort,
+        Some(KeeperClaim { leader: None, .. }) => Proof::NeverStarted,
+        _ => Proof::BestEffort,
     };
-    Ok(Ok(leftovers::complete(folder, Some(keeper), seen, began, ExitRecord::bare(proof, "sweep"))))
+    Ok(Ok(leftovers::complete(folder, remains.keeper, seen, began, ExitRecord::bare(proof, "sweep"))))
 }
 
 /// Kills all processes found now and returns how many were alive.
-fn pass(keeper: &KeeperClaim, mark: &[u8], seen: &mut SeenProcesses) -> io::Result<u32> {
+fn pass(remains: &Remains<'_>, mark: &[u8], seen: &mut SeenProcesses) -> io::Result<u32> {
     has_descriptors()?;
     let own = rustix::process::getpid().as_raw_nonzero().get();
-    let known: Vec<&Identity> = keeper
-        .leader
-        .iter()
-        .map(|leader| &leader.identity)
-        .chain(&keeper.shim)
-        .chain([&keeper.guard])
-        .collect();
+    let known = &remains.known;
     let recorded = known.iter().filter(|identity| identity.is_alive()).map(|identity| identity.pid);
-    let mut found: HashSet<i32> = recorded.chain(marked(&keeper.marker)?).collect();
+    let mut found: HashSet<i32> = recorded.chain(marked(remains.marker)?).collect();
     for pid in found.clone() {
         found.extend(tree::walk(pid));
     }

@@ -110,7 +110,8 @@ pub(crate) fn exit_from_pidfd(process: &OwnedFd) -> Option<Exit> {
 }
 
 /// Signals that a keeper handles in its loop.
-const HANDLED: [i32; 5] = [libc::SIGCHLD, libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGQUIT];
+const HANDLED: [i32; 6] =
+    [libc::SIGCHLD, libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGQUIT, libc::SIGUSR1];
 
 /// Signals that the kernel raises for a broken program; they must stay fatal.
 const FAULTS: [i32; 6] =

@@ -43,25 +43,34 @@ struct Client {
     gone: bool,
 }
 
-/// Binds a private socket in the folder and listens. Returns it with its name.
-pub(super) fn listen(folder: &Folder) -> io::Result<(OwnedFd, String)> {
-    let name = format!("ctl.{}", rustix::process::getpid().as_raw_nonzero());
+/// Returns the name of the socket of a guard.
+pub(super) fn socket_name() -> String {
+    format!("ctl.{}", rustix::process::getpid().as_raw_nonzero())
+}
+
+/// Binds a private socket in the folder and listens.
+pub(super) fn listen(folder: &Folder, name: &str) -> io::Result<OwnedFd> {
     // A former process with our pid may have left one.
-    let _ = folder.remove(&name);
+    let _ = folder.remove(name);
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
     // Through the descriptor, because socket addresses are limited to 108 bytes.
     let others = rustix::process::umask(Mode::from_raw_mode(0o177));
-    let bound = rustix::net::bind(&socket, &SocketAddrUnix::new(folder.path_of(&name))?);
+    let bound = rustix::net::bind(&socket, &SocketAddrUnix::new(folder.path_of(name))?);
     rustix::process::umask(others);
     bound?;
     rustix::net::listen(&socket, CLIENTS_MAX as i32)?;
-    Ok((socket, name))
+    Ok(socket)
 }
 
 impl Control {
     pub(super) fn new(listener: OwnedFd) -> Control {
         Control { listener, clients: Vec::new() }
+    }
+
+    /// Accepts clients from another socket from now on.
+    pub(super) fn listen_on(&mut self, listener: OwnedFd) {
+        self.listener = listener;
     }
 
     /// Returns what to poll: the listener, then each client, with whether it has output pending.

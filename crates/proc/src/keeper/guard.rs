@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _};
 use std::os::fd::OwnedFd;
+use std::path::Path;
 
 use lastword_core::receipt::{Exit, LaunchError, LaunchStep, Proof};
 
@@ -81,7 +82,8 @@ fn claim(launch: &Launch) -> io::Result<Claimed> {
     if folder.is_locked() {
         return Err(io::Error::new(io::ErrorKind::AlreadyExists, "another keeper holds it"));
     }
-    let (listener, socket) = control::listen(&folder)?;
+    let socket = control::socket_name();
+    let listener = control::listen(&folder, &socket)?;
     match Claim::take(&folder, &guard, &socket, &launch.marker) {
         Ok(Some(claim)) => {
             folder.lock();
@@ -106,8 +108,9 @@ fn keep(claimed: Claimed, launch: Launch, levels: Levels, reply: OwnedFd) -> ! {
             shim::run(Handover { folder, claim, listener, socket, launch, levels, reply, guard })
         }
         Ok(Fork::Parent(shim)) => {
+            let dir = launch.dir.clone();
             drop((launch, listener, reply, levels));
-            watch(&folder, claim, &socket, shim)
+            watch(folder, &dir, claim, &socket, shim)
         }
         // Nothing was started. The claim is taken, so the exit record says so.
         Err(error) => {
@@ -124,7 +127,7 @@ fn keep(claimed: Claimed, launch: Launch, levels: Levels, reply: OwnedFd) -> ! {
 }
 
 /// Waits for the shim, and ends the tree if it left no exit record.
-fn watch(folder: &Folder, claim: File, socket: &str, shim: i32) -> ! {
+fn watch(folder: Folder, dir: &Path, claim: File, socket: &str, shim: i32) -> ! {
     let children = OwnChildren::open();
     // A shim exits with 0 only after its record is durable.
     let is_recorded = loop {
@@ -134,17 +137,26 @@ fn watch(folder: &Folder, claim: File, socket: &str, shim: i32) -> ! {
             Reaped::One(..) | Reaped::NoneYet => {}
         }
     };
-    if !is_recorded && !matches!(ExitRecord::read(folder), Ok(Some(_))) {
-        let keeper = match Claim::read(folder) {
-            Ok(Some((_, Claim::Keeper(keeper)))) => Some(*keeper),
-            _ => None,
-        };
-        let record = end(folder, keeper.as_ref(), &children);
-        publish(folder, &record);
-    }
+    let folder = if is_recorded { folder } else { record(folder.or_again(dir), dir, &claim, &children) };
     let _ = folder.remove(socket);
     drop(claim);
     sys::exit(0)
+}
+
+/// Ends the tree and records that, unless its shim did. Returns the folder, which may have been deleted meanwhile.
+fn record(folder: Folder, dir: &Path, claim: &File, children: &OwnChildren) -> Folder {
+    if matches!(ExitRecord::read(&folder), Ok(Some(_))) {
+        return folder;
+    }
+    let keeper = match Claim::read(&folder) {
+        Ok(Some((_, Claim::Keeper(keeper)))) => Some(*keeper),
+        // It was deleted. Ours can still be read.
+        _ => KeeperClaim::read_from(claim).ok(),
+    };
+    let record = end(&folder, keeper.as_ref(), children);
+    let folder = folder.or_again(dir);
+    publish(&folder, &record);
+    folder
 }
 
 /// Publishes a record, retrying until it succeeds, unless the folder is deleted or this process hit one of its own limits.

@@ -136,6 +136,14 @@ impl Input {
             self.close();
         }
     }
+
+    /// Continues in a new file if the recording was deleted. What was in it is lost.
+    pub(super) fn renew(&mut self, folder: &Folder) {
+        if self.recording.as_ref().is_some_and(|file| !folder.has(NAME, file)) {
+            self.recording = None;
+            self.lost = true;
+        }
+    }
 }
 
 fn record(file: &mut Option<File>, lost: &mut bool, folder: &Folder, no: u64, output_at: u64, bytes: &[u8]) {

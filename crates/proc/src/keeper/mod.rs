@@ -8,6 +8,7 @@ mod nursery;
 mod output;
 mod reply;
 mod requests;
+mod restore;
 mod shim;
 mod spawn;
 mod stop;

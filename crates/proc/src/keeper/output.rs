@@ -251,6 +251,16 @@ impl Stream {
         }
     }
 
+    /// Continues in a new file if the recording was deleted. What was in it is lost.
+    pub(super) fn renew(&mut self, folder: &Folder) {
+        if self.file.as_ref().is_some_and(|file| !folder.has(self.name, file)) {
+            self.lost += self.kept;
+            self.kept = 0;
+            (self.file, self.times) = (None, None);
+            (self.times_written, self.timed_at) = (0, 0);
+        }
+    }
+
     /// Flushes the recording and closes it, so that deleting the file frees its disk space. If the flush fails, all of it counts as lost,
     /// whatever the page cache shows.
     pub(super) fn sync(&mut self) {

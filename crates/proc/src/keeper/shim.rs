@@ -23,6 +23,7 @@ use crate::launch::Launch;
 use crate::level::cgroup::Leaf;
 use crate::level::namespace::Init;
 use crate::line_format::Line;
+use crate::missing;
 use crate::spelling;
 use crate::sys::{self, Reaped};
 
@@ -60,9 +61,9 @@ pub(super) struct Handover {
 pub(super) struct Shim {
     pub(super) folder: Folder,
     /// The claim file: a line is appended to it for each thing that happens.
-    claim: File,
+    pub(super) claim: File,
     /// The file name of the control socket.
-    socket: String,
+    pub(super) socket: String,
     /// Signals sent to the shim itself, and the deaths of children.
     signals: OwnedFd,
     lease_timer: Option<OwnedFd>,
@@ -391,7 +392,13 @@ impl Shim {
         // A leader that has exited did so before what is asked for now.
         self.reap();
         // A signal to the keeper itself, by a shutdown or `kill`, is meant for the job.
-        if !sys::take_signals(self.signals.as_fd()).is_empty() && self.ending.is_none() {
+        let (restores, stops): (Vec<i32>, Vec<i32>) = sys::take_signals(self.signals.as_fd())
+            .into_iter()
+            .partition(|signal| *signal == missing::RESTORE.as_raw());
+        if !restores.is_empty() {
+            self.restore();
+        }
+        if !stops.is_empty() && self.ending.is_none() {
             self.stop_tree(Some(KeeperStop::LocalCancel), false, self.launch.term_ms);
         }
         self.read_verdict();
@@ -464,6 +471,7 @@ impl Shim {
         // First: the rest of the output may take a while.
         let (empty_at_boot_ns, took_ms) = (clock::boot_ns(), self.stop.took_ms(clock::awake_ms()));
         self.read_verdict();
+        self.renew_recordings();
         let mut buffer = std::mem::take(&mut self.buffer);
         let mut output = OutputBytes::default();
         let mut lost = self.input.lost;
@@ -514,6 +522,9 @@ impl Shim {
 
     /// Publishes the exit record and exits, or schedules a retry.
     fn publish(&mut self, record: ExitRecord) {
+        if self.folder.is_removed() {
+            self.restore();
+        }
         match record.publish(&self.folder) {
             Ok(_) => {
                 if let Some(why) = &record.exec_error {

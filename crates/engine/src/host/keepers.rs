@@ -10,7 +10,7 @@ use lastword_core::{AttemptNo, JobId};
 use lastword_proc::{self as proc, Error, Recording, boot_id};
 
 use super::local::LocalHost;
-use super::locate::boot_of;
+use super::locate::KnownAttempt;
 use super::session::{AgentSession, exit_of};
 use super::traits::{BoxFuture, Keepers, Order};
 use crate::mailbox::Reports;
@@ -36,8 +36,8 @@ impl Keepers for LocalHost {
                 // A watch lasts as long as its tree: it must not hold on to the job.
                 let session = AgentSession::of(&host, &order.job, order.epoch, attempt);
                 let session = session.map(|session| session.map(Box::new));
-                let (job, boot) = (order.job.id, boot_of(&order.job, attempt));
-                Box::pin(async move { host.watch(job, attempt, boot, session?, &reports).await })
+                let (job, known) = (order.job.id, KnownAttempt::of(&order.job, attempt));
+                Box::pin(async move { host.watch(job, attempt, known, session?, &reports).await })
             }
             Effect::Launch { attempt } => Box::pin(async move { host.start(order, attempt, &reports).await }),
             Effect::Locate { attempt } => Box::pin(async move { host.find(order, attempt, &reports).await }),

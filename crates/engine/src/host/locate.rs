@@ -1,4 +1,4 @@
-//! Locate: finds out what became of an attempt from its folder.
+//! Locate: finds out what became of an attempt from its folder and from what the journal knows.
 
 use std::sync::Arc;
 
@@ -9,10 +9,29 @@ use lastword_proc::{self as proc, Alive, Identity, Located, boot_id};
 
 use super::local::LocalHost;
 
-/// Returns the boot in which an attempt was intended. Logs of older builds do not say; this boot is assumed.
-pub(super) fn boot_of(job: &Job, attempt: AttemptNo) -> Arc<str> {
-    let intended = job.attempts.iter().find(|known| known.no == attempt);
-    intended.and_then(|attempt| attempt.boot.clone()).unwrap_or_else(|| boot_id().into())
+/// What the journal knows of an attempt, to find it by.
+#[derive(Clone, Debug)]
+pub(super) struct KnownAttempt {
+    /// The boot in which it was intended. Logs of older builds do not say; this boot is assumed.
+    boot: Arc<str>,
+    /// Its leader, once that was seen.
+    leader: Option<Identity>,
+}
+
+impl KnownAttempt {
+    /// Returns what a job's log says of an attempt.
+    pub(super) fn of(job: &Job, attempt: AttemptNo) -> KnownAttempt {
+        let attempt = job.attempts.iter().find(|known| known.no == attempt);
+        let boot = attempt.and_then(|attempt| attempt.boot.clone()).unwrap_or_else(|| boot_id().into());
+        let tree = attempt.and_then(|attempt| attempt.tree.as_ref());
+        let leader = tree.map(|tree| Identity {
+            boot: tree.boot.clone(),
+            pid: tree.pid,
+            start_ticks: tree.start_ticks,
+            inode: None,
+        });
+        KnownAttempt { boot, leader }
+    }
 }
 
 /// Returns a tree in the words of core.
@@ -23,13 +42,19 @@ pub(super) fn tree(leader: &Identity, level: Level, withheld: Option<String>) ->
 impl LocalHost {
     /// Finds out what became of an attempt.
     pub(super) fn locate(&self, job: &Job, attempt: AttemptNo) -> Result<Report, String> {
-        self.locate_in(job.id, attempt, &boot_of(job, attempt))
+        self.locate_known(job.id, attempt, &KnownAttempt::of(job, attempt))
     }
 
-    /// The same for an attempt that was intended in the given boot. An error means that it cannot be known yet.
-    pub(super) fn locate_in(&self, job: JobId, attempt: AttemptNo, boot: &str) -> Result<Report, String> {
+    /// The same by what is known of it. An error means that it cannot be known yet.
+    pub(super) fn locate_known(
+        &self,
+        job: JobId,
+        attempt: AttemptNo,
+        known: &KnownAttempt,
+    ) -> Result<Report, String> {
         self.create_folder(job)?;
-        let located = proc::locate(&self.dir(job, attempt), boot).map_err(|error| error.to_string())?;
+        let located = proc::locate_known(&self.dir(job, attempt), &known.boot, known.leader.as_ref());
+        let located = located.map_err(|error| error.to_string())?;
         let found = match located {
             Located::Alive(Alive {
                 leader: Some((leader, level)),

@@ -1,6 +1,5 @@
 //! Watch: follows a tree to its end over the connection to its keeper, without holding a thread.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use lastword_core::report::{Found, Report};
@@ -11,6 +10,7 @@ use tokio::time::{Instant, sleep};
 
 use super::connection::{KeeperConnection, Watched};
 use super::local::LocalHost;
+use super::locate::KnownAttempt;
 use super::session::{AgentSession, exit_of};
 use crate::mailbox::Reports;
 
@@ -32,7 +32,7 @@ impl LocalHost {
         &self,
         job: JobId,
         attempt: AttemptNo,
-        boot: Arc<str>,
+        known: KnownAttempt,
         mut session: Option<Box<AgentSession>>,
         reports: &Reports,
     ) -> Result<(), String> {
@@ -56,8 +56,8 @@ impl LocalHost {
                 }
             }
             self.0.keepers.disconnected(job, attempt);
-            let boot = Arc::clone(&boot);
-            let located = self.blocking(move |host| host.locate_in(job, attempt, &boot));
+            let known = known.clone();
+            let located = self.blocking(move |host| host.locate_known(job, attempt, &known));
             match Box::pin(located).await?? {
                 // The shim is gone and the guard is at work, or the keeper evicted this connection.
                 Report::Located { found: Found::Alive { .. }, .. } if tries < TRIES_MAX => {

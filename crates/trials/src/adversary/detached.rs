@@ -57,6 +57,14 @@ pub(crate) fn daemon_bare(arguments: &Arguments) {
     arguments.canary.sing_on();
 }
 
+/// A leader that deletes the folder of its own attempt, and a daemon without an environment.
+pub(crate) fn folder_gone(arguments: &Arguments) {
+    if let Some(folder) = std::env::var_os(lastword_proc::MARKER) {
+        let _ = std::fs::remove_dir_all(folder);
+    }
+    daemon_bare(arguments);
+}
+
 /// A daemon whose environment other processes may not read, like a key agent's.
 pub(crate) fn undumpable(arguments: &Arguments) {
     let canary = arguments.canary;

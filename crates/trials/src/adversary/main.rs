@@ -40,6 +40,7 @@ const KINDS: &[Kind] = &[
     ("pipe-holder", stuck::pipe_holder),
     ("thread-forks", forkers::thread_forks),
     ("main-thread-gone", stuck::main_thread_gone),
+    ("folder-gone", detached::folder_gone),
     ("subreaper", detached::subreaper),
     ("respawners", forkers::respawners),
     ("namespaces", borders::namespaces),

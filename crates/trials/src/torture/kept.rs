@@ -3,7 +3,9 @@
 use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
-use lastword_proc::{Error, Identity, Keep, Keeper, Launch, Launched, Nursery, Stop};
+use lastword_proc::{
+    Error, Identity, Keep, Keeper, Launch, Launched, Located, Nursery, Stop, boot_id, locate_known,
+};
 
 use super::order::{Done, Order, Tried, Victim, name_of};
 use crate::clock;
@@ -54,30 +56,44 @@ impl Kept {
     /// Launches, and stops as soon as the keeper listens, often before the program runs.
     fn stop_at_once(&self, order: &Order) -> Result<Done, String> {
         let pending = self.nursery.send(&self.launch(order)).map_err(|error| error.to_string())?;
-        let connect = || Keeper::connect(&order.folder, 0).ok();
-        let keeper = clock::until(LISTENING, Duration::from_micros(20), connect);
-        let mut keeper = keeper.ok_or("nobody listens in the folder")?;
-        let sent = stop(&mut keeper, order);
-        let keepers = match pending.wait(&order.folder) {
-            Ok(launched) => keepers(&launched),
+        // A folder that is gone was deleted by a program that already runs.
+        let connect = || match Keeper::connect(&order.folder, 0) {
+            Err(_) if order.folder.exists() => None,
+            connected => Some(connected.ok()),
+        };
+        let connected = clock::until(LISTENING, Duration::from_micros(20), connect);
+        let sent = match connected.ok_or("nobody listens in the folder")? {
+            Some(mut keeper) => Some(stop(&mut keeper, order)?),
+            None => None,
+        };
+        let launched = match pending.wait(&order.folder) {
+            Ok(launched) => Some(launched),
             // It was stopped before its program ran.
-            Err(Error::Refused(_) | Error::Unclear(_)) => Vec::new(),
+            Err(Error::Refused(_) | Error::Unclear(_)) => None,
             Err(error) => return Err(error.to_string()),
         };
-        Ok(Done { sent_ns: sent?, keepers, trouble: None })
+        let sent_ns = match (sent, &launched) {
+            (None, Some(launched)) => match connect_again(launched, order) {
+                Some(mut keeper) => stop(&mut keeper, order)?,
+                None => None,
+            },
+            (sent, _) => sent.flatten(),
+        };
+        Ok(Done { sent_ns, keepers: launched.iter().flat_map(keepers).collect(), trouble: None })
     }
 
     fn stop_later(&self, order: &Order) -> Result<Done, String> {
         let launched = self.nursery.launch(&self.launch(order)).map_err(|error| error.to_string())?;
         let begun = Instant::now();
         let keepers = keepers(&launched);
-        let sent_ns = match Keeper::connect(&order.folder, 0) {
-            Ok(mut keeper) => {
+        let connected = Keeper::connect(&order.folder, 0).ok().or_else(|| connect_again(&launched, order));
+        let sent_ns = match connected {
+            Some(mut keeper) => {
                 clock::rest(order.moment.saturating_sub(begun.elapsed()));
                 end(&mut keeper, &launched, order)?
             }
             // It has ended by itself, or there will be no last word: the judge sees which.
-            Err(_) => None,
+            None => None,
         };
         Ok(Done { sent_ns, keepers, trouble: None })
     }
@@ -96,6 +112,16 @@ impl Tried for Kept {
             false => self.stop_later(order),
         }
     }
+}
+
+/// Connects to the keeper of a tree whose folder is gone, as the next daemon would: it knows the leader, and repeats what fails.
+fn connect_again(launched: &Launched, order: &Order) -> Option<Keeper> {
+    let connect = || match locate_known(&order.folder, boot_id(), Some(&launched.leader)) {
+        Ok(Located::Alive(_)) => Keeper::connect(&order.folder, 0).ok().map(Some),
+        Ok(_) => Some(None),
+        Err(_) => None,
+    };
+    clock::until(LISTENING, Duration::from_millis(1), connect).flatten()
 }
 
 /// Sends the stop and returns when. A keeper that has just gone has said its last word, or will be missed by the judge.

@@ -88,7 +88,7 @@ fn proof(receipt: &Receipt, style: Style) -> String {
 fn output(receipt: &Receipt, style: Style) -> String {
     let kept = format!("{} of {} kept", size::show(receipt.output.kept), size::show(receipt.output.seen));
     match receipt.output.lost {
-        true => format!("{kept}; {}", style.bad("some could not be written to disk")),
+        true => format!("{kept}; {}", style.bad("some could not be written, or was deleted")),
         false => kept,
     }
 }

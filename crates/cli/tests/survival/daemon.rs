@@ -48,6 +48,27 @@ fn c37_a_killed_daemon_does_not_affect_a_job() {
 }
 
 #[test]
+fn c37_the_next_daemon_finds_a_job_whose_folder_was_deleted() {
+    let home = Home::new();
+    // Nothing but its pid is left to find it by.
+    let job = home.start("echo kept; exec env -i /bin/sleep 100");
+    let leader = home.leader(&job);
+    until("its environment is empty", || {
+        std::fs::read(format!("/proc/{leader}/environ")).is_ok_and(|environ| environ.is_empty())
+    });
+    std::fs::remove_dir_all(home.state().join("jobs").join(&job)).unwrap();
+    home.kill_daemon();
+    assert_eq!(home.show(&job)["phase"], "running");
+    assert_eq!(home.leader(&job), leader);
+    home.ok(&["cancel", &job]);
+    assert!(!is_alive(leader));
+    let shown = home.show(&job);
+    assert_eq!(shown["outcome"], "cancelled", "{shown}");
+    let receipt = &shown["attempts"][0]["receipt"];
+    assert_eq!((&receipt["certain"], &receipt["output"]["lost"]), (&true.into(), &true.into()), "{shown}");
+}
+
+#[test]
 fn c37_an_upgraded_daemon_takes_over_running_jobs() {
     let mut home = Home::new();
     let job = home.start(&counting(&home));

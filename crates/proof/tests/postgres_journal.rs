@@ -154,7 +154,10 @@ async fn c43_a_schema_this_build_does_not_know_is_an_error_that_says_so() {
         let Stage { url, .. } = &stage().await;
         aside(url).await.batch_execute(sql).await.expect("it runs");
         match open(url).await {
-            Err(Error::Corrupt(text)) => assert!(text.contains(says), "{sql}: {text}"),
+            Err(error @ (Error::Corrupt(_) | Error::Newer { .. })) => {
+                assert_eq!(matches!(error, Error::Newer { .. }), says == "upgrade", "{sql}: {error}");
+                assert!(error.to_string().contains(says), "{sql}: {error}");
+            }
             other => panic!("{sql}: {other:?}"),
         }
     }

@@ -114,7 +114,7 @@ impl From<store::Error> for Failure {
                 Problem { retryable: true, ..Problem::new(Code::Conflict, detail) }.about(job).into()
             }
             store::Error::Fenced { job } => Problem::new(Code::Held, detail).about(job).into(),
-            store::Error::Lapsed { .. } | store::Error::Unavailable(_) => {
+            store::Error::Lapsed { .. } | store::Error::Unavailable(_) | store::Error::Newer { .. } => {
                 Problem::new(Code::Unavailable, detail).into()
             }
             store::Error::Corrupt(_) => Problem::new(Code::Corrupt, detail).into(),
@@ -232,6 +232,7 @@ mod tests {
             Lapsed { owner: owner() },
             Unavailable("away".to_owned()),
             Corrupt("torn".to_owned()),
+            Newer { found: 4, known: 3 },
         ];
         let number = |error: &store::Error| match error {
             Conflict { .. } => (0, Code::Conflict),
@@ -239,8 +240,9 @@ mod tests {
             Lapsed { .. } => (2, Code::Unavailable),
             Unavailable(_) => (3, Code::Unavailable),
             Corrupt(_) => (4, Code::Corrupt),
+            Newer { .. } => (5, Code::Unavailable),
         };
-        walk(samples, number, 5);
+        walk(samples, number, 6);
     }
 
     #[test]

@@ -29,6 +29,16 @@ pub enum Error {
     /// The journal cannot be used now. Whether the write happened is unknown: repeat the very same call.
     #[error("the journal cannot be used now ({0}): repeat the same call")]
     Unavailable(String),
+    /// A newer build wrote it. Nothing is wrong with it.
+    #[error(
+        "the journal is of a newer version: its schema is number {found}, and this build knows {known}; upgrade to open it"
+    )]
+    Newer {
+        /// The number of its schema.
+        found: i64,
+        /// The number that this build knows.
+        known: i64,
+    },
     /// What is stored cannot be read, or breaks a rule: a person must look. Never treated as empty.
     #[error("the journal is damaged: {0}")]
     Corrupt(String),

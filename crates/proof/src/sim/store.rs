@@ -60,7 +60,9 @@ impl World {
             Err(Error::Fenced { .. }) => Answer::Fenced,
             Err(Error::Lapsed { .. }) => Answer::Lapsed,
             Err(Error::Unavailable(_)) => Answer::Unavailable,
-            Err(Error::Corrupt(what)) => return self.fail("journal corrupt", || what),
+            Err(error @ (Error::Corrupt(_) | Error::Newer { .. })) => {
+                return self.fail("journal corrupt", || error.to_string());
+            }
         };
         if self.store.dirty {
             self.store.waiting.push((caller, no, answer));

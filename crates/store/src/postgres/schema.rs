@@ -68,12 +68,7 @@ async fn migrate(client: &mut Client) -> Try<()> {
         return Err(Error::Corrupt(text).into());
     }
     if done.len() > STEPS.len() {
-        let text = format!(
-            "its schema is {}, and this build knows {}: upgrade this program",
-            done.len(),
-            STEPS.len()
-        );
-        return Err(Error::Corrupt(text).into());
+        return Err(Error::Newer { found: done.len() as i64, known: STEPS.len() as i64 }.into());
     }
     for (index, sql) in STEPS.iter().enumerate().skip(done.len()) {
         step.batch_execute(sql).await.map_err(unless_raced)?;

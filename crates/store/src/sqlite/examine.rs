@@ -5,8 +5,10 @@ use std::path::Path;
 use std::sync::mpsc;
 use std::time::{Duration, SystemTime};
 
+use lastword_core::JobId;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
+use super::append::key;
 use super::failure::failed;
 use super::open::{self, FILE, connect};
 use crate::{Error, Result};
@@ -54,6 +56,25 @@ pub fn examine(folder: &Path, within: Duration) -> Result<Option<Examined>> {
         written: times.max(),
         whole,
     }))
+}
+
+/// Returns those of `jobs` that the journal of `folder` does not have. Without a journal these are all.
+pub fn unknown_jobs(folder: &Path, jobs: &[JobId]) -> Result<Vec<JobId>> {
+    const SELECT: &str = "select exists (select 1 from jobs where job = ?1)";
+    let file = folder.join(FILE);
+    if jobs.is_empty() || !file.exists() {
+        return Ok(jobs.to_vec());
+    }
+    let connection = connect(&file, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    let mut select = connection.prepare(SELECT).map_err(failed)?;
+    let mut unknown = Vec::new();
+    for job in jobs {
+        let is_known: bool = select.query_row([key(*job)], |row| row.get(0)).map_err(failed)?;
+        if !is_known {
+            unknown.push(*job);
+        }
+    }
+    Ok(unknown)
 }
 
 /// Opens the file and has SQLite check its pages. Reports whether it came to the end.
@@ -170,7 +191,6 @@ mod tests {
         let later = Connection::open(folder.path().join(FILE)).expect("it opens");
         later.execute("insert into migrations (version) values (99)", []).expect("it is written");
         drop(later);
-        let found = examine(folder.path(), LONG);
-        assert!(matches!(&found, Err(Error::Corrupt(why)) if why.contains("upgrade")), "{found:?}");
+        assert_eq!(examine(folder.path(), LONG), Err(Error::Newer { found: 99, known: 3 }));
     }
 }

@@ -25,9 +25,11 @@ mod renew;
 #[cfg(test)]
 mod tests;
 mod waits;
+mod witness;
 mod writer;
 
-pub use examine::{Examined, examine};
+pub use examine::{Examined, examine, unknown_jobs};
+pub use witness::Behind;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -61,6 +63,8 @@ struct Inner {
     readers: reader::Pool,
     writer: writer::Handle,
     bell: Arc<Bell>,
+    void: witness::Void,
+    behind: Option<Behind>,
 }
 
 impl Sqlite {
@@ -73,10 +77,16 @@ impl Sqlite {
     pub fn open_with(folder: &Path, options: &Options) -> Result<Sqlite> {
         let opened = open::open(folder)?;
         let bell = Arc::new(Bell::default());
-        let readers = reader::Pool::new(opened.file);
-        let writer =
-            writer::Handle::start(opened.connection, opened.instance, options.batch_max, Arc::clone(&bell))?;
-        Ok(Sqlite(Arc::new(Inner { readers, writer, bell })))
+        let void = witness::Void::default();
+        let readers = reader::Pool::new(opened.file.clone());
+        let behind = opened.behind;
+        let writer = writer::Handle::start(opened, void.clone(), options.batch_max, Arc::clone(&bell))?;
+        Ok(Sqlite(Arc::new(Inner { readers, writer, void, bell, behind })))
+    }
+
+    /// Returns how far the journal had come before, if that was further: it was deleted, or an older copy was put in its place.
+    pub fn behind(&self) -> Option<Behind> {
+        self.0.behind
     }
 
     /// Checks the whole file for damage: every page, every index, every constraint. Slow on a large file.
@@ -87,6 +97,8 @@ impl Sqlite {
 
 impl Journal for Sqlite {
     async fn load(&self, job: JobId, after: Seq) -> Result<Vec<Event>> {
+        // A writer whose answer is uncertain reads the log to learn whether it was stored.
+        self.0.void.check()?;
         self.0.readers.run(move |connection| log::load(connection, job, after)).await
     }
 

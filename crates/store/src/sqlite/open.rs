@@ -12,7 +12,9 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior, params};
 
 use super::failure::failed;
+use super::reader::newest_place;
 use super::waits;
+use super::witness::{Behind, Witness};
 use crate::{Error, Result};
 
 /// The file's name in its folder.
@@ -44,6 +46,9 @@ pub(super) struct Opened {
     pub(super) connection: Connection,
     pub(super) instance: u64,
     pub(super) file: PathBuf,
+    pub(super) witness: Witness,
+    /// The journal had been further once.
+    pub(super) behind: Option<Behind>,
 }
 
 /// Opens the journal of a folder, or creates one.
@@ -65,7 +70,8 @@ pub(super) fn open(folder: &Path) -> Result<Opened> {
     migrate(&mut connection)?;
     let instance = instance(&mut connection, &file)?;
     reserve(&file);
-    Ok(Opened { connection, instance, file })
+    let (witness, behind) = Witness::begin(&file, newest_place(&connection)?)?;
+    Ok(Opened { connection, instance, file, witness, behind })
 }
 
 /// Reserves room for the write-ahead log, without changing its content. If the disk has none, the next write fails and says so.
@@ -135,6 +141,11 @@ pub(super) fn connect(file: &Path, access: OpenFlags) -> Result<Connection> {
     // Otherwise a bound limit makes SQLite plan the statement anew whenever it is run.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(failed)?;
     if access.contains(OpenFlags::SQLITE_OPEN_READ_WRITE) {
+        // SQLite opens a file that may not be written for reading instead, and never again for writing.
+        if connection.is_readonly(rusqlite::MAIN_DB).map_err(failed)? {
+            let file = file.display();
+            return Err(Error::Unavailable(format!("{file} may not be written; run `chmod 600 {file}`")));
+        }
         let settings = [
             ("journal_mode", "WAL"),
             ("synchronous", "FULL"),
@@ -177,9 +188,7 @@ fn newest(connection: &Connection) -> rusqlite::Result<i64> {
 pub(super) fn is_known(connection: &Connection) -> Result<i64> {
     let (found, known) = (newest(connection).map_err(failed)?, MIGRATIONS.len() as i64);
     if found > known {
-        return Err(Error::Corrupt(format!(
-            "its schema is number {found}, and this build knows {known} of them; upgrade to open it"
-        )));
+        return Err(Error::Newer { found, known });
     }
     Ok(found)
 }

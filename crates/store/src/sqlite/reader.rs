@@ -44,7 +44,10 @@ impl Pool {
                 None => open::connect(&file, OpenFlags::SQLITE_OPEN_READ_ONLY)?,
             };
             let answer = read(&connection);
-            idle.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
+            // After a failure the next read gets a new connection: one that was opened at a bad moment stays bad.
+            if answer.is_ok() {
+                idle.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
+            }
             drop(place);
             answer
         });
@@ -87,7 +90,7 @@ pub(super) fn feed(connection: &Connection, after: Option<Cursor>, limit: u32) -
     if let (true, Some(cursor)) = (events.is_empty(), &after) {
         // The place is of another file, or of this one before it was restored: a reader that goes on from it would
         // miss what is written from here on.
-        if start > newest(connection)? {
+        if start > newest_place(connection)? {
             return Err(cursor.foreign());
         }
     }
@@ -96,14 +99,15 @@ pub(super) fn feed(connection: &Connection, after: Option<Cursor>, limit: u32) -
 }
 
 /// Returns the place of the newest event; zero if there never was one.
-fn newest(connection: &Connection) -> Result<u64> {
+pub(super) fn newest_place(connection: &Connection) -> Result<u64> {
     const NEWEST: &str = "select coalesce(max(place), 0) from events";
-    connection.query_row(NEWEST, [], |row| row.get(0)).map_err(failed)
+    let mut select = connection.prepare_cached(NEWEST).map_err(failed)?;
+    select.query_row([], |row| row.get(0)).map_err(failed)
 }
 
 /// Returns the place of the newest event as a cursor.
 pub(super) fn feed_end(connection: &Connection) -> Result<Option<Cursor>> {
-    let newest = newest(connection)?;
+    let newest = newest_place(connection)?;
     Ok((newest > 0).then(|| Cursor(newest.to_string())))
 }
 

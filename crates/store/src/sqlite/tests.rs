@@ -20,6 +20,7 @@ use tempfile::TempDir;
 use tokio::sync::oneshot;
 
 use super::append::Prepared;
+use super::witness::Void;
 use super::writer::{Request, Writer};
 use super::{Sqlite, catalog, open as opening};
 use crate::hints::Bell;
@@ -143,7 +144,8 @@ async fn c43_a_newer_schema_and_a_foreign_database_are_errors() {
     let newer = folder();
     drop(open(&newer));
     behind(&newer).execute("insert into migrations (version) values (99)", []).expect("it is ours");
-    assert!(corrupt(newer.path()).contains("upgrade to open it"));
+    let error = Sqlite::open(newer.path()).expect_err("it cannot be read");
+    assert_eq!(error, Error::Newer { found: 99, known: 3 });
 
     let foreign = folder();
     behind(&foreign).execute("create table recipes (name text)", []).expect("a database of another program");
@@ -279,7 +281,7 @@ async fn a_job_that_needs_a_newer_reader_is_not_claimed_and_keeps_needing_it() {
 /// Writes appends as one batch.
 fn in_one_batch(folder: &TempDir, appends: Vec<Append>) -> Vec<Result<Seq, Error>> {
     let opened = opening::open(folder.path()).expect("it opens");
-    let writer = Writer::new(opened.connection, opened.instance, 100, Arc::new(Bell::default()));
+    let mut writer = Writer::new(opened, Void::default(), 100, Arc::new(Bell::default()));
     let (batch, answers): (Vec<_>, Vec<_>) = appends
         .into_iter()
         .map(|append| {
@@ -432,4 +434,71 @@ async fn a_journal_of_an_older_build_goes_on() {
     assert_eq!(journal.groups().await, Ok(Vec::new()));
     assert_eq!(journal.dependents(id(1)).await, Ok(vec![id(2)]));
     assert_eq!(journal.dependents(id(3)).await, Ok(vec![id(4)]));
+}
+
+#[tokio::test]
+async fn c3_a_journal_that_is_deleted_or_replaced_while_open_acknowledges_nothing() {
+    let folder = folder();
+    let journal = open(&folder);
+    let (append, _) = submission(id(1));
+    journal.append(append).await.expect("it is stored");
+    let place = |name: &str| folder.path().join(name);
+    for (n, name) in [(3, "journal.db"), (4, "journal.db-wal")] {
+        fs::rename(place(name), place("away")).expect("it is there");
+        for is_replaced in [false, true] {
+            if is_replaced {
+                fs::copy(place("away"), place(name)).expect("it is copied");
+            }
+            let (append, _) = submission(id(2));
+            let error = journal.append(append).await.expect_err("nothing may be acknowledged");
+            assert!(
+                matches!(&error, Error::Unavailable(why) if why.contains("was deleted or replaced")),
+                "{error}"
+            );
+        }
+        fs::rename(place("away"), place(name)).expect("it is put back");
+        journal.append(submission(id(n)).0).await.expect("it is the same file again");
+    }
+}
+
+#[tokio::test]
+async fn c3_an_older_journal_in_the_place_of_a_newer_one_is_noticed() {
+    let folder = folder();
+    let journal = open(&folder);
+    journal.append(submission(id(1)).0).await.expect("it is stored");
+    drop(journal);
+    let (file, backup) = (folder.path().join("journal.db"), folder.path().join("backup"));
+    fs::copy(&file, &backup).expect("a backup");
+    let journal = open(&folder);
+    assert_eq!(journal.behind(), None);
+    journal.append(submission(id(2)).0).await.expect("it is stored");
+    drop(journal);
+    fs::copy(&backup, &file).expect("it is restored");
+    let journal = open(&folder);
+    let behind = journal.behind().expect("it had been further");
+    assert!(behind.has < behind.had, "{behind:?}");
+    // From here on it counts as it is.
+    journal.append(submission(id(3)).0).await.expect("it is stored");
+    drop(journal);
+    assert_eq!(open(&folder).behind(), None);
+    fs::remove_file(&file).expect("it is deleted");
+    assert_eq!(open(&folder).behind().map(|behind| behind.has), Some(0));
+}
+
+#[tokio::test]
+async fn c3_a_connection_that_cannot_write_is_replaced() {
+    let folder = folder();
+    let journal = open(&folder);
+    let mut opened = opening::open(folder.path()).expect("it opens");
+    opened.connection =
+        opening::connect(&opened.file, rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY).expect("it opens");
+    let mut writer = Writer::new(opened, Void::default(), 100, Arc::new(Bell::default()));
+    let mut write = |n: u8| {
+        let (reply, mut answer) = oneshot::channel();
+        writer.write(vec![Request::Append(Box::new(Prepared::new(submission(id(n)).0)), reply)]);
+        answer.try_recv().expect("it was answered").map(|(seq, _)| seq)
+    };
+    assert!(matches!(write(1), Err(Error::Unavailable(_))));
+    write(1).expect("the next write gets a connection that can");
+    assert_eq!(journal.load(id(1), Seq(0)).await.map(|events| events.len()), Ok(1));
 }

@@ -2,19 +2,23 @@
 //!
 //! Batches need no timer: the requests that arrive while one batch is being synced form the next batch.
 
+use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use lastword_core::Seq;
-use rusqlite::Connection;
+use rusqlite::{Connection, OpenFlags};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::append::{Prepared, append};
 use super::claim::claim;
 use super::failure::failed;
+use super::open::{Opened, connect};
+use super::reader::newest_place;
 use super::renew::renew;
+use super::witness::{Void, Witness};
 use crate::hints::Bell;
 use crate::{Claim, Claimed, Error, Renew, Renewed, Result};
 
@@ -89,14 +93,9 @@ pub(super) struct Handle {
 
 impl Handle {
     /// Starts the thread.
-    pub(super) fn start(
-        connection: Connection,
-        instance: u64,
-        batch_max: usize,
-        bell: Arc<Bell>,
-    ) -> Result<Handle> {
+    pub(super) fn start(opened: Opened, void: Void, batch_max: usize, bell: Arc<Bell>) -> Result<Handle> {
         let (queue, waiting) = channel();
-        let writer = Writer::new(connection, instance, batch_max, bell);
+        let mut writer = Writer::new(opened, void, batch_max, bell);
         let thread = thread::Builder::new().name("journal-writer".to_owned());
         let thread = thread
             .spawn(move || writer.run(&waiting))
@@ -214,19 +213,26 @@ pub(super) struct Writer {
     connection: Connection,
     /// Identifies this database file. A fence of another one, such as the original of a copy, is refused.
     instance: u64,
+    file: PathBuf,
+    witness: Witness,
+    void: Void,
+    /// The last batch failed. A connection that was opened at a bad moment stays bad, so the next batch gets a new one.
+    is_suspect: bool,
     batch_max: usize,
     /// Wakes readers after a commit.
     bell: Arc<Bell>,
 }
 
 impl Writer {
-    pub(super) fn new(connection: Connection, instance: u64, batch_max: usize, bell: Arc<Bell>) -> Writer {
+    pub(super) fn new(opened: Opened, void: Void, batch_max: usize, bell: Arc<Bell>) -> Writer {
+        let Opened { connection, instance, file, witness, .. } = opened;
         connection.set_prepared_statement_cache_capacity(STATEMENTS);
-        Writer { connection, instance, batch_max: batch_max.max(1), bell }
+        let batch_max = batch_max.max(1);
+        Writer { connection, instance, file, witness, void, is_suspect: false, batch_max, bell }
     }
 
     /// Writes batch after batch until all senders are dropped.
-    fn run(self, waiting: &Receiver<Waiting>) {
+    fn run(&mut self, waiting: &Receiver<Waiting>) {
         let mut last = Pace::default();
         let mut batch = Vec::new();
         while let Ok(first) = waiting.recv() {
@@ -261,7 +267,8 @@ impl Writer {
     }
 
     /// Writes a batch and answers each of its requests.
-    pub(super) fn write(&self, mut batch: Vec<Request>) {
+    pub(super) fn write(&mut self, mut batch: Vec<Request>) {
+        self.reconnect();
         match self.transact(&mut batch) {
             Ok(answers) => {
                 batch.into_iter().zip(answers).for_each(|(request, answer)| request.reply(answer));
@@ -271,30 +278,58 @@ impl Writer {
             Err(Broken::Request(_)) if batch.len() > 1 => {
                 batch.drain(..).for_each(|request| self.write(vec![request]));
             }
-            Err(Broken::Request(error)) => batch.into_iter().for_each(|request| request.fail(error.clone())),
+            Err(Broken::Request(error)) => {
+                self.is_suspect = matches!(error, Error::Unavailable(_));
+                batch.into_iter().for_each(|request| request.fail(error.clone()));
+            }
             // Whatever the error was: a commit that failed may have been written, which only `Unavailable` says.
             Err(Broken::Transaction(error)) => {
-                let error = Error::Unavailable(error.to_string());
+                self.is_suspect = true;
+                let error = match error {
+                    Error::Unavailable(_) => error,
+                    other => Error::Unavailable(other.to_string()),
+                };
                 batch.into_iter().for_each(|request| request.fail(error.clone()));
             }
         }
     }
 
+    /// Takes a new connection after a failure, unless the file there is another one now.
+    fn reconnect(&mut self) {
+        if self.is_suspect
+            && self.witness.check().is_ok()
+            && let Ok(connection) = connect(&self.file, OpenFlags::SQLITE_OPEN_READ_WRITE)
+        {
+            connection.set_prepared_statement_cache_capacity(STATEMENTS);
+            self.connection = connection;
+            self.is_suspect = false;
+        }
+    }
+
     /// Carries out all requests in one transaction. Returns their answers, in order, if it was committed.
-    fn transact(&self, batch: &mut [Request]) -> std::result::Result<Vec<Answer>, Broken> {
+    fn transact(&mut self, batch: &mut [Request]) -> std::result::Result<Vec<Answer>, Broken> {
         self.sql("begin immediate").map_err(Broken::Transaction)?;
         let answers = batch.iter_mut().map(|request| self.carry_out(request));
         let answers = answers.collect::<Result<Vec<Answer>>>().map_err(Broken::Request);
         let written = answers.and_then(|answers| {
+            let newest = newest_place(&self.connection).map_err(Broken::Transaction)?;
+            self.witness.check().map_err(Broken::Transaction)?;
+            self.void.set(false);
             self.sql("commit").map_err(Broken::Transaction)?;
-            Ok(answers)
+            Ok((answers, newest))
         });
         // SQLite rolls back by itself after some errors, and is in autocommit mode then.
         if written.is_err() && !self.connection.is_autocommit() {
             // If this fails too, the next `begin` fails and reports it.
             let _ = self.sql("rollback");
         }
-        written
+        let (answers, newest) = written?;
+        // It may have gone into a file without a name after all.
+        let named = self.witness.check();
+        self.void.set(named.is_err());
+        named.map_err(Broken::Transaction)?;
+        self.witness.note(newest);
+        Ok(answers)
     }
 
     /// Carries out one request. A refusal was decided before anything was written, so it is an answer like any other; after an error the

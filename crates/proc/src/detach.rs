@@ -95,11 +95,10 @@ pub fn is_same_program(pid: i32) -> bool {
     name("self").is_some_and(|own| name(&pid.to_string()) == Some(own))
 }
 
-/// Reports whether this process descends from a keeper, whatever its environment says.
-pub fn is_below_keeper() -> bool {
+/// Reports whether a process descends from a keeper, whatever its environment says.
+pub fn is_below_keeper(pid: i32) -> bool {
     // Ancestors that cannot be read may be keepers.
-    ancestors(std::process::id().cast_signed())
-        .is_none_or(|line| line.iter().skip(1).any(|(pid, _)| is_keeper(*pid)))
+    ancestors(pid).is_none_or(|line| line.iter().skip(1).any(|(pid, _)| is_keeper(*pid)))
 }
 
 /// Reports whether a process has the name of a keeper's process.

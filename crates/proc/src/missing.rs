@@ -52,7 +52,7 @@ pub(crate) fn find(folder: &Folder, dir: &Path, leader: Option<&Identity>) -> Re
 pub(crate) fn is_restored(dir: &Path) -> io::Result<bool> {
     let began = clock::awake_ms();
     // Asked again and again, and looked for by path: the folder may be deleted once more meanwhile.
-    while clock::awake_ms() - began < RESTORE_MS_MAX && ask_keepers()? > 0 {
+    while clock::awake_ms() - began < RESTORE_MS_MAX && !ask_keepers()?.is_empty() {
         for _ in 0..LOOKS {
             let claim = Folder::open_ours(dir).and_then(|folder| Claim::read(&folder));
             if matches!(claim, Ok(Some((_, Claim::Keeper(_))))) {
@@ -64,11 +64,25 @@ pub(crate) fn is_restored(dir: &Path) -> io::Result<bool> {
     Ok(false)
 }
 
-/// Asks every keeper of this user to write its records again if they are gone, and returns how many were asked.
+/// Asks every keeper of this user to write its records again if they are gone, and waits until all have done so.
+pub(crate) fn restore_all() -> io::Result<()> {
+    let began = clock::awake_ms();
+    let mut asked = ask_keepers()?;
+    while !asked.is_empty() && clock::awake_ms() - began < RESTORE_MS_MAX {
+        // It waits again, and no request is left: it has done what it was asked.
+        asked.retain(|pid| {
+            mask(*pid, "ShdPnd:") & bit(RESTORE) != 0 || Stat::of(*pid).is_some_and(|stat| stat.state != 'S')
+        });
+        clock::pause(LOOK_MS);
+    }
+    Ok(())
+}
+
+/// Asks every keeper of this user to write its records again if they are gone, and returns which were asked.
 ///
 /// Which keeper is meant cannot be seen from outside. The others ignore it, and a process that only has the name of one blocks the
 /// signal or does not get it.
-pub(crate) fn ask_keepers() -> io::Result<usize> {
+fn ask_keepers() -> io::Result<Vec<i32>> {
     let shims = tree::every_pid()?.into_iter().filter(|pid| detach::name_of(*pid) == "lw-shim");
     let asked = shims.filter(|pid| {
         let Some(fd) = pidfd(*pid) else { return false };
@@ -77,15 +91,23 @@ pub(crate) fn ask_keepers() -> io::Result<usize> {
             .is_none_or(|stat| matches!(detach::name_of(stat.parent).as_str(), "lw-shim" | "lw-init"));
         !is_fork && blocks(*pid, RESTORE) && send(&fd, RESTORE).unwrap_or(false)
     });
-    Ok(asked.count())
+    Ok(asked.collect())
 }
 
 /// Reports whether a process blocks a signal: it can then be sent without harm.
 fn blocks(pid: i32, signal: Signal) -> bool {
+    mask(pid, "SigBlk:") & bit(signal) != 0
+}
+
+/// Returns a signal mask of a process; empty if it is gone.
+fn mask(pid: i32, field: &str) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigBlk:"));
-    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
-    mask & (1 << (signal.as_raw() - 1)) != 0
+    let mask = status.lines().find_map(|line| line.strip_prefix(field));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+}
+
+fn bit(signal: Signal) -> u64 {
+    1 << (signal.as_raw() - 1)
 }
 
 /// Returns the keeper above a process, unless that keeps us as well. Ancestors that cannot be read may be one; the last that can is named.

@@ -147,7 +147,7 @@ pub(crate) fn may_start() -> Result<(), Failure> {
 pub(crate) fn inside_a_job() -> Option<String> {
     let id = environment::get("LASTWORD_JOB_ID").or_else(|| environment::get(lastword_proc::MARKER));
     id.or_else(|| {
-        lastword_proc::is_below_keeper()
+        lastword_proc::is_below_keeper(std::process::id().cast_signed())
             .then(|| "one of its keepers is an ancestor of this process".to_owned())
     })
 }

@@ -12,7 +12,7 @@ use crate::app::{App, Closing};
 use crate::extract::Body;
 use crate::failure::{Failure, Reply};
 use crate::groups;
-use crate::principal::Unrestricted;
+use crate::principal::MayStop;
 
 /// Shows the daemon, even while it is starting.
 #[utoipa::path(get, operation_id = "show_daemon", path = "/v1/daemon", tag = "daemon", responses(
@@ -58,7 +58,7 @@ fn shown(trouble: lastword_engine::Trouble) -> Trouble {
 ))]
 pub(crate) async fn stop<J: Store>(
     State(app): State<App<J>>,
-    _: Unrestricted,
+    _: MayStop,
     Body(asked): Body<StopDaemon>,
 ) -> Reply {
     let jobs = match asked.jobs {

@@ -157,6 +157,11 @@ impl<J: Store> Identify<J> for UnixPeer {
         self.peer.uid == rustix::process::geteuid().as_raw()
     }
 
+    fn is_outside_jobs(&self) -> bool {
+        // If it is still alive, its pid was not reused meanwhile.
+        !lastword_proc::is_below_keeper(self.peer.pid) && self.peer.is_alive()
+    }
+
     fn principal(&self, app: &App<J>) -> Result<Principal, Unidentified> {
         let rights = match self.rights.get() {
             Some(rights) => *rights,

@@ -20,6 +20,9 @@ pub(crate) trait Identify<J>: Send + Sync {
     /// Reports whether its requests are served at all.
     fn is_admitted(&self) -> bool;
 
+    /// Reports whether it descends from no keeper at all, which can be told before jobs are known.
+    fn is_outside_jobs(&self) -> bool;
+
     /// Returns the principal, which stays the same while it is connected.
     fn principal(&self, app: &App<J>) -> Result<Principal, Unidentified>;
 }
@@ -88,6 +91,23 @@ impl<J: Store> FromRequestParts<App<J>> for Unrestricted {
         let principal = Principal::from_request_parts(parts, app).await?;
         principal.must_be_unrestricted()?;
         Ok(Unrestricted(principal))
+    }
+}
+
+/// A peer that may stop the daemon: one with all rights. While jobs are being recovered, one that descends from no keeper: a daemon that
+/// waits for its journal can be stopped.
+#[derive(Clone, Debug)]
+pub(crate) struct MayStop;
+
+impl<J: Store> FromRequestParts<App<J>> for MayStop {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App<J>) -> Result<MayStop, Failure> {
+        let peer = parts.extensions.get::<Arc<dyn Identify<J>>>();
+        if !app.is_ready() && peer.is_some_and(|peer| peer.is_outside_jobs()) {
+            return Ok(MayStop);
+        }
+        Unrestricted::from_request_parts(parts, app).await.map(|_| MayStop)
     }
 }
 

@@ -93,17 +93,34 @@ fn a_daemon_that_is_not_ready_answers_only_for_itself() {
     let daemon = home.start_with(journal.clone());
     assert_eq!(daemon.client.get("/livez").status, 204);
     assert_eq!(daemon.client.get("/v1/daemon").expect(200)["ready"], false);
-    for (method, path) in [
-        ("GET", "/readyz"),
-        ("GET", "/v1/jobs"),
-        ("POST", "/v1/jobs"),
-        ("GET", "/v1/events"),
-        ("POST", "/v1/daemon:stop"),
-    ] {
+    for (method, path) in
+        [("GET", "/readyz"), ("GET", "/v1/jobs"), ("POST", "/v1/jobs"), ("GET", "/v1/events")]
+    {
         let answer = daemon.client.request(method, path, &[], b"");
         assert_eq!(answer.problem(), (503, "starting".to_owned()), "{method} {path}");
     }
     drop(held);
     daemon.until_ready();
     assert_eq!(daemon.client.get("/v1/jobs").status, 200);
+}
+
+#[test]
+fn a_daemon_whose_journal_does_not_answer_can_be_stopped() {
+    for is_ready in [false, true] {
+        let home = Home::new();
+        let journal = faulty(&home);
+        let all = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let renewals = Arc::clone(&journal.renewals);
+        let hold = || all.block_on(renewals.acquire_many(RENEWALS)).ok();
+        let held = (!is_ready).then(hold);
+        let mut daemon = home.start_with(journal.clone());
+        if is_ready {
+            daemon.until_ready();
+        }
+        let held = held.unwrap_or_else(hold);
+        let answer = daemon.client.post("/v1/daemon:stop", &json!({ "jobs": "keep" }));
+        assert_eq!(answer.status, 202, "{answer:?}");
+        daemon.until_stopped();
+        drop(held);
+    }
 }

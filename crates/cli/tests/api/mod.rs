@@ -142,11 +142,16 @@ impl Daemon {
         self.stop();
     }
 
-    fn stop(&mut self) {
-        self.told.take();
+    /// Waits until it has stopped by itself.
+    fn until_stopped(&mut self) {
         if let Some(thread) = self.thread.take() {
             thread.join().unwrap();
         }
+    }
+
+    fn stop(&mut self) {
+        self.told.take();
+        self.until_stopped();
     }
 }
 

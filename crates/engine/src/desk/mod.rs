@@ -74,6 +74,11 @@ impl<J> Desk<J> {
         self.troubles.list()
     }
 
+    /// Adds something that a person should know of, with what to do next.
+    pub fn report(&self, what: String, next: &str) {
+        self.troubles.add(None, what, next);
+    }
+
     /// Returns the feed of jobs that have new events. A hint: a listener that lags behind reads everything again.
     pub fn changes(&self) -> broadcast::Receiver<lastword_core::JobId> {
         self.changes.subscribe()

@@ -27,7 +27,11 @@ impl<J: Store> Worker<J> {
         let tasks = &self.desk.agenda.tasks;
         self.going_down.send_replace(true);
         // Claims under way have their tasks after this, and no claim follows.
-        drop(self.claims.write().await);
+        match jobs {
+            Jobs::Cancel => drop(self.claims.write().await),
+            // A claim that the journal does not answer is left to the next life.
+            Jobs::Keep => drop(timeout(FINISH_MAX, self.claims.write()).await),
+        }
         if jobs == Jobs::Cancel {
             if self.life().is_none() {
                 return Err(Error::GoingDown);
@@ -84,7 +88,11 @@ impl<J: Store> Worker<J> {
             lease_ms: 0,
             now: self.desk.now().wall,
         };
-        self.desk.journal.renew(renew).await?;
+        let ended = timeout(FINISH_MAX, self.desk.journal.renew(renew)).await;
+        ended.map_err(|_| {
+            let why = format!("no answer within {} s", FINISH_MAX.as_secs());
+            Error::Journal(lastword_store::Error::Unavailable(why))
+        })??;
         *lock(&self.life) = None;
         Ok(())
     }

@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::os::fd::AsFd;
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -24,9 +24,13 @@ const FILE: &str = "daemon.lock";
 #[derive(Debug)]
 pub(crate) struct Lock {
     file: File,
+    path: PathBuf,
     socket: PathBuf,
     settings: Vec<InForce>,
 }
+
+/// How often the holder looks whether the lock is still in its place.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// What the holder of the lock wrote.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -80,15 +84,32 @@ impl Lock {
                 Err(error) => return Err(failed(error.into())),
             }
         }
-        let mut lock = Lock { file, socket: paths.socket.clone(), settings };
+        let mut lock = Lock { file, path: path.clone(), socket: paths.socket.clone(), settings };
         lock.write(false).map_err(failed)?;
         Ok(Attempt::Acquired(lock))
     }
 
+    /// Waits until the lock is not in its place any more: the state folder was deleted, moved or replaced, and another daemon can take the
+    /// lock there.
+    pub(crate) async fn displaced(&self) {
+        while self.is_in_place() {
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    fn is_in_place(&self) -> bool {
+        let (Ok(ours), Ok(there)) = (self.file.metadata(), std::fs::metadata(&self.path)) else {
+            return false;
+        };
+        (ours.dev(), ours.ino()) == (there.dev(), there.ino())
+    }
+
     /// Records that the holder is stopping normally.
     pub(crate) fn mark_stopped(&mut self) {
-        // Best effort: without it, a waiting client starts another daemon, which is harmless.
-        let _ = self.write(true);
+        // Best effort: without it, a waiting client starts another daemon, which is harmless. If the folder is elsewhere now, it should.
+        if self.is_in_place() {
+            let _ = self.write(true);
+        }
     }
 
     fn write(&mut self, stopped: bool) -> std::io::Result<()> {

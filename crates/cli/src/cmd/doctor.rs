@@ -1,6 +1,7 @@
 //! `doctor`: checks this installation and suggests fixes.
 
 mod orphans;
+mod trees;
 
 use super::runtime;
 use crate::doctor::{self, Check, Status};
@@ -22,6 +23,12 @@ pub(crate) struct Args {
     /// List processes leaked by other tools instead: agents, MCP servers and commands of agents whose parents are gone
     #[arg(long, conflicts_with = "fix")]
     orphans: bool,
+    /// List process trees without a job in the journal instead: it was deleted, or an older copy was put in its place
+    #[arg(long, conflicts_with_all = ["fix", "agents", "orphans"])]
+    trees: bool,
+    /// Stop all of these trees: TERM, then KILL after the grace of each
+    #[arg(long, requires = "trees")]
+    stop: bool,
     /// End an orphan and its descendants: TERM, then KILL. PID:START_TICKS is safe against pid reuse
     #[arg(long, value_name = "PID", requires = "orphans")]
     reap: Vec<orphans::Chosen>,
@@ -34,6 +41,9 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: Args, ui: Ui) -> Outcome {
+    if args.trees {
+        return trees::run(args.stop, &ui);
+    }
     if args.orphans {
         let action = match (args.reap_all, args.reap) {
             (true, _) => orphans::Action::All { ask: !args.yes },

@@ -8,3 +8,6 @@ pub(crate) mod start;
 
 /// The name of the log file in the state folder.
 pub(crate) const LOG: &str = "daemon.log";
+
+/// The folder of jobs' folders.
+pub(crate) const JOBS: &str = "jobs";

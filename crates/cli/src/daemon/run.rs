@@ -22,21 +22,20 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::log::Log;
 use super::start::{READY, StartProblem, TAKEN, executable};
-use super::{LOG, socket};
+use super::{JOBS, LOG, socket};
+use crate::doctor;
 use crate::environment;
 use crate::failure::{Failure, Outcome};
 use crate::lock::{Attempt, Holder, Lock};
 use crate::paths::{self, Paths};
 use crate::settings::Settings;
+use crate::ui::describe;
 
 /// Threads that block on a disk or a keeper. Each costs a stack and an arena; idle ones exit.
 const THREADS_MAX: usize = 16;
 
 /// How long the starter waits at most for the daemon to recover its jobs.
 const READY_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// The folder of jobs' folders.
-const JOBS: &str = "jobs";
 
 /// The folder of jobs' worktrees.
 const WORKTREES: &str = "worktrees";
@@ -75,7 +74,7 @@ pub(crate) fn run(paths: &Paths, flags: &[String], detached: bool) -> Outcome {
         .build()
         .map_err(|error| starter.refuse(Failure::new(Code::Unavailable, format!("cannot start: {error}"))))?;
     let Prepared { settings, log, host, journal, mut lock } = prepared;
-    let outcome = runtime.block_on(serve(paths, &settings, log, host, journal, &starter));
+    let outcome = runtime.block_on(serve(paths, &settings, log, host, journal, &lock, &starter));
     // Without waiting for threads that wait for a keeper: the next daemon finds what they would have reported.
     runtime.shutdown_background();
     lock.mark_stopped();
@@ -159,6 +158,7 @@ async fn serve(
     log: Log,
     host: LocalHost,
     journal: Sqlite,
+    lock: &Lock,
     starter: &Starter,
 ) -> Outcome {
     let no_signals =
@@ -183,7 +183,7 @@ async fn serve(
     let mut endpoint = Some(endpoint);
     reopen_log_on_hangup(log);
     tracing::info!(version = VERSION, pid = std::process::id(), level = ?level, "the daemon is listening");
-    report_when_ready(engine.clone(), starter.clone());
+    report_when_ready(engine.clone(), starter.clone(), paths.clone());
     loop {
         let bound = match endpoint.take() {
             Some(endpoint) => endpoint,
@@ -192,7 +192,10 @@ async fn serve(
         let why = Cell::new(StopReason::Requested);
         let stop = async {
             let (reason, closing) = tokio::select! {
+                // In this order: with the folder, the socket is gone, too.
+                biased;
                 () = stop_signals.received() => (StopReason::Signal, Closing::Stop(JobsFate::Keep)),
+                () = lock.displaced() => (StopReason::StateGone, Closing::Stop(JobsFate::Keep)),
                 () = socket::removed(&paths.socket), if !is_inherited => {
                     (StopReason::SocketRemoved, Closing::Rebind)
                 }
@@ -210,6 +213,12 @@ async fn serve(
                 shut_down(engine, start, &mut stop_signals).await;
                 break;
             }
+            StopReason::StateGone => {
+                let state = paths.state.display();
+                tracing::error!(%state, "the state folder was deleted, moved or replaced; stopping, jobs keep running");
+                shut_down(engine, start, &mut stop_signals).await;
+                break;
+            }
         }
     }
     tracing::info!("the daemon stopped");
@@ -217,12 +226,23 @@ async fn serve(
 }
 
 /// Reports to the starter that the daemon is ready: once it has recovered its jobs, or after a timeout, because it can answer requests
-/// by then.
-fn report_when_ready(engine: Engine<Sqlite>, starter: Starter) {
+/// by then. Then looks for trees that the journal does not know.
+fn report_when_ready(engine: Engine<Sqlite>, starter: Starter, paths: Paths) {
     tokio::spawn(async move {
-        let _ = tokio::time::timeout(READY_TIMEOUT, engine.ready()).await;
-        drop(engine);
+        let is_ready = tokio::time::timeout(READY_TIMEOUT, engine.ready()).await.is_ok();
         starter.report(READY);
+        if !is_ready {
+            return;
+        }
+        // A daemon must not wait for that: it looks at every process.
+        let unowned = tokio::task::spawn_blocking(move || doctor::unowned(&paths)).await;
+        if let Ok(Ok(trees)) = unowned
+            && !trees.is_empty()
+        {
+            let count = describe::count(trees.len() as u64, "process tree runs", "process trees run");
+            let what = format!("{count} without a job in the journal");
+            engine.desk().report(what, "lastword doctor --trees    # lists them; --stop stops them");
+        }
     });
 }
 
@@ -233,6 +253,8 @@ enum StopReason {
     Requested,
     /// A signal.
     Signal,
+    /// The state folder was deleted, moved or replaced.
+    StateGone,
     /// The socket was removed.
     SocketRemoved,
 }
@@ -276,7 +298,16 @@ fn start_engine(settings: &Settings, host: LocalHost, journal: Sqlite) -> Engine
         },
         ..Options::new(OwnerId(Arc::from("daemon")), HostId(Arc::from(machine())))
     };
-    Engine::start(journal, host, options)
+    let behind = journal.behind();
+    let engine = Engine::start(journal, host, options);
+    if let Some(behind) = behind {
+        let what = format!(
+            "the journal has {} events and had {}: it was deleted, or an older copy was put in its place",
+            behind.has, behind.had
+        );
+        engine.desk().report(what, "lastword doctor    # shows process trees that it does not know");
+    }
+    engine
 }
 
 /// Returns the socket, and whether the service manager created it and passed it on (`LISTEN_FDS`).

@@ -9,8 +9,10 @@ mod journal;
 mod machine;
 mod places;
 mod service;
+mod trees;
 
 pub(crate) use check::{Check, Status};
+pub(crate) use trees::unowned;
 
 use crate::paths::Paths;
 
@@ -24,6 +26,7 @@ pub(crate) async fn check_all(start_agents: bool) -> Vec<Check> {
             checks.push(places::disk(&paths));
             checks.extend(daemon::check(&paths).await);
             checks.extend(journal::check(&paths));
+            checks.push(trees::check(&paths));
             checks.extend(machine::containment());
             checks.push(service::units(&paths));
             checks.extend(agents::check(&paths, start_agents));

@@ -88,6 +88,7 @@ fn the_ids_in_json_output_are_stable() {
             "socket",
             "journal",
             "clock",
+            "trees",
             "containment.subreaper",
             "containment.landlock",
             "containment.cgroup",

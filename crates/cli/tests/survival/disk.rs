@@ -45,6 +45,82 @@ fn c43_a_journal_whose_file_vanished_is_not_replaced_by_a_new_one() {
 }
 
 #[test]
+fn c3_a_journal_deleted_under_its_daemon_acknowledges_nothing_and_its_trees_are_found() {
+    let home = Home::new();
+    let (job, other) = (home.start("sleep 100"), home.start("sleep 100"));
+    let (leader, left) = (home.leader(&job), home.leader(&other));
+    // Settled: nothing is being written when the files go away.
+    home.ok(&["ls"]);
+    for name in ["journal.db", "journal.db-wal", "journal.db-shm"] {
+        std::fs::remove_file(home.state().join(name)).unwrap();
+    }
+    is_refused(&home.run(&["run", "-d", "--", "sleep", "100"]), "journal.db");
+    // Whatever it can say: the journal may have been written at the very moment when it was deleted.
+    home.run(&["cancel", "--no-wait", &job]);
+    until("its keeper stops it", || !is_alive(leader));
+    home.ok(&["daemon", "restart"]);
+    let troubles = home.json(&["daemon", "status"])["troubles"].to_string();
+    assert!(troubles.contains("it was deleted, or an older copy was put in its place"), "{troubles}");
+    let trees = home.json(&["doctor", "--trees"]);
+    assert_eq!(trees["items"].as_array().unwrap().len(), 1, "{trees}");
+    assert_eq!((&trees["items"][0]["job"], &trees["items"][0]["pid"]), (&other.into(), &left.into()));
+    assert!(is_alive(left), "it is only listed");
+    let stopped = home.json(&["doctor", "--trees", "--stop"]);
+    assert_eq!(stopped["items"][0]["stopped"], true, "{stopped}");
+    assert!(!is_alive(left));
+    assert_eq!(home.json(&["doctor", "--trees"])["items"].as_array().map(Vec::len), Some(0));
+}
+
+#[test]
+fn c3_an_older_journal_put_in_the_place_of_a_newer_one_is_reported() {
+    let home = Home::new();
+    home.ok(&["run", "--", "true"]);
+    home.ok(&["daemon", "stop"]);
+    let (journal, backup) = (home.state().join("journal.db"), home.path("backup"));
+    std::fs::copy(&journal, &backup).unwrap();
+    let since = home.start("sleep 100");
+    let leader = home.leader(&since);
+    home.ok(&["daemon", "stop"]);
+    std::fs::copy(&backup, &journal).unwrap();
+    let _ = std::fs::remove_file(home.state().join("journal.db-wal"));
+    home.ok(&["ls"]);
+    let mut troubles = String::new();
+    until("the daemon has looked for trees", || {
+        troubles = home.json(&["daemon", "status"])["troubles"].to_string();
+        troubles.contains("1 process tree runs without a job")
+    });
+    assert!(troubles.contains("an older copy was put in its place"), "{troubles}");
+    let checks = home.json(&["doctor"]);
+    let checks = checks["items"].as_array().unwrap();
+    assert!(checks.iter().any(|check| check["id"] == "trees" && check["status"] == "warn"), "{checks:?}");
+    home.ok(&["doctor", "--trees", "--stop"]);
+    assert!(!is_alive(leader));
+}
+
+#[test]
+fn c44_a_daemon_whose_state_folder_was_moved_or_deleted_leaves_it_to_the_next() {
+    let home = Home::new();
+    let job = home.start("sleep 100");
+    let leader = home.leader(&job);
+    let before = home.daemon();
+    let elsewhere = home.path("elsewhere");
+    std::fs::rename(home.state(), &elsewhere).unwrap();
+    until("its daemon is gone", || !is_alive(before));
+    assert!(!home.state().exists(), "it has left nothing there");
+    std::fs::rename(&elsewhere, home.state()).unwrap();
+    assert_eq!(home.leader(&job), leader, "the next daemon has it");
+    let before = home.daemon();
+    std::fs::remove_dir_all(home.state()).unwrap();
+    until("its daemon is gone", || !is_alive(before));
+    assert!(is_alive(leader));
+    // Its keeper may have made it again already, because another daemon asked for that.
+    std::fs::create_dir_all(home.state()).unwrap();
+    home.make_private();
+    home.ok(&["doctor", "--trees", "--stop"]);
+    assert!(!is_alive(leader), "its keeper made its folder again");
+}
+
+#[test]
 fn a_read_only_state_folder_is_named() {
     if !rustix::process::geteuid().is_root() {
         return println!("skipped: a read-only mount needs root");

@@ -51,7 +51,7 @@ impl Home {
         Some(home)
     }
 
-    fn make_private(&self) {
+    pub(crate) fn make_private(&self) {
         use std::os::unix::fs::PermissionsExt as _;
         std::fs::set_permissions(self.state(), std::fs::Permissions::from_mode(0o700)).unwrap();
     }

@@ -1,0 +1,72 @@
+//! `doctor --trees`: lists process trees without a job in the journal, and stops them on request.
+
+use std::time::Duration;
+
+use lastword_api::Code;
+use lastword_proc::Kept;
+use serde::Serialize;
+
+use crate::doctor::unowned;
+use crate::failure::{Failure, Outcome, exit};
+use crate::paths::Paths;
+use crate::ui::table::Table;
+use crate::ui::{JsonList, Ui};
+
+/// How long a tree may take to end. Its own grace between TERM and KILL is part of it.
+const STOPPED_MAX: Duration = Duration::from_secs(60);
+
+/// A tree as JSON.
+#[derive(Debug, Serialize)]
+struct Row {
+    /// The job that it had.
+    job: String,
+    pid: Option<i32>,
+    command: String,
+    /// Whether it was stopped, and nothing of it is left.
+    stopped: bool,
+}
+
+pub(super) fn run(stop: bool, ui: &Ui) -> Outcome {
+    let failed = |why: String| Failure::new(Code::Unavailable, why);
+    let paths = Paths::find()?;
+    let trees = unowned(&paths).map_err(failed)?;
+    let mut rows = Vec::new();
+    for tree in &trees {
+        let stopped = stop && tree.stop(STOPPED_MAX).map_err(|error| failed(error.to_string()))?.is_some();
+        rows.push(row(tree, stopped));
+    }
+    match ui.json {
+        true => ui.print_json(&JsonList { items: &rows, next_cursor: None })?,
+        false => show(&rows, stop, ui)?,
+    }
+    let is_left = stop && rows.iter().any(|row| !row.stopped);
+    Ok(if is_left { exit::JOB } else { 0 })
+}
+
+fn row(tree: &Kept, stopped: bool) -> Row {
+    let pid = tree.leader.as_ref().map(|leader| leader.pid);
+    Row { job: tree.job.clone(), pid, command: tree.command.clone(), stopped }
+}
+
+fn show(rows: &[Row], stop: bool, ui: &Ui) -> Result<(), Failure> {
+    if rows.is_empty() {
+        ui.say("every process tree has a job in the journal");
+        return Ok(());
+    }
+    let mut table = Table::new(vec!["PID", "JOB", "STATE", "COMMAND"]);
+    for row in rows {
+        let state = if row.stopped { "stopped" } else { "running" };
+        let pid = row.pid.map_or_else(String::new, |pid| pid.to_string());
+        table.push(vec![pid, row.job.clone(), state.to_owned(), row.command.clone()]);
+    }
+    for line in table.lines(ui.width, |row, _, text| match row {
+        None => ui.out.strong(text),
+        Some(_) => text.to_owned(),
+    }) {
+        ui.print(&line)?;
+    }
+    if !stop {
+        ui.say("lastword doctor --trees --stop    # stops all of them");
+    }
+    Ok(())
+}

@@ -1,0 +1,32 @@
+//! Checks for process trees that have a keeper and no job in the journal: it was deleted, or an older copy was put in its place.
+
+use lastword_core::JobId;
+use lastword_proc::{Kept, kept_in};
+use lastword_store::sqlite::unknown_jobs;
+
+use super::check::Check;
+use crate::daemon::JOBS;
+use crate::paths::Paths;
+use crate::ui::describe;
+
+pub(super) fn check(paths: &Paths) -> Check {
+    match unowned(paths) {
+        Ok(trees) if trees.is_empty() => Check::ok("trees", "each has a job in the journal"),
+        Ok(trees) => {
+            let count = describe::count(trees.len() as u64, "process tree runs", "process trees run");
+            let text = format!("{count} without a job in the journal, which was deleted or is an older copy");
+            Check::warn("trees", text).remedy("lastword doctor --trees    # lists them; --stop stops them")
+        }
+        Err(why) => Check::warn("trees", format!("not checked: {why}")),
+    }
+}
+
+/// Returns the trees that have a keeper and no job in the journal.
+pub(crate) fn unowned(paths: &Paths) -> Result<Vec<Kept>, String> {
+    // First the trees: a job is stored before its tree is started.
+    let kept = kept_in(&paths.in_state(JOBS)).map_err(|error| error.to_string())?;
+    let ids = kept.iter().filter_map(|tree| tree.job.parse().ok()).collect::<Vec<JobId>>();
+    let unknown = unknown_jobs(&paths.state, &ids).map_err(|error| error.to_string())?;
+    let is_unknown = |tree: &Kept| tree.job.parse().is_ok_and(|job| unknown.contains(&job));
+    Ok(kept.into_iter().filter(is_unknown).collect())
+}

@@ -46,6 +46,8 @@ pub enum Notice<'a> {
     OtherVersion(&'a str),
     /// The daemon accepts connections but does not answer; the call waits.
     Silent,
+    /// The daemon was frozen and was killed; the call is repeated to the next one.
+    Killed,
     /// The daemon stops, and this happens to its jobs. Given once for each daemon.
     Stopping(&'a JobsFate),
 }
@@ -165,8 +167,13 @@ impl Client {
         let mut connection = self.connection().await?;
         // Checked here: as a failure of the connection, an invalid call would be repeated.
         call.request().map_err(|why| Failed::Final(Error::Invalid(why)))?;
-        let (is_there, silent) = (|| self.is_there(), || self.notice(Notice::Silent));
-        let response = patience::wait(connection.begin(call), is_there, silent).await;
+        let silent = || async {
+            self.notice(Notice::Silent);
+            if matches!(self.0.connect.end_frozen().await, Ok(true)) {
+                self.notice(Notice::Killed);
+            }
+        };
+        let response = patience::wait(connection.begin(call), || self.is_there(), silent).await;
         let response = response.map_err(|Silent(time)| Failed::Final(Error::Silent(time)))??;
         self.check_version(&response).map_err(Failed::Final)?;
         if let Some(stopping) = response.headers().get(STOPPING_HEADER) {

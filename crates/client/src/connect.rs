@@ -26,6 +26,11 @@ pub trait Connect: Send + Sync + 'static {
 
     /// Connects if a daemon listens; never starts one.
     fn connect_if_listening(&self) -> Pending<'_, Option<Box<dyn Io>>>;
+
+    /// Ends a daemon that does not answer, if it is certain that it is frozen and another can be started. Reports whether it did.
+    fn end_frozen(&self) -> Pending<'_, bool> {
+        Box::pin(async { Ok(false) })
+    }
 }
 
 /// A daemon that listens on a unix socket of this machine. None is started.

@@ -8,7 +8,7 @@ use lastword_api::Code;
 use lastword_client::{Connect, Io, Pending};
 use tokio::net::UnixStream;
 
-use crate::daemon::start;
+use crate::daemon::{ping, start};
 use crate::environment;
 use crate::failure::Failure;
 use crate::lock::{self, Holder};
@@ -38,6 +38,11 @@ impl Connect for LocalDaemon {
             let stream = reach(&self.paths).await?;
             Ok(stream.map(|stream| Box::new(stream) as Box<dyn Io>))
         })
+    }
+
+    fn end_frozen(&self) -> Pending<'_, bool> {
+        // Only what may start the next one may end it.
+        Box::pin(async move { Ok(may_start().is_ok() && ping::kill_frozen(&self.paths).await) })
     }
 }
 

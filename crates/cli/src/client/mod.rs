@@ -150,6 +150,9 @@ fn say(ui: &Ui, paths: &Paths, notice: Notice<'_>) {
         Notice::Stopping(_) => {
             "lastword: the daemon stops; jobs keep running, and the next daemon takes them over".to_owned()
         }
+        Notice::Killed => {
+            "lastword: it was frozen and was killed; the next daemon answers, and jobs keep running".to_owned()
+        }
         Notice::Silent => {
             format!("lastword: the daemon{} does not answer; waiting for it", pid_of_holder(paths))
         }

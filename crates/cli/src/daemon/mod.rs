@@ -2,6 +2,7 @@
 
 pub(crate) mod install;
 mod log;
+pub(crate) mod ping;
 pub(crate) mod run;
 mod socket;
 pub(crate) mod start;

@@ -22,7 +22,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::log::Log;
 use super::start::{READY, StartProblem, TAKEN, executable};
-use super::{JOBS, LOG, socket};
+use super::{JOBS, LOG, ping, socket};
 use crate::doctor;
 use crate::environment;
 use crate::failure::{Failure, Outcome};
@@ -181,6 +181,7 @@ async fn serve(
     // manager, so we do not watch it.
     let (endpoint, is_inherited) = endpoint(paths).map_err(|failure| starter.refuse(failure))?;
     let mut endpoint = Some(endpoint);
+    ping::answer(&paths.socket);
     reopen_log_on_hangup(log);
     tracing::info!(version = VERSION, pid = std::process::id(), level = ?level, "the daemon is listening");
     report_when_ready(engine.clone(), starter.clone(), paths.clone());

@@ -12,7 +12,7 @@ use crate::detach;
 use crate::error::Error;
 use crate::folder::Folder;
 use crate::identity::{Identity, Stat, pidfd, send};
-use crate::locate::Located;
+use crate::located::Located;
 use crate::sweep::{self, Remains};
 use crate::tree;
 

@@ -19,7 +19,7 @@ use crate::folder::Folder;
 use crate::identity::{Identity, Stat, pidfd, send};
 use crate::launch::MARKER;
 use crate::leftovers;
-use crate::locate::Located;
+use crate::located::Located;
 use crate::proc_files;
 use crate::tree::{self, SeenProcesses};
 

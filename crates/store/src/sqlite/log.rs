@@ -41,3 +41,10 @@ pub(super) fn event(row: &rusqlite::Row<'_>, first: usize) -> Result<Event> {
 fn number(seq: Seq) -> i64 {
     i64::try_from(seq.0).unwrap_or(i64::MAX)
 }
+
+/// Returns the place of the newest event; zero if there never was one.
+pub(super) fn newest_place(connection: &Connection) -> Result<u64> {
+    const NEWEST: &str = "select coalesce(max(place), 0) from events";
+    let mut select = connection.prepare_cached(NEWEST).map_err(failed)?;
+    select.query_row([], |row| row.get(0)).map_err(failed)
+}

@@ -12,7 +12,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior, params};
 
 use super::failure::failed;
-use super::reader::newest_place;
+use super::log::newest_place;
 use super::waits;
 use super::witness::{Behind, Witness};
 use crate::{Error, Result};

@@ -9,7 +9,7 @@ use tokio::sync::Semaphore;
 
 use super::append::{job_id, key};
 use super::failure::failed;
-use super::log::event;
+use super::log::{event, newest_place};
 use super::open;
 use crate::{Cursor, Error, Feed, Result};
 
@@ -96,13 +96,6 @@ pub(super) fn feed(connection: &Connection, after: Option<Cursor>, limit: u32) -
     }
     let next = if end == 0 && after.is_none() { None } else { Some(Cursor(end.to_string())) };
     Ok(Feed { events, next })
-}
-
-/// Returns the place of the newest event; zero if there never was one.
-pub(super) fn newest_place(connection: &Connection) -> Result<u64> {
-    const NEWEST: &str = "select coalesce(max(place), 0) from events";
-    let mut select = connection.prepare_cached(NEWEST).map_err(failed)?;
-    select.query_row([], |row| row.get(0)).map_err(failed)
 }
 
 /// Returns the place of the newest event as a cursor.

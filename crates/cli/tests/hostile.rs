@@ -553,6 +553,7 @@ fn c36_a_tree_without_records_and_keeper_is_ended_and_was_not_never_started() {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "this one has no keeper on purpose")]
 fn c36_a_process_that_has_the_name_of_a_keeper_is_left_alone() {
     let place = Place::new();
     let launch = place.script("a", "echo $$; sleep 100");

@@ -99,12 +99,8 @@ fn change_modes(setup: &Setup) -> Result<String, String> {
 }
 
 fn remove_folder(setup: &Setup) -> Result<String, String> {
-    let job = run(&setup.home, "cd /; rm -rf $m")?;
-    let attempts = job["attempts"].as_array().map_or(0, Vec::len);
-    match (job["outcome"].as_str(), attempts) {
-        (Some("lost"), 1) => Ok("lost: nobody can say how it ended; and it was not started again".to_owned()),
-        (outcome, attempts) => Err(format!("{outcome:?} after {attempts} attempts: {job}")),
-    }
+    run_all(&setup.home, &["cd /; rm -rf $m", "cd /; rm -rf $(dirname $m)"])
+        .map(|how| format!("{how}; its keeper made the folder again"))
 }
 
 fn replace_recording(setup: &Setup) -> Result<String, String> {
@@ -179,8 +175,10 @@ fn forge_ending(setup: &Setup) -> Result<String, String> {
 
 fn hide_folder(setup: &Setup) -> Result<String, String> {
     let away = setup.home.0.home().join("away");
+    // Both at once: a daemon that looks in between would make the folder again.
+    let exchange = format!("syscall({}, -100, $ARGV[0], -100, $ARGV[1], 2) == 0 or die", libc::SYS_renameat2);
     let script = format!(
-        "m=$LASTWORD_MARKER; d=$(dirname $m); mv $d {0} && ln -s {0} $d; : > {0}.done; exit 7",
+        "m=$LASTWORD_MARKER; d=$(dirname $m); ln -s {0} {0}; perl -e '{exchange}' $d {0} && : > {0}.done; exit 7",
         away.display()
     );
     let id = setup.home.0.said(&["run", "-d", "--", "sh", "-c", &script])?;

@@ -32,7 +32,7 @@ impl Style {
                 Some(code @ (38 | 48 | 58)) => match colour(&mut rest) {
                     Some(colour) => Some(format!("{code};{colour}")),
                     // Terminals differ on what the rest means.
-                    None => return,
+                    None => break,
                 },
                 code => code.filter(|code| is_simple(*code)).map(|code| code.to_string()),
             };
@@ -118,6 +118,7 @@ mod tests {
             (&["38;5;208;48;2;1;2;3"], "\x1b[38;5;208;48;2;1;2;3m"),
             (&["38:5:208", "48:2::1:2:3", "58:2:4:5:6"], "\x1b[38;5;208;48;2;1;2;3;58;2;4;5;6m"),
             (&["4:3"], "\x1b[4:3m"),
+            (&["4:3;58", "4:3;58"], "\x1b[4:3m"),
         ] {
             let mut read = Style::default();
             sequences.iter().for_each(|parameters| read.apply(parameters));

@@ -8,6 +8,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use crate::proc_files;
 use crate::sys;
 use crate::tree::ancestors;
 
@@ -102,12 +103,6 @@ pub fn is_below_keeper(pid: i32) -> bool {
 }
 
 /// Reports whether a process has the name of a keeper's process.
-pub(crate) fn is_keeper(pid: i32) -> bool {
-    matches!(name_of(pid).as_str(), "lw-guard" | "lw-shim" | "lw-init")
-}
-
-/// Returns the name of a process; empty if it is gone.
-pub(crate) fn name_of(pid: i32) -> String {
-    let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-    name.trim_end().to_owned()
+fn is_keeper(pid: i32) -> bool {
+    matches!(proc_files::name_of(pid).as_str(), "lw-guard" | "lw-shim" | "lw-init")
 }

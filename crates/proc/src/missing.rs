@@ -8,11 +8,11 @@ use rustix::process::Signal;
 
 use crate::claim::Claim;
 use crate::clock;
-use crate::detach;
 use crate::error::Error;
 use crate::folder::Folder;
 use crate::identity::{Identity, Stat, pidfd, send};
 use crate::located::Located;
+use crate::proc_files;
 use crate::sweep::{self, Remains};
 use crate::tree;
 
@@ -83,12 +83,12 @@ pub(crate) fn restore_all() -> io::Result<()> {
 /// Which keeper is meant cannot be seen from outside. The others ignore it, and a process that only has the name of one blocks the
 /// signal or does not get it.
 fn ask_keepers() -> io::Result<Vec<i32>> {
-    let shims = tree::every_pid()?.into_iter().filter(|pid| detach::name_of(*pid) == "lw-shim");
+    let shims = tree::every_pid()?.into_iter().filter(|pid| proc_files::name_of(*pid) == "lw-shim");
     let asked = shims.filter(|pid| {
         let Some(fd) = pidfd(*pid) else { return false };
         // A fork of a shim has its name and its mask until it runs its program, which would then get the signal.
         let is_fork = Stat::of(*pid)
-            .is_none_or(|stat| matches!(detach::name_of(stat.parent).as_str(), "lw-shim" | "lw-init"));
+            .is_none_or(|stat| matches!(proc_files::name_of(stat.parent).as_str(), "lw-shim" | "lw-init"));
         !is_fork && blocks(*pid, RESTORE) && send(&fd, RESTORE).unwrap_or(false)
     });
     Ok(asked.collect())
@@ -117,7 +117,7 @@ fn keeper_of(pid: i32) -> Option<i32> {
     let others = line.iter().skip(1).filter(|above| !ours.contains(above));
     let keeper = others
         .map(|(above, _)| *above)
-        .find(|above| matches!(detach::name_of(*above).as_str(), "lw-shim" | "lw-guard"));
+        .find(|above| matches!(proc_files::name_of(*above).as_str(), "lw-shim" | "lw-guard"));
     let is_cut = |last: &i32| Stat::of(*last).is_some_and(|stat| stat.parent > 0);
     keeper.or_else(|| line.last().map(|(last, _)| *last).filter(is_cut))
 }

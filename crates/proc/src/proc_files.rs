@@ -33,6 +33,12 @@ pub(crate) fn link(pid: i32, name: &str) -> Option<PathBuf> {
     })
 }
 
+/// Returns the name of a process; empty if it is gone.
+pub(crate) fn name_of(pid: i32) -> String {
+    let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    name.trim_end().to_owned()
+}
+
 /// Returns the threads of a process but the main one.
 fn other_threads(pid: i32) -> impl Iterator<Item = i32> {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();

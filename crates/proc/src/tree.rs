@@ -235,8 +235,7 @@ pub(crate) fn command(pid: i32) -> String {
         bytes.pop();
     }
     if bytes.is_empty() {
-        let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-        return format!("[{}]", name.trim_end());
+        return format!("[{}]", proc_files::name_of(pid));
     }
     bytes.iter_mut().filter(|byte| **byte == 0).for_each(|byte| *byte = b' ');
     String::from_utf8_lossy(&bytes).into_owned()

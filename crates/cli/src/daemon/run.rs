@@ -23,13 +23,12 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use super::log::Log;
 use super::start::{READY, StartProblem, TAKEN, executable};
 use super::{JOBS, LOG, ping, socket};
-use crate::doctor;
+use crate::doctor::trees;
 use crate::environment;
 use crate::failure::{Failure, Outcome};
 use crate::lock::{Attempt, Holder, Lock};
 use crate::paths::{self, Paths};
 use crate::settings::Settings;
-use crate::ui::describe;
 
 /// Threads that block on a disk or a keeper. Each costs a stack and an arena; idle ones exit.
 const THREADS_MAX: usize = 16;
@@ -236,13 +235,11 @@ fn report_when_ready(engine: Engine<Sqlite>, starter: Starter, paths: Paths) {
             return;
         }
         // A daemon must not wait for that: it looks at every process.
-        let unowned = tokio::task::spawn_blocking(move || doctor::unowned(&paths)).await;
-        if let Ok(Ok(trees)) = unowned
-            && !trees.is_empty()
+        let unowned = tokio::task::spawn_blocking(move || trees::unowned(&paths)).await;
+        if let Ok(Ok(found)) = unowned
+            && !found.is_empty()
         {
-            let count = describe::count(trees.len() as u64, "process tree runs", "process trees run");
-            let what = format!("{count} without a job in the journal");
-            engine.desk().report(what, "lastword doctor --trees    # lists them; --stop stops them");
+            engine.desk().report(trees::say(&found), trees::LIST);
         }
     });
 }

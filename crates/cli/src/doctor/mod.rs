@@ -9,10 +9,9 @@ mod journal;
 mod machine;
 mod places;
 mod service;
-mod trees;
+pub(crate) mod trees;
 
 pub(crate) use check::{Check, Status};
-pub(crate) use trees::unowned;
 
 use crate::paths::Paths;
 

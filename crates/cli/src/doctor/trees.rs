@@ -13,12 +13,20 @@ pub(super) fn check(paths: &Paths) -> Check {
     match unowned(paths) {
         Ok(trees) if trees.is_empty() => Check::ok("trees", "each has a job in the journal"),
         Ok(trees) => {
-            let count = describe::count(trees.len() as u64, "process tree runs", "process trees run");
-            let text = format!("{count} without a job in the journal, which was deleted or is an older copy");
-            Check::warn("trees", text).remedy("lastword doctor --trees    # lists them; --stop stops them")
+            let text = format!("{}, which was deleted or is an older copy", say(&trees));
+            Check::warn("trees", text).remedy(LIST)
         }
         Err(why) => Check::warn("trees", format!("not checked: {why}")),
     }
+}
+
+/// How to see these trees and what to do about them.
+pub(crate) const LIST: &str = "lastword doctor --trees    # lists them; --stop stops them";
+
+/// Says how many there are.
+pub(crate) fn say(trees: &[Kept]) -> String {
+    let count = describe::count(trees.len() as u64, "process tree runs", "process trees run");
+    format!("{count} without a job in the journal")
 }
 
 /// Returns the trees that have a keeper and no job in the journal.

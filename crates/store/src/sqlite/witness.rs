@@ -42,6 +42,7 @@ impl Void {
 /// The files of an open journal, and the file that remembers how far it has come.
 pub(super) struct Witness {
     file: PathBuf,
+    log: PathBuf,
     ids: [FileId; 2],
     seen: Option<File>,
     newest: u64,
@@ -60,22 +61,21 @@ impl Witness {
     /// Begins to watch a journal that has come to `newest`, and returns whether it had been further.
     pub(super) fn begin(file: &Path, newest: u64) -> Result<(Witness, Option<Behind>)> {
         let gone = |path: &Path| Error::Unavailable(format!("{} cannot be found", path.display()));
-        let id = |path: PathBuf| id_of(&path).ok_or_else(|| gone(&path));
-        let ids = [id(file.to_owned())?, id(log_of(file))?];
+        let log = file.with_extension("db-wal");
+        let ids = ids_of(file, &log).ok_or_else(|| gone(file))?;
         // Without it, only what happens while the journal is open is noticed.
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
         let seen = options.open(file.with_file_name(HIGH_WATER)).ok();
         let had = seen.as_ref().and_then(read).unwrap_or(0);
-        let witness = Witness { file: file.to_owned(), ids, seen, newest: 0 };
+        let witness = Witness { file: file.to_owned(), log, ids, seen, newest: 0 };
         let behind = (had > newest).then_some(Behind { had, has: newest });
         Ok((witness, behind))
     }
 
     /// Fails unless the files are still the ones that were opened. Asked before a commit and before its answers.
     pub(super) fn check(&self) -> Result<()> {
-        let is_empty = fs::metadata(&self.file).is_ok_and(|found| found.len() == 0);
-        if !is_empty && [id_of(&self.file), id_of(&log_of(&self.file))] == self.ids.map(Some) {
+        if ids_of(&self.file, &self.log) == Some(self.ids) {
             return Ok(());
         }
         Err(Error::Unavailable(format!(
@@ -97,14 +97,11 @@ impl Witness {
     }
 }
 
-fn log_of(file: &Path) -> PathBuf {
-    file.with_extension("db-wal")
-}
-
-/// Identifies the file at a path; `None` if there is none.
-fn id_of(path: &Path) -> Option<FileId> {
-    let found = fs::metadata(path).ok()?;
-    Some((found.dev(), found.ino()))
+/// Identifies the journal and its log; `None` if one is not there, or the journal is empty.
+fn ids_of(file: &Path, log: &Path) -> Option<[FileId; 2]> {
+    let file = fs::metadata(file).ok().filter(|file| file.len() > 0)?;
+    let log = fs::metadata(log).ok()?;
+    Some([(file.dev(), file.ino()), (log.dev(), log.ino())])
 }
 
 fn read(seen: &File) -> Option<u64> {

@@ -62,7 +62,7 @@ impl Kept {
             connected => Some(connected.ok()),
         };
         let connected = clock::until(LISTENING, Duration::from_micros(20), connect);
-        let sent = match connected.ok_or("nobody listens in the folder")? {
+        let sent = match connected.ok_or("no keeper listens in the folder")? {
             Some(mut keeper) => Some(stop(&mut keeper, order)?),
             None => None,
         };

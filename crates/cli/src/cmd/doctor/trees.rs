@@ -6,7 +6,7 @@ use lastword_api::Code;
 use lastword_proc::Kept;
 use serde::Serialize;
 
-use crate::doctor::unowned;
+use crate::doctor::trees::unowned;
 use crate::failure::{Failure, Outcome, exit};
 use crate::paths::Paths;
 use crate::ui::table::Table;

@@ -2,13 +2,12 @@
 //! not.
 
 use std::io::Write as _;
-use std::os::unix::net::UnixListener;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use lastword_proc::Folder;
 use tokio::io::AsyncReadExt as _;
-use tokio::net::UnixStream;
 
 use crate::lock::Holder;
 use crate::paths::Paths;
@@ -33,15 +32,23 @@ pub(super) fn answer(socket: &Path) {
     let path = path_of(socket);
     let listening = bind(&path).and_then(|listener| {
         let thread = std::thread::Builder::new().name("ping".to_owned());
-        thread.spawn(move || {
-            for peer in listener.incoming() {
-                // One that does not read gets what fits into its buffer.
-                let _ = peer.and_then(|mut peer| peer.write_all(ALIVE));
-            }
-        })
+        thread.spawn(move || listener.incoming().for_each(answer_one))
     });
     if let Err(error) = listening {
         tracing::warn!(%error, path = %path.display(), "a frozen daemon would not be noticed");
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a thread of its own, and nothing tells when descriptors are free again"
+)]
+fn answer_one(peer: std::io::Result<UnixStream>) {
+    match peer {
+        // One that does not read has room for it in its buffer, or is gone.
+        Ok(mut peer) => drop(peer.write_all(ALIVE)),
+        // Out of descriptors: the next one would fail at once.
+        Err(_) => std::thread::sleep(PAUSE),
     }
 }
 
@@ -82,7 +89,7 @@ pub(crate) async fn kill_frozen(paths: &Paths) -> bool {
 async fn is_silent(path: &Path) -> bool {
     let ask = async {
         let folder = Folder::open(path.parent().unwrap_or(Path::new("/"))).ok()?;
-        let mut stream = UnixStream::connect(folder.path_of(&name_of(path))).await.ok()?;
+        let mut stream = tokio::net::UnixStream::connect(folder.path_of(&name_of(path))).await.ok()?;
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer).await.ok()
     };

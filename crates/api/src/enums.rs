@@ -362,6 +362,8 @@ open_enums! {
         InsideAJob = "inside_a_job",
         /// The idempotency key was used with another request.
         KeyReused = "key_reused",
+        /// The idempotency key, or the id, belongs to a job that was removed: its work is not started again.
+        Removed = "removed",
         /// The job was changed meanwhile: read it again before you repeat the request.
         Conflict = "conflict",
         /// A limit was reached.

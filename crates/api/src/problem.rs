@@ -59,6 +59,7 @@ impl Code {
             }
             Code::InsideAJob | Code::Forbidden => 403,
             Code::TooLarge => 413,
+            Code::Removed => 410,
             Code::KeyReused => 422,
             Code::Full => 429,
             Code::Unavailable | Code::Starting | Code::Stopping => 503,
@@ -77,6 +78,7 @@ impl Code {
             Code::Held => "Another owner holds the job",
             Code::InsideAJob => "Not allowed from inside a job",
             Code::KeyReused => "The idempotency key was used for another request",
+            Code::Removed => "The job of this key was removed",
             Code::Conflict => "The job was changed meanwhile",
             Code::Full => "A limit was reached",
             Code::Unavailable => "Temporarily unavailable",

@@ -2,7 +2,7 @@
 
 use lastword_core::reference::Reference;
 use lastword_core::view::row::Row;
-use lastword_core::{Append, Event, Incarnation, JobId, Seq};
+use lastword_core::{Append, Event, Incarnation, JobId, Seq, Timestamp};
 use lastword_proof::differential::{Coverage, Divergence, compare};
 use lastword_proof::{backends, for_each_backend};
 use lastword_store::hints::Hints;
@@ -155,8 +155,8 @@ impl Catalog for Faulty {
         self.0.prunable(prune).await
     }
 
-    async fn remove(&self, job: JobId) -> Result<Removal> {
-        self.0.remove(job).await
+    async fn remove(&self, job: JobId, now: Timestamp) -> Result<Removal> {
+        self.0.remove(job, now).await
     }
 }
 

@@ -1,8 +1,8 @@
 //! Idempotency keys: a request is not carried out twice under one key, even after a crash.
 
-use lastword_api::{Answer, Code, Message, Problem};
+use lastword_api::{Answer, Code, Message, Problem, Time};
 use lastword_core::{Fact, InputNo, JobId, Seq, Timestamp};
-use lastword_store::{Key, KeyRecord, Store};
+use lastword_store::{KEY_MS, Key, KeyRecord, Store};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
@@ -20,7 +20,30 @@ pub(crate) async fn job_of<J: Store>(
     fresh: JobId,
 ) -> Result<JobId, Failure> {
     let kept = reserve(app, scoped(verb, principal, None, key), asked, fresh).await?;
-    Ok(kept.job)
+    match kept.removed {
+        None => Ok(kept.job),
+        Some(at) => Err(removed(&kept, at, &format!("the key `{key}`"))),
+    }
+}
+
+/// Refuses an id that a client made for a job which was removed. The id is its own key, for every principal.
+pub(crate) async fn check_id<J: Store>(app: &App<J>, id: JobId) -> Result<(), Failure> {
+    let kept = reserve(app, format!("id {id}"), &(), id).await?;
+    match kept.removed {
+        None => Ok(()),
+        Some(at) => Err(removed(&kept, at, "this id")),
+    }
+}
+
+/// Returns the refusal of a key whose job was removed: its work must not be started a second time.
+fn removed(kept: &KeyRecord, at: Timestamp, what: &str) -> Failure {
+    let (at, free) = (Time::from(at), Time::from(at.plus_ms(KEY_MS)));
+    let detail = format!(
+        "{what} belongs to {}, which was removed at {at}; its work is not started again: to start it, use another one, or wait until this \
+         one is free, after {free}",
+        kept.job.short()
+    );
+    Problem::new(Code::Removed, detail).about(kept.job).into()
 }
 
 /// Returns the number of the message that was sent under this key; `None` if it must be sent.

@@ -37,9 +37,9 @@ pub trait Catalog: Clone + Send + Sync + 'static {
     /// Returns ended jobs that may be removed, in the order in which they ended.
     fn prunable(&self, prune: Prune) -> impl Future<Output = Result<Prunable>> + Send;
 
-    /// Removes an ended job with everything that is stored of it: its log, its row, its keys. A job that another one waits for stays: its
-    /// outcome would be lost to that one.
-    fn remove(&self, job: JobId) -> impl Future<Output = Result<Removal>> + Send;
+    /// Removes an ended job with its log and its row. Its keys become tombstones. A job that another one waits for stays: its outcome would be
+    /// lost to that one.
+    fn remove(&self, job: JobId, now: Timestamp) -> impl Future<Output = Result<Removal>> + Send;
 }
 
 /// Which rows. An empty filter lets all of them pass.

@@ -1,4 +1,5 @@
-//! Keys of requests that a client repeats because a reply was lost: a key belongs to the job of the first request.
+//! Keys of requests that a client repeats because a reply was lost: a key belongs to the job of the first request, even after the job was
+//! removed.
 
 use std::future::Future;
 
@@ -6,10 +7,11 @@ use lastword_core::{JobId, Timestamp};
 
 use crate::Result;
 
-/// How long a key is kept at least. A request that is repeated after a day does not follow a lost reply.
-pub const KEY_MS: u64 = 24 * 60 * 60 * 1_000;
+/// How long a key stands at least: after its request if there is no job, after the removal of its job otherwise. While its job is stored it
+/// does not expire. A request that is repeated after a week does not follow a lost reply.
+pub const KEY_MS: u64 = 7 * 24 * 60 * 60 * 1_000;
 
-/// Expired keys deleted when one is added: more than one, so that the table shrinks when fewer come in.
+/// Old keys that are looked at when one is added: more than one, so that the table shrinks when fewer come in.
 pub(crate) const SWEPT_MAX: u32 = 16;
 
 /// Stores keys.
@@ -40,4 +42,6 @@ pub struct KeyRecord {
     pub fingerprint: u128,
     /// Whether it was stored before this request.
     pub replayed: bool,
+    /// When its job was removed.
+    pub removed: Option<Timestamp>,
 }

@@ -52,6 +52,55 @@ fn another_request_with_the_same_key_is_refused() {
     }
 }
 
+/// The work of a key is not started a second time because its job was removed or pruned.
+#[test]
+fn c10_a_key_outlives_its_job() {
+    let home = Home::new();
+    let daemon = home.start();
+    let asked = daemon.script("exit 0");
+    let own = || {
+        let id = lastword_core::JobId::new(0, lastword_core::Timestamp(1_794_700_800_000), [4; 10]);
+        let mut asked = daemon.script("exit 0");
+        asked["id"] = json!(id.to_string());
+        asked
+    };
+    let removed = id_of(&submit(&daemon, "deploy-7", &asked).expect(202));
+    let pruned = id_of(&submit(&daemon, "deploy-8", &asked).expect(202));
+    let owned = daemon.submit(&own());
+    let retry = || {
+        let path = format!("/v1/jobs/{removed}:retry");
+        daemon.client.request("POST", &path, &[("idempotency-key", "again")], b"{\"env\":{}}")
+    };
+    for id in [&removed, &pruned, &owned] {
+        daemon.end_of(id);
+    }
+    let retried = id_of(&retry().expect(202));
+    daemon.end_of(&retried);
+    let remove = |id: &str| daemon.client.request("DELETE", &format!("/v1/jobs/{id}"), &[], b"").status;
+    assert_eq!(remove(&retried), 204);
+    assert_eq!(retry().problem(), (410, "removed".to_owned()));
+    assert_eq!(remove(&removed), 204);
+    let all = json!({ "older_than_ms": 0, "unread": true });
+    daemon.client.post("/v1/jobs:prune", &all).expect(200);
+    assert_eq!(jobs(&daemon), 0);
+
+    for (key, id) in [("deploy-7", &removed), ("deploy-8", &pruned)] {
+        let refused = submit(&daemon, key, &asked);
+        assert_eq!(refused.problem(), (410, "removed".to_owned()));
+        let problem = refused.json();
+        let (detail, short) = (problem["detail"].as_str().unwrap(), &id[id.len() - 8..]);
+        assert!(detail.starts_with(&format!("the key `{key}` belongs to {short}, which was removed at 2")));
+        assert_eq!((&problem["job"], &problem["retryable"]), (&json!(id), &json!(false)), "{detail}");
+    }
+    assert_eq!(daemon.client.post("/v1/jobs", &own()).problem(), (410, "removed".to_owned()));
+    assert_eq!(submit(&daemon, "x2", &own()).problem(), (410, "removed".to_owned()));
+    daemon.leave();
+    let daemon = home.start();
+    assert_eq!(submit(&daemon, "deploy-7", &asked).problem(), (410, "removed".to_owned()));
+    assert_eq!(jobs(&daemon), 0);
+    submit(&daemon, "deploy-9", &asked).expect(202);
+}
+
 #[test]
 fn a_key_does_not_stand_for_a_job_that_was_there_before() {
     let home = Home::new();

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use lastword_core::reference::Reference;
 use lastword_core::view::row::Row;
-use lastword_core::{Append, Event, Incarnation, JobId, Seq};
+use lastword_core::{Append, Event, Incarnation, JobId, Seq, Timestamp};
 use lastword_store::hints::Hints;
 use lastword_store::sqlite::Sqlite;
 use lastword_store::{
@@ -147,8 +147,8 @@ impl Catalog for Faulty {
         self.reach()?.find(reference).await
     }
 
-    async fn remove(&self, job: JobId) -> Result<Removal> {
-        self.reach()?.remove(job).await
+    async fn remove(&self, job: JobId, now: Timestamp) -> Result<Removal> {
+        self.reach()?.remove(job, now).await
     }
 
     async fn mark_read(&self, job: JobId) -> Result<()> {

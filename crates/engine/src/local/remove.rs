@@ -104,7 +104,7 @@ impl<J: Store> Worker<J> {
             .await
             .map_err(|source| Error::Disk { what: format!("cannot remove the files of {id}"), source })?;
         loop {
-            match desk.journal.remove(id).await? {
+            match desk.journal.remove(id, desk.now().wall).await? {
                 Removal::Gone | Removal::NotThere => break,
                 Removal::NotEnded => return Err(Refusal::NotEnded(id).into()),
                 // A job that was submitted before the end waits since.

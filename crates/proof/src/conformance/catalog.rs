@@ -7,7 +7,6 @@ use lastword_core::{Append, Job, JobId, Seq};
 use lastword_store::{FOUND_MAX, Feed, Filter, Prunable, Prune, Removal, Store};
 
 use super::feed::tail;
-use super::keys::key;
 use super::stage::{LATER, QUEUE, held, held_of, live_out, register, row, running, submit, write};
 use crate::jobs::{self, NOW, id};
 
@@ -271,32 +270,27 @@ pub async fn what_means_many_shows_a_few<J: Store>(journal: J) {
     assert_eq!(found(&journal, "0000").await.len(), FOUND_MAX as usize);
 }
 
-/// Nothing of it is left, its key is free, and its neighbours are as they were.
+/// Nothing of it is left, and its neighbours are as they were.
 pub async fn an_ended_job_is_removed_with_all_that_is_stored<J: Store>(journal: J) {
     let ann = register(&journal, "ann").await;
     let (mut job, fence) = held(&journal, 1, named("nightly"), &ann).await;
     let (neighbour, _) = running(&journal, 2, named("nightly"), &ann).await;
     let before = held_of(&journal, neighbour.id).await;
-    for (name, n) in [("mine", 1), ("other", 2)] {
-        journal.key(key(name, 1, n, NOW)).await.expect("it is kept");
-    }
     live_out(&journal, &mut job, &fence).await;
-    assert_eq!(journal.remove(id(1)).await, Ok(Removal::Gone));
+    assert_eq!(journal.remove(id(1), NOW).await, Ok(Removal::Gone));
     assert_eq!(held_of(&journal, id(1)).await, (None, vec![]));
     assert_eq!(found(&journal, &id(1).to_string()).await, []);
-    assert_eq!(journal.remove(id(1)).await, Ok(Removal::NotThere));
+    assert_eq!(journal.remove(id(1), NOW).await, Ok(Removal::NotThere));
     assert_eq!(held_of(&journal, neighbour.id).await, before);
-    assert!(!journal.key(key("mine", 2, 5, NOW)).await.expect("it is kept").replayed, "its key is free");
-    assert!(journal.key(key("other", 2, 5, NOW)).await.expect("it is kept").replayed);
     assert_eq!(list(&journal, Filter::default(), None, 9).await.len(), 1);
-    // The id is free as well.
+    // Its id is free: the desk is what refuses it.
     let again = submit(&journal, 1, jobs::spec(QUEUE)).await;
     assert_eq!(row(&journal, id(1)).await, Some(Row::of(&again)));
 }
 
 /// A job is removed when its last word was spoken, and in no other phase.
 pub async fn c45_a_live_job_is_not_removed<J: Store>(journal: J) {
-    assert_eq!(journal.remove(id(1)).await, Ok(Removal::NotThere));
+    assert_eq!(journal.remove(id(1), NOW).await, Ok(Removal::NotThere));
     let ann = register(&journal, "ann").await;
     let (mut stopping, _) = running(&journal, 3, jobs::spec(QUEUE), &ann).await;
     write(&journal, &mut stopping, None, vec![jobs::cancel_requested()]).await;
@@ -304,7 +298,7 @@ pub async fn c45_a_live_job_is_not_removed<J: Store>(journal: J) {
     submit(&journal, 1, jobs::spec(QUEUE)).await;
     for n in 1..=3 {
         let before = held_of(&journal, id(n)).await;
-        assert_eq!(journal.remove(id(n)).await, Ok(Removal::NotEnded));
+        assert_eq!(journal.remove(id(n), NOW).await, Ok(Removal::NotEnded));
         assert_eq!(held_of(&journal, id(n)).await, before);
     }
 }
@@ -317,7 +311,7 @@ pub async fn c29_a_removal_leaves_the_feed_whole<J: Store>(journal: J) {
     end(&journal, &mut second).await;
     let (_, place) = tail(&journal, None, 100, 4).await;
     for n in [2, 1] {
-        assert_eq!(journal.remove(id(n)).await, Ok(Removal::Gone));
+        assert_eq!(journal.remove(id(n), NOW).await, Ok(Removal::Gone));
         let page = journal.read(place.clone(), 9).await;
         assert_eq!(page, Ok(Feed { events: vec![], next: place.clone() }));
     }
@@ -382,6 +376,6 @@ pub async fn jobs_are_counted_by_phase<J: Store>(journal: J) {
     let expected =
         [(PhaseName::Queued, 2), (PhaseName::Running, 1), (PhaseName::Stopping, 1), (PhaseName::Ended, 3)];
     assert_eq!(counts, expected.into());
-    assert_eq!(journal.remove(id(12)).await, Ok(Removal::Gone));
+    assert_eq!(journal.remove(id(12), NOW).await, Ok(Removal::Gone));
     assert_eq!(journal.counts().await.expect("they can be counted").get(&PhaseName::Ended), Some(&2));
 }

@@ -154,7 +154,9 @@ macro_rules! for_each_case {
             keys:
                 c10_a_key_is_given_to_one_job,
                 c10_one_key_sent_many_times_at_once_is_given_once,
-                a_key_stands_for_a_day_and_is_swept;
+                c10_a_key_stands_as_long_as_its_job,
+                c10_a_key_outlives_its_job,
+                a_key_stands_for_a_week_and_is_swept;
             hints:
                 a_commit_wakes_every_waiter;
             feed:

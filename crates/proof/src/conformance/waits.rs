@@ -7,7 +7,7 @@ use lastword_core::{Fact, Job};
 use lastword_store::{Removal, Store, WaitOver};
 
 use super::stage::{QUEUE, at_once, held, live_out, register, submit, write};
-use crate::jobs::{self, id};
+use crate::jobs::{self, NOW, id};
 
 /// Returns a spec that waits for these jobs.
 fn after(others: &[u64]) -> Spec {
@@ -109,13 +109,13 @@ pub async fn c86_a_job_that_is_waited_for_is_not_removed<J: Store>(journal: J) {
     let ann = register(&journal, "ann").await;
     let (mut done, fence) = held(&journal, 7, jobs::spec(QUEUE), &ann).await;
     let mut waits = submit(&journal, 1, after(&[7])).await;
-    assert_eq!(journal.remove(done.id).await, Ok(Removal::NotEnded));
+    assert_eq!(journal.remove(done.id, NOW).await, Ok(Removal::NotEnded));
     live_out(&journal, &mut done, &fence).await;
-    assert_eq!(journal.remove(done.id).await, Ok(Removal::Awaited));
+    assert_eq!(journal.remove(done.id, NOW).await, Ok(Removal::Awaited));
     assert!(journal.row(done.id).await.expect("a row can be read").is_some());
     write(&journal, &mut waits, None, vec![settled(7)]).await;
-    assert_eq!(journal.remove(done.id).await, Ok(Removal::Gone));
-    assert_eq!(journal.remove(done.id).await, Ok(Removal::NotThere));
+    assert_eq!(journal.remove(done.id, NOW).await, Ok(Removal::Gone));
+    assert_eq!(journal.remove(done.id, NOW).await, Ok(Removal::NotThere));
 }
 
 /// Whatever the order of an end and the submissions beside it: who reads after its own write finds the other's.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use lastword_core::view::row::Row;
 use lastword_core::{Event, Fact, Incarnation, JobId, Seq};
-use lastword_store::{Claimed, Error, Renewed, Result};
+use lastword_store::{Claimed, Error, KeyRecord, Removal, Renewed, Result};
 
 use super::Operation;
 
@@ -25,6 +25,10 @@ pub enum Answer {
     Set(Result<()>),
     /// What an owner holds was read.
     Held(Result<Vec<JobId>>),
+    /// A key was answered.
+    Keyed(Result<KeyRecord>),
+    /// A job was removed.
+    Removed(Result<Removal>),
     /// Rows were read.
     Rows(Result<Vec<Row>>),
     /// Everything was read: rows, logs, and the feed sorted into logs.
@@ -41,6 +45,8 @@ impl Answer {
             Answer::Loaded(answer) => answer.as_ref().err(),
             Answer::Set(answer) => answer.as_ref().err(),
             Answer::Held(answer) => answer.as_ref().err(),
+            Answer::Keyed(answer) => answer.as_ref().err(),
+            Answer::Removed(answer) => answer.as_ref().err(),
             Answer::Rows(answer) => answer.as_ref().err(),
         }
     }
@@ -106,6 +112,8 @@ pub struct Coverage {
     pub news: u64,
     /// Jobs that ended.
     pub ended: u64,
+    /// Keys that stood for a removed job.
+    pub outlived: u64,
 }
 
 impl Coverage {
@@ -121,6 +129,7 @@ impl Coverage {
             }
             Answer::Taken(Ok(taken)) => self.claimed += taken.len() as u64,
             Answer::Renewed(Ok(renewed)) => self.news += renewed.news.len() as u64,
+            Answer::Keyed(Ok(record)) => self.outlived += u64::from(record.removed.is_some()),
             Answer::Everything(rows, ..) => {
                 self.ended += rows.iter().filter(|row| row.outcome.is_some()).count() as u64;
             }
@@ -136,8 +145,18 @@ impl Coverage {
 
     /// Adds another run.
     pub fn add(&mut self, more: &Coverage) {
-        let Coverage { appended, repeated, conflicts, fenced, lapsed, claimed, taken_over, news, ended } =
-            self;
+        let Coverage {
+            appended,
+            repeated,
+            conflicts,
+            fenced,
+            lapsed,
+            claimed,
+            taken_over,
+            news,
+            ended,
+            outlived,
+        } = self;
         *appended += more.appended;
         *repeated += more.repeated;
         *conflicts += more.conflicts;
@@ -147,13 +166,24 @@ impl Coverage {
         *taken_over += more.taken_over;
         *news += more.news;
         *ended += more.ended;
+        *outlived += more.outlived;
     }
 
     /// Reports whether everything was met at least once.
     pub fn is_full(&self) -> bool {
-        let Coverage { appended, repeated, conflicts, fenced, lapsed, claimed, taken_over, news, ended } =
-            *self;
-        [appended, repeated, conflicts, fenced, lapsed, claimed, taken_over, news, ended]
+        let Coverage {
+            appended,
+            repeated,
+            conflicts,
+            fenced,
+            lapsed,
+            claimed,
+            taken_over,
+            news,
+            ended,
+            outlived,
+        } = *self;
+        [appended, repeated, conflicts, fenced, lapsed, claimed, taken_over, news, ended, outlived]
             .iter()
             .all(|count| *count > 0)
     }

@@ -10,7 +10,7 @@ use lastword_core::view::row::{PhaseName, Row};
 use lastword_core::{
     Append, AppendId, Event, Fact, Fence, HostId, Incarnation, Job, JobId, OwnerId, Phase, Seq, Timestamp,
 };
-use lastword_store::{Claim, Error, Filter, Group, Renew, Result, Source, Store};
+use lastword_store::{Claim, Error, Filter, Group, KEY_MS, Key, Renew, Result, Source, Store};
 
 use super::answer::{Answer, Lives};
 use super::operation::{OWNERS, Operation, Submission};
@@ -29,6 +29,8 @@ const LAG_MAX: Duration = Duration::from_secs(60);
 pub(super) struct Driver<J> {
     journal: J,
     now: Timestamp,
+    /// Keys expire by a clock of their own: no job waits for a week.
+    keys_now: Timestamp,
     appends: u64,
     /// The lives of each owner, newest last.
     owners: Vec<Vec<Incarnation>>,
@@ -42,7 +44,8 @@ impl<J: Store> Driver<J> {
     pub(super) fn new(journal: J) -> Driver<J> {
         let owners = vec![Vec::new(); OWNERS as usize];
         let lives = Lives::default();
-        Driver { journal, now: NOW, appends: 0, owners, lives, jobs: vec![], sent: vec![], fences: vec![] }
+        let (jobs, sent, fences) = (vec![], vec![], vec![]);
+        Driver { journal, now: NOW, keys_now: NOW, appends: 0, owners, lives, jobs, sent, fences }
     }
 
     /// Carries an operation out, one millisecond after the one before.
@@ -93,6 +96,11 @@ impl<J: Store> Driver<J> {
                     let after = after.and_then(|job| pick(&self.jobs, job).copied());
                     Answer::Held(self.journal.held(incarnation, after, *limit).await)
                 }
+                None => Answer::Nothing,
+            },
+            Operation::Key { key, job, late } => self.key(*key, *job, *late).await,
+            Operation::Remove { job } => match pick(&self.jobs, *job) {
+                Some(job) => Answer::Removed(self.journal.remove(*job, self.keys_now).await),
                 None => Answer::Nothing,
             },
             Operation::Everything => self.everything().await,
@@ -222,6 +230,12 @@ impl<J: Store> Driver<J> {
         let mut answer = self.journal.load(id, Seq(after)).await;
         answer.iter_mut().for_each(|events| self.lives.plain_events(events));
         Answer::Loaded(answer)
+    }
+
+    async fn key(&mut self, key: u64, job: u64, late: bool) -> Answer {
+        self.keys_now = self.keys_now.plus_ms(if late { KEY_MS + 1 } else { 1 });
+        let (key, job) = (format!("key-{key}"), jobs::id(job));
+        Answer::Keyed(self.journal.key(Key { key, fingerprint: 7, job, now: self.keys_now }).await)
     }
 
     async fn list(&mut self, filter: Filter, before: Option<JobId>, limit: u32) -> Answer {

@@ -13,6 +13,9 @@ pub(super) const QUEUES: u64 = 2;
 /// Conversations that jobs of a run resume: few, so that they meet.
 const CONVERSATIONS: u64 = 2;
 
+/// Keys in a run: few, so that they are used again.
+const KEYS: u64 = 4;
+
 /// One thing to do.
 #[derive(Clone, Debug)]
 pub enum Operation {
@@ -125,6 +128,20 @@ pub enum Operation {
         /// How many.
         limit: u32,
     },
+    /// Sends a request with a key.
+    Key {
+        /// Which key, of a few.
+        key: u64,
+        /// Which number the key is for, if it is new.
+        job: u64,
+        /// Whether this comes so late that a key without a job has expired.
+        late: bool,
+    },
+    /// Removes a job.
+    Remove {
+        /// Which job, counted round.
+        job: u64,
+    },
     /// Reads everything, the feed included.
     Everything,
 }
@@ -202,6 +219,14 @@ impl Operations {
         }
     }
 
+    fn key(&mut self) -> Operation {
+        Operation::Key {
+            key: self.random.below(KEYS),
+            job: self.random.below(self.submitted + 2),
+            late: self.random.chance(20),
+        }
+    }
+
     fn list(&mut self) -> Operation {
         Operation::List {
             phase: self.maybe(40, 6),
@@ -219,7 +244,7 @@ impl Iterator for Operations {
         let (owner, any, choice) =
             (self.random.below(OWNERS), self.random.below(1 << 16), self.random.below(1 << 16));
         let over = self.random.chance(20);
-        Some(match self.random.below(100) {
+        Some(match self.random.below(106) {
             0..14 => self.submission(),
             14..24 => Operation::Request { job: any, choice },
             24..38 => self.claim(),
@@ -233,7 +258,9 @@ impl Iterator for Operations {
             93..95 => Operation::Load { job: any, after: self.random.below(6) },
             95..97 => self.held(),
             97..98 => self.set_group(),
-            _ => self.list(),
+            98..100 => self.list(),
+            100..104 => self.key(),
+            _ => Operation::Remove { job: any },
         })
     }
 }

@@ -4,7 +4,7 @@ use std::future::Future;
 
 use lastword_core::reference::Reference;
 use lastword_core::view::row::Row;
-use lastword_core::{Append, Event, Incarnation, JobId, Seq};
+use lastword_core::{Append, Event, Incarnation, JobId, Seq, Timestamp};
 use lastword_store::hints::{Bell, Hints};
 use lastword_store::{
     Catalog, Claim, Claimed, Counts, Cursor, Error, Feed, Filter, Group, Groups, Journal, Key, KeyRecord,
@@ -280,9 +280,9 @@ impl Catalog for Frail {
         self.call(Frail::reading(6, None), move |world| Ok(world.ledger.find(&reference)))
     }
 
-    fn remove(&self, job: JobId) -> impl Future<Output = Result<Removal>> + Send {
+    fn remove(&self, job: JobId, now: Timestamp) -> impl Future<Output = Result<Removal>> + Send {
         self.call(Frail::about(12, Some(job)), move |world| {
-            let removal = world.ledger.remove(job);
+            let removal = world.ledger.remove(job, now);
             if removal == Removal::Gone {
                 world.removed(job);
             }

@@ -22,7 +22,8 @@ use crate::{agents, groups, keys};
 /// Submits a job.
 ///
 /// The job is stored when this responds. With `Idempotency-Key` the request may be repeated: a repeat returns the same job with
-/// `Idempotency-Replayed: true`. The same key with another body is refused with 422.
+/// `Idempotency-Replayed: true`. The same key with another body is refused with 422. A key or an `id` belongs to its job: as long as the job
+/// is stored, and for a week after its removal, when it is refused with 410.
 #[utoipa::path(
     post, operation_id = "submit_job", path = "/v1/jobs", tag = "jobs", request_body = Submit,
     params(("Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 255, pattern = "^[\\t -~]*[!-~][\\t -~]*$", description = "Identifies this request, so that it can be repeated.")),
@@ -44,6 +45,9 @@ pub(crate) async fn submit<J: Store>(
         None => None,
         Some(id) => Some(id.parse().map_err(|error| Failure::invalid(format!("`id`: {error}")))?),
     };
+    if let Some(id) = requested {
+        keys::check_id(&app, id).await?;
+    }
     let fresh = || requested.map_or_else(|| app.engine().desk().new_id(), Ok);
     let Some(key) = key else {
         let spec = spec(&app, &principal, &asked).await?;

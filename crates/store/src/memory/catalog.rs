@@ -2,9 +2,9 @@
 
 use std::ops::Bound;
 
-use lastword_core::JobId;
 use lastword_core::reference::{Loose, Reference};
 use lastword_core::view::row::Row;
+use lastword_core::{JobId, Timestamp};
 
 use super::{Ledger, Memory};
 use crate::{Catalog, Counts, FOUND_MAX, Filter, Prunable, Prune, Removal, Result};
@@ -51,7 +51,7 @@ impl Ledger {
     }
 
     /// Removes an ended job.
-    pub fn remove(&mut self, job: JobId) -> Removal {
+    pub fn remove(&mut self, job: JobId, now: Timestamp) -> Removal {
         match self.row(job) {
             None => Removal::NotThere,
             Some(row) if row.outcome.is_none() => Removal::NotEnded,
@@ -60,7 +60,9 @@ impl Ledger {
                 self.jobs.remove(&job);
                 let told = self.feed.iter_mut().filter(|place| place.is_some_and(|(known, _)| known == job));
                 told.for_each(|place| *place = None);
-                self.keys.retain(|_, (record, _)| record.job != job);
+                for (record, at) in self.keys.values_mut().filter(|(record, _)| record.job == job) {
+                    (record.removed, *at) = (Some(now), now);
+                }
                 Removal::Gone
             }
         }
@@ -122,7 +124,7 @@ impl Catalog for Memory {
         Ok(self.ledger().prunable(prune))
     }
 
-    async fn remove(&self, job: JobId) -> Result<Removal> {
-        Ok(self.ledger().remove(job))
+    async fn remove(&self, job: JobId, now: Timestamp) -> Result<Removal> {
+        Ok(self.ledger().remove(job, now))
     }
 }

@@ -1,9 +1,9 @@
 //! The catalog in PostgreSQL: one statement each.
 
 use deadpool_postgres::Pool;
-use lastword_core::JobId;
 use lastword_core::reference::{Loose, Reference};
 use lastword_core::view::row::{PhaseName, Row};
+use lastword_core::{JobId, Timestamp};
 use uuid::Uuid;
 
 use super::Postgres;
@@ -56,7 +56,7 @@ const REMOVE: &str = "
     ), log as (
         delete from events where job = $1 and exists (select 1 from gone)
     ), keyed as (
-        delete from keys where job = $1 and exists (select 1 from gone)
+        update keys set removed = $2, at = $2 where job = $1 and exists (select 1 from gone)
     )
     select exists (select 1 from gone), (select outcome is not null from jobs where job = $1)";
 
@@ -144,8 +144,8 @@ async fn find_loose(pool: &Pool, loose: &Loose) -> Try<Vec<Row>> {
     Ok(meant)
 }
 
-async fn remove(pool: &Pool, job: JobId) -> Try<Removal> {
-    let told = query(pool, REMOVE, &[&job.as_uuid()]).await?;
+async fn remove(pool: &Pool, job: JobId, now: Timestamp) -> Try<Removal> {
+    let told = query(pool, REMOVE, &[&job.as_uuid(), &number(now.0)]).await?;
     Ok(match told.first().map(|row| (row.get(0), row.get(1))) {
         Some((true, _)) => Removal::Gone,
         Some((false, Some(true))) => Removal::Awaited,
@@ -203,7 +203,7 @@ impl Catalog for Postgres {
         self.patiently(|| prunable(&self.0.readers, &prune)).await
     }
 
-    async fn remove(&self, job: JobId) -> Result<Removal> {
-        self.patiently(|| remove(&self.0.readers, job)).await
+    async fn remove(&self, job: JobId, now: Timestamp) -> Result<Removal> {
+        self.patiently(|| remove(&self.0.readers, job, now)).await
     }
 }

@@ -12,8 +12,12 @@ use super::waits;
 use crate::Error;
 
 /// Every step from an empty database to the schema this build uses, in order. A step that was released never changes.
-const STEPS: &[&str] =
-    &[include_str!("schema.sql"), include_str!("catalog.sql"), include_str!("dependencies.sql")];
+const STEPS: &[&str] = &[
+    include_str!("schema.sql"),
+    include_str!("catalog.sql"),
+    include_str!("dependencies.sql"),
+    include_str!("removed.sql"),
+];
 
 /// The step that makes the table of waits, which is filled from the logs.
 const DEPENDENCIES: usize = 2;

@@ -205,7 +205,7 @@ fn counts(connection: &Connection) -> Result<Counts> {
 
 /// Removes an ended job. A place in the feed is never used twice, so if the newest event goes, a tombstone keeps its position; the next
 /// removal of a newest event deletes it.
-fn remove(connection: &Connection, job: JobId) -> Result<Removal> {
+fn remove(connection: &Connection, job: JobId, now: Timestamp) -> Result<Removal> {
     const SELECT: &str = "select outcome is not null from jobs where job = ?1";
     const NEWEST: &str = "select job from events order by place desc limit 1";
     const TOMBSTONE: &str = "update events set job = zeroblob(16), seq = place, kind = 'removed', body = '' \
@@ -224,7 +224,11 @@ fn remove(connection: &Connection, job: JobId) -> Result<Removal> {
         execute(connection, TOMBSTONE, [])?;
     }
     execute(connection, "delete from events where job = ?1", [key(job)])?;
-    execute(connection, "delete from keys where job = ?1", [key(job)])?;
+    execute(
+        connection,
+        "update keys set removed = ?2, at = ?2 where job = ?1",
+        params![key(job), moment(now)],
+    )?;
     execute(connection, "delete from jobs where job = ?1", [key(job)])?;
     Ok(Removal::Gone)
 }
@@ -259,7 +263,7 @@ impl Catalog for Sqlite {
         self.0.readers.run(move |connection| prunable(connection, &prune)).await
     }
 
-    async fn remove(&self, job: JobId) -> Result<Removal> {
-        self.0.writer.change(move |connection| remove(connection, job)).await
+    async fn remove(&self, job: JobId, now: Timestamp) -> Result<Removal> {
+        self.0.writer.change(move |connection| remove(connection, job, now)).await
     }
 }

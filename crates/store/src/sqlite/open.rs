@@ -36,6 +36,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0001_journal.sql"),
     include_str!("migrations/0002_catalog.sql"),
     include_str!("migrations/0003_dependencies.sql"),
+    include_str!("migrations/0004_removed.sql"),
 ];
 
 /// The step that makes the table of waits, which is filled from the logs.

@@ -127,7 +127,7 @@ pub struct Output {
 
 impl Attempt {
     /// Converts an attempt of core. `events` is the job's log: only it has the time at which the attempt was intended.
-    pub fn of(attempt: &job::Attempt, events: &[Event]) -> Attempt {
+    pub fn of(attempt: &job::Attempt, events: &[&Event]) -> Attempt {
         let intent = events.iter().find(|event| match &event.fact {
             Fact::LaunchIntended(intent) => intent.attempt == attempt.no,
             _ => false,
@@ -154,7 +154,7 @@ impl Attempt {
 
     /// Lets the receipt count from the request to stop. Its keeper counts from the order to it, which an agent gets after an interrupt
     /// in its own protocol; the log has that rung.
-    pub(crate) fn count_from(&mut self, requested_at: Time, events: &[Event]) {
+    pub(crate) fn count_from(&mut self, requested_at: Time, events: &[&Event]) {
         let Some(receipt) = &mut self.receipt else { return };
         let ordered = receipt.rungs.iter().find(|taken| matches!(taken.rung, Rung::Term | Rung::Kill));
         let before = ordered.map_or(0, |taken| taken.at.0.saturating_sub(requested_at.0));

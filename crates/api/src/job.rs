@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use lastword_core::job::Phase as CorePhase;
+use lastword_core::view::is_shown;
 use lastword_core::view::row::Row as CoreRow;
 use lastword_core::{Event, Fact, Timestamp, job, spec};
 use serde::{Deserialize, Serialize};
@@ -230,11 +231,12 @@ impl Stop {
 impl Job {
     /// Converts a job; `None` if it was never submitted.
     ///
-    /// `job` is the fold of `events`. Events beyond its version are ignored, so that the result is the job at one version.
+    /// `job` is the fold of `events`, of which those that [`is_shown`] lets pass are enough. Events beyond its version are ignored, so that the
+    /// result is the job at one version.
     pub fn of(job: &job::Job, events: &[Event]) -> Option<Job> {
         let spec = job.spec.as_ref()?;
-        let upto = events.iter().take_while(|event| event.seq <= job.version).count();
-        let events = &events[..upto];
+        let upto = events.iter().take_while(|event| event.seq <= job.version);
+        let events: &[&Event] = &upto.filter(|event| is_shown(&event.fact)).collect::<Vec<_>>();
         let row = CoreRow::of(job);
         let last_word = job.last_word();
         let argv = match &spec.work {
@@ -300,7 +302,7 @@ impl Job {
     }
 }
 
-fn submitted_by(events: &[Event]) -> String {
+fn submitted_by(events: &[&Event]) -> String {
     let by = events.iter().find_map(|event| match &event.fact {
         Fact::Submitted(submitted) => Some(submitted.by.clone()),
         _ => None,
@@ -387,11 +389,12 @@ impl Default for Io {
 }
 
 impl Stop {
-    fn of(job: &job::Job, events: &[Event]) -> Option<Stop> {
+    fn of(job: &job::Job, events: &[&Event]) -> Option<Stop> {
         if let Some(stop) = &job.stop {
             // Rungs of an earlier attempt do not count.
             let intent = events.iter().rposition(|event| matches!(event.fact, Fact::LaunchIntended(_)));
-            let (rung, alive) = events[intent.unwrap_or(0)..].iter().rev().find_map(climbed).unzip();
+            let (rung, alive) =
+                events[intent.unwrap_or(0)..].iter().rev().find_map(|event| climbed(event)).unzip();
             return Some(Stop {
                 cause: stop.cause.into(),
                 by: stop.by.clone(),

@@ -71,13 +71,13 @@ pub struct Question {
 
 impl Session {
     /// Returns the session of a job, if it ever had one.
-    pub(crate) fn of(job: &job::Job, events: &[Event]) -> Option<Session> {
+    pub(crate) fn of(job: &job::Job, events: &[&Event]) -> Option<Session> {
         let view = SessionView::of(job)?;
         Some(Session {
             state: view.state.into(),
             attempt: view.attempt.0,
             active_turn: view.active.map(|turn| turn.0),
-            turns: turns(events).into_iter().map(Turn::of).collect(),
+            turns: turns(events.iter().copied()).into_iter().map(Turn::of).collect(),
             questions: view.open_questions.into_iter().map(Question::of).collect(),
             reference: view.reference,
             resumed_from: view.resumed_from,

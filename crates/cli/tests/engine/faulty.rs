@@ -1,6 +1,6 @@
 //! A journal that becomes unavailable or loses answers on demand.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use lastword_core::reference::Reference;
@@ -31,6 +31,8 @@ pub(crate) struct Faulty {
     pub(crate) lose_claim: Arc<AtomicBool>,
     /// The answer to the next claim lacks the first event.
     pub(crate) damage_claim: Arc<AtomicBool>,
+    /// Events that were loaded.
+    pub(crate) loaded: Arc<AtomicU64>,
     /// Appends to this job wait at this gate.
     pub(crate) held_back: HeldBack,
 }
@@ -65,6 +67,7 @@ impl Faulty {
             renewals: Arc::new(Semaphore::new(RENEWALS as usize)),
             lose_claim: Arc::default(),
             damage_claim: Arc::default(),
+            loaded: Arc::default(),
             held_back: Arc::default(),
         }
     }
@@ -83,7 +86,9 @@ fn unavailable() -> Error {
 
 impl Journal for Faulty {
     async fn load(&self, job: JobId, after: Seq) -> Result<Vec<Event>> {
-        self.reach()?.load(job, after).await
+        let events = self.reach()?.load(job, after).await?;
+        self.loaded.fetch_add(events.len() as u64, Ordering::Relaxed);
+        Ok(events)
     }
 
     async fn append(&self, append: Append) -> Result<Seq> {

@@ -5,6 +5,7 @@ pub(crate) mod faulty;
 mod input;
 mod keeping;
 mod limits;
+mod long_logs;
 mod runs;
 mod trouble;
 mod truth;

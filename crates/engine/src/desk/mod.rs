@@ -3,11 +3,13 @@
 //! - `requests.rs`: load, decide, append, and again if another writer was faster. Every request that changes a job is one call of
 //!   `Desk::request`.
 //! - `reads.rs`: jobs, rows and events as the journal has them. A process with a worker settles first (`local/reads.rs`).
+//! - `folded.rs`: long logs are not folded again for each request.
 //! - `find.rs`: which job a reference means. `groups.rs`, `group_cache.rs`: slots and pauses. `depend.rs`: jobs that wait for others.
 //!   `reschedule.rs`: due times after the clock was set back.
 
 mod depend;
 mod find;
+mod folded;
 mod group_cache;
 mod groups;
 mod reads;
@@ -26,7 +28,10 @@ use crate::host::Clock;
 use crate::troubles::Troubles;
 use crate::{Options, Trouble};
 
+use folded::FoldedLogs;
 use group_cache::GroupCache;
+
+pub use folded::Folded;
 
 /// Requests and reads on one journal.
 pub struct Desk<J> {
@@ -37,6 +42,7 @@ pub struct Desk<J> {
     pub(crate) changes: Changes,
     pub(crate) troubles: Troubles,
     pub(crate) groups: GroupCache,
+    folded_logs: FoldedLogs,
     pub(crate) agenda: Arc<Agenda>,
 }
 
@@ -54,6 +60,7 @@ impl<J> Desk<J> {
             changes: Changes::default(),
             troubles: Troubles::new(Arc::clone(&clock)),
             groups: GroupCache::new(options.default_slots),
+            folded_logs: FoldedLogs::default(),
             clock,
             agenda,
         }

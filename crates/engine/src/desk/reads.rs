@@ -1,10 +1,13 @@
-//! Reads of the journal as it is: the log of a job, and the rows of all that are live.
+//! Reads of the journal as it is: a job, its row, and the rows of all that are live.
+
+use std::sync::Arc;
 
 use lastword_core::view::row::{PhaseName, Row};
-use lastword_core::{Job, JobId, Seq};
+use lastword_core::{Event, Job, JobId, Seq};
 use lastword_store::{self as store, Filter, Store};
 
 use super::Desk;
+use super::folded::Folded;
 use crate::Error;
 
 /// Rows read at once.
@@ -13,8 +16,40 @@ const PAGE: u32 = 500;
 impl<J: Store> Desk<J> {
     /// Returns a job as the journal has it; an unborn one if it has none.
     pub(crate) async fn load(&self, id: JobId) -> Result<Job, Error> {
-        let events = self.journal.load(id, Seq(0)).await?;
-        Ok(Job::fold(id, &events)?)
+        let folded = self.folded(id).await?;
+        Ok(Arc::try_unwrap(folded).map_or_else(|kept| kept.job.clone(), |folded| folded.job))
+    }
+
+    /// Returns a job as the journal has it, with what views need of its log.
+    pub async fn folded(&self, id: JobId) -> Result<Arc<Folded>, Error> {
+        let folded = match self.folded_logs.get(id) {
+            Some(known) => self.refolded(known).await?,
+            None => None,
+        };
+        let folded = match folded {
+            Some(folded) => folded,
+            None => {
+                let mut folded = Folded::unborn(id);
+                folded.add(self.journal.load(id, Seq(0)).await?)?;
+                Arc::new(folded)
+            }
+        };
+        self.folded_logs.keep(&folded);
+        Ok(folded)
+    }
+
+    /// Adds what is new to a log; `None` if the journal does not have what was known of it.
+    async fn refolded(&self, mut known: Arc<Folded>) -> Result<Option<Arc<Folded>>, Error> {
+        let before = Seq(known.job.version.0.saturating_sub(1));
+        let mut events: Vec<Event> = self.journal.load(known.job.id, before).await?;
+        if events.is_empty() || events.first() != known.newest.as_ref() {
+            return Ok(None);
+        }
+        let new = events.split_off(1);
+        if !new.is_empty() {
+            Arc::make_mut(&mut known).add(new)?;
+        }
+        Ok(Some(known))
     }
 
     /// Returns the row of a job, if the journal has one.

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use lastword_api as api;
-use lastword_core::{Job, Seq};
+use lastword_core::Job;
 use lastword_engine::Settled;
 use lastword_store::Store;
 
@@ -13,9 +13,9 @@ use crate::failure::{Failure, Reply};
 
 /// Returns a job as the API shows it. The caller has settled it; later writes are left for the next read.
 pub(crate) async fn view<J: Store>(app: &App<J>, job: &Settled<Job>) -> Result<api::Job, Failure> {
-    let events = app.engine().desk().journal().load(job.value.id, Seq(0)).await?;
-    let shown =
-        api::Job::of(&job.value, &events).ok_or(lastword_core::decide::Refusal::NotFound(job.value.id))?;
+    let folded = app.engine().desk().folded(job.value.id).await?;
+    let shown = api::Job::of(&job.value, &folded.shown)
+        .ok_or(lastword_core::decide::Refusal::NotFound(job.value.id))?;
     let mut shown = api::Job { unsettled: job.unsettled, ..shown };
     if let Some(waits) = &mut shown.waits
         && waits.on == api::WaitsFor::Slot

@@ -42,6 +42,10 @@ impl Times {
         Ok(answer)
     }
 
+    pub(super) fn mean(&self) -> f64 {
+        self.0.iter().sum::<f64>() / self.0.len() as f64
+    }
+
     pub(super) fn p50(&mut self) -> f64 {
         percentile(&mut self.0, 50)
     }

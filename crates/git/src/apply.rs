@@ -2,16 +2,18 @@
 //!
 //! A three-way merge with the checked-out commit runs in a private index. Each affected file must then be either as committed, and is
 //! written, or already as merged; otherwise nothing is done. Applying is therefore idempotent, and repeating it completes what a crash
-//! interrupted. Neither index nor branch of the checkout is touched. A lock admits one apply per checkout: two would take each other's
+//! interrupted. A file that is saved after that look is not overwritten: see [`swap`](crate::swap). Neither index nor branch of the checkout
+//! is touched. A lock admits one apply per checkout: two would take each other's
 //! files for uncommitted work of the user, and undo them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs::File;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::run::{Invocation, stderr_line};
+use crate::swap::{Seen, Swaps, Trouble};
 use crate::view::{nul_terminated, parents};
 use crate::{Error, FileChange, Git, Kind, View, record};
 
@@ -20,7 +22,10 @@ use crate::{Error, FileChange, Git, Kind, View, record};
 pub struct Plan<'a> {
     view: &'a View,
     top: PathBuf,
+    git_dir: PathBuf,
     head: String,
+    /// The affected files, as they were before they were compared.
+    seen: BTreeMap<PathBuf, Option<Seen>>,
     /// Files to create or overwrite.
     write: Vec<PathBuf>,
     /// Files to delete.
@@ -44,6 +49,9 @@ pub enum ApplyRefusal {
     /// Files to be overwritten have uncommitted changes.
     #[error("files it would overwrite have uncommitted changes")]
     Uncommitted(Vec<PathBuf>),
+    /// Files were saved after they had been compared.
+    #[error("files it would overwrite were saved meanwhile")]
+    Saved(Vec<PathBuf>),
     /// Nested repositories, which are not applied.
     #[error("nested git repositories cannot be applied")]
     Repositories(Vec<PathBuf>),
@@ -57,6 +65,7 @@ impl ApplyRefusal {
             ApplyRefusal::Unmerged(files)
             | ApplyRefusal::Conflicts(files)
             | ApplyRefusal::Uncommitted(files)
+            | ApplyRefusal::Saved(files)
             | ApplyRefusal::Repositories(files) => files,
         }
     }
@@ -90,7 +99,8 @@ impl<'a> Plan<'a> {
         };
         let changed = view.compare(&FILES, &head, &merged)?;
         let (write, remove) = (Vec::new(), Vec::new());
-        let mut plan = Plan { view, top: top.to_owned(), head, write, remove, _lock: lock };
+        let seen = changed.iter().map(|file| (file.path.clone(), Seen::at(&top.join(&file.path)))).collect();
+        let mut plan = Plan { view, top: top.to_owned(), git_dir, head, seen, write, remove, _lock: lock };
         let blocked = plan.blocked(&changed);
         if !blocked.is_empty() {
             return Ok(Err(ApplyRefusal::Uncommitted(blocked)));
@@ -118,9 +128,22 @@ impl<'a> Plan<'a> {
         self.write.len() + self.remove.len()
     }
 
-    /// Changes the files. On failure, restores those already changed.
-    pub fn apply(&self) -> Result<(), Error> {
-        self.change().inspect_err(|_| self.undo())
+    /// Changes the files. On failure, or if one of them was saved since it was compared, restores those already changed.
+    pub fn apply(&self) -> Result<Result<(), ApplyRefusal>, Error> {
+        let mut swaps = Swaps::new(&self.top, &self.git_dir, &self.seen)?;
+        let trouble = match self.change(&mut swaps) {
+            Ok(()) => return Ok(Ok(())),
+            Err(trouble) => trouble,
+        };
+        if let Some(folder) = swaps.undo() {
+            let what = format!("not every file of {} could be put back", self.top.display());
+            let source = std::io::Error::other(format!("what is missing is in {}", folder.display()));
+            return Err(Error::Disk { what, source });
+        }
+        match trouble {
+            Trouble::Saved(files) => Ok(Err(ApplyRefusal::Saved(files))),
+            Trouble::Failed(error) => Err(error),
+        }
     }
 
     /// Records that this snapshot was applied.
@@ -128,61 +151,42 @@ impl<'a> Plan<'a> {
         record::mark_applied(place, id, &self.view.tree)
     }
 
-    fn change(&self) -> Result<(), Error> {
+    fn change(&self, swaps: &mut Swaps<'_>) -> Result<(), Trouble> {
+        self.write_drafts(&swaps.drafts()).map_err(Trouble::Failed)?;
         for path in &self.remove {
-            self.remove(path)?;
+            swaps.take(path)?;
         }
+        swaps.tidy();
         // A folder that is still there holds files unknown to git.
         if let Some(path) = self.write.iter().find(|path| self.is_folder(path)) {
+            if self.seen.get(path).is_some_and(Option::is_some) {
+                return Err(Trouble::Saved(vec![path.clone()]));
+            }
             let source = std::io::ErrorKind::IsADirectory.into();
-            return Err(Error::Disk {
-                what: format!("{} is in the way", self.top.join(path).display()),
-                source,
-            });
+            let what = format!("{} is in the way", self.top.join(path).display());
+            return Err(Trouble::Failed(Error::Disk { what, source }));
         }
-        self.write_files(&self.write, "merged")
+        for path in &self.write {
+            swaps.put(path)?;
+        }
+        match swaps.saved() {
+            saved if saved.is_empty() => Ok(()),
+            saved => Err(Trouble::Saved(saved)),
+        }
     }
 
-    fn undo(&self) {
-        // Best effort: every file was as committed before.
-        let read = self.call("head").args(["read-tree", &self.head]).stdout();
-        let committed = match read.and_then(|_| listed(&mut self.call("head"), "--stage")) {
-            Ok(files) => BTreeSet::from_iter(files),
-            Err(_) => return,
-        };
-        let (back, new): (Vec<PathBuf>, Vec<PathBuf>) =
-            self.write.iter().chain(&self.remove).cloned().partition(|path| committed.contains(path));
-        for path in new {
-            let _ = self.remove(&path);
-        }
-        let _ = self.write_files(&back, "head");
-    }
-
-    /// Writes files from an index to the checkout.
-    fn write_files(&self, files: &[PathBuf], index: &str) -> Result<(), Error> {
-        if files.is_empty() {
+    /// Writes the merged files to a folder.
+    fn write_drafts(&self, folder: &Path) -> Result<(), Error> {
+        if self.write.is_empty() {
             return Ok(());
         }
-        let mut call = self.call(index);
-        call.args(["checkout-index", "--force", "--quiet", "-z", "--stdin"]).input(nul_terminated(files));
+        let mut prefix = OsString::from("--prefix=");
+        prefix.push(folder.join(""));
+        let mut call = self.call("merged");
+        call.args(["checkout-index", "--quiet", "-z", "--stdin"])
+            .arg(prefix)
+            .input(nul_terminated(&self.write));
         call.stdout().map(drop)
-    }
-
-    /// Deletes a file and any parent folders that become empty.
-    fn remove(&self, path: &Path) -> Result<(), Error> {
-        match std::fs::remove_file(self.top.join(path)) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                let what = format!("cannot remove {}", self.top.join(path).display());
-                return Err(Error::Disk { what, source: error });
-            }
-            _ => {}
-        }
-        for folder in parents(path) {
-            if std::fs::remove_dir(self.top.join(folder)).is_err() {
-                break;
-            }
-        }
-        Ok(())
     }
 
     /// Returns files that cannot be written to their path, because a parent is a symbolic link or a file that stays, or because the path

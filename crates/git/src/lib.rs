@@ -19,6 +19,7 @@ mod record;
 mod run;
 mod scratch;
 mod standing;
+mod swap;
 mod view;
 mod worktrees;
 

@@ -65,7 +65,8 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
         let plan = plan.map_err(|trouble| refused(&job, place, &trouble, view.has_filters()))?;
         files = plan.count();
         if !args.dry_run {
-            plan.apply().map_err(failed)?;
+            let applied = plan.apply().map_err(failed)?;
+            applied.map_err(|trouble| refused(&job, place, &trouble, view.has_filters()))?;
             if let Some(folder) = place.path.as_deref().and_then(|path| Path::new(path).parent()) {
                 plan.mark_applied(folder, &job.id).map_err(failed)?;
             }
@@ -126,6 +127,7 @@ fn refused(job: &Job, place: &Worktree, trouble: &ApplyRefusal, has_filters: boo
         }
         ApplyRefusal::Unmerged(_) => failure.next("resolve them and apply again"),
         ApplyRefusal::Conflicts(_) => failure.next(by_hand),
+        ApplyRefusal::Saved(_) => failure.next("commit or stash them if they have changed, and apply again"),
         ApplyRefusal::Uncommitted(_) => {
             let failure = failure.next("commit or stash these files and apply again");
             match has_filters {

@@ -152,6 +152,27 @@ fn an_apply_that_would_lose_work_changes_nothing() {
     assert!(output.code == 125 && output.stderr.contains("is gone"), "{output:?}");
 }
 
+/// A filter of the user saves a file after `apply` has compared it, and before it is written.
+#[test]
+fn a_save_during_apply_is_not_overwritten() {
+    let repository = Repository::new();
+    repository.write(".gitattributes", "a filter=busy\n");
+    repository.commit("attributes");
+    repository.work("race", "for file in a b sub/c; do echo theirs >> $file; done; echo new > new");
+    let save = format!("echo mine >> {}; cat", repository.top.join("b").display());
+    repository.git(&["config", "--global", "filter.busy.smudge", &save]);
+    let before = files(&repository);
+    let output = repository.home.run(&["apply", "race"]);
+    assert_eq!(output.code, 125, "{output:?}");
+    assert!(output.stderr.contains("files it would overwrite were saved meanwhile\n    b\n"), "{output:?}");
+    assert!(repository.read("b").ends_with("b 10\nmine\n"));
+    repository.write("b", &repository.read("b").replace("mine\n", ""));
+    assert_eq!(files(&repository), before, "nothing else was changed");
+    repository.git(&["config", "--global", "--unset", "filter.busy.smudge"]);
+    assert_eq!(repository.home.run(&["apply", "race"]).code, 0);
+    assert!(repository.read("b").ends_with("b 10\ntheirs\n"));
+}
+
 #[test]
 fn a_failed_apply_is_undone() {
     let repository = Repository::new();

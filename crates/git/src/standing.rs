@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::record::{self, Record, Stage};
-use crate::run::Repository;
+use crate::run::{Invocation, Repository};
 use crate::{Error, Git, View};
 
 /// What would be lost if a worktree and its branch were removed.
@@ -30,16 +30,33 @@ pub struct Work {
     pub branch: String,
     /// The commit that the branch points to.
     pub tip: Option<String>,
+    /// Commits that were left behind on no branch.
+    pub strays: Vec<String>,
 }
+
+/// Commits named in a message; the rest are counted.
+const NAMED_MAX: usize = 3;
+
+/// Commits that are looked for: those that were left behind last.
+const STRAYS_MAX: usize = 64;
 
 impl std::fmt::Display for Work {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let count = |count: u64, one: &str| format!("{count} {one}{}", if count == 1 { "" } else { "s" });
-        let files = count(self.files as u64, "changed file");
-        match self.commits {
-            0 => write!(f, "{files}"),
-            commits => write!(f, "{files}, {} on {}", count(commits, "commit"), self.branch),
+        let mut parts = Vec::new();
+        if self.files > 0 || self.strays.is_empty() {
+            parts.push(count(self.files as u64, "changed file"));
         }
+        if self.commits > 0 {
+            parts.push(format!("{} on {}", count(self.commits, "commit"), self.branch));
+        }
+        if !self.strays.is_empty() {
+            let named = self.strays.iter().take(NAMED_MAX).map(|id| id.get(..10).unwrap_or(id));
+            let named: Vec<&str> = named.chain((self.strays.len() > NAMED_MAX).then_some("…")).collect();
+            let strays = count(self.strays.len() as u64, "commit");
+            parts.push(format!("{strays} on no branch ({})", named.join(", ")));
+        }
+        f.write_str(&parts.join(", "))
     }
 }
 
@@ -55,7 +72,15 @@ pub(crate) fn of(git: &Git, place: &Path, id: &str, record: &Record) -> Result<S
         false => None,
     };
     let commits = commits(&repository, record, tip.iter().chain(&head))?;
-    let work = |files| Work { files, commits, branch: record.branch.clone(), tip: tip.clone() };
+    let strays = match is_there {
+        true => strays(&repository, id, &record.base, tip.iter().chain(&head))?,
+        false => Vec::new(),
+    };
+    let is_stray = !strays.is_empty();
+    let work = |files| {
+        let (branch, tip) = (record.branch.clone(), tip.clone());
+        Work { files, commits, branch, tip, strays: strays.clone() }
+    };
     if !is_there {
         return Ok(if commits > 0 { Standing::Unsaved(work(0)) } else { Standing::Unchanged });
     }
@@ -76,6 +101,7 @@ pub(crate) fn of(git: &Git, place: &Path, id: &str, record: &Record) -> Result<S
     };
     Ok(match view.skipped() {
         Some(_) => Standing::Unsaved(work(files.max(1))),
+        None if is_stray => Standing::Unsaved(work(files)),
         None if files == 0 && commits == 0 => Standing::Unchanged,
         None if is_applied()? => Standing::Saved,
         None if commits == 0 && is_head => Standing::Saved,
@@ -110,11 +136,67 @@ fn commits<'a>(
         return Ok(0);
     }
     let mut call = repository.call();
-    call.args(["rev-list", "--count"]).args(tips).args(["--not", &record.base]);
-    call.args(["--exclude=lastword/*", "--branches", "--tags", "--remotes"]);
+    call.args(["rev-list", "--count"]).args(tips);
+    let output = but_others(&mut call, repository, &record.base)?.line()?;
+    output.parse().map_err(|_| Error::Unreadable { verb: "rev-list".to_owned() })
+}
+
+/// Excludes from a `rev-list` what others have: the base, other branches and tags, and the main checkout.
+fn but_others<'c, 'a>(
+    call: &'c mut Invocation<'a>,
+    repository: &Repository,
+    base: &str,
+) -> Result<&'c mut Invocation<'a>, Error> {
+    call.args(["--not", base, "--exclude=lastword/*", "--branches", "--tags", "--remotes"]);
     if repository.commit("HEAD")?.is_some() {
         call.arg("HEAD");
     }
-    let output = call.line()?;
-    output.parse().map_err(|_| Error::Unreadable { verb: "rev-list".to_owned() })
+    Ok(call)
+}
+
+/// Returns commits that are on no branch because the job left them by a checkout: those of which git warns at that moment. Commits that
+/// were amended, rebased or reset away were given up on purpose.
+fn strays<'a>(
+    repository: &Repository,
+    id: &str,
+    base: &str,
+    tips: impl Iterator<Item = &'a String>,
+) -> Result<Vec<String>, Error> {
+    let mut call = repository.call_in_worktree(&repository.admin_dir(id));
+    // A repository may want signatures to be shown, by a program of its choice.
+    call.args(["log", "--walk-reflogs", "--no-show-signature", "--no-patch", "--no-color", "--format=%gs"]);
+    let moves = call.args(["HEAD", "--"]).output()?;
+    // Without a HEAD or its log nothing is known.
+    let moves = if moves.status.success() { moves.stdout } else { Vec::new() };
+    let mut left: Vec<&str> = Vec::new();
+    for line in moves.split(|byte| *byte == b'\n') {
+        let words =
+            std::str::from_utf8(line).ok().and_then(|line| line.strip_prefix("checkout: moving from "));
+        // A branch is named, a detached commit spelled out.
+        let from = words.and_then(|words| words.split(' ').next());
+        let is_id =
+            |word: &&str| matches!(word.len(), 40 | 64) && word.bytes().all(|byte| byte.is_ascii_hexdigit());
+        match from.filter(is_id).filter(|from| !left.contains(from)) {
+            Some(from) if left.len() < STRAYS_MAX => left.push(from),
+            _ => {}
+        }
+    }
+    if left.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut call = repository.call();
+    call.args(["rev-list", "--ignore-missing"]).args(&left);
+    let only = but_others(&mut call, repository, base)?.args(tips).stdout()?;
+    let only = String::from_utf8_lossy(&only);
+    Ok(left.into_iter().filter(|id| only.lines().any(|line| line == *id)).map(str::to_owned).collect())
+}
+
+impl Git {
+    /// Returns commits that a job left behind in its worktree, on no branch.
+    pub fn strays(&self, git_dir: &Path, id: &str, base: &str, branch: &str) -> Result<Vec<String>, Error> {
+        let repository = Repository::open(self, git_dir)?;
+        let tip = repository.commit(&format!("refs/heads/{branch}"))?;
+        let head = head(&repository, id)?;
+        strays(&repository, id, base, tip.iter().chain(&head))
+    }
 }

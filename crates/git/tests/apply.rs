@@ -1,4 +1,6 @@
 //! Applying changes while the user saves files of the checkout.
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+#![expect(clippy::disallowed_methods, reason = "the tests run git as a user would")]
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -6,7 +8,6 @@ use std::process::Command;
 
 use lastword_git::{ApplyRefusal, Git, Plan, View};
 
-#[expect(clippy::disallowed_methods, reason = "the repository is made by the git of the user")]
 fn git(folder: &Path, words: &[&str]) -> String {
     let mut command = Command::new("git");
     command.args(words).current_dir(folder).env("HOME", folder).env("GIT_CONFIG_NOSYSTEM", "1");

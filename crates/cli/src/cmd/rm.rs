@@ -38,6 +38,7 @@ async fn remove(args: &Args, client: &Client, reference: &str) -> Result<(), Fai
         job = wait::one(client, stopping, None).await?;
     }
     let lost = if args.force { worktree::tip(&job) } else { None };
+    let strays = if args.force { worktree::strays(&job) } else { Vec::new() };
     if let Err(failure) = client.call(&jobs::remove(&job.id, args.force)).await {
         return Err(with_next_steps(failure, client, &job).await);
     }
@@ -46,6 +47,9 @@ async fn remove(args: &Args, client: &Client, reference: &str) -> Result<(), Fai
         if let Some(tip) = lost {
             let short = worktree::short(&tip);
             client.ui().say(&format!("its last commit was {short}; `git branch NAME {short}` keeps it"));
+        }
+        for keep in strays {
+            client.ui().say(&format!("a commit of it was on no branch; `{keep}` keeps it"));
         }
     }
     Ok(())
@@ -57,13 +61,14 @@ async fn with_next_steps(failure: Failure, client: &Client, job: &Job) -> Failur
     let force = format!("lastword rm --force {reference}");
     match failure.problem.code {
         Code::Unsaved => {
-            let failure =
-                failure.next(format!("lastword apply {reference}    # applies the changes; diff shows them"));
-            match worktree::merge(job) {
-                Some(merge) => failure.next(format!("{merge}    # merges its commits")),
-                None => failure,
-            }
-            .next(format!("{force}    # discards the changes"))
+            let apply = worktree::has_changes(job)
+                .then(|| format!("lastword apply {reference}    # applies the changes; diff shows them"));
+            let merge = worktree::merge(job).map(|merge| format!("{merge}    # merges its commits"));
+            let keep = worktree::strays(job)
+                .into_iter()
+                .map(|keep| format!("{keep}    # keeps a commit that is on no branch"));
+            let steps = apply.into_iter().chain(merge).chain(keep);
+            steps.fold(failure, Failure::next).next(format!("{force}    # discards the changes"))
         }
         // A later job of the same conversation runs in the worktree. Both often share one name, so it is named by its id.
         Code::NotEnded if job.is_ended() => {

@@ -77,6 +77,20 @@ pub(super) fn tip(job: &Job) -> Option<String> {
     (tip != worktree.base).then_some(tip)
 }
 
+/// Returns the commands that keep commits which a job left behind in its worktree, on no branch.
+pub(super) fn strays(job: &Job) -> Vec<String> {
+    let Some(worktree) = &job.worktree else { return Vec::new() };
+    let Worktree { git_dir, base, branch, .. } = &**worktree;
+    let strays = git().strays(Path::new(git_dir), &job.id, base, branch).unwrap_or_default();
+    strays.iter().map(|id| format!("git branch NAME {}", short(id))).collect()
+}
+
+/// Reports whether a job changed files. If that cannot be seen, it may have.
+pub(super) fn has_changes(job: &Job) -> bool {
+    let view = view(job).ok().flatten();
+    view.and_then(|view| view.files().ok()).is_none_or(|files| !files.is_empty())
+}
+
 /// Returns the worktree of a job, which must have one.
 pub(super) fn of(job: &Job) -> Result<&Worktree, Failure> {
     job.worktree.as_deref().ok_or_else(|| {

@@ -27,7 +27,9 @@ fn configuration_left_by_a_job_is_never_executed() {
     let sprung = repository.home.path().join("sprung");
     std::fs::write(&trap, format!("#!/bin/sh\necho \"$0 $*\" >> {}\ncat\n", sprung.display())).unwrap();
     let script = format!(
-        "chmod +x {trap}; for setting in core.fsmonitor filter.evil.clean filter.evil.smudge filter.evil.process diff.external \
+        "signed=$(git cat-file commit HEAD | sed 's/^committer .*/&\\ngpgsig -----BEGIN PGP SIGNATURE-----\\n x\\n -----END PGP SIGNATURE-----/' \
+         | git hash-object -t commit -w --stdin); git tag signed $signed; git checkout -q --detach signed; git checkout -q -; \
+         git config log.showSignature true; chmod +x {trap}; for setting in gpg.program core.fsmonitor filter.evil.clean filter.evil.smudge filter.evil.process diff.external \
          diff.evil.textconv core.sshCommand core.pager credential.helper core.alternateRefsCommand; do \
          git config $setting {trap}; done; git config filter.evil.required true; \
          echo '* filter=evil diff=evil' > .gitattributes; hooks=$(git rev-parse --git-common-dir)/hooks; mkdir -p $hooks; \

@@ -189,6 +189,40 @@ fn work_is_never_lost_without_force() {
     );
 }
 
+/// A commit that only the log of a detached HEAD has is gone with the worktree. One that was amended or reset was given up.
+#[test]
+fn a_commit_on_no_branch_is_not_lost_without_force() {
+    let repository = Repository::new();
+    let git = "b=$(git branch --show-current); export GIT_AUTHOR_NAME=x GIT_AUTHOR_EMAIL=x GIT_COMMITTER_NAME=x GIT_COMMITTER_EMAIL=x";
+    let deep = "git checkout -q --detach; echo deep > deep; git add deep; git commit -qm deep; git rev-parse HEAD; git checkout -q $b";
+    let output =
+        repository.lastword(&["run", "--worktree", "--name", "deep", "sh", "-c", &format!("{git}; {deep}")]);
+    assert_eq!(output.code, 0, "{output:?}");
+    let commit = output.stdout.trim();
+    let path = path_of(&repository.home.json(&["show", "deep"]));
+    let refused = repository.home.run(&["rm", "deep"]);
+    assert_eq!(refused.code, 125, "{refused:?}");
+    let what = format!("was not applied: 1 commit on no branch ({})\n", &commit[..10]);
+    let keep = format!("git branch NAME {}", &commit[..10]);
+    assert!(refused.stderr.contains(&what) && refused.stderr.contains(&keep), "{refused:?}");
+    assert!(!refused.stderr.contains("lastword apply"), "it changed no file: {refused:?}");
+    assert!(path.exists());
+    let forced = repository.home.run(&["rm", "--force", "deep"]);
+    assert!(forced.code == 0 && forced.stderr.contains(&keep), "{forced:?}");
+    repository.git(&["branch", "kept", commit]);
+
+    repository.work(
+        "given-up",
+        &format!(
+            "{git}; {}",
+            "git checkout -q --detach; echo one > one; git add one; git commit -qm one; \
+        git commit -q --amend -m two; git reset -q --hard $b; git checkout -q $b"
+        ),
+    );
+    repository.work("on-kept", &format!("{git}; git checkout -q --detach kept; git checkout -q $b"));
+    repository.until_nothing_is_left();
+}
+
 #[test]
 fn a_worktree_stays_while_a_resumed_agent_runs_in_it() {
     let repository = Repository::new();

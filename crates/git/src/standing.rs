@@ -1,6 +1,6 @@
 //! What would be lost if a worktree were removed.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::record::{self, Record, Stage};
 use crate::run::{Invocation, Repository};
@@ -15,6 +15,9 @@ pub enum Standing {
     Unchanged,
     /// Its changes were applied, or are on another branch.
     Saved,
+    /// Nothing was changed, but files that git ignores were left, which may be results. Only [`release`](crate::Worktrees::release) keeps it
+    /// for them.
+    Ignored(Vec<PathBuf>),
     /// It holds work that exists nowhere else.
     Unsaved(Work),
 }

@@ -144,7 +144,7 @@ fn added_files(repository: &Repository, folder: &Path, base: &str) -> Result<Vec
 }
 
 /// Splits a NUL-terminated list of paths.
-fn split_nul(output: &[u8]) -> Vec<PathBuf> {
+pub(crate) fn split_nul(output: &[u8]) -> Vec<PathBuf> {
     let paths = output.split(|byte| *byte == 0).filter(|path| !path.is_empty());
     paths.map(|path| PathBuf::from(OsString::from_vec(path.to_vec()))).collect()
 }

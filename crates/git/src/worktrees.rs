@@ -16,7 +16,7 @@ use rustix::fs::{FlockOperation, flock};
 use crate::record::{Record, Stage};
 use crate::run::{Repository, worktrees_dir};
 use crate::standing::{self, Standing};
-use crate::{Error, Git, scratch};
+use crate::{Error, Git, ignored, scratch};
 
 /// Attempts when concurrent git processes of other programs make ours fail, and the pause between two attempts.
 const ATTEMPTS_MAX: usize = 50;
@@ -152,7 +152,8 @@ impl Worktrees {
     }
 
     /// Releases a worktree whose job is over: finishes an interrupted removal, removes git's lock, and removes the worktree if nothing was
-    /// changed in it and `keep` allows it, or if it was never complete. Returns its standing after that.
+    /// changed in it, no file that git ignores may be a result, and `keep` allows it, or if it was never complete. Returns its standing after
+    /// that.
     pub fn release(&self, id: &str, keep: Keep) -> Result<Standing, Error> {
         let lock = self.lock(id)?;
         let Some(record) = Record::read(&self.place, id)? else { return Ok(Standing::Absent) };
@@ -167,10 +168,21 @@ impl Worktrees {
         let standing = self.standing_locked(id)?;
         let is_incomplete = record.stage == Stage::Making;
         if standing == Standing::Unchanged && (keep == Keep::IfChanged || is_incomplete) {
+            let results = if is_incomplete { Vec::new() } else { self.results(&record, id)? };
+            if !results.is_empty() {
+                return Ok(Standing::Ignored(results));
+            }
             self.record_and_remove(record, id, &lock)?;
             return Ok(Standing::Absent);
         }
         Ok(standing)
+    }
+
+    /// Returns ignored files that may be results of the job.
+    fn results(&self, record: &Record, id: &str) -> Result<Vec<PathBuf>, Error> {
+        let repository = Repository::open(&self.git, &record.git_dir)?;
+        let ignored = ignored::list(&repository, &self.path(id))?;
+        Ok(ignored.into_iter().filter(|found| !found.is_usual).map(|found| found.path).collect())
     }
 
     /// Removes a worktree and its branch, whatever they hold. A branch that is checked out elsewhere is kept.

@@ -39,11 +39,15 @@ async fn remove(args: &Args, client: &Client, reference: &str) -> Result<(), Fai
     }
     let lost = if args.force { worktree::tip(&job) } else { None };
     let strays = if args.force { worktree::strays(&job) } else { Vec::new() };
+    let ignored = worktree::ignored(&job, true);
     if let Err(failure) = client.call(&jobs::remove(&job.id, args.force)).await {
         return Err(with_next_steps(failure, client, &job).await);
     }
     if !client.ui().json {
         client.ui().say(&format!("deleted {}", describe::job_name(job.name.as_deref(), &job.short)));
+        if let Some(ignored) = ignored {
+            client.ui().say(&format!("deleted with its worktree, though git ignores them: {ignored}"));
+        }
         if let Some(tip) = lost {
             let short = worktree::short(&tip);
             client.ui().say(&format!("its last commit was {short}; `git branch NAME {short}` keeps it"));

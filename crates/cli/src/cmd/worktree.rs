@@ -8,7 +8,11 @@ use lastword_git::{Checkout, Git, Probe, View};
 use crate::client::Client;
 use crate::environment;
 use crate::failure::Failure;
+use crate::text::clean::clean;
 use crate::ui::{Ui, describe};
+
+/// Ignored files named in a message; the rest are counted.
+const NAMED_MAX: usize = 6;
 
 /// Returns git with this user's environment.
 pub(super) fn git() -> Git {
@@ -91,6 +95,22 @@ pub(super) fn has_changes(job: &Job) -> bool {
     view.and_then(|view| view.files().ok()).is_none_or(|files| !files.is_empty())
 }
 
+/// Returns the ignored files of a job's worktree in words, each folder as one; `None` if there are none. Folders that the checkout has as
+/// well, such as builds, are left out unless `usual`.
+pub(super) fn ignored(job: &Job, usual: bool) -> Option<String> {
+    let worktree = job.worktree.as_ref()?;
+    let found = git().ignored(Path::new(&worktree.git_dir), Path::new(worktree.path.as_ref()?)).ok()?;
+    let found = found.iter().filter(|found| usual || !found.is_usual);
+    let mut names: Vec<String> =
+        found.map(|found| clean(&found.path.display().to_string()).into_owned()).collect();
+    let more = names.len().saturating_sub(NAMED_MAX);
+    names.truncate(NAMED_MAX);
+    if more > 0 {
+        names.push(format!("and {more} more"));
+    }
+    (!names.is_empty()).then(|| names.join(", "))
+}
+
 /// Returns the worktree of a job, which must have one.
 pub(super) fn of(job: &Job) -> Result<&Worktree, Failure> {
     job.worktree.as_deref().ok_or_else(|| {
@@ -120,6 +140,13 @@ pub(super) async fn print_changes(client: &Client, job: &str) {
     // Best effort: `diff` and `apply` report errors.
     let Ok(Some(view)) = view(&job) else { return };
     let files = view.files().map_or(0, |files| files.len() as u64);
+    if let Some(ignored) = ignored(&job, false)
+        && let Some(path) = job.worktree.as_ref().and_then(|worktree| worktree.path.as_deref())
+    {
+        client.ui().say(&format!(
+            "lastword: it left files that git ignores: {ignored}; they are in {path} until the job is deleted"
+        ));
+    }
     if job.is_ended() && files > 0 {
         let (count, reference) = (describe::count(files, "file", "files"), describe::reference(&job));
         client.ui().say(&format!(

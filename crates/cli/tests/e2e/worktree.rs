@@ -223,6 +223,36 @@ fn a_commit_on_no_branch_is_not_lost_without_force() {
     repository.until_nothing_is_left();
 }
 
+/// Ignored files may be results: a job that left some keeps its worktree, and its deletion names them. Builds and caches are no results.
+#[test]
+fn ignored_results_are_named_and_not_deleted_with_the_last_word() {
+    let repository = Repository::new();
+    repository.write(".gitignore", "*.log\nout/\ntarget/\n");
+    repository.commit("ignores");
+    std::fs::create_dir(repository.top.join("target")).unwrap();
+    let run = |name: &str, script: &str| {
+        let output = repository.lastword(&["run", "--worktree", "--name", name, "sh", "-c", script]);
+        assert_eq!(output.code, 0, "{output:?}");
+        output.stderr
+    };
+    let build = "mkdir target; echo built > target/it";
+    assert_eq!(run("build", build), "");
+    repository.until_nothing_is_left();
+    let said = run("train", &format!("{build}; mkdir out; echo model > out/model; echo > sub/result.log"));
+    let path = path_of(&repository.home.json(&["show", "train"]));
+    let left = format!("files that git ignores: out/, sub/result.log; they are in {} until", path.display());
+    assert!(said.contains(&left), "{said}");
+    // The daemon looks at it once more when it starts.
+    repository.home.ok(&["daemon", "restart"]);
+    run("build-again", build);
+    repository.until_nothing_is_left_but(&["train"]);
+    assert!(path.join("out/model").exists());
+    let deleted = repository.home.run(&["rm", "train"]);
+    assert_eq!(deleted.code, 0, "{deleted:?}");
+    assert!(deleted.stderr.contains("ignores them: out/, sub/result.log, target/\n"), "{deleted:?}");
+    repository.until_nothing_is_left();
+}
+
 #[test]
 fn a_worktree_stays_while_a_resumed_agent_runs_in_it() {
     let repository = Repository::new();

@@ -140,6 +140,10 @@ impl LocalHost {
 fn unsaved(standing: Standing) -> Option<Unsaved> {
     match standing {
         Standing::Absent | Standing::Unchanged | Standing::Saved => None,
+        Standing::Ignored(files) => {
+            let names: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
+            Some(Unsaved(format!("files that git ignores: {}", names.join(", "))))
+        }
         Standing::Unsaved(work) => Some(Unsaved(work.to_string())),
     }
 }

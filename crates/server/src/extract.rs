@@ -1,21 +1,20 @@
-//! Bodies, queries and headers of requests, read within bounds.
+//! Bodies, queries and headers of requests, parsed.
 
 use std::time::Duration;
 
-use axum::body::to_bytes;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
 use axum::middleware::Next;
 use axum::response::Response;
-use http_body_util::LengthLimitError;
 use lastword_api::{Code, Problem};
 use lastword_core::limits::parse_setting;
 use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
 
+use crate::body::{self, Unread};
 use crate::failure::Failure;
 
 /// Bytes of a body. The largest ones are messages.
@@ -23,9 +22,6 @@ const BODY_BYTES_MAX: usize = 1 << 20;
 
 /// Bytes of a body with an environment, which can be large.
 const ENV_BYTES_MAX: usize = 2 << 20;
-
-/// How long a body may take. Clients are on the same machine.
-const BODY_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// A JSON body.
 pub(crate) struct Body<T>(pub(crate) T);
@@ -66,24 +62,9 @@ fn no_body() -> Failure {
 
 /// Reads a body; `None` if it is empty.
 async fn read<T: DeserializeOwned + Serialize>(request: Request, max: usize) -> Result<Option<T>, Failure> {
-    let too_large =
-        || Failure::from(Problem::new(Code::TooLarge, format!("the body is larger than {} KiB", max >> 10)));
-    let declared =
-        request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
-    if declared.is_some_and(|length: usize| length > max) {
-        return Err(too_large());
-    }
     let is_json = is_json(request.headers());
-    let body = tokio::time::timeout(BODY_TIME_MAX, to_bytes(request.into_body(), max)).await;
-    let body = match body {
-        Ok(Ok(body)) => body,
-        Ok(Err(error)) if is_too_large(&error) => return Err(too_large()),
-        Ok(Err(_)) => return Err(Failure::invalid("the body is incomplete")),
-        Err(_) => {
-            let problem = Problem::new(Code::Invalid, "the body did not arrive within ten seconds");
-            return Err(Problem { status: 408, ..problem }.into());
-        }
-    };
+    let body = body::receive(request.into_body(), max).await.map_err(|why| unread(why, max))?;
+    let body = body.bytes();
     if body.is_empty() {
         return Ok(None);
     }
@@ -94,15 +75,36 @@ async fn read<T: DeserializeOwned + Serialize>(request: Request, max: usize) -> 
     }
     // The error may quote the body, so it is returned to the client but never logged.
     let invalid = |error: serde_json::Error| Failure::invalid(format!("invalid body: {error}"));
-    let sent: Value = serde_json::from_slice(&body).map_err(invalid)?;
-    if !sent.is_object() {
+    if !body.trim_ascii_start().starts_with(b"{") {
+        let _: IgnoredAny = serde_json::from_slice(body).map_err(invalid)?;
         return Err(Failure::invalid("the body must be a JSON object"));
     }
-    let parsed: T = serde_json::from_slice(&body).map_err(invalid)?;
+    // First what is bounded by its type: the tree of arbitrary values takes many times the memory of its text.
+    let parsed: T = serde_json::from_slice(body).map_err(invalid)?;
+    let sent: Value = serde_json::from_slice(body).map_err(invalid)?;
     let understood = serde_json::to_value(&parsed).map_err(invalid)?;
     match list_for_object(&sent, &understood) {
         None => Ok(Some(parsed)),
         Some(name) => Err(Failure::invalid(format!("invalid body: `{name}` must be an object, not a list"))),
+    }
+}
+
+/// Says why a body of at most `max` bytes was not read.
+fn unread(why: Unread, max: usize) -> Failure {
+    match why {
+        Unread::TooLarge => {
+            Problem::new(Code::TooLarge, format!("the body is larger than {} KiB", max >> 10)).into()
+        }
+        Unread::Full => {
+            let detail =
+                "the daemon is reading as many large bodies as it has memory for; repeat the request shortly";
+            Problem { status: 503, ..Problem::new(Code::Full, detail) }.into()
+        }
+        Unread::Late => {
+            let problem = Problem::new(Code::Invalid, "the body did not arrive within ten seconds");
+            Problem { status: 408, ..problem }.into()
+        }
+        Unread::Incomplete => Failure::invalid("the body is incomplete"),
     }
 }
 
@@ -122,10 +124,6 @@ fn list_for_object<'a>(sent: &'a Value, understood: &Value) -> Option<&'a str> {
         true => Some(name),
         false => list_for_object(sent, understood),
     })
-}
-
-fn is_too_large(error: &axum::Error) -> bool {
-    std::error::Error::source(error).is_some_and(|source| source.is::<LengthLimitError>())
 }
 
 fn is_json(headers: &HeaderMap) -> bool {

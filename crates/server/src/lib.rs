@@ -1,7 +1,7 @@
 //! The API on a private unix socket.
 //!
 //! Each handler calls the engine and converts the result to wire types; nothing about jobs is decided here. This crate decides which peers
-//! may call it (`principal.rs`), how long and how large a request may be (`connection.rs`, `extract.rs`), and which problem each error
+//! may call it (`principal.rs`), how long and how large a request may be (`connection.rs`, `body.rs`), and which problem each error
 //! becomes (`failure.rs`).
 //!
 //! - [`Endpoint`]: the socket.
@@ -13,6 +13,7 @@
 
 mod agents;
 mod app;
+mod body;
 mod connection;
 mod daemon;
 mod document;

@@ -13,7 +13,7 @@ use super::Home;
 use super::client::{Client, read};
 
 #[test]
-fn a_body_that_is_too_large_is_refused_before_it_is_read() {
+fn a_body_that_is_too_large_is_refused_with_the_reason() {
     let home = Home::new();
     let daemon = home.start();
     let large = |bytes: usize| format!("{{\"text\":\"{}\"}}", "x".repeat(bytes)).into_bytes();
@@ -26,6 +26,9 @@ fn a_body_that_is_too_large_is_refused_before_it_is_read() {
     assert_eq!(daemon.client.post("/v1/jobs", &asked).status, 202, "an environment may be larger");
     asked["env"]["BIG"] = json!("x".repeat(2 << 20));
     assert_eq!(daemon.client.post("/v1/jobs", &asked).problem(), (413, "too_large".to_owned()));
+    // A client that writes all of it before it reads gets the reason too, not a broken connection.
+    let answer = daemon.client.request("POST", &path, &[], &large(8 << 20));
+    assert_eq!(answer.problem(), (413, "too_large".to_owned()));
     // Without a length, the body is counted while it is read.
     let mut socket = daemon.client.connect();
     let head = format!(

@@ -47,6 +47,15 @@ pub struct Row {
     pub waiting: bool,
     /// Whether its agent is working on a turn.
     pub working: bool,
+    /// Whether it has ended and its ending was not read yet; absent where that is not known.
+    #[serde(default)]
+    pub unread: Option<bool>,
+    /// The directory it was submitted from.
+    #[serde(default)]
+    pub cwd: Option<String>,
+    /// The job whose process submitted it.
+    #[serde(default)]
+    pub parent: Option<String>,
     /// When it was submitted.
     pub submitted_at: Time,
     /// When its first process tree was started.
@@ -55,6 +64,9 @@ pub struct Row {
     pub ended_at: Option<Time>,
     /// When its newest event was decided.
     pub updated_at: Time,
+    /// When its state last changed. Lists are ordered by it.
+    #[serde(default)]
+    pub changed_at: Option<Time>,
     /// The number of its newest event.
     pub version: u64,
 }
@@ -80,10 +92,14 @@ impl Row {
             attempts: row.summary.attempts,
             waiting: row.summary.waiting,
             working: row.summary.working,
+            unread: row.outcome.is_none().then_some(false),
+            cwd: Some(row.summary.cwd.clone()).filter(|cwd| !cwd.is_empty()),
+            parent: row.summary.parent.map(|parent| parent.to_string()),
             submitted_at: row.submitted_at.into(),
             started_at: row.summary.started_at.map(Time::from),
             ended_at: row.summary.ended_at.map(Time::from),
             updated_at: row.updated_at.into(),
+            changed_at: Some(row.changed_at.into()),
             version: row.version.0,
         }
     }

@@ -1,6 +1,6 @@
 //! Events, a page at a time. [`Client::follow_job`](crate::Client::follow_job) and [`Client::follow_all`](crate::Client::follow_all) stream them.
 
-use lastword_api::{Event, Feed, Page};
+use lastword_api::{Event, Feed, Page, Time};
 
 use crate::call::{Call, Query, job_path};
 
@@ -13,13 +13,24 @@ pub struct Filter {
     pub group: Option<String>,
     /// Of jobs with this label, as `name=value`. Not for the events of one job.
     pub label: Option<String>,
+    /// Of jobs that were submitted from this directory or below it. Not for the events of one job.
+    pub cwd: Option<String>,
+    /// Of jobs that were submitted by a process of this job. Not for the events of one job.
+    pub parent: Option<String>,
+    /// Of this moment or later.
+    pub since: Option<Time>,
 }
 
 impl Filter {
     pub(crate) fn query(&self) -> Query {
         let types = (!self.types.is_empty()).then(|| self.types.join(","));
         let query = Query::default().with("type", types);
-        query.with("group", self.group.as_ref()).with("label", self.label.as_ref())
+        query
+            .with("group", self.group.as_ref())
+            .with("label", self.label.as_ref())
+            .with("cwd", self.cwd.as_ref())
+            .with("parent", self.parent.as_ref())
+            .with("since", self.since)
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use hyper::Method;
 use lastword_api::{
     Accepted, Answer, Cancel, CancelMany, Interrupt, Job, LimitsPatch, Message, Page, Prune, Pruned, Resize,
-    Resized, Resume, RetryJob, Row, Submit,
+    Resized, Resume, RetryJob, Row, Submit, Time,
 };
 
 use crate::call::{Call, Query, job_path};
@@ -23,13 +23,23 @@ pub struct Filter {
     pub label: Option<String>,
     /// With this name.
     pub name: Option<String>,
+    /// Submitted from this directory or below it.
+    pub cwd: Option<String>,
+    /// Submitted by a process of this job.
+    pub parent: Option<String>,
+    /// Changed at this moment or later.
+    pub changed_since: Option<Time>,
+    /// Those that wait for a person, or the others.
+    pub waiting: Option<bool>,
+    /// Those with an ending that was not read, or the others.
+    pub unread: Option<bool>,
     /// At most this many.
     pub limit: Option<u32>,
     /// After the page that returned this cursor.
     pub cursor: Option<String>,
 }
 
-/// Lists jobs, newest first.
+/// Lists jobs: those that wait for a person, unread endings, live ones, the rest; each by the last change.
 pub fn list(filter: &Filter) -> Call<Page<Row>> {
     let phases = (!filter.phases.is_empty()).then(|| filter.phases.join(","));
     let query = Query::default()
@@ -38,6 +48,11 @@ pub fn list(filter: &Filter) -> Call<Page<Row>> {
         .with("group", filter.group.as_ref())
         .with("label", filter.label.as_ref())
         .with("name", filter.name.as_ref())
+        .with("cwd", filter.cwd.as_ref())
+        .with("parent", filter.parent.as_ref())
+        .with("changed_since", filter.changed_since)
+        .with("waiting", filter.waiting)
+        .with("unread", filter.unread)
         .with("limit", filter.limit)
         .with("cursor", filter.cursor.as_ref());
     Call::get(query.after("/v1/jobs"))
@@ -106,6 +121,11 @@ pub fn resize(reference: &str, size: &Resize) -> Call<Resized> {
 /// Gives up on the host of a job that does not return.
 pub fn abandon(reference: &str) -> Call<Job> {
     Call::post(job_path(reference, ":abandon"), &serde_json::json!({}))
+}
+
+/// Says that a person has read how a job ended.
+pub fn seen(reference: &str) -> Call<()> {
+    Call::new(Method::POST, job_path(reference, ":seen"))
 }
 
 /// Changes limits of a job.

@@ -26,6 +26,8 @@ pub struct Job {
     pub version: Seq,
     /// When the newest event was decided, late reports aside.
     pub updated_at: Timestamp,
+    /// When its state last changed, as a list shows it: its phase, whether it waits for a person, whether its agent works.
+    pub changed_at: Timestamp,
     /// When the first event was decided.
     pub submitted_at: Timestamp,
     /// Since when it waits for a slot: since its submission, unless the clock was wrong then.
@@ -207,6 +209,7 @@ impl Job {
             id,
             version: Seq(0),
             updated_at: Timestamp(0),
+            changed_at: Timestamp(0),
             submitted_at: Timestamp(0),
             queued_at: Timestamp(0),
             spec: None,

@@ -9,7 +9,7 @@ use lastword_store::hints::Hints;
 use lastword_store::memory::Memory;
 use lastword_store::{
     Catalog, Claim, Claimed, Counts, Cursor, Feed, Filter, Group, Groups, Journal, Key, KeyRecord, Keys,
-    Prunable, Prune, Removal, Renew, Renewed, Result, WaitOver,
+    List, Listed, Prunable, Prune, Removal, Renew, Renewed, Result, WaitOver,
 };
 
 /// Runs of one test. Coverage is full long before; the rest is for what two journals might differ in.
@@ -139,6 +139,10 @@ impl Catalog for Faulty {
         Ok(rows)
     }
 
+    async fn list(&self, list: List) -> Result<Vec<Listed>> {
+        self.0.list(list).await
+    }
+
     async fn find(&self, reference: Reference) -> Result<Vec<Row>> {
         self.0.find(reference).await
     }
@@ -147,8 +151,8 @@ impl Catalog for Faulty {
         self.0.counts().await
     }
 
-    async fn mark_read(&self, job: JobId) -> Result<()> {
-        self.0.mark_read(job).await
+    async fn mark_seen(&self, job: JobId, now: Timestamp) -> Result<()> {
+        self.0.mark_seen(job, now).await
     }
 
     async fn prunable(&self, prune: Prune) -> Result<Prunable> {

@@ -24,6 +24,7 @@ use crate::{daemon, events, groups, health, jobs, output};
         jobs::cancel_many,
         jobs::retry,
         jobs::abandon,
+        jobs::seen,
         jobs::prune,
         jobs::set_limits,
         jobs::send,

@@ -4,11 +4,11 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, header};
 use axum::response::IntoResponse as _;
-use lastword_api::{Event, Feed, Page, Problem};
+use lastword_api::{Event, Feed, Page, Problem, Time};
 use lastword_core::event::KINDS;
-use lastword_core::{JobId, Seq};
+use lastword_core::{JobId, Seq, Timestamp};
 use lastword_engine::{Error, FeedFilter};
-use lastword_store::{self as store, Cursor, Store};
+use lastword_store::{self as store, Cursor, Filter, Store};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
@@ -32,6 +32,8 @@ pub(crate) struct EventsQuery {
     #[serde(rename = "type")]
     #[param(pattern = "^[a-z_]+(,[a-z_]+)*$")]
     kinds: Option<String>,
+    /// Events of this moment or later.
+    since: Option<Time>,
     /// The size of a page; at most 500. Does not apply to a stream.
     #[param(minimum = 1, maximum = 500)]
     limit: Option<u32>,
@@ -60,7 +62,8 @@ pub(crate) async fn of_job<J: Store>(
     headers: HeaderMap,
 ) -> Reply {
     let id = principal.find(&app, &reference).await?;
-    let filter = FeedFilter { kinds: kinds(query.kinds.as_deref())?, ..FeedFilter::default() };
+    let (kinds, since) = (kinds(query.kinds.as_deref())?, query.since.map(Timestamp::from));
+    let filter = FeedFilter { kinds, since, ..FeedFilter::default() };
     let after = Seq(query.after.or(query.cursor).unwrap_or(0));
     if wants_stream(&headers) {
         let after = match last_event_id(&headers) {
@@ -76,7 +79,7 @@ pub(crate) async fn of_job<J: Store>(
     // Settles the job first, so that the page includes its end.
     let unsettled = app.engine().job(id).await?.unsettled;
     let mut events = app.engine().events(id, after).await?;
-    events.retain(|event| filter.has_kind(event.fact.kind()));
+    events.retain(|event| filter.has(event));
     let more = events.len() > limit;
     let items: Vec<Event> = events.iter().take(limit).map(|event| Event::of(id, event)).collect();
     let next_cursor = items.last().filter(|_| more).map(|event| event.seq.to_string());
@@ -105,6 +108,12 @@ pub(crate) struct FeedQuery {
     /// Events of jobs with this label, as `name=value`.
     #[param(pattern = "=")]
     label: Option<String>,
+    /// Events of jobs that were submitted from this directory or below it.
+    cwd: Option<String>,
+    /// Events of jobs that were submitted by a process of this job: an id or a prefix of one, a name, or `@last`.
+    parent: Option<String>,
+    /// Events of this moment or later.
+    since: Option<Time>,
     /// The size of a page; at most 500.
     #[param(minimum = 1, maximum = 500)]
     limit: Option<u32>,
@@ -130,12 +139,15 @@ pub(crate) async fn of_all<J: Store>(
 ) -> Reply {
     let filter = FeedFilter {
         kinds: kinds(query.kinds.as_deref())?,
-        job: match &query.job {
-            Some(reference) => Some(principal.find(&app, reference).await?),
-            None => None,
+        job: find(&app, &principal, query.job.as_deref()).await?,
+        jobs: Filter {
+            group: query.group,
+            labels: query.label.iter().map(|label| label_of(label)).collect::<Result<_, _>>()?,
+            cwd: query.cwd,
+            parent: find(&app, &principal, query.parent.as_deref()).await?,
+            ..Filter::default()
         },
-        group: query.group,
-        labels: query.label.iter().map(|label| label_of(label)).collect::<Result<_, _>>()?,
+        since: query.since.map(Timestamp::from),
     };
     let last = last_event_id(&headers).filter(|_| wants_stream(&headers)).map(str::to_owned);
     let cursor = match last.or(query.cursor) {
@@ -150,6 +162,18 @@ pub(crate) async fn of_all<J: Store>(
     let (events, next) = feed(&app, &filter, cursor, page_limit(query.limit)?).await?;
     let items = events.iter().map(|(job, event)| Event::of(*job, event)).collect();
     Ok(Json(Feed { items, next_cursor: next.map(|cursor| cursor.0) }).into_response())
+}
+
+/// Returns the job of a reference, if there is one.
+async fn find<J: Store>(
+    app: &App<J>,
+    principal: &Principal,
+    reference: Option<&str>,
+) -> Result<Option<JobId>, Failure> {
+    match reference {
+        Some(reference) => principal.find(app, reference).await.map(Some),
+        None => Ok(None),
+    }
 }
 
 /// Reads the feed. If the journal can be read from the beginning but not from the cursor, the cursor is invalid.

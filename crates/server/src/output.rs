@@ -20,7 +20,7 @@ use crate::agents;
 use crate::app::App;
 use crate::extract::{Query, duration};
 use crate::failure::{Failure, Reply};
-use crate::jobs::{WAIT_MAX, mark_read, view};
+use crate::jobs::{WAIT_MAX, view};
 use crate::principal::Principal;
 
 /// The default size of a response in bytes, and the largest. Small, because each is in memory while it is sent.
@@ -87,7 +87,6 @@ pub(crate) async fn read<J: Store>(
     }
     let wait = query.wait.as_deref().map_or(Ok(Duration::ZERO), |text| duration("wait", text, WAIT_MAX))?;
     let piece = wait_for_piece(&app, id, stream, &query, Instant::now() + wait).await?;
-    mark_read(&app, &principal, &piece.job).await;
     Ok(piece.into_response())
 }
 
@@ -285,7 +284,6 @@ pub(crate) async fn result<J: Store>(
     let bytes = if dialect.is_some() { LIMIT_MAX } else { RESULT_BYTES_MAX };
     let query = OutputQuery { tail: Some(bytes as u64), limit: Some(bytes), ..OutputQuery::default() };
     let piece = read_now(&app, job.value, Stream::Stdout, &query).await?;
-    mark_read(&app, &principal, &piece.job).await;
     let message = dialect.and_then(|dialect| agents::last_message(dialect, &piece.bytes));
     // Without a message, the end of the output; `skipped` is the number of bytes before it.
     let (text, skipped) = match message {

@@ -129,11 +129,6 @@ impl Principal {
         &self.name
     }
 
-    /// Reports whether it may do everything.
-    pub(crate) fn is_unrestricted(&self) -> bool {
-        self.rights == Rights::All
-    }
-
     /// Refuses a principal with the rights of a job.
     pub(crate) fn must_be_unrestricted(&self) -> Result<(), Failure> {
         match self.rights {

@@ -124,7 +124,7 @@ impl<J: Store> JobStream<J> {
         }
         let events = engine.events(self.id, self.after).await?;
         self.after = events.last().map_or(self.after, |event| event.seq);
-        let selected = events.iter().filter(|event| self.filter.has_kind(event.fact.kind()));
+        let selected = events.iter().filter(|event| self.filter.has(event));
         self.buffer.extend(selected.map(|event| Event::of(self.id, event)));
         if job.is_ended() {
             self.stage = Stage::Final;

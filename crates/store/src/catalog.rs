@@ -7,7 +7,7 @@ use lastword_core::reference::Reference;
 use lastword_core::view::row::{PhaseName, Row};
 use lastword_core::{JobId, Timestamp};
 
-use crate::Result;
+use crate::{Filter, List, Listed, Result};
 
 /// Jobs shown for an ambiguous reference: enough to choose from, too few to be a list.
 pub const FOUND_MAX: u32 = 10;
@@ -25,14 +25,17 @@ pub trait Catalog: Clone + Send + Sync + 'static {
         limit: u32,
     ) -> impl Future<Output = Result<Vec<Row>>> + Send;
 
+    /// Returns a page of a list as people read it.
+    fn list(&self, list: List) -> impl Future<Output = Result<Vec<Listed>>> + Send;
+
     /// Returns the rows that a reference matches: none, one, or several for a person to choose from.
     fn find(&self, reference: Reference) -> impl Future<Output = Result<Vec<Row>>> + Send;
 
     /// Counts jobs by phase. A phase without jobs is absent.
     fn counts(&self) -> impl Future<Output = Result<Counts>> + Send;
 
-    /// Notes that the ending of a job was read. Does nothing for a live job.
-    fn mark_read(&self, job: JobId) -> impl Future<Output = Result<()>> + Send;
+    /// Notes that a person has read the ending of a job. Does nothing for a live job.
+    fn mark_seen(&self, job: JobId, now: Timestamp) -> impl Future<Output = Result<()>> + Send;
 
     /// Returns ended jobs that may be removed, in the order in which they ended.
     fn prunable(&self, prune: Prune) -> impl Future<Output = Result<Prunable>> + Send;
@@ -40,48 +43,6 @@ pub trait Catalog: Clone + Send + Sync + 'static {
     /// Removes an ended job with its log and its row. Its keys become tombstones. A job that another one waits for stays: its outcome would be
     /// lost to that one.
     fn remove(&self, job: JobId, now: Timestamp) -> impl Future<Output = Result<Removal>> + Send;
-}
-
-/// Which rows. An empty filter lets all of them pass.
-#[derive(Clone, Debug, Default)]
-pub struct Filter {
-    /// In one of these phases; none means any.
-    pub phases: Vec<PhaseName>,
-    /// Ended like this, by [`Outcome::name`](lastword_core::outcome::Outcome::name).
-    pub outcome: Option<String>,
-    /// In this group.
-    pub group: Option<String>,
-    /// With this name.
-    pub name: Option<String>,
-    /// With each of these labels.
-    pub labels: BTreeMap<String, String>,
-}
-
-impl Filter {
-    /// Reports whether only live jobs can pass.
-    pub(crate) fn is_live_only(&self) -> bool {
-        !self.phases.is_empty() && !self.phases.contains(&PhaseName::Ended)
-    }
-
-    /// Reports whether it compares anything but labels.
-    pub(crate) fn compares_columns(&self) -> bool {
-        let Filter { phases, outcome, group, name, labels: _ } = self;
-        !phases.is_empty() || outcome.is_some() || group.is_some() || name.is_some()
-    }
-
-    /// Reports whether a row passes.
-    pub(crate) fn passes(&self, row: &Row) -> bool {
-        (self.phases.is_empty() || self.phases.contains(&row.phase))
-            && self.outcome.as_ref().is_none_or(|name| row.outcome.is_some_and(|found| found.name() == name))
-            && self.group.as_ref().is_none_or(|group| row.group == *group)
-            && self.name.as_ref().is_none_or(|name| row.summary.name.as_ref() == Some(name))
-            && self.has_labels(row)
-    }
-
-    /// Reports whether a row has the labels.
-    pub(crate) fn has_labels(&self, row: &Row) -> bool {
-        self.labels.iter().all(|(name, value)| row.summary.labels.get(name) == Some(value))
-    }
 }
 
 /// What became of a removal.

@@ -33,16 +33,18 @@ mod groups;
 pub mod hints;
 mod journal;
 mod keys;
+mod list;
 pub mod memory;
 pub mod postgres;
 pub mod sqlite;
 mod waits;
 
-pub use catalog::{Catalog, Counts, FOUND_MAX, Filter, Prunable, Prune, Removal};
+pub use catalog::{Catalog, Counts, FOUND_MAX, Prunable, Prune, Removal};
 pub use error::{Error, Result};
 pub use groups::{Group, Groups};
 pub use journal::{Claim, Claimed, Cursor, Feed, Journal, Renew, Renewed, Source};
 pub use keys::{KEY_MS, Key, KeyRecord, Keys};
+pub use list::{After, Filter, List, Listed};
 pub use waits::WaitOver;
 
 /// Everything that a supervisor with its own database stores: the four traits together.

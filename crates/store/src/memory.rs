@@ -47,8 +47,8 @@ struct Entry {
     row: Row,
     /// Another writer changed it since the holder last wrote.
     news: bool,
-    /// Its ending was read.
-    read: bool,
+    /// When a person read its ending; zero before.
+    seen_at: Timestamp,
     events: Vec<(AppendId, Event)>,
 }
 
@@ -101,7 +101,7 @@ impl Ledger {
         let entry = self.jobs.entry(append.job).or_insert_with(|| Entry {
             row: row.clone(),
             news: false,
-            read: false,
+            seen_at: Timestamp(0),
             events: Vec::new(),
         });
         entry.news = leaves_news(append);

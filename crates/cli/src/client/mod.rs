@@ -57,6 +57,21 @@ impl Client {
         self.explain(reference, found).await
     }
 
+    /// Says that how a job ended was read, if it has ended and a person reads what is printed. If that fails, the ending stays unread, which
+    /// is harmless.
+    pub(crate) async fn seen(&self, job: &Job) {
+        if job.is_ended() {
+            self.seen_ended(&job.id).await;
+        }
+    }
+
+    /// Like [`Client::seen`], of a job that has ended.
+    pub(crate) async fn seen_ended(&self, id: &str) {
+        if self.ui.read_by_person {
+            let _ = self.call(&jobs::seen(id)).await;
+        }
+    }
+
     /// Adds a close guess to the failure of a call that named an unknown job.
     pub(crate) async fn explain<T>(&self, reference: &str, done: Result<T, Failure>) -> Result<T, Failure> {
         let failure = match done {

@@ -119,6 +119,7 @@ pub(super) async fn stay(client: &Client, job: Job, stay: Stay) -> Outcome {
                 ended => {
                     let job = ended?;
                     print_ending(client, &job);
+                    client.seen(&job).await;
                     return Ok(if is_unread { exit::PIPE } else { code_of(&job) });
                 }
             },

@@ -58,7 +58,10 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
         true => (many(&args, &client).await?, None),
         false => each(&args, &client).await,
     };
-    let printed = if args.no_wait { print_all(&client, &jobs) } else { wait_for(&args, &client, jobs).await };
+    let printed = match args.no_wait {
+        true => print_all(&client, &jobs).await,
+        false => wait_for(&args, &client, jobs).await,
+    };
     failed.map_or(printed, Err)
 }
 
@@ -70,7 +73,7 @@ async fn wait_for(args: &Args, client: &Client, jobs: Vec<Job>) -> Outcome {
         ended.push(until_ended(client, job, deadline, &mut progress).await?);
     }
     progress.clear();
-    print_all(client, &ended)
+    print_all(client, &ended).await
 }
 
 /// Requests the end of each named job. An error does not prevent the other requests; all but the last are reported here.
@@ -165,7 +168,7 @@ fn alive(stop: Option<&Stop>) -> String {
     }
 }
 
-fn print_all(client: &Client, jobs: &[Job]) -> Outcome {
+async fn print_all(client: &Client, jobs: &[Job]) -> Outcome {
     let ui = client.ui();
     if ui.json {
         match jobs {
@@ -175,6 +178,7 @@ fn print_all(client: &Client, jobs: &[Job]) -> Outcome {
     } else {
         for job in jobs {
             print(client, job)?;
+            client.seen(job).await;
         }
     }
     let all_ended = jobs.iter().all(Job::is_ended);

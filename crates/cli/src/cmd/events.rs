@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use lastword_api::Event;
 use lastword_client::events::{self, Filter};
 
+use super::which::Which;
 use crate::client::Client;
 use crate::failure::{Failure, Outcome};
 use crate::text::clean::{clean, cut};
@@ -22,12 +23,8 @@ pub(crate) struct Args {
     /// Only events of these types, such as last_word; can be repeated
     #[arg(long = "type", value_name = "TYPE", value_delimiter = ',')]
     types: Vec<String>,
-    /// Only events of jobs of this group
-    #[arg(short, long, conflicts_with = "job")]
-    group: Option<String>,
-    /// Only events of jobs with this label
-    #[arg(short, long, value_name = "NAME=VALUE", conflicts_with = "job")]
-    label: Option<String>,
+    #[command(flatten)]
+    which: Which,
     /// Start after this position: a sequence number of the job, or a cursor over all jobs
     #[arg(long, value_name = "POSITION")]
     after: Option<String>,
@@ -43,7 +40,13 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
         Some(reference) => Some(client.job(reference).await?.id),
         None => None,
     };
-    let filter = Filter { types: args.types, group: args.group, label: args.label };
+    if args.job.is_some() && args.which.is_about_jobs() {
+        let text = "a job is named, so --group, --label, --folder and --parent have nothing to select";
+        return Err(Failure::usage(text.to_owned()));
+    }
+    let (since, cwd) = (args.which.since(), args.which.folder()?);
+    let Which { group, label, parent, .. } = args.which;
+    let filter = Filter { types: args.types, group, label, cwd, parent, since };
     if args.follow {
         let mut events = match (&job, args.after) {
             (None, None) => client.follow_all(&filter, end_of_feed(&client).await?),

@@ -1,8 +1,9 @@
-//! `ls`: lists jobs, newest first.
+//! `ls`: lists jobs, what a person should look at first.
 
 use lastword_api::{Page, Phase, Row, Time};
 use lastword_client::jobs::{self, Filter};
 
+use super::which::Which;
 use crate::client::Client;
 use crate::failure::{Failure, Outcome};
 use crate::text::moment::{between, now_ms};
@@ -10,8 +11,12 @@ use crate::text::{duration, similar};
 use crate::ui::describe;
 use crate::ui::table::Table;
 
-/// List jobs, newest first; with -a, ended ones too
+/// List jobs; with -a, ended ones too
 #[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Jobs that wait for you come first, then those that ended and whose ending you have not read (with -a), then live ones, \
+                  then the rest; each by the last change of its state."
+)]
 pub(crate) struct Args {
     /// Include ended jobs
     #[arg(short, long)]
@@ -22,15 +27,17 @@ pub(crate) struct Args {
     /// Only jobs with this outcome
     #[arg(long, value_name = "OUTCOME", value_parser = outcome)]
     outcome: Option<String>,
-    /// Only jobs of this group
-    #[arg(short, long)]
-    group: Option<String>,
-    /// Only jobs with this label
-    #[arg(short, long, value_name = "NAME=VALUE")]
-    label: Option<String>,
     /// Only jobs of this name
     #[arg(long)]
     name: Option<String>,
+    #[command(flatten)]
+    which: Which,
+    /// Only jobs that wait for you
+    #[arg(long)]
+    waiting: bool,
+    /// Only jobs that have ended and whose ending was not read
+    #[arg(long, conflicts_with = "waiting")]
+    unread: bool,
     /// List at most this many jobs
     #[arg(short = 'n', long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
@@ -41,6 +48,9 @@ pub(crate) struct Args {
 
 /// Phases of jobs that have not ended.
 const LIVE: [&str; 5] = ["queued", "launching", "running", "stopping", "backoff"];
+
+/// Unread endings that are named after a list of live jobs.
+const NAMED_MAX: usize = 3;
 
 /// The maximum page size of the daemon.
 const PAGE_MAX: u32 = 500;
@@ -77,6 +87,7 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
         return Ok(0);
     }
     if page.items.is_empty() {
+        say_unread(&args, &client).await?;
         let hint = if args.shows_ended() { "" } else { "; `lastword ls -a` includes ended ones" };
         let none = if args.is_narrow() { "no matching jobs" } else { "no jobs" };
         ui.say(&format!("{none}{}{hint}", if args.shows_ended() { "" } else { " queued or running" }));
@@ -86,45 +97,71 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
     if page.next_cursor.is_some() {
         ui.say(&format!("there are more than {}; use -n to list more", args.limit));
     }
+    say_unread(&args, &client).await?;
     Ok(0)
+}
+
+/// Tells a person which jobs have ended unread, if the list does not show them.
+async fn say_unread(args: &Args, client: &Client) -> Result<(), Failure> {
+    if !client.ui().read_by_person || args.shows_ended() || args.is_narrow() {
+        return Ok(());
+    }
+    let unread = Filter { unread: Some(true), limit: Some(PAGE_MAX), ..Filter::default() };
+    let page = client.call(&jobs::list(&unread)).await?;
+    let ended =
+        |row: &Row| format!("{} ({})", row.name.as_deref().unwrap_or(&row.short), describe::state(row));
+    let named: Vec<String> = page.items.iter().take(NAMED_MAX).map(ended).collect();
+    let more = match page.items.len().saturating_sub(NAMED_MAX) {
+        0 => String::new(),
+        more if page.next_cursor.is_some() => format!(" and more than {more} others"),
+        more => format!(" and {more} more"),
+    };
+    if !named.is_empty() {
+        client.ui().say(&format!("ended, not read: {}{more}; `lastword ls --unread`", named.join(", ")));
+    }
+    Ok(())
 }
 
 impl Args {
     fn shows_ended(&self) -> bool {
-        self.all || self.outcome.is_some() || self.phase.iter().any(|phase| phase == "ended")
+        self.all || self.unread || self.outcome.is_some() || self.phase.iter().any(|phase| phase == "ended")
     }
 
     fn is_narrow(&self) -> bool {
-        let one =
-            self.outcome.is_some() || self.group.is_some() || self.label.is_some() || self.name.is_some();
-        one || !self.phase.is_empty()
+        let is_job = self.outcome.is_some() || self.name.is_some() || !self.phase.is_empty();
+        is_job || self.which.is_narrow() || self.waiting || self.unread
     }
 
-    fn filter(&self) -> Filter {
+    fn filter(&self) -> Result<Filter, Failure> {
         let phases = match (self.phase.as_slice(), self.shows_ended()) {
             ([], true) => Vec::new(),
             ([], false) => LIVE.map(str::to_owned).to_vec(),
             (phases, _) => phases.to_vec(),
         };
-        Filter {
+        Ok(Filter {
             phases,
             outcome: self.outcome.clone(),
-            group: self.group.clone(),
-            label: self.label.clone(),
+            group: self.which.group.clone(),
+            label: self.which.label.clone(),
             name: self.name.clone(),
+            cwd: self.which.folder()?,
+            parent: self.which.parent.clone(),
+            changed_since: self.which.since(),
+            waiting: self.waiting.then_some(true),
+            unread: self.unread.then_some(true),
             limit: None,
             cursor: None,
-        }
+        })
     }
 }
 
 /// Fetches as many rows as requested, page by page.
 async fn fetch(args: &Args, client: &Client) -> Result<Page<Row>, Failure> {
-    let mut all: Page<Row> = Page::whole(Vec::new());
+    let (mut all, filter): (Page<Row>, _) = (Page::whole(Vec::new()), args.filter()?);
     loop {
         let left = args.limit - all.items.len() as u32;
         let (limit, cursor) = (Some(left.min(PAGE_MAX)), all.next_cursor.take());
-        let page = client.call(&jobs::list(&Filter { limit, cursor, ..args.filter() })).await?;
+        let page = client.call(&jobs::list(&Filter { limit, cursor, ..filter.clone() })).await?;
         all.unsettled |= page.unsettled;
         all.items.extend(page.items);
         all.next_cursor = page.next_cursor;

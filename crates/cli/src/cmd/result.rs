@@ -45,6 +45,7 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
     if std::io::stdout().is_terminal() && !result.text.is_empty() && !result.text.ends_with('\n') {
         passage.pass_on(b"\n")?;
     }
+    client.seen_ended(&result.id).await;
     if result.outcome != Ending::Completed {
         let ending = describe::ending(&result.outcome, result.outcome_detail.as_ref(), Some(&result.cause));
         let exit =

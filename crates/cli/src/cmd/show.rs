@@ -33,6 +33,7 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
     // A job that damaged its recording can still be shown.
     let tail = tail.unwrap_or_else(|failure| Some(format!("(cannot be read: {})", failure.problem.detail)));
     ui.print(&job::screen(&found, tail.as_deref(), ui).join("\n"))?;
+    client.seen(&found).await;
     Ok(0)
 }
 

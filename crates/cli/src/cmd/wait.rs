@@ -52,6 +52,7 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
         code = worse(code, code_of(job));
         if !args.quiet {
             print(&client, job)?;
+            client.seen(job).await;
         }
     }
     Ok(code)

@@ -47,6 +47,8 @@ pub(crate) struct Ui {
     pub(crate) watched: bool,
     /// Whether a person can be prompted.
     pub(crate) can_ask: bool,
+    /// Whether a person reads what is printed: it goes to a terminal, and neither an agent nor a program asked for it.
+    pub(crate) read_by_person: bool,
 }
 
 /// A complete list as JSON, in the form of the API's pages.
@@ -93,6 +95,7 @@ impl Ui {
             width: width(out_tty),
             watched: err_tty && !dumb && !json && !environment::is_set("CI"),
             can_ask: stdin.is_terminal() && err_tty && !no_input && !json && person,
+            read_by_person: (out_tty || err_tty) && !json && person,
         }
     }
 

@@ -185,6 +185,7 @@ fn c45_prune_keeps_running_jobs_and_unread_results_and_reports_it() {
     let (read, unread) = (home.start("exit 0"), home.start("exit 0"));
     let (running, pids) = home.start_with_pids("echo $$; sleep 100", 1);
     home.ok(&["wait", &read]);
+    home.ok(&["seen", &read]);
     crate::home::until("both have ended", || {
         (home.json(&["ls", "-a", "--phase", "ended"])["items"].as_array().unwrap().len() == 2).then_some(())
     });

@@ -25,6 +25,7 @@ mod repositories;
 mod run;
 mod screen_size;
 mod screens;
+mod seen;
 mod settings;
 mod strangers;
 mod terminal;

@@ -10,7 +10,7 @@ use lastword_store::hints::Hints;
 use lastword_store::sqlite::Sqlite;
 use lastword_store::{
     Catalog, Claim, Claimed, Counts, Cursor, Error, Feed, Filter, Group, Groups, Journal, Key, KeyRecord,
-    Keys, Prunable, Prune, Removal, Renew, Renewed, Result, WaitOver,
+    Keys, List, Listed, Prunable, Prune, Removal, Renew, Renewed, Result, WaitOver,
 };
 use tokio::sync::Semaphore;
 
@@ -148,6 +148,10 @@ impl Catalog for Faulty {
         self.reach()?.rows(filter, before, limit).await
     }
 
+    async fn list(&self, list: List) -> Result<Vec<Listed>> {
+        self.reach()?.list(list).await
+    }
+
     async fn find(&self, reference: Reference) -> Result<Vec<Row>> {
         self.reach()?.find(reference).await
     }
@@ -156,8 +160,8 @@ impl Catalog for Faulty {
         self.reach()?.remove(job, now).await
     }
 
-    async fn mark_read(&self, job: JobId) -> Result<()> {
-        self.reach()?.mark_read(job).await
+    async fn mark_seen(&self, job: JobId, now: Timestamp) -> Result<()> {
+        self.reach()?.mark_seen(job, now).await
     }
 
     async fn prunable(&self, prune: Prune) -> Result<Prunable> {

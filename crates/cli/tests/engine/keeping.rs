@@ -73,8 +73,10 @@ async fn c45_prune_keeps_live_jobs_and_counts_unread_results() {
     }
     let alive = run(&engine, bench.script("sleep 100")).await;
     let leader = leader_of(&engine, alive).await;
-    engine.desk().mark_read(ended[0]).await.unwrap();
-    engine.desk().mark_read(alive).await.unwrap();
+    let now = engine.desk().now().wall;
+    engine.desk().seen(ended[0], now).await.unwrap();
+    let refused = engine.desk().seen(alive, now).await;
+    assert!(matches!(refused, Err(Error::Refused(Refusal::NotEnded(_)))), "{refused:?}");
     let prune = Prune { older_than_ms: 0, unread: false, unsaved: false, dry_run: true };
     let would = engine.prune(&prune).await.unwrap();
     assert_eq!((would.removed.as_slice(), would.kept_unread), (&ended[..1], 2));

@@ -7,6 +7,7 @@ use crate::event::{Event, Fact};
 use crate::ids::{AttemptNo, JobId, Timestamp};
 use crate::job::{Attempt, Job, Phase};
 use crate::session::Session;
+use crate::view::row::PhaseName;
 
 /// Whether a fact can follow; if not, the rule it breaks.
 pub(super) type Followed = Result<(), &'static str>;
@@ -33,14 +34,23 @@ impl Job {
             (_, _, Fact::Submitted(_)) => return self.refuse(event, "the job was submitted already"),
             _ => {}
         }
+        let before = self.state();
         if let Err(why) = self.change(event.at, &event.fact) {
             return self.refuse(event, why);
         }
         self.version = event.seq;
+        if self.state() != before {
+            self.changed_at = event.at;
+        }
         if !matches!(event.fact, Fact::LateReported(_)) {
             self.updated_at = event.at;
         }
         Ok(())
+    }
+
+    /// Returns the state as a list shows it.
+    fn state(&self) -> (Option<PhaseName>, bool, bool) {
+        (PhaseName::of(&self.phase), self.waits_for_person(), self.active_turn().is_some())
     }
 
     fn refuse(&self, event: &Event, why: &'static str) -> Result<(), Illegal> {

@@ -13,7 +13,7 @@ use crate::spec::{Conversation, Work};
 const TITLE_CHARS_MAX: usize = 120;
 
 /// The version of the fold that made a row. A row of an older version can be rebuilt from the events.
-pub const FOLD: u16 = 2;
+pub const FOLD: u16 = 3;
 
 /// A job as lists, filters and claims see it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -42,6 +42,8 @@ pub struct Row {
     pub submitted_at: Timestamp,
     /// When its newest event was decided.
     pub updated_at: Timestamp,
+    /// When its state last changed. Lists are ordered by it.
+    pub changed_at: Timestamp,
     /// What only readers need.
     pub summary: Summary,
 }
@@ -56,6 +58,12 @@ pub struct Summary {
     pub title: String,
     /// Its labels.
     pub labels: std::collections::BTreeMap<String, String>,
+    /// The directory it was submitted from. Empty in rows of the first release.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub cwd: String,
+    /// The job whose tree submitted it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<JobId>,
     /// The number of attempts so far.
     pub attempts: u32,
     /// The deciding attempt, if it has ended.
@@ -81,6 +89,44 @@ pub struct Summary {
     /// The exit status of the deciding attempt, if it was seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit: Option<Exit>,
+}
+
+/// The part of a list that a job is in. Lists begin with what a person should look at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Section {
+    /// It waits for a person.
+    NeedsPerson,
+    /// It has ended, and its ending was not read.
+    Unread,
+    /// It has not ended.
+    Live,
+    /// It has ended, and its ending was read.
+    Read,
+}
+
+impl Section {
+    /// Every section, in the order of a list.
+    pub const ALL: [Section; 4] = [Section::NeedsPerson, Section::Unread, Section::Live, Section::Read];
+
+    /// Returns the stored number.
+    pub fn number(self) -> i16 {
+        match self {
+            Section::NeedsPerson => 0,
+            Section::Unread => 1,
+            Section::Live => 2,
+            Section::Read => 3,
+        }
+    }
+
+    /// Parses the stored number.
+    pub fn parse(number: i16) -> Option<Section> {
+        Section::ALL.into_iter().find(|section| section.number() == number)
+    }
+
+    /// Reports whether its jobs have ended.
+    pub fn is_ended(self) -> bool {
+        matches!(self, Section::Unread | Section::Read)
+    }
 }
 
 /// The name of a phase.
@@ -174,7 +220,19 @@ impl Row {
             conversation: if last_word.is_some() { None } else { conversation(job) },
             submitted_at: job.submitted_at,
             updated_at: job.updated_at,
+            changed_at: job.changed_at,
             summary: Summary::of(job),
+        }
+    }
+}
+
+impl Row {
+    /// Returns the section of the job, as long as its ending was not read.
+    pub fn section(&self) -> Section {
+        match self.phase {
+            PhaseName::Ended => Section::Unread,
+            _ if self.summary.waiting => Section::NeedsPerson,
+            _ => Section::Live,
         }
     }
 }
@@ -205,6 +263,8 @@ impl Summary {
             name: spec.name.clone(),
             title: title.chars().take(TITLE_CHARS_MAX).collect(),
             labels: spec.labels.clone(),
+            cwd: spec.cwd.clone(),
+            parent: spec.parent,
             attempts: job.attempts.len() as u32,
             decided_by,
             cause: job.last_word().map(|word| word.cause),

@@ -19,9 +19,4 @@ impl<J: Store> Desk<J> {
             _ => Err(FindError::Ambiguous { reference: reference.to_owned(), candidates: rows }),
         }
     }
-
-    /// Notes that a person has seen how a job ended.
-    pub async fn mark_read(&self, id: JobId) -> Result<(), Error> {
-        Ok(self.journal.mark_read(id).await?)
-    }
 }

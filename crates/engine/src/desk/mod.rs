@@ -15,6 +15,7 @@ mod groups;
 mod reads;
 mod requests;
 mod reschedule;
+mod seen;
 
 use std::sync::Arc;
 

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use lastword_core::{Event, JobId};
-use lastword_store::{Cursor, Feed, Store};
+use lastword_core::{Event, JobId, Timestamp};
+use lastword_store::{Cursor, Feed, Filter, Store};
 
 use crate::{Engine, Error};
 
@@ -20,20 +20,24 @@ pub struct FeedFilter {
     pub kinds: Vec<String>,
     /// Of this job.
     pub job: Option<JobId>,
-    /// Of jobs of this group.
-    pub group: Option<String>,
-    /// Of jobs with these labels.
-    pub labels: Vec<(String, String)>,
+    /// Of jobs whose rows pass.
+    pub jobs: Filter,
+    /// Decided at this moment or later.
+    pub since: Option<Timestamp>,
 }
 
 impl FeedFilter {
-    /// Reports whether events of this kind are selected.
-    pub fn has_kind(&self, kind: &str) -> bool {
+    fn has_kind(&self, kind: &str) -> bool {
         self.kinds.is_empty() || self.kinds.iter().any(|selected| selected == kind)
     }
 
+    /// Reports whether an event is selected, its job aside.
+    pub fn has(&self, event: &Event) -> bool {
+        self.has_kind(event.fact.kind()) && self.since.is_none_or(|since| event.at >= since)
+    }
+
     fn is_about_jobs(&self) -> bool {
-        self.group.is_some() || !self.labels.is_empty()
+        self.jobs != Filter::default()
     }
 }
 
@@ -87,17 +91,12 @@ impl<J: Store> Engine<J> {
         let mut selected = Vec::new();
         for (at, (job, event)) in events.iter().enumerate() {
             let is_other = filter.job.is_some_and(|wanted| wanted != *job);
-            if is_other || !filter.has_kind(event.fact.kind()) {
+            if is_other || !filter.has(event) {
                 continue;
             }
             if filter.is_about_jobs() && !known.contains_key(job) {
                 let row = self.desk().row(*job).await?;
-                let fits = row.is_some_and(|row| {
-                    let has = |(name, value): &(String, String)| row.summary.labels.get(name) == Some(value);
-                    filter.group.as_ref().is_none_or(|group| *group == row.group)
-                        && filter.labels.iter().all(has)
-                });
-                known.insert(*job, fits);
+                known.insert(*job, row.is_some_and(|row| filter.jobs.passes(&row)));
             }
             if known.get(job).copied().unwrap_or(true) {
                 selected.push(at);

@@ -1,5 +1,6 @@
 //! Reads in a process with a worker: each settles first, so that one is enough.
 
+use std::future::Future;
 use std::io;
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use lastword_core::job::Phase;
 use lastword_core::view::row::{PhaseName, Row};
 use lastword_core::{AttemptNo, Event, Job, JobId, Seq};
 use lastword_proc::Recording;
-use lastword_store::{Filter, Store};
+use lastword_store::{self as store, Filter, List, Listed, Store};
 use tokio::time::{Instant, sleep_until};
 
 use crate::{Alive, Engine, Error, NoAttempt, Settled, Stream, Until};
@@ -51,6 +52,11 @@ impl<J: Store> Engine<J> {
         }
     }
 
+    /// Returns a page of a list as people read it.
+    pub async fn list(&self, list: List) -> Result<Settled<Vec<Listed>>, Error> {
+        self.settled(|| self.desk().journal.list(list.clone()), |listed: &Listed| &listed.row).await
+    }
+
     /// Returns rows, newest job first.
     pub async fn rows(
         &self,
@@ -58,15 +64,24 @@ impl<J: Store> Engine<J> {
         before: Option<JobId>,
         limit: u32,
     ) -> Result<Settled<Vec<Row>>, Error> {
+        self.settled(|| self.desk().journal.rows(filter.clone(), before, limit), |row: &Row| row).await
+    }
+
+    /// Reads rows after jobs whose trees have ended are settled.
+    async fn settled<T, R: Future<Output = store::Result<Vec<T>>>>(
+        &self,
+        read: impl Fn() -> R,
+        row: fn(&T) -> &Row,
+    ) -> Result<Settled<Vec<T>>, Error> {
         let mut tries = 0;
         loop {
             tries += 1;
             let tasks = self.desk().agenda.tasks.made();
             let late = self.worker.settle(None).await;
-            let rows = self.desk().journal.rows(filter.clone(), before, limit).await?;
+            let rows = read().await?;
             let has_tree = |row: &&Row| matches!(row.phase, PhaseName::Running | PhaseName::Stopping);
             let follows = |row: &Row| self.worker.follows(row.job, row.holder.as_ref(), tasks);
-            let followed = rows.iter().filter(has_tree).all(follows);
+            let followed = rows.iter().map(row).filter(has_tree).all(follows);
             if followed || tries == FOLLOW_TRIES {
                 return Ok(Settled { unsettled: late || !followed, value: rows });
             }

@@ -344,8 +344,8 @@ pub async fn c45_what_nobody_has_seen_is_not_pruned<J: Store>(journal: J) {
     assert_eq!(prunable(LATER, false, 10).await, jobs(&[], 5));
     assert_eq!(prunable(LATER, true, 10).await, jobs(&[5, 4, 3, 2, 1], 0));
     for n in [2, 4, 9, 77] {
-        journal.mark_read(id(n)).await.expect("it is noted, or there is nothing to note");
-        journal.mark_read(id(n)).await.expect("once is enough");
+        journal.mark_seen(id(n), LATER).await.expect("it is noted, or there is nothing to note");
+        journal.mark_seen(id(n), LATER).await.expect("once is enough");
     }
     assert_eq!(prunable(LATER, false, 10).await, jobs(&[4, 2], 3));
     assert_eq!(prunable(LATER, false, 1).await, jobs(&[4], 3));

@@ -14,6 +14,7 @@ pub mod fence;
 pub mod groups;
 pub mod hints;
 pub mod keys;
+pub mod list;
 pub mod load;
 pub mod renew;
 pub mod repeat;
@@ -131,6 +132,11 @@ macro_rules! for_each_case {
                 an_unknown_kind_comes_back_as_it_was,
                 any_text_comes_back_as_it_was,
                 a_large_fact_comes_back_whole;
+            list:
+                c62_a_list_begins_with_what_a_person_should_look_at,
+                a_job_moves_in_a_list_only_when_its_state_changes,
+                a_list_continues_as_it_was,
+                lists_are_filtered_by_folder_parent_time_and_section;
             catalog:
                 an_unknown_job_has_no_row,
                 rows_come_newest_first_in_pages,

@@ -10,7 +10,7 @@ use lastword_core::view::row::{PhaseName, Row};
 use lastword_core::{
     Append, AppendId, Event, Fact, Fence, HostId, Incarnation, Job, JobId, OwnerId, Phase, Seq, Timestamp,
 };
-use lastword_store::{Claim, Error, Filter, Group, KEY_MS, Key, Renew, Result, Source, Store};
+use lastword_store::{Claim, Error, Filter, Group, KEY_MS, Key, List, Renew, Result, Source, Store};
 
 use super::answer::{Answer, Lives};
 use super::operation::{OWNERS, Operation, Submission};
@@ -239,7 +239,15 @@ impl<J: Store> Driver<J> {
     }
 
     async fn list(&mut self, filter: Filter, before: Option<JobId>, limit: u32) -> Answer {
-        let mut answer = self.rows(filter, before, limit).await;
+        let mut answer = self.rows(filter.clone(), before, limit).await;
+        if let Ok(rows) = &mut answer {
+            // The same rows as people read them.
+            let list = List { filter, limit, ..List::default() };
+            match self.journal.list(list).await {
+                Ok(listed) => rows.extend(listed.into_iter().map(|listed| listed.row)),
+                Err(error) => answer = Err(error),
+            }
+        }
         answer.iter_mut().for_each(|rows| self.lives.plain_rows(rows));
         Answer::Rows(answer)
     }

@@ -8,7 +8,7 @@ use lastword_core::{Append, Event, Incarnation, JobId, Seq, Timestamp};
 use lastword_store::hints::{Bell, Hints};
 use lastword_store::{
     Catalog, Claim, Claimed, Counts, Cursor, Error, Feed, Filter, Group, Groups, Journal, Key, KeyRecord,
-    Keys, Prunable, Prune, Removal, Renew, Renewed, Result, WaitOver,
+    Keys, List, Listed, Prunable, Prune, Removal, Renew, Renewed, Result, WaitOver,
 };
 use tokio::sync::oneshot;
 use tokio::time::sleep;
@@ -276,6 +276,10 @@ impl Catalog for Frail {
         self.call(Frail::reading(5, None), move |world| Ok(world.ledger.rows(&filter, before, limit)))
     }
 
+    fn list(&self, list: List) -> impl Future<Output = Result<Vec<Listed>>> + Send {
+        self.call(Frail::reading(5, None), move |world| Ok(world.ledger.list(&list)))
+    }
+
     fn find(&self, reference: Reference) -> impl Future<Output = Result<Vec<Row>>> + Send {
         self.call(Frail::reading(6, None), move |world| Ok(world.ledger.find(&reference)))
     }
@@ -290,9 +294,9 @@ impl Catalog for Frail {
         })
     }
 
-    fn mark_read(&self, job: JobId) -> impl Future<Output = Result<()>> + Send {
+    fn mark_seen(&self, job: JobId, now: Timestamp) -> impl Future<Output = Result<()>> + Send {
         self.call(Frail::about(13, Some(job)), move |world| {
-            world.ledger.mark_read(job);
+            world.ledger.mark_seen(job, now);
             Ok(())
         })
     }

@@ -57,7 +57,7 @@ pub(crate) async fn cancel<J: Store>(
     let stop = StopRequest { by: principal.name().to_owned(), asked: kind, force: asked.force };
     let failure = match app.engine().cancel(id, &stop).await? {
         Cancelled::Held(held) => return held_response(&app, held, stop).await,
-        Cancelled::Stored(job) => match stored_response(&app, principal, *job, asked.wait_ms).await {
+        Cancelled::Stored(job) => match stored_response(&app, *job, asked.wait_ms).await {
             Err(failure) if failure.is_of_journal() => failure,
             response => return response,
         },
@@ -70,18 +70,12 @@ pub(crate) async fn cancel<J: Store>(
 }
 
 /// Responds to a request that is stored, after `wait_ms` if the job has not ended.
-async fn stored_response<J: Store>(
-    app: &App<J>,
-    principal: &Principal,
-    job: Job,
-    wait_ms: Option<u64>,
-) -> Reply {
+async fn stored_response<J: Store>(app: &App<J>, job: Job, wait_ms: Option<u64>) -> Reply {
     let mut job = Settled { value: job, unsettled: false };
     if let Some(ms) = wait_ms.filter(|_| !job.value.is_ended()) {
         job = wait_for(app, job.value.id, Until::Ended, Duration::from_millis(ms).min(WAIT_MAX)).await?;
     }
     let status = if job.value.is_ended() { StatusCode::OK } else { StatusCode::ACCEPTED };
-    super::show::mark_read(app, principal, &job.value).await;
     job_response(app, status, job).await
 }
 

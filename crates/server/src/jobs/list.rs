@@ -1,13 +1,13 @@
-//! Listing jobs, newest first, in pages.
+//! Listing jobs as people read them, in pages.
 
 use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse as _;
-use lastword_api::{self as api, Page, Problem};
-use lastword_core::JobId;
-use lastword_core::view::row::PhaseName;
-use lastword_store::Filter;
-use lastword_store::Store;
+use lastword_api::{self as api, Page, Problem, Time};
+use lastword_core::Timestamp;
+use lastword_core::view::row::{PhaseName, Section};
+use lastword_proc::clock::wall_ms;
+use lastword_store::{After, Filter, List, Listed, Store};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
@@ -38,34 +38,71 @@ pub(crate) struct ListQuery {
     label: Option<String>,
     /// Jobs with this name.
     name: Option<String>,
+    /// Jobs that were submitted from this directory or below it.
+    cwd: Option<String>,
+    /// Jobs that were submitted by a process of this job: an id or a prefix of one, a name, or `@last`.
+    parent: Option<String>,
+    /// Jobs whose state changed at this moment or later.
+    changed_since: Option<Time>,
+    /// Jobs that wait for a person, or those that do not.
+    waiting: Option<bool>,
+    /// Ended jobs whose ending was not read, or all others.
+    unread: Option<bool>,
     /// The size of a page; at most 500.
     #[param(minimum = 1, maximum = 500)]
     limit: Option<u32>,
     /// Continue after the page that returned this.
-    #[param(pattern = "^job_[0-9a-z]+$")]
+    #[param(pattern = "^[0-3]-[0-9]+-[0-9]+-job_[0-9a-z]+$")]
     cursor: Option<String>,
 }
 
-/// Lists jobs, newest first.
+/// Lists jobs: those that wait for a person, those whose ending was not read, live ones, and the rest; each by the last change of its
+/// state, newest first.
 ///
-/// Jobs whose processes have just ended are settled first; order and limit apply after that.
+/// Jobs whose processes have just ended are settled first; order and limit apply after that. A cursor continues the list as it was when
+/// its first page was read: a job that changed or was read since then comes again on the next first page. Reading marks nothing as read;
+/// `:seen` does.
 #[utoipa::path(get, operation_id = "list_jobs", path = "/v1/jobs", tag = "jobs", params(ListQuery), responses(
     (status = 200, description = "A page of jobs.", body = Page<api::Row>),
     (status = "4XX", description = "The query is invalid.", body = Problem),
 ))]
 pub(crate) async fn list<J: Store>(
     State(app): State<App<J>>,
-    _: Unrestricted,
+    Unrestricted(principal): Unrestricted,
     Query(query): Query<ListQuery>,
 ) -> Reply {
     let limit = page_limit(query.limit)?;
-    let before = query.cursor.as_deref().map(cursor).transpose()?;
+    let now = Timestamp(wall_ms());
+    let after = query.cursor.as_deref().map(|text| parse_cursor(text, now)).transpose()?;
+    let parent = match &query.parent {
+        Some(reference) => Some(principal.find(&app, reference).await?),
+        None => None,
+    };
+    let filter = Filter { parent, ..filter(&query)? };
     // One more row shows whether there is a next page.
-    let rows = app.engine().rows(filter(&query)?, before, limit + 1).await?;
+    let list = List { filter, sections: sections(&query), after, limit: limit + 1 };
+    let mut rows = app.engine().list(list).await?;
     let more = rows.value.len() > limit as usize;
-    let items: Vec<api::Row> = rows.value.iter().take(limit as usize).map(api::Row::of).collect();
-    let next_cursor = items.last().filter(|_| more).map(|row| row.id.clone());
-    Ok(Json(Page { items, next_cursor, unsettled: rows.unsettled }).into_response())
+    rows.value.truncate(limit as usize);
+    let since = after.map_or(now, |after| after.since);
+    let next_cursor = rows.value.last().filter(|_| more).map(|last| cursor(last, since));
+    let items = rows.value.iter().map(|listed| {
+        let unread = Some(listed.section == Section::Unread);
+        api::Row { unread, ..api::Row::of(&listed.row) }
+    });
+    Ok(Json(Page { items: items.collect(), next_cursor, unsettled: rows.unsettled }).into_response())
+}
+
+/// Returns the sections that the query asks for; none means all.
+fn sections(query: &ListQuery) -> Vec<Section> {
+    let is_asked = |section: &Section| {
+        let is = |wanted: Option<bool>, this| wanted.is_none_or(|wanted| (*section == this) == wanted);
+        is(query.waiting, Section::NeedsPerson) && is(query.unread, Section::Unread)
+    };
+    match (query.waiting, query.unread) {
+        (None, None) => Vec::new(),
+        _ => Section::ALL.into_iter().filter(is_asked).collect(),
+    }
 }
 
 /// Returns the size of a page.
@@ -76,8 +113,20 @@ pub(crate) fn page_limit(limit: Option<u32>) -> Result<u32, Failure> {
     }
 }
 
-fn cursor(text: &str) -> Result<JobId, Failure> {
-    text.parse().map_err(|_| Failure::invalid("`cursor` is not a cursor of this list"))
+/// Returns where a list continues after a row, if its first page was read at `since`.
+fn cursor(last: &Listed, since: Timestamp) -> String {
+    let Listed { row, section } = last;
+    format!("{}-{}-{}-{}", section.number(), row.changed_at.0, since.0, row.job)
+}
+
+fn parse_cursor(text: &str, now: Timestamp) -> Result<After, Failure> {
+    let parse = || {
+        let mut parts = text.splitn(4, '-');
+        let section = Section::parse(parts.next()?.parse().ok()?)?;
+        let [changed_at, since] = [parts.next()?.parse().ok()?, parts.next()?.parse().ok()?].map(Timestamp);
+        Some(After { section, changed_at, job: parts.next()?.parse().ok()?, since, now })
+    };
+    parse().ok_or_else(|| Failure::invalid("`cursor` is not a cursor of this list"))
 }
 
 fn filter(query: &ListQuery) -> Result<Filter, Failure> {
@@ -88,6 +137,9 @@ fn filter(query: &ListQuery) -> Result<Filter, Failure> {
         group: query.group.clone(),
         name: query.name.clone(),
         labels: query.label.iter().map(|label| label_of(label)).collect::<Result<_, _>>()?,
+        cwd: query.cwd.clone(),
+        parent: None,
+        changed_since: query.changed_since.map(Timestamp::from),
     })
 }
 

@@ -6,6 +6,7 @@ mod change;
 mod environment;
 mod list;
 mod response;
+mod seen;
 mod show;
 mod submit;
 
@@ -28,7 +29,8 @@ pub(crate) use change::{
 };
 pub(crate) use list::{__path_list, label_of, list, page_limit};
 pub(crate) use response::view;
-pub(crate) use show::{__path_show, WAIT_MAX, mark_read, show};
+pub(crate) use seen::__path_seen;
+pub(crate) use show::{__path_show, WAIT_MAX, show};
 pub(crate) use submit::{__path_submit, submit};
 
 /// Dispatches a verb after a reference: `/v1/jobs/{ref}:cancel`. The last colon counts, since a reference may contain one.
@@ -44,6 +46,7 @@ pub(crate) async fn verb<J: Store>(
         "retry" => change::retry(app, &principal, reference, request).await,
         "resize" => change::resize(app, &principal, reference, request).await,
         "abandon" => change::abandon(app, &principal, reference).await,
+        "seen" => seen::seen(app, &principal, reference).await,
         "interrupt" => agent::interrupt(app, &principal, reference, request).await,
         "resume" => agent::resume(app, &principal, reference, request).await,
         _ => Err(no_method(NO_VERB)),
@@ -51,10 +54,10 @@ pub(crate) async fn verb<J: Store>(
 }
 
 /// The verbs of [`verb`].
-const VERBS: [&str; 6] = ["cancel", "retry", "resume", "interrupt", "resize", "abandon"];
+const VERBS: [&str; 7] = ["cancel", "retry", "resume", "interrupt", "resize", "seen", "abandon"];
 
 /// Why a job itself cannot be posted to.
-const NO_VERB: &str = "a POST needs a verb after the reference: `:cancel`, `:retry`, `:resume`, `:interrupt`, `:resize` or `:abandon`";
+const NO_VERB: &str = "a POST needs a verb after the reference: `:cancel`, `:retry`, `:resume`, `:interrupt`, `:resize`, `:seen` or `:abandon`";
 
 /// Separates a job from its verbs, which share a route: a job cannot be posted to, and a verb has no other method.
 pub(crate) async fn separate_verbs(Path(segment): Path<String>, request: Request, next: Next) -> Response {

@@ -63,7 +63,6 @@ pub(crate) async fn show<J: Store>(
         None => app.engine().job(id).await?,
         Some(at_most) => wait_for(&app, id, until, at_most).await?,
     };
-    mark_read(&app, &principal, &job.value).await;
     if !job.unsettled && known.is_some_and(|known| *known == etag(job.value.version.0)) {
         let mut response = StatusCode::NOT_MODIFIED.into_response();
         response.headers_mut().insert(header::ETAG, etag(job.value.version.0));
@@ -94,15 +93,5 @@ pub(crate) async fn wait_for<J: Store>(
     tokio::select! {
         job = app.engine().wait(id, until, at_most) => Ok(job?),
         () = app.closing() => Ok(app.engine().job(id).await?),
-    }
-}
-
-/// Records that the user has seen the result of a job. If that fails, the result is only kept longer.
-pub(crate) async fn mark_read<J: Store>(app: &App<J>, principal: &Principal, job: &Job) {
-    if principal.is_unrestricted()
-        && job.is_ended()
-        && let Err(error) = app.engine().desk().mark_read(job.id).await
-    {
-        tracing::warn!(job = %job.id, %error, "cannot record that the result was read");
     }
 }

@@ -1,13 +1,23 @@
 //! The catalog in memory.
 
+use std::cmp::Reverse;
 use std::ops::Bound;
 
 use lastword_core::reference::{Loose, Reference};
-use lastword_core::view::row::Row;
+use lastword_core::view::row::{Row, Section};
 use lastword_core::{JobId, Timestamp};
 
-use super::{Ledger, Memory};
-use crate::{Catalog, Counts, FOUND_MAX, Filter, Prunable, Prune, Removal, Result};
+use super::{Entry, Ledger, Memory};
+use crate::{Catalog, Counts, FOUND_MAX, Filter, List, Listed, Prunable, Prune, Removal, Result};
+
+impl Entry {
+    fn section(&self) -> Section {
+        match self.row.section() {
+            Section::Unread if self.seen_at > Timestamp(0) => Section::Read,
+            section => section,
+        }
+    }
+}
 
 impl Ledger {
     /// Returns the row of a job.
@@ -21,6 +31,24 @@ impl Ledger {
         let entries = self.jobs.range((Bound::Unbounded, end)).rev();
         let rows = entries.map(|(_, entry)| &entry.row).filter(|row| filter.passes(row));
         rows.take(limit as usize).cloned().collect()
+    }
+
+    /// Returns a page of a list.
+    pub fn list(&self, list: &List) -> Vec<Listed> {
+        let (since, now) = list.moved();
+        let moved = |at: Timestamp| at > since && at <= now;
+        let entries = self.jobs.values().filter(|entry| list.filter.passes(&entry.row));
+        let entries = entries.filter(|entry| !moved(entry.row.changed_at) && !moved(entry.seen_at));
+        let listed = entries.map(|entry| Listed { row: entry.row.clone(), section: entry.section() });
+        let mut listed: Vec<Listed> = listed.collect();
+        listed.sort_by_key(|listed| (listed.section, Reverse((listed.row.changed_at, listed.row.job))));
+        let sections = list.sections();
+        let follows = |listed: &Listed| {
+            let begins = list.begins(listed.section);
+            sections.contains(&listed.section)
+                && begins.is_none_or(|begins| (listed.row.changed_at, listed.row.job) < begins)
+        };
+        listed.into_iter().filter(follows).take(list.limit as usize).collect()
     }
 
     /// Returns the rows that a reference matches.
@@ -68,10 +96,11 @@ impl Ledger {
         }
     }
 
-    /// Notes that the ending of a job was read.
-    pub fn mark_read(&mut self, job: JobId) {
-        if let Some(entry) = self.jobs.get_mut(&job).filter(|entry| entry.row.outcome.is_some()) {
-            entry.read = true;
+    /// Notes that a person has read the ending of a job.
+    pub fn mark_seen(&mut self, job: JobId, now: Timestamp) {
+        let entry = self.jobs.get_mut(&job).filter(|entry| entry.section() == Section::Unread);
+        if let Some(entry) = entry {
+            entry.seen_at = now.max(Timestamp(1));
         }
     }
 
@@ -81,7 +110,8 @@ impl Ledger {
             .jobs
             .values()
             .filter(|entry| entry.row.summary.ended_at.is_some_and(|ended| ended < prune.before));
-        let (free, kept): (Vec<_>, Vec<_>) = old.partition(|entry| entry.read || prune.unread);
+        let (free, kept): (Vec<_>, Vec<_>) =
+            old.partition(|entry| entry.seen_at > Timestamp(0) || prune.unread);
         let mut free: Vec<_> = free.into_iter().map(|entry| (entry.row.updated_at, entry.row.job)).collect();
         free.sort();
         let jobs = free.into_iter().take(prune.limit as usize).map(|(_, job)| job).collect();
@@ -107,6 +137,10 @@ impl Catalog for Memory {
         Ok(self.ledger().rows(&filter, before, limit))
     }
 
+    async fn list(&self, list: List) -> Result<Vec<Listed>> {
+        Ok(self.ledger().list(&list))
+    }
+
     async fn find(&self, reference: Reference) -> Result<Vec<Row>> {
         Ok(self.ledger().find(&reference))
     }
@@ -115,8 +149,8 @@ impl Catalog for Memory {
         Ok(self.ledger().counts())
     }
 
-    async fn mark_read(&self, job: JobId) -> Result<()> {
-        self.ledger().mark_read(job);
+    async fn mark_seen(&self, job: JobId, now: Timestamp) -> Result<()> {
+        self.ledger().mark_seen(job, now);
         Ok(())
     }
 

@@ -93,7 +93,7 @@ pub(super) async fn write(client: &impl GenericClient, batch: &[&Packed]) -> Try
                 .collect::<Vec<_>>()
         };
     }
-    let columns: [&(dyn ToSql + Sync); 32] = [
+    let columns: [&(dyn ToSql + Sync); 34] = [
         &column!(|packed| packed.append.job.as_uuid()),
         &column!(|packed| number(packed.append.expected.0)),
         &column!(|packed| number(packed.append.row.version.0)),
@@ -126,6 +126,8 @@ pub(super) async fn write(client: &impl GenericClient, batch: &[&Packed]) -> Try
         &event!(|_append, _event, fact| i32::from(fact.version)),
         &event!(|_append, _event, fact| fact.body.as_str()),
         &column!(|packed| packed.append.row.summary.name.as_deref()),
+        &column!(|packed| packed.append.row.section().number()),
+        &column!(|packed| number(packed.append.row.changed_at.0)),
     ];
     let rows = if batch.iter().all(|packed| packed.waits.is_none()) {
         client.query(&client.prepare_cached(STATEMENT).await?, &columns).await?

@@ -5,20 +5,21 @@ with here as materialized (
         $1::uuid[], $2::bigint[], $3::bigint[], $4::uuid[], $5::text[], $6::uuid[], $7::bigint[], $8::boolean[],
         $9::text[], $10::text[], $11::smallint[], $12::bigint[], $13::text[], $14::uuid[], $15::bigint[],
         $16::text[], $17::int[], $18::int[], $19::text[], $20::text[], $21::bigint[], $22::bigint[],
-        $23::boolean[], $24::text[], $32::text[]
+        $23::boolean[], $24::text[], $32::text[], $33::smallint[], $34::bigint[]
     ) as i (
         job, expected, version, append, fence_owner, fence_incarnation, fence_epoch, late_only,
         phase, queue, priority, due, holder_owner, holder_incarnation, holder_epoch,
-        outcome, least_reader, fold, provider, reference, submitted_at, updated_at, news, summary, name
+        outcome, least_reader, fold, provider, reference, submitted_at, updated_at, news, summary, name,
+        section, changed_at
     )
 ), born as (
     insert into jobs (
         job, version, phase, queue, priority, due, holder_owner, holder_incarnation, holder_epoch, outcome,
-        least_reader, fold, provider, reference, submitted_at, updated_at, news, summary, name
+        least_reader, fold, provider, reference, submitted_at, updated_at, news, summary, name, section, changed_at
     )
     select
         job, version, phase, queue, priority, due, holder_owner, holder_incarnation, holder_epoch, outcome,
-        least_reader, fold, provider, reference, submitted_at, updated_at, news, summary, name
+        least_reader, fold, provider, reference, submitted_at, updated_at, news, summary, name, section, changed_at
     from input where expected = 0 and fence_owner is null
     on conflict (job) do nothing
     returning job, queue, priority, due, holder_owner, provider, reference
@@ -27,7 +28,10 @@ with here as materialized (
         version = i.version, phase = i.phase, due = i.due, holder_owner = i.holder_owner,
         holder_incarnation = i.holder_incarnation, holder_epoch = i.holder_epoch, outcome = i.outcome,
         least_reader = i.least_reader, fold = i.fold, provider = i.provider, reference = i.reference,
-        updated_at = i.updated_at, news = i.news, summary = i.summary
+        updated_at = i.updated_at, news = i.news, summary = i.summary,
+        -- What is written of an ended job changes no state, and it may have been read.
+        section = case when j.outcome is null then i.section else j.section end,
+        changed_at = case when j.outcome is null then i.changed_at else j.changed_at end
     from input i, here h
     where j.job = i.job and i.expected > 0 and j.version = i.expected
         and (j.outcome is null or i.late_only)

@@ -2,7 +2,7 @@
 
 use deadpool_postgres::Pool;
 use lastword_core::reference::{Loose, Reference};
-use lastword_core::view::row::{PhaseName, Row};
+use lastword_core::view::row::{PhaseName, Row, Section};
 use lastword_core::{JobId, Timestamp};
 use uuid::Uuid;
 
@@ -11,7 +11,7 @@ use super::batch::{job_id, number};
 use super::connect::{Value, execute, query};
 use super::failure::Try;
 use super::view::{self, read, select_rows};
-use crate::{Catalog, Counts, Error, FOUND_MAX, Filter, Prunable, Prune, Removal, Result};
+use crate::{Catalog, Counts, Error, FOUND_MAX, Filter, List, Listed, Prunable, Prune, Removal, Result};
 
 macro_rules! select_list {
     ($where:literal) => {
@@ -20,6 +20,7 @@ macro_rules! select_list {
             " and job < $1 and ($2::text[] is null or phase = any ($2))
                 and ($3::text is null or position($3 in outcome) between 1 and 2)
                 and ($4::text is null or queue = $4) and ($5::text is null or name = $5)
+                and ($7::bigint is null or changed_at >= $7)
             order by job desc limit $6"
         )
     };
@@ -36,8 +37,8 @@ const ALL_LIVE: &str = select_list!("outcome is null");
 /// Uses the index of names.
 const NAMED_ALL: &str = select_list!("name = $5");
 
-/// Rows read at a time when labels are compared.
-const LABELLED_PAGE: u32 = 500;
+/// Rows read at a time when summaries are compared.
+pub(super) const COMPARED_PAGE: u32 = 500;
 
 const LAST: &str = select_rows!("true order by job desc limit 1");
 const ID: &str = select_rows!("job = $1");
@@ -60,33 +61,34 @@ const REMOVE: &str = "
     )
     select exists (select 1 from gone), (select outcome is not null from jobs where job = $1)";
 
-const MARK_READ: &str = "update jobs set read = true where job = $1 and outcome is not null and not read";
+const MARK_SEEN: &str = "
+    update jobs set seen_at = greatest($2::bigint, 1), section = $3 where job = $1 and outcome is not null and seen_at = 0";
 
 const PRUNABLE: &str = "
-    select job from jobs where outcome is not null and updated_at < $1 and (read or $2)
+    select job from jobs where outcome is not null and updated_at < $1 and (seen_at > 0 or $2)
     order by updated_at, job limit $3";
 const UNREAD: &str =
-    "select count(*) from jobs where outcome is not null and updated_at < $1 and not (read or $2)";
+    "select count(*) from jobs where outcome is not null and updated_at < $1 and not (seen_at > 0 or $2)";
 
 const COUNT_LIVE: &str = "select phase, count(*) from jobs where outcome is null group by phase";
 const COUNT_ENDED: &str = "select count(*) from jobs where outcome is not null";
 
 /// Runs a query of [`select_rows`].
-async fn select(pool: &Pool, sql: &str, values: &[Value<'_>]) -> Try<Vec<Row>> {
+pub(super) async fn select(pool: &Pool, sql: &str, values: &[Value<'_>]) -> Try<Vec<Row>> {
     Ok(query(pool, sql, values).await?.iter().map(read).collect::<Result<_>>()?)
 }
 
-/// Returns rows, newest job first. Labels are compared here, page by page, until there are enough.
+/// Returns rows, newest job first. Summaries are compared here, page by page, until there are enough.
 async fn rows(pool: &Pool, filter: &Filter, before: Option<JobId>, limit: u32) -> Try<Vec<Row>> {
-    if filter.labels.is_empty() {
+    if !filter.compares_summary() {
         return page(pool, filter, before, limit).await;
     }
     let (mut found, mut before, wanted) = (Vec::new(), before, limit as usize);
     while found.len() < wanted {
-        let next = page(pool, filter, before, LABELLED_PAGE).await?;
+        let next = page(pool, filter, before, COMPARED_PAGE).await?;
         before = next.last().map(|row| row.job);
-        let is_last = next.len() < LABELLED_PAGE as usize;
-        found.extend(next.into_iter().filter(|row| filter.has_labels(row)));
+        let is_last = next.len() < COMPARED_PAGE as usize;
+        found.extend(next.into_iter().filter(|row| filter.passes_summary(row)));
         if is_last {
             break;
         }
@@ -106,11 +108,27 @@ async fn page(pool: &Pool, filter: &Filter, before: Option<JobId>, limit: u32) -
     if !filter.compares_columns() {
         return select(pool, PLAIN, &[&before, &limit]).await;
     }
-    let phases: Vec<&str> = filter.phases.iter().map(|phase| phase.as_str()).collect();
-    let phases = Some(phases).filter(|phases| !phases.is_empty());
-    // An outcome is stored as its name in quotes, or as an object that opens with it.
-    let outcome = filter.outcome.as_ref().map(|name| ["\"", name, "\""].concat());
-    select(pool, sql, &[&before, &phases, &outcome, &filter.group, &filter.name, &limit]).await
+    let Columns { phases, outcome, since } = Columns::of(filter);
+    select(pool, sql, &[&before, &phases, &outcome, &filter.group, &filter.name, &limit, &since]).await
+}
+
+/// The values of a filter that are compared in SQL, in the form they are stored in.
+pub(super) struct Columns {
+    pub(super) phases: Option<Vec<&'static str>>,
+    pub(super) outcome: Option<String>,
+    pub(super) since: Option<i64>,
+}
+
+impl Columns {
+    pub(super) fn of(filter: &Filter) -> Columns {
+        let phases: Vec<&str> = filter.phases.iter().map(|phase| phase.as_str()).collect();
+        Columns {
+            phases: Some(phases).filter(|phases| !phases.is_empty()),
+            // An outcome is stored as its name in quotes, or as an object that opens with it.
+            outcome: filter.outcome.as_ref().map(|name| ["\"", name, "\""].concat()),
+            since: filter.changed_since.map(|since| number(since.0)),
+        }
+    }
 }
 
 async fn find(pool: &Pool, reference: &Reference) -> Try<Vec<Row>> {
@@ -186,6 +204,10 @@ impl Catalog for Postgres {
         self.patiently(|| rows(&self.0.readers, &filter, before, limit)).await
     }
 
+    async fn list(&self, list: List) -> Result<Vec<Listed>> {
+        self.patiently(|| super::list::list(&self.0.readers, &list)).await
+    }
+
     async fn find(&self, reference: Reference) -> Result<Vec<Row>> {
         self.patiently(|| find(&self.0.readers, &reference)).await
     }
@@ -194,9 +216,10 @@ impl Catalog for Postgres {
         self.patiently(|| counts(&self.0.readers)).await
     }
 
-    async fn mark_read(&self, job: JobId) -> Result<()> {
-        let key = job.as_uuid();
-        self.patiently(|| async { execute(&self.0.readers, MARK_READ, &[&key]).await }).await.map(drop)
+    async fn mark_seen(&self, job: JobId, now: Timestamp) -> Result<()> {
+        let (key, now, section) = (job.as_uuid(), number(now.0), Section::Read.number());
+        let marked = || async { execute(&self.0.readers, MARK_SEEN, &[&key, &now, &section]).await };
+        self.patiently(marked).await.map(drop)
     }
 
     async fn prunable(&self, prune: Prune) -> Result<Prunable> {

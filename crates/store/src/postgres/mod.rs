@@ -29,6 +29,7 @@ mod feed;
 mod groups;
 mod keys;
 mod lease;
+mod list;
 mod options;
 mod pool;
 mod schema;

@@ -17,6 +17,7 @@ const STEPS: &[&str] = &[
     include_str!("catalog.sql"),
     include_str!("dependencies.sql"),
     include_str!("removed.sql"),
+    include_str!("lists.sql"),
 ];
 
 /// The step that makes the table of waits, which is filled from the logs.

@@ -18,7 +18,7 @@ macro_rules! select_rows {
     ($($where:literal),+) => {
         concat!(
             "select job, version, phase, queue, priority, due, holder_owner, holder_incarnation, holder_epoch,
-                outcome, least_reader, provider, reference, submitted_at, updated_at, summary
+                outcome, least_reader, provider, reference, submitted_at, updated_at, summary, changed_at
             from jobs where "
             $(, $where)+
         )
@@ -73,6 +73,7 @@ pub(super) fn read(row: &tokio_postgres::Row) -> Result<Row> {
         },
         submitted_at: moment(13),
         updated_at: moment(14),
+        changed_at: moment(16),
         summary: serde_json::from_str(row.get(15)).map_err(|_| corrupt("its summary"))?,
     })
 }

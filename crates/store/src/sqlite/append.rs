@@ -44,6 +44,8 @@ pub(super) struct Found {
     pub(super) due: Option<Timestamp>,
     pub(super) conversation: Option<Conversation>,
     pub(super) least_reader: u16,
+    /// Its section in lists, by number, and when its state last changed.
+    pub(super) listed: (i16, i64),
 }
 
 /// Returns a moment as SQLite stores it: its integers are signed, and no clock reaches that far.
@@ -103,7 +105,7 @@ pub(super) fn append(connection: &Connection, instance: u64, prepared: &Prepared
 /// Reads the job row; `None` if there is no such job.
 pub(super) fn find(connection: &Connection, job: JobId) -> Result<Option<Found>> {
     const SELECT: &str = "select version, holder_owner, holder_incarnation, holder_epoch, outcome is not null, due, \
-         provider, reference, least_reader from jobs where job = ?1";
+         provider, reference, least_reader, section, changed_at from jobs where job = ?1";
     let mut select = connection.prepare_cached(SELECT).map_err(failed)?;
     let found = select.query_row([key(job)], |row| {
         Ok(Found {
@@ -113,6 +115,7 @@ pub(super) fn find(connection: &Connection, job: JobId) -> Result<Option<Found>>
             due: row.get::<_, Option<u64>>(5)?.map(Timestamp),
             conversation: conversation(row, 6)?,
             least_reader: row.get(8)?,
+            listed: (row.get(9)?, row.get(10)?),
         })
     });
     found.optional().map_err(failed)
@@ -134,6 +137,7 @@ pub(super) fn write(connection: &Connection, found: Option<&Found>, prepared: &P
     }
     let append = &prepared.append;
     change_waits(connection, append)?;
+    move_listed(connection, found, &append.row)?;
     move_ready(connection, found.and_then(|found| found.due), &append.row)?;
     move_conversation(connection, found.and_then(|found| found.conversation.as_ref()), &append.row)
 }
@@ -154,8 +158,8 @@ fn insert_events(connection: &Connection, prepared: &Prepared) -> Result<()> {
 fn insert_row(connection: &Connection, prepared: &Prepared) -> Result<()> {
     const INSERT: &str = "insert into jobs (job, version, phase, queue, priority, due, holder_owner, \
          holder_incarnation, holder_epoch, outcome, least_reader, fold, provider, reference, submitted_at, \
-         updated_at, news, summary, name) \
-         values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)";
+         updated_at, news, summary, name, section, changed_at) \
+         values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21)";
     let row = &prepared.append.row;
     let (owner, incarnation, epoch) = holder_columns(row);
     let mut insert = connection.prepare_cached(INSERT).map_err(failed)?;
@@ -179,6 +183,8 @@ fn insert_row(connection: &Connection, prepared: &Prepared) -> Result<()> {
         leaves_news(&prepared.append),
         prepared.summary,
         row.summary.name,
+        row.section().number(),
+        moment(row.changed_at),
     ]);
     written.map(|_| ()).map_err(failed)
 }
@@ -241,6 +247,18 @@ fn holder_columns(row: &Row) -> (Option<&str>, Option<[u8; 16]>, Option<u32>) {
         holder.map(|fence| fence.incarnation.as_u128().to_be_bytes()),
         holder.map(|fence| fence.epoch.0),
     )
+}
+
+/// Moves the job within lists. What was written of an ended job changes no state, and may have been read.
+fn move_listed(connection: &Connection, found: Option<&Found>, row: &Row) -> Result<()> {
+    const UPDATE: &str = "update jobs set section = ?2, changed_at = ?3 where job = ?1";
+    let listed = (row.section().number(), moment(row.changed_at));
+    match found {
+        Some(found) if !found.ended && found.listed != listed => {
+            execute(connection, UPDATE, params![key(row.job), listed.0, listed.1]).map(drop)
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Puts the job into the ready table, or takes it out. Group and priority of a job never change.

@@ -1,23 +1,24 @@
 //! The catalog in SQL.
 
 use lastword_core::reference::{Loose, Reference};
-use lastword_core::view::row::{PhaseName, Row};
+use lastword_core::view::row::{PhaseName, Row, Section};
 use lastword_core::{JobId, Seq, Timestamp};
-use rusqlite::{Connection, OptionalExtension, Params, params};
+use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, params};
 
 use super::Sqlite;
 use super::append::{conversation, holder, job_id, key, moment};
 use super::failure::{execute, failed};
 use super::waits::is_awaited;
-use crate::{Catalog, Counts, Error, FOUND_MAX, Filter, Prunable, Prune, Removal, Result};
+use crate::{Catalog, Counts, Error, FOUND_MAX, Filter, List, Listed, Prunable, Prune, Removal, Result};
 
 /// The columns of a row, in the order in which `job_row` reads them.
 macro_rules! columns {
     () => {
         "job, version, phase, queue, priority, due, holder_owner, holder_incarnation, holder_epoch, outcome, \
-         least_reader, provider, reference, submitted_at, updated_at, summary"
+         least_reader, provider, reference, submitted_at, updated_at, summary, changed_at"
     };
 }
+pub(super) use columns;
 
 /// Returns the row of a job.
 fn row(connection: &Connection, job: JobId) -> Result<Option<Row>> {
@@ -27,25 +28,52 @@ fn row(connection: &Connection, job: JobId) -> Result<Option<Row>> {
     row.transpose()
 }
 
+/// The values of a filter, from `?2` to `?14`.
+macro_rules! passes {
+    () => {
+        " and (?2 is null or phase in (?2, ?3, ?4, ?5, ?6, ?7)) \
+         and (?8 is null or instr(outcome, ?8) between 1 and 2) and (?9 is null or queue = ?9) \
+         and (?10 is null or name = ?10) and (?11 is null or instr(summary, ?11) > 0) \
+         and (?12 is null or instr(summary, ?12) > 0) and (?13 is null or instr(summary, ?13) > 0) \
+         and (?14 is null or changed_at >= ?14)"
+    };
+}
+pub(super) use passes;
+
 /// Rows that pass a filter, newest first.
 macro_rules! filtered {
     ($from:literal) => {
-        concat!(
-            "select ",
-            columns!(),
-            " from ",
-            $from,
-            " and job < ?1 and (?2 is null or phase in (?2, ?3, ?4, ?5, ?6, ?7)) \
-             and (?8 is null or instr(outcome, ?8) between 1 and 2) and (?9 is null or queue = ?9) \
-             and (?10 is null or name = ?10) and (?11 is null or instr(summary, ?11) > 0) order by job desc"
-        )
+        concat!("select ", columns!(), " from ", $from, " and job < ?1", passes!(), " order by job desc")
     };
 }
 pub(super) const NAMED: &str = filtered!("jobs indexed by jobs_named where name = ?10");
 pub(super) const LIVE: &str = filtered!("jobs indexed by jobs_live where outcome is null");
 pub(super) const ALL: &str = filtered!("jobs where true");
 
-/// Returns rows newest first, through the index that leaves the fewest rows to read. Labels are compared here, row by row, until there
+/// Binds the values of a filter.
+pub(super) fn bind(select: &mut CachedStatement<'_>, filter: &Filter) -> rusqlite::Result<()> {
+    let phases = PhaseName::ALL.into_iter().filter(|phase| filter.phases.contains(phase));
+    for (index, phase) in phases.enumerate() {
+        select.raw_bind_parameter(2 + index, phase.as_str())?;
+    }
+    // An outcome is stored as its name in quotes, or as an object that opens with it.
+    select.raw_bind_parameter(8, filter.outcome.as_ref().map(|name| ["\"", name, "\""].concat()))?;
+    select.raw_bind_parameter(9, &filter.group)?;
+    select.raw_bind_parameter(10, &filter.name)?;
+    // As the summary spells them. A title may contain the same text, so these only skip most of the other rows.
+    let quoted = |text: &str| serde_json::Value::from(text).to_string();
+    let label = filter.labels.iter().next();
+    let label = label.map(|(name, value)| [quoted(name), quoted(value)].join(":"));
+    let cwd =
+        filter.cwd.as_ref().map(|folder| ["\"cwd\":", quoted(folder).trim_end_matches(['"', '/'])].concat());
+    let parent = filter.parent.map(|parent| ["\"parent\":", &quoted(&parent.to_string())].concat());
+    select.raw_bind_parameter(11, label)?;
+    select.raw_bind_parameter(12, cwd)?;
+    select.raw_bind_parameter(13, parent)?;
+    select.raw_bind_parameter(14, filter.changed_since.map(moment))
+}
+
+/// Returns rows newest first, through the index that leaves the fewest rows to read. Summaries are compared here, row by row, until there
 /// are enough.
 fn rows(connection: &Connection, filter: &Filter, before: Option<JobId>, limit: u32) -> Result<Vec<Row>> {
     let sql = match filter {
@@ -53,24 +81,19 @@ fn rows(connection: &Connection, filter: &Filter, before: Option<JobId>, limit: 
         _ if filter.is_live_only() => LIVE,
         _ => ALL,
     };
+    let mut select = connection.prepare_cached(sql).map_err(failed)?;
     // Sorts after every id.
     let before = before.map_or([0xff; 16], key);
-    let phases = PhaseName::ALL.into_iter().filter(|phase| filter.phases.contains(phase));
-    let mut phases = phases.map(PhaseName::as_str);
-    // An outcome is stored as its name in quotes, or as an object that opens with it.
-    let outcome = filter.outcome.as_ref().map(|name| ["\"", name, "\""].concat());
-    let mut select = connection.prepare_cached(sql).map_err(failed)?;
-    // The label as the summary spells it. A title may contain the same text, so this only skips most of the other rows.
-    let label = filter.labels.iter().next().map(|(name, value)| {
-        let quoted = [name, value].map(|text| serde_json::Value::from(text.as_str()).to_string());
-        quoted.join(":")
-    });
-    let [a, b, c, d, e, f] = std::array::from_fn(|_| phases.next());
-    let values = params![before, a, b, c, d, e, f, outcome, filter.group, filter.name, label];
-    let found = select.query_map(values, |row| Ok(job_row(row))).map_err(failed)?;
+    select.raw_bind_parameter(1, before).and_then(|()| bind(&mut select, filter)).map_err(failed)?;
+    passing(&mut select, filter, limit as usize)
+}
+
+/// Returns the rows of a statement whose summaries pass too.
+pub(super) fn passing(select: &mut CachedStatement<'_>, filter: &Filter, limit: usize) -> Result<Vec<Row>> {
+    let found = select.raw_query().mapped(|row| Ok(job_row(row)));
     let found = found.map(|row| row.map_err(failed)?);
-    let found = found.filter(|row| row.as_ref().map_or(true, |row| filter.has_labels(row)));
-    found.take(limit as usize).collect()
+    let found = found.filter(|row| row.as_ref().map_or(true, |row| filter.passes_summary(row)));
+    found.take(limit).collect()
 }
 
 /// Reads a row of `columns`.
@@ -101,6 +124,7 @@ fn job_row(row: &rusqlite::Row<'_>) -> Result<Row> {
             conversation: conversation(row, 11)?,
             submitted_at: Timestamp(row.get(13)?),
             updated_at: Timestamp(row.get(14)?),
+            changed_at: Timestamp(row.get(16)?),
             summary,
         })
     };
@@ -129,10 +153,10 @@ pub(super) const SHORT: &str =
     select!("jobs indexed by jobs_short where substr(job, 12) between ?1 and ?2 order by job desc limit ?3");
 pub(super) const BEGUN: &str = select!("jobs where job between ?1 and ?2 order by job desc limit ?3");
 pub(super) const PRUNABLE: &str = "select job from jobs indexed by jobs_ended \
-     where outcome is not null and updated_at < ?1 and (read = 1 or ?2) \
+     where outcome is not null and updated_at < ?1 and (seen_at > 0 or ?2) \
      order by updated_at, job limit ?3";
 pub(super) const UNREAD: &str = "select count(*) from jobs indexed by jobs_ended \
-     where outcome is not null and updated_at < ?1 and read = 0 and not ?2";
+     where outcome is not null and updated_at < ?1 and seen_at = 0 and not ?2";
 pub(super) const COUNT: &str = "select count(*) from jobs indexed by jobs_short";
 
 fn find(connection: &Connection, reference: &Reference) -> Result<Vec<Row>> {
@@ -166,8 +190,8 @@ fn find_loose(connection: &Connection, loose: &Loose) -> Result<Vec<Row>> {
     Ok(meant)
 }
 
-fn is_read(connection: &Connection, job: JobId) -> Result<bool> {
-    const SELECT: &str = "select 1 from jobs where job = ?1 and read = 1";
+fn is_seen(connection: &Connection, job: JobId) -> Result<bool> {
+    const SELECT: &str = "select 1 from jobs where job = ?1 and seen_at > 0";
     let mut select = connection.prepare_cached(SELECT).map_err(failed)?;
     select.exists([key(job)]).map_err(failed)
 }
@@ -242,6 +266,10 @@ impl Catalog for Sqlite {
         self.0.readers.run(move |connection| rows(connection, &filter, before, limit)).await
     }
 
+    async fn list(&self, list: List) -> Result<Vec<Listed>> {
+        self.0.readers.run(move |connection| super::list::list(connection, &list)).await
+    }
+
     async fn find(&self, reference: Reference) -> Result<Vec<Row>> {
         self.0.readers.run(move |connection| find(connection, &reference)).await
     }
@@ -250,13 +278,14 @@ impl Catalog for Sqlite {
         self.0.readers.run(counts).await
     }
 
-    async fn mark_read(&self, job: JobId) -> Result<()> {
-        const READ: &str = "update jobs set read = 1 where job = ?1 and outcome is not null and read = 0";
+    async fn mark_seen(&self, job: JobId, now: Timestamp) -> Result<()> {
+        const SEEN: &str = "update jobs set seen_at = max(?2, 1), section = ?3 where job = ?1 and outcome is not null and seen_at = 0";
         // An ending is mostly read more than once, and a write costs a sync.
-        if self.0.readers.run(move |connection| is_read(connection, job)).await? {
+        if self.0.readers.run(move |connection| is_seen(connection, job)).await? {
             return Ok(());
         }
-        self.0.writer.change(move |connection| execute(connection, READ, [key(job)])).await.map(drop)
+        let values = (key(job), moment(now), Section::Read.number());
+        self.0.writer.change(move |connection| execute(connection, SEEN, values)).await.map(drop)
     }
 
     async fn prunable(&self, prune: Prune) -> Result<Prunable> {

@@ -18,6 +18,7 @@ mod examine;
 mod failure;
 mod groups;
 mod keys;
+mod list;
 mod log;
 mod open;
 mod reader;

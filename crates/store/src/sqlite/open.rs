@@ -37,6 +37,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0002_catalog.sql"),
     include_str!("migrations/0003_dependencies.sql"),
     include_str!("migrations/0004_removed.sql"),
+    include_str!("migrations/0005_lists.sql"),
 ];
 
 /// The step that makes the table of waits, which is filled from the logs.

@@ -12,6 +12,7 @@ use lastword_core::event::{DependencySettled, LaunchIntended, LimitChanged, Stor
 use lastword_core::limits::{Limit, Limits};
 use lastword_core::outcome::Outcome;
 use lastword_core::spec::{Dependency, Needs, Spec};
+use lastword_core::view::row::Section;
 use lastword_core::{
     Append, AppendId, AttemptNo, Fact, Fence, HostId, Incarnation, Job, JobId, OwnerId, Seq, Timestamp,
 };
@@ -22,9 +23,11 @@ use tokio::sync::oneshot;
 use super::append::Prepared;
 use super::witness::Void;
 use super::writer::{Request, Writer};
-use super::{Sqlite, catalog, open as opening};
+use super::{Sqlite, catalog, list, open as opening};
 use crate::hints::Bell;
-use crate::{Catalog as _, Claim, Claimed, Cursor, Error, Feed, Filter, Groups as _, Journal, Renew, Source};
+use crate::{
+    Catalog as _, Claim, Claimed, Cursor, Error, Feed, Filter, Groups as _, Journal, List, Renew, Source,
+};
 
 const NOW: Timestamp = Timestamp(1_794_700_800_000);
 
@@ -145,7 +148,7 @@ async fn c43_a_newer_schema_and_a_foreign_database_are_errors() {
     drop(open(&newer));
     behind(&newer).execute("insert into migrations (version) values (99)", []).expect("it is ours");
     let error = Sqlite::open(newer.path()).expect_err("it cannot be read");
-    assert_eq!(error, Error::Newer { found: 99, known: 4 });
+    assert_eq!(error, Error::Newer { found: 99, known: 5 });
 
     let foreign = folder();
     behind(&foreign).execute("create table recipes (name text)", []).expect("a database of another program");
@@ -395,6 +398,7 @@ async fn what_is_asked_often_is_answered_from_an_index() {
     check(catalog::ALL, "SEARCH jobs USING PRIMARY KEY (job<?)");
     check(catalog::LIVE, "SEARCH jobs USING INDEX jobs_live (job<?)");
     check(catalog::NAMED, "SEARCH jobs USING INDEX jobs_named (name=? AND job<?)");
+    check(list::SECTION, "SEARCH jobs USING INDEX jobs_listed (section=? AND (changed_at,job)<(?,?))");
     check(catalog::LAST, "SCAN jobs");
     check(catalog::BEGUN, "SEARCH jobs USING PRIMARY KEY (job>? AND job<?)");
     check(catalog::NAMED_ANY, "SEARCH jobs USING INDEX jobs_named (name=?)");
@@ -424,13 +428,18 @@ async fn a_journal_of_an_older_build_goes_on() {
     }
     drop(journal);
     let before = "drop index jobs_named; drop index jobs_named_live; drop index jobs_short; drop index jobs_ended; \
-        alter table jobs drop column name; alter table jobs drop column read; drop table keys; drop table groups; \
-        drop table dependencies; delete from migrations where version > 1";
+        drop index jobs_listed; alter table jobs drop column name; alter table jobs drop column seen_at; \
+        alter table jobs drop column section; alter table jobs drop column changed_at; \
+        update jobs set summary = json_remove(summary, '$.cwd', '$.parent'); \
+        drop table keys; drop table groups; drop table dependencies; delete from migrations where version > 1";
     behind(&folder).execute_batch(before).expect("it is as it was");
     let journal = open(&folder);
     let found = journal.find(job.id.short().parse().expect("it is a reference")).await.expect("it is found");
     assert_eq!(found, [lastword_core::view::row::Row::of(&job)]);
     journal.append(limit_changed(&job, 2)).await.expect("it goes on");
+    let listed = journal.list(List { limit: 9, ..List::default() }).await.expect("it is listed");
+    assert_eq!(listed.len(), 3);
+    assert!(listed.iter().all(|listed| listed.section == Section::Live && listed.row.summary.cwd == "/"));
     assert_eq!(journal.groups().await, Ok(Vec::new()));
     assert_eq!(journal.dependents(id(1)).await, Ok(vec![id(2)]));
     assert_eq!(journal.dependents(id(3)).await, Ok(vec![id(4)]));

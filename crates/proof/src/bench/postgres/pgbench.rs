@@ -127,6 +127,8 @@ impl Batch<'_> {
             each(&|_, _| fill("1")),
             each(&|_, fact| format!(":{fact}::text[]")),
             text(None),
+            fill(if self.outcome.is_some() { "1::smallint" } else { "2::smallint" }),
+            fill(":at::bigint"),
         ];
         let mut sql = STATEMENT.to_owned();
         for (place, column) in columns.iter().enumerate().rev() {

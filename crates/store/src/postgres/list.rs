@@ -1,0 +1,70 @@
+//! Lists in PostgreSQL: section by section, through the index that has their order.
+
+use deadpool_postgres::Pool;
+use lastword_core::view::row::{Row, Section};
+use lastword_core::{JobId, Timestamp};
+use uuid::Uuid;
+
+use super::batch::number;
+use super::catalog::{COMPARED_PAGE, Columns, select};
+use super::failure::Try;
+use super::view::select_rows;
+use crate::{List, Listed};
+
+/// Rows of a section after a key, without those that moved to the next first page.
+const SECTION: &str = select_rows!(
+    "section = $1 and (changed_at, job) < ($2, $3) and not (changed_at > $4 and changed_at <= $5)
+        and not (seen_at > $4 and seen_at <= $5)
+        and ($6::text[] is null or phase = any ($6))
+        and ($7::text is null or position($7 in outcome) between 1 and 2)
+        and ($8::text is null or queue = $8) and ($9::text is null or name = $9)
+        and ($10::bigint is null or changed_at >= $10)
+    order by changed_at desc, job desc limit $11"
+);
+
+/// Returns a page of a list.
+pub(super) async fn list(pool: &Pool, list: &List) -> Try<Vec<Listed>> {
+    let (mut listed, limit) = (Vec::new(), list.limit as usize);
+    for section in list.sections() {
+        let mut begins = list.begins(section);
+        loop {
+            let wanted = (limit - listed.len()) as u32;
+            let compares = list.filter.compares_summary();
+            let size = if compares { COMPARED_PAGE } else { wanted };
+            let rows = page(pool, list, section, begins, size).await?;
+            begins = rows.last().map(|row| (row.changed_at, row.job));
+            let is_last = rows.len() < size as usize;
+            let passing = rows.into_iter().filter(|row| list.filter.passes_summary(row));
+            listed.extend(passing.take(wanted as usize).map(|row| Listed { row, section }));
+            if listed.len() == limit {
+                return Ok(listed);
+            }
+            if is_last {
+                break;
+            }
+        }
+    }
+    Ok(listed)
+}
+
+async fn page(
+    pool: &Pool,
+    list: &List,
+    section: Section,
+    begins: Option<(Timestamp, JobId)>,
+    size: u32,
+) -> Try<Vec<Row>> {
+    let (since, now) = list.moved();
+    let (since, now) = (number(since.0), number(now.0));
+    // Without a key, the greatest of each.
+    let (at, job) = begins.map_or((i64::MAX, Uuid::max()), |(at, job)| (number(at.0), job.as_uuid()));
+    let Columns { phases, outcome, since: changed_since } = Columns::of(&list.filter);
+    let (group, name) = (&list.filter.group, &list.filter.name);
+    let (section, size) = (section.number(), i64::from(size));
+    select(
+        pool,
+        SECTION,
+        &[&section, &at, &job, &since, &now, &phases, &outcome, group, name, &changed_since, &size],
+    )
+    .await
+}

@@ -9,7 +9,7 @@ use rustix::process::{
 };
 
 /// All resource limits, by their names in `prlimit`. Records contain the names, and reports one bit each: append only.
-const RESOURCES: [(&str, Resource); 16] = [
+pub(crate) const RESOURCES: [(&str, Resource); 16] = [
     ("as", Resource::As),
     ("core", Resource::Core),
     ("cpu", Resource::Cpu),
@@ -169,7 +169,7 @@ impl Attributes {
 }
 
 /// Reports whether one limit allows more than another.
-fn is_more(one: Option<u64>, other: Option<u64>) -> bool {
+pub(crate) fn is_more(one: Option<u64>, other: Option<u64>) -> bool {
     one.unwrap_or(u64::MAX) > other.unwrap_or(u64::MAX)
 }
 

@@ -16,6 +16,7 @@ use rustix::fs::OFlags;
 use crate::folder::{Durable, Folder, Published};
 use crate::identity::Identity;
 use crate::level::cgroup::Leaf;
+use crate::limits;
 use crate::line_format::Line;
 use crate::spelling;
 
@@ -224,8 +225,8 @@ pub(crate) fn text_of(file: &File) -> io::Result<String> {
 }
 
 /// Appends a line to a claim file.
-pub(crate) fn append(mut claim: &File, line: &Line) -> io::Result<()> {
-    claim.write_all(line.to_string().as_bytes())
+pub(crate) fn append(claim: &File, line: &Line) -> io::Result<()> {
+    limits::append(claim, line.to_string().as_bytes())
 }
 
 /// The last line of a claim: the exit record is durable. A reader then need not flush the record again, which costs as much for a clean

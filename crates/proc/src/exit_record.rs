@@ -180,9 +180,3 @@ fn process(line: &Line) -> Option<Process> {
         command: line.text("command")?.to_owned(),
     })
 }
-
-/// Reports whether publishing failed because of a limit of this process, which waiting does not lift. The tree is empty by then, so the
-/// next `locate` can safely write the record instead.
-pub(crate) fn is_process_limit(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::EFBIG))
-}

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, ResolveFlags};
 
-use crate::clock;
+use crate::{clock, limits};
 
 /// Access for this user only.
 const PRIVATE: Mode = Mode::from_raw_mode(0o600);
@@ -94,8 +94,10 @@ impl Folder {
     ) -> io::Result<Published> {
         // Named after the thread: two threads of one process may publish at once. A leftover draft of that name has no owner.
         let draft = format!("{name}.{}.tmp", rustix::thread::gettid().as_raw_nonzero());
-        let _ = self.remove(&draft);
-        let mut result = self.publish_draft(&draft, name, body, durable, lock);
+        let mut result = limits::retried(|| {
+            let _ = self.remove(&draft);
+            self.publish_draft(&draft, name, body, durable, lock)
+        });
         if matches!(&result, Err(error) if error.kind() == io::ErrorKind::PermissionDenied) {
             // Only the job's own tree can have changed the folder's mode.
             rustix::fs::fchmod(&self.fd, Mode::RWXU)?;

@@ -22,6 +22,7 @@ mod kept;
 mod launch;
 mod leftovers;
 pub mod level;
+pub mod limits;
 mod line_format;
 mod locate;
 mod located;

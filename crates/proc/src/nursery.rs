@@ -23,6 +23,7 @@ use crate::folder::Folder;
 use crate::identity::Identity;
 use crate::launch::Launch;
 use crate::level::Finding;
+use crate::limits::Limits;
 use crate::line_format::Line;
 use crate::spelling;
 
@@ -38,6 +39,8 @@ pub struct Nursery {
     socket: OwnedFd,
     process: Child,
     levels: Vec<Finding>,
+    /// Its resource limits when it was ready; those of jobs derive from them.
+    limits: Limits,
 }
 
 /// A running tree.
@@ -93,12 +96,13 @@ impl Nursery {
         let process = command.spawn().map_err(Error::io(what))?;
         // The command holds a copy of the nursery's end of the socket, which would hide that the nursery exited.
         drop(command);
-        Ok(Nursery { socket, process, levels: Vec::new() })
+        Ok(Nursery { socket, process, levels: Vec::new(), limits: Limits::default() })
     }
 
     /// Waits until it has reported its levels.
     fn until_ready(mut self, within: Duration) -> Result<Nursery, Error> {
         self.levels = self.read_hello(within)?;
+        self.limits = Limits::of(self.pid());
         Ok(self)
     }
 
@@ -150,6 +154,9 @@ impl Nursery {
 
     /// Sends a launch without waiting for the answer.
     pub fn send(&self, launch: &Launch) -> Result<Pending, Error> {
+        if let Some(lowered) = Limits::of(self.pid()).below(&self.limits) {
+            return Err(Error::NurseryGone(format!("another process lowered its limits: {lowered}")));
+        }
         let what = || format!("cannot launch into {}", launch.dir.display());
         Folder::create(&launch.dir).map_err(Error::io(what()))?;
         let memory = rustix::fs::memfd_create("lastword-launch", MemfdFlags::CLOEXEC)

@@ -7,6 +7,7 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use lastword_core::receipt::Exit;
+use rustix::process::{Resource, Rlimit};
 
 /// Which side of a fork this is.
 pub(crate) enum Fork {
@@ -137,6 +138,30 @@ pub(crate) fn signal_fd() -> io::Result<OwnedFd> {
             -1 => Err(io::Error::last_os_error()),
             fd => Ok(OwnedFd::from_raw_fd(fd)),
         }
+    }
+}
+
+/// Blocks the signals of CPU and file size limits: a write over the limit then fails with an error.
+pub(crate) fn block_limit_signals() {
+    // SAFETY: the set is initialised by `sigemptyset` before it is read, and outlives the calls.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        libc::sigaddset(&raw mut set, libc::SIGXCPU);
+        libc::sigaddset(&raw mut set, libc::SIGXFSZ);
+        libc::sigprocmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
+    }
+}
+
+/// Returns a resource limit of another process of this user.
+pub(crate) fn limit_of(pid: i32, resource: Resource) -> io::Result<Rlimit> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the kernel reads nothing and writes a structure that outlives the call.
+    let got = unsafe { libc::prlimit(pid, resource as _, std::ptr::null(), &raw mut limit) };
+    let value = |value: libc::rlim_t| (value != libc::RLIM_INFINITY).then_some(value);
+    match got {
+        0 => Ok(Rlimit { current: value(limit.rlim_cur), maximum: value(limit.rlim_max) }),
+        _ => Err(io::Error::last_os_error()),
     }
 }
 

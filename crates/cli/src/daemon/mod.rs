@@ -1,6 +1,7 @@
 //! The daemon: the process that owns journal, engine and socket. Jobs do not depend on it.
 
 pub(crate) mod install;
+mod limits;
 mod log;
 pub(crate) mod ping;
 pub(crate) mod run;

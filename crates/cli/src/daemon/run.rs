@@ -22,7 +22,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::log::Log;
 use super::start::{READY, StartProblem, TAKEN, executable};
-use super::{JOBS, LOG, ping, socket};
+use super::{JOBS, LOG, limits, ping, socket};
 use crate::doctor::trees;
 use crate::environment;
 use crate::failure::{Failure, Outcome};
@@ -53,6 +53,7 @@ struct Prepared {
 pub(crate) fn run(paths: &Paths, flags: &[String], detached: bool) -> Outcome {
     // No core dump and no debugger: this process holds the environments of jobs, which contain secrets.
     lastword_proc::make_undumpable();
+    lastword_proc::limits::remember();
     let paths = &socket::choose_path(paths);
     let starter = Starter { detached, socket: paths.socket.clone() };
     let prepared = match prepare(paths, flags) {
@@ -182,6 +183,7 @@ async fn serve(
     let mut endpoint = Some(endpoint);
     ping::answer(&paths.socket);
     reopen_log_on_hangup(log);
+    limits::watch(Arc::clone(engine.desk()));
     tracing::info!(version = VERSION, pid = std::process::id(), level = ?level, "the daemon is listening");
     report_when_ready(engine.clone(), starter.clone(), paths.clone());
     loop {

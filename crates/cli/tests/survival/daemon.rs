@@ -2,8 +2,10 @@
 
 use std::process::{Command, Stdio};
 
+use rustix::process::Signal;
+
 use crate::executable::lastword;
-use crate::home::{Home, is_alive, kill, parent, pids_in, until};
+use crate::home::{Home, is_alive, kill, parent, pids_in, signal, until};
 
 /// Prints numbered lines until told to stop, then one more, and exits with 7.
 fn counting(home: &Home) -> String {
@@ -234,4 +236,41 @@ fn a_daemon_outlives_the_terminal_it_was_started_from() {
     assert_eq!(session.as_raw_pid(), daemon, "it leads its own session");
     let log = std::fs::read_link(format!("/proc/{daemon}/fd/1")).unwrap();
     assert!(!log.starts_with("/dev/pts"), "it holds no terminal: {}", log.display());
+}
+
+/// Sets limits of another process, as any process of its user may outside of a job.
+fn set_limit(pid: i32, limit: &str) {
+    #[expect(clippy::disallowed_methods, reason = "the test plays another process of the user")]
+    let status = Command::new("prlimit").args(["--pid", &pid.to_string(), limit]).status().unwrap();
+    assert!(status.success(), "{limit}");
+}
+
+#[test]
+fn c51_lowered_limits_of_daemon_and_nursery_are_raised_or_shown() {
+    let home = Home::new();
+    home.ok(&["daemon", "start"]);
+    let daemon = home.daemon();
+    for number in [Signal::XFSZ, Signal::XCPU] {
+        signal(daemon, number);
+    }
+    set_limit(daemon, "--fsize=0:");
+    until("its soft limit is raised again", || {
+        let limits = std::fs::read_to_string(format!("/proc/{daemon}/limits")).unwrap();
+        limits.lines().any(|line| line.starts_with("Max file size") && !line.contains(" 0 "))
+    });
+    let children = std::fs::read_to_string(format!("/proc/{daemon}/task/{daemon}/children")).unwrap();
+    let nursery = children.split_ascii_whitespace().next().unwrap().parse().unwrap();
+    set_limit(nursery, "--nofile=3:3");
+    assert_eq!(home.ok(&["run", "--", "sh", "-c", "ulimit -n; echo hello"]).lines().last(), Some("hello"));
+    assert!(!is_alive(nursery), "it was replaced");
+    assert_eq!(home.json(&["daemon", "status"])["troubles"].as_array().map(Vec::len), Some(0));
+    set_limit(daemon, "--msgqueue=0:0");
+    until("it is shown", || {
+        let troubles = home.json(&["daemon", "status"])["troubles"].to_string();
+        troubles.contains("lowered the daemon's limits: msgqueue to 0")
+            && troubles.contains("lastword daemon restart")
+    });
+    assert_eq!(home.daemon(), daemon);
+    home.ok(&["daemon", "restart"]);
+    assert_eq!(home.json(&["daemon", "status"])["troubles"].as_array().map(Vec::len), Some(0));
 }

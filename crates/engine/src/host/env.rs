@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use lastword_core::{AttemptNo, JobId};
-use lastword_proc::Attributes;
+use lastword_proc::{Attributes, limits};
 
 use crate::Env;
 
@@ -32,9 +32,9 @@ pub(super) fn keep(folder: &Path, env: &Env) -> io::Result<()> {
     // Written under another name first: another submit of the same job must not see half of it.
     static DRAFTS: AtomicU64 = AtomicU64::new(0);
     let draft = folder.join(format!("{NAME}.{}.tmp", DRAFTS.fetch_add(1, Ordering::Relaxed)));
-    let mut file =
-        std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
-    file.write_all(&bytes)?;
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(0o600);
+    limits::retried(|| options.open(&draft)?.write_all(&bytes))?;
     std::fs::rename(&draft, folder.join(NAME))
 }
 

@@ -9,7 +9,7 @@ use lastword_core::receipt::{LaunchError, LaunchStep};
 use lastword_core::report::{Found, Report};
 use lastword_core::spec::{Io, Spec, Work};
 use lastword_core::{AttemptNo, Awake, Epoch, Job};
-use lastword_proc::{Error, Input, Keep, Launch, Launched, clock};
+use lastword_proc::{Error, Input, Keep, Launch, Launched, clock, limits};
 
 use super::env;
 use super::local::LocalHost;
@@ -82,13 +82,15 @@ impl LocalHost {
             }
             // This launch started nothing. An earlier one of the same attempt, whose answer was lost, may have.
             Err(Error::Refused(error)) => match self.locate(job, attempt)? {
-                Report::Located { found: Found::NeverStarted, .. } => failed_at(LaunchStep::Keeper, error),
+                Report::Located { found: Found::NeverStarted, .. } => {
+                    failed_at(LaunchStep::Keeper, with_lowered(error))
+                }
                 located => Ok(located),
             },
             // The keeper died before it answered.
             Err(error @ Error::Unclear(_)) => Err(error.to_string()),
             // Nothing reached a keeper.
-            Err(error) => failed_at(LaunchStep::Keeper, error.to_string()),
+            Err(error) => failed_at(LaunchStep::Keeper, with_lowered(error.to_string())),
         }
     }
 
@@ -96,10 +98,24 @@ impl LocalHost {
     fn started(&self, launch: &Launch) -> Result<Launched, Error> {
         let nursery = self.nursery();
         match nursery.launch(launch) {
-            // Nothing reached it, so nothing was started.
-            Err(Error::NurseryGone(_)) => self.replace_nursery(&nursery)?.launch(launch),
+            // It started nothing.
+            Err(Error::NurseryGone(why)) => {
+                tracing::warn!(why, "the process that starts jobs is replaced");
+                limits::restore();
+                self.replace_nursery(&nursery)?.launch(launch)
+            }
             other => other,
         }
+    }
+}
+
+/// Adds what a person can do if a launch may have failed because another process lowered the daemon's limits.
+fn with_lowered(error: String) -> String {
+    match limits::lowered() {
+        Some(lowered) => format!(
+            "{error} (another process lowered the daemon's limits: {lowered}; run `lastword daemon restart`)"
+        ),
+        None => error,
     }
 }
 

@@ -14,12 +14,13 @@ use super::shim::{self, Handover};
 use super::stop::{KILL_PAUSE_MS, STUCK_AFTER_MS, STUCK_PAUSE_MS};
 use crate::claim::{Claim, KeeperClaim};
 use crate::clock;
-use crate::exit_record::{ExitRecord, is_process_limit};
+use crate::exit_record::ExitRecord;
 use crate::folder::Folder;
 use crate::identity::Identity;
 use crate::launch::Launch;
 use crate::leftovers;
 use crate::level::cgroup::Leaf;
+use crate::limits;
 use crate::sys::{self, Fork, Reaped};
 use crate::tree::{self, OwnChildren, SeenProcesses};
 
@@ -159,10 +160,11 @@ fn record(folder: Folder, dir: &Path, claim: &File, children: &OwnChildren) -> F
     folder
 }
 
-/// Publishes a record, retrying until it succeeds, unless the folder is deleted or this process hit one of its own limits.
+/// Publishes a record, retrying until it succeeds, unless the folder is deleted or this process hit one of its own limits. The tree is
+/// empty by then, so the next `locate` can safely write the record instead.
 fn publish(folder: &Folder, record: &ExitRecord) {
     while let Err(error) = record.publish(folder) {
-        if folder.is_removed() || is_process_limit(&error) {
+        if folder.is_removed() || limits::is_limit(&error) {
             return;
         }
         clock::pause(RETRY_MS);

@@ -2,13 +2,13 @@
 
 use std::collections::VecDeque;
 use std::fs::File;
-use std::io::Write as _;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
 use rustix::fs::OFlags;
 
 use crate::clock;
 use crate::folder::Folder;
+use crate::limits;
 use crate::line_format::Line;
 
 /// Bytes queued for the leader. The keeper must stay small, and the sender still has what is refused. An input in the log is limited to
@@ -158,5 +158,5 @@ fn record(file: &mut Option<File>, lost: &mut bool, folder: &Folder, no: u64, ou
     let mut entry = line.to_string().into_bytes();
     entry.extend_from_slice(bytes);
     entry.push(b'\n');
-    *lost |= file.as_mut().is_none_or(|file| file.write_all(&entry).is_err());
+    *lost |= file.as_ref().is_none_or(|file| limits::append(file, &entry).is_err());
 }

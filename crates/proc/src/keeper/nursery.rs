@@ -10,6 +10,7 @@ use super::levels::Levels;
 use super::{guard, reply, spawn};
 use crate::claim::VERSION;
 use crate::identity::boot_id;
+use crate::limits;
 use crate::line_format::Line;
 use crate::sys::{self, Fork};
 
@@ -18,8 +19,10 @@ use crate::sys::{self, Fork};
 pub fn run() -> ExitCode {
     sys::close_from(3);
     sys::set_name(c"lw-nursery");
+    limits::remember();
     let Ok(socket) = own_socket() else { return ExitCode::from(74) };
     let levels = Levels::find();
+    sys::block_limit_signals();
     // Cached here, so that every fork has it.
     let _ = boot_id();
     sys::set_undumpable();

@@ -14,6 +14,7 @@ use rustix::fs::{FallocateFlags, OFlags};
 use crate::clock;
 use crate::folder::{self, Folder};
 use crate::launch::Keep;
+use crate::limits;
 
 /// Bytes per read. A pipe holds as much.
 pub(super) const CHUNK_BYTES: usize = 64 << 10;
@@ -148,7 +149,7 @@ impl Stream {
     /// Records bytes of a spool, which must not be lost: if they cannot be written, the tree's writes block until they can.
     fn spool(&mut self, folder: &Folder, bytes: &[u8]) {
         let at = self.seen;
-        match self.file(folder).and_then(|file| file.write_all_at(bytes, at)) {
+        match limits::retried(|| self.file(folder)?.write_all_at(bytes, at)) {
             Ok(()) => {
                 self.seen += bytes.len() as u64;
                 self.kept += bytes.len() as u64;
@@ -179,7 +180,7 @@ impl Stream {
         if bytes.is_empty() {
             return;
         }
-        let written = self.file(folder).and_then(|file| file.write_all_at(bytes, at));
+        let written = limits::retried(|| self.file(folder)?.write_all_at(bytes, at));
         match written {
             Ok(()) => self.kept += bytes.len() as u64,
             Err(_) => self.lost += bytes.len() as u64,

@@ -16,12 +16,13 @@ use super::spawn::{self, Containment, NotRun, Spawned};
 use super::stop::Stop;
 use crate::claim::{self, Drained, Leader};
 use crate::clock;
-use crate::exit_record::{ExitRecord, is_process_limit};
+use crate::exit_record::ExitRecord;
 use crate::folder::{self, Folder};
 use crate::identity::{Identity, pidfd};
 use crate::launch::Launch;
 use crate::level::cgroup::Leaf;
 use crate::level::namespace::Init;
+use crate::limits;
 use crate::line_format::Line;
 use crate::missing;
 use crate::spelling;
@@ -32,6 +33,9 @@ const RETRY_MS: u64 = 500;
 
 /// Pause before checking again whether a control group is empty once we have no children left.
 const GROUP_PAUSE_MS: u64 = 10;
+
+/// Pause of a shim that cannot poll.
+const BLIND_PAUSE_MS: u64 = 10;
 
 /// Attempts to read the verdict of a leader that exited, in case a read fails.
 const VERDICT_READS_MAX: usize = 3;
@@ -381,8 +385,12 @@ impl Shim {
             let flags = if has_output { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
             PollFd::from_borrowed_fd(fd, flags)
         }));
-        let _ = poll(&mut fds, timeout.as_ref());
-        let clients_ready = fds[first_client..].iter().any(|fd| !fd.revents().is_empty());
+        // It fails if another process lowered our limit of descriptors below what we have open. Then each is tried, a little later.
+        let is_blind = poll(&mut fds, timeout.as_ref()) == Err(rustix::io::Errno::INVAL);
+        if is_blind && !limits::restore() {
+            clock::pause(BLIND_PAUSE_MS);
+        }
+        let clients_ready = is_blind || fds[first_client..].iter().any(|fd| !fd.revents().is_empty());
         drop(fds);
         self.handle(clients_ready);
     }
@@ -534,8 +542,8 @@ impl Shim {
                 let _ = self.folder.remove(&self.socket);
                 sys::exit(0)
             }
-            // No retry can succeed.
-            Err(error) if self.folder.is_removed() || is_process_limit(&error) => {
+            // No retry can succeed. The tree is empty, so the next `locate` can safely write the record instead.
+            Err(error) if self.folder.is_removed() || limits::is_limit(&error) => {
                 sys::exit(EXIT_WITHOUT_RECORD)
             }
             Err(_) => self.ending = Some((record, clock::awake_ms() + RETRY_MS)),

@@ -19,7 +19,7 @@ use super::input::Input;
 use super::output::Stream;
 use crate::attributes::Withheld;
 use crate::launch::{self, Launch, MARKER};
-use crate::level::{cgroup, landlock, namespace};
+use crate::level::{cgroup, landlock, limit_fence, namespace};
 use crate::sys::{self, Fork};
 
 /// The search path if the environment has no `PATH`.
@@ -296,6 +296,8 @@ impl Child<'_> {
         }
         if !self.launch.new_privileges {
             rustix::thread::set_no_new_privs(true).map_err(at(Step::Privileges))?;
+            // A kernel without filters runs the job all the same.
+            let _ = limit_fence::restrict();
         }
         let landlocked = self.containment.use_landlock && landlock::restrict().is_ok();
         Ok(landlocked)

@@ -5,6 +5,7 @@
 
 pub(crate) mod cgroup;
 pub(crate) mod landlock;
+pub(crate) mod limit_fence;
 pub(crate) mod namespace;
 mod self_test;
 #[cfg(test)]

@@ -41,6 +41,7 @@ const KINDS: &[Kind] = &[
     ("thread-forks", forkers::thread_forks),
     ("main-thread-gone", stuck::main_thread_gone),
     ("folder-gone", detached::folder_gone),
+    ("limits", borders::limits),
     ("subreaper", detached::subreaper),
     ("respawners", forkers::respawners),
     ("namespaces", borders::namespaces),

@@ -99,6 +99,17 @@ pub(crate) fn attribute(option: i32, value: libc::c_ulong) {
     }
 }
 
+/// Takes resources away from another process, for good.
+pub(crate) fn starve(pid: i32) {
+    let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    for resource in [libc::RLIMIT_FSIZE, libc::RLIMIT_NOFILE, libc::RLIMIT_NPROC, libc::RLIMIT_CPU] {
+        // SAFETY: the kernel reads a structure that outlives the call.
+        unsafe {
+            libc::prlimit(pid, resource, &raw const none, std::ptr::null_mut());
+        }
+    }
+}
+
 /// Reaps the child `pid`, or any if -1, without waiting. Reports whether there was one to reap.
 pub(crate) fn reap(pid: i32) -> bool {
     // SAFETY: no status is asked for.

@@ -25,7 +25,10 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
     Attempt { item: 12, what: "a job gets into shim, guard, nursery or daemon: ptrace, mem, environ, fd", ends: Ends::Refused, make: peek_from_inside },
     Attempt { item: 12, what: "a process outside of jobs gets into them", ends: Ends::Refused, make: peek_from_outside },
     Attempt { item: 12, what: "the first command brings LD_PRELOAD and its like to the daemon", ends: Ends::Refused, make: preload },
-    Attempt { item: 12, what: "a job takes the descriptors of its shim away", ends: Ends::Survived, make: starve },
+    Attempt { item: 12, what: "a job sets limits of another job, keepers, nursery and daemon", ends: Ends::Refused, make: limit_from_inside },
+    Attempt { item: 12, what: "a process outside of jobs lowers soft limits of keepers and daemon", ends: Ends::Survived, make: limit_softly },
+    Attempt { item: 12, what: "a process outside of jobs takes all processes from the nursery", ends: Ends::Survived, make: limit_nursery },
+    Attempt { item: 12, what: "a process outside of jobs takes all file sizes from guard and shim", ends: Ends::Limit("A job runs as you"), make: limit_keepers },
     Attempt { item: 14, what: "a job runs a program that is setuid root", ends: Ends::Refused, make: setuid },
     Attempt { item: 14, what: "a client asks for a job that may gain privileges", ends: Ends::Refused, make: ask_for_privileges },
 ];
@@ -235,17 +238,49 @@ fn preload(setup: &Setup) -> Result<String, String> {
     }
 }
 
-fn starve(setup: &Setup) -> Result<String, String> {
-    let script = format!(
-        "setsid sleep 1000 & exec {} {} starve $PPID",
-        setup.programs.trials.display(),
-        super::attacker::VERB
-    );
-    let id = setup.home.0.said(&["run", "-d", "--", "sh", "-c", &script])?;
-    let job = setup.home.until(&id, |job| (job["phase"] == "ended").then(|| job.clone()))?;
-    let lost = job["attempts"][0]["receipt"]["output"]["lost"] == Value::Bool(true);
-    let output = if lost { ", and says that output was lost" } else { "" };
-    Ok(told((job, Vec::new()))? + output)
+fn limit_from_inside(setup: &Setup) -> Result<String, String> {
+    let words = |victim: &Victim| {
+        let pids = victim.holders(&setup.home)?.into_iter().chain([victim.leader.to_string()]);
+        Ok(["limit-for-good", "cpu", "60"].map(str::to_owned).into_iter().chain(pids).collect())
+    };
+    says(&from_inside(setup, words)?, "none of 5 could be limited")
+}
+
+/// Sets a limit of processes from outside of jobs.
+fn limit(setup: &Setup, how: [&str; 3], pids: impl IntoIterator<Item = String>) -> Result<(), String> {
+    let words: Vec<String> = how.map(str::to_owned).into_iter().chain(pids).collect();
+    says(&setup.attack(OWNER, &words)?, "limited: ").map(|_| ())
+}
+
+fn limit_softly(setup: &Setup) -> Result<String, String> {
+    let home = &setup.home;
+    let (before, victim) = (daemon(home)?, Victim::start(home)?);
+    limit(setup, ["limit", "fsize", "0"], victim.holders(home)?)?;
+    limit(setup, ["limit", "nofile", "3"], [victim.shim.to_string(), victim.guard.to_string()])?;
+    victim.unharmed(home)?;
+    match daemon(home)? == before {
+        true => Ok("they raise them again; the job ends as it did".to_owned()),
+        false => Err("the daemon was killed".to_owned()),
+    }
+}
+
+fn limit_nursery(setup: &Setup) -> Result<String, String> {
+    let home = &setup.home;
+    let victim = Victim::start(home)?;
+    let nursery = Stat::of(victim.guard).map(|stat| stat.parent).ok_or("its guard is gone")?;
+    limit(setup, ["limit-for-good", "nproc", "0"], [nursery.to_string()])?;
+    says(&home.0.said(&["run", "--", "echo", "hello"])?, "hello")?;
+    victim.unharmed(home)?;
+    Ok("another is started; jobs go on, and later ones start".to_owned())
+}
+
+fn limit_keepers(setup: &Setup) -> Result<String, String> {
+    let victim = Victim::start(&setup.home)?;
+    limit(setup, ["limit-for-good", "fsize", "0"], [victim.shim, victim.guard].map(|pid| pid.to_string()))?;
+    let job = victim.let_go(&setup.home)?;
+    let left = [victim.leader, victim.shim, victim.guard].into_iter();
+    let left = left.filter(|pid| Stat::of(*pid).is_some_and(|stat| stat.is_alive())).collect();
+    says(&told((job, left))?, "lost, proof best_effort")
 }
 
 fn setuid(setup: &Setup) -> Result<String, String> {

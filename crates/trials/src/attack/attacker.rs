@@ -34,7 +34,8 @@ pub(crate) fn run(words: &[&str]) -> Result<bool, String> {
         ["kill-above"] => kill(&above().iter().map(String::as_str).collect::<Vec<_>>())?,
         ["kill-named", names @ ..] => kill(&named(names).iter().map(String::as_str).collect::<Vec<_>>())?,
         ["peek", pids @ ..] => peek(pids)?,
-        ["starve", pids @ ..] => starve(pids)?,
+        ["limit", resource, soft, pids @ ..] => limit(resource, soft, false, pids)?,
+        ["limit-for-good", resource, most, pids @ ..] => limit(resource, most, true, pids)?,
         ["descriptors"] => descriptors()?,
         ["whoami"] => println!("user {}", rustix::process::geteuid().as_raw()),
         ["post", socket, path, file] => println!("{}", post(socket, path, file)?),
@@ -205,15 +206,29 @@ fn peek(pids: &[&str]) -> Result<(), String> {
     Ok(())
 }
 
-/// Takes descriptors and file sizes away from processes, as any process of the same user may.
-fn starve(pids: &[&str]) -> Result<(), String> {
-    let none = libc::rlimit { rlim_cur: 3, rlim_max: 3 };
+/// Sets a resource limit of processes, as any process of the same user may; the hard limit, too, if it is for good.
+fn limit(resource: &str, value: &str, for_good: bool, pids: &[&str]) -> Result<(), String> {
+    use rustix::process::{Pid, Resource, Rlimit, prlimit};
+    let resource = match resource {
+        "cpu" => Resource::Cpu,
+        "fsize" => Resource::Fsize,
+        "nofile" => Resource::Nofile,
+        "nproc" => Resource::Nproc,
+        other => return Err(format!("{other}: not a resource")),
+    };
+    let value = value.parse().map_err(|_| format!("{value}: not a number"))?;
+    let mut reached = Vec::new();
     for pid in pids {
         let number: i32 = pid.parse().map_err(|_| format!("{pid}: not a number"))?;
-        // SAFETY: the kernel reads a structure that outlives the call.
-        let set =
-            unsafe { libc::prlimit(number, libc::RLIMIT_NOFILE, &raw const none, std::ptr::null_mut()) };
-        println!("{}", if set == 0 { "starved" } else { "refused" });
+        let hard = if for_good { Some(value) } else { rustix::process::getrlimit(resource).maximum };
+        let limit = Rlimit { current: Some(value), maximum: hard };
+        if prlimit(Pid::from_raw(number), resource, limit).is_ok() {
+            reached.push(*pid);
+        }
+    }
+    match reached.is_empty() {
+        true => println!("none of {} could be limited", pids.len()),
+        false => println!("limited: {}", reached.join(" ")),
     }
     Ok(())
 }

@@ -20,6 +20,7 @@ struct Broken {
 const BUGS: &[Broken] = &[
     Broken { bug: Bug::AnybodyIsAnswered, about: "the daemon does not look who asks", noticed_by: "a stranger connects to a socket whose mode somebody has opened", says: "a stranger was answered" },
     Broken { bug: Bug::JobsAreNotScoped, about: "a job is not kept from signalling its keeper", noticed_by: "a job kills the keepers of another, the nursery and the daemon, by number", says: "no daemon" },
+    Broken { bug: Bug::JobsAreNotScoped, about: "a job is not kept from setting limits of other processes", noticed_by: "a job sets limits of another job, keepers, nursery and daemon", says: "limited: " },
     Broken { bug: Bug::KeeperIsOpen, about: "one of four processes is left open to others", noticed_by: "a process outside of jobs gets into them", says: "ptrace" },
     Broken { bug: Bug::SecretOnCommandLine, about: "a secret is handed on as an argument", noticed_by: "a secret of the environment shows on command lines, in records, log or API", says: "shows it" },
     Broken { bug: Bug::TerminalIsRaw, about: "what a job writes reaches a terminal as it is", noticed_by: "what a job writes steers a terminal", says: "prints" },

@@ -46,6 +46,7 @@ pub(crate) const ADVERSARIES: &[Adversary] = &[
     small("thread-forks", 3, "forks from a second thread"),
     small("main-thread-gone", 2, "main threads exited"),
     small("folder-gone", 2, "deletes its records, no environment"),
+    small("limits", 2, "starves its keepers"),
     small("subreaper", 3, "collects orphans itself"),
     small("respawners", 1, "two that restart each other"),
     small("namespaces", 4, "user and pid namespace"),

@@ -20,6 +20,7 @@ pub(crate) fn run(words: &[&str]) -> Result<bool, String> {
     let mut lines = std::io::stdin().lock().lines();
     lines.next();
     let tried: Box<dyn Tried> = match bug {
+        Some(bug) if bug.is_of_keeper() => Box::new(super::kept::Kept::start(programs)?.without_fence()),
         Some(bug) => Box::new(StandIn::new(bug, programs, Path::new(ward))),
         None => Box::new(super::kept::Kept::start(programs)?),
     };

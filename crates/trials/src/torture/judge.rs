@@ -211,7 +211,7 @@ impl Judge {
     /// Judges what the canaries wrote, and what the last word says of itself.
     fn hear_canaries(&self, order: &Order, done: &Done, signs: &[Record], verdict: &mut Verdict) {
         let scene = scene(order);
-        let word = match Word::read(&order.folder, self.bug.is_some()) {
+        let word = match Word::read(&order.folder, self.bug.is_some_and(|bug| !bug.is_of_keeper())) {
             Ok(word) => word,
             Err(why) => {
                 verdict.wrong.get_or_insert(format!("{scene}: {why}"));

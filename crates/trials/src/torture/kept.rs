@@ -21,6 +21,8 @@ const OUTPUT_BYTES: u64 = 64 << 10;
 pub(crate) struct Kept {
     nursery: Nursery,
     programs: Programs,
+    /// Trees may gain privileges, and are not kept from setting limits of others.
+    is_unfenced: bool,
 }
 
 impl Kept {
@@ -32,13 +34,18 @@ impl Kept {
                 eprintln!("no level {} here: {why}", name_of(*level));
             }
         }
-        Ok(Kept { nursery, programs })
+        Ok(Kept { nursery, programs, is_unfenced: false })
+    }
+
+    /// Takes a guard away.
+    pub(crate) fn without_fence(self) -> Kept {
+        Kept { is_unfenced: true, ..self }
     }
 
     fn launch(&self, order: &Order) -> Launch {
         let (kind, new_privileges) = match order.adversary.as_str() {
             "setuid-allowed" => ("setuid", true),
-            kind => (kind, false),
+            kind => (kind, self.is_unfenced),
         };
         let mut words: Vec<OsString> = vec![self.programs.adversary.clone().into(), kind.into()];
         words.push(order.canary.clone().into());

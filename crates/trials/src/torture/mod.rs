@@ -109,8 +109,8 @@ fn bugs() -> Result<bool, String> {
 
 fn with_bug(bug: Bug) -> Result<Faults, String> {
     let plan = Plan {
-        adversaries: ADVERSARIES.to_vec(),
-        levels: None,
+        adversaries: adversaries::named(bug.adversaries())?,
+        levels: Some(vec![Level::Subreaper]),
         moments: moments(&BUG_MOMENTS_US),
         repeats: 1,
         by_level: false,

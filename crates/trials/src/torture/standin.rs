@@ -32,11 +32,13 @@ pub(crate) enum Bug {
     Slow,
     /// Does everything right, and leaves its socket lying about.
     Untidy,
+    /// The keeper that ships, whose trees may set the limits of other processes.
+    Unfenced,
 }
 
 impl Bug {
     #[rustfmt::skip] // One row, one bug.
-    const NAMES: [(&'static str, Bug); 8] = [
+    const NAMES: [(&'static str, Bug); 9] = [
         ("none", Bug::None),
         ("group-kill", Bug::GroupKill),
         ("one-look", Bug::OneLook),
@@ -45,6 +47,7 @@ impl Bug {
         ("early-word", Bug::EarlyWord),
         ("slow", Bug::Slow),
         ("untidy", Bug::Untidy),
+        ("unfenced", Bug::Unfenced),
     ];
 
     pub(crate) fn all() -> impl Iterator<Item = Bug> {
@@ -60,6 +63,16 @@ impl Bug {
         known.map(|(_, bug)| *bug).ok_or_else(|| format!("there is no bug `{name}`"))
     }
 
+    /// Returns the adversaries that it is tried with, if not with all.
+    pub(crate) fn adversaries(self) -> Option<&'static str> {
+        (self == Bug::Unfenced).then_some("limits")
+    }
+
+    /// Reports whether the keeper that ships is tried, with a guard taken away.
+    pub(crate) fn is_of_keeper(self) -> bool {
+        self == Bug::Unfenced
+    }
+
     /// Reports whether the judge found what is wrong with it: that, and not something else.
     pub(crate) fn is_caught_by(self, found: Faults) -> bool {
         match self {
@@ -69,7 +82,7 @@ impl Bug {
             // What it misses is often in the middle of exiting.
             Bug::OneLook => found.survivors > 0 || found.early > 0,
             Bug::EarlyWord => found.early > 0 && found.survivors == 0,
-            Bug::Untidy => found.wrong > 0 && found.survivors == 0 && found.early == 0,
+            Bug::Untidy | Bug::Unfenced => found.wrong > 0 && found.survivors == 0 && found.early == 0,
             Bug::Slow => found == Faults { late: found.late, ..Faults::default() } && found.late > 0,
         }
     }
@@ -111,7 +124,8 @@ pub(crate) fn try_one(bug: Bug, programs: &Programs, ward: &Path, order: &Order)
     clock::rest(order.moment);
     let sent = clock::boot_ns();
     match bug {
-        Bug::None => kill_to_the_last(),
+        // The driver has the keeper do the other one.
+        Bug::None | Bug::Unfenced => kill_to_the_last(),
         Bug::GroupKill => {
             signal(-leader, libc::SIGKILL);
             wait_for(leader);

@@ -96,6 +96,7 @@ fn data(fact: &Fact) -> Value {
         Fact::LimitChanged(change) => {
             json!({ "by": change.by, "limit": change.limit.name(), "value": change.value })
         }
+        Fact::LabelsChanged(change) => json!({ "by": change.by, "labels": change.labels }),
         Fact::InputRequested(request) => {
             json!({
                 "by": request.by, "input": request.input, "text": request.text, "eof": request.eof,

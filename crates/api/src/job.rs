@@ -265,7 +265,7 @@ impl Job {
             worktree: Worktree::of(job.id, spec).map(Box::new),
             group: spec.group.clone(),
             priority: spec.priority,
-            labels: spec.labels.clone(),
+            labels: job.labels.clone(),
             limits: Limits::in_force(&job.limits),
             retry: Retry::of(&spec.retry),
             ladder: Ladder { interrupt_ms: spec.ladder.interrupt_ms, term_ms: spec.ladder.term_ms },

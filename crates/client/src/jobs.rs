@@ -1,5 +1,6 @@
 //! Requests about jobs: submit, list, show, wait, cancel, retry, resume, interrupt, messages, answers, limits, remove.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use hyper::Method;
@@ -131,6 +132,11 @@ pub fn seen(reference: &str) -> Call<()> {
 /// Changes limits of a job.
 pub fn set_limits(reference: &str, patch: &LimitsPatch) -> Call<Job> {
     Call::new(Method::PATCH, job_path(reference, "/limits")).with_body(patch)
+}
+
+/// Changes labels of a job; one without a value is removed.
+pub fn set_labels(reference: &str, changes: &BTreeMap<String, Option<String>>) -> Call<Job> {
+    Call::new(Method::PATCH, job_path(reference, "/labels")).with_body(changes)
 }
 
 /// Sends a message to a job. Needs a key to be repeated.

@@ -3,6 +3,7 @@
 //! A stored fact must stay readable for ever. A new field needs a default, a changed meaning needs a new version with its own arm in
 //! `decode`, and unknown kinds are kept as they are. `golden/` has an example of every kind and version.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize};
@@ -95,6 +96,8 @@ facts! {
     CancelRequested = "cancel_requested",
     /// A limit was changed.
     LimitChanged = "limit_changed",
+    /// Labels were changed.
+    LabelsChanged = "labels_changed",
     /// An input was sent.
     InputRequested = "input_requested",
     /// A question of the agent was answered.
@@ -172,6 +175,18 @@ pub struct Unreadable {
     reason: String,
 }
 
+impl LabelsChanged {
+    /// Makes the change.
+    pub(crate) fn apply(&self, labels: &mut BTreeMap<String, String>) {
+        for (name, value) in &self.labels {
+            match value {
+                Some(value) => labels.insert(name.clone(), value.clone()),
+                None => labels.remove(name),
+            };
+        }
+    }
+}
+
 impl Fact {
     /// Reports whether only the owner may write this fact, with its fence.
     ///
@@ -184,6 +199,7 @@ impl Fact {
             | Fact::Rescheduled(_)
             | Fact::CancelRequested(_)
             | Fact::LimitChanged(_)
+            | Fact::LabelsChanged(_)
             | Fact::InputRequested(_)
             | Fact::AnswerRequested(_)
             | Fact::InterruptRequested(_)
@@ -271,6 +287,13 @@ bodies! {
         limit: Limit,
         /// Its new value; zero is off.
         value: u64,
+    }
+    /// Labels were changed.
+    LabelsChanged {
+        /// The requester.
+        by: String,
+        /// Each label that was set, with its value, or removed.
+        labels: BTreeMap<String, Option<String>>,
     }
     /// An input was sent.
     InputRequested {

@@ -7,6 +7,7 @@ mod fold;
 mod owner;
 mod requests;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::event::{AttemptEnded, LastWord, SessionState, TurnEnding, Usage};
@@ -42,6 +43,8 @@ pub struct Job {
     pub epoch: Epoch,
     /// The current limits.
     pub limits: Limits,
+    /// The current labels.
+    pub labels: BTreeMap<String, String>,
     /// Why it is to stop. The first reason counts.
     pub stop: Option<Stop>,
     /// Why its tree is frozen.
@@ -217,6 +220,7 @@ impl Job {
             holder: None,
             epoch: Epoch(0),
             limits: Limits::default(),
+            labels: BTreeMap::new(),
             stop: None,
             pause: None,
             neared: Vec::new(),

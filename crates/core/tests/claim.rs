@@ -273,6 +273,7 @@ fn c34_facts_of_the_owner_need_its_fence() {
         "rescheduled",
         "cancel_requested",
         "limit_changed",
+        "labels_changed",
         "input_requested",
         "answer_requested",
         "interrupt_requested",

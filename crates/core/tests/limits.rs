@@ -1,6 +1,8 @@
 //! Limits: parsing of settings, arithmetic, and the page that lists them.
 
-use lastword_core::decide::{Refusal, limit};
+use std::collections::BTreeMap;
+
+use lastword_core::decide::{Refusal, label, limit};
 use lastword_core::event::{LimitFired, LimitNeared, Usage};
 use lastword_core::limits::{self, BadSetting, Limit, Limits, Reached, SETTINGS, Used, parse_setting};
 use lastword_core::outcome::Outcome;
@@ -198,6 +200,32 @@ fn c49_c54_the_next_deadline_is_the_nearer_of_two_clocks() {
     // Progress before the launch does not count.
     let early = Pulse { progress: Awake(1), ..Pulse::default() };
     assert_eq!(limit::stalled_since(&running.job, &early), Some(Awake(500)));
+}
+
+#[test]
+fn labels_are_changed_in_each_phase_of_a_live_job() {
+    let changes = |pairs: &[(&str, Option<&str>)]| -> BTreeMap<String, Option<String>> {
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), value.map(str::to_owned))).collect()
+    };
+    let set = changes(&[("a", Some("1")), ("b", Some("2"))]);
+    assert_eq!(label::decide(&TestJob::empty().job, "ann", &set), Err(Refusal::NotFound(id(1))));
+    assert_eq!(label::decide(&TestJob::ended(0).job, "ann", &set), Err(Refusal::Ended(id(1))));
+    for mut test in
+        [TestJob::queued(agent()), TestJob::running(agent()), TestJob::stopping(agent()), TestJob::backoff()]
+    {
+        let (before, state) = (test.job.labels.clone(), test.job.changed_at);
+        test.anyone(label::decide(&test.job, "ann", &set));
+        assert_eq!(test.job.labels.get("b").map(String::as_str), Some("2"));
+        assert_eq!(label::decide(&test.job, "ann", &set), Ok(Vec::new()), "nothing is left to change");
+        test.anyone(label::decide(&test.job, "ann", &changes(&[("a", None), ("b", None), ("c", None)])));
+        assert_eq!(test.job.labels, before);
+        assert_eq!(test.job.changed_at, state, "labels are no part of the state");
+    }
+    let test = TestJob::queued(command());
+    let many = (0..65).map(|n| (n.to_string(), Some(String::new()))).collect();
+    assert!(matches!(label::decide(&test.job, "ann", &many), Err(Refusal::Invalid(_))));
+    let large = changes(&[("a", Some(&"x".repeat(64 * 1024)))]);
+    assert!(matches!(label::decide(&test.job, "ann", &large), Err(Refusal::Invalid(_))));
 }
 
 #[test]

@@ -27,6 +27,7 @@ use crate::{daemon, events, groups, health, jobs, output};
         jobs::seen,
         jobs::prune,
         jobs::set_limits,
+        jobs::set_labels,
         jobs::send,
         jobs::answer_question,
         jobs::interrupt,

@@ -22,6 +22,7 @@ pub(crate) fn router<J: Store>(app: &App<J>) -> Router {
         .route("/v1/jobs:prune", plain(post(jobs::prune::<J>)))
         .route("/v1/jobs/{ref}", one_job())
         .route("/v1/jobs/{ref}/limits", plain(patch(jobs::set_limits::<J>)))
+        .route("/v1/jobs/{ref}/labels", plain(patch(jobs::set_labels::<J>)))
         .route("/v1/jobs/{ref}/messages", plain(post(jobs::send::<J>)))
         .route("/v1/jobs/{ref}/answers", plain(post(jobs::answer_question::<J>)))
         .route("/v1/jobs/{ref}/events", get(events::of_job::<J>))

@@ -14,6 +14,7 @@ pub(crate) mod events;
 pub(crate) mod group;
 pub(crate) mod interrupt;
 mod job_env;
+pub(crate) mod label;
 pub(crate) mod limit;
 pub(crate) mod logs;
 pub(crate) mod ls;

@@ -88,7 +88,7 @@ fn a_list_and_the_feed_are_filtered_by_folder_parent_and_time() {
         daemon.submit(&asked)
     };
     let (inner, outer, other) = (from("src/a/b"), from("src/a"), from("src/ab"));
-    [&inner, &outer, &other].map(|id| daemon.end_of(id));
+    [&inner, &outer, &other].iter().for_each(|id| drop(daemon.end_of(id)));
     let folder = |folder: &str| home.path(folder).to_str().unwrap().to_owned();
     for (query, expected) in [
         (format!("cwd={}", folder("src/a")), vec![&inner, &outer]),

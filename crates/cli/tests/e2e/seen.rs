@@ -77,3 +77,22 @@ fn a_list_is_filtered_by_folder_and_time() {
     let told = home.ok(&["events", "--folder", "inner", "--type", "last_word", "--since", "1h"]);
     assert_eq!(told.lines().count(), 1, "{told}");
 }
+
+#[test]
+fn labels_are_changed_while_a_job_lives() {
+    let home = Home::new();
+    let id = home.ok(&["run", "-d", "--name", "job", "--label", "team=core", "sleep", "100"]);
+    assert_eq!(home.ok(&["label", "job", "stage=review", "team=docs"]), "stage=review\nteam=docs");
+    assert_eq!(home.ok(&["ls", "-q", "--label", "stage=review"]), id);
+    assert_eq!(home.ok(&["label", "job", "--remove", "team"]), "stage=review");
+    assert_eq!(home.ok(&["ls", "-q", "--label", "team=docs"]), "");
+    assert_eq!(home.ok(&["label", "job"]), "stage=review");
+    let told = home.ok(&["events", "job", "--type", "labels_changed"]);
+    assert_eq!(told.lines().count(), 2, "{told}");
+    assert_eq!(home.run(&["label", "job", "a=b", "--remove", "a"]).code, 2);
+    home.ok(&["kill", "job"]);
+    let refused = home.run(&["label", "job", "a=b"]);
+    assert_eq!(refused.code, 125, "{refused:?}");
+    let again = home.ok(&["retry", "-d", "job"]);
+    assert_eq!(home.ok(&["label", &again]), "stage=review", "a repeated job has its labels");
+}

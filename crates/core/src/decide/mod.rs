@@ -11,6 +11,7 @@ pub mod depend;
 mod end;
 pub mod hear;
 pub mod interrupt;
+pub mod label;
 pub mod late;
 pub mod launch;
 pub mod limit;

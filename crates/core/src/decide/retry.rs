@@ -13,6 +13,7 @@ pub fn decide(job: &Job) -> Result<Spec, Refusal> {
     }
     let mut again = Spec::clone(spec);
     again.retry_of = Some(job.id);
+    again.labels = job.labels.clone();
     again.after.clear();
     again.not_before = None;
     let session = job.session.as_ref().filter(|_| spec.worktree.is_none());

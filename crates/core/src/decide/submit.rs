@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::label::LABELS_MAX;
 use super::{Decision, Refusal};
 use crate::event::Submitted;
 use crate::ids::JobId;
@@ -11,9 +12,6 @@ use crate::spec::{Io, Spec, Work, Worktree};
 
 /// Bytes of everything that the submitter chooses in a spec. A spec is stored for good.
 const SPEC_BYTES_MAX: usize = 256 * 1024;
-
-/// Labels per job: enough for any filter, too few for a payload.
-const LABELS_MAX: usize = 64;
 
 /// Dependencies per job. Each end of one is recorded in the job.
 const DEPENDENCIES_MAX: usize = 256;

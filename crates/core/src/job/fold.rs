@@ -70,6 +70,7 @@ impl Job {
             Fact::Rescheduled(rescheduled) => self.rescheduled(rescheduled),
             Fact::CancelRequested(request) => self.cancel_requested(at, request),
             Fact::LimitChanged(change) => self.limit_changed(change),
+            Fact::LabelsChanged(change) => self.labels_changed(change),
             Fact::InputRequested(request) => self.input_requested(request),
             Fact::AnswerRequested(request) => self.answer_requested(request),
             Fact::InterruptRequested(request) => self.expect_session()?.interrupt(request.turn),

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use super::fold::Followed;
 use crate::event::{
-    Abandoned, AnswerRequested, CancelRequested, InputRequested, LimitChanged, Rescheduled, Submitted,
+    Abandoned, AnswerRequested, CancelRequested, InputRequested, LabelsChanged, LimitChanged, Rescheduled,
+    Submitted,
 };
 use crate::ids::{JobId, Timestamp};
 use crate::job::{Job, PendingInput, Phase, Stop, Waits};
@@ -14,6 +15,7 @@ impl Job {
     pub(super) fn submitted(&mut self, at: Timestamp, submitted: &Submitted) -> Followed {
         (self.submitted_at, self.queued_at) = (at, at);
         self.limits = submitted.limits;
+        self.labels = submitted.spec.labels.clone();
         self.unmet = submitted.spec.after.clone();
         self.spec = Some(Arc::clone(&submitted.spec));
         self.phase = Phase::Queued { waits: self.waits() };
@@ -57,6 +59,11 @@ impl Job {
 
     pub(super) fn limit_changed(&mut self, change: &LimitChanged) -> Followed {
         self.limits.set(change.limit, change.value);
+        Ok(())
+    }
+
+    pub(super) fn labels_changed(&mut self, change: &LabelsChanged) -> Followed {
+        change.apply(&mut self.labels);
         Ok(())
     }
 

@@ -262,7 +262,7 @@ impl Summary {
         Summary {
             name: spec.name.clone(),
             title: title.chars().take(TITLE_CHARS_MAX).collect(),
-            labels: spec.labels.clone(),
+            labels: job.labels.clone(),
             cwd: spec.cwd.clone(),
             parent: spec.parent,
             attempts: job.attempts.len() as u32,

@@ -53,6 +53,14 @@ fn describe(fact: &Fact) -> String {
                 value => format!("limit {} set to {value} by {by}", change.limit.name()),
             }
         }
+        Fact::LabelsChanged(change) => {
+            let label = |(name, value): (&String, &Option<String>)| match value {
+                Some(value) => format!("{}={}", quote(name), quote(value)),
+                None => format!("without {}", quote(name)),
+            };
+            let labels: Vec<String> = change.labels.iter().map(label).collect();
+            format!("labels changed by {}: {}", quote(&change.by), labels.join(", "))
+        }
         Fact::InputRequested(request) => {
             let (input, by, eof) =
                 (request.input, quote(&request.by), if request.eof { ", end of input" } else { "" });

@@ -2,8 +2,10 @@
 //!
 //! Core decides what a request means; each verb has the file of its name there.
 
+use std::collections::BTreeMap;
+
 use lastword_core::decide::cancel::Cancel;
-use lastword_core::decide::{Decision, abandon, answer, cancel, interrupt, limit, send};
+use lastword_core::decide::{Decision, abandon, answer, cancel, interrupt, label, limit, send};
 use lastword_core::limits::Limit;
 use lastword_core::{Append, AppendId, InputNo, Job, JobId, TurnNo};
 use lastword_store::{self as store, Store};
@@ -39,6 +41,16 @@ impl<J: Store> Desk<J> {
     /// Changes a limit, also of a running job. Zero switches it off.
     pub async fn set_limit(&self, id: JobId, by: &str, limit: Limit, value: u64) -> Result<Job, Error> {
         self.request(id, None, |job| limit::decide(job, by, limit, value)).await
+    }
+
+    /// Changes labels; one without a value is removed.
+    pub async fn label(
+        &self,
+        id: JobId,
+        by: &str,
+        changes: &BTreeMap<String, Option<String>>,
+    ) -> Result<Job, Error> {
+        self.request(id, None, |job| label::decide(job, by, changes)).await
     }
 
     /// Sends input to a job, and closes its input after that if `eof`. A call that is repeated with its append id before anything else

@@ -4,6 +4,7 @@ mod agent;
 mod cancel;
 mod change;
 mod environment;
+mod label;
 mod list;
 mod response;
 mod seen;
@@ -27,6 +28,7 @@ pub(crate) use change::{
     __path_abandon, __path_prune, __path_remove, __path_resize, __path_retry, __path_send, __path_set_limits,
     prune, remove, send, set_limits,
 };
+pub(crate) use label::{__path_set_labels, set_labels};
 pub(crate) use list::{__path_list, label_of, list, page_limit};
 pub(crate) use response::view;
 pub(crate) use seen::__path_seen;

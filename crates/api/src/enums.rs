@@ -165,6 +165,8 @@ open_enums! {
         Slot = "slot",
         /// Its group, which is paused.
         Paused = "paused",
+        /// The conversation that it resumes, which another job drives.
+        Conversation = "conversation",
         /// Its dependencies.
         Dependencies = "dependencies",
         /// A point in time.

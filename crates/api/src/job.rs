@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use lastword_core::job::Phase as CorePhase;
 use lastword_core::view::is_shown;
 use lastword_core::view::row::Row as CoreRow;
 use lastword_core::{Event, Fact, Timestamp, job, spec};
@@ -12,10 +11,11 @@ use utoipa::ToSchema;
 use crate::Time;
 use crate::agent::Agent;
 use crate::attempt::Attempt;
-use crate::enums::{Cause, HeldIn, IoKind, Needs, Outcome, OutcomeDetail, Phase, Rung, WaitsFor};
+use crate::enums::{Cause, HeldIn, IoKind, Outcome, OutcomeDetail, Phase, Rung};
 use crate::limits::Limits;
 use crate::session::Session;
 use crate::usage::Usage;
+use crate::waits::{After, Waits};
 use crate::worktree::Worktree;
 
 /// A job.
@@ -78,6 +78,9 @@ pub struct Job {
     pub started_at: Option<Time>,
     /// When it ended.
     pub ended_at: Option<Time>,
+    /// Since when it has written nothing, while it runs and does not wait for a person.
+    #[serde(default)]
+    pub silent_since: Option<Time>,
     /// When its newest event was decided.
     pub updated_at: Time,
     /// The number of its newest event, which is also its ETag.
@@ -119,18 +122,6 @@ pub struct Paused {
     pub until: Time,
 }
 
-/// What a job waits for.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Waits {
-    /// The kind of wait.
-    #[serde(rename = "for")]
-    pub on: WaitsFor,
-    /// Until when, if it waits for a point in time.
-    pub until: Option<Time>,
-    /// Dependencies that have not ended.
-    pub jobs: Vec<After>,
-}
-
 /// Whether and when a failed attempt is followed by another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -153,21 +144,6 @@ pub struct Ladder {
     pub interrupt_ms: u64,
     /// Milliseconds between SIGTERM and SIGKILL, both to the whole tree.
     pub term_ms: u64,
-}
-
-/// A job that must end before another starts.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct After {
-    /// The job: an id in a response, any reference in a request.
-    pub job: String,
-    /// How it must end; `success` by default.
-    #[serde(default = "success")]
-    pub on: Needs,
-}
-
-fn success() -> Needs {
-    Needs::Success
 }
 
 /// The standard input of a job.
@@ -277,6 +253,7 @@ impl Job {
             submitted_at: job.submitted_at.into(),
             started_at: row.summary.started_at.map(Time::from),
             ended_at: row.summary.ended_at.map(Time::from),
+            silent_since: None,
             updated_at: job.updated_at.into(),
             version: job.version.0,
             stop: Stop::of(job, events),
@@ -324,20 +301,6 @@ impl Paused {
     }
 }
 
-impl Waits {
-    fn of(job: &job::Job) -> Option<Waits> {
-        let (on, until) = match job.phase {
-            CorePhase::Queued { waits: job::Waits::Slot } => (WaitsFor::Slot, None),
-            CorePhase::Queued { waits: job::Waits::Dependencies } => (WaitsFor::Dependencies, None),
-            CorePhase::Queued { waits: job::Waits::Until(at) } => (WaitsFor::Time, Some(at)),
-            CorePhase::Backoff { until } => (WaitsFor::Time, Some(until)),
-            _ => return None,
-        };
-        let jobs = job.unmet.iter().map(After::of).collect();
-        Some(Waits { on, until: until.map(Time::from), jobs })
-    }
-}
-
 impl Retry {
     /// Converts a policy.
     pub fn of(retry: &spec::RetryPolicy) -> Retry {
@@ -360,13 +323,6 @@ impl Default for Ladder {
     fn default() -> Ladder {
         let spec::Ladder { interrupt_ms, term_ms } = spec::Ladder::default();
         Ladder { interrupt_ms, term_ms }
-    }
-}
-
-impl After {
-    /// Converts a dependency.
-    pub fn of(dependency: &spec::Dependency) -> After {
-        After { job: dependency.job.to_string(), on: dependency.on.into() }
     }
 }
 

@@ -29,6 +29,7 @@ mod session;
 mod submit;
 mod time;
 mod usage;
+mod waits;
 mod worktree;
 
 pub use agent::{Agent, AgentRequest, Permissions, Rule, UnknownPermission};
@@ -40,7 +41,7 @@ pub use enums::{
     OutcomeDetail, Permission, Phase, Proof, Rung, SessionState, TurnEnding, WaitsFor,
 };
 pub use event::{ENVELOPE, Event};
-pub use job::{After, Io, Job, Ladder, Paused, Retry, Stop, Waits};
+pub use job::{Io, Job, Ladder, Paused, Retry, Stop};
 pub use limits::{Limits, LimitsPatch};
 pub use page::{Feed, Page};
 pub use problem::{Candidate, Problem};
@@ -54,6 +55,7 @@ pub use session::{Question, Session, Turn};
 pub use submit::{GROUP, Submit, UnknownIo};
 pub use time::{NotATime, Time};
 pub use usage::Usage;
+pub use waits::{After, Awaited, Waits};
 pub use worktree::{Worktree, WorktreeRequest};
 
 /// The header with the daemon's version, in every response.

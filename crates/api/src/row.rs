@@ -9,6 +9,7 @@ use utoipa::ToSchema;
 use crate::Time;
 use crate::attempt::Exit;
 use crate::enums::{Cause, Outcome, OutcomeDetail, Phase};
+use crate::waits::Waits;
 
 /// A job as a line of a list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -27,6 +28,12 @@ pub struct Row {
     pub due_at: Option<Time>,
     /// The number of dependencies that have not ended.
     pub unmet: u32,
+    /// What it waits for, while it is queued.
+    #[serde(default)]
+    pub waits: Option<Waits>,
+    /// Since when it has written nothing, while it runs and does not wait for a person.
+    #[serde(default)]
+    pub silent_since: Option<Time>,
     /// How it ended.
     pub outcome: Option<Outcome>,
     /// Details of the outcome.
@@ -82,6 +89,8 @@ impl Row {
             phase: row.phase.into(),
             due_at: row.due.map(Time::from),
             unmet: row.summary.unmet,
+            waits: None,
+            silent_since: None,
             outcome: row.outcome.map(Outcome::from),
             outcome_detail: row.outcome.and_then(OutcomeDetail::of),
             cause: row.summary.cause.map(Cause::from),

@@ -11,8 +11,9 @@ use crate::Time;
 use crate::agent::AgentRequest;
 use crate::attributes::Attributes;
 use crate::enums::{IoKind, Needs};
-use crate::job::{After, Io, Ladder, Retry};
+use crate::job::{Io, Ladder, Retry};
 use crate::limits::Limits;
+use crate::waits::After;
 use crate::worktree::WorktreeRequest;
 
 /// A request to run a job.

@@ -7,6 +7,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
+use std::time::SystemTime;
 
 use rustix::fs::{OFlags, SeekFrom};
 
@@ -59,6 +60,18 @@ impl Recording {
         let what = format!("cannot read {}", self.name);
         let size = self.file().and_then(|file| file.map_or(Ok(0), |file| Ok(file.metadata()?.len())));
         size.map_err(Error::io(what))
+    }
+
+    /// Returns when it was last written to, by the wall clock; `None` before the first byte.
+    pub fn written_at(&mut self) -> Result<Option<SystemTime>, Error> {
+        let what = format!("cannot read {}", self.name);
+        let written = self.file().and_then(|file| {
+            file.map_or(Ok(None), |file| {
+                let known = file.metadata()?;
+                Ok((known.len() > 0).then_some(known.modified()?))
+            })
+        });
+        written.map_err(Error::io(what))
     }
 
     /// Opens the file once it exists.

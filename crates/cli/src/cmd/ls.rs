@@ -108,8 +108,9 @@ async fn say_unread(args: &Args, client: &Client) -> Result<(), Failure> {
     }
     let unread = Filter { unread: Some(true), limit: Some(PAGE_MAX), ..Filter::default() };
     let page = client.call(&jobs::list(&unread)).await?;
+    let now = Time(now_ms());
     let ended =
-        |row: &Row| format!("{} ({})", row.name.as_deref().unwrap_or(&row.short), describe::state(row));
+        |row: &Row| format!("{} ({})", row.name.as_deref().unwrap_or(&row.short), describe::state(row, now));
     let named: Vec<String> = page.items.iter().take(NAMED_MAX).map(ended).collect();
     let more = match page.items.len().saturating_sub(NAMED_MAX) {
         0 => String::new(),
@@ -200,7 +201,7 @@ pub(super) fn print_rows(client: &Client, rows: &[Row]) -> Result<(), Failure> {
         if named {
             cells.push(row.name.clone().unwrap_or_default());
         }
-        cells.push(describe::state(row));
+        cells.push(describe::state(row, now));
         if grouped {
             cells.push(row.group.clone());
         }

@@ -1,12 +1,13 @@
 //! Describes jobs in words, from the types of the API.
 
 use lastword_api::{
-    After, Cause, Exit, Job, Level, Limits, Needs, Outcome, OutcomeDetail, Phase, Proof, Row, Rung, Usage,
-    Waits, WaitsFor,
+    After, Awaited, Cause, Exit, Job, Level, Limits, Needs, Outcome, OutcomeDetail, Phase, Proof, Row, Rung,
+    Time, Usage, Waits, WaitsFor,
 };
 use lastword_core::limits::dollars;
 
 use crate::text::clean::clean;
+use crate::text::moment::between;
 use crate::text::{duration, size};
 
 /// Returns the name of a job with its short id.
@@ -26,11 +27,39 @@ pub(crate) fn approve(job: &Job, question: Option<&str>) -> String {
 }
 
 /// Returns the state of a row in one word or two.
-pub(crate) fn state(row: &Row) -> String {
+pub(crate) fn state(row: &Row, now: Time) -> String {
     match &row.outcome {
         Some(outcome) => outcome_name(outcome),
         None if row.waiting => "needs input".to_owned(),
-        None => row.phase.to_string(),
+        None => match (&row.waits, row.silent_since) {
+            (Some(waits), _) => format!("{}{}", row.phase, waits_briefly(waits, &row.group)),
+            (None, since) => match silent(since, now) {
+                Some(silent) => format!("{}, {silent}", row.phase),
+                None => row.phase.to_string(),
+            },
+        },
+    }
+}
+
+/// How long a running job may write nothing before it is called silent.
+const SILENT_MS: u64 = 60_000;
+
+/// Returns for how long a job has written nothing, if that is worth a word.
+pub(crate) fn silent(since: Option<Time>, now: Time) -> Option<String> {
+    let ms = between(since?, now);
+    (ms >= SILENT_MS).then(|| format!("silent for {}", duration::show_coarse(ms)))
+}
+
+/// Describes in a few words what a job of a list waits for. A point in time has a column of its own.
+fn waits_briefly(waits: &Waits, group: &str) -> String {
+    let first = waits.by.first().map(|job| clean(job.name.as_deref().unwrap_or(&job.short)).into_owned());
+    let more = if waits.by.len() > 1 { "…" } else { "" };
+    match (&waits.on, first) {
+        (WaitsFor::Slot, Some(_)) => format!(", slot of {}", clean(group)),
+        (WaitsFor::Paused, _) => format!(", {} is paused", clean(group)),
+        (WaitsFor::Dependencies, Some(first)) => format!(", after {first}{more}"),
+        (WaitsFor::Conversation, Some(first)) => format!(", conversation of {first}"),
+        _ => String::new(),
     }
 }
 
@@ -119,12 +148,40 @@ pub(crate) fn after(jobs: &[After]) -> String {
 /// Describes what a queued job is waiting for.
 pub(crate) fn waits(waits: &Waits, in_ms: impl Fn(lastword_api::Time) -> u64) -> String {
     match (&waits.on, waits.until) {
-        (WaitsFor::Slot, _) => "waiting for a free slot in its group".to_owned(),
+        (WaitsFor::Slot, _) => match (waits.slots, waits.by.is_empty()) {
+            (Some(1), false) => format!("waiting for the slot of its group: {} has it", called(&waits.by)),
+            (Some(slots), false) => {
+                format!("waiting for one of the {slots} slots of its group: {} have them", called(&waits.by))
+            }
+            _ => "waiting for a free slot in its group".to_owned(),
+        },
+        (WaitsFor::Conversation, _) => {
+            format!("waiting for its conversation, which {} drives", called(&waits.by))
+        }
         (WaitsFor::Paused, _) => "waiting: its group is paused".to_owned(),
         (WaitsFor::Time, Some(until)) => format!("due in {}", duration::show_ms(in_ms(until))),
-        (WaitsFor::Dependencies, _) => format!("waiting for {}", clean(&after(&waits.jobs))),
+        (WaitsFor::Dependencies, _) => format!("waiting for {}", dependencies(waits)),
         (other, _) => format!("waiting for {}", clean(other.as_str())),
     }
+}
+
+/// Returns jobs as people call them.
+fn called(jobs: &[Awaited]) -> String {
+    let names = jobs.iter().map(|job| job_name(job.name.as_deref(), &job.short));
+    names.collect::<Vec<_>>().join(", ")
+}
+
+/// Returns the dependencies of a job as people call them, as `--after` takes them.
+fn dependencies(waits: &Waits) -> String {
+    let name = |job: &After| {
+        let known = waits.by.iter().find(|known| known.id == job.job);
+        let any = if job.on == Needs::Any { ":any" } else { "" };
+        known.map_or_else(
+            || clean(&after(std::slice::from_ref(job))).into_owned(),
+            |known| job_name(known.name.as_deref(), &known.short) + any,
+        )
+    };
+    waits.jobs.iter().map(name).collect::<Vec<_>>().join(", ")
 }
 
 /// Describes why nothing of an attempt can be running.
@@ -209,4 +266,19 @@ pub(crate) fn count(number: u64, one: &str, many: &str) -> String {
 /// Reports whether the job may have processes in this phase.
 pub(crate) fn has_tree(phase: &Phase) -> bool {
     matches!(phase, Phase::Launching | Phase::Running | Phase::Stopping)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_is_called_silent_after_a_minute() {
+        let (now, at) = (Time(10_000_000), |ago: u64| Some(Time(10_000_000 - ago)));
+        assert_eq!(silent(None, now), None);
+        assert_eq!(silent(at(59_999), now), None);
+        assert_eq!(silent(at(60_000), now).as_deref(), Some("silent for 1m"));
+        assert_eq!(silent(at(9 * 60_000), now).as_deref(), Some("silent for 9m"));
+        assert_eq!(silent(Some(Time(now.0 + 1)), now), None, "the clock was set back");
+    }
 }

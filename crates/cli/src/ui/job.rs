@@ -22,6 +22,7 @@ pub(crate) fn screen(job: &Job, tail: Option<&str>, ui: &Ui) -> Vec<String> {
             lines.extend(body);
         }
     };
+    section("Waits", waits(job, &clock), &mut lines);
     section("Paused", paused(job, &clock), &mut lines);
     if let Some(conversation) = &job.session {
         let questions = session::questions(job, conversation, &clock, ui, width);
@@ -40,6 +41,12 @@ pub(crate) fn screen(job: &Job, tail: Option<&str>, ui: &Ui) -> Vec<String> {
         section("Last lines of output", body.collect(), &mut lines);
     }
     lines
+}
+
+/// Returns the jobs that a queued job waits for, uncut.
+fn waits(job: &Job, clock: &Clock) -> Vec<String> {
+    let waits = job.waits.iter().filter(|waits| !waits.by.is_empty());
+    waits.map(|waits| format!("  {}", describe::waits(waits, |until| between(clock.now(), until)))).collect()
 }
 
 /// Returns why a job is frozen, and what to do about it.

@@ -120,6 +120,7 @@ fn attempt_spans(job: &Job, attempt: &Attempt, is_last: bool, end: Time, spans: 
         }
         notes.extend(attempt.exit.as_ref().map(|exit| describe::exit(exit).replace("killed by ", "")));
         notes.extend(attempt.pid.map(|pid| format!("pid {pid}")));
+        notes.extend(describe::silent(job.silent_since.filter(|_| is_last), end));
         let note = notes.join(" · ");
         spans.push(Span { kind: Kind::Running, from: launched, to: requested.unwrap_or(over), note });
         if let (Some(requested), Some(stop)) = (requested, stop) {

@@ -7,7 +7,8 @@ pub(crate) fn plain(home: &Home, text: &str) -> String {
     let mut text = text.to_owned();
     let page = home.json(&["ls", "-a"]);
     let mut jobs = page["items"].as_array().unwrap().clone();
-    jobs.reverse();
+    // In the order of their submission.
+    jobs.sort_by_key(|job| job["id"].as_str().unwrap().to_owned());
     for (number, job) in jobs.iter().enumerate() {
         let (id, short) = (job["id"].as_str().unwrap(), job["short"].as_str().unwrap());
         text = text

@@ -122,3 +122,47 @@ fn c63_wait_survives_many_daemon_crashes() {
     assert_eq!((output.code, output.stderr.contains("went away")), (1, false), "{output:?}");
     assert!(!is_alive(pids[0]));
 }
+
+/// A list and `show` say by name what a queued job waits for.
+#[test]
+fn a_queued_job_says_what_it_waits_for_by_name() {
+    let home = Home::new();
+    home.ok(&["run", "-d", "--name", "train", "--group", "gpu", "sleep", "100"]);
+    home.until_phase_of_name("train", "running");
+    home.ok(&["run", "-d", "--name", "next", "--group", "gpu", "true"]);
+    home.ok(&["run", "-d", "--name", "report", "--after", "train", "true"]);
+    home.ok(&["run", "-d", "--name", "both", "--after", "train", "--after", "next:any", "true"]);
+    let listed = home.ok(&["ls"]);
+    let state = |name: &str| {
+        let line = listed.lines().find(|line| line.contains(&format!("  {name}  "))).expect(name);
+        line.split("  ").find(|cell| cell.starts_with("queued")).expect("it is queued").to_owned()
+    };
+    assert_eq!(state("next"), "queued, slot of gpu", "{listed}");
+    assert_eq!(state("report"), "queued, after train", "{listed}");
+    assert_eq!(state("both"), "queued, after train…", "{listed}");
+    let short = home.json(&["show", "train"])["short"].as_str().unwrap().to_owned();
+    let shown = home.ok(&["show", "next"]);
+    let said = format!("waiting for the slot of its group: train ({short}) has it");
+    assert!(shown.contains(&said), "{shown}");
+    assert!(home.ok(&["show", "report"]).contains(&format!("waiting for train ({short})")));
+    home.ok(&["group", "pause", "gpu"]);
+    home.ok(&["kill", "train"]);
+    let paused = home.ok(&["ls"]);
+    assert!(paused.contains("queued, gpu is paused"), "{paused}");
+}
+
+#[test]
+fn a_running_job_says_since_when_it_is_silent() {
+    let home = Home::new();
+    let (id, _) = home.start_with_pids("echo $$; exec sleep 100", 1);
+    let job = home.json(&["show", &id]);
+    let recording = home.state().join("jobs").join(job["id"].as_str().unwrap()).join("1/stdout");
+    let written = std::fs::metadata(recording).unwrap().modified().unwrap();
+    let written: jiff::Timestamp = written.try_into().unwrap();
+    let since: jiff::Timestamp = job["silent_since"].as_str().unwrap().parse().unwrap();
+    let started: jiff::Timestamp = job["started_at"].as_str().unwrap().parse().unwrap();
+    assert!(since >= started && since.as_millisecond() >= written.as_millisecond(), "{job}");
+    assert_eq!(home.json(&["ls"])["items"][0]["silent_since"], job["silent_since"]);
+    home.ok(&["kill", &id]);
+    assert!(home.json(&["show", &id])["silent_since"].is_null());
+}

@@ -16,6 +16,7 @@ mod reads;
 mod requests;
 mod reschedule;
 mod seen;
+mod waits;
 
 use std::sync::Arc;
 
@@ -33,6 +34,7 @@ use folded::FoldedLogs;
 use group_cache::GroupCache;
 
 pub use folded::Folded;
+pub use waits::WaitReason;
 
 /// Requests and reads on one journal.
 pub struct Desk<J> {

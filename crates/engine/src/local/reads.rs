@@ -2,12 +2,12 @@
 
 use std::future::Future;
 use std::io;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use lastword_core::decide::Refusal;
 use lastword_core::job::Phase;
 use lastword_core::view::row::{PhaseName, Row};
-use lastword_core::{AttemptNo, Event, Job, JobId, Seq};
+use lastword_core::{AttemptNo, Event, Job, JobId, Seq, Timestamp};
 use lastword_proc::Recording;
 use lastword_store::{self as store, Filter, List, Listed, Store};
 use tokio::time::{Instant, sleep_until};
@@ -112,6 +112,21 @@ impl<J: Store> Engine<J> {
                 () = sleep_until(over) => {}
             }
         }
+    }
+
+    /// Returns since when a running job has written nothing, by the wall clock: since its last output, or since its state last changed.
+    /// `None` if it does not run or waits for a person.
+    pub fn silent_since(&self, row: &Row) -> Option<Timestamp> {
+        if row.phase != PhaseName::Running || row.summary.waiting {
+            return None;
+        }
+        let attempt = AttemptNo(row.summary.attempts);
+        let written = [Stream::Stdout, Stream::Stderr].into_iter().filter_map(|stream| {
+            let mut recording = self.worker.host.recording(row.job, attempt, stream).ok()?;
+            let at = recording.written_at().ok()??.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+            Some(Timestamp(u64::try_from(at.as_millis()).ok()?))
+        });
+        Some(written.fold(row.changed_at, Timestamp::max))
     }
 
     /// Opens a stream of an attempt, to be read by offset.

@@ -11,6 +11,7 @@ use lastword_store::{After, Filter, List, Listed, Store};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
+use super::waits;
 use crate::app::App;
 use crate::extract::Query;
 use crate::failure::{Failure, Reply};
@@ -86,11 +87,12 @@ pub(crate) async fn list<J: Store>(
     rows.value.truncate(limit as usize);
     let since = after.map_or(now, |after| after.since);
     let next_cursor = rows.value.last().filter(|_| more).map(|last| cursor(last, since));
-    let items = rows.value.iter().map(|listed| {
+    let mut items = Vec::new();
+    for listed in &rows.value {
         let unread = Some(listed.section == Section::Unread);
-        api::Row { unread, ..api::Row::of(&listed.row) }
-    });
-    Ok(Json(Page { items: items.collect(), next_cursor, unsettled: rows.unsettled }).into_response())
+        items.push(api::Row { unread, ..waits::row(&app, &listed.row).await? });
+    }
+    Ok(Json(Page { items, next_cursor, unsettled: rows.unsettled }).into_response())
 }
 
 /// Returns the sections that the query asks for; none means all.

@@ -10,6 +10,7 @@ mod response;
 mod seen;
 mod show;
 mod submit;
+mod waits;
 
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderValue, Method, StatusCode, header};

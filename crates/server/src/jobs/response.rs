@@ -5,9 +5,11 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use lastword_api as api;
 use lastword_core::Job;
+use lastword_core::view::row::Row;
 use lastword_engine::Settled;
 use lastword_store::Store;
 
+use super::waits;
 use crate::app::App;
 use crate::failure::{Failure, Reply};
 
@@ -17,12 +19,11 @@ pub(crate) async fn view<J: Store>(app: &App<J>, job: &Settled<Job>) -> Result<a
     let shown = api::Job::of(&job.value, &folded.shown)
         .ok_or(lastword_core::decide::Refusal::NotFound(job.value.id))?;
     let mut shown = api::Job { unsettled: job.unsettled, ..shown };
-    if let Some(waits) = &mut shown.waits
-        && waits.on == api::WaitsFor::Slot
-        && app.engine().desk().is_paused(&shown.group)
-    {
-        waits.on = api::WaitsFor::Paused;
+    let row = Row::of(&job.value);
+    if let Some(waits) = shown.waits.take() {
+        shown.waits = Some(waits::named(app, &row, waits).await?);
     }
+    shown.silent_since = app.engine().silent_since(&row).map(api::Time::from);
     if let Some(stop) = &mut shown.stop
         && let Some(alive) = app.engine().alive(&job.value).await
     {

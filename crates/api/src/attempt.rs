@@ -72,7 +72,7 @@ pub struct Receipt {
     pub level: Level,
     /// Why nothing of it can be alive.
     pub proof: Proof,
-    /// Whether the proof rules out survivors.
+    /// Whether survivors are ruled out.
     pub certain: bool,
     /// The number of processes found; `processes` has the first of them.
     pub found: u64,
@@ -88,7 +88,8 @@ pub struct Receipt {
     pub exit: Option<Exit>,
     /// Milliseconds from the request to the empty tree.
     pub asked_to_empty_ms: Option<u64>,
-    /// Whether the tree was allowed to gain privileges, so that it may have escaped to another user.
+    /// Whether processes may be left that the proof does not cover: the tree entered a PID namespace that it did not make, or was allowed
+    /// to gain another user's rights.
     pub may_escape: bool,
     /// The keeper's own reason to stop, if the supervisor did not tell it to.
     pub keeper_stop: Option<KeeperStop>,
@@ -219,7 +220,7 @@ impl Receipt {
         Receipt {
             level: receipt.level.into(),
             proof: receipt.proof.into(),
-            certain: receipt.proof.is_certain(),
+            certain: receipt.is_certain(),
             found: receipt.found,
             processes: receipt.processes.iter().map(Process::of).collect(),
             rungs: receipt.rungs.iter().map(RungTaken::of).collect(),

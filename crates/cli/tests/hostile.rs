@@ -512,6 +512,67 @@ fn c51_a_nursery_with_lowered_limits_starts_nothing() {
     assert_eq!(locate(&place.dir("b"), boot_id()).unwrap(), Located::NeverStarted);
 }
 
+/// A PID namespace that no tree made, and its init.
+struct Container(std::process::Child, i32);
+
+impl Container {
+    #[expect(clippy::disallowed_methods, reason = "the test plays another program of the user")]
+    fn start() -> Container {
+        let mut command = std::process::Command::new("unshare");
+        let child = command.args(["-Urpf", "--kill-child", "sleep", "1000"]).spawn().unwrap();
+        let pid = child.id();
+        let children = || std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok();
+        let init = until("its init runs", || children()?.trim().parse().ok());
+        Container(child, init)
+    }
+}
+
+impl Drop for Container {
+    fn drop(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+#[test]
+fn c87_a_receipt_claims_less_if_the_tree_entered_a_namespace_made_elsewhere() {
+    let place = Place::new();
+    let container = Container::start();
+    let leave = "setsid sleep 1000 </dev/null >/dev/null 2>&1 & echo left";
+    let enter = |init: &str| format!("nsenter --preserve-credentials -t {init} -U -p sh -c '{leave}'");
+    let foreign = enter(&container.1.to_string());
+    let own = format!(
+        "unshare -Urpf --kill-child sleep 1000 & until I=$(pgrep -P $!); do :; done; {}",
+        enter("$I")
+    );
+    for (name, script, may_escape) in [("foreign", &foreign, true), ("own", &own, false)] {
+        let launch = Launch { at_most: Level::Subreaper, leftover_ms: 0, ..place.script(name, script) };
+        let record = place.run(&launch);
+        assert_eq!(
+            (record.exit(), read(&launch, "stdout").as_str()),
+            (Some(Exit::Code(0)), "left\n"),
+            "{name}"
+        );
+        let receipt = &record.receipt;
+        assert_eq!((receipt.proof, receipt.may_escape), (Proof::NoChildren, may_escape), "{name}");
+        assert_eq!(receipt.is_certain(), !may_escape, "{name}");
+    }
+    // The guard knows it from the claim.
+    let launch =
+        Launch { at_most: Level::Subreaper, ..place.script("guard", &format!("{foreign}; sleep 100")) };
+    let launched = place.launch(&launch);
+    until("it left", || (read(&launch, "stdout") == "left\n").then_some(()));
+    assert!(launched.shim.signal(Signal::KILL).unwrap());
+    let record = place.end_of(&launch);
+    assert_eq!((record.by.as_str(), record.receipt.may_escape), ("guard", true));
+    // From a namespace of its own a tree cannot even name it.
+    if place.nursery.levels().contains(&Level::Namespace) {
+        let launch = Launch { at_most: Level::Namespace, ..place.script("namespace", &foreign) };
+        let record = place.run(&launch);
+        assert_eq!((record.exit(), record.receipt.may_escape), (Some(Exit::Code(1)), false));
+    }
+}
+
 #[test]
 fn c16_a_sweep_without_descriptors_declares_no_process_dead() {
     if !is_apart("hostile::c16_a_sweep_without_descriptors_declares_no_process_dead") {

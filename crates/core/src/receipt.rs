@@ -28,7 +28,8 @@ pub struct Receipt {
     /// Bytes of the recording are missing, beyond its caps.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub output_lost: bool,
-    /// The tree was allowed to gain privileges, so it may have escaped to another user.
+    /// Processes may be left that the proof does not cover: the tree entered a PID namespace that it did not make, or was allowed to gain
+    /// privileges and may have escaped to another user.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub may_escape: bool,
     /// The exit status of the leader, if it was seen.
@@ -46,6 +47,11 @@ pub struct Receipt {
 }
 
 impl Receipt {
+    /// Reports whether it rules out survivors.
+    pub fn is_certain(&self) -> bool {
+        self.proof.is_certain() && !self.may_escape
+    }
+
     /// Returns a receipt with nothing but a proof.
     pub fn bare(proof: Proof) -> Receipt {
         Receipt {

@@ -51,6 +51,8 @@ pub(crate) struct KeeperClaim {
     pub(crate) drained: Option<Drained>,
     /// Why the tree was to be stopped, if no journal could store it.
     pub(crate) stop: Option<KeeperStop>,
+    /// A process of the tree entered a PID namespace that the tree did not make.
+    pub(crate) entered_foreign: bool,
 }
 
 /// How much output was recorded, known once the tree is empty.
@@ -128,6 +130,7 @@ impl Claim {
             exited_first: false,
             drained: None,
             stop: None,
+            entered_foreign: false,
         };
         for line in lines.filter_map(Line::parse) {
             match line.kind() {
@@ -146,6 +149,7 @@ impl Claim {
                     keeper.exited = line.text("how").and_then(spelling::parse_exit);
                     keeper.exited_first = line.get::<u8>("first") == Some(1);
                 }
+                "entered" => keeper.entered_foreign = true,
                 _ => {}
             }
         }

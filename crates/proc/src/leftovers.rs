@@ -31,7 +31,8 @@ pub(crate) fn complete(
             output: drained.map_or_else(|| recorded(folder), |drained| drained.output),
             // Output that was in a pipe when the shim died is lost, and its amount is unknown.
             output_lost: drained.map_or(keeper.is_none() || leader.is_some(), |drained| drained.lost),
-            may_escape: leader.is_some_and(|leader| leader.may_escape),
+            may_escape: leader.is_some_and(|leader| leader.may_escape)
+                || keeper.is_some_and(|keeper| keeper.entered_foreign),
             exit: keeper.and_then(|keeper| keeper.exited),
             exited_first: keeper.is_some_and(|keeper| keeper.exited_first),
             asked_to_empty_ms: Some(took),

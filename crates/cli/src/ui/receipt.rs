@@ -34,7 +34,8 @@ pub(crate) fn lines(attempt: &Attempt, stop: Option<&Stop>, style: Style, width:
     }
     add("proof", proof(receipt, style));
     if receipt.may_escape {
-        add("", style.warn("it could change its user; processes that did are not covered by this proof"));
+        let what = "it entered a PID namespace made elsewhere, or could change its user; what it left there is not covered";
+        add("", style.warn(what));
     }
     if receipt.output.lost || receipt.output.kept < receipt.output.seen {
         add("output", output(receipt, style));

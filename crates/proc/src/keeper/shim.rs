@@ -22,6 +22,7 @@ use crate::identity::{Identity, pidfd};
 use crate::launch::Launch;
 use crate::level::cgroup::Leaf;
 use crate::level::namespace::Init;
+use crate::level::namespace_watch::{Entered, NamespaceWatch};
 use crate::limits;
 use crate::line_format::Line;
 use crate::missing;
@@ -80,6 +81,10 @@ pub(super) struct Shim {
     leaf: Option<Leaf>,
     /// The init of the tree's PID namespace, if it has one.
     init: Option<Init>,
+    /// Tells when a process of the tree enters a namespace.
+    namespaces: Option<NamespaceWatch>,
+    /// A process of the tree entered a PID namespace that the tree did not make.
+    entered_foreign: bool,
     /// The leader's pidfd, if it is a child of a namespace init and not ours.
     leader_fd: Option<OwnedFd>,
     /// We have no children left, but the control group is not known to be empty.
@@ -131,6 +136,8 @@ pub(super) fn run(handover: Handover) -> ! {
         stop: Stop::new(own.pid),
         leaf: levels.leaf(&launch, &own),
         init: None,
+        namespaces: None,
+        entered_foreign: false,
         leader_fd: None,
         awaits_group: false,
         leader: None,
@@ -192,6 +199,7 @@ impl Shim {
         }
         self.leader = leader;
         self.init = spawned.init.take();
+        self.namespaces = spawned.namespaces.take();
         self.leader_fd = self.init.as_ref().and_then(|_| pidfd(pid));
         self.stop.dies_as_one = self.init.is_some();
         self.streams = std::mem::take(&mut spawned.streams);
@@ -379,6 +387,7 @@ impl Shim {
         fds.extend(self.spawned.as_ref().map(|spawned| PollFd::new(&spawned.verdict, PollFlags::IN)));
         let init = self.init.as_ref().filter(|_| self.exit.is_none());
         fds.extend(init.map(|init| PollFd::from_borrowed_fd(init.status_fd(), PollFlags::IN)));
+        fds.extend(self.namespaces.iter().map(|watch| PollFd::from_borrowed_fd(watch.fd(), PollFlags::IN)));
         fds.extend(self.lease_timer.as_ref().map(|timer| PollFd::new(timer, PollFlags::IN)));
         let first_client = fds.len();
         fds.extend(self.control.poll_fds().map(|(fd, has_output)| {
@@ -411,6 +420,7 @@ impl Shim {
         }
         self.read_verdict();
         self.read_init_status();
+        self.watch_namespaces();
         self.record();
         self.write_input();
         if clients_ready {
@@ -421,6 +431,22 @@ impl Shim {
             }
             self.control.drop_closed();
             self.write_input();
+        }
+    }
+
+    /// Lets a process of the tree enter a namespace, and records first if the tree did not make it.
+    fn watch_namespaces(&mut self) {
+        let Some(watch) = &self.namespaces else { return };
+        let is_known = self.entered_foreign;
+        let entered = watch.take(self.own.pid, || {
+            if !is_known {
+                let _ = claim::append(&self.claim, &Line::new("entered"));
+            }
+        });
+        match entered {
+            Entered::Own => {}
+            Entered::Foreign => self.entered_foreign = true,
+            Entered::Over => self.namespaces = None,
         }
     }
 
@@ -510,7 +536,7 @@ impl Shim {
                 found: self.stop.seen.found,
                 output,
                 output_lost: lost,
-                may_escape: self.launch.new_privileges,
+                may_escape: self.launch.new_privileges || self.entered_foreign,
                 exit: self.exit,
                 exited_first: self.exited_first,
                 asked_to_empty_ms: took_ms,

@@ -19,6 +19,7 @@ use super::input::Input;
 use super::output::Stream;
 use crate::attributes::Withheld;
 use crate::launch::{self, Launch, MARKER};
+use crate::level::namespace_watch::{self, NamespaceWatch};
 use crate::level::{cgroup, landlock, limit_fence, namespace};
 use crate::sys::{self, Fork};
 
@@ -39,6 +40,8 @@ pub(super) struct Spawned {
     pub(super) withheld: Withheld,
     /// The init of its namespace, if it has one.
     pub(super) init: Option<namespace::Init>,
+    /// Tells when a process of the tree enters a namespace.
+    pub(super) namespaces: Option<NamespaceWatch>,
 }
 
 /// How a leader is contained besides by its keeper.
@@ -96,6 +99,9 @@ pub(super) fn spawn(launch: &Launch, containment: &Containment<'_>) -> Result<Sp
     let pipe = || pipe_with(PipeFlags::CLOEXEC).map_err(|error| failed("make a pipe", error.into()));
     let ((gate_read, gate), (verdict, verdict_write)) = (pipe()?, pipe()?);
     let parent = if containment.use_namespace { Pid::INIT } else { getpid() };
+    // Out of a namespace of its own, the kernel lets a tree enter only those that it made.
+    let is_watched = !containment.use_namespace && !launch.new_privileges;
+    let handover = if is_watched { namespace_watch::handover().ok() } else { None };
     let mut child = Child {
         launch,
         containment,
@@ -104,6 +110,7 @@ pub(super) fn spawn(launch: &Launch, containment: &Containment<'_>) -> Result<Sp
         verdict: &verdict_write,
         gate: &gate_read,
         keeper_end: &gate,
+        handover: handover.as_ref().map(|(_, theirs)| theirs),
     };
     let (pid, init) = if containment.use_namespace {
         let init =
@@ -123,8 +130,23 @@ pub(super) fn spawn(launch: &Launch, containment: &Containment<'_>) -> Result<Sp
         }
     };
     drop((gate_read, verdict_write, stdio));
-    let spawned = Spawned { pid, gate, verdict, streams, input, is_landlocked: false, withheld: 0, init };
-    spawned.until_ready(launch)
+    let spawned = Spawned {
+        pid,
+        gate,
+        verdict,
+        streams,
+        input,
+        is_landlocked: false,
+        withheld: 0,
+        init,
+        namespaces: None,
+    };
+    let mut spawned = spawned.until_ready(launch)?;
+    if let Some((ours, _)) = handover {
+        spawned.namespaces =
+            NamespaceWatch::receive(&ours).map_err(|error| failed("watch its namespaces", error))?;
+    }
+    Ok(spawned)
 }
 
 impl Spawned {
@@ -246,6 +268,8 @@ struct Child<'a> {
     gate: &'a OwnedFd,
     /// The keeper's end of the gate. If the child held it open, the gate would never close.
     keeper_end: &'a OwnedFd,
+    /// Where to hand over the listener for entered namespaces.
+    handover: Option<&'a OwnedFd>,
 }
 
 impl Child<'_> {
@@ -298,6 +322,9 @@ impl Child<'_> {
             rustix::thread::set_no_new_privs(true).map_err(at(Step::Privileges))?;
             // A kernel without filters runs the job all the same.
             let _ = limit_fence::restrict();
+            if let Some(keeper) = self.handover {
+                namespace_watch::restrict(keeper).map_err(|error| (Step::Privileges, error))?;
+            }
         }
         let landlocked = self.containment.use_landlock && landlock::restrict().is_ok();
         Ok(landlocked)

@@ -7,6 +7,8 @@ pub(crate) mod cgroup;
 pub(crate) mod landlock;
 pub(crate) mod limit_fence;
 pub(crate) mod namespace;
+pub(crate) mod namespace_watch;
+mod seccomp;
 mod self_test;
 #[cfg(test)]
 mod tests;

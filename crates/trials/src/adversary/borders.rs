@@ -30,6 +30,17 @@ pub(crate) fn namespaces(arguments: &Arguments) {
     canary.sing_on();
 }
 
+/// A leader that enters a PID namespace made elsewhere, and a daemon in it: that is the child of another init.
+pub(crate) fn other_namespace(arguments: &Arguments) {
+    for kind in ["user", "pid"] {
+        let folder = arguments.outside.as_deref().unwrap_or_default();
+        if let Ok(namespace) = std::fs::File::open(format!("{folder}/{kind}")) {
+            process::enter(&namespace);
+        }
+    }
+    detached::daemon(arguments);
+}
+
 /// A child of another user: root drops to another user, or another user becomes root through a setuid program.
 pub(crate) fn setuid(arguments: &Arguments) {
     let canary = arguments.canary;

@@ -45,6 +45,7 @@ const KINDS: &[Kind] = &[
     ("subreaper", detached::subreaper),
     ("respawners", forkers::respawners),
     ("namespaces", borders::namespaces),
+    ("other-namespace", borders::other_namespace),
     ("setuid", borders::setuid),
     ("cgroup-escape", borders::cgroup_escape),
 ];

@@ -99,6 +99,15 @@ pub(crate) fn attribute(option: i32, value: libc::c_ulong) {
     }
 }
 
+/// Enters a namespace, if it may.
+pub(crate) fn enter(namespace: &std::fs::File) {
+    use std::os::fd::AsRawFd as _;
+    // SAFETY: takes numbers.
+    unsafe {
+        libc::setns(namespace.as_raw_fd(), 0);
+    }
+}
+
 /// Takes resources away from another process, for good.
 pub(crate) fn starve(pid: i32) {
     let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };

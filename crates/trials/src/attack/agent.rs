@@ -10,6 +10,7 @@ use super::setup::{Home, LOOK, OWNER, PATIENCE, Setup, says};
 use super::transport::daemon;
 use crate::clock;
 use crate::product::figures::{self, Stat};
+use crate::torture::container::Container;
 
 #[rustfmt::skip] // One row, one attempt.
 pub(super) const ATTEMPTS: &[Attempt] = &[
@@ -29,6 +30,7 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
     Attempt { item: 12, what: "a process outside of jobs lowers soft limits of keepers and daemon", ends: Ends::Survived, make: limit_softly },
     Attempt { item: 12, what: "a process outside of jobs takes all processes from the nursery", ends: Ends::Survived, make: limit_nursery },
     Attempt { item: 12, what: "a process outside of jobs takes all file sizes from guard and shim", ends: Ends::Limit("A job runs as you"), make: limit_keepers },
+    Attempt { item: 14, what: "a job leaves a process in a PID namespace made elsewhere", ends: Ends::Limit("A job can leave a process in a namespace made elsewhere"), make: leave_in_namespace },
     Attempt { item: 14, what: "a job runs a program that is setuid root", ends: Ends::Refused, make: setuid },
     Attempt { item: 14, what: "a client asks for a job that may gain privileges", ends: Ends::Refused, make: ask_for_privileges },
 ];
@@ -281,6 +283,23 @@ fn limit_keepers(setup: &Setup) -> Result<String, String> {
     let left = [victim.leader, victim.shim, victim.guard].into_iter();
     let left = left.filter(|pid| Stat::of(*pid).is_some_and(|stat| stat.is_alive())).collect();
     says(&told((job, left))?, "lost, proof best_effort")
+}
+
+fn leave_in_namespace(setup: &Setup) -> Result<String, String> {
+    let container =
+        Container::start(&setup.folder("container", OWNER, 0o755)?.join("namespaces"), Some(OWNER))?;
+    let file = |kind: &str| format!("--{kind}={}", container.folder().join(kind).display());
+    let script = "setsid sleep 1000 </dev/null >/dev/null 2>&1 &";
+    let enter = ["nsenter", "--preserve-credentials", &file("user"), &file("pid"), "sh", "-c", script];
+    setup.home.0.said(&[&["run", "--"], &enter[..]].concat())?;
+    let job = setup.home.json(&["show", "@last"])?;
+    let receipt = &job["attempts"][0]["receipt"];
+    match (job["outcome"].as_str(), receipt["certain"].as_bool(), receipt["may_escape"].as_bool()) {
+        (Some("completed"), Some(false), Some(true)) => {
+            Ok("its receipt is not certain, and says why".to_owned())
+        }
+        _ => Err(format!("{}, with the receipt {receipt}", job["outcome"])),
+    }
 }
 
 fn setuid(setup: &Setup) -> Result<String, String> {

@@ -24,6 +24,9 @@ const fn small(name: &'static str, members: u64, about: &'static str) -> Adversa
     Adversary { name, about, members, bound: SMALL }
 }
 
+/// The tree that leaves a daemon where no keeper is its ancestor: it may survive a receipt that is not certain.
+pub(crate) const OTHER_NAMESPACE: &str = "other-namespace";
+
 #[rustfmt::skip] // One row, one adversary.
 pub(crate) const ADVERSARIES: &[Adversary] = &[
     small("family", 3, "child and grandchild"),
@@ -50,6 +53,7 @@ pub(crate) const ADVERSARIES: &[Adversary] = &[
     small("subreaper", 3, "collects orphans itself"),
     small("respawners", 1, "two that restart each other"),
     small("namespaces", 4, "user and pid namespace"),
+    small(OTHER_NAMESPACE, 1, "a daemon in one made elsewhere"),
     small("setuid", 2, "a process of another user"),
     small("cgroup-escape", 2, "moves to another cgroup"),
 ];

@@ -14,7 +14,8 @@ use std::time::Duration;
 use lastword_core::receipt::Level;
 use tempfile::TempDir;
 
-use super::adversaries::{self, Adversary};
+use super::adversaries::{self, Adversary, OTHER_NAMESPACE};
+use super::container::Container;
 use super::driver;
 use super::observer::Observer;
 use super::order::{Done, Order, Victim, level_of, name_of};
@@ -41,6 +42,8 @@ const LOOK: Duration = Duration::from_micros(100);
 /// Everything one run needs: a place, a control group, and a driver inside both.
 pub(crate) struct Judge {
     folder: TempDir,
+    /// A namespace that a tree can enter; `None` where its user may not make one.
+    container: Option<Container>,
     setuid: Option<PathBuf>,
     observer: Observer,
     driver: Child,
@@ -63,6 +66,9 @@ impl Judge {
         chown(folder.path(), owner, owner)
             .map_err(|error| format!("{}: {error}", folder.path().display()))?;
         let setuid = owner.map(|user| setuid_copy(&programs, folder.path(), user)).transpose()?;
+        let container = Container::start(&folder.path().join("container"), owner)
+            .inspect_err(|why| eprintln!("no foreign namespace here: {why}"))
+            .ok();
         let observer = Observer::new(if owner.is_some() { "user" } else { "root" }, owner)?;
         let mut command = Command::new(&programs.trials);
         command.arg(driver::VERB).arg(observer.ward()).args(bug.map(Bug::name));
@@ -78,6 +84,7 @@ impl Judge {
         let (levels, count) = (Vec::new(), 0);
         let mut judge = Judge {
             folder,
+            container,
             setuid,
             observer,
             driver,
@@ -218,12 +225,17 @@ impl Judge {
                 return;
             }
         };
+        // Its receipt says that there may be survivors.
+        let may_survive = order.adversary == OTHER_NAMESPACE && !word.is_certain();
+        if may_survive {
+            (verdict.survivors, verdict.early) = (0, None);
+        }
         let stopped = done.sent_ns.unwrap_or(word.at_ns);
         // Not for a trial whose whole time does not count either.
         verdict.emptied = verdict.took.map(|_| Duration::from_nanos(word.at_ns.saturating_sub(stopped)));
         verdict.settled = signs.iter().any(|sign| sign.settled && sign.at_ns <= stopped);
         let after: Vec<&Record> = signs.iter().filter(|sign| sign.at_ns > word.at_ns).collect();
-        if let Some(last) = after.iter().max_by_key(|sign| sign.at_ns) {
+        if let Some(last) = after.iter().max_by_key(|sign| sign.at_ns).filter(|_| !may_survive) {
             let late_us = (last.at_ns - word.at_ns) / 1_000;
             let early =
                 format!("{scene}: {} signs of life after the last word, the last {late_us} µs", after.len());
@@ -241,6 +253,7 @@ impl Judge {
         match adversary.name {
             "setuid" | "setuid-allowed" => self.setuid.clone(),
             "cgroup-escape" => Some(self.observer.escape()),
+            OTHER_NAMESPACE => self.container.as_ref().map(|container| container.folder().to_owned()),
             _ => None,
         }
     }
@@ -264,6 +277,8 @@ impl Drop for Judge {
         let _ = self.driver.kill();
         let _ = self.driver.wait();
         let _ = self.observer.clear(&[]);
+        // Its files are mounts in our folder.
+        self.container = None;
     }
 }
 

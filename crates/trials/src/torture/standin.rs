@@ -8,6 +8,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use super::adversaries::{Adversary, OTHER_NAMESPACE};
 use super::order::{Done, Order};
 use super::report::Faults;
 use crate::clock;
@@ -32,13 +33,15 @@ pub(crate) enum Bug {
     Slow,
     /// Does everything right, and leaves its socket lying about.
     Untidy,
+    /// Does everything right, and takes its tree for empty when it has no child, whichever namespace processes went to.
+    Unwatched,
     /// The keeper that ships, whose trees may set the limits of other processes.
     Unfenced,
 }
 
 impl Bug {
     #[rustfmt::skip] // One row, one bug.
-    const NAMES: [(&'static str, Bug); 9] = [
+    const NAMES: [(&'static str, Bug); 10] = [
         ("none", Bug::None),
         ("group-kill", Bug::GroupKill),
         ("one-look", Bug::OneLook),
@@ -47,6 +50,7 @@ impl Bug {
         ("early-word", Bug::EarlyWord),
         ("slow", Bug::Slow),
         ("untidy", Bug::Untidy),
+        ("unwatched", Bug::Unwatched),
         ("unfenced", Bug::Unfenced),
     ];
 
@@ -63,9 +67,13 @@ impl Bug {
         known.map(|(_, bug)| *bug).ok_or_else(|| format!("there is no bug `{name}`"))
     }
 
-    /// Returns the adversaries that it is tried with, if not with all.
-    pub(crate) fn adversaries(self) -> Option<&'static str> {
-        (self == Bug::Unfenced).then_some("limits")
+    /// Reports whether it is tried with an adversary: no stand-in notices foreign namespaces, and only keepers can be starved.
+    pub(crate) fn is_tried_with(self, adversary: &Adversary) -> bool {
+        match self {
+            Bug::Unwatched => adversary.name == OTHER_NAMESPACE,
+            Bug::Unfenced => adversary.name == "limits",
+            _ => adversary.name != OTHER_NAMESPACE,
+        }
     }
 
     /// Reports whether the keeper that ships is tried, with a guard taken away.
@@ -78,7 +86,7 @@ impl Bug {
         match self {
             // How long it took is the machine's business as much as its own.
             Bug::None => found == Faults { late: found.late, ..Faults::default() },
-            Bug::GroupKill | Bug::TimerAlone | Bug::CgroupOnly => found.survivors > 0,
+            Bug::GroupKill | Bug::TimerAlone | Bug::CgroupOnly | Bug::Unwatched => found.survivors > 0,
             // What it misses is often in the middle of exiting.
             Bug::OneLook => found.survivors > 0 || found.early > 0,
             Bug::EarlyWord => found.early > 0 && found.survivors == 0,
@@ -124,8 +132,8 @@ pub(crate) fn try_one(bug: Bug, programs: &Programs, ward: &Path, order: &Order)
     clock::rest(order.moment);
     let sent = clock::boot_ns();
     match bug {
-        // The driver has the keeper do the other one.
-        Bug::None | Bug::Unfenced => kill_to_the_last(),
+        // The last one is the keeper's, and not played here.
+        Bug::None | Bug::Unwatched | Bug::Unfenced => kill_to_the_last(),
         Bug::GroupKill => {
             signal(-leader, libc::SIGKILL);
             wait_for(leader);

@@ -32,6 +32,11 @@ impl Word {
         wrong(&record.receipt, &record.by, level, ran)
     }
 
+    /// Reports whether it rules out survivors. A stand-in always does.
+    pub(crate) fn is_certain(&self) -> bool {
+        self.record.as_ref().is_none_or(|record| record.receipt.is_certain())
+    }
+
     /// Says so if it counts fewer processes than were there.
     pub(crate) fn leaves_out(&self, members: u64) -> Option<String> {
         let found = self.record.as_ref()?.receipt.found;

@@ -15,7 +15,9 @@ pub(super) async fn named<J: Store>(app: &App<J>, row: &Row, waits: Waits) -> Re
         WaitReason::Nothing => waits,
         WaitReason::Paused => Waits { on: WaitsFor::Paused, ..waits },
         WaitReason::Dependencies(rows) => Waits { by: names(&rows), ..waits },
-        WaitReason::Conversation(row) => Waits { on: WaitsFor::Conversation, by: names(std::slice::from_ref(&row)), ..waits },
+        WaitReason::Conversation(row) => {
+            Waits { on: WaitsFor::Conversation, by: names(std::slice::from_ref(&row)), ..waits }
+        }
         WaitReason::Slots { slots, by } => Waits { by: names(&by), slots: Some(slots), ..waits },
     })
 }

@@ -8,9 +8,10 @@ use uuid::Uuid;
 
 use super::Postgres;
 use super::batch::{job_id, number};
-use super::connect::{Value, execute, query};
+use super::connect::{execute, query};
 use super::failure::Try;
-use super::view::{self, read, select_rows};
+use super::list;
+use super::view::{self, COMPARED_PAGE, Columns, select, select_rows};
 use crate::{Catalog, Counts, Error, FOUND_MAX, Filter, List, Listed, Prunable, Prune, Removal, Result};
 
 macro_rules! select_list {
@@ -36,9 +37,6 @@ const ALL_LIVE: &str = select_list!("outcome is null");
 
 /// Uses the index of names.
 const NAMED_ALL: &str = select_list!("name = $5");
-
-/// Rows read at a time when summaries are compared.
-pub(super) const COMPARED_PAGE: u32 = 500;
 
 const LAST: &str = select_rows!("true order by job desc limit 1");
 const ID: &str = select_rows!("job = $1");
@@ -73,11 +71,6 @@ const UNREAD: &str =
 const COUNT_LIVE: &str = "select phase, count(*) from jobs where outcome is null group by phase";
 const COUNT_ENDED: &str = "select count(*) from jobs where outcome is not null";
 
-/// Runs a query of [`select_rows`].
-pub(super) async fn select(pool: &Pool, sql: &str, values: &[Value<'_>]) -> Try<Vec<Row>> {
-    Ok(query(pool, sql, values).await?.iter().map(read).collect::<Result<_>>()?)
-}
-
 /// Returns rows, newest job first. Summaries are compared here, page by page, until there are enough.
 async fn rows(pool: &Pool, filter: &Filter, before: Option<JobId>, limit: u32) -> Try<Vec<Row>> {
     if !filter.compares_summary() {
@@ -110,25 +103,6 @@ async fn page(pool: &Pool, filter: &Filter, before: Option<JobId>, limit: u32) -
     }
     let Columns { phases, outcome, since } = Columns::of(filter);
     select(pool, sql, &[&before, &phases, &outcome, &filter.group, &filter.name, &limit, &since]).await
-}
-
-/// The values of a filter that are compared in SQL, in the form they are stored in.
-pub(super) struct Columns {
-    pub(super) phases: Option<Vec<&'static str>>,
-    pub(super) outcome: Option<String>,
-    pub(super) since: Option<i64>,
-}
-
-impl Columns {
-    pub(super) fn of(filter: &Filter) -> Columns {
-        let phases: Vec<&str> = filter.phases.iter().map(|phase| phase.as_str()).collect();
-        Columns {
-            phases: Some(phases).filter(|phases| !phases.is_empty()),
-            // An outcome is stored as its name in quotes, or as an object that opens with it.
-            outcome: filter.outcome.as_ref().map(|name| ["\"", name, "\""].concat()),
-            since: filter.changed_since.map(|since| number(since.0)),
-        }
-    }
 }
 
 async fn find(pool: &Pool, reference: &Reference) -> Try<Vec<Row>> {
@@ -205,7 +179,7 @@ impl Catalog for Postgres {
     }
 
     async fn list(&self, list: List) -> Result<Vec<Listed>> {
-        self.patiently(|| super::list::list(&self.0.readers, &list)).await
+        self.patiently(|| list::list(&self.0.readers, &list)).await
     }
 
     async fn find(&self, reference: Reference) -> Result<Vec<Row>> {

@@ -6,9 +6,8 @@ use lastword_core::{JobId, Timestamp};
 use uuid::Uuid;
 
 use super::batch::number;
-use super::catalog::{COMPARED_PAGE, Columns, select};
 use super::failure::Try;
-use super::view::select_rows;
+use super::view::{COMPARED_PAGE, Columns, select, select_rows};
 use crate::{List, Listed};
 
 /// Rows of a section after a key, without those that moved to the next first page.

@@ -1,4 +1,4 @@
-//! Reading jobs: logs and rows.
+//! Reading jobs: logs, rows, and the values of a filter.
 
 use deadpool_postgres::Pool;
 use lastword_core::spec::Conversation;
@@ -7,9 +7,9 @@ use lastword_core::{Event, Incarnation, JobId, Seq, Timestamp};
 use uuid::Uuid;
 
 use super::batch::{event, holder, job_id, number};
-use super::connect::query;
+use super::connect::{Value, query};
 use super::failure::Try;
-use crate::{Error, Result};
+use crate::{Error, Filter, Result};
 
 const LOAD: &str = "select seq, at, kind, version, body from events where job = $1 and seq > $2 order by seq";
 
@@ -29,6 +29,9 @@ pub(super) use select_rows;
 const ROW: &str = select_rows!("job = $1");
 
 const HELD: &str = "select job from jobs where holder_incarnation = $1 and ($2::uuid is null or job > $2) order by job limit $3";
+
+/// Rows read at a time when summaries are compared.
+pub(super) const COMPARED_PAGE: u32 = 500;
 
 /// Returns the events of a job after `after`.
 pub(super) async fn load(pool: &Pool, job: JobId, after: Seq) -> Try<Vec<Event>> {
@@ -76,4 +79,28 @@ pub(super) fn read(row: &tokio_postgres::Row) -> Result<Row> {
         changed_at: moment(16),
         summary: serde_json::from_str(row.get(15)).map_err(|_| corrupt("its summary"))?,
     })
+}
+
+/// Runs a query of [`select_rows`].
+pub(super) async fn select(pool: &Pool, sql: &str, values: &[Value<'_>]) -> Try<Vec<Row>> {
+    Ok(query(pool, sql, values).await?.iter().map(read).collect::<Result<_>>()?)
+}
+
+/// The values of a filter that are compared in SQL, in the form they are stored in.
+pub(super) struct Columns {
+    pub(super) phases: Option<Vec<&'static str>>,
+    pub(super) outcome: Option<String>,
+    pub(super) since: Option<i64>,
+}
+
+impl Columns {
+    pub(super) fn of(filter: &Filter) -> Columns {
+        let phases: Vec<&str> = filter.phases.iter().map(|phase| phase.as_str()).collect();
+        Columns {
+            phases: Some(phases).filter(|phases| !phases.is_empty()),
+            // An outcome is stored as its name in quotes, or as an object that opens with it.
+            outcome: filter.outcome.as_ref().map(|name| ["\"", name, "\""].concat()),
+            since: filter.changed_since.map(|since| number(since.0)),
+        }
+    }
 }

@@ -2,23 +2,16 @@
 
 use lastword_core::reference::{Loose, Reference};
 use lastword_core::view::row::{PhaseName, Row, Section};
-use lastword_core::{JobId, Seq, Timestamp};
-use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, params};
+use lastword_core::{JobId, Timestamp};
+use rusqlite::{Connection, OptionalExtension, Params, params};
 
 use super::Sqlite;
-use super::append::{conversation, holder, job_id, key, moment};
+use super::append::{job_id, key, moment};
 use super::failure::{execute, failed};
+use super::list;
+use super::rows::{bind, columns, job_row, passes, passing};
 use super::waits::is_awaited;
 use crate::{Catalog, Counts, Error, FOUND_MAX, Filter, List, Listed, Prunable, Prune, Removal, Result};
-
-/// The columns of a row, in the order in which `job_row` reads them.
-macro_rules! columns {
-    () => {
-        "job, version, phase, queue, priority, due, holder_owner, holder_incarnation, holder_epoch, outcome, \
-         least_reader, provider, reference, submitted_at, updated_at, summary, changed_at"
-    };
-}
-pub(super) use columns;
 
 /// Returns the row of a job.
 fn row(connection: &Connection, job: JobId) -> Result<Option<Row>> {
@@ -27,18 +20,6 @@ fn row(connection: &Connection, job: JobId) -> Result<Option<Row>> {
     let row = select.query_row([key(job)], |row| Ok(job_row(row))).optional().map_err(failed)?;
     row.transpose()
 }
-
-/// The values of a filter, from `?2` to `?14`.
-macro_rules! passes {
-    () => {
-        " and (?2 is null or phase in (?2, ?3, ?4, ?5, ?6, ?7)) \
-         and (?8 is null or instr(outcome, ?8) between 1 and 2) and (?9 is null or queue = ?9) \
-         and (?10 is null or name = ?10) and (?11 is null or instr(summary, ?11) > 0) \
-         and (?12 is null or instr(summary, ?12) > 0) and (?13 is null or instr(summary, ?13) > 0) \
-         and (?14 is null or changed_at >= ?14)"
-    };
-}
-pub(super) use passes;
 
 /// Rows that pass a filter, newest first.
 macro_rules! filtered {
@@ -49,29 +30,6 @@ macro_rules! filtered {
 pub(super) const NAMED: &str = filtered!("jobs indexed by jobs_named where name = ?10");
 pub(super) const LIVE: &str = filtered!("jobs indexed by jobs_live where outcome is null");
 pub(super) const ALL: &str = filtered!("jobs where true");
-
-/// Binds the values of a filter.
-pub(super) fn bind(select: &mut CachedStatement<'_>, filter: &Filter) -> rusqlite::Result<()> {
-    let phases = PhaseName::ALL.into_iter().filter(|phase| filter.phases.contains(phase));
-    for (index, phase) in phases.enumerate() {
-        select.raw_bind_parameter(2 + index, phase.as_str())?;
-    }
-    // An outcome is stored as its name in quotes, or as an object that opens with it.
-    select.raw_bind_parameter(8, filter.outcome.as_ref().map(|name| ["\"", name, "\""].concat()))?;
-    select.raw_bind_parameter(9, &filter.group)?;
-    select.raw_bind_parameter(10, &filter.name)?;
-    // As the summary spells them. A title may contain the same text, so these only skip most of the other rows.
-    let quoted = |text: &str| serde_json::Value::from(text).to_string();
-    let label = filter.labels.iter().next();
-    let label = label.map(|(name, value)| [quoted(name), quoted(value)].join(":"));
-    let cwd =
-        filter.cwd.as_ref().map(|folder| ["\"cwd\":", quoted(folder).trim_end_matches(['"', '/'])].concat());
-    let parent = filter.parent.map(|parent| ["\"parent\":", &quoted(&parent.to_string())].concat());
-    select.raw_bind_parameter(11, label)?;
-    select.raw_bind_parameter(12, cwd)?;
-    select.raw_bind_parameter(13, parent)?;
-    select.raw_bind_parameter(14, filter.changed_since.map(moment))
-}
 
 /// Returns rows newest first, through the index that leaves the fewest rows to read. Summaries are compared here, row by row, until there
 /// are enough.
@@ -86,49 +44,6 @@ fn rows(connection: &Connection, filter: &Filter, before: Option<JobId>, limit: 
     let before = before.map_or([0xff; 16], key);
     select.raw_bind_parameter(1, before).and_then(|()| bind(&mut select, filter)).map_err(failed)?;
     passing(&mut select, filter, limit as usize)
-}
-
-/// Returns the rows of a statement whose summaries pass too.
-pub(super) fn passing(select: &mut CachedStatement<'_>, filter: &Filter, limit: usize) -> Result<Vec<Row>> {
-    let found = select.raw_query().mapped(|row| Ok(job_row(row)));
-    let found = found.map(|row| row.map_err(failed)?);
-    let found = found.filter(|row| row.as_ref().map_or(true, |row| filter.passes_summary(row)));
-    found.take(limit).collect()
-}
-
-/// Reads a row of `columns`.
-fn job_row(row: &rusqlite::Row<'_>) -> Result<Row> {
-    let job = job_id(row.get(0).map_err(failed)?)?;
-    let unreadable = |what: &str| Error::Corrupt(format!("the row of {job} does not read: {what}"));
-    let json = |error: serde_json::Error| unreadable(&error.to_string());
-    let read = || -> rusqlite::Result<_> {
-        let phase = row.get_ref(2)?.as_str()?;
-        let outcome: Option<&str> = row.get_ref(9)?.as_str_or_null()?;
-        Ok((phase, outcome, row.get_ref(15)?.as_str()?))
-    };
-    let (phase, outcome, summary) = read().map_err(failed)?;
-    let phase = PhaseName::parse(phase).ok_or_else(|| unreadable("its phase"))?;
-    let outcome = outcome.map(serde_json::from_str).transpose().map_err(json)?;
-    let summary = serde_json::from_str(summary).map_err(json)?;
-    let rest = || -> rusqlite::Result<_> {
-        Ok(Row {
-            job,
-            version: Seq(row.get(1)?),
-            phase,
-            group: row.get(3)?,
-            priority: row.get(4)?,
-            due: row.get::<_, Option<u64>>(5)?.map(Timestamp),
-            holder: holder(row, 6)?,
-            outcome,
-            least_reader: row.get(10)?,
-            conversation: conversation(row, 11)?,
-            submitted_at: Timestamp(row.get(13)?),
-            updated_at: Timestamp(row.get(14)?),
-            changed_at: Timestamp(row.get(16)?),
-            summary,
-        })
-    };
-    rest().map_err(failed)
 }
 
 /// Returns the rows of a query.
@@ -267,7 +182,7 @@ impl Catalog for Sqlite {
     }
 
     async fn list(&self, list: List) -> Result<Vec<Listed>> {
-        self.0.readers.run(move |connection| super::list::list(connection, &list)).await
+        self.0.readers.run(move |connection| list::list(connection, &list)).await
     }
 
     async fn find(&self, reference: Reference) -> Result<Vec<Row>> {

@@ -4,8 +4,8 @@ use lastword_core::view::row::Section;
 use rusqlite::{CachedStatement, Connection};
 
 use super::append::{key, moment};
-use super::catalog::{bind, columns, passes, passing};
 use super::failure::failed;
+use super::rows::{bind, columns, passes, passing};
 use crate::{Filter, List, Listed, Result};
 
 /// Rows of a section after a key, without those that moved to the next first page.

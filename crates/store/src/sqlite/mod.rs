@@ -23,6 +23,7 @@ mod log;
 mod open;
 mod reader;
 mod renew;
+mod rows;
 #[cfg(test)]
 mod tests;
 mod waits;

@@ -84,7 +84,9 @@ fn spans(job: &Job, now: Time) -> Vec<Span> {
     match (&job.phase, job.ended_at) {
         (Phase::Queued | Phase::Backoff, _) => {
             let kind = if job.attempts.is_empty() { Kind::Queued } else { Kind::Waiting };
-            let note = job.waits.as_ref().map(|waits| describe::waits(waits, |until| between(now, until)));
+            // Jobs that it waits for are named below the timeline.
+            let waits = job.waits.as_ref().filter(|waits| waits.by.is_empty());
+            let note = waits.map(|waits| describe::waits(waits, |until| between(now, until)));
             spans.push(Span { kind, from, to: end, note: note.unwrap_or_default() });
         }
         (_, Some(ended)) => {

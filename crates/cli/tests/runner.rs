@@ -7,6 +7,7 @@ mod engine;
 mod executable;
 mod hostile;
 mod life;
+mod limits_and_namespaces;
 mod output;
 mod recovery;
 mod skew;

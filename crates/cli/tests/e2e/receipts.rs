@@ -61,3 +61,73 @@ fn the_receipt_of_an_agent_counts_from_the_request_and_has_every_rung() {
     let shown = run_command(command).stdout;
     assert!(shown.contains("took      interrupt, then TERM after 5"), "{shown}");
 }
+
+/// Passes descriptors of the namespaces of a process to a client, or enters those it is passed and leaves a process there.
+const PASS: &str = r#"
+import array, ctypes, os, socket, subprocess, sys
+path = sys.argv[1]
+s = socket.socket(socket.AF_UNIX)
+if len(sys.argv) > 2:
+    s.bind(path); s.listen(1); print("ready", flush=True); c, _ = s.accept()
+    fds = [os.open(f"/proc/{sys.argv[2]}/ns/{kind}", os.O_RDONLY) for kind in ("user", "pid")]
+    c.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))])
+else:
+    s.connect(path); _, passed, _, _ = s.recvmsg(1, socket.CMSG_SPACE(8))
+    for fd in array.array("i", passed[0][2]):
+        if ctypes.CDLL(None).setns(fd, 0): sys.exit(5)
+    if not os.fork():
+        null = subprocess.DEVNULL
+        subprocess.Popen(["sleep", "1000"], stdin=null, stdout=null, stderr=null, start_new_session=True); os._exit(0)
+    os.wait()
+"#;
+
+#[test]
+fn c87_a_job_that_entered_a_namespace_made_elsewhere_has_no_certain_receipt() {
+    let home = Home::new();
+    let (script, socket) = (home.work().join("pass.py"), home.work().join("socket"));
+    std::fs::write(&script, PASS).unwrap();
+    let (script, socket) = (script.to_str().unwrap(), socket.to_str().unwrap());
+    let mut container = Background::start("unshare", &["-Urpf", "--kill-child", "sleep", "1000"]);
+    let pid = container.0.id();
+    let children = || std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok();
+    let init: i32 = until("its init runs", || children()?.trim().parse().ok());
+    let mut helper = Background::start("python3", &[script, socket, &init.to_string()]);
+    let mut ready = [0; 5];
+    std::io::Read::read_exact(helper.0.stdout.as_mut().unwrap(), &mut ready).unwrap();
+    home.ok(&["run", "--name", "enters", "--", "python3", script, socket]);
+    let job = home.json(&["show", "enters"]);
+    let receipt = &job["attempts"][0]["receipt"];
+    assert_eq!((&job["outcome"], &receipt["exit"]["code"]), (&json!("completed"), &json!(0)), "{job}");
+    assert_eq!((&receipt["certain"], &receipt["may_escape"]), (&json!(false), &json!(true)), "{receipt}");
+    let shown = home.ok(&["show", "enters"]);
+    assert!(
+        shown.contains("not certain") && shown.contains("entered a PID namespace made elsewhere"),
+        "{shown}"
+    );
+    helper.end();
+    container.end();
+    home.ok(&["run", "--name", "stays", "--", "true"]);
+    assert_eq!(home.json(&["show", "stays"])["attempts"][0]["receipt"]["certain"], true);
+}
+
+/// A program outside of jobs.
+struct Background(std::process::Child);
+
+impl Background {
+    #[expect(clippy::disallowed_methods, reason = "the test plays other programs of the user")]
+    fn start(program: &str, words: &[&str]) -> Background {
+        let mut command = std::process::Command::new(program);
+        Background(command.args(words).stdout(std::process::Stdio::piped()).spawn().unwrap())
+    }
+
+    fn end(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        self.end();
+    }
+}

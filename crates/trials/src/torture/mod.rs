@@ -113,7 +113,7 @@ fn with_bug(bug: Bug) -> Result<Faults, String> {
         adversaries: ADVERSARIES.iter().copied().filter(|adversary| bug.is_tried_with(adversary)).collect(),
         levels: Some(vec![Level::Subreaper]),
         moments: moments(&BUG_MOMENTS_US),
-        repeats: 1,
+        repeats: bug.repeats(),
         by_level: false,
         victim: Victim::None,
     };

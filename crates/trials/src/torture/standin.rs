@@ -76,6 +76,11 @@ impl Bug {
         }
     }
 
+    /// Returns how often it is tried with each: what one adversary shows must not hang on one settled tree.
+    pub(crate) fn repeats(self) -> u32 {
+        if self == Bug::Unwatched { 10 } else { 1 }
+    }
+
     /// Reports whether the keeper that ships is tried, with a guard taken away.
     pub(crate) fn is_of_keeper(self) -> bool {
         self == Bug::Unfenced

@@ -12,10 +12,10 @@ pub(crate) fn read(pid: i32, name: &str, bytes_max: u64) -> io::Result<Vec<u8>> 
         Ok(bytes)
     };
     let own = read(format!("/proc/{pid}/{name}"));
-    // Kernels differ in what they say about a thread that has given up its memory.
+    // Kernels differ in what they say about a thread that has given up its memory. Its files are root's, so others may not even open them.
     let is_exited = match &own {
         Ok(bytes) => bytes.is_empty(),
-        Err(error) => error.raw_os_error() == Some(libc::ESRCH),
+        Err(error) => matches!(error.raw_os_error(), Some(libc::ESRCH | libc::EACCES)),
     };
     if !is_exited {
         return own;

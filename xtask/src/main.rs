@@ -23,6 +23,7 @@ mod mutants;
 mod package;
 mod program;
 mod proof;
+mod record;
 mod root;
 mod seeded;
 mod steps;
@@ -63,6 +64,7 @@ const VERBS: &[Verb] = &[
     Verb { name: "orphans", arguments: "[--agents a,b] [--bug NAME]", about: "what real agents leave when they are killed, found and ended", run: |args| trials::run("orphans", args) },
     Verb { name: "api", arguments: "[--cases N] [--seed S] [--bug NAME]", about: "requests made up from the OpenAPI document, against a daemon with jobs", run: |args| trials::run("api", args) },
     Verb { name: "attack", arguments: "[--short] [--only WORD] [...]", about: "attacks on a user's jobs and daemon: each is refused, survived, or admitted", run: |args| trials::run("attack", args) },
+    Verb { name: "record", arguments: "[ID...] [--short] [--list] [--write] [--against EXECUTABLE]", about: "failures that were reported in public, re-enacted; writes docs/track-record.md", run: record::run },
     Verb { name: "survive", arguments: "[--rounds N] [--seed S]", about: "kills a daemon's stand-in and has another take over", run: |args| trials::run("survive", args) },
     Verb { name: "bombs", arguments: "[--short]", about: "output by the gigabyte against memory and disk", run: |args| trials::run("bombs", args) },
     Verb { name: "torture", arguments: "[--repeats N] [...]", about: "trees that do not want to die, stopped and judged from outside", run: |args| trials::run("torture", args) },

@@ -110,6 +110,8 @@ const NEEDS: &[(&str, Where, &[&str])] = &[
     ("orphans", Where::Ci, &["npm"]),
     ("api", Where::Ci, &["python3", "Python's venv"]),
     ("attack", Where::Ci, &["git"]),
+    ("record", Where::Ci, &["python3", "curl"]),
+    ("record --against 0.1.0", Where::Ci, &["git", "python3", "curl", "lastword 0.1.0"]),
     ("chaos", Where::Ci, &["mkfs.ext4", "sqlite3"]),
     ("scale", Where::Ci, &["sqlite3"]),
     ("mutants", Where::ByHand, &["cargo-mutants", "cargo-nextest"]),

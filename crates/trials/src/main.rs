@@ -29,6 +29,7 @@ mod statistics;
 mod survive;
 mod torture;
 mod tracer;
+mod track;
 mod upgrade;
 mod verdict;
 
@@ -49,6 +50,7 @@ const VERBS: &[Verb] = &[
     ("kill-points", points::kill::run),
     ("orphans", orphans::run),
     ("power-loss", power_loss::run),
+    ("record", track::run),
     ("scale", scale::run),
     ("scope", scope::run),
     ("survive", survive::run),

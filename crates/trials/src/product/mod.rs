@@ -109,8 +109,15 @@ impl Product {
 
     /// Returns a command of this product, as from a script: no terminal, and nothing but what it needs in its environment.
     pub(crate) fn command(&self, words: &[impl AsRef<OsStr>]) -> Command {
-        let mut command = Command::new(&self.program);
-        command.args(words).stdin(Stdio::null()).env_clear();
+        let mut command = self.other_command(&self.program);
+        command.args(words);
+        command
+    }
+
+    /// Returns a command of another program, in the environment and by the user of this product.
+    pub(crate) fn other_command(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut command = Command::new(program);
+        command.stdin(Stdio::null()).env_clear();
         command.env("LASTWORD_HOME", &self.home).env("HOME", &self.home);
         command.env("PATH", "/usr/local/bin:/usr/bin:/bin").env(MARKER, &self.place);
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
@@ -171,6 +178,11 @@ impl Product {
     pub(crate) fn tear_down(&self) -> usize {
         let _ = self.run(&["cancel", "--all", "--force"]);
         let _ = self.run(&["daemon", "stop"]);
+        self.kill_all()
+    }
+
+    /// Kills every process of this installation, and reports how many there were.
+    pub(crate) fn kill_all(&self) -> usize {
         let mut killed = 0;
         // Until none is left: a process forked after the list was read is found by the next look.
         clock::until(START_MAX, LOOK, || {

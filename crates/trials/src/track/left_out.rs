@@ -1,0 +1,33 @@
+//! Items of the reports that have no row, and why.
+
+use super::row::{CODEX_PLUGIN_184, OUROBOROS_464, OUROBOROS_1207, Report};
+
+/// An item without a row.
+pub(super) struct LeftOut {
+    pub(super) id: &'static str,
+    pub(super) report: &'static Report,
+    pub(super) what: &'static str,
+    pub(super) why: &'static str,
+}
+
+const fn item(id: &'static str, report: &'static Report, what: &'static str, why: &'static str) -> LeftOut {
+    LeftOut { id, report, what, why }
+}
+
+#[rustfmt::skip] // One row, one item.
+pub(super) const ITEMS: &[LeftOut] = &[
+    item("000-40", &OUROBOROS_464, "MCP tools to start, watch and cancel a job", "an MCP server comes later"),
+    item("000-41", &OUROBOROS_464, "cancelling the outer work cancels the work it is linked to", "linked jobs come later; today a job that was submitted inside a job is independent of it"),
+    item("000-42", &OUROBOROS_464, "jobs that are coroutines of the supervisor's own process", "a job is always a process here"),
+    item("000-43", &OUROBOROS_464, "resuming a session after a cancel", "sessions of their own come later"),
+    item("000-44", &OUROBOROS_464, "two runners of one session", "sessions of their own come later"),
+    item("001-13", &OUROBOROS_1207, "one time budget over all processes and resumes of a session", "shared budgets come later; today `wall` is a limit of each attempt"),
+    item("001-14", &OUROBOROS_1207, "one budget over a pipeline of phases", "shared budgets come later"),
+    item("001-15", &OUROBOROS_1207, "settings that another loader owns are accepted", "there is one loader; an unknown key is refused"),
+    item("001-17", &OUROBOROS_1207, "stores that cannot be queried still work", "a matter of that store's interface; every journal here passes one conformance suite"),
+    item("002-09", &CODEX_PLUGIN_184, "a hub watches the child that its clients share", "shared helper processes come later (C59, C67)"),
+    item("002-26", &CODEX_PLUGIN_184, "jobs of this workspace and this session", "a list by folder or session comes later; labels select jobs today"),
+    item("002-27", &CODEX_PLUGIN_184, "commands inside Claude Code", "an MCP server comes later"),
+    item("002-28", &CODEX_PLUGIN_184, "one app-server for several companions", "shared helper processes come later (C59, C67)"),
+    item("002-29", &CODEX_PLUGIN_184, "macOS and Windows", "Linux only"),
+];

@@ -1,0 +1,58 @@
+//! The rows, by subject.
+//!
+//! - [`cancel`]: what a cancel reaches, and when it may answer.
+//! - [`dependents`]: jobs that wait for another one.
+//! - [`ending`]: one ending, true to the work.
+//! - [`feed`]: events and the API.
+//! - [`journal`]: a journal that cannot be written, was deleted or replaced.
+//! - [`limits`]: decisions that stay.
+//! - [`output`]: terminals and readers.
+//! - [`owners`]: daemons, keepers and pids.
+//! - [`reads`]: what a caller learns when something is gone.
+//! - [`settings`]: where they come from.
+//! - [`trees`]: processes and receipts.
+
+mod cancel;
+mod dependents;
+mod ending;
+mod feed;
+mod journal;
+mod limits;
+mod output;
+mod owners;
+mod reads;
+mod settings;
+mod trees;
+
+use super::row::Row;
+
+/// Every row, by subject.
+#[rustfmt::skip] // One row, one subject.
+const SUBJECTS: &[&[Row]] = &[
+    cancel::ROWS,
+    dependents::ROWS,
+    ending::ROWS,
+    feed::ROWS,
+    journal::ROWS,
+    limits::ROWS,
+    output::ROWS,
+    owners::ROWS,
+    reads::ROWS,
+    settings::ROWS,
+    trees::ROWS,
+];
+
+/// Returns all rows.
+pub(super) fn all() -> impl Iterator<Item = &'static Row> {
+    SUBJECTS.iter().copied().flatten()
+}
+
+/// Returns all rows by their ids: `A2` before `A11`.
+pub(super) fn sorted() -> impl Iterator<Item = &'static Row> {
+    let mut rows: Vec<&Row> = all().collect();
+    rows.sort_by_key(|row| {
+        let letters = row.id.trim_end_matches(|c: char| c.is_ascii_digit());
+        (letters, row.id[letters.len()..].parse::<u32>().ok(), row.id)
+    });
+    rows.into_iter()
+}

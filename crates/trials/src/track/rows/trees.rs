@@ -1,0 +1,110 @@
+//! Process trees: what is found, what is signalled, what the receipt says.
+
+use std::fs;
+use std::process::Command;
+
+use crate::place::Programs;
+use crate::product::figures::Stat;
+use crate::track::home::{Home, at, is_alive, signal, until};
+use crate::track::row::{Seen, held_if, rows};
+
+rows! {
+    "A3" ours After010 Nothing [87]
+        "A process whose main thread has exited is taken for dead: it gets no TERM and is missing in the receipt."
+        => "The receipt has it.",
+        main_thread_gone;
+    "A3-alone" ours After010 Nothing [14, 87]
+        "Both keepers of such a process are killed: it runs on after the last word."
+        => "It is gone at the last word.",
+        main_thread_gone_without_keepers;
+    "A4" ours After010 Nothing [32, 37]
+        "A job with an empty environment whose folder was deleted is called lost by the next daemon, although it runs."
+        => "The next daemon has it, with the same process.",
+        folder_deleted;
+    "A12" ours After010 Nothing [21]
+        "An ended job still has processes alive, by its own record."
+        => "An ended job has none.",
+        alive_after_the_end;
+    "A13" ours After010 Nothing []
+        "Jobs run with umask 077 and the daemon's limits and nice value, so that others cannot read what they make."
+        => "A job has the umask, the limits and the nice value of its caller.",
+        umask_of_the_caller;
+}
+
+/// Starts a leader and a child in another session whose main threads exit, and returns both.
+fn headless(home: &Home) -> Result<(String, [i32; 2]), String> {
+    let (adversary, canary) = (home.work("adversary"), home.work("canary"));
+    // A process of its own copies: a file that is open for writing here cannot be run.
+    let copied = Command::new("cp").arg(Programs::beside()?.adversary).arg(&adversary).status();
+    if !copied.is_ok_and(|status| status.success()) {
+        return Err(format!("{} cannot be copied", adversary.display()));
+    }
+    home.shell(": > $PLACE/canary")?;
+    let script = "exec $PLACE/adversary main-thread-gone $PLACE/canary";
+    let job = home.start("--grace 2s", script)?;
+    let leader = home.leader(&job)?;
+    let is_headless = |pid: i32| Stat::of(pid).is_some_and(|stat| stat.state == 'Z' && stat.threads > 1);
+    let child = until("both have lost their main thread", || {
+        let records = fs::read(&canary).ok()?;
+        let pids = records
+            .chunks_exact(crate::record::SIZE)
+            .map(|record| i32::from_le_bytes([record[0], record[1], record[2], record[3]]));
+        pids.into_iter().find(|pid| *pid != leader && is_headless(*pid)).filter(|_| is_headless(leader))
+    })?;
+    Ok((job, [leader, child]))
+}
+
+fn main_thread_gone(home: &Home) -> Seen {
+    let (job, [leader, child]) = headless(home)?;
+    home.run(&["cancel", &job])?;
+    let shown = home.ended(&job)?;
+    let receipt = &shown["attempts"][0]["receipt"];
+    let processes = receipt["processes"].to_string();
+    let has = |pid: i32| processes.contains(&pid.to_string());
+    held_if(has(leader) && has(child), format!("found {}: {processes}", receipt["found"]))
+}
+
+fn main_thread_gone_without_keepers(home: &Home) -> Seen {
+    let (job, [leader, child]) = headless(home)?;
+    for keeper in home.keepers(leader)? {
+        signal(keeper, libc::SIGKILL);
+    }
+    home.ended(&job)?;
+    let alive: Vec<i32> = [leader, child].into_iter().filter(|pid| is_alive(*pid)).collect();
+    for pid in &alive {
+        signal(*pid, libc::SIGKILL);
+    }
+    held_if(alive.is_empty(), format!("alive after the last word: {alive:?}"))
+}
+
+fn folder_deleted(home: &Home) -> Seen {
+    // Its command line names the place, so that it is found and killed in the end, whatever becomes of the job.
+    let sleep = home.shell("cp /bin/sleep $PLACE/sleep")?;
+    let job = home.start("", "exec env -i $PLACE/sleep 1000")?;
+    let leader = home.leader(&job)?;
+    until("it has an empty environment", || {
+        fs::read(format!("/proc/{leader}/environ")).is_ok_and(|text| text.is_empty()).then_some(())
+    })?;
+    let folder = home.state().join("jobs").join(&job);
+    fs::remove_dir_all(&folder).map_err(at(&folder))?;
+    home.kill_daemon()?;
+    home.run(&["wait", "--timeout", "3s", &job])?;
+    let shown = home.show(&job)?;
+    let is_held = sleep.code == 0 && shown["phase"] == "running" && is_alive(leader);
+    held_if(is_held, format!("{} {}; leader alive: {}", shown["phase"], shown["outcome"], is_alive(leader)))
+}
+
+fn alive_after_the_end(home: &Home) -> Seen {
+    let job = home.start("", "sleep 1000")?;
+    home.leader(&job)?;
+    home.ok(&["cancel", &job])?;
+    let stop = home.ended(&job)?["stop"].clone();
+    held_if(stop["alive"].is_null() || stop["alive"] == 0, format!("alive: {}", stop["alive"]))
+}
+
+fn umask_of_the_caller(home: &Home) -> Seen {
+    home.ok(&["daemon", "start"])?;
+    let script = "umask 027; ulimit -n 123; exec nice -n 3 $LASTWORD run -- sh -c 'umask; ulimit -n; nice'";
+    let said = home.shell(script)?.out.replace('\n', " ");
+    held_if(said.trim() == "0027 123 3", format!("umask, files, nice: {said}"))
+}

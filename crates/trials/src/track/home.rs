@@ -260,6 +260,12 @@ impl Follower {
     }
 }
 
+impl Follower {
+    pub(super) fn signal(&self, number: i32) {
+        signal(self.child.id() as i32, number);
+    }
+}
+
 impl Drop for Follower {
     fn drop(&mut self) {
         let _ = self.child.kill();

@@ -1,6 +1,6 @@
 //! Items of the reports that have no row, and why.
 
-use super::row::{CODEX_PLUGIN_184, OUROBOROS_464, OUROBOROS_1207, Report};
+use super::report::{CODEX_PLUGIN_184, OUROBOROS_464, OUROBOROS_1207, Report};
 
 /// An item without a row.
 pub(super) struct LeftOut {

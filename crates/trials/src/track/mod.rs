@@ -1,6 +1,6 @@
 //! `record`: failures that were reported in public, of other tools and of our own first release, re-enacted here with real processes.
 //!
-//! - [`row`]: a row, and the reports that rows come from.
+//! - [`row`]: a row. [`report`]: the public reports that rows come from.
 //! - [`rows`]: the rows, by subject.
 //! - [`left_out`]: items of the reports that have no row, and why.
 //! - [`home`]: the installation of a row.
@@ -9,6 +9,7 @@
 mod home;
 mod left_out;
 mod page;
+mod report;
 mod row;
 mod rows;
 

@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 use std::fs;
 
 use super::left_out;
-use super::row::{CODEX_PLUGIN_184, Held, OUROBOROS_464, OUROBOROS_1207, Report, Row};
+use super::report::{Report, THREADS};
+use super::row::{Held, Row};
 use super::rows;
 
 /// Where it is written, from the root of the repository.
@@ -32,8 +33,8 @@ pub(super) fn write() -> Result<(), String> {
 /// Returns the page.
 fn text() -> String {
     let mut page = INTRODUCTION.to_owned();
-    for report in [&OUROBOROS_464, &OUROBOROS_1207, &CODEX_PLUGIN_184] {
-        let Report { name, link, title } = report;
+    for (report, title) in THREADS {
+        let Report { name, link } = report;
         let _ = write!(page, "\n## {title}\n\nReported and discussed in [{name}]({link}).\n\n");
         table(&mut page, rows::sorted().filter(|row| row.report == Some(report)));
         let left: Vec<_> = left_out::ITEMS.iter().filter(|item| item.report == report).collect();
@@ -44,9 +45,17 @@ fn text() -> String {
             }
         }
     }
+    page.push_str("\n## Other reports\n\n");
+    table(&mut page, rows::sorted().filter(|row| row.report.is_some() && !row.is_of_thread()));
     let _ = write!(page, "\n## Found in version 0.1.0\n\n{OURS}\n\n");
     table(&mut page, rows::sorted().filter(|row| row.report.is_none()));
     page
+}
+
+impl Row {
+    fn is_of_thread(&self) -> bool {
+        THREADS.iter().any(|(thread, _)| self.report == Some(thread))
+    }
 }
 
 fn table(page: &mut String, rows: impl Iterator<Item = &'static Row>) {
@@ -55,6 +64,10 @@ fn table(page: &mut String, rows: impl Iterator<Item = &'static Row>) {
     );
     for row in rows {
         let Row { id, there, here, .. } = row;
+        let name = match row.report {
+            Some(Report { name, link }) if !row.is_of_thread() => format!("[{name}]({link})"),
+            _ => (*id).to_owned(),
+        };
         let mark = match row.held {
             Held::From010 => "",
             Held::After010 => " †",
@@ -62,7 +75,8 @@ fn table(page: &mut String, rows: impl Iterator<Item = &'static Row>) {
         };
         let promises: Vec<String> = row.promises.iter().map(|promise| format!("C{promise}")).collect();
         let promises = promises.join(" ");
-        let _ = writeln!(page, "| {id}{mark} | {there} | {here} | {promises} | `cargo xtask record {id}` |");
+        let _ =
+            writeln!(page, "| {name}{mark} | {there} | {here} | {promises} | `cargo xtask record {id}` |");
     }
 }
 
@@ -85,10 +99,14 @@ mod tests {
     }
 
     #[test]
-    fn promises_are_in_the_contract() {
+    fn promises_are_in_the_contract_and_name_the_reports_they_answer() {
         for row in rows::all() {
             for id in row.promises {
-                assert!(promise(*id).is_some(), "{}: there is no promise C{id}", row.id);
+                let promise = promise(*id).unwrap_or_else(|| panic!("{}: there is no promise C{id}", row.id));
+                if let Some(report) = row.report.filter(|_| row.is_of_thread()) {
+                    assert!(promise.contains(&format!("[{}]", report.name)), "C{id} lacks [{}]", report.name);
+                    assert!(CONTRACT.contains(&format!("\n[{}]: {}\n", report.name, report.link)));
+                }
             }
         }
     }

@@ -1,33 +1,7 @@
 //! A row of the track record: a failure that was reported, and its re-enactment.
 
 use super::home::Home;
-
-/// Where a failure was reported.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Report {
-    /// As the contract names it.
-    pub(super) name: &'static str,
-    pub(super) link: &'static str,
-    pub(super) title: &'static str,
-}
-
-pub(super) const OUROBOROS_464: Report = Report {
-    name: "ouroboros #464",
-    link: "https://github.com/Q00/ouroboros/pull/464",
-    title: "A cancelled job leaves its subprocess running",
-};
-
-pub(super) const OUROBOROS_1207: Report = Report {
-    name: "ouroboros #1207",
-    link: "https://github.com/Q00/ouroboros/pull/1207",
-    title: "A watchdog forgets its decision when the process restarts",
-};
-
-pub(super) const CODEX_PLUGIN_184: Report = Report {
-    name: "codex-plugin-cc #184",
-    link: "https://github.com/openai/codex-plugin-cc/pull/184",
-    title: "Tracked jobs hang forever when a broker disconnects",
-};
+use super::report::Report;
 
 /// Since when a failure does not happen here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,7 +81,7 @@ macro_rules! report {
         None
     };
     ($report:ident) => {
-        Some(&$crate::track::row::$report)
+        Some(&$crate::track::report::$report)
     };
 }
 

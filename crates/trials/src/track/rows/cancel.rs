@@ -105,7 +105,7 @@ fn silent_process(home: &Home) -> Seen {
     held_if(is_held, format!("cancel took {} ms; child alive: {}", took.as_millis(), is_alive(child)))
 }
 
-fn child_in_its_own_session(home: &Home) -> Seen {
+pub(super) fn child_in_its_own_session(home: &Home) -> Seen {
     let job = home.start("--grace 1s", "setsid sh -c 'echo $$ > $PLACE/child; exec sleep 1000' & wait")?;
     let child = home.pid_in("child")?;
     home.run(&["cancel", &job])?;

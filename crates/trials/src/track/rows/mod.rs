@@ -6,6 +6,7 @@
 //! - [`feed`]: events and the API.
 //! - [`journal`]: a journal that cannot be written, was deleted or replaced.
 //! - [`limits`]: decisions that stay.
+//! - [`others`]: single reports of other tools.
 //! - [`output`]: terminals and readers.
 //! - [`owners`]: daemons, keepers and pids.
 //! - [`reads`]: what a caller learns when something is gone.
@@ -18,6 +19,7 @@ mod ending;
 mod feed;
 mod journal;
 mod limits;
+mod others;
 mod output;
 mod owners;
 mod reads;
@@ -35,6 +37,7 @@ const SUBJECTS: &[&[Row]] = &[
     feed::ROWS,
     journal::ROWS,
     limits::ROWS,
+    others::ROWS,
     output::ROWS,
     owners::ROWS,
     reads::ROWS,

@@ -101,7 +101,7 @@ fn pid_used_again(home: &Home) -> Seen {
     )
 }
 
-fn restart_under_a_job(home: &Home) -> Seen {
+pub(super) fn restart_under_a_job(home: &Home) -> Seen {
     let script = "echo one; while [ ! -e $PLACE/go ]; do sleep 0.01; done; echo two; exit 5";
     let job = home.start("", script)?;
     let leader = home.leader(&job)?;
@@ -134,7 +134,7 @@ fn keepers_do_not_answer(home: &Home) -> Seen {
     )
 }
 
-fn adopted_again_and_again(home: &Home) -> Seen {
+pub(super) fn adopted_again_and_again(home: &Home) -> Seen {
     let job = home.start("", "sleep 1000")?;
     let leader = home.leader(&job)?;
     for _ in 0..3 {

@@ -129,7 +129,7 @@ fn socket_is_removed(home: &Home) -> Seen {
     held_if(was && !socket.exists(), format!("socket before: {was}, after: {}", socket.exists()))
 }
 
-fn dead_daemon_is_replaced(home: &Home) -> Seen {
+pub(super) fn dead_daemon_is_replaced(home: &Home) -> Seen {
     home.ok(&["run", "--", "true"])?;
     home.kill_daemon()?;
     let ran = home.run(&["ls", "-a"])?;
@@ -167,7 +167,7 @@ fn ended_jobs_are_left_alone(home: &Home) -> Seen {
 }
 
 /// Kills a job with its keepers and the daemon, and returns its id.
-fn all_killed(home: &Home) -> Result<String, String> {
+pub(super) fn all_killed(home: &Home) -> Result<String, String> {
     let job = home.start("--name old", "exec sleep 1000")?;
     let leader = home.leader(&job)?;
     home.kill_daemon()?;
@@ -204,7 +204,7 @@ fn lost_with_a_reason(home: &Home) -> Seen {
     held_if(is_held, format!("{} {} at {}", shown["outcome"], shown["cause"], shown["ended_at"]))
 }
 
-fn cancel_without_a_daemon(home: &Home) -> Seen {
+pub(super) fn cancel_without_a_daemon(home: &Home) -> Seen {
     let job = home.start("", "sleep 1000")?;
     let leader = home.leader(&job)?;
     home.kill_daemon()?;

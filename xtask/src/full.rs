@@ -27,6 +27,8 @@ const STEPS: Lane = &[
     verb("orphans", "orphans"),
     verb("api", "api"),
     verb("attack", "attack"),
+    verb("record", "record"),
+    verb("record, 0.1.0", "record --against 0.1.0"),
     verb("fuzz", "fuzz --seconds 600"),
     verb("chaos", "chaos --minutes 120"),
     verb("scale", "scale laptop"),

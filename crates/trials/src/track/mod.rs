@@ -37,8 +37,8 @@ const AT_ONCE: usize = 4;
 /// Rows of `--short`: one or two of each subject, those that wait for nothing.
 const SHORT: &[&str] = &[
     "000-01", "000-03", "000-08", "000-12", "000-13", "000-15", "000-22", "000-32", "000-37", "001-01",
-    "001-03", "001-11", "001-12", "002-10", "002-12", "002-13", "002-15", "002-17", "A1", "A2", "A3", "A4",
-    "A5", "A13", "A16",
+    "001-03", "001-11", "001-12", "002-10", "002-12", "002-13", "002-15", "002-17", "A2", "A3", "A3-alone",
+    "A4", "A5", "A13", "A16",
 ];
 
 /// What the arguments ask for.
@@ -175,6 +175,7 @@ fn print_row(row: &Row, done: &Done, is_fine: bool) {
     };
     let mark = match (is_fine, row.held) {
         (false, _) => "  <<< must not be",
+        (true, Held::NotYet) if word == "held" => "  (marked as not yet held: mark it as held)",
         (true, Held::NotYet) => "  (not judged: not yet held)",
         (true, _) => "",
     };

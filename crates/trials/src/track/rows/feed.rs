@@ -1,5 +1,6 @@
 //! The feed of events and the API.
 
+use crate::product::figures;
 use crate::track::home::{Home, within};
 use crate::track::row::{Seen, held_if, rows};
 
@@ -12,6 +13,10 @@ rows! {
         "The broker shuts down, and its clients are not told."
         => "A client that follows a job through the API is told that the daemon stops, and what happens to its jobs.",
         stream_is_told;
+    "A9" ours NotYet Nothing []
+        "600 unfinished request bodies of 2 MiB grow the daemon to more than a gigabyte."
+        => "The daemon stays below 512 MB, and commands are answered.",
+        unfinished_bodies;
     "B14" ours After010 Nothing []
         "A stream of the API ends without a word when the daemon stops."
         => "The stream says so before it ends.",
@@ -48,6 +53,40 @@ fn stream_is_told(home: &Home) -> Seen {
     let last: Vec<&str> = stream.lines().filter(|line| !line.is_empty()).rev().take(3).collect();
     let is_held = last.iter().any(|line| line.contains("stop"));
     held_if(is_held, format!("the last lines of the stream: {last:?}"))
+}
+
+/// Sends all but the end of a body on 600 connections, then runs a job.
+const UNFINISHED: &str = r#"
+import os, socket, subprocess, threading
+path = os.environ["LASTWORD_HOME"] + "/lastword.sock"
+head = b"POST /v1/jobs HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 2090000\r\n\r\n"
+body, connections = head + b'{"argv":["' + b"x" * 2060000, []
+def send():
+    connection = socket.socket(socket.AF_UNIX)
+    connection.settimeout(10)
+    connections.append(connection)
+    try:
+        connection.connect(path)
+        connection.sendall(body)
+    except OSError:
+        pass
+threads = [threading.Thread(target=send) for _ in range(600)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+subprocess.run([os.environ["LASTWORD"], "run", "--", "echo", "answered"])
+"#;
+
+fn unfinished_bodies(home: &Home) -> Seen {
+    home.ok(&["daemon", "start"])?;
+    let daemon = home.daemon()?;
+    let mut command = home.command("python3");
+    let output = command.args(["-c", UNFINISHED]).output().map_err(|error| format!("python3: {error}"))?;
+    let most_kb = figures::most_resident_kb(daemon).ok_or("the daemon is gone")?;
+    let is_answered = output.stdout == b"answered\n";
+    held_if(
+        is_answered && most_kb < 512 << 10,
+        format!("at most {} MB; answered: {is_answered}", most_kb >> 10),
+    )
 }
 
 fn requests_without_a_body(home: &Home) -> Seen {

@@ -12,6 +12,7 @@
 //! - [`reads`]: what a caller learns when something is gone.
 //! - [`settings`]: where they come from.
 //! - [`trees`]: processes and receipts.
+//! - [`worktrees`]: worktrees of jobs.
 
 mod cancel;
 mod dependents;
@@ -25,6 +26,7 @@ mod owners;
 mod reads;
 mod settings;
 mod trees;
+mod worktrees;
 
 use super::row::Row;
 
@@ -43,6 +45,7 @@ const SUBJECTS: &[&[Row]] = &[
     reads::ROWS,
     settings::ROWS,
     trees::ROWS,
+    worktrees::ROWS,
 ];
 
 /// Returns all rows.

@@ -75,6 +75,10 @@ rows! {
         "A job that finishes while nothing looks is never reported."
         => "It finishes while no daemon runs: `wait` and `result` have its exit and its output later.",
         finished_unobserved;
+    "B6" ours NotYet Nothing [62]
+        "An old job that just died is in no list: `ls` sorts by submission only."
+        => "It is among the first in the list of jobs.",
+        newly_dead_job_is_listed;
     "B12" ours After010 Nothing [60]
         "A frozen daemon makes every command give up after 70 seconds."
         => "It is replaced, and the command is carried out.",

@@ -2,10 +2,11 @@
 
 use std::fs;
 use std::process::Command;
+use std::time::Duration;
 
 use crate::place::Programs;
-use crate::product::figures::Stat;
-use crate::track::home::{Home, at, is_alive, signal, until};
+use crate::product::figures::{self, Stat};
+use crate::track::home::{Home, at, is_alive, signal, until, within};
 use crate::track::row::{Seen, held_if, rows};
 
 rows! {
@@ -21,6 +22,18 @@ rows! {
         "A job with an empty environment whose folder was deleted is called lost by the next daemon, although it runs."
         => "The next daemon has it, with the same process.",
         folder_deleted;
+    "A7" ours NotYet Nothing []
+        "A job lowers the resource limits of another job with `prlimit`, and the kernel kills that job."
+        => "The other job runs on.",
+        limits_of_another_job;
+    "A7-nursery" ours NotYet Nothing []
+        "A job lowers the resource limits of the process that starts keepers, and no later job can start."
+        => "The next job runs.",
+        limits_of_the_nursery;
+    "A8" ours NotYet Nothing [21]
+        "A process enters a namespace that was handed to it and survives the job, whose receipt claims a strong proof."
+        => "It is gone, or the receipt claims less.",
+        foreign_namespace;
     "A12" ours After010 Nothing [21]
         "An ended job still has processes alive, by its own record."
         => "An ended job has none.",
@@ -92,6 +105,81 @@ fn folder_deleted(home: &Home) -> Seen {
     let shown = home.show(&job)?;
     let is_held = sleep.code == 0 && shown["phase"] == "running" && is_alive(leader);
     held_if(is_held, format!("{} {}; leader alive: {}", shown["phase"], shown["outcome"], is_alive(leader)))
+}
+
+fn limits_of_another_job(home: &Home) -> Seen {
+    let victim = home.start("--wall 60s", "while :; do :; done")?;
+    let leader = home.leader(&victim)?;
+    let attack = home.run(&["run", "--", "prlimit", "--pid", &leader.to_string(), "--cpu=1:1"])?;
+    // The limit is a second of processor time, on a machine with other work.
+    let is_gone = within(Duration::from_secs(8), || (!is_alive(leader)).then_some(())).is_some();
+    held_if(!is_gone, format!("prlimit exits with {}; the other job is gone: {is_gone}", attack.code))
+}
+
+fn limits_of_the_nursery(home: &Home) -> Seen {
+    home.ok(&["run", "--", "true"])?;
+    let daemon = home.daemon()?;
+    let is_its_child = |pid: &i32| Stat::of(*pid).is_some_and(|stat| stat.parent == daemon);
+    let nursery = figures::living().into_iter().find(is_its_child).ok_or("the daemon has no child")?;
+    let attack = home.run(&["run", "--", "prlimit", "--pid", &nursery.to_string(), "--nproc=0:0"])?;
+    let next = home.run(&["run", "--", "echo", "again"])?;
+    held_if(
+        next.out == "again\n",
+        format!("prlimit exits with {}; the next job: {}", attack.code, next.printed()),
+    )
+}
+
+/// Hands descriptors of a namespace to the process that connects (`serve`), or takes them, enters and leaves a process there.
+const NAMESPACE: &str = r#"
+import array, ctypes, os, socket, sys
+path = os.environ["PLACE"] + "/namespace.sock"
+if sys.argv[1] == "serve":
+    server = socket.socket(socket.AF_UNIX)
+    server.bind(path)
+    server.listen(1)
+    connection, _ = server.accept()
+    files = [os.open(f"/proc/{sys.argv[2]}/ns/{name}", os.O_RDONLY) for name in ("user", "pid")]
+    connection.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", files))])
+    sys.exit()
+client = socket.socket(socket.AF_UNIX)
+client.connect(path)
+_, given, _, _ = client.recvmsg(10, socket.CMSG_SPACE(8))
+files = array.array("i")
+files.frombytes(given[0][2])
+libc = ctypes.CDLL(None, use_errno=True)
+for file in files:
+    if libc.setns(file, 0):
+        print("setns:", os.strerror(ctypes.get_errno()))
+        sys.exit(5)
+if os.fork() == 0:
+    if os.fork() == 0:
+        os.setsid()
+        os.closerange(0, 256)
+        os.execve(os.environ["PLACE"] + "/sleep", [os.environ["PLACE"] + "/sleep", "1001"], {})
+    os._exit(0)
+os.wait()
+"#;
+
+fn foreign_namespace(home: &Home) -> Seen {
+    let script = home.work("namespace.py");
+    fs::write(&script, NAMESPACE).map_err(at(&script))?;
+    let run = home.shell(
+        "cp /bin/sleep $PLACE/sleep; unshare -Urpf --kill-child sh -c 'sleep 1000 & wait' > /dev/null 2>&1 & U=$!
+         until I=$(pgrep -P $U); do sleep 0.02; done
+         python3 $PLACE/namespace.py serve $I > /dev/null 2>&1 & until [ -S $PLACE/namespace.sock ]; do sleep 0.02; done
+         timeout 30 $LASTWORD run --name inside --grace 500ms -- python3 $PLACE/namespace.py enter
+         pgrep -f $PLACE/sleep.1001 > $PLACE/left; kill -9 $U",
+    )?;
+    let shown = home.show("inside")?;
+    if shown["outcome"] != "completed" {
+        return Err(format!("no namespace can be entered here: {}", run.printed()));
+    }
+    let left = fs::read_to_string(home.work("left")).unwrap_or_default();
+    let certain = &shown["attempts"][0]["receipt"]["certain"];
+    held_if(
+        left.trim().is_empty() || certain == false,
+        format!("left: {:?}; certain: {certain}", left.trim()),
+    )
 }
 
 fn alive_after_the_end(home: &Home) -> Seen {

@@ -1,4 +1,4 @@
-//! Who owns a job: daemons that come and go, keepers that do not answer, and process numbers that are used again.
+//! Ownership: daemons that come and go, keepers that do not answer, and process numbers that are used again.
 
 use std::ffi::CString;
 use std::path::Path;

@@ -52,6 +52,10 @@ rows! {
         "A decision with a malformed time breaks the replay."
         => "The stored decision gets the time 1970-01-01: the next daemon still ends the job as timed out.",
         |home| malformed(home, "at = 0");
+    "A11-limits" ours NotYet Nothing []
+        "Every change of a job's limits takes longer than the one before."
+        => "The last 100 of 1000 changes take at most twice as long as the first 100.",
+        many_changes;
     "002-07" CODEX_PLUGIN_184 From010 Nothing [49]
         "A task hangs, no timeout ends it, and the caller is blocked."
         => "A job that ignores everything is ended by its time limit, says so, and its waiter returns with 1 or 124.",
@@ -156,6 +160,41 @@ fn decision_is_shown(home: &Home) -> Seen {
     let text = decision["text"].as_str().unwrap_or_default();
     let is_held = text.contains("wall") && text.contains("300") && decision["time"].is_string();
     held_if(is_held, format!("{} {text}", decision["time"]))
+}
+
+/// Changes the limit of a job 1000 times, and prints the time of the first and the last 100 changes in milliseconds.
+const CHANGES: &str = r#"
+import http.client, json, os, socket, sys, time
+connection = http.client.HTTPConnection("x", timeout=60)
+def connect():
+    connection.sock = socket.socket(socket.AF_UNIX)
+    connection.sock.connect(os.environ["LASTWORD_HOME"] + "/lastword.sock")
+connection.connect = connect
+def change(value):
+    body = json.dumps({"wall_ms": 600000 + value})
+    connection.request("PATCH", f"/v1/jobs/{sys.argv[1]}/limits", body, {"Content-Type": "application/json"})
+    answer = connection.getresponse()
+    answer.read()
+    assert answer.status == 200, answer.status
+times = []
+for value in range(1000):
+    began = time.time()
+    change(value)
+    times.append(time.time() - began)
+print(int(sum(times[:100]) * 1000), int(sum(times[-100:]) * 1000))
+"#;
+
+fn many_changes(home: &Home) -> Seen {
+    let job = home.start("", "sleep 1000")?;
+    home.leader(&job)?;
+    let mut command = home.command("python3");
+    let output = command.args(["-c", CHANGES, &job]).output().map_err(|error| format!("python3: {error}"))?;
+    let said = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    let times: Vec<u64> = said.split(' ').filter_map(|time| time.parse().ok()).collect();
+    match times[..] {
+        [first, last] => held_if(last <= 2 * first, format!("100 changes take {first} ms, later {last} ms")),
+        _ => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
+    }
 }
 
 fn timeout_releases_the_caller(home: &Home) -> Seen {

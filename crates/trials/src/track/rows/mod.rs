@@ -53,12 +53,14 @@ pub(super) fn all() -> impl Iterator<Item = &'static Row> {
     SUBJECTS.iter().copied().flatten()
 }
 
-/// Returns all rows by their ids: `A2` before `A11`.
+/// Returns all rows by their ids: `A2` before `A11` and `A11-key`.
 pub(super) fn sorted() -> impl Iterator<Item = &'static Row> {
     let mut rows: Vec<&Row> = all().collect();
     rows.sort_by_key(|row| {
-        let letters = row.id.trim_end_matches(|c: char| c.is_ascii_digit());
-        (letters, row.id[letters.len()..].parse::<u32>().ok(), row.id)
+        let is_digit = |c: char| c.is_ascii_digit();
+        let (letters, rest) = row.id.split_at(row.id.find(is_digit).unwrap_or(row.id.len()));
+        let digits = rest.split(|c| !is_digit(c)).next().and_then(|digits| digits.parse::<u32>().ok());
+        (letters, digits, row.id)
     });
     rows.into_iter()
 }

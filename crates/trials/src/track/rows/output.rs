@@ -8,6 +8,10 @@ rows! {
         "A job with a terminal never learns a new size of the user's terminal."
         => "It gets the new size.",
         new_size;
+    "A14-screen" ours After010 Nothing []
+        "Leaving a full-screen program leaves the alternate screen on and the cursor hidden."
+        => "The terminal is as it was.",
+        screen_is_restored;
     "A15" ours After010 Nothing []
         "Colours of a job are printed as text at a terminal."
         => "They are colours.",
@@ -45,6 +49,39 @@ fn new_size(home: &Home) -> Seen {
     let shown = String::from_utf8_lossy(&output.stdout).into_owned();
     match shown.contains("ready") {
         true => held_if(shown.contains("31 80"), shown.trim()),
+        false => Err(format!("the job does not start: {shown} {}", String::from_utf8_lossy(&output.stderr))),
+    }
+}
+
+/// Leaves a full-screen program with Ctrl-P Ctrl-Q, and prints what the terminal was sent.
+const FULL_SCREEN: &str = r#"
+import os, pty, select, time
+script = r"printf '\033[?1049h\033[?25lready'; sleep 1000"
+pid, fd = pty.fork()
+if pid == 0:
+    os.execv(os.environ["LASTWORD"], ["lastword", "run", "-t", "--name", "full", "--", "sh", "-c", script])
+shown, deadline, left = b"", time.time() + 30, False
+while time.time() < deadline:
+    try:
+        if select.select([fd], [], [], 0.1)[0]:
+            piece = os.read(fd, 4096)
+            if not piece: break
+            shown += piece
+    except OSError:
+        break
+    if b"ready" in shown and not left:
+        os.write(fd, b"\x10\x11")
+        left = True
+print(repr(shown))
+"#;
+
+fn screen_is_restored(home: &Home) -> Seen {
+    let mut command = home.command("python3");
+    let output = command.args(["-c", FULL_SCREEN]).env("TERM", "xterm").output();
+    let output = output.map_err(|error| format!("python3: {error}"))?;
+    let shown = String::from_utf8_lossy(&output.stdout).into_owned();
+    match shown.contains("ready") {
+        true => held_if(shown.contains("[?1049l") && shown.contains("[?25h"), shown.trim()),
         false => Err(format!("the job does not start: {shown} {}", String::from_utf8_lossy(&output.stderr))),
     }
 }

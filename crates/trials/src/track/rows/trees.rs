@@ -38,6 +38,10 @@ rows! {
         "An ended job still has processes alive, by its own record."
         => "An ended job has none.",
         alive_after_the_end;
+    "A12-rungs" ours After010 Nothing [21]
+        "The receipt of an agent lacks the interrupt, and its total is shorter than the time to its last rung."
+        => "The receipt begins with the interrupt, and its total is not shorter than its last rung.",
+        rungs_add_up;
     "A13" ours After010 Nothing []
         "Jobs run with umask 077 and the daemon's limits and nice value, so that others cannot read what they make."
         => "A job has the umask, the limits and the nice value of its caller.",
@@ -188,6 +192,17 @@ fn alive_after_the_end(home: &Home) -> Seen {
     home.ok(&["cancel", &job])?;
     let stop = home.ended(&job)?["stop"].clone();
     held_if(stop["alive"].is_null() || stop["alive"] == 0, format!("alive: {}", stop["alive"]))
+}
+
+fn rungs_add_up(home: &Home) -> Seen {
+    let job = home.start_agent("--grace 300ms", "hang")?;
+    home.event(&job, "turn_started")?;
+    home.run(&["cancel", &job])?;
+    let receipt = home.ended(&job)?["attempts"][0]["receipt"].clone();
+    let total = receipt["asked_to_empty_ms"].as_u64().unwrap_or(0);
+    // An agent has five seconds to react to the interrupt before TERM.
+    let is_held = receipt["rungs"][0]["rung"] == "interrupt" && total >= 5_000;
+    held_if(is_held, format!("{} in {total} ms", receipt["rungs"]))
 }
 
 fn umask_of_the_caller(home: &Home) -> Seen {

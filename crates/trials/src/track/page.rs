@@ -5,7 +5,7 @@ use std::fs;
 
 use super::left_out;
 use super::report::{Report, THREADS};
-use super::row::{Held, Row};
+use super::row::{Held, Needs, Row};
 use super::rows;
 
 /// Where it is written, from the root of the repository.
@@ -73,10 +73,13 @@ fn table(page: &mut String, rows: impl Iterator<Item = &'static Row>) {
             Held::After010 => " †",
             Held::NotYet => " **not yet**",
         };
+        let rights = if row.needs == Needs::Nothing { "" } else { " (as root)" };
         let promises: Vec<String> = row.promises.iter().map(|promise| format!("C{promise}")).collect();
         let promises = promises.join(" ");
-        let _ =
-            writeln!(page, "| {name}{mark} | {there} | {here} | {promises} | `cargo xtask record {id}` |");
+        let _ = writeln!(
+            page,
+            "| {name}{mark} | {there} | {here} | {promises} | `cargo xtask record {id}`{rights} |"
+        );
     }
 }
 

@@ -1,39 +1,40 @@
 //! The bytes of a request's body, read within bounds of size, time and memory.
 //!
 //! The memory is bounded for all requests together: a connection costs little, but six hundred large bodies that never end would
-//! cost a gigabyte. What a client sends of a refused body is still read, or the client would see a broken connection instead of the reason.
+//! cost a gigabyte. A large body is not read at all before it has one of a few places. What a client sends of a refused body is still read,
+//! or the client would see a broken connection instead of the reason.
 
 use std::time::Duration;
 
-use axum::body::Body;
+use axum::body::{Body, HttpBody as _};
 use http_body_util::BodyExt as _;
-use tokio::sync::{Semaphore, SemaphorePermit};
-use tokio::time::{Instant, timeout_at};
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, timeout, timeout_at};
 
-/// How long a body may take. Clients are on the same machine.
+/// How long a body may take, and how long it waits for a place. Clients are on the same machine.
 const TIME_MAX: Duration = Duration::from_secs(10);
-
-/// Bytes that every body may have in memory: an ordinary environment. A flood of large bodies does not refuse these.
-const SMALL_BYTES: usize = 32 << 10;
-
-/// KiB of all bodies together beyond [`SMALL_BYTES`] each: four of the largest.
-const POOL_KIB: usize = 8 << 10;
 
 /// How long a client that was refused may pause before it gets the answer.
 const PAUSE_MAX: Duration = Duration::from_millis(250);
+
+/// Bytes of a body that needs no place: an ordinary environment. A flood of large bodies does not keep these waiting.
+const SMALL_BYTES: u64 = 32 << 10;
+
+/// Large bodies that are read at once.
+const PLACES: usize = 4;
 
 /// Bytes of a body that are read in all if it is refused.
 const DISCARDED_BYTES_MAX: usize = 64 << 20;
 
 /// Memory is the process's, so all servers of a process share it.
-static POOL: Semaphore = Semaphore::const_new(POOL_KIB);
+static LARGE: Semaphore = Semaphore::const_new(PLACES);
 
 /// Why a body was not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unread {
     /// It is larger than its request may be.
     TooLarge,
-    /// Other bodies take up the memory there is. The same request can be repeated.
+    /// Other large bodies have all places. The same request can be repeated.
     Full,
     /// It took too long.
     Late,
@@ -41,80 +42,48 @@ pub(crate) enum Unread {
     Incomplete,
 }
 
-/// A body in memory. Its memory is given back when it is dropped.
-pub(crate) struct Received {
-    bytes: Vec<u8>,
-    _memory: Option<SemaphorePermit<'static>>,
-}
-
-impl Received {
-    pub(crate) fn bytes(&self) -> &[u8] {
-        &self.bytes
-    }
-}
-
 /// Reads a body of at most `max` bytes.
-pub(crate) async fn receive(body: Body, max: usize) -> Result<Received, Unread> {
-    receive_from(&POOL, body, max).await
+pub(crate) async fn receive(body: Body, max: usize) -> Result<Vec<u8>, Unread> {
+    receive_in(&LARGE, body, max).await
 }
 
-async fn receive_from(pool: &'static Semaphore, mut body: Body, max: usize) -> Result<Received, Unread> {
+async fn receive_in(places: &Semaphore, body: Body, max: usize) -> Result<Vec<u8>, Unread> {
+    let is_small = body.size_hint().upper().is_some_and(|bytes| bytes <= SMALL_BYTES);
+    let _place = match is_small {
+        true => None,
+        false => {
+            let place = timeout(TIME_MAX, places.acquire()).await;
+            Some(place.map_err(|_| Unread::Full)?.map_err(|_| Unread::Full)?)
+        }
+    };
+    read(body, max).await
+}
+
+async fn read(mut body: Body, max: usize) -> Result<Vec<u8>, Unread> {
     let deadline = Instant::now() + TIME_MAX;
-    let (mut bytes, mut memory, mut read) = (Vec::new(), None, 0_usize);
-    let mut refused = None;
+    let (mut bytes, mut seen, mut is_too_large) = (Vec::new(), 0_usize, false);
     loop {
-        let until = if refused.is_some() { deadline.min(Instant::now() + PAUSE_MAX) } else { deadline };
+        let until = if is_too_large { deadline.min(Instant::now() + PAUSE_MAX) } else { deadline };
         let frame = match timeout_at(until, body.frame()).await {
             Ok(Some(Ok(frame))) => frame,
             Ok(None) => break,
-            Ok(Some(Err(_))) => return Err(refused.unwrap_or(Unread::Incomplete)),
-            Err(_) => return Err(refused.unwrap_or(Unread::Late)),
+            _ if is_too_large => break,
+            Ok(Some(Err(_))) => return Err(Unread::Incomplete),
+            Err(_) => return Err(Unread::Late),
         };
         let Some(data) = frame.data_ref() else { continue };
-        read += data.len();
-        if refused.is_none() {
-            refused = keep(pool, &mut bytes, &mut memory, data, max).err();
+        seen += data.len();
+        if !is_too_large && seen > max {
+            (is_too_large, bytes) = (true, Vec::new());
         }
-        if refused.is_some() {
-            (bytes, memory) = (Vec::new(), None);
-            if read > DISCARDED_BYTES_MAX {
-                break;
-            }
+        match is_too_large {
+            // Copied, since a frame keeps the whole buffer that it was read into.
+            false => bytes.extend_from_slice(data),
+            true if seen > DISCARDED_BYTES_MAX => break,
+            true => {}
         }
     }
-    match refused {
-        None => Ok(Received { bytes, _memory: memory }),
-        Some(why) => Err(why),
-    }
-}
-
-/// Appends data to a body, with memory from the pool if the body is not small.
-fn keep(
-    pool: &'static Semaphore,
-    bytes: &mut Vec<u8>,
-    memory: &mut Option<SemaphorePermit<'static>>,
-    data: &[u8],
-    max: usize,
-) -> Result<(), Unread> {
-    let needed = bytes.len() + data.len();
-    if needed > max {
-        return Err(Unread::TooLarge);
-    }
-    if needed > bytes.capacity() {
-        // The capacity is chosen here, not by the vector, so that it can be counted.
-        let capacity = needed.next_power_of_two().clamp(4 << 10, max.max(4 << 10));
-        let held = memory.as_ref().map_or(0, SemaphorePermit::num_permits);
-        let more = (capacity.saturating_sub(SMALL_BYTES).div_ceil(1 << 10)).saturating_sub(held);
-        let more = u32::try_from(more).unwrap_or(u32::MAX);
-        let granted = pool.try_acquire_many(more).map_err(|_| Unread::Full)?;
-        match memory {
-            Some(memory) => memory.merge(granted),
-            None => *memory = Some(granted),
-        }
-        bytes.reserve_exact(capacity - bytes.len());
-    }
-    bytes.extend_from_slice(data);
-    Ok(())
+    if is_too_large { Err(Unread::TooLarge) } else { Ok(bytes) }
 }
 
 #[cfg(test)]
@@ -125,53 +94,51 @@ mod tests {
 
     use super::*;
 
-    /// A pool of its own for a test, with room for `kib`.
-    fn pool(kib: usize) -> &'static Semaphore {
-        Box::leak(Box::new(Semaphore::new(kib)))
-    }
-
     fn pieces(count: usize, bytes: usize) -> impl futures_util::Stream<Item = Result<Vec<u8>, Infallible>> {
         stream::iter((0..count).map(move |_| Ok(vec![b'x'; bytes])))
     }
 
     #[tokio::test]
-    async fn a_body_arrives_whole_and_gives_its_memory_back() {
-        let pool = pool(2 << 10);
-        let received = receive_from(pool, Body::from_stream(pieces(1_000, 1_000)), 1 << 20).await.unwrap();
-        assert_eq!(received.bytes().len(), 1_000_000);
-        assert!(pool.available_permits() < 2 << 10, "a large body takes from the pool");
-        drop(received);
-        assert_eq!(pool.available_permits(), 2 << 10);
+    async fn a_body_arrives_whole_and_gives_its_place_back() {
+        let places = Semaphore::new(1);
+        for _ in 0..2 {
+            let body = Body::from_stream(pieces(1_000, 1_000));
+            assert_eq!(receive_in(&places, body, 1 << 20).await.map(|bytes| bytes.len()), Ok(1_000_000));
+        }
+        assert_eq!(places.available_permits(), 1);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn bodies_that_never_end_take_no_more_than_the_pool_and_leave_room_for_small_ones() {
-        let pool = pool(4 << 10);
-        let endless = || Body::from_stream(pieces(2_000, 1_000).chain(stream::pending()));
-        let flood: Vec<_> = (0..20).map(|_| tokio::spawn(receive_from(pool, endless(), 2 << 20))).collect();
+    async fn large_bodies_that_never_end_are_not_read_without_a_place_and_leave_small_ones_alone() {
+        let places: &Semaphore = Box::leak(Box::new(Semaphore::new(2)));
+        let (seen, read) = std::sync::mpsc::channel();
+        let flood: Vec<_> = (0..20)
+            .map(|_| {
+                let seen = seen.clone();
+                let body = pieces(2_000, 1_000).inspect(move |_| seen.send(()).unwrap());
+                let body = Body::from_stream(body.chain(stream::pending()));
+                tokio::spawn(receive_in(places, body, 2 << 20))
+            })
+            .collect();
         tokio::time::sleep(TIME_MAX / 2).await;
-        assert!(pool.available_permits() < 1 << 10, "{} KiB are left", pool.available_permits());
-        let small = receive_from(pool, Body::from_stream(pieces(30, 1_000)), 2 << 20).await.unwrap();
-        assert_eq!(small.bytes().len(), 30_000);
-        let large = receive_from(pool, Body::from_stream(pieces(2_000, 1_000)), 2 << 20).await;
-        assert_eq!(large.err(), Some(Unread::Full));
-        let mut refused = 0;
+        assert_eq!(read.try_iter().count(), 2 * 2_000, "the others were not read");
+        let small = receive_in(places, Body::from(vec![b'x'; 30_000]), 2 << 20).await;
+        assert_eq!(small.map(|bytes| bytes.len()), Ok(30_000));
+        let large = receive_in(places, Body::from(vec![b'x'; 40_000]), 2 << 20).await;
+        assert_eq!(large, Err(Unread::Full), "it had to wait for too long");
         for flood in flood {
-            match flood.await.unwrap().err() {
-                Some(Unread::Full) => refused += 1,
-                why => assert_eq!(why, Some(Unread::Late)),
-            }
+            let ended = flood.await.unwrap();
+            assert!(matches!(ended, Err(Unread::Full | Unread::Late)), "{ended:?}");
         }
-        assert!((17..20).contains(&refused), "{refused} were refused");
-        assert_eq!(pool.available_permits(), 4 << 10, "what was refused or late holds nothing");
+        assert_eq!(places.available_permits(), 2);
     }
 
     #[tokio::test]
     async fn what_is_too_large_is_read_to_its_end() {
-        let pool = pool(4 << 10);
         let (seen, count) = std::sync::mpsc::channel();
         let body = pieces(3_000, 1_000).inspect(move |_| seen.send(()).unwrap());
-        assert_eq!(receive_from(pool, Body::from_stream(body), 1 << 20).await.err(), Some(Unread::TooLarge));
+        let places = Semaphore::new(1);
+        assert_eq!(receive_in(&places, Body::from_stream(body), 1 << 20).await, Err(Unread::TooLarge));
         assert_eq!(count.try_iter().count(), 3_000);
     }
 }

@@ -64,7 +64,6 @@ fn no_body() -> Failure {
 async fn read<T: DeserializeOwned + Serialize>(request: Request, max: usize) -> Result<Option<T>, Failure> {
     let is_json = is_json(request.headers());
     let body = body::receive(request.into_body(), max).await.map_err(|why| unread(why, max))?;
-    let body = body.bytes();
     if body.is_empty() {
         return Ok(None);
     }
@@ -76,12 +75,12 @@ async fn read<T: DeserializeOwned + Serialize>(request: Request, max: usize) -> 
     // The error may quote the body, so it is returned to the client but never logged.
     let invalid = |error: serde_json::Error| Failure::invalid(format!("invalid body: {error}"));
     if !body.trim_ascii_start().starts_with(b"{") {
-        let _: IgnoredAny = serde_json::from_slice(body).map_err(invalid)?;
+        let _: IgnoredAny = serde_json::from_slice(&body).map_err(invalid)?;
         return Err(Failure::invalid("the body must be a JSON object"));
     }
     // First what is bounded by its type: the tree of arbitrary values takes many times the memory of its text.
-    let parsed: T = serde_json::from_slice(body).map_err(invalid)?;
-    let sent: Value = serde_json::from_slice(body).map_err(invalid)?;
+    let parsed: T = serde_json::from_slice(&body).map_err(invalid)?;
+    let sent: Value = serde_json::from_slice(&body).map_err(invalid)?;
     let understood = serde_json::to_value(&parsed).map_err(invalid)?;
     match list_for_object(&sent, &understood) {
         None => Ok(Some(parsed)),
@@ -96,8 +95,7 @@ fn unread(why: Unread, max: usize) -> Failure {
             Problem::new(Code::TooLarge, format!("the body is larger than {} KiB", max >> 10)).into()
         }
         Unread::Full => {
-            let detail =
-                "the daemon is reading as many large bodies as it has memory for; repeat the request shortly";
+            let detail = "the daemon reads other large bodies; repeat the request shortly";
             Problem { status: 503, ..Problem::new(Code::Full, detail) }.into()
         }
         Unread::Late => {

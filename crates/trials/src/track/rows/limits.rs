@@ -54,7 +54,7 @@ rows! {
         |home| malformed(home, "at = 0");
     "A11-limits" ours NotYet Nothing []
         "Every change of a job's limits takes longer than the one before."
-        => "The last 100 of 1000 changes take at most twice as long as the first 100.",
+        => "A change after 1000 others takes at most three times as long as one of the first.",
         many_changes;
     "002-07" CODEX_PLUGIN_184 From010 Nothing [49]
         "A task hangs, no timeout ends it, and the caller is blocked."
@@ -162,7 +162,7 @@ fn decision_is_shown(home: &Home) -> Seen {
     held_if(is_held, format!("{} {text}", decision["time"]))
 }
 
-/// Changes the limit of a job 1000 times, and prints the time of the first and the last 100 changes in milliseconds.
+/// Changes the limit of a job 1000 times, and prints what one of the first and one of the last takes, in microseconds.
 const CHANGES: &str = r#"
 import http.client, json, os, socket, sys, time
 connection = http.client.HTTPConnection("x", timeout=60)
@@ -181,7 +181,8 @@ for value in range(1000):
     began = time.time()
     change(value)
     times.append(time.time() - began)
-print(int(sum(times[:100]) * 1000), int(sum(times[-100:]) * 1000))
+# The fastest of a hundred: the machine may have other work.
+print(int(min(times[:100]) * 1000000), int(min(times[-100:]) * 1000000))
 "#;
 
 fn many_changes(home: &Home) -> Seen {
@@ -192,7 +193,7 @@ fn many_changes(home: &Home) -> Seen {
     let said = String::from_utf8_lossy(&output.stdout).trim().to_owned();
     let times: Vec<u64> = said.split(' ').filter_map(|time| time.parse().ok()).collect();
     match times[..] {
-        [first, last] => held_if(last <= 2 * first, format!("100 changes take {first} ms, later {last} ms")),
+        [first, last] => held_if(last <= 3 * first, format!("a change takes {first} µs, later {last} µs")),
         _ => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
     }
 }

@@ -169,8 +169,8 @@ fn foreign_namespace(home: &Home) -> Seen {
     fs::write(&script, NAMESPACE).map_err(at(&script))?;
     let run = home.shell(
         "cp /bin/sleep $PLACE/sleep; unshare -Urpf --kill-child sh -c 'sleep 1000 & wait' > /dev/null 2>&1 & U=$!
-         until I=$(pgrep -P $U); do sleep 0.02; done
-         python3 $PLACE/namespace.py serve $I > /dev/null 2>&1 & until [ -S $PLACE/namespace.sock ]; do sleep 0.02; done
+         for i in $(seq 200); do I=$(pgrep -P $U) && break; sleep 0.02; done
+         python3 $PLACE/namespace.py serve $I > /dev/null 2>&1 & for i in $(seq 200); do [ -S $PLACE/namespace.sock ] && break; sleep 0.02; done
          timeout 30 $LASTWORD run --name inside --grace 500ms -- python3 $PLACE/namespace.py enter
          pgrep -f $PLACE/sleep.1001 > $PLACE/left; kill -9 $U",
     )?;

@@ -21,7 +21,7 @@ The promises are lines of [the contract](contract.md). A row marked † failed i
 there and fails unless each of these does. A row marked **not yet** describes a failure that can still happen here.
 ";
 
-const OURS: &str = "Found by our own attacks on version 0.1.0. The attacks are public; the failures were reported by nobody else.";
+const OURS: &str = "Found by our own attacks on version 0.1.0.";
 
 /// Writes the page.
 pub(super) fn write() -> Result<(), String> {

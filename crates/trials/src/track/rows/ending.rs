@@ -10,7 +10,7 @@ use crate::track::row::{Seen, held_if, rows};
 rows! {
     "000-05" OUROBOROS_464 From010 Nothing [26]
         "The job is cancelled, and its session stays open."
-        => "One write ends job, attempt, session and turn.",
+        => "Job, session and turn are cancelled.",
         session_ends_with_its_job;
     "000-06" OUROBOROS_464 From010 Nothing [23, 30]
         "Several places of the code write the ending, and contradict one another."

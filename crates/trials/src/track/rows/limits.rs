@@ -58,7 +58,7 @@ rows! {
         many_changes;
     "002-07" CODEX_PLUGIN_184 From010 Nothing [49]
         "A task hangs, no timeout ends it, and the caller is blocked."
-        => "A job that ignores everything is ended by its time limit, says so, and its waiter returns with 1 or 124.",
+        => "A job that ignores everything is ended by its time limit, says so, and its caller gets exit code 124.",
         timeout_releases_the_caller;
     "002-24" CODEX_PLUGIN_184 From010 Nothing [52]
         "No progress for nine minutes, and nothing notices."

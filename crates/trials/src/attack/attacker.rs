@@ -44,6 +44,7 @@ pub(crate) fn run(words: &[&str]) -> Result<bool, String> {
             println!("{own:.3} {by_clock:.3}");
         }
         ["dribble", file] => dribble(file)?,
+        ["unfinished", socket, count, seconds] => unfinished(socket, count, seconds)?,
         ["read", files @ ..] => files.iter().for_each(|file| match std::fs::read(file) {
             Ok(bytes) => println!("{}", String::from_utf8_lossy(&bytes).replace('\0', " ")),
             Err(error) => println!("no: {error}"),
@@ -132,6 +133,45 @@ fn post(socket: &str, path: &str, file: &str) -> Result<String, String> {
     let status = answer.split(' ').nth(1).unwrap_or("none");
     let code = answer.split_once("\"code\":\"").and_then(|(_, rest)| rest.split('"').next());
     Ok(format!("{status} {}", code.unwrap_or_default()).trim_end().to_owned())
+}
+
+/// Sends the beginning of a large body on each of many connections, and never its end, for some seconds: a connection that is closed is
+/// opened again. Says how often it was closed, and how long the longest of the ordinary requests took that were made meanwhile.
+fn unfinished(socket: &str, count: &str, seconds: &str) -> Result<(), String> {
+    let number = |text: &str| text.parse::<u64>().map_err(|error| format!("{text}: {error}"));
+    let (count, end) = (number(count)?, Instant::now() + Duration::from_secs(number(seconds)?));
+    let head = "POST /v1/jobs HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 2090000\r\n\r\n";
+    let bytes = [head.as_bytes(), b"{\"argv\":[\"", &vec![b'x'; 2_060_000]].concat();
+    let (mut open, mut closed, mut longest) = (Vec::new(), 0_u64, Duration::ZERO);
+    while Instant::now() < end {
+        while (open.len() as u64) < count {
+            let Ok(stream) = UnixStream::connect(socket) else { break };
+            stream.set_nonblocking(true).map_err(|error| error.to_string())?;
+            open.push((stream, 0));
+        }
+        let before = open.len();
+        open.retain_mut(|(stream, sent)| {
+            loop {
+                match stream.write(&bytes[*sent..]) {
+                    Ok(0) => {
+                        // All but the end is sent: whether it is still open shows by what can be read.
+                        let mut byte = [0];
+                        let read = stream.read(&mut byte);
+                        return matches!(read, Err(error) if error.kind() == std::io::ErrorKind::WouldBlock);
+                    }
+                    Ok(written) => *sent += written,
+                    Err(error) => return error.kind() == std::io::ErrorKind::WouldBlock,
+                }
+            }
+        });
+        closed += (before - open.len()) as u64;
+        let asked = Instant::now();
+        Client::new(Path::new(socket)).send(&daemon::show()).map_err(|none| none.to_string())?;
+        longest = longest.max(asked.elapsed());
+        clock::rest(LATER);
+    }
+    println!("{closed} were closed; an answer took {:.0} ms at most", longest.as_secs_f64() * 1e3);
+    Ok(())
 }
 
 /// Kills each: a process by its number, a group by its number with a minus. Says whom it could signal.

@@ -23,6 +23,7 @@ pub(super) const ATTEMPTS: &[Attempt] = &[
     Attempt { item: 24, what: "a megabyte of arguments, and two", ends: Ends::Refused, make: arguments },
     Attempt { item: 24, what: "a hundred thousand variables", ends: Ends::Refused, make: variables },
     Attempt { item: 24, what: "a million labels", ends: Ends::Refused, make: labels },
+    Attempt { item: 24, what: "six hundred large bodies that never end", ends: Ends::Survived, make: unfinished },
     Attempt { item: 24, what: "JSON that is deep, doubled, endless, or no number", ends: Ends::Refused, make: json_bombs },
 ];
 
@@ -188,6 +189,36 @@ fn labels(setup: &Setup) -> Result<String, String> {
             ("1000000", with("labels", labels(1_000_000)), "413 too_large"),
         ],
     )
+}
+
+/// Unfinished bodies at once.
+const UNFINISHED: u64 = 600;
+
+/// How much of its memory before the daemon may have meanwhile.
+const GROWS_MAX: f64 = 1.5;
+
+/// Sends bodies that never end, for ten minutes, or for some seconds if it is to be short. The daemon must not grow, and must answer.
+fn unfinished(setup: &Setup) -> Result<String, String> {
+    let seconds: u64 = if setup.short { 12 } else { 600 };
+    let daemon = i32::try_from(super::transport::daemon(&setup.home)?).map_err(|error| error.to_string())?;
+    let before = figures::resident_kb(daemon).ok_or("there is no daemon")?;
+    let socket = setup.home.socket().display().to_string();
+    let words = ["unfinished", &socket, &UNFINISHED.to_string(), &seconds.to_string()];
+    let mut most = 0;
+    let said = std::thread::scope(|scope| {
+        let attack = scope.spawn(|| setup.attack(OWNER, &words));
+        while !attack.is_finished() {
+            most = most.max(figures::resident_kb(daemon).unwrap_or(u64::MAX));
+            clock::rest(Duration::from_millis(100));
+        }
+        attack.join().map_err(|_| "the attacker panicked".to_owned())?
+    })?;
+    let ratio = most as f64 / before as f64;
+    let figures = format!("{} MiB, at most {} MiB meanwhile (×{ratio:.2}); {said}", before >> 10, most >> 10);
+    match ratio <= GROWS_MAX {
+        true => Ok(figures),
+        false => Err(format!("the daemon grows: {figures}")),
+    }
 }
 
 fn json_bombs(setup: &Setup) -> Result<String, String> {

@@ -13,7 +13,7 @@ rows! {
         "The broker shuts down, and its clients are not told."
         => "A client that follows a job through the API is told that the daemon stops, and what happens to its jobs.",
         stream_is_told;
-    "A9" ours NotYet Nothing []
+    "A9" ours After010 Nothing []
         "600 unfinished request bodies of 2 MiB grow the daemon to more than a gigabyte."
         => "The daemon stays below 512 MB, and commands are answered.",
         unfinished_bodies;

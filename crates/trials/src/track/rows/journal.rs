@@ -54,7 +54,7 @@ rows! {
         "A state folder is renamed: its daemon lives on beside the next one."
         => "The daemon of the renamed folder exits.",
         renamed_folder;
-    "A11-key" ours NotYet Nothing [10]
+    "A11-key" ours After010 Nothing [10]
         "An idempotency key that is used again after `rm` makes a second job."
         => "The repeated request does not make a second job.",
         key_after_rm;

@@ -52,7 +52,7 @@ rows! {
         "A decision with a malformed time breaks the replay."
         => "The stored decision gets the time 1970-01-01: the next daemon still ends the job as timed out.",
         |home| malformed(home, "at = 0");
-    "A11-limits" ours NotYet Nothing []
+    "A11-limits" ours After010 Nothing []
         "Every change of a job's limits takes longer than the one before."
         => "A change after 1000 others takes at most twice as long as one of the first.",
         many_changes;
@@ -64,6 +64,10 @@ rows! {
         "No progress for nine minutes, and nothing notices."
         => "A job that prints nothing for its stall limit is stopped, and the record says that it stalled.",
         silence_is_noticed;
+    "002-24-seen" CODEX_PLUGIN_184 After010 Nothing [52]
+        "No progress for nine minutes, and no list says so."
+        => "A running job that prints nothing has the moment of its last output in lists and when it is shown.",
+        silence_is_shown;
     "002-25" CODEX_PLUGIN_184 From010 Nothing [66]
         "With one guard gone, nothing stops the work."
         => "The daemon is killed and none is started: the keeper enforces the time limit.",
@@ -210,6 +214,14 @@ fn silence_is_noticed(home: &Home) -> Seen {
     let job = home.start("--stall 500ms --grace 300ms", "sleep 1000")?;
     let shown = home.ended_soon(&job)?;
     held_if(shown["cause"] == "limit_stall", format!("{} {}", shown["outcome"], shown["cause"]))
+}
+
+fn silence_is_shown(home: &Home) -> Seen {
+    let job = home.start("", "echo once; exec sleep 1000")?;
+    home.leader(&job)?;
+    let (shown, listed) = (home.show(&job)?, home.json(&["ls"])?);
+    let (shown, listed) = (&shown["silent_since"], &listed["items"][0]["silent_since"]);
+    held_if(shown.is_string() && shown == listed, format!("shown: {shown}; listed: {listed}"))
 }
 
 fn limit_without_a_daemon(home: &Home) -> Seen {

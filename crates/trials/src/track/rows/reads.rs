@@ -55,7 +55,7 @@ rows! {
         "A wait for a dead worker lasts until its own timeout."
         => "Job, keepers and daemon are killed: the first `wait` returns.",
         |home| first_read(home, &["wait", "old", "--json"]);
-    "002-20" CODEX_PLUGIN_184 NotYet Nothing [62]
+    "002-20" CODEX_PLUGIN_184 After010 Nothing [62]
         "A job that has just died is in no list, because lists are sorted before deaths are noticed."
         => "An old job dies: it is among the first in the list of jobs.",
         newly_dead_job_is_listed;
@@ -75,7 +75,7 @@ rows! {
         "A job that finishes while nothing looks is never reported."
         => "It finishes while no daemon runs: `wait` and `result` have its exit and its output later.",
         finished_unobserved;
-    "B6" ours NotYet Nothing [62]
+    "B6" ours After010 Nothing [62]
         "An old job that just died is in no list: `ls` sorts by submission only."
         => "It is among the first in the list of jobs.",
         newly_dead_job_is_listed;

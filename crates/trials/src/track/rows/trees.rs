@@ -22,15 +22,15 @@ rows! {
         "A job with an empty environment whose folder was deleted is called lost by the next daemon, although it runs."
         => "The next daemon has it, with the same process.",
         folder_deleted;
-    "A7" ours NotYet Nothing []
+    "A7" ours After010 Nothing []
         "A job lowers the resource limits of another job with `prlimit`, and the kernel kills that job."
         => "The other job runs on.",
         limits_of_another_job;
-    "A7-nursery" ours NotYet Nothing []
+    "A7-nursery" ours After010 Nothing []
         "A job lowers the resource limits of the process that starts keepers, and no later job can start."
         => "The next job runs.",
         limits_of_the_nursery;
-    "A8" ours NotYet Nothing [21]
+    "A8" ours After010 Nothing [21]
         "A process enters a namespace that was handed to it and survives the job, whose receipt claims a strong proof."
         => "It is gone, or the receipt claims less.",
         foreign_namespace;

@@ -4,15 +4,15 @@ use crate::track::home::Home;
 use crate::track::row::{Seen, held_if, rows};
 
 rows! {
-    "A10" ours NotYet Nothing []
+    "A10" ours After010 Nothing []
         "`rm` deletes the worktree of a job that committed on a detached HEAD: no reference has the commit any more."
         => "A reference keeps the commit, or `rm` refuses.",
         detached_commit;
-    "A10-save" ours NotYet Nothing []
+    "A10-save" ours After010 Nothing []
         "A file that the user saves while `apply` runs is overwritten."
         => "The edit is kept, whatever becomes of `apply`.",
         saved_during_apply;
-    "A10-ignored" ours NotYet Nothing []
+    "A10-ignored" ours After010 Nothing []
         "`rm` deletes results that git ignores, without a word."
         => "`rm` refuses or names them.",
         ignored_results;

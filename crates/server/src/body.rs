@@ -21,13 +21,37 @@ const PAUSE_MAX: Duration = Duration::from_millis(250);
 const SMALL_BYTES: u64 = 32 << 10;
 
 /// Large bodies that are read at once.
-const PLACES: usize = 4;
+const PLACES: usize = 2;
+
+/// Large bodies that are read or wait for a place. One more is refused at once, so that its connection is free again.
+const QUEUED_MAX: usize = 8;
 
 /// Bytes of a body that are read in all if it is refused.
 const DISCARDED_BYTES_MAX: usize = 64 << 20;
 
 /// Memory is the process's, so all servers of a process share it.
-static LARGE: Semaphore = Semaphore::const_new(PLACES);
+static LARGE: Large = Large::new(PLACES, QUEUED_MAX);
+
+/// The large bodies of a process.
+struct Large {
+    places: Semaphore,
+    queue: Semaphore,
+}
+
+impl Large {
+    const fn new(places: usize, queue: usize) -> Large {
+        Large { places: Semaphore::const_new(places), queue: Semaphore::const_new(queue) }
+    }
+
+    /// Reads a body of at most `max` bytes, in a place of its own.
+    async fn receive(&self, body: Body, max: usize) -> Result<Vec<u8>, Unread> {
+        let full = |_| Unread::Full;
+        let _queued = self.queue.try_acquire().map_err(full)?;
+        let place = timeout(TIME_MAX, self.places.acquire()).await;
+        let _place = place.map_err(|_| Unread::Full)?.map_err(|_| Unread::Full)?;
+        read(body, max).await
+    }
+}
 
 /// Why a body was not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,24 +68,22 @@ pub(crate) enum Unread {
 
 /// Reads a body of at most `max` bytes.
 pub(crate) async fn receive(body: Body, max: usize) -> Result<Vec<u8>, Unread> {
-    receive_in(&LARGE, body, max).await
+    receive_beside(&LARGE, body, max).await
 }
 
-async fn receive_in(places: &Semaphore, body: Body, max: usize) -> Result<Vec<u8>, Unread> {
-    let is_small = body.size_hint().upper().is_some_and(|bytes| bytes <= SMALL_BYTES);
-    let _place = match is_small {
-        true => None,
-        false => {
-            let place = timeout(TIME_MAX, places.acquire()).await;
-            Some(place.map_err(|_| Unread::Full)?.map_err(|_| Unread::Full)?)
-        }
-    };
-    read(body, max).await
+async fn receive_beside(large: &Large, body: Body, max: usize) -> Result<Vec<u8>, Unread> {
+    match body.size_hint().upper() {
+        Some(..=SMALL_BYTES) => read(body, max).await,
+        _ => large.receive(body, max).await,
+    }
 }
 
 async fn read(mut body: Body, max: usize) -> Result<Vec<u8>, Unread> {
     let deadline = Instant::now() + TIME_MAX;
-    let (mut bytes, mut seen, mut is_too_large) = (Vec::new(), 0_usize, false);
+    // At once, so that growing leaves nothing behind. What is not written takes no memory.
+    let declared = body.size_hint().upper().and_then(|bytes| usize::try_from(bytes).ok());
+    let mut bytes = Vec::with_capacity(declared.unwrap_or(0).min(max));
+    let (mut seen, mut is_too_large) = (0_usize, false);
     loop {
         let until = if is_too_large { deadline.min(Instant::now() + PAUSE_MAX) } else { deadline };
         let frame = match timeout_at(until, body.frame()).await {
@@ -100,45 +122,50 @@ mod tests {
 
     #[tokio::test]
     async fn a_body_arrives_whole_and_gives_its_place_back() {
-        let places = Semaphore::new(1);
+        let large = Large::new(1, 1);
         for _ in 0..2 {
             let body = Body::from_stream(pieces(1_000, 1_000));
-            assert_eq!(receive_in(&places, body, 1 << 20).await.map(|bytes| bytes.len()), Ok(1_000_000));
+            assert_eq!(receive_beside(&large, body, 1 << 20).await.map(|bytes| bytes.len()), Ok(1_000_000));
         }
-        assert_eq!(places.available_permits(), 1);
     }
 
     #[tokio::test(start_paused = true)]
     async fn large_bodies_that_never_end_are_not_read_without_a_place_and_leave_small_ones_alone() {
-        let places: &Semaphore = Box::leak(Box::new(Semaphore::new(2)));
+        let large: &Large = Box::leak(Box::new(Large::new(2, 5)));
         let (seen, read) = std::sync::mpsc::channel();
         let flood: Vec<_> = (0..20)
             .map(|_| {
                 let seen = seen.clone();
                 let body = pieces(2_000, 1_000).inspect(move |_| seen.send(()).unwrap());
                 let body = Body::from_stream(body.chain(stream::pending()));
-                tokio::spawn(receive_in(places, body, 2 << 20))
+                tokio::spawn(receive_beside(large, body, 2 << 20))
             })
             .collect();
         tokio::time::sleep(TIME_MAX / 2).await;
         assert_eq!(read.try_iter().count(), 2 * 2_000, "the others were not read");
-        let small = receive_in(places, Body::from(vec![b'x'; 30_000]), 2 << 20).await;
+        assert_eq!(
+            flood.iter().filter(|flood| flood.is_finished()).count(),
+            15,
+            "those beyond the queue are refused"
+        );
+        let small = receive_beside(large, Body::from(vec![b'x'; 30_000]), 2 << 20).await;
         assert_eq!(small.map(|bytes| bytes.len()), Ok(30_000));
-        let large = receive_in(places, Body::from(vec![b'x'; 40_000]), 2 << 20).await;
-        assert_eq!(large, Err(Unread::Full), "it had to wait for too long");
+        assert_eq!(receive_beside(large, Body::from(vec![b'x'; 40_000]), 2 << 20).await, Err(Unread::Full));
         for flood in flood {
             let ended = flood.await.unwrap();
             assert!(matches!(ended, Err(Unread::Full | Unread::Late)), "{ended:?}");
         }
-        assert_eq!(places.available_permits(), 2);
+        let body = Body::from(vec![b'x'; 40_000]);
+        assert_eq!(receive_beside(large, body, 2 << 20).await.map(|bytes| bytes.len()), Ok(40_000));
     }
 
     #[tokio::test]
     async fn what_is_too_large_is_read_to_its_end() {
         let (seen, count) = std::sync::mpsc::channel();
         let body = pieces(3_000, 1_000).inspect(move |_| seen.send(()).unwrap());
-        let places = Semaphore::new(1);
-        assert_eq!(receive_in(&places, Body::from_stream(body), 1 << 20).await, Err(Unread::TooLarge));
+        let large = Large::new(1, 1);
+        let refused = receive_beside(&large, Body::from_stream(body), 1 << 20).await;
+        assert_eq!(refused, Err(Unread::TooLarge));
         assert_eq!(count.try_iter().count(), 3_000);
     }
 }

@@ -98,7 +98,9 @@ async fn serve_connection<J: Store>(
     router: Router,
 ) {
     let closing = app.clone();
-    let service = service_fn(move |request| respond(request, app.clone(), router.clone(), Arc::clone(&peer)));
+    // Boxed: a connection without a request keeps no room for one.
+    let service =
+        service_fn(move |request| Box::pin(respond(request, app.clone(), router.clone(), Arc::clone(&peer))));
     let mut connection = pin!(
         http1::Builder::new()
             .timer(TokioTimer::new())

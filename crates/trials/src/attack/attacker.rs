@@ -44,6 +44,7 @@ pub(crate) fn run(words: &[&str]) -> Result<bool, String> {
             println!("{own:.3} {by_clock:.3}");
         }
         ["dribble", file] => dribble(file)?,
+        ["crowd", socket, count] => crowd(socket, count)?,
         ["unfinished", socket, count, seconds] => unfinished(socket, count, seconds)?,
         ["read", files @ ..] => files.iter().for_each(|file| match std::fs::read(file) {
             Ok(bytes) => println!("{}", String::from_utf8_lossy(&bytes).replace('\0', " ")),
@@ -133,6 +134,16 @@ fn post(socket: &str, path: &str, file: &str) -> Result<String, String> {
     let status = answer.split(' ').nth(1).unwrap_or("none");
     let code = answer.split_once("\"code\":\"").and_then(|(_, rest)| rest.split('"').next());
     Ok(format!("{status} {}", code.unwrap_or_default()).trim_end().to_owned())
+}
+
+/// Asks something ordinary on each of many connections that are open at once.
+fn crowd(socket: &str, count: &str) -> Result<(), String> {
+    let count: usize = count.parse().map_err(|error| format!("{count}: {error}"))?;
+    let mut clients: Vec<Client> = (0..count).map(|_| Client::new(Path::new(socket))).collect();
+    for client in &mut clients {
+        client.send(&daemon::show()).map_err(|none| none.to_string())?;
+    }
+    Ok(())
 }
 
 /// Sends the beginning of a large body on each of many connections, and never its end, for some seconds: a connection that is closed is

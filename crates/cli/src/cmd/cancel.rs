@@ -1,5 +1,7 @@
 //! `cancel`: stops jobs, waits for the proof, and shows the receipt.
 
+mod keepers;
+
 use std::time::{Duration, Instant};
 
 use lastword_api::{Cancel, CancelMany, Cause, HeldIn, Job, Outcome as Ending, Page, Stop};
@@ -54,15 +56,24 @@ impl Args {
 }
 
 pub(crate) async fn run(args: Args, client: Client) -> Outcome {
-    let (jobs, failed) = match args.jobs.is_empty() {
-        true => (many(&args, &client).await?, None),
+    let (jobs, unrecorded, failed) = match args.jobs.is_empty() {
+        true => match many(&args, &client).await {
+            // Which jobs are of a group or have a label is known to the journal only.
+            Err(failure) if args.all => return keepers::stop(None, failure, &client).map(|()| exit::TIME),
+            jobs => (jobs?, 0, None),
+        },
         false => each(&args, &client).await,
     };
     let printed = match args.no_wait {
         true => print_all(&client, &jobs).await,
         false => wait_for(&args, &client, jobs).await,
     };
-    failed.map_or(printed, Err)
+    match (failed, printed) {
+        (Some(failure), _) => Err(failure),
+        // What was stopped without a daemon has no recorded ending yet.
+        (None, Ok(0)) if unrecorded > 0 => Ok(exit::TIME),
+        (None, printed) => printed,
+    }
 }
 
 async fn wait_for(args: &Args, client: &Client, jobs: Vec<Job>) -> Outcome {
@@ -76,9 +87,10 @@ async fn wait_for(args: &Args, client: &Client, jobs: Vec<Job>) -> Outcome {
     print_all(client, &ended).await
 }
 
-/// Requests the end of each named job. An error does not prevent the other requests; all but the last are reported here.
-async fn each(args: &Args, client: &Client) -> (Vec<Job>, Option<Failure>) {
-    let (mut stopping, mut failed) = (Vec::new(), None);
+/// Requests the end of each named job; also returns how many were stopped without a daemon. An error does not prevent the other requests; all
+/// but the last are reported here.
+async fn each(args: &Args, client: &Client) -> (Vec<Job>, u32, Option<Failure>) {
+    let (mut stopping, mut unrecorded, mut failed) = (Vec::new(), 0, None);
     for reference in &args.jobs {
         let how = Cancel { force: args.force, ..Cancel::default() };
         let result = client.call(&jobs::cancel(reference, &how)).await;
@@ -89,12 +101,15 @@ async fn each(args: &Args, client: &Client) -> (Vec<Job>, Option<Failure>) {
                 }
                 stopping.push(job);
             }
-            Err(failure) => {
-                failed.replace(failure).inspect(|former| client.ui().report(former));
-            }
+            Err(failure) => match keepers::stop(Some(reference), failure, client) {
+                Ok(()) => unrecorded += 1,
+                Err(failure) => {
+                    failed.replace(failure).inspect(|former| client.ui().report(former));
+                }
+            },
         }
     }
-    (stopping, failed)
+    (stopping, unrecorded, failed)
 }
 
 /// Says that the keeper of a job was told, because the journal cannot store the request.

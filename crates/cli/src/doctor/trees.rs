@@ -23,6 +23,11 @@ pub(super) fn check(paths: &Paths) -> Check {
 /// How to see these trees and what to do about them.
 pub(crate) const LIST: &str = "lastword doctor --trees    # lists them; --stop stops them";
 
+/// Returns the trees that have a keeper.
+pub(crate) fn kept(paths: &Paths) -> Result<Vec<Kept>, String> {
+    kept_in(&paths.in_state(JOBS)).map_err(|error| error.to_string())
+}
+
 /// Says how many there are.
 pub(crate) fn say(trees: &[Kept]) -> String {
     let count = describe::count(trees.len() as u64, "process tree runs", "process trees run");
@@ -32,7 +37,7 @@ pub(crate) fn say(trees: &[Kept]) -> String {
 /// Returns the trees that have a keeper and no job in the journal.
 pub(crate) fn unowned(paths: &Paths) -> Result<Vec<Kept>, String> {
     // First the trees: a job is stored before its tree is started.
-    let kept = kept_in(&paths.in_state(JOBS)).map_err(|error| error.to_string())?;
+    let kept = kept(paths)?;
     let ids = kept.iter().filter_map(|tree| tree.job.parse().ok()).collect::<Vec<JobId>>();
     let unknown = unknown_jobs(&paths.state, &ids).map_err(|error| error.to_string())?;
     let is_unknown = |tree: &Kept| tree.job.parse().is_ok_and(|job| unknown.contains(&job));

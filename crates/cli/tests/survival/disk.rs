@@ -255,6 +255,41 @@ fn c85_a_cancel_lands_although_the_journal_cannot_be_written() {
     }
 }
 
+#[test]
+fn c85_a_cancel_lands_although_no_daemon_can_start() {
+    let home = Home::new();
+    let [one, two, three] = ["one", "two", "three"]
+        .map(|name| home.start_with(&["--name", name, "--grace=200ms"], "while :; do sleep 0.01; done"));
+    let leaders = [&one, &two, &three].map(|job| home.leader(job));
+    home.kill_daemon();
+    let files = ["journal.db", "journal.db-wal"].map(|name| home.state().join(name));
+    let whole = files.each_ref().map(|file| std::fs::read(file).unwrap());
+    for file in &files {
+        std::fs::write(file, [0x5a; 8192]).unwrap();
+    }
+    let listed = home.run(&["doctor", "--trees"]);
+    assert!([&one, &two, &three].iter().all(|id| listed.out.contains(*id)), "{}{}", listed.out, listed.err);
+    assert!(listed.err.contains("lastword cancel ID"), "{}", listed.err);
+    assert_eq!(home.run(&["doctor", "--trees", "--stop"]).code, 125, "they may have jobs");
+    let unnamed = home.run(&["cancel", "one"]);
+    assert_eq!(unnamed.code, 125, "names are in the journal: {}", unnamed.err);
+    assert!(unnamed.err.contains("lastword doctor --trees"), "{}", unnamed.err);
+    let asked = home.run(&["cancel", &one[one.len() - 8..]]);
+    assert_eq!(asked.code, 124, "its ending is not recorded yet: {}{}", asked.out, asked.err);
+    assert!(asked.err.contains("no process of it is left"), "{}", asked.err);
+    assert_eq!(leaders.map(is_alive), [false, true, true]);
+    let asked = home.run(&["cancel", "--all"]);
+    assert_eq!(asked.code, 124, "{}{}", asked.out, asked.err);
+    assert_eq!(leaders.map(is_alive), [false; 3]);
+    for (file, bytes) in files.iter().zip(&whole) {
+        std::fs::write(file, bytes).unwrap();
+    }
+    for job in [&one, &two, &three] {
+        let shown = home.show(job);
+        assert_eq!((&shown["outcome"], &shown["cause"]), (&"cancelled".into(), &"user".into()), "{shown}");
+    }
+}
+
 /// Fills the disk.
 fn fill(file: &std::path::Path) {
     use std::io::Write as _;

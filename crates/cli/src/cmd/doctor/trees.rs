@@ -6,7 +6,7 @@ use lastword_api::Code;
 use lastword_proc::Kept;
 use serde::Serialize;
 
-use crate::doctor::trees::unowned;
+use crate::doctor::trees::{kept, unowned};
 use crate::failure::{Failure, Outcome, exit};
 use crate::paths::Paths;
 use crate::ui::table::Table;
@@ -29,7 +29,10 @@ struct Row {
 pub(super) fn run(stop: bool, ui: &Ui) -> Outcome {
     let failed = |why: String| Failure::new(Code::Unavailable, why);
     let paths = Paths::find()?;
-    let trees = unowned(&paths).map_err(failed)?;
+    let trees = match unowned(&paths) {
+        Ok(trees) => trees,
+        Err(why) => return without_journal(&paths, stop, &why, ui),
+    };
     let mut rows = Vec::new();
     for tree in &trees {
         let stopped = stop && tree.stop(STOPPED_MAX).map_err(|error| failed(error.to_string()))?.is_some();
@@ -43,6 +46,23 @@ pub(super) fn run(stop: bool, ui: &Ui) -> Outcome {
     Ok(if is_left { exit::JOB } else { 0 })
 }
 
+/// Lists every tree, since the journal cannot say which of them have a job. Those are not stopped all at once.
+fn without_journal(paths: &Paths, stop: bool, why: &str, ui: &Ui) -> Outcome {
+    let trees = kept(paths).map_err(|why| Failure::new(Code::Unavailable, why))?;
+    let unknown =
+        Failure::new(Code::Unavailable, format!("which process trees have a job is unknown: {why}"));
+    let unknown = unknown.next("lastword cancel ID    # stops one of them; --all stops all");
+    if stop {
+        return Err(unknown);
+    }
+    let rows: Vec<Row> = trees.iter().map(|tree| row(tree, false)).collect();
+    match ui.json {
+        true => ui.print_json(&JsonList { items: &rows, next_cursor: None })?,
+        false => table(&rows, ui)?,
+    }
+    Err(unknown)
+}
+
 fn row(tree: &Kept, stopped: bool) -> Row {
     let pid = tree.leader.as_ref().map(|leader| leader.pid);
     Row { job: tree.job.clone(), pid, command: tree.command.clone(), stopped }
@@ -53,6 +73,14 @@ fn show(rows: &[Row], stop: bool, ui: &Ui) -> Result<(), Failure> {
         ui.say("every process tree has a job in the journal");
         return Ok(());
     }
+    table(rows, ui)?;
+    if !stop {
+        ui.say("lastword doctor --trees --stop    # stops all of them");
+    }
+    Ok(())
+}
+
+fn table(rows: &[Row], ui: &Ui) -> Result<(), Failure> {
     let mut table = Table::new(vec!["PID", "JOB", "STATE", "COMMAND"]);
     for row in rows {
         let state = if row.stopped { "stopped" } else { "running" };
@@ -64,9 +92,6 @@ fn show(rows: &[Row], stop: bool, ui: &Ui) -> Result<(), Failure> {
         Some(_) => text.to_owned(),
     }) {
         ui.print(&line)?;
-    }
-    if !stop {
-        ui.say("lastword doctor --trees --stop    # stops all of them");
     }
     Ok(())
 }

@@ -87,15 +87,16 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
         return Ok(0);
     }
     if page.items.is_empty() {
+        ui.say(&args.none());
         say_unread(&args, &client).await?;
-        let hint = if args.shows_ended() { "" } else { "; `lastword ls -a` includes ended ones" };
-        let none = if args.is_narrow() { "no matching jobs" } else { "no jobs" };
-        ui.say(&format!("{none}{}{hint}", if args.shows_ended() { "" } else { " queued or running" }));
         return Ok(0);
     }
     print_rows(&client, &page.items)?;
     if page.next_cursor.is_some() {
-        ui.say(&format!("there are more than {}; use -n to list more", args.limit));
+        let cut = format!("there are more than {}; use -n to list more", args.limit);
+        let is_live_cut = page.items.last().is_some_and(|last| last.unread == Some(true)) && !args.unread;
+        let live = if is_live_cut { "; `lastword ls` lists those that have not ended" } else { "" };
+        ui.say(&format!("{cut}{live}"));
     }
     say_unread(&args, &client).await?;
     Ok(0)
@@ -111,7 +112,10 @@ async fn say_unread(args: &Args, client: &Client) -> Result<(), Failure> {
     let now = Time(now_ms());
     let ended =
         |row: &Row| format!("{} ({})", row.name.as_deref().unwrap_or(&row.short), describe::state(row, now));
-    let named: Vec<String> = page.items.iter().take(NAMED_MAX).map(ended).collect();
+    // A failure must not be hidden behind what went well.
+    let (good, bad): (Vec<&Row>, Vec<&Row>) =
+        page.items.iter().partition(|row| row.outcome == Some(lastword_api::Outcome::Completed));
+    let named: Vec<String> = bad.into_iter().chain(good).take(NAMED_MAX).map(ended).collect();
     let more = match page.items.len().saturating_sub(NAMED_MAX) {
         0 => String::new(),
         more if page.next_cursor.is_some() => format!(" and more than {more} others"),
@@ -124,6 +128,20 @@ async fn say_unread(args: &Args, client: &Client) -> Result<(), Failure> {
 }
 
 impl Args {
+    /// Says that the list is empty.
+    fn none(&self) -> String {
+        match self {
+            Args { waiting: true, .. } => "no job waits for you".to_owned(),
+            Args { unread: true, .. } => "no ending is unread".to_owned(),
+            _ if self.shows_ended() && self.is_narrow() => "no matching jobs".to_owned(),
+            _ if self.shows_ended() => "no jobs".to_owned(),
+            _ if self.is_narrow() => {
+                "no matching jobs queued or running; `lastword ls -a` includes ended ones".to_owned()
+            }
+            _ => "no jobs queued or running; `lastword ls -a` includes ended ones".to_owned(),
+        }
+    }
+
     fn shows_ended(&self) -> bool {
         self.all || self.unread || self.outcome.is_some() || self.phase.iter().any(|phase| phase == "ended")
     }

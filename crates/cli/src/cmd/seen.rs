@@ -1,5 +1,6 @@
 //! `seen`: marks endings as read.
 
+use lastword_api::Code;
 use lastword_client::jobs::{self, Filter};
 
 use crate::client::Client;
@@ -25,17 +26,39 @@ pub(crate) struct Args {
 const PAGE: u32 = 500;
 
 pub(crate) async fn run(args: Args, client: Client) -> Outcome {
-    for reference in &args.jobs {
-        let marked = client.call(&jobs::seen(reference)).await;
-        client.explain(reference, marked).await?;
-    }
-    let marked = if args.all { all(&client).await? } else { args.jobs.len() as u64 };
+    let (marked, failed) = match args.all {
+        true => (all(&client).await?, None),
+        false => each(&args.jobs, &client).await,
+    };
     let ui = client.ui();
     match ui.json {
         true => ui.print_json(&serde_json::json!({ "seen": marked }))?,
         false => ui.say(&format!("{} marked as read", describe::count(marked, "ending", "endings"))),
     }
-    Ok(0)
+    failed.map_or(Ok(0), Err)
+}
+
+/// Marks the endings of some jobs, and returns their number. An error does not keep the others from being marked; all but the last are
+/// reported here.
+async fn each(references: &[String], client: &Client) -> (u64, Option<Failure>) {
+    let (mut marked, mut failed) = (0, None);
+    for reference in references {
+        let seen = client.call(&jobs::seen(reference)).await;
+        match client.explain(reference, seen).await.map_err(|failure| not_ended(reference, failure)) {
+            Ok(()) => marked += 1,
+            Err(failure) => drop(failed.replace(failure).inspect(|former| client.ui().report(former))),
+        }
+    }
+    (marked, failed)
+}
+
+fn not_ended(reference: &str, failure: Failure) -> Failure {
+    match failure.problem.code {
+        Code::NotEnded => {
+            Failure::new(Code::NotEnded, format!("`{reference}` has not ended: there is nothing to mark"))
+        }
+        _ => failure,
+    }
 }
 
 /// Marks every ending that is unread now, and returns their number.

@@ -47,7 +47,7 @@ pub(crate) struct Ui {
     pub(crate) watched: bool,
     /// Whether a person can be prompted.
     pub(crate) can_ask: bool,
-    /// Whether a person reads what is printed: it goes to a terminal, and neither an agent nor a program asked for it.
+    /// Whether a person reads what is printed: it goes to a terminal, not into a variable or a pipe, and no agent asked for it.
     pub(crate) read_by_person: bool,
 }
 
@@ -95,7 +95,7 @@ impl Ui {
             width: width(out_tty),
             watched: err_tty && !dumb && !json && !environment::is_set("CI"),
             can_ask: stdin.is_terminal() && err_tty && !no_input && !json && person,
-            read_by_person: (out_tty || err_tty) && !json && person,
+            read_by_person: out_tty && !json && person,
         }
     }
 

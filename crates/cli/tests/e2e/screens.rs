@@ -76,7 +76,7 @@ fn lists_fit_the_terminal() {
     let output = home.run(&["ls", "-a", "-n", "2"]);
     assert_eq!(
         (output.stdout.lines().count(), output.stderr.as_str()),
-        (3, "there are more than 2; use -n to list more\n")
+        (3, "there are more than 2; use -n to list more; `lastword ls` lists those that have not ended\n")
     );
     assert_eq!(home.ok(&["ls", "-a", "-q", "-l", "team=core"]).lines().count(), 1);
     assert_eq!(home.ok(&["ls", "-q", "--outcome", "timed_out"]).lines().count(), 1);

@@ -19,6 +19,7 @@ fn c61_an_ending_is_unread_until_a_person_has_looked() {
         shown_at_terminal(&home, &["ls", "-a"], &[]);
         shown_at_terminal(&home, &[&words[..], &["--json"]].concat(), &[]);
         shown_at_terminal(&home, &words, &[("CLAUDECODE", "1")]);
+        shown_at_terminal(&home, &[&words[..], &["| cat"]].concat(), &[]);
         assert_eq!(unread(&home), 1, "{words:?} by a program or an agent marks nothing, nor does a list");
         shown_at_terminal(&home, &words, &[]);
         assert_eq!(unread(&home), 0, "{words:?} at a terminal");
@@ -33,8 +34,10 @@ fn c61_an_ending_is_unread_until_a_person_has_looked() {
     assert_eq!(home.json(&["seen", "--all"])["seen"], 2);
     assert_eq!(unread(&home), 0);
     let live = home.start("sleep 100");
-    let refused = home.run(&["seen", &live]);
+    home.run(&["run", "false"]);
+    let refused = home.run(&["seen", &live, "@last", "nobody"]);
     assert_eq!(refused.code, 125, "{refused:?}");
+    assert_eq!(unread(&home), 0, "the others are marked: {refused:?}");
     assert!(refused.stderr.contains("has not ended"), "{refused:?}");
 }
 
@@ -45,7 +48,7 @@ fn c62_a_list_of_live_jobs_names_what_ended_unread() {
     home.run(&["run", "--name", "new", "true"]);
     let shown = shown_at_terminal(&home, &["ls"], &[]);
     assert!(
-        shown.contains("ended, not read: new (completed), old (failed); `lastword ls --unread`"),
+        shown.contains("ended, not read: old (failed), new (completed); `lastword ls --unread`"),
         "{shown}"
     );
     assert_eq!(home.run(&["ls"]).stderr, "no jobs queued or running; `lastword ls -a` includes ended ones\n");

@@ -1,5 +1,7 @@
 //! Why a job does not start: which jobs it waits for.
 
+use std::collections::HashMap;
+
 use lastword_core::JobId;
 use lastword_core::spec::DEFAULT_GROUP;
 use lastword_core::view::row::{PhaseName, Row};
@@ -32,19 +34,44 @@ pub enum WaitReason {
 }
 
 impl<J: Store> Desk<J> {
-    /// Returns why a queued job does not start. Only one that waits for others is loaded; the rest is known from its row.
+    /// Returns why a queued job does not start.
     pub async fn wait_reason(&self, row: &Row) -> Result<WaitReason, Error> {
+        self.wait_reason_beside(row, &mut HashMap::new()).await
+    }
+
+    /// Returns why each of some jobs does not start. Only one that waits for others is loaded; the rest is known from the rows.
+    pub async fn wait_reasons(&self, rows: &[&Row]) -> Result<Vec<WaitReason>, Error> {
+        let (mut reasons, mut groups) = (Vec::new(), HashMap::new());
+        for row in rows {
+            reasons.push(self.wait_reason_beside(row, &mut groups).await?);
+        }
+        Ok(reasons)
+    }
+
+    /// Returns why a job does not start. `groups` has what is known of the slots of groups.
+    async fn wait_reason_beside(
+        &self,
+        row: &Row,
+        groups: &mut HashMap<String, WaitReason>,
+    ) -> Result<WaitReason, Error> {
         let is_due = row.due.is_some_and(|due| due <= self.now().wall);
         match row.phase {
-            PhaseName::Queued if row.summary.unmet > 0 => self.dependencies(row.job).await,
-            PhaseName::Queued | PhaseName::Backoff if !is_due => Ok(WaitReason::Nothing),
-            PhaseName::Queued | PhaseName::Backoff if self.is_paused(&row.group) => Ok(WaitReason::Paused),
-            PhaseName::Queued | PhaseName::Backoff => match self.driver(row).await? {
-                Some(driver) => Ok(WaitReason::Conversation(Box::new(driver))),
-                None => self.slots_taken(&row.group).await,
-            },
-            _ => Ok(WaitReason::Nothing),
+            PhaseName::Queued if row.summary.unmet > 0 => return self.dependencies(row.job).await,
+            PhaseName::Queued | PhaseName::Backoff if is_due => {}
+            _ => return Ok(WaitReason::Nothing),
         }
+        if self.is_paused(&row.group) {
+            return Ok(WaitReason::Paused);
+        }
+        if let Some(driver) = self.driver(row).await? {
+            return Ok(WaitReason::Conversation(Box::new(driver)));
+        }
+        if let Some(known) = groups.get(&row.group) {
+            return Ok(known.clone());
+        }
+        let taken = self.slots_taken(&row.group).await?;
+        groups.insert(row.group.clone(), taken.clone());
+        Ok(taken)
     }
 
     async fn dependencies(&self, id: JobId) -> Result<WaitReason, Error> {

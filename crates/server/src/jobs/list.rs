@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::response::IntoResponse as _;
 use lastword_api::{self as api, Page, Problem, Time};
 use lastword_core::Timestamp;
-use lastword_core::view::row::{PhaseName, Section};
+use lastword_core::view::row::{PhaseName, Row, Section};
 use lastword_proc::clock::wall_ms;
 use lastword_store::{After, Filter, List, Listed, Store};
 use serde::Deserialize;
@@ -87,10 +87,10 @@ pub(crate) async fn list<J: Store>(
     rows.value.truncate(limit as usize);
     let since = after.map_or(now, |after| after.since);
     let next_cursor = rows.value.last().filter(|_| more).map(|last| cursor(last, since));
-    let mut items = Vec::new();
-    for listed in &rows.value {
-        let unread = Some(listed.section == Section::Unread);
-        items.push(api::Row { unread, ..waits::row(&app, &listed.row).await? });
+    let plain: Vec<&Row> = rows.value.iter().map(|listed| &listed.row).collect();
+    let mut items = waits::rows(&app, &plain).await?;
+    for (item, listed) in items.iter_mut().zip(&rows.value) {
+        item.unread = Some(listed.section == Section::Unread);
     }
     Ok(Json(Page { items, next_cursor, unsettled: rows.unsettled }).into_response())
 }

@@ -10,8 +10,24 @@ use crate::failure::Failure;
 
 /// Returns what the job of a row waits for, by name. `waits` is what is known by itself.
 pub(super) async fn named<J: Store>(app: &App<J>, row: &Row, waits: Waits) -> Result<Waits, Failure> {
+    Ok(with_reason(waits, app.engine().desk().wait_reason(row).await?))
+}
+
+/// Returns rows of a list, with what they wait for and since when they are silent.
+pub(super) async fn rows<J: Store>(app: &App<J>, rows: &[&Row]) -> Result<Vec<api::Row>, Failure> {
+    let (engine, now) = (app.engine(), app.engine().desk().now().wall);
+    let reasons = engine.desk().wait_reasons(rows).await?;
+    let shown = rows.iter().zip(reasons).map(|(row, reason)| {
+        let waits = Waits::of_row(row, now).map(|waits| with_reason(waits, reason));
+        let silent_since = engine.silent_since(row).map(api::Time::from);
+        api::Row { waits, silent_since, ..api::Row::of(row) }
+    });
+    Ok(shown.collect())
+}
+
+fn with_reason(waits: Waits, reason: WaitReason) -> Waits {
     let names = |rows: &[Row]| rows.iter().map(Awaited::of).collect();
-    Ok(match app.engine().desk().wait_reason(row).await? {
+    match reason {
         WaitReason::Nothing => waits,
         WaitReason::Paused => Waits { on: WaitsFor::Paused, ..waits },
         WaitReason::Dependencies(rows) => Waits { by: names(&rows), ..waits },
@@ -19,15 +35,5 @@ pub(super) async fn named<J: Store>(app: &App<J>, row: &Row, waits: Waits) -> Re
             Waits { on: WaitsFor::Conversation, by: names(std::slice::from_ref(&row)), ..waits }
         }
         WaitReason::Slots { slots, by } => Waits { by: names(&by), slots: Some(slots), ..waits },
-    })
-}
-
-/// Returns a row of a list, with what it waits for and since when it is silent.
-pub(super) async fn row<J: Store>(app: &App<J>, row: &Row) -> Result<api::Row, Failure> {
-    let waits = match Waits::of_row(row, app.engine().desk().now().wall) {
-        Some(waits) => Some(named(app, row, waits).await?),
-        None => None,
-    };
-    let silent_since = app.engine().silent_since(row).map(api::Time::from);
-    Ok(api::Row { waits, silent_since, ..api::Row::of(row) })
+    }
 }

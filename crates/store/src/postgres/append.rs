@@ -17,6 +17,7 @@ use super::connect::Patience;
 use super::failure::{Failure, Try};
 use super::options::{ANSWER_MAX, Options};
 use super::wake::Wake;
+use super::witness::Witness;
 use crate::admit::Verdict;
 use crate::{Error, Result};
 
@@ -37,7 +38,13 @@ pub(super) struct Appender {
 
 impl Appender {
     /// Starts the writers. They end when the appender is dropped and the queue is empty.
-    pub(super) fn start(pool: Pool, options: &Options, marks: Arc<Marks>, wake: Arc<Wake>) -> Appender {
+    pub(super) fn start(
+        pool: Pool,
+        options: &Options,
+        marks: &Arc<Marks>,
+        wake: &Arc<Wake>,
+        witness: &Arc<Witness>,
+    ) -> Appender {
         let batch_max = options.batch_max.max(1);
         let writers = (0..options.writers.max(1)).map(|_| {
             let (sender, queue) = mpsc::channel(batch_max * BATCHES_WAITING);
@@ -45,8 +52,9 @@ impl Appender {
                 pool: pool.clone(),
                 batch_max,
                 patience: options.patience,
-                marks: Arc::clone(&marks),
-                wake: Arc::clone(&wake),
+                marks: Arc::clone(marks),
+                wake: Arc::clone(wake),
+                witness: Arc::clone(witness),
             };
             tokio::spawn(writer.run(queue));
             sender
@@ -72,6 +80,7 @@ struct Writer {
     patience: Duration,
     marks: Arc<Marks>,
     wake: Arc<Wake>,
+    witness: Arc<Witness>,
 }
 
 impl Writer {
@@ -111,6 +120,7 @@ impl Writer {
                     return;
                 }
                 Err(failure) => {
+                    failure.leave(&self.pool);
                     if let Err(error) = patience.wait(failure).await {
                         batch.drain(..).for_each(|waiting| reply(waiting, Err(error.clone())));
                     }
@@ -123,16 +133,20 @@ impl Writer {
     async fn store(&self, batch: &mut Vec<Waiting>) -> Try<()> {
         let client = self.pool.get().await?;
         let packed: Vec<&Packed> = batch.iter().map(|waiting| &waiting.packed).collect();
-        let stored = match timeout(ANSWER_MAX, write(&client, &packed)).await {
-            Ok(stored) => stored?,
+        let known = (&*self.witness, self.witness.newest());
+        let written = match timeout(ANSWER_MAX, write(&client, known, &packed)).await {
+            Ok(written) => written?,
             Err(elapsed) => {
                 // The statement may still run on that connection, so it is not used again.
                 drop(deadpool_postgres::Object::take(client));
                 return Err(elapsed.into());
             }
         };
+        if let Some(place) = written.place {
+            self.witness.note(place);
+        }
         let (stored, refused): (Vec<_>, Vec<_>) =
-            batch.drain(..).partition(|waiting| stored.contains(&waiting.packed.append.job.as_uuid()));
+            batch.drain(..).partition(|waiting| written.jobs.contains(&waiting.packed.append.job.as_uuid()));
         if !stored.is_empty() {
             self.wake.ring();
         }
@@ -147,7 +161,7 @@ impl Writer {
         // These still wait for their answer.
         *batch = refused;
         let packed: Vec<&Packed> = batch.iter().map(|waiting| &waiting.packed).collect();
-        let verdicts = timeout(ANSWER_MAX, settle(&client, &packed)).await??;
+        let verdicts = timeout(ANSWER_MAX, settle(&client, &self.witness, &packed)).await??;
         for (waiting, verdict) in std::mem::take(batch).into_iter().zip(verdicts) {
             match verdict {
                 Ok(Verdict::Stored) => {

@@ -14,17 +14,22 @@ use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 use super::failure::Try;
+use super::witness::Witness;
 use crate::admit::{Standing, Verdict, admit};
 use crate::claim::leaves_news;
 use crate::waits::WaitChange;
 use crate::{Error, Result};
 
 /// The statement. Benches run it through another client.
-pub const STATEMENT: &str = concat!(include_str!("batch.sql"), "select job from stored");
+pub const STATEMENT: &str =
+    concat!(include_str!("batch.sql"), "select job, (select place from here) from stored");
 
 /// The same for a batch that changes which job waits for which. Few do.
-const WITH_WAITS: &str =
-    concat!(include_str!("batch.sql"), include_str!("waits.sql"), "select job from stored");
+const WITH_WAITS: &str = concat!(
+    include_str!("batch.sql"),
+    include_str!("waits.sql"),
+    "select job, (select place from here) from stored"
+);
 
 const SETTLE: &str = include_str!("settle.sql");
 
@@ -64,8 +69,20 @@ fn uuid(incarnation: Incarnation) -> Uuid {
     Uuid::from_u128(incarnation.as_u128())
 }
 
-/// Stores appends, at most one per job, and returns the jobs whose append was stored.
-pub(super) async fn write(client: &impl GenericClient, batch: &[&Packed]) -> Try<HashSet<Uuid>> {
+/// What a batch has stored.
+pub(super) struct Written {
+    /// The jobs whose append was stored.
+    pub(super) jobs: HashSet<Uuid>,
+    /// Where, in the feed. The witness is told of it once it is committed.
+    pub(super) place: Option<i64>,
+}
+
+/// Stores appends, at most one per job, in the journal that was opened: `newest` was known of it before the transaction began.
+pub(super) async fn write(
+    client: &impl GenericClient,
+    (witness, newest): (&Witness, i64),
+    batch: &[&Packed],
+) -> Try<Written> {
     let fences: Vec<Option<&Fence>> = batch.iter().map(|packed| packed.append.fence.as_ref()).collect();
     macro_rules! column {
         (|$packed:ident| $value:expr) => {
@@ -93,7 +110,7 @@ pub(super) async fn write(client: &impl GenericClient, batch: &[&Packed]) -> Try
                 .collect::<Vec<_>>()
         };
     }
-    let columns: [&(dyn ToSql + Sync); 34] = [
+    let columns: [&(dyn ToSql + Sync); 36] = [
         &column!(|packed| packed.append.job.as_uuid()),
         &column!(|packed| number(packed.append.expected.0)),
         &column!(|packed| number(packed.append.row.version.0)),
@@ -128,6 +145,8 @@ pub(super) async fn write(client: &impl GenericClient, batch: &[&Packed]) -> Try
         &column!(|packed| packed.append.row.summary.name.as_deref()),
         &column!(|packed| packed.append.row.section().number()),
         &column!(|packed| number(packed.append.row.changed_at.0)),
+        &witness.identity(),
+        &newest,
     ];
     let rows = if batch.iter().all(|packed| packed.waits.is_none()) {
         client.query(&client.prepare_cached(STATEMENT).await?, &columns).await?
@@ -139,7 +158,10 @@ pub(super) async fn write(client: &impl GenericClient, batch: &[&Packed]) -> Try
         let columns = [&columns[..], &waits[..]].concat();
         client.query(&client.prepare_cached(WITH_WAITS).await?, &columns).await?
     };
-    Ok(rows.iter().map(|row| row.get(0)).collect())
+    Ok(Written {
+        jobs: rows.iter().map(|row| row.get(0)).collect(),
+        place: rows.first().map(|row| row.get(1)),
+    })
 }
 
 /// Returns two columns: jobs that are waited for, and the jobs that wait for them.
@@ -156,15 +178,18 @@ fn may_follow_the_end(append: &Append) -> bool {
 }
 
 /// Returns for each append that was not stored why: stored before, refused, or free to be tried again.
-pub(super) async fn settle(client: &impl GenericClient, refused: &[&Packed]) -> Try<Vec<Result<Verdict>>> {
+pub(super) async fn settle(
+    client: &impl GenericClient,
+    witness: &Witness,
+    refused: &[&Packed],
+) -> Try<Vec<Result<Verdict>>> {
+    let newest = witness.newest();
     let jobs: Vec<Uuid> = refused.iter().map(|packed| packed.append.job.as_uuid()).collect();
     let expected: Vec<i64> = refused.iter().map(|packed| number(packed.append.expected.0)).collect();
     let statement = client.prepare_cached(SETTLE).await?;
     let rows = client.query(&statement, &[&jobs, &expected]).await?;
-    if rows.len() != refused.len() {
-        return Err(
-            Error::Corrupt("it has lost its row in `meta`: restore it from a backup".to_owned()).into()
-        );
+    if let Err(error) = witness.check(rows.first().map(|row| (row.get(7), row.get(8))), newest) {
+        return Ok(refused.iter().map(|_| Err(error.clone())).collect());
     }
     Ok(refused.iter().zip(&rows).map(|(packed, row)| verdict(&packed.append, row)).collect())
 }

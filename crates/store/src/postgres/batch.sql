@@ -1,5 +1,9 @@
 with here as materialized (
-    select pg_current_xact_id()::text::bigint + feed_offset as place, instance_first, instance_last from meta
+    select pg_current_xact_id()::text::bigint + m.feed_offset as place, m.instance_first, m.instance_last
+    from meta m join migrations b on b.step = 1
+    -- Nothing is stored in a journal that is not the one that was opened, or that has not come as far.
+    where concat_ws('.', m.instance_first, b.tableoid, b.xmin) = $35::text
+        and pg_current_xact_id()::text::bigint + m.feed_offset > $36::bigint
 ), input as materialized (
     select * from unnest(
         $1::uuid[], $2::bigint[], $3::bigint[], $4::uuid[], $5::text[], $6::uuid[], $7::bigint[], $8::boolean[],
@@ -20,7 +24,7 @@ with here as materialized (
     select
         job, version, phase, queue, priority, due, holder_owner, holder_incarnation, holder_epoch, outcome,
         least_reader, fold, provider, reference, submitted_at, updated_at, news, summary, name, section, changed_at
-    from input where expected = 0 and fence_owner is null
+    from input cross join here where expected = 0 and fence_owner is null
     on conflict (job) do nothing
     returning job, queue, priority, due, holder_owner, provider, reference
 ), moved as (

@@ -8,10 +8,11 @@ use uuid::Uuid;
 
 use super::Postgres;
 use super::batch::{job_id, number};
-use super::connect::{execute, query};
+use super::connect::{change, query};
 use super::failure::Try;
 use super::list;
 use super::view::{self, COMPARED_PAGE, Columns, select, select_rows};
+use super::witness::{Witness, with_here};
 use crate::{Catalog, Counts, Error, FOUND_MAX, Filter, List, Listed, Prunable, Prune, Removal, Result};
 
 macro_rules! select_list {
@@ -47,20 +48,32 @@ const SHORT: &str =
 const BEGUN: &str = select_rows!("job between $1 and $2 order by job desc limit $3");
 
 /// The answers are of the moment before the delete: the job was there and had ended, or was there.
-const REMOVE: &str = "
-    with gone as (
+const REMOVE: &str = with_here!(
+    "$3",
+    "$4",
+    ", gone as (
         delete from jobs
         where job = $1 and outcome is not null and not exists (select 1 from dependencies where other = $1)
+            and exists (select from here)
         returning job
     ), log as (
         delete from events where job = $1 and exists (select 1 from gone)
     ), keyed as (
         update keys set removed = $2, at = $2 where job = $1 and exists (select 1 from gone)
     )
-    select exists (select 1 from gone), (select outcome is not null from jobs where job = $1)";
+    select exists (select from here), exists (select 1 from gone),
+        (select outcome is not null from jobs where job = $1)"
+);
 
-const MARK_SEEN: &str = "
-    update jobs set seen_at = greatest($2::bigint, 1), section = $3 where job = $1 and outcome is not null and seen_at = 0";
+const MARK_SEEN: &str = with_here!(
+    "$4",
+    "$5",
+    ", marked as (
+        update jobs set seen_at = greatest($2::bigint, 1), section = $3
+        where job = $1 and outcome is not null and seen_at = 0 and exists (select from here)
+    )
+    select exists (select from here)"
+);
 
 const PRUNABLE: &str = "
     select job from jobs where outcome is not null and updated_at < $1 and (seen_at > 0 or $2)
@@ -136,9 +149,9 @@ async fn find_loose(pool: &Pool, loose: &Loose) -> Try<Vec<Row>> {
     Ok(meant)
 }
 
-async fn remove(pool: &Pool, job: JobId, now: Timestamp) -> Try<Removal> {
-    let told = query(pool, REMOVE, &[&job.as_uuid(), &number(now.0)]).await?;
-    Ok(match told.first().map(|row| (row.get(0), row.get(1))) {
+async fn remove(pool: &Pool, witness: &Witness, job: JobId, now: Timestamp) -> Try<Removal> {
+    let told = change(pool, witness, REMOVE, &[&job.as_uuid(), &number(now.0)]).await?;
+    Ok(match told.first().map(|row| (row.get(1), row.get(2))) {
         Some((true, _)) => Removal::Gone,
         Some((false, Some(true))) => Removal::Awaited,
         Some((false, Some(false))) => Removal::NotEnded,
@@ -192,7 +205,8 @@ impl Catalog for Postgres {
 
     async fn mark_seen(&self, job: JobId, now: Timestamp) -> Result<()> {
         let (key, now, section) = (job.as_uuid(), number(now.0), Section::Read.number());
-        let marked = || async { execute(&self.0.readers, MARK_SEEN, &[&key, &now, &section]).await };
+        let marked =
+            || async { change(&self.0.readers, &self.0.witness, MARK_SEEN, &[&key, &now, &section]).await };
         self.patiently(marked).await.map(drop)
     }
 
@@ -201,6 +215,6 @@ impl Catalog for Postgres {
     }
 
     async fn remove(&self, job: JobId, now: Timestamp) -> Result<Removal> {
-        self.patiently(|| remove(&self.0.readers, job, now)).await
+        self.patiently(|| remove(&self.0.readers, &self.0.witness, job, now)).await
     }
 }

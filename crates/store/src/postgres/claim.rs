@@ -15,8 +15,10 @@ use lastword_core::{Event, JobId};
 use uuid::Uuid;
 
 use super::batch::{Packed, event, job_id, number, settle, write};
+use super::connect::Value;
 use super::failure::{Failure, Try};
 use super::lease::LEASE_MS_MAX;
+use super::witness::{Witness, with_here};
 use crate::admit::Verdict;
 use crate::claim::{self, Haul, room, slots};
 use crate::{Claim, Claimed, Error, Group, Result, Source};
@@ -29,11 +31,17 @@ const FIRST: &str = "select due, job from ready where queue = $1 and priority = 
 /// The statements of a claim before the one that stores it. Benches run them through another client.
 pub const CLAIM: [&str; 3] = [ALIVE, READY, LOGS];
 
-/// Returns a row if the lease of the owner runs; in it the group, if it is stored.
-const ALIVE: &str = "
-    select g.slots, g.paused from owners o cross join meta m left join groups g on g.name = $3::text
-    where o.owner = $1 and o.incarnation = $2 and o.until > clock_timestamp()
-        and o.incarnation between m.instance_first and m.instance_last";
+/// Whether this is the journal that was opened, whether the lease of the owner runs, and the group, if it is stored.
+const ALIVE: &str = with_here!(
+    "$4",
+    "$5",
+    " select exists (select from here), exists (
+        select from owners o cross join meta m
+        where o.owner = $1 and o.incarnation = $2 and o.until > clock_timestamp()
+            and o.incarnation between m.instance_first and m.instance_last
+    ), g.slots, g.paused
+    from (values (1)) one left join groups g on g.name = $3::text"
+);
 
 /// The logs of the candidates, and whether an event lies above this transaction in the feed.
 const LOGS: &str = "
@@ -98,20 +106,21 @@ pub(super) struct Taken {
 /// Takes jobs. `unsure` holds what an earlier try may have taken before its answer was lost.
 pub(super) async fn claim(
     pool: &Pool,
-    marks: &Marks,
+    (marks, witness): (&Marks, &Witness),
     claim: &Claim,
     unsure: &mut Vec<Taken>,
 ) -> Try<Vec<Claimed>> {
     let mut client = pool.get().await?;
+    let newest = witness.newest();
     let transaction = client.transaction().await?;
     if !unsure.is_empty() {
-        let kept = resolve(&transaction, unsure).await?;
+        let kept = resolve(&transaction, witness, unsure).await?;
         if !kept.is_empty() {
             // The rollback is not awaited: if its answer was lost too, these claims would be forgotten.
             return Ok(kept);
         }
     }
-    let room = check(&transaction, claim).await?;
+    let room = check(&transaction, (witness, newest), claim).await?;
     let mut search = Search { transaction: &transaction, marks, claim, seen: Vec::new() };
     *unsure = search.take(room).await?;
     if unsure.is_empty() {
@@ -120,20 +129,27 @@ pub(super) async fn claim(
         return Ok(Vec::new());
     }
     let batch: Vec<&Packed> = unsure.iter().map(|taken| &taken.packed).collect();
-    let stored = write(&transaction, &batch).await?;
-    unsure.retain(|taken| stored.contains(&taken.claimed.job.as_uuid()));
+    let written = write(&transaction, (witness, newest), &batch).await?;
+    unsure.retain(|taken| written.jobs.contains(&taken.claimed.job.as_uuid()));
     transaction.commit().await?;
+    if let Some(place) = written.place {
+        witness.note(place);
+    }
     Ok(std::mem::take(unsure).into_iter().map(|taken| taken.claimed).collect())
 }
 
 /// Finds out which claims of a lost answer were stored. Waits for a transaction that may still be under way.
-async fn resolve(transaction: &Transaction<'_>, unsure: &mut Vec<Taken>) -> Try<Vec<Claimed>> {
+async fn resolve(
+    transaction: &Transaction<'_>,
+    witness: &Witness,
+    unsure: &mut Vec<Taken>,
+) -> Try<Vec<Claimed>> {
     let jobs: Vec<Uuid> = unsure.iter().map(|taken| taken.claimed.job.as_uuid()).collect();
     let sql = "select 1 from jobs where job = any ($1) order by job for update";
     let statement = transaction.prepare_cached(sql).await?;
     transaction.query(&statement, &[&jobs]).await?;
     let packed: Vec<&Packed> = unsure.iter().map(|taken| &taken.packed).collect();
-    let verdicts = settle(transaction, &packed).await?;
+    let verdicts = settle(transaction, witness, &packed).await?;
     let settled = std::mem::take(unsure).into_iter().zip(verdicts);
     let happened = settled.filter(|(_, verdict)| matches!(verdict, Ok(Verdict::Stored)));
     Ok(happened.map(|(taken, _)| taken.claimed).collect())
@@ -150,16 +166,25 @@ const HELD: &str = "
     left join groups g on g.name = $1";
 
 /// Refuses an owner whose lease is over; returns how many jobs it may take. The group is read in this transaction.
-async fn check(transaction: &Transaction<'_>, claim: &Claim) -> Try<usize> {
+async fn check(
+    transaction: &Transaction<'_>,
+    (witness, newest): (&Witness, i64),
+    claim: &Claim,
+) -> Try<usize> {
     let (group, unset) = match &claim.from {
         Source::Ready { group, slots } => (Some(group), *slots),
         Source::Expired { .. } => (None, None),
     };
     let incarnation = Uuid::from_u128(claim.by.incarnation.as_u128());
     let statement = transaction.prepare_cached(ALIVE).await?;
-    let alive = transaction.query_opt(&statement, &[&&*claim.by.owner.0, &incarnation, &group]).await?;
-    let Some(row) = alive else { return Err(Error::Lapsed { owner: claim.by.owner.clone() }.into()) };
-    let stored = group.and_then(|name| read_group(name, &row, 0));
+    let values: [Value<'_>; 5] = [&&*claim.by.owner.0, &incarnation, &group, &witness.identity(), &newest];
+    let row = transaction.query_one(&statement, &values).await?;
+    match (row.get(0), row.get(1)) {
+        (true, true) => {}
+        (true, false) => return Err(Error::Lapsed { owner: claim.by.owner.clone() }.into()),
+        (false, _) => return Err(witness.explain(transaction).await),
+    }
+    let stored = group.and_then(|name| read_group(name, &row, 2));
     match (group, slots(stored.as_ref(), unset)) {
         (Some(group), Some(slots)) if slots > 0 => {
             let (held, now) = held(transaction, group, slots).await?;

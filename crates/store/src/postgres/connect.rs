@@ -8,6 +8,7 @@ use tokio_postgres::{Client, Config, NoTls};
 
 use super::failure::{Failure, Try};
 use super::options::ANSWER_MAX;
+use super::witness::Witness;
 use crate::{Error, Result};
 
 /// The first pause before another try; it doubles up to [`PAUSE_MAX`].
@@ -38,11 +39,23 @@ pub(super) async fn query(pool: &Pool, sql: &str, values: &[Value<'_>]) -> Try<V
     Ok(client.query(&statement, values).await?)
 }
 
-/// Runs a statement and reports whether it changed anything.
-pub(super) async fn execute(pool: &Pool, sql: &str, values: &[Value<'_>]) -> Try<bool> {
+/// Runs a statement that begins with [`with_here`](super::witness::with_here), whose parameters come last. The first column of its first
+/// row says whether this is the journal that was opened; if not, it has changed nothing.
+pub(super) async fn change(
+    pool: &Pool,
+    witness: &Witness,
+    sql: &str,
+    values: &[Value<'_>],
+) -> Try<Vec<tokio_postgres::Row>> {
     let client = pool.get().await?;
+    let (identity, newest) = (witness.identity(), witness.newest());
+    let values: Vec<Value<'_>> = values.iter().copied().chain([&identity as Value<'_>, &newest]).collect();
     let statement = client.prepare_cached(sql).await?;
-    Ok(client.execute(&statement, values).await? > 0)
+    let rows = client.query(&statement, &values).await?;
+    match rows.first().is_some_and(|row| row.get(0)) {
+        true => Ok(rows),
+        false => Err(witness.explain(&client).await),
+    }
 }
 
 /// Tries until it succeeds, fails for good, or `patience` is over. Each try is bounded; it must be safe to repeat.
@@ -77,7 +90,7 @@ impl Patience {
     pub(super) async fn wait(&mut self, failure: Failure) -> Result<()> {
         let text = match failure {
             Failure::Final(error) => return Err(error),
-            Failure::Away(text) | Failure::Clash(text) => text,
+            Failure::Away(text) | Failure::Clash(text) | Failure::ReadOnly(text) => text,
         };
         if Instant::now() + self.pause > self.until {
             return Err(Error::Unavailable(text));

@@ -1,6 +1,6 @@
 //! What an error of the server means: whether another try helps, and which error a caller gets.
 
-use deadpool_postgres::PoolError;
+use deadpool_postgres::{Pool, PoolError};
 
 use super::options::ANSWER_MAX;
 use crate::Error;
@@ -20,6 +20,8 @@ pub(super) type Try<T> = std::result::Result<T, Failure>;
 pub(super) enum Failure {
     /// The server is away, or the connection broke; what was sent may have happened.
     Away(String),
+    /// The session can only read; another one may be able to write.
+    ReadOnly(String),
     /// The server rolled everything back because of another transaction.
     Clash(String),
     /// Another try would fail in the same way.
@@ -30,9 +32,19 @@ impl std::fmt::Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Failure::Away(text)
+            | Failure::ReadOnly(text)
             | Failure::Clash(text)
             | Failure::Final(Error::Unavailable(text) | Error::Corrupt(text)) => f.write_str(text),
             Failure::Final(error) => error.fmt(f),
+        }
+    }
+}
+
+impl Failure {
+    /// Lets go of the idle connections of a pool if they can only read: a session keeps the defaults that it began with.
+    pub(super) fn leave(&self, pool: &Pool) {
+        if let Failure::ReadOnly(_) = self {
+            pool.retain(|_, _| false);
         }
     }
 }
@@ -78,7 +90,10 @@ fn classify(code: &str, message: &str) -> Failure {
         ("XX001" | "XX002", _) => Failure::Final(Error::Corrupt(text)),
         // A constraint stands behind every rule that `admit` checks, so one that fires shows rows that break a rule.
         (_, "23") => Failure::Final(Error::Corrupt(text)),
-        // Connections, resources, the operator, the disk; and a transaction that was idle for too long or runs on a standby.
+        ("25006", _) => {
+            Failure::ReadOnly(format!("{text}: the server, the database or the role only allows reading"))
+        }
+        // Connections, resources, the operator, the disk; and a transaction that was idle for too long.
         (_, "08" | "25" | "53" | "57" | "58") => Failure::Away(text),
         // Serialisation failures, deadlocks, locks that were not to be had.
         (_, "40" | "55") => Failure::Clash(text),
@@ -102,11 +117,10 @@ mod tests {
         let corrupt = |code: &str| {
             assert_eq!(classify(code, "m"), Failure::Final(Error::Corrupt(format!("m ({code})"))));
         };
-        // Connections, read-only standbys, resources, shutdowns, cancelled statements, a failing disk.
-        ["08006", "25006", "25P03", "53100", "53300", "57014", "57P01", "57P03", "58030"]
-            .into_iter()
-            .for_each(away);
+        // Connections, resources, shutdowns, cancelled statements, a failing disk.
+        ["08006", "25P03", "53100", "53300", "57014", "57P01", "57P03", "58030"].into_iter().for_each(away);
         ["40001", "40P01", "55P03"].into_iter().for_each(clash);
+        assert!(matches!(classify("25006", "m"), Failure::ReadOnly(_)));
         // Wrong password, no such database, no rights, no such table, syntax, an internal error, an unknown code.
         ["28P01", "3D000", "42501", "42P01", "42601", "XX000", "22021", "LW123"]
             .into_iter()

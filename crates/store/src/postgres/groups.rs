@@ -3,18 +3,37 @@
 use deadpool_postgres::Pool;
 
 use super::Postgres;
-use super::connect::{execute, query};
+use super::connect::{change, query};
 use super::failure::{Failure, Try};
+use super::witness::{Witness, with_here};
 use crate::{Group, Groups, Result};
 
 const GROUPS: &str = "select name, slots, paused from groups order by name";
 const GROUP: &str = "select name, slots, paused from groups where name = $1";
-const ADD_GROUP: &str =
-    "insert into groups (name, slots, paused) values ($1, $2, $3) on conflict (name) do nothing";
-const SET_GROUP: &str = "
-    insert into groups (name, slots, paused) values ($1, $2, $3)
-    on conflict (name) do update set slots = excluded.slots, paused = excluded.paused";
-const REMOVE_GROUP: &str = "delete from groups where name = $1";
+const ADD_GROUP: &str = with_here!(
+    "$4",
+    "$5",
+    ", added as (
+        insert into groups (name, slots, paused) select $1::text, $2::bigint, $3::boolean from here
+        on conflict (name) do nothing
+    )
+    select exists (select from here)"
+);
+const SET_GROUP: &str = with_here!(
+    "$4",
+    "$5",
+    ", set_to as (
+        insert into groups (name, slots, paused) select $1::text, $2::bigint, $3::boolean from here
+        on conflict (name) do update set slots = excluded.slots, paused = excluded.paused
+    )
+    select exists (select from here)"
+);
+const REMOVE_GROUP: &str = with_here!(
+    "$2",
+    "$3",
+    ", removed as (delete from groups where name = $1 and exists (select from here) returning 1)
+    select exists (select from here), exists (select from removed)"
+);
 
 fn read(row: &tokio_postgres::Row) -> Group {
     let slots: Option<i64> = row.get(1);
@@ -22,12 +41,12 @@ fn read(row: &tokio_postgres::Row) -> Group {
     Group { name: row.get(0), slots, paused: row.get(2) }
 }
 
-async fn write(pool: &Pool, sql: &str, group: &Group) -> Try<bool> {
-    execute(pool, sql, &[&group.name, &group.slots.map(i64::from), &group.paused]).await
+async fn write(pool: &Pool, witness: &Witness, sql: &str, group: &Group) -> Try<()> {
+    change(pool, witness, sql, &[&group.name, &group.slots.map(i64::from), &group.paused]).await.map(drop)
 }
 
-async fn add(pool: &Pool, group: &Group) -> Try<Group> {
-    write(pool, ADD_GROUP, group).await?;
+async fn add(pool: &Pool, witness: &Witness, group: &Group) -> Try<Group> {
+    write(pool, witness, ADD_GROUP, group).await?;
     match query(pool, GROUP, &[&group.name]).await?.first() {
         Some(row) => Ok(read(row)),
         None => Err(Failure::Clash("the group was removed at once".to_owned())),
@@ -41,14 +60,16 @@ impl Groups for Postgres {
     }
 
     async fn add_group(&self, group: Group) -> Result<Group> {
-        self.patiently(|| add(&self.0.readers, &group)).await
+        self.patiently(|| add(&self.0.readers, &self.0.witness, &group)).await
     }
 
     async fn set_group(&self, group: Group) -> Result<()> {
-        self.patiently(|| write(&self.0.readers, SET_GROUP, &group)).await.map(drop)
+        self.patiently(|| write(&self.0.readers, &self.0.witness, SET_GROUP, &group)).await
     }
 
     async fn remove_group(&self, name: &str) -> Result<bool> {
-        self.patiently(|| async { execute(&self.0.readers, REMOVE_GROUP, &[&name]).await }).await
+        let removed = || async { change(&self.0.readers, &self.0.witness, REMOVE_GROUP, &[&name]).await };
+        let told = self.patiently(removed).await?;
+        Ok(told.first().is_some_and(|row| row.get(1)))
     }
 }

@@ -6,6 +6,7 @@
 //! | `pool` | what every session of a connection needs |
 //! | `failure` | what an error of the server means |
 //! | `options` | how the server is used |
+//! | `witness` | whether this is still the journal that was opened |
 //! | `schema` | tables, partitions, and which database this is |
 //! | `batch` | the one statement that stores appends, and why one was not stored |
 //! | `append` | the queue before it |
@@ -36,6 +37,7 @@ mod schema;
 mod view;
 mod waits;
 mod wake;
+mod witness;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -50,12 +52,14 @@ use self::claim::Marks;
 use self::connect::patiently;
 use self::failure::Try;
 use self::wake::Wake;
+use self::witness::Witness;
 use crate::hints::Hints;
-use crate::{Claim, Claimed, Cursor, Error, Feed, Journal, Renew, Renewed, Result, WaitOver};
+use crate::{Behind, Claim, Claimed, Cursor, Error, Feed, Journal, Renew, Renewed, Result, WaitOver};
 
 pub use self::batch::STATEMENT;
 pub use self::claim::CLAIM;
 pub use self::options::Options;
+pub use self::witness::IDENTITY;
 
 /// The store in PostgreSQL. Cheap to clone; the last clone closes it.
 #[derive(Clone)]
@@ -66,6 +70,7 @@ struct Inner {
     appender: Appender,
     marks: Arc<Marks>,
     wake: Arc<Wake>,
+    witness: Arc<Witness>,
     patience: Duration,
 }
 
@@ -82,7 +87,9 @@ impl Postgres {
         let config: Config = url.parse().map_err(|error| {
             Error::Unavailable(format!("the address of the database does not read: {error}"))
         })?;
-        patiently(options.patience, || schema::prepare(&config)).await?;
+        let remember = options.remember.as_deref();
+        let witness = patiently(options.patience, || schema::prepare(&config, remember)).await?;
+        let witness = Arc::new(witness);
         let readers = pool::pool(&config, options.readers)?;
         let writers = pool::pool(&config, options.writers)?;
         let wake = Arc::new(Wake::new());
@@ -90,8 +97,15 @@ impl Postgres {
             wake.start(config, readers.clone());
         }
         let marks = Arc::new(Marks::default());
-        let appender = Appender::start(writers, &options, Arc::clone(&marks), Arc::clone(&wake));
-        Ok(Postgres(Arc::new(Inner { readers, appender, marks, wake, patience: options.patience })))
+        let appender = Appender::start(writers, &options, &marks, &wake, &witness);
+        let patience = options.patience;
+        Ok(Postgres(Arc::new(Inner { readers, appender, marks, wake, witness, patience })))
+    }
+
+    /// Returns how far the journal had been when it was last open, if it has been deleted or rolled back since. Known only with
+    /// [`Options::remember`].
+    pub fn behind(&self) -> Option<Behind> {
+        self.0.witness.behind()
     }
 
     /// Creates the partitions for jobs of this month and the next ones. Opening does it; a process that runs for months
@@ -102,6 +116,13 @@ impl Postgres {
 
     /// Tries until it succeeds, fails for good, or patience is over.
     async fn patiently<T, F: Future<Output = Try<T>>>(&self, attempt: impl Fn() -> F) -> Result<T> {
+        let attempt = || async {
+            let tried = attempt().await;
+            if let Err(failure) = &tried {
+                failure.leave(&self.0.readers);
+            }
+            tried
+        };
         patiently(self.0.patience, attempt).await
     }
 }
@@ -119,7 +140,8 @@ impl Journal for Postgres {
         // What a try may have taken before its answer was lost, for the next try.
         let unsure = Mutex::new(Vec::new());
         let claimed = self.patiently(|| async {
-            claim::claim(&self.0.readers, &self.0.marks, &claim, &mut *unsure.lock().await).await
+            let known = (&*self.0.marks, &*self.0.witness);
+            claim::claim(&self.0.readers, known, &claim, &mut *unsure.lock().await).await
         });
         let claimed = claimed.await?;
         if !claimed.is_empty() {
@@ -129,7 +151,7 @@ impl Journal for Postgres {
     }
 
     async fn renew(&self, renew: Renew) -> Result<Renewed> {
-        self.patiently(|| lease::renew(&self.0.readers, &renew)).await
+        self.patiently(|| lease::renew(&self.0.readers, &self.0.witness, &renew)).await
     }
 
     async fn held(&self, by: Incarnation, after: Option<JobId>, limit: u32) -> Result<Vec<JobId>> {

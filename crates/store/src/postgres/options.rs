@@ -1,5 +1,6 @@
 //! How a journal uses its server.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// How long one statement or connection may take. A server that takes longer counts as away.
@@ -18,6 +19,8 @@ pub struct Options {
     pub wake: bool,
     /// How long a call is tried before the server counts as unavailable.
     pub patience: Duration,
+    /// A folder outside the database, in which a file remembers how far the journal has come. It belongs to one process at a time.
+    pub remember: Option<PathBuf>,
 }
 
 impl Default for Options {
@@ -30,6 +33,7 @@ impl Default for Options {
             wake: true,
             // Longer than PostgreSQL takes to recover from a crash, shorter than the patience of a person.
             patience: Duration::from_secs(15),
+            remember: None,
         }
     }
 }

@@ -1,6 +1,8 @@
 //! The tables: created and migrated when a journal is opened, one partition of events per month, and which
 //! instance of a database this is.
 
+use std::path::Path;
+
 use lastword_core::{Incarnation, JobId, Timestamp};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Config};
@@ -9,6 +11,7 @@ use uuid::Uuid;
 use super::connect::connect;
 use super::failure::{Failure, Try};
 use super::waits;
+use super::witness::Witness;
 use crate::Error;
 
 /// Every step from an empty database to the schema this build uses, in order. A step that was released never changes.
@@ -26,13 +29,15 @@ const DEPENDENCIES: usize = 2;
 /// Months that have a partition before they begin: with two more than the present one, opening the journal once a month is enough.
 const MONTHS_AHEAD: u32 = 2;
 
-/// Creates or migrates the tables.
-pub(super) async fn prepare(config: &Config) -> Try<()> {
+/// Creates or migrates the tables, and begins to watch them.
+pub(super) async fn prepare(config: &Config, remember: Option<&Path>) -> Try<Witness> {
     let mut client = connect(config).await?;
     migrate(&mut client).await?;
     let now = "select (extract(epoch from clock_timestamp()) * 1000)::bigint";
     let now: i64 = client.query_one(now, &[]).await?.get(0);
-    months(&client, Timestamp(now as u64)).await
+    months(&client, Timestamp(now as u64)).await?;
+    recognise(&client).await?;
+    Witness::begin(&client, remember).await
 }
 
 /// Two openers at once: if the other one has created what this one wanted to create, the next try finds it.

@@ -31,7 +31,6 @@ mod witness;
 mod writer;
 
 pub use examine::{Examined, examine, unknown_jobs};
-pub use witness::Behind;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -39,7 +38,7 @@ use std::sync::Arc;
 use lastword_core::{Append, Event, Incarnation, JobId, Seq};
 
 use crate::hints::{Bell, Hints};
-use crate::{Claim, Claimed, Cursor, Feed, Journal, Renew, Renewed, Result, WaitOver};
+use crate::{Behind, Claim, Claimed, Cursor, Feed, Journal, Renew, Renewed, Result, WaitOver};
 
 /// How the journal is opened.
 #[derive(Clone, Debug)]

@@ -14,8 +14,8 @@ use rusqlite::{Connection, OpenFlags, TransactionBehavior, params};
 use super::failure::failed;
 use super::log::newest_place;
 use super::waits;
-use super::witness::{Behind, Witness};
-use crate::{Error, Result};
+use super::witness::Witness;
+use crate::{Behind, Error, Result};
 
 /// The file's name in its folder.
 pub(super) const FILE: &str = "journal.db";

@@ -6,7 +6,7 @@ use std::fs;
 use std::process::Command;
 
 use lastword_core::{Fact, Job};
-use lastword_store::postgres::{CLAIM, STATEMENT};
+use lastword_store::postgres::{CLAIM, IDENTITY, STATEMENT};
 use uuid::Uuid;
 
 use super::load::{self, Running};
@@ -129,6 +129,8 @@ impl Batch<'_> {
             text(None),
             fill(if self.outcome.is_some() { "1::smallint" } else { "2::smallint" }),
             fill(":at::bigint"),
+            ":identity".to_owned(),
+            "0".to_owned(),
         ];
         let mut sql = STATEMENT.to_owned();
         for (place, column) in columns.iter().enumerate().rev() {
@@ -169,6 +171,11 @@ async fn tell(server: &Server, database: &str, clients: &[Vec<(&str, String)>]) 
     ))
 }
 
+/// Returns the name of the journal that the statements expect.
+async fn identity(server: &Server, database: &str) -> Outcome<String> {
+    Ok(server.client(database).await.query_one(IDENTITY, &[]).await?.get(0))
+}
+
 fn stored(fact: &Fact) -> String {
     fact.encode().body
 }
@@ -176,6 +183,7 @@ fn stored(fact: &Fact) -> String {
 /// Returns a script that appends to running jobs, in batches of `size`. `each` are the jobs of each connection.
 pub(super) async fn appends(server: &Server, database: &str, each: &[Vec<Running>]) -> Outcome<Script> {
     let size = each[0].len();
+    let identity = identity(server, database).await?;
     let told: Vec<Vec<(&str, String)>> = each
         .iter()
         .map(|running| {
@@ -192,6 +200,7 @@ pub(super) async fn appends(server: &Server, database: &str, each: &[Vec<Running
                 ("summaries", repeat(&summary)),
                 ("spent", repeat(&stored(&running[0].append.events[0].fact))),
                 ("at", row.updated_at.0.to_string()),
+                ("identity", identity.clone()),
             ]
         })
         .collect();
@@ -228,6 +237,7 @@ pub(super) async fn lives(
             "create table {table} (client int, n int, jobs text, primary key (client, n))"
         ))
         .await?;
+    let identity = identity(server, database).await?;
     let mut told = Vec::new();
     for number in 0..clients {
         let queue = format!("pgbench-life-{size}-{number}");
@@ -238,7 +248,9 @@ pub(super) async fn lives(
         let made: Vec<String> =
             (0..lives).map(|_| literal((0..size).map(|_| load::fresh_id().as_uuid().to_string()))).collect();
         client.execute(&sql, &[&(number as i32), &(0..lives as i32).collect::<Vec<_>>(), &made]).await?;
-        told.push(told_of_a_life(&queue, &by, size));
+        let mut life = told_of_a_life(&queue, &by, size);
+        life.push(("identity", identity.clone()));
+        told.push(life);
     }
     let begin = tell(server, database, &told).await?;
     let next =
@@ -253,6 +265,7 @@ pub(super) async fn lives(
     let end = batch("4", true, false, false, "ended", Some("\"completed\""), &["attempt_ended", "last_word"]);
     let [alive, ready, logs] = CLAIM;
     let alive = alive.replace("$1", ":owner").replace("$2", ":life::uuid").replace("$3", ":queue");
+    let alive = alive.replace("$4", ":identity").replace("$5", "0");
     let given = [
         ":queue",
         ":at::bigint",

@@ -186,7 +186,7 @@ impl Server {
         let told = fs::read_to_string(self.data.join("postmaster.pid")).unwrap_or_default();
         let pid = self.process.as_ref().map_or(0, Child::id).to_string();
         told.lines().next() == Some(pid.as_str())
-            && told.lines().last().is_some_and(|line| line.trim() == "ready")
+            && told.lines().last().is_some_and(|line| ["ready", "standby"].contains(&line.trim()))
     }
 
     /// Returns the processes of the server, the first one first.
@@ -303,7 +303,20 @@ fn private_folder(name: &str) -> io::Result<PathBuf> {
     Ok(folder)
 }
 
-/// Gives a folder to the user the server runs under.
+/// Returns a database as statements that make it again.
+pub fn dump(url: &str, options: &[&str]) -> io::Result<String> {
+    let mut dump = Command::new(binary("pg_dump")?);
+    let dump = output(dump.args(["--inserts", "--no-owner"]).args(options).args(["-d", url]))?;
+    // Commands of psql, which a server does not know.
+    Ok(dump.lines().filter(|line| !line.starts_with('\\')).collect::<Vec<_>>().join("\n"))
+}
+
+/// Copies a folder of a server that has stopped, with its owners.
+pub fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    run(Command::new("cp").arg("-a").arg(from).arg(to))
+}
+
+/// Gives a file or a folder to the user the server runs under.
 pub fn own(folder: &Path) -> io::Result<()> {
     match postgres_user()? {
         Some((uid, gid)) => chown(folder, Some(uid), Some(gid)),

@@ -12,6 +12,10 @@ const POOLER: &str = "a connection pooler in transaction mode is not supported: 
 const DERIVED: &str =
     "the journal needs PostgreSQL itself; servers derived from it, such as Citus, are not supported";
 
+/// The way out for a journal without its tables.
+const GONE: &str =
+    "a table of the journal is gone: put it back, or restart the daemon to use what is there now";
+
 /// What one try comes to.
 pub(super) type Try<T> = std::result::Result<T, Failure>;
 
@@ -87,6 +91,7 @@ fn classify(code: &str, message: &str) -> Failure {
         ("26000" | "42P05", _) => Failure::Final(Error::Unavailable(format!("{text}: {POOLER}"))),
         // The server does not support the statement: Citus says so of a claim and of a renewal.
         ("0A000", _) => Failure::Final(Error::Unavailable(format!("{text}: {DERIVED}"))),
+        ("42P01", _) => Failure::Final(Error::Unavailable(format!("{text}: {GONE}"))),
         ("XX001" | "XX002", _) => Failure::Final(Error::Corrupt(text)),
         // A constraint stands behind every rule that `admit` checks, so one that fires shows rows that break a rule.
         (_, "23") => Failure::Final(Error::Corrupt(text)),
@@ -121,10 +126,8 @@ mod tests {
         ["08006", "25P03", "53100", "53300", "57014", "57P01", "57P03", "58030"].into_iter().for_each(away);
         ["40001", "40P01", "55P03"].into_iter().for_each(clash);
         assert!(matches!(classify("25006", "m"), Failure::ReadOnly(_)));
-        // Wrong password, no such database, no rights, no such table, syntax, an internal error, an unknown code.
-        ["28P01", "3D000", "42501", "42P01", "42601", "XX000", "22021", "LW123"]
-            .into_iter()
-            .for_each(unavailable);
+        // Wrong password, no such database, no rights, syntax, an internal error, an unknown code.
+        ["28P01", "3D000", "42501", "42601", "XX000", "22021", "LW123"].into_iter().for_each(unavailable);
         ["XX001", "XX002", "23505", "23514"].into_iter().for_each(corrupt);
     }
 

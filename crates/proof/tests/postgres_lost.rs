@@ -232,10 +232,13 @@ async fn c3_a_server_that_is_rolled_back_under_a_process_acknowledges_nothing() 
     fs::rename(&backup, server.data()).expect("it is restored");
     server.restart().expect("it starts");
     life.is_refused(&url, "rolled back", "rolled back").await;
-    drop((life, other));
+    drop(other);
     let again = Postgres::open(&url, remember()).await.expect("it opens");
     assert!(again.behind().is_some_and(|Behind { had, has }| had > has), "{:?}", again.behind());
-    submit(&again, 61).await.expect("opened again, it counts as it is");
+    for n in 100..200 {
+        submit(&again, n).await.expect("opened again, it counts as it is");
+    }
+    life.is_refused(&url, "rolled back, and further than ever", "rolled back").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,7 +3,7 @@ with here as materialized (
     from meta m join migrations b on b.step = 1
     -- Nothing is stored in a journal that is not the one that was opened, or that has not come as far.
     where concat_ws('.', m.instance_first, b.tableoid, b.xmin) = $35::text
-        and pg_current_xact_id()::text::bigint + m.feed_offset > $36::bigint
+        and pg_snapshot_xmax(pg_current_snapshot())::text::bigint + m.feed_offset > $36::bigint
 ), input as materialized (
     select * from unnest(
         $1::uuid[], $2::bigint[], $3::bigint[], $4::uuid[], $5::text[], $6::uuid[], $7::bigint[], $8::boolean[],

@@ -8,7 +8,7 @@
 use std::convert::Infallible;
 use std::path::Path;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use deadpool_postgres::GenericClient;
 use tokio_postgres::Client;
@@ -58,6 +58,9 @@ pub const IDENTITY: &str =
 pub(super) struct Witness {
     identity: String,
     newest: AtomicI64,
+    /// From where to where the server was rolled back. It stays so: other processes bring the server further again, and what was lost
+    /// does not come back by that.
+    rolled_back: OnceLock<(i64, i64)>,
     high_water: Mutex<HighWater>,
     behind: Option<Behind>,
 }
@@ -81,6 +84,7 @@ impl Witness {
         Ok(Witness {
             high_water: Mutex::new(high_water.of(&identity)),
             newest: AtomicI64::new(newest),
+            rolled_back: OnceLock::new(),
             behind: (had > has).then_some(Behind { had, has }),
             identity,
         })
@@ -93,7 +97,10 @@ impl Witness {
 
     /// Returns how far the journal has come for certain. Asked before a transaction begins, whose place is then above it.
     pub(super) fn newest(&self) -> i64 {
-        self.newest.load(Ordering::Acquire)
+        match self.rolled_back.get() {
+            Some(_) => i64::MAX,
+            None => self.newest.load(Ordering::Acquire),
+        }
     }
 
     /// Names the journal in a statement.
@@ -105,7 +112,7 @@ impl Witness {
     pub(super) fn note(&self, place: i64) {
         if self.newest.fetch_max(place, Ordering::AcqRel) < place {
             let mut high_water = self.high_water.lock().unwrap_or_else(PoisonError::into_inner);
-            high_water.note(self.newest().cast_unsigned());
+            high_water.note(self.newest.load(Ordering::Acquire).cast_unsigned());
         }
     }
 
@@ -133,7 +140,8 @@ impl Witness {
             return lost("it was restored from a copy".to_owned());
         }
         if has < newest {
-            return lost(format!("its server was rolled back from transaction {newest} to {has}"));
+            let (from, to) = self.rolled_back.get_or_init(|| (newest, has));
+            return lost(format!("its server was rolled back from transaction {from} to {to}"));
         }
         Ok(())
     }

@@ -241,6 +241,27 @@ async fn c3_a_server_that_is_rolled_back_under_a_process_acknowledges_nothing() 
     life.is_refused(&url, "rolled back, and further than ever", "rolled back").await;
 }
 
+/// Transactions that wrote nothing are counted again after a crash. Nothing that was acknowledged is lost by that.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_crashed_is_not_taken_for_one_that_was_rolled_back() {
+    let settings = Settings { set: vec!["wal_writer_delay=10s".to_owned()], ..Settings::default() };
+    let mut server = Server::start(settings).expect("PostgreSQL starts");
+    let url = server.url(&server.database().await);
+    let first = Life::begin(&url).await;
+    let client = aside(&url).await;
+    for _ in 0..50 {
+        let sql = "begin; select pg_current_xact_id(); rollback";
+        client.batch_execute(sql).await.expect("it runs");
+    }
+    let second = open(&url).await;
+    server.crash().expect("it is killed");
+    server.restart().expect("it starts");
+    submit(&second, 10).await.expect("it has lost nothing");
+    for (call, told) in first.write().await {
+        assert!(told.is_ok(), "{call}: {told:?}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn c3_a_standby_that_takes_over_is_not_the_server_that_acknowledged() {
     let mut server = Server::start(Settings::default()).expect("PostgreSQL starts");

@@ -50,7 +50,7 @@ macro_rules! with_here {
 }
 pub(super) use {identity, next_place, with_here};
 
-/// Which journal this is, and what its next place in the feed will exceed. Benches ask for the first.
+/// Which journal this is, and how far its server has counted. Benches ask for the first.
 pub const IDENTITY: &str =
     concat!("select ", identity!(), ", ", next_place!(), " - 1 from meta m join migrations b on b.step = 1");
 
@@ -69,13 +69,15 @@ impl Witness {
     /// Begins to watch the journal; `folder` is where it is remembered.
     pub(super) async fn begin(client: &Client, folder: Option<&Path>) -> Try<Witness> {
         let row = client.query_opt(IDENTITY, &[]).await?;
-        let row = row.ok_or_else(|| Error::Corrupt("it has lost its row in `meta`".to_owned()))?;
-        let (identity, newest): (String, i64) = (row.get(0), row.get(1));
+        let row = row.ok_or_else(|| {
+            Error::Corrupt("it has lost its row in `meta`: restore it from a backup".to_owned())
+        })?;
+        let (identity, counted): (String, i64) = (row.get(0), row.get(1));
         let (high_water, remembered) =
             folder.map_or_else(|| (HighWater::none(), Remembered::default()), HighWater::open);
         // A removal takes the newest event away, so the events tell only when the counter cannot: in a journal that was copied.
         let has = if remembered.journal == identity {
-            newest
+            counted
         } else {
             let sql = "select coalesce((select place from events order by place desc limit 1), 0)";
             client.query_one(sql, &[]).await?.get(0)
@@ -83,7 +85,8 @@ impl Witness {
         let (had, has) = (remembered.newest, has.cast_unsigned());
         Ok(Witness {
             high_water: Mutex::new(high_water.of(&identity)),
-            newest: AtomicI64::new(newest),
+            // Not what is counted: after a crash, a server counts again what it had not written.
+            newest: AtomicI64::new(0),
             rolled_back: OnceLock::new(),
             behind: (had > has).then_some(Behind { had, has }),
             identity,
@@ -130,18 +133,20 @@ impl Witness {
 
     /// Fails unless this is the journal that was opened: its identity, and how far it has come. `newest` was known before it was asked.
     pub(super) fn check(&self, found: Option<(&str, i64)>, newest: i64) -> Result<()> {
-        let lost = |what: String| Err(Error::Unavailable(format!("{what} while it was in use: {ADVICE}")));
-        let Some((identity, has)) = found else { return lost("it was emptied".to_owned()) };
+        let lost = |what: &str| Err(Error::Unavailable(format!("{what} while it was in use: {ADVICE}")));
+        let Some((identity, has)) = found else { return lost("it was emptied") };
         let instance = |identity: &str| identity.split('.').next().map(str::to_owned);
         if instance(identity) != instance(&self.identity) {
-            return lost("its database was created again, restored or moved to another server".to_owned());
+            return lost("its database was created again, restored or moved to another server");
         }
         if identity != self.identity {
-            return lost("it was restored from a copy".to_owned());
+            return lost("it was restored from a copy");
         }
         if has < newest {
             let (from, to) = self.rolled_back.get_or_init(|| (newest, has));
-            return lost(format!("its server was rolled back from transaction {from} to {to}"));
+            return Err(Error::Unavailable(format!(
+                "its server was rolled back from transaction {from} to {to} while it was in use: restart the daemon to use what is there now"
+            )));
         }
         Ok(())
     }

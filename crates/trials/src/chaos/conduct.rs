@@ -1,16 +1,16 @@
-//! One job from its submission to the last thing that is done to it: asked for through the API or at the command line, spoken
-//! to, cancelled, robbed of its keeper. Whatever gets no answer is asked again, with the same key.
+//! One job from its submission to its end: asked for through the API or at the command line, spoken to, changed, cancelled,
+//! robbed of its keeper. Whatever gets no answer is asked again, with the same key.
 
 use std::time::{Duration, Instant};
 
-use lastword_api::{self as api, After, IoKind, Ladder, Limits, Message, Needs, Retry, Submit};
+use lastword_api::{self as api, After, IoKind, Ladder, Limits, LimitsPatch, Message, Needs, Retry, Submit};
 use lastword_client::{Call, FromReply, jobs};
 use lastword_proc::{Identity, Line};
 use rustix::process::Signal;
 
-use super::canary;
-use super::plan::{Cancel, Murder, NARROW, Order};
-use super::stage::Stage;
+use super::plan::{Cancel, Limit, Murder, NARROW, Order};
+use super::stage::{Awaited, Stage};
+use super::{afterwards, canary, dependents};
 use crate::clock;
 use crate::product::MARKER;
 use crate::product::client::{NoReply, code_of};
@@ -36,43 +36,74 @@ const GRACE_MS: u64 = 400;
 /// Milliseconds before a second attempt.
 const BACKOFF_MS: u64 = 150;
 
-/// Conducts one job.
+/// Refusals that say how a job stands, and that its state explains: it has ended, has not yet, or is gone.
+const OF_ITS_STATE: [&str; 4] = ["ended", "not_ended", "not_found", "removed"];
+
+/// The label that a job gets later.
+pub(crate) const LABEL: &str = "later";
+
+/// Conducts one job, and the prune that belongs to its number.
 pub(crate) fn conduct(stage: &Stage, order: &Order) {
+    std::thread::scope(|scope| {
+        if let Some(older_than_ms) = order.prune_ms {
+            scope.spawn(move || afterwards::prune(stage, older_than_ms));
+        }
+        conduct_alone(stage, order);
+    });
+}
+
+fn conduct_alone(stage: &Stage, order: &Order) {
     stage.enter(order);
     let argv = match canary::argv(order, &stage.ground.notes(), &stage.adversary) {
         Ok(argv) => argv,
         Err(why) => return eprintln!("job {}: {why}", order.number),
     };
-    let after = order.after.and_then(|(back, must)| {
-        let id = stage.entry(order.number.checked_sub(back)?, |entry| entry.id.clone())??;
-        Some((id, must))
-    });
+    let after = order.after.and_then(|after| dependents::choose(stage, order.number, after));
+    stage.entry(order.number, |entry| entry.waits_for = after.clone());
+    let submit = submission(stage, order, &argv, after.as_ref());
     let id = match order.by_command {
         true => by_command(stage, order, &argv, after.as_ref()),
-        false => by_api(stage, order, &argv, after.as_ref()),
+        false => by_api(stage, order, &submit, after.as_ref()),
     };
-    let Some(id) = id else { return };
-    stage.acknowledged(order.number, &id);
-    stage.count("submitted");
+    if let Some(id) = id {
+        stage.acknowledged(order.number, &id);
+        stage.count("submitted");
+        live(stage, order, &id);
+        let submit = (!order.by_command).then_some(&submit);
+        afterwards::afterwards(stage, order, &id, submit);
+    }
+}
+
+/// Does to a job what is to be done before it ends.
+fn live(stage: &Stage, order: &Order, id: &str) {
     let begin = Instant::now();
-    let inputs = order.canary().map_or(0, |canary| canary.inputs);
-    for number in 1..=inputs {
-        if send(stage, order, &id, number) {
-            stage.entry(order.number, |entry| entry.acts.inputs += 1);
-            stage.count("inputs");
+    std::thread::scope(|scope| {
+        // At their own times, whatever else is under way.
+        if let Some(how) = order.limit {
+            scope.spawn(move || limit(stage, order, id, begin, how));
         }
-    }
-    if let Some(how) = order.murder {
-        rest_until(begin, how.after_ms);
-        murder(stage, order, &id, how);
-    }
-    if let Some(how) = order.cancel {
-        rest_until(begin, how.after_ms);
-        cancel(stage, order, &id, how);
-    }
-    if order.number % WAIT_EVERY == 1 {
-        wait(stage, order, &id);
-    }
+        if let Some(after_ms) = order.label_ms {
+            scope.spawn(move || label(stage, order, id, begin, after_ms));
+        }
+        let inputs = order.canary().map_or(0, |canary| canary.inputs);
+        for number in 1..=inputs {
+            if send(stage, order, id, number) {
+                stage.entry(order.number, |entry| entry.acts.inputs += 1);
+                stage.count("inputs");
+            }
+        }
+        if let Some(how) = order.murder {
+            rest_until(begin, how.after_ms);
+            murder(stage, order, id, how);
+        }
+        if let Some(how) = order.cancel {
+            rest_until(begin, how.after_ms);
+            cancel(stage, order, id, how);
+        }
+        if order.number % WAIT_EVERY == 1 {
+            wait(stage, order, id);
+        }
+    });
 }
 
 /// Waits for the job at the command line, through whatever happens to the daemon meanwhile.
@@ -95,8 +126,8 @@ fn rest_until(begin: Instant, after_ms: u64) {
     clock::rest(Duration::from_millis(after_ms).saturating_sub(begin.elapsed()));
 }
 
-/// Asks until there is an answer that is not "later". `None`: there never was, or it was a no for good.
-fn ask<T: FromReply>(stage: &Stage, call: &Call<T>) -> Option<T> {
+/// Asks until there is an answer that is not "later". An error is the code of a no for good; empty if there never was an answer.
+pub(crate) fn ask<T: FromReply>(stage: &Stage, call: &Call<T>) -> Result<T, String> {
     let (begin, mut alone) = (Instant::now(), None);
     let mut client = stage.product.client();
     while begin.elapsed() < ASK_MAX && !stage.is_over() {
@@ -105,19 +136,20 @@ fn ask<T: FromReply>(stage: &Stage, call: &Call<T>) -> Option<T> {
                 if reply.header("idempotency-replayed") == Some("true") {
                     stage.count("answers replayed");
                 }
-                return T::from_reply(reply).inspect_err(|why| eprintln!("{call:?}: {why}")).ok();
+                return T::from_reply(reply).inspect_err(|why| eprintln!("{call:?}: {why}"));
             }
             Ok(reply) if reply.problem().retryable => {
                 stage.count("asked to come again");
                 alone = None;
             }
             Ok(reply) => {
-                let is_late = code_of(&reply) == "ended";
-                stage.count(if is_late { "came too late" } else { "refused" });
-                if !is_late {
+                let code = code_of(&reply);
+                let is_of_its_state = OF_ITS_STATE.contains(&code.as_str());
+                stage.count(if is_of_its_state { "came too late" } else { "refused" });
+                if !is_of_its_state {
                     eprintln!("{call:?}: {}", String::from_utf8_lossy(&reply.body));
                 }
-                return None;
+                return Err(code);
             }
             Err(NoReply::Cut(_)) => stage.count("answers lost"),
             Err(NoReply::NotListening(_)) => {
@@ -133,15 +165,15 @@ fn ask<T: FromReply>(stage: &Stage, call: &Call<T>) -> Option<T> {
         clock::rest(AGAIN);
     }
     stage.count("given up");
-    None
+    Err(String::new())
 }
 
-fn by_api(stage: &Stage, order: &Order, argv: &[String], after: Option<&(String, bool)>) -> Option<String> {
+fn submission(stage: &Stage, order: &Order, argv: &[String], after: Option<&Awaited>) -> Submit {
     let place = stage.product.place().to_string_lossy();
     let on = |must: bool| if must { Needs::Success } else { Needs::Any };
     let listens = order.canary().is_some_and(|canary| canary.inputs > 0);
     let env = [("PATH", "/usr/bin:/bin"), (MARKER, place.as_ref())];
-    let submit = Submit {
+    Submit {
         argv: argv.to_vec(),
         cwd: "/".to_owned(),
         env: env.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
@@ -155,24 +187,43 @@ fn by_api(stage: &Stage, order: &Order, argv: &[String], after: Option<&(String,
             ..Retry::default()
         },
         ladder: Ladder { term_ms: GRACE_MS, ..Ladder::default() },
-        after: after.iter().map(|(id, must)| After { job: id.clone(), on: on(*must) }).collect(),
+        after: after.iter().map(|other| After { job: other.id.clone(), on: on(other.must) }).collect(),
         io: api::Io { kind: if listens { IoKind::Pipe } else { IoKind::None }, ..api::Io::default() },
         ..Submit::default()
-    };
-    let key = format!("chaos-{}-{}", stage.mix.seed, order.number);
-    let job = ask(stage, &jobs::submit(&submit).with_key(key));
-    if job.is_none() {
-        stage.entry(order.number, |entry| entry.unanswered = true);
     }
-    Some(job?.id)
 }
 
-fn by_command(
-    stage: &Stage,
-    order: &Order,
-    argv: &[String],
-    after: Option<&(String, bool)>,
-) -> Option<String> {
+/// Returns the key that a job is submitted with through the API.
+pub(crate) fn key(stage: &Stage, order: &Order) -> String {
+    format!("chaos-{}-{}", stage.mix.seed, order.number)
+}
+
+/// Submits it; some of them twice at once, with the same key.
+fn by_api(stage: &Stage, order: &Order, submit: &Submit, after: Option<&Awaited>) -> Option<String> {
+    let call = jobs::submit(submit).with_key(key(stage, order));
+    let (one, other) = std::thread::scope(|scope| {
+        let other = order.twice.then(|| scope.spawn(|| ask(stage, &call).map(|job| job.id)));
+        let one = ask(stage, &call).map(|job| job.id);
+        (one, other.and_then(|other| other.join().ok()))
+    });
+    if order.twice {
+        stage.count("submitted twice at once");
+    }
+    for code in [Some(&one), other.as_ref()].into_iter().flatten().filter_map(|answer| answer.as_ref().err())
+    {
+        dependents::refused(stage, order, after, code);
+    }
+    let id = one.ok();
+    let more = other.and_then(Result::ok);
+    stage.entry(order.number, |entry| entry.acts.same_key.extend(more.clone()));
+    let id = id.or(more);
+    if id.is_none() {
+        stage.entry(order.number, |entry| entry.unanswered = true);
+    }
+    id
+}
+
+fn by_command(stage: &Stage, order: &Order, argv: &[String], after: Option<&Awaited>) -> Option<String> {
     let mut words: Vec<String> = vec!["run".to_owned(), "--detach".to_owned(), "--cwd=/".to_owned()];
     words.push(format!("--label=chaos={}", order.number));
     words.push(format!("--priority={}", order.priority));
@@ -181,7 +232,9 @@ fn by_command(
     words.push(format!("--backoff={BACKOFF_MS}ms"));
     words.extend(order.wall_ms.map(|ms| format!("--wall={ms}ms")));
     words.extend(order.narrow.then(|| format!("--group={NARROW}")));
-    words.extend(after.map(|(id, must)| format!("--after={id}:{}", if *must { "success" } else { "any" })));
+    words.extend(
+        after.map(|other| format!("--after={}:{}", other.id, if other.must { "success" } else { "any" })),
+    );
     if order.canary().is_some_and(|canary| canary.inputs > 0) {
         words.push("--interactive".to_owned());
     }
@@ -196,8 +249,13 @@ fn by_command(
     }
     // It says that it failed; whether the job was taken before is for the judges to accept either way.
     stage.entry(order.number, |entry| entry.unanswered = true);
-    if stage.was_full((begin, clock::boot_ns())) {
-        stage.count("commands that failed, disk full");
+    let span = (begin, clock::boot_ns());
+    if stage.was_full(span) || stage.was_read_only(span) {
+        stage.count("commands that failed, nothing could be written");
+        return None;
+    }
+    if after.is_some_and(|other| dependents::may_be_gone(stage, other)) {
+        stage.count("dependents refused, the other one is gone");
         return None;
     }
     stage.count("commands that failed");
@@ -210,7 +268,7 @@ fn by_command(
 fn send(stage: &Stage, order: &Order, id: &str, number: u64) -> bool {
     let message = Message { text: format!("input {number}\n"), ..Message::default() };
     let key = format!("input-{}-{number}", order.number);
-    ask(stage, &jobs::send(id, &message).with_key(key)).is_some()
+    ask(stage, &jobs::send(id, &message).with_key(key)).is_ok()
 }
 
 fn cancel(stage: &Stage, order: &Order, id: &str, how: Cancel) {
@@ -224,11 +282,44 @@ fn cancel(stage: &Stage, order: &Order, id: &str, how: Cancel) {
         }
         false => {
             let how = api::Cancel { force: how.force, ..api::Cancel::default() };
-            ask(stage, &jobs::cancel(id, &how)).is_some()
+            ask(stage, &jobs::cancel(id, &how)).is_ok()
         }
     };
     if heard {
         stage.entry(order.number, |entry| entry.acts.cancelled_ns = Some(clock::boot_ns()));
+    }
+}
+
+/// Changes the limit on its time, whatever it is doing.
+fn limit(stage: &Stage, order: &Order, id: &str, begin: Instant, how: Limit) {
+    rest_until(begin, how.after_ms);
+    let note =
+        |accepted: bool| stage.entry(order.number, |entry| entry.acts.limit = Some((how.wall_ms, accepted)));
+    // Noted first: from here on it may be in force.
+    note(false);
+    let accepted = match how.by_command {
+        true => {
+            let change = format!("wall={}ms", how.wall_ms);
+            stage.product.run(&["limit", id, &change]).is_ok_and(|output| output.status.success())
+        }
+        false => {
+            let patch = LimitsPatch { wall_ms: Some(Some(how.wall_ms)), ..LimitsPatch::default() };
+            ask(stage, &jobs::set_limits(id, &patch)).is_ok()
+        }
+    };
+    if accepted {
+        note(true);
+        stage.count("limits changed");
+    }
+}
+
+fn label(stage: &Stage, order: &Order, id: &str, begin: Instant, after_ms: u64) {
+    rest_until(begin, after_ms);
+    let value = order.number.to_string();
+    let change = [(LABEL.to_owned(), Some(value.clone()))].into();
+    if ask(stage, &jobs::set_labels(id, &change)).is_ok() {
+        stage.entry(order.number, |entry| entry.acts.label = Some(value));
+        stage.count("labels changed");
     }
 }
 

@@ -20,6 +20,8 @@ pub(crate) struct Case {
     pub(crate) told: Told,
     /// What `logs` printed for it, if that was tried: stdout and stderr.
     pub(crate) logs: Option<[Vec<u8>; 2]>,
+    /// Nothing may have removed output of it before that was read.
+    pub(crate) whole: bool,
 }
 
 /// What was done to a job, and what could not be.
@@ -33,12 +35,44 @@ pub(crate) struct Acts {
     pub(crate) murdered: bool,
     /// The disk was full at some moment of its life.
     pub(crate) disk_full: bool,
-    /// How the job it waited for ended.
-    pub(crate) dependency: Option<String>,
+    /// The job it waited for.
+    pub(crate) dependency: Option<Dependency>,
+    /// Its new limit on time, and whether that was accepted.
+    pub(crate) limit: Option<(u64, bool)>,
+    /// The label that it got later.
+    pub(crate) label: Option<String>,
+    /// What other requests with its key were answered: the id of a job, or the code of a refusal.
+    pub(crate) same_key: Vec<String>,
+    /// What a request with its key was answered after its removal.
+    pub(crate) key_later: Option<String>,
     /// Inputs that were accepted.
     pub(crate) inputs: u64,
     /// The exit code of a `wait` for it.
     pub(crate) waited: Option<i32>,
+}
+
+/// What is known of a job that another one waited for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Dependency {
+    pub(crate) id: String,
+    /// It had to complete.
+    pub(crate) must: bool,
+    /// How it ended, if anything read that before its removal.
+    pub(crate) outcome: Option<String>,
+    /// Its removal was asked for.
+    pub(crate) may_be_gone: bool,
+    /// Its last sign of life.
+    pub(crate) last_ns: u64,
+}
+
+/// Everything that the product says about an ended job.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Read {
+    pub(crate) told: Told,
+    /// What `logs` printed for it, if that was tried: stdout and stderr.
+    pub(crate) logs: Option<[Vec<u8>; 2]>,
+    /// Nothing may have removed output of it before.
+    pub(crate) whole: bool,
 }
 
 /// What the product says.
@@ -48,6 +82,8 @@ pub(crate) struct Told {
     pub(crate) outcome: String,
     pub(crate) cause: String,
     pub(crate) attempts: Vec<Try>,
+    /// Its log: what each event is, and its data.
+    pub(crate) log: Vec<(String, Value)>,
 }
 
 /// What it says about one attempt.
@@ -75,7 +111,7 @@ pub(crate) enum Exit {
 }
 
 impl Told {
-    /// Reads a job as the API tells it; its output is read apart.
+    /// Reads a job as the API tells it; its output and its log are read apart.
     pub(crate) fn of(job: &Value) -> Told {
         let attempts = job["attempts"].as_array().map(Vec::as_slice).unwrap_or_default();
         Told {
@@ -83,6 +119,7 @@ impl Told {
             outcome: text(&job["outcome"]),
             cause: text(&job["cause"]),
             attempts: attempts.iter().map(Try::of).collect(),
+            log: Vec::new(),
         }
     }
 }

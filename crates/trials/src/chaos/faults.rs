@@ -1,9 +1,9 @@
-//! What happens to the product: its daemon is killed, its disk is full for a while, its clock jumps.
+//! What happens to the product: its daemon is killed, its disk is full for a while, its journal cannot be written, its clock jumps.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::stage::{Stage, locked};
+use super::stage::Stage;
 use super::wrong_clock::WrongClock;
 use crate::clock;
 use crate::product::figures;
@@ -15,10 +15,10 @@ const AGAIN: Duration = Duration::from_millis(50);
 /// How far a clock jumps, in hours.
 const HOURS_MAX: u64 = 30;
 
-/// Kills the daemon every 5 to 15 seconds. Half of the time a supervisor starts it anew; else the next command does.
+/// Kills the daemon every 2 to 10 seconds. Half of the time a supervisor starts it anew; else the next command does.
 pub(crate) fn kill_daemons(stage: &Stage, seed: u64) {
     let mut random = Random::new(seed ^ 0x6b69_6c6c);
-    while stage.rest_among_faults(Duration::from_millis(5_000 + random.below(10_000))) {
+    while stage.rest_among_faults(Duration::from_millis(2_000 + random.below(8_000))) {
         let Some(pid) = stage.product.daemon() else { continue };
         if !figures::runs(pid, stage.product.program()) {
             continue;
@@ -33,9 +33,10 @@ pub(crate) fn kill_daemons(stage: &Stage, seed: u64) {
     }
 }
 
-/// What can be done to disk and clock on this machine.
+/// What can be done to disk, journal and clock on this machine.
 pub(crate) struct Windows {
     pub(crate) disk: Result<(), String>,
+    pub(crate) read_only: Result<(), String>,
     pub(crate) clock: Result<WrongClock, String>,
     /// From one window to the next, and how long each lasts, in milliseconds, at least and at most.
     pub(crate) apart_ms: (u64, u64),
@@ -43,7 +44,7 @@ pub(crate) struct Windows {
 }
 
 impl Windows {
-    /// Fills the disk and lets the clock jump in turn.
+    /// Fills the disk, closes the journal and lets the clock jump in turn.
     pub(crate) fn open(&self, stage: &Stage, seed: u64) {
         let mut random = Random::new(seed ^ 0x7769_6e64);
         let between = |random: &mut Random, (least, most): (u64, u64)| {
@@ -53,8 +54,9 @@ impl Windows {
         while stage.rest_among_faults(between(&mut random, self.apart_ms)) {
             let lasts = between(&mut random, self.lasts_ms);
             turn += 1;
-            match turn % 2 {
+            match turn % 3 {
                 1 if self.disk.is_ok() => disk_full(stage, lasts),
+                2 if self.read_only.is_ok() => read_only(stage, lasts),
                 _ => {
                     if let Ok(wrong) = &self.clock {
                         let seconds = 3_600 + random.below(HOURS_MAX * 3_600) as i64;
@@ -68,9 +70,7 @@ impl Windows {
 }
 
 fn disk_full(stage: &Stage, lasts: Duration) {
-    let begin = clock::boot_ns();
-    // Open until it is known when it ends.
-    locked(&stage.full).push((begin, u64::MAX));
+    Stage::open(&stage.full);
     match stage.ground.fill() {
         Ok(mut ballast) => {
             stage.count("disk-full windows");
@@ -78,14 +78,25 @@ fn disk_full(stage: &Stage, lasts: Duration) {
         }
         Err(why) => eprintln!("the disk was not filled: {why}"),
     }
-    if let Some(span) = locked(&stage.full).last_mut() {
-        span.1 = clock::boot_ns();
-    }
+    Stage::shut(&stage.full);
+}
+
+/// Takes the right to write from the files of the journal, those that appear meanwhile included.
+fn read_only(stage: &Stage, lasts: Duration) {
+    Stage::open(&stage.read_only);
+    let closed = stage.ground.read_only(stage.product.home());
+    stage.count("read-only windows");
+    clock::until(lasts, AGAIN, || {
+        closed.again().err().inspect(|why| eprintln!("the journal was not closed: {why}"))
+    });
+    drop(closed);
+    Stage::shut(&stage.read_only);
 }
 
 /// Gives every process that runs the product a wrong clock, including processes that start later.
 fn clock_jump(stage: &Stage, wrong: &WrongClock, offset_s: i64, lasts: Duration) {
     let mut wronged: BTreeSet<i32> = BTreeSet::new();
+    Stage::open(&stage.wrong_clock);
     stage.count(if offset_s > 0 { "clock jumps forward" } else { "clock jumps back" });
     let ours = || figures::living().into_iter().filter(|pid| figures::runs(*pid, stage.product.program()));
     clock::until(lasts, AGAIN, || {
@@ -104,5 +115,6 @@ fn clock_jump(stage: &Stage, wrong: &WrongClock, offset_s: i64, lasts: Duration)
             eprintln!("{why}");
         }
     }
+    Stage::shut(&stage.wrong_clock);
     stage.add("processes with a wrong clock", wronged.len());
 }

@@ -1,5 +1,5 @@
-//! Where a run takes place: a small file system of its own, so that it can be really full, and a folder beside it for what
-//! the judges must be able to write in any case.
+//! Where a run takes place: a small file system of its own, so that it can be really full and its files can be closed even to
+//! root, and a folder beside it for what the judges must be able to write in any case.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -7,7 +7,7 @@ use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use rustix::fs::{FallocateFlags, fallocate, statvfs};
+use rustix::fs::{FallocateFlags, IFlags, fallocate, ioctl_getflags, ioctl_setflags, statvfs};
 use tempfile::TempDir;
 
 use crate::place;
@@ -76,6 +76,19 @@ impl Ground {
         }
         Ballast::load(&self.state().join("ballast")).map_err(|error| format!("no ballast: {error}"))
     }
+
+    /// Returns a journal that cannot be written, once [`ReadOnly::again`] was called.
+    pub(crate) fn read_only(&self, home: &Path) -> ReadOnly {
+        ReadOnly { files: ["journal.db", "journal.db-wal"].map(|name| home.join(name)) }
+    }
+
+    /// Reports whether files can be closed to root here, too.
+    pub(crate) fn can_close(&self) -> Result<(), String> {
+        let file = self.state().join("closed");
+        fs::write(&file, "").map_err(|error| error.to_string())?;
+        let closed = immutable(&file, true).and_then(|()| immutable(&file, false));
+        closed.and_then(|()| fs::remove_file(&file)).map_err(|error| error.to_string())
+    }
 }
 
 fn mount(folder: &Path, bytes: u64) -> io::Result<Mount> {
@@ -135,6 +148,43 @@ impl Drop for Ballast {
     }
 }
 
+/// A journal whose files nobody can write, not even root with a descriptor from before. They are given back when it goes.
+pub(crate) struct ReadOnly {
+    files: [PathBuf; 2],
+}
+
+impl ReadOnly {
+    /// Closes the files that are there now.
+    pub(crate) fn again(&self) -> io::Result<()> {
+        self.set(true)
+    }
+
+    fn set(&self, closed: bool) -> io::Result<()> {
+        for file in &self.files {
+            match immutable(file, closed) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for ReadOnly {
+    fn drop(&mut self) {
+        if let Err(error) = self.set(false) {
+            eprintln!("the journal stays closed: {error}");
+        }
+    }
+}
+
+fn immutable(file: &Path, closed: bool) -> io::Result<()> {
+    let file = File::open(file)?;
+    let mut flags = ioctl_getflags(&file)?;
+    flags.set(IFlags::IMMUTABLE, closed);
+    Ok(ioctl_setflags(&file, flags)?)
+}
+
 /// Runs a tool and returns what it says; its complaint is the error.
 fn tool(command: &mut Command) -> io::Result<String> {
     let output = command.output()?;
@@ -150,6 +200,23 @@ fn tool(command: &mut Command) -> io::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_closed_journal_is_written_by_nobody_until_it_is_given_back() {
+        let (ground, is_small) = Ground::make(1).unwrap();
+        if is_small.is_err() {
+            assert!(!rustix::process::geteuid().is_root(), "root can mount");
+            return;
+        }
+        ground.can_close().unwrap();
+        let path = ground.state().join("journal.db");
+        let mut open = File::create(&path).unwrap();
+        let closed = ground.read_only(&ground.state());
+        closed.again().unwrap();
+        assert!(open.write(b"x").is_err() && File::create(&path).is_err());
+        drop(closed);
+        open.write_all(b"x").unwrap();
+    }
 
     #[test]
     fn a_full_ground_has_no_room_and_an_emptied_one_has() {

@@ -6,6 +6,7 @@ use std::process::Command;
 use lastword_core::JobId;
 
 use super::judge::run::Logged;
+use super::plan::AGAIN;
 
 /// Every job that was submitted, how many last words it has, and how many facts follow the first of them.
 const JOBS: &str = "
@@ -14,7 +15,8 @@ const JOBS: &str = "
            coalesce(json_extract(submitted.body, '$.spec.labels.chaos'), ''),
            coalesce(words.count, 0),
            (select count(*) from events as later
-            where later.job = submitted.job and later.seq > words.first and later.kind not in ('late_reported', 'last_word'))
+            where later.job = submitted.job and later.seq > words.first and later.kind not in ('late_reported', 'last_word')),
+           json_extract(submitted.body, '$.spec.retry_of') is not null
     from events as submitted left join words on words.job = submitted.job
     where submitted.kind = 'submitted'";
 
@@ -48,7 +50,7 @@ pub(crate) fn query(home: &Path, question: &str) -> Result<String, String> {
 
 fn logged(line: &str) -> Option<Logged> {
     let words: Vec<&str> = line.split('|').collect();
-    let [id, number, last_words, afterthoughts] = words[..] else { return None };
+    let [id, number, last_words, afterthoughts, repeats] = words[..] else { return None };
     let uuid = format!(
         "{}-{}-{}-{}-{}",
         id.get(..8)?,
@@ -59,7 +61,7 @@ fn logged(line: &str) -> Option<Logged> {
     );
     Some(Logged {
         id: JobId::from_uuid(uuid.parse().ok()?)?.to_string(),
-        number: number.parse().ok(),
+        number: number.parse().ok().map(|number: u64| if repeats == "1" { number + AGAIN } else { number }),
         last_words: last_words.parse().ok()?,
         afterthoughts: afterthoughts.parse().ok()?,
     })
@@ -76,8 +78,9 @@ mod tests {
         let id = JobId::new(0, Timestamp(1_794_700_800_000), [7; 10]);
         let hex = id.as_uuid().simple().to_string().to_uppercase();
         let expected = Logged { id: id.to_string(), number: Some(12), last_words: 1, afterthoughts: 0 };
-        assert_eq!(logged(&format!("{hex}|12|1|0")), Some(expected));
-        assert_eq!(logged(&format!("{hex}||2|1")).unwrap().number, None);
+        assert_eq!(logged(&format!("{hex}|12|1|0|0")), Some(expected));
+        assert_eq!(logged(&format!("{hex}|12|1|0|1")).unwrap().number, Some(12 + AGAIN));
+        assert_eq!(logged(&format!("{hex}||2|1|0")).unwrap().number, None);
         assert_eq!(logged("nonsense"), None);
     }
 }

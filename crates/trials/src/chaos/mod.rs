@@ -2,18 +2,22 @@
 //!
 //! - [`plan`]: what each job is, from the seed. [`canary`]: jobs whose every line is known.
 //! - [`ground`]: a small file system of its own. [`wrong_clock`]: a clock that jumps for the product alone.
-//! - [`conduct`]: one job. [`faults`]: what happens to the product. [`watch`]: the observers.
+//! - [`conduct`]: one job. [`dependents`]: jobs that wait for another one. [`afterwards`]: what is done to ended jobs.
+//! - [`faults`]: what happens to the product. [`watch`]: the observers. [`reading`]: all that the product says about a job.
 //! - [`evidence`], [`judge`]: what is known, and what is made of it. [`journal`]: the log, read past the product.
 //! - [`trial`]: one run, from its first job to the judgement. [`report`]: the figures. [`sabotage`]: real runs in which something is wrong on purpose.
 
+mod afterwards;
 mod canary;
 mod conduct;
+mod dependents;
 mod evidence;
 mod faults;
 mod ground;
 mod journal;
 mod judge;
 mod plan;
+mod reading;
 mod report;
 mod sabotage;
 mod stage;
@@ -24,21 +28,28 @@ mod wrong_clock;
 use std::time::Duration;
 
 use crate::args::Args;
+use crate::verdict::{self, verdict};
 use plan::Mix;
 use trial::{Shape, hold};
 
 pub(crate) use canary::sing;
 
-const USAGE: &str = "chaos [--minutes N | --seconds N] [--seed S] [--rate JOBS_PER_SECOND] [--bugs]
+const USAGE: &str = "chaos [--minutes N | --seconds N] [--seed S] [--rate JOBS_PER_SECOND] [--bug NAME] [--bugs]
 
 The whole product on a small file system of its own: canaries and adversaries at 2 jobs a second by default, half of them asked
-for at the command line, half through the API. The daemon is killed -9 every 5 to 15 s, one keeper in a hundred too, a fifth of
-the jobs are cancelled, the disk is full for a while and the clock jumps by hours. A quiet leg follows, then the judgement.
+for at the command line, half through the API. More than half wait for another job, most of them submitted while that one ends or
+is removed. A quarter each has its limit changed, is run again, is removed; ended jobs are pruned, and keys are used twice.
+The daemon is killed -9 every 2 to 10 s, one keeper in a hundred too, a fifth of the jobs are cancelled, the disk is full for a
+while, the journal cannot be written, and the clock jumps by hours. A quiet leg follows, then the judgement.
 
   --minutes N   how long the faults last, 3 if nothing is said; --seconds N for a short one
   --seed S      which jobs and which faults; the same seed gives the same ones
   --rate R      jobs a second
+  --bug NAME    with a seeded bug, which must be noticed; the run is over then
   --bugs        breaks one thing at a time instead, and expects the judges to say so";
+
+/// Seeded bugs that a run must notice.
+const SEEDED: [&str; 2] = ["wait-unchecked", "dependents-untold"];
 
 /// Runs `chaos`.
 pub(crate) fn run(words: &[&str]) -> Result<bool, String> {
@@ -46,7 +57,8 @@ pub(crate) fn run(words: &[&str]) -> Result<bool, String> {
         println!("{USAGE}");
         return Ok(true);
     }
-    let args = Args::new(words, &["--minutes", "--seconds", "--seed", "--rate"], &["--bugs"])?;
+    let args = Args::new(words, &["--minutes", "--seconds", "--seed", "--rate", "--bug"], &["--bugs"])?;
+    let bug = verdict::bug(&args, &SEEDED)?;
     if args.has("--bugs") {
         return sabotage::run();
     }
@@ -58,11 +70,17 @@ pub(crate) fn run(words: &[&str]) -> Result<bool, String> {
         return Err("a run takes some time and has some jobs".to_owned());
     }
     let shape = Shape::of(Duration::from_secs_f64(seconds), rate, Mix::of(seed));
+    let shape = Shape { until_caught: bug.is_some(), ..shape };
     println!(
         "chaos: seed {seed}, {seconds:.0} s with faults, {:.0} s without, {rate} jobs/s",
         shape.quiet.as_secs_f64()
     );
     let (stage, run, violations) = hold(&shape, |_| {}, |_| {})?;
+    if bug.is_some() {
+        // What a judge of jobs found, before the run was cut off.
+        let found = stage.caught().map_or(Ok(()), |(at_s, what)| Err(format!("after {at_s:.0} s: {what}")));
+        return Ok(verdict(bug, found));
+    }
     report::print(&stage, &run);
     for violation in &violations {
         eprintln!("VIOLATION: {}: {}", violation.judge, violation.what);

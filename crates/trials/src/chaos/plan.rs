@@ -34,6 +34,15 @@ pub(crate) const NARROW_SLOTS: u32 = 3;
 /// The code with which an attempt fails that is to be tried again.
 pub(crate) const TRY_AGAIN: i32 = 75;
 
+/// The number of a job that repeats another one is that one's and this.
+pub(crate) const AGAIN: u64 = 1 << 32;
+
+/// Every so many jobs there is a prune.
+const PRUNE_EVERY: u64 = 12;
+
+/// How far back a job looks for one to wait for.
+const BACK_MAX: u64 = 8;
+
 /// One job, before it is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Order {
@@ -46,10 +55,63 @@ pub(crate) struct Order {
     /// Attempts beyond the first.
     pub(crate) retries: u64,
     pub(crate) wall_ms: Option<u64>,
-    /// How many numbers before this one is the job it waits for, and whether that one must complete.
-    pub(crate) after: Option<(u64, bool)>,
+    pub(crate) after: Option<After>,
     pub(crate) cancel: Option<Cancel>,
     pub(crate) murder: Option<Murder>,
+    pub(crate) limit: Option<Limit>,
+    /// That it gets another label, after so many milliseconds.
+    pub(crate) label_ms: Option<u64>,
+    /// Asked for twice at once, with one key.
+    pub(crate) twice: bool,
+    /// Marked as seen once it has ended.
+    pub(crate) seen: bool,
+    /// Run again once it has ended.
+    pub(crate) again: bool,
+    pub(crate) remove: Option<Remove>,
+    /// That everything is removed then that ended so many milliseconds ago.
+    pub(crate) prune_ms: Option<u64>,
+}
+
+/// That a job waits for another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct After {
+    /// How many numbers before.
+    pub(crate) back: u64,
+    /// The other one must complete.
+    pub(crate) must: bool,
+    pub(crate) moment: Moment,
+    /// How long after that moment.
+    pub(crate) delay_us: u64,
+}
+
+/// When a job that waits for another one is submitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Moment {
+    /// At its own time: the other one is mostly live.
+    Whenever,
+    /// While the other one ends.
+    Ending,
+    /// When it has ended.
+    Ended,
+    /// Beside its removal.
+    Going,
+    /// After its removal.
+    Gone,
+}
+
+/// That the limit on a job's time is changed, whatever its state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Limit {
+    pub(crate) after_ms: u64,
+    pub(crate) wall_ms: u64,
+    pub(crate) by_command: bool,
+}
+
+/// That a job is removed once it has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Remove {
+    pub(crate) after_ms: u64,
+    pub(crate) by_command: bool,
 }
 
 /// What a job does.
@@ -100,16 +162,98 @@ pub(crate) struct Mix {
     pub(crate) murders: u64,
     /// Whether jobs are cancelled.
     pub(crate) cancels: bool,
+    /// Whether most wait for another one, and are changed, repeated and removed.
+    pub(crate) changes: bool,
 }
 
 impl Mix {
     /// The mix of a real run.
     pub(crate) fn of(seed: u64) -> Mix {
-        Mix { seed, adversaries: 35, murders: 10, cancels: true }
+        Mix { seed, adversaries: 35, murders: 10, cancels: true, changes: true }
     }
 
     /// Returns the job of this number.
     pub(crate) fn order(&self, number: u64) -> Order {
+        let mut order = self.alone(number);
+        let is_sure = self.murders > 0 && is_sure_to_lose_its_keeper(number);
+        let mut random = self.random(number, 0x6166_7465);
+        if !is_sure && number > BACK_MAX && random.chance(if self.changes { 60 } else { 8 }) {
+            order.after = Some(self.after(number, &mut random));
+            // What others may wait for does not wait for long.
+            if let Work::Canary(canary) = &mut order.work {
+                canary.pause_us = canary.pause_us.min(2_500_000 / canary.lines);
+            }
+        }
+        if self.changes && !is_sure {
+            self.change(&mut order);
+        }
+        order
+    }
+
+    /// Returns what is random about one side of a job.
+    fn random(&self, number: u64, side: u64) -> Random {
+        Random::new(self.seed.wrapping_mul(0x1_0000_0001).wrapping_add(number) ^ (side << 16))
+    }
+
+    /// Draws the job to wait for, and the moment: for most of them one at which something happens to the other job.
+    fn after(&self, number: u64, random: &mut Random) -> After {
+        let moment = match random.below(100) {
+            _ if !self.changes => Moment::Whenever,
+            0..25 => Moment::Whenever,
+            25..70 => Moment::Ending,
+            70..75 => Moment::Ended,
+            75..95 => Moment::Going,
+            _ => Moment::Gone,
+        };
+        let fits = |back: &u64| {
+            let other = self.alone(number - back);
+            match moment {
+                Moment::Ending => other.lasts_ms().is_some_and(|ms| (300..2_500).contains(&ms)),
+                Moment::Going | Moment::Gone => self.removal(number - back).is_some(),
+                Moment::Whenever | Moment::Ended => true,
+            }
+        };
+        let backs: Vec<u64> = (1..=BACK_MAX).filter(fits).collect();
+        let back = match backs.len() as u64 {
+            0 => 1 + random.below(BACK_MAX),
+            count => backs[random.below(count) as usize],
+        };
+        let delay_us = random.below(if moment == Moment::Going { 15_000 } else { 30_000 });
+        After { back, must: random.chance(50), moment, delay_us }
+    }
+
+    /// Draws whether a job is removed; of its own, since those that wait for it ask, too.
+    fn removal(&self, number: u64) -> Option<Remove> {
+        let mut random = self.random(number, 0x7265_6d6f);
+        let is_sure = self.murders > 0 && is_sure_to_lose_its_keeper(number);
+        let removed = self.changes && !is_sure && random.chance(25);
+        removed.then(|| Remove { after_ms: random.below(300), by_command: random.chance(30) })
+    }
+
+    /// Draws what is changed about a job, and what is done to it when it has ended.
+    fn change(&self, order: &mut Order) {
+        let mut random = self.random(order.number, 0x6368_616e);
+        // Odd, so that it is never what the job had.
+        let wall_ms = match order.canary() {
+            None => 201 + 2 * random.below(900),
+            Some(_) if random.chance(30) => 101 + 2 * random.below(400),
+            Some(_) => 20_001 + 2 * random.below(20_000),
+        };
+        let (after_ms, by_command) = (random.below(2_500), random.chance(30));
+        order.limit = random.chance(25).then_some(Limit { after_ms, wall_ms, by_command });
+        order.label_ms = random.chance(10).then(|| random.below(2_500));
+        order.twice = !order.by_command && random.chance(40);
+        order.seen = random.chance(10);
+        // Those that hear need to be spoken to; and adversaries sign where the first of them did.
+        order.again = random.chance(25) && order.canary().is_some_and(|canary| canary.inputs == 0);
+        order.remove = self.removal(order.number);
+        let ages_ms = [3_000, 8_000, 30_000];
+        order.prune_ms =
+            (order.number % PRUNE_EVERY == PRUNE_EVERY / 2).then(|| ages_ms[random.below(3) as usize]);
+    }
+
+    /// Returns the job of this number by itself.
+    fn alone(&self, number: u64) -> Order {
         let mut random = Random::new(self.seed.wrapping_mul(0x1_0000_0001).wrapping_add(number));
         let is_adversary = random.chance(self.adversaries);
         // Together a fifth of all jobs.
@@ -134,23 +278,30 @@ impl Mix {
             priority: random.below(5) as i64 - 2,
             retries: 0,
             wall_ms: None,
-            after: (number > 10 && random.chance(8)).then(|| (1 + random.below(6), random.chance(50))),
+            after: None,
             cancel,
             murder,
+            limit: None,
+            label_ms: None,
+            twice: false,
+            seen: false,
+            again: false,
+            remove: None,
+            prune_ms: None,
         };
         match is_adversary {
             _ if is_sure => {
-                order = Order { narrow: false, after: None, cancel: None, ..order };
+                order = Order { narrow: false, cancel: None, ..order };
                 order.work =
                     Work::Canary(Canary { lines: 100, pause_us: 40_000, code: 0, fails: 0, inputs: 0 });
             }
             // An adversary that is not cancelled runs into its limit; none ends by itself before that.
-            true => order.wall_ms = Some(if cancelled { 8_000 } else { 200 + random.below(1_800) }),
+            true => order.wall_ms = Some(if cancelled { 8_000 } else { 200 + 2 * random.below(900) }),
             false => {
                 let (canary, retries) = canary(&mut random);
                 order.work = Work::Canary(canary);
                 order.retries = retries;
-                order.wall_ms = random.chance(6).then(|| 50 + random.below(500));
+                order.wall_ms = random.chance(6).then(|| 50 + 2 * random.below(250));
             }
         }
         order
@@ -177,6 +328,29 @@ fn canary(random: &mut Random) -> (Canary, u64) {
 }
 
 impl Order {
+    /// Returns the order for a job that repeats this one: it is left alone.
+    pub(crate) fn repeated(&self) -> Order {
+        Order {
+            number: self.number + AGAIN,
+            after: None,
+            cancel: None,
+            murder: None,
+            limit: None,
+            label_ms: None,
+            twice: false,
+            seen: false,
+            again: false,
+            remove: None,
+            prune_ms: None,
+            ..self.clone()
+        }
+    }
+
+    /// Returns how long one attempt of a canary lasts, if nothing comes in between.
+    fn lasts_ms(&self) -> Option<u64> {
+        self.canary().filter(|canary| canary.inputs == 0).map(|canary| canary.lines * canary.pause_us / 1_000)
+    }
+
     /// Returns the name under which the job's signs of life are kept.
     pub(crate) fn life(&self) -> String {
         format!("{}.life", self.number)
@@ -211,6 +385,17 @@ mod tests {
     }
 
     #[test]
+    fn what_is_to_be_removed_is_known_to_those_that_wait_for_it() {
+        let mix = Mix::of(3);
+        for order in (0..2_000).map(|number| mix.order(number)) {
+            if let Some(after) = order.after.filter(|after| after.moment == Moment::Going) {
+                let around = (1..=BACK_MAX).any(|back| mix.removal(order.number - back).is_some());
+                assert_eq!(mix.order(order.number - after.back).remove.is_some(), around);
+            }
+        }
+    }
+
+    #[test]
     fn a_run_has_its_share_of_everything() {
         let mix = Mix::of(1);
         let orders: Vec<Order> = (0..20_000).map(|number| mix.order(number)).collect();
@@ -221,6 +406,16 @@ mod tests {
         assert!(near(share(|order| order.cancel.is_some()), 0.20));
         assert!(near(share(|order| order.murder.is_some()), 0.01));
         assert!(near(share(|order| order.by_command), 0.5));
+        assert!(near(share(|order| order.after.is_some()), 0.6));
+        assert!(near(share(|order| order.remove.is_some()), 0.25));
+        assert!(near(share(|order| order.limit.is_some()), 0.25));
+        assert!(near(share(|order| order.twice), 0.2));
+        assert!(near(share(|order| order.prune_ms.is_some()), 1.0 / 12.0));
+        let at = |moment: Moment| {
+            let is_at = |order: &&Order| order.after.is_some_and(|after| after.moment == moment);
+            orders.iter().filter(is_at).count() as f64 / 20_000.0
+        };
+        assert!(near(at(Moment::Ending), 0.27) && near(at(Moment::Going), 0.12));
         assert!(ADVERSARIES.iter().all(|kind| orders.iter().any(|order| order.kind() == *kind)));
         let killed = |order: &Order| order.murder.is_none_or(|murder| murder.guard || murder.shim);
         assert!(orders.iter().all(killed));

@@ -97,8 +97,9 @@ pub(crate) fn run() -> Result<bool, String> {
         faults: Duration::from_secs(6),
         quiet: Duration::from_secs(1),
         rate: 6.0,
-        mix: Mix { murders: 0, cancels: false, ..Mix::of(1) },
+        mix: Mix { murders: 0, cancels: false, changes: false, ..Mix::of(1) },
         is_hostile: false,
+        until_caught: false,
     };
     let (_, _, honest) = hold(&shape, |_| {}, |_| {})?;
     for violation in &honest {

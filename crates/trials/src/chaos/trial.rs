@@ -12,7 +12,7 @@ use super::ground::Ground;
 use super::judge::run::{Need, Run};
 use super::judge::{Violation, run};
 use super::plan::{Mix, NARROW, NARROW_SLOTS};
-use super::stage::{Stage, locked};
+use super::stage::{Entry, Stage, locked};
 use super::wrong_clock::WrongClock;
 use super::{conduct, faults, journal, watch};
 use crate::clock;
@@ -28,6 +28,17 @@ const LEAVING_MAX: Duration = Duration::from_secs(5);
 /// How much longer faults may last than asked for, until each has happened: on a slow machine a window or a death comes late.
 const LONGER_MAX: Duration = Duration::from_mins(2);
 
+/// What is done to jobs that a run must have had.
+const CHANGES: [&str; 7] = [
+    "dependents while the other one ends",
+    "dependents beside a removal",
+    "removed",
+    "prunes",
+    "run again",
+    "limits changed",
+    "keys used again after a removal",
+];
+
 /// Slots of the default group: more than are ever needed at once, so that the rate is kept.
 const SLOTS: u32 = 200;
 
@@ -41,17 +52,24 @@ pub(crate) struct Shape {
     pub(crate) mix: Mix,
     /// Whether anything happens at all, beside the load.
     pub(crate) is_hostile: bool,
+    /// Whether it is over as soon as a judge has found something.
+    pub(crate) until_caught: bool,
 }
 
 impl Shape {
     pub(super) fn of(faults: Duration, rate: f64, mix: Mix) -> Shape {
         let quiet = (faults / 6).clamp(Duration::from_secs(5), Duration::from_mins(2));
-        Shape { faults, quiet, rate, mix, is_hostile: true }
+        Shape { faults, quiet, rate, mix, is_hostile: true, until_caught: false }
     }
 
-    /// Returns the most jobs that it may have.
+    /// Returns the most jobs that it may have, those that are run again included.
     fn jobs(&self) -> u64 {
-        ((self.faults + LONGER_MAX + self.quiet).as_secs_f64() * self.rate) as u64 + 1
+        ((self.faults + LONGER_MAX + self.quiet).as_secs_f64() * self.rate * 1.3) as u64 + 1
+    }
+
+    /// Reports whether its windows are short, since it is.
+    fn is_short(&self) -> bool {
+        self.faults < Duration::from_secs(60)
     }
 }
 
@@ -65,8 +83,14 @@ pub(crate) fn hold(
     let programs = Programs::beside()?;
     let (ground, disk) = Ground::make(shape.jobs())?;
     let product = Product::install(&programs.lastword, ground.path(), &ground.state().join("home"))?;
-    let windows = windows(shape, disk, WrongClock::find());
-    let stage = Stage::new(product, programs.adversary, ground, shape.mix);
+    // A seeded copy of the product reads there which bug is on.
+    let bug = std::env::var_os("LASTWORD_BUG").map(|bug| ("LASTWORD_BUG".to_owned(), bug));
+    let product = product.with_environment(bug.into_iter().collect());
+    let read_only = disk.clone().and_then(|()| ground.can_close());
+    let windows = windows(shape, disk, read_only, WrongClock::find());
+    // Longer than a window and a start of the daemon take.
+    let patience = Duration::from_secs(if shape.is_short() { 10 } else { 20 });
+    let stage = Stage::new(product, programs.adversary, ground, shape.mix, patience);
     let held = prepare(&stage).and_then(|()| {
         let mut run = play(&stage, shape, &windows, during);
         after(&stage);
@@ -80,9 +104,16 @@ pub(crate) fn hold(
     Ok((stage, run, violations))
 }
 
-fn windows(shape: &Shape, disk: Result<(), String>, clock: Result<WrongClock, String>) -> Windows {
-    if let Err(why) = &disk {
-        println!("SKIPPED, disk-full windows: {why}");
+fn windows(
+    shape: &Shape,
+    disk: Result<(), String>,
+    read_only: Result<(), String>,
+    clock: Result<WrongClock, String>,
+) -> Windows {
+    for (name, possible) in [("disk-full windows", &disk), ("read-only windows", &read_only)] {
+        if let Err(why) = possible {
+            println!("SKIPPED, {name}: {why}");
+        }
     }
     // Keepers close their memory to every user but root.
     let clock = clock.and_then(|clock| match rustix::process::geteuid().is_root() {
@@ -92,10 +123,11 @@ fn windows(shape: &Shape, disk: Result<(), String>, clock: Result<WrongClock, St
     if let Err(why) = &clock {
         println!("SKIPPED, clock jumps: {why}");
     }
-    let short = shape.faults < Duration::from_secs(60);
-    let (apart_ms, lasts_ms) =
-        if short { ((2_000, 4_000), (1_500, 3_000)) } else { ((6_000, 14_000), (2_000, 6_000)) };
-    Windows { disk, clock, apart_ms, lasts_ms }
+    let (apart_ms, lasts_ms) = match shape.is_short() {
+        true => ((1_500, 3_000), (1_500, 2_500)),
+        false => ((6_000, 14_000), (2_000, 6_000)),
+    };
+    Windows { disk, read_only, clock, apart_ms, lasts_ms }
 }
 
 /// Starts the daemon and sets the groups.
@@ -121,8 +153,11 @@ fn play(stage: &Stage, shape: &Shape, windows: &Windows, during: impl FnOnce(&St
             scope.spawn(|| windows.open(stage, seed));
         }
         load(stage, shape, windows);
-        let all_ended = || stage.entries().iter().all(|entry| entry.id.is_none() || entry.seen.is_some());
+        let all_ended = || stage.entries().iter().all(Entry::is_over);
         clock::until(END_MAX, Duration::from_millis(100), || {
+            if shape.until_caught && stage.caught().is_some() {
+                return Some(());
+            }
             // A supervisor keeps it up: a fault may have been the last thing that happened.
             if stage.product.daemon().is_none() {
                 let _ = stage.product.run(&["daemon", "start"]);
@@ -153,6 +188,11 @@ fn load(stage: &Stage, shape: &Shape, windows: &Windows) {
             if calm_at.is_some_and(|calm| at > calm + shape.quiet) {
                 return;
             }
+            if shape.until_caught && stage.caught().is_some() {
+                stage.calm.store(true, Ordering::Relaxed);
+                stage.over.store(true, Ordering::Relaxed);
+                return;
+            }
             clock::rest(at.saturating_sub(begin.elapsed()));
             let order = shape.mix.order(number);
             scope.spawn(move || conduct::conduct(stage, &order));
@@ -164,7 +204,7 @@ fn load(stage: &Stage, shape: &Shape, windows: &Windows) {
 fn stuck(stage: &Stage) -> Vec<String> {
     let mut client = stage.product.client();
     let entries = stage.entries();
-    let left = entries.iter().filter(|entry| entry.id.is_some() && entry.seen.is_none());
+    let left = entries.iter().filter(|entry| !entry.is_over());
     left.map(|entry| {
         let id = entry.id.clone().unwrap_or_default();
         let job = client.call(&jobs::show(&id).untyped());
@@ -192,6 +232,9 @@ fn conclude(stage: &Stage, shape: &Shape, windows: &Windows, run: &mut Run) -> R
     clock::until(LEAVING_MAX, Duration::from_millis(20), || left().is_empty().then_some(()));
     run.left = left().into_iter().map(describe).collect();
     for entry in stage.entries() {
+        if let Some(id) = entry.id.clone().filter(|_| entry.may_be_gone()) {
+            run.removed.insert(id, entry.seen.is_some() || entry.read.is_some() || has_ended(stage, &entry));
+        }
         match entry.id {
             Some(id) if !entry.unanswered => drop(run.acknowledged.insert(entry.order.number, id)),
             _ => {}
@@ -201,10 +244,23 @@ fn conclude(stage: &Stage, shape: &Shape, windows: &Windows, run: &mut Run) -> R
         }
     }
     run.journal = journal::jobs(stage.product.home())?;
-    let judged =
-        Need { what: "jobs judged", count: stage.counted("judged"), least: run.acknowledged.len() as u64 };
-    run.tally = std::iter::once(judged).chain(faults(stage, shape, windows)?).collect();
+    let unread = stage.counted("removed before they were read");
+    let acknowledged = run.acknowledged.len() as u64;
+    let judged = Need { what: "jobs judged", count: stage.counted("judged") + unread, least: acknowledged };
+    // A few of them: a judgement of what nothing read says little.
+    let read = Need {
+        what: "jobs read before they were removed",
+        count: acknowledged - unread.min(acknowledged),
+        least: acknowledged * 9 / 10,
+    };
+    run.tally = [judged, read].into_iter().chain(faults(stage, shape, windows)?).collect();
     Ok(())
+}
+
+/// Reports whether the notes of a job that nothing has read show that it had ended.
+fn has_ended(stage: &Stage, entry: &Entry) -> bool {
+    let life = Life::read(&entry.order, &stage.ground.notes());
+    entry.judged || life.attempts.values().next_back().is_some_and(|attempt| attempt.ends.is_some())
 }
 
 /// Counts the faults without which a run shows too little.
@@ -221,8 +277,12 @@ fn faults(stage: &Stage, shape: &Shape, windows: &Windows) -> Result<Vec<Need>, 
         Need { what: "keepers killed", count: count(["guards killed", "shims killed"]), least: 1 },
         Need { what: "cancels", count: count(["cancels, forced", "cancels, polite"]), least: 1 },
     ];
+    needs.extend(CHANGES.map(|what| Need { what, count: stage.counted(what), least: 1 }));
     if windows.disk.is_ok() {
         needs.push(Need { what: "disk-full windows", count: stage.counted("disk-full windows"), least: 1 });
+    }
+    if windows.read_only.is_ok() {
+        needs.push(Need { what: "read-only windows", count: stage.counted("read-only windows"), least: 1 });
     }
     if windows.clock.is_ok() {
         let jumps = count(["clock jumps forward", "clock jumps back"]);

@@ -2,20 +2,20 @@
 //! memory.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use lastword_client::output::{self, Part, Piece};
-use lastword_client::{FromReply as _, events, jobs};
+use lastword_client::{events, jobs};
 use serde_json::Value;
 
 use super::canary::Life;
-use super::evidence::{Case, Told, Try};
-use super::judge::job;
+use super::evidence::{Case, Dependency, Read};
 use super::judge::run::Sample;
-use super::plan::Order;
+use super::judge::{Violation, job};
+use super::plan::AGAIN;
+use super::reading::{Unread, read, show};
 use super::stage::{Entry, Stage};
 use crate::clock;
-use crate::product::client::{Client, code_of};
+use crate::product::client::Client;
 use crate::product::figures;
 
 /// How often the feed is read.
@@ -27,8 +27,8 @@ const LATER_NS: u64 = 1_500_000_000;
 /// How long after its last word a job is still not known by its number: the answer to its submission got lost.
 const UNANSWERED_NS: u64 = 3_000_000_000;
 
-/// Every so many canaries are read by command, too.
-const LOGS_EVERY: u64 = 6;
+/// How long the last jobs may take to be read.
+const READ_MAX: Duration = Duration::from_secs(30);
 
 /// How often the daemon is looked at.
 const SAMPLE: Duration = Duration::from_millis(500);
@@ -71,8 +71,15 @@ pub(crate) fn follow(stage: &Stage) -> BTreeMap<String, u64> {
 
 /// Asks the daemon which number an unknown job was submitted with.
 fn number_of(stage: &Stage, client: &mut Client, id: &str) -> Option<u64> {
-    let number = client.call(&jobs::show(id)).ok()?.labels.get("chaos")?.parse().ok()?;
-    stage.entry(number, |entry| entry.id = Some(id.to_owned()))?;
+    let job = client.call(&jobs::show(id)).ok()?;
+    let number: u64 = job.labels.get("chaos")?.parse().ok()?;
+    let number = if job.retry_of.is_some() { number + AGAIN } else { number };
+    let known = stage.entry(number, |entry| entry.id.get_or_insert(id.to_owned()).clone())?;
+    if known != id {
+        let what = format!("job {number} was taken twice: as {known} and as {id}");
+        stage.violated(vec![Violation { judge: "no job lost or doubled", what }]);
+        return None;
+    }
     Some(number)
 }
 
@@ -87,9 +94,10 @@ fn page(client: &mut Client, cursor: &mut Option<String>) -> Vec<Value> {
 
 fn note_last_word(stage: &Stage, number: u64, now: u64, event: &Value) {
     let Some(order) = stage.entry(number, |entry| entry.order.clone()) else { return };
-    let alive = Life::read(&order, &stage.ground.notes()).alive();
-    let alive: Vec<i32> = alive.into_iter().filter(|pid| stage.product.marks(*pid)).collect();
+    let life = Life::read(&order, &stage.ground.notes());
+    let alive: Vec<i32> = life.alive().into_iter().filter(|pid| stage.product.marks(*pid)).collect();
     stage.entry(number, |entry| {
+        entry.last_ns = life.last_ns();
         entry.outcome = event["data"]["outcome"].as_str().map(str::to_owned);
         entry.seen.get_or_insert((now, alive));
     });
@@ -98,6 +106,7 @@ fn note_last_word(stage: &Stage, number: u64, now: u64, event: &Value) {
 /// Judges jobs some time after their last words, until all that were submitted are judged or the run is over.
 pub(crate) fn judge(stage: &Stage) {
     let mut client = stage.product.client();
+    let mut over = None;
     loop {
         let ends = stage.is_over();
         let due = clock::boot_ns().saturating_sub(LATER_NS);
@@ -107,11 +116,15 @@ pub(crate) fn judge(stage: &Stage) {
         for entry in stage.entries().into_iter().filter(ripe) {
             match case(stage, &mut client, &entry) {
                 Ok(case) => conclude(stage, &case),
+                Err(Unread::Gone) => lost_sight(stage, &entry),
                 // The daemon is away; it is asked again.
-                Err(_) => missed = true,
+                Err(Unread::Away(_)) => missed = true,
             }
         }
-        if ends && !missed {
+        overdue(stage, &mut client);
+        // What cannot be read by then is missed by the judge of the run.
+        let since = ends.then(|| *over.get_or_insert_with(Instant::now));
+        if since.is_some_and(|since| !missed || since.elapsed() > READ_MAX) {
             return;
         }
         clock::rest(SAMPLE);
@@ -120,6 +133,14 @@ pub(crate) fn judge(stage: &Stage) {
 
 fn conclude(stage: &Stage, case: &Case) {
     stage.violated(job::judge(case));
+    if !case.whole {
+        stage.count("read while a prune was under way");
+    }
+    match case.told.cause.as_str() {
+        "dependency" => stage.count("ended for a dependency"),
+        "dependency_removed" => stage.count("ended for a removed dependency"),
+        _ => {}
+    }
     stage.count("judged");
     for attempt in &case.told.attempts {
         let lines = attempt.out.iter().chain(&attempt.err).filter(|byte| **byte == b'\n').count();
@@ -145,70 +166,74 @@ fn name_of(outcome: &str) -> &'static str {
 }
 
 /// Gathers what is known of a job that has ended.
-fn case(stage: &Stage, client: &mut Client, entry: &Entry) -> Result<Case, String> {
-    let (id, (seen_ns, alive)) = entry.id.clone().zip(entry.seen.clone()).ok_or("it has not ended")?;
-    let mut told = Told::of(&client.call(&jobs::show(&id).untyped())?);
-    if entry.order.canary().is_some() {
-        for attempt in &mut told.attempts {
-            read_output(client, &id, attempt)?;
-        }
-    }
-    let mut acts = entry.acts.clone();
+fn case(stage: &Stage, client: &mut Client, entry: &Entry) -> Result<Case, Unread> {
+    let ended = entry.id.clone().zip(entry.seen.clone());
+    let (id, (seen_ns, alive)) = ended.ok_or_else(|| Unread::Away("it has not ended".to_owned()))?;
+    let Read { told, logs, whole } = match &entry.read {
+        Some(known) => known.clone(),
+        None => read(stage, client, entry)?,
+    };
+    // What was done to it meanwhile.
+    let mut acts = stage.entry(entry.order.number, |entry| entry.acts.clone()).unwrap_or_default();
     acts.disk_full = stage.was_full((entry.asked_ns, seen_ns));
-    acts.dependency = entry.order.after.and_then(|(back, _)| {
-        stage.entry(entry.order.number.checked_sub(back)?, |other| other.outcome.clone())?
+    acts.dependency = entry.waits_for.as_ref().and_then(|other| {
+        stage.entry(other.number, |entry| Dependency {
+            id: other.id.clone(),
+            must: other.must,
+            outcome: entry.outcome.clone(),
+            may_be_gone: entry.may_be_gone(),
+            last_ns: entry.last_ns,
+        })
     });
     let life = Life::read(&entry.order, &stage.ground.notes());
-    let logs = logs(stage, &entry.order, &id)?;
-    Ok(Case { order: entry.order.clone(), id, acts, seen_ns, alive, life, told, logs })
+    Ok(Case { order: entry.order.clone(), id, acts, seen_ns, alive, life, told, logs, whole })
 }
 
-/// Reads the output of some canaries by command, too. A command that could not reach the daemon is tried again with the rest.
-fn logs(stage: &Stage, order: &Order, id: &str) -> Result<Option<[Vec<u8>; 2]>, String> {
-    if order.canary().is_none() || !order.number.is_multiple_of(LOGS_EVERY) {
-        return Ok(None);
+/// Notes that a job is gone that was never read. Nothing may show that it lives on.
+fn lost_sight(stage: &Stage, entry: &Entry) {
+    let number = entry.order.number;
+    let life = Life::read(&entry.order, &stage.ground.notes());
+    let alive: Vec<i32> = life.alive().into_iter().filter(|pid| stage.product.marks(*pid)).collect();
+    if !alive.is_empty() {
+        let what = format!("job {number} ({}): removed, and alive: {alive:?}", entry.order.kind());
+        stage.violated(vec![Violation { judge: "removed", what }]);
     }
-    let output = stage.product.run(&["logs", id])?;
-    match output.status.success() {
-        true => {
-            stage.count("read by `logs`");
-            Ok(Some([output.stdout, output.stderr]))
-        }
-        false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
-    }
+    stage.count("removed before they were read");
+    stage.entry(number, |entry| (entry.gone, entry.judged) = (true, true));
 }
 
-/// Reads both streams of an attempt to their end.
-fn read_output(client: &mut Client, id: &str, attempt: &mut Try) -> Result<(), String> {
-    for stream in ["stdout", "stderr"] {
-        let mut bytes = Vec::new();
-        let mut offset = 0_u64;
-        loop {
-            let (stream, attempt_no) = (Some(stream), u32::try_from(attempt.no).ok());
-            let part = Part { stream, attempt: attempt_no, offset: Some(offset), ..Part::default() };
-            let call = output::read(id, &part);
-            let reply = client.send(&call).map_err(|why| why.to_string())?;
-            // An attempt that never started has no recording.
-            if reply.status == 404 {
-                break;
-            }
-            if !reply.is_success() {
-                return Err(format!("{call:?}: {}", code_of(&reply)));
-            }
-            let piece = Piece::from_reply(reply)?;
-            attempt.skipped += piece.skipped;
-            bytes.extend(&piece.bytes);
-            if (piece.is_end && piece.next >= piece.size) || piece.next == offset {
-                break;
-            }
-            offset = piece.next;
+/// Looks for jobs that still wait for one that has ended long ago, and for those that a prune took before their end was seen.
+fn overdue(stage: &Stage, client: &mut Client) {
+    let long_ago = clock::boot_ns().saturating_sub(stage.patience.as_nanos() as u64);
+    let is_live = |entry: &Entry| !entry.is_over() && !entry.overdue && entry.taken_ns < long_ago;
+    for entry in stage.entries().into_iter().filter(is_live) {
+        let Some(id) = &entry.id else { continue };
+        let ended_ns = entry.waits_for.as_ref().and_then(|other| {
+            stage.entry(other.number, |other| other.seen.as_ref().map(|(seen, _)| *seen)).flatten()
+        });
+        let other = entry.waits_for.as_ref().filter(|_| ended_ns.is_some_and(|ended| ended < long_ago));
+        if other.is_none() && !entry.may_be_gone() {
+            continue;
         }
-        match stream {
-            "stdout" => attempt.out = bytes,
-            _ => attempt.err = bytes,
+        match show(client, id) {
+            Ok(None) if entry.may_be_gone() => lost_sight(stage, &entry),
+            Ok(Some(job)) => {
+                let waits = job["waits"]["jobs"].as_array().map(Vec::as_slice).unwrap_or_default();
+                if let Some(other) = other.filter(|other| waits.iter().any(|wait| wait["job"] == *other.id)) {
+                    stage.entry(entry.order.number, |entry| entry.overdue = true);
+                    let what = format!(
+                        "job {} ({id}) still waits for job {} ({}), which ended {:.1} s ago",
+                        entry.order.number,
+                        other.number,
+                        other.id,
+                        (clock::boot_ns() - ended_ns.unwrap_or(0)) as f64 / 1e9
+                    );
+                    stage.violated(vec![Violation { judge: "no job stuck", what }]);
+                }
+            }
+            _ => {}
         }
     }
-    Ok(())
 }
 
 /// Looks at the daemon twice a second.

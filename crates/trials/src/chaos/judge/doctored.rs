@@ -3,10 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde_json::{Value, json};
+
 use super::run::{Logged, Need, Run, Sample};
 use super::{Violation, job, run};
 use crate::chaos::canary::{Attempt, ERROR_EVERY, Life, line};
-use crate::chaos::evidence::{Acts, Case, Exit, Told, Try};
+use crate::chaos::conduct::LABEL;
+use crate::chaos::evidence::{Acts, Case, Dependency, Exit, Told, Try};
 use crate::chaos::plan::{Canary, Order, Work};
 
 const MS: u64 = 1_000_000;
@@ -32,7 +35,7 @@ const OF_JOB: &[OfJob] = &[
         case.told.outcome = "failed".to_owned();
         case.told.cause = "launch".to_owned();
     }),
-    ("outcome", "ended for a dependency it never had", |case| case.told.cause = "dependency".to_owned()),
+    ("outcome", "ended for a dependency, and lived", |case| case.told.cause = "dependency".to_owned()),
     ("outcome", "a last word, and still running", |case| case.told.phase = "running".to_owned()),
     ("cancel", "a cancel that was acknowledged and forgotten", |case| {
         case.acts.cancelled_ns = Some(120 * MS);
@@ -78,6 +81,32 @@ const OF_JOB: &[OfJob] = &[
         let notice = b"lastword: 4.0 KiB of stdout are not kept, and are left out here\n".to_vec();
         case.logs = Some([last.out.clone(), [notice, last.err.clone()].concat()]);
     }),
+    ("log", "no last word in its log", |case| drop(case.told.log.pop())),
+    ("log", "two last words in its log", |case| {
+        let last = case.told.log[case.told.log.len() - 1].clone();
+        case.told.log.push(last);
+    }),
+    ("log", "something follows the last word", |case| case.told.log.push(("labels_changed".to_owned(), Value::Null))),
+    ("log", "the log has another ending", |case| case.told.outcome = "failed".to_owned()),
+    ("dependency", "ended for a dependency it never had", |case| {
+        case.acts.dependency = None;
+        end_for(case, "dependency");
+    }),
+    ("dependency", "ended for a dependency that completed", |case| end_for(case, "dependency")),
+    ("dependency", "ended for a removed dependency, which is there", |case| end_for(case, "dependency_removed")),
+    ("dependency", "cancelled for a removed one, which might have failed", |case| {
+        other(case).may_be_gone = true;
+        other(case).must = false;
+        end_for(case, "dependency_removed");
+    }),
+    ("dependency", "ran although the other one failed", |case| other(case).outcome = Some("failed".to_owned())),
+    ("dependency", "ran while the other one lived", |case| other(case).last_ns = 150 * MS),
+    ("dependency", "the log has another ending of the other one", |case| settled(case)["outcome"] = json!("lost")),
+    ("dependency", "the log calls a job removed that is there", |case| case.told.log[1].0 = "dependency_removed".to_owned()),
+    ("changes", "a limit was accepted and forgotten", |case| case.acts.limit = Some((901, true))),
+    ("changes", "a label was accepted and forgotten", |case| case.acts.label = Some("other".to_owned())),
+    ("key", "one key, two jobs", |case| case.acts.same_key.push("job_6".to_owned())),
+    ("key", "a key starts its work again after a removal", |case| case.acts.key_later = Some("job_7".to_owned())),
     ("receipt", "no receipt", |case| case.told.attempts[0].proof.clear()),
     ("receipt", "best effort, and nobody killed its keeper", |case| case.told.attempts[1].certain = false),
     ("receipt", "never started, and lived", |case| case.told.attempts[1].proof = "never_started".to_owned()),
@@ -97,7 +126,11 @@ const OF_RUN: &[OfRun] = &[
     ("no job lost or doubled", "an acknowledged job is not in the journal", |run| drop(run.journal.remove(0))),
     ("no job lost or doubled", "one request, two jobs", |run| run.journal[1].number = Some(0)),
     ("no job lost or doubled", "refused, and taken", |run| drop(run.acknowledged.remove(&1))),
-    ("feed", "a last word that the feed skips", |run| told(run, "job_0", 0)),
+    ("removed", "a job is removed before its end", |run| {
+        run.journal.remove(0);
+        run.removed.insert("job_0".to_owned(), false);
+    }),
+    ("feed", "a last word that the feed skips", |run| _ = run.feed.remove("job_0")),
     ("feed", "a last word that the feed tells twice", |run| told(run, "job_1", 2)),
     ("no job stuck", "a job that never ends", |run| run.stuck.push("job_1 running".to_owned())),
     ("nothing left", "a process is left", |run| run.left.push("4711 sleep".to_owned())),
@@ -138,6 +171,20 @@ fn life(case: &mut Case, attempt: u64) -> &mut Attempt {
     case.life.attempts.entry(attempt).or_default()
 }
 
+fn other(case: &mut Case) -> &mut Dependency {
+    case.acts.dependency.get_or_insert_default()
+}
+
+fn settled(case: &mut Case) -> &mut Value {
+    &mut case.told.log[1].1
+}
+
+/// Makes it a job that never began, for this reason.
+fn end_for(case: &mut Case, cause: &str) {
+    case.told.cause = cause.to_owned();
+    case.life = Life::default();
+}
+
 fn cut_last_line(bytes: &mut Vec<u8>) {
     bytes.pop();
     let end = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
@@ -165,6 +212,13 @@ pub(crate) fn honest_case() -> Case {
         after: None,
         cancel: None,
         murder: None,
+        limit: None,
+        label_ms: None,
+        twice: false,
+        seen: false,
+        again: false,
+        remove: None,
+        prune_ms: None,
     };
     let attempt = |pid: i32, from_ms: u64, ends: i32| Attempt {
         births: BTreeSet::from([pid]),
@@ -188,10 +242,29 @@ pub(crate) fn honest_case() -> Case {
         err: all("err", no, ERROR_EVERY),
         skipped: 0,
     };
+    let log = [
+        ("submitted", Value::Null),
+        ("dependency_settled", json!({ "job": "job_4", "outcome": "completed" })),
+        ("limit_changed", json!({ "limit": "wall", "value": 900 })),
+        ("labels_changed", json!({ "labels": { LABEL: "5" } })),
+        ("last_word", json!({ "outcome": "completed" })),
+    ];
     Case {
         order,
         id: "job_5".to_owned(),
-        acts: Acts::default(),
+        acts: Acts {
+            dependency: Some(Dependency {
+                id: "job_4".to_owned(),
+                must: true,
+                outcome: Some("completed".to_owned()),
+                may_be_gone: false,
+                last_ns: 50 * MS,
+            }),
+            label: Some("5".to_owned()),
+            same_key: vec!["job_5".to_owned()],
+            key_later: Some("removed".to_owned()),
+            ..Acts::default()
+        },
         seen_ns: 400 * MS,
         alive: Vec::new(),
         life: Life {
@@ -203,8 +276,10 @@ pub(crate) fn honest_case() -> Case {
             outcome: "completed".to_owned(),
             cause: "finished".to_owned(),
             attempts: vec![told(1, "failed", 75), told(2, "completed", 0)],
+            log: log.map(|(kind, data)| (kind.to_owned(), data)).into(),
         },
         logs: None,
+        whole: true,
     }
 }
 
@@ -228,6 +303,7 @@ fn honest_run() -> Run {
         unanswered: BTreeSet::new(),
         journal: (0..2).map(logged).collect(),
         feed: (0..2).map(|number| (format!("job_{number}"), 1)).collect(),
+        removed: BTreeMap::new(),
         stuck: Vec::new(),
         left: Vec::new(),
         samples: (0..200).map(sample).collect(),
@@ -265,6 +341,7 @@ mod tests {
     fn what_the_commands_say_is_held_against_the_api() {
         let mut said = honest_case();
         said.acts.waited = Some(0);
+        said.acts.limit = Some((900, true));
         let last = &said.told.attempts[1];
         said.logs = Some([last.out.clone(), last.err.clone()]);
         assert_eq!(job::judge(&said), []);

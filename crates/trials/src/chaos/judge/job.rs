@@ -1,6 +1,6 @@
 //! Judges of one job.
 
-use super::Violation;
+use super::{Violation, log};
 use crate::chaos::canary::{ERROR_EVERY, line};
 use crate::chaos::evidence::{Case, Exit, Try};
 use crate::chaos::plan::{Canary, TRY_AGAIN};
@@ -21,6 +21,10 @@ pub(crate) const JUDGES: &[Judge] = &[
     ("receipt", receipt),
     ("wait", wait),
     ("logs", logs),
+    ("log", log::one_last_word),
+    ("dependency", log::dependency),
+    ("changes", log::changes),
+    ("key", log::key),
 ];
 
 /// How long a launch that was under way may take to be seen once a cancel was acknowledged.
@@ -72,10 +76,9 @@ fn outcome(case: &Case) -> Result<(), String> {
     if told.phase != "ended" {
         return Err(format!("its last word was seen, and it is said to be {}", told.phase));
     }
-    if told.cause == "dependency" {
-        let unmet = order.after.is_some_and(|(_, must_complete)| must_complete)
-            && acts.dependency.as_deref().is_some_and(|outcome| outcome != "completed");
-        return explained(unmet && case.life.pids.is_empty(), "ended for its dependency, which was met");
+    if matches!(told.cause.as_str(), "dependency" | "dependency_removed") {
+        // Whether that is true is for another judge.
+        return explained(case.life.pids.is_empty(), "ended for its dependency, and lived");
     }
     let last = case.life.attempts.values().next_back();
     match told.outcome.as_str() {
@@ -98,7 +101,9 @@ fn outcome(case: &Case) -> Result<(), String> {
 }
 
 fn timed_out(case: &Case) -> Result<(), String> {
-    let Some(wall_ms) = case.order.wall_ms else {
+    // The least that it ever had.
+    let limits = [case.order.wall_ms, case.acts.limit.map(|(wall_ms, _)| wall_ms)];
+    let Some(wall_ms) = limits.into_iter().flatten().min() else {
         return Err("timed out, and had no limit".to_owned());
     };
     let first = case.life.attempts.values().next_back().map(|attempt| attempt.first_ns);
@@ -144,8 +149,10 @@ fn exit(case: &Case) -> Result<(), String> {
 /// As many attempts as were to be made, where nothing came in between.
 fn attempts(case: &Case) -> Result<(), String> {
     let Case { order, acts, told, .. } = case;
-    let undisturbed = !acts.cancel_sent && !acts.murdered && !acts.disk_full && order.wall_ms.is_none();
-    let Some(canary) = order.canary().filter(|_| undisturbed && told.cause != "dependency") else {
+    let unlimited = order.wall_ms.is_none() && acts.limit.is_none();
+    let undisturbed = !acts.cancel_sent && !acts.murdered && !acts.disk_full && unlimited;
+    let never_began = matches!(told.cause.as_str(), "dependency" | "dependency_removed");
+    let Some(canary) = order.canary().filter(|_| undisturbed && !never_began) else {
         return Ok(());
     };
     // What was intended and never started, because its daemon died in between, is intended once more and counts for nothing.
@@ -164,7 +171,7 @@ fn expected_attempts(canary: &Canary, retries: u64) -> u64 {
 
 /// Every line that was said is there, once and in order; where some is missing, that is admitted, and has its reason.
 fn output(case: &Case) -> Result<(), String> {
-    if case.order.canary().is_none() {
+    if case.order.canary().is_none() || !case.whole {
         return Ok(());
     }
     for attempt in &case.told.attempts {
@@ -213,7 +220,7 @@ fn lines(attempt: &Try, stream: &str, every: u64, wanted: (u64, u64), bytes: &[u
 
 /// Every input that was accepted is heard once, in order.
 fn inputs(case: &Case) -> Result<(), String> {
-    if case.acts.murdered {
+    if case.acts.murdered || !case.whole {
         return Ok(());
     }
     let Some(attempt) = case.told.attempts.first() else { return Ok(()) };
@@ -259,6 +266,9 @@ fn wait(case: &Case) -> Result<(), String> {
 
 /// `logs` prints the newest attempt as the API has it.
 fn logs(case: &Case) -> Result<(), String> {
+    if !case.whole {
+        return Ok(());
+    }
     let (Some([out, err]), Some(last)) = (&case.logs, case.told.attempts.last()) else { return Ok(()) };
     // What never started has no output, and `logs` says that instead.
     let (none, started) = (Vec::new(), last.proof != "never_started");
@@ -292,6 +302,6 @@ fn without_notices(printed: &[u8]) -> Vec<u8> {
         .collect()
 }
 
-fn explained(is_so: bool, otherwise: &str) -> Result<(), String> {
+pub(super) fn explained(is_so: bool, otherwise: &str) -> Result<(), String> {
     if is_so { Ok(()) } else { Err(otherwise.to_owned()) }
 }

@@ -1,12 +1,13 @@
 //! The judges. Each looks at the evidence alone and knows one promise; each is shown to fail by evidence that was doctored
 //! against it, and by a real run that was sabotaged.
 //!
-//! - [`job`]: about one job.
+//! - [`job`]: about one job. [`log`]: about its log, and what was asked of it there.
 //! - [`run`]: about the run as a whole.
 //! - [`doctored`]: what each must catch.
 
 pub(crate) mod doctored;
 pub(crate) mod job;
+mod log;
 pub(crate) mod run;
 
 /// A promise that was broken, by whom and how.

@@ -16,6 +16,8 @@ pub(crate) struct Run {
     pub(crate) journal: Vec<Logged>,
     /// Last words that the feed over all jobs told of, by job.
     pub(crate) feed: BTreeMap<String, u64>,
+    /// Jobs that something removed, or may have, and whether their end is known.
+    pub(crate) removed: BTreeMap<String, bool>,
     /// Jobs that did not end in time, with what is said of them.
     pub(crate) stuck: Vec<String>,
     /// Processes that are left when every job has ended and the daemon is gone.
@@ -76,6 +78,7 @@ type Judge = (&'static str, fn(&Run) -> Result<(), String>);
 pub(crate) const JUDGES: &[Judge] = &[
     ("one last word", one_last_word),
     ("no job lost or doubled", no_job_lost_or_doubled),
+    ("removed", removed),
     ("feed", feed),
     ("no job stuck", no_job_stuck),
     ("nothing left", nothing_left),
@@ -108,6 +111,7 @@ fn no_job_lost_or_doubled(run: &Run) -> Result<(), String> {
     let lost = run
         .acknowledged
         .iter()
+        .filter(|(_, id)| !run.removed.contains_key(*id))
         .filter(|(number, id)| of.get(number).is_none_or(|ids| !ids.contains(&id.as_str())));
     first_of(lost.map(|(number, id)| format!("job {number}, {id}: acknowledged, and not in the journal")))?;
     let doubled = of.iter().filter(|(_, ids)| ids.len() > 1);
@@ -117,12 +121,19 @@ fn no_job_lost_or_doubled(run: &Run) -> Result<(), String> {
     first_of(stray.map(|number| format!("job {number}: refused, and taken all the same")).into_iter())
 }
 
+/// Only what has ended is removed.
+fn removed(run: &Run) -> Result<(), String> {
+    let is_there = |id: &String| run.journal.iter().any(|job| job.id == *id);
+    let unended = run.removed.iter().filter(|(id, is_known)| !**is_known && !is_there(id));
+    first_of(unended.map(|(id, _)| format!("{id}: gone, and nothing shows that it had ended")))
+}
+
 fn feed(run: &Run) -> Result<(), String> {
-    let wrong = run.journal.iter().filter(|job| run.feed.get(&job.id) != Some(&1));
-    first_of(wrong.map(|job| {
-        let told = run.feed.get(&job.id).copied().unwrap_or(0);
-        format!("{}: its last word was told {told} times", job.id)
-    }))
+    // A removal may come before the feed is read, and takes the last word with it.
+    let untold = run.journal.iter().map(|job| &job.id).filter(|id| !run.feed.contains_key(*id));
+    first_of(untold.map(|id| format!("{id}: its last word was told 0 times")))?;
+    let wrong = run.feed.iter().filter(|(_, told)| **told != 1);
+    first_of(wrong.map(|(id, told)| format!("{id}: its last word was told {told} times")))
 }
 
 fn no_job_stuck(run: &Run) -> Result<(), String> {

@@ -42,11 +42,14 @@ const OF_ITS_STATE: [&str; 4] = ["ended", "not_ended", "not_found", "removed"];
 /// The label that a job gets later.
 pub(crate) const LABEL: &str = "later";
 
-/// Conducts one job, and the prune that belongs to its number.
+/// Conducts one job, those beside it, and the prune that belongs to its number.
 pub(crate) fn conduct(stage: &Stage, order: &Order) {
     std::thread::scope(|scope| {
         if let Some(older_than_ms) = order.prune_ms {
             scope.spawn(move || afterwards::prune(stage, older_than_ms));
+        }
+        for beside in order.beside() {
+            scope.spawn(move || conduct_alone(stage, &beside));
         }
         conduct_alone(stage, order);
     });
@@ -100,7 +103,7 @@ fn live(stage: &Stage, order: &Order, id: &str) {
             rest_until(begin, how.after_ms);
             cancel(stage, order, id, how);
         }
-        if order.number % WAIT_EVERY == 1 {
+        if stage.mix.waits && order.number % WAIT_EVERY == 1 {
             wait(stage, order, id);
         }
     });
@@ -203,7 +206,11 @@ fn by_api(stage: &Stage, order: &Order, submit: &Submit, after: Option<&Awaited>
     let call = jobs::submit(submit).with_key(key(stage, order));
     let (one, other) = std::thread::scope(|scope| {
         let other = order.twice.then(|| scope.spawn(|| ask(stage, &call).map(|job| job.id)));
-        let one = ask(stage, &call).map(|job| job.id);
+        let one = ask(stage, &call).map(|job| {
+            let is_early = job.waits.is_some_and(|waits| !waits.jobs.is_empty());
+            dependents::aim(stage, order, is_early);
+            job.id
+        });
         (one, other.and_then(|other| other.join().ok()))
     });
     if order.twice {

@@ -1,18 +1,26 @@
 //! Jobs that wait for another one: which one that is, and the moment at which they are submitted.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::canary::Life;
 use super::judge::Violation;
-use super::plan::{After, Moment, Order};
+use super::plan::{ASTRAY_US, After, Moment, Order};
 use super::stage::{Awaited, Entry, Stage};
 use crate::clock;
 
 /// How long a moment is waited for. Then the job is submitted at any.
 const MOMENT_MAX: Duration = Duration::from_secs(5);
 
+/// How often it is looked whether it has come.
+const LOOK: Duration = Duration::from_millis(1);
+
 /// How long the other one may take to be acknowledged.
 const TAKEN_MAX: Duration = Duration::from_secs(3);
+
+/// How much the aim changes at once, and how far it may be from the exit of a leader.
+const AIM_STEP_US: u64 = 500;
+const AIM_MAX_US: u64 = 100_000;
 
 /// Chooses the job to wait for, if it was acknowledged, and waits for the moment.
 pub(crate) fn choose(stage: &Stage, number: u64, after: After) -> Option<Awaited> {
@@ -36,12 +44,32 @@ pub(crate) fn choose(stage: &Stage, number: u64, after: After) -> Option<Awaited
         Moment::Going => ("dependents beside a removal", &|| is(|entry| entry.removing_ns.is_some())),
         Moment::Gone => ("dependents of a removed job", &|| is(|entry| entry.gone)),
     };
-    let come = clock::until(MOMENT_MAX, Duration::from_millis(1), || has_come().then_some(()));
-    if after.moment != Moment::Whenever {
-        clock::rest(Duration::from_micros(after.delay_us));
+    let come = clock::until(MOMENT_MAX, LOOK, || has_come().then_some(()));
+    match after.moment {
+        Moment::Whenever => {}
+        Moment::Ending => {
+            stage.ending_ns.store(clock::boot_ns(), Ordering::Relaxed);
+            let aim_us = stage.aim_us.load(Ordering::Relaxed) + after.delay_us;
+            clock::rest(Duration::from_micros(aim_us.saturating_sub(ASTRAY_US)));
+        }
+        _ => clock::rest(Duration::from_micros(after.delay_us)),
     }
     stage.count(if come.is_some() { name } else { "dependents whose moment did not come" });
     Some(Awaited { number: other, id, must: after.must })
+}
+
+/// Corrects the aim by where a submission landed, before or after the last word of the other job: half of them on each side hit
+/// the moment between most often, on any machine.
+pub(crate) fn aim(stage: &Stage, order: &Order, is_early: bool) {
+    if !order.after.is_some_and(|after| after.moment == Moment::Ending) {
+        return;
+    }
+    stage.count(if is_early { "aimed at an end, early" } else { "aimed at an end, late" });
+    let correct = |aim_us: u64| {
+        let aim_us = if is_early { aim_us + AIM_STEP_US } else { aim_us.saturating_sub(AIM_STEP_US) };
+        aim_us.min(AIM_MAX_US)
+    };
+    stage.aim_us.update(Ordering::Relaxed, Ordering::Relaxed, correct);
 }
 
 /// Reports whether something may have removed the job that another one waits for.

@@ -1,6 +1,7 @@
 //! What happens to the product: its daemon is killed, its disk is full for a while, its journal cannot be written, its clock jumps.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::stage::Stage;
@@ -15,10 +16,22 @@ const AGAIN: Duration = Duration::from_millis(50);
 /// How far a clock jumps, in hours.
 const HOURS_MAX: u64 = 30;
 
-/// Kills the daemon every 2 to 10 seconds. Half of the time a supervisor starts it anew; else the next command does.
+/// How long a kill waits for the end of a job that others wait for.
+const AIM_MAX: Duration = Duration::from_secs(2);
+
+/// How long after the exit of its leader the daemon is killed, in microseconds: its last word is stored then, and others are told.
+const AIM_US: u64 = 30_000;
+
+/// Kills the daemon every 2 to 10 seconds, where possible while it tells jobs that the one they wait for has ended. Half of the time a
+/// supervisor starts it anew; else the next command does.
 pub(crate) fn kill_daemons(stage: &Stage, seed: u64) {
     let mut random = Random::new(seed ^ 0x6b69_6c6c);
-    while stage.rest_among_faults(Duration::from_millis(2_000 + random.below(8_000))) {
+    while stage.rest_among_faults(Duration::from_millis(2_000 + random.below(6_000))) {
+        let since = clock::boot_ns();
+        let ends = || stage.ending_ns.load(Ordering::Relaxed) > since || stage.is_calm();
+        if clock::until(AIM_MAX, Duration::from_millis(1), || ends().then_some(())).is_some() {
+            clock::rest(Duration::from_micros(random.below(AIM_US)));
+        }
         let Some(pid) = stage.product.daemon() else { continue };
         if !figures::runs(pid, stage.product.program()) {
             continue;

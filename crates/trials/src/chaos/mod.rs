@@ -69,8 +69,10 @@ pub(crate) fn run(words: &[&str]) -> Result<bool, String> {
     if !(seconds > 0.0 && rate > 0.0) {
         return Err("a run takes some time and has some jobs".to_owned());
     }
-    let shape = Shape::of(Duration::from_secs_f64(seconds), rate, Mix::of(seed));
-    let shape = Shape { until_caught: bug.is_some(), ..shape };
+    // A command that waits for a job which a bug keeps from ending would only take long.
+    let mix = Mix { waits: bug.is_none(), ..Mix::of(seed) };
+    let shape = Shape::of(Duration::from_secs_f64(seconds), rate, mix);
+    let shape = Shape { bug: SEEDED.into_iter().find(|seeded| Some(*seeded) == bug), ..shape };
     println!(
         "chaos: seed {seed}, {seconds:.0} s with faults, {:.0} s without, {rate} jobs/s",
         shape.quiet.as_secs_f64()

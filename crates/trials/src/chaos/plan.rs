@@ -37,6 +37,15 @@ pub(crate) const TRY_AGAIN: i32 = 75;
 /// The number of a job that repeats another one is that one's and this.
 pub(crate) const AGAIN: u64 = 1 << 32;
 
+/// The number of a job that waits for the same one as another, submitted a moment before or after it, is that one's and a multiple of this.
+const BESIDE: u64 = 1 << 40;
+
+/// How many are submitted beside a job that waits for one which ends: the moment is short.
+const BESIDE_COUNT: u64 = 6;
+
+/// How much earlier or later than aimed at a job is submitted while another one ends.
+pub(crate) const ASTRAY_US: u64 = 5_000;
+
 /// Every so many jobs there is a prune.
 const PRUNE_EVERY: u64 = 12;
 
@@ -80,7 +89,7 @@ pub(crate) struct After {
     /// The other one must complete.
     pub(crate) must: bool,
     pub(crate) moment: Moment,
-    /// How long after that moment.
+    /// How long after that moment; while the other one ends, of the time that is aimed at.
     pub(crate) delay_us: u64,
 }
 
@@ -164,12 +173,14 @@ pub(crate) struct Mix {
     pub(crate) cancels: bool,
     /// Whether most wait for another one, and are changed, repeated and removed.
     pub(crate) changes: bool,
+    /// Whether commands wait for some of them.
+    pub(crate) waits: bool,
 }
 
 impl Mix {
     /// The mix of a real run.
     pub(crate) fn of(seed: u64) -> Mix {
-        Mix { seed, adversaries: 35, murders: 10, cancels: true, changes: true }
+        Mix { seed, adversaries: 35, murders: 10, cancels: true, changes: true, waits: true }
     }
 
     /// Returns the job of this number.
@@ -218,7 +229,7 @@ impl Mix {
             0 => 1 + random.below(BACK_MAX),
             count => backs[random.below(count) as usize],
         };
-        let delay_us = random.below(if moment == Moment::Going { 15_000 } else { 30_000 });
+        let delay_us = random.below(if moment == Moment::Going { 15_000 } else { 2 * ASTRAY_US });
         After { back, must: random.chance(50), moment, delay_us }
     }
 
@@ -346,9 +357,33 @@ impl Order {
         }
     }
 
-    /// Returns how long one attempt of a canary lasts, if nothing comes in between.
+    /// Returns the orders for jobs that wait for the same one, which is about to end: short ones, each at a moment of its own.
+    pub(crate) fn beside(&self) -> Vec<Order> {
+        let Some(after) = self.after.filter(|after| after.moment == Moment::Ending) else {
+            return Vec::new();
+        };
+        let beside = |nth: u64| Order {
+            number: self.number + nth * BESIDE,
+            work: Work::Canary(Canary { lines: 3, pause_us: 0, code: 0, fails: 0, inputs: 0 }),
+            by_command: false,
+            narrow: false,
+            retries: 0,
+            wall_ms: None,
+            after: Some(After {
+                back: after.back + nth * BESIDE,
+                must: nth.is_multiple_of(2),
+                delay_us: (after.delay_us + nth * 2 * ASTRAY_US / (BESIDE_COUNT + 1)) % (2 * ASTRAY_US),
+                ..after
+            }),
+            ..self.repeated()
+        };
+        (1..=BESIDE_COUNT).map(beside).collect()
+    }
+
+    /// Returns how long a canary lasts that has one attempt, if nothing comes in between.
     fn lasts_ms(&self) -> Option<u64> {
-        self.canary().filter(|canary| canary.inputs == 0).map(|canary| canary.lines * canary.pause_us / 1_000)
+        let canary = self.canary().filter(|canary| canary.inputs == 0 && self.retries == 0)?;
+        Some(canary.lines * canary.pause_us / 1_000)
     }
 
     /// Returns the name under which the job's signs of life are kept.

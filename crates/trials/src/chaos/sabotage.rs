@@ -99,7 +99,7 @@ pub(crate) fn run() -> Result<bool, String> {
         rate: 6.0,
         mix: Mix { murders: 0, cancels: false, changes: false, ..Mix::of(1) },
         is_hostile: false,
-        until_caught: false,
+        bug: None,
     };
     let (_, _, honest) = hold(&shape, |_| {}, |_| {})?;
     for violation in &honest {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -16,6 +16,9 @@ use crate::product::Product;
 /// A span of the boot clock; the end is open while it lasts.
 pub(crate) type Span = (u64, u64);
 
+/// What is expected at first.
+const AIM_US: u64 = 8_000;
+
 /// The stage.
 pub(crate) struct Stage {
     pub(crate) product: Product,
@@ -25,6 +28,10 @@ pub(crate) struct Stage {
     /// How long a job may wait for another one that has ended.
     pub(crate) patience: Duration,
     pub(crate) begin: Instant,
+    /// How long after the exit of a leader the last word of its job is expected.
+    pub(crate) aim_us: AtomicU64,
+    /// When the leader of a job that others wait for was last seen to exit.
+    pub(crate) ending_ns: AtomicU64,
     jobs: Mutex<BTreeMap<u64, Entry>>,
     numbers: Mutex<BTreeMap<String, u64>>,
     /// When the disk was full.
@@ -109,6 +116,8 @@ impl Stage {
             mix,
             patience,
             begin: Instant::now(),
+            aim_us: AtomicU64::new(AIM_US),
+            ending_ns: AtomicU64::default(),
             jobs: Mutex::default(),
             numbers: Mutex::default(),
             full: Mutex::default(),

@@ -52,19 +52,19 @@ pub(crate) struct Shape {
     pub(crate) mix: Mix,
     /// Whether anything happens at all, beside the load.
     pub(crate) is_hostile: bool,
-    /// Whether it is over as soon as a judge has found something.
-    pub(crate) until_caught: bool,
+    /// A seeded bug. The run is over as soon as a judge has found something.
+    pub(crate) bug: Option<&'static str>,
 }
 
 impl Shape {
     pub(super) fn of(faults: Duration, rate: f64, mix: Mix) -> Shape {
         let quiet = (faults / 6).clamp(Duration::from_secs(5), Duration::from_mins(2));
-        Shape { faults, quiet, rate, mix, is_hostile: true, until_caught: false }
+        Shape { faults, quiet, rate, mix, is_hostile: true, bug: None }
     }
 
-    /// Returns the most jobs that it may have, those that are run again included.
+    /// Returns the most jobs that it may have, those beside them and those that are run again included.
     fn jobs(&self) -> u64 {
-        ((self.faults + LONGER_MAX + self.quiet).as_secs_f64() * self.rate * 1.3) as u64 + 1
+        ((self.faults + LONGER_MAX + self.quiet).as_secs_f64() * self.rate * 3.5) as u64 + 1
     }
 
     /// Reports whether its windows are short, since it is.
@@ -82,14 +82,21 @@ pub(crate) fn hold(
 ) -> Result<(Stage, Run, Vec<Violation>), String> {
     let programs = Programs::beside()?;
     let (ground, disk) = Ground::make(shape.jobs())?;
-    let product = Product::install(&programs.lastword, ground.path(), &ground.state().join("home"))?;
-    // A seeded copy of the product reads there which bug is on.
-    let bug = std::env::var_os("LASTWORD_BUG").map(|bug| ("LASTWORD_BUG".to_owned(), bug));
-    let product = product.with_environment(bug.into_iter().collect());
+    let home = ground.state().join("home");
+    let product = match shape.bug {
+        None => Product::install(&programs.lastword, ground.path(), &home)?,
+        // A program has the bug switched on that it is called after.
+        Some(bug) => {
+            let program = ground.path().join(format!("lastword.{bug}"));
+            std::fs::copy(&programs.lastword, &program)
+                .map_err(|error| format!("{}: {error}", program.display()))?;
+            Product::at(program, ground.path(), &home)?
+        }
+    };
     let read_only = disk.clone().and_then(|()| ground.can_close());
     let windows = windows(shape, disk, read_only, WrongClock::find());
     // Longer than a window and a start of the daemon take.
-    let patience = Duration::from_secs(if shape.is_short() { 10 } else { 20 });
+    let patience = Duration::from_secs(if shape.is_short() { 10 } else { 12 });
     let stage = Stage::new(product, programs.adversary, ground, shape.mix, patience);
     let held = prepare(&stage).and_then(|()| {
         let mut run = play(&stage, shape, &windows, during);
@@ -155,7 +162,7 @@ fn play(stage: &Stage, shape: &Shape, windows: &Windows, during: impl FnOnce(&St
         load(stage, shape, windows);
         let all_ended = || stage.entries().iter().all(Entry::is_over);
         clock::until(END_MAX, Duration::from_millis(100), || {
-            if shape.until_caught && stage.caught().is_some() {
+            if shape.bug.is_some() && stage.caught().is_some() {
                 return Some(());
             }
             // A supervisor keeps it up: a fault may have been the last thing that happened.
@@ -188,7 +195,7 @@ fn load(stage: &Stage, shape: &Shape, windows: &Windows) {
             if calm_at.is_some_and(|calm| at > calm + shape.quiet) {
                 return;
             }
-            if shape.until_caught && stage.caught().is_some() {
+            if shape.bug.is_some() && stage.caught().is_some() {
                 stage.calm.store(true, Ordering::Relaxed);
                 stage.over.store(true, Ordering::Relaxed);
                 return;

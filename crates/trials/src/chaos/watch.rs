@@ -19,7 +19,7 @@ use crate::product::client::Client;
 use crate::product::figures;
 
 /// How often the feed is read.
-const LOOK: Duration = Duration::from_millis(30);
+const LOOK: Duration = Duration::from_millis(10);
 
 /// How long after its last word a job is judged: a survivor has shown itself by then.
 const LATER_NS: u64 = 1_500_000_000;

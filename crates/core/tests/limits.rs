@@ -224,6 +224,10 @@ fn labels_are_changed_in_each_phase_of_a_live_job() {
     let test = TestJob::queued(command());
     let many = (0..65).map(|n| (n.to_string(), Some(String::new()))).collect();
     assert!(matches!(label::decide(&test.job, "ann", &many), Err(Refusal::Invalid(_))));
+    for name in ["", "a=b"] {
+        let odd = changes(&[(name, Some("x"))]);
+        assert!(matches!(label::decide(&test.job, "ann", &odd), Err(Refusal::Invalid(_))), "{name}");
+    }
     let large = changes(&[("a", Some(&"x".repeat(64 * 1024)))]);
     assert!(matches!(label::decide(&test.job, "ann", &large), Err(Refusal::Invalid(_))));
 }

@@ -26,30 +26,41 @@ const PLACES: usize = 2;
 /// Large bodies that are read or wait for a place. One more is refused at once, so that its connection is free again.
 const QUEUED_MAX: usize = 8;
 
+/// Refused bodies that are read at once. Without a place among them, the connection is just closed.
+const DISCARDED_MAX: usize = 8;
+
 /// Bytes of a body that are read in all if it is refused.
 const DISCARDED_BYTES_MAX: usize = 64 << 20;
 
 /// Memory is the process's, so all servers of a process share it.
-static LARGE: Large = Large::new(PLACES, QUEUED_MAX);
+static LARGE: Large = Large::new(PLACES, QUEUED_MAX, DISCARDED_MAX);
 
 /// The large bodies of a process.
 struct Large {
     places: Semaphore,
     queue: Semaphore,
+    refused: Semaphore,
 }
 
 impl Large {
-    const fn new(places: usize, queue: usize) -> Large {
-        Large { places: Semaphore::const_new(places), queue: Semaphore::const_new(queue) }
+    const fn new(places: usize, queue: usize, refused: usize) -> Large {
+        let [places, queue, refused] =
+            [Semaphore::const_new(places), Semaphore::const_new(queue), Semaphore::const_new(refused)];
+        Large { places, queue, refused }
     }
 
     /// Reads a body of at most `max` bytes, in a place of its own.
     async fn receive(&self, body: Body, max: usize) -> Result<Vec<u8>, Unread> {
-        let full = |_| Unread::Full;
-        let _queued = self.queue.try_acquire().map_err(full)?;
-        let place = timeout(TIME_MAX, self.places.acquire()).await;
-        let _place = place.map_err(|_| Unread::Full)?.map_err(|_| Unread::Full)?;
-        read(body, max).await
+        if let Ok(_queued) = self.queue.try_acquire()
+            && let Ok(Ok(_place)) = timeout(TIME_MAX, self.places.acquire()).await
+        {
+            return read(body, max).await;
+        }
+        if let Ok(_place) = self.refused.try_acquire() {
+            // Too large for nothing at all: every byte is discarded.
+            let _ = read(body, 0).await;
+        }
+        Err(Unread::Full)
     }
 }
 
@@ -122,7 +133,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_body_arrives_whole_and_gives_its_place_back() {
-        let large = Large::new(1, 1);
+        let large = Large::new(1, 1, 1);
         for _ in 0..2 {
             let body = Body::from_stream(pieces(1_000, 1_000));
             assert_eq!(receive_beside(&large, body, 1 << 20).await.map(|bytes| bytes.len()), Ok(1_000_000));
@@ -131,7 +142,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn large_bodies_that_never_end_are_not_read_without_a_place_and_leave_small_ones_alone() {
-        let large: &Large = Box::leak(Box::new(Large::new(2, 5)));
+        let large: &Large = Box::leak(Box::new(Large::new(2, 5, 1)));
         let (seen, read) = std::sync::mpsc::channel();
         let flood: Vec<_> = (0..20)
             .map(|_| {
@@ -142,7 +153,11 @@ mod tests {
             })
             .collect();
         tokio::time::sleep(TIME_MAX / 2).await;
-        assert_eq!(read.try_iter().count(), 2 * 2_000, "the others were not read");
+        assert_eq!(
+            read.try_iter().count(),
+            3 * 2_000,
+            "two were read, one was read and discarded, the others were not"
+        );
         assert_eq!(
             flood.iter().filter(|flood| flood.is_finished()).count(),
             15,
@@ -163,7 +178,7 @@ mod tests {
     async fn what_is_too_large_is_read_to_its_end() {
         let (seen, count) = std::sync::mpsc::channel();
         let body = pieces(3_000, 1_000).inspect(move |_| seen.send(()).unwrap());
-        let large = Large::new(1, 1);
+        let large = Large::new(1, 1, 1);
         let refused = receive_beside(&large, Body::from_stream(body), 1 << 20).await;
         assert_eq!(refused, Err(Unread::TooLarge));
         assert_eq!(count.try_iter().count(), 3_000);

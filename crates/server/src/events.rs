@@ -15,7 +15,7 @@ use utoipa::IntoParams;
 use crate::app::App;
 use crate::extract::Query;
 use crate::failure::{Failure, Reply};
-use crate::jobs::{label_of, page_limit};
+use crate::jobs::{find_parent, label_of, page_limit};
 use crate::principal::{Principal, Unrestricted};
 use crate::stream;
 
@@ -139,12 +139,15 @@ pub(crate) async fn of_all<J: Store>(
 ) -> Reply {
     let filter = FeedFilter {
         kinds: kinds(query.kinds.as_deref())?,
-        job: find(&app, &principal, query.job.as_deref()).await?,
+        job: match &query.job {
+            Some(reference) => Some(principal.find(&app, reference).await?),
+            None => None,
+        },
         jobs: Filter {
             group: query.group,
             labels: query.label.iter().map(|label| label_of(label)).collect::<Result<_, _>>()?,
             cwd: query.cwd,
-            parent: find(&app, &principal, query.parent.as_deref()).await?,
+            parent: find_parent(&app, &principal, query.parent.as_deref()).await?,
             ..Filter::default()
         },
         since: query.since.map(Timestamp::from),
@@ -162,18 +165,6 @@ pub(crate) async fn of_all<J: Store>(
     let (events, next) = feed(&app, &filter, cursor, page_limit(query.limit)?).await?;
     let items = events.iter().map(|(job, event)| Event::of(*job, event)).collect();
     Ok(Json(Feed { items, next_cursor: next.map(|cursor| cursor.0) }).into_response())
-}
-
-/// Returns the job of a reference, if there is one.
-async fn find<J: Store>(
-    app: &App<J>,
-    principal: &Principal,
-    reference: Option<&str>,
-) -> Result<Option<JobId>, Failure> {
-    match reference {
-        Some(reference) => principal.find(app, reference).await.map(Some),
-        None => Ok(None),
-    }
 }
 
 /// Reads the feed. If the journal can be read from the beginning but not from the cursor, the cursor is invalid.

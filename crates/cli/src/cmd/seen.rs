@@ -68,8 +68,12 @@ async fn all(client: &Client) -> Result<u64, Failure> {
         let unread = Filter { unread: Some(true), limit: Some(PAGE), cursor, ..Filter::default() };
         let page = client.call(&jobs::list(&unread)).await?;
         for row in &page.items {
-            client.call(&jobs::seen(&row.id)).await?;
-            marked += 1;
+            match client.call(&jobs::seen(&row.id)).await {
+                Ok(()) => marked += 1,
+                // It was removed meanwhile.
+                Err(failure) if failure.problem.code == Code::NotFound => {}
+                Err(failure) => return Err(failure),
+            }
         }
         cursor = page.next_cursor;
         if cursor.is_none() {

@@ -149,7 +149,12 @@ pub(crate) fn after(jobs: &[After]) -> String {
 pub(crate) fn waits(waits: &Waits, in_ms: impl Fn(lastword_api::Time) -> u64) -> String {
     match (&waits.on, waits.until) {
         (WaitsFor::Slot, _) => match (waits.slots, waits.by.is_empty()) {
-            (Some(1), false) => format!("waiting for the slot of its group: {} has it", called(&waits.by)),
+            (Some(1), false) if waits.by.len() == 1 => {
+                format!("waiting for the slot of its group: {} has it", called(&waits.by))
+            }
+            (Some(1), false) => {
+                format!("waiting for the slot of its group: {} must end first", called(&waits.by))
+            }
             (Some(slots), false) => {
                 format!("waiting for one of the {slots} slots of its group: {} have them", called(&waits.by))
             }

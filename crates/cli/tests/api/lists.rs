@@ -110,8 +110,19 @@ fn a_list_and_the_feed_are_filtered_by_folder_parent_and_time() {
     let events =
         daemon.client.get(&format!("/v1/jobs/{inner}/events?since=2099-01-01T00:00:00Z")).expect(200);
     assert_eq!(each(&events, "type"), [""; 0]);
-    for bad in ["cursor=job_x", "cursor=9-1-1-job_x", "changed_since=yesterday", "waiting=2", "parent=nobody"]
-    {
+    // The parent need not be there any more.
+    assert_eq!(daemon.client.request("DELETE", &format!("/v1/jobs/{inner}"), &[], b"").status, 204);
+    for path in [format!("/v1/jobs?parent={inner}"), format!("/v1/events?parent={inner}")] {
+        assert_eq!(daemon.client.get(&path).status, 200, "{path}");
+    }
+    for bad in [
+        "waiting=true&unread=true",
+        "cursor=job_x",
+        "cursor=9-1-1-job_x",
+        "changed_since=yesterday",
+        "waiting=2",
+        "parent=nobody",
+    ] {
         let answer = daemon.client.get(&format!("/v1/jobs?{bad}"));
         assert!(matches!(answer.status, 400 | 404), "{bad}: {}", answer.status);
     }

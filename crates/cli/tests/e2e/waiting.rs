@@ -152,6 +152,23 @@ fn a_queued_job_says_what_it_waits_for_by_name() {
 }
 
 #[test]
+fn a_group_that_lost_slots_names_every_job_that_must_end() {
+    let home = Home::new();
+    home.ok(&["group", "set", "gpu", "--slots", "2"]);
+    for name in ["one", "two"] {
+        home.ok(&["run", "-d", "--name", name, "--group", "gpu", "sleep", "100"]);
+        home.until_phase_of_name(name, "running");
+    }
+    home.ok(&["group", "set", "gpu", "--slots", "1"]);
+    home.ok(&["run", "-d", "--name", "next", "--group", "gpu", "true"]);
+    let shown = home.ok(&["show", "next"]);
+    assert!(
+        shown.contains("one (") && shown.contains("two (") && shown.contains("must end first"),
+        "{shown}"
+    );
+}
+
+#[test]
 fn a_running_job_says_since_when_it_is_silent() {
     let home = Home::new();
     let (id, _) = home.start_with_pids("echo $$; exec sleep 100", 1);

@@ -6,8 +6,8 @@ use lastword_core::outcome::Outcome;
 use lastword_core::{Job, JobId};
 use lastword_engine::{Engine, Until};
 use lastword_proc::{Identity, Located, locate};
-use lastword_store::Filter;
 use lastword_store::sqlite::Sqlite;
+use lastword_store::{Filter, List};
 use rustix::process::Signal;
 
 use super::{Bench, end_of, leader, leader_of, outcome, run};
@@ -75,6 +75,19 @@ async fn c61_c62_one_list_shows_every_end_before_applying_its_limit() {
         engine.desk().cancel(*id, &super::wish(true)).await.unwrap();
         end_of(&engine, *id).await;
     }
+}
+
+/// Later pages leave out what changed since then, so what the first page itself settles must not count.
+#[tokio::test(flavor = "multi_thread")]
+async fn c62_a_list_is_as_new_as_the_deaths_it_settled() {
+    let bench = Bench::new();
+    let engine = bench.start();
+    let (id, leader) = running(&engine, &bench).await;
+    kill_keeper(&bench, id, &leader);
+    let (listed, begun) = engine.list(List { limit: 9, ..List::default() }).await.unwrap();
+    let row = &listed.value[0].row;
+    assert_eq!((row.job, row.outcome.is_some()), (id, true));
+    assert!(row.changed_at <= begun, "{:?} is after {begun:?}", row.changed_at);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -25,6 +25,10 @@ pub fn decide(job: &Job, by: &str, changes: &BTreeMap<String, Option<String>>) -
     if labels.is_empty() {
         return Ok(Vec::new());
     }
+    let is_name = |name: &String| !name.is_empty() && !name.contains('=');
+    if !labels.keys().all(is_name) {
+        return Err(Refusal::Invalid("the name of a label must not be empty or contain `=`"));
+    }
     let change = LabelsChanged { by: by.to_owned(), labels };
     let mut after = job.labels.clone();
     change.apply(&mut after);

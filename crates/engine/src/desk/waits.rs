@@ -13,6 +13,9 @@ use crate::Error;
 /// Jobs that are named: enough to see what to do.
 const NAMED_MAX: u32 = 10;
 
+/// Jobs that are counted to see whether a slot is free.
+const COUNTED_MAX: u32 = 500;
+
 /// Why a queued job does not start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WaitReason {
@@ -103,10 +106,12 @@ impl<J: Store> Desk<J> {
         let Some(slots) = slots else { return Ok(WaitReason::Nothing) };
         let phases = vec![PhaseName::Launching, PhaseName::Running, PhaseName::Stopping];
         let filter = Filter { phases, group: Some(group.to_owned()), ..Filter::default() };
-        let by = self.journal.rows(filter, None, slots.min(NAMED_MAX)).await?;
-        match by.len() as u32 == slots.min(NAMED_MAX) {
-            true => Ok(WaitReason::Slots { slots, by }),
-            false => Ok(WaitReason::Nothing),
+        // There are more than slots if there were more slots before.
+        let mut by = self.journal.rows(filter, None, slots.clamp(NAMED_MAX, COUNTED_MAX)).await?;
+        if (by.len() as u32) < slots.min(COUNTED_MAX) {
+            return Ok(WaitReason::Nothing);
         }
+        by.truncate(NAMED_MAX as usize);
+        Ok(WaitReason::Slots { slots, by })
     }
 }

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use lastword_core::decide::Refusal;
@@ -52,9 +53,16 @@ impl<J: Store> Engine<J> {
         }
     }
 
-    /// Returns a page of a list as people read it.
-    pub async fn list(&self, list: List) -> Result<Settled<Vec<Listed>>, Error> {
-        self.settled(|| self.desk().journal.list(list.clone()), |listed: &Listed| &listed.row).await
+    /// Returns a page of a list as people read it, and the moment from which on changes may be missing in it: after jobs whose trees have ended
+    /// were settled, before it was read.
+    pub async fn list(&self, list: List) -> Result<(Settled<Vec<Listed>>, Timestamp), Error> {
+        let begun = AtomicU64::new(0);
+        let read = || {
+            begun.store(self.desk().now().wall.0, Ordering::Relaxed);
+            self.desk().journal.list(list.clone())
+        };
+        let listed = self.settled(read, |listed: &Listed| &listed.row).await?;
+        Ok((listed, Timestamp(begun.into_inner())))
     }
 
     /// Returns rows, newest job first.

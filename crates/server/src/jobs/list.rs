@@ -4,8 +4,8 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::IntoResponse as _;
 use lastword_api::{self as api, Page, Problem, Time};
-use lastword_core::Timestamp;
 use lastword_core::view::row::{PhaseName, Row, Section};
+use lastword_core::{JobId, Timestamp};
 use lastword_proc::clock::wall_ms;
 use lastword_store::{After, Filter, List, Listed, Store};
 use serde::Deserialize;
@@ -15,7 +15,7 @@ use super::waits;
 use crate::app::App;
 use crate::extract::Query;
 use crate::failure::{Failure, Reply};
-use crate::principal::Unrestricted;
+use crate::principal::{Principal, Unrestricted};
 
 /// The default size of a page, and the largest.
 pub(crate) const LIMIT: u32 = 50;
@@ -75,17 +75,19 @@ pub(crate) async fn list<J: Store>(
     let limit = page_limit(query.limit)?;
     let now = Timestamp(wall_ms());
     let after = query.cursor.as_deref().map(|text| parse_cursor(text, now)).transpose()?;
-    let parent = match &query.parent {
-        Some(reference) => Some(principal.find(&app, reference).await?),
-        None => None,
-    };
+    if query.waiting == Some(true) && query.unread == Some(true) {
+        return Err(Failure::invalid(
+            "no job both waits for a person and has ended: `waiting` and `unread` exclude each other",
+        ));
+    }
+    let parent = find_parent(&app, &principal, query.parent.as_deref()).await?;
     let filter = Filter { parent, ..filter(&query)? };
     // One more row shows whether there is a next page.
     let list = List { filter, sections: sections(&query), after, limit: limit + 1 };
-    let mut rows = app.engine().list(list).await?;
+    let (mut rows, read_at) = app.engine().list(list).await?;
     let more = rows.value.len() > limit as usize;
     rows.value.truncate(limit as usize);
-    let since = after.map_or(now, |after| after.since);
+    let since = after.map_or(read_at, |after| after.since);
     let next_cursor = rows.value.last().filter(|_| more).map(|last| cursor(last, since));
     let plain: Vec<&Row> = rows.value.iter().map(|listed| &listed.row).collect();
     let mut items = waits::rows(&app, &plain).await?;
@@ -93,6 +95,19 @@ pub(crate) async fn list<J: Store>(
         item.unread = Some(listed.section == Section::Unread);
     }
     Ok(Json(Page { items, next_cursor, unsettled: rows.unsettled }).into_response())
+}
+
+/// Returns the job that a list asks for as parent. It may have been removed, so an id needs no job.
+pub(crate) async fn find_parent<J: Store>(
+    app: &App<J>,
+    principal: &Principal,
+    reference: Option<&str>,
+) -> Result<Option<JobId>, Failure> {
+    match reference.map(|reference| (reference, reference.parse())) {
+        None => Ok(None),
+        Some((_, Ok(id))) => Ok(Some(id)),
+        Some((reference, Err(_))) => principal.find(app, reference).await.map(Some),
+    }
 }
 
 /// Returns the sections that the query asks for; none means all.

@@ -30,7 +30,7 @@ pub(crate) use change::{
     prune, remove, send, set_limits,
 };
 pub(crate) use label::{__path_set_labels, set_labels};
-pub(crate) use list::{__path_list, label_of, list, page_limit};
+pub(crate) use list::{__path_list, find_parent, label_of, list, page_limit};
 pub(crate) use response::view;
 pub(crate) use seen::__path_seen;
 pub(crate) use show::{__path_show, WAIT_MAX, show};

@@ -135,8 +135,7 @@ impl Witness {
     pub(super) fn check(&self, found: Option<(&str, i64)>, newest: i64) -> Result<()> {
         let lost = |what: &str| Err(Error::Unavailable(format!("{what} while it was in use: {ADVICE}")));
         let Some((identity, has)) = found else { return lost("it was emptied") };
-        let instance = |identity: &str| identity.split('.').next().map(str::to_owned);
-        if instance(identity) != instance(&self.identity) {
+        if identity.split('.').next() != self.identity.split('.').next() {
             return lost("its database was created again, restored or moved to another server");
         }
         if identity != self.identity {

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use lastword_api::{Prune, RetryJob, Submit};
 use lastword_client::jobs;
 
+use super::ask::{ask, key};
 use super::canary::LIFE;
-use super::conduct::{ask, key};
 use super::plan::{Order, Remove};
 use super::reading::{Unread, read};
 use super::stage::{Entry, Stage};

@@ -4,25 +4,16 @@
 use std::time::{Duration, Instant};
 
 use lastword_api::{self as api, After, IoKind, Ladder, Limits, LimitsPatch, Message, Needs, Retry, Submit};
-use lastword_client::{Call, FromReply, jobs};
+use lastword_client::jobs;
 use lastword_proc::{Identity, Line};
 use rustix::process::Signal;
 
-use super::plan::{Cancel, Limit, Murder, NARROW, Order};
+use super::ask::{ask, key};
+use super::plan::{Cancel, LABEL, Limit, Murder, NARROW, Order};
 use super::stage::{Awaited, Stage};
 use super::{afterwards, canary, dependents};
 use crate::clock;
 use crate::product::MARKER;
-use crate::product::client::{NoReply, code_of};
-
-/// How long one request is asked again: longer than any window of faults.
-const ASK_MAX: Duration = Duration::from_secs(40);
-
-/// Pause between two tries.
-const AGAIN: Duration = Duration::from_millis(60);
-
-/// After this long without a daemon, the client that calls it starts one, as a supervisor would.
-const ALONE_MAX: Duration = Duration::from_secs(2);
 
 /// The longest until a job that is to lose its keeper has one.
 const KEEPER_MAX: Duration = Duration::from_secs(10);
@@ -35,12 +26,6 @@ const GRACE_MS: u64 = 400;
 
 /// Milliseconds before a second attempt.
 const BACKOFF_MS: u64 = 150;
-
-/// Refusals that say how a job stands, and that its state explains: it has ended, has not yet, or is gone.
-const OF_ITS_STATE: [&str; 4] = ["ended", "not_ended", "not_found", "removed"];
-
-/// The label that a job gets later.
-pub(crate) const LABEL: &str = "later";
 
 /// Conducts one job, those beside it, and the prune that belongs to its number.
 pub(crate) fn conduct(stage: &Stage, order: &Order) {
@@ -129,48 +114,6 @@ fn rest_until(begin: Instant, after_ms: u64) {
     clock::rest(Duration::from_millis(after_ms).saturating_sub(begin.elapsed()));
 }
 
-/// Asks until there is an answer that is not "later". An error is the code of a no for good; empty if there never was an answer.
-pub(crate) fn ask<T: FromReply>(stage: &Stage, call: &Call<T>) -> Result<T, String> {
-    let (begin, mut alone) = (Instant::now(), None);
-    let mut client = stage.product.client();
-    while begin.elapsed() < ASK_MAX && !stage.is_over() {
-        match client.send(call) {
-            Ok(reply) if reply.is_success() => {
-                if reply.header("idempotency-replayed") == Some("true") {
-                    stage.count("answers replayed");
-                }
-                return T::from_reply(reply).inspect_err(|why| eprintln!("{call:?}: {why}"));
-            }
-            Ok(reply) if reply.problem().retryable => {
-                stage.count("asked to come again");
-                alone = None;
-            }
-            Ok(reply) => {
-                let code = code_of(&reply);
-                let is_of_its_state = OF_ITS_STATE.contains(&code.as_str());
-                stage.count(if is_of_its_state { "came too late" } else { "refused" });
-                if !is_of_its_state {
-                    eprintln!("{call:?}: {}", String::from_utf8_lossy(&reply.body));
-                }
-                return Err(code);
-            }
-            Err(NoReply::Cut(_)) => stage.count("answers lost"),
-            Err(NoReply::NotListening(_)) => {
-                stage.count("nobody there");
-                let since = *alone.get_or_insert_with(Instant::now);
-                if since.elapsed() > ALONE_MAX {
-                    stage.count("daemons started by a supervisor");
-                    let _ = stage.product.run(&["daemon", "start"]);
-                    alone = None;
-                }
-            }
-        }
-        clock::rest(AGAIN);
-    }
-    stage.count("given up");
-    Err(String::new())
-}
-
 fn submission(stage: &Stage, order: &Order, argv: &[String], after: Option<&Awaited>) -> Submit {
     let place = stage.product.place().to_string_lossy();
     let on = |must: bool| if must { Needs::Success } else { Needs::Any };
@@ -194,11 +137,6 @@ fn submission(stage: &Stage, order: &Order, argv: &[String], after: Option<&Awai
         io: api::Io { kind: if listens { IoKind::Pipe } else { IoKind::None }, ..api::Io::default() },
         ..Submit::default()
     }
-}
-
-/// Returns the key that a job is submitted with through the API.
-pub(crate) fn key(stage: &Stage, order: &Order) -> String {
-    format!("chaos-{}-{}", stage.mix.seed, order.number)
 }
 
 /// Submits it; some of them twice at once, with the same key.

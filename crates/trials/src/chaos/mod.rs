@@ -2,12 +2,13 @@
 //!
 //! - [`plan`]: what each job is, from the seed. [`canary`]: jobs whose every line is known.
 //! - [`ground`]: a small file system of its own. [`wrong_clock`]: a clock that jumps for the product alone.
-//! - [`conduct`]: one job. [`dependents`]: jobs that wait for another one. [`afterwards`]: what is done to ended jobs.
+//! - [`ask`]: one request. [`conduct`]: one job. [`dependents`]: jobs that wait for another one. [`afterwards`]: what is done to ended jobs.
 //! - [`faults`]: what happens to the product. [`watch`]: the observers. [`reading`]: all that the product says about a job.
 //! - [`evidence`], [`judge`]: what is known, and what is made of it. [`journal`]: the log, read past the product.
 //! - [`trial`]: one run, from its first job to the judgement. [`report`]: the figures. [`sabotage`]: real runs in which something is wrong on purpose.
 
 mod afterwards;
+mod ask;
 mod canary;
 mod conduct;
 mod dependents;

@@ -34,6 +34,9 @@ pub(crate) const NARROW_SLOTS: u32 = 3;
 /// The code with which an attempt fails that is to be tried again.
 pub(crate) const TRY_AGAIN: i32 = 75;
 
+/// The label that a job gets later.
+pub(crate) const LABEL: &str = "later";
+
 /// The number of a job that repeats another one is that one's and this.
 pub(crate) const AGAIN: u64 = 1 << 32;
 

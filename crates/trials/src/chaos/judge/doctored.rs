@@ -8,9 +8,8 @@ use serde_json::{Value, json};
 use super::run::{Logged, Need, Run, Sample};
 use super::{Violation, job, run};
 use crate::chaos::canary::{Attempt, ERROR_EVERY, Life, line};
-use crate::chaos::conduct::LABEL;
 use crate::chaos::evidence::{Acts, Case, Dependency, Exit, Told, Try};
-use crate::chaos::plan::{Canary, Order, Work};
+use crate::chaos::plan::{Canary, LABEL, Order, Work};
 
 const MS: u64 = 1_000_000;
 

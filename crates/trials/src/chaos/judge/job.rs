@@ -1,6 +1,6 @@
 //! Judges of one job.
 
-use super::{Violation, log};
+use super::{Violation, explained, log};
 use crate::chaos::canary::{ERROR_EVERY, line};
 use crate::chaos::evidence::{Case, Exit, Try};
 use crate::chaos::plan::{Canary, TRY_AGAIN};
@@ -300,8 +300,4 @@ fn without_notices(printed: &[u8]) -> Vec<u8> {
         .flatten()
         .copied()
         .collect()
-}
-
-pub(super) fn explained(is_so: bool, otherwise: &str) -> Result<(), String> {
-    if is_so { Ok(()) } else { Err(otherwise.to_owned()) }
 }

@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use super::job::explained;
-use crate::chaos::conduct::LABEL;
+use super::explained;
 use crate::chaos::evidence::Case;
+use crate::chaos::plan::LABEL;
 
 /// One last word, nothing but late reports after it, and the job says the same.
 pub(super) fn one_last_word(case: &Case) -> Result<(), String> {

@@ -16,3 +16,8 @@ pub(crate) struct Violation {
     pub(crate) judge: &'static str,
     pub(crate) what: String,
 }
+
+/// Turns a complaint into an error, unless what it denies is so.
+fn explained(is_so: bool, otherwise: &str) -> Result<(), String> {
+    if is_so { Ok(()) } else { Err(otherwise.to_owned()) }
+}

@@ -150,21 +150,24 @@ pub(crate) fn prune(stage: &Stage, older_than_ms: u64) {
             return stage.count("prunes left out, since something could not be read");
         }
     }
-    mark_prunable(stage);
+    mark_prunable(stage, older_than_ms);
     let which = Prune { older_than_ms, unread: true, unsaved: false, dry_run: false };
     // Once: whatever has ended by the time of another try is not read.
     if let Ok(pruned) = stage.product.client().call(&jobs::prune(&which)) {
         stage.count("prunes");
         stage.add("pruned", pruned.removed as usize);
     }
-    mark_prunable(stage);
+    mark_prunable(stage, older_than_ms);
 }
 
-/// Marks the jobs that a prune may remove now: those that have ended, and all if the clock was wrong a moment ago.
-fn mark_prunable(stage: &Stage) {
+/// Marks the jobs that a prune may remove now: those that ended long enough ago, and all if the clock was wrong a moment ago.
+fn mark_prunable(stage: &Stage, older_than_ms: u64) {
     let now = clock::boot_ns();
     let anything = stage.had_wrong_clock((now.saturating_sub(CLOCK_NS), now));
-    let may = |entry: &Entry| entry.id.is_some() && (anything || entry.seen.is_some());
+    // Half of it: the end of a job is seen some time after it.
+    let before = now.saturating_sub(older_than_ms * 500_000);
+    let is_old = |entry: &Entry| entry.seen.as_ref().is_some_and(|(seen, _)| *seen < before);
+    let may = |entry: &Entry| entry.id.is_some() && (anything || is_old(entry));
     for entry in stage.entries().into_iter().filter(may) {
         stage.entry(entry.order.number, |entry| entry.prunable = true);
     }

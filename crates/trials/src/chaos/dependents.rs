@@ -19,8 +19,8 @@ const LOOK: Duration = Duration::from_millis(1);
 const TAKEN_MAX: Duration = Duration::from_secs(3);
 
 /// How much the aim changes at once, and how far it may be from the exit of a leader.
-const AIM_STEP_US: u64 = 500;
-const AIM_MAX_US: u64 = 100_000;
+const AIM_STEP_US: i64 = 500;
+const AIM_MAX_US: i64 = 60_000;
 
 /// Chooses the job to wait for, if it was acknowledged, and waits for the moment.
 pub(crate) fn choose(stage: &Stage, number: u64, after: After) -> Option<Awaited> {
@@ -31,15 +31,12 @@ pub(crate) fn choose(stage: &Stage, number: u64, after: After) -> Option<Awaited
     })??;
     let is = |wish: fn(&Entry) -> bool| stage.entry(other, |entry| wish(entry)).unwrap_or(true);
     let order = stage.entry(other, |entry| entry.order.clone())?;
-    let ends = || {
-        let life = Life::read(&order, &stage.ground.notes());
-        life.attempts.values().next_back().is_some_and(|attempt| attempt.ends.is_some())
-    };
+    let exits_ns = || exits_ns(stage, &order);
     let (name, has_come): (_, &dyn Fn() -> bool) = match after.moment {
         Moment::Whenever => ("dependents at any moment", &|| true),
-        Moment::Ending => {
-            ("dependents while the other one ends", &|| ends() || is(|entry| entry.seen.is_some()))
-        }
+        Moment::Ending => ("dependents while the other one ends", &|| {
+            exits_ns().is_some() || is(|entry| entry.seen.is_some())
+        }),
         Moment::Ended => ("dependents of an ended job", &|| is(|entry| entry.seen.is_some())),
         Moment::Going => ("dependents beside a removal", &|| is(|entry| entry.removing_ns.is_some())),
         Moment::Gone => ("dependents of a removed job", &|| is(|entry| entry.gone)),
@@ -48,14 +45,24 @@ pub(crate) fn choose(stage: &Stage, number: u64, after: After) -> Option<Awaited
     match after.moment {
         Moment::Whenever => {}
         Moment::Ending => {
+            let aim_us = stage.aim_us.load(Ordering::Relaxed) + after.delay_us as i64 - ASTRAY_US as i64;
+            let at_ns = exits_ns().unwrap_or(0).saturating_add_signed(aim_us * 1_000);
+            clock::rest(Duration::from_nanos(at_ns.saturating_sub(clock::boot_ns())));
             stage.ending_ns.store(clock::boot_ns(), Ordering::Relaxed);
-            let aim_us = stage.aim_us.load(Ordering::Relaxed) + after.delay_us;
-            clock::rest(Duration::from_micros(aim_us.saturating_sub(ASTRAY_US)));
         }
         _ => clock::rest(Duration::from_micros(after.delay_us)),
     }
     stage.count(if come.is_some() { name } else { "dependents whose moment did not come" });
     Some(Awaited { number: other, id, must: after.must })
+}
+
+/// Returns when the leader of a canary exits: it has said its last line, and rests as long as after every other.
+fn exits_ns(stage: &Stage, order: &Order) -> Option<u64> {
+    let canary = order.canary()?;
+    let life = Life::read(order, &stage.ground.notes());
+    let last = life.attempts.values().next_back().filter(|last| last.said == canary.lines)?;
+    let rest_ns = if last.ends.is_some() { 0 } else { canary.pause_us * 1_000 };
+    Some(last.last_ns + rest_ns)
 }
 
 /// Corrects the aim by where a submission landed, before or after the last word of the other job: half of them on each side hit
@@ -65,9 +72,9 @@ pub(crate) fn aim(stage: &Stage, order: &Order, is_early: bool) {
         return;
     }
     stage.count(if is_early { "aimed at an end, early" } else { "aimed at an end, late" });
-    let correct = |aim_us: u64| {
-        let aim_us = if is_early { aim_us + AIM_STEP_US } else { aim_us.saturating_sub(AIM_STEP_US) };
-        aim_us.min(AIM_MAX_US)
+    let correct = |aim_us: i64| {
+        let aim_us = if is_early { aim_us + AIM_STEP_US } else { aim_us - AIM_STEP_US };
+        aim_us.clamp(-AIM_MAX_US, AIM_MAX_US)
     };
     stage.aim_us.update(Ordering::Relaxed, Ordering::Relaxed, correct);
 }

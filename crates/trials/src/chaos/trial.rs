@@ -258,7 +258,7 @@ fn conclude(stage: &Stage, shape: &Shape, windows: &Windows, run: &mut Run) -> R
     let read = Need {
         what: "jobs read before they were removed",
         count: acknowledged - unread.min(acknowledged),
-        least: acknowledged * 9 / 10,
+        least: acknowledged * 4 / 5,
     };
     run.tally = [judged, read].into_iter().chain(faults(stage, shape, windows)?).collect();
     Ok(())

@@ -53,7 +53,7 @@ const LIVE: [&str; 5] = ["queued", "launching", "running", "stopping", "backoff"
 const NAMED_MAX: usize = 3;
 
 /// The maximum page size of the daemon.
-const PAGE_MAX: u32 = 500;
+pub(super) const PAGE_MAX: u32 = 500;
 
 fn one_of<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Result<String, String> {
     let known: Vec<&str> = known.into_iter().collect();

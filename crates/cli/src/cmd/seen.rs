@@ -3,6 +3,7 @@
 use lastword_api::Code;
 use lastword_client::jobs::{self, Filter};
 
+use super::ls::PAGE_MAX;
 use crate::client::Client;
 use crate::failure::{Failure, Outcome};
 use crate::ui::describe;
@@ -21,9 +22,6 @@ pub(crate) struct Args {
     #[arg(short, long)]
     all: bool,
 }
-
-/// Jobs per request.
-const PAGE: u32 = 500;
 
 pub(crate) async fn run(args: Args, client: Client) -> Outcome {
     let (marked, failed) = match args.all {
@@ -65,7 +63,7 @@ fn not_ended(reference: &str, failure: Failure) -> Failure {
 async fn all(client: &Client) -> Result<u64, Failure> {
     let (mut marked, mut cursor) = (0, None);
     loop {
-        let unread = Filter { unread: Some(true), limit: Some(PAGE), cursor, ..Filter::default() };
+        let unread = Filter { unread: Some(true), limit: Some(PAGE_MAX), cursor, ..Filter::default() };
         let page = client.call(&jobs::list(&unread)).await?;
         for row in &page.items {
             match client.call(&jobs::seen(&row.id)).await {

@@ -1,5 +1,7 @@
 //! Checks for process trees that have a keeper and no job in the journal: it was deleted, or an older copy was put in its place.
 
+use std::time::Duration;
+
 use lastword_core::JobId;
 use lastword_proc::{Kept, kept_in};
 use lastword_store::sqlite::unknown_jobs;
@@ -22,6 +24,9 @@ pub(super) fn check(paths: &Paths) -> Check {
 
 /// How to see these trees and what to do about them.
 pub(crate) const LIST: &str = "lastword doctor --trees    # lists them; --stop stops them";
+
+/// How long a tree may take to end. Its own grace between TERM and KILL is part of it.
+pub(crate) const STOPPED_MAX: Duration = Duration::from_secs(60);
 
 /// Returns the trees that have a keeper.
 pub(crate) fn kept(paths: &Paths) -> Result<Vec<Kept>, String> {

@@ -2,19 +2,14 @@
 //!
 //! A keeper stops its tree when it is asked to end, and records that. The next daemon that can read the journal gives the job its ending.
 
-use std::time::Duration;
-
 use lastword_api::Code;
-use lastword_proc::{Kept, kept_in};
+use lastword_proc::Kept;
 
 use crate::client::Client;
-use crate::daemon::JOBS;
+use crate::doctor::trees::{STOPPED_MAX, kept};
 use crate::failure::Failure;
 use crate::lock;
 use crate::paths::Paths;
-
-/// How long a tree may take to end. Its own grace between TERM and KILL is part of it.
-const STOPPED_MAX: Duration = Duration::from_secs(60);
 
 /// How to see what runs, since names are in the journal.
 const LIST: &str = "lastword doctor --trees    # lists what runs; cancel takes those ids";
@@ -25,7 +20,7 @@ pub(super) fn stop(reference: Option<&str>, failure: Failure, client: &Client) -
     if lock::is_held(&paths) {
         return Err(failure);
     }
-    let Ok(mut trees) = kept_in(&paths.in_state(JOBS)) else { return Err(failure) };
+    let Ok(mut trees) = kept(&paths) else { return Err(failure) };
     trees.retain(|tree| reference.is_none_or(|reference| means(reference, tree)));
     let is_clear = reference.is_none() || trees.len() == 1;
     if trees.is_empty() || !is_clear {

@@ -1,19 +1,14 @@
 //! `doctor --trees`: lists process trees without a job in the journal, and stops them on request.
 
-use std::time::Duration;
-
 use lastword_api::Code;
 use lastword_proc::Kept;
 use serde::Serialize;
 
-use crate::doctor::trees::{kept, unowned};
+use crate::doctor::trees::{STOPPED_MAX, kept, unowned};
 use crate::failure::{Failure, Outcome, exit};
 use crate::paths::Paths;
 use crate::ui::table::Table;
 use crate::ui::{JsonList, Ui};
-
-/// How long a tree may take to end. Its own grace between TERM and KILL is part of it.
-const STOPPED_MAX: Duration = Duration::from_secs(60);
 
 /// A tree as JSON.
 #[derive(Debug, Serialize)]

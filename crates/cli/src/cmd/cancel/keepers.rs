@@ -28,16 +28,21 @@ pub(super) fn stop(reference: Option<&str>, failure: Failure, client: &Client) -
     }
     let ui = client.ui();
     ui.report(&failure);
+    let mut failed = None;
     for tree in &trees {
-        let ended =
-            tree.stop(STOPPED_MAX).map_err(|error| Failure::new(Code::Unavailable, error.to_string()))?;
-        let said = match ended {
-            Some(_) => "its keeper has stopped it, and no process of it is left",
-            None => "its keeper was told to stop it; processes of it are still alive",
+        let said = match tree.stop(STOPPED_MAX) {
+            Ok(Some(_)) => "its keeper has stopped it, and no process of it is left",
+            Ok(None) => "its keeper was told to stop it; processes of it are still alive",
+            // The others are stopped all the same.
+            Err(error) => {
+                let failure = Failure::new(Code::Unavailable, error.to_string());
+                failed.replace(failure).inspect(|former| ui.report(former));
+                continue;
+            }
         };
         ui.say(&format!("{}: {said}; its ending is recorded once a daemon can read the journal", tree.job));
     }
-    Ok(())
+    failed.map_or(Ok(()), Err)
 }
 
 /// Reports whether a reference means a tree: by the id of its job, its beginning or its end.

@@ -58,7 +58,7 @@ pub struct Summary {
     pub title: String,
     /// Its labels.
     pub labels: std::collections::BTreeMap<String, String>,
-    /// The directory it was submitted from. Empty in rows of the first release.
+    /// The directory it was submitted from. Empty in a row of the first release whose first event cannot be read.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub cwd: String,
     /// The job whose tree submitted it.
@@ -224,9 +224,7 @@ impl Row {
             summary: Summary::of(job),
         }
     }
-}
 
-impl Row {
     /// Returns the section of the job, as long as its ending was not read.
     pub fn section(&self) -> Section {
         match self.phase {

@@ -148,7 +148,7 @@ impl Drop for Ballast {
     }
 }
 
-/// A journal whose files nobody can write, not even root with a descriptor from before. They are given back when it goes.
+/// A journal whose files cannot be written, not even by root with a descriptor from before. They can be again when it is dropped.
 pub(crate) struct ReadOnly {
     files: [PathBuf; 2],
 }

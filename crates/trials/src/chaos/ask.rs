@@ -7,7 +7,7 @@ use lastword_client::{Call, FromReply};
 use super::plan::Order;
 use super::stage::Stage;
 use crate::clock;
-use crate::product::client::{NoReply, code_of};
+use crate::product::client::{Client, NoReply, code_of};
 
 /// How long one request is asked again: longer than any window of faults.
 const ASK_MAX: Duration = Duration::from_secs(40);
@@ -23,8 +23,12 @@ const OF_ITS_STATE: [&str; 4] = ["ended", "not_ended", "not_found", "removed"];
 
 /// Asks until there is an answer that is not "later". An error is the code of a no for good; empty if there never was an answer.
 pub(crate) fn ask<T: FromReply>(stage: &Stage, call: &Call<T>) -> Result<T, String> {
+    ask_on(stage, &mut stage.product.client(), call)
+}
+
+/// Asks so on a connection that stays open for the next request.
+pub(crate) fn ask_on<T: FromReply>(stage: &Stage, client: &mut Client, call: &Call<T>) -> Result<T, String> {
     let (begin, mut alone) = (Instant::now(), None);
-    let mut client = stage.product.client();
     while begin.elapsed() < ASK_MAX && !stage.is_over() {
         match client.send(call) {
             Ok(reply) if reply.is_success() => {

@@ -8,7 +8,7 @@ use lastword_client::jobs;
 use lastword_proc::{Identity, Line};
 use rustix::process::Signal;
 
-use super::ask::{ask, key};
+use super::ask::{ask, ask_on, key};
 use super::plan::{Cancel, LABEL, Limit, Murder, NARROW, Order};
 use super::stage::{Awaited, Stage};
 use super::{afterwards, canary, dependents};
@@ -27,14 +27,16 @@ const GRACE_MS: u64 = 400;
 /// Milliseconds before a second attempt.
 const BACKOFF_MS: u64 = 150;
 
-/// Conducts one job, those beside it, and the prune that belongs to its number.
+/// Conducts one job, the rows that wait for it, and the prune that belongs to its number.
 pub(crate) fn conduct(stage: &Stage, order: &Order) {
     std::thread::scope(|scope| {
         if let Some(older_than_ms) = order.prune_ms {
             scope.spawn(move || afterwards::prune(stage, older_than_ms));
         }
-        for beside in order.beside() {
-            scope.spawn(move || conduct_alone(stage, &beside));
+        if stage.mix.changes {
+            for row in order.rows() {
+                scope.spawn(move || conduct_in_a_row(stage, &row));
+            }
         }
         conduct_alone(stage, order);
     });
@@ -59,6 +61,40 @@ fn conduct_alone(stage: &Stage, order: &Order) {
         live(stage, order, &id);
         let submit = (!order.by_command).then_some(&submit);
         afterwards::afterwards(stage, order, &id, submit);
+    }
+}
+
+/// Submits jobs that wait for one which is about to end, each as soon as the one before is acknowledged, until the answer is that it
+/// has ended: whenever it ends, one of them is under way.
+fn conduct_in_a_row(stage: &Stage, orders: &[Order]) {
+    let Some(first) = orders.first() else { return };
+    let Some(other) = first.after.and_then(|after| dependents::choose(stage, first.number, after)) else {
+        return;
+    };
+    let mut client = stage.product.client();
+    for order in orders {
+        stage.enter(order);
+        let argv = match canary::argv(order, &stage.ground.notes(), &stage.adversary) {
+            Ok(argv) => argv,
+            Err(why) => return eprintln!("job {}: {why}", order.number),
+        };
+        let other = Awaited { must: order.after.is_some_and(|after| after.must), ..other.clone() };
+        stage.entry(order.number, |entry| entry.waits_for = Some(other.clone()));
+        let call = jobs::submit(&submission(stage, order, &argv, Some(&other))).with_key(key(stage, order));
+        match ask_on(stage, &mut client, &call) {
+            Ok(job) => {
+                stage.acknowledged(order.number, &job.id);
+                stage.count("submitted");
+                stage.count("submitted in a row");
+                if job.waits.is_none_or(|waits| waits.jobs.is_empty()) {
+                    return stage.count("rows that go beyond the end of the other one");
+                }
+            }
+            Err(code) => {
+                stage.entry(order.number, |entry| entry.unanswered = true);
+                return dependents::refused(stage, order, Some(&other), &code);
+            }
+        }
     }
 }
 
@@ -144,11 +180,7 @@ fn by_api(stage: &Stage, order: &Order, submit: &Submit, after: Option<&Awaited>
     let call = jobs::submit(submit).with_key(key(stage, order));
     let (one, other) = std::thread::scope(|scope| {
         let other = order.twice.then(|| scope.spawn(|| ask(stage, &call).map(|job| job.id)));
-        let one = ask(stage, &call).map(|job| {
-            let is_early = job.waits.is_some_and(|waits| !waits.jobs.is_empty());
-            dependents::aim(stage, order, is_early);
-            job.id
-        });
+        let one = ask(stage, &call).map(|job| job.id);
         (one, other.and_then(|other| other.join().ok()))
     });
     if order.twice {

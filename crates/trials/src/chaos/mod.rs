@@ -39,7 +39,7 @@ const USAGE: &str = "chaos [--minutes N | --seconds N] [--seed S] [--rate JOBS_P
 
 The whole product on a small file system of its own: canaries and adversaries at 2 jobs a second by default, half of them asked
 for at the command line, half through the API. More than half wait for another job, most of them submitted while that one ends or
-is removed. A quarter each has its limit changed, is run again, is removed; ended jobs are pruned, and keys are used twice.
+is removed; and rows of short ones are submitted one after the other until that one has ended. A quarter each has its limit changed, is run again, is removed; ended jobs are pruned, and keys are used twice.
 The daemon is killed -9 every 2 to 10 s, one keeper in a hundred too, a fifth of the jobs are cancelled, the disk is full for a
 while, the journal cannot be written, and the clock jumps by hours. A quiet leg follows, then the judgement.
 
@@ -80,6 +80,7 @@ pub(crate) fn run(words: &[&str]) -> Result<bool, String> {
     );
     let (stage, run, violations) = hold(&shape, |_| {}, |_| {})?;
     if bug.is_some() {
+        report::print(&stage, &run);
         // What a judge of jobs found, before the run was cut off.
         let found = stage.caught().map_or(Ok(()), |(at_s, what)| Err(format!("after {at_s:.0} s: {what}")));
         return Ok(verdict(bug, found));

@@ -40,14 +40,15 @@ pub(crate) const LABEL: &str = "later";
 /// The number of a job that repeats another one is that one's and this.
 pub(crate) const AGAIN: u64 = 1 << 32;
 
-/// The number of a job that waits for the same one as another, submitted a moment before or after it, is that one's and a multiple of this.
-const BESIDE: u64 = 1 << 40;
+/// The number of a job in a row that waits for another one is that one's and a multiple of this.
+const ROW: u64 = 1 << 40;
 
-/// How many are submitted beside a job that waits for one which ends: the moment is short.
-const BESIDE_COUNT: u64 = 6;
+/// How many rows wait for one job, and how many jobs each has at most.
+const ROWS: u64 = 3;
+const ROW_MAX: u64 = 12;
 
-/// How much earlier or later than aimed at a job is submitted while another one ends.
-pub(crate) const ASTRAY_US: u64 = 5_000;
+/// How long a job lasts at most that a row waits for.
+const ROW_LASTS_MAX_MS: u64 = 2_600;
 
 /// Every so many jobs there is a prune.
 const PRUNE_EVERY: u64 = 12;
@@ -92,7 +93,7 @@ pub(crate) struct After {
     /// The other one must complete.
     pub(crate) must: bool,
     pub(crate) moment: Moment,
-    /// How long after that moment; while the other one ends, of the time that is aimed at.
+    /// How long after that moment.
     pub(crate) delay_us: u64,
 }
 
@@ -232,7 +233,7 @@ impl Mix {
             0 => 1 + random.below(BACK_MAX),
             count => backs[random.below(count) as usize],
         };
-        let delay_us = random.below(if moment == Moment::Going { 15_000 } else { 2 * ASTRAY_US });
+        let delay_us = random.below(if moment == Moment::Going { 15_000 } else { 10_000 });
         After { back, must: random.chance(50), moment, delay_us }
     }
 
@@ -360,27 +361,28 @@ impl Order {
         }
     }
 
-    /// Returns the orders for jobs that wait for the same one, which is about to end: short ones, each at a moment of its own.
-    pub(crate) fn beside(&self) -> Vec<Order> {
-        let Some(after) = self.after.filter(|after| after.moment == Moment::Ending) else {
+    /// Returns the orders for rows of short jobs that wait for this one, submitted one after the other while it ends. None if that moment
+    /// cannot be foreseen.
+    pub(crate) fn rows(&self) -> Vec<Vec<Order>> {
+        if self.after.is_some() || self.lasts_ms().is_none_or(|ms| ms > ROW_LASTS_MAX_MS) {
             return Vec::new();
-        };
-        let beside = |nth: u64| Order {
-            number: self.number + nth * BESIDE,
+        }
+        let nth = |nth: u64| Order {
+            number: self.number + nth * ROW,
             work: Work::Canary(Canary { lines: 3, pause_us: 0, code: 0, fails: 0, inputs: 0 }),
             by_command: false,
             narrow: false,
             retries: 0,
             wall_ms: None,
             after: Some(After {
-                back: after.back + nth * BESIDE,
+                back: nth * ROW,
                 must: nth.is_multiple_of(2),
-                delay_us: (after.delay_us + nth * 2 * ASTRAY_US / (BESIDE_COUNT + 1)) % (2 * ASTRAY_US),
-                ..after
+                moment: Moment::Ending,
+                delay_us: 0,
             }),
             ..self.repeated()
         };
-        (1..=BESIDE_COUNT).map(beside).collect()
+        (0..ROWS).map(|row| (1..=ROW_MAX).map(|place| nth(row * ROW_MAX + place)).collect()).collect()
     }
 
     /// Returns how long a canary lasts that has one attempt, if nothing comes in between.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -16,9 +16,6 @@ use crate::product::Product;
 /// A span of the boot clock; the end is open while it lasts.
 pub(crate) type Span = (u64, u64);
 
-/// What is expected at first.
-const AIM_US: i64 = 2_000;
-
 /// The stage.
 pub(crate) struct Stage {
     pub(crate) product: Product,
@@ -28,8 +25,6 @@ pub(crate) struct Stage {
     /// How long a job may wait for another one that has ended.
     pub(crate) patience: Duration,
     pub(crate) begin: Instant,
-    /// How long after the exit of a leader a job is submitted that is to meet the last word of the other one.
-    pub(crate) aim_us: AtomicI64,
     /// When the leader of a job that others wait for was last seen to exit.
     pub(crate) ending_ns: AtomicU64,
     jobs: Mutex<BTreeMap<u64, Entry>>,
@@ -116,7 +111,6 @@ impl Stage {
             mix,
             patience,
             begin: Instant::now(),
-            aim_us: AtomicI64::new(AIM_US),
             ending_ns: AtomicU64::default(),
             jobs: Mutex::default(),
             numbers: Mutex::default(),

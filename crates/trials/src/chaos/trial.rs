@@ -62,9 +62,9 @@ impl Shape {
         Shape { faults, quiet, rate, mix, is_hostile: true, bug: None }
     }
 
-    /// Returns the most jobs that it may have, those beside them and those that are run again included.
+    /// Returns the most jobs that it may have, rows and those that are run again included.
     fn jobs(&self) -> u64 {
-        ((self.faults + LONGER_MAX + self.quiet).as_secs_f64() * self.rate * 3.5) as u64 + 1
+        ((self.faults + LONGER_MAX + self.quiet).as_secs_f64() * self.rate * 8.0) as u64 + 1
     }
 
     /// Reports whether its windows are short, since it is.

@@ -8,13 +8,15 @@ use std::collections::BTreeMap;
 
 use lastword_core::InputNo;
 use lastword_core::event::{Commit, SessionState, TurnEnding, Usage};
+use lastword_core::question::Reply;
 use lastword_core::report::Signal;
 use lastword_core::spec::Permission;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::ask::{self, Question};
 use crate::inputs::Inputs;
-use crate::permission::{Answer, ToolUse};
+use crate::permission::ToolUse;
 use crate::protocol::{Goals, Outgoing, Protocol};
 use crate::start::Start;
 use crate::value::{at, items, line, micros, number, text};
@@ -68,6 +70,9 @@ struct ToolRequest {
     is_question: bool,
     /// The tool's input. An answer that allows it must return it.
     input: Value,
+    /// It is denied because a person cannot be shown all of it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    is_too_large: bool,
 }
 
 impl Protocol for Claude {
@@ -120,6 +125,7 @@ impl Protocol for Claude {
         if let Some((request, tool_request)) = ruled {
             return Outgoing::bare(match tool_request.permission {
                 Permission::Allow => allowed(request, &tool_request.input),
+                _ if tool_request.is_too_large => denied(request, ask::TOO_LARGE),
                 _ => denied(request, "denied by the rules of this job"),
             });
         }
@@ -130,7 +136,10 @@ impl Protocol for Claude {
         }
         let answer = self.inputs.answers(goals).find_map(|input| {
             let question = input.question.as_ref()?;
-            Outgoing::with_input(input.no, self.tool_requests.get(question)?.answer(question, &input.text))
+            Outgoing::with_input(
+                input.no,
+                self.tool_requests.get(question)?.answer(question, input.reply.as_ref()?),
+            )
         });
         answer.or_else(|| {
             let (no, text) = match (goals.stop, self.turn) {
@@ -255,14 +264,19 @@ impl Claude {
             true if start.permissions.otherwise != Permission::Deny => Permission::Ask,
             _ => tool_use.permission(&start.permissions),
         };
-        self.tool_requests.insert(
-            request.to_owned(),
-            ToolRequest { permission, is_question, input: body["input"].clone() },
-        );
+        let question = match is_question {
+            true => Question::words("", ask::parts(items(&body["input"], &["questions"]), "multiSelect")),
+            false => Question::tool(tool_use.line(), tool, &body["input"]),
+        };
+        let is_too_large = permission == Permission::Ask && question.is_too_large();
+        let permission = if is_too_large { Permission::Deny } else { permission };
+        let input = body["input"].clone();
+        self.tool_requests
+            .insert(request.to_owned(), ToolRequest { permission, is_question, input, is_too_large });
         match permission {
             Permission::Ask => {
-                let text = if is_question { question(&body["input"]) } else { tool_use.line() };
-                vec![Signal::QuestionAsked { question: request.to_owned(), text }]
+                let (id, Question { text, ask, edits }) = (request.to_owned(), question);
+                vec![Signal::QuestionAsked { question: id, text, ask: Box::new(ask), edits }]
             }
             Permission::Allow | Permission::Deny => Vec::new(),
         }
@@ -330,21 +344,22 @@ impl Claude {
 }
 
 impl ToolRequest {
-    /// Returns the response for a person's answer. A question takes any text but a plain no; a list of questions gets the same text for
-    /// each.
-    fn answer(&self, request: &str, answer: &str) -> Value {
-        // `Deny("")` is a no without a reason.
-        if self.is_question && Answer::read(answer) != Answer::Deny("") {
-            let asked = items(&self.input, &["questions"]).iter();
-            let answers = asked.filter_map(|asked| Some((text(asked, &["question"])?.to_owned(), answer)));
-            let mut input = self.input.clone();
-            input["answers"] = answers.collect::<BTreeMap<String, &str>>().into_iter().collect();
-            return allowed(request, &input);
-        }
-        match Answer::read(answer) {
-            Answer::Allow => allowed(request, &self.input),
-            Answer::Deny("") => denied(request, "denied by the user"),
-            Answer::Deny(reason) => denied(request, reason),
+    /// Returns the response for a person's answer: words for each question of a list, or a yes or no.
+    fn answer(&self, request: &str, reply: &Reply) -> Value {
+        match reply {
+            Reply::Words(words) if self.is_question => {
+                let asked = items(&self.input, &["questions"]).iter();
+                let answers = asked.zip(words).filter_map(|(asked, words)| {
+                    Some((text(asked, &["question"])?.to_owned(), words.as_str()))
+                });
+                let mut input = self.input.clone();
+                input["answers"] = answers.collect::<BTreeMap<String, &str>>().into_iter().collect();
+                allowed(request, &input)
+            }
+            Reply::Allow if !self.is_question => allowed(request, &self.input),
+            Reply::Deny(reason) if !reason.is_empty() => denied(request, reason),
+            Reply::Words(words) => denied(request, &words.join("\n")),
+            Reply::Allow | Reply::Deny(_) => denied(request, "denied by the user"),
         }
     }
 }
@@ -387,16 +402,6 @@ fn usage(event: &Value) -> Usage {
         tokens_out: count("output_tokens"),
         money_micros: 0,
     }
-}
-
-/// Returns the text of a question to a person, with its options.
-fn question(input: &Value) -> String {
-    let asked = items(input, &["questions"]).iter().map(|asked| {
-        let choices: Vec<&str> =
-            items(asked, &["options"]).iter().filter_map(|option| text(option, &["label"])).collect();
-        format!("{} ({})", text(asked, &["question"]).unwrap_or_default(), choices.join(" / "))
-    });
-    asked.collect::<Vec<_>>().join("; ")
 }
 
 /// Returns a message of the user.

@@ -110,8 +110,13 @@ impl Protocol for Codex {
         match Message::read(line) {
             Some(Message::Reply { id, result }) => self.replied(start, &id, result),
             Some(Message::Request { id, method, params }) => {
-                let (request, text) = approval::request(start, &self.changes, id, &method, &params);
-                self.requests.open(request, &text).into_iter().collect()
+                match approval::request(start, &mut self.changes, &id, &method, &params) {
+                    Some((request, question)) => self.requests.open(request, question).into_iter().collect(),
+                    None => {
+                        self.requests.refuse(id);
+                        Vec::new()
+                    }
+                }
             }
             Some(Message::Notice { method, params }) => self.noticed(start, &method, &params),
             None => Vec::new(),

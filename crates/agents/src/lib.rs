@@ -6,13 +6,14 @@
 //!
 //! * `dialogue`: lines and offsets, in any dialect. What an engine holds.
 //! * `protocol`: what every dialect implements; `claude`, `codex`, `acp`, `once`, `plain`: the dialects.
-//! * `rpc`, `request`, `permission`, `inputs`, `turn`, `tokens`: what dialects have in common.
+//! * `rpc`, `request`, `ask`, `permission`, `inputs`, `turn`, `tokens`: what dialects have in common.
 //! * `show`: an agent's output as people read it.
 //! * `start`, `definition`: how an agent is started, and the agents known by name.
 //!
 //! Tests: `tests/`, over recorded transcripts, and `fuzz/`.
 
 mod acp;
+mod ask;
 mod claude;
 mod codex;
 mod definition;

@@ -42,26 +42,6 @@ impl<'a> ToolUse<'a> {
     }
 }
 
-/// A person's answer to an agent's question.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Answer<'a> {
-    Allow,
-    /// With the reason, which may be empty.
-    Deny(&'a str),
-}
-
-impl<'a> Answer<'a> {
-    /// Parses an answer: `allow`, or `deny` with an optional reason. Any other text is a denial with that reason.
-    pub(crate) fn read(text: &'a str) -> Answer<'a> {
-        let text = text.trim();
-        match text.split_once(char::is_whitespace).unwrap_or((text, "")) {
-            ("allow" | "yes" | "approve", "") => Answer::Allow,
-            ("deny" | "no", reason) => Answer::Deny(reason.trim()),
-            _ => Answer::Deny(text),
-        }
-    }
-}
-
 /// Shell syntax that adds another command or a redirection to a command.
 const SHELL_OPERATORS: [&str; 8] = [";", "&", "|", "`", "$(", "<", ">", "\n"];
 
@@ -151,14 +131,5 @@ mod tests {
         assert!(allows("Bash: cargo *", "Bash: cargo test --workspace"));
         assert!(allows("Bash: cargo * | tee *", "Bash: cargo test | tee log"));
         assert!(!allows("Bash: cargo * | tee *", "Bash: cargo test | tee log; rm x"));
-    }
-
-    #[test]
-    fn only_a_plain_yes_allows() {
-        assert_eq!(Answer::read(" allow\n"), Answer::Allow);
-        assert_eq!(Answer::read("deny"), Answer::Deny(""));
-        assert_eq!(Answer::read("deny  not that one"), Answer::Deny("not that one"));
-        assert_eq!(Answer::read("allow only reading"), Answer::Deny("allow only reading"));
-        assert_eq!(Answer::read(""), Answer::Deny(""));
     }
 }

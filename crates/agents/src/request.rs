@@ -4,13 +4,14 @@
 //! only has to choose.
 
 use lastword_core::job::PendingInput;
+use lastword_core::question::Reply as Answer;
 use lastword_core::report::Signal;
 use lastword_core::spec::Permission;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::ask::Question;
 use crate::inputs::Inputs;
-use crate::permission::Answer;
 use crate::protocol::{Goals, Outgoing};
 use crate::rpc::{Framing, name};
 use crate::value::brief;
@@ -101,16 +102,15 @@ impl Request {
         self
     }
 
-    fn result(&self, verdict: Verdict, text: &str) -> Value {
+    fn result(&self, verdict: Verdict, words: &[String]) -> Value {
         match (&self.reply, verdict) {
             (Reply::Choice { allow, .. }, Verdict::Allow) => allow.clone(),
             (Reply::Choice { deny, .. }, Verdict::Deny) => deny.clone(),
             (Reply::Choice { cancel, .. }, Verdict::Cancel) => cancel.clone(),
             (Reply::Words(ids), Verdict::Allow) => {
-                // One line per question; the last question gets the rest.
-                let mut lines = text.splitn(ids.len().max(1), '\n');
-                let answers = ids.iter().map(|id| {
-                    let answer = lines.next().map(str::trim).filter(|answer| !answer.is_empty());
+                let answers = ids.iter().enumerate().map(|(index, id)| {
+                    let answer =
+                        words.get(index).map(|answer| answer.trim()).filter(|answer| !answer.is_empty());
                     (id.clone(), json!({ "answers": answer.into_iter().collect::<Vec<_>>() }))
                 });
                 json!({ "answers": answers.collect::<serde_json::Map<_, _>>() })
@@ -130,11 +130,30 @@ fn is_long(answer: &Value) -> bool {
 pub(crate) struct Requests(Vec<Request>);
 
 impl Requests {
-    /// Adds a request. Yields a question if a person must decide; `text` is the question in full.
-    pub(crate) fn open(&mut self, request: Request, text: &str) -> Option<Signal> {
+    /// Adds a request that is not supported.
+    pub(crate) fn refuse(&mut self, id: Value) {
+        self.add(Request::unknown(id), false);
+    }
+
+    /// Adds a request. Yields its question if a person must decide.
+    pub(crate) fn open(&mut self, request: Request, question: Question) -> Option<Signal> {
+        let id = name(&request.id);
+        let Question { text, ask, edits } = match question.is_too_large() {
+            true => {
+                self.add(request, true);
+                return None;
+            }
+            false => question,
+        };
+        let asked = self.add(request, false);
+        asked.then(|| Signal::QuestionAsked { question: id, text, ask: Box::new(ask), edits })
+    }
+
+    /// Adds a request, and reports whether a person must decide.
+    fn add(&mut self, request: Request, is_too_large: bool) -> bool {
         self.0.retain(|open| open.id != request.id);
         let waiting = self.0.iter().filter(|open| open.verdict.is_none()).count();
-        let is_too_much = request.verdict.is_none() && waiting >= ASKED_MAX;
+        let is_too_much = request.verdict.is_none() && (is_too_large || waiting >= ASKED_MAX);
         let request = if is_too_much { request.denied() } else { request };
         if self.0.len() - waiting >= DECIDED_MAX
             && let Some(oldest) = self.0.iter().position(|open| open.verdict.is_some())
@@ -142,9 +161,8 @@ impl Requests {
             self.0.remove(oldest);
         }
         let asked = request.verdict.is_none();
-        let question = name(&request.id);
         self.0.push(request);
-        asked.then(|| Signal::QuestionAsked { question, text: text.to_owned() })
+        asked
     }
 
     /// Removes a request that the agent withdrew, and its question if there is one.
@@ -172,18 +190,19 @@ impl Requests {
         let verdict = if goals.stop || goals.interrupt { verdict.without_allow() } else { verdict };
         match &request.reply {
             Reply::Unknown => Outgoing::bare(framing.unknown(&request.id)),
-            _ => Outgoing::bare(framing.reply(&request.id, &request.result(verdict, ""))),
+            _ => Outgoing::bare(framing.reply(&request.id, &request.result(verdict, &[]))),
         }
     }
 
     /// Returns the next answer that a person gave.
     pub(crate) fn answer(&self, framing: Framing, goals: &Goals<'_>, inputs: &Inputs) -> Option<Outgoing> {
         let (input, request) = inputs.answers(goals).find_map(|input| Some((input, self.find(input)?)))?;
-        let verdict = match (&request.reply, Answer::read(&input.text)) {
-            (Reply::Words(_), _) | (_, Answer::Allow) => Verdict::Allow,
-            (_, Answer::Deny(_)) => Verdict::Deny,
+        let (verdict, words) = match (&request.reply, input.reply.as_ref()) {
+            (Reply::Words(_), Some(Answer::Words(words))) => (Verdict::Allow, words.as_slice()),
+            (Reply::Choice { .. }, Some(Answer::Allow)) => (Verdict::Allow, &[][..]),
+            _ => (Verdict::Deny, &[][..]),
         };
-        Outgoing::with_input(input.no, framing.reply(&request.id, &request.result(verdict, &input.text)))
+        Outgoing::with_input(input.no, framing.reply(&request.id, &request.result(verdict, words)))
     }
 
     fn find(&self, input: &PendingInput) -> Option<&Request> {

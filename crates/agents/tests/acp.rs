@@ -6,6 +6,8 @@ mod common;
 use common::{Driver, answer, input};
 use lastword_agents::{Goals, Start};
 use lastword_core::job::PendingInput;
+use lastword_core::question::{Change, Edit};
+use lastword_core::report::Signal;
 use lastword_core::spec::{Dialect, Permission, Prices, Rule};
 use serde_json::json;
 
@@ -48,6 +50,62 @@ fn working(otherwise: Permission) -> Driver {
 
 fn ended(reason: &str) -> String {
     json!({ "jsonrpc": "2.0", "id": 3, "result": { "stopReason": reason } }).to_string()
+}
+
+#[test]
+fn c89_a_permission_request_is_whole_wherever_the_agent_puts_it() {
+    let long = format!("make\n{}rm -rf /", "\n".repeat(300));
+    let diff =
+        |path: &str, text: &str| json!({ "type": "diff", "path": path, "oldText": "", "newText": text });
+    let said = |text: &str| json!({ "type": "content", "content": { "type": "text", "text": text } });
+    let edit =
+        |path: &str, text: &str| Edit { path: path.to_owned(), change: Change::Write(text.to_owned()) };
+    for (call, request, edits, lacks) in [
+        // goose cuts its title; gemini has nothing but a title.
+        (
+            json!({ "kind": "other", "title": "make…", "rawInput": { "command": long } }),
+            long.as_str(),
+            vec![],
+            false,
+        ),
+        (json!({ "kind": "execute", "title": long }), long.as_str(), vec![], false),
+        (
+            json!({ "kind": "execute", "title": "ls", "content": [said("[current working directory /w]")] }),
+            "ls\n\n[current working directory /w]",
+            vec![],
+            false,
+        ),
+        (
+            json!({ "kind": "edit", "title": "a", "content": [diff("a", "x\n"), diff("b", "y\n")], "rawInput": { "filepath": "a" } }),
+            "write a\n+x\n\nwrite b\n+y\n",
+            vec![edit("a", "x\n"), edit("b", "y\n")],
+            false,
+        ),
+        (
+            json!({ "kind": "other", "title": "write", "rawInput": { "path": "a", "content": "x" } }),
+            "write a\n+x\n",
+            vec![edit("a", "x")],
+            false,
+        ),
+        (
+            json!({ "kind": "other", "title": "book (air MCP Server)", "content": [said("{\"to\":\"Rome\"}")] }),
+            "book (air MCP Server)\n\n{\"to\":\"Rome\"}",
+            vec![],
+            false,
+        ),
+        // opencode says what a tool is to do once it may.
+        (json!({ "kind": "other", "title": "air_book", "rawInput": {} }), "air_book", vec![], true),
+    ] {
+        let mut driver = working(Permission::Ask);
+        let line = json!({ "id": 1, "method": "session/request_permission", "params": { "toolCall": call } });
+        let heard = driver.dialogue.read(format!("{line}\n").as_bytes());
+        let asked = heard.into_iter().find_map(|heard| match heard.signal {
+            Signal::QuestionAsked { ask, edits, .. } => Some((ask, edits)),
+            _ => None,
+        });
+        let (ask, shown) = asked.expect("it asks");
+        assert_eq!((ask.request.as_str(), shown, !ask.lacks.is_empty()), (request, edits, lacks), "{call}");
+    }
 }
 
 #[test]

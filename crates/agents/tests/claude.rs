@@ -6,6 +6,8 @@ mod common;
 use common::{Driver, answer, input};
 use lastword_agents::{Goals, Start};
 use lastword_core::job::PendingInput;
+use lastword_core::question::{Ask, AskKind, Change, Edit, Reply};
+use lastword_core::report::Signal;
 use lastword_core::spec::{Dialect, Permission, Rule};
 use serde_json::{Value, json};
 
@@ -262,9 +264,58 @@ fn rules_answer_permissions_but_not_questions() {
     let asks =
         json!({ "questions": [{ "question": "Which?", "options": [{ "label": "a" }, { "label": "b" }] }] });
     driver.read(&wants("r3", "AskUserQuestion", asks));
-    assert_eq!(driver.transcript(), "question r3: Which? (a / b)");
+    assert_eq!(driver.transcript(), "question r3: Which?");
     let (_, said) = answered(driver.write_next(&with(&[answer(1, "r3", "b")]))).unwrap();
     assert_eq!(said["updatedInput"]["answers"], json!({ "Which?": "b" }));
+}
+
+/// Returns all that the only question of these signals asks.
+fn asked(driver: &mut Driver, line: &str) -> (Ask, Vec<Edit>) {
+    let signals = driver.dialogue.read(format!("{line}\n").as_bytes()).into_iter().map(|heard| heard.signal);
+    let mut asked = signals.filter_map(|signal| match signal {
+        Signal::QuestionAsked { ask, edits, .. } => Some((*ask, edits)),
+        _ => None,
+    });
+    asked.next_back().expect("it asks")
+}
+
+#[test]
+fn c89_a_request_is_whole() {
+    let mut driver = working(driver());
+    let command = format!("echo {}\n{}rm -rf /", "x".repeat(100_000), "\n".repeat(300));
+    let input = json!({ "command": command, "description": "Greets" });
+    let (ask, edits) = asked(&mut driver, &wants("r1", "Bash", input));
+    assert_eq!((ask.tool.as_str(), ask.request == command, edits.len()), ("Bash", true, 0));
+    let (ask, edits) =
+        asked(&mut driver, &wants("r2", "Write", json!({ "file_path": "/w/a", "content": "one\ntwo\n" })));
+    assert_eq!(ask.request, "write /w/a\n+one\n+two\n");
+    assert_eq!(edits, [Edit { path: "/w/a".to_owned(), change: Change::Write("one\ntwo\n".to_owned()) }]);
+    let (ask, _) = asked(&mut driver, &wants("r3", "mcp__air__book", json!({ "to": "Rome" })));
+    assert_eq!(ask, Ask::permission("mcp__air__book", "{\n  \"to\": \"Rome\"\n}"));
+    // What cannot be shown whole is denied, and the model is told why.
+    driver.read(&wants("r4", "Bash", json!({ "command": "x".repeat(300_000) })));
+    assert_eq!(driver.transcript(), "");
+    let (request, said) = answered(driver.write_next(&Goals::default())).unwrap();
+    assert_eq!((request.as_str(), said["behavior"].as_str()), ("r4", Some("deny")));
+    assert!(said["message"].as_str().unwrap().contains("256 KiB"), "{said}");
+}
+
+#[test]
+fn each_question_of_a_list_has_its_own_answer() {
+    let mut driver = working(driver());
+    let asks = json!({ "questions": [
+        { "question": "Which database?", "options": [{ "label": "SQLite", "description": "one file" }, { "label": "PostgreSQL", "description": "a server" }] },
+        { "question": "Which extras?", "multiSelect": true, "options": [{ "label": "Cache", "description": "c" }, { "label": "Queue", "description": "q" }] },
+    ] });
+    let (ask, _) = asked(&mut driver, &wants("r1", "AskUserQuestion", asks));
+    assert_eq!((ask.kind, ask.parts.len()), (AskKind::Choice, 2));
+    assert_eq!((ask.parts[0].several, ask.parts[1].several), (false, true));
+    assert_eq!(ask.parts[0].options[1].description, "a server");
+    let words = Reply::Words(vec!["SQLite".to_owned(), "Cache, Queue".to_owned()]);
+    let inputs = [PendingInput { reply: Some(words), ..answer(1, "r1", "") }];
+    let (_, said) = answered(driver.write_next(&with(&inputs))).unwrap();
+    let answers = json!({ "Which database?": "SQLite", "Which extras?": "Cache, Queue" });
+    assert_eq!(said["updatedInput"]["answers"], answers);
 }
 
 #[test]

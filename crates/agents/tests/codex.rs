@@ -6,6 +6,8 @@ mod common;
 use common::{Driver, answer, input};
 use lastword_agents::{Goals, Start};
 use lastword_core::job::PendingInput;
+use lastword_core::question::{Ask, Reply};
+use lastword_core::report::Signal;
 use lastword_core::spec::{Dialect, Permission, Prices, Rule};
 use serde_json::json;
 
@@ -311,16 +313,69 @@ fn every_kind_of_request_is_answered() {
 }
 
 #[test]
-fn several_questions_are_answered_line_by_line() {
+fn several_questions_have_an_answer_each() {
     let mut driver = working_with(Permission::Allow);
     let questions = json!([{ "id": "a", "question": "Which?" }, { "id": "b", "question": "Why?" }]);
     let asked =
         json!({ "id": 1, "method": "item/tool/requestUserInput", "params": { "questions": questions } });
     driver.read(&asked.to_string());
-    assert_eq!(driver.transcript(), "question 1: Which?\nWhy?");
+    assert_eq!(driver.transcript(), "question 1: Which?; Why?");
     let answers = json!({ "a": { "answers": ["this"] }, "b": { "answers": ["because\nof that"] } });
-    let inputs = [answer(1, "1", "this\nbecause\nof that")];
+    let words = Reply::Words(vec!["this".to_owned(), "because\nof that".to_owned()]);
+    let inputs = [PendingInput { reply: Some(words), ..answer(1, "1", "") }];
     assert_eq!(driver.write_next(&with(&inputs)), Some(json!({ "id": 1, "result": { "answers": answers } })));
+}
+
+#[test]
+fn c89_a_file_change_is_shown_with_its_diff() {
+    let mut driver = working();
+    let diff = "@@ -2,2 +2,2 @@\n two\n-three\n+THREE\n";
+    let changes = json!([
+        { "path": "/w/a", "kind": { "type": "update", "move_path": "/w/b" }, "diff": diff },
+        { "path": "/w/c", "kind": { "type": "add" }, "diff": "new" },
+    ]);
+    let item = json!({ "type": "fileChange", "id": "i1", "changes": changes });
+    driver.read(&json!({ "method": "item/started", "params": { "item": item } }).to_string());
+    driver.transcript();
+    let request = |id: u64, item: &str| {
+        let params = json!({ "itemId": item, "reason": null });
+        json!({ "id": id, "method": "item/fileChange/requestApproval", "params": params }).to_string()
+    };
+    let ask = asked(&mut driver, &request(1, "i1"));
+    assert_eq!(ask.request, format!("update /w/a to /w/b\n{diff}\nadd /w/c\nnew\n"));
+    assert_eq!(ask.lacks, "");
+    let ask = asked(&mut driver, &request(2, "i2"));
+    assert!(ask.lacks.contains("the change"), "{ask:?}");
+    // A diff that is too long to be shown is declined.
+    let item = json!({ "type": "fileChange", "id": "i3", "changes": [{ "path": "/w/a", "diff": "x".repeat(300_000) }] });
+    driver.read(&json!({ "method": "item/started", "params": { "item": item } }).to_string());
+    driver.read(&request(3, "i3"));
+    assert!(!driver.transcript().contains("question 3"));
+    let said = driver.write_next(&Goals::default()).unwrap();
+    assert_eq!(said, json!({ "id": 3, "result": { "decision": "decline" } }));
+}
+
+#[test]
+fn c89_the_arguments_of_a_tool_and_the_folder_of_a_command_are_shown() {
+    let mut driver = working();
+    let meta = json!({ "tool_params": { "to": "Rome" } });
+    let params = json!({ "serverName": "air", "mode": "form", "message": "Book?", "_meta": meta });
+    let line = json!({ "id": 1, "method": "mcpServer/elicitation/request", "params": params }).to_string();
+    assert_eq!(asked(&mut driver, &line), Ask::permission("mcp air", "Book?\n\n{\n  \"to\": \"Rome\"\n}"));
+    let params = json!({ "command": "/bin/bash -lc 'make\nrm x'", "cwd": "/w" });
+    let line =
+        json!({ "id": 2, "method": "item/commandExecution/requestApproval", "params": params }).to_string();
+    assert_eq!(asked(&mut driver, &line).request, "make\nrm x\n\ncwd: /w");
+}
+
+/// Returns all that the only question of this line asks.
+fn asked(driver: &mut Driver, line: &str) -> Ask {
+    let signals = driver.dialogue.read(format!("{line}\n").as_bytes()).into_iter().map(|heard| heard.signal);
+    let mut asked = signals.filter_map(|signal| match signal {
+        Signal::QuestionAsked { ask, .. } => Some(*ask),
+        _ => None,
+    });
+    asked.next_back().expect("it asks")
 }
 
 #[test]

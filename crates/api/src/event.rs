@@ -1,6 +1,6 @@
 //! Events: facts of a job's log, as readers and streams get them.
 
-use lastword_core::event::{Fact, Usage};
+use lastword_core::event::{Fact, QuestionAsked, Usage};
 use lastword_core::view::timeline;
 use lastword_core::{self as core, JobId, receipt};
 use serde::{Deserialize, Serialize};
@@ -104,7 +104,8 @@ fn data(fact: &Fact) -> Value {
             })
         }
         Fact::AnswerRequested(request) => json!({
-            "by": request.by, "input": request.input, "question": request.question, "text": request.text,
+            "by": request.by, "input": request.input, "question": request.question, "name": request.name,
+            "text": request.text,
         }),
         Fact::InterruptRequested(request) => json!({ "by": request.by, "turn": request.turn }),
         Fact::Abandoned(abandoned) => json!({ "by": abandoned.by }),
@@ -160,7 +161,7 @@ fn session_data(fact: &Fact) -> Value {
             json!({ "state": SessionState::from(changed.state), "background": changed.background })
         }
         Fact::TurnStarted(started) => json!({ "turn": started.turn }),
-        Fact::QuestionAsked(asked) => json!({ "question": asked.question, "text": asked.text }),
+        Fact::QuestionAsked(asked) => question_asked(asked),
         Fact::QuestionClosed(closed) => json!({ "question": closed.question }),
         Fact::ItemCompleted(item) => json!({ "title": item.title }),
         Fact::Spent(spent) => usage(spent.usage),
@@ -188,6 +189,16 @@ fn usage(usage: Usage) -> Value {
     json!({
         "tokens_in": usage.tokens_in, "tokens_out": usage.tokens_out, "money_micros": usage.money_micros,
     })
+}
+
+/// Returns a question as a job shows it, and the agent's own id of it.
+fn question_asked(asked: &QuestionAsked) -> Value {
+    let mut data = json!({ "question": asked.question, "name": asked.name, "text": asked.text });
+    if let (Some(ask), Some(fields)) = (&asked.ask, data.as_object_mut()) {
+        let ask = serde_json::to_value(ask).unwrap_or_default();
+        fields.extend(ask.as_object().cloned().unwrap_or_default());
+    }
+    data
 }
 
 #[cfg(test)]

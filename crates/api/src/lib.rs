@@ -47,11 +47,11 @@ pub use page::{Feed, Page};
 pub use problem::{Candidate, Problem};
 pub use requests::{
     Accepted, Answer, Cancel, CancelMany, Interrupt, Message, Prune, Pruned, Resize, Resized, Resume,
-    RetryJob, StopDaemon, Stopping,
+    RetryJob, StopDaemon, Stopping, Verdict,
 };
 pub use result::JobResult;
 pub use row::Row;
-pub use session::{Question, Session, Turn};
+pub use session::{Question, QuestionKind, QuestionOption, QuestionPart, Session, Turn};
 pub use submit::{GROUP, Submit, UnknownIo};
 pub use time::{NotATime, Time};
 pub use usage::Usage;

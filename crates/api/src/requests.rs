@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use lastword_core::question::Reply;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -59,14 +60,45 @@ pub struct Message {
     pub steer: bool,
 }
 
-/// An answer to an agent's question.
+/// An answer to an agent's question: a verdict on a permission, or words.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Answer {
-    /// The question. Not needed if only one is open.
-    pub question: Option<String>,
-    /// The answer. For a permission: `allow`, or `deny` with an optional reason. Any other text denies it and says what to do instead.
-    pub text: String,
+    /// The `id` of the question, as the job shows it beside all that is asked.
+    pub question: String,
+    /// Allows or denies a permission. Any question can be denied.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<Verdict>,
+    /// Why it is denied, or what to do instead.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    /// The answer to each part of a question that needs words.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub words: Vec<String>,
+}
+
+/// A verdict on a permission.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// It is allowed, once.
+    Allow,
+    /// It is denied.
+    Deny,
+}
+
+impl Answer {
+    /// Returns the answer as core understands it; what is wrong with it, if it is not one.
+    pub fn reply(&self) -> Result<Reply, &'static str> {
+        match (self.verdict, self.words.is_empty(), self.reason.is_empty()) {
+            (Some(Verdict::Allow), true, true) => Ok(Reply::Allow),
+            (Some(Verdict::Deny), true, _) => Ok(Reply::Deny(self.reason.clone())),
+            (None, false, true) => Ok(Reply::Words(self.words.clone())),
+            (Some(Verdict::Allow), true, false) => Err("a reason belongs to a denial"),
+            (Some(_), false, _) => Err("give a verdict or words, not both"),
+            (None, _, _) => Err("give a verdict or words"),
+        }
+    }
 }
 
 /// A request to end an agent's turn but not the job.

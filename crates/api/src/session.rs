@@ -2,6 +2,7 @@
 
 use lastword_core::event::Event;
 use lastword_core::job;
+use lastword_core::question::{Ask, AskKind, Choice, Part};
 use lastword_core::view::session::{OpenQuestion, SessionView, TurnView, turns};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -59,10 +60,26 @@ pub struct Turn {
 /// A question of an agent that has no answer yet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Question {
-    /// The agent's id of the question.
+    /// The name by which it is answered. It depends on everything that is asked: show all of it to a person before the name is used.
     pub id: String,
-    /// Its text. Written by the agent: do not trust it.
+    /// The agent's own id of it.
+    pub agent_id: String,
+    /// The kind of answer it needs; absent if version 0.1.0 recorded it.
+    pub kind: Option<QuestionKind>,
+    /// Its text, in one line, which may be cut. Written by the agent, like all that follows: do not trust it.
     pub text: String,
+    /// The tool that is to be used, by the agent's name for it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub tool: String,
+    /// The complete request: a command, a diff, or the arguments of a tool. Empty if there is no more than the text.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub request: String,
+    /// What of it cannot be shown, and why.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub lacks: String,
+    /// What a person is asked, one by one. None for a permission.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<QuestionPart>,
     /// When it was asked.
     pub asked_at: Time,
     /// When it expires and is denied.
@@ -107,11 +124,73 @@ impl Turn {
 
 impl Question {
     fn of(open: OpenQuestion) -> Question {
+        let ask = open.ask.map(|ask| *ask);
+        let kind = ask.as_ref().map(|ask| ask.kind.into());
+        let ask = ask.unwrap_or_else(|| Ask::permission("", ""));
         Question {
-            id: open.id,
+            id: open.name,
+            agent_id: open.id,
+            kind,
             text: open.text,
+            tool: ask.tool,
+            request: ask.request,
+            lacks: ask.lacks,
+            parts: ask.parts.into_iter().map(QuestionPart::of).collect(),
             asked_at: open.asked_at.into(),
             expires_at: open.expires_at.map(Time::from),
         }
+    }
+}
+
+/// The kind of answer that a question needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum QuestionKind {
+    /// It is allowed or denied.
+    Permission,
+    /// One of several options is chosen, or several of them, or words are given instead.
+    Choice,
+    /// It is answered in words.
+    Text,
+}
+
+impl From<AskKind> for QuestionKind {
+    fn from(kind: AskKind) -> QuestionKind {
+        match kind {
+            AskKind::Permission => QuestionKind::Permission,
+            AskKind::Choice => QuestionKind::Choice,
+            AskKind::Text => QuestionKind::Text,
+        }
+    }
+}
+
+/// One of the things that a question asks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct QuestionPart {
+    /// Its text.
+    pub text: String,
+    /// What can be chosen.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub options: Vec<QuestionOption>,
+    /// Whether several can be chosen; they are given with a comma between them.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub several: bool,
+}
+
+/// What can be chosen.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct QuestionOption {
+    /// Its name, which is the answer.
+    pub label: String,
+    /// What it means.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub description: String,
+}
+
+impl QuestionPart {
+    fn of(part: Part) -> QuestionPart {
+        let option = |choice: Choice| QuestionOption { label: choice.label, description: choice.description };
+        let options = part.options.into_iter().map(option).collect();
+        QuestionPart { text: part.text, options, several: part.several }
     }
 }

@@ -13,6 +13,7 @@ use crate::ids::{
 };
 use crate::limits::{Limit, Limits};
 use crate::outcome::{Asked, Cause, Outcome};
+use crate::question::{Ask, Reply};
 use crate::receipt::{Receipt, Rung, Tree};
 use crate::spec::Spec;
 
@@ -318,8 +319,14 @@ bodies! {
         input: InputNo,
         /// The question.
         question: String,
-        /// The answer.
+        /// The name by which it was answered.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        name: String,
+        /// The answer, as a text.
         text: String,
+        /// The answer. 0.1.0 stored the text only.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reply: Option<Reply>,
     }
     /// The end of one turn was requested, not of the job.
     InterruptRequested {
@@ -462,8 +469,14 @@ bodies! {
         offset: u64,
         /// The agent's id of the question.
         question: String,
-        /// The text of the question.
+        /// The name by which a person answers it; that of 0.1.0 is the agent's id.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        name: String,
+        /// The text of the question, in one line.
         text: String,
+        /// All that is asked. 0.1.0 stored the text only.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        ask: Option<Box<Ask>>,
     }
     /// The agent withdrew a question.
     QuestionClosed {

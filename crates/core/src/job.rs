@@ -14,6 +14,7 @@ use crate::event::{AttemptEnded, LastWord, SessionState, TurnEnding, Usage};
 use crate::ids::{AttemptNo, Awake, Epoch, Fence, HostId, InputNo, JobId, Seq, Timestamp, TurnNo};
 use crate::limits::{Limit, Limits};
 use crate::outcome::Cause;
+use crate::question::Reply;
 use crate::receipt::{Proof, Rung, Tree};
 use crate::session::Session;
 use crate::spec::{Dependency, Spec};
@@ -59,6 +60,8 @@ pub struct Job {
     pub session: Option<Session>,
     /// Turns begun, over all attempts.
     pub turns: TurnNo,
+    /// Questions asked, over all attempts.
+    pub questions_asked: u32,
     /// Inputs not delivered yet.
     pub inputs: Vec<PendingInput>,
     /// The number of the newest input.
@@ -199,6 +202,8 @@ pub struct PendingInput {
     pub question: Option<String>,
     /// The input.
     pub text: String,
+    /// The answer, if it is one.
+    pub reply: Option<Reply>,
     /// Close the input after it.
     pub eof: bool,
     /// For the active turn.
@@ -228,6 +233,7 @@ impl Job {
             unmet: Vec::new(),
             session: None,
             turns: TurnNo(0),
+            questions_asked: 0,
             inputs: Vec::new(),
             inputs_made: InputNo(0),
             input_closed: false,

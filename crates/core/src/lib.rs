@@ -23,6 +23,7 @@ pub mod job;
 pub mod limits;
 pub mod outcome;
 pub mod owner;
+pub mod question;
 pub mod receipt;
 pub mod reference;
 pub mod report;

@@ -5,6 +5,7 @@
 use crate::effects::Effect;
 use crate::event::{Commit, SessionState, TurnEnding, Usage};
 use crate::ids::{AttemptNo, Awake, InputNo};
+use crate::question::{Ask, Edit};
 use crate::receipt::{LaunchError, Receipt, Rung, Tree};
 
 /// The result of an effect, or a signal of the agent.
@@ -123,8 +124,12 @@ pub enum Signal {
     QuestionAsked {
         /// Its id of the question.
         question: String,
-        /// The text of the question.
+        /// The text of the question, in one line.
         text: String,
+        /// All that is asked.
+        ask: Box<Ask>,
+        /// The changes to files that are asked for. Not recorded: the host shows them in `ask`, as diffs.
+        edits: Vec<Edit>,
     },
     /// It withdrew a question.
     QuestionClosed {

@@ -2,8 +2,9 @@
 //!
 //! Questions and usage count as they happen; the conversation changes only when a turn completes.
 
-use crate::event::{Commit, SessionStarted, SessionState, TurnEnded, TurnEnding};
+use crate::event::{Commit, QuestionAsked, SessionStarted, SessionState, TurnEnded, TurnEnding};
 use crate::ids::{AttemptNo, Timestamp, TurnNo};
+use crate::question::Ask;
 
 /// An agent's session.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -37,8 +38,12 @@ pub struct Session {
 pub struct Question {
     /// The agent's id of the question.
     pub id: String,
-    /// The text of the question.
+    /// The name by which a person answers it.
+    pub name: String,
+    /// The text of the question, in one line.
     pub text: String,
+    /// All that is asked; `None` if 0.1.0 recorded it.
+    pub ask: Option<Box<Ask>>,
     /// When it was asked.
     pub asked_at: Timestamp,
     /// Whether it was answered.
@@ -159,9 +164,16 @@ impl Session {
         self.change(state, 0);
     }
 
-    pub(crate) fn ask(&mut self, id: &str, text: &str, asked_at: Timestamp) {
-        let (id, text) = (id.to_owned(), text.to_owned());
-        self.questions.push(Question { id, text, asked_at, answered: false });
+    pub(crate) fn ask(&mut self, asked: &QuestionAsked, asked_at: Timestamp) {
+        let name = if asked.name.is_empty() { &asked.question } else { &asked.name };
+        self.questions.push(Question {
+            id: asked.question.clone(),
+            name: name.clone(),
+            text: asked.text.clone(),
+            ask: asked.ask.clone(),
+            asked_at,
+            answered: false,
+        });
     }
 
     pub(crate) fn close_question(&mut self, id: &str) {

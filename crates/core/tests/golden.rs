@@ -13,7 +13,7 @@ use lastword_core::spec::{Io, Needs, OnPartition};
 use serde_json::{Value, json};
 
 /// Fields that were added to a kind later, each with an example of its own. The first one stays as it was stored.
-const GROWN: [&str; 12] = [
+const GROWN: [&str; 15] = [
     "submitted.v1+named",
     "submitted.v1+worktree",
     "submitted.v1+terms",
@@ -21,6 +21,9 @@ const GROWN: [&str; 12] = [
     "submitted.v1+on_limit",
     "input_requested.v1+eof",
     "input_requested.v1+steer",
+    "answer_requested.v1+words",
+    "question_asked.v1+choice",
+    "question_asked.v1+permission",
     "launch_intended.v1+boot",
     "launched.v1+withheld",
     "attempt_ended.v1+launch_error",

@@ -1,6 +1,6 @@
 //! The owner while the journal is unavailable: limits are enforced anyway.
 
-use lastword_core::decide::{answer, limit};
+use lastword_core::decide::limit;
 use lastword_core::effects::Effect;
 use lastword_core::event::{TurnEnding, Usage};
 use lastword_core::limits::{Limit, Limits};
@@ -10,7 +10,7 @@ use lastword_core::report::{Found, Report, Signal};
 use lastword_core::spec::Spec;
 use lastword_core::{Awake, Fact, InputNo, Timestamp};
 
-use crate::common::{TestJob, agent, command, ends, exited, question, session, tree};
+use crate::common::{TestJob, agent, allow, command, ends, exited, question, session, tree};
 use crate::rig::{FIRST, Rig, append, effects, emptied, kinds, launched, limited, stops};
 
 #[test]
@@ -237,7 +237,7 @@ fn c52_an_answer_after_a_long_wait_is_not_a_stall() {
     rig.later(50_000);
     assert_eq!((rig.tick(), rig.test.count("limit_fired")), (Vec::new(), 0));
     rig.later(50_000);
-    let facts = answer::decide(&rig.test.job, "ann", "q1", "yes");
+    let facts = allow(&rig.test.job, "q1");
     rig.test.anyone(facts);
     let outputs = rig.step(Input::News);
     let rest = rig.settle(outputs);

@@ -5,13 +5,14 @@
 use lastword_core::decide::cancel::{self, Cancel};
 use lastword_core::decide::claim::{self, Lease};
 use lastword_core::decide::{
-    Decision, abandon, answer, interrupt, late, launch, limit, observe, send, shut_down, take_over,
+    Decision, abandon, interrupt, late, launch, limit, observe, send, shut_down, take_over,
 };
 use lastword_core::effects::Effect;
 use lastword_core::event::{Commit, KINDS, SessionState, Stored, TurnEnding, Usage};
 use lastword_core::limits::{Limit, Limits, SETTINGS};
 use lastword_core::outcome::{Asked, Budget};
 use lastword_core::owner::{Input, Output};
+use lastword_core::question::Ask;
 use lastword_core::receipt::{Exit, KeeperStop, Proof, Receipt, Rung};
 use lastword_core::report::{Found, Report, Signal};
 use lastword_core::spec::{OnPartition, RetryPolicy, Spec};
@@ -23,7 +24,7 @@ use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use serde_json::{Value, json};
 
-use crate::common::{TestJob, agent, boot, claimant, command, exited, id, tree};
+use crate::common::{TestJob, agent, allow, boot, claimant, command, exited, id, tree};
 use crate::rig::Rig;
 
 /// Steps of a history: enough for several attempts with turns.
@@ -101,7 +102,12 @@ fn signal(n: u32) -> Signal {
         0 | 1 => Signal::SessionStarted { reference: Some("r".to_owned()), resumed_from: None },
         2 => Signal::SessionChanged { state: pick(more, &states), background: more % 2 },
         3 | 4 => Signal::TurnStarted,
-        5 => Signal::QuestionAsked { question: (more % 3).to_string(), text: "?".to_owned() },
+        5 => Signal::QuestionAsked {
+            question: (more % 3).to_string(),
+            text: "?".to_owned(),
+            ask: Box::new(Ask::permission("Bash", "make")),
+            edits: Vec::new(),
+        },
         6 => Signal::QuestionClosed { question: (more % 3).to_string() },
         7 => Signal::ItemCompleted { title: "x".to_owned() },
         8 => Signal::Spent(Usage { tokens_in: u64::from(more % 9), ..Usage::default() }),
@@ -157,7 +163,7 @@ fn request(n: u32, test: &TestJob) -> Decision {
         }
         1 => limit::decide(job, "ann", SETTINGS[more as usize % 6].0, u64::from(more / 6 % 4) * 10),
         2 => send::decide(job, "ann", "hi", more % 7 == 0),
-        3 => answer::decide(job, "ann", &(more % 3).to_string(), "yes"),
+        3 => allow(job, &(more % 3).to_string()),
         4 => interrupt::decide(job, "ann", (more % 2 == 0).then_some(TurnNo(more / 2 % 4))),
         5 if more % 8 == 0 => abandon::decide(job, "ann"),
         6 if more % 8 == 0 => late::decide(job, epoch, "late"),

@@ -2,11 +2,12 @@
 
 use lastword_core::decide::{Refusal, answer, interrupt, resume, retry, send};
 use lastword_core::event::{Fact, TurnEnding};
+use lastword_core::question::{Ask, AskKind, Choice, Part, Reply};
 use lastword_core::report::Signal;
 use lastword_core::spec::{Conversation, Dialect, Permissions, Spec, Terms, Work, Worktree};
 use lastword_core::view::row::Row;
 
-use crate::common::{TestJob, agent, command, ends, exited, id, question};
+use crate::common::{TestJob, agent, allow, command, ends, exited, id, name_of, question};
 use crate::rig::Rig;
 
 /// Returns an agent whose questions are denied after a minute.
@@ -60,7 +61,7 @@ fn an_expired_question_is_denied_once() {
 fn an_answered_or_stopped_question_does_not_expire() {
     let asks = |spec: Spec| TestJob::in_turn(spec).says(question("q1"));
     let mut answered = asks(impatient());
-    let facts = answer::decide(&answered.job, "ann", "q1", "allow");
+    let facts = allow(&answered.job, "q1");
     answered.anyone(facts);
     for (test, why) in [
         (answered, "answered"),
@@ -79,17 +80,54 @@ fn an_answered_or_stopped_question_does_not_expire() {
 }
 
 #[test]
-fn a_single_open_question_need_not_be_named() {
-    let none = TestJob::in_turn(agent());
-    assert_eq!(answer::only(&none.job), Err(Refusal::Nothing(id(1), "no open question")));
-    assert_eq!(answer::only(&TestJob::ended(0).job), Err(Refusal::Ended(id(1))));
-    let one = none.says(question("q1"));
-    assert_eq!(answer::only(&one.job), Ok("q1"));
-    let mut two = one.says(question("q2"));
-    assert_eq!(answer::only(&two.job), Err(Refusal::Several(id(1), "q1, q2".to_owned())));
-    let facts = answer::decide(&two.job, "ann", "q1", "allow");
+fn c88_an_answer_names_its_question() {
+    let mut two = TestJob::in_turn(agent()).says(question("7")).says(question("8"));
+    let names = [name_of(&two.job, "7"), name_of(&two.job, "8")];
+    assert!(names[0].starts_with("q1-") && names[1].starts_with("q2-"), "{names:?}");
+    // The agent's own id, a part of the name, or a guess is none.
+    for name in ["7", "", "q1", "q1-", "q9-0000"] {
+        let refused = answer::decide(&two.job, "ann", name, &Reply::Allow);
+        assert_eq!(refused, Err(Refusal::Nothing(id(1), "no open question of that name")), "{name}");
+    }
+    let facts = allow(&two.job, "7");
     two.anyone(facts);
-    assert_eq!(answer::only(&two.job), Ok("q2"), "a pending answer counts");
+    let again = answer::decide(&two.job, "ann", &names[0], &Reply::Allow);
+    assert_eq!(again, Err(Refusal::Nothing(id(1), "an answer to that question already")));
+    assert!(answer::decide(&two.job, "ann", &names[1], &Reply::Deny(String::new())).is_ok());
+    // A question that is asked under an id that was used before has another name.
+    let again = two.says(question("7"));
+    assert_ne!(name_of(&again.job, "7"), names[0]);
+    assert!(answer::decide(&again.job, "ann", &names[0], &Reply::Allow).is_err());
+}
+
+#[test]
+fn c88_an_answer_is_of_the_kind_that_is_asked_for() {
+    let part = |text: &str| Part { text: text.to_owned(), options: Vec::new(), several: false };
+    let options = vec![Choice { label: "SQLite".to_owned(), description: "one file".to_owned() }];
+    let choice = Part { options, ..part("which?") };
+    let asks = |ask: Ask| {
+        let (question, text) = ("7".to_owned(), "?".to_owned());
+        TestJob::in_turn(agent()).says(Signal::QuestionAsked {
+            question,
+            text,
+            ask: Box::new(ask),
+            edits: Vec::new(),
+        })
+    };
+    let words = |count: usize| Reply::Words(vec!["SQLite".to_owned(); count]);
+    let denies = Reply::Deny("not now".to_owned());
+    for (ask, kind, fitting, others) in [
+        (Ask::permission("Bash", "make"), AskKind::Permission, Reply::Allow, vec![words(1), words(0)]),
+        (Ask::words("", vec![choice.clone()]), AskKind::Choice, words(1), vec![Reply::Allow, words(2)]),
+        (Ask::words("", vec![part("a"), choice]), AskKind::Choice, words(2), vec![Reply::Allow, words(1)]),
+        (Ask::words("", vec![part("a")]), AskKind::Text, words(1), vec![Reply::Allow, words(0)]),
+    ] {
+        assert_eq!(ask.kind, kind);
+        let test = asks(ask);
+        let decide = |reply: &Reply| answer::decide(&test.job, "ann", &name_of(&test.job, "7"), reply);
+        assert!(decide(&fitting).is_ok() && decide(&denies).is_ok(), "{kind:?}");
+        assert!(others.iter().all(|other| decide(other).is_err()), "{kind:?}");
+    }
 }
 
 #[test]
@@ -188,6 +226,5 @@ fn input_to_a_one_shot_agent_is_refused_with_advice() {
         }
         let refusal = refused(interrupt::decide(&test.job, "ann", None));
         assert!(refusal.contains("`lastword cancel`"), "{refusal}");
-        assert!(answer::only(&test.job).is_err());
     }
 }

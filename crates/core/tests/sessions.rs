@@ -1,15 +1,16 @@
 //! Sessions: their states, their questions, and what is due for them.
 
-use lastword_core::decide::{answer, limit, send};
+use lastword_core::decide::{limit, send};
 use lastword_core::effects::{self, Effect};
 use lastword_core::event::{AttemptEnded, SessionChanged, SessionState, TurnEnding, TurnStarted};
 use lastword_core::outcome::{Cause, Outcome};
+use lastword_core::question::Ask;
 use lastword_core::report::{Report, Signal};
 use lastword_core::session::Session;
 use lastword_core::view::row::Row;
 use lastword_core::{Append, AppendId, AttemptNo, InputNo, TurnNo};
 
-use crate::common::{TestJob, agent, becomes, commit, ends, exited, question, retried, session};
+use crate::common::{TestJob, agent, allow, becomes, commit, ends, exited, question, retried, session};
 
 const STATES: [SessionState; 6] = [
     SessionState::Starting,
@@ -135,7 +136,7 @@ fn c81_open_questions_end_with_their_session() {
         let test = way(asked());
         assert!(of(&test).questions.is_empty(), "{:?}", test.kinds());
         assert!(!test.job.waits_for_person() && !Row::of(&test.job).summary.waiting);
-        assert!(answer::decide(&test.job, "ann", "q1", "yes").is_err());
+        assert!(allow(&test.job, "q1").is_err());
     }
     // A stopping job waits for no person.
     assert!(!asked().cancelled().job.waits_for_person());
@@ -180,7 +181,12 @@ fn questions_and_titles_are_bounded() {
     assert_eq!(of(&test).resumed_from.as_ref().map(|text| text.chars().count()), Some(2_000));
     let mut test = test.says(Signal::TurnStarted);
     for n in 0..70 {
-        test = test.says(Signal::QuestionAsked { question: n.to_string(), text: long.clone() });
+        test = test.says(Signal::QuestionAsked {
+            question: n.to_string(),
+            text: long.clone(),
+            ask: Box::new(Ask::permission("Bash", "make")),
+            edits: Vec::new(),
+        });
     }
     assert_eq!(of(&test).questions.len(), 64);
     assert!(of(&test).questions.iter().all(|question| question.text.chars().count() == 2_000));
@@ -236,7 +242,7 @@ fn turns_are_numbered_without_gaps_and_one_at_a_time() {
 fn c81_an_undelivered_answer_ends_with_its_question() {
     let answered = || {
         let mut test = TestJob::in_turn(agent()).says(question("q1"));
-        let facts = answer::decide(&test.job, "ann", "q1", "yes");
+        let facts = allow(&test.job, "q1");
         test.anyone(facts);
         test
     };

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use lastword_core::decide::cancel::Cancel;
-use lastword_core::decide::{Decision, Refusal, answer, cancel, depend, send, submit};
+use lastword_core::decide::{Decision, Refusal, cancel, depend, send, submit};
 use lastword_core::effects::{self, Effect};
 use lastword_core::event::{Submitted, TurnEnding};
 use lastword_core::job::{Phase, Waits};
@@ -14,7 +14,7 @@ use lastword_core::spec::{Conversation, Dependency, Io, Needs, RetryPolicy, Spec
 use lastword_core::{AttemptNo, Fact, InputNo};
 
 use crate::common::{
-    TestJob, agent, command, dependent, ends, exited, id, kinds, question, reader, request, retried,
+    TestJob, agent, allow, command, dependent, ends, exited, id, kinds, question, reader, request, retried,
 };
 
 fn shown(decision: &Decision) -> Result<Vec<&str>, Refusal> {
@@ -200,22 +200,22 @@ fn an_input_is_numbered_and_delivered_once() {
 fn an_open_question_takes_one_answer() {
     let asked = TestJob::in_turn(agent()).says(question("q1")).says(question("q2"));
     let check = |test: &TestJob, id: &str, expected: Result<&[&str], Refusal>| {
-        let decided = answer::decide(&test.job, "ann", id, "yes");
+        let decided = allow(&test.job, id);
         assert_eq!(shown(&decided), expected.map(<[_]>::to_vec));
     };
-    let none = Err(Refusal::Nothing(id(1), "no open question with that id"));
+    let none = Err(Refusal::Nothing(id(1), "no open question of that name"));
     check(&TestJob::running(agent()), "q1", none.clone());
     check(&TestJob::in_turn(agent()), "q1", none.clone());
     check(&asked, "q3", none.clone());
     check(&asked, "q2", Ok(&["answer_requested"]));
     check(&TestJob::ended(0), "q1", Err(Refusal::Ended(id(1))));
     let mut test = asked.clone();
-    let facts = answer::decide(&test.job, "ann", "q1", "yes");
+    let facts = allow(&test.job, "q1");
     test.anyone(facts);
     check(&test, "q1", Err(Refusal::Nothing(id(1), "an answer to that question already")));
     check(&test, "q2", Ok(&["answer_requested"]));
     let input = test.job.inputs.last().expect("it waits").clone();
-    assert_eq!((input.no, input.question.as_deref(), input.text.as_str()), (InputNo(1), Some("q1"), "yes"));
+    assert_eq!((input.no, input.question.as_deref(), input.text.as_str()), (InputNo(1), Some("q1"), "allow"));
     assert!(test.job.waits_for_person());
     let closed = test.says(Signal::QuestionClosed { question: "q2".to_owned() });
     assert!(!closed.job.waits_for_person());

@@ -1,6 +1,7 @@
 //! Views: the session and its turns, usage, the timeline, and the row.
 
 use lastword_core::event::{KINDS, SessionState, Stored, TurnEnding, Usage};
+use lastword_core::question::Ask;
 use lastword_core::receipt::Exit;
 use lastword_core::report::{Found, Report, Signal};
 use lastword_core::spec::{Conversation, Needs, Spec, Work};
@@ -11,7 +12,8 @@ use lastword_core::view::usage::UsageView;
 use lastword_core::{AttemptNo, Awake, Event, Fact, Seq, Timestamp, TurnNo};
 
 use crate::common::{
-    TestJob, agent, becomes, command, commit, dependent, ends, exited, question, retried, session, tree,
+    TestJob, agent, allow, becomes, command, commit, dependent, ends, exited, name_of, question, retried,
+    session, tree,
 };
 
 fn spent(tokens_in: u64) -> Signal {
@@ -23,7 +25,7 @@ fn session_view() {
     assert_eq!(SessionView::of(&TestJob::running(agent()).job), None);
     let working = TestJob::in_turn(agent()).says(question("q1")).says(question("q2"));
     let mut answered = working.clone();
-    let facts = lastword_core::decide::answer::decide(&answered.job, "ann", "q1", "yes");
+    let facts = allow(&answered.job, "q1");
     answered.anyone(facts);
     let view = SessionView::of(&answered.job).expect("it has one");
     let expected = SessionView {
@@ -39,7 +41,9 @@ fn session_view() {
         settled: false,
         open_questions: vec![OpenQuestion {
             id: "q2".to_owned(),
+            name: name_of(&answered.job, "q2"),
             text: "may I?".to_owned(),
+            ask: Some(Box::new(Ask::permission("Bash", "make"))),
             asked_at: answered.now.wall,
             expires_at: None,
         }],

@@ -94,7 +94,6 @@ impl From<Refusal> for Failure {
             Refusal::Held(job, _) | Refusal::Kept(job) => (Code::Held, Some(job)),
             Refusal::NotDue(job) | Refusal::Nothing(job, _) => (Code::Conflict, Some(job)),
             Refusal::NeedsNewerReader(job) => (Code::NewerReader, Some(job)),
-            Refusal::Several(job, _) => (Code::Ambiguous, Some(job)),
             Refusal::Full(job, _) => (Code::Full, Some(job)),
         };
         let problem = Problem::new(code, detail);
@@ -204,7 +203,6 @@ mod tests {
             NeedsNewerReader(job()),
             Nothing(job(), "nothing"),
             Full(job(), "64"),
-            Several(job(), "q1, q2".to_owned()),
         ];
         let number = |refusal: &Refusal| match refusal {
             NotFound(_) => (0, Code::NotFound),
@@ -218,9 +216,8 @@ mod tests {
             NeedsNewerReader(_) => (8, Code::NewerReader),
             Nothing(..) => (9, Code::Conflict),
             Full(..) => (10, Code::Full),
-            Several(..) => (11, Code::Ambiguous),
         };
-        walk(samples, number, 12);
+        walk(samples, number, 11);
     }
 
     #[test]

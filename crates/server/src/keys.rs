@@ -78,11 +78,11 @@ pub(crate) async fn answered_before<J: Store>(
     answer: &Answer,
 ) -> Result<Option<InputNo>, Failure> {
     let kept = reserve(app, scoped("answer", principal, Some(job), key), answer, job).await?;
-    let (by, Answer { question, text }) = (principal.name(), answer);
+    let (by, question, text) =
+        (principal.name(), &answer.question, answer.reply().map(|reply| reply.text()).unwrap_or_default());
     find_input(app, &kept, |fact| match fact {
         Fact::AnswerRequested(input) => {
-            let meant = question.as_ref().is_none_or(|question| input.question == *question);
-            (input.by == by && meant && input.text == *text).then_some(input.input)
+            (input.by == by && input.name == *question && input.text == text).then_some(input.input)
         }
         _ => None,
     })

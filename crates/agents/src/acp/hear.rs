@@ -1,10 +1,12 @@
 //! The meaning of the lines that an ACP agent writes.
 
 use lastword_core::event::TurnEnding;
+use lastword_core::question::{Change, Edit};
 use lastword_core::report::Signal;
 use serde_json::{Value, json};
 
 use super::{Account, Acp, Call, PartialMessage, Stage};
+use crate::ask::Question;
 use crate::permission::ToolUse;
 use crate::request::{Reply, Request};
 use crate::rpc::error_text;
@@ -206,7 +208,8 @@ impl Acp {
         params: &Value,
     ) -> Vec<Signal> {
         if method != "session/request_permission" {
-            return self.requests.open(Request::unknown(id), "").into_iter().collect();
+            self.requests.refuse(id);
+            return Vec::new();
         }
         let call = &params["toolCall"];
         let input = &call["rawInput"];
@@ -220,7 +223,7 @@ impl Acp {
         };
         let request =
             Request::permission(id, &tool_use.line(), reply(params), tool_use.permission(&start.permissions));
-        let asked = self.requests.open(request, &tool_use.line());
+        let asked = self.requests.open(request, question(tool_use.line(), kind, call));
         // Some agents do not mention the tool again before it has ended.
         let begun = self.begun(call);
         if self.turn.is_interrupted() {
@@ -241,6 +244,36 @@ impl Acp {
         self.tools.insert(tool.to_owned(), title);
         Some(Signal::ToolStarted)
     }
+}
+
+/// Returns all that a permission request says. Agents put it into different places.
+fn question(line: String, kind: &str, call: &Value) -> Question {
+    let input = &call["rawInput"];
+    let title = text(call, &["title"]).unwrap_or_default();
+    let content = items(call, &["content"]);
+    // A whole file each, with its new text.
+    let edits: Vec<Edit> = content
+        .iter()
+        .filter(|block| text(block, &["type"]) == Some("diff"))
+        .filter_map(|block| {
+            let change = Change::Write(text(block, &["newText"])?.to_owned());
+            Some(Edit { path: text(block, &["path"])?.to_owned(), change })
+        })
+        .collect();
+    let has_command = ["command", "cmd"].iter().any(|name| text(input, &[name]).is_some());
+    if !edits.is_empty() && !has_command {
+        return Question::change(line, kind, edits);
+    }
+    if input.as_object().is_some_and(|fields| !fields.is_empty()) {
+        return Question::tool(line, kind, input);
+    }
+    let texts = content.iter().filter_map(|block| text(block, &["content", "text"]));
+    let request: Vec<&str> = [title].into_iter().chain(texts).filter(|text| !text.is_empty()).collect();
+    let mut question = Question::request(line, kind, &request.join("\n\n"));
+    if kind != "execute" && request.len() < 2 {
+        question.ask.lacks = "its arguments: this agent names them only once it is allowed".to_owned();
+    }
+    question
 }
 
 /// Returns the answers to a permission request, chosen by the kinds of its options: option ids differ between agents.

@@ -1,9 +1,11 @@
 //! Codex's requests for approval, and the line that rules match: `commandExecution: cargo test`, `fileChange: src/lib.rs`.
 
+use lastword_core::question::REQUEST_BYTES_MAX;
 use lastword_core::spec::Permission;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::ask::{self, Question};
 use crate::permission::ToolUse;
 use crate::request::{Reply, Request};
 use crate::start::Start;
@@ -11,6 +13,9 @@ use crate::value::{at, brief, items, text};
 
 /// File changes remembered until their approval is requested: the request names only the item.
 const CHANGES_MAX: usize = 8;
+
+/// Bytes remembered of all of them. A diff that does not fit is not shown, so its change is denied.
+const DIFF_BYTES_MAX: usize = REQUEST_BYTES_MAX;
 
 /// File changes that the agent is about to make.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,6 +27,9 @@ struct Change {
     item: String,
     line: String,
     permission: Permission,
+    /// The change to each file, as the agent wrote it; `None` if it is too long.
+    #[serde(default)]
+    diff: Option<String>,
 }
 
 impl Changes {
@@ -42,8 +50,34 @@ impl Changes {
         if self.0.len() >= CHANGES_MAX {
             self.0.remove(0);
         }
-        self.0.push(Change { item: brief(id), line: brief(&all.line()), permission });
+        let diff: String = changes.iter().map(diff).collect::<Vec<_>>().join("\n");
+        while !self.0.is_empty() && self.bytes() + diff.len() > DIFF_BYTES_MAX {
+            self.0.remove(0);
+        }
+        let diff = Some(diff).filter(|diff| diff.len() <= DIFF_BYTES_MAX);
+        self.0.push(Change { item: brief(id), line: brief(&all.line()), permission, diff });
     }
+
+    fn bytes(&self) -> usize {
+        self.0.iter().filter_map(|change| change.diff.as_ref()).map(String::len).sum()
+    }
+
+    /// Takes the change of this item.
+    fn take(&mut self, item: Option<&str>) -> Option<Change> {
+        let item = item.map(brief)?;
+        let found = self.0.iter().rposition(|change| change.item == item)?;
+        Some(self.0.remove(found))
+    }
+}
+
+/// Returns one change as a diff with a header. That of a new file is its content.
+fn diff(change: &Value) -> String {
+    let path = text(change, &["path"]).unwrap_or_default();
+    let kind = text(change, &["kind", "type"]).unwrap_or("change");
+    let moved = text(change, &["kind", "move_path"]).map_or_else(String::new, |to| format!(" to {to}"));
+    let body = text(change, &["diff"]).unwrap_or_default();
+    let ending = if body.is_empty() || body.ends_with('\n') { "" } else { "\n" };
+    format!("{kind} {path}{moved}\n{body}{ending}")
 }
 
 fn strictness(permission: Permission) -> u8 {
@@ -54,15 +88,15 @@ fn strictness(permission: Permission) -> u8 {
     }
 }
 
-/// Returns the request, and its question in full. An unsupported one is refused, so that the agent does not wait for it.
+/// Returns the request and its question; `None` if it is not supported.
 pub(super) fn request(
     start: &Start,
-    changes: &Changes,
-    id: Value,
+    changes: &mut Changes,
+    id: &Value,
     method: &str,
     params: &Value,
-) -> (Request, String) {
-    match method {
+) -> Option<(Request, Question)> {
+    let asked = match method {
         "item/commandExecution/requestApproval" => {
             let host = text(params, &["networkApprovalContext", "host"]);
             let command = text(params, &["command"]).map(command);
@@ -71,22 +105,28 @@ pub(super) fn request(
                 (None, Some(host)) => ToolUse { tool: "network", what: host },
                 (None, None) => ToolUse { tool: "commandExecution", what: reason(params) },
             };
-            permission_request(start, id, &tool_use, decision("accept", "decline", "cancel"))
+            let folder = text(params, &["cwd"]).map_or_else(String::new, |cwd| format!("\n\ncwd: {cwd}"));
+            let request = format!("{}{folder}", tool_use.what);
+            permission_request(start, id, &tool_use, decision("accept", "decline", "cancel"), &request)
         }
         "item/fileChange/requestApproval" => {
-            let item = text(params, &["itemId"]).map(brief);
-            let change = changes.0.iter().rev().find(|change| Some(&change.item) == item.as_ref());
             let choice = decision("accept", "decline", "cancel");
-            match change {
-                Some(change) => {
-                    (Request::permission(id, &change.line, choice, change.permission), change.line.clone())
+            match changes.take(text(params, &["itemId"])) {
+                Some(Change { line, permission, diff, .. }) => {
+                    // A change that cannot be shown is not asked for.
+                    let unseen = diff.is_none() && permission == Permission::Ask;
+                    let permission = if unseen { Permission::Deny } else { permission };
+                    let request = Request::permission(id.clone(), &line, choice, permission);
+                    (request, Question::request(line, "fileChange", &diff.unwrap_or_default()))
                 }
-                None => permission_request(
-                    start,
-                    id,
-                    &ToolUse { tool: "fileChange", what: reason(params) },
-                    choice,
-                ),
+                None => {
+                    let tool_use = ToolUse { tool: "fileChange", what: reason(params) };
+                    let (request, mut question) =
+                        permission_request(start, id, &tool_use, choice, tool_use.what);
+                    question.ask.lacks =
+                        "the change: it was announced too long ago, or not at all".to_owned();
+                    (request, question)
+                }
             }
         }
         "item/permissions/requestApproval" => {
@@ -95,56 +135,72 @@ pub(super) fn request(
             let allow = json!({ "permissions": asked, "scope": "turn" });
             let none = json!({ "permissions": {}, "scope": "turn" });
             let choice = Reply::Choice { allow, deny: none.clone(), cancel: none };
-            permission_request(start, id, &ToolUse { tool: "permissions", what: &wanted }, choice)
+            permission_request(start, id, &ToolUse { tool: "permissions", what: &wanted }, choice, &wanted)
         }
-        "item/tool/requestUserInput" => {
-            let questions = items(params, &["questions"]);
-            let name = |question: &Value| text(question, &["id"]).unwrap_or_default().to_owned();
-            let asked: Vec<&str> =
-                questions.iter().filter_map(|question| text(question, &["question"])).collect();
-            let wanted = asked.join("\n");
-            let reply = Reply::Words(questions.iter().map(name).collect());
-            let permission =
-                ToolUse { tool: "requestUserInput", what: &wanted }.permission(&start.permissions);
-            (Request::permission(id, &wanted, reply, permission), wanted)
-        }
+        "item/tool/requestUserInput" => user_input(start, id, params),
         "mcpServer/elicitation/request" => elicitation(start, id, params),
         // The requests of older servers.
         "execCommandApproval" => {
             let words: Vec<&str> = items(params, &["command"]).iter().filter_map(Value::as_str).collect();
             let command = script(&words).map_or_else(|| words.join(" "), str::to_owned);
             let tool_use = ToolUse { tool: "commandExecution", what: &command };
-            permission_request(start, id, &tool_use, decision("approved", "denied", "abort"))
+            permission_request(start, id, &tool_use, decision("approved", "denied", "abort"), &command)
         }
         "applyPatchApproval" => {
             let files = at(params, &["fileChanges"]).and_then(Value::as_object);
-            let files: Vec<&str> =
+            let paths: Vec<&str> =
                 files.into_iter().flat_map(|files| files.keys().map(String::as_str)).collect();
-            let paths = files.join(", ");
+            let paths = paths.join(", ");
             let tool_use = ToolUse { tool: "fileChange", what: &paths };
-            permission_request(start, id, &tool_use, decision("approved", "denied", "abort"))
+            let request = serde_json::to_string_pretty(&params["fileChanges"]).unwrap_or_default();
+            permission_request(start, id, &tool_use, decision("approved", "denied", "abort"), &request)
         }
-        _ => (Request::unknown(id), String::new()),
-    }
+        _ => return None,
+    };
+    Some(asked)
+}
+
+/// Returns a question of the model that needs words.
+fn user_input(start: &Start, id: &Value, params: &Value) -> (Request, Question) {
+    let questions = items(params, &["questions"]);
+    let name = |question: &Value| text(question, &["id"]).unwrap_or_default().to_owned();
+    let reply = Reply::Words(questions.iter().map(name).collect());
+    let question = Question::words("", ask::parts(questions, "multiSelect"));
+    let permission =
+        ToolUse { tool: "requestUserInput", what: &question.text }.permission(&start.permissions);
+    (Request::permission(id.clone(), &question.text, reply, permission), question)
 }
 
 /// Returns a request of an MCP server. It can be allowed only if its form has no fields, since forms cannot be filled in here.
-fn elicitation(start: &Start, id: Value, params: &Value) -> (Request, String) {
+fn elicitation(start: &Start, id: &Value, params: &Value) -> (Request, Question) {
     let fields = at(params, &["requestedSchema", "properties"]).and_then(Value::as_object);
     let form = text(params, &["mode"]) == Some("form") && fields.is_none_or(serde_json::Map::is_empty);
     let server = text(params, &["serverName"]).unwrap_or_default();
-    let what = format!("{server}: {}", text(params, &["message"]).unwrap_or_default());
+    let message = text(params, &["message"]).unwrap_or_default();
+    let what = format!("{server}: {message}");
     let tool_use = ToolUse { tool: "mcp", what: &what };
     let allow = json!({ "action": "accept", "content": {} });
     let choice =
         Reply::Choice { allow, deny: json!({ "action": "decline" }), cancel: json!({ "action": "cancel" }) };
     let permission = if form { tool_use.permission(&start.permissions) } else { Permission::Deny };
-    (Request::permission(id, &tool_use.line(), choice, permission), tool_use.line())
+    // The arguments of a tool stand beside the form.
+    let arguments = at(params, &["_meta", "tool_params"]).map(serde_json::to_string_pretty);
+    let arguments = arguments.and_then(Result::ok).map_or_else(String::new, |text| format!("\n\n{text}"));
+    let question =
+        Question::request(tool_use.line(), &format!("mcp {server}"), &format!("{message}{arguments}"));
+    (Request::permission(id.clone(), &tool_use.line(), choice, permission), question)
 }
 
-fn permission_request(start: &Start, id: Value, tool_use: &ToolUse<'_>, reply: Reply) -> (Request, String) {
+fn permission_request(
+    start: &Start,
+    id: &Value,
+    tool_use: &ToolUse<'_>,
+    reply: Reply,
+    request: &str,
+) -> (Request, Question) {
     let line = tool_use.line();
-    (Request::permission(id, &line, reply, tool_use.permission(&start.permissions)), line)
+    let question = Question::request(line.clone(), tool_use.tool, request);
+    (Request::permission(id.clone(), &line, reply, tool_use.permission(&start.permissions)), question)
 }
 
 fn decision(allow: &str, deny: &str, cancel: &str) -> Reply {

@@ -5,6 +5,7 @@
 use lastword_agents::{Dialogue, Goals, Outgoing, Start};
 use lastword_core::InputNo;
 use lastword_core::job::PendingInput;
+use lastword_core::question::Reply;
 use lastword_core::report::Signal;
 use lastword_core::spec::{Dialect, Terms};
 
@@ -91,7 +92,7 @@ pub(crate) fn line_of(signal: &Signal) -> String {
         Signal::Spent(usage) => {
             format!("spent {} {} {}", usage.tokens_in, usage.tokens_out, usage.money_micros)
         }
-        Signal::QuestionAsked { question, text } => format!("question {question}: {text}"),
+        Signal::QuestionAsked { question, text, .. } => format!("question {question}: {text}"),
         Signal::TurnEnded { ending, error, commit } => {
             let error = error.as_ref().map(|error| format!(" ({error})")).unwrap_or_default();
             let denied: String = commit.denials.iter().map(|line| format!(" denied {line}")).collect();
@@ -110,9 +111,11 @@ fn name(reference: &Option<String>) -> &str {
 }
 
 pub(crate) fn input(no: u32, text: &str) -> PendingInput {
-    PendingInput { no: InputNo(no), question: None, text: text.to_owned(), eof: false, steer: false }
+    let text = text.to_owned();
+    PendingInput { no: InputNo(no), question: None, text, reply: None, eof: false, steer: false }
 }
 
 pub(crate) fn answer(no: u32, question: &str, text: &str) -> PendingInput {
-    PendingInput { question: Some(question.to_owned()), ..input(no, text) }
+    let reply = Some(Reply::from_text(text));
+    PendingInput { question: Some(question.to_owned()), reply, ..input(no, text) }
 }

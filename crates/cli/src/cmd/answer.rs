@@ -1,6 +1,6 @@
 //! `answer`, `approve` and `deny`: answers a question of an agent.
 
-use lastword_api::{Answer, Code, Job};
+use lastword_api::{Answer, Code, Job, Verdict};
 use lastword_client::jobs;
 
 use crate::client::Client;
@@ -14,33 +14,37 @@ struct Which {
     /// Job that asks
     #[arg(value_name = "JOB", add = super::completion::jobs())]
     job: String,
-    /// Id of the question, if there are several
-    #[arg(short, long, value_name = "ID")]
+    /// Name of the question, as `lastword question JOB` shows it below all that is asked
+    #[arg(value_name = "QUESTION")]
     question: Option<String>,
 }
 
-/// Answer a question of an agent
+/// Answer a question of an agent that needs words
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "`lastword show JOB` shows the question. To answer a permission request, use approve or deny."
+    after_help = "`lastword question JOB` shows the question and its name. To answer a permission request, use approve or deny."
 )]
 pub(crate) struct Args {
     #[command(flatten)]
     which: Which,
-    /// The answer
-    #[arg(required = true, value_name = "TEXT")]
+    /// The answer; one for each thing that is asked
+    #[arg(value_name = "TEXT")]
     text: Vec<String>,
 }
 
-/// Allow what an agent asks permission for
+/// Allow what an agent asks permission for, once
 #[derive(Debug, clap::Args)]
+#[command(
+    after_help = "`lastword question JOB` shows all that would be allowed, and the name of the question."
+)]
 pub(crate) struct Approve {
     #[command(flatten)]
     which: Which,
 }
 
-/// Deny what an agent asks permission for
+/// Deny what an agent asks permission for, or decline to answer
 #[derive(Debug, clap::Args)]
+#[command(after_help = "`lastword question JOB` shows the question and its name.")]
 pub(crate) struct Deny {
     #[command(flatten)]
     which: Which,
@@ -49,24 +53,31 @@ pub(crate) struct Deny {
     reason: Vec<String>,
 }
 
-impl Approve {
-    /// Returns the answer.
-    pub(crate) fn answer(self) -> Args {
-        Args { which: self.which, text: vec!["allow".to_owned()] }
-    }
-}
-
-impl Deny {
-    /// Returns the answer.
-    pub(crate) fn answer(self) -> Args {
-        Args { which: self.which, text: ["deny".to_owned()].into_iter().chain(self.reason).collect() }
-    }
-}
-
 pub(crate) async fn run(args: Args, client: Client) -> Outcome {
-    let job = client.job(&args.which.job).await?;
-    let answer = Answer { question: args.which.question, text: args.text.join(" ") };
-    let call = jobs::answer(&job.id, &answer).once()?;
+    let words = Answer { words: args.text, ..Answer::default() };
+    send(args.which, words, client).await
+}
+
+pub(crate) async fn approve(args: Approve, client: Client) -> Outcome {
+    send(args.which, Answer { verdict: Some(Verdict::Allow), ..Answer::default() }, client).await
+}
+
+pub(crate) async fn deny(args: Deny, client: Client) -> Outcome {
+    let reason = args.reason.join(" ");
+    send(args.which, Answer { verdict: Some(Verdict::Deny), reason, ..Answer::default() }, client).await
+}
+
+async fn send(which: Which, answer: Answer, client: Client) -> Outcome {
+    let is_empty = answer.verdict.is_none() && answer.words.is_empty();
+    let Some(question) = which.question.filter(|_| !is_empty) else {
+        let what = match is_empty {
+            true => "give the name of the question, and then the answer",
+            false => "give the name of the question, which stands below all that is asked",
+        };
+        return Err(Failure::usage(what).next(format!("lastword question {}", clean(&which.job))));
+    };
+    let job = client.job(&which.job).await?;
+    let call = jobs::answer(&job.id, &Answer { question, ..answer }).once()?;
     let accepted = client.call(&call).await.map_err(|failure| explain(failure, &job))?;
     let ui = client.ui();
     match ui.json {
@@ -79,11 +90,10 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
     Ok(0)
 }
 
-/// Lists the open questions if it is unclear which one is meant.
+/// Says where the names of questions are.
 fn explain(failure: Failure, job: &Job) -> Failure {
-    let open = matches!(failure.problem.code, Code::Ambiguous | Code::Conflict);
-    let questions = job.session.iter().filter(|_| open).flat_map(|session| &session.questions);
-    questions.fold(failure, |failure, question| {
-        failure.next(format!("--question {}    # {}", clean(&question.id), clean(&question.text)))
-    })
+    match failure.problem.code {
+        Code::Conflict => failure.next(format!("lastword question {}", describe::reference(job))),
+        _ => failure,
+    }
 }

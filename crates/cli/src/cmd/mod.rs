@@ -20,6 +20,7 @@ pub(crate) mod logs;
 pub(crate) mod ls;
 pub(crate) mod man;
 pub(crate) mod prune;
+pub(crate) mod question;
 pub(crate) mod result;
 pub(crate) mod resume;
 pub(crate) mod retry;

@@ -195,6 +195,22 @@ pub(crate) fn cut(text: &str, width: usize) -> String {
     kept
 }
 
+/// Splits a line into pieces of at most `width` columns. Nothing is lost; an empty line is one empty piece.
+pub(crate) fn wrap(line: &str, width: usize) -> Vec<String> {
+    let (mut pieces, mut used) = (vec![String::new()], 0);
+    for c in line.chars() {
+        let wide = unicode_width::UnicodeWidthChar::width(c).unwrap_or(0);
+        if used > 0 && used + wide > width {
+            (used, _) = (0, pieces.push(String::new()));
+        }
+        used += wide;
+        if let Some(piece) = pieces.last_mut() {
+            piece.push(c);
+        }
+    }
+    pieces
+}
+
 /// Returns the width of `text` in terminal columns.
 pub(crate) fn columns(text: &str) -> usize {
     unicode_width::UnicodeWidthStr::width(text)

@@ -20,12 +20,6 @@ pub(crate) fn reference(job: &Job) -> &str {
     job.name.as_deref().unwrap_or(&job.short)
 }
 
-/// Returns the command that approves a question; `question` is its id if there are several.
-pub(crate) fn approve(job: &Job, question: Option<&str>) -> String {
-    let which = question.map_or_else(String::new, |id| format!(" -q {}", clean(id)));
-    format!("lastword approve {}{which}", reference(job))
-}
-
 /// Returns the state of a row in one word or two.
 pub(crate) fn state(row: &Row, now: Time) -> String {
     match &row.outcome {

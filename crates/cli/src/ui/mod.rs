@@ -3,6 +3,7 @@
 pub(crate) mod describe;
 pub(crate) mod job;
 pub(crate) mod progress;
+pub(crate) mod question;
 pub(crate) mod receipt;
 mod session;
 pub(crate) mod style;
@@ -60,6 +61,9 @@ pub(crate) struct JsonList<'a, T> {
 
 /// The width of a terminal that does not report one.
 const WIDTH_DEFAULT: usize = 80;
+
+/// The height of a terminal that does not report one.
+const HEIGHT_DEFAULT: usize = 24;
 
 /// The minimum width for layouts; lines wrap on narrower terminals.
 const WIDTH_MIN: usize = 40;
@@ -155,6 +159,13 @@ pub(crate) fn discard_typed() -> bool {
     let typed = rustix::io::ioctl_fionread(stdin).is_ok_and(|count| count > 0);
     let _ = rustix::termios::tcflush(stdin, rustix::termios::QueueSelector::IFlush);
     typed
+}
+
+/// Returns the height of the terminal.
+pub(crate) fn height() -> usize {
+    let size = rustix::termios::tcgetwinsize(std::io::stderr()).ok();
+    let rows = size.map(|size| usize::from(size.ws_row)).filter(|rows| *rows > 0);
+    rows.unwrap_or(HEIGHT_DEFAULT)
 }
 
 fn width(out_is_terminal: bool) -> usize {

@@ -3,8 +3,8 @@
 use lastword_api::{Job, Question, Session, Turn, TurnEnding, Usage};
 
 use super::Ui;
-use super::describe;
 use super::style::Style;
+use super::{describe, question};
 use crate::text::clean::{clean, cut};
 use crate::text::duration;
 use crate::text::moment::{Clock, between};
@@ -12,32 +12,17 @@ use crate::text::moment::{Clock, between};
 /// Turns shown: the newest. `events` has all of them.
 const TURNS_MAX: usize = 8;
 
-/// Returns the open questions, each with the command that answers it.
+/// Returns the open questions, each with how to answer it.
 pub(super) fn questions(job: &Job, session: &Session, clock: &Clock, ui: &Ui, width: usize) -> Vec<String> {
-    let several = session.questions.len() > 1;
-    session
-        .questions
-        .iter()
-        .flat_map(|question| question_lines(job, question, several, clock, ui.out, width))
-        .collect()
-}
-
-fn question_lines(
-    job: &Job,
-    question: &Question,
-    several: bool,
-    clock: &Clock,
-    style: Style,
-    width: usize,
-) -> [String; 2] {
-    let which = several.then_some(question.id.as_str());
-    let until = question.expires_at.map(|at| duration::show_coarse(between(clock.now(), at)));
-    let until = until.map_or_else(String::new, |until| format!("; denied if not answered within {until}"));
-    let command = describe::approve(job, which);
-    [
-        format!("  {}", style.warn(&cut(&clean(&question.text), width.saturating_sub(2)))),
-        format!("    {command}    {}", style.faint(&format!("# or deny, or answer{until}"))),
-    ]
+    let lines = |asked: &Question| {
+        let mut lines = question::brief(job, asked, ui.out, width);
+        let until = asked.expires_at.map(|at| duration::show_coarse(between(clock.now(), at)));
+        lines.extend(until.map(|until| {
+            format!("    {}", ui.out.faint(&format!("# denied if not answered within {until}")))
+        }));
+        lines
+    };
+    session.questions.iter().flat_map(lines).collect()
 }
 
 /// Returns the state of the conversation, its turns and what it has spent.

@@ -242,8 +242,8 @@ fn an_answer_with_a_key_is_given_once() {
         Some([0, 1].map(|at| asked[at]["id"].as_str().unwrap().to_owned()))
     });
     let path = format!("/v1/jobs/{id}/answers");
-    let say = |key: &str, question: &str, text: &str| {
-        let body = json!({ "question": question, "text": text }).to_string();
+    let say = |key: &str, question: &str, verdict: &str| {
+        let body = json!({ "question": question, "verdict": verdict }).to_string();
         daemon.client.request("POST", &path, &[("idempotency-key", key)], body.as_bytes())
     };
     let inputs = std::thread::scope(|scope| {

@@ -117,6 +117,13 @@ pub(crate) fn until_asks(home: &Home, id: &str, count: usize) -> Vec<serde_json:
     })
 }
 
+/// Answers the oldest open question of a job.
+pub(crate) fn answers(home: &Home, verb: &str, id: &str, words: &[&str]) {
+    let job = home.json(&["show", id]);
+    let question = job["session"]["questions"][0]["id"].as_str().expect("it asks").to_owned();
+    home.ok(&[&[verb, id, &question], words].concat());
+}
+
 /// Returns how the turns of a job ended.
 fn endings(job: &serde_json::Value) -> Vec<&str> {
     let turns = job["session"]["turns"].as_array().unwrap();
@@ -185,7 +192,7 @@ fn a_later_attempt_does_not_resume_what_its_agent_would_lose() {
         let id = start(&home, &["--retry", "1", "--backoff", "1ms", "ask make test"]);
         until_asks(&home, &id, 1);
         home.ok(&["send", &id, "die"]);
-        home.ok(&["approve", &id]);
+        answers(&home, "approve", &id, &[]);
         let begun = until("attempt 2 asks or ends", || {
             let job = home.json(&["show", &id]);
             let asks = !job["session"]["questions"].as_array().unwrap().is_empty();
@@ -193,7 +200,7 @@ fn a_later_attempt_does_not_resume_what_its_agent_would_lose() {
             (second && (asks || job["phase"] == "ended")).then_some(job)
         });
         if begun["phase"] != "ended" {
-            home.ok(&["approve", &id]);
+            answers(&home, "approve", &id, &[]);
         }
         home.run(&["wait", &id]);
         let job = home.json(&["show", &id]);
@@ -228,24 +235,33 @@ fn questions_of_an_agent_are_shown_and_answered() {
     assert_eq!(texts, ["execute: make test", "execute: make clean"]);
     assert!(home.ok(&["ls"]).contains(" needs input "), "{}", home.ok(&["ls"]));
     insta::assert_snapshot!("show_asks", plain(&home, &home.ok(&["show", "asker"])));
+    // The name of a question is what shows that it was seen: its number or the agent's own id is not enough.
     let output = home.run(&["approve", "asker"]);
-    assert_eq!(output.code, 125, "{output:?}");
-    assert!(output.stderr.contains("several open questions"), "{output:?}");
+    assert!(output.code == 2 && output.stderr.contains("lastword question asker"), "{output:?}");
     let name = |at: usize| asked[at]["id"].as_str().unwrap();
-    let line = format!("--question {}    # execute: make clean", name(1));
-    assert!(output.stderr.contains(&line), "{output:?}");
-    home.ok(&["approve", "asker", "--question", name(0)]);
+    for guess in ["ask-0", "q1", "q1-0000", name(1).trim_start_matches("q2-")] {
+        let output = home.run(&["approve", "asker", guess]);
+        assert!(output.code == 125 && output.stderr.contains("no open question of that name"), "{output:?}");
+        assert!(output.stderr.contains("lastword question asker"), "{output:?}");
+    }
+    let whole = home.ok(&["question", "asker"]);
+    assert!(
+        whole.contains("│ make test\n") && whole.contains(&format!("approve asker {}", name(0))),
+        "{whole}"
+    );
+    let output = home.run(&["answer", "asker", name(0), "allow"]);
+    assert!(output.code == 125 && output.stderr.contains("asked for a permission"), "{output:?}");
+    home.ok(&["approve", "asker", name(0)]);
     until_asks(&home, &id, 1);
-    let output = home.run(&["approve", "asker", "--question", name(0)]);
+    let output = home.run(&["approve", "asker", name(0)]);
     assert!(output.code == 125, "each question takes one answer: {output:?}");
-    // Only one question is left, so it need not be named.
-    home.ok(&["deny", "asker", "not", "now"]);
+    home.ok(&["deny", "asker", name(1), "not", "now"]);
     home.ok(&["wait", &id]);
     let log = home.ok(&["logs", &id]);
     assert!(log.contains("ask-0 allow_once") && log.contains("ask-1 reject_once"), "{log}");
     let job = home.json(&["show", &id]);
     assert_eq!(job["session"]["denials"], json!(["execute: make clean"]));
-    assert_eq!(home.run(&["deny", "asker"]).code, 125, "it has ended");
+    assert_eq!(home.run(&["deny", "asker", name(1)]).code, 125, "it has ended");
 }
 
 #[test]
@@ -278,13 +294,13 @@ fn questions_are_shown_to_users_who_follow_the_job() {
     let mut late = at_terminal(&home, &["attach", "asker"]);
     let mut typed = late.stdin.take().unwrap();
     let shown = until_shown(&mut late, "[y] allow");
-    assert!(shown.contains("echo asks: ") && shown.contains("make test"), "{shown}");
+    assert!(shown.contains("echo:") && shown.contains("make test"), "{shown}");
     typed.write_all(b"y\n").unwrap();
     assert!(late.wait().unwrap().success());
     let output = crate::home::of_output(attached.wait_with_output().unwrap());
     assert_eq!(output.code, 0, "{output:?}");
     assert!(
-        output.stderr.contains("echo asks: ") && output.stderr.contains("lastword approve asker"),
+        output.stderr.contains("│ make test") && output.stderr.contains("lastword approve asker q1-"),
         "{output:?}"
     );
     assert_eq!(endings(&home.json(&["show", "asker"])), ["completed"]);
@@ -304,18 +320,59 @@ fn what_is_typed_before_a_question_is_shown_does_not_answer_it() {
     until_shown(&mut attached, "y\r\ny\r\n");
     std::fs::write(&go, "").unwrap();
     let shown = until_shown(&mut attached, "[y] allow");
-    assert!(shown.contains("echo asks: execute: make test") && shown.contains(DISCARDED), "{shown}");
+    assert!(shown.contains("make test") && shown.contains(DISCARDED), "{shown}");
     assert!(!shown.contains("make clean"), "one question at a time: {shown}");
     until_asks(&home, &id, 2);
     // Two lines at once: the second is there before the second question is shown.
     typed.write_all(b"n\ny\n").unwrap();
     let shown = until_shown(&mut attached, "[y] allow");
-    assert!(shown.contains("echo asks: execute: make clean") && shown.contains(DISCARDED), "{shown}");
+    assert!(shown.contains("make clean") && shown.contains(DISCARDED), "{shown}");
     assert_eq!(until_asks(&home, &id, 1)[0]["text"], "execute: make clean");
     typed.write_all(b"y\n").unwrap();
     assert!(attached.wait().unwrap().success());
     let log = home.ok(&["logs", &id]);
     assert!(log.contains("ask-0 reject_once") && log.contains("ask-1 allow_once"), "{log}");
+}
+
+#[test]
+fn c89_a_long_command_is_approved_only_after_its_last_line_was_shown() {
+    let home = with_agent();
+    let id = start(&home, &["--name", "asker", "asklong 5000"]);
+    let asked = until_asks(&home, &id, 1);
+    let request = asked[0]["request"].as_str().unwrap();
+    assert!(request.len() > 100_000 && request.ends_with("\nrm -rf /"), "{}", request.len());
+    let name = asked[0]["id"].as_str().unwrap();
+    // What shows a part of it says so, and does not show its name.
+    let shown = home.ok(&["show", "asker"]);
+    assert!(shown.contains("more lines") && shown.contains("lastword question asker"), "{shown}");
+    assert!(
+        !shown.contains(name) && !shown.contains("lastword approve") && !shown.contains("rm -rf"),
+        "{shown}"
+    );
+    let whole = home.ok(&["question", "asker"]);
+    let (above, below) = whole.split_once("│ rm -rf /\n").expect("its last line");
+    assert!(!above.contains(name) && below.contains(&format!("lastword approve asker {name}")), "{below}");
+    // At a terminal it comes page by page, and nothing allows it before the last.
+    let mut attached = at_terminal(&home, &["attach", "asker"]);
+    let mut typed = attached.stdin.take().unwrap();
+    until_shown(&mut attached, "[Enter] shows more");
+    typed.write_all(b"y\n").unwrap();
+    until_shown(&mut attached, "[Enter] shows more");
+    assert_eq!(until_asks(&home, &id, 1).len(), 1, "a yes on the first page is none");
+    let mut pages = 1;
+    loop {
+        typed.write_all(b"\n").unwrap();
+        let shown = until_shown(&mut attached, "[");
+        pages += 1;
+        if shown.contains("rm -rf /") {
+            break;
+        }
+        until_shown(&mut attached, "denies --");
+    }
+    assert!(pages > 20, "{pages}");
+    typed.write_all(b"y\n").unwrap();
+    assert!(attached.wait().unwrap().success());
+    assert!(home.ok(&["logs", &id]).contains("ask-0 allow_once"));
 }
 
 /// Shown between a question and the hint that invites an answer.
@@ -336,7 +393,7 @@ fn an_interrupt_ends_the_turn_and_a_message_starts_the_next() {
     // As it was sent, without a line feed at the end.
     assert!(home.ok(&["logs", "--raw", &id]).contains(r#"did: hello again\n"#));
     insta::assert_snapshot!("show_turns", plain(&home, &home.ok(&["show", &id])));
-    for words in [&["interrupt", &id][..], &["send", &id, "more"], &["approve", &id]] {
+    for words in [&["interrupt", &id][..], &["send", &id, "more"], &["approve", &id, "q1"]] {
         let output = home.run(words);
         assert!(output.code == 125 && output.stderr.contains("has ended"), "{words:?}: {output:?}");
     }
@@ -404,6 +461,6 @@ fn an_agent_cannot_answer_its_own_questions() {
     });
     assert!(log.contains("cheat 125") && log.contains("from inside"), "{log}");
     until_asks(&home, &id, 1);
-    home.ok(&["deny", &id]);
+    answers(&home, "deny", &id, &[]);
     home.ok(&["wait", &id]);
 }

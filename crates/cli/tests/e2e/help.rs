@@ -11,6 +11,7 @@ const VERBS: &[&str] = &[
     "wait",
     "attach",
     "send",
+    "question",
     "answer",
     "approve",
     "deny",

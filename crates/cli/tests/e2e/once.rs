@@ -116,7 +116,7 @@ fn a_one_shot_agent_takes_no_input_and_can_be_cancelled() {
     }
     let output = home.run(&["interrupt", &id]);
     assert!(output.code == 125 && output.stderr.contains("`lastword cancel`"), "{output:?}");
-    let output = home.run(&["answer", &id, "yes"]);
+    let output = home.run(&["answer", &id, "q1", "yes"]);
     assert!(output.code == 125 && output.stderr.contains("no open question"), "{output:?}");
     home.ok(&["cancel", &id]);
     let job = home.json(&["show", &id]);

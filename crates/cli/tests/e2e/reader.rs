@@ -5,7 +5,7 @@ use std::process::{Child, Stdio};
 
 use rustix::process::Signal;
 
-use crate::agents::{define_agent, until_asks};
+use crate::agents::{answers, define_agent, until_asks};
 use crate::home::{Home, Output, is_alive, of_output, run_command, signal, until};
 use crate::terminal::{at_terminal, until_shown};
 
@@ -99,7 +99,7 @@ fn a_closed_pipe_stops_an_agent() {
     until_asks(&home, "asker", 1);
     drop(child.stdout.take());
     // The agent prints the answer, and works on.
-    home.ok(&["approve", "asker"]);
+    answers(&home, "approve", "asker", &[]);
     let output = of_output(child.wait_with_output().unwrap());
     assert_eq!(output.code, 141, "{output:?}");
     check_stopped(&home, "asker");

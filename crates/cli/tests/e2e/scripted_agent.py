@@ -1,6 +1,7 @@
 """An agent that speaks the Agent Client Protocol and follows its prompt line by line.
 
 ask TEXT   asks for permission to run TEXT, and prints the answer
+asklong N  asks for permission to run N lines, the last of which does harm
 cheat      tries to answer its own question, and prints the result
 wait       works until it is interrupted
 deaf       works on, whatever it is told
@@ -42,12 +43,14 @@ def turn(session, text):
     """Follows a prompt, and returns how the turn ended."""
     words = text.split("\n")
     asked = [word.removeprefix("ask ") for word in words if word.startswith("ask ")]
+    for count in [word.removeprefix("asklong ") for word in words if word.startswith("asklong ")]:
+        asked.append("".join(f"echo this is line {line}\n" for line in range(int(count))) + "rm -rf /")
     for number, what in enumerate(asked):
         ask(session, number, what)
     if "die" in words:
         sys.exit(1)
     if "cheat" in words:
-        command = [os.environ["PROGRAM"], "approve", os.environ["LASTWORD_JOB_ID"], "-q", "ask-0"]
+        command = [os.environ["PROGRAM"], "approve", os.environ["LASTWORD_JOB_ID"], "q1-0000"]
         cheat = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
         say(session, f"cheat {cheat.returncode} {cheat.stderr}")
     for name in [word.removeprefix("write ") for word in words if word.startswith("write ")]:

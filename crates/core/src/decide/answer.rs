@@ -1,44 +1,55 @@
-//! `answer`: a user answers a question of the agent. Each question takes one answer; an expired one is denied.
+//! `answer`: a user answers a question of the agent. Each question takes one answer, which names it; an expired one is denied.
 
 use super::{Decision, Refusal, send};
 use crate::event::{AnswerRequested, Fact};
 use crate::ids::{InputNo, Timestamp};
 use crate::job::{Job, Phase};
+use crate::question::{AskKind, Reply};
 use crate::session::Question;
 use crate::spec::Work;
 
 /// The stored author of a denial by expiry.
 const NOBODY: &str = "nobody";
 
-/// The answer to an expired question.
-const EXPIRED: &str = "deny not answered in time";
+/// The reason of that denial.
+const EXPIRED: &str = "not answered in time";
 
-/// Returns the open question if there is exactly one.
-pub fn only(job: &Job) -> Result<&str, Refusal> {
-    send::room(job, "")?;
-    let open = job.session.iter().flat_map(|session| session.open_questions());
-    let open: Vec<&str> = open.map(|question| question.id.as_str()).collect();
-    match open[..] {
-        [] => Err(Refusal::Nothing(job.id, "no open question")),
-        [question] => Ok(question),
-        _ => Err(Refusal::Several(job.id, open.join(", "))),
-    }
-}
-
-/// Decides the answer to a question.
-pub fn decide(job: &Job, by: &str, question: &str, text: &str) -> Decision {
-    send::room(job, text)?;
+/// Decides the answer to the question of this name.
+pub fn decide(job: &Job, by: &str, name: &str, reply: &Reply) -> Decision {
+    send::room(job, &reply.text())?;
     let questions = job.session.iter().flat_map(|session| &session.questions);
-    match questions.into_iter().find(|open| open.id == question) {
-        None => Err(Refusal::Nothing(job.id, "no open question with that id")),
+    match questions.into_iter().find(|open| open.name == name) {
+        None => Err(Refusal::Nothing(job.id, "no open question of that name")),
         Some(open) if open.answered => Err(Refusal::Nothing(job.id, "an answer to that question already")),
-        Some(_) => Ok(vec![answer(by, job.inputs_made.next(), question, text)]),
+        Some(open) => {
+            fits(job, open, reply)?;
+            Ok(vec![answer(by, job.inputs_made.next(), open, reply.clone())])
+        }
     }
 }
 
-fn answer(by: &str, input: InputNo, question: &str, text: &str) -> Fact {
-    let (by, question, text) = (by.to_owned(), question.to_owned(), text.to_owned());
-    AnswerRequested { by, input, question, text }.into()
+/// Refuses an answer of another kind than the question needs. A question that 0.1.0 recorded takes any.
+fn fits(job: &Job, open: &Question, reply: &Reply) -> Result<(), Refusal> {
+    let Some(ask) = &open.ask else { return Ok(()) };
+    match (ask.kind, reply) {
+        (_, Reply::Deny(_)) | (AskKind::Permission, Reply::Allow) => Ok(()),
+        (AskKind::Permission, Reply::Words(_)) => {
+            Err(Refusal::Nothing(job.id, "asked for a permission, which is approved or denied"))
+        }
+        (AskKind::Choice | AskKind::Text, Reply::Allow) => {
+            Err(Refusal::Nothing(job.id, "asked a question that needs words, not a permission"))
+        }
+        (AskKind::Choice | AskKind::Text, Reply::Words(words)) if words.len() != ask.parts.len() => {
+            Err(Refusal::Nothing(job.id, "asked for one answer to each of its questions"))
+        }
+        (AskKind::Choice | AskKind::Text, Reply::Words(_)) => Ok(()),
+    }
+}
+
+fn answer(by: &str, input: InputNo, question: &Question, reply: Reply) -> Fact {
+    let (by, text) = (by.to_owned(), reply.text());
+    let (name, question) = (question.name.clone(), question.id.clone());
+    AnswerRequested { by, input, question, name, text, reply: Some(reply) }.into()
 }
 
 /// Returns when a question of this job expires.
@@ -60,7 +71,7 @@ pub fn expire(job: &Job, now: Timestamp) -> Vec<Fact> {
     let mut input = job.inputs_made;
     let deny = |question: &Question| {
         input = input.next();
-        answer(NOBODY, input, &question.id, EXPIRED)
+        answer(NOBODY, input, question, Reply::Deny(EXPIRED.to_owned()))
     };
     over.map(deny).collect()
 }

@@ -11,6 +11,7 @@ use crate::event::{
 use crate::ids::{Now, TurnNo};
 use crate::job::Job;
 use crate::outcome::Cause;
+use crate::question;
 use crate::report::{Pulse, Signal};
 
 /// Characters kept of a question, a title or an error.
@@ -33,10 +34,13 @@ pub fn decide(job: &Job, offset: u64, signal: &Signal, pulse: &Pulse, now: Now) 
         _ if session.is_none() => Vec::new(),
         Signal::SessionChanged { state, background } => changed(job, offset, *state, *background),
         Signal::TurnStarted => turn_started(job, offset, pulse, now),
-        Signal::QuestionAsked { question, text } => match session {
+        Signal::QuestionAsked { question, text, ask, .. } => match session {
             // A question outside a turn, or one too many, is ignored.
             Some(session) if session.active.is_some() && session.questions.len() < QUESTIONS_MAX => {
-                vec![QuestionAsked { offset, question: line(question), text: line(text) }.into()]
+                let (text, number) = (line(text), job.questions_asked + 1);
+                let name = question::name(number, &text, ask);
+                let (question, ask) = (line(question), Some(ask.clone()));
+                vec![QuestionAsked { offset, question, name, text, ask }.into()]
             }
             _ => Vec::new(),
         },

@@ -63,9 +63,6 @@ pub enum Refusal {
     /// The job lacks what the request is about, or has something that rules it out.
     #[error("{0} has {1}")]
     Nothing(JobId, &'static str),
-    /// The request could be about several questions.
-    #[error("{0} has several open questions; name one of them: {1}")]
-    Several(JobId, String),
     /// A bound is reached.
     #[error("{0} has reached a limit: {1}")]
     Full(JobId, &'static str),

@@ -45,7 +45,8 @@ impl Job {
         self.heard(asked.offset)?;
         self.expect_session()?.close_question(&asked.question);
         self.drop_moot_answers();
-        self.expect_session()?.ask(&asked.question, &asked.text, at);
+        self.expect_session()?.ask(asked, at);
+        self.questions_asked += 1;
         Ok(())
     }
 

@@ -10,6 +10,7 @@ use crate::event::{
 use crate::ids::{JobId, Timestamp};
 use crate::job::{Job, PendingInput, Phase, Stop, Waits};
 use crate::outcome::Cause;
+use crate::question::Reply;
 
 impl Job {
     pub(super) fn submitted(&mut self, at: Timestamp, submitted: &Submitted) -> Followed {
@@ -70,13 +71,21 @@ impl Job {
     pub(super) fn input_requested(&mut self, request: &InputRequested) -> Followed {
         self.input_closed |= request.eof;
         let &InputRequested { input: no, eof, steer, .. } = request;
-        self.push_input(PendingInput { no, question: None, text: request.text.clone(), eof, steer });
+        self.push_input(PendingInput {
+            no,
+            question: None,
+            text: request.text.clone(),
+            reply: None,
+            eof,
+            steer,
+        });
         Ok(())
     }
 
     pub(super) fn answer_requested(&mut self, request: &AnswerRequested) -> Followed {
         let (question, text) = (Some(request.question.clone()), request.text.clone());
-        self.push_input(PendingInput { no: request.input, question, text, eof: false, steer: false });
+        let reply = Some(request.reply.clone().unwrap_or_else(|| Reply::from_text(&text)));
+        self.push_input(PendingInput { no: request.input, question, text, reply, eof: false, steer: false });
         self.expect_session()?.answer(&request.question)
     }
 

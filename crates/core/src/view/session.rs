@@ -8,6 +8,7 @@ use crate::decide::answer;
 use crate::event::{Commit, Event, Fact, SessionState, TurnEnding};
 use crate::ids::{AttemptNo, JobId, Seq, Timestamp, TurnNo};
 use crate::job::Job;
+use crate::question::Ask;
 
 /// An agent's session in the newest attempt that had one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -43,8 +44,12 @@ pub struct SessionView {
 pub struct OpenQuestion {
     /// The agent's id of the question.
     pub id: String,
-    /// Its text. Written by the agent: do not trust it.
+    /// The name by which a person answers it.
+    pub name: String,
+    /// Its text, in one line. Written by the agent: do not trust it.
     pub text: String,
+    /// All that is asked; `None` if 0.1.0 recorded it.
+    pub ask: Option<Box<Ask>>,
     /// When it was asked.
     pub asked_at: Timestamp,
     /// When it expires and is denied.
@@ -81,7 +86,9 @@ impl SessionView {
         let session = job.session.as_ref()?;
         let open = session.open_questions().map(|question| OpenQuestion {
             id: question.id.clone(),
+            name: question.name.clone(),
             text: question.text.clone(),
+            ask: question.ask.clone(),
             asked_at: question.asked_at,
             expires_at: answer::expires_at(job, question),
         });

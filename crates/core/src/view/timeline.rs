@@ -67,8 +67,8 @@ fn describe(fact: &Fact) -> String {
             format!("input {input} from {by}{eof}: {}", quote(&request.text))
         }
         Fact::AnswerRequested(request) => {
-            let (by, question) = (quote(&request.by), quote(&request.question));
-            format!("answer to {question} from {by}: {}", quote(&request.text))
+            let name = if request.name.is_empty() { &request.question } else { &request.name };
+            format!("answer to {} from {}: {}", quote(name), quote(&request.by), quote(&request.text))
         }
         Fact::InterruptRequested(request) => {
             format!("interrupt of turn {} requested by {}", request.turn, quote(&request.by))
@@ -108,7 +108,10 @@ fn describe(fact: &Fact) -> String {
         },
         Fact::SessionChanged(changed) => format!("session {}", state(changed.state)),
         Fact::TurnStarted(started) => format!("turn {} started", started.turn),
-        Fact::QuestionAsked(asked) => format!("question {}: {}", quote(&asked.question), quote(&asked.text)),
+        Fact::QuestionAsked(asked) => {
+            let name = if asked.name.is_empty() { &asked.question } else { &asked.name };
+            format!("question {}: {}", quote(name), quote(&asked.text))
+        }
         Fact::QuestionClosed(closed) => format!("question {} withdrawn", quote(&closed.question)),
         Fact::ItemCompleted(item) => format!("done: {}", quote(&item.title)),
         Fact::Spent(spent) => {

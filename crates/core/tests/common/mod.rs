@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use lastword_core::decide::cancel::{self, Cancel};
 use lastword_core::decide::claim::{self, Claimant, Lease};
-use lastword_core::decide::{Decision, launch, observe, submit};
+use lastword_core::decide::{Decision, answer, launch, observe, submit};
 use lastword_core::event::{Commit, SessionState, TurnEnding, Usage};
 use lastword_core::limits::Limits;
 use lastword_core::outcome::{Asked, Outcome};
+use lastword_core::question::{Ask, Reply};
 use lastword_core::receipt::{Exit, Level, Proof, Receipt, Tree};
 use lastword_core::report::{Pulse, Report, Signal};
 use lastword_core::spec::{Dependency, Dialect, Io, Needs, RetryPolicy, Spec, Terms, Work};
@@ -106,7 +107,19 @@ pub(crate) fn becomes(state: SessionState) -> Signal {
 
 /// Returns the signal of a question.
 pub(crate) fn question(id: &str) -> Signal {
-    Signal::QuestionAsked { question: id.to_owned(), text: "may I?".to_owned() }
+    let ask = Box::new(Ask::permission("Bash", "make"));
+    Signal::QuestionAsked { question: id.to_owned(), text: "may I?".to_owned(), ask, edits: Vec::new() }
+}
+
+/// Returns the name of the question that has this id.
+pub(crate) fn name_of(job: &Job, id: &str) -> String {
+    let questions = job.session.iter().flat_map(|session| &session.questions);
+    questions.into_iter().find(|open| open.id == id).map_or_else(|| id.to_owned(), |open| open.name.clone())
+}
+
+/// Decides that the question of this id is allowed.
+pub(crate) fn allow(job: &Job, id: &str) -> Decision {
+    answer::decide(job, "ann", &name_of(job, id), &Reply::Allow)
 }
 
 /// Returns the kinds of facts.

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use lastword_core::decide::cancel::Cancel;
 use lastword_core::decide::{Decision, abandon, answer, cancel, interrupt, label, limit, send};
 use lastword_core::limits::Limit;
+use lastword_core::question::Reply;
 use lastword_core::{Append, AppendId, InputNo, Job, JobId, TurnNo};
 use lastword_store::{self as store, Store};
 
@@ -75,19 +76,15 @@ impl<J: Store> Desk<J> {
         Ok((job, input))
     }
 
-    /// Answers a question of an agent: the only open one, if none is named.
+    /// Answers the question of this name.
     pub async fn answer(
         &self,
         id: JobId,
         by: &str,
-        question: Option<&str>,
-        text: &str,
+        question: &str,
+        reply: &Reply,
     ) -> Result<(Job, InputNo), Error> {
-        let decide = |job: &Job| {
-            let question = question.map_or_else(|| answer::only(job), Ok)?;
-            answer::decide(job, by, question, text)
-        };
-        let job = self.request(id, None, decide).await?;
+        let job = self.request(id, None, |job| answer::decide(job, by, question, reply)).await?;
         let input = job.inputs_made;
         Ok((job, input))
     }

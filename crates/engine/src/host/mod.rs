@@ -9,6 +9,7 @@
 
 mod commands;
 mod connection;
+mod edit;
 mod env;
 mod files;
 mod gits;

@@ -15,6 +15,7 @@ use tokio::sync::oneshot;
 use tokio::time::sleep;
 
 use super::connection::KeeperConnection;
+use super::edit;
 use super::goals::AgentGoals;
 use super::local::LocalHost;
 use super::outbox::{Answer, Outbox};
@@ -45,6 +46,8 @@ const NUMBER_BITS: u32 = 32;
 pub(super) struct AgentSession {
     attempt: AttemptNo,
     epoch: Epoch,
+    /// The folder in which the agent works.
+    cwd: PathBuf,
     dir: PathBuf,
     /// The file of the checkpoint: the dialogue as it was at an offset of the recording.
     checkpoint: PathBuf,
@@ -107,6 +110,7 @@ impl AgentSession {
         let mut session = AgentSession {
             attempt: no,
             epoch,
+            cwd,
             dir,
             checkpoint,
             dialogue: Dialogue::new(start.clone(), terms),
@@ -296,8 +300,8 @@ impl AgentSession {
 
     async fn report(&mut self, heard: Vec<Heard>, reports: &Reports) {
         let last = heard.len().saturating_sub(1);
-        for (index, Heard { offset, signal }) in heard.into_iter().enumerate() {
-            match signal {
+        for (index, Heard { offset, mut signal }) in heard.into_iter().enumerate() {
+            match &mut signal {
                 // One sign of life is enough.
                 Signal::Progress if index < last => continue,
                 Signal::TurnStarted => {
@@ -305,6 +309,9 @@ impl AgentSession {
                     if self.turn <= self.logged {
                         continue;
                     }
+                }
+                Signal::QuestionAsked { ask, edits, .. } => {
+                    Box::pin(edit::show(&self.cwd, ask, std::mem::take(edits))).await;
                 }
                 _ => {}
             }

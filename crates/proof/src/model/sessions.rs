@@ -13,6 +13,7 @@ use lastword_core::event::{Commit, SessionState, TurnEnding, Usage};
 use lastword_core::limits::{Limit, Limits};
 use lastword_core::outcome::Asked;
 use lastword_core::owner::{Input, Output, Owner};
+use lastword_core::question::{Ask, Reply};
 use lastword_core::receipt::{Exit, Level, Proof, Receipt, Tree};
 use lastword_core::report::{Report, Signal};
 use lastword_core::{Append, AppendId, AttemptNo, Awake, Fact, Fence, Job, Now, Phase, Timestamp};
@@ -150,7 +151,12 @@ fn heard(said: Said, offset: u64) -> Input {
     let signal = match said {
         Said::Session => Signal::SessionStarted { reference: Some("ref".into()), resumed_from: None },
         Said::Turn => Signal::TurnStarted,
-        Said::Ask => Signal::QuestionAsked { question: "q".into(), text: "may I?".into() },
+        Said::Ask => Signal::QuestionAsked {
+            question: "q".into(),
+            text: "may I?".into(),
+            ask: Box::new(Ask::permission("Bash", "make")),
+            edits: Vec::new(),
+        },
         Said::Spend => Signal::Spent(Usage { tokens_in: 1, ..Usage::default() }),
         Said::Done => Signal::TurnEnded { ending: TurnEnding::Completed, error: None, commit },
         Said::Fail => Signal::TurnEnded { ending: TurnEnding::Failed, error: Some("no".into()), commit },
@@ -228,7 +234,10 @@ impl Talk {
             }
             Act::Interrupt => interrupt::decide(job, "somebody", None),
             Act::Send => send::decide(job, "somebody", "more", false),
-            Act::Answer => answer::decide(job, "somebody", "q", "yes"),
+            Act::Answer => {
+                let open = job.session.iter().flat_map(|session| &session.questions).next();
+                answer::decide(job, "somebody", open.map_or("", |open| &open.name), &Reply::Allow)
+            }
             _ => limit::decide(job, "somebody", Limit::Wall, 10_000),
         };
         if let Ok(facts) = &facts

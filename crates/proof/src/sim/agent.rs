@@ -1,6 +1,7 @@
 //! What runs in a tree: a plain command, or an agent that talks about its session and its turns.
 
 use lastword_core::event::{Commit, SessionState, TurnEnding, Usage};
+use lastword_core::question::Ask;
 use lastword_core::receipt::Exit;
 use lastword_core::report::Signal;
 
@@ -216,7 +217,13 @@ impl Program {
 
     fn ask(&mut self) -> Signal {
         self.question = Some(self.said);
-        Signal::QuestionAsked { question: self.said.to_string(), text: "?".to_owned() }
+        let ask = Box::new(Ask::permission("Bash", "make"));
+        Signal::QuestionAsked {
+            question: self.said.to_string(),
+            text: "?".to_owned(),
+            ask,
+            edits: Vec::new(),
+        }
     }
 
     fn end_turn(&mut self, ending: TurnEnding) -> Next {

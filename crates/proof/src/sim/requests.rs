@@ -9,6 +9,7 @@ use lastword_core::decide::{
 };
 use lastword_core::limits::{Limit, Limits};
 use lastword_core::outcome::Asked;
+use lastword_core::question::Reply;
 use lastword_core::spec::Spec;
 use lastword_core::{Append, AppendId, Fence, Job, Seq};
 
@@ -147,7 +148,7 @@ impl World {
             Wish::Answer => {
                 let questions = job.session.iter().flat_map(|session| &session.questions);
                 match questions.into_iter().find(|question| !question.answered) {
-                    Some(question) => answer::decide(job, "me", &question.id, &unique),
+                    Some(question) => answer::decide(job, "me", &question.name, &Reply::Deny(unique)),
                     None => Err(Refusal::Nothing(job.id, "no question")),
                 }
             }

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::{FromRequest as _, Path, Request, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::IntoResponse as _;
-use lastword_api::{self as api, Accepted, Interrupt, Problem, Resume};
+use lastword_api::{self as api, Accepted, Code, Interrupt, Problem, Resume};
 use lastword_core::TurnNo;
 use lastword_store::Store;
 
@@ -29,7 +29,7 @@ use crate::{agents, keys};
     ),
     responses(
         (status = 202, description = "It will be delivered.", body = Accepted),
-        (status = 409, description = "The question is not open, or several are and none was named.", body = Problem),
+        (status = 409, description = "The question is not open, or needs another kind of answer.", body = Problem),
     ),
 )]
 pub(crate) async fn answer_question<J: Store>(
@@ -53,8 +53,8 @@ pub(crate) async fn answer_question<J: Store>(
     let input = match before {
         Some(input) => input,
         None => {
-            let (by, question) = (principal.name(), answer.question.as_deref());
-            app.engine().desk().answer(id, by, question, &answer.text).await?.1
+            let reply = answer.reply().map_err(|why| Problem::new(Code::Invalid, why))?;
+            app.engine().desk().answer(id, principal.name(), &answer.question, &reply).await?.1
         }
     };
     Ok((StatusCode::ACCEPTED, Json(Accepted { input: input.0 })).into_response())

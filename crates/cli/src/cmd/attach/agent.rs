@@ -1,9 +1,11 @@
-//! Shows an agent's questions and notices while we follow its job. At a terminal, one question at a time is shown and answered in place,
-//! and only by a line typed after it was shown.
+//! Shows an agent's questions and notices while we follow its job. At a terminal, one question at a time is shown whole, page by page, and
+//! answered in place, only by a line typed after its end was shown.
+
+mod question;
 
 use std::collections::VecDeque;
 
-use lastword_api::{Answer, Job};
+use lastword_api::{Answer, Job, Question};
 use lastword_client::events::Filter;
 use lastword_client::jobs;
 use serde_json::Value;
@@ -12,13 +14,14 @@ use super::typed::Typed;
 use crate::client::Client;
 use crate::failure::Failure;
 use crate::text::clean::clean;
-use crate::ui::describe;
+use crate::ui::{self, describe};
+use question::{Asked, Step};
 
 /// Shows questions and notices until the job has no more events.
 pub(super) async fn listen(client: &Client, job: &Job) -> Result<(), Failure> {
     let mut questions = Questions { client, job, open: VecDeque::new(), typed: None, typing_ended: false };
     for question in job.session.iter().flat_map(|session| &session.questions) {
-        questions.add(question.id.clone(), question.text.clone());
+        questions.add(question.clone());
     }
     let mut events = client.follow_job(&job.id, &Filter::default(), Some(job.version));
     loop {
@@ -29,17 +32,17 @@ pub(super) async fn listen(client: &Client, job: &Job) -> Result<(), Failure> {
             },
             line = questions.next_line() => {
                 match line {
-                    Some(line) => questions.answer(&line).await,
+                    Some(line) => questions.hear(&line).await,
                     None => questions.end_typing(),
                 }
                 None
             }
         };
         let Some(event) = event else { continue };
-        let text = |name: &str| event.data[name].as_str().unwrap_or_default().to_owned();
+        let text = |name: &str| event.data[name].as_str().unwrap_or_default();
         match event.kind.as_str() {
-            "question_asked" => questions.add(text("question"), text("text")),
-            "question_closed" | "answer_requested" => questions.close(&text("question")),
+            "question_asked" => questions.add(question::of_event(event.time, &event.data)),
+            "question_closed" | "answer_requested" => questions.close(text("question")),
             "turn_ended" => questions.open.clear(),
             _ => notice(describe::reference(job), &event.kind, &event.data)
                 .iter()
@@ -52,27 +55,22 @@ pub(super) async fn listen(client: &Client, job: &Job) -> Result<(), Failure> {
 struct Questions<'a> {
     client: &'a Client,
     job: &'a Job,
-    open: VecDeque<Question>,
+    open: VecDeque<Asked>,
     /// The terminal, if answers can be typed. Only the oldest question is shown then, the others after it.
     typed: Option<Typed>,
     /// The terminal's input has ended.
     typing_ended: bool,
 }
 
-struct Question {
-    id: String,
-    text: String,
-    shown: bool,
-}
-
 impl Questions<'_> {
-    fn add(&mut self, id: String, text: String) {
-        self.open.push_back(Question { id, text, shown: false });
+    fn add(&mut self, question: Question) {
+        let ui = self.client.ui();
+        self.open.push_back(Asked::new(question, ui.err, ui.width));
         self.show();
     }
 
-    fn close(&mut self, id: &str) {
-        self.open.retain(|question| question.id != id);
+    fn close(&mut self, agent_id: &str) {
+        self.open.retain(|asked| asked.question().agent_id != agent_id);
         self.show();
     }
 
@@ -84,47 +82,58 @@ impl Questions<'_> {
         if self.typed.is_none() && self.client.ui().can_ask && !self.typing_ended {
             self.typed = Typed::open();
         }
-        let ui = self.client.ui();
         let agent = self.job.agent.as_ref().map_or("it", |agent| agent.provider.as_str());
-        let count = if self.typed.is_some() { 1 } else { self.open.len() };
-        let several = self.open.len() > 1;
-        for question in self.open.iter_mut().take(count).filter(|question| !question.shown) {
-            question.shown = true;
-            ui.say(&format!("{agent} asks: {}", clean(&question.text)));
-            match &mut self.typed {
-                None => ui.say(&command_hint(self.job, several.then_some(&question.id))),
-                // The hint comes last: an answer typed after it always counts.
-                Some(typed) => {
-                    if typed.discard() {
-                        ui.say(DISCARDED);
-                    }
-                    ui.say(HINT);
+        match self.typed.is_some() {
+            true => {
+                if let Some(asked) = self.open.front_mut().filter(|asked| !asked.is_begun()) {
+                    self.client.ui().say(&format!("{agent}:"));
+                    asked.begin();
+                    self.page();
+                }
+            }
+            false => {
+                let ui = self.client.ui();
+                for asked in self.open.iter_mut().filter(|asked| !asked.is_begun()) {
+                    asked.begin();
+                    ui.say(&format!("{agent}:"));
+                    let lines = ui::question::brief(self.job, asked.question(), ui.err, ui.width);
+                    lines.iter().for_each(|line| ui.say(line));
                 }
             }
         }
     }
 
+    /// Shows the next page of the oldest question.
+    fn page(&mut self) {
+        let Some(asked) = self.open.front_mut() else { return };
+        let ui = self.client.ui();
+        asked.next_page(ui::height()).iter().for_each(|line| ui.say(line));
+        if self.typed.as_mut().is_some_and(Typed::discard) {
+            ui.say(DISCARDED);
+        }
+        // The hint comes last: what is typed after it always counts.
+        ui.say(&asked.hint());
+    }
+
     /// Returns the next line for the question that is shown; `None` if the input has ended.
     async fn next_line(&mut self) -> Option<String> {
         match &mut self.typed {
-            Some(typed) if self.open.front().is_some_and(|question| question.shown) => {
-                typed.next_line().await
-            }
+            Some(typed) if self.open.front().is_some_and(Asked::is_begun) => typed.next_line().await,
             _ => std::future::pending().await,
         }
     }
 
-    /// Answers the question that is shown.
-    async fn answer(&mut self, line: &str) {
-        let text = match line.trim() {
-            // Input before it on the same line may have been discarded.
-            "" => return self.client.ui().say(HINT),
-            "y" | "Y" => "allow",
-            "n" | "N" => "deny",
-            other => other,
-        };
-        let Some(shown) = self.open.front() else { return };
-        let answer = Answer { question: Some(shown.id.clone()), text: text.to_owned() };
+    /// Takes a line that was typed at the question that is shown.
+    async fn hear(&mut self, line: &str) {
+        let Some(asked) = self.open.front_mut() else { return };
+        match asked.hear(line) {
+            Step::Page => self.page(),
+            Step::Again => self.client.ui().say(&asked.hint()),
+            Step::Answer(answer) => self.answer(answer).await,
+        }
+    }
+
+    async fn answer(&mut self, answer: Answer) {
         let sent = match jobs::answer(&self.job.id, &answer).once() {
             Ok(call) => self.client.call(&call).await.map(drop),
             Err(error) => Err(error.into()),
@@ -141,24 +150,15 @@ impl Questions<'_> {
     /// Shows how else to answer, once the input has ended.
     fn end_typing(&mut self) {
         (self.typed, self.typing_ended) = (None, true);
-        let several = self.open.len() > 1;
-        if let Some(shown) = self.open.front() {
-            self.client.ui().say(&command_hint(self.job, several.then_some(&shown.id)));
+        if let Some(asked) = self.open.front().filter(|asked| asked.is_shown()) {
+            self.client.ui().say(&format!("    {}", ui::question::command(self.job, asked.question())));
         }
         self.show();
     }
 }
 
-/// How to answer a question in place.
-const HINT: &str = "  [y] allow  [n] deny, or type an answer";
-
 /// Shown below a question if input was typed before it was shown.
-const DISCARDED: &str = "  (discarded input that was typed before this question was shown)";
-
-/// Returns the command that answers a question.
-fn command_hint(job: &Job, question: Option<&String>) -> String {
-    format!("  {}    # or deny, or answer", describe::approve(job, question.map(String::as_str)))
-}
+const DISCARDED: &str = "  (discarded input that was typed before this was shown)";
 
 /// Returns what to print when a limit is near, reached, or raised.
 fn notice(reference: &str, kind: &str, data: &Value) -> Vec<String> {

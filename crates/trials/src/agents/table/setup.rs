@@ -195,6 +195,13 @@ impl Job<'_> {
         self.setup.product.said(&[&[verb, &self.id], words].concat())
     }
 
+    /// Answers its newest question, by the name that was shown with it.
+    pub(super) fn answer(&self, verb: &str, words: &[&str]) -> Result<String, String> {
+        let asked = self.all("question_asked")?;
+        let name = asked.last().and_then(|asked| asked["name"].as_str()).ok_or("it has not asked")?;
+        self.tell(verb, &[&[name], words].concat())
+    }
+
     /// Runs a command to its end, and returns its exit code.
     pub(super) fn outcome(&self, words: &[&str]) -> Result<Option<i32>, String> {
         self.setup.product.run(words).map(|output| output.status.code())

@@ -25,13 +25,13 @@ fn of_dialect(dialect: &str, clock: &str) -> Vec<Row> {
         one("turn", "", "count").then(&["go"]).with(COMPLETED).wrote(Wrote::Counted).heard(&["prompt count"]),
         one("asks", "", "ask make test; count")
             .is(asks)
-            .then(&["approve {}", "go"])
+            .then(&["approve {} ask-1", "go"])
             .with(COMPLETED)
             .wrote(Wrote::Counted)
             .heard(&["prompt ask make test; count", "ask-1 allow"]),
         one("denied", "", "ask make test")
             .is(asks)
-            .then(&["deny {} not now"])
+            .then(&["deny {} ask-1 not now"])
             .with(COMPLETED)
             .heard(&["prompt ask make test", "ask-1 deny"]),
         // 0.1.0 accepted a message for the next turn.

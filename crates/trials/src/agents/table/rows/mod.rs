@@ -71,6 +71,7 @@ pub(super) const ROWS: &[Row] = &[
     Row::new("usage", &[], "tokens are counted as the model reports them", turns::usage),
     Row::new("cost", &[], "money is counted, by the agent or by the user's prices", turns::cost),
     Row::new("permission-allowed", &[], "it asks, a person approves, and it runs the command", permission::allowed).asking(),
+    Row::new("permission-whole", &[88, 89], "a command of 4 kB is shown to its last byte, and its name below it", permission::whole).asking(),
     Row::new("permission-denied", &[], "it asks, a person denies, and it does not run the command", permission::denied).asking(),
     Row::new("permission-by-rule", &[], "a rule allows it, and no question is asked", permission::by_rule).asking(),
     Row::new("permission-cancelled", &[81], "cancelled while it asks: the question can no longer be answered", permission::cancelled).asking(),

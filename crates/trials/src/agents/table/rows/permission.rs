@@ -19,7 +19,31 @@ fn asking(setup: &Setup) -> Result<Job<'_>, String> {
 
 pub(super) fn allowed(setup: &Setup) -> Result<(), String> {
     let job = asking(setup)?;
-    job.tell("approve", &[])?;
+    job.answer("approve", &[])?;
+    job.completes(1)?;
+    match setup.made("made").as_deref() {
+        Some("made\n") => Ok(()),
+        other => Err(format!("it was allowed, and came to {other:?}")),
+    }
+}
+
+/// A command whose end lies far beyond what fits on a line, on a screen or in a title.
+pub(super) fn whole(setup: &Setup) -> Result<(), String> {
+    let command =
+        format!("true '{}'; echo made >> made", "words that nobody reads to their end ".repeat(100));
+    let job = setup.run(&["--permissions", "ask"], &format!("Run it. [[sh {command}]] [[say done]]"))?;
+    let question = job.nth("question_asked", 1)?;
+    if !question["request"].as_str().is_some_and(|request| request.contains(&command)) {
+        return Err(format!("{} bytes were asked for, and this was shown: {question}", command.len()));
+    }
+    // The name by which it is answered stands below all of it.
+    let name = question["name"].as_str().unwrap_or_default();
+    let shown = job.tell("question", &[])?;
+    match shown.split_once("echo made >> made") {
+        Some((above, below)) if !above.contains(name) && below.contains(name) => {}
+        _ => return Err(format!("`{name}` does not stand below all of it: {shown}")),
+    }
+    job.answer("approve", &[])?;
     job.completes(1)?;
     match setup.made("made").as_deref() {
         Some("made\n") => Ok(()),
@@ -29,7 +53,7 @@ pub(super) fn allowed(setup: &Setup) -> Result<(), String> {
 
 pub(super) fn denied(setup: &Setup) -> Result<(), String> {
     let job = asking(setup)?;
-    job.tell("deny", &["not in this folder"])?;
+    job.answer("deny", &["not in this folder"])?;
     job.nth("turn_ended", 1)?;
     job.nth("last_word", 1)?;
     match setup.made("made") {
@@ -43,7 +67,7 @@ pub(super) fn cancelled(setup: &Setup) -> Result<(), String> {
     job.tell("cancel", &[]).or_else(super::ending::cancelled)?;
     job.ends("cancelled", "user")?;
     job.turn_ends(1, "cancelled")?;
-    match (job.tell("approve", &[]), setup.made("made")) {
+    match (job.answer("approve", &[]), setup.made("made")) {
         (Err(_), None) => Ok(()),
         (approved, made) => Err(format!("approved afterwards: {approved:?}, and it came to {made:?}")),
     }

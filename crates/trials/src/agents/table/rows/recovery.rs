@@ -47,7 +47,7 @@ pub(super) fn in_question(setup: &Setup) -> Result<(), String> {
     job.nth("question_asked", 1)?;
     setup.kill_daemon()?;
     setup.product.start()?;
-    job.tell("approve", &[])?;
+    job.answer("approve", &[])?;
     job.completes(1)?;
     made_once(setup)
 }

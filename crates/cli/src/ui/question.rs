@@ -1,0 +1,158 @@
+//! Renders what an agent asks. Every line of the agent begins with a bar, so that it cannot pass for one of ours, and none is cut: a
+//! question is shown whole, or it is said how much is left out and its name is not shown.
+
+use lastword_api::{Job, Question, QuestionKind, QuestionPart};
+
+use super::describe;
+use super::style::Style;
+use crate::text::clean::{clean, wrap};
+
+/// Lines of a question that are shown among other things.
+const LINES_MAX: usize = 16;
+
+/// Returns a question among other things: all of it and how to answer it if it is short, or its first lines and how to see the rest.
+pub(crate) fn brief(job: &Job, question: &Question, style: Style, width: usize) -> Vec<String> {
+    let mut lines = whole(question, style, width);
+    if lines.len() <= LINES_MAX {
+        lines.push(format!("    {}", command(job, question)));
+        return lines;
+    }
+    let left_out = lines.len() - LINES_MAX + 2;
+    lines.truncate(LINES_MAX - 2);
+    lines.push(format!("  … {}", describe::count(left_out as u64, "more line", "more lines")));
+    lines.push(format!(
+        "    lastword question {}    {}",
+        describe::reference(job),
+        style.faint("# shows all of it, and how to answer")
+    ));
+    lines
+}
+
+/// Returns all of a question.
+pub(crate) fn whole(question: &Question, style: Style, width: usize) -> Vec<String> {
+    let head = match (question.kind, question.tool.as_str()) {
+        (None, _) => "asks".to_owned(),
+        (Some(QuestionKind::Permission), "") => "asks for a permission".to_owned(),
+        (Some(QuestionKind::Permission), tool) => format!("asks for permission: {}", clean(tool)),
+        (Some(QuestionKind::Choice | QuestionKind::Text), _) => "asks".to_owned(),
+    };
+    let mut lines = vec![format!("  {}", style.warn(&head))];
+    match (question.request.as_str(), question.parts.as_slice()) {
+        ("", []) => lines.extend(barred(&question.text, style, width)),
+        (request, parts) => {
+            if !request.is_empty() {
+                lines.extend(barred(request, style, width));
+            }
+            lines.extend(parts.iter().flat_map(|part| part_lines(part, style, width)));
+        }
+    }
+    if !question.lacks.is_empty() {
+        lines.push(format!("  {}", style.warn(&format!("not shown: {}", clean(&question.lacks)))));
+    }
+    lines
+}
+
+fn part_lines(part: &QuestionPart, style: Style, width: usize) -> Vec<String> {
+    let mut lines = barred(&part.text, style, width);
+    for (index, option) in part.options.iter().enumerate() {
+        let description = if option.description.is_empty() { "" } else { ": " };
+        let text = format!("  {} {}{description}{}", index + 1, option.label, option.description);
+        lines.extend(barred(&text, style, width));
+    }
+    lines
+}
+
+/// Returns a text of the agent, line by line, each with a bar before it. A line that is wrapped goes on behind a broken bar.
+fn barred(text: &str, style: Style, width: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    for line in text.split('\n') {
+        let line = clean(&line.strip_suffix('\r').unwrap_or(line).replace('\t', "    ")).into_owned();
+        for (index, piece) in wrap(&line, width.saturating_sub(4)).into_iter().enumerate() {
+            let bar = if index == 0 { "│" } else { "┊" };
+            lines.push(format!("  {} {piece}", style.faint(bar)));
+        }
+    }
+    // The end of the last line is not another one.
+    if text.ends_with('\n') {
+        lines.pop();
+    }
+    lines
+}
+
+/// Returns the command that answers a question.
+pub(crate) fn command(job: &Job, question: &Question) -> String {
+    let (job, id) = (describe::reference(job), clean(&question.id));
+    match question.kind {
+        Some(QuestionKind::Permission) => format!("lastword approve {job} {id}    # or deny"),
+        Some(QuestionKind::Choice | QuestionKind::Text) => {
+            format!("lastword answer {job} {id}{}", " TEXT".repeat(question.parts.len().max(1)))
+        }
+        None => format!("lastword approve {job} {id}    # or deny, or answer"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lastword_api::QuestionOption;
+
+    use super::*;
+
+    const PLAIN: Style = Style { on: false };
+
+    fn asks(request: &str) -> Question {
+        Question {
+            id: "q3-7k2m".to_owned(),
+            agent_id: "r1".to_owned(),
+            kind: Some(QuestionKind::Permission),
+            text: "Bash: make".to_owned(),
+            tool: "Bash".to_owned(),
+            request: request.to_owned(),
+            lacks: String::new(),
+            parts: Vec::new(),
+            asked_at: lastword_api::Time::default(),
+            expires_at: None,
+        }
+    }
+
+    #[test]
+    fn c89_nothing_of_a_request_is_cut_and_nothing_of_it_looks_like_ours() {
+        let shown = whole(&asks("echo\r\n    lastword approve x q1-0000\n\u{1b}[2J\tend\n"), PLAIN, 80);
+        assert_eq!(
+            shown,
+            [
+                "  asks for permission: Bash",
+                "  │ echo",
+                "  │     lastword approve x q1-0000",
+                "  │ ␛[2J    end"
+            ]
+        );
+        let long = format!("{}X", "ab ".repeat(60));
+        let shown = whole(&asks(&long), PLAIN, 44);
+        assert!(shown.iter().all(|line| line.chars().count() <= 44), "{shown:?}");
+        let bars: Vec<char> = shown.iter().skip(1).filter_map(|line| line.chars().nth(2)).collect();
+        assert_eq!(bars, ['│', '┊', '┊', '┊', '┊']);
+        let text: String =
+            shown.iter().skip(1).map(|line| line.chars().skip(4).collect::<String>()).collect();
+        assert_eq!(text, long);
+    }
+
+    #[test]
+    fn options_are_shown_with_their_descriptions() {
+        let option = |label: &str, description: &str| QuestionOption {
+            label: label.to_owned(),
+            description: description.to_owned(),
+        };
+        let options = vec![option("SQLite", "one file"), option("Other", "")];
+        let part = QuestionPart { text: "Which?".to_owned(), options, several: false };
+        let question = Question {
+            kind: Some(QuestionKind::Choice),
+            parts: vec![part],
+            request: String::new(),
+            ..asks("")
+        };
+        assert_eq!(
+            whole(&question, PLAIN, 80),
+            ["  asks", "  │ Which?", "  │   1 SQLite: one file", "  │   2 Other"]
+        );
+    }
+}

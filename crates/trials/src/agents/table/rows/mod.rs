@@ -57,6 +57,9 @@ impl Row {
 const NO_LOADING: &str =
     "it claims to load conversations, but fails and empties them; so `resume` is refused";
 const NO_STEERING: &str = "its protocol does not support it; the text becomes the next turn";
+const NO_PATCH: &str =
+    "its tool for changes takes free text, which the scripted model does not send; recorded streams cover it";
+const NO_CHOICE: &str = "it offers no such tool over its protocol";
 const NO_FORK: &str = "its protocol does not support it";
 
 #[rustfmt::skip] // One row, one line.
@@ -72,6 +75,10 @@ pub(super) const ROWS: &[Row] = &[
     Row::new("cost", &[], "money is counted, by the agent or by the user's prices", turns::cost),
     Row::new("permission-allowed", &[], "it asks, a person approves, and it runs the command", permission::allowed).asking(),
     Row::new("permission-whole", &[88, 89], "a command of 4 kB is shown to its last byte, and its name below it", permission::whole).asking(),
+    Row::new("permission-diff", &[89], "a change to a file is shown as a diff against it", permission::diff).asking()
+        .except(&[("codex", NO_PATCH)]),
+    Row::new("choice", &[88], "two questions in one request: each with its options and its own answer", permission::choice).asking()
+        .except(&[("codex", "it asks in its plan mode only"), ("goose", NO_CHOICE), ("opencode", NO_CHOICE), ("gemini", NO_CHOICE)]),
     Row::new("permission-denied", &[], "it asks, a person denies, and it does not run the command", permission::denied).asking(),
     Row::new("permission-by-rule", &[], "a rule allows it, and no question is asked", permission::by_rule).asking(),
     Row::new("permission-cancelled", &[81], "cancelled while it asks: the question can no longer be answered", permission::cancelled).asking(),

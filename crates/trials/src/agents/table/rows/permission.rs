@@ -1,5 +1,7 @@
 //! Rows about permissions: an agent that asks before it runs something.
 
+use serde_json::json;
+
 use super::super::setup::{Job, Setup};
 
 const PROMPT: &str = "Run it. [[sh echo made >> made]] [[say done]]";
@@ -48,6 +50,68 @@ pub(super) fn whole(setup: &Setup) -> Result<(), String> {
     match setup.made("made").as_deref() {
         Some("made\n") => Ok(()),
         other => Err(format!("it was allowed, and came to {other:?}")),
+    }
+}
+
+/// A change to a file that exists: what is asked shows what it takes away.
+pub(super) fn diff(setup: &Setup) -> Result<(), String> {
+    let path = setup.work.join("notes.txt");
+    std::fs::write(&path, "one\ntwo\nthree\n").map_err(|error| format!("notes.txt: {error}"))?;
+    let (tool, name) = match setup.agent.name {
+        "claude" => ("Write", "file_path"),
+        "gemini" => ("write_file", "file_path"),
+        "opencode" => ("write", "filePath"),
+        _ => ("write", "path"),
+    };
+    let (read, call) = (json!({ name: path }), json!({ name: path, "content": "one\nTWO\nthree\n" }));
+    // Two of them want a file to be read before it is written.
+    let first = match setup.agent.name {
+        "claude" => format!("[[tool Read {read}]] "),
+        "opencode" => format!("[[tool read {read}]] "),
+        _ => String::new(),
+    };
+    let flags = ["--permissions", "ask", "--allow", "read*", "--allow", "Read*"];
+    let job = setup.run(&flags, &format!("Write it. {first}[[tool {tool} {call}]] [[say done]]"))?;
+    let question = job.nth("question_asked", 1)?;
+    if !question["request"].as_str().is_some_and(|request| request.contains(" one\n-two\n+TWO\n three\n")) {
+        return Err(format!("it is not shown as a diff: {question}"));
+    }
+    job.answer("approve", &[])?;
+    job.completes(1)?;
+    match setup.made("notes.txt").as_deref() {
+        Some("one\nTWO\nthree\n") => Ok(()),
+        other => Err(format!("it was allowed, and came to {other:?}")),
+    }
+}
+
+/// Two questions with options in one request: each is shown with what its options mean, and gets its own answer.
+pub(super) fn choice(setup: &Setup) -> Result<(), String> {
+    let option = |label: &str, description: &str| json!({ "label": label, "description": description });
+    let ask = |text: &str, several: bool, options: [serde_json::Value; 2]| json!({ "question": text, "header": "Choose", "multiSelect": several, "options": options });
+    let databases = [option("SQLite", "one file"), option("PostgreSQL", "a server")];
+    let extras = [option("Cache", "faster"), option("Queue", "later")];
+    let asked = json!({ "questions": [ask("Which database?", false, databases), ask("Which extras?", true, extras)] });
+    let job = setup
+        .run(&["--permissions", "ask"], &format!("Ask. [[tool AskUserQuestion {asked}]] [[say done]]"))?;
+    let question = job.nth("question_asked", 1)?;
+    let shown = job.tell("question", &[])?;
+    if question["kind"] != "choice"
+        || !shown.contains("2 PostgreSQL: a server")
+        || !shown.contains("1 Cache: faster")
+    {
+        return Err(format!("its options are not shown: {shown}"));
+    }
+    if job.answer("approve", &[]).is_ok() || job.answer("answer", &["SQLite"]).is_ok() {
+        return Err("it took a permission, or one answer for two questions".to_owned());
+    }
+    job.answer("answer", &["SQLite", "Cache, Queue"])?;
+    job.completes(1)?;
+    let log = job.tell("logs", &["--raw"])?;
+    match log.contains(r#"\"Which database?\"=\"SQLite\""#)
+        && log.contains(r#"\"Which extras?\"=\"Cache, Queue\""#)
+    {
+        true => Ok(()),
+        false => Err(format!("the answers did not reach it: {log}")),
     }
 }
 

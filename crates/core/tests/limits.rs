@@ -203,6 +203,23 @@ fn c49_c54_the_next_deadline_is_the_nearer_of_two_clocks() {
 }
 
 #[test]
+fn labels_have_bounds() {
+    let job = TestJob::running(command()).job;
+    let labels = |count: usize, value: &str| -> BTreeMap<String, Option<String>> {
+        (0..count).map(|n| (format!("{n:02}"), Some(value.to_owned()))).collect()
+    };
+    let decide = |changes| label::decide(&job, "ann", &changes).map(|facts| facts.len());
+    assert_eq!(decide(labels(64, "x")), Ok(1));
+    assert_eq!(decide(labels(65, "x")), Err(Refusal::Invalid("it would have more than 64 labels")));
+    // Names and values of 1 KiB each.
+    assert_eq!(decide(labels(64, &"x".repeat(1_022))), Ok(1));
+    let large = Err(Refusal::Invalid("its labels would be larger than 64 KiB"));
+    let mut changes = labels(64, &"x".repeat(1_022));
+    changes.insert("00".to_owned(), Some("x".repeat(1_023)));
+    assert_eq!(decide(changes), large);
+}
+
+#[test]
 fn labels_are_changed_in_each_phase_of_a_live_job() {
     let changes = |pairs: &[(&str, Option<&str>)]| -> BTreeMap<String, Option<String>> {
         pairs.iter().map(|(name, value)| ((*name).to_owned(), value.map(str::to_owned))).collect()

@@ -246,6 +246,8 @@ pub(crate) fn sample(stage: &Stage) -> Vec<Sample> {
         if let Some(pid) = known
             && let (Some(resident_kb), Some(descriptors)) =
                 (figures::resident_kb(pid), figures::descriptors(pid))
+            // One that was just killed has none left, and is still there for a moment.
+            && descriptors > 0
         {
             let (at_s, zombies) = (stage.elapsed_s(), figures::zombies_of(pid) as u64);
             samples.push(Sample { at_s, pid, resident_kb, descriptors: descriptors as u64, zombies });

@@ -150,11 +150,16 @@ pub(crate) async fn run(args: Args, client: Client, settings: Settings) -> Outco
 
 /// Prints the id of a job that was started in the background.
 pub(super) fn print_started(client: &Client, job: &Job) -> Outcome {
-    match client.ui().json {
-        true => client.ui().print_json(job)?,
-        false => client.ui().print(&job.id)?,
+    let ui = client.ui();
+    let printed = match ui.json {
+        true => ui.print_json(job),
+        false => ui.print(&job.id),
+    };
+    // A caller that gets no id must not take it for a job that was not started.
+    if printed.is_err() {
+        ui.say(&format!("lastword: {} was started, but that could not be printed", job.id));
     }
-    Ok(0)
+    printed.map(|()| 0)
 }
 
 impl Args {

@@ -94,6 +94,12 @@ impl Fix {
     }
 }
 
+/// Reports whether a folder is Lastword's: it holds a journal or a socket of it, or nothing at all.
+pub(super) fn is_lastwords(folder: &Path) -> bool {
+    ["journal.db", "lastword.sock"].iter().any(|name| folder.join(name).exists())
+        || std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_none())
+}
+
 /// Quotes a path for a shell.
 pub(super) fn shell_quoted(path: &Path) -> String {
     let text = path.display().to_string();

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use lastword_api::{Daemon, VERSION};
 use lastword_client::{Connection, FromReply as _, daemon as api};
 
-use super::check::{Check, shell_quoted};
+use super::check::{Check, is_lastwords, shell_quoted};
 use crate::client::connect;
 use crate::daemon::LOG;
 use crate::environment;
@@ -160,8 +160,9 @@ fn socket(path: &Path, is_held: bool) -> Check {
         && let Err(failure) = paths::check_private(folder)
     {
         let check = Check::fail("socket", failure.problem.detail.clone());
-        let is_ours =
-            std::fs::metadata(folder).is_ok_and(|found| found.uid() == rustix::process::geteuid().as_raw());
+        let is_ours = is_lastwords(folder)
+            && std::fs::metadata(folder)
+                .is_ok_and(|found| found.uid() == rustix::process::geteuid().as_raw());
         return if is_ours { check.private(folder, 0o700) } else { check.remedy("export LASTWORD_HOME=…") };
     }
     match std::fs::symlink_metadata(path) {

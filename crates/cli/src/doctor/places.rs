@@ -5,7 +5,7 @@ use std::path::Path;
 
 use rustix::fs::{Access, access};
 
-use super::check::{Check, shell_quoted};
+use super::check::{Check, is_lastwords, shell_quoted};
 use crate::lock;
 use crate::paths::Paths;
 use crate::settings::Settings;
@@ -78,7 +78,9 @@ pub(super) fn state(paths: &Paths) -> Check {
     }
     if found.mode() & 0o077 != 0 {
         let text = format!("{name} is accessible to others (mode {:o})", found.mode() & 0o777);
-        return Check::fail("state", text).private(folder, 0o700);
+        let check = Check::fail("state", text);
+        // A folder with other things in it, such as /tmp, is not ours to close.
+        return if is_lastwords(folder) { check.private(folder, 0o700) } else { check.remedy(elsewhere) };
     }
     if let Err(error) = access(folder, Access::WRITE_OK | Access::READ_OK | Access::EXEC_OK) {
         return Check::fail("state", format!("{name} is not writable: {error}")).remedy(elsewhere);

@@ -151,6 +151,18 @@ fn a_daemon_of_another_version_and_a_foreign_listener_are_detected() {
 }
 
 #[test]
+fn a_folder_with_other_things_in_it_is_not_closed() {
+    let home = Home::new();
+    std::fs::create_dir_all(home.state()).unwrap();
+    std::fs::write(home.state().join("theirs"), "").unwrap();
+    std::fs::set_permissions(home.state(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    assert_eq!(home.run(&["doctor", "--fix"]).code, 1);
+    assert_eq!(std::fs::metadata(home.state()).unwrap().permissions().mode() & 0o777, 0o755);
+    let found = check(&home, "state");
+    assert!(found["status"] == "fail" && !found["remedy"].as_str().unwrap().contains("chmod"), "{found}");
+}
+
+#[test]
 fn files_accessible_to_others_are_detected_and_fixed_on_request() {
     let home = Home::new();
     home.ok(&["run", "true"]);

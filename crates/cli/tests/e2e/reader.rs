@@ -91,6 +91,17 @@ fn a_reader_of_a_job_that_another_command_started_may_leave() {
 }
 
 #[test]
+fn a_job_that_was_started_is_named_although_its_id_cannot_be_printed() {
+    let home = Home::new();
+    let mut command = home.command(&["run", "-d", "--name", "unprinted", "sleep", "100"]);
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let output =
+        of_output(command.stdout(full).stderr(Stdio::piped()).spawn().unwrap().wait_with_output().unwrap());
+    let id = home.json(&["show", "unprinted"])["id"].as_str().unwrap().to_owned();
+    assert!(output.code == 125 && output.stderr.contains(&format!("{id} was started")), "{output:?}");
+}
+
+#[test]
 fn a_closed_pipe_stops_an_agent() {
     let home = Home::new();
     define_agent(&home);

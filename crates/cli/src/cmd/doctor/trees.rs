@@ -1,4 +1,4 @@
-//! `doctor --trees`: lists process trees without a job in the journal, and stops them on request.
+//! `doctor --trees`: lists process trees without a job in the journal, and stops them on request. Without a daemon it lists the others, too.
 
 use lastword_api::Code;
 use lastword_proc::Kept;
@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::doctor::trees::{STOPPED_MAX, kept, unowned};
 use crate::failure::{Failure, Outcome, exit};
+use crate::lock;
 use crate::paths::Paths;
 use crate::ui::table::Table;
 use crate::ui::{JsonList, Ui};
@@ -17,6 +18,8 @@ struct Row {
     job: String,
     pid: Option<i32>,
     command: String,
+    /// Whether the journal has the job. Listed only while no daemon runs, which would answer for it.
+    has_job: bool,
     /// Whether it was stopped, and nothing of it is left.
     stopped: bool,
 }
@@ -31,13 +34,18 @@ pub(super) fn run(stop: bool, ui: &Ui) -> Outcome {
     let mut rows = Vec::new();
     for tree in &trees {
         let stopped = stop && tree.stop(STOPPED_MAX).map_err(|error| failed(error.to_string()))?.is_some();
-        rows.push(row(tree, stopped));
+        rows.push(row(tree, false, stopped));
+    }
+    if !lock::is_held(&paths) {
+        let is_listed = |tree: &&Kept| !trees.iter().any(|listed| listed.job == tree.job);
+        let others = kept(&paths).map_err(failed)?;
+        rows.extend(others.iter().filter(is_listed).map(|tree| row(tree, true, false)));
     }
     match ui.json {
         true => ui.print_json(&JsonList { items: &rows, next_cursor: None })?,
         false => show(&rows, stop, ui)?,
     }
-    let is_left = stop && rows.iter().any(|row| !row.stopped);
+    let is_left = stop && rows.iter().any(|row| !row.stopped && !row.has_job);
     Ok(if is_left { exit::JOB } else { 0 })
 }
 
@@ -50,7 +58,7 @@ fn without_journal(paths: &Paths, stop: bool, why: &str, ui: &Ui) -> Outcome {
     if stop {
         return Err(unknown);
     }
-    let rows: Vec<Row> = trees.iter().map(|tree| row(tree, false)).collect();
+    let rows: Vec<Row> = trees.iter().map(|tree| row(tree, false, false)).collect();
     match ui.json {
         true => ui.print_json(&JsonList { items: &rows, next_cursor: None })?,
         false => table(&rows, ui)?,
@@ -58,9 +66,9 @@ fn without_journal(paths: &Paths, stop: bool, why: &str, ui: &Ui) -> Outcome {
     Err(unknown)
 }
 
-fn row(tree: &Kept, stopped: bool) -> Row {
+fn row(tree: &Kept, has_job: bool, stopped: bool) -> Row {
     let pid = tree.leader.as_ref().map(|leader| leader.pid);
-    Row { job: tree.job.clone(), pid, command: tree.command.clone(), stopped }
+    Row { job: tree.job.clone(), pid, command: tree.command.clone(), has_job, stopped }
 }
 
 fn show(rows: &[Row], stop: bool, ui: &Ui) -> Result<(), Failure> {
@@ -69,8 +77,11 @@ fn show(rows: &[Row], stop: bool, ui: &Ui) -> Result<(), Failure> {
         return Ok(());
     }
     table(rows, ui)?;
-    if !stop {
-        ui.say("lastword doctor --trees --stop    # stops all of them");
+    if !stop && rows.iter().any(|row| !row.has_job) {
+        ui.say("lastword doctor --trees --stop    # stops all that have no job");
+    }
+    if rows.iter().any(|row| row.has_job) {
+        ui.say("lastword cancel ID    # stops one that has a job, also while no daemon can start");
     }
     Ok(())
 }
@@ -78,7 +89,11 @@ fn show(rows: &[Row], stop: bool, ui: &Ui) -> Result<(), Failure> {
 fn table(rows: &[Row], ui: &Ui) -> Result<(), Failure> {
     let mut table = Table::new(vec!["PID", "JOB", "STATE", "COMMAND"]);
     for row in rows {
-        let state = if row.stopped { "stopped" } else { "running" };
+        let state = match (row.stopped, row.has_job) {
+            (true, _) => "stopped",
+            (false, true) => "has a job",
+            (false, false) => "running",
+        };
         let pid = row.pid.map_or_else(String::new, |pid| pid.to_string());
         table.push(vec![pid, row.job.clone(), state.to_owned(), row.command.clone()]);
     }

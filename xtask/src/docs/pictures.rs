@@ -83,8 +83,8 @@ const SCENES: &[Scene] = &[
             "#until lastword ls | grep 'needs input' && [ -e up ]; do :; done",
             "lastword ls",
             "lastword question fix",
-            "#Q=$(lastword question fix --json | jq -r '.items[0].id')",
-            "lastword approve fix $Q",
+            // The name depends on what is asked alone.
+            "lastword approve fix q1-cf47",
             "kill -9 $(lastword daemon status | awk '/pid/ { print $2 }')",
             "lastword ls",
             "#touch ~/go",

@@ -161,11 +161,13 @@ pub(crate) fn discard_typed() -> bool {
     typed
 }
 
-/// Returns the height of the terminal.
-pub(crate) fn height() -> usize {
+/// Returns the height and width of the terminal that messages go to.
+pub(crate) fn screen() -> (usize, usize) {
     let size = rustix::termios::tcgetwinsize(std::io::stderr()).ok();
-    let rows = size.map(|size| usize::from(size.ws_row)).filter(|rows| *rows > 0);
-    rows.unwrap_or(HEIGHT_DEFAULT)
+    let of = |length: fn(rustix::termios::Winsize) -> u16, otherwise: usize| {
+        size.map(|size| usize::from(length(size))).filter(|length| *length > 0).unwrap_or(otherwise)
+    };
+    (of(|size| size.ws_row, HEIGHT_DEFAULT), of(|size| size.ws_col, WIDTH_UNBOUND))
 }
 
 fn width(out_is_terminal: bool) -> usize {

@@ -14,7 +14,7 @@ use super::typed::Typed;
 use crate::client::Client;
 use crate::failure::Failure;
 use crate::text::clean::clean;
-use crate::ui::{self, describe};
+use crate::ui::{self, Ui, describe};
 use question::{Asked, Step};
 
 /// Shows questions and notices until the job has no more events.
@@ -65,7 +65,7 @@ struct Questions<'a> {
 impl Questions<'_> {
     fn add(&mut self, question: Question) {
         let ui = self.client.ui();
-        self.open.push_back(Asked::new(question, ui.err, ui.width));
+        self.open.push_back(Asked::new(question, ui.err, width(ui)));
         self.show();
     }
 
@@ -96,7 +96,7 @@ impl Questions<'_> {
                 for asked in self.open.iter_mut().filter(|asked| !asked.is_begun()) {
                     asked.begin();
                     ui.say(&format!("{agent}:"));
-                    let lines = ui::question::brief(self.job, asked.question(), ui.err, ui.width);
+                    let lines = ui::question::brief(self.job, asked.question(), ui.err, width(ui));
                     lines.iter().for_each(|line| ui.say(line));
                 }
             }
@@ -107,7 +107,7 @@ impl Questions<'_> {
     fn page(&mut self) {
         let Some(asked) = self.open.front_mut() else { return };
         let ui = self.client.ui();
-        asked.next_page(ui::height()).iter().for_each(|line| ui.say(line));
+        asked.next_page(ui::screen().0).iter().for_each(|line| ui.say(line));
         if self.typed.as_mut().is_some_and(Typed::discard) {
             ui.say(DISCARDED);
         }
@@ -155,6 +155,11 @@ impl Questions<'_> {
         }
         self.show();
     }
+}
+
+/// Returns the width for questions: every line of the screen must begin with a bar of ours, also if the output goes elsewhere.
+fn width(ui: &Ui) -> usize {
+    ui.width.min(ui::screen().1)
 }
 
 /// Shown below a question if input was typed before it was shown.

@@ -77,7 +77,7 @@ impl Asked {
         }
         match self.part() {
             None if self.question.kind.is_none() => "  [y] allow  [n] deny, or type an answer".to_owned(),
-            None => "  [y] allow  [n] deny, [n REASON] deny and say why".to_owned(),
+            None => "  [y] allow  [n] deny  [n REASON] deny and say why".to_owned(),
             Some(part) => {
                 let count = self.question.parts.len();
                 let which = match count {

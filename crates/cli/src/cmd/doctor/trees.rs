@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::doctor::trees::{STOPPED_MAX, kept, unowned};
 use crate::failure::{Failure, Outcome, exit};
-use crate::lock;
+use crate::lock::{self, Holder};
 use crate::paths::Paths;
 use crate::ui::table::Table;
 use crate::ui::{JsonList, Ui};
@@ -36,7 +36,9 @@ pub(super) fn run(stop: bool, ui: &Ui) -> Outcome {
         let stopped = stop && tree.stop(STOPPED_MAX).map_err(|error| failed(error.to_string()))?.is_some();
         rows.push(row(tree, false, stopped));
     }
-    if !lock::is_held(&paths) {
+    // The lock of a daemon that was killed may be held for a moment by a process that it was starting.
+    let runs = lock::is_held(&paths) && Holder::of(&paths).is_some_and(|holder| holder.identity().is_alive());
+    if !runs {
         let is_listed = |tree: &&Kept| !trees.iter().any(|listed| listed.job == tree.job);
         let others = kept(&paths).map_err(failed)?;
         rows.extend(others.iter().filter(is_listed).map(|tree| row(tree, true, false)));

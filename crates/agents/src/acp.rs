@@ -41,6 +41,9 @@ pub(crate) struct Acp {
     session: Option<String>,
     turn: Turn,
     requests: Requests,
+    /// Questions asked so far.
+    #[serde(default)]
+    questions: u32,
     inputs: Inputs,
     /// Titles of the running tools, by id.
     tools: BTreeMap<String, String>,

@@ -14,9 +14,6 @@ const COMMANDS: [&str; 2] = ["command", "cmd"];
 /// Fields that hold the path of a file.
 const PATHS: [&str; 4] = ["file_path", "filePath", "path", "abs_path"];
 
-/// Fields that hold a change to a file.
-const CHANGES: [&str; 7] = ["content", "old_string", "new_string", "before", "after", "replace_all", "edits"];
-
 /// A question, before it is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Question {
@@ -55,6 +52,15 @@ impl Question {
         Question { text: texts.join("; "), ask: Ask::words(tool, parts), edits: Vec::new() }
     }
 
+    /// Adds something to what is shown.
+    pub(crate) fn more(&mut self, text: &str) {
+        let request = &mut self.ask.request;
+        if !request.is_empty() {
+            request.push_str(if request.ends_with('\n') { "\n" } else { "\n\n" });
+        }
+        request.push_str(text);
+    }
+
     /// Reports whether it is too large to be shown to a person.
     pub(crate) fn is_too_large(&self) -> bool {
         self.ask.bytes() > REQUEST_BYTES_MAX || self.ask.parts.len() > PARTS_MAX
@@ -77,28 +83,53 @@ pub(crate) fn parts(questions: &[Value], several: &str) -> Vec<Part> {
 
 /// Returns the change to a file that a tool with these arguments makes, if they say nothing else.
 fn edit(input: &Value) -> Option<Edit> {
-    let is_known = |name: &String| PATHS.contains(&name.as_str()) || CHANGES.contains(&name.as_str());
-    if !input.as_object()?.keys().all(is_known) {
-        return None;
-    }
-    let path = PATHS.iter().find_map(|name| text(input, &[name]))?.to_owned();
-    let pair = |value: &Value| {
-        let names = [("old_string", "new_string"), ("before", "after")];
-        names.iter().find_map(|(before, after)| {
-            Some(Replacement {
-                before: text(value, &[before])?.to_owned(),
-                after: text(value, &[after])?.to_owned(),
-                everywhere: value["replace_all"] == true,
-            })
-        })
+    let fields = input.as_object()?;
+    let (paths, changes): (Vec<_>, Vec<_>) =
+        fields.iter().partition(|(name, _)| PATHS.contains(&name.as_str()));
+    let [(_, Value::String(path))] = paths.as_slice() else { return None };
+    let mut names: Vec<&str> = changes.iter().map(|(name, _)| name.as_str()).collect();
+    names.retain(|name| *name != "replace_all");
+    let change = match names.as_slice() {
+        ["content"] if changes.len() == 1 => Change::Write(text(input, &["content"])?.to_owned()),
+        ["edits"] if changes.len() == 1 => {
+            Change::Replace(items(input, &["edits"]).iter().map(replacement).collect::<Option<Vec<_>>>()?)
+        }
+        _ => {
+            let alone: Value =
+                changes.iter().map(|(name, value)| (name.as_str(), (*value).clone())).collect();
+            Change::Replace(vec![replacement(&alone)?])
+        }
     };
-    let edits = items(input, &["edits"]);
-    let change = match text(input, &["content"]) {
-        Some(content) => Change::Write(content.to_owned()),
-        None if !edits.is_empty() => Change::Replace(edits.iter().map(pair).collect::<Option<_>>()?),
-        None => Change::Replace(vec![pair(input)?]),
+    let is_empty = matches!(&change, Change::Replace(all) if all.is_empty());
+    (!is_empty).then(|| Edit { path: path.clone(), change })
+}
+
+/// Returns a text and what replaces it, if nothing else is said.
+fn replacement(value: &Value) -> Option<Replacement> {
+    let fields = value.as_object()?;
+    let everywhere = match fields.get("replace_all") {
+        None => false,
+        Some(everywhere) => everywhere.as_bool()?,
     };
-    Some(Edit { path, change })
+    let names = [("old_string", "new_string"), ("before", "after")];
+    let (before, after) = names.into_iter().find(|(before, _)| fields.contains_key(*before))?;
+    let count = if fields.contains_key("replace_all") { 3 } else { 2 };
+    let (before, after) = (text(value, &[before])?.to_owned(), text(value, &[after])?.to_owned());
+    (fields.len() == count).then_some(Replacement { before, after, everywhere })
+}
+
+/// Returns what the arguments of a tool say beside a change that is shown from elsewhere.
+pub(crate) fn beside_a_change(input: &Value) -> Option<String> {
+    const SHOWN: [&str; 8] =
+        ["diff", "filepath", "content", "newString", "oldString", "old_string", "new_string", "replaceAll"];
+    let fields = match input {
+        Value::Null => return None,
+        Value::Object(fields) => fields,
+        other => return Some(pretty(other)),
+    };
+    let is_shown = |name: &String| PATHS.contains(&name.as_str()) || SHOWN.contains(&name.as_str());
+    let others = fields.iter().filter(|(name, _)| !is_shown(name));
+    Some(others.map(|(name, value)| format!("{name}: {value}")).collect::<Vec<_>>().join("\n"))
 }
 
 fn described(edits: &[Edit]) -> String {
@@ -114,8 +145,7 @@ fn arguments(input: &Value) -> String {
         return if fields.is_empty() { String::new() } else { pretty(input) };
     };
     let mut request = command.to_owned();
-    // What the agent says about it is not part of it.
-    let others = fields.iter().filter(|(other, _)| *other != name && *other != "description");
+    let others = fields.iter().filter(|(other, _)| *other != name);
     for (index, (other, value)) in others.enumerate() {
         request.push_str(if index == 0 { "\n\n" } else { "\n" });
         request.push_str(&format!("{other}: {value}"));
@@ -138,7 +168,10 @@ mod tests {
         let command = format!("make\n{}\nrm -rf /", "\n".repeat(500));
         let input = json!({ "command": command, "description": "Build", "timeout": 5, "sandbox": false });
         let question = Question::tool("Bash: make".to_owned(), "Bash", &input);
-        assert_eq!(question.ask.request, format!("{command}\n\nsandbox: false\ntimeout: 5"));
+        assert_eq!(
+            question.ask.request,
+            format!("{command}\n\ndescription: \"Build\"\nsandbox: false\ntimeout: 5")
+        );
         assert_eq!(Question::tool(String::new(), "Bash", &json!({ "cmd": "ls" })).ask.request, "ls");
     }
 
@@ -173,6 +206,17 @@ mod tests {
         // Nothing is left out that stands beside a change.
         let both = json!({ "path": "a", "content": "b", "command": "rm -rf /" });
         assert_eq!(shown(&both), "rm -rf /\n\ncontent: \"b\"\npath: \"a\"");
+        for input in [
+            json!({ "file_path": "a", "path": "/root/.bashrc", "content": "x" }),
+            json!({ "file_path": "a", "content": "x", "old_string": "y", "new_string": "z" }),
+            json!({ "file_path": "a", "content": 7 }),
+            json!({ "file_path": "a", "old_string": "y", "new_string": "z", "replace_all": "true" }),
+            json!({ "file_path": "a", "edits": [{ "old_string": "y", "new_string": "z", "and": 1 }] }),
+            json!({ "file_path": "a", "edits": [], "old_string": "y", "new_string": "z" }),
+            json!({ "file_path": "a", "edits": [] }),
+        ] {
+            assert_eq!(shown(&input), pretty(&input));
+        }
         // A path alone changes nothing.
         assert_eq!(shown(&json!({ "path": "a" })), "{\n  \"path\": \"a\"\n}");
     }

@@ -18,6 +18,7 @@ use crate::ask::{self, Question};
 use crate::inputs::Inputs;
 use crate::permission::ToolUse;
 use crate::protocol::{Goals, Outgoing, Protocol};
+use crate::request;
 use crate::start::Start;
 use crate::value::{at, items, line, micros, number, text};
 
@@ -43,6 +44,8 @@ pub(crate) struct Claude {
     /// Tool uses that await permission, by request id.
     #[serde(rename = "asks")]
     tool_requests: BTreeMap<String, ToolRequest>,
+    /// Questions asked so far.
+    asked: u32,
     /// Ids of requests that are not supported and still need an answer.
     #[serde(rename = "strange")]
     unsupported: Vec<String>,
@@ -70,6 +73,9 @@ struct ToolRequest {
     is_question: bool,
     /// The tool's input. An answer that allows it must return it.
     input: Value,
+    /// The id of its question, which no other ever has. Empty in a state that 0.1.0 stored: the id of the request then.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    key: String,
     /// It is denied because a person cannot be shown all of it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     is_too_large: bool,
@@ -136,10 +142,9 @@ impl Protocol for Claude {
         }
         let answer = self.inputs.answers(goals).find_map(|input| {
             let question = input.question.as_ref()?;
-            Outgoing::with_input(
-                input.no,
-                self.tool_requests.get(question)?.answer(question, input.reply.as_ref()?),
-            )
+            let is_it = |(id, open): &(&String, &ToolRequest)| open.question(id) == question;
+            let (id, open) = self.tool_requests.iter().find(is_it)?;
+            Outgoing::with_input(input.no, open.answer(id, input.reply.as_ref()?))
         });
         answer.or_else(|| {
             let (no, text) = match (goals.stop, self.turn) {
@@ -270,23 +275,26 @@ impl Claude {
         };
         let is_too_large = permission == Permission::Ask && question.is_too_large();
         let permission = if is_too_large { Permission::Deny } else { permission };
-        let input = body["input"].clone();
-        self.tool_requests
-            .insert(request.to_owned(), ToolRequest { permission, is_question, input, is_too_large });
-        match permission {
-            Permission::Ask => {
-                let (id, Question { text, ask, edits }) = (request.to_owned(), question);
-                vec![Signal::QuestionAsked { question: id, text, ask: Box::new(ask), edits }]
-            }
-            Permission::Allow | Permission::Deny => Vec::new(),
+        let (input, key) = (body["input"].clone(), request::key(request, &mut self.asked));
+        let open = ToolRequest { permission, is_question, input, is_too_large, key: key.clone() };
+        let replaced = self.tool_requests.insert(request.to_owned(), open);
+        let replaced = replaced.filter(|replaced| replaced.permission == Permission::Ask);
+        let mut signals: Vec<Signal> = replaced
+            .map(|replaced| Signal::QuestionClosed { question: replaced.question(request).to_owned() })
+            .into_iter()
+            .collect();
+        if permission == Permission::Ask {
+            let Question { text, ask, edits } = question;
+            signals.push(Signal::QuestionAsked { question: key, text, ask: Box::new(ask), edits });
         }
+        signals
     }
 
     /// Handles a request that Claude withdrew.
     fn control_cancelled(&mut self, event: &Value) -> Vec<Signal> {
         let request = text(event, &["request_id"]).unwrap_or_default();
         match self.tool_requests.remove(request) {
-            Some(_) => vec![Signal::QuestionClosed { question: request.to_owned() }],
+            Some(open) => vec![Signal::QuestionClosed { question: open.question(request).to_owned() }],
             None => Vec::new(),
         }
     }
@@ -344,6 +352,11 @@ impl Claude {
 }
 
 impl ToolRequest {
+    /// Returns the id of its question.
+    fn question<'a>(&'a self, request: &'a str) -> &'a str {
+        if self.key.is_empty() { request } else { &self.key }
+    }
+
     /// Returns the response for a person's answer: words for each question of a list, or a yes or no.
     fn answer(&self, request: &str, reply: &Reply) -> Value {
         match reply {

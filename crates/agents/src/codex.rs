@@ -48,6 +48,9 @@ pub(crate) struct Codex {
     turn: Turn,
     clean: Clean,
     requests: Requests,
+    /// Questions asked so far.
+    #[serde(default)]
+    questions: u32,
     changes: Changes,
     inputs: Inputs,
     /// Steering inputs that came too late for their turn and are prompts now.
@@ -111,7 +114,7 @@ impl Protocol for Codex {
             Some(Message::Reply { id, result }) => self.replied(start, &id, result),
             Some(Message::Request { id, method, params }) => {
                 match approval::request(start, &mut self.changes, &id, &method, &params) {
-                    Some((request, question)) => self.requests.open(request, question).into_iter().collect(),
+                    Some((request, question)) => self.requests.open(request, question, &mut self.questions),
                     None => {
                         self.requests.refuse(id);
                         Vec::new()

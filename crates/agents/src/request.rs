@@ -32,6 +32,9 @@ const QUESTIONS_MAX: usize = 4;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Request {
     id: Value,
+    /// The id of its question, which no other question of this agent ever has. Empty in a state that 0.1.0 stored: the agent's id then.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    key: String,
     line: String,
     reply: Reply,
     verdict: Option<Verdict>,
@@ -65,7 +68,13 @@ enum Verdict {
 impl Request {
     /// Returns a request that is not supported.
     pub(crate) fn unknown(id: Value) -> Request {
-        Request { id, line: String::new(), reply: Reply::Unknown, verdict: Some(Verdict::Deny) }
+        Request {
+            id,
+            key: String::new(),
+            line: String::new(),
+            reply: Reply::Unknown,
+            verdict: Some(Verdict::Deny),
+        }
     }
 
     /// Returns a request for permission. It is denied if the answer that allows it is too long to keep.
@@ -87,8 +96,13 @@ impl Request {
             }
             reply => reply,
         };
-        let request = Request { id, line: brief(line), reply, verdict };
+        let request = Request { id, key: String::new(), line: brief(line), reply, verdict };
         if verdict == Some(Verdict::Deny) { request.denied() } else { request }
+    }
+
+    /// Returns the id of its question.
+    fn question(&self) -> String {
+        if self.key.is_empty() { name(&self.id) } else { self.key.clone() }
     }
 
     /// Denies the request and drops the answers that are no longer needed.
@@ -120,6 +134,12 @@ impl Request {
     }
 }
 
+/// Returns the id of the next question: the agent may use its own ids again, or several that read the same.
+pub(crate) fn key(id: &str, count: &mut u32) -> String {
+    *count = count.saturating_add(1);
+    format!("{}#{count}", brief(id))
+}
+
 fn is_long(answer: &Value) -> bool {
     answer.to_string().len() > ANSWER_BYTES_MAX
 }
@@ -135,18 +155,15 @@ impl Requests {
         self.add(Request::unknown(id), false);
     }
 
-    /// Adds a request. Yields its question if a person must decide.
-    pub(crate) fn open(&mut self, request: Request, question: Question) -> Option<Signal> {
-        let id = name(&request.id);
-        let Question { text, ask, edits } = match question.is_too_large() {
-            true => {
-                self.add(request, true);
-                return None;
-            }
-            false => question,
-        };
-        let asked = self.add(request, false);
-        asked.then(|| Signal::QuestionAsked { question: id, text, ask: Box::new(ask), edits })
+    /// Adds a request, the `count`th of this agent. Yields its question if a person must decide, and the end of one that it replaces.
+    pub(crate) fn open(&mut self, mut request: Request, question: Question, count: &mut u32) -> Vec<Signal> {
+        let replaced = self.close(&request.id);
+        request.key = key(&name(&request.id), count);
+        let (id, is_too_large) = (request.key.clone(), question.is_too_large());
+        let asked = self.add(request, is_too_large);
+        let Question { text, ask, edits } = question;
+        let asked = asked.then(|| Signal::QuestionAsked { question: id, text, ask: Box::new(ask), edits });
+        replaced.into_iter().chain(asked).collect()
     }
 
     /// Adds a request, and reports whether a person must decide.
@@ -169,7 +186,7 @@ impl Requests {
     pub(crate) fn close(&mut self, id: &Value) -> Option<Signal> {
         let open = self.0.iter().position(|open| open.id == *id)?;
         let closed = self.0.remove(open);
-        closed.verdict.is_none().then(|| Signal::QuestionClosed { question: name(id) })
+        closed.verdict.is_none().then(|| Signal::QuestionClosed { question: closed.question() })
     }
 
     /// Cancels all requests.
@@ -207,7 +224,7 @@ impl Requests {
 
     fn find(&self, input: &PendingInput) -> Option<&Request> {
         let question = input.question.as_ref()?;
-        self.0.iter().find(|open| open.verdict.is_none() && name(&open.id) == *question)
+        self.0.iter().find(|open| open.verdict.is_none() && open.question() == *question)
     }
 
     /// Records that an answer was written. Returns the line of the tool use it denied, if it did.

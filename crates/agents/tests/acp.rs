@@ -81,6 +81,19 @@ fn c89_a_permission_request_is_whole_wherever_the_agent_puts_it() {
             vec![edit("a", "x\n"), edit("b", "y\n")],
             false,
         ),
+        // Nothing that stands beside a change is left out.
+        (
+            json!({ "kind": "edit", "content": [diff("a", "x\n"), said("and more"), { "type": "diff", "path": "b" }], "rawInput": { "script": "rm" } }),
+            "write a\n+x\n\nand more\n\n{\"path\":\"b\",\"type\":\"diff\"}\n\nscript: \"rm\"",
+            vec![edit("a", "x\n")],
+            false,
+        ),
+        (
+            json!({ "kind": "execute", "title": "ls", "rawInput": ["rm", "-rf"] }),
+            "[\n  \"rm\",\n  \"-rf\"\n]",
+            vec![],
+            false,
+        ),
         (
             json!({ "kind": "other", "title": "write", "rawInput": { "path": "a", "content": "x" } }),
             "write a\n+x\n",
@@ -342,7 +355,7 @@ fn permission_requests_are_answered_by_option_kind() {
             // From here on the tool may run, and not every agent reports its start.
             let asked = format!("question {question}: execute: touch /t/ws/perm1\ntool");
             assert_eq!(driver.transcript(), asked, "{agent}");
-            let inputs = [answer(1, &question, text)];
+            let inputs = [answer(1, &format!("{question}#1"), text)];
             let outcome = json!({ "outcome": { "outcome": "selected", "optionId": option } });
             let line = json!({ "jsonrpc": "2.0", "id": request["id"], "result": outcome });
             assert_eq!(driver.write_next(&with(&inputs)), Some(line), "{agent} {text}");
@@ -517,7 +530,7 @@ fn every_request_is_answered_once_however_many_are_open() {
             std::iter::from_fn(|| driver.write_next(&Goals::default())).map(said).collect();
         assert!(answered.iter().all(|(_, chosen)| chosen == option), "{permission:?}: {answered:?}");
         for id in 100..100 + asked as u64 {
-            let inputs = [answer(id as u32, &id.to_string(), "allow")];
+            let inputs = [answer(id as u32, &format!("{id}#{}", id - 99), "allow")];
             let (of, chosen) = said(driver.write_next(&with(&inputs)).unwrap());
             assert_eq!((of, chosen.as_str()), (id, "y"), "every question shown can be answered");
             answered.push((of, chosen));

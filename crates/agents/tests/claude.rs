@@ -123,7 +123,7 @@ fn a_permission_is_asked_and_an_interrupt_withdraws_it() {
         "turn",
         "tool",
         "question 189db1ba-9c83-4f6e-9a2c-3735fe7cba63: Bash: touch /t/ws/zz3",
-        "QuestionClosed { question: \"189db1ba-9c83-4f6e-9a2c-3735fe7cba63\" }",
+        "QuestionClosed { question: \"189db1ba-9c83-4f6e-9a2c-3735fe7cba63#3\" }",
         "tool done",
         "item: Bash: touch /t/ws/zz3 (failed)",
         "Aborted messages 0 used 1000 20 4400 denied Bash: touch /t/ws/zz3",
@@ -234,18 +234,18 @@ fn a_person_allows_or_denies_and_each_question_takes_one_answer() {
     let mut driver = working(driver());
     driver.read(&wants("r1", "Bash", bash()));
     assert_eq!(driver.transcript(), "question r1: Bash: touch x");
-    let answers = [answer(1, "r1", "allow")];
+    let answers = [answer(1, "r1#1", "allow")];
     let (request, said) = answered(driver.write_next(&with(&answers))).unwrap();
     assert_eq!((request.as_str(), &said), ("r1", &json!({ "behavior": "allow", "updatedInput": bash() })));
     assert_eq!(driver.write_next(&with(&answers)), None);
     driver.read(&wants("r2", "Bash", bash()));
-    let answers = [answer(2, "r2", "deny not in this folder")];
+    let answers = [answer(2, "r2#2", "deny not in this folder")];
     let (_, said) = answered(driver.write_next(&with(&answers))).unwrap();
     assert_eq!(said, json!({ "behavior": "deny", "message": "not in this folder" }));
     // An answer to a withdrawn question is not written.
     driver.read(&wants("r3", "Bash", bash()));
     driver.read(r#"{"type":"control_cancel_request","request_id":"r3"}"#);
-    assert_eq!(driver.write_next(&with(&[answer(3, "r3", "allow")])), None);
+    assert_eq!(driver.write_next(&with(&[answer(3, "r3#3", "allow")])), None);
 }
 
 #[test]
@@ -265,7 +265,7 @@ fn rules_answer_permissions_but_not_questions() {
         json!({ "questions": [{ "question": "Which?", "options": [{ "label": "a" }, { "label": "b" }] }] });
     driver.read(&wants("r3", "AskUserQuestion", asks));
     assert_eq!(driver.transcript(), "question r3: Which?");
-    let (_, said) = answered(driver.write_next(&with(&[answer(1, "r3", "b")]))).unwrap();
+    let (_, said) = answered(driver.write_next(&with(&[answer(1, "r3#3", "b")]))).unwrap();
     assert_eq!(said["updatedInput"]["answers"], json!({ "Which?": "b" }));
 }
 
@@ -285,7 +285,10 @@ fn c89_a_request_is_whole() {
     let command = format!("echo {}\n{}rm -rf /", "x".repeat(100_000), "\n".repeat(300));
     let input = json!({ "command": command, "description": "Greets" });
     let (ask, edits) = asked(&mut driver, &wants("r1", "Bash", input));
-    assert_eq!((ask.tool.as_str(), ask.request == command, edits.len()), ("Bash", true, 0));
+    assert_eq!(
+        (ask.tool.as_str(), ask.request == format!("{command}\n\ndescription: \"Greets\""), edits.len()),
+        ("Bash", true, 0)
+    );
     let (ask, edits) =
         asked(&mut driver, &wants("r2", "Write", json!({ "file_path": "/w/a", "content": "one\ntwo\n" })));
     assert_eq!(ask.request, "write /w/a\n+one\n+two\n");
@@ -301,6 +304,26 @@ fn c89_a_request_is_whole() {
 }
 
 #[test]
+fn c88_an_answer_does_not_reach_a_request_that_came_later_under_the_same_id() {
+    let mut driver = working(driver());
+    driver.read(&wants("r1", "Bash", json!({ "command": "ls" })));
+    driver.read(&wants("r1", "Bash", json!({ "command": "rm -rf /" })));
+    assert_eq!(
+        driver.transcript(),
+        "question r1: Bash: ls\nQuestionClosed { question: \"r1#1\" }\nquestion r1: Bash: rm -rf /"
+    );
+    assert_eq!(driver.write_next(&with(&[answer(1, "r1#1", "allow")])), None, "it was for the first");
+    assert!(driver.write_next(&with(&[answer(2, "r1#2", "allow")])).is_some());
+    // Ids that begin alike are told apart.
+    let long = "x".repeat(5_000);
+    driver.read(&wants(&long, "Bash", json!({ "command": "rm -rf /" })));
+    driver.read(&wants(&format!("{long}y"), "Bash", json!({ "command": "ls" })));
+    let brief = "x".repeat(120);
+    let said = answered(driver.write_next(&with(&[answer(3, &format!("{brief}#4"), "allow")]))).unwrap().1;
+    assert_eq!(said["updatedInput"]["command"], "ls");
+}
+
+#[test]
 fn each_question_of_a_list_has_its_own_answer() {
     let mut driver = working(driver());
     let asks = json!({ "questions": [
@@ -312,7 +335,7 @@ fn each_question_of_a_list_has_its_own_answer() {
     assert_eq!((ask.parts[0].several, ask.parts[1].several), (false, true));
     assert_eq!(ask.parts[0].options[1].description, "a server");
     let words = Reply::Words(vec!["SQLite".to_owned(), "Cache, Queue".to_owned()]);
-    let inputs = [PendingInput { reply: Some(words), ..answer(1, "r1", "") }];
+    let inputs = [PendingInput { reply: Some(words), ..answer(1, "r1#1", "") }];
     let (_, said) = answered(driver.write_next(&with(&inputs))).unwrap();
     let answers = json!({ "Which database?": "SQLite", "Which extras?": "Cache, Queue" });
     assert_eq!(said["updatedInput"]["answers"], answers);

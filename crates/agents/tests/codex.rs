@@ -210,7 +210,7 @@ fn a_question_is_asked_and_its_answer_written_once() {
         let mut driver = working();
         driver.read(WISH);
         assert_eq!(driver.write_next(&Goals::default()), None);
-        let inputs = [answer(7, "0", text), answer(8, "1", "allow"), input(9, "later")];
+        let inputs = [answer(7, "0#1", text), answer(8, "1#2", "allow"), input(9, "later")];
         let line = driver.dialogue.next(&with(&inputs)).unwrap();
         assert_eq!(line.input.0, 7);
         assert_eq!(
@@ -252,8 +252,8 @@ fn a_withdrawn_question_is_closed() {
     let mut driver = working();
     driver.read(WISH);
     driver.read(r#"{"method":"serverRequest/resolved","params":{"threadId":"t","requestId":0}}"#);
-    assert!(driver.transcript().ends_with("QuestionClosed { question: \"0\" }"));
-    assert_eq!(driver.write_next(&with(&[answer(1, "0", "allow")])), None);
+    assert!(driver.transcript().ends_with("QuestionClosed { question: \"0#1\" }"));
+    assert_eq!(driver.write_next(&with(&[answer(1, "0#1", "allow")])), None);
 }
 
 #[test]
@@ -322,7 +322,7 @@ fn several_questions_have_an_answer_each() {
     assert_eq!(driver.transcript(), "question 1: Which?; Why?");
     let answers = json!({ "a": { "answers": ["this"] }, "b": { "answers": ["because\nof that"] } });
     let words = Reply::Words(vec!["this".to_owned(), "because\nof that".to_owned()]);
-    let inputs = [PendingInput { reply: Some(words), ..answer(1, "1", "") }];
+    let inputs = [PendingInput { reply: Some(words), ..answer(1, "1#1", "") }];
     assert_eq!(driver.write_next(&with(&inputs)), Some(json!({ "id": 1, "result": { "answers": answers } })));
 }
 

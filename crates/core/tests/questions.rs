@@ -3,7 +3,7 @@
 use lastword_core::decide::{Refusal, answer, interrupt, resume, retry, send};
 use lastword_core::event::{Fact, TurnEnding};
 use lastword_core::question::{Ask, AskKind, Choice, Part, Reply};
-use lastword_core::report::Signal;
+use lastword_core::report::{Report, Signal};
 use lastword_core::spec::{Conversation, Dialect, Permissions, Spec, Terms, Work, Worktree};
 use lastword_core::view::row::Row;
 
@@ -98,6 +98,20 @@ fn c88_an_answer_names_its_question() {
     let again = two.says(question("7"));
     assert_ne!(name_of(&again.job, "7"), names[0]);
     assert!(answer::decide(&again.job, "ann", &names[0], &Reply::Allow).is_err());
+}
+
+#[test]
+fn an_answered_question_makes_room_once_its_answer_is_delivered() {
+    let mut test = TestJob::in_turn(agent());
+    // More than are open at once.
+    for n in 0..100 {
+        test = test.says(question(&n.to_string()));
+        let facts = allow(&test.job, &n.to_string());
+        test.anyone(facts);
+        let input = test.job.inputs.last().expect("it waits").no;
+        test = test.reports(Report::Told { input });
+        assert!(test.job.session.as_ref().is_some_and(|session| session.questions.is_empty()), "{n}");
+    }
 }
 
 #[test]

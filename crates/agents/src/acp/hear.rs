@@ -6,7 +6,7 @@ use lastword_core::report::Signal;
 use serde_json::{Value, json};
 
 use super::{Account, Acp, Call, PartialMessage, Stage};
-use crate::ask::Question;
+use crate::ask::{self, Question};
 use crate::permission::ToolUse;
 use crate::request::{Reply, Request};
 use crate::rpc::error_text;
@@ -223,7 +223,7 @@ impl Acp {
         };
         let request =
             Request::permission(id, &tool_use.line(), reply(params), tool_use.permission(&start.permissions));
-        let asked = self.requests.open(request, question(tool_use.line(), kind, call));
+        let asked = self.requests.open(request, question(tool_use.line(), kind, params), &mut self.questions);
         // Some agents do not mention the tool again before it has ended.
         let begun = self.begun(call);
         if self.turn.is_interrupted() {
@@ -247,31 +247,42 @@ impl Acp {
 }
 
 /// Returns all that a permission request says. Agents put it into different places.
-fn question(line: String, kind: &str, call: &Value) -> Question {
-    let input = &call["rawInput"];
-    let title = text(call, &["title"]).unwrap_or_default();
-    let content = items(call, &["content"]);
-    // A whole file each, with its new text.
-    let edits: Vec<Edit> = content
-        .iter()
-        .filter(|block| text(block, &["type"]) == Some("diff"))
-        .filter_map(|block| {
-            let change = Change::Write(text(block, &["newText"])?.to_owned());
-            Some(Edit { path: text(block, &["path"])?.to_owned(), change })
-        })
-        .collect();
-    let has_command = ["command", "cmd"].iter().any(|name| text(input, &[name]).is_some());
-    if !edits.is_empty() && !has_command {
-        return Question::change(line, kind, edits);
+fn question(line: String, kind: &str, params: &Value) -> Question {
+    let call = &params["toolCall"];
+    let (input, title) = (&call["rawInput"], text(call, &["title"]).unwrap_or_default());
+    let is_said =
+        |value: &Value| !value.is_null() && value.as_object().is_none_or(|fields| !fields.is_empty());
+    // A whole file each, with its new text; and whatever else stands beside it.
+    let (mut edits, mut others) = (Vec::new(), Vec::new());
+    for block in items(call, &["content"]) {
+        match (text(block, &["path"]), text(block, &["newText"]), text(block, &["content", "text"])) {
+            (Some(path), Some(new), None) => {
+                edits.push(Edit { path: path.to_owned(), change: Change::Write(new.to_owned()) });
+            }
+            (None, None, Some(text)) => others.push(text.to_owned()),
+            _ => others.push(block.to_string()),
+        }
     }
-    if input.as_object().is_some_and(|fields| !fields.is_empty()) {
-        return Question::tool(line, kind, input);
+    let has_blocks = !edits.is_empty() || !others.is_empty();
+    let mut question = match edits.is_empty() {
+        false => {
+            let more = ask::beside_a_change(input);
+            others.extend(more.into_iter().filter(|more| !more.is_empty()));
+            Question::change(line, kind, edits)
+        }
+        true if is_said(input) => Question::tool(line, kind, input),
+        true => Question::request(line, kind, title),
+    };
+    if !others.is_empty() {
+        question.more(&others.join("\n\n"));
     }
-    let texts = content.iter().filter_map(|block| text(block, &["content", "text"]));
-    let request: Vec<&str> = [title].into_iter().chain(texts).filter(|text| !text.is_empty()).collect();
-    let mut question = Question::request(line, kind, &request.join("\n\n"));
-    if kind != "execute" && request.len() < 2 {
+    if kind != "execute" && !has_blocks && !is_said(input) {
         question.ask.lacks = "its arguments: this agent names them only once it is allowed".to_owned();
+    }
+    let offers =
+        |kind: &str| items(params, &["options"]).iter().any(|option| text(option, &["kind"]) == Some(kind));
+    if offers("allow_always") && !offers("allow_once") {
+        question.ask.lacks = "a way to allow it once: this agent takes a yes for always".to_owned();
     }
     question
 }

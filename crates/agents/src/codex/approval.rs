@@ -55,7 +55,7 @@ impl Changes {
             self.0.remove(0);
         }
         let diff = Some(diff).filter(|diff| diff.len() <= DIFF_BYTES_MAX);
-        self.0.push(Change { item: brief(id), line: brief(&all.line()), permission, diff });
+        self.0.push(Change { item: id.to_owned(), line: brief(&all.line()), permission, diff });
     }
 
     fn bytes(&self) -> usize {
@@ -64,7 +64,7 @@ impl Changes {
 
     /// Takes the change of this item.
     fn take(&mut self, item: Option<&str>) -> Option<Change> {
-        let item = item.map(brief)?;
+        let item = item?;
         let found = self.0.iter().rposition(|change| change.item == item)?;
         Some(self.0.remove(found))
     }
@@ -105,8 +105,7 @@ pub(super) fn request(
                 (None, Some(host)) => ToolUse { tool: "network", what: host },
                 (None, None) => ToolUse { tool: "commandExecution", what: reason(params) },
             };
-            let folder = text(params, &["cwd"]).map_or_else(String::new, |cwd| format!("\n\ncwd: {cwd}"));
-            let request = format!("{}{folder}", tool_use.what);
+            let request = format!("{}{}", tool_use.what, others(params));
             permission_request(start, id, &tool_use, decision("accept", "decline", "cancel"), &request)
         }
         "item/fileChange/requestApproval" => {
@@ -117,7 +116,8 @@ pub(super) fn request(
                     let unseen = diff.is_none() && permission == Permission::Ask;
                     let permission = if unseen { Permission::Deny } else { permission };
                     let request = Request::permission(id.clone(), &line, choice, permission);
-                    (request, Question::request(line, "fileChange", &diff.unwrap_or_default()))
+                    let shown = format!("{}{}", diff.unwrap_or_default(), others(params));
+                    (request, Question::request(line, "fileChange", &shown))
                 }
                 None => {
                     let tool_use = ToolUse { tool: "fileChange", what: reason(params) };
@@ -144,7 +144,10 @@ pub(super) fn request(
             let words: Vec<&str> = items(params, &["command"]).iter().filter_map(Value::as_str).collect();
             let command = script(&words).map_or_else(|| words.join(" "), str::to_owned);
             let tool_use = ToolUse { tool: "commandExecution", what: &command };
-            permission_request(start, id, &tool_use, decision("approved", "denied", "abort"), &command)
+            let shown =
+                if script(&words).is_some() { command.clone() } else { params["command"].to_string() };
+            let request = format!("{shown}{}", others(params));
+            permission_request(start, id, &tool_use, decision("approved", "denied", "abort"), &request)
         }
         "applyPatchApproval" => {
             let files = at(params, &["fileChanges"]).and_then(Value::as_object);
@@ -158,6 +161,19 @@ pub(super) fn request(
         _ => return None,
     };
     Some(asked)
+}
+
+/// Returns what else is asked for beside a command.
+fn others(params: &Value) -> String {
+    let names = ["cwd", "networkApprovalContext", "additionalPermissions", "grantRoot"];
+    let said =
+        names.iter().filter_map(|name| Some((name, at(params, &[name]).filter(|value| !value.is_null())?)));
+    let lines: Vec<String> = said
+        .map(|(name, value)| {
+            format!("{name}: {}", value.as_str().map_or_else(|| value.to_string(), str::to_owned))
+        })
+        .collect();
+    if lines.is_empty() { String::new() } else { format!("\n\n{}", lines.join("\n")) }
 }
 
 /// Returns a question of the model that needs words.
@@ -221,8 +237,15 @@ pub(crate) fn command(line: &str) -> String {
 
 fn script<'a>(words: &[&'a str]) -> Option<&'a str> {
     let shells = ["sh", "bash", "zsh", "dash"];
+    // A program of that name elsewhere is another one.
+    let name = |shell: &'a str| {
+        ["/bin/", "/usr/bin/", "/usr/local/bin/"]
+            .iter()
+            .find_map(|place| shell.strip_prefix(place))
+            .unwrap_or(shell)
+    };
     match words {
-        [shell, "-c" | "-lc", script] if shells.contains(&shell.rsplit('/').next()?) => Some(script),
+        [shell, "-c" | "-lc", script] if shells.contains(&name(shell)) => Some(script),
         _ => None,
     }
 }

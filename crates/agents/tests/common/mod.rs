@@ -92,7 +92,10 @@ pub(crate) fn line_of(signal: &Signal) -> String {
         Signal::Spent(usage) => {
             format!("spent {} {} {}", usage.tokens_in, usage.tokens_out, usage.money_micros)
         }
-        Signal::QuestionAsked { question, text, .. } => format!("question {question}: {text}"),
+        // Without the number that makes its id unique.
+        Signal::QuestionAsked { question, text, .. } => {
+            format!("question {}: {text}", question.rsplit_once('#').map_or("", |(id, _)| id))
+        }
         Signal::TurnEnded { ending, error, commit } => {
             let error = error.as_ref().map(|error| format!(" ({error})")).unwrap_or_default();
             let denied: String = commit.denials.iter().map(|line| format!(" denied {line}")).collect();

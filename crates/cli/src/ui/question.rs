@@ -5,10 +5,13 @@ use lastword_api::{Job, Question, QuestionKind, QuestionPart};
 
 use super::describe;
 use super::style::Style;
-use crate::text::clean::{clean, wrap};
+use crate::text::clean::{clean, columns, wrap};
 
 /// Lines of a question that are shown among other things.
 const LINES_MAX: usize = 16;
+
+/// Columns of a tool's name that fits into a line of ours.
+const TOOL_COLUMNS_MAX: usize = 30;
 
 /// Returns a question among other things: all of it and how to answer it if it is short, or its first lines and how to see the rest.
 pub(crate) fn brief(job: &Job, question: &Question, style: Style, width: usize) -> Vec<String> {
@@ -33,10 +36,20 @@ pub(crate) fn whole(question: &Question, style: Style, width: usize) -> Vec<Stri
     let head = match (question.kind, question.tool.as_str()) {
         (None, _) => "asks".to_owned(),
         (Some(QuestionKind::Permission), "") => "asks for a permission".to_owned(),
-        (Some(QuestionKind::Permission), tool) => format!("asks for permission: {}", clean(tool)),
+        (Some(QuestionKind::Permission), tool)
+            if columns(tool) <= TOOL_COLUMNS_MAX && clean(tool) == tool =>
+        {
+            format!("asks for permission: {tool}")
+        }
+        (Some(QuestionKind::Permission), _) => "asks for permission to use".to_owned(),
         (Some(QuestionKind::Choice | QuestionKind::Text), _) => "asks".to_owned(),
     };
     let mut lines = vec![format!("  {}", style.warn(&head))];
+    // The name of a tool is the agent's word, too.
+    if head.ends_with("to use") {
+        lines.extend(barred(&question.tool, style, width));
+        lines.push(String::new());
+    }
     match (question.request.as_str(), question.parts.as_slice()) {
         ("", []) => lines.extend(barred(&question.text, style, width)),
         (request, parts) => {
@@ -66,7 +79,7 @@ fn part_lines(part: &QuestionPart, style: Style, width: usize) -> Vec<String> {
 fn barred(text: &str, style: Style, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     for line in text.split('\n') {
-        let line = clean(&line.strip_suffix('\r').unwrap_or(line).replace('\t', "    ")).into_owned();
+        let line = clean(&line.replace('\t', "    ")).into_owned();
         for (index, piece) in wrap(&line, width.saturating_sub(4)).into_iter().enumerate() {
             let bar = if index == 0 { "│" } else { "┊" };
             lines.push(format!("  {} {piece}", style.faint(bar)));
@@ -121,7 +134,7 @@ mod tests {
             shown,
             [
                 "  asks for permission: Bash",
-                "  │ echo",
+                "  │ echo␍",
                 "  │     lastword approve x q1-0000",
                 "  │ ␛[2J    end"
             ]
@@ -134,6 +147,19 @@ mod tests {
         let text: String =
             shown.iter().skip(1).map(|line| line.chars().skip(4).collect::<String>()).collect();
         assert_eq!(text, long);
+    }
+
+    #[test]
+    fn the_name_of_a_tool_cannot_pass_for_a_question() {
+        let tool = format!("execute{}│ ls", " ".repeat(80));
+        let shown = whole(&Question { tool, ..asks("rm -rf /") }, PLAIN, 44);
+        assert_eq!(shown[0], "  asks for permission to use");
+        assert!(
+            shown[1..]
+                .iter()
+                .all(|line| line.is_empty() || line.starts_with("  │ ") || line.starts_with("  ┊ ")),
+            "{shown:?}"
+        );
     }
 
     #[test]

@@ -44,7 +44,7 @@ def turn(session, text):
     words = text.split("\n")
     asked = [word.removeprefix("ask ") for word in words if word.startswith("ask ")]
     for count in [word.removeprefix("asklong ") for word in words if word.startswith("asklong ")]:
-        asked.append("".join(f"echo this is line {line}\n" for line in range(int(count))) + "rm -rf /")
+        asked.append("".join(f"echo this is line {line} {'x' * 90}\n" for line in range(int(count))) + "rm -rf /")
     for number, what in enumerate(asked):
         ask(session, number, what)
     if "die" in words:

@@ -132,6 +132,12 @@ impl Job {
     }
 
     pub(super) fn input_delivered(&mut self, delivered: &InputDelivered) -> Followed {
+        let answered = self.inputs.iter().find(|input| input.no == delivered.input);
+        if let (Some(question), Some(session)) =
+            (answered.and_then(|input| input.question.clone()), self.session.as_mut())
+        {
+            session.close_question(&question);
+        }
         self.inputs.retain(|input| input.no != delivered.input);
         Ok(())
     }

@@ -67,8 +67,12 @@ fn describe(fact: &Fact) -> String {
             format!("input {input} from {by}{eof}: {}", quote(&request.text))
         }
         Fact::AnswerRequested(request) => {
-            let name = if request.name.is_empty() { &request.question } else { &request.name };
-            format!("answer to {} from {}: {}", quote(name), quote(&request.by), quote(&request.text))
+            format!(
+                "answer to {} from {}: {}",
+                number(&request.name, &request.question),
+                quote(&request.by),
+                quote(&request.text)
+            )
         }
         Fact::InterruptRequested(request) => {
             format!("interrupt of turn {} requested by {}", request.turn, quote(&request.by))
@@ -109,8 +113,7 @@ fn describe(fact: &Fact) -> String {
         Fact::SessionChanged(changed) => format!("session {}", state(changed.state)),
         Fact::TurnStarted(started) => format!("turn {} started", started.turn),
         Fact::QuestionAsked(asked) => {
-            let name = if asked.name.is_empty() { &asked.question } else { &asked.name };
-            format!("question {}: {}", quote(name), quote(&asked.text))
+            format!("question {}: {}", number(&asked.name, &asked.question), quote(&asked.text))
         }
         Fact::QuestionClosed(closed) => format!("question {} withdrawn", quote(&closed.question)),
         Fact::ItemCompleted(item) => format!("done: {}", quote(&item.title)),
@@ -139,6 +142,11 @@ fn describe(fact: &Fact) -> String {
             format!("{} (version {}), written by a newer build", quote(&stored.kind), stored.version)
         }
     }
+}
+
+/// Returns the number of a question, or the agent's id of one that 0.1.0 recorded. Not its name: a line does not show all that is asked.
+fn number(name: &str, id: &str) -> String {
+    name.split_once('-').map_or_else(|| quote(id), |(number, _)| number.to_owned())
 }
 
 /// Quotes an untrusted text: one line, truncated, with control and invisible characters escaped.

@@ -25,6 +25,9 @@ pub(super) async fn show(cwd: &Path, ask: &mut Ask, edits: Vec<Edit>) {
     if edits.is_empty() {
         return;
     }
+    // What stands behind the description of the changes is kept.
+    let described = edits.iter().map(Edit::describe).collect::<Vec<_>>().join("\n");
+    let more = ask.request.strip_prefix(&described).unwrap_or_default().to_owned();
     let cwd = cwd.to_owned();
     let compared =
         spawn_blocking(move || edits.iter().map(|edit| diff(&cwd, edit)).collect::<Result<_, _>>());
@@ -32,7 +35,7 @@ pub(super) async fn show(cwd: &Path, ask: &mut Ask, edits: Vec<Edit>) {
         Ok(Ok(shown)) => shown,
         _ => Err("the file could not be read in time".to_owned()),
     };
-    match shown.map(|diffs| diffs.join("\n")) {
+    match shown.map(|diffs| diffs.join("\n") + &more) {
         Ok(diff) if diff.len() <= REQUEST_BYTES_MAX => ask.request = diff,
         Ok(_) => ask.lacks = "a diff: it would be larger than 256 KiB".to_owned(),
         Err(why) => ask.lacks = format!("a diff: {why}"),
@@ -47,12 +50,17 @@ fn diff(cwd: &Path, edit: &Edit) -> Result<String, String> {
     let before = before.unwrap_or_default();
     let after =
         edit.apply(&before).ok_or("the text that is to be replaced is not in the file, or not just once")?;
-    if before == after {
+    if before == after && !is_new {
         return Ok(format!("{}: nothing would change\n", edit.path));
     }
     let old = if is_new { "/dev/null" } else { edit.path.as_str() };
+    if after.is_empty() && is_new {
+        return Ok(format!("{}: a new file without content\n", edit.path));
+    }
+    let link = std::fs::read_link(&path).map(|to| format!("{} is a link to {}\n", edit.path, to.display()));
     let compared = TextDiff::configure().timeout(TIME_MAX / 2).diff_lines(&before, &after);
-    Ok(compared.unified_diff().context_radius(CONTEXT_LINES).header(old, &edit.path).to_string())
+    let diff = compared.unified_diff().context_radius(CONTEXT_LINES).header(old, &edit.path).to_string();
+    Ok(link.unwrap_or_default() + &diff)
 }
 
 /// Returns the text of a file; `None` if there is none.
@@ -112,6 +120,10 @@ mod tests {
         let (request, _) = shown(write("new", "x\n")).await;
         assert_eq!(request, "--- /dev/null\n+++ new\n@@ -0,0 +1 @@\n+x\n");
         assert_eq!(shown(write("a", "one\ntwo\nthree\n")).await.0, "a: nothing would change\n");
+        assert_eq!(shown(write("new", "")).await.0, "new: a new file without content\n");
+        std::os::unix::fs::symlink("a", cwd.join("link")).expect("made");
+        let (request, _) = shown(write("link", "x\n")).await;
+        assert!(request.starts_with("link is a link to a\n--- link\n"), "{request}");
         for (edit, why) in [
             (replace("a", "four", "4"), "not in the file"),
             (replace("missing", "x", "y"), "not in the file"),

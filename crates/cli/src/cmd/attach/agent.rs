@@ -5,7 +5,7 @@ mod question;
 
 use std::collections::VecDeque;
 
-use lastword_api::{Answer, Job, Question};
+use lastword_api::{Answer, Code, Job, Question};
 use lastword_client::events::Filter;
 use lastword_client::jobs;
 use serde_json::Value;
@@ -143,7 +143,14 @@ impl Questions<'_> {
                 self.open.pop_front();
                 self.show();
             }
-            Err(failure) => self.client.ui().say(&format!("lastword: {}", clean(&failure.problem.detail))),
+            Err(failure) => {
+                self.client.ui().say(&format!("lastword: {}", clean(&failure.problem.detail)));
+                // It is not open any more; the next one may be.
+                if failure.problem.code == Code::Conflict {
+                    self.open.pop_front();
+                    self.show();
+                }
+            }
         }
     }
 

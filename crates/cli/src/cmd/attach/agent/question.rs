@@ -114,7 +114,8 @@ impl Asked {
             let words = chosen(part, line);
             self.words.push(words);
             return match self.words.len() < self.question.parts.len() {
-                true => Step::Again,
+                // What was typed so far does not answer the next part.
+                true => Step::Page,
                 false => Step::Answer(Answer { words: std::mem::take(&mut self.words), ..self.answer() }),
             };
         }
@@ -258,7 +259,7 @@ mod tests {
         asked.next_page(24);
         assert_eq!(
             (asked.hear("2"), asked.hear("1, 3"), asked.hear("")),
-            (Step::Again, Step::Again, Step::Again)
+            (Step::Page, Step::Page, Step::Again)
         );
         let Step::Answer(answer) = asked.hear("1") else { panic!("it is answered") };
         assert_eq!(answer.words, ["PostgreSQL", "SQLite, 3", "1"]);

@@ -1,8 +1,9 @@
 //! A dialogue with an agent that says anything. A line that begins with `>` is ours; every other one is the agent's.
 
-use lastword_agents::{Dialogue, Heard, Show, Start, Goals};
+use lastword_agents::{Dialogue, Goals, Heard, Show, Start};
 use lastword_core::InputNo;
 use lastword_core::job::PendingInput;
+use lastword_core::question::Reply;
 use lastword_core::receipt::Exit;
 use lastword_core::report::Signal;
 use lastword_core::spec::{Dialect, Permission, Terms};
@@ -59,10 +60,12 @@ fn due(dialogue: &Dialogue, mood: usize) {
         no: InputNo(no),
         question: question.map(str::to_owned),
         text: "allow".to_owned(),
+        reply: question.map(|_| Reply::Allow),
         eof: false,
         steer,
     };
-    let inputs = [input(900_001, Some("0"), false), input(900_002, None, true), input(900_003, None, false)];
+    let inputs =
+        [input(900_001, Some("0#1"), false), input(900_002, None, true), input(900_003, None, false)];
     let due = dialogue.next(&Goals { inputs: &inputs, interrupt: mood > 0, stop: mood > 1 });
     assert!(due.is_none_or(|due| !due.line.contains('\n')), "a line has one line");
 }

@@ -1,6 +1,7 @@
 //! Prints the output of a job: what is recorded now, its last lines, or all of it until the job ends.
 
 use std::io::{IsTerminal as _, Write as _};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use lastword_api::{Event, Job, Receipt};
 use lastword_client::events::Filter;
@@ -59,6 +60,14 @@ pub(crate) enum Terminal {
     Given,
 }
 
+/// Bytes of jobs that were shown at a terminal by this command.
+static SHOWN_BYTES: AtomicU64 = AtomicU64::new(0);
+
+/// Returns how many bytes of jobs were shown at a terminal so far. A question that was on the screen before may have been pushed away.
+pub(crate) fn shown_bytes() -> u64 {
+    SHOWN_BYTES.load(Ordering::Relaxed)
+}
+
 /// Copies a job's output to our own stream of the same name: unchanged to a file or a pipe, and to a terminal without control characters other
 /// than colours, since the job could manipulate it otherwise.
 #[derive(Debug)]
@@ -114,6 +123,9 @@ impl Passage {
         let bytes = cleaned.as_ref().map_or(bytes, String::as_bytes);
         if let Some(given) = &mut self.given {
             given.0.follow(bytes);
+        }
+        if self.cleaner.is_some() {
+            SHOWN_BYTES.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         }
         match self.stream {
             Stream::Stdout => {

@@ -328,7 +328,12 @@ fn what_is_typed_before_a_question_is_shown_does_not_answer_it() {
     let shown = until_shown(&mut attached, "[y] allow");
     assert!(shown.contains("make clean") && shown.contains(DISCARDED), "{shown}");
     assert_eq!(until_asks(&home, &id, 1)[0]["text"], "execute: make clean");
-    typed.write_all(b"y\n").unwrap();
+    // If the agent writes meanwhile what became of the first, the second is shown again and needs another yes.
+    until("it ends", || {
+        let has_ended = home.json(&["show", &id])["phase"] == "ended";
+        let _ = if has_ended { Ok(()) } else { typed.write_all(b"y\n") };
+        has_ended.then_some(())
+    });
     assert!(attached.wait().unwrap().success());
     let log = home.ok(&["logs", &id]);
     assert!(log.contains("ask-0 reject_once") && log.contains("ask-1 allow_once"), "{log}");
@@ -370,6 +375,25 @@ fn c89_a_long_command_is_approved_only_after_its_last_line_was_shown() {
         }
     }
     assert!(pages > 20, "{pages}");
+    typed.write_all(b"y\n").unwrap();
+    assert!(attached.wait().unwrap().success());
+    assert!(home.ok(&["logs", &id]).contains("ask-0 allow_once"));
+}
+
+#[test]
+fn c89_a_question_that_output_pushed_away_is_shown_again_before_it_is_allowed() {
+    let home = with_agent();
+    let go = home.path().join("go");
+    let id = start(&home, &["--name", "asker", &format!("ask rm x\nsaylater {}", go.display())]);
+    let mut attached = at_terminal(&home, &["attach", "asker"]);
+    let mut typed = attached.stdin.take().unwrap();
+    until_shown(&mut attached, "deny and say why");
+    std::fs::write(&go, "").unwrap();
+    until_shown(&mut attached, "[y] allow  [n] deny");
+    typed.write_all(b"y\n").unwrap();
+    let shown = until_shown(&mut attached, "deny and say why");
+    assert!(shown.contains("here it is again") && shown.contains("rm x"), "{shown}");
+    assert_eq!(until_asks(&home, &id, 1).len(), 1, "it was not allowed");
     typed.write_all(b"y\n").unwrap();
     assert!(attached.wait().unwrap().success());
     assert!(home.ok(&["logs", &id]).contains("ask-0 allow_once"));

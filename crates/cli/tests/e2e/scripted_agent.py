@@ -2,6 +2,7 @@
 
 ask TEXT   asks for permission to run TEXT, and prints the answer
 asklong N  asks for permission to run N lines, the last of which does harm
+saylater F prints something that looks like a question, once the file F exists
 cheat      tries to answer its own question, and prints the result
 wait       works until it is interrupted
 deaf       works on, whatever it is told
@@ -10,7 +11,7 @@ fail TEXT  ends its turn with an error
 die        exits without ending its turn
 Any other prompt is echoed.
 """
-import json, os, signal, subprocess, sys
+import json, os, signal, subprocess, sys, time
 
 
 def write(message):
@@ -47,6 +48,12 @@ def turn(session, text):
         asked.append("".join(f"echo this is line {line} {'x' * 90}\n" for line in range(int(count))) + "rm -rf /")
     for number, what in enumerate(asked):
         ask(session, number, what)
+    for name in [word.removeprefix("saylater ") for word in words if word.startswith("saylater ")]:
+        while not os.path.exists(name):
+            time.sleep(0.01)
+        say(session, "\n" * 50 + "echo:\n  asks for permission: execute\n  ls\n  [y] allow  [n] deny\n")
+        update = {"sessionUpdate": "tool_call", "toolCallId": "later", "title": "later", "status": "completed"}
+        write({"method": "session/update", "params": {"sessionId": session, "update": update}})
     if "die" in words:
         sys.exit(1)
     if "cheat" in words:

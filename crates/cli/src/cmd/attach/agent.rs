@@ -5,13 +5,13 @@ mod question;
 
 use std::collections::VecDeque;
 
-use lastword_api::{Answer, Code, Job, Question};
+use lastword_api::{Answer, Code, Job, Question, Verdict};
 use lastword_client::events::Filter;
 use lastword_client::jobs;
 use serde_json::Value;
 
 use super::typed::Typed;
-use crate::client::Client;
+use crate::client::{Client, follow};
 use crate::failure::Failure;
 use crate::text::clean::clean;
 use crate::ui::{self, Ui, describe};
@@ -19,7 +19,8 @@ use question::{Asked, Step};
 
 /// Shows questions and notices until the job has no more events.
 pub(super) async fn listen(client: &Client, job: &Job) -> Result<(), Failure> {
-    let mut questions = Questions { client, job, open: VecDeque::new(), typed: None, typing_ended: false };
+    let mut questions =
+        Questions { client, job, open: VecDeque::new(), typed: None, typing_ended: false, shown_before: 0 };
     for question in job.session.iter().flat_map(|session| &session.questions) {
         questions.add(question.clone());
     }
@@ -60,6 +61,8 @@ struct Questions<'a> {
     typed: Option<Typed>,
     /// The terminal's input has ended.
     typing_ended: bool,
+    /// What the job had written to the terminal when the question was last shown.
+    shown_before: u64,
 }
 
 impl Questions<'_> {
@@ -113,6 +116,7 @@ impl Questions<'_> {
         }
         // The hint comes last: what is typed after it always counts.
         ui.say(&asked.hint());
+        self.shown_before = follow::shown_bytes();
     }
 
     /// Returns the next line for the question that is shown; `None` if the input has ended.
@@ -126,7 +130,15 @@ impl Questions<'_> {
     /// Takes a line that was typed at the question that is shown.
     async fn hear(&mut self, line: &str) {
         let Some(asked) = self.open.front_mut() else { return };
-        match asked.hear(line) {
+        let step = asked.hear(line);
+        let denies = matches!(&step, Step::Answer(answer) if answer.verdict == Some(Verdict::Deny));
+        // What the agent wrote since may look like another question.
+        if !denies && follow::shown_bytes() != self.shown_before {
+            self.client.ui().say(WRITTEN_SINCE);
+            asked.start_again();
+            return self.page();
+        }
+        match step {
             Step::Page => self.page(),
             Step::Again => self.client.ui().say(&asked.hint()),
             Step::Answer(answer) => self.answer(answer).await,
@@ -168,6 +180,9 @@ impl Questions<'_> {
 fn width(ui: &Ui) -> usize {
     ui.width.min(ui::screen().1)
 }
+
+/// Shown instead of an answer if the agent has written to the terminal since its question was shown.
+const WRITTEN_SINCE: &str = "  (the agent has written since this was shown; here it is again)";
 
 /// Shown below a question if input was typed before it was shown.
 const DISCARDED: &str = "  (discarded input that was typed before this was shown)";

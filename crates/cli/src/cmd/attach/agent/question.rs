@@ -50,6 +50,11 @@ impl Asked {
         self.shown.get_or_insert(0);
     }
 
+    /// Begins with its first page again.
+    pub(super) fn start_again(&mut self) {
+        (self.shown, self.words) = (Some(0), Vec::new());
+    }
+
     /// Reports whether some of it was shown.
     pub(super) fn is_begun(&self) -> bool {
         self.shown.is_some()

@@ -142,7 +142,7 @@ impl Protocol for Claude {
         }
         let answer = self.inputs.answers(goals).find_map(|input| {
             let question = input.question.as_ref()?;
-            let is_it = |(id, open): &(&String, &ToolRequest)| open.question(id) == question;
+            let is_it = |(id, open): &(&String, &ToolRequest)| request::is_meant(question, &open.key, id);
             let (id, open) = self.tool_requests.iter().find(is_it)?;
             Outgoing::with_input(input.no, open.answer(id, input.reply.as_ref()?))
         });

@@ -140,6 +140,12 @@ pub(crate) fn key(id: &str, count: &mut u32) -> String {
     format!("{}#{count}", brief(id))
 }
 
+/// Reports whether an answer to this question is for the request with this key and id. A question that 0.1.0 recorded has the agent's id.
+pub(crate) fn is_meant(question: &str, key: &str, id: &str) -> bool {
+    let has_number = question.rsplit_once('#').is_some_and(|(_, number)| number.parse::<u32>().is_ok());
+    if has_number { question == key } else { question == id }
+}
+
 fn is_long(answer: &Value) -> bool {
     answer.to_string().len() > ANSWER_BYTES_MAX
 }
@@ -224,7 +230,7 @@ impl Requests {
 
     fn find(&self, input: &PendingInput) -> Option<&Request> {
         let question = input.question.as_ref()?;
-        self.0.iter().find(|open| open.verdict.is_none() && open.question() == *question)
+        self.0.iter().find(|open| open.verdict.is_none() && is_meant(question, &open.key, &name(&open.id)))
     }
 
     /// Records that an answer was written. Returns the line of the tool use it denied, if it did.

@@ -314,12 +314,15 @@ fn c88_an_answer_does_not_reach_a_request_that_came_later_under_the_same_id() {
     );
     assert_eq!(driver.write_next(&with(&[answer(1, "r1#1", "allow")])), None, "it was for the first");
     assert!(driver.write_next(&with(&[answer(2, "r1#2", "allow")])).is_some());
+    // A question that 0.1.0 recorded has the agent's id alone.
+    driver.read(&wants("r9", "Bash", json!({ "command": "ls" })));
+    assert!(driver.write_next(&with(&[answer(9, "r9", "allow")])).is_some());
     // Ids that begin alike are told apart.
     let long = "x".repeat(5_000);
     driver.read(&wants(&long, "Bash", json!({ "command": "rm -rf /" })));
     driver.read(&wants(&format!("{long}y"), "Bash", json!({ "command": "ls" })));
     let brief = "x".repeat(120);
-    let said = answered(driver.write_next(&with(&[answer(3, &format!("{brief}#4"), "allow")]))).unwrap().1;
+    let said = answered(driver.write_next(&with(&[answer(3, &format!("{brief}#5"), "allow")]))).unwrap().1;
     assert_eq!(said["updatedInput"]["command"], "ls");
 }
 

@@ -57,7 +57,7 @@ pub use locate::{exit_record, locate, locate_known, wait};
 pub use located::{Alive, Located};
 pub use nursery::{Launched, Nursery, Pending};
 pub use peer::Peer;
-pub use recording::{Read, Recording, SentInput, bytes_written, sent_inputs};
+pub use recording::{Read, Recording, SentInput, bytes_written, last_written, sent_inputs};
 pub use tool::{Tool, ToolOutput, stdin_from};
 pub use tree::ancestors;
 

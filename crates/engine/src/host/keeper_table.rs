@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::os::fd::AsFd as _;
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant, SystemTime};
 
 use lastword_core::{AttemptNo, JobId};
 use lastword_proc::{Identity, hung_up};
@@ -12,6 +13,9 @@ use tokio::net::UnixStream;
 use super::goals::AgentGoals;
 use super::outbox::Outbox;
 use crate::lock::lock;
+
+/// How often it is read when an attempt last wrote something.
+const WRITTEN_READ_EVERY: Duration = Duration::from_secs(1);
 
 /// The keepers of this host.
 #[derive(Debug, Default)]
@@ -34,6 +38,8 @@ struct Entry {
     outbox: Arc<Outbox>,
     /// Used if the job is an agent.
     goals: Arc<AgentGoals>,
+    /// When the attempt last wrote something, and when that was read.
+    written: Option<(Instant, Option<SystemTime>)>,
 }
 
 impl KeeperTable {
@@ -47,7 +53,8 @@ impl KeeperTable {
     ) {
         let guard = Some((guard.pid, guard.start_ticks));
         let (outbox, goals) = (Arc::default(), Arc::default());
-        lock(&self.keepers).insert(job, Entry { attempt, guard, socket: None, deadline, outbox, goals });
+        lock(&self.keepers)
+            .insert(job, Entry { attempt, guard, socket: None, deadline, outbox, goals, written: None });
     }
 
     /// Adds a keeper that was found alive, unless it is known. Its deadline is unknown.
@@ -76,6 +83,26 @@ impl KeeperTable {
         let keepers = lock(&self.keepers);
         let entry = keepers.get(&job).filter(|entry| entry.attempt == attempt)?;
         Some((Arc::clone(&entry.outbox), Arc::clone(&entry.goals)))
+    }
+
+    /// Returns when an attempt last wrote something, as `read` says. It is not read again within a moment: a list of many jobs would do
+    /// little else.
+    pub(super) fn last_written(
+        &self,
+        job: JobId,
+        attempt: AttemptNo,
+        read: impl FnOnce() -> Option<SystemTime>,
+    ) -> Option<SystemTime> {
+        let known = |entry: &Entry| entry.written.filter(|(at, _)| at.elapsed() < WRITTEN_READ_EVERY);
+        let found = lock(&self.keepers).get(&job).filter(|entry| entry.attempt == attempt).and_then(known);
+        if let Some((_, written)) = found {
+            return written;
+        }
+        let written = read();
+        if let Some(entry) = lock(&self.keepers).get_mut(&job).filter(|entry| entry.attempt == attempt) {
+            entry.written = Some((Instant::now(), written));
+        }
+        written
     }
 
     /// Reports whether a keeper is known to have this deadline.

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use lastword_core::effects::Effect;
 use lastword_core::report::{Found, Report};
@@ -79,6 +79,10 @@ impl Keepers for LocalHost {
 
     fn holder_of(&self, ancestors: &[(i32, u64)]) -> Option<JobId> {
         self.0.keepers.holder_of(ancestors)
+    }
+
+    fn last_written(&self, job: JobId, attempt: AttemptNo) -> Option<SystemTime> {
+        self.0.keepers.last_written(job, attempt, || proc::last_written(&self.dir(job, attempt)))
     }
 
     fn recording(&self, job: JobId, attempt: AttemptNo, stream: Stream) -> io::Result<Recording> {

@@ -8,6 +8,7 @@ use std::io;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use lastword_core::effects::Effect;
 use lastword_core::{AttemptNo, Epoch, Job, JobId, Now};
@@ -72,6 +73,11 @@ pub trait Keepers: Send + Sync + 'static {
 
     /// Returns the job in whose tree a process is, by the pids and start times of itself and its ancestors.
     fn holder_of(&self, ancestors: &[(i32, u64)]) -> Option<JobId>;
+
+    /// Returns when an attempt last wrote something, by the wall clock; `None` if it did not, or it is not known.
+    fn last_written(&self, _: JobId, _: AttemptNo) -> Option<SystemTime> {
+        None
+    }
 
     /// Opens a recorded stream of an attempt; not found, if there is no such attempt.
     fn recording(&self, job: JobId, attempt: AttemptNo, stream: Stream) -> io::Result<Recording>;

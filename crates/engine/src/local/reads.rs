@@ -128,13 +128,10 @@ impl<J: Store> Engine<J> {
         if row.phase != PhaseName::Running || row.summary.waiting {
             return None;
         }
-        let attempt = AttemptNo(row.summary.attempts);
-        let written = [Stream::Stdout, Stream::Stderr].into_iter().filter_map(|stream| {
-            let mut recording = self.worker.host.recording(row.job, attempt, stream).ok()?;
-            let at = recording.written_at().ok()??.duration_since(SystemTime::UNIX_EPOCH).ok()?;
-            Some(Timestamp(u64::try_from(at.as_millis()).ok()?))
-        });
-        Some(written.fold(row.changed_at, Timestamp::max))
+        let written = self.worker.host.last_written(row.job, AttemptNo(row.summary.attempts));
+        let written = written.and_then(|at| at.duration_since(SystemTime::UNIX_EPOCH).ok());
+        let written = written.and_then(|at| u64::try_from(at.as_millis()).ok()).map(Timestamp);
+        Some(row.changed_at.max(written.unwrap_or(row.changed_at)))
     }
 
     /// Opens a stream of an attempt, to be read by offset.

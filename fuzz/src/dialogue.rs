@@ -40,7 +40,7 @@ pub(crate) fn run(dialect: Dialect, bytes: &[u8]) {
         due(&dialogue, index % 3);
     }
     for exit in [Exit::Code(0), Exit::Signal(9), Exit::Code(1)] {
-        check(&dialogue.exited(exit), &mut last);
+        check(&dialogue.exited(exit, "its last line"), &mut last);
     }
 }
 

@@ -39,6 +39,7 @@ const TARGETS: &[(&str, Target)] = &[
     ("once", |bytes| dialogue::run(Dialect::Once, bytes)),
     ("plain", |bytes| dialogue::run(Dialect::Plain, bytes)),
     ("agents-file", plain_text::agents_file),
+    ("prices-file", plain_text::prices_file),
     ("settings-file", plain_text::settings_file),
     ("text", plain_text::text),
     ("job-output", plain_text::job_output),

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use lastword_agents::Definitions;
+use lastword_agents::{Definitions, PriceTable, price_of};
 
 use crate::settings::Settings;
 use crate::text::{clean, duration, similar, size};
@@ -15,6 +15,15 @@ pub(crate) fn agents_file(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     match Definitions::with(Some(text)) {
         Ok(all) => all.all().for_each(|(_, agent)| drop(agent.terms(Default::default()))),
+        Err(error) => assert!(!error.to_string().is_empty()),
+    }
+}
+
+/// A file of prices is read, or refused with words, and no price makes a sum overflow.
+pub(crate) fn prices_file(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    match PriceTable::read(text) {
+        Ok(table) => table.models.keys().for_each(|model| assert!(price_of(&table.models, model).is_some())),
         Err(error) => assert!(!error.to_string().is_empty()),
     }
 }

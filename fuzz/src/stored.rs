@@ -55,7 +55,12 @@ pub(crate) fn keeper_lines(bytes: &[u8]) {
         if let Some(read) = proc::Line::parse(line) {
             assert_eq!(proc::Line::parse(read.to_string().trim_end_matches('\n')), Some(read));
         }
-        let _ = (proc::parse_answer(line), proc::parse_climbed(line), proc::parse_written(line), proc::is_ended_event(line));
+        let _ = (
+            proc::parse_answer(line),
+            proc::parse_climbed(line),
+            proc::parse_written(line),
+            proc::is_ended_event(line),
+        );
     }
 }
 

@@ -11,9 +11,16 @@ pub(crate) fn run(arguments: &[&str]) -> Outcome {
     if let ["upgrade", rest @ ..] = arguments {
         return upgrade(rest);
     }
+    // Typing at random: many more sequences than among the tests.
+    let (sequences, arguments) = match arguments {
+        ["typing", count] => (*count, &["typing::"][..]),
+        ["typing"] => ("500", &["typing::"][..]),
+        _ => ("6", arguments),
+    };
     let words = ["test", "--quiet", "--package", "lastword", "--test", "e2e", "--test", "survival", "--"];
     let executable = executable()?;
-    let env = [("INSTA_UPDATE", "no"), ("TESTED_EXECUTABLE", executable.as_str())];
+    let env =
+        [("INSTA_UPDATE", "no"), ("TESTED_EXECUTABLE", executable.as_str()), ("TYPED_SEQUENCES", sequences)];
     cargo_with(&[&words, arguments].concat(), &env)?;
     if arguments.is_empty() { upgrade(&[]) } else { Ok(()) }
 }

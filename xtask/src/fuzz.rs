@@ -43,6 +43,7 @@ const TARGETS: &[(&str, Seeds)] = &[
     ("once", Seeds::Streams("once-")),
     ("plain", Seeds::Streams("qwen")),
     ("agents-file", Seeds::File("crates/agents/src/agents.toml")),
+    ("prices-file", Seeds::File("crates/agents/src/prices.toml")),
     (
         "settings-file",
         Seeds::Text(&["[limits]\nwall = '1h30m'\noutput = '10M'\n", "log = 'debug'\n[keep]\njobs = 3\n"]),

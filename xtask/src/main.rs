@@ -21,6 +21,7 @@ mod full;
 mod fuzz;
 mod mutants;
 mod package;
+mod prices;
 mod program;
 mod proof;
 mod record;
@@ -52,7 +53,7 @@ const VERBS: &[Verb] = &[
     Verb { name: "tidy", arguments: "", about: "the rules of this repository that no linter checks", run: tidy::run },
     Verb { name: "contract", arguments: "[--write] [--require]", about: "docs/contract.md against the tests", run: contract::run },
     Verb { name: "docs", arguments: "[--write] [--pictures]", about: "builds the book, follows its links, runs every command it and README show", run: docs::run },
-    Verb { name: "e2e", arguments: "[NAME]", about: "the product as a user drives it, and as it survives; `upgrade`: 0.1.0 with live jobs, taken over", run: e2e::run },
+    Verb { name: "e2e", arguments: "[NAME]", about: "the product as a user drives it, and as it survives; `upgrade`: 0.1.0 with live jobs, taken over; `typing [N]`: N random sequences of typing beside questions", run: e2e::run },
     Verb { name: "model", arguments: "[--full]", about: "every reachable state of a small world", run: |args| proof::run("model", args) },
     Verb { name: "sim", arguments: "[--schedules N] [--seed S]", about: "random schedules of crashes and faults", run: |args| proof::run("sim", args) },
     Verb { name: "bugs", arguments: "[NAME]", about: "breaks one rule at a time and expects to be caught", run: bugs::run },
@@ -74,6 +75,7 @@ const VERBS: &[Verb] = &[
     Verb { name: "scale", arguments: "laptop [...]", about: "a thousand jobs at once, and a hundred thousand in the history", run: |args| trials::run_with_proof("scale", args) },
     Verb { name: "fuzz", arguments: "[--seconds N] [--bug NAME] [TARGET]", about: "every parser of what comes from outside, under libFuzzer", run: fuzz::run },
     Verb { name: "mutants", arguments: "[...]", about: "changes core line by line and expects a failing test", run: mutants::run },
+    Verb { name: "prices", arguments: "[--write]", about: "the table of prices, made again from the package that it is an extract of", run: prices::run },
     Verb { name: "package", arguments: "", about: "a static build and a Debian package, tried in a clean root", run: package::run },
     Verb { name: "tools", arguments: "[--all] [VERB]", about: "installs what `ci`, one verb or every verb needs and is missing", run: tools::run },
     Verb { name: "help", arguments: "", about: "this list", run: |_| help() },

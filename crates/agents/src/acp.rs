@@ -39,6 +39,9 @@ pub(crate) struct Acp {
     /// The agent can resume a session.
     loads: bool,
     session: Option<String>,
+    /// Its model is one of its options, and has no request of its own.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    model_is_option: bool,
     turn: Turn,
     requests: Requests,
     /// Questions asked so far.
@@ -67,6 +70,10 @@ enum Stage {
     Ready,
     /// The session was requested.
     Opening,
+    /// It is open, and its model is to be chosen.
+    Choosing,
+    /// The model was requested.
+    Chosen,
     /// The session is open.
     Open,
     /// The handshake failed; no turn can start.
@@ -79,6 +86,7 @@ enum Stage {
 enum Call {
     Initialize,
     Session,
+    Model,
     Prompt,
 }
 
@@ -134,7 +142,14 @@ impl Protocol for Acp {
     }
 
     fn is_busy(&self) -> bool {
-        self.turn.is_active()
+        self.turn.is_open()
+    }
+
+    fn died(&mut self, error: &str) -> Vec<Signal> {
+        // A handshake that failed was reported.
+        let is_known = self.session.is_some() || self.stage == Stage::Broken;
+        self.stage = Stage::Broken;
+        self.turn.died(is_known, error)
     }
 }
 
@@ -158,7 +173,18 @@ impl Acp {
                 }
                 None => self.ask(InputNo(0), "session/new", json!({ "cwd": start.cwd, "mcpServers": [] })),
             },
-            Stage::Greeted | Stage::Opening | Stage::Open | Stage::Broken => None,
+            Stage::Choosing => {
+                let (session, model) = (&self.session, start.model.as_deref()?);
+                let (method, params) = match self.model_is_option {
+                    true => (
+                        "session/set_config_option",
+                        json!({ "sessionId": session, "configId": "model", "value": model }),
+                    ),
+                    false => ("session/set_model", json!({ "sessionId": session, "modelId": model })),
+                };
+                self.ask(InputNo(0), method, params)
+            }
+            Stage::Greeted | Stage::Opening | Stage::Chosen | Stage::Open | Stage::Broken => None,
         }
     }
 
@@ -172,7 +198,7 @@ impl Acp {
         if goals.stop || self.stage != Stage::Open || self.turn.is_active() {
             return None;
         }
-        let (no, text) = self.inputs.prompt(start, goals)?;
+        let (no, text) = self.inputs.prompt_of(&self.turn, start, goals)?;
         let prompt = json!([{ "type": "text", "text": text }]);
         self.ask(no, "session/prompt", json!({ "sessionId": self.session, "prompt": prompt }))
     }
@@ -191,6 +217,10 @@ impl Acp {
             "session/new" | "session/load" => {
                 self.stage = Stage::Opening;
                 (Call::Session, None)
+            }
+            "session/set_config_option" | "session/set_model" => {
+                self.stage = Stage::Chosen;
+                (Call::Model, None)
             }
             "session/prompt" => {
                 self.inputs.prompted();

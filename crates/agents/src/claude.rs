@@ -1,8 +1,10 @@
 //! Claude Code: JSON lines both ways, one process for many turns.
 //!
 //! A `result` ends a turn, not the process. Its `subtype` alone cannot be trusted: a failed model call is a `success` with `is_error`.
-//! Each turn opens with an `init`, including turns that Claude starts by itself with a queued message. Claude repeats each message of ours
-//! when it has read it (`isReplay`). Until then the message counts as unread, unless it started the turn.
+//! Each turn opens with an `init`, including turns that Claude starts by itself with a queued message. A turn that a message of ours starts
+//! begins when the message is written: between that and its `init` Claude is not idle. Only the first one begins with its `init`, which
+//! opens the session. Claude repeats each message of ours when it has read it (`isReplay`). Until then the message counts as unread, unless
+//! it started the turn.
 
 use std::collections::BTreeMap;
 
@@ -20,10 +22,15 @@ use crate::permission::ToolUse;
 use crate::protocol::{Goals, Outgoing, Protocol};
 use crate::request;
 use crate::start::Start;
+use crate::tokens::Tokens;
+use crate::turn::Turn;
 use crate::value::{at, items, line, micros, number, text};
 
 /// Open requests and running tools that are tracked. No agent at work has more.
 const OPEN_MAX: usize = 64;
+
+/// Longest name of a model that is kept, in bytes.
+const MODEL_BYTES_MAX: usize = 200;
 
 /// The state of the conversation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,6 +46,9 @@ pub(crate) struct Claude {
     awaits_replay: bool,
     /// A turn is active.
     turn: bool,
+    /// Its `init` is still to come.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    awaits_init: bool,
     /// An interrupt of this turn was sent.
     interrupted: bool,
     /// Tool uses that await permission, by request id.
@@ -58,8 +68,11 @@ pub(crate) struct Claude {
     signalled_background: u32,
     /// Text blocks of the model in this turn.
     messages: u32,
-    /// The tokens of this turn that were signalled so far.
+    /// The tokens of this turn that were signalled so far, and their money by the table of prices.
     spent: Usage,
+    /// The model of the message that is arriving.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    model: Option<String>,
     /// The cost of the process up to its last result, in millionths of a dollar.
     money_micros: u64,
 }
@@ -90,7 +103,8 @@ impl Protocol for Claude {
                 self.background = u32::try_from(items(&event, &["tasks"]).len()).unwrap_or(u32::MAX);
                 self.report_background()
             }
-            (Some("stream_event"), _) => self.streamed(&event),
+            (Some("system"), Some("session_state_changed")) => self.state_changed(&event),
+            (Some("stream_event"), _) => self.streamed(start, &event),
             (Some("assistant"), _) => self.assistant(&event),
             (Some("user"), _) => self.user(&event),
             (Some("control_request"), _) => self.control_request(start, &event),
@@ -107,6 +121,10 @@ impl Protocol for Claude {
             "user" => {
                 self.inputs.prompted();
                 self.unread = self.unread.saturating_add(1);
+                if self.session.is_some() && !self.turn && self.unread == 1 {
+                    self.awaits_init = true;
+                    return Some(self.begin());
+                }
             }
             // The only request of ours.
             "control_request" => self.interrupted = true,
@@ -117,7 +135,6 @@ impl Protocol for Claude {
             }
             _ => {}
         }
-        // Claude reports the start of a turn itself.
         None
     }
 
@@ -135,7 +152,7 @@ impl Protocol for Claude {
                 _ => denied(request, "denied by the rules of this job"),
             });
         }
-        if goals.interrupt && self.turn && !self.interrupted {
+        if goals.interrupt && self.turn && !self.awaits_init && !self.interrupted {
             return Outgoing::bare(json!({
                 "type": "control_request", "request_id": "interrupt", "request": { "subtype": "interrupt" }
             }));
@@ -161,6 +178,22 @@ impl Protocol for Claude {
     fn is_busy(&self) -> bool {
         self.turn || self.unread > 0
     }
+
+    fn died(&mut self, error: &str) -> Vec<Signal> {
+        let is_turn = std::mem::take(&mut self.turn);
+        match (is_turn, &self.session) {
+            (true, _) => {
+                let error = Some(format!("{error} before its turn ended"));
+                vec![Signal::TurnEnded { ending: TurnEnding::AgentExit, error, commit: Commit::default() }]
+            }
+            (false, Some(_)) => Vec::new(),
+            (false, None) => {
+                // Reported once.
+                self.session = Some(String::new());
+                Turn::default().died(false, error)
+            }
+        }
+    }
 }
 
 impl Claude {
@@ -174,30 +207,58 @@ impl Claude {
             signals.push(Signal::SessionStarted { reference: session, resumed_from });
             self.signalled_background = 0;
         }
+        self.awaits_init = false;
         if !self.turn {
-            self.turn = true;
-            self.interrupted = false;
-            self.awaits_replay = self.unread > 0;
-            self.unread = self.unread.saturating_sub(1);
-            self.messages = 0;
-            self.spent = Usage::default();
-            signals.push(Signal::TurnStarted);
+            signals.push(self.begin());
         }
         signals
     }
 
-    /// Handles a part of a message of the model. The `message_delta` near its end has the usage of the message.
-    fn streamed(&mut self, event: &Value) -> Vec<Signal> {
+    /// Begins a turn, with the oldest message that was not read.
+    fn begin(&mut self) -> Signal {
+        self.turn = true;
+        self.interrupted = false;
+        self.awaits_replay = self.unread > 0;
+        self.unread = self.unread.saturating_sub(1);
+        self.messages = 0;
+        self.spent = Usage::default();
+        Signal::TurnStarted
+    }
+
+    /// Handles what Claude says about its work. `idle` comes after the `result` that ends the turn, so that a turn which is still active
+    /// then has lost it.
+    fn state_changed(&mut self, event: &Value) -> Vec<Signal> {
+        match text(event, &["state"]) {
+            Some("idle") if self.turn => vec![Signal::Inactive { failed: false }],
+            Some("running" | "requires_action") if self.turn => vec![Signal::Active],
+            _ => Vec::new(),
+        }
+    }
+
+    /// Handles a part of a message of the model. Its start has the model's name, and the `message_delta` near its end its usage.
+    fn streamed(&mut self, start: &Start, event: &Value) -> Vec<Signal> {
         match text(event, &["event", "type"]) {
-            Some("message_delta") => match at(event, &["event", "usage"]).map(usage) {
-                Some(spent) if spent != Usage::default() => {
-                    self.spent.add(spent);
-                    vec![Signal::Spent(spent)]
-                }
+            Some("message_start") => {
+                let model = text(event, &["event", "message", "model"]);
+                self.model = model.filter(|model| model.len() <= MODEL_BYTES_MAX).map(str::to_owned);
+                Vec::new()
+            }
+            Some("message_delta") => match at(event, &["event", "usage"]).map(tokens) {
+                Some(tokens) if tokens != Tokens::default() => self.message_cost(start, tokens),
                 _ => Vec::new(),
             },
             _ => Vec::new(),
         }
+    }
+
+    /// Signals the usage of a message, with its money by the table of prices. The turn's result corrects that.
+    fn message_cost(&mut self, start: &Start, tokens: Tokens) -> Vec<Signal> {
+        let price = start.price_of(self.model.as_deref());
+        let spent = tokens.usage(price);
+        self.spent.add(spent);
+        let model = || self.model.clone().unwrap_or_else(|| "unknown".to_owned());
+        let unpriced = price.is_none().then(|| Signal::Unpriced { model: model() });
+        [Signal::Spent(spent)].into_iter().chain(unpriced).collect()
     }
 
     /// Handles a message of the model: texts and tool uses.
@@ -302,17 +363,24 @@ impl Claude {
     /// Handles a `result`: signals what the turn spent beyond the signals of its messages, then its end.
     fn turn_ended(&mut self, event: &Value, subtype: &str) -> Vec<Signal> {
         let mut signals = Vec::new();
-        let turn_usage = usage(&event["usage"]);
+        let turn_usage = tokens(&event["usage"]).usage(None);
         // The cost of all turns of the process.
         let total = micros(event, &["total_cost_usd"]).unwrap_or(0);
-        let money = turn_cost(event).unwrap_or_else(|| total.saturating_sub(self.money_micros));
+        let known = turn_cost(event)
+            .or_else(|| at(event, &["total_cost_usd"]).map(|_| total.saturating_sub(self.money_micros)));
+        // Without a total of its own, the table's counts.
+        let money = known.unwrap_or(self.spent.money_micros);
         let rest = Usage {
             tokens_in: turn_usage.tokens_in.saturating_sub(self.spent.tokens_in),
             tokens_out: turn_usage.tokens_out.saturating_sub(self.spent.tokens_out),
-            money_micros: money,
+            money_micros: money.saturating_sub(self.spent.money_micros),
         };
         if rest != Usage::default() {
             signals.push(Signal::Spent(rest));
+        }
+        let overcounted = self.spent.money_micros.saturating_sub(money);
+        if overcounted > 0 {
+            signals.push(Signal::Overcounted { money_micros: overcounted });
         }
         self.money_micros = self.money_micros.max(total);
         let ending = ending(event, subtype);
@@ -330,7 +398,7 @@ impl Claude {
         let has_error = !matches!(ending, TurnEnding::Completed | TurnEnding::Aborted);
         let error = has_error.then(|| error_text(event, subtype));
         signals.push(Signal::TurnEnded { ending, error, commit });
-        (self.turn, self.interrupted, self.awaits_replay) = (false, false, false);
+        (self.turn, self.awaits_init, self.interrupted, self.awaits_replay) = (false, false, false, false);
         self.tools.clear();
         self.tool_requests.clear();
         if ending == TurnEnding::Completed {
@@ -406,15 +474,12 @@ pub(crate) fn error_text(event: &Value, subtype: &str) -> String {
     texts.into_iter().find(|text| !text.trim().is_empty()).unwrap_or(reason)
 }
 
-/// Returns the tokens of a message or turn, cached ones included.
-fn usage(event: &Value) -> Usage {
-    let count = |name| number(event, &[name]).unwrap_or(0);
-    let tokens_in = ["input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"];
-    Usage {
-        tokens_in: tokens_in.into_iter().map(count).fold(0, u64::saturating_add),
-        tokens_out: count("output_tokens"),
-        money_micros: 0,
-    }
+/// Returns the tokens of a message or turn. Claude counts cached ones apart.
+fn tokens(usage: &Value) -> Tokens {
+    let count = |name| number(usage, &[name]).unwrap_or(0);
+    let (cached, stored) = (count("cache_read_input_tokens"), count("cache_creation_input_tokens"));
+    let read = count("input_tokens").saturating_add(cached).saturating_add(stored);
+    Tokens { read, cached, stored, written: count("output_tokens") }
 }
 
 /// Returns a message of the user.

@@ -45,6 +45,9 @@ pub(crate) struct Codex {
     thread: Option<String>,
     /// The id of the active or last turn.
     turn_id: Option<String>,
+    /// The id of a turn that another one followed because Codex was idle. Its end may come late.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    idle_turn_id: Option<String>,
     turn: Turn,
     clean: Clean,
     requests: Requests,
@@ -57,6 +60,9 @@ pub(crate) struct Codex {
     late: Vec<String>,
     /// Tokens the thread has used so far, if known.
     used: Option<Tokens>,
+    /// The model of the thread.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    model: Option<String>,
 }
 
 /// Progress of the handshake.
@@ -155,7 +161,14 @@ impl Protocol for Codex {
     }
 
     fn is_busy(&self) -> bool {
-        self.turn.is_active() || self.clean != Clean::Done
+        self.turn.is_open() || self.clean != Clean::Done
+    }
+
+    fn died(&mut self, error: &str) -> Vec<Signal> {
+        // A handshake that failed was reported.
+        let is_known = self.thread.is_some() || self.stage == Stage::Broken;
+        self.stage = Stage::Broken;
+        self.turn.died(is_known, error)
     }
 }
 
@@ -174,6 +187,12 @@ impl Codex {
                 let mut params = json!({ "cwd": start.cwd });
                 if asks_for_all(start) {
                     params["approvalPolicy"] = "untrusted".into();
+                }
+                if let Some(model) = &start.model {
+                    params["model"] = model.as_str().into();
+                }
+                if let Some(effort) = &start.effort {
+                    params["config"] = json!({ "model_reasoning_effort": effort });
                 }
                 match &start.resume {
                     Some(thread) => {
@@ -213,7 +232,7 @@ impl Codex {
             return Outgoing::with_input(steer.no, FRAMING.request(self.calls.next(), "turn/steer", params));
         }
         let late = self.late.first().map(|text| (InputNo(0), text.as_str()));
-        let (no, text) = late.or_else(|| self.inputs.prompt(start, goals))?;
+        let (no, text) = late.or_else(|| self.inputs.prompt_of(&self.turn, start, goals))?;
         let params = json!({ "threadId": self.thread, "input": input(text) });
         Outgoing::with_input(no, FRAMING.request(self.calls.next(), "turn/start", params))
     }
@@ -239,7 +258,7 @@ impl Codex {
                     self.late.remove(0);
                 }
                 self.inputs.prompted();
-                self.turn_id = None;
+                self.idle_turn_id = self.turn_id.take().filter(|_| self.turn.is_inactive());
                 (Call::Turn, self.turn.begin())
             }
             "turn/steer" => {

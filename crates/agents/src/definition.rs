@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use lastword_core::spec::{Dialect, Permissions, Prices, Terms};
+use lastword_core::spec::{Dialect, Measures, Permissions, Terms};
 use serde::Deserialize;
+
+use crate::prices::Dollars;
 
 /// The built-in definitions.
 const BUILT_IN: &str = include_str!("agents.toml");
@@ -38,17 +40,42 @@ pub struct Definition {
     /// Dollars per million tokens.
     #[serde(default)]
     prices: Option<Dollars>,
+    /// What it reports while a turn runs. If nothing is said, what its dialect always reports.
+    #[serde(default)]
+    measures: Option<Vec<Measure>>,
+    /// Extra arguments that choose a model; `{}` stands for its name. Not needed if the protocol can do it.
+    #[serde(default)]
+    model: Vec<String>,
+    /// Extra arguments that choose an effort.
+    #[serde(default)]
+    effort: Vec<String>,
+    /// Variables of its environment, unless the job's own environment has them.
+    #[serde(default)]
+    env: BTreeMap<String, String>,
+    /// Arguments that a job must not add, each with the reason. A name of two words also needs the next argument to begin so.
+    #[serde(default)]
+    refused: BTreeMap<String, String>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Dollars {
-    #[serde(rename = "in")]
-    tokens_in: f64,
-    #[serde(default)]
-    cached: Option<f64>,
-    #[serde(rename = "out")]
-    tokens_out: f64,
+/// Something that an agent can report while a turn runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Measure {
+    Tokens,
+    Money,
+}
+
+/// What the submitter of a job chose for its agent.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Chosen {
+    /// What it may do without asking.
+    pub permissions: Permissions,
+    /// The model.
+    pub model: Option<String>,
+    /// The effort.
+    pub effort: Option<String>,
+    /// Further arguments of its program.
+    pub args: Vec<String>,
 }
 
 /// A file of definitions cannot be used.
@@ -92,33 +119,93 @@ impl Definition {
         self.command.first().map_or("", String::as_str)
     }
 
-    /// Returns the terms of a job of this agent, with these permissions.
-    pub fn terms(&self, permissions: Permissions) -> Terms {
-        Terms {
+    /// Returns the terms of a job of this agent; if it cannot have what was chosen, the reason.
+    pub fn terms(&self, chosen: Chosen) -> Result<Terms, String> {
+        let Chosen { permissions, model, effort, args } = chosen;
+        let mut argv = self.command.clone();
+        // Options must come before `--`.
+        let end = argv.iter().position(|word| word == "--").unwrap_or(argv.len());
+        let model_words =
+            self.words_for("model", &self.model, model.as_deref(), self.dialect != Dialect::Plain)?;
+        let effort_words =
+            self.words_for("effort", &self.effort, effort.as_deref(), self.dialect == Dialect::Codex)?;
+        if let Some((name, why)) = self.refusal(&args) {
+            return Err(format!("the argument `{name}` is refused: {why}"));
+        }
+        argv.splice(end..end, model_words.into_iter().chain(effort_words).chain(args));
+        Ok(Terms {
             dialect: self.dialect,
-            argv: self.command.clone(),
+            argv,
             resume: self.resume.clone(),
             fork: self.fork.clone(),
             no_resume: self.no_resume.clone(),
             permissions,
-            prices: self.prices.map(Dollars::micros),
+            prices: self.prices.and_then(Dollars::prices),
+            model_prices: BTreeMap::new(),
+            measures: Some(self.measures()),
+            env: self.env.clone(),
+            model,
+            effort,
+        })
+    }
+
+    /// Returns the arguments that choose a model or an effort. None if nothing was chosen, or if the protocol does it.
+    fn words_for(
+        &self,
+        what: &str,
+        words: &[String],
+        chosen: Option<&str>,
+        by_protocol: bool,
+    ) -> Result<Vec<String>, String> {
+        let Some(chosen) = chosen else { return Ok(Vec::new()) };
+        let by_protocol = by_protocol && self.dialect != Dialect::Once && self.dialect != Dialect::Claude;
+        match words {
+            [] if !by_protocol => Err(format!("its {what} cannot be chosen: use its own settings")),
+            words => Ok(words.iter().map(|word| word.replace("{}", chosen)).collect()),
+        }
+    }
+
+    /// Returns the first argument that must not be added, with the reason.
+    fn refusal(&self, args: &[String]) -> Option<(&str, &str)> {
+        let is = |at: usize, name: &str| {
+            let (flag, value) = name.split_once(' ').unwrap_or((name, ""));
+            let rest = args[at].strip_prefix(flag);
+            let next = args.get(at + 1).map_or("", String::as_str);
+            match rest {
+                Some("") => next.starts_with(value),
+                Some(rest) => rest.strip_prefix('=').is_some_and(|own| own.starts_with(value)),
+                None => false,
+            }
+        };
+        let each = self.refused.iter().map(|(name, why)| (name.as_str(), why.as_str()));
+        let mut each = each.filter(|(name, _)| (0..args.len()).any(|at| is(at, name)));
+        each.next()
+    }
+
+    /// Returns what it reports while a turn runs.
+    fn measures(&self) -> Measures {
+        match &self.measures {
+            Some(measures) => Measures {
+                tokens: measures.contains(&Measure::Tokens),
+                money: measures.contains(&Measure::Money),
+            },
+            None => {
+                let always = matches!(self.dialect, Dialect::Claude | Dialect::Codex);
+                Measures { tokens: always, money: always }
+            }
         }
     }
 
     fn check(&self) -> Result<(), &'static str> {
         let prompt = self.command.iter().any(|word| word.contains("{prompt}"));
-        let prices = self
-            .prices
-            .iter()
-            .flat_map(|prices| [prices.tokens_in, prices.tokens_out].into_iter().chain(prices.cached));
+        let is_bad = self.prices.is_some_and(|prices| prices.prices().is_none());
         match self.dialect {
             _ if self.command.first().is_none_or(String::is_empty) => Err("it has no command"),
             _ if self.no_resume.as_deref().is_some_and(|why| why.trim().is_empty()) => {
                 Err("`no_resume` says no reason")
             }
-            _ if prices.into_iter().any(|price| !(0.0..=1e6).contains(&price)) => {
-                Err("a price is not between 0 and 1000000 dollars for a million tokens")
-            }
+            _ if self.env.iter().any(is_no_variable) => Err("`env` has a name that is none, or a zero byte"),
+            _ if is_bad => Err("a price is not between 0 and 1000000 dollars for a million tokens"),
             Dialect::Plain | Dialect::Once if !prompt => {
                 Err("its command lacks `{prompt}`, so the prompt would never reach it")
             }
@@ -132,16 +219,8 @@ impl Definition {
     }
 }
 
-impl Dollars {
-    /// Converts to core's prices. A cached token costs as much as any other, unless it has a price of its own.
-    fn micros(self) -> Prices {
-        let micros = |dollars: f64| (dollars * 1e6).round() as u64;
-        Prices {
-            tokens_in: micros(self.tokens_in),
-            cached: micros(self.cached.unwrap_or(self.tokens_in)),
-            tokens_out: micros(self.tokens_out),
-        }
-    }
+fn is_no_variable((name, value): (&String, &String)) -> bool {
+    name.is_empty() || name.contains(['=', '\0']) || value.contains('\0')
 }
 
 fn read(text: &str) -> Result<BTreeMap<String, Definition>, BadDefinition> {
@@ -155,6 +234,8 @@ fn read(text: &str) -> Result<BTreeMap<String, Definition>, BadDefinition> {
 
 #[cfg(test)]
 mod tests {
+    use lastword_core::spec::Prices;
+
     use super::*;
 
     #[test]
@@ -185,8 +266,70 @@ mod tests {
     fn prices_are_stored_in_millionths() {
         let text = "[x]\ndialect = 'acp'\ncommand = ['a']\nprices = { in = 1.25, out = 10 }";
         let all = Definitions::with(Some(text)).unwrap();
-        let terms = all.get("x").unwrap().terms(Permissions::default());
-        let prices = Prices { tokens_in: 1_250_000, cached: 1_250_000, tokens_out: 10_000_000 };
+        let terms = all.get("x").unwrap().terms(Chosen::default()).unwrap();
+        let (tokens_in, cached, tokens_out) = (1_250_000, 1_250_000, 10_000_000);
+        let prices = Prices { tokens_in, cached, tokens_out, ..Prices::default() };
         assert_eq!(terms.prices, Some(prices));
+    }
+
+    fn chosen(model: Option<&str>, effort: Option<&str>, args: &[&str]) -> Chosen {
+        let owned = |text: Option<&str>| text.map(str::to_owned);
+        let args = args.iter().map(|word| (*word).to_owned()).collect();
+        Chosen { model: owned(model), effort: owned(effort), args, ..Chosen::default() }
+    }
+
+    #[test]
+    fn a_model_an_effort_and_arguments_are_added_before_the_double_dash() {
+        let known = Definitions::with(None).unwrap();
+        let argv = |name: &str, chosen: Chosen| {
+            known.get(name).unwrap().terms(chosen).map(|terms| terms.argv.join(" "))
+        };
+        let all = || chosen(Some("m1"), Some("high"), &["--add-dir", "x"]);
+        assert!(argv("claude", all()).unwrap().ends_with(" stdio --model m1 --effort high --add-dir x"));
+        let claude = argv("claude-print", all()).unwrap();
+        assert!(claude.contains(" --model m1 --effort high --add-dir x -- {prompt}"), "{claude}");
+        // These are told through their protocol.
+        assert_eq!(argv("codex", chosen(Some("m1"), Some("high"), &[])).unwrap(), "codex app-server");
+        assert_eq!(argv("opencode", chosen(Some("m1"), None, &[])).unwrap(), "opencode acp");
+        let refused = argv("opencode", chosen(None, Some("high"), &[])).unwrap_err();
+        assert_eq!(refused, "its effort cannot be chosen: use its own settings");
+        let own = Definitions::with(Some("[x]\ndialect = 'plain'\ncommand = ['x', '{prompt}']")).unwrap();
+        let refused = own.get("x").unwrap().terms(chosen(Some("m1"), None, &[])).unwrap_err();
+        assert_eq!(refused, "its model cannot be chosen: use its own settings");
+    }
+
+    #[test]
+    fn arguments_that_break_the_protocol_or_the_rules_are_refused_by_name() {
+        let known = Definitions::with(None).unwrap();
+        let refused = |name: &str, args: &[&str]| {
+            let terms = known.get(name).unwrap().terms(chosen(None, None, args));
+            terms.err().and_then(|why| why.split('`').nth(1).map(str::to_owned))
+        };
+        let some = |name: &str| Some(name.to_owned());
+        assert_eq!(refused("claude", &["--output-format", "text"]), some("--output-format"));
+        assert_eq!(refused("claude", &["--output-format=text"]), some("--output-format"));
+        assert_eq!(
+            refused("claude", &["-v", "--dangerously-skip-permissions"]),
+            some("--dangerously-skip-permissions")
+        );
+        assert_eq!(refused("claude", &["--allowedTools=Bash"]), some("--allowedTools"));
+        assert_eq!(refused("claude", &["--bare", "--add-dir", "x"]), None);
+        assert_eq!(refused("codex", &["-c", "approval_policy=never"]), some("-c approval_policy"));
+        assert_eq!(refused("codex", &["-c=approval_policy=never"]), some("-c approval_policy"));
+        assert_eq!(refused("codex", &["-c", "model_verbosity=low"]), None);
+        assert_eq!(refused("gemini", &["--yolo"]), some("--yolo"));
+        assert_eq!(refused("goose", &["--yolo"]), None);
+    }
+
+    #[test]
+    fn an_agent_measures_what_it_reports_during_a_turn() {
+        let known = Definitions::with(Some("[mine]\ndialect = 'acp'\ncommand = ['m']")).unwrap();
+        let measures = |name: &str| {
+            let measures = known.get(name).unwrap().measures();
+            (measures.tokens, measures.money)
+        };
+        assert_eq!([measures("claude"), measures("codex")], [(true, true); 2]);
+        assert_eq!(measures("goose"), (false, true));
+        assert_eq!([measures("opencode"), measures("gemini"), measures("mine")], [(false, false); 3]);
     }
 }

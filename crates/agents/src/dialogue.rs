@@ -150,10 +150,14 @@ impl Dialogue {
         Some(Heard { offset: self.offset, signal })
     }
 
-    /// Records that the agent exited, after all its output was read. The signals that follow have offsets past the last byte.
-    pub fn exited(&mut self, exit: Exit) -> Vec<Heard> {
+    /// Records that the agent exited, after all its output was read, with the last lines of its error output. The signals that follow
+    /// have offsets past the last byte.
+    pub fn exited(&mut self, exit: Exit, last_lines: &str) -> Vec<Heard> {
         let end = self.next_byte();
-        let signals = self.dialect.protocol_mut().exited(exit).into_iter();
+        let protocol = self.dialect.protocol_mut();
+        let mut signals = protocol.exited(exit);
+        signals.extend(protocol.died(&death(exit)).into_iter().map(|signal| with_lines(signal, last_lines)));
+        let signals = signals.into_iter();
         signals.zip(end + 1..).map(|(signal, offset)| Heard { offset, signal }).collect()
     }
 
@@ -195,4 +199,22 @@ impl Dialogue {
         });
         heard.extend(placed);
     }
+}
+
+/// Returns how an agent died, as the beginning of a sentence.
+fn death(exit: Exit) -> String {
+    match exit {
+        Exit::Code(code) => format!("the agent exited with status {code}"),
+        Exit::Signal(signal) => format!("the agent was killed by signal {signal}"),
+    }
+}
+
+/// Adds the last lines of the agent's error output to what its death led to.
+fn with_lines(mut signal: Signal, lines: &str) -> Signal {
+    if let Signal::TurnEnded { error: Some(error), .. } | Signal::Unopened { error } = &mut signal
+        && !lines.is_empty()
+    {
+        *error = format!("{error}; its last words: {lines}");
+    }
+    signal
 }

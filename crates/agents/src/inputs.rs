@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::protocol::Goals;
 use crate::start::Start;
+use crate::turn::Turn;
 use crate::written::Written;
 
 /// The inputs written so far, and whether the job's own prompt was.
@@ -38,6 +39,21 @@ impl Inputs {
             return Some((InputNo(0), &start.prompt));
         }
         self.waiting(goals).next().map(|input| (input.no, input.text.as_str()))
+    }
+
+    /// Returns the next prompt, if one may be written now. An agent that went idle may still end its turn, so that only an input that the
+    /// owner lets begin another turn is one.
+    pub(crate) fn prompt_of<'a>(
+        &self,
+        turn: &Turn,
+        start: &'a Start,
+        goals: &Goals<'a>,
+    ) -> Option<(InputNo, &'a str)> {
+        if turn.is_inactive() {
+            let begins = self.waiting(goals).find(|input| !input.steer);
+            return begins.map(|input| (input.no, input.text.as_str()));
+        }
+        self.prompt(start, goals)
     }
 
     /// Returns the next input meant for the active turn.

@@ -9,6 +9,7 @@
 //! * `rpc`, `request`, `ask`, `permission`, `inputs`, `turn`, `tokens`: what dialects have in common.
 //! * `show`: an agent's output as people read it.
 //! * `start`, `definition`: how an agent is started, and the agents known by name.
+//! * `prices`: what the tokens of a model cost.
 //!
 //! Tests: `tests/`, over recorded transcripts, and `fuzz/`.
 
@@ -22,6 +23,7 @@ mod inputs;
 mod once;
 mod permission;
 mod plain;
+mod prices;
 mod protocol;
 mod request;
 mod rpc;
@@ -32,9 +34,10 @@ mod turn;
 mod value;
 mod written;
 
-pub use definition::{BadDefinition, Definition, Definitions};
+pub use definition::{BadDefinition, Chosen, Definition, Definitions};
 pub use dialogue::{Dialogue, Heard, LINE_BYTES_MAX, Unreadable};
 pub use permission::ToolUse;
+pub use prices::{BadPrices, PriceTable, price_of};
 pub use protocol::{Goals, Outgoing};
 pub use show::{Show, Shown};
 pub use start::Start;

@@ -126,6 +126,16 @@ impl Protocol for Once {
             (None, false) => Vec::new(),
         }
     }
+
+    fn died(&mut self, error: &str) -> Vec<Signal> {
+        if self.is_over {
+            return Vec::new();
+        }
+        let mut signals = self.end_message();
+        signals.extend(self.turn.died(self.format.is_some(), error));
+        self.is_over = true;
+        signals
+    }
 }
 
 impl Once {
@@ -237,7 +247,7 @@ impl Once {
     }
 
     fn spent(&mut self, start: &Start, tokens: Tokens, money: Option<u64>) -> Option<Signal> {
-        let mut usage = tokens.usage(start.prices);
+        let mut usage = tokens.usage(start.price_of(None));
         usage.money_micros = money.unwrap_or(usage.money_micros);
         self.counted.add(tokens);
         self.money_micros = self.money_micros.saturating_add(usage.money_micros);

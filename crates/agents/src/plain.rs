@@ -28,4 +28,8 @@ impl Protocol for Plain {
     fn is_busy(&self) -> bool {
         false
     }
+
+    fn died(&mut self, _: &str) -> Vec<Signal> {
+        Vec::new()
+    }
 }

@@ -55,4 +55,7 @@ pub(crate) trait Protocol {
     fn exited(&mut self, _: Exit) -> Vec<Signal> {
         Vec::new()
     }
+
+    /// Records that the agent is gone, after what its exit means. `error` says how, as the beginning of a sentence.
+    fn died(&mut self, error: &str) -> Vec<Signal>;
 }

@@ -1,6 +1,10 @@
 //! How an attempt of an agent starts: its prompt, folder, conversation, rules, and its command line.
 
+use std::collections::BTreeMap;
+
 use lastword_core::spec::{Permissions, Prices, Spec, Terms, Work};
+
+use crate::prices::price_of;
 
 /// How an attempt of an agent starts, and its rules.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -15,8 +19,14 @@ pub struct Start {
     pub fork: bool,
     /// What it may do without asking.
     pub permissions: Permissions,
-    /// Token prices, for an agent that does not report its cost.
+    /// Token prices of the agent, whatever its model.
     pub prices: Option<Prices>,
+    /// The user's token prices by model.
+    pub model_prices: BTreeMap<String, Prices>,
+    /// The model to use, for an agent that is told through its protocol.
+    pub model: Option<String>,
+    /// The effort to use.
+    pub effort: Option<String>,
 }
 
 impl Start {
@@ -33,8 +43,16 @@ impl Start {
             fork: spec.fork && resume.is_none(),
             permissions: terms.permissions.clone(),
             prices: terms.prices,
+            model_prices: terms.model_prices.clone(),
+            model: terms.model.clone(),
+            effort: terms.effort.clone(),
         };
         Some((start, terms))
+    }
+
+    /// Returns the prices of the agent's tokens, of this model.
+    pub(crate) fn price_of(&self, model: Option<&str>) -> Option<Prices> {
+        self.prices.or_else(|| price_of(&self.model_prices, model?))
     }
 
     /// Returns the program and its arguments.
@@ -55,13 +73,13 @@ impl Start {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::definition::Definitions;
+    use crate::definition::{Chosen, Definitions};
 
     #[test]
     fn resume_arguments_follow_the_command_or_precede_its_double_dash() {
         let known = Definitions::with(None).unwrap();
         let argv = |name: &str, fork| {
-            let terms = known.get(name).unwrap().terms(Permissions::default());
+            let terms = known.get(name).unwrap().terms(Chosen::default()).unwrap();
             let (prompt, resume) = ("--do {} it".to_owned(), Some("s1".to_owned()));
             Start { prompt, resume, fork, ..Start::default() }.argv(&terms).join(" ")
         };

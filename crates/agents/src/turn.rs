@@ -7,11 +7,25 @@ use serde::{Deserialize, Serialize};
 /// Denials kept per turn.
 const DENIALS_MAX: usize = 16;
 
+/// What an agent says about its work, apart from the end of its turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Work {
+    /// It works.
+    Busy,
+    /// It works on nothing.
+    Idle,
+    /// It works on nothing, because of an error.
+    Failed,
+}
+
 /// The active turn, or none.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Turn {
     active: bool,
+    /// The agent says that it works on nothing. Its turn has ended, or its end is on the way.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    inactive: bool,
     interrupted: bool,
     messages: u32,
     denials: Vec<String>,
@@ -19,9 +33,31 @@ pub(crate) struct Turn {
 }
 
 impl Turn {
-    /// Reports whether a turn is active.
-    pub(crate) fn is_active(&self) -> bool {
+    /// Reports whether the end of a turn is still to come.
+    pub(crate) fn is_open(&self) -> bool {
         self.active
+    }
+
+    /// Reports whether the agent works on a turn.
+    pub(crate) fn is_active(&self) -> bool {
+        self.active && !self.inactive
+    }
+
+    /// Reports whether the agent says that it works on nothing, and the end of its turn has not come.
+    pub(crate) fn is_inactive(&self) -> bool {
+        self.active && self.inactive
+    }
+
+    /// Records what the agent says about its work, apart from the end of its turn.
+    pub(crate) fn works(&mut self, work: Work) -> Option<Signal> {
+        if !self.active || (work == Work::Busy && !self.inactive) {
+            return None;
+        }
+        self.inactive = work != Work::Busy;
+        Some(match work {
+            Work::Busy => Signal::Active,
+            Work::Idle | Work::Failed => Signal::Inactive { failed: work == Work::Failed },
+        })
     }
 
     /// Reports whether an interrupt was sent.
@@ -31,7 +67,7 @@ impl Turn {
 
     /// Starts a turn, unless one is active.
     pub(crate) fn begin(&mut self) -> Option<Signal> {
-        if self.active {
+        if self.is_active() {
             return None;
         }
         *self = Turn { active: true, ..Turn::default() };
@@ -40,7 +76,7 @@ impl Turn {
 
     /// Records that an interrupt was sent.
     pub(crate) fn interrupt(&mut self) {
-        self.interrupted = self.active;
+        self.interrupted = self.is_active();
     }
 
     /// Counts a message.
@@ -59,6 +95,20 @@ impl Turn {
     pub(crate) fn spent(&mut self, usage: Usage) -> Option<Signal> {
         self.usage.add(usage);
         (usage != Usage::default()).then_some(Signal::Spent(usage))
+    }
+
+    /// Reports that the agent died: the end of its turn, or of the session that it never opened.
+    pub(crate) fn died(&mut self, has_session: bool, error: &str) -> Vec<Signal> {
+        match (self.active, has_session) {
+            (true, _) => {
+                let error = format!("{error} before its turn ended");
+                self.end(TurnEnding::AgentExit, Some(error), None).into_iter().collect()
+            }
+            (false, true) => Vec::new(),
+            (false, false) => {
+                vec![Signal::Unopened { error: format!("{error} before it opened a session") }]
+            }
+        }
     }
 
     /// Reports that no session could be opened, as a failed turn: that is what the job waits for.

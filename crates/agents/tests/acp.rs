@@ -316,7 +316,7 @@ fn replayed_history_yields_no_signals() {
             format!("Completed messages 2 used 1000 20 {money}"),
         ]
     };
-    let prices = Some(Prices { tokens_in: 1_000_000, cached: 0, tokens_out: 2_000_000 });
+    let prices = Some(Prices { tokens_in: 1_000_000, cached: 0, tokens_out: 2_000_000, ..Prices::default() });
     for stream in
         [include_str!("streams/opencode-acp-load.jsonl"), include_str!("streams/claude-agent-acp-load.jsonl")]
     {

@@ -67,32 +67,29 @@ fn recorded_session() {
         "session 14c8c3d7-5005-4076-8620-6a17d82e562c",
         "turn",
         "item: thought.",
-        "spent 1934 56 0",
-        "spent 0 0 6196",
+        "spent 1934 56 6196",
         "Completed messages 1 used 1934 56 6196",
         "turn",
         "tool",
-        "spent 1000 20 0",
+        "spent 1000 20 4400",
         "tool done",
         "item: Bash: echo one; echo two >&2; exit 3 (failed)",
         "item: tick1 tick2 tick3 tick4",
-        "spent 1000 20 0",
-        "spent 0 0 8800",
+        "spent 1000 20 4400",
         "Completed messages 1 used 2000 40 8800",
         "turn",
-        "spent 1000 1 0",
+        "spent 1000 1 4020",
+        "Overcounted { money_micros: 4020 }",
         "Aborted messages 0 used 0 0 0",
         "turn",
         "tool",
-        "spent 1000 20 0",
+        "spent 1000 20 4400",
         "tool done",
         "item: Bash: /t/bin/hold 3000 (failed)",
-        "spent 0 0 4400",
         "Aborted messages 0 used 1000 20 4400",
         "turn",
         "item: still alive",
-        "spent 1000 20 0",
-        "spent 0 0 4400",
+        "spent 1000 20 4400",
         "Completed messages 1 used 1000 20 4400",
     ];
     assert_eq!(driver.transcript().lines().collect::<Vec<_>>(), expected);
@@ -380,4 +377,28 @@ fn a_resumed_session_does_not_count_its_earlier_cost() {
     (done["total_cost_usd"], done["model_usage_since_last_result"]) = (json!(1.5), by_model);
     driver.read(&done.to_string());
     assert_eq!(driver.transcript(), "spent 0 0 4000\nCompleted messages 0 used 0 0 4000");
+}
+
+/// Between a message and the `init` of its turn Claude is not idle: closing its input then would take its questions from it.
+#[test]
+fn a_later_turn_begins_when_its_message_is_written() {
+    let mut driver = driver();
+    driver.write_all(&Goals::default());
+    driver.read(r#"{"type":"system","subtype":"init","session_id":"s"}"#);
+    driver.read(r#"{"type":"result","subtype":"success","is_error":false,"session_id":"s","usage":{}}"#);
+    driver.transcript();
+    let inputs = [input(1, "next")];
+    let goals = Goals { inputs: &inputs, ..Goals::default() };
+    let line = driver.write_next(&goals).expect("it is due");
+    assert_eq!((line["type"].as_str(), driver.transcript().as_str()), (Some("user"), "turn"));
+    assert!(driver.dialogue.is_busy());
+    // Nothing can be interrupted before Claude has begun.
+    let interrupt = Goals { inputs: &inputs, interrupt: true, ..Goals::default() };
+    assert_eq!(driver.dialogue.next(&interrupt), None);
+    driver.read(r#"{"type":"system","subtype":"init","session_id":"s"}"#);
+    assert_eq!(driver.transcript(), "", "it is the same turn");
+    let line = driver.write_next(&interrupt).expect("it is due");
+    assert_eq!(line["request"]["subtype"], "interrupt");
+    driver.read(r#"{"type":"result","subtype":"success","is_error":false,"session_id":"s","usage":{}}"#);
+    assert!(!driver.dialogue.is_busy());
 }

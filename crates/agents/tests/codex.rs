@@ -122,7 +122,8 @@ fn recorded_session() {
 fn a_resumed_thread_does_not_count_its_earlier_usage() {
     let mut driver = driver();
     driver.start.resume = Some(THREAD.to_owned());
-    driver.start.prices = Some(Prices { tokens_in: 1_000_000, cached: 0, tokens_out: 2_000_000 });
+    driver.start.prices =
+        Some(Prices { tokens_in: 1_000_000, cached: 0, tokens_out: 2_000_000, ..Prices::default() });
     let mut driver = Driver::new(Dialect::Codex, driver.start);
     driver.play(RESUMED);
     let expected = [

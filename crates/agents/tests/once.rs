@@ -42,8 +42,12 @@ fn transcript_of(stream: &str, exit: Exit) -> String {
 fn transcript_from(start: Start, stream: &str, exit: Exit) -> String {
     let mut driver = Driver::new(Dialect::Once, start);
     driver.play(stream);
-    driver.signals.extend(driver.dialogue.exited(exit).into_iter().map(|heard| heard.signal));
+    driver.signals.extend(driver.dialogue.exited(exit, "").into_iter().map(|heard| heard.signal));
     driver.transcript()
+}
+
+fn last_line(transcript: &str) -> &str {
+    transcript.lines().last().unwrap_or_default()
 }
 
 fn successful(stream: &str) -> String {
@@ -141,10 +145,10 @@ fn a_result_does_not_end_the_turn_while_background_tasks_run() {
     ];
     assert_eq!(successful(stream), expected.join("\n"));
     let cut = |lines: usize| stream.lines().take(lines).collect::<Vec<_>>().join("\n");
-    // Without another round the exit decides; in the middle of a round nothing does.
+    // Without another round the exit decides; in the middle of a round it is a death.
     assert!(successful(&cut(10)).ends_with("Completed messages 1 used 2000 40 8800"));
-    assert!(!transcript_of(&cut(10), Exit::Signal(9)).contains(" messages "));
-    assert!(!successful(&cut(12)).contains(" messages "));
+    assert!(last_line(&transcript_of(&cut(10), Exit::Signal(9))).starts_with("AgentExit"));
+    assert!(last_line(&successful(&cut(12))).starts_with("AgentExit"));
 }
 
 #[test]
@@ -283,7 +287,8 @@ fn parts_with_one_id_are_one_message() {
     };
     let lines = [part("a", "one "), part("a", "two"), part("b", "three")];
     let transcript = after(&lines.each_ref().map(String::as_str), Exit::Code(0));
-    assert_eq!(transcript, "session without a name\nturn\nitem: one two", "the last message is not complete");
+    let expected = "session without a name\nturn\nitem: one two\nitem: three\nAgentExit";
+    assert!(transcript.starts_with(expected), "{transcript}");
 }
 
 #[test]
@@ -329,32 +334,37 @@ fn opencode_run_decided_by_its_exit_status_after_the_last_step() {
     let expected =
         "Failed (the agent exited with status 1 after its last step) messages 1 used 2468 112 1292";
     assert!(transcript_of(OPENCODE, Exit::Code(1)).ends_with(expected));
-    assert!(!transcript_of(OPENCODE, Exit::Signal(9)).contains("messages"), "how it ended is unknown");
+    let killed = transcript_of(OPENCODE, Exit::Signal(9));
+    assert!(last_line(&killed).starts_with("AgentExit (the agent was killed by signal 9"), "{killed}");
     let step = r#"{"type":"step_start","sessionID":"s","part":{}}"#;
     let last = r#"{"type":"step_finish","sessionID":"s","part":{"reason":"stop"}}"#;
     let error = r#"{"type":"error","sessionID":"s","error":{"name":"APIError","data":{"message":"500"}}}"#;
     assert!(after(&[step, last], Exit::Code(0)).ends_with("Completed messages 0 used 0 0 0"));
-    assert_eq!(after(&[step, last, step], Exit::Code(0)), "session s\nturn", "another step follows");
+    let another = after(&[step, last, step], Exit::Code(0));
+    assert!(another.starts_with("session s\nturn\nAgentExit"), "another step follows: {another}");
     assert!(after(&[step, error], Exit::Code(1)).ends_with("Failed (500) messages 0 used 0 0 0"));
     assert!(after(&[error, step, last], Exit::Code(0)).ends_with("Failed (500) messages 0 used 0 0 0"));
 }
 
 #[test]
-fn a_truncated_stream_leaves_its_turn_open() {
+fn a_truncated_stream_did_not_complete() {
     for stream in KILLED {
         for exit in [Exit::Signal(9), Exit::Code(0), Exit::Code(1)] {
             let transcript = transcript_of(stream, exit);
             assert!(transcript.starts_with("session ") && transcript.contains("\nturn"), "{transcript}");
-            assert!(!transcript.contains(" messages "), "{transcript}");
+            assert!(last_line(&transcript).starts_with("AgentExit"), "{transcript}");
         }
     }
     // The others too, without their last line and with any exit.
     for stream in WHOLE {
         let cut: Vec<&str> = stream.lines().collect();
         let transcript = successful(&cut[..cut.len() - 1].join("\n"));
-        assert!(transcript.contains("\nturn") && !transcript.contains(" messages "), "{transcript}");
+        assert!(
+            transcript.contains("\nturn") && last_line(&transcript).starts_with("AgentExit"),
+            "{transcript}"
+        );
     }
-    assert_eq!(successful(""), "");
+    assert!(successful("").contains("before it opened a session"));
 }
 
 #[test]
@@ -379,7 +389,8 @@ fn lines_in_another_format_are_ignored() {
     let first = CODEX.lines().next().unwrap_or_default();
     for stream in [CLAUDE, GEMINI, GOOSE, OPENCODE, COPILOT] {
         let transcript = successful(&format!("{first}\n{stream}"));
-        assert_eq!(transcript, "session 01a1dc6b-e007-7ec0-899f-db87d23cbdd3\nturn");
+        let expected = "session 01a1dc6b-e007-7ec0-899f-db87d23cbdd3\nturn\nAgentExit";
+        assert!(transcript.starts_with(expected), "{transcript}");
     }
 }
 
@@ -396,7 +407,8 @@ fn unknown_lines_are_ignored() {
         r#"{"type":"zebra"}"#,
         "\u{0}banner",
     ];
-    assert_eq!(after(&strange, Exit::Code(0)), "");
+    let nothing = r#"Unopened { error: "the agent exited with status 0 before it opened a session" }"#;
+    assert!(after(&strange, Exit::Code(0)).starts_with(nothing));
     let lines: Vec<String> = strange.iter().flat_map(|line| [format!("< {line}")]).collect();
     let between: Vec<String> = CODEX.lines().flat_map(|line| [line.to_owned(), lines.join("\n")]).collect();
     assert_eq!(successful(&between.join("\n")), successful(CODEX));
@@ -419,7 +431,7 @@ fn nothing_is_written_to_a_one_shot_agent() {
 
 #[test]
 fn user_prices_apply_if_the_agent_reports_no_cost() {
-    let prices = Prices { tokens_in: 1_000_000, cached: 0, tokens_out: 2_000_000 };
+    let prices = Prices { tokens_in: 1_000_000, cached: 0, tokens_out: 2_000_000, ..Prices::default() };
     let priced = Start { prices: Some(prices), ..start() };
     let codex = transcript_from(priced.clone(), CODEX, Exit::Code(0));
     assert!(codex.ends_with("used 2468 112 1292"), "{codex}");
@@ -451,8 +463,8 @@ fn a_dialogue_restored_at_any_line_continues_alike() {
 /// Returns the signals of these lines and of a successful exit.
 fn heard(dialogue: &mut Dialogue, lines: &[String]) -> Vec<Heard> {
     let mut heard: Vec<Heard> = lines.iter().flat_map(|line| dialogue.read(line.as_bytes())).collect();
-    heard.extend(dialogue.exited(Exit::Code(0)));
-    let again = dialogue.exited(Exit::Code(0));
+    heard.extend(dialogue.exited(Exit::Code(0), ""));
+    let again = dialogue.exited(Exit::Code(0), "");
     assert!(again.is_empty(), "{:?}", again.iter().map(|heard| line_of(&heard.signal)).collect::<Vec<_>>());
     assert!(heard.iter().filter(|heard| matches!(heard.signal, Signal::TurnEnded { .. })).count() <= 1);
     heard

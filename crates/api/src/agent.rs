@@ -1,9 +1,11 @@
 //! Coding agents: in a submission, and in a job.
 
-use lastword_core::spec;
+use lastword_core::decide::rule;
+use lastword_core::{question, spec};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::Time;
 use crate::enums::{Dialect, Permission};
 
 /// A coding agent to run instead of a command.
@@ -18,6 +20,42 @@ pub struct AgentRequest {
     /// What it may do without asking.
     #[serde(default)]
     pub permissions: Permissions,
+    /// The model to use, by the agent's name for it; absent for the one of its settings.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// How much the model is to think, by the agent's word for it, such as `high`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effort: Option<String>,
+    /// Further arguments of its program. Those that would break its protocol or the rules of the job are refused.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub args: Vec<String>,
+}
+
+/// Something that a person allowed for the rest of a job: exactly this request of this tool.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct StandingRule {
+    /// The name by which it is removed.
+    pub id: String,
+    /// Its author.
+    pub by: String,
+    /// When it was made.
+    pub created_at: Time,
+    /// The tool.
+    pub tool: String,
+    /// The complete request.
+    pub request: String,
+}
+
+impl StandingRule {
+    pub(crate) fn of(rule: &question::StandingRule) -> StandingRule {
+        StandingRule {
+            id: rule::name(rule.no),
+            by: rule.by.clone(),
+            created_at: rule.at.into(),
+            tool: rule.tool.clone(),
+            request: rule.request.clone(),
+        }
+    }
 }
 
 /// What an agent may do without asking. The first matching rule counts.
@@ -54,6 +92,12 @@ pub struct Agent {
     /// What it may do without asking.
     #[serde(default)]
     pub permissions: Permissions,
+    /// The model that was chosen for it; absent for the one of its settings.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// The effort that was chosen for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effort: Option<String>,
 }
 
 /// The request names an unknown permission.
@@ -147,6 +191,8 @@ impl Agent {
             dialect: terms.dialect.into(),
             prompt: prompt.clone(),
             permissions: Permissions::of(&terms.permissions),
+            model: terms.model.clone(),
+            effort: terms.effort.clone(),
         })
     }
 }

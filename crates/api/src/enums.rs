@@ -228,6 +228,10 @@ open_enums! {
         DependencyRemoved = "dependency_removed",
         /// The limit on its wall clock.
         LimitWall = "limit_wall",
+        /// The limit on the time of a turn.
+        LimitTurn = "limit_turn",
+        /// The limit on the time until the agent opens its session.
+        LimitHandshake = "limit_handshake",
         /// The limit on time without progress.
         LimitStall = "limit_stall",
         /// The limit on bytes of output.
@@ -480,6 +484,8 @@ impl From<outcome::Cause> for Cause {
             outcome::Cause::Dependency => Cause::Dependency,
             outcome::Cause::DependencyRemoved => Cause::DependencyRemoved,
             outcome::Cause::Limit(Limit::Wall) => Cause::LimitWall,
+            outcome::Cause::Limit(Limit::Turn) => Cause::LimitTurn,
+            outcome::Cause::Limit(Limit::Handshake) => Cause::LimitHandshake,
             outcome::Cause::Limit(Limit::Stall) => Cause::LimitStall,
             outcome::Cause::Limit(Limit::Output) => Cause::LimitOutput,
             outcome::Cause::Limit(Limit::Turns) => Cause::LimitTurns,

@@ -1,5 +1,6 @@
 //! Events: facts of a job's log, as readers and streams get them.
 
+use lastword_core::decide::rule;
 use lastword_core::event::{Fact, QuestionAsked, Usage};
 use lastword_core::view::timeline;
 use lastword_core::{self as core, JobId, receipt};
@@ -65,6 +66,7 @@ fn attempt(fact: &Fact) -> Option<u32> {
         Fact::LimitNeared(near) => near.attempt,
         Fact::Paused(paused) => paused.attempt,
         Fact::Unpaused(unpaused) => unpaused.attempt,
+        Fact::Rested(rested) => rested.attempt,
         Fact::SessionStarted(started) => started.attempt,
         Fact::AttemptEnded(ended) => ended.attempt,
         Fact::RetryScheduled(retry) => retry.attempt,
@@ -128,6 +130,11 @@ fn data(fact: &Fact) -> Value {
             "limit": paused.limit.name(), "measured": paused.measured, "allowed": paused.allowed,
         }),
         Fact::Unpaused(_) => json!({}),
+        Fact::Rested(rested) => json!({ "ms": rested.ms }),
+        Fact::RuleAdded(added) => {
+            json!({ "by": added.by, "rule": rule::name(added.rule), "tool": added.tool, "request": added.request })
+        }
+        Fact::RuleRemoved(removed) => json!({ "by": removed.by, "rule": rule::name(removed.rule) }),
         Fact::InputDelivered(delivered) => json!({ "input": delivered.input }),
         Fact::AttemptEnded(ended) => json!({
             "outcome": Outcome::from(ended.outcome),
@@ -164,11 +171,15 @@ fn session_data(fact: &Fact) -> Value {
         Fact::QuestionAsked(asked) => question_asked(asked),
         Fact::QuestionClosed(closed) => json!({ "question": closed.question }),
         Fact::ItemCompleted(item) => json!({ "title": item.title }),
+        Fact::Spent(spent) if spent.overcounted_micros > 0 => {
+            json!({ "overcounted_micros": spent.overcounted_micros })
+        }
         Fact::Spent(spent) => usage(spent.usage),
         Fact::TurnEnded(ended) => json!({
             "turn": ended.turn,
             "ending": TurnEnding::from(ended.ending),
             "error": ended.error,
+            "acknowledged": ended.acknowledged,
             "usage": ended.commit.as_ref().map(|commit| usage(commit.usage)),
         }),
         _ => json!({}),

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::Time;
-use crate::agent::Agent;
+use crate::agent::{Agent, StandingRule};
 use crate::attempt::Attempt;
 use crate::enums::{Cause, HeldIn, IoKind, Outcome, OutcomeDetail, Phase, Rung};
 use crate::limits::Limits;
@@ -97,6 +97,9 @@ pub struct Job {
     /// The agent's session, if there is one.
     #[serde(default)]
     pub session: Option<Box<Session>>,
+    /// What a person allowed its agent for the rest of the job.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rules: Vec<StandingRule>,
     /// What it has spent, over all attempts.
     pub spent: Usage,
     /// The number of reports that came too late and had no effect.
@@ -261,6 +264,7 @@ impl Job {
             attempts,
             inputs_waiting: job.inputs.len() as u32,
             session: Session::of(job, events).map(Box::new),
+            rules: job.rules.iter().map(StandingRule::of).collect(),
             spent: Usage::of(job.usage),
             late: job.late,
             foreign: job.foreign,

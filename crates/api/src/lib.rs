@@ -32,7 +32,7 @@ mod usage;
 mod waits;
 mod worktree;
 
-pub use agent::{Agent, AgentRequest, Permissions, Rule, UnknownPermission};
+pub use agent::{Agent, AgentRequest, Permissions, Rule, StandingRule, UnknownPermission};
 pub use attempt::{Attempt, Exit, LaunchError, Output, Process, Receipt, RungTaken};
 pub use attributes::{Attributes, ResourceLimit};
 pub use daemon::{Daemon, Group, GroupChange, Trouble};

@@ -10,8 +10,12 @@ use crate::patch::present;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// Milliseconds that an attempt may take, not counting suspends of the machine.
+    /// Milliseconds that an attempt may take, not counting suspends of the machine and the time in which a person is asked.
     pub wall_ms: Option<u64>,
+    /// The same for each turn of an agent.
+    pub turn_ms: Option<u64>,
+    /// Milliseconds in which an agent must open its session.
+    pub handshake_ms: Option<u64>,
     /// Milliseconds without progress; for a plain command, without output.
     pub stall_ms: Option<u64>,
     /// Bytes of standard output and error together.
@@ -32,6 +36,14 @@ pub struct LimitsPatch {
     #[serde(deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<u64>)]
     pub wall_ms: Option<Option<u64>>,
+    /// Milliseconds that a turn may take.
+    #[serde(deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<u64>)]
+    pub turn_ms: Option<Option<u64>>,
+    /// Milliseconds in which an agent must open its session.
+    #[serde(deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<u64>)]
+    pub handshake_ms: Option<Option<u64>>,
     /// Milliseconds without progress.
     #[serde(deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<u64>)]
@@ -59,6 +71,8 @@ impl Limits {
     pub fn in_force(limits: &limits::Limits) -> Limits {
         Limits {
             wall_ms: limits.get(Limit::Wall),
+            turn_ms: limits.get(Limit::Turn),
+            handshake_ms: limits.get(Limit::Handshake),
             stall_ms: limits.get(Limit::Stall),
             output_bytes: limits.get(Limit::Output),
             turns: limits.get(Limit::Turns),
@@ -71,6 +85,8 @@ impl Limits {
     pub fn to_core(&self) -> limits::Limits {
         limits::Limits {
             wall_ms: self.wall_ms,
+            turn_ms: self.turn_ms,
+            handshake_ms: self.handshake_ms,
             stall_ms: self.stall_ms,
             output_bytes: self.output_bytes,
             turns: self.turns,
@@ -85,6 +101,8 @@ impl LimitsPatch {
     pub fn changes(&self) -> Vec<(Limit, u64)> {
         let fields = [
             (Limit::Wall, self.wall_ms),
+            (Limit::Turn, self.turn_ms),
+            (Limit::Handshake, self.handshake_ms),
             (Limit::Stall, self.stall_ms),
             (Limit::Output, self.output_bytes),
             (Limit::Turns, self.turns),

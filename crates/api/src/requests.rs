@@ -69,6 +69,9 @@ pub struct Answer {
     /// Allows or denies a permission. Any question can be denied.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verdict: Option<Verdict>,
+    /// Allow it not only now, but whenever this job asks for exactly the same again. The rule can be removed.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub always: bool,
     /// Why it is denied, or what to do instead.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
@@ -90,6 +93,9 @@ pub enum Verdict {
 impl Answer {
     /// Returns the answer as core understands it; what is wrong with it, if it is not one.
     pub fn reply(&self) -> Result<Reply, &'static str> {
+        if self.always && self.verdict != Some(Verdict::Allow) {
+            return Err("`always` belongs to the verdict `allow`");
+        }
         match (self.verdict, self.words.is_empty(), self.reason.is_empty()) {
             (Some(Verdict::Allow), true, true) => Ok(Reply::Allow),
             (Some(Verdict::Deny), true, _) => Ok(Reply::Deny(self.reason.clone())),

@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 
 use crate::Time;
 use crate::attempt::Exit;
-use crate::enums::{Cause, Outcome, OutcomeDetail, Phase};
+use crate::enums::{Cause, Outcome, OutcomeDetail, Phase, SessionState};
 use crate::waits::Waits;
 
 /// A job as a line of a list.
@@ -54,6 +54,9 @@ pub struct Row {
     pub waiting: bool,
     /// Whether its agent is working on a turn.
     pub working: bool,
+    /// The state of its agent, if it runs and works on nothing: `ready` or `interrupted`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rests: Option<SessionState>,
     /// Whether it has ended and its ending was not read yet; absent where that is not known.
     #[serde(default)]
     pub unread: Option<bool>,
@@ -101,6 +104,7 @@ impl Row {
             attempts: row.summary.attempts,
             waiting: row.summary.waiting,
             working: row.summary.working,
+            rests: row.summary.rests.map(SessionState::from),
             unread: row.outcome.is_none().then_some(false),
             cwd: Some(row.summary.cwd.clone()).filter(|cwd| !cwd.is_empty()),
             parent: row.summary.parent.map(|parent| parent.to_string()),

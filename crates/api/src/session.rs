@@ -55,6 +55,10 @@ pub struct Turn {
     pub ending: Option<TurnEnding>,
     /// The error, if any.
     pub error: Option<String>,
+    /// Whether the agent itself ended the turn when it was told to, instead of being killed. Absent if it was not told to, or if version
+    /// 0.1.0 recorded it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub acknowledged: Option<bool>,
 }
 
 /// A question of an agent that has no answer yet.
@@ -109,15 +113,15 @@ impl Session {
 
 impl Turn {
     fn of(view: TurnView) -> Turn {
-        let (ended_at, how) = view.ended.map(|end| (end.at.into(), (end.ending, end.error))).unzip();
-        let (ending, error) = how.unzip();
+        let ended = view.ended;
         Turn {
             turn: view.turn.0,
             attempt: view.attempt.0,
             started_at: view.started_at.into(),
-            ended_at,
-            ending: ending.map(TurnEnding::from),
-            error: error.flatten(),
+            ended_at: ended.as_ref().map(|end| end.at.into()),
+            ending: ended.as_ref().map(|end| end.ending.into()),
+            acknowledged: ended.as_ref().and_then(|end| end.acknowledged),
+            error: ended.and_then(|end| end.error),
         }
     }
 }

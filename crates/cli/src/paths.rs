@@ -91,6 +91,11 @@ impl Paths {
         })
     }
 
+    /// Returns the file with the user's own prices of models.
+    pub(crate) fn prices(&self) -> PathBuf {
+        self.config.with_file_name("prices.toml")
+    }
+
     /// Returns the file with the user's own agent definitions.
     pub(crate) fn agents(&self) -> PathBuf {
         self.config.with_file_name("agents.toml")

@@ -115,6 +115,11 @@ pub(crate) fn job_path(reference: &str, rest: &str) -> String {
     format!("/v1/jobs/{}{rest}", escape(reference))
 }
 
+/// Returns the path of a rule of a job.
+pub(crate) fn rule_path(reference: &str, rule: &str) -> String {
+    job_path(reference, &format!("/rules/{}", escape(rule)))
+}
+
 /// Returns the path of a group.
 pub(crate) fn group_path(name: &str) -> String {
     format!("/v1/groups/{}", escape(name))

@@ -9,7 +9,7 @@ use lastword_api::{
     Resized, Resume, RetryJob, Row, Submit, Time,
 };
 
-use crate::call::{Call, Query, job_path};
+use crate::call::{Call, Query, job_path, rule_path};
 
 /// Which jobs a list has.
 #[derive(Clone, Debug, Default)]
@@ -147,6 +147,11 @@ pub fn send(reference: &str, message: &Message) -> Call<Accepted> {
 /// Answers a question of an agent. Needs a key to be repeated.
 pub fn answer(reference: &str, answer: &Answer) -> Call<Accepted> {
     Call::post(job_path(reference, "/answers"), answer)
+}
+
+/// Removes a rule of a job, by its name.
+pub fn remove_rule(reference: &str, rule: &str) -> Call<Job> {
+    Call::new(Method::DELETE, rule_path(reference, rule))
 }
 
 /// Removes an ended job; with `unsaved` also if its worktree holds work that was not applied.

@@ -16,7 +16,7 @@ const DOCUMENT: &str = include_str!("../../../docs/reference/openapi.json");
 /// Returns method and path of a call without its query, with the names of the document for what varies.
 fn route<T>(call: &Call<T>) -> String {
     let path = call.path().split('?').next().unwrap();
-    let path = path.replace("/REF", "/{ref}").replace("/NAME", "/{name}");
+    let path = path.replace("/REF", "/{ref}").replace("/NAME", "/{name}").replace("/RULE", "/{rule}");
     format!("{} {path}", call.method())
 }
 
@@ -53,6 +53,7 @@ fn every_request_of_the_document_has_a_call() {
         route(&jobs::set_labels("REF", &Default::default())),
         route(&jobs::send("REF", &Message::default())),
         route(&jobs::answer("REF", &Answer::default())),
+        route(&jobs::remove_rule("REF", "RULE")),
         route(&jobs::remove("REF", true)),
         route(&jobs::prune(&Prune::default())),
         route(&events::of_job("REF", &events::Filter::default(), Some("3"), 10)),

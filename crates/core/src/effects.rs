@@ -6,7 +6,6 @@
 use crate::event::SessionState;
 use crate::ids::{AttemptNo, Awake, Fence, InputNo, TurnNo};
 use crate::job::{Attempt, Job, Phase, Stop};
-use crate::limits::Limit;
 use crate::outcome::Cause;
 
 /// Something to do outside the journal.
@@ -107,8 +106,7 @@ fn of_tree(job: &Job, attempt: &Attempt) -> Vec<Effect> {
         due.push(Effect::Stop { attempt: no, cause, force });
         return due;
     }
-    let at = job.limits.get(Limit::Wall).zip(attempt.launched).map(|(ms, from)| from.plus_ms(ms));
-    due.push(Effect::Deadline { attempt: no, at });
+    due.push(Effect::Deadline { attempt: no, at: job.keeper_deadline(attempt) });
     if attempt.was_paused {
         due.push(Effect::Hold { attempt: no, still: job.pause.is_some() });
     }

@@ -16,6 +16,7 @@ use crate::outcome::{Asked, Cause, Outcome};
 use crate::question::{Ask, Reply};
 use crate::receipt::{Receipt, Rung, Tree};
 use crate::spec::Spec;
+pub use crate::turn::{Commit, SessionState, TurnEnding, Usage};
 
 /// A fact in a log.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -129,6 +130,12 @@ facts! {
     Paused = "paused",
     /// The limit was raised and the tree continues.
     Unpaused = "unpaused",
+    /// No person is asked any more, and the clocks of the attempt run on.
+    Rested = "rested",
+    /// A person allowed something for the rest of the job.
+    RuleAdded = "rule_added",
+    /// A person took that back.
+    RuleRemoved = "rule_removed",
     /// An input or an answer was delivered.
     InputDelivered = "input_delivered",
     /// The agent opened a session.
@@ -203,6 +210,8 @@ impl Fact {
             | Fact::LabelsChanged(_)
             | Fact::InputRequested(_)
             | Fact::AnswerRequested(_)
+            | Fact::RuleAdded(_)
+            | Fact::RuleRemoved(_)
             | Fact::InterruptRequested(_)
             | Fact::Abandoned(_)
             | Fact::Claimed(_)
@@ -218,6 +227,7 @@ impl Fact {
             | Fact::LimitNeared(_)
             | Fact::Paused(_)
             | Fact::Unpaused(_)
+            | Fact::Rested(_)
             | Fact::InputDelivered(_)
             | Fact::SessionStarted(_)
             | Fact::SessionChanged(_)
@@ -431,6 +441,31 @@ bodies! {
         /// The attempt.
         attempt: AttemptNo,
     }
+    /// No person is asked any more, and the clocks of the attempt run on.
+    Rested {
+        /// The attempt.
+        attempt: AttemptNo,
+        /// For how long they rested, by the awake clock.
+        ms: u64,
+    }
+    /// A person allowed something for the rest of the job: exactly this request of this tool.
+    RuleAdded {
+        /// Its author.
+        by: String,
+        /// Its number in the job.
+        rule: u32,
+        /// The tool.
+        tool: String,
+        /// The complete request, as it was shown.
+        request: String,
+    }
+    /// A person took a rule back.
+    RuleRemoved {
+        /// Its author.
+        by: String,
+        /// The rule.
+        rule: u32,
+    }
     /// An input or an answer was delivered.
     InputDelivered {
         /// The input.
@@ -462,6 +497,9 @@ bodies! {
         offset: u64,
         /// The turn.
         turn: TurnNo,
+        /// When, by the awake clock. 0.1.0 did not store it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        awake: Option<Awake>,
         }
     /// The agent asked a person a question.
     QuestionAsked {
@@ -477,6 +515,9 @@ bodies! {
         /// All that is asked. 0.1.0 stored the text only.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         ask: Option<Box<Ask>>,
+        /// When, by the awake clock. 0.1.0 did not store it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        awake: Option<Awake>,
     }
     /// The agent withdrew a question.
     QuestionClosed {
@@ -498,6 +539,9 @@ bodies! {
         offset: u64,
         /// The usage since the last such fact.
         usage: Usage,
+        /// Money, in millionths of a dollar, that earlier facts counted too much, by the agent's own total.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        overcounted_micros: u64,
     }
     /// A turn ended, with its changes to the conversation.
     TurnEnded {
@@ -511,6 +555,10 @@ bodies! {
         error: Option<String>,
         /// Its changes to the conversation. Only a completed turn has any.
         commit: Option<Commit>,
+        /// Whether the agent itself ended it when it was told to, instead of being killed. `None` if it was not told to, and in logs of
+        /// 0.1.0.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        acknowledged: Option<bool>,
     }
     /// An attempt ended; its processes are gone, as far as the receipt proves.
     AttemptEnded {
@@ -584,96 +632,25 @@ fn lenient<'de, D: Deserializer<'de>, T: Default + for<'a> Deserialize<'a>>(
     Ok(serde_json::from_value(value).unwrap_or_default())
 }
 
-/// The state of an agent's session. Only the first two allow an active turn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum SessionState {
-    /// It is starting.
-    Starting,
-    /// It is working on a turn.
-    Running,
-    /// It is waiting for a prompt.
-    Ready,
-    /// Its turn was interrupted.
-    Interrupted,
-    /// It has ended.
-    Stopped,
-    /// It has ended with an error.
-    Errored,
-}
-
-impl SessionState {
-    /// Reports whether a turn may be active in this state.
-    pub fn may_hold_turn(self) -> bool {
-        matches!(self, SessionState::Starting | SessionState::Running)
+impl TurnEnded {
+    /// Returns the end of a turn that the agent did not end itself. It adds nothing to the conversation.
+    pub(crate) fn without_commit(
+        offset: u64,
+        turn: TurnNo,
+        ending: TurnEnding,
+        error: Option<String>,
+    ) -> TurnEnded {
+        TurnEnded {
+            offset,
+            turn,
+            ending,
+            error,
+            commit: None,
+            acknowledged: ending.was_told().then_some(false),
+        }
     }
 }
 
-/// How a turn ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum TurnEnding {
-    /// The agent reports that it is done.
-    Completed,
-    /// The agent reports that it failed.
-    Failed,
-    /// The agent aborted it.
-    Aborted,
-    /// The model refused.
-    Refused,
-    /// A limit of the agent or its model was reached.
-    Limited,
-    /// The job was asked to stop.
-    Cancelled,
-    /// A limit of the job was reached.
-    OverLimit(Limit),
-    /// A user interrupted it.
-    Interrupted,
-    /// Another turn took its place.
-    Superseded,
-    /// The agent exited or its connection broke.
-    AgentExit,
-    /// The agent's runtime failed.
-    RuntimeError,
-}
-
-/// The changes of a completed turn to the conversation.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Commit {
-    /// The number of messages added.
-    pub messages: u32,
-    /// The offset of the recording up to which the transcript reaches.
-    pub transcript: u64,
-    /// Tool uses that were denied.
-    pub denials: Vec<String>,
-    /// Usage as the agent reports it.
-    pub usage: Usage,
-    /// The agent's reference for resuming from here.
-    pub resume: Option<String>,
-}
-
-/// Tokens and money.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Usage {
-    /// Input tokens.
-    pub tokens_in: u64,
-    /// Output tokens.
-    pub tokens_out: u64,
-    /// Money, in millionths of a dollar.
-    pub money_micros: u64,
-}
-
-impl Usage {
-    /// Adds more usage to this.
-    pub fn add(&mut self, more: Usage) {
-        self.tokens_in = self.tokens_in.saturating_add(more.tokens_in);
-        self.tokens_out = self.tokens_out.saturating_add(more.tokens_out);
-        self.money_micros = self.money_micros.saturating_add(more.money_micros);
-    }
-
-    /// Returns the sum of input and output tokens.
-    pub fn tokens(&self) -> u64 {
-        self.tokens_in.saturating_add(self.tokens_out)
-    }
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }

@@ -14,7 +14,7 @@ use crate::event::{AttemptEnded, LastWord, SessionState, TurnEnding, Usage};
 use crate::ids::{AttemptNo, Awake, Epoch, Fence, HostId, InputNo, JobId, Seq, Timestamp, TurnNo};
 use crate::limits::{Limit, Limits};
 use crate::outcome::Cause;
-use crate::question::Reply;
+use crate::question::{Reply, StandingRule};
 use crate::receipt::{Proof, Rung, Tree};
 use crate::session::Session;
 use crate::spec::{Dependency, Spec};
@@ -62,6 +62,10 @@ pub struct Job {
     pub turns: TurnNo,
     /// Questions asked, over all attempts.
     pub questions_asked: u32,
+    /// What a person allowed for the rest of the job.
+    pub rules: Vec<StandingRule>,
+    /// Rules made, removed ones included.
+    pub rules_made: u32,
     /// Inputs not delivered yet.
     pub inputs: Vec<PendingInput>,
     /// The number of the newest input.
@@ -189,6 +193,10 @@ pub struct Attempt {
     pub turns_completed: u32,
     /// Whether it was ever paused. If so, the keeper must be told to thaw the tree.
     pub was_paused: bool,
+    /// Since when a person is asked, by the awake clock. The clocks of the limits rest meanwhile.
+    pub asked: Option<Awake>,
+    /// Awake milliseconds in which a person was asked before.
+    pub rested_ms: u64,
     /// How it ended.
     pub end: Option<Arc<AttemptEnded>>,
 }
@@ -234,6 +242,8 @@ impl Job {
             session: None,
             turns: TurnNo(0),
             questions_asked: 0,
+            rules: Vec::new(),
+            rules_made: 0,
             inputs: Vec::new(),
             inputs_made: InputNo(0),
             input_closed: false,
@@ -343,6 +353,12 @@ impl Job {
     pub fn waits_for_person(&self) -> bool {
         let asks = self.session.as_ref().is_some_and(Session::has_open_question);
         matches!(self.phase, Phase::Running) && (asks || self.pause.is_some())
+    }
+
+    /// Returns the deadline of an attempt for its keeper; `None` while a person is asked.
+    pub(crate) fn keeper_deadline(&self, attempt: &Attempt) -> Option<Awake> {
+        let since = attempt.launched.filter(|_| attempt.asked.is_none())?;
+        Some(since.plus_ms(attempt.rested_ms).plus_ms(self.limits.get(Limit::Wall)?))
     }
 
     /// Returns when the job may be claimed; `None` while it may not.

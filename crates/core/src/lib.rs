@@ -3,7 +3,7 @@
 //! This crate is pure: no IO, no clock (`now` is a parameter), no logging, no random numbers. Stores keep its events, engines carry out
 //! its effects, agents and keepers produce its reports.
 //!
-//! - [`event`]: facts, the only thing that is stored.
+//! - [`event`]: facts, the only thing that is stored; [`turn`]: what those about sessions and turns are made of.
 //! - [`job`]: the fold of a log, with phases that carry their data; [`session`]: the agent's part of it.
 //! - [`append`]: facts on their way to the journal, with the version and fence they need.
 //! - [`decide`]: which facts follow from a request or a report; [`limits`]: the arithmetic.
@@ -29,6 +29,7 @@ pub mod reference;
 pub mod report;
 pub mod session;
 pub mod spec;
+pub mod turn;
 pub mod view;
 
 pub use append::{Append, Illegal};

@@ -1,4 +1,4 @@
-//! Limits and their arithmetic: wall clock, stall, output, turns, tokens, money.
+//! Limits and their arithmetic: wall clock, time of a turn, handshake, stall, output, turns, tokens, money.
 //!
 //! Times are measured by the awake clock. `decide::limit` decides what a reached limit means for the job.
 
@@ -10,8 +10,14 @@ use crate::ids::Awake;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Limits {
-    /// Awake milliseconds an attempt may take.
+    /// Awake milliseconds an attempt may take. The time in which a person is asked does not count.
     pub wall_ms: Option<u64>,
+    /// The same for each turn.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub turn_ms: Option<u64>,
+    /// Awake milliseconds in which an agent must open its session.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub handshake_ms: Option<u64>,
     /// Awake milliseconds without progress.
     pub stall_ms: Option<u64>,
     /// Bytes an attempt may write.
@@ -32,6 +38,10 @@ pub enum Limit {
     /// The wall clock. A stored `limit_fired` whose kind cannot be read counts as this one, so that it still stops the job.
     #[default]
     Wall,
+    /// The time of one turn.
+    Turn,
+    /// The time until an agent opens its session.
+    Handshake,
     /// Time without progress.
     Stall,
     /// Bytes of output.
@@ -52,13 +62,15 @@ impl Limit {
 
     /// Reports whether this limits something that is used up, rather than time.
     pub fn is_budget(self) -> bool {
-        !matches!(self, Limit::Wall | Limit::Stall)
+        !matches!(self, Limit::Wall | Limit::Turn | Limit::Handshake | Limit::Stall)
     }
 }
 
 /// Every limit with the name of its setting.
-pub const SETTINGS: [(Limit, &str); 6] = [
+pub const SETTINGS: [(Limit, &str); 8] = [
     (Limit::Wall, "wall"),
+    (Limit::Turn, "turn"),
+    (Limit::Handshake, "handshake"),
     (Limit::Stall, "stall"),
     (Limit::Output, "output"),
     (Limit::Turns, "turns"),
@@ -70,7 +82,9 @@ pub const SETTINGS: [(Limit, &str); 6] = [
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadSetting {
     /// No limit has this name.
-    #[error("unknown setting `{0}`: the limits are wall, stall, output, turns, tokens, money")]
+    #[error(
+        "unknown setting `{0}`: the limits are wall, turn, handshake, stall, output, turns, tokens, money"
+    )]
     Unknown(String),
     /// The value does not fit the limit.
     #[error("setting `{name}`: `{value}` is not {expected}; 0 switches the limit off")]
@@ -89,6 +103,8 @@ impl Limits {
     pub fn or(self, fallback: Limits) -> Limits {
         Limits {
             wall_ms: self.wall_ms.or(fallback.wall_ms),
+            turn_ms: self.turn_ms.or(fallback.turn_ms),
+            handshake_ms: self.handshake_ms.or(fallback.handshake_ms),
             stall_ms: self.stall_ms.or(fallback.stall_ms),
             output_bytes: self.output_bytes.or(fallback.output_bytes),
             turns: self.turns.or(fallback.turns),
@@ -101,6 +117,8 @@ impl Limits {
     pub fn get(&self, limit: Limit) -> Option<u64> {
         let value = match limit {
             Limit::Wall => self.wall_ms,
+            Limit::Turn => self.turn_ms,
+            Limit::Handshake => self.handshake_ms,
             Limit::Stall => self.stall_ms,
             Limit::Output => self.output_bytes,
             Limit::Turns => self.turns,
@@ -114,6 +132,8 @@ impl Limits {
     pub fn set(&mut self, limit: Limit, value: u64) {
         let slot = match limit {
             Limit::Wall => &mut self.wall_ms,
+            Limit::Turn => &mut self.turn_ms,
+            Limit::Handshake => &mut self.handshake_ms,
             Limit::Stall => &mut self.stall_ms,
             Limit::Output => &mut self.output_bytes,
             Limit::Turns => &mut self.turns,
@@ -141,7 +161,9 @@ pub fn parse_setting(key: &str, value: &str) -> Result<(Limit, u64), BadSetting>
         .find(|(_, name)| *name == key)
         .ok_or_else(|| BadSetting::Unknown(key.chars().take(64).collect()))?;
     let (parsed, expected) = match limit {
-        Limit::Wall | Limit::Stall => (parse_duration_ms(value), "a duration such as 90s, 20m or 4h"),
+        Limit::Wall | Limit::Turn | Limit::Handshake | Limit::Stall => {
+            (parse_duration_ms(value), "a duration such as 90s, 20m or 4h")
+        }
         Limit::Output => (parse_bytes(value), "a size such as 500k, 10M or 1G"),
         Limit::Turns | Limit::Tokens => (whole(value), "a whole number"),
         Limit::Money => (parse_micros(value), "an amount in dollars such as 1.50"),
@@ -207,8 +229,12 @@ fn whole(text: &str) -> Option<u64> {
 /// What an attempt has used so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Used {
-    /// Awake milliseconds since it was launched.
+    /// Awake milliseconds since it was launched, without those in which a person was asked.
     pub wall_ms: u64,
+    /// The same for the active turn; zero without one.
+    pub turn_ms: u64,
+    /// Awake milliseconds since it was launched, if its agent has not opened a session; else zero.
+    pub handshake_ms: u64,
     /// Awake milliseconds without progress; zero while the stall clock is suspended.
     pub stall_ms: u64,
     /// Bytes it has written.
@@ -238,6 +264,8 @@ pub fn reached(limits: &Limits, used: &Used) -> Option<Reached> {
         let allowed = limits.get(limit)?;
         let measured = match limit {
             Limit::Wall => used.wall_ms,
+            Limit::Turn => used.turn_ms,
+            Limit::Handshake => used.handshake_ms,
             Limit::Stall => used.stall_ms,
             Limit::Output => used.output_bytes,
             Limit::Turns => used.turns,
@@ -246,19 +274,33 @@ pub fn reached(limits: &Limits, used: &Used) -> Option<Reached> {
         };
         let over = match limit {
             // Time is up at the limit; a count may reach it, but not exceed it.
-            Limit::Wall | Limit::Stall => measured >= allowed,
+            Limit::Wall | Limit::Turn | Limit::Handshake | Limit::Stall => measured >= allowed,
             Limit::Output | Limit::Turns | Limit::Tokens | Limit::Money => measured > allowed,
         };
         over.then_some(Reached { limit, measured, allowed })
     })
 }
 
-/// Returns when the next time limit is reached, given when its clocks started; `None` if none is set.
-pub fn next_deadline(limits: &Limits, launched: Awake, progress: Option<Awake>) -> Option<Awake> {
-    let wall = limits.get(Limit::Wall).map(|ms| launched.plus_ms(ms));
-    let stall = limits.get(Limit::Stall).zip(progress).map(|(ms, since)| since.plus_ms(ms));
-    match (wall, stall) {
-        (Some(wall), Some(stall)) => Some(wall.min(stall)),
-        (wall, stall) => wall.or(stall),
-    }
+/// When the clocks of an attempt started, by the awake clock. A clock that rests has none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Clocks {
+    /// Of the attempt.
+    pub wall: Option<Awake>,
+    /// Of the active turn.
+    pub turn: Option<Awake>,
+    /// Of the handshake.
+    pub handshake: Option<Awake>,
+    /// Of the time without progress.
+    pub stall: Option<Awake>,
+}
+
+/// Returns when the next time limit is reached; `None` if none is set.
+pub fn next_deadline(limits: &Limits, clocks: &Clocks) -> Option<Awake> {
+    let each = [
+        (Limit::Wall, clocks.wall),
+        (Limit::Turn, clocks.turn),
+        (Limit::Handshake, clocks.handshake),
+        (Limit::Stall, clocks.stall),
+    ];
+    each.into_iter().filter_map(|(limit, since)| Some(since?.plus_ms(limits.get(limit)?))).min()
 }

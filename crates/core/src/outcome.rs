@@ -135,8 +135,8 @@ impl From<Asked> for Cause {
 impl From<Limit> for Outcome {
     fn from(limit: Limit) -> Outcome {
         match limit {
-            Limit::Wall => Outcome::TimedOut(Clock::Deadline),
-            Limit::Stall => Outcome::TimedOut(Clock::Stall),
+            Limit::Wall | Limit::Turn => Outcome::TimedOut(Clock::Deadline),
+            Limit::Handshake | Limit::Stall => Outcome::TimedOut(Clock::Stall),
             Limit::Output => Outcome::OverBudget(Budget::Output),
             Limit::Turns => Outcome::OverBudget(Budget::Turns),
             Limit::Tokens => Outcome::OverBudget(Budget::Tokens),

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::append::{Append, Illegal};
-use crate::decide::{answer, launch, limit, observe, take_over};
+use crate::decide::{answer, hear, launch, limit, observe, take_over};
 use crate::effects::{self, Effect};
 use crate::event::{Event, Fact, LimitFired};
 use crate::ids::{AppendId, Awake, Fence, HostId, Now, Seq, Timestamp};
@@ -162,9 +162,10 @@ impl Owner {
         self.inbox.len() < INBOX_MAX
     }
 
-    /// Returns when the limits of the job must next be checked.
-    pub fn next_limit_check(&self) -> Option<Awake> {
-        limit::next_check(&self.job, &self.pulse)
+    /// Returns when the limits of the job must next be checked, or the turn of an agent that says it works on nothing.
+    pub fn next_check(&self) -> Option<Awake> {
+        let limit = limit::next_check(&self.job, &self.pulse);
+        [limit, hear::next_inactive(&self.job, &self.pulse)].into_iter().flatten().min()
     }
 
     /// Returns when the next unanswered question expires.
@@ -379,17 +380,20 @@ impl Owner {
         }
     }
 
-    /// Adds what an owner decides without a report: the end of an attempt on another host, limits, expired questions, the start of a stop,
-    /// a launch.
+    /// Adds what an owner decides without a report: the end of an attempt on another host, the end of an idle
+    /// agent's turn, limits, expired questions, the start of a stop, a launch.
     fn decide_unprompted(&self, draft: &mut Draft, now: Now) -> Result<(), Illegal> {
         let holds = |job: &Job| job.holder.as_ref().is_some_and(|holder| holder.fence == self.fence);
         if !holds(&draft.job) {
             return Ok(());
         }
         draft.extend(take_over::account(&draft.job, &self.host, now.wall))?;
-        draft.extend(limit::near(&draft.job))?;
+        draft.extend(hear::inactive(&draft.job, &self.pulse, now.awake))?;
+        draft.extend(limit::rested(&draft.job, now.awake))?;
+        draft.extend(limit::near(&draft.job, &self.pulse, now.awake))?;
         draft.extend(limit::lifted(&draft.job, &self.pulse, now.awake))?;
         draft.extend(limit::fire(&draft.job, &self.pulse, now.awake))?;
+        draft.extend(answer::by_rule(&draft.job))?;
         draft.extend(answer::expire(&draft.job, now.wall))?;
         draft.extend(observe::stop_began(&draft.job))?;
         // The facts above may have ended the job.

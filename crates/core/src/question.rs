@@ -5,6 +5,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::ids::Timestamp;
+
 /// Bytes of one request. More cannot be read by a person; it is denied.
 pub const REQUEST_BYTES_MAX: usize = 256 * 1024;
 
@@ -198,6 +200,35 @@ pub(crate) fn name(number: u32, text: &str, ask: &Ask) -> String {
     });
     let digit = |place: u32| char::from(ALPHABET[(hash >> (24 + 5 * place)) as usize % ALPHABET.len()]);
     format!("q{number}-{}", (0..4).map(digit).collect::<String>())
+}
+
+/// Something that a person allowed for the rest of the job: exactly this request of this tool.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct StandingRule {
+    /// Its number in the job.
+    pub no: u32,
+    /// Its author.
+    pub by: String,
+    /// When it was made.
+    pub at: Timestamp,
+    /// The tool.
+    pub tool: String,
+    /// The complete request.
+    pub request: String,
+}
+
+impl StandingRule {
+    /// Reports whether it allows what is asked: the same tool, and the same request to its last byte.
+    pub fn allows(&self, ask: &Ask) -> bool {
+        ask.can_be_ruled() && self.tool == ask.tool && self.request == ask.request
+    }
+}
+
+impl Ask {
+    /// Reports whether a rule can allow it: it is a permission that can be shown whole.
+    pub fn can_be_ruled(&self) -> bool {
+        self.kind == AskKind::Permission && self.lacks.is_empty() && !self.request.is_empty()
+    }
 }
 
 #[cfg(test)]

@@ -111,12 +111,24 @@ pub enum Signal {
         /// The conversation it resumes.
         resumed_from: Option<String>,
     },
+    /// It exited without having opened a session.
+    Unopened {
+        /// How it exited.
+        error: String,
+    },
     /// The session changed its state.
     SessionChanged {
         /// The new state.
         state: SessionState,
         /// Processes or tasks that run outside a turn.
         background: u32,
+    },
+    /// It works on its turn again.
+    Active,
+    /// It reports that it works on nothing. The message that ends its turn may follow a moment later.
+    Inactive {
+        /// Because of an error of its own.
+        failed: bool,
     },
     /// A turn began.
     TurnStarted,
@@ -143,6 +155,16 @@ pub enum Signal {
     },
     /// Tokens or money were spent since the last such signal.
     Spent(Usage),
+    /// Money that earlier signals counted too much, by the agent's own total, in millionths of a dollar.
+    Overcounted {
+        /// The amount.
+        money_micros: u64,
+    },
+    /// Tokens were spent whose price is not known.
+    Unpriced {
+        /// The model.
+        model: String,
+    },
     /// The turn ended.
     TurnEnded {
         /// How it ended, as the agent reports it.
@@ -157,7 +179,15 @@ pub enum Signal {
 impl Signal {
     /// Reports whether this only updates the pulse and never leads to a fact.
     pub fn is_pulse_only(&self) -> bool {
-        matches!(self, Signal::Progress | Signal::Wrote { .. } | Signal::ToolStarted | Signal::ToolEnded)
+        matches!(
+            self,
+            Signal::Progress
+                | Signal::Wrote { .. }
+                | Signal::ToolStarted
+                | Signal::ToolEnded
+                | Signal::Active
+                | Signal::Inactive { .. }
+        )
     }
 }
 
@@ -170,6 +200,17 @@ pub struct Pulse {
     pub tools: u32,
     /// Bytes that the attempt has written.
     pub output: u64,
+    /// Since when the agent says that it works on nothing, though its turn has not ended.
+    pub inactive: Option<Inactive>,
+}
+
+/// An agent that says that it works on nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Inactive {
+    /// When it first said so.
+    pub since: Awake,
+    /// Whether it named an error of its own.
+    pub failed: bool,
 }
 
 impl Pulse {
@@ -187,6 +228,16 @@ impl Pulse {
             Signal::ToolStarted => self.tools += 1,
             Signal::ToolEnded => self.tools = self.tools.saturating_sub(1),
             Signal::TurnStarted | Signal::TurnEnded { .. } => self.tools = 0,
+            _ => {}
+        }
+        match signal {
+            Signal::Inactive { failed } => {
+                let before = self.inactive.unwrap_or(Inactive { since: now, failed: false });
+                self.inactive = Some(Inactive { failed: before.failed || *failed, ..before });
+            }
+            Signal::Active | Signal::ToolStarted | Signal::TurnStarted | Signal::TurnEnded { .. } => {
+                self.inactive = None;
+            }
             _ => {}
         }
     }

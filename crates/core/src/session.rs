@@ -3,7 +3,7 @@
 //! Questions and usage count as they happen; the conversation changes only when a turn completes.
 
 use crate::event::{Commit, QuestionAsked, SessionStarted, SessionState, TurnEnded, TurnEnding};
-use crate::ids::{AttemptNo, Timestamp, TurnNo};
+use crate::ids::{AttemptNo, Awake, Timestamp, TurnNo};
 use crate::question::Ask;
 
 /// An agent's session.
@@ -19,6 +19,8 @@ pub struct Session {
     pub state: SessionState,
     /// The active turn.
     pub active: Option<TurnNo>,
+    /// When the active turn began; `None` if 0.1.0 recorded it.
+    pub clock: Option<TurnClock>,
     /// The turn that is to be interrupted.
     pub interrupt: Option<TurnNo>,
     /// Processes or tasks of the agent that run outside a turn.
@@ -31,6 +33,15 @@ pub struct Session {
     pub last_turn: Option<(TurnNo, TurnEnding)>,
     /// The error of the last turn.
     pub last_error: Option<String>,
+}
+
+/// When a turn began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TurnClock {
+    /// By the awake clock.
+    pub began: Awake,
+    /// How long the clocks of the attempt had rested by then.
+    pub rested_ms: u64,
 }
 
 /// A question that an agent asked.
@@ -65,6 +76,7 @@ impl Session {
             resumed_from: started.resumed_from.clone(),
             state: SessionState::Starting,
             active: None,
+            clock: None,
             interrupt: None,
             background: 0,
             questions: Vec::new(),
@@ -94,11 +106,11 @@ impl Session {
         self.active.is_none() && self.background == 0 && !self.state.may_hold_turn()
     }
 
-    pub(crate) fn begin(&mut self, turn: TurnNo) -> Result<(), &'static str> {
+    pub(crate) fn begin(&mut self, turn: TurnNo, clock: Option<TurnClock>) -> Result<(), &'static str> {
         if self.active.is_some() {
             return Err("another turn is active");
         }
-        self.active = Some(turn);
+        (self.active, self.clock) = (Some(turn), clock);
         self.state = SessionState::Running;
         Ok(())
     }
@@ -126,7 +138,7 @@ impl Session {
             | TurnEnding::AgentExit
             | TurnEnding::RuntimeError => SessionState::Errored,
         };
-        self.active = None;
+        (self.active, self.clock) = (None, None);
         self.interrupt = None;
         self.change(state, self.background);
         Ok(())
@@ -148,7 +160,7 @@ impl Session {
         self.state = state;
         self.background = background;
         if !state.may_hold_turn() {
-            self.active = None;
+            (self.active, self.clock) = (None, None);
             self.interrupt = None;
             self.questions.clear();
         }

@@ -177,12 +177,17 @@ const AGENT_WALL_MS: u64 = 4 * 60 * 60 * 1_000;
 /// Default stall limit of an agent: twenty minutes without progress, tool or open question.
 const AGENT_STALL_MS: u64 = 20 * 60 * 1_000;
 
+/// Default time in which an agent must open its session: two minutes. One that is installed when it starts may need it.
+const AGENT_HANDSHAKE_MS: u64 = 2 * 60 * 1_000;
+
 impl Work {
     /// Returns the default limits: agents are bounded, plain commands are not.
     pub fn default_limits(&self) -> Limits {
         match self {
             Work::Agent { .. } => {
-                Limits { wall_ms: Some(AGENT_WALL_MS), stall_ms: Some(AGENT_STALL_MS), ..Limits::default() }
+                let handshake_ms = self.shakes_hands().then_some(AGENT_HANDSHAKE_MS);
+                let (wall_ms, stall_ms) = (Some(AGENT_WALL_MS), Some(AGENT_STALL_MS));
+                Limits { wall_ms, stall_ms, handshake_ms, ..Limits::default() }
             }
             Work::Command { .. } => Limits::default(),
         }
@@ -196,6 +201,11 @@ impl Work {
     /// Reports whether this is an agent that reports how its turns end.
     pub fn reports_turns(&self) -> bool {
         matches!(self, Work::Agent { terms, .. } if terms.dialect != Dialect::Plain)
+    }
+
+    /// Reports whether this is an agent that opens a session before its work. A one-shot agent may say nothing before its model answers.
+    pub fn shakes_hands(&self) -> bool {
+        self.reports_turns() && !self.is_one_shot()
     }
 
     /// Reports whether this is an agent that accepts input during a turn. Input for others waits for the next turn.
@@ -227,8 +237,33 @@ pub struct Terms {
     pub no_resume: Option<String>,
     /// What it may do without asking.
     pub permissions: Permissions,
-    /// Token prices, for an agent that does not report its cost.
+    /// Token prices of the agent, whatever its model.
     pub prices: Option<Prices>,
+    /// The user's token prices by model. They take precedence over those that are built in.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub model_prices: BTreeMap<String, Prices>,
+    /// What it reports while a turn runs; `None` if 0.1.0 recorded it. A limit on anything else is refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub measures: Option<Measures>,
+    /// Variables of its environment, unless the job's own environment has them.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub env: BTreeMap<String, String>,
+    /// The model that the submitter chose, for an agent that is told through its protocol.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// The effort that the submitter chose.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub effort: Option<String>,
+}
+
+/// What an agent reports while a turn runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Measures {
+    /// Tokens.
+    pub tokens: bool,
+    /// Money, or tokens whose price is known.
+    pub money: bool,
 }
 
 impl Terms {
@@ -240,8 +275,11 @@ impl Terms {
     pub(crate) fn bytes(&self) -> usize {
         let words = self.argv.iter().chain(&self.resume).chain(&self.fork).map(|word| word.len() + 1);
         let rules = self.permissions.rules.iter().map(|rule| rule.pattern.len() + 1);
-        let why = self.no_resume.as_ref().map(String::len);
-        words.chain(rules).chain(why).sum()
+        let chosen = [&self.no_resume, &self.model, &self.effort].into_iter().flatten().map(String::len);
+        // A price has four numbers, and four more for long requests.
+        let prices = self.model_prices.keys().map(|model| model.len() + 64);
+        let prices = prices.chain(self.env.iter().map(|(name, value)| name.len() + value.len()));
+        words.chain(rules).chain(chosen).chain(prices).sum()
     }
 }
 
@@ -313,6 +351,27 @@ pub struct Prices {
     pub cached: u64,
     /// Output tokens.
     pub tokens_out: u64,
+    /// Input tokens that are stored in the cache; `None` if they cost as much as others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stored: Option<u64>,
+    /// Prices of a long request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub long: Option<LongPrices>,
+}
+
+/// Token prices of a request whose input is long.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct LongPrices {
+    /// The input tokens above which they apply.
+    pub above: u64,
+    /// Input tokens.
+    pub tokens_in: u64,
+    /// Cached input tokens.
+    pub cached: u64,
+    /// Output tokens.
+    pub tokens_out: u64,
+    /// Input tokens that are stored in the cache.
+    pub stored: u64,
 }
 
 /// Whether and when another attempt follows.

@@ -265,7 +265,7 @@ fn c34_facts_of_the_owner_need_its_fence() {
         assert_eq!(matches!(result, Err(Illegal::NotTheOwner(_))), owners || *kind == "last_word", "{kind}");
         refused += u32::from(owners);
     }
-    assert_eq!(refused, 21);
+    assert_eq!(refused, 22);
     let anyones = [
         "submitted",
         "dependency_settled",

@@ -13,8 +13,13 @@ use lastword_core::spec::{Io, Needs, OnPartition};
 use serde_json::{Value, json};
 
 /// Fields that were added to a kind later, each with an example of its own. The first one stays as it was stored.
-const GROWN: [&str; 15] = [
+const GROWN: [&str; 20] = [
     "submitted.v1+named",
+    "turn_ended.v1+acknowledged",
+    "turn_started.v1+awake",
+    "question_asked.v1+awake",
+    "spent.v1+overcounted",
+    "submitted.v1+model",
     "submitted.v1+worktree",
     "submitted.v1+terms",
     "submitted.v1+no_resume",
@@ -163,7 +168,7 @@ fn stored_enum_names_are_fixed() {
     );
     check(
         &SETTINGS.map(|(limit, _)| Cause::Limit(limit)),
-        json!([{"limit": "wall"}, {"limit": "stall"}, {"limit": "output"}, {"limit": "turns"}, {"limit": "tokens"},
+        json!([{"limit": "wall"}, {"limit": "turn"}, {"limit": "handshake"}, {"limit": "stall"}, {"limit": "output"}, {"limit": "turns"}, {"limit": "tokens"},
             {"limit": "money"}]),
     );
     check(

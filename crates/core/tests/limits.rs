@@ -1,16 +1,23 @@
 //! Limits: parsing of settings, arithmetic, and the page that lists them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use lastword_core::decide::{Refusal, label, limit};
-use lastword_core::event::{LimitFired, LimitNeared, Usage};
-use lastword_core::limits::{self, BadSetting, Limit, Limits, Reached, SETTINGS, Used, parse_setting};
-use lastword_core::outcome::Outcome;
+use lastword_core::decide::{Refusal, label, limit, submit};
+use lastword_core::effects::{self, Effect};
+use lastword_core::event::{LimitFired, LimitNeared, TurnEnding, Usage};
+use lastword_core::limits::{
+    self, BadSetting, Clocks, Limit, Limits, Reached, SETTINGS, Used, parse_setting,
+};
+use lastword_core::outcome::{Cause, Outcome};
+use lastword_core::owner::{Input, Output};
 use lastword_core::report::{Found, Pulse, Report, Signal};
-use lastword_core::spec::Spec;
+use lastword_core::spec::{Measures, Spec, Terms, Work};
+use lastword_core::view::usage::UsageView;
 use lastword_core::{AttemptNo, Awake, Event, Fact, Job};
 
-use crate::common::{TestJob, agent, command, exited, id, kinds, tree};
+use crate::common::{TestJob, agent, allow, command, ends, exited, id, kinds, question, session, tree};
+use crate::rig::{FIRST, Rig};
 
 /// Each warning is given once for a value: the newest value of each limit is remembered, and that of no other forgotten.
 #[test]
@@ -144,11 +151,16 @@ fn c52_each_limit_is_reached_by_its_own_measure() {
         let expected = expected.map(|(limit, measured, allowed)| Reached { limit, measured, allowed });
         assert_eq!(limits::reached(&limits, &used), expected);
     };
-    let used = Used { wall_ms: 100, stall_ms: 40, output_bytes: 500, turns: 3, tokens: 70, money_micros: 9 };
+    let times = Used { wall_ms: 100, turn_ms: 60, handshake_ms: 50, stall_ms: 40, ..Used::default() };
+    let used = Used { output_bytes: 500, turns: 3, tokens: 70, money_micros: 9, ..times };
     check(none, used, None);
     // Time is up at the limit; a count may reach it, but not exceed it.
     check(Limits { wall_ms: Some(100), ..none }, used, Some((Limit::Wall, 100, 100)));
     check(Limits { wall_ms: Some(101), ..none }, used, None);
+    check(Limits { turn_ms: Some(60), ..none }, used, Some((Limit::Turn, 60, 60)));
+    check(Limits { turn_ms: Some(61), ..none }, used, None);
+    check(Limits { handshake_ms: Some(50), ..none }, used, Some((Limit::Handshake, 50, 50)));
+    check(Limits { handshake_ms: Some(51), ..none }, used, None);
     check(Limits { stall_ms: Some(40), ..none }, used, Some((Limit::Stall, 40, 40)));
     check(Limits { stall_ms: Some(41), ..none }, used, None);
     check(Limits { output_bytes: Some(499), ..none }, used, Some((Limit::Output, 500, 499)));
@@ -162,6 +174,8 @@ fn c52_each_limit_is_reached_by_its_own_measure() {
     // The first in the order of the settings is recorded; zero is off.
     let all = Limits {
         wall_ms: Some(1),
+        turn_ms: Some(1),
+        handshake_ms: Some(1),
         stall_ms: Some(1),
         output_bytes: Some(1),
         turns: Some(1),
@@ -169,7 +183,7 @@ fn c52_each_limit_is_reached_by_its_own_measure() {
         money_micros: Some(1),
     };
     check(all, used, Some((Limit::Wall, 100, 1)));
-    check(Limits { wall_ms: Some(0), ..all }, used, Some((Limit::Stall, 40, 1)));
+    check(Limits { wall_ms: Some(0), ..all }, used, Some((Limit::Turn, 60, 1)));
 }
 
 #[test]
@@ -177,7 +191,8 @@ fn c49_c54_the_next_deadline_is_the_nearer_of_two_clocks() {
     let (launched, progress) = (Awake(1_000), Some(Awake(1_500)));
     let check = |wall: Option<u64>, stall: Option<u64>, progress, expected: Option<u64>| {
         let limits = Limits { wall_ms: wall, stall_ms: stall, ..Limits::default() };
-        assert_eq!(limits::next_deadline(&limits, launched, progress), expected.map(Awake));
+        let clocks = Clocks { wall: Some(launched), stall: progress, ..Clocks::default() };
+        assert_eq!(limits::next_deadline(&limits, &clocks), expected.map(Awake));
     };
     check(None, None, progress, None);
     check(Some(0), Some(0), progress, None);
@@ -196,6 +211,10 @@ fn c49_c54_the_next_deadline_is_the_nearer_of_two_clocks() {
         assert_eq!(limit::fire(&test.job, &pulse, Awake(u64::MAX)), None);
     }
     let running = TestJob::running(agent());
+    // First, the agent is to open its session: a warning is due after 30 s.
+    let launched = running.job.attempts[0].launched.expect("it was launched");
+    assert_eq!(limit::next_check(&running.job, &pulse), Some(launched.plus_ms(30_000)));
+    let running = running.says(session());
     assert_eq!(limit::next_check(&running.job, &pulse), Some(Awake(600 + 20 * 60_000)));
     // Progress before the launch does not count.
     let early = Pulse { progress: Awake(1), ..Pulse::default() };
@@ -367,4 +386,128 @@ fn a_tree_of_an_earlier_owner_is_located_before_it_is_measured() {
             .reports(Report::Located { attempt: AttemptNo(1), found: alive });
     assert_eq!(limit::next_check(&adopted.job, &pulse), Some(Awake(1_200)));
     assert!(limit::fire(&adopted.job, &pulse, Awake(1_200)).is_some());
+}
+
+#[test]
+fn c90_the_clocks_rest_while_a_person_is_asked() {
+    let limits = Limits { wall_ms: Some(10_000), turn_ms: Some(8_000), ..Limits::default() };
+    let mut rig = Rig::new(TestJob::in_turn(Spec { limits, ..agent() }));
+    rig.tick();
+    let begun = rig.test.now.awake;
+    rig.later(3_000);
+    let outputs = rig.says(question("q1"));
+    let effects = rig.settle(outputs);
+    assert!(effects.contains(&Output::Do(Effect::Deadline { attempt: FIRST, at: None })), "{effects:?}");
+    // An hour passes, a new owner takes the job over, and nothing fires.
+    rig.later(3_600_000);
+    let mut rig = Rig::new(rig.test);
+    assert_eq!((rig.tick().len(), rig.test.count("limit_fired")), (2, 0));
+    let facts = allow(&rig.test.job, "q1");
+    rig.test.anyone(facts);
+    let outputs = rig.step(Input::News);
+    rig.settle(outputs);
+    assert_eq!(rig.test.count("rested"), 1);
+    // Five of the turn's eight seconds are left, and seven of the attempt's ten.
+    assert_eq!(rig.owner.next_check(), Some(begun.plus_ms(3_600_000 + 8_000)));
+    let deadline = Effect::Deadline { attempt: FIRST, at: Some(begun.plus_ms(3_600_000 + 10_000)) };
+    assert!(effects::due(rig.owner.job(), rig.test.fence()).contains(&deadline));
+    rig.later(4_999);
+    rig.tick();
+    assert_eq!(rig.test.count("limit_fired"), 0);
+    rig.later(1);
+    rig.tick();
+    assert_eq!(rig.test.job.stop.as_ref().map(|stop| stop.cause), Some(Cause::Limit(Limit::Turn)));
+}
+
+#[test]
+fn c90_each_turn_has_its_own_clock() {
+    let limits = Limits { turn_ms: Some(1_000), ..Limits::default() };
+    let test = TestJob::in_turn(Spec { limits, ..agent() }).later(999);
+    let test = test.says(ends(TurnEnding::Completed)).later(50_000).says(Signal::TurnStarted).later(999);
+    assert_eq!(limit::fire(&test.job, &test.pulse, test.now.awake), None);
+    let test = test.later(1);
+    let fired = limit::fire(&test.job, &test.pulse, test.now.awake);
+    assert!(matches!(fired, Some(Fact::LimitFired(LimitFired { limit: Limit::Turn, measured: 1_000, .. }))));
+}
+
+#[test]
+fn an_agent_without_a_handshake_is_reported_and_then_stopped() {
+    let mut rig = Rig::new(TestJob::running(agent()));
+    rig.tick();
+    rig.later(29_999);
+    rig.tick();
+    assert_eq!(rig.test.count("limit_neared"), 0);
+    rig.later(1);
+    rig.tick();
+    rig.later(60_000);
+    rig.tick();
+    assert_eq!((rig.test.count("limit_neared"), rig.test.count("limit_fired")), (1, 0));
+    rig.later(30_000);
+    rig.tick();
+    assert_eq!(rig.test.job.stop.as_ref().map(|stop| stop.cause), Some(Cause::Limit(Limit::Handshake)));
+    // One that opened its session in time is never warned.
+    let mut rig = Rig::new(TestJob::running(agent()).later(29_000).says(session()));
+    rig.tick();
+    rig.later(200_000);
+    rig.tick();
+    assert_eq!((rig.test.count("limit_neared"), rig.test.count("limit_fired")), (0, 0));
+    // A command has none, and neither has an agent that says nothing before its model answers.
+    assert_eq!(command().work.default_limits().get(Limit::Handshake), None);
+}
+
+#[test]
+fn c90_a_limit_that_the_agent_does_not_report_is_refused() {
+    let with = |measures: Option<Measures>, limits: Limits| {
+        let terms = Box::new(Terms { measures, ..Terms::default() });
+        let work = Work::Agent { provider: "mine".to_owned(), prompt: "go".to_owned(), terms };
+        Spec { limits, ..Spec::of(work, "/src") }
+    };
+    let submit = |spec: Spec, global: Limits| {
+        submit::decide(&TestJob::empty().job, &Arc::new(spec), "ann", global).map(|facts| facts.len())
+    };
+    let (tokens, money) = (
+        Limits { tokens: Some(9), ..Limits::default() },
+        Limits { money_micros: Some(9), ..Limits::default() },
+    );
+    let none = Limits::default();
+    let only_money = Some(Measures { tokens: false, money: true });
+    assert_eq!(submit(with(only_money, money), none), Ok(1));
+    let refused = Err(Refusal::Unmeasured("mine".to_owned(), Limit::Tokens));
+    assert_eq!(submit(with(only_money, tokens), none), refused);
+    // A limit of the installation is one too. Zero switches it off for this job.
+    assert_eq!(submit(with(only_money, none), tokens), refused);
+    assert_eq!(submit(with(only_money, Limits { tokens: Some(0), ..none }), tokens), Ok(1));
+    // What 0.1.0 recorded says nothing about it.
+    assert_eq!(submit(with(None, tokens), none), Ok(1));
+    // The same for a later change.
+    let test = TestJob::running(with(only_money, none));
+    let change = |limit, value| limit::decide(&test.job, "ann", limit, value).map(|facts| facts.len());
+    assert_eq!(change(Limit::Tokens, 5), refused);
+    assert_eq!(
+        (change(Limit::Money, 5), change(Limit::Wall, 5), change(Limit::Tokens, 0)),
+        (Ok(1), Ok(1), Ok(0))
+    );
+}
+
+#[test]
+fn c90_money_without_a_price_ends_the_turn_if_it_is_limited() {
+    let unpriced = || Signal::Unpriced { model: "new-model".to_owned() };
+    let free = TestJob::in_turn(agent()).says(unpriced());
+    assert_eq!(free.count("turn_ended"), 0);
+    let limits = Limits { money_micros: Some(1), ..Limits::default() };
+    let bound = TestJob::in_turn(Spec { limits, ..agent() }).says(unpriced());
+    let session = bound.job.session.as_ref().expect("it has one");
+    assert_eq!(session.last_turn.map(|(_, ending)| ending), Some(TurnEnding::Failed));
+    assert!(session.last_error.as_ref().is_some_and(|error| error.contains("`new-model`")));
+}
+
+#[test]
+fn money_that_was_counted_too_much_is_taken_back() {
+    let money = |money_micros| Signal::Spent(Usage { money_micros, ..Usage::default() });
+    let test = TestJob::in_turn(agent()).says(money(900)).says(Signal::Overcounted { money_micros: 300 });
+    assert_eq!(test.job.usage.money_micros, 600);
+    let view = UsageView::of(&test.log);
+    assert_eq!((view.total, view.turns[0].1), (test.job.usage, test.job.usage));
+    let test = test.says(Signal::Overcounted { money_micros: 9_999 });
+    assert_eq!(test.job.usage.money_micros, 0);
 }

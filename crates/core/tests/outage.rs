@@ -55,7 +55,7 @@ fn c49_a_limit_fires_while_the_agent_hangs() {
     let limits = Limits { wall_ms: Some(1_000), stall_ms: Some(400), ..Limits::default() };
     let mut rig = Rig::new(TestJob::in_turn(limited(limits)));
     rig.tick();
-    assert_eq!(rig.owner.next_limit_check(), Some(rig.test.now.awake.plus_ms(400)));
+    assert_eq!(rig.owner.next_check(), Some(rig.test.now.awake.plus_ms(400)));
     rig.later(399);
     assert_eq!(rig.tick(), Vec::new());
     rig.later(1);
@@ -64,7 +64,7 @@ fn c49_a_limit_fires_while_the_agent_hangs() {
     assert_eq!(stops(&outputs), [], "stored first");
     let rest = rig.settle(outputs);
     assert_eq!(stops(&rest), [Cause::Limit(Limit::Stall)]);
-    assert_eq!((rig.test.count("limit_fired"), rig.owner.next_limit_check()), (1, None));
+    assert_eq!((rig.test.count("limit_fired"), rig.owner.next_check()), (1, None));
     let Some(Fact::LimitFired(fired)) =
         rig.test.log.iter().map(|event| &event.fact).find(|fact| fact.kind() == "limit_fired")
     else {
@@ -166,7 +166,7 @@ fn c46_c47_a_fired_limit_stops_the_job_even_after_a_restart_or_a_raise() {
 
 #[test]
 fn c53_a_limit_can_be_changed_while_the_job_runs() {
-    let mut rig = Rig::new(TestJob::running(agent()));
+    let mut rig = Rig::new(TestJob::running(agent()).says(session()));
     rig.tick();
     let start = TestJob::empty().now.awake;
     let check = |rig: &mut Rig, value: u64, at: Option<Awake>| {
@@ -177,7 +177,7 @@ fn c53_a_limit_can_be_changed_while_the_job_runs() {
         assert_eq!(rig.test.job.limits.get(Limit::Wall), Some(value).filter(|value| *value > 0));
     };
     check(&mut rig, 60_000, Some(start.plus_ms(60_000)));
-    assert_eq!(rig.owner.next_limit_check(), Some(start.plus_ms(60_000)));
+    assert_eq!(rig.owner.next_check(), Some(start.plus_ms(60_000)));
     check(&mut rig, 0, None);
     check(&mut rig, 90_000, Some(start.plus_ms(90_000)));
     rig.later(70_000);
@@ -199,7 +199,7 @@ fn c54_a_fast_job_reaches_no_limit_and_needs_no_check_after_its_end() {
     let outputs = rig.report(emptied(exited(0)));
     rig.settle(outputs);
     assert_eq!((rig.test.outcome(), rig.test.count("limit_fired")), (Some(Outcome::Completed), 0));
-    assert_eq!(rig.owner.next_limit_check(), None);
+    assert_eq!(rig.owner.next_check(), None);
     // A limit that is reached at the same time as the end does not change it.
     let limits = Limits { wall_ms: Some(1_000), ..Limits::default() };
     let mut rig = Rig::new(TestJob::running(Spec { limits, ..command() }));
@@ -241,11 +241,19 @@ fn c52_an_answer_after_a_long_wait_is_not_a_stall() {
     rig.test.anyone(facts);
     let outputs = rig.step(Input::News);
     let rest = rig.settle(outputs);
+    // Its wall clock rested too.
+    let wall = Some(TestJob::empty().now.awake.plus_ms(4 * 3_600_000 + 100_000));
     assert_eq!(
         (effects(&rest), rig.test.count("limit_fired")),
-        (vec![Effect::Tell { attempt: FIRST, input: InputNo(1) }], 0)
+        (
+            vec![
+                Effect::Tell { attempt: FIRST, input: InputNo(1) },
+                Effect::Deadline { attempt: FIRST, at: wall }
+            ],
+            0
+        )
     );
-    assert_eq!(rig.owner.next_limit_check(), Some(rig.test.now.awake.plus_ms(1_000)));
+    assert_eq!(rig.owner.next_check(), Some(rig.test.now.awake.plus_ms(1_000)));
     rig.later(999);
     assert_eq!((rig.tick(), rig.test.count("limit_fired")), (Vec::new(), 0));
     rig.later(1);
@@ -260,7 +268,7 @@ fn c52_output_that_was_measured_restarts_the_stall_clock() {
     rig.tick();
     rig.later(399);
     rig.owner.record_activity(&Signal::Wrote { total_bytes: 1 }, rig.test.now.awake);
-    assert_eq!(rig.owner.next_limit_check(), Some(rig.test.now.awake.plus_ms(400)));
+    assert_eq!(rig.owner.next_check(), Some(rig.test.now.awake.plus_ms(400)));
     rig.later(399);
     assert_eq!((rig.tick(), rig.test.count("limit_fired")), (Vec::new(), 0));
     rig.later(1);

@@ -381,7 +381,7 @@ fn activity_signals_lead_to_no_facts() {
         assert_eq!(rig.says(signal), Vec::new());
         assert!(rig.owner.has_room());
     }
-    assert_eq!(rig.owner.next_limit_check(), Some(rig.test.now.awake.plus_ms(20 * 60_000)));
+    assert_eq!(rig.owner.next_check(), Some(rig.test.now.awake.plus_ms(20 * 60_000)));
     let outputs = rig.says(becomes(SessionState::Running));
     assert_eq!(kinds(append(&outputs)), ["session_changed"]);
 }

@@ -33,6 +33,8 @@ fn spends(rig: &mut Rig, tokens_in: u64) -> Vec<Effect> {
 
 fn effects(outputs: Vec<Output>) -> Vec<Effect> {
     let effects = outputs.into_iter().filter_map(|output| match output {
+        // The clocks rest and run on.
+        Output::Do(Effect::Deadline { .. }) => None,
         Output::Do(effect) => Some(effect),
         _ => None,
     });
@@ -59,7 +61,7 @@ fn paused() -> Rig {
 #[test]
 fn only_a_running_agent_is_warned() {
     let spent = Signal::Spent(Usage { tokens_in: 80, ..Usage::default() });
-    let near = |test: TestJob| decide_limit::near(&test.job).len();
+    let near = |test: TestJob| decide_limit::near(&test.job, &test.pulse, test.now.awake).len();
     let working = || TestJob::in_turn(asking(tokens(100))).says(spent.clone());
     assert_eq!((near(working()), near(working().cancelled())), (1, 0));
     let mut command = TestJob::running(command());
@@ -103,7 +105,7 @@ fn raising_the_limit_ends_the_pause_until_the_next() {
 #[test]
 fn c52_an_expired_pause_stops_the_job() {
     let mut rig = paused();
-    assert_eq!(rig.owner.next_limit_check().map(|at| at.0 - rig.test.now.awake.0), Some(EXPIRES_MS));
+    assert_eq!(rig.owner.next_check().map(|at| at.0 - rig.test.now.awake.0), Some(EXPIRES_MS));
     rig.later(EXPIRES_MS);
     let due = effects(rig.tick());
     assert!(matches!(due.as_slice(), [Effect::Stop { .. }]), "{due:?}");

@@ -1,6 +1,6 @@
 //! Questions that expire, and conversations that another job resumes.
 
-use lastword_core::decide::{Refusal, answer, interrupt, resume, retry, send};
+use lastword_core::decide::{Refusal, answer, interrupt, resume, retry, rule, send};
 use lastword_core::event::{Fact, TurnEnding};
 use lastword_core::question::{Ask, AskKind, Choice, Part, Reply};
 use lastword_core::report::{Report, Signal};
@@ -241,4 +241,63 @@ fn input_to_a_one_shot_agent_is_refused_with_advice() {
         let refusal = refused(interrupt::decide(&test.job, "ann", None));
         assert!(refusal.contains("`lastword cancel`"), "{refusal}");
     }
+}
+
+#[test]
+fn a_rule_allows_exactly_what_was_shown_until_it_is_removed() {
+    let asks = |id: &str, tool: &str, request: &str, lacks: &str| {
+        let ask = Box::new(Ask { lacks: lacks.to_owned(), ..Ask::permission(tool, request) });
+        Signal::QuestionAsked { question: id.to_owned(), text: "may I?".to_owned(), ask, edits: Vec::new() }
+    };
+    let ruled = |test: &TestJob| answer::by_rule(&test.job).len();
+    let mut test = TestJob::in_turn(agent()).says(asks("a", "Bash", "make test", ""));
+    let facts = answer::allow_always(&test.job, "ann", &name_of(&test.job, "a"));
+    test.anyone(facts);
+    assert_eq!((test.count("answer_requested"), test.count("rule_added")), (1, 1));
+    assert_eq!(test.job.rules[0].request, "make test");
+    // The same again is allowed by the rule, and the log says so.
+    let again = test.clone().says(asks("b", "Bash", "make test", ""));
+    let facts = answer::by_rule(&again.job);
+    let Some(Fact::AnswerRequested(answered)) = facts.first() else { panic!("{facts:?}") };
+    assert_eq!((answered.by.as_str(), answered.reply.as_ref()), ("rule r1", Some(&Reply::Allow)));
+    // Anything else is asked.
+    let others = [
+        ("Bash", "make test ", ""),
+        ("Bash", "make tes", ""),
+        ("Bash", "make test\nrm -rf /", ""),
+        ("bash", "make test", ""),
+        ("Bash", "make test", "the rest cannot be shown"),
+        ("Bash", "make*", ""),
+    ];
+    for (tool, request, lacks) in others {
+        assert_eq!(
+            ruled(&test.clone().says(asks("c", tool, request, lacks))),
+            0,
+            "{tool} {request:?} {lacks}"
+        );
+    }
+    // Removed, it allows nothing, and the same rule made again has another number.
+    let facts = rule::remove(&again.job, "ann", 1);
+    let mut removed = again;
+    removed.anyone(facts);
+    assert_eq!((ruled(&removed), removed.job.rules.len()), (0, 0));
+    assert!(rule::remove(&removed.job, "ann", 1).is_err());
+    let facts = answer::allow_always(&removed.job, "ann", &name_of(&removed.job, "b"));
+    removed.anyone(facts);
+    assert_eq!(removed.job.rules[0].no, 2);
+}
+
+#[test]
+fn a_rule_is_made_only_of_what_can_be_shown_whole() {
+    let ask = Box::new(Ask { lacks: "it is too large".to_owned(), ..Ask::permission("Bash", "make") });
+    let signal =
+        Signal::QuestionAsked { question: "a".to_owned(), text: "may I?".to_owned(), ask, edits: Vec::new() };
+    let test = TestJob::in_turn(agent()).says(signal);
+    let name = name_of(&test.job, "a");
+    assert!(answer::allow_always(&test.job, "ann", &name).is_err());
+    assert!(answer::decide(&test.job, "ann", &name, &Reply::Allow).is_ok());
+    assert_eq!(
+        [rule::parse("r7"), rule::parse("7"), rule::parse("r"), rule::parse("r-1")],
+        [Some(7), None, None, None]
+    );
 }

@@ -221,7 +221,7 @@ fn a_replayed_recording_adds_nothing() {
 #[test]
 fn turns_are_numbered_without_gaps_and_one_at_a_time() {
     let check = |test: &TestJob, turn: u32, why: Option<&str>| {
-        let fact = TurnStarted { offset: 99, turn: TurnNo(turn) };
+        let fact = TurnStarted { offset: 99, turn: TurnNo(turn), awake: None };
         let result =
             Append::new(&test.job, test.fence.as_ref(), AppendId(9), test.now.wall, vec![fact.into()]);
         let said = match &result {

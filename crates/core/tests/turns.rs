@@ -1,6 +1,6 @@
 //! Turns: what an agent reports, and what is stored.
 
-use lastword_core::decide::{Refusal, interrupt, limit, send};
+use lastword_core::decide::{Refusal, hear, interrupt, limit, send};
 use lastword_core::effects::{self, Effect};
 use lastword_core::event::{Commit, Fact, LimitFired, SessionState, TurnEnded, TurnEnding, Usage};
 use lastword_core::job::Phase;
@@ -114,7 +114,14 @@ fn c70_a_turn_that_did_not_complete_does_not_change_the_conversation() {
 fn c70_a_commit_with_any_other_ending_is_refused() {
     let test = TestJob::in_turn(agent());
     for ending in ENDINGS {
-        let ended = TurnEnded { offset: 99, turn: TurnNo(1), ending, error: None, commit: Some(commit()) };
+        let ended = TurnEnded {
+            offset: 99,
+            turn: TurnNo(1),
+            ending,
+            error: None,
+            commit: Some(commit()),
+            acknowledged: None,
+        };
         let facts = vec![ended.into()];
         let result =
             lastword_core::Append::new(&test.job, test.fence.as_ref(), AppendId(9), test.now.wall, facts);
@@ -175,6 +182,8 @@ fn c73_a_deadline_between_the_last_check_and_the_commit_refuses_the_commit() {
 fn c75_without_limits_nothing_is_checked() {
     let off = Limits {
         wall_ms: Some(0),
+        turn_ms: Some(0),
+        handshake_ms: Some(0),
         stall_ms: Some(0),
         output_bytes: Some(0),
         turns: Some(0),
@@ -226,7 +235,8 @@ fn c78_every_turn_ending_leaves_the_session_without_a_turn() {
     };
     for ending in ENDINGS {
         let mut test = TestJob::in_turn(agent()).says(question("q1"));
-        let ended = TurnEnded { offset: 99, turn: TurnNo(1), ending, error: None, commit: None };
+        let ended =
+            TurnEnded { offset: 99, turn: TurnNo(1), ending, error: None, commit: None, acknowledged: None };
         test.owner(vec![ended.into()]);
         let session = test.job.session.as_ref().expect("it has one");
         assert_eq!((session.active, session.state), (None, state(ending)));
@@ -400,4 +410,98 @@ fn c74_the_first_turn_that_does_not_complete_stops_the_job() {
     }
     let failed = TestJob::in_turn(agent()).says(ends(TurnEnding::Failed)).emptied(exited(0));
     assert_eq!(failed.outcome(), Some(Outcome::Failed));
+}
+
+#[test]
+fn c94_an_agent_that_went_idle_has_ended_its_turn() {
+    let at = |test: &TestJob| hear::inactive(&test.job, &test.pulse, test.now.awake);
+    let idle = |failed| TestJob::in_turn(agent()).says(Signal::Inactive { failed });
+    for (failed, ending) in [(false, TurnEnding::Aborted), (true, TurnEnding::RuntimeError)] {
+        let early = idle(failed).later(hear::SETTLE_MS - 1);
+        assert_eq!(at(&early), None);
+        assert_eq!(hear::next_inactive(&early.job, &early.pulse), Some(early.now.awake.plus_ms(1)));
+        // What it says besides changes nothing, and the clock does not start anew.
+        let mut late = early.says(Signal::Progress).says(Signal::Inactive { failed: false }).later(1);
+        let fact = at(&late).expect("it is due");
+        late.owner(vec![fact]);
+        assert_eq!((last_turn(&late), late.job.active_turn()), (Some(ending), None));
+        // The message that should have ended the turn comes too late.
+        assert_eq!(at(&late), None);
+        assert_eq!(late.clone().says(ends(TurnEnding::Completed)).count("turn_ended"), 1);
+        assert_eq!(late.job.stop.as_ref().map(|stop| stop.cause), Some(Cause::Agent));
+    }
+}
+
+#[test]
+fn c94_the_message_that_ends_the_turn_takes_precedence() {
+    let at = |test: TestJob| {
+        let test = test.later(hear::SETTLE_MS);
+        (hear::inactive(&test.job, &test.pulse, test.now.awake), last_turn(&test))
+    };
+    let idle = || TestJob::in_turn(agent()).says(Signal::Inactive { failed: false });
+    assert_eq!(at(idle().says(ends(TurnEnding::Completed))), (None, Some(TurnEnding::Completed)));
+    // It works again.
+    assert_eq!(at(idle().says(Signal::Active)), (None, None));
+    assert_eq!(at(idle().says(Signal::ToolStarted)), (None, None));
+    // The idle word was about the turn before.
+    let next = idle().says(ends(TurnEnding::Completed)).says(Signal::TurnStarted);
+    assert_eq!(at(next), (None, Some(TurnEnding::Completed)));
+    // Without a turn there is nothing to end.
+    assert_eq!(
+        at(TestJob::running(agent()).says(session()).says(Signal::Inactive { failed: true })),
+        (None, None)
+    );
+}
+
+#[test]
+fn an_interrupted_agent_that_went_idle_is_interrupted() {
+    let mut test = interrupted(TestJob::in_turn(agent())).says(Signal::Inactive { failed: false });
+    test = test.later(hear::SETTLE_MS);
+    let fact = hear::inactive(&test.job, &test.pulse, test.now.awake).expect("it is due");
+    test.owner(vec![fact]);
+    assert_eq!(last_turn(&test), Some(TurnEnding::Interrupted));
+    assert!(matches!(test.job.phase, Phase::Running));
+}
+
+#[test]
+fn a_turn_that_was_told_to_end_says_whether_the_agent_did() {
+    let acknowledged = |test: &TestJob| {
+        let mut ends = test.log.iter().filter_map(|event| match &event.fact {
+            Fact::TurnEnded(ended) => Some((ended.ending, ended.acknowledged)),
+            _ => None,
+        });
+        ends.next_back().expect("a turn ended")
+    };
+    let told = || TestJob::in_turn(agent()).cancelled();
+    let (cancelled, interrupt) = (TurnEnding::Cancelled, TurnEnding::Interrupted);
+    assert_eq!(acknowledged(&told().says(ends(TurnEnding::Aborted))), (cancelled, Some(true)));
+    assert_eq!(acknowledged(&told().says(ends(TurnEnding::AgentExit))), (cancelled, Some(false)));
+    assert_eq!(acknowledged(&told().emptied(exited(0))), (cancelled, Some(false)));
+    let told = || interrupted(TestJob::in_turn(agent()));
+    assert_eq!(acknowledged(&told().says(ends(TurnEnding::Aborted))), (interrupt, Some(true)));
+    assert_eq!(acknowledged(&told().says(becomes(SessionState::Ready))), (interrupt, Some(false)));
+    // Nothing told these to end.
+    let completed = TestJob::in_turn(agent()).says(ends(TurnEnding::Completed));
+    assert_eq!(acknowledged(&completed), (TurnEnding::Completed, None));
+    let died = TestJob::in_turn(agent()).says(ends(TurnEnding::AgentExit));
+    assert_eq!(acknowledged(&died), (TurnEnding::AgentExit, None));
+}
+
+#[test]
+fn the_exit_of_an_agent_without_a_session_is_a_turn_that_did_not_complete() {
+    let died = || Signal::Unopened { error: "it exited with 3".to_owned() };
+    let test = TestJob::running(agent()).says(died());
+    assert_eq!(
+        test.kinds().split_off(4),
+        ["session_started", "turn_started", "turn_ended", "session_changed"]
+    );
+    assert_eq!(last_turn(&test), Some(TurnEnding::AgentExit));
+    assert_eq!(
+        test.job.session.as_ref().and_then(|session| session.last_error.as_deref()),
+        Some("it exited with 3")
+    );
+    // One that is told to stop owes none, and one that had a session has said what it had to say.
+    assert_eq!(TestJob::running(agent()).cancelled().says(died()).count("session_started"), 0);
+    let ready = TestJob::in_turn(agent()).says(ends(TurnEnding::Completed));
+    assert_eq!(ready.says(died()).count("turn_ended"), 1);
 }

@@ -128,7 +128,7 @@ fn a_timeline_has_a_line_for_every_event_in_order() {
             "session `ref-0` started",
             "turn 1 started",
             "stop requested by `ann` (user request)",
-            "turn 1 cancelled: `the agent exited before its turn ended`",
+            "turn 1 cancelled, which the agent did not acknowledge: `the agent exited before its turn ended`",
             "attempt 1 ended: cancelled while running (user request)",
             "last word: cancelled while running (user request: `ann`)",
         ]

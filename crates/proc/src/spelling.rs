@@ -67,8 +67,8 @@ spelling!(keeper_stop_name, parse_keeper_stop, KeeperStop, {
 /// cancel by the user.
 pub(crate) fn local_stop(cause: &str) -> KeeperStop {
     match cause {
-        "wall" => KeeperStop::Deadline,
-        "stall" => KeeperStop::LocalStall,
+        "wall" | "turn" => KeeperStop::Deadline,
+        "stall" | "handshake" => KeeperStop::LocalStall,
         "output" => KeeperStop::LocalBudget(Budget::Output),
         "turns" => KeeperStop::LocalBudget(Budget::Turns),
         "tokens" => KeeperStop::LocalBudget(Budget::Tokens),

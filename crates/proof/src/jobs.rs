@@ -141,7 +141,8 @@ pub fn released(job: &Job) -> Fact {
 
 /// Something was spent.
 pub fn spent(tokens: u64) -> Fact {
-    Spent { offset: tokens, usage: Usage { tokens_in: tokens, ..Usage::default() } }.into()
+    Spent { offset: tokens, usage: Usage { tokens_in: tokens, ..Usage::default() }, overcounted_micros: 0 }
+        .into()
 }
 
 /// The agent has a session, by this name.
@@ -151,13 +152,21 @@ pub fn session_started(attempt: AttemptNo, reference: &str) -> Fact {
 
 /// A turn began.
 pub fn turn_started(turn: TurnNo) -> Fact {
-    TurnStarted { offset: 2, turn }.into()
+    TurnStarted { offset: 2, turn, awake: None }.into()
 }
 
 /// A turn was completed.
 pub fn turn_completed(turn: TurnNo, reference: &str) -> Fact {
     let commit = Commit { messages: 2, resume: Some(reference.to_owned()), ..Commit::default() };
-    TurnEnded { offset: 3, turn, ending: TurnEnding::Completed, error: None, commit: Some(commit) }.into()
+    TurnEnded {
+        offset: 3,
+        turn,
+        ending: TurnEnding::Completed,
+        error: None,
+        commit: Some(commit),
+        acknowledged: None,
+    }
+    .into()
 }
 
 /// The attempt ended, with nothing left of it.

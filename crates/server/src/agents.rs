@@ -4,7 +4,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use lastword_agents::{BadDefinition, Definitions, Show, Shown};
+use lastword_agents::{BadDefinition, BadPrices, Chosen, Definitions, PriceTable, Show, Shown, price_of};
 use lastword_api::{AgentRequest, Code, Problem};
 use lastword_core::spec::{Dialect, Permissions, Work};
 use lastword_store::Store;
@@ -27,17 +27,30 @@ enum Why {
     Unreadable(io::Error),
     #[error(transparent)]
     Unusable(BadDefinition),
+    #[error(transparent)]
+    Prices(BadPrices),
 }
 
 /// Returns the built-in agents, overridden and extended by those of the user's file. The file need not exist.
 pub fn known_agents(file: &Path) -> Result<Definitions, BadAgents> {
-    let bad = |why| BadAgents { path: file.to_owned(), why };
-    let own = match std::fs::read_to_string(file) {
-        Ok(text) => Some(text),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-        Err(error) => return Err(bad(Why::Unreadable(error))),
-    };
-    Definitions::with(own.as_deref()).map_err(|error| bad(Why::Unusable(error)))
+    let own = read(file)?;
+    Definitions::with(own.as_deref())
+        .map_err(|error| BadAgents { path: file.to_owned(), why: Why::Unusable(error) })
+}
+
+/// Returns the user's own prices. The file need not exist.
+pub fn own_prices(file: &Path) -> Result<PriceTable, BadAgents> {
+    let prices = read(file)?.map_or_else(|| Ok(PriceTable::default()), |text| PriceTable::read(&text));
+    prices.map_err(|error| BadAgents { path: file.to_owned(), why: Why::Prices(error) })
+}
+
+/// Reads a file of the user's; `None` if there is none.
+fn read(file: &Path) -> Result<Option<String>, BadAgents> {
+    match std::fs::read_to_string(file) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(BadAgents { path: file.to_owned(), why: Why::Unreadable(error) }),
+    }
 }
 
 /// Returns the last message in the output of an agent; `None` for a plain agent, or if there is none.
@@ -109,7 +122,14 @@ pub(crate) fn work<J: Store>(app: &App<J>, request: &AgentRequest) -> Result<Wor
         let available = names.join(", ");
         return Err(Failure::invalid(format!("unknown agent `{name}`; the agents are {available}")));
     };
-    let terms = Box::new(definition.terms(permissions));
+    let AgentRequest { model, effort, args, .. } = request.clone();
+    check_words(model.iter().chain(&effort).chain(&args))?;
+    let chosen = Chosen { permissions, model, effort, args };
+    let refused = |why: String| Failure::invalid(format!("`{}`: {why}", request.name));
+    let mut terms = Box::new(definition.terms(chosen).map_err(refused)?);
+    let prices = own_prices(&app.about().prices)
+        .map_err(|bad| Failure::from(Problem::new(Code::Invalid, bad.to_string())))?;
+    terms.model_prices = prices.models;
     if terms.dialect.is_one_shot() && terms.permissions != Permissions::default() {
         // Refused rather than ignored: the rules would have no effect.
         return Err(Failure::invalid(format!(
@@ -118,6 +138,31 @@ pub(crate) fn work<J: Store>(app: &App<J>, request: &AgentRequest) -> Result<Wor
         )));
     }
     Ok(Work::Agent { provider: request.name.clone(), prompt: request.prompt.clone(), terms })
+}
+
+/// Refuses words that cannot be arguments of a program.
+fn check_words<'a>(words: impl IntoIterator<Item = &'a String>) -> Result<(), Failure> {
+    match words.into_iter().any(|word| word.contains('\0') || word.is_empty()) {
+        true => Err(Failure::invalid("`model`, `effort` or `args`: a word is empty or contains a zero byte")),
+        false => Ok(()),
+    }
+}
+
+/// Refuses a limit on money whose agent uses a model without a known price. Nothing would count towards it.
+pub(crate) fn check_money(work: &Work, limit: Option<u64>) -> Result<(), Failure> {
+    let Work::Agent { provider, terms, .. } = work else { return Ok(()) };
+    let by_model = matches!(terms.dialect, Dialect::Claude | Dialect::Codex) && terms.prices.is_none();
+    let Some(model) = terms.model.as_deref().filter(|_| by_model && limit.is_some_and(|limit| limit > 0))
+    else {
+        return Ok(());
+    };
+    match price_of(&terms.model_prices, model) {
+        Some(_) => Ok(()),
+        None => Err(Failure::invalid(format!(
+            "no price is known for the model `{model}` of `{provider}`, so a limit on its money could not stop it; \
+             add the model to prices.toml (`lastword prices` says where), or limit `tokens`, `wall` or `turns`"
+        ))),
+    }
 }
 
 #[cfg(test)]

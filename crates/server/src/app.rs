@@ -23,6 +23,8 @@ pub struct About {
     pub level: Level,
     /// The file with the user's own agents. It need not exist.
     pub agents: PathBuf,
+    /// The file with the user's own prices. It need not exist.
+    pub prices: PathBuf,
 }
 
 /// Why a server closes its connections.

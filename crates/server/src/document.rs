@@ -30,6 +30,7 @@ use crate::{daemon, events, groups, health, jobs, output};
         jobs::set_labels,
         jobs::send,
         jobs::answer_question,
+        jobs::remove_rule,
         jobs::interrupt,
         jobs::resize,
         jobs::resume,

@@ -88,7 +88,7 @@ impl From<Refusal> for Failure {
         let (code, job) = match refusal {
             Refusal::NotFound(job) => (Code::NotFound, Some(job)),
             Refusal::IdTaken(job) => (Code::Conflict, Some(job)),
-            Refusal::Invalid(_) => (Code::Invalid, None),
+            Refusal::Invalid(_) | Refusal::Unmeasured(..) => (Code::Invalid, None),
             Refusal::Ended(job) => (Code::Ended, Some(job)),
             Refusal::NotEnded(job) => (Code::NotEnded, Some(job)),
             Refusal::Held(job, _) | Refusal::Kept(job) => (Code::Held, Some(job)),
@@ -161,6 +161,7 @@ impl From<FindError> for Failure {
 
 #[cfg(test)]
 mod tests {
+    use lastword_core::limits::Limit;
     use lastword_core::{JobId, OwnerId, Seq, Timestamp};
 
     use super::*;
@@ -203,6 +204,7 @@ mod tests {
             NeedsNewerReader(job()),
             Nothing(job(), "nothing"),
             Full(job(), "64"),
+            Unmeasured("gemini".to_owned(), Limit::Money),
         ];
         let number = |refusal: &Refusal| match refusal {
             NotFound(_) => (0, Code::NotFound),
@@ -216,8 +218,9 @@ mod tests {
             NeedsNewerReader(_) => (8, Code::NewerReader),
             Nothing(..) => (9, Code::Conflict),
             Full(..) => (10, Code::Full),
+            Unmeasured(..) => (11, Code::Invalid),
         };
-        walk(samples, number, 11);
+        walk(samples, number, 12);
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //!
 //! - [`Endpoint`]: the socket.
 //! - [`serve`]: serves requests on it until told to stop.
-//! - [`known_agents`]: the coding agents known by name.
+//! - [`known_agents`], [`own_prices`]: the coding agents known by name, and the user's prices of models.
 //! - [`openapi`]: the OpenAPI document.
 //!
 //! Tests: `tests/`; the API of a daemon with jobs in `crates/cli/tests/api`.
@@ -35,7 +35,7 @@ use std::future::Future;
 use lastword_engine::Engine;
 use lastword_store::Store;
 
-pub use agents::{BadAgents, known_agents};
+pub use agents::{BadAgents, known_agents, own_prices};
 pub use app::{About, Closing};
 pub use document::openapi;
 pub use endpoint::{BindError, Endpoint};

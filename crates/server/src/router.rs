@@ -2,7 +2,7 @@
 
 use axum::Router;
 use axum::middleware::from_fn;
-use axum::routing::{MethodRouter, get, patch, post, put};
+use axum::routing::{MethodRouter, delete, get, patch, post, put};
 use lastword_store::Store;
 
 use crate::app::App;
@@ -25,6 +25,7 @@ pub(crate) fn router<J: Store>(app: &App<J>) -> Router {
         .route("/v1/jobs/{ref}/labels", plain(patch(jobs::set_labels::<J>)))
         .route("/v1/jobs/{ref}/messages", plain(post(jobs::send::<J>)))
         .route("/v1/jobs/{ref}/answers", plain(post(jobs::answer_question::<J>)))
+        .route("/v1/jobs/{ref}/rules/{rule}", plain(delete(jobs::remove_rule::<J>)))
         .route("/v1/jobs/{ref}/events", get(events::of_job::<J>))
         .route("/v1/jobs/{ref}/output", get(output::read::<J>))
         .route("/v1/jobs/{ref}/result", plain(get(output::result::<J>)))

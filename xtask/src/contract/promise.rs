@@ -6,11 +6,12 @@ use std::ops::RangeInclusive;
 pub(super) type PromiseId = u16;
 
 /// Every promise there is.
-pub(super) const PROMISES: RangeInclusive<PromiseId> = 1..=89;
+pub(super) const PROMISES: RangeInclusive<PromiseId> = 1..=94;
 
-/// The promises that one machine must keep by itself. The others need a second host, or helpers that agents share.
-pub(super) const REQUIRED: &[RangeInclusive<PromiseId>] = &[1..=37, 39..=58, 60..=66, 68..=89];
+/// The promises that one machine must keep by itself. The others need a second host, or conversations.
+pub(super) const REQUIRED: &[RangeInclusive<PromiseId>] = &[1..=37, 39..=90, 94..=94];
 
 /// The promises about turns that a real agent must show. C73 is about a moment between two looks of the owner, which no test from outside
 /// can hit.
-pub(super) const REQUIRED_OF_AGENTS: &[RangeInclusive<PromiseId>] = &[56..=58, 68..=72, 74..=82];
+pub(super) const REQUIRED_OF_AGENTS: &[RangeInclusive<PromiseId>] =
+    &[56..=58, 68..=72, 74..=82, 88..=90, 94..=94];

@@ -11,6 +11,7 @@ use crate::permission::ToolUse;
 use crate::request::{Reply, Request};
 use crate::rpc::error_text;
 use crate::start::Start;
+use crate::turn::Work;
 use crate::value::{at, brief, items, line, text};
 
 /// Running tools that are tracked by id. The start and end of any more are not seen.
@@ -36,6 +37,14 @@ impl Acp {
             (Some(Call::Initialize), Ok(result)) => self.greeted(start, &result),
             (Some(Call::Session), Ok(result)) => self.opened(start, &result),
             (Some(Call::Initialize | Call::Session), Err(error)) => self.broke(failure(&error)),
+            (Some(Call::Model), Ok(_)) => {
+                self.stage = Stage::Open;
+                Vec::new()
+            }
+            (Some(Call::Model), Err(error)) => {
+                let model = start.model.as_deref().unwrap_or_default();
+                self.broke(format!("it refused the model `{}`: {}", line(model), failure(&error)))
+            }
             (Some(Call::Prompt), Ok(result)) => self.ended(start, &result),
             (Some(Call::Prompt), Err(error)) => {
                 let mut signals = self.end_message();
@@ -65,8 +74,13 @@ impl Acp {
         let Some(session) = session.filter(|session| session.len() <= ID_BYTES_MAX) else {
             return self.broke("the agent opened a session without an id".to_owned());
         };
-        self.stage = Stage::Open;
         self.session = Some(session.to_owned());
+        self.stage = if start.model.is_some() { Stage::Choosing } else { Stage::Open };
+        let is_model = |option: &Value| text(option, &["id"]) == Some("model");
+        self.model_is_option = items(result, &["configOptions"]).iter().any(is_model);
+        if self.stage == Stage::Choosing && !self.model_is_option && result["models"].is_null() {
+            return self.broke("it offers no choice of models; use its own settings".to_owned());
+        }
         vec![Signal::SessionStarted { reference: self.session.clone(), resumed_from: start.resume.clone() }]
     }
 
@@ -81,6 +95,9 @@ impl Acp {
         let last = self.message.as_ref().map(|message| message.last.clone()).unwrap_or_default();
         let mut signals = self.end_message();
         signals.extend(self.turn.spent(usage));
+        if self.account.is_unpriced(start) {
+            signals.push(Signal::Unpriced { model: "the one of its settings".to_owned() });
+        }
         let (ending, error) = match text(result, &["stopReason"]) {
             Some("end_turn") => match self.hidden_error(&last) {
                 Some(error) => (TurnEnding::Failed, Some(error)),
@@ -125,10 +142,7 @@ impl Acp {
         match kind {
             "agent_message_chunk" => self.chunk(start, update),
             "tool_call" | "tool_call_update" => self.tool(update),
-            "session_info_update" => {
-                self.informed(update);
-                Vec::new()
-            }
+            "session_info_update" => self.informed(update),
             _ => Vec::new(),
         }
     }
@@ -191,12 +205,19 @@ impl Acp {
     }
 
     /// Handles the model status that `codex-acp` reports apart from its messages.
-    fn informed(&mut self, update: &Value) {
+    fn informed(&mut self, update: &Value) -> Vec<Signal> {
         match text(update, &["_meta", "codex", "threadStatus", "type"]) {
             Some("systemError") => self.failed = true,
             Some("active") => self.failed = false,
             _ => {}
         }
+        // goose names the run that it works on, and no run once it works on none.
+        let work = match at(update, &["_meta", "goose", "activeRunId"]) {
+            Some(Value::Null) => Work::Idle,
+            Some(_) => Work::Busy,
+            None => return Vec::new(),
+        };
+        self.turn.works(work).into_iter().collect()
     }
 
     /// Handles a request of the agent. An unsupported one is refused, so that the agent does not wait for it.

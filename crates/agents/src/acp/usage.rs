@@ -125,8 +125,13 @@ impl Account {
         self.followed && !self.cost_something
     }
 
+    /// Reports whether the agent worked in this turn and neither said what that cost nor has prices.
+    pub(super) fn is_unpriced(&self, start: &Start) -> bool {
+        (self.updated || self.paid) && !self.cost_reported && start.price_of(None).is_none()
+    }
+
     fn priced(&self, start: &Start, tokens: Tokens) -> Usage {
-        let usage = tokens.usage(start.prices);
+        let usage = tokens.usage(start.price_of(None));
         // A cost reported by the agent takes precedence over the user's prices.
         let priced = self.cost.is_some() && (self.cost_rose || !self.first_cost);
         let money_micros = if priced { 0 } else { usage.money_micros };
@@ -144,7 +149,7 @@ fn tokens(account: &Value) -> Tokens {
     let beside = cached.saturating_add(stored);
     let apart = number(account, &["totalTokens"]).is_some_and(|total| total > read.saturating_add(written));
     let read = if apart { read.saturating_add(beside) } else { read };
-    Tokens { read, cached: cached.min(read), written }
+    Tokens { read, cached: cached.min(read), stored: stored.min(read), written }
 }
 
 #[cfg(test)]
@@ -156,10 +161,10 @@ mod tests {
     #[test]
     fn cached_tokens_are_counted_once() {
         let apart = json!({ "totalTokens": 2580, "inputTokens": 1068, "cachedReadTokens": 1400, "outputTokens": 112 });
-        assert_eq!(tokens(&apart), Tokens { read: 2468, cached: 1400, written: 112 });
+        assert_eq!(tokens(&apart), Tokens { read: 2468, cached: 1400, stored: 0, written: 112 });
         let among = json!({ "totalTokens": 2580, "inputTokens": 2468, "cachedReadTokens": 1400, "outputTokens": 112 });
-        assert_eq!(tokens(&among), Tokens { read: 2468, cached: 1400, written: 112 });
+        assert_eq!(tokens(&among), Tokens { read: 2468, cached: 1400, stored: 0, written: 112 });
         let gemini = json!({ "input_tokens": 2000, "output_tokens": 40 });
-        assert_eq!(tokens(&gemini), Tokens { read: 2000, cached: 0, written: 40 });
+        assert_eq!(tokens(&gemini), Tokens { read: 2000, cached: 0, stored: 0, written: 40 });
     }
 }

@@ -8,6 +8,7 @@ use super::{Call, Clean, Codex, STEERS_MAX, Stage};
 use crate::rpc::error_text;
 use crate::start::Start;
 use crate::tokens::Tokens;
+use crate::turn::Work;
 use crate::value::{at, items, line, number, text};
 
 /// Longest id of a thread or turn that is accepted, in bytes. They are UUIDs.
@@ -79,13 +80,31 @@ impl Codex {
             "item/completed" => self.completed(own, &params["item"]),
             "thread/tokenUsage/updated" => self.counted(start, own, params),
             "serverRequest/resolved" => self.requests.close(&params["requestId"]).into_iter().collect(),
+            "thread/status/changed" if own => {
+                let work = match text(params, &["status", "type"]) {
+                    Some("active") => Work::Busy,
+                    Some("idle") => Work::Idle,
+                    Some("systemError") => Work::Failed,
+                    _ => return Vec::new(),
+                };
+                self.turn.works(work).into_iter().collect()
+            }
+            "model/rerouted" if own => {
+                self.uses_model(text(params, &["toModel"]).or(text(params, &["model"])));
+                Vec::new()
+            }
+            "thread/settings/updated" if own => {
+                self.uses_model(text(params, &["settings", "model"]).or(text(params, &["model"])));
+                Vec::new()
+            }
             "turn/started" if own => {
                 self.turn_id = id(params, "turn").or(self.turn_id.take());
                 self.turn.begin().into_iter().collect()
             }
             "turn/completed" if own => {
                 let (ended, known) = (text(params, &["turn", "id"]), self.turn_id.as_deref());
-                if ended.zip(known).is_some_and(|(ended, known)| ended != known) {
+                let is_other = ended.zip(known).is_some_and(|(ended, known)| ended != known);
+                if is_other || (ended.is_some() && ended == self.idle_turn_id.as_deref()) {
                     return Vec::new();
                 }
                 let (ending, error) = ending(&params["turn"]);
@@ -107,7 +126,24 @@ impl Codex {
         };
         self.stage = Stage::Open;
         (self.thread, self.used) = (Some(thread), None);
+        self.uses_model(text(result, &["model"]));
         vec![Signal::SessionStarted { reference: self.thread.clone(), resumed_from: start.resume.clone() }]
+    }
+
+    /// Notes the model whose tokens are counted from now on.
+    fn uses_model(&mut self, model: Option<&str>) {
+        if let Some(model) = model.filter(|model| model.len() <= ID_BYTES_MAX) {
+            self.model = Some(model.to_owned());
+        }
+    }
+
+    /// Returns what tokens cost, and says so if that is not known.
+    fn spent(&mut self, start: &Start, tokens: Tokens) -> Vec<Signal> {
+        let price = start.price_of(self.model.as_deref());
+        let spent = self.turn.spent(tokens.usage(price));
+        let unpriced = (price.is_none() && spent.is_some())
+            .then(|| Signal::Unpriced { model: self.model.clone().unwrap_or_else(|| "unknown".to_owned()) });
+        spent.into_iter().chain(unpriced).collect()
     }
 
     /// Gives up on the handshake.
@@ -154,7 +190,7 @@ impl Codex {
         let (total, last) = (tokens(&usage["total"]), tokens(&usage["last"]));
         if !own {
             // A sub-agent's thread: only its last request is new.
-            return self.turn.spent(last.usage(start.prices)).into_iter().collect();
+            return self.spent(start, last);
         }
         let present = text(params, &["turnId"]).is_some_and(|turn| self.turn_id.as_deref() == Some(turn));
         let more = match self.used.replace(total) {
@@ -164,7 +200,7 @@ impl Codex {
             // The usage of an earlier turn of a resumed thread is the baseline.
             None => return Vec::new(),
         };
-        self.turn.spent(more.usage(start.prices)).into_iter().collect()
+        self.spent(start, more)
     }
 }
 
@@ -176,7 +212,12 @@ fn id(params: &Value, what: &str) -> Option<String> {
 
 fn tokens(account: &Value) -> Tokens {
     let count = |name: &str| number(account, &[name]).unwrap_or(0);
-    Tokens { read: count("inputTokens"), cached: count("cachedInputTokens"), written: count("outputTokens") }
+    Tokens {
+        read: count("inputTokens"),
+        cached: count("cachedInputTokens"),
+        stored: count("cacheWriteInputTokens"),
+        written: count("outputTokens"),
+    }
 }
 
 fn ending(turn: &Value) -> (TurnEnding, Option<String>) {

@@ -97,5 +97,5 @@ fn tokens(usage: &Value) -> Tokens {
         true => fresh,
         false => fresh.saturating_add(cached).saturating_add(count("cache_creation_input_tokens")),
     };
-    Tokens { read, cached, written: count("output_tokens") }
+    Tokens { read, cached, stored: 0, written: count("output_tokens") }
 }

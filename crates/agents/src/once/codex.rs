@@ -78,6 +78,7 @@ fn title(item: &Value) -> Option<String> {
 fn tokens(usage: &Value) -> Tokens {
     let count = |name: &str| number(usage, &[name]).unwrap_or(0);
     Tokens {
+        stored: 0,
         read: count("input_tokens"),
         cached: count("cached_input_tokens"),
         written: count("output_tokens"),

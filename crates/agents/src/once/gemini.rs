@@ -49,8 +49,12 @@ pub(super) fn read(kind: &str, event: &Value) -> Option<Vec<Update>> {
 
 fn result(event: &Value, status: &str) -> Vec<Update> {
     let count = |name: &str| number(event, &["stats", name]).unwrap_or(0);
-    let tokens =
-        Tokens { read: count("input_tokens"), cached: count("cached"), written: count("output_tokens") };
+    let tokens = Tokens {
+        read: count("input_tokens"),
+        cached: count("cached"),
+        stored: 0,
+        written: count("output_tokens"),
+    };
     let ended = match status {
         "success" => Update::TurnEnded(TurnEnding::Completed, None),
         _ => {

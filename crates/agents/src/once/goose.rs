@@ -36,7 +36,8 @@ pub(super) fn read(kind: &str, event: &Value) -> Option<Vec<Update>> {
         "complete" => {
             let count = |name: &str| number(event, &[name]).unwrap_or(0);
             let cached = count("cache_read_input_tokens");
-            let tokens = Tokens { read: count("input_tokens"), cached, written: count("output_tokens") };
+            let tokens =
+                Tokens { read: count("input_tokens"), cached, stored: 0, written: count("output_tokens") };
             let spent = Update::ConversationTotal(tokens, micros(event, &["cost_usd"]));
             vec![spent, Update::TurnEnded(TurnEnding::Completed, None)]
         }

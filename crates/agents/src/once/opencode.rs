@@ -57,7 +57,7 @@ fn step_ended(part: &Value) -> Vec<Update> {
     // Reasoning tokens are output too, and counted separately.
     let written = count(&["tokens", "output"]).saturating_add(count(&["tokens", "reasoning"]));
     let written = number(part, &["tokens", "total"]).map_or(written, |total| total.saturating_sub(read));
-    let spent = Update::Spent(Tokens { read, cached, written }, micros(part, &["cost"]));
+    let spent = Update::Spent(Tokens { read, cached, stored: 0, written }, micros(part, &["cost"]));
     let is_last = text(part, &["reason"]).is_none_or(|reason| !NOT_LAST.contains(&reason));
     [spent].into_iter().chain(is_last.then_some(Update::LastStepEnded)).collect()
 }

@@ -71,8 +71,17 @@ impl Driver {
         }
     }
 
-    /// Takes the signals so far, one per line.
+    /// Takes the signals so far, one per line, without those about idleness and prices.
     pub(crate) fn transcript(&mut self) -> String {
+        let is_aside = |signal: &Signal| {
+            matches!(signal, Signal::Active | Signal::Inactive { .. } | Signal::Unpriced { .. })
+        };
+        self.signals.retain(|signal| !is_aside(signal));
+        self.whole_transcript()
+    }
+
+    /// Takes all signals so far, one per line.
+    pub(crate) fn whole_transcript(&mut self) -> String {
         let lines: Vec<String> = self.signals.drain(..).map(|signal| line_of(&signal)).collect();
         lines.join("\n")
     }

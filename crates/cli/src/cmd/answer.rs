@@ -32,14 +32,19 @@ pub(crate) struct Args {
     text: Vec<String>,
 }
 
-/// Allow what an agent asks permission for, once
+/// Allow what an agent asks permission for
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "`lastword question JOB` shows all that would be allowed, and the name of the question."
+    after_help = "`lastword question JOB` shows all that would be allowed, and the name of the question.\n\n\
+                  It is allowed once. With --always, a rule of the job allows exactly the same request of the same tool whenever it is \
+                  asked again; `lastword rule ls JOB` shows the rules, `lastword rule rm JOB RULE` removes one."
 )]
 pub(crate) struct Approve {
     #[command(flatten)]
     which: Which,
+    /// Allow exactly the same again without asking, until the job ends or the rule is removed
+    #[arg(long)]
+    always: bool,
 }
 
 /// Deny what an agent asks permission for, or decline to answer
@@ -59,7 +64,8 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
 }
 
 pub(crate) async fn approve(args: Approve, client: Client) -> Outcome {
-    send(args.which, Answer { verdict: Some(Verdict::Allow), ..Answer::default() }, client).await
+    let answer = Answer { verdict: Some(Verdict::Allow), always: args.always, ..Answer::default() };
+    send(args.which, answer, client).await
 }
 
 pub(crate) async fn deny(args: Deny, client: Client) -> Outcome {

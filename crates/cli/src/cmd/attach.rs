@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use lastword_api::{
-    Cancel, Cause, Code, Exit, IoKind, Job, LaunchError, LaunchStep, Outcome as Ending, Time,
+    Cancel, Cause, Code, Exit, IoKind, Job, LaunchError, LaunchStep, Outcome as Ending, Time, Usage,
 };
 use lastword_client::jobs;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -215,8 +215,16 @@ async fn cancel(client: &Client, job: &Job, force: bool) -> Result<(), Failure> 
     Ok(())
 }
 
-/// Prints how a job ended, unless its exit code says everything.
+/// Prints how a job ended, unless its exit code says everything, and what its agent has spent.
 fn print_ending(client: &Client, job: &Job) {
+    print_outcome(client, job);
+    if job.spent != Usage::default() {
+        let job_name = describe::job_name(job.name.as_deref(), &job.short);
+        client.ui().say(&format!("lastword: {job_name} used {}", describe::spent(&job.spent)));
+    }
+}
+
+fn print_outcome(client: &Client, job: &Job) {
     let Some(outcome) = &job.outcome else { return };
     let attempt = job.last_attempt();
     let plain = job.agent.is_none()

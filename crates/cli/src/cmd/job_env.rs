@@ -1,9 +1,64 @@
 //! The environment of a new job.
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 use crate::environment;
+use crate::failure::Failure;
+use crate::text::clean::clean;
 use crate::ui::{Ui, describe};
+
+/// Parses the name of a variable. A value is refused: arguments can be read by every user of the machine.
+pub(super) fn name(text: &str) -> Result<String, String> {
+    match text.split_once('=') {
+        Some(_) => {
+            Err("give the name only, or use --env-file: every user can read the arguments of a program"
+                .to_owned())
+        }
+        None if is_name(text) => Ok(text.to_owned()),
+        None => Err("this is no name of a variable".to_owned()),
+    }
+}
+
+/// Returns this environment with the variables of files, if all of these names are in it.
+pub(super) fn chosen(
+    ui: &Ui,
+    names: &[String],
+    files: &[PathBuf],
+) -> Result<BTreeMap<String, String>, Failure> {
+    let mut env = current(ui);
+    for file in files {
+        let failed =
+            |why: String| Failure::usage(format!("--env-file {}: {why}", clean(&file.to_string_lossy())));
+        env.extend(read(file).map_err(failed)?);
+    }
+    match names.iter().find(|name| !env.contains_key(*name)) {
+        Some(missing) => Err(Failure::usage(format!("--env {missing}: the variable is not set"))),
+        None => Ok(env),
+    }
+}
+
+/// Reads the variables of a file. A value is taken as it stands; empty lines and those that begin with `#` are skipped.
+fn read(file: &Path) -> Result<Vec<(String, String)>, String> {
+    let text = std::fs::read_to_string(file).map_err(|error| error.to_string())?;
+    parse(&text)
+}
+
+fn parse(text: &str) -> Result<Vec<(String, String)>, String> {
+    let lines = text.lines().zip(1..).filter(|(line, _)| !line.trim().is_empty() && !line.starts_with('#'));
+    let variable = |(line, number): (&str, u32)| match line.split_once('=') {
+        Some((name, value)) if is_name(name) && !value.contains('\0') => {
+            Ok((name.to_owned(), value.to_owned()))
+        }
+        // The line may hold a secret, so it is not repeated.
+        _ => Err(format!("line {number} is not NAME=VALUE")),
+    };
+    lines.map(variable).collect()
+}
+
+fn is_name(text: &str) -> bool {
+    !text.is_empty() && !text.contains(['=', '\0']) && !text.contains(char::is_whitespace)
+}
 
 /// Returns this environment without variables that are not UTF-8, and warns about those.
 pub(super) fn current(ui: &Ui) -> BTreeMap<String, String> {
@@ -27,4 +82,26 @@ pub(super) fn current(ui: &Ui) -> BTreeMap<String, String> {
         ui.say(&format!("lastword: {count} not passed to the job"));
     }
     env
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_has_a_variable_on_each_line() {
+        let read = parse("# a remark\nA=1\n\nB=two words = here \nC=\n").unwrap();
+        let pairs: Vec<(&str, &str)> =
+            read.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        assert_eq!(pairs, [("A", "1"), ("B", "two words = here "), ("C", "")]);
+        let refused = parse("A=1\nhunter2 secret\n").unwrap_err();
+        assert_eq!(refused, "line 2 is not NAME=VALUE");
+        assert_eq!(parse("=x").unwrap_err(), "line 1 is not NAME=VALUE");
+        assert_eq!(name("TOKEN").unwrap(), "TOKEN");
+        assert!(
+            name("TOKEN=secret").unwrap_err().contains("--env-file")
+                && name("").is_err()
+                && name("A B").is_err()
+        );
+    }
 }

@@ -63,6 +63,8 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
         for change in &args.changes {
             let slot = match change.name {
                 "wall" => &mut patch.wall_ms,
+                "turn" => &mut patch.turn_ms,
+                "handshake" => &mut patch.handshake_ms,
                 "stall" => &mut patch.stall_ms,
                 "output" => &mut patch.output_bytes,
                 "turns" => &mut patch.turns,

@@ -87,6 +87,12 @@ pub(crate) struct Args {
     /// nothing was changed
     #[arg(long, value_name = "RULE", num_args = 0..=1, require_equals = true, default_missing_value = "auto")]
     worktree: Option<Rule>,
+    /// Refuse to start unless this variable is set; the job has your environment anyway. Can be repeated
+    #[arg(long, value_name = "NAME", value_parser = job_env::name)]
+    env: Vec<String>,
+    /// Add the variables of a file to the job's environment: lines of NAME=VALUE
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    env_file: Vec<PathBuf>,
     /// Cancel the job on Ctrl-C
     #[arg(long, conflicts_with = "detach")]
     cancel_on_interrupt: bool,
@@ -180,13 +186,15 @@ impl Args {
             agent,
             cwd,
             worktree,
-            env: job_env::current(ui),
+            env: job_env::chosen(ui, &self.env, &self.env_file)?,
             attributes: None,
             group: self.group.clone(),
             priority: self.priority,
             labels,
             limits: Limits {
                 wall_ms: self.wall.or_else(|| limit("limits.wall")),
+                turn_ms: self.agent.turn,
+                handshake_ms: self.agent.handshake,
                 stall_ms: self.stall.or_else(|| limit("limits.stall")),
                 output_bytes: self.output_max.or_else(|| limit("limits.output")),
                 turns: self.agent.turns,

@@ -174,6 +174,7 @@ async fn serve(
         state_dir: paths.state.clone(),
         level,
         agents: paths.agents(),
+        prices: paths.prices(),
     };
     let start = || start_engine(settings, host.clone(), journal.clone());
     let engine = start();

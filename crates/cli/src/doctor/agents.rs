@@ -8,10 +8,9 @@ use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use lastword_agents::{Definition, Dialogue, Goals, Heard, Start};
+use lastword_agents::{Chosen, Definition, Dialogue, Goals, Heard, Start};
 use lastword_core::InputNo;
 use lastword_core::report::Signal;
-use lastword_core::spec::Permissions;
 use lastword_proc::{Input, Keep, Keeper, Launch, Nursery, Recording, Stop, Tool, clock};
 use lastword_server::known_agents;
 
@@ -155,7 +154,7 @@ fn version(path: &Path, definition: &Definition) -> Result<String, String> {
 
 /// Starts an agent under a keeper, talks to it until it is ready, and stops it. Returns its answer, or why there is none.
 fn handshake(nursery: &Nursery, definition: &Definition) -> Result<String, String> {
-    let terms = definition.terms(Permissions::default());
+    let terms = definition.terms(Chosen::default())?;
     if terms.dialect.is_one_shot() {
         return Ok("one-shot, not started".to_owned());
     }

@@ -159,8 +159,11 @@ fn is_harmless(c: char) -> bool {
         // Soft hyphen, joiners, separators and directional marks.
         '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' => false,
         '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' => false,
-        // Tags: an invisible copy of ASCII.
-        '\u{e0000}'..='\u{e007f}' => false,
+        // Fillers and marks that have no shape of their own.
+        '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{3164}' | '\u{ffa0}' => false,
+        '\u{1d173}'..='\u{1d17a}' => false,
+        // Tags, an invisible copy of ASCII, and variants of a character.
+        '\u{e0000}'..='\u{e01ef}' => false,
         _ => true,
     }
 }
@@ -231,6 +234,7 @@ mod tests {
             "\u{7f}\u{0}",
             "\x1bP+q\x1b\\",
             "\u{e0041}",
+            "fill\u{3164}er \u{115f}\u{1160}\u{ffa0}\u{34f}\u{1d173}\u{e0100}",
         ] {
             let once = clean(hostile).into_owned();
             assert!(once.chars().all(is_harmless), "{hostile:?} gave {once:?}");

@@ -2,7 +2,7 @@
 
 use lastword_api::{
     After, Awaited, Cause, Exit, Job, Level, Limits, Needs, Outcome, OutcomeDetail, Phase, Proof, Row, Rung,
-    Time, Usage, Waits, WaitsFor,
+    SessionState, Time, Usage, Waits, WaitsFor,
 };
 use lastword_core::limits::dollars;
 
@@ -25,6 +25,7 @@ pub(crate) fn state(row: &Row, now: Time) -> String {
     match &row.outcome {
         Some(outcome) => outcome_name(outcome),
         None if row.waiting => "needs input".to_owned(),
+        None if row.rests.is_some() => rests(row.rests.as_ref()).to_owned(),
         None => match (&row.waits, row.silent_since) {
             (Some(waits), _) => format!("{}{}", row.phase, waits_briefly(waits, &row.group)),
             (None, since) => match silent(since, now) {
@@ -32,6 +33,14 @@ pub(crate) fn state(row: &Row, now: Time) -> String {
                 None => row.phase.to_string(),
             },
         },
+    }
+}
+
+/// Returns the state of a running agent that works on nothing.
+pub(crate) fn rests(state: Option<&SessionState>) -> &'static str {
+    match state {
+        Some(SessionState::Interrupted) => "interrupted",
+        _ => "idle",
     }
 }
 
@@ -69,6 +78,8 @@ pub(crate) const READER_GONE: &str = "its reader went away";
 pub(crate) fn ending(outcome: &Outcome, detail: Option<&OutcomeDetail>, cause: Option<&Cause>) -> String {
     let mut text = outcome_name(outcome);
     let detail = detail.map(|detail| match detail {
+        _ if cause == Some(&Cause::LimitTurn) => "at the time limit of its turn".to_owned(),
+        _ if cause == Some(&Cause::LimitHandshake) => "before the agent opened a session".to_owned(),
         OutcomeDetail::BeforeStart => "before it started".to_owned(),
         OutcomeDetail::WhileRunning => "while running".to_owned(),
         OutcomeDetail::Deadline => "at its wall-clock limit".to_owned(),
@@ -227,6 +238,8 @@ pub(crate) fn level(level: &Level) -> &str {
 pub(crate) fn limits(limits: &Limits) -> Option<String> {
     let parts = [
         limits.wall_ms.map(|ms| format!("wall {}", duration::spell_ms(ms))),
+        limits.turn_ms.map(|ms| format!("turn {}", duration::spell_ms(ms))),
+        limits.handshake_ms.map(|ms| format!("handshake {}", duration::spell_ms(ms))),
         limits.stall_ms.map(|ms| format!("stall {}", duration::spell_ms(ms))),
         limits.output_bytes.map(|bytes| format!("output {}", size::spell(bytes))),
         limits.turns.map(|turns| format!("turns {turns}")),

@@ -1,6 +1,6 @@
 //! The screen of a job: name, timeline, receipt, limits, last lines of output.
 
-use lastword_api::{IoKind, Job};
+use lastword_api::{IoKind, Job, Phase, SessionState};
 
 use super::style::Style;
 use super::{Ui, describe, receipt, session, timeline};
@@ -62,12 +62,25 @@ fn paused(job: &Job, clock: &Clock) -> Vec<String> {
     ]
 }
 
+/// Reports whether a running agent works on nothing.
+fn rests(job: &Job) -> bool {
+    let session = job.session.as_ref().filter(|_| job.phase == Phase::Running);
+    session.is_some_and(|session| {
+        let is_still = session.active_turn.is_none() && session.background == 0;
+        is_still && matches!(session.state, SessionState::Ready | SessionState::Interrupted)
+    })
+}
+
 fn head(job: &Job, style: Style, width: usize) -> Vec<String> {
     let asks =
         job.paused.is_some() || job.session.as_ref().is_some_and(|session| !session.questions.is_empty());
     let state = match &job.outcome {
         Some(outcome) => style.by_state(&job.phase, Some(outcome), &describe::outcome_name(outcome)),
         None if asks => style.warn("needs input"),
+        None if rests(job) => {
+            let state = job.session.as_ref().map(|session| &session.state);
+            style.by_state(&job.phase, None, describe::rests(state))
+        }
         None => style.by_state(&job.phase, None, job.phase.as_str()),
     };
     let job_name = describe::job_name(job.name.as_deref(), &job.short);

@@ -72,6 +72,11 @@ fn state(job: &Job, session: &Session) -> String {
 fn turn_summary(turn: &Turn, clock: &Clock) -> String {
     let time = duration::show_ms(between(turn.started_at, turn.ended_at.unwrap_or(clock.now())));
     let how = turn.ending.as_ref().map_or("running", ending);
+    let how = match turn.acknowledged {
+        Some(true) => format!("{how}, and the agent acknowledged it"),
+        Some(false) => format!("{how}, and the agent was killed before it acknowledged it"),
+        None => how.to_owned(),
+    };
     let error = turn.error.as_ref().map_or_else(String::new, |error| format!(": {error}"));
     format!("{how}, {time}{error}")
 }

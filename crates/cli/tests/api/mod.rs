@@ -76,8 +76,8 @@ impl Home {
                 let options = Options::new(OwnerId(Arc::from("daemon")), HostId(Arc::from("here")));
                 let engine = Engine::start(journal, host, options);
                 let (user, host) = ("ann".to_owned(), "here".to_owned());
-                let agents = state_dir.join("agents.toml");
-                let about = About { user, host, state_dir, level: Level::Subreaper, agents };
+                let [agents, prices] = ["agents.toml", "prices.toml"].map(|name| state_dir.join(name));
+                let about = About { user, host, state_dir, level: Level::Subreaper, agents, prices };
                 serve(endpoint, engine, about, async {
                     drop(stop.await);
                     Closing::Stop(JobsFate::Keep)

@@ -465,7 +465,10 @@ fn doctor_reports_which_agents_are_installed_and_answer() {
     assert!(output.code == 127 && output.stderr.contains("lastword doctor --agents"), "{output:?}");
     let output = home.run(&["run", "--agent", "mute", "hello"]);
     assert!(
-        output.code == 1 && output.stderr.contains("failed: the agent exited before its first turn"),
+        output.code == 1
+            && output.stderr.contains(
+                "failed: the agent exited with status 0 before it opened a session; its last words: not today"
+            ),
         "{output:?}"
     );
     define(&home, "[echo]\ndialect = 'klingon'\n");

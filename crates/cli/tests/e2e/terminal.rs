@@ -81,6 +81,11 @@ impl Screen {
         self.terminal.write_all(text.as_bytes()).unwrap();
     }
 
+    /// Returns what it has shown so far.
+    pub(crate) fn so_far(&self) -> String {
+        self.shown.so_far()
+    }
+
     /// Waits until it shows a text.
     pub(crate) fn until_shown(&self, text: &str) {
         until(&format!("it shows {text:?}"), || self.shown.so_far().contains(text).then_some(()));

@@ -1,6 +1,6 @@
 //! `answer`: a user answers a question of the agent. Each question takes one answer, which names it; an expired one is denied.
 
-use super::{Decision, Refusal, send};
+use super::{Decision, Refusal, rule, send};
 use crate::event::{AnswerRequested, Fact};
 use crate::ids::{InputNo, Timestamp};
 use crate::job::{Job, Phase};
@@ -13,6 +13,17 @@ const NOBODY: &str = "nobody";
 
 /// The reason of that denial.
 const EXPIRED: &str = "not answered in time";
+
+/// Decides to allow what the question of this name asks for, now and whenever the job asks for the same again.
+pub fn allow_always(job: &Job, by: &str, name: &str) -> Decision {
+    let mut facts = decide(job, by, name, &Reply::Allow)?;
+    let questions = job.session.iter().flat_map(|session| &session.questions);
+    match questions.into_iter().find(|open| open.name == name).and_then(|open| open.ask.as_deref()) {
+        Some(ask) => facts.extend(rule::add(job, by, ask)?),
+        None => return Err(Refusal::Nothing(job.id, "asked before this version: it is allowed once only")),
+    }
+    Ok(facts)
+}
 
 /// Decides the answer to the question of this name.
 pub fn decide(job: &Job, by: &str, name: &str, reply: &Reply) -> Decision {
@@ -50,6 +61,17 @@ fn answer(by: &str, input: InputNo, question: &Question, reply: Reply) -> Fact {
     let (by, text) = (by.to_owned(), reply.text());
     let (name, question) = (question.name.clone(), question.id.clone());
     AnswerRequested { by, input, question, name, text, reply: Some(reply) }.into()
+}
+
+/// Returns the answer of a rule to each open question that one allows.
+pub fn by_rule(job: &Job) -> Vec<Fact> {
+    let mut input = job.inputs_made;
+    let ruled = waiting(job).filter_map(|question| {
+        let rule = rule::allowing(job, question.ask.as_deref()?)?;
+        input = input.next();
+        Some(answer(&format!("rule {rule}"), input, question, Reply::Allow))
+    });
+    ruled.collect()
 }
 
 /// Returns when a question of this job expires.

@@ -33,7 +33,7 @@ pub(super) fn attempt(job: &Job, receipt: Receipt, error: Option<String>, now: T
             Cause::Limit(limit) => TurnEnding::OverLimit(limit),
             _ => TurnEnding::AgentExit,
         };
-        facts.push(TurnEnded { offset: attempt.heard, turn, ending, error, commit: None }.into());
+        facts.push(TurnEnded::without_commit(attempt.heard, turn, ending, error).into());
     }
     let retry = retry_due(job, outcome, cause, &receipt, error.is_some(), now);
     let error = error.or_else(|| {

@@ -2,14 +2,18 @@
 //!
 //! Only a completed turn changes the conversation, with the fact that ends it. A stop or a limit that came first ends the turn without
 //! changing the conversation; its usage counts anyway.
+//!
+//! An agent that says it works on nothing has ended its turn, with or without the message that should say so. That message is waited for
+//! for a moment, because agents send it just after.
 
 use super::limit;
 use crate::event::{
     Fact, ItemCompleted, QuestionAsked, QuestionClosed, SessionChanged, SessionStarted, SessionState, Spent,
-    TurnEnded, TurnEnding, TurnStarted,
+    TurnEnded, TurnEnding, TurnStarted, Usage,
 };
-use crate::ids::{Now, TurnNo};
+use crate::ids::{Awake, Now, TurnNo};
 use crate::job::Job;
+use crate::limits::Limit;
 use crate::outcome::Cause;
 use crate::question;
 use crate::report::{Pulse, Signal};
@@ -20,18 +24,28 @@ const LINE_CHARS_MAX: usize = 2_000;
 /// Questions open at once. More cannot be meant for a person.
 const QUESTIONS_MAX: usize = 64;
 
+/// Milliseconds between the word of an agent that it works on nothing and the end of its turn, unless the agent ends it first.
+pub const SETTLE_MS: u64 = 5_000;
+
 /// Returns the facts that follow from a signal at `offset` of the open attempt's recording.
 pub fn decide(job: &Job, offset: u64, signal: &Signal, pulse: &Pulse, now: Now) -> Vec<Fact> {
     let session = job.open_attempt().zip(job.session.as_ref());
     let session = session.filter(|(attempt, session)| attempt.no == session.attempt);
     let session = session.map(|(_, session)| session);
     match signal {
-        Signal::Progress | Signal::Wrote { .. } | Signal::ToolStarted | Signal::ToolEnded => Vec::new(),
         Signal::SessionStarted { reference, resumed_from } => {
             started(job, offset, reference.as_deref(), resumed_from.as_deref())
         }
+        Signal::Unopened { error } if session.is_none() => unopened(job, offset, error, now),
         // All other signals need a session of this attempt.
         _ if session.is_none() => Vec::new(),
+        Signal::Progress
+        | Signal::Wrote { .. }
+        | Signal::ToolStarted
+        | Signal::ToolEnded
+        | Signal::Active
+        | Signal::Inactive { .. }
+        | Signal::Unopened { .. } => Vec::new(),
         Signal::SessionChanged { state, background } => changed(job, offset, *state, *background),
         Signal::TurnStarted => turn_started(job, offset, pulse, now),
         Signal::QuestionAsked { question, text, ask, .. } => match session {
@@ -40,7 +54,8 @@ pub fn decide(job: &Job, offset: u64, signal: &Signal, pulse: &Pulse, now: Now) 
                 let (text, number) = (line(text), job.questions_asked + 1);
                 let name = question::name(number, &text, ask);
                 let (question, ask) = (line(question), Some(ask.clone()));
-                vec![QuestionAsked { offset, question, name, text, ask }.into()]
+                let awake = Some(now.awake);
+                vec![QuestionAsked { offset, question, name, text, ask, awake }.into()]
             }
             _ => Vec::new(),
         },
@@ -50,19 +65,24 @@ pub fn decide(job: &Job, offset: u64, signal: &Signal, pulse: &Pulse, now: Now) 
             if open { vec![QuestionClosed { offset, question: question.clone() }.into()] } else { Vec::new() }
         }
         Signal::ItemCompleted { title } => vec![ItemCompleted { offset, title: line(title) }.into()],
-        Signal::Spent(usage) => vec![Spent { offset, usage: *usage }.into()],
-        Signal::TurnEnded { ending, error, commit } => match job.active_turn() {
+        Signal::Spent(usage) => vec![Spent { offset, usage: *usage, overcounted_micros: 0 }.into()],
+        Signal::Overcounted { money_micros } => {
+            vec![Spent { offset, usage: Usage::default(), overcounted_micros: *money_micros }.into()]
+        }
+        Signal::Unpriced { model } => unpriced(job, offset, model),
+        Signal::TurnEnded { ending: reported, error, commit } => match job.active_turn() {
             // A turn ends once.
             None => Vec::new(),
             Some(turn) => {
                 let limit = limit::fire(job, pulse, now.awake);
                 // An ended turn spends no more, so there is nothing to pause.
                 let limit = limit.filter(|fact| matches!(fact, Fact::LimitFired(_)));
-                let ending = settle(job, turn, *ending, limit.as_ref());
+                let ending = settle(job, turn, *reported, limit.as_ref());
                 let completed = ending == TurnEnding::Completed;
                 let commit = completed.then(|| commit.clone());
                 let error = error.as_deref().map(line);
-                let ended = TurnEnded { offset, turn, ending, error, commit };
+                let acknowledged = acknowledges(*reported, ending);
+                let ended = TurnEnded { offset, turn, ending, error, commit, acknowledged };
                 limit.into_iter().chain([ended.into()]).collect()
             }
         },
@@ -89,6 +109,30 @@ fn settle(job: &Job, turn: TurnNo, reported: TurnEnding, limit: Option<&Fact>) -
     }
 }
 
+/// Returns whether the agent itself ended a turn that it was told to end. One that died first did not.
+fn acknowledges(reported: TurnEnding, ending: TurnEnding) -> Option<bool> {
+    ending.was_told().then_some(!matches!(reported, TurnEnding::AgentExit | TurnEnding::RuntimeError))
+}
+
+/// Returns the end of a turn whose agent has said for a while that it works on nothing.
+pub fn inactive(job: &Job, pulse: &Pulse, now: Awake) -> Option<Fact> {
+    let turn = job.active_turn()?;
+    let inactive = pulse.inactive.filter(|inactive| now >= inactive.since.plus_ms(SETTLE_MS))?;
+    let (reported, error) = match inactive.failed {
+        true => (TurnEnding::RuntimeError, "the agent reported an error of its own and did not end its turn"),
+        false => (TurnEnding::Aborted, "the agent went idle and did not end its turn"),
+    };
+    let offset = job.open_attempt()?.heard;
+    let ending = settle(job, turn, reported, None);
+    Some(TurnEnded::without_commit(offset, turn, ending, Some(error.to_owned())).into())
+}
+
+/// Returns when [`inactive`] must be asked next.
+pub fn next_inactive(job: &Job, pulse: &Pulse) -> Option<Awake> {
+    job.active_turn()?;
+    pulse.inactive.map(|inactive| inactive.since.plus_ms(SETTLE_MS))
+}
+
 fn started(job: &Job, offset: u64, reference: Option<&str>, resumed_from: Option<&str>) -> Vec<Fact> {
     let Some(attempt) = job.open_attempt() else { return Vec::new() };
     // Ignored while a turn is active.
@@ -97,6 +141,19 @@ fn started(job: &Job, offset: u64, reference: Option<&str>, resumed_from: Option
     }
     let (reference, resumed_from) = (reference.map(line), resumed_from.map(line));
     vec![SessionStarted { attempt: attempt.no, offset, reference, resumed_from }.into()]
+}
+
+/// Records the exit of an agent that never opened a session as a turn that did not complete: that is what the job waits for. One that was
+/// told to stop owes none.
+fn unopened(job: &Job, offset: u64, error: &str, now: Now) -> Vec<Fact> {
+    let Some(attempt) = job.open_attempt().filter(|_| job.stop.is_none()) else { return Vec::new() };
+    let (turn, error) = (job.turns.next(), Some(line(error)));
+    vec![
+        SessionStarted { attempt: attempt.no, offset, reference: None, resumed_from: None }.into(),
+        TurnStarted { offset, turn, awake: Some(now.awake) }.into(),
+        TurnEnded::without_commit(offset, turn, TurnEnding::AgentExit, error).into(),
+        SessionChanged { offset, state: SessionState::Errored, background: 0 }.into(),
+    ]
 }
 
 fn changed(job: &Job, offset: u64, state: SessionState, background: u32) -> Vec<Fact> {
@@ -109,10 +166,22 @@ fn changed(job: &Job, offset: u64, state: SessionState, background: u32) -> Vec<
         };
         let ending = settle(job, turn, reported, None);
         let error = Some("the session went inactive before the turn ended".to_owned());
-        facts.push(TurnEnded { offset, turn, ending, error, commit: None }.into());
+        facts.push(TurnEnded::without_commit(offset, turn, ending, error).into());
     }
     facts.push(SessionChanged { offset, state, background }.into());
     facts
+}
+
+/// Ends a turn whose money is limited and cannot be counted. A limit that binds nothing would be a lie.
+fn unpriced(job: &Job, offset: u64, model: &str) -> Vec<Fact> {
+    let limited = job.limits.get(Limit::Money).is_some();
+    let Some(turn) = job.active_turn().filter(|_| limited) else { return Vec::new() };
+    let error = format!(
+        "its money is limited, and no price is known for its model `{}`: add it to prices.toml, or run it without the limit",
+        line(model)
+    );
+    let ending = settle(job, turn, TurnEnding::Failed, None);
+    vec![TurnEnded::without_commit(offset, turn, ending, Some(error)).into()]
 }
 
 fn turn_started(job: &Job, offset: u64, pulse: &Pulse, now: Now) -> Vec<Fact> {
@@ -127,9 +196,9 @@ fn turn_started(job: &Job, offset: u64, pulse: &Pulse, now: Now) -> Vec<Fact> {
     let mut facts: Vec<Fact> = Vec::new();
     if let Some(active) = job.active_turn() {
         let ending = settle(job, active, TurnEnding::Superseded, None);
-        facts.push(TurnEnded { offset, turn: active, ending, error: None, commit: None }.into());
+        facts.push(TurnEnded::without_commit(offset, active, ending, None).into());
     }
-    facts.push(TurnStarted { offset, turn }.into());
+    facts.push(TurnStarted { offset, turn, awake: Some(now.awake) }.into());
     facts
 }
 

@@ -3,12 +3,15 @@
 //! A limit that fired is stored with what was measured. Raising the limit later does not revoke it.
 
 use super::{Decision, Refusal};
-use crate::event::{Fact, LimitChanged, LimitFired, LimitNeared, Paused, Unpaused};
+use crate::event::{Fact, LimitChanged, LimitFired, LimitNeared, Paused, Rested, Unpaused};
 use crate::ids::{Awake, TurnNo};
 use crate::job::{Attempt, Job, Phase};
-use crate::limits::{self, Limit, Limits, Reached, Used};
+use crate::limits::{self, Clocks, Limit, Limits, Reached, Used};
 use crate::report::Pulse;
-use crate::spec::OnLimit;
+use crate::spec::{OnLimit, Work};
+
+/// Awake milliseconds after which an agent that has not opened its session is reported.
+const HANDSHAKE_WARNED_MS: u64 = 30_000;
 
 /// Decides a change of one limit; zero switches it off. Adds nothing if the limit has that value already.
 pub fn decide(job: &Job, by: &str, limit: Limit, value: u64) -> Decision {
@@ -16,7 +19,24 @@ pub fn decide(job: &Job, by: &str, limit: Limit, value: u64) -> Decision {
         Phase::Unborn => Err(Refusal::NotFound(job.id)),
         Phase::Ended(_) => Err(Refusal::Ended(job.id)),
         _ if job.limits.get(limit).unwrap_or(0) == value => Ok(Vec::new()),
-        _ => Ok(vec![LimitChanged { by: by.to_owned(), limit, value }.into()]),
+        _ => {
+            let mut changed = Limits::default();
+            changed.set(limit, value);
+            job.spec.as_ref().map_or(Ok(()), |spec| check_measured(&spec.work, &changed))?;
+            Ok(vec![LimitChanged { by: by.to_owned(), limit, value }.into()])
+        }
+    }
+}
+
+/// Refuses a limit on something that the agent does not report while a turn runs: it would bind nothing.
+pub(super) fn check_measured(work: &Work, limits: &Limits) -> Result<(), Refusal> {
+    let Work::Agent { provider, terms, .. } = work else { return Ok(()) };
+    // Recorded by 0.1.0.
+    let Some(measures) = terms.measures else { return Ok(()) };
+    let unmeasured = [(Limit::Tokens, measures.tokens), (Limit::Money, measures.money)];
+    match unmeasured.into_iter().find(|(limit, measured)| !measured && limits.get(*limit).is_some()) {
+        Some((limit, _)) => Err(Refusal::Unmeasured(provider.clone(), limit)),
+        None => Ok(()),
     }
 }
 
@@ -42,7 +62,7 @@ fn fire_with(job: &Job, pulse: &Pulse, now: Awake, turns: TurnNo, can_pause: boo
         return None;
     }
     let attempt = watched(job)?;
-    let used = used(job, attempt.launched?, pulse, now, turns);
+    let used = used(job, attempt, pulse, now, turns);
     let Reached { limit, measured, allowed } = limits::reached(&job.limits, &used)?;
     let attempt = attempt.no;
     let fired = LimitFired { attempt, limit, measured, allowed }.into();
@@ -55,10 +75,14 @@ fn fire_with(job: &Job, pulse: &Pulse, now: Awake, turns: TurnNo, can_pause: boo
     }
 }
 
-fn used(job: &Job, launched: Awake, pulse: &Pulse, now: Awake, turns: TurnNo) -> Used {
+fn used(job: &Job, attempt: &Attempt, pulse: &Pulse, now: Awake, turns: TurnNo) -> Used {
+    let clocks = clocks(job, attempt, pulse);
+    let elapsed = |since: Option<Awake>| since.map_or(0, |since| now.0.saturating_sub(since.0));
     Used {
-        wall_ms: now.0.saturating_sub(launched.0),
-        stall_ms: stalled_since(job, pulse).map_or(0, |since| now.0.saturating_sub(since.0)),
+        wall_ms: elapsed(clocks.wall),
+        turn_ms: elapsed(clocks.turn),
+        handshake_ms: elapsed(clocks.handshake),
+        stall_ms: elapsed(clocks.stall),
         output_bytes: pulse.output,
         turns: u64::from(turns.0),
         tokens: job.usage.tokens(),
@@ -72,29 +96,45 @@ pub fn lifted(job: &Job, pulse: &Pulse, now: Awake) -> Option<Fact> {
     let attempt = watched(job)?;
     let mut only = Limits::default();
     only.set(pause.limit, job.limits.get(pause.limit).unwrap_or(0));
-    let used = used(job, attempt.launched?, pulse, now, turns_wanted(job));
+    let used = used(job, attempt, pulse, now, turns_wanted(job));
     limits::reached(&only, &used).is_none().then(|| Unpaused { attempt: attempt.no }.into())
 }
 
-/// Returns a warning for each budget of an agent that is four fifths used, once per value of the limit.
-pub fn near(job: &Job) -> Vec<Fact> {
+/// Returns the end of a rest: a person was asked, and is no longer.
+pub fn rested(job: &Job, now: Awake) -> Option<Fact> {
+    let attempt = watched(job).filter(|_| !job.waits_for_person())?;
+    let asked = attempt.asked?;
+    Some(Rested { attempt: attempt.no, ms: now.0.saturating_sub(asked.0) }.into())
+}
+
+/// Returns a warning for each budget of an agent that is four fifths used, and for a handshake that takes long, once per value of the
+/// limit.
+pub fn near(job: &Job, pulse: &Pulse, now: Awake) -> Vec<Fact> {
     let agent = job.spec.as_ref().is_some_and(|spec| spec.work.is_agent());
     let Some(attempt) = watched(job).filter(|_| agent && matches!(job.phase, Phase::Running)) else {
         return Vec::new();
     };
-    let budgets = [
+    let handshake = used(job, attempt, pulse, now, job.turns).handshake_ms;
+    let measured = [
+        (Limit::Handshake, handshake),
         (Limit::Turns, u64::from(job.turns.0)),
         (Limit::Tokens, job.usage.tokens()),
         (Limit::Money, job.usage.money_micros),
     ];
-    let near = budgets.into_iter().filter_map(|(limit, measured)| {
+    let near = measured.into_iter().filter_map(|(limit, measured)| {
         let allowed = job.limits.get(limit)?;
-        // A budget that is exceeded needs no warning.
-        let is_near = u128::from(measured) * 5 >= u128::from(allowed) * 4 && measured <= allowed;
+        // A limit that is exceeded needs no warning.
+        let is_near = measured >= warned_at(limit, allowed) && measured <= allowed;
         let is_new = !job.neared.contains(&(limit, allowed));
         (is_near && is_new).then(|| LimitNeared { attempt: attempt.no, limit, measured, allowed }.into())
     });
     near.collect()
+}
+
+/// Returns the value from which on a limit is near.
+fn warned_at(limit: Limit, allowed: u64) -> u64 {
+    let near = (u128::from(allowed) * 4).div_ceil(5) as u64;
+    if limit == Limit::Handshake { near.min(HANDSHAKE_WARNED_MS) } else { near }
 }
 
 /// Returns how long a person may take to decide, if the job asks one.
@@ -124,12 +164,31 @@ pub fn stalled_since(job: &Job, pulse: &Pulse) -> Option<Awake> {
     (!rests).then(|| pulse.progress.max(launched))
 }
 
+/// Returns when the clocks of an attempt started. While a person is asked, those of the attempt and of its turn rest.
+fn clocks(job: &Job, attempt: &Attempt, pulse: &Pulse) -> Clocks {
+    let session = job.session.as_ref().filter(|session| session.attempt == attempt.no);
+    let runs = attempt.asked.is_none();
+    let turn = session.and_then(|session| session.clock);
+    let shakes = job.spec.as_ref().is_some_and(|spec| spec.work.shakes_hands()) && session.is_none();
+    Clocks {
+        wall: attempt.launched.filter(|_| runs).map(|launched| launched.plus_ms(attempt.rested_ms)),
+        turn: turn.filter(|_| runs).map(|turn| turn.began.plus_ms(attempt.rested_ms - turn.rested_ms)),
+        handshake: attempt.launched.filter(|_| shakes),
+        stall: stalled_since(job, pulse),
+    }
+}
+
 /// Returns when the limits of a job must next be checked.
 pub fn next_check(job: &Job, pulse: &Pulse) -> Option<Awake> {
     if !matches!(job.phase, Phase::Running) {
         return None;
     }
-    let clocks = limits::next_deadline(&job.limits, watched(job)?.launched?, stalled_since(job, pulse));
+    let clocks = clocks(job, watched(job)?, pulse);
+    let deadline = limits::next_deadline(&job.limits, &clocks);
     let answer = job.pause.zip(expires_ms(job)).map(|(pause, ms)| pause.awake.plus_ms(ms));
-    [clocks, answer].into_iter().flatten().min()
+    let allowed = job.limits.get(Limit::Handshake);
+    let unwarned = allowed.filter(|allowed| !job.neared.contains(&(Limit::Handshake, *allowed)));
+    let warning = clocks.handshake.zip(unwarned);
+    let warning = warning.map(|(since, allowed)| since.plus_ms(warned_at(Limit::Handshake, allowed)));
+    [deadline, answer, warning].into_iter().flatten().min()
 }

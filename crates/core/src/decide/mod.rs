@@ -19,6 +19,7 @@ pub mod observe;
 pub mod reschedule;
 pub mod resume;
 pub mod retry;
+pub mod rule;
 pub mod send;
 pub mod shut_down;
 pub mod submit;
@@ -26,6 +27,7 @@ pub mod take_over;
 
 use crate::event::Fact;
 use crate::ids::{JobId, OwnerId};
+use crate::limits::Limit;
 
 /// The facts that follow, possibly none.
 pub type Decision = Result<Vec<Fact>, Refusal>;
@@ -57,6 +59,12 @@ pub enum Refusal {
     /// The job stays on its host, even if the host is unreachable.
     #[error("{0} stays on its host; `lastword abandon` gives up on that host")]
     Kept(JobId),
+    /// The agent does not report what the limit is about.
+    #[error(
+        "`{0}` does not report its {name} while a turn runs, so a limit on {name} could not stop it; limit `wall`, `turn` or `turns` instead",
+        name = .1.name()
+    )]
+    Unmeasured(String, Limit),
     /// The log has a fact that this build cannot read.
     #[error("{0} was written by a newer build; upgrade to use it")]
     NeedsNewerReader(JobId),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::label::LABELS_MAX;
+use super::limit;
 use super::{Decision, Refusal};
 use crate::event::Submitted;
 use crate::ids::JobId;
@@ -22,6 +23,7 @@ pub fn decide(job: &Job, spec: &Arc<Spec>, by: &str, global: Limits) -> Decision
         None => {
             check(job, spec)?;
             let limits = spec.limits.or(global).or(spec.work.default_limits());
+            limit::check_measured(&spec.work, &limits)?;
             Ok(vec![Submitted { spec: Arc::clone(spec), by: by.to_owned(), limits }.into()])
         }
         Some(before) if before == spec => Ok(Vec::new()),

@@ -7,7 +7,7 @@ use crate::event::{
 use crate::ids::Timestamp;
 use crate::job::Job;
 use crate::outcome::Cause;
-use crate::session::Session;
+use crate::session::{Session, TurnClock};
 
 impl Job {
     pub(super) fn heard(&mut self, offset: u64) -> Followed {
@@ -38,7 +38,9 @@ impl Job {
             return Err("the turn is not the next one");
         }
         self.turns = started.turn;
-        self.expect_session()?.begin(started.turn)
+        let rested_ms = self.open_attempt().map_or(0, |attempt| attempt.rested_ms);
+        let clock = started.awake.map(|began| TurnClock { began, rested_ms });
+        self.expect_session()?.begin(started.turn, clock)
     }
 
     pub(super) fn question_asked(&mut self, at: Timestamp, asked: &QuestionAsked) -> Followed {
@@ -47,6 +49,9 @@ impl Job {
         self.drop_moot_answers();
         self.expect_session()?.ask(asked, at);
         self.questions_asked += 1;
+        if let Some((attempt, awake)) = self.open_attempt_mut().zip(asked.awake) {
+            attempt.asked.get_or_insert(awake);
+        }
         Ok(())
     }
 
@@ -60,6 +65,7 @@ impl Job {
     pub(super) fn spent(&mut self, spent: &Spent) -> Followed {
         self.heard(spent.offset)?;
         self.usage.add(spent.usage);
+        self.usage.money_micros = self.usage.money_micros.saturating_sub(spent.overcounted_micros);
         Ok(())
     }
 

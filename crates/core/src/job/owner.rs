@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::fold::Followed;
 use crate::event::{
     Adopted, AttemptEnded, Claimed, InputDelivered, LastWord, LaunchIntended, Launched, LimitFired,
-    LimitNeared, Paused, RetryScheduled, RungClimbed, StopBegan, Unpaused,
+    LimitNeared, Paused, Rested, RetryScheduled, RungClimbed, StopBegan, Unpaused,
 };
 use crate::ids::{Fence, Timestamp};
 use crate::job::{Attempt, Holder, Job, Pause, Phase, Waits};
@@ -55,6 +55,8 @@ impl Job {
             turns_before: self.turns,
             turns_completed: 0,
             was_paused: false,
+            asked: None,
+            rested_ms: 0,
             end: None,
         });
         self.phase = Phase::Launching;
@@ -120,7 +122,9 @@ impl Job {
         if !self.runs(attempt) {
             return Err("that attempt does not run");
         }
-        self.expect_open(attempt)?.was_paused = true;
+        let open = self.expect_open(attempt)?;
+        open.was_paused = true;
+        open.asked.get_or_insert(awake);
         self.pause = Some(Pause { limit, measured, allowed, since: at, awake });
         Ok(())
     }
@@ -128,6 +132,15 @@ impl Job {
     pub(super) fn unpaused(&mut self, unpaused: &Unpaused) -> Followed {
         self.expect_open(unpaused.attempt)?;
         self.pause = None;
+        Ok(())
+    }
+
+    pub(super) fn rested(&mut self, rested: &Rested) -> Followed {
+        let attempt = self.expect_open(rested.attempt)?;
+        if attempt.asked.take().is_none() {
+            return Err("no person was asked");
+        }
+        attempt.rested_ms = attempt.rested_ms.saturating_add(rested.ms);
         Ok(())
     }
 

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use super::fold::Followed;
 use crate::event::{
     Abandoned, AnswerRequested, CancelRequested, InputRequested, LabelsChanged, LimitChanged, Rescheduled,
-    Submitted,
+    RuleAdded, RuleRemoved, Submitted,
 };
 use crate::ids::{JobId, Timestamp};
 use crate::job::{Job, PendingInput, Phase, Stop, Waits};
 use crate::outcome::Cause;
-use crate::question::Reply;
+use crate::question::{Reply, StandingRule};
 
 impl Job {
     pub(super) fn submitted(&mut self, at: Timestamp, submitted: &Submitted) -> Followed {
@@ -87,6 +87,22 @@ impl Job {
         let reply = Some(request.reply.clone().unwrap_or_else(|| Reply::from_text(&text)));
         self.push_input(PendingInput { no: request.input, question, text, reply, eof: false, steer: false });
         self.expect_session()?.answer(&request.question)
+    }
+
+    pub(super) fn rule_added(&mut self, at: Timestamp, added: &RuleAdded) -> Followed {
+        if added.rule != self.rules_made + 1 {
+            return Err("it is not the next rule");
+        }
+        let RuleAdded { by, rule, tool, request } = added.clone();
+        self.rules_made = rule;
+        self.rules.push(StandingRule { no: rule, by, at, tool, request });
+        Ok(())
+    }
+
+    pub(super) fn rule_removed(&mut self, removed: &RuleRemoved) -> Followed {
+        let before = self.rules.len();
+        self.rules.retain(|rule| rule.no != removed.rule);
+        if self.rules.len() < before { Ok(()) } else { Err("there is no such rule") }
     }
 
     fn push_input(&mut self, input: PendingInput) {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::event::{READER, Usage};
+use crate::event::{READER, SessionState, Usage};
 use crate::ids::{AttemptNo, Fence, JobId, Seq, Timestamp};
 use crate::job::{Job, Phase};
 use crate::outcome::{Cause, Outcome};
@@ -74,6 +74,9 @@ pub struct Summary {
     pub waiting: bool,
     /// Whether a turn is active.
     pub working: bool,
+    /// The state of a running agent that works on nothing: it is ready, or was interrupted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rests: Option<SessionState>,
     /// What the job has spent. Stored as `meter`.
     #[serde(rename = "meter")]
     pub usage: Usage,
@@ -268,6 +271,7 @@ impl Summary {
             cause: job.last_word().map(|word| word.cause),
             waiting: job.waits_for_person(),
             working: job.active_turn().is_some(),
+            rests: rests(job),
             usage: job.usage,
             unmet: job.unmet.len() as u32,
             started_at: job.attempts.iter().find_map(|attempt| attempt.started_at),
@@ -276,4 +280,12 @@ impl Summary {
             exit: deciding.and_then(|attempt| attempt.end.as_ref()).and_then(|end| end.receipt.exit),
         }
     }
+}
+
+/// Returns the state of a running agent that works on nothing.
+fn rests(job: &Job) -> Option<SessionState> {
+    let attempt = job.open_attempt().filter(|_| matches!(job.phase, Phase::Running))?;
+    let session =
+        job.session.as_ref().filter(|session| session.attempt == attempt.no && session.is_settled())?;
+    Some(session.state).filter(|state| matches!(state, SessionState::Ready | SessionState::Interrupted))
 }

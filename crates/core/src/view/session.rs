@@ -78,6 +78,8 @@ pub struct TurnEnd {
     pub ending: TurnEnding,
     /// The error, if any.
     pub error: Option<String>,
+    /// Whether the agent itself ended it when it was told to; `None` if it was not told to, or it is not known.
+    pub acknowledged: Option<bool>,
 }
 
 impl SessionView {
@@ -121,8 +123,9 @@ pub fn turns<'a>(events: impl IntoIterator<Item = &'a Event>) -> Vec<TurnView> {
             }
             Fact::TurnEnded(ended) => {
                 if let Some(turn) = turns.iter_mut().rfind(|turn| turn.turn == ended.turn) {
-                    let (ending, error) = (ended.ending, ended.error.clone());
-                    turn.ended = Some(TurnEnd { at: event.at, ending, error });
+                    let (ending, error, acknowledged) =
+                        (ended.ending, ended.error.clone(), ended.acknowledged);
+                    turn.ended = Some(TurnEnd { at: event.at, ending, error, acknowledged });
                 }
             }
             _ => {}

@@ -105,6 +105,14 @@ fn describe(fact: &Fact) -> String {
             used(paused.limit, paused.measured, paused.allowed)
         ),
         Fact::Unpaused(_) => "the limit was raised; the job continues".to_owned(),
+        Fact::RuleAdded(added) => format!(
+            "{} allowed it whenever it is asked again: rule r{}, {}",
+            quote(&added.by),
+            added.rule,
+            quote(&added.tool)
+        ),
+        Fact::RuleRemoved(removed) => format!("{} removed rule r{}", quote(&removed.by), removed.rule),
+        Fact::Rested(rested) => format!("the clocks of its limits rested for {} ms", rested.ms),
         Fact::InputDelivered(delivered) => format!("input {} delivered", delivered.input),
         Fact::SessionStarted(started) => match &started.reference {
             Some(reference) => format!("session {} started", quote(reference)),
@@ -117,11 +125,19 @@ fn describe(fact: &Fact) -> String {
         }
         Fact::QuestionClosed(closed) => format!("question {} withdrawn", quote(&closed.question)),
         Fact::ItemCompleted(item) => format!("done: {}", quote(&item.title)),
+        Fact::Spent(spent) if spent.overcounted_micros > 0 => {
+            format!("{} less were spent than counted before", dollars(spent.overcounted_micros))
+        }
         Fact::Spent(spent) => {
             format!("spent {} tokens, {}", spent.usage.tokens(), dollars(spent.usage.money_micros))
         }
         Fact::TurnEnded(ended) => {
-            with_error(format!("turn {} {}", ended.turn, ending(ended.ending)), ended.error.as_deref())
+            let by = match ended.acknowledged {
+                Some(true) => ", which the agent acknowledged",
+                Some(false) => ", which the agent did not acknowledge",
+                None => "",
+            };
+            with_error(format!("turn {} {}{by}", ended.turn, ending(ended.ending)), ended.error.as_deref())
         }
         Fact::AttemptEnded(ended) => {
             let how = outcome(ended.outcome);
@@ -181,7 +197,7 @@ fn with_error(text: String, error: Option<&str>) -> String {
 fn used(limit: Limit, measured: u64, allowed: u64) -> String {
     match limit {
         Limit::Money => format!("{} of {}", dollars(measured), dollars(allowed)),
-        Limit::Wall | Limit::Stall => format!("{measured} of {allowed} ms"),
+        Limit::Wall | Limit::Turn | Limit::Handshake | Limit::Stall => format!("{measured} of {allowed} ms"),
         Limit::Output => format!("{measured} of {allowed} bytes"),
         Limit::Turns | Limit::Tokens => format!("{measured} of {allowed}"),
     }

@@ -33,7 +33,10 @@ impl UsageView {
                 Fact::TurnStarted(started) => active = Some(started.turn),
                 Fact::TurnEnded(_) | Fact::AttemptEnded(_) => active = None,
                 Fact::SessionChanged(changed) if !changed.state.may_hold_turn() => active = None,
-                Fact::Spent(spent) => view.spend(attempt, active, spent.usage),
+                Fact::Spent(spent) => {
+                    view.spend(attempt, active, spent.usage);
+                    view.correct(active, spent.overcounted_micros);
+                }
                 _ => {}
             }
         }
@@ -46,6 +49,20 @@ impl UsageView {
         match turn {
             Some(turn) => add_to(&mut self.turns, turn, usage),
             None => self.between_turns.add(usage),
+        }
+    }
+}
+
+impl UsageView {
+    /// Takes back money that was counted too much.
+    fn correct(&mut self, turn: Option<TurnNo>, micros: u64) {
+        let attempt = self.attempts.last_mut().map(|(_, sum)| sum);
+        let turn = match turn {
+            Some(_) => self.turns.last_mut().map(|(_, sum)| sum),
+            None => Some(&mut self.between_turns),
+        };
+        for sum in attempt.into_iter().chain(turn).chain([&mut self.total]) {
+            sum.money_micros = sum.money_micros.saturating_sub(micros);
         }
     }
 }

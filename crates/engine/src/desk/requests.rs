@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use lastword_core::decide::cancel::Cancel;
-use lastword_core::decide::{Decision, abandon, answer, cancel, interrupt, label, limit, send};
+use lastword_core::decide::{Decision, abandon, answer, cancel, interrupt, label, limit, rule, send};
 use lastword_core::limits::Limit;
 use lastword_core::question::Reply;
 use lastword_core::{Append, AppendId, InputNo, Job, JobId, TurnNo};
@@ -92,6 +92,19 @@ impl<J: Store> Desk<J> {
     /// Asks for the end of a turn and of nothing else: of this turn, or of the active one.
     pub async fn interrupt(&self, id: JobId, by: &str, turn: Option<TurnNo>) -> Result<Job, Error> {
         self.request(id, None, |job| interrupt::decide(job, by, turn)).await
+    }
+
+    /// Stores that what a question asks for is allowed, now and whenever the job asks for the same again; returns the job after it, and
+    /// the number of the answer.
+    pub async fn allow_always(&self, id: JobId, by: &str, question: &str) -> Result<(Job, InputNo), Error> {
+        let job = self.request(id, None, |job| answer::allow_always(job, by, question)).await?;
+        let input = job.inputs_made;
+        Ok((job, input))
+    }
+
+    /// Removes a rule of a job.
+    pub async fn remove_rule(&self, id: JobId, by: &str, rule: u32) -> Result<Job, Error> {
+        self.request(id, None, |job| rule::remove(job, by, rule)).await
     }
 
     /// Gives up on the host of a job.

@@ -72,7 +72,10 @@ impl LocalHost {
         let gone = || NO_KEEPER.to_owned();
         match order.effect {
             Effect::Tell { attempt, .. } => {
-                let inputs = order.job.inputs_due().cloned().collect();
+                let mut inputs: Vec<_> = order.job.inputs_due().cloned().collect();
+                // Without a turn to steer, each of them begins one.
+                let steers = order.job.active_turn().is_some();
+                inputs.iter_mut().for_each(|input| input.steer &= steers);
                 goals(attempt).ok_or_else(gone)?.set(|goals| goals.inputs = inputs);
                 Ok(())
             }

@@ -57,6 +57,7 @@ impl LocalHost {
             Ok(env) => env,
             Err(error) => return failed(format!("its environment cannot be read: {error}")),
         };
+        let variables = with_definition(variables, &spec.work);
         let wall = job.limits.get(Limit::Wall);
         let is_spoken_to = spec.work.reports_turns();
         let is_told = is_spoken_to && !spec.work.is_one_shot();
@@ -117,6 +118,18 @@ fn with_lowered(error: String) -> String {
         ),
         None => error,
     }
+}
+
+/// Adds the variables of the agent's definition that the environment does not have.
+fn with_definition(mut env: Vec<(OsString, OsString)>, work: &Work) -> Vec<(OsString, OsString)> {
+    if let Work::Agent { terms, .. } = work {
+        for (name, value) in &terms.env {
+            if !env.iter().any(|(known, _)| known == name.as_str()) {
+                env.push((name.into(), value.into()));
+            }
+        }
+    }
+    env
 }
 
 /// Removes what would lead git or a shell out of the worktree.

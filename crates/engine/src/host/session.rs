@@ -2,7 +2,7 @@
 //! The recordings of the attempt hold everything that matters, so a later owner rebuilds the session from them.
 
 use std::collections::VecDeque;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,6 +35,12 @@ const KEPT_BYTES: u64 = 64 << 20;
 
 /// Bytes read between two checkpoints.
 const CHECKPOINT_EVERY: u64 = 16 << 20;
+
+/// Bytes of an agent's error output that are looked at when it has died.
+const LAST_BYTES: usize = 4 << 10;
+
+/// Lines of it that are kept.
+const LAST_LINES: usize = 5;
 
 /// Pause before a line is sent again that the keeper had no room for.
 const FULL_PAUSE: Duration = Duration::from_millis(100);
@@ -273,7 +279,10 @@ impl AgentSession {
     /// Reads the rest of an ended attempt, and reports what follows from its exit.
     pub(super) async fn read_to_end(&mut self, exit: Option<Exit>, reports: &Reports) {
         self.catch_up(reports).await;
-        let heard = exit.map(|exit| self.dialogue.exited(exit)).unwrap_or_default();
+        let heard = match exit {
+            Some(exit) => self.dialogue.exited(exit, &last_lines(&self.dir)),
+            None => Vec::new(),
+        };
         self.report(heard, reports).await;
     }
 
@@ -379,6 +388,26 @@ async fn answered(flight: &mut Option<Flight>) -> Result<Answer, oneshot::error:
     }
 }
 
+/// Returns the last lines of an attempt's error output, in one line. Empty if there are none.
+fn last_lines(dir: &Path) -> String {
+    let mut tail = vec![0; LAST_BYTES];
+    let read = Recording::open(dir, "stderr").and_then(|mut stderr| {
+        let from = stderr.size()?.saturating_sub(LAST_BYTES as u64);
+        stderr.read(from, &mut tail)
+    });
+    tail.truncate(read.map_or(0, |read| read.bytes));
+    let text = String::from_utf8_lossy(&tail);
+    let is_word = |line: &&str| !line.is_empty() && !is_frame(line);
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(is_word).collect();
+    lines[lines.len().saturating_sub(LAST_LINES)..].join(" | ")
+}
+
+/// Reports whether a line is part of a backtrace, which follows the error that is worth reading: `12: name`, or `at file:line`.
+fn is_frame(line: &str) -> bool {
+    let rest = line.trim_start_matches(|c: char| c.is_ascii_digit());
+    (rest.len() < line.len() && rest.starts_with(": ")) || line.starts_with("at ")
+}
+
 /// Returns how the leader of an ended tree exited, if that is known.
 pub(super) fn exit_of(report: &Report) -> Option<Exit> {
     match report {
@@ -393,5 +422,26 @@ pub(super) fn resumed(job: &Job, attempt: AttemptNo) -> Option<&str> {
     match session.attempt == attempt {
         true => session.resumed_from.as_deref(),
         false => session.resume_reference(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_backtrace_does_not_hide_the_last_words() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = folder.path().join("1");
+        std::fs::create_dir(&dir).unwrap();
+        std::fs::set_permissions(&dir, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+        assert_eq!(last_lines(&dir), "");
+        let frames: String =
+            (0..40).map(|frame| format!("  {frame}: <unknown>\n      at src/main.rs:1\n")).collect();
+        let text = format!("starting\n\nError: the database is locked\nLocation: src/state.rs\n{frames}");
+        std::fs::write(dir.join("stderr"), text).unwrap();
+        assert_eq!(last_lines(&dir), "starting | Error: the database is locked | Location: src/state.rs");
+        std::fs::write(dir.join("stderr"), "1\n2\n3\n4\n5\n6\n7").unwrap();
+        assert_eq!(last_lines(&dir), "3 | 4 | 5 | 6 | 7");
     }
 }

@@ -188,7 +188,7 @@ impl<J: Store> JobTask<J> {
         let now = Instant::now();
         let Now { wall, awake } = self.worker.desk.now();
         let time_limit =
-            self.owner.next_limit_check().map(|at| now + Duration::from_millis(at.0.saturating_sub(awake.0)));
+            self.owner.next_check().map(|at| now + Duration::from_millis(at.0.saturating_sub(awake.0)));
         let question = self
             .owner
             .next_question_expiry()

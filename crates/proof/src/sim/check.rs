@@ -114,7 +114,7 @@ impl World {
     pub(super) fn check_limits(&mut self, hold: Hold) {
         let now = self.clock(self.processes[hold.process].host).awake;
         let Some(hand) = self.processes[hold.process].hand(hold) else { return };
-        let late = hand.owner.next_limit_check().is_some_and(|look| look.0 + BEAT_MS < now.0);
+        let late = hand.owner.next_check().is_some_and(|look| look.0 + BEAT_MS < now.0);
         if late && !hand.owner.is_gone() && !hand.owner.waits_for_journal() {
             self.fail("a limit sleeps", || format!("{hold:?} at {now:?}"));
         }

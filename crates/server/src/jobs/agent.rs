@@ -1,4 +1,4 @@
-//! Requests to the agent of a job: answer, interrupt, resume.
+//! Requests to the agent of a job: answer, rules, interrupt, resume.
 
 use axum::Json;
 use axum::extract::{FromRequest as _, Path, Request, State};
@@ -6,6 +6,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::IntoResponse as _;
 use lastword_api::{self as api, Accepted, Code, Interrupt, Problem, Resume};
 use lastword_core::TurnNo;
+use lastword_core::decide::rule;
 use lastword_store::Store;
 
 use super::environment::environment;
@@ -14,7 +15,7 @@ use super::submit::derive_job;
 use crate::app::App;
 use crate::extract::{Body, EnvBody, OptionalBody, idempotency_key};
 use crate::failure::Reply;
-use crate::principal::Principal;
+use crate::principal::{Principal, Unrestricted};
 use crate::{agents, keys};
 
 /// Answers an agent's question.
@@ -43,6 +44,8 @@ pub(crate) async fn answer_question<J: Store>(
     if principal.job() == Some(id) {
         principal.must_be_unrestricted()?;
     }
+    // Before a key is taken: what is no answer takes none.
+    let reply = answer.reply().map_err(|why| Problem::new(Code::Invalid, why))?;
     let key = idempotency_key(&headers)?;
     // One at a time, so that of two requests with the same key the second finds the answer of the first.
     let _turn = if key.is_some() { Some(app.keyed().await) } else { None };
@@ -52,12 +55,38 @@ pub(crate) async fn answer_question<J: Store>(
     };
     let input = match before {
         Some(input) => input,
-        None => {
-            let reply = answer.reply().map_err(|why| Problem::new(Code::Invalid, why))?;
-            app.engine().desk().answer(id, principal.name(), &answer.question, &reply).await?.1
+        None if answer.always => {
+            app.engine().desk().allow_always(id, principal.name(), &answer.question).await?.1
         }
+        None => app.engine().desk().answer(id, principal.name(), &answer.question, &reply).await?.1,
     };
     Ok((StatusCode::ACCEPTED, Json(Accepted { input: input.0 })).into_response())
+}
+
+/// Removes a rule that a person made: what it allows is asked again.
+///
+/// It has no effect on what it allowed before.
+#[utoipa::path(
+    delete, operation_id = "remove_rule", path = "/v1/jobs/{ref}/rules/{rule}", tag = "jobs",
+    params(
+        ("ref" = String, Path, description = "An id or a prefix of one, a name, or `@last`."),
+        ("rule" = String, Path, description = "The `id` of the rule, as the job shows it."),
+    ),
+    responses(
+        (status = 200, description = "The job, with its current rules.", body = api::Job),
+        (status = 409, description = "It has ended, or has no such rule.", body = Problem),
+    ),
+)]
+pub(crate) async fn remove_rule<J: Store>(
+    State(app): State<App<J>>,
+    Unrestricted(principal): Unrestricted,
+    Path((reference, name)): Path<(String, String)>,
+) -> Reply {
+    let id = principal.find(&app, &reference).await?;
+    // No rule has the number 0.
+    let rule = rule::parse(&name).unwrap_or(0);
+    let job = app.engine().desk().remove_rule(id, principal.name(), rule).await?;
+    written_job_response(&app, StatusCode::OK, job).await
 }
 
 /// Asks an agent to end its turn. The job continues, and the next message begins the next turn.

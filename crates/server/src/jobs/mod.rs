@@ -23,7 +23,9 @@ use crate::app::App;
 use crate::failure::{Failure, Reply};
 use crate::principal::Principal;
 
-pub(crate) use agent::{__path_answer_question, __path_interrupt, __path_resume, answer_question};
+pub(crate) use agent::{
+    __path_answer_question, __path_interrupt, __path_remove_rule, __path_resume, answer_question, remove_rule,
+};
 pub(crate) use cancel::{__path_cancel, __path_cancel_many, cancel_many};
 pub(crate) use change::{
     __path_abandon, __path_prune, __path_remove, __path_resize, __path_retry, __path_send, __path_set_limits,

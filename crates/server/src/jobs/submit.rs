@@ -171,5 +171,6 @@ async fn spec<J: Store>(app: &App<J>, principal: &Principal, asked: &Submit) -> 
         Some(request) => agents::work(app, request)?,
         None => Work::Command { argv: asked.argv.clone() },
     };
+    agents::check_money(&work, asked.limits.money_micros)?;
     asked.spec(work, after, principal.job()).map_err(|why| Failure::invalid(why.to_string()))
 }

@@ -250,7 +250,8 @@ fn opencode(home: &Home) -> Result<Environment, String> {
     let limit = json!({ "context": 200_000, "output": 8_000 });
     let model = json!({ "name": "scripted", "limit": limit, "cost": { "input": 1, "output": 2 } });
     let provider = json!({
-        "npm": "@ai-sdk/openai-compatible", "name": "here", "options": options, "models": { "scripted": model },
+        "npm": "@ai-sdk/openai-compatible", "name": "here", "options": options,
+        "models": { "scripted": model, "other": model },
     });
     let mut settings = json!({
         "autoupdate": false, "share": "disabled", "permission": if home.asks { "ask" } else { "allow" },

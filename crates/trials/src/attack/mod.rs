@@ -20,6 +20,7 @@ mod attempt;
 mod bombs;
 mod bug;
 mod names;
+mod questions;
 mod records;
 mod rights;
 mod secrets;
@@ -57,6 +58,7 @@ const GROUPS: &[(&str, &[Attempt])] = &[
     ("secrets", secrets::ATTEMPTS),
     ("names and texts", names::ATTEMPTS),
     ("terminal", terminal::ATTEMPTS),
+    ("questions", questions::ATTEMPTS),
     ("bombs", bombs::ATTEMPTS),
 ];
 

@@ -4,6 +4,9 @@ linger   completes its turn, then ignores the end of its input and TERM
 hang     works for ever and ignores TERM
 silent   works for ever without a word
 crash    is killed in mid-turn
+obey     works until it is told to stop, and acknowledges that
+deaf     works until it is told to stop, and then claims to have completed
+fail     fails
 die      prints why and exits with 17 in mid-turn
 Any other prompt is echoed.
 """
@@ -34,7 +37,7 @@ def turn(text):
         sys.exit(17)
 
 
-lingers = False
+lingers, waits = False, None
 for line in sys.stdin:
     message = json.loads(line)
     method, number = message.get("method"), message.get("id")
@@ -47,7 +50,15 @@ for line in sys.stdin:
     elif method == "session/prompt":
         text = message["params"]["prompt"][0]["text"]
         lingers = lingers or text == "linger"
-        turn(text)
-        write({"id": number, "result": {"stopReason": "end_turn"}})
+        if text in ("obey", "deaf"):
+            waits = (number, "cancelled" if text == "obey" else "end_turn")
+        elif text == "fail":
+            write({"id": number, "error": {"code": -32603, "message": "it failed"}})
+        else:
+            turn(text)
+            write({"id": number, "result": {"stopReason": "end_turn"}})
+    elif method == "session/cancel" and waits:
+        (number, reason), waits = waits, None
+        write({"id": number, "result": {"stopReason": reason}})
 if lingers:
     time.sleep(1000)

@@ -123,13 +123,30 @@ impl Home {
         self.ok(&[&["run", "-d", "--agent", "acted"], &flags[..], &["--", prompt]].concat())
     }
 
+    /// Starts the stand-in for Codex in the background, and returns its job.
+    pub(super) fn start_codex(&self, flags: &str, prompt: &str) -> Result<String, String> {
+        self.define_agent()?;
+        let flags: Vec<&str> = flags.split_whitespace().collect();
+        self.ok(&[&["run", "-d", "--agent", "acted-codex"], &flags[..], &["--", prompt]].concat())
+    }
+
     fn define_agent(&self) -> Result<(), String> {
-        let (script, table) = (self.work("agent.py"), self.state().join("agents.toml"));
+        let table = self.state().join("agents.toml");
         if table.exists() {
             return Ok(());
         }
-        fs::write(&script, include_str!("agent.py")).map_err(at(&script))?;
-        let text = format!("[acted]\ndialect = \"acp\"\ncommand = [\"python3\", \"{}\"]\n", script.display());
+        let mut text = String::new();
+        for (name, dialect, file, script) in [
+            ("acted", "acp", "agent.py", include_str!("agent.py")),
+            ("acted-codex", "codex", "codex.py", include_str!("codex.py")),
+        ] {
+            let file = self.work(file);
+            fs::write(&file, script).map_err(at(&file))?;
+            let file = file.display();
+            text.push_str(&format!(
+                "[{name}]\ndialect = \"{dialect}\"\ncommand = [\"python3\", \"{file}\"]\n"
+            ));
+        }
         fs::write(&table, text).map_err(at(&table))
     }
 

@@ -1,6 +1,8 @@
 //! Items of the reports that have no row, and why.
 
-use super::report::{CODEX_PLUGIN_184, OUROBOROS_464, OUROBOROS_1207, Report};
+use super::report::{
+    CLAW_CODE_524EDB2, CODEX_PLUGIN_184, OUROBOROS_464, OUROBOROS_1207, Report, T3CODE_3159,
+};
 
 /// An item without a row.
 pub(super) struct LeftOut {
@@ -25,9 +27,15 @@ pub(super) const ITEMS: &[LeftOut] = &[
     item("001-14", &OUROBOROS_1207, "one budget over a pipeline of phases", "shared budgets come later"),
     item("001-15", &OUROBOROS_1207, "settings that another loader owns are accepted", "there is one loader; an unknown key is refused"),
     item("001-17", &OUROBOROS_1207, "stores that cannot be queried still work", "a matter of that store's interface; every journal here passes one conformance suite"),
-    item("002-09", &CODEX_PLUGIN_184, "a hub watches the child that its clients share", "shared helper processes come later (C59, C67)"),
+    item("002-09", &CODEX_PLUGIN_184, "a hub watches the child that its clients share", "no two jobs share a process (C59, C67)"),
     item("002-26", &CODEX_PLUGIN_184, "jobs of this workspace and this session", "a list by folder or session comes later; labels select jobs today"),
     item("002-27", &CODEX_PLUGIN_184, "commands inside Claude Code", "an MCP server comes later"),
-    item("002-28", &CODEX_PLUGIN_184, "one app-server for several companions", "shared helper processes come later (C59, C67)"),
+    item("002-28", &CODEX_PLUGIN_184, "one app-server for several companions", "no two jobs share a process (C59, C67)"),
+    item("003-01", &CLAW_CODE_524EDB2, "a token in the call of a turn, inside one process", "there is no library; a cancel is a request to the daemon"),
+    item("003-04", &CLAW_CODE_524EDB2, "a cancelled turn is not part of the conversation that goes on", "conversations come later; today the agent decides what it remembers"),
+    item("004-08", &T3CODE_3159, "a settled session is ended after an idle time", "open conversations come later; today a completed agent is ended at once"),
+    item("004-09", &T3CODE_3159, "a session stays ready between turns", "open conversations come later"),
+    item("004-10", &T3CODE_3159, "threads, sessions and turns can be read", "conversations come later; today the turns of a job are in the job"),
+    item("004-12", &T3CODE_3159, "what the agent says, as it says it", "a normalised stream comes with the UIs"),
     item("002-29", &CODEX_PLUGIN_184, "macOS and Windows", "Linux only"),
 ];

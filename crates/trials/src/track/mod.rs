@@ -130,7 +130,7 @@ impl Row {
     /// Reports whether this is as it must be, on this executable or on 0.1.0.
     fn is_fine(&self, seen: &Seen, on_first: bool) -> bool {
         match (self.held, on_first) {
-            (Held::NotYet, _) | (Held::From010, true) => true,
+            (Held::From010, true) => true,
             (Held::After010, true) => matches!(seen, Ok(Found::Broken(_))),
             (Held::From010 | Held::After010, false) => matches!(seen, Ok(Found::Held(_))),
         }
@@ -173,12 +173,7 @@ fn print_row(row: &Row, done: &Done, is_fine: bool) {
         Ok(Found::Broken(evidence)) => ("broken", evidence),
         Err(why) => ("NOT RUN", why),
     };
-    let mark = match (is_fine, row.held) {
-        (false, _) => "  <<< must not be",
-        (true, Held::NotYet) if word == "held" => "  (marked as not yet held: mark it as held)",
-        (true, Held::NotYet) => "  (not judged: not yet held)",
-        (true, _) => "",
-    };
+    let mark = if is_fine { "" } else { "  <<< must not be" };
     let evidence: String = evidence.chars().map(|c| if c.is_control() { ' ' } else { c }).take(300).collect();
     println!("{:<7} {word:<8} {:>5.1} s  {evidence}{mark}", row.id, done.took.as_secs_f64());
 }
@@ -214,6 +209,5 @@ mod tests {
         assert_eq!(fine(&row(Held::After010), false), [true, false, false]);
         assert_eq!(fine(&row(Held::From010), false), [true, false, false]);
         assert_eq!(fine(&row(Held::From010), true), [true, true, true]);
-        assert_eq!(fine(&row(Held::NotYet), false), [true, true, true]);
     }
 }

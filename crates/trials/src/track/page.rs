@@ -18,7 +18,7 @@ processes: the command in the last column runs the product, does what the report
 of them and writes this page; a row that fails fails the command.
 
 The promises are lines of [the contract](contract.md). A row marked † failed in version 0.1.0: `cargo xtask record --against 0.1.0` runs the rows
-there and fails unless each of these does. A row marked **not yet** describes a failure that can still happen here.
+there and fails unless each of these does.
 ";
 
 const OURS: &str = "Found by our own attacks on version 0.1.0.";
@@ -71,7 +71,6 @@ fn table(page: &mut String, rows: impl Iterator<Item = &'static Row>) {
         let mark = match row.held {
             Held::From010 => "",
             Held::After010 => " †",
-            Held::NotYet => " **not yet**",
         };
         let rights = if row.needs == Needs::Nothing { "" } else { " (as root)" };
         let promises: Vec<String> = row.promises.iter().map(|promise| format!("C{promise}")).collect();

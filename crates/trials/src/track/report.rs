@@ -13,10 +13,12 @@ const fn report(name: &'static str, link: &'static str) -> Report {
 }
 
 /// The threads whose every item about jobs has a row, with what they are about. The contract names them.
-pub(super) const THREADS: [(&Report, &str); 3] = [
+pub(super) const THREADS: [(&Report, &str); 5] = [
     (&OUROBOROS_464, "A cancelled job leaves its subprocess running"),
     (&OUROBOROS_1207, "A watchdog forgets its decision when the process restarts"),
     (&CODEX_PLUGIN_184, "Tracked jobs hang forever when a broker disconnects"),
+    (&CLAW_CODE_524EDB2, "A turn that was given up goes on and changes the conversation"),
+    (&T3CODE_3159, "A turn stays active after its session became inactive"),
 ];
 
 pub(super) const OUROBOROS_464: Report =
@@ -25,6 +27,11 @@ pub(super) const OUROBOROS_1207: Report =
     report("ouroboros #1207", "https://github.com/Q00/ouroboros/pull/1207");
 pub(super) const CODEX_PLUGIN_184: Report =
     report("codex-plugin-cc #184", "https://github.com/openai/codex-plugin-cc/pull/184");
+
+pub(super) const CLAW_CODE_524EDB2: Report =
+    report("claw-code 524edb2", "https://github.com/ultraworkers/claw-code/commit/524edb2b2e");
+pub(super) const T3CODE_3159: Report =
+    report("t3code #3159", "https://github.com/pingdotgg/t3code/pull/3159");
 
 // Single reports.
 #[rustfmt::skip] // One row, one report.

@@ -10,8 +10,6 @@ pub(super) enum Held {
     From010,
     /// Since the release after it: the re-enactment must fail on 0.1.0.
     After010,
-    /// Not yet: the row is run and reported, and not judged.
-    NotYet,
 }
 
 /// What a re-enactment needs besides an ordinary user.

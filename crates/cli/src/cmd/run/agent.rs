@@ -17,7 +17,7 @@ const AGENTS: &str = "Agents";
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = AGENTS)]
 pub(super) struct AgentArgs {
-    /// Run a coding agent; COMMAND is its prompt, read from standard input if missing or `-`
+    /// Run a coding agent; COMMAND is its prompt, read from standard input if missing or `-`; words after a further `--` are arguments of the agent
     #[arg(long, value_name = "NAME", conflicts_with_all = ["interactive", "terminal"])]
     pub(super) agent: Option<String>,
     /// How to decide permission requests: ask (you, the default), allow or deny
@@ -32,6 +32,18 @@ pub(super) struct AgentArgs {
     /// Deny requests that are not answered within this time
     #[arg(long, value_name = "TIME", requires = "agent", value_parser = duration::parse_ms)]
     ask_expires: Option<u64>,
+    /// The model to use, by the agent's name for it
+    #[arg(long, value_name = "NAME", requires = "agent")]
+    model: Option<String>,
+    /// How much the model is to think, by the agent's word for it, such as `high`
+    #[arg(long, value_name = "WORD", requires = "agent")]
+    effort: Option<String>,
+    /// Stop the agent when one turn takes this long, not counting the time in which you are asked
+    #[arg(long, value_name = "TIME", requires = "agent", value_parser = duration::parse_ms)]
+    pub(super) turn: Option<u64>,
+    /// Stop an agent that has not opened its session after this long; 2 minutes if nothing is said
+    #[arg(long, value_name = "TIME", requires = "agent", value_parser = duration::parse_ms)]
+    pub(super) handshake: Option<u64>,
     /// Stop the agent after this many turns
     #[arg(long, value_name = "N", requires = "agent")]
     pub(super) turns: Option<u64>,
@@ -62,6 +74,10 @@ impl AgentArgs {
     /// Returns the requested agent with its prompt, taken from `words` or standard input; `None` if no agent is requested.
     pub(super) fn request(&self, words: &[String]) -> Result<Option<AgentRequest>, Failure> {
         let Some(name) = self.agent.clone() else { return Ok(None) };
+        // Words after `--` are arguments of the agent's program.
+        let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
+        let (words, args) = words.split_at(end);
+        let args = args.iter().skip(1).cloned().collect();
         let prompt = prompt(words)?;
         let rules = |patterns: &[String], permission: Permission| -> Vec<Rule> {
             let rule = |pattern: &String| Rule { pattern: pattern.clone(), permission: permission.clone() };
@@ -76,7 +92,8 @@ impl AgentArgs {
             Some(Otherwise::Deny) => Permission::Deny,
         };
         let permissions = Permissions { rules: all, otherwise, expires_ms: self.ask_expires };
-        Ok(Some(AgentRequest { name, prompt, permissions }))
+        let (model, effort) = (self.model.clone(), self.effort.clone());
+        Ok(Some(AgentRequest { name, prompt, permissions, model, effort, args }))
     }
 
     /// Suggests a similar name if the agent is unknown.

@@ -67,6 +67,8 @@ struct Inner {
     is_closed: bool,
     requests: u64,
     log: Vec<Record>,
+    /// The models that replies were asked of.
+    models: BTreeSet<String>,
     gates: BTreeSet<String>,
     /// How often a fault was served, by its script and place in it.
     faults: BTreeMap<(String, usize), u32>,
@@ -116,6 +118,11 @@ impl Model {
         self.state.lock().log.clone()
     }
 
+    /// Returns the names of the models that replies were asked of.
+    pub(crate) fn models(&self) -> BTreeSet<String> {
+        self.state.lock().models.clone()
+    }
+
     /// Waits until something has happened to a directive, or a request, with `about` in it.
     pub(crate) fn wait(&self, what: What, about: &str, at_most: Duration) -> bool {
         let is = |record: &Record| record.what == what && record.about.contains(about);
@@ -158,6 +165,7 @@ impl State {
             let mut request = Request::read(dialect, &sent.path, &sent.body);
             request.add_scripts(&self.scripts);
             let plan = script::plan(&request);
+            self.change(|inner| inner.models.insert(request.model.clone()));
             self.record(What::Asked, &plan.directive, plan.prompts_before);
             let served = self.serve(connection, &request, &plan);
             let what = if served.is_ok() { What::Replied } else { What::Gone };

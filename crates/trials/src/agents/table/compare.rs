@@ -8,7 +8,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use lastword_agents::{Definitions, Dialogue, Goals, Start};
+use lastword_agents::{Chosen, Definitions, Dialogue, Goals, Start};
 use lastword_core::spec::{Permission, Permissions};
 
 use super::rows::ending::{STUBBORN, cancelled, stubborn, with_children};
@@ -82,7 +82,7 @@ impl Alone {
         let definitions = Definitions::with(None).map_err(|error| error.to_string())?;
         let definition = definitions.get(setup.agent.name).ok_or("the product does not know it")?;
         let permissions = Permissions { otherwise: Permission::Allow, ..Permissions::default() };
-        let terms = definition.terms(permissions.clone());
+        let terms = definition.terms(Chosen { permissions: permissions.clone(), ..Chosen::default() })?;
         let cwd = setup.work.display().to_string();
         let start = Start { prompt: stubborn(setup), cwd, permissions, ..Start::default() };
         let argv = start.argv(&terms);

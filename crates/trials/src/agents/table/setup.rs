@@ -17,7 +17,7 @@ use crate::product::{Product, figures};
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How often it is looked.
-const LOOK: Duration = Duration::from_millis(50);
+pub(super) const LOOK: Duration = Duration::from_millis(50);
 
 /// How many facts are shown of a job that did not do what was expected.
 const SHOWN: usize = 8;
@@ -26,7 +26,8 @@ const SHOWN: usize = 8;
 const PRICED: &[(&str, &str)] = &[
     (
         "codex",
-        "[codex]\ndialect = \"codex\"\ncommand = [\"codex\", \"app-server\"]\nprices = { in = 1, out = 2 }\n",
+        "[codex]\ndialect = \"codex\"\ncommand = [\"codex\", \"app-server\"]\nprices = { in = 1, out = 2 }\n\
+         [unpriced]\ndialect = \"codex\"\ncommand = [\"codex\", \"app-server\"]\n",
     ),
     (
         "gemini",
@@ -105,6 +106,20 @@ impl Setup {
         let work = self.work.display().to_string();
         let words = [&["run", "--agent", form, "--detach", "-C", &work], flags, &["--", prompt]];
         self.product.said(&words.concat()).map(|id| self.job(id))
+    }
+
+    /// Asks for a job whose agent gets further arguments.
+    pub(super) fn run_with(&self, prompt: &str, args: &[&str]) -> Result<Job<'_>, String> {
+        let work = self.work.display().to_string();
+        let words = [&["run", "--agent", self.agent.name, "--detach", "-C", &work, prompt, "--"], args];
+        self.product.said(&words.concat()).map(|id| self.job(id))
+    }
+
+    /// Adds the definition of another agent.
+    pub(super) fn define(&self, definition: &str) -> Result<(), String> {
+        let file = self.product.home().join("agents.toml");
+        let known = fs::read_to_string(&file).unwrap_or_default();
+        fs::write(&file, known + definition).map_err(|error| format!("{}: {error}", file.display()))
     }
 
     /// Takes a job that was asked for in another way.

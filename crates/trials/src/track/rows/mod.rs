@@ -12,6 +12,7 @@
 //! - [`reads`]: what a caller learns when something is gone.
 //! - [`settings`]: where they come from.
 //! - [`trees`]: processes and receipts.
+//! - [`turns`]: turns of agents: how they end, and what a cancel does to them.
 //! - [`worktrees`]: worktrees of jobs.
 
 mod cancel;
@@ -26,6 +27,7 @@ mod owners;
 mod reads;
 mod settings;
 mod trees;
+mod turns;
 mod worktrees;
 
 use super::row::Row;
@@ -45,6 +47,7 @@ const SUBJECTS: &[&[Row]] = &[
     reads::ROWS,
     settings::ROWS,
     trees::ROWS,
+    turns::ROWS,
     worktrees::ROWS,
 ];
 

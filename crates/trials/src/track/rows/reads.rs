@@ -11,7 +11,7 @@ rows! {
         "The worker dies in mid-turn, and the turn is awaited for ever."
         => "The agent is killed in mid-turn: `wait` returns at once.",
         agent_dies;
-    "002-02" CODEX_PLUGIN_184 NotYet Nothing [56]
+    "002-02" CODEX_PLUGIN_184 After010 Nothing [56]
         "The turn of a dead worker ends without the error with which it exited."
         => "The error names the exit code of the agent or its last words.",
         exit_error_is_recorded;

@@ -82,6 +82,9 @@ impl Asked {
         }
         match self.part() {
             None if self.question.kind.is_none() => "  [y] allow  [n] deny, or type an answer".to_owned(),
+            None if self.can_be_ruled() => {
+                "  [y] allow  [a] always allow exactly this  [n] deny  [n REASON] deny and say why".to_owned()
+            }
             None => "  [y] allow  [n] deny  [n REASON] deny and say why".to_owned(),
             Some(part) => {
                 let count = self.question.parts.len();
@@ -128,12 +131,21 @@ impl Asked {
             "y" | "yes" if rest.is_empty() => {
                 Step::Answer(Answer { verdict: Some(Verdict::Allow), ..self.answer() })
             }
+            "a" | "always" if rest.is_empty() && self.can_be_ruled() => {
+                Step::Answer(Answer { verdict: Some(Verdict::Allow), always: true, ..self.answer() })
+            }
             _ if denies => Step::Answer(deny()),
             _ if self.question.kind.is_none() => {
                 Step::Answer(Answer { words: vec![line.to_owned()], ..self.answer() })
             }
             _ => Step::Again,
         }
+    }
+
+    /// Reports whether a rule can allow it: it is a permission that was shown whole.
+    fn can_be_ruled(&self) -> bool {
+        let Question { kind, request, lacks, .. } = &self.question;
+        *kind == Some(QuestionKind::Permission) && !request.is_empty() && lacks.is_empty()
     }
 
     /// Returns the part that is to be answered next.
@@ -246,9 +258,22 @@ mod tests {
         }
         let mut asked = asked(&permission("make"));
         asked.next_page(24);
-        for line in ["", "ok", "yes please", "allow", "do it differently", "nope"] {
+        for line in ["", "ok", "yes please", "allow", "do it differently", "nope", "a lot"] {
             assert_eq!(asked.hear(line), Step::Again, "{line}");
         }
+        let Step::Answer(always) = asked.hear("a") else { panic!("it is an answer") };
+        assert_eq!((always.verdict, always.always), (Some(Verdict::Allow), true));
+    }
+
+    #[test]
+    fn c89_what_cannot_be_shown_whole_is_allowed_once_only() {
+        let mut data = permission("make");
+        data["lacks"] = "the file cannot be read".into();
+        let mut asked = asked(&data);
+        asked.next_page(24);
+        assert!(!asked.hint().contains("always"));
+        assert_eq!(asked.hear("a"), Step::Again);
+        assert!(allows(&asked.hear("y")));
     }
 
     #[test]

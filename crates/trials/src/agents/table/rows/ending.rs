@@ -152,7 +152,7 @@ pub(super) fn stall(setup: &Setup) -> Result<(), String> {
     fired(&job, "stall")
 }
 
-fn fired(job: &Job<'_>, limit: &str) -> Result<(), String> {
+pub(super) fn fired(job: &Job<'_>, limit: &str) -> Result<(), String> {
     let fired = job.all("limit_fired")?;
     match fired.iter().any(|fired| fired["limit"] == limit) {
         true => Ok(()),
@@ -216,6 +216,20 @@ pub(super) fn killed(setup: &Setup) -> Result<(), String> {
     }
 }
 
+/// Two jobs share no process: the death of one agent, with all that it started, is nothing to the other.
+pub(super) fn two_jobs(setup: &Setup) -> Result<(), String> {
+    let first = setup.run(&[], "Wait. [[gate G1 first]]")?;
+    // One after the other: in a new home, two programs of Codex that start at once are in each other's way.
+    setup.asked("gate G1")?;
+    let second = setup.run(&[], "Wait. [[gate G2 second]]")?;
+    setup.asked("gate G2")?;
+    kill(&first.agent()?);
+    first.ends("failed", "agent")?;
+    second.lives()?;
+    setup.model.release("G2");
+    second.completes(1)
+}
+
 pub(super) fn killed_after_turn(setup: &Setup) -> Result<(), String> {
     let job = setup.run(&[], "Answer. [[say good day]]")?;
     let agent = job.agent()?;
@@ -261,18 +275,22 @@ pub(super) fn cancel_before_next(setup: &Setup) -> Result<(), String> {
 }
 
 pub(super) fn ask_at_limit(setup: &Setup) -> Result<(), String> {
-    let flags = ["--tokens", "500", "--ask-at-limit", "10m"];
-    // Some say what they used when a turn is over: then it is the next one that does not begin.
+    // Tokens of a turn, where they are reported while it runs; else the turns themselves.
+    let (limit, allowed, raised) = match setup.agent.name {
+        "claude" | "codex" => ("tokens", "500", "1000000"),
+        _ => ("turns", "1", "9"),
+    };
+    let flags = [&format!("--{limit}"), allowed, "--ask-at-limit", "10m"];
     let job = setup.run(&flags, "Begin. [[@usage 1000 20]] [[gate G1 first]]")?;
     setup.asked("gate G1")?;
     job.tell("send", &["Go on. [[say second]]"])?;
     setup.model.release("G1");
     let paused = job.nth("paused", 1)?;
-    if paused["limit"] != "tokens" {
+    if paused["limit"] != limit {
         return Err(format!("it paused at {}", paused["limit"]));
     }
     job.lives()?;
-    job.tell("limit", &["tokens=1000000"])?;
+    job.tell("limit", &[&format!("{limit}={raised}")])?;
     job.nth("unpaused", 1)?;
     job.completes(2)
 }

@@ -3,14 +3,18 @@
 //! - [`turns`]: a turn, a tool, what is said meanwhile, what it costs.
 //! - [`permission`]: an agent that asks.
 //! - [`ending`]: interrupts, cancels, limits, a kill.
+//! - [`bounds`]: what is spent within a turn, limits that are refused, the model that was chosen.
+//! - [`silence`]: an agent that goes idle without a word, dies or never answers.
 //! - [`trouble`]: a model that fails.
 //! - [`once`]: an agent with one prompt.
 //! - [`recovery`]: a daemon that dies in the middle of a turn, and a conversation that goes on in another job.
 
+mod bounds;
 pub(super) mod ending;
 mod once;
 mod permission;
 mod recovery;
+mod silence;
 mod trouble;
 mod turns;
 
@@ -60,6 +64,11 @@ const NO_STEERING: &str = "its protocol does not support it; the text becomes th
 const NO_PATCH: &str =
     "its tool for changes takes free text, which the scripted model does not send; recorded streams cover it";
 const NO_CHOICE: &str = "it offers no such tool over its protocol";
+const ONE_BY_ONE: &str = "it asks for one thing after the other; a scripted agent shows two at once";
+const NO_TOKENS: &str = "it reports the tokens of its last model call only, so a limit on tokens is refused";
+const NO_SPENDING: &str = "it reports what it used at the end of a turn only, so a limit on it is refused";
+const NO_IDLE: &str = "it says nothing when it goes idle; the stall limit ends such a turn";
+const NO_FAILED: &str = "it says nothing of an error but in the message that ends its turn";
 const NO_FORK: &str = "its protocol does not support it";
 
 #[rustfmt::skip] // One row, one line.
@@ -79,7 +88,10 @@ pub(super) const ROWS: &[Row] = &[
         .except(&[("codex", NO_PATCH)]),
     Row::new("choice", &[88], "two questions in one request: each with its options and its own answer", permission::choice).asking()
         .except(&[("codex", "it asks in its plan mode only"), ("goose", NO_CHOICE), ("opencode", NO_CHOICE), ("gemini", NO_CHOICE)]),
+    Row::new("permission-two", &[88], "two questions at once: each answer reaches its own", permission::two).asking()
+        .except(&[("claude", ONE_BY_ONE), ("goose", ONE_BY_ONE), ("opencode", ONE_BY_ONE), ("gemini", ONE_BY_ONE)]),
     Row::new("permission-denied", &[], "it asks, a person denies, and it does not run the command", permission::denied).asking(),
+    Row::new("permission-always", &[88], "a rule is made of what was shown: it allows the same again, is shown, and is removed", permission::rule).asking(),
     Row::new("permission-by-rule", &[], "a rule allows it, and no question is asked", permission::by_rule).asking(),
     Row::new("permission-cancelled", &[81], "cancelled while it asks: the question can no longer be answered", permission::cancelled).asking(),
     Row::new("interrupt-at-once", &[71], "just after the start: the turn ends, the next prompt works", ending::interrupt_at_once),
@@ -92,11 +104,25 @@ pub(super) const ROWS: &[Row] = &[
     Row::new("deadline-in-tool", &[68], "a waiting client is answered once every process is gone", ending::deadline_in_tool),
     Row::new("stall", &[], "the clock stops while a command runs, and the limit applies when none does", ending::stall),
     Row::new("budget-turns", &[], "the turn after the last allowed one does not start", ending::turns),
-    Row::new("budget-tokens", &[70], "the job ends over its budget", ending::tokens),
-    Row::new("budget-money", &[70], "the job ends over its budget", ending::money),
+    Row::new("budget-tokens", &[70], "the job ends over its budget", ending::tokens)
+        .except(&[("goose", NO_TOKENS), ("opencode", NO_SPENDING), ("gemini", NO_SPENDING)]),
+    Row::new("budget-money", &[70], "the job ends over its budget", ending::money)
+        .except(&[("opencode", NO_SPENDING), ("gemini", NO_SPENDING)]),
+    Row::new("money-in-turn", &[90], "a turn of ten model calls is stopped at the one that exceeds the limit: at most that one is spent beyond it", bounds::money_in_turn)
+        .except(&[("opencode", NO_SPENDING), ("gemini", NO_SPENDING)]),
+    Row::new("limit-refused", &[90], "a limit that it cannot be held to is refused with the reason, and nothing is started", bounds::refused),
+    Row::new("turn-deadline", &[90], "the limit of a turn stops it, and the time in which a person is asked does not count", bounds::turn_deadline).asking(),
+    Row::new("model", &[], "the model that was chosen is the one that is asked", bounds::model),
+    Row::new("idle-without-end", &[94], "it goes idle and the message that ends its turn is lost: the turn ends within seconds", silence::idle)
+        .except(&[("opencode", NO_IDLE), ("gemini", NO_IDLE)]),
+    Row::new("failed-without-end", &[94], "it reports an error and the message that ends its turn is lost: the turn ends within seconds", silence::failed)
+        .except(&[("claude", NO_FAILED), ("goose", NO_FAILED), ("opencode", NO_FAILED), ("gemini", NO_FAILED)]),
+    Row::new("death", &[], "it exits by itself: the job says its exit status and its last words", silence::death),
+    Row::new("no-handshake", &[], "it never answers: it is reported, and ended by the limit of its handshake", silence::no_handshake),
     Row::new("ask-at-limit", &[], "it is frozen, the limit is raised, it continues and completes", ending::ask_at_limit),
     Row::new("agent-killed", &[56, 57], "kill -9: the turn ends, the job fails, nothing survives, waiting clients return", ending::killed),
     Row::new("agent-killed-after-turn", &[58], "kill -9 after the turn: turn and job stay completed", ending::killed_after_turn),
+    Row::new("two-jobs", &[59, 67], "two jobs at once: the agent of one is killed, and the other completes", ending::two_jobs),
     Row::new("model-400", &[74], "the turn fails, and a queued message does not start the next one", trouble::next_is_not_begun),
     Row::new("model-500", &[], "the turn does not complete", trouble::status_500),
     Row::new("model-429", &[], "the turn does not complete", trouble::status_429),

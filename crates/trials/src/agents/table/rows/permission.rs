@@ -29,10 +29,57 @@ pub(super) fn allowed(setup: &Setup) -> Result<(), String> {
     }
 }
 
+/// Allowed for good, the same is not asked of a person again, until the rule is removed.
+pub(super) fn rule(setup: &Setup) -> Result<(), String> {
+    let command = "[[sh echo made >> made]]";
+    let prompt = format!("Run it twice. {command} {command} [[gate G1 done]]");
+    let job = setup.run(&["--permissions", "ask"], &prompt)?;
+    job.nth("question_asked", 1)?;
+    job.answer("approve", &["--always"])?;
+    setup.asked("gate G1")?;
+    let answers = job.all("answer_requested")?;
+    if answers.len() != 2 || answers[1]["by"] != "rule r1" {
+        return Err(format!("the answers are {answers:?}"));
+    }
+    let rules = setup.product.said(&["rule", "ls", &job.id])?;
+    if !rules.contains("r1") || !rules.contains("echo made >> made") {
+        return Err(format!("the rules are shown as {rules}"));
+    }
+    setup.product.said(&["rule", "rm", &job.id, "r1"])?;
+    job.tell("send", &[&format!("Once more. {command} [[say done]]")])?;
+    setup.model.release("G1");
+    job.nth("question_asked", 3)?;
+    job.answer("deny", &[])?;
+    job.completes(2)?;
+    match setup.made("made").as_deref() {
+        Some("made\nmade\n") => Ok(()),
+        other => Err(format!("it was allowed twice, and came to {other:?}")),
+    }
+}
+
+/// Two commands in one reply: both are asked for, and each answer reaches its own.
+pub(super) fn two(setup: &Setup) -> Result<(), String> {
+    let both = "[[shells echo one >> one ;; echo two >> two]]";
+    let job = setup.run(&["--permissions", "ask"], &format!("Run them. {both} [[say done]]"))?;
+    job.nth("question_asked", 2)?;
+    let asked = job.all("question_asked")?;
+    for (question, verb) in asked.iter().zip(["deny", "approve"]).rev() {
+        let name = question["name"].as_str().ok_or("a question has no name")?;
+        job.tell(verb, &[name])?;
+    }
+    job.completes(1)?;
+    let is_first = asked[0]["request"].as_str().is_some_and(|request| request.contains("echo one"));
+    let (denied, allowed) = if is_first { ("one", "two") } else { ("two", "one") };
+    match (setup.made(denied), setup.made(allowed)) {
+        (None, Some(_)) => Ok(()),
+        other => Err(format!("{denied} was denied, {allowed} was allowed, and they came to {other:?}")),
+    }
+}
+
 /// A command whose end lies far beyond what fits on a line, on a screen or in a title.
 pub(super) fn whole(setup: &Setup) -> Result<(), String> {
     let command =
-        format!("true '{}'; echo made >> made", "words that nobody reads to their end ".repeat(100));
+        format!("true '{}'; echo made >> made", "words that fill many lines of a screen ".repeat(100));
     let job = setup.run(&["--permissions", "ask"], &format!("Run it. [[sh {command}]] [[say done]]"))?;
     let question = job.nth("question_asked", 1)?;
     if !question["request"].as_str().is_some_and(|request| request.contains(&command)) {

@@ -1,0 +1,55 @@
+//! `rule`: what a person allows for the rest of the job, and takes back. A rule allows exactly the request that was shown when it was
+//! made; the answers that it gives are stored like those of a person, with its name.
+
+use super::{Decision, Refusal};
+use crate::event::{RuleAdded, RuleRemoved};
+use crate::job::{Job, Phase};
+use crate::question::Ask;
+
+/// Rules of one job. More cannot be read by a person.
+const RULES_MAX: usize = 64;
+
+/// Returns the rule that allows what is asked from now on; none if there is one already.
+pub(super) fn add(job: &Job, by: &str, ask: &Ask) -> Decision {
+    if !ask.can_be_ruled() {
+        return Err(Refusal::Nothing(
+            job.id,
+            "asked for something that cannot be shown whole, so it is allowed once only",
+        ));
+    }
+    if job.rules.iter().any(|rule| rule.allows(ask)) {
+        return Ok(Vec::new());
+    }
+    if job.rules.len() >= RULES_MAX {
+        return Err(Refusal::Full(job.id, "64 rules; remove one first"));
+    }
+    let (by, tool, request) = (by.to_owned(), ask.tool.clone(), ask.request.clone());
+    Ok(vec![RuleAdded { by, rule: job.rules_made + 1, tool, request }.into()])
+}
+
+/// Decides to remove a rule. It has no effect on what it allowed before.
+pub fn remove(job: &Job, by: &str, rule: u32) -> Decision {
+    match job.phase {
+        Phase::Unborn => Err(Refusal::NotFound(job.id)),
+        Phase::Ended(_) => Err(Refusal::Ended(job.id)),
+        _ if job.rules.iter().any(|known| known.no == rule) => {
+            Ok(vec![RuleRemoved { by: by.to_owned(), rule }.into()])
+        }
+        _ => Err(Refusal::Nothing(job.id, "no rule of that name")),
+    }
+}
+
+/// Returns the name of the rule that allows what is asked.
+pub(super) fn allowing(job: &Job, ask: &Ask) -> Option<String> {
+    job.rules.iter().find(|rule| rule.allows(ask)).map(|rule| name(rule.no))
+}
+
+/// Returns the name of a rule, by which it is removed.
+pub fn name(no: u32) -> String {
+    format!("r{no}")
+}
+
+/// Returns the number of the rule of this name.
+pub fn parse(name: &str) -> Option<u32> {
+    name.strip_prefix('r').filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()))?.parse().ok()
+}

@@ -67,6 +67,17 @@ impl Question {
     }
 }
 
+/// Returns a request as the agent sent it, without the fields that differ from one request to the next, for rules to compare. Empty if it
+/// is too large to be kept.
+pub(crate) fn exact(method: &str, request: &Value, varying: &[&str]) -> String {
+    let mut request = request.clone();
+    if let Some(fields) = request.as_object_mut() {
+        fields.retain(|name, _| !varying.contains(&name.as_str()));
+    }
+    let exact = Value::from(vec![method.into(), request]).to_string();
+    if exact.len() > REQUEST_BYTES_MAX { String::new() } else { exact }
+}
+
 /// Returns the parts of a question. Agents use the same names for them.
 pub(crate) fn parts(questions: &[Value], several: &str) -> Vec<Part> {
     let choice = |option: &Value| Choice {

@@ -332,7 +332,11 @@ impl Claude {
         };
         let question = match is_question {
             true => Question::words("", ask::parts(items(&body["input"], &["questions"]), "multiSelect")),
-            false => Question::tool(tool_use.line(), tool, &body["input"]),
+            false => {
+                let mut question = Question::tool(tool_use.line(), tool, &body["input"]);
+                question.ask.exact = ask::exact(tool, &body["input"], &[]);
+                question
+            }
         };
         let is_too_large = permission == Permission::Ask && question.is_too_large();
         let permission = if is_too_large { Permission::Deny } else { permission };

@@ -173,6 +173,8 @@ impl Definition {
             let next = args.get(at + 1).map_or("", String::as_str);
             match rest {
                 Some("") => next.starts_with(value),
+                // A short flag takes its value, or other short flags, without a space.
+                Some(rest) if flag.len() == 2 => rest.trim_start_matches('=').starts_with(value),
                 Some(rest) => rest.strip_prefix('=').is_some_and(|own| own.starts_with(value)),
                 None => false,
             }
@@ -316,6 +318,10 @@ mod tests {
         assert_eq!(refused("claude", &["--bare", "--add-dir", "x"]), None);
         assert_eq!(refused("codex", &["-c", "approval_policy=never"]), some("-c approval_policy"));
         assert_eq!(refused("codex", &["-c=approval_policy=never"]), some("-c approval_policy"));
+        assert_eq!(refused("codex", &["-capproval_policy=never"]), some("-c approval_policy"));
+        assert_eq!(refused("codex", &["--yolo"]), some("--yolo"));
+        assert_eq!(refused("claude", &["-pc"]), some("-p"));
+        assert_eq!(refused("claude", &["-rx"]), some("-r"));
         assert_eq!(refused("codex", &["-c", "model_verbosity=low"]), None);
         assert_eq!(refused("gemini", &["--yolo"]), some("--yolo"));
         assert_eq!(refused("goose", &["--yolo"]), None);

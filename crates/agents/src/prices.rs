@@ -29,7 +29,7 @@ pub enum BadPrices {
     #[error("{0}")]
     Malformed(String),
     /// A price in it is no price.
-    #[error("model `{0}`: a price is not between 0 and 1000000 dollars for a million tokens")]
+    #[error("model `{0}`: a price is not 0, or between 0.000001 and 1000000 dollars for a million tokens")]
     Unusable(String),
 }
 
@@ -82,8 +82,8 @@ impl PriceTable {
 
     /// Parses a file of prices.
     pub fn read(text: &str) -> Result<PriceTable, BadPrices> {
-        let file: File =
-            toml_edit::de::from_str(text).map_err(|error| BadPrices::Malformed(error.to_string()))?;
+        let file: File = toml_edit::de::from_str(text)
+            .map_err(|error| BadPrices::Malformed(error.message().to_owned()))?;
         let models = file.models.into_iter().map(|(model, dollars)| match dollars.prices() {
             Some(prices) => Ok((model, prices)),
             None => Err(BadPrices::Unusable(model)),
@@ -139,7 +139,10 @@ impl Dollars {
 }
 
 fn micros(dollars: f64) -> Option<u64> {
-    (0.0..=1e6).contains(&dollars).then(|| (dollars * 1e6).round() as u64)
+    let micros = (dollars * 1e6).round();
+    // A price that is rounded to nothing would count nothing.
+    let is_price = (0.0..=1e6).contains(&dollars) && (dollars == 0.0 || micros >= 1.0);
+    is_price.then_some(micros as u64)
 }
 
 #[cfg(test)]
@@ -193,6 +196,7 @@ mod tests {
         let refused = |text: &str| PriceTable::read(text).unwrap_err().to_string();
         assert!(refused("[models]\nx = { in = -1, out = 2 }").contains("model `x`"));
         assert!(refused("[models]\nx = { in = 1 }").contains("out"));
+        assert!(refused("[models]\nx = { in = 1e-7, out = 0 }").contains("model `x`"));
         assert!(refused("[models]\nx = { in = 1, out = nan }").contains("model `x`"));
         assert!(refused("[models]\nx = { in = 1, out = 2, colour = 3 }").contains("colour"));
     }

@@ -291,7 +291,8 @@ fn c89_a_request_is_whole() {
     assert_eq!(ask.request, "write /w/a\n+one\n+two\n");
     assert_eq!(edits, [Edit { path: "/w/a".to_owned(), change: Change::Write("one\ntwo\n".to_owned()) }]);
     let (ask, _) = asked(&mut driver, &wants("r3", "mcp__air__book", json!({ "to": "Rome" })));
-    assert_eq!(ask, Ask::permission("mcp__air__book", "{\n  \"to\": \"Rome\"\n}"));
+    let exact = r#"["mcp__air__book",{"to":"Rome"}]"#.to_owned();
+    assert_eq!(ask, Ask { exact, ..Ask::permission("mcp__air__book", "{\n  \"to\": \"Rome\"\n}") });
     // What cannot be shown whole is denied, and the model is told why.
     driver.read(&wants("r4", "Bash", json!({ "command": "x".repeat(300_000) })));
     assert_eq!(driver.transcript(), "");

@@ -362,7 +362,10 @@ fn c89_the_arguments_of_a_tool_and_the_folder_of_a_command_are_shown() {
     let meta = json!({ "tool_params": { "to": "Rome" } });
     let params = json!({ "serverName": "air", "mode": "form", "message": "Book?", "_meta": meta });
     let line = json!({ "id": 1, "method": "mcpServer/elicitation/request", "params": params }).to_string();
-    assert_eq!(asked(&mut driver, &line), Ask::permission("mcp air", "Book?\n\n{\n  \"to\": \"Rome\"\n}"));
+    let ask = asked(&mut driver, &line);
+    let shown = Ask { exact: String::new(), ..ask.clone() };
+    assert_eq!(shown, Ask::permission("mcp air", "Book?\n\n{\n  \"to\": \"Rome\"\n}"));
+    assert!(ask.can_be_ruled());
     let params = json!({ "command": "/bin/bash -lc 'make\nrm x'", "cwd": "/w" });
     let line =
         json!({ "id": 2, "method": "item/commandExecution/requestApproval", "params": params }).to_string();
@@ -583,4 +586,24 @@ fn overlong_and_malformed_lines_are_skipped() {
     );
     assert_eq!(driver.transcript(), format!("item: {}", "x".repeat(200)));
     assert!(driver.dialogue.store().len() < 1 << 10);
+}
+
+/// Two requests can look the same: rules compare what the agent sent. Its ids do not count, since they are new each time.
+#[test]
+fn what_rules_compare_is_the_request_itself() {
+    let mut driver = working();
+    let mut ask = |number: u32, params: serde_json::Value| {
+        let method = "item/commandExecution/requestApproval";
+        asked(&mut driver, &json!({ "id": number, "method": method, "params": params }).to_string())
+    };
+    let plain = ask(1, json!({ "itemId": "a", "command": "ls -l", "cwd": "/tmp" }));
+    let again = ask(2, json!({ "itemId": "b", "command": "ls -l", "cwd": "/tmp" }));
+    let alike = ask(3, json!({ "itemId": "c", "command": "ls -l\n\ncwd: /tmp" }));
+    assert_eq!(plain, again);
+    assert!(plain.can_be_ruled() && alike.request == plain.request && alike.exact != plain.exact);
+    // A command that is no text is shown as it is, and one that is missing is named.
+    let list = ask(4, json!({ "itemId": "d", "command": ["rm", "-rf", "/"], "cwd": "/tmp" }));
+    assert!(list.request.starts_with(r#"["rm","-rf","/"]"#), "{}", list.request);
+    let none = ask(5, json!({ "itemId": "e", "command": null, "cwd": "/tmp" }));
+    assert!(none.lacks.contains("the command") && !none.can_be_ruled());
 }

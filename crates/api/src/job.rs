@@ -12,7 +12,7 @@ use crate::Time;
 use crate::agent::{Agent, StandingRule};
 use crate::attempt::Attempt;
 use crate::enums::{Cause, HeldIn, IoKind, Outcome, OutcomeDetail, Phase, Rung};
-use crate::limits::Limits;
+use crate::limits::{AgentLimits, Limits};
 use crate::session::Session;
 use crate::usage::Usage;
 use crate::waits::{After, Waits};
@@ -58,6 +58,9 @@ pub struct Job {
     pub labels: BTreeMap<String, String>,
     /// The current limits.
     pub limits: Limits,
+    /// The limits in force that only agents have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_limits: Option<AgentLimits>,
     /// Whether and when a failed attempt is followed by another.
     pub retry: Retry,
     /// The grace periods of a stop.
@@ -246,6 +249,7 @@ impl Job {
             priority: spec.priority,
             labels: job.labels.clone(),
             limits: Limits::in_force(&job.limits),
+            agent_limits: AgentLimits::of(&job.limits),
             retry: Retry::of(&spec.retry),
             ladder: Ladder { interrupt_ms: spec.ladder.interrupt_ms, term_ms: spec.ladder.term_ms },
             after: spec.after.iter().map(After::of).collect(),

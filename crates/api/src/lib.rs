@@ -42,7 +42,7 @@ pub use enums::{
 };
 pub use event::{ENVELOPE, Event};
 pub use job::{Io, Job, Ladder, Paused, Retry, Stop};
-pub use limits::{Limits, LimitsPatch};
+pub use limits::{AgentLimits, Limits, LimitsPatch};
 pub use page::{Feed, Page};
 pub use problem::{Candidate, Problem};
 pub use requests::{

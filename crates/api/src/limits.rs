@@ -12,9 +12,11 @@ use crate::patch::present;
 pub struct Limits {
     /// Milliseconds that an attempt may take, not counting suspends of the machine and the time in which a person is asked.
     pub wall_ms: Option<u64>,
-    /// The same for each turn of an agent.
+    /// The same for each turn of an agent. Of a job, `agent_limits` has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub turn_ms: Option<u64>,
-    /// Milliseconds in which an agent must open its session.
+    /// Milliseconds in which an agent must open its session. Of a job, `agent_limits` has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub handshake_ms: Option<u64>,
     /// Milliseconds without progress; for a plain command, without output.
     pub stall_ms: Option<u64>,
@@ -26,6 +28,26 @@ pub struct Limits {
     pub tokens: Option<u64>,
     /// Money, in millionths of a dollar.
     pub money_micros: Option<u64>,
+}
+
+/// Limits of a job that only agents have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct AgentLimits {
+    /// Milliseconds that a turn may take, not counting the time in which a person is asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turn_ms: Option<u64>,
+    /// Milliseconds in which the agent must open its session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handshake_ms: Option<u64>,
+}
+
+impl AgentLimits {
+    /// Returns those in force, if there are any.
+    pub(crate) fn of(limits: &limits::Limits) -> Option<AgentLimits> {
+        let all =
+            AgentLimits { turn_ms: limits.get(Limit::Turn), handshake_ms: limits.get(Limit::Handshake) };
+        (all != AgentLimits::default()).then_some(all)
+    }
 }
 
 /// A merge patch of limits: an absent one is unchanged, null or zero switches it off.
@@ -67,12 +89,12 @@ pub struct LimitsPatch {
 }
 
 impl Limits {
-    /// Converts limits in force: one that is switched off is absent.
+    /// Converts limits in force: one that is switched off is absent, and so are those of agents alone, which clients of 0.1.0 refuse.
     pub fn in_force(limits: &limits::Limits) -> Limits {
         Limits {
             wall_ms: limits.get(Limit::Wall),
-            turn_ms: limits.get(Limit::Turn),
-            handshake_ms: limits.get(Limit::Handshake),
+            turn_ms: None,
+            handshake_ms: None,
             stall_ms: limits.get(Limit::Stall),
             output_bytes: limits.get(Limit::Output),
             turns: limits.get(Limit::Turns),

@@ -458,6 +458,8 @@ bodies! {
         tool: String,
         /// The complete request, as it was shown.
         request: String,
+        /// The same as the agent sent it.
+        exact: String,
     }
     /// A person took a rule back.
     RuleRemoved {

@@ -30,6 +30,10 @@ pub struct Ask {
     /// What a person is asked, one by one. None for a permission.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<Part>,
+    /// The request as the agent sent it, without what differs from one request to the next. Rules compare it: what is shown can be the
+    /// same for two requests. Empty if no rule can be made of it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub exact: String,
 }
 
 /// The kind of answer that a question needs.
@@ -112,14 +116,16 @@ impl Ask {
     /// Returns a request for permission to use a tool.
     pub fn permission(tool: &str, request: &str) -> Ask {
         let (tool, request) = (tool.to_owned(), request.to_owned());
-        Ask { kind: AskKind::Permission, tool, request, lacks: String::new(), parts: Vec::new() }
+        let (lacks, parts, exact) = (String::new(), Vec::new(), String::new());
+        Ask { kind: AskKind::Permission, tool, request, lacks, parts, exact }
     }
 
     /// Returns a question of several parts: a choice if any of them has options.
     pub fn words(tool: &str, parts: Vec<Part>) -> Ask {
         let is_choice = parts.iter().any(|part| !part.options.is_empty());
         let kind = if is_choice { AskKind::Choice } else { AskKind::Text };
-        Ask { kind, tool: tool.to_owned(), request: String::new(), lacks: String::new(), parts }
+        let (request, lacks, exact) = (String::new(), String::new(), String::new());
+        Ask { kind, tool: tool.to_owned(), request, lacks, parts, exact }
     }
 
     /// Returns the bytes of everything that has to be shown.
@@ -193,7 +199,9 @@ impl Reply {
 /// Returns the name of the question with this number: `q3-7k2m`. The second part is a check of all that is asked.
 pub(crate) fn name(number: u32, text: &str, ask: &Ask) -> String {
     const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
-    let whole = serde_json::to_string(&(text, ask)).unwrap_or_default();
+    // What rules compare is not shown.
+    let shown = Ask { exact: String::new(), ..ask.clone() };
+    let whole = serde_json::to_string(&(text, &shown)).unwrap_or_default();
     // FNV-1a. It need not resist an agent: no two questions of a job have the same number.
     let hash = whole.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
@@ -213,21 +221,25 @@ pub struct StandingRule {
     pub at: Timestamp,
     /// The tool.
     pub tool: String,
-    /// The complete request.
+    /// The complete request, as it was shown.
     pub request: String,
+    /// The same as the agent sent it.
+    pub exact: String,
 }
 
 impl StandingRule {
-    /// Reports whether it allows what is asked: the same tool, and the same request to its last byte.
+    /// Reports whether it allows what is asked: the same tool, and the same request, as it is shown and as the agent sent it.
     pub fn allows(&self, ask: &Ask) -> bool {
-        ask.can_be_ruled() && self.tool == ask.tool && self.request == ask.request
+        let is_same = self.tool == ask.tool && self.request == ask.request && self.exact == ask.exact;
+        ask.can_be_ruled() && is_same
     }
 }
 
 impl Ask {
     /// Reports whether a rule can allow it: it is a permission that can be shown whole.
     pub fn can_be_ruled(&self) -> bool {
-        self.kind == AskKind::Permission && self.lacks.is_empty() && !self.request.is_empty()
+        let is_whole = self.lacks.is_empty() && !self.request.is_empty() && !self.exact.is_empty();
+        self.kind == AskKind::Permission && is_whole
     }
 }
 

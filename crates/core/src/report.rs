@@ -235,9 +235,15 @@ impl Pulse {
                 let before = self.inactive.unwrap_or(Inactive { since: now, failed: false });
                 self.inactive = Some(Inactive { failed: before.failed || *failed, ..before });
             }
-            Signal::Active | Signal::ToolStarted | Signal::TurnStarted | Signal::TurnEnded { .. } => {
-                self.inactive = None;
-            }
+            // Whatever it does shows that it works.
+            Signal::Active
+            | Signal::ToolStarted
+            | Signal::ToolEnded
+            | Signal::QuestionAsked { .. }
+            | Signal::ItemCompleted { .. }
+            | Signal::Spent(_)
+            | Signal::TurnStarted
+            | Signal::TurnEnded { .. } => self.inactive = None,
             _ => {}
         }
     }

@@ -246,7 +246,8 @@ fn input_to_a_one_shot_agent_is_refused_with_advice() {
 #[test]
 fn a_rule_allows_exactly_what_was_shown_until_it_is_removed() {
     let asks = |id: &str, tool: &str, request: &str, lacks: &str| {
-        let ask = Box::new(Ask { lacks: lacks.to_owned(), ..Ask::permission(tool, request) });
+        let exact = format!("{tool} {request}");
+        let ask = Box::new(Ask { lacks: lacks.to_owned(), exact, ..Ask::permission(tool, request) });
         Signal::QuestionAsked { question: id.to_owned(), text: "may I?".to_owned(), ask, edits: Vec::new() }
     };
     let ruled = |test: &TestJob| answer::by_rule(&test.job).len();
@@ -276,6 +277,11 @@ fn a_rule_allows_exactly_what_was_shown_until_it_is_removed() {
             "{tool} {request:?} {lacks}"
         );
     }
+    // So is what looks the same and is not.
+    let ask = Box::new(Ask { exact: "another".to_owned(), ..Ask::permission("Bash", "make test") });
+    let other =
+        Signal::QuestionAsked { question: "d".to_owned(), text: "may I?".to_owned(), ask, edits: Vec::new() };
+    assert_eq!(ruled(&test.clone().says(other)), 0);
     // Removed, it allows nothing, and the same rule made again has another number.
     let facts = rule::remove(&again.job, "ann", 1);
     let mut removed = again;

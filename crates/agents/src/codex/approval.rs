@@ -105,8 +105,16 @@ pub(super) fn request(
                 (None, Some(host)) => ToolUse { tool: "network", what: host },
                 (None, None) => ToolUse { tool: "commandExecution", what: reason(params) },
             };
-            let request = format!("{}{}", tool_use.what, others(params));
-            permission_request(start, id, &tool_use, decision("accept", "decline", "cancel"), &request)
+            // A command that is no text is shown as it is; one that is not there cannot be.
+            let raw = at(params, &["command"]).filter(|raw| !raw.is_null() && !raw.is_string());
+            let what = raw.map_or_else(|| tool_use.what.to_owned(), Value::to_string);
+            let request = format!("{what}{}", others(params));
+            let choice = decision("accept", "decline", "cancel");
+            let (request, mut question) = permission_request(start, id, &tool_use, choice, &request);
+            if command.is_none() && host.is_none() && raw.is_none() {
+                question.ask.lacks = "the command: the agent did not say it".to_owned();
+            }
+            (request, question)
         }
         "item/fileChange/requestApproval" => {
             let choice = decision("accept", "decline", "cancel");
@@ -135,7 +143,8 @@ pub(super) fn request(
             let allow = json!({ "permissions": asked, "scope": "turn" });
             let none = json!({ "permissions": {}, "scope": "turn" });
             let choice = Reply::Choice { allow, deny: none.clone(), cancel: none };
-            permission_request(start, id, &ToolUse { tool: "permissions", what: &wanted }, choice, &wanted)
+            let request = format!("{wanted}{}", others(params));
+            permission_request(start, id, &ToolUse { tool: "permissions", what: &wanted }, choice, &request)
         }
         "item/tool/requestUserInput" => user_input(start, id, params),
         "mcpServer/elicitation/request" => elicitation(start, id, params),
@@ -160,7 +169,30 @@ pub(super) fn request(
         }
         _ => return None,
     };
-    Some(asked)
+    let (request, mut question) = asked;
+    // The change to a file stands in another message.
+    let exact = json!([without_ids(params), question.ask.request]);
+    question.ask.exact = ask::exact(method, &exact, &[]);
+    Some((request, question))
+}
+
+/// Returns the parameters of a request without what is new in each.
+fn without_ids(params: &Value) -> Value {
+    const IDS: [&str; 8] = [
+        "itemId",
+        "threadId",
+        "turnId",
+        "approvalId",
+        "callId",
+        "conversationId",
+        "startedAtMs",
+        "environmentId",
+    ];
+    let mut params = params.clone();
+    if let Some(fields) = params.as_object_mut() {
+        fields.retain(|name, _| !IDS.contains(&name.as_str()));
+    }
+    params
 }
 
 /// Returns what else is asked for beside a command.

@@ -8,6 +8,9 @@ use crate::failure::Failure;
 use crate::text::clean::clean;
 use crate::ui::{Ui, describe};
 
+/// Bytes of a file of variables.
+const BYTES_MAX: u64 = 1 << 20;
+
 /// Parses the name of a variable. A value is refused: arguments can be read by every user of the machine.
 pub(super) fn name(text: &str) -> Result<String, String> {
     match text.split_once('=') {
@@ -40,8 +43,18 @@ pub(super) fn chosen(
 
 /// Reads the variables of a file. A value is taken as it stands; empty lines and those that begin with `#` are skipped.
 fn read(file: &Path) -> Result<Vec<(String, String)>, String> {
-    let text = std::fs::read_to_string(file).map_err(|error| error.to_string())?;
-    parse(&text)
+    use std::io::Read as _;
+    let failed = |error: std::io::Error| error.to_string();
+    // A pipe or a device would be waited for, or never end.
+    if !std::fs::metadata(file).map_err(failed)?.is_file() {
+        return Err("it is not a file".to_owned());
+    }
+    let mut text = String::new();
+    let read = std::fs::File::open(file).map_err(failed)?.take(BYTES_MAX + 1).read_to_string(&mut text);
+    match read.map_err(failed)? as u64 > BYTES_MAX {
+        true => Err("it is larger than 1 MiB".to_owned()),
+        false => parse(text.strip_prefix('\u{feff}').unwrap_or(&text)),
+    }
 }
 
 fn parse(text: &str) -> Result<Vec<(String, String)>, String> {

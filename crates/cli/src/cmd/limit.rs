@@ -14,7 +14,7 @@ pub(crate) struct Args {
     /// Job whose limits to show or change
     #[arg(value_name = "JOB", add = super::completion::jobs())]
     job: String,
-    /// Limits to change: wall=2h, stall=10m, output=50M, turns=12, tokens=200000, money=1.50; 0 removes a limit
+    /// Limits to change: wall=2h, turn=20m, handshake=5m, stall=10m, output=50M, turns=12, tokens=200000, money=1.50; 0 removes a limit
     #[arg(value_name = "LIMIT=VALUE", value_parser = change)]
     changes: Vec<Change>,
 }
@@ -26,7 +26,7 @@ struct Change {
     value: u64,
 }
 
-const NAMES: [&str; 6] = ["wall", "stall", "output", "turns", "tokens", "money"];
+const NAMES: [&str; 8] = ["wall", "turn", "handshake", "stall", "output", "turns", "tokens", "money"];
 
 fn change(text: &str) -> Result<Change, String> {
     let (name, value) = text.split_once('=').ok_or("write a limit as NAME=VALUE, for example wall=2h")?;
@@ -41,7 +41,7 @@ fn change(text: &str) -> Result<Change, String> {
         number.ok_or_else(|| format!("`{text}` is not a whole number"))
     };
     let value = match *name {
-        "wall" | "stall" => duration::parse_ms(value)?,
+        "wall" | "turn" | "handshake" | "stall" => duration::parse_ms(value)?,
         "output" => size::parse(value)?,
         "money" => money(value)?,
         _ => whole(value)?,
@@ -80,7 +80,7 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
     if ui.json {
         ui.print_json(&job)?;
     } else {
-        let limits = describe::limits(&job.limits).unwrap_or_else(|| "none".to_owned());
+        let limits = describe::limits(&job).unwrap_or_else(|| "none".to_owned());
         ui.print(&format!(
             "{}  {limits}",
             ui.out.strong(&describe::job_name(job.name.as_deref(), &job.short))

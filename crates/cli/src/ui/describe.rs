@@ -1,7 +1,7 @@
 //! Describes jobs in words, from the types of the API.
 
 use lastword_api::{
-    After, Awaited, Cause, Exit, Job, Level, Limits, Needs, Outcome, OutcomeDetail, Phase, Proof, Row, Rung,
+    After, Awaited, Cause, Exit, Job, Level, Needs, Outcome, OutcomeDetail, Phase, Proof, Row, Rung,
     SessionState, Time, Usage, Waits, WaitsFor,
 };
 use lastword_core::limits::dollars;
@@ -234,12 +234,13 @@ pub(crate) fn level(level: &Level) -> &str {
     }
 }
 
-/// Lists the limits that are set.
-pub(crate) fn limits(limits: &Limits) -> Option<String> {
+/// Lists the limits that a job has.
+pub(crate) fn limits(job: &Job) -> Option<String> {
+    let (limits, of_agents) = (&job.limits, job.agent_limits.unwrap_or_default());
     let parts = [
         limits.wall_ms.map(|ms| format!("wall {}", duration::spell_ms(ms))),
-        limits.turn_ms.map(|ms| format!("turn {}", duration::spell_ms(ms))),
-        limits.handshake_ms.map(|ms| format!("handshake {}", duration::spell_ms(ms))),
+        of_agents.turn_ms.map(|ms| format!("turn {}", duration::spell_ms(ms))),
+        of_agents.handshake_ms.map(|ms| format!("handshake {}", duration::spell_ms(ms))),
         limits.stall_ms.map(|ms| format!("stall {}", duration::spell_ms(ms))),
         limits.output_bytes.map(|bytes| format!("output {}", size::spell(bytes))),
         limits.turns.map(|turns| format!("turns {turns}")),
@@ -262,7 +263,7 @@ pub(crate) fn spent(spent: &Usage) -> String {
 /// Describes how much of a limit is used up.
 pub(crate) fn used(limit: &str, measured: u64, allowed: u64) -> String {
     let spell: fn(u64) -> String = match limit {
-        "wall" | "stall" => duration::spell_ms,
+        "wall" | "turn" | "handshake" | "stall" => duration::spell_ms,
         "output" => size::spell,
         "money" => dollars,
         _ => |number| number.to_string(),

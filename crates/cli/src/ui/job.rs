@@ -130,7 +130,7 @@ fn details(job: &Job, clock: &Clock, style: Style, width: usize) -> Vec<String> 
     if !labels.is_empty() {
         facts.push(("labels", labels.join(" ")));
     }
-    facts.extend(describe::limits(&job.limits).map(|limits| ("limits", limits)));
+    facts.extend(describe::limits(job).map(|limits| ("limits", limits)));
     if job.retry.attempts > 1 {
         let pause = duration::spell_ms(job.retry.backoff_ms);
         facts.push(("retry", format!("up to {} attempts, first pause {pause}", job.retry.attempts)));

@@ -20,7 +20,12 @@ pub fn allow_always(job: &Job, by: &str, name: &str) -> Decision {
     let questions = job.session.iter().flat_map(|session| &session.questions);
     match questions.into_iter().find(|open| open.name == name).and_then(|open| open.ask.as_deref()) {
         Some(ask) => facts.extend(rule::add(job, by, ask)?),
-        None => return Err(Refusal::Nothing(job.id, "asked before this version: it is allowed once only")),
+        None => {
+            return Err(Refusal::Nothing(
+                job.id,
+                "asked it of an older version, so no rule can allow it; approve it without --always",
+            ));
+        }
     }
     Ok(facts)
 }

@@ -111,12 +111,19 @@ fn settle(job: &Job, turn: TurnNo, reported: TurnEnding, limit: Option<&Fact>) -
 
 /// Returns whether the agent itself ended a turn that it was told to end. One that died first did not.
 fn acknowledges(reported: TurnEnding, ending: TurnEnding) -> Option<bool> {
-    ending.was_told().then_some(!matches!(reported, TurnEnding::AgentExit | TurnEnding::RuntimeError))
+    match reported {
+        _ if !ending.was_told() => None,
+        TurnEnding::Aborted | TurnEnding::Interrupted | TurnEnding::Cancelled => Some(true),
+        TurnEnding::AgentExit | TurnEnding::RuntimeError => Some(false),
+        // It ended in another way before it heard of it.
+        _ => None,
+    }
 }
 
 /// Returns the end of a turn whose agent has said for a while that it works on nothing.
 pub fn inactive(job: &Job, pulse: &Pulse, now: Awake) -> Option<Fact> {
-    let turn = job.active_turn()?;
+    // An agent that asks works on something.
+    let turn = job.active_turn().filter(|_| !job.waits_for_person())?;
     let inactive = pulse.inactive.filter(|inactive| now >= inactive.since.plus_ms(SETTLE_MS))?;
     let (reported, error) = match inactive.failed {
         true => (TurnEnding::RuntimeError, "the agent reported an error of its own and did not end its turn"),
@@ -129,7 +136,7 @@ pub fn inactive(job: &Job, pulse: &Pulse, now: Awake) -> Option<Fact> {
 
 /// Returns when [`inactive`] must be asked next.
 pub fn next_inactive(job: &Job, pulse: &Pulse) -> Option<Awake> {
-    job.active_turn()?;
+    job.active_turn().filter(|_| !job.waits_for_person())?;
     pulse.inactive.map(|inactive| inactive.since.plus_ms(SETTLE_MS))
 }
 

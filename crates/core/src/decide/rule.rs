@@ -14,7 +14,7 @@ pub(super) fn add(job: &Job, by: &str, ask: &Ask) -> Decision {
     if !ask.can_be_ruled() {
         return Err(Refusal::Nothing(
             job.id,
-            "asked for something that cannot be shown whole, so it is allowed once only",
+            "asked for something that cannot be shown whole, so no rule can allow it; approve it without --always",
         ));
     }
     if job.rules.iter().any(|rule| rule.allows(ask)) {
@@ -23,8 +23,8 @@ pub(super) fn add(job: &Job, by: &str, ask: &Ask) -> Decision {
     if job.rules.len() >= RULES_MAX {
         return Err(Refusal::Full(job.id, "64 rules; remove one first"));
     }
-    let (by, tool, request) = (by.to_owned(), ask.tool.clone(), ask.request.clone());
-    Ok(vec![RuleAdded { by, rule: job.rules_made + 1, tool, request }.into()])
+    let (tool, request, exact) = (ask.tool.clone(), ask.request.clone(), ask.exact.clone());
+    Ok(vec![RuleAdded { by: by.to_owned(), rule: job.rules_made + 1, tool, request, exact }.into()])
 }
 
 /// Decides to remove a rule. It has no effect on what it allowed before.

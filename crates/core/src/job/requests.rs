@@ -93,9 +93,9 @@ impl Job {
         if added.rule != self.rules_made + 1 {
             return Err("it is not the next rule");
         }
-        let RuleAdded { by, rule, tool, request } = added.clone();
+        let RuleAdded { by, rule, tool, request, exact } = added.clone();
         self.rules_made = rule;
-        self.rules.push(StandingRule { no: rule, by, at, tool, request });
+        self.rules.push(StandingRule { no: rule, by, at, tool, request, exact });
         Ok(())
     }
 

@@ -50,7 +50,9 @@ fn describe(fact: &Fact) -> String {
             let by = quote(&change.by);
             match change.value {
                 0 => format!("limit {} switched off by {by}", change.limit.name()),
-                value => format!("limit {} set to {value} by {by}", change.limit.name()),
+                value => {
+                    format!("limit {} set to {} by {by}", change.limit.name(), amount(change.limit, value))
+                }
             }
         }
         Fact::LabelsChanged(change) => {
@@ -191,6 +193,15 @@ fn with_error(text: String, error: Option<&str>) -> String {
     match error {
         Some(error) => format!("{text}: {}", quote(error)),
         None => text,
+    }
+}
+
+fn amount(limit: Limit, value: u64) -> String {
+    match limit {
+        Limit::Money => dollars(value),
+        Limit::Wall | Limit::Turn | Limit::Handshake | Limit::Stall => format!("{value} ms"),
+        Limit::Output => format!("{value} bytes"),
+        Limit::Turns | Limit::Tokens => value.to_string(),
     }
 }
 

@@ -39,6 +39,9 @@ const CHECKPOINT_EVERY: u64 = 16 << 20;
 /// Bytes of an agent's error output that are looked at when it has died.
 const LAST_BYTES: usize = 4 << 10;
 
+/// Characters that are kept of each of its lines.
+const LAST_CHARS: usize = 300;
+
 /// Lines of it that are kept.
 const LAST_LINES: usize = 5;
 
@@ -399,7 +402,8 @@ fn last_lines(dir: &Path) -> String {
     let text = String::from_utf8_lossy(&tail);
     let is_word = |line: &&str| !line.is_empty() && !is_frame(line);
     let lines: Vec<&str> = text.lines().map(str::trim).filter(is_word).collect();
-    lines[lines.len().saturating_sub(LAST_LINES)..].join(" | ")
+    let last = lines[lines.len().saturating_sub(LAST_LINES)..].iter();
+    last.map(|line| line.chars().take(LAST_CHARS).collect()).collect::<Vec<String>>().join(" | ")
 }
 
 /// Reports whether a line is part of a backtrace, which follows the error that is worth reading: `12: name`, or `at file:line`.

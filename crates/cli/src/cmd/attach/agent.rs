@@ -42,13 +42,27 @@ pub(super) async fn listen(client: &Client, job: &Job) -> Result<(), Failure> {
         let Some(event) = event else { continue };
         let text = |name: &str| event.data[name].as_str().unwrap_or_default();
         match event.kind.as_str() {
-            "question_asked" => questions.add(question::of_event(event.time, &event.data)),
+            "question_asked" => {
+                let question = question::of_event(event.time, &event.data);
+                // A rule may have answered it in the same moment.
+                if is_open(client, job, &question.id).await {
+                    questions.add(question);
+                }
+            }
             "question_closed" | "answer_requested" => questions.close(text("question")),
             "turn_ended" => questions.open.clear(),
             _ => notice(describe::reference(job), &event.kind, &event.data)
                 .iter()
                 .for_each(|line| client.ui().say(line)),
         }
+    }
+}
+
+/// Reports whether a question is still to be answered; one that cannot be looked up is taken for open.
+async fn is_open(client: &Client, job: &Job, question: &str) -> bool {
+    match Box::pin(client.job(&job.id)).await {
+        Ok(job) => job.session.iter().flat_map(|session| &session.questions).any(|open| open.id == question),
+        Err(_) => true,
     }
 }
 

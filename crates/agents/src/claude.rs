@@ -181,17 +181,15 @@ impl Protocol for Claude {
 
     fn died(&mut self, error: &str) -> Vec<Signal> {
         let is_turn = std::mem::take(&mut self.turn);
-        match (is_turn, &self.session) {
+        // Reported once: from now on it counts as opened.
+        let has_session = self.session.replace(self.session.clone().unwrap_or_default()).is_some();
+        match (is_turn, has_session) {
             (true, _) => {
                 let error = Some(format!("{error} before its turn ended"));
                 vec![Signal::TurnEnded { ending: TurnEnding::AgentExit, error, commit: Commit::default() }]
             }
-            (false, Some(_)) => Vec::new(),
-            (false, None) => {
-                // Reported once.
-                self.session = Some(String::new());
-                Turn::default().died(false, error)
-            }
+            (false, true) => Vec::new(),
+            (false, false) => Turn::default().died(false, error),
         }
     }
 }

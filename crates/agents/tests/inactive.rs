@@ -228,3 +228,24 @@ fn a_death_is_reported_with_its_exit_and_its_last_words() {
     let signals: Vec<String> = heard.iter().map(|heard| common::line_of(&heard.signal)).collect();
     assert!(signals[0].starts_with("AgentExit (the agent was killed by signal 9 before its turn ended)"));
 }
+
+#[test]
+fn a_death_is_reported_once() {
+    for of in [codex, goose, claude] {
+        for state in STATES {
+            let mut driver = of(state);
+            driver.dialogue.exited(Exit::Code(3), "");
+            assert_eq!(
+                driver.dialogue.exited(Exit::Code(3), ""),
+                [],
+                "{:?} in {state:?}",
+                driver.terms.dialect
+            );
+        }
+    }
+    // A turn of a session without a name.
+    let mut driver = driver(Dialect::Claude);
+    driver.read(r#"{"type":"system","subtype":"init"}"#);
+    assert_eq!(driver.dialogue.exited(Exit::Signal(9), "").len(), 1);
+    assert_eq!(driver.dialogue.exited(Exit::Signal(9), ""), []);
+}

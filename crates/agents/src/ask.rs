@@ -67,14 +67,15 @@ impl Question {
     }
 }
 
-/// Returns a request as the agent sent it, without the fields that differ from one request to the next, for rules to compare. Empty if it
-/// is too large to be kept.
-pub(crate) fn exact(method: &str, request: &Value, varying: &[&str]) -> String {
+/// Returns a request as the agent sent it, without the fields that differ from one request to the next, and what stands `beside` it, for
+/// rules to compare. Empty if it is too large to be kept.
+pub(crate) fn exact(method: &str, request: &Value, varying: &[&str], beside: Option<&str>) -> String {
     let mut request = request.clone();
     if let Some(fields) = request.as_object_mut() {
         fields.retain(|name, _| !varying.contains(&name.as_str()));
     }
-    let exact = Value::from(vec![method.into(), request]).to_string();
+    let parts = [method.into(), request].into_iter().chain(beside.map(Value::from));
+    let exact = Value::from_iter(parts).to_string();
     if exact.len() > REQUEST_BYTES_MAX { String::new() } else { exact }
 }
 

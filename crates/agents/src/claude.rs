@@ -23,7 +23,7 @@ use crate::protocol::{Goals, Outgoing, Protocol};
 use crate::request;
 use crate::start::Start;
 use crate::tokens::Tokens;
-use crate::turn::Turn;
+use crate::turn;
 use crate::value::{at, items, line, micros, number, text};
 
 /// Open requests and running tools that are tracked. No agent at work has more.
@@ -183,14 +183,7 @@ impl Protocol for Claude {
         let is_turn = std::mem::take(&mut self.turn);
         // Reported once: from now on it counts as opened.
         let has_session = self.session.replace(self.session.clone().unwrap_or_default()).is_some();
-        match (is_turn, has_session) {
-            (true, _) => {
-                let error = Some(format!("{error} before its turn ended"));
-                vec![Signal::TurnEnded { ending: TurnEnding::AgentExit, error, commit: Commit::default() }]
-            }
-            (false, true) => Vec::new(),
-            (false, false) => Turn::default().died(false, error),
-        }
+        turn::died(is_turn, has_session, error)
     }
 }
 
@@ -251,11 +244,8 @@ impl Claude {
 
     /// Signals the usage of a message, with its money by the table of prices. The turn's result corrects that.
     fn message_cost(&mut self, start: &Start, tokens: Tokens) -> Vec<Signal> {
-        let price = start.price_of(self.model.as_deref());
-        let spent = tokens.usage(price);
+        let (spent, unpriced) = start.cost_of(self.model.as_deref(), tokens);
         self.spent.add(spent);
-        let model = || self.model.clone().unwrap_or_else(|| "unknown".to_owned());
-        let unpriced = price.is_none().then(|| Signal::Unpriced { model: model() });
         [Signal::Spent(spent)].into_iter().chain(unpriced).collect()
     }
 
@@ -332,7 +322,7 @@ impl Claude {
             true => Question::words("", ask::parts(items(&body["input"], &["questions"]), "multiSelect")),
             false => {
                 let mut question = Question::tool(tool_use.line(), tool, &body["input"]);
-                question.ask.exact = ask::exact(tool, &body["input"], &[]);
+                question.ask.exact = ask::exact(tool, &body["input"], &[], None);
                 question
             }
         };

@@ -125,10 +125,10 @@ impl Definition {
         let mut argv = self.command.clone();
         // Options must come before `--`.
         let end = argv.iter().position(|word| word == "--").unwrap_or(argv.len());
-        let model_words =
-            self.words_for("model", &self.model, model.as_deref(), self.dialect != Dialect::Plain)?;
-        let effort_words =
-            self.words_for("effort", &self.effort, effort.as_deref(), self.dialect == Dialect::Codex)?;
+        let by_protocol = matches!(self.dialect, Dialect::Codex | Dialect::Acp);
+        let model_words = words_for("model", &self.model, model.as_deref(), by_protocol)?;
+        let by_protocol = self.dialect == Dialect::Codex;
+        let effort_words = words_for("effort", &self.effort, effort.as_deref(), by_protocol)?;
         if let Some((name, why)) = self.refusal(&args) {
             return Err(format!("the argument `{name}` is refused: {why}"));
         }
@@ -147,22 +147,6 @@ impl Definition {
             model,
             effort,
         })
-    }
-
-    /// Returns the arguments that choose a model or an effort. None if nothing was chosen, or if the protocol does it.
-    fn words_for(
-        &self,
-        what: &str,
-        words: &[String],
-        chosen: Option<&str>,
-        by_protocol: bool,
-    ) -> Result<Vec<String>, String> {
-        let Some(chosen) = chosen else { return Ok(Vec::new()) };
-        let by_protocol = by_protocol && self.dialect != Dialect::Once && self.dialect != Dialect::Claude;
-        match words {
-            [] if !by_protocol => Err(format!("its {what} cannot be chosen: use its own settings")),
-            words => Ok(words.iter().map(|word| word.replace("{}", chosen)).collect()),
-        }
     }
 
     /// Returns the first argument that must not be added, with the reason.
@@ -218,6 +202,20 @@ impl Definition {
             }
             Dialect::Claude | Dialect::Codex | Dialect::Acp => Ok(()),
         }
+    }
+}
+
+/// Returns the arguments that choose a model or an effort. None if nothing was chosen, or if the protocol does it.
+fn words_for(
+    what: &str,
+    words: &[String],
+    chosen: Option<&str>,
+    by_protocol: bool,
+) -> Result<Vec<String>, String> {
+    let Some(chosen) = chosen else { return Ok(Vec::new()) };
+    match words {
+        [] if !by_protocol => Err(format!("its {what} cannot be chosen: use its own settings")),
+        words => Ok(words.iter().map(|word| word.replace("{}", chosen)).collect()),
     }
 }
 

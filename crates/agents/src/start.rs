@@ -2,9 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use lastword_core::event::Usage;
+use lastword_core::report::Signal;
 use lastword_core::spec::{Permissions, Prices, Spec, Terms, Work};
 
 use crate::prices::price_of;
+use crate::tokens::Tokens;
 
 /// How an attempt of an agent starts, and its rules.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -53,6 +56,14 @@ impl Start {
     /// Returns the prices of the agent's tokens, of this model.
     pub(crate) fn price_of(&self, model: Option<&str>) -> Option<Prices> {
         self.prices.or_else(|| price_of(&self.model_prices, model?))
+    }
+
+    /// Returns what tokens of this model cost, and the signal that this is not known.
+    pub(crate) fn cost_of(&self, model: Option<&str>, tokens: Tokens) -> (Usage, Option<Signal>) {
+        let price = self.price_of(model);
+        let model = model.unwrap_or("unknown");
+        let unpriced = price.is_none().then(|| Signal::Unpriced { model: model.to_owned() });
+        (tokens.usage(price), unpriced)
     }
 
     /// Returns the program and its arguments.

@@ -99,16 +99,7 @@ impl Turn {
 
     /// Reports that the agent died: the end of its turn, or of the session that it never opened.
     pub(crate) fn died(&mut self, has_session: bool, error: &str) -> Vec<Signal> {
-        match (self.active, has_session) {
-            (true, _) => {
-                let error = format!("{error} before its turn ended");
-                self.end(TurnEnding::AgentExit, Some(error), None).into_iter().collect()
-            }
-            (false, true) => Vec::new(),
-            (false, false) => {
-                vec![Signal::Unopened { error: format!("{error} before it opened a session") }]
-            }
-        }
+        died(std::mem::take(self).active, has_session, error)
     }
 
     /// Reports that no session could be opened, as a failed turn: that is what the job waits for.
@@ -137,5 +128,18 @@ impl Turn {
             resume,
         };
         turn.active.then_some(Signal::TurnEnded { ending, error, commit })
+    }
+}
+
+/// Reports that an agent died: the end of its turn, or of the session that it never opened. A turn that did not complete adds nothing to the
+/// conversation.
+pub(crate) fn died(in_turn: bool, has_session: bool, error: &str) -> Vec<Signal> {
+    match (in_turn, has_session) {
+        (true, _) => {
+            let error = Some(format!("{error} before its turn ended"));
+            vec![Signal::TurnEnded { ending: TurnEnding::AgentExit, error, commit: Commit::default() }]
+        }
+        (false, true) => Vec::new(),
+        (false, false) => vec![Signal::Unopened { error: format!("{error} before it opened a session") }],
     }
 }

@@ -443,6 +443,12 @@ fn c94_the_message_that_ends_the_turn_takes_precedence() {
     // It works again.
     assert_eq!(at(idle().says(Signal::Active)), (None, None));
     assert_eq!(at(idle().says(Signal::ToolStarted)), (None, None));
+    assert_eq!(at(idle().says(Signal::ItemCompleted { title: "one".to_owned() })), (None, None));
+    assert_eq!(at(idle().says(Signal::Spent(Usage::default()))), (None, None));
+    // It asks, before or after it said so.
+    assert_eq!(at(idle().says(question("q1"))), (None, None));
+    let asking = TestJob::in_turn(agent()).says(question("q1")).says(Signal::Inactive { failed: false });
+    assert_eq!(at(asking), (None, None));
     // The idle word was about the turn before.
     let next = idle().says(ends(TurnEnding::Completed)).says(Signal::TurnStarted);
     assert_eq!(at(next), (None, Some(TurnEnding::Completed)));
@@ -480,6 +486,9 @@ fn a_turn_that_was_told_to_end_says_whether_the_agent_did() {
     let told = || interrupted(TestJob::in_turn(agent()));
     assert_eq!(acknowledged(&told().says(ends(TurnEnding::Aborted))), (interrupt, Some(true)));
     assert_eq!(acknowledged(&told().says(becomes(SessionState::Ready))), (interrupt, Some(false)));
+    // It ended in its own way before it heard of it.
+    let late = interrupted(TestJob::in_turn(agent())).says(ends(TurnEnding::Completed));
+    assert_eq!(acknowledged(&late), (interrupt, None));
     // Nothing told these to end.
     let completed = TestJob::in_turn(agent()).says(ends(TurnEnding::Completed));
     assert_eq!(acknowledged(&completed), (TurnEnding::Completed, None));

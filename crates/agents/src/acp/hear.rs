@@ -305,7 +305,7 @@ fn question(line: String, kind: &str, params: &Value) -> Question {
     if offers("allow_always") && !offers("allow_once") {
         question.ask.lacks = "a way to allow it once: this agent takes a yes for always".to_owned();
     }
-    question.ask.exact = ask::exact(kind, call, &["toolCallId", "status", "_meta"]);
+    question.ask.exact = ask::exact(kind, call, &["toolCallId", "status", "_meta"], None);
     question
 }
 

@@ -88,6 +88,18 @@ fn strictness(permission: Permission) -> u8 {
     }
 }
 
+/// Fields of a request that are new in each.
+const IDS: [&str; 8] = [
+    "itemId",
+    "threadId",
+    "turnId",
+    "approvalId",
+    "callId",
+    "conversationId",
+    "startedAtMs",
+    "environmentId",
+];
+
 /// Returns the request and its question; `None` if it is not supported.
 pub(super) fn request(
     start: &Start,
@@ -170,29 +182,9 @@ pub(super) fn request(
         _ => return None,
     };
     let (request, mut question) = asked;
-    // The change to a file stands in another message.
-    let exact = json!([without_ids(params), question.ask.request]);
-    question.ask.exact = ask::exact(method, &exact, &[]);
+    // The change to a file stands in another message, so what is shown counts too.
+    question.ask.exact = ask::exact(method, params, &IDS, Some(&question.ask.request));
     Some((request, question))
-}
-
-/// Returns the parameters of a request without what is new in each.
-fn without_ids(params: &Value) -> Value {
-    const IDS: [&str; 8] = [
-        "itemId",
-        "threadId",
-        "turnId",
-        "approvalId",
-        "callId",
-        "conversationId",
-        "startedAtMs",
-        "environmentId",
-    ];
-    let mut params = params.clone();
-    if let Some(fields) = params.as_object_mut() {
-        fields.retain(|name, _| !IDS.contains(&name.as_str()));
-    }
-    params
 }
 
 /// Returns what else is asked for beside a command.

@@ -139,10 +139,9 @@ impl Codex {
 
     /// Returns what tokens cost, and says so if that is not known.
     fn spent(&mut self, start: &Start, tokens: Tokens) -> Vec<Signal> {
-        let price = start.price_of(self.model.as_deref());
-        let spent = self.turn.spent(tokens.usage(price));
-        let unpriced = (price.is_none() && spent.is_some())
-            .then(|| Signal::Unpriced { model: self.model.clone().unwrap_or_else(|| "unknown".to_owned()) });
+        let (usage, unpriced) = start.cost_of(self.model.as_deref(), tokens);
+        let spent = self.turn.spent(usage);
+        let unpriced = unpriced.filter(|_| spent.is_some());
         spent.into_iter().chain(unpriced).collect()
     }
 

@@ -110,6 +110,8 @@ mod tests {
         let refused = parse("A=1\nhunter2 secret\n").unwrap_err();
         assert_eq!(refused, "line 2 is not NAME=VALUE");
         assert_eq!(parse("=x").unwrap_err(), "line 1 is not NAME=VALUE");
+        // A device is not read: it may never end.
+        assert_eq!(super::read(Path::new("/dev/zero")).unwrap_err(), "it is not a file");
         assert_eq!(name("TOKEN").unwrap(), "TOKEN");
         assert!(
             name("TOKEN=secret").unwrap_err().contains("--env-file")

@@ -97,6 +97,8 @@ mod tests {
     fn each_limit_takes_values_of_its_type() {
         for (text, name, value) in [
             ("wall=2h", "wall", 7_200_000),
+            ("turn=20m", "turn", 1_200_000),
+            ("handshake=90s", "handshake", 90_000),
             ("stall=0", "stall", 0),
             ("output=50M", "output", 50 << 20),
             ("turns=12", "turns", 12),

@@ -17,8 +17,7 @@ const EXPIRED: &str = "not answered in time";
 /// Decides to allow what the question of this name asks for, now and whenever the job asks for the same again.
 pub fn allow_always(job: &Job, by: &str, name: &str) -> Decision {
     let mut facts = decide(job, by, name, &Reply::Allow)?;
-    let questions = job.session.iter().flat_map(|session| &session.questions);
-    match questions.into_iter().find(|open| open.name == name).and_then(|open| open.ask.as_deref()) {
+    match question(job, name).and_then(|open| open.ask.as_deref()) {
         Some(ask) => facts.extend(rule::add(job, by, ask)?),
         None => {
             return Err(Refusal::Nothing(
@@ -33,8 +32,7 @@ pub fn allow_always(job: &Job, by: &str, name: &str) -> Decision {
 /// Decides the answer to the question of this name.
 pub fn decide(job: &Job, by: &str, name: &str, reply: &Reply) -> Decision {
     send::room(job, &reply.text())?;
-    let questions = job.session.iter().flat_map(|session| &session.questions);
-    match questions.into_iter().find(|open| open.name == name) {
+    match question(job, name) {
         None => Err(Refusal::Nothing(job.id, "no open question of that name")),
         Some(open) if open.answered => Err(Refusal::Nothing(job.id, "an answer to that question already")),
         Some(open) => {
@@ -42,6 +40,12 @@ pub fn decide(job: &Job, by: &str, name: &str, reply: &Reply) -> Decision {
             Ok(vec![answer(by, job.inputs_made.next(), open, reply.clone())])
         }
     }
+}
+
+/// Returns the question of this name.
+fn question<'a>(job: &'a Job, name: &str) -> Option<&'a Question> {
+    let mut questions = job.session.iter().flat_map(|session| &session.questions);
+    questions.find(|open| open.name == name)
 }
 
 /// Refuses an answer of another kind than the question needs. A question that 0.1.0 recorded takes any.

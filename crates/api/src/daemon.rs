@@ -43,6 +43,24 @@ pub struct Group {
     pub slots: Option<u32>,
     /// Whether it starts no further jobs.
     pub paused: bool,
+    /// Tokens that its jobs may spend in a day of UTC; absent means no bound.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub day_tokens: Option<u64>,
+    /// Money that its jobs may spend in a day of UTC, in millionths of a dollar; absent means no bound.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub day_money_micros: Option<u64>,
+    /// What its jobs have spent today.
+    #[serde(default)]
+    pub spent_today: Spent,
+}
+
+/// What the jobs of a group have spent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Spent {
+    /// Input and output tokens.
+    pub tokens: u64,
+    /// Money, in millionths of a dollar.
+    pub money_micros: u64,
 }
 
 /// A change of a group. A group that does not exist is created.
@@ -56,6 +74,14 @@ pub struct GroupChange {
     /// Whether to start no further jobs. Absent leaves it unchanged.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub paused: Option<bool>,
+    /// Tokens that its jobs may spend in a day of UTC. Null means no bound, absent leaves it unchanged.
+    #[serde(deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<u64>)]
+    pub day_tokens: Option<Option<u64>>,
+    /// Money that its jobs may spend in a day of UTC, in millionths of a dollar. Null means no bound, absent leaves it unchanged.
+    #[serde(deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<u64>)]
+    pub day_money_micros: Option<Option<u64>>,
 }
 
 /// A problem that needs attention.

@@ -165,6 +165,8 @@ open_enums! {
         Slot = "slot",
         /// Its group, which is paused.
         Paused = "paused",
+        /// The next day: its group has spent what it may spend today.
+        Budget = "budget",
         /// The conversation that it resumes, which another job drives.
         Conversation = "conversation",
         /// Its dependencies.
@@ -242,6 +244,10 @@ open_enums! {
         LimitTokens = "limit_tokens",
         /// The limit on money.
         LimitMoney = "limit_money",
+        /// The tokens that its group may spend in a day.
+        LimitGroupTokens = "limit_group_tokens",
+        /// The money that its group may spend in a day.
+        LimitGroupMoney = "limit_group_money",
         /// How it ended cannot be determined.
         Unaccounted = "unaccounted",
         /// A user gave up on its host.
@@ -491,6 +497,8 @@ impl From<outcome::Cause> for Cause {
             outcome::Cause::Limit(Limit::Turns) => Cause::LimitTurns,
             outcome::Cause::Limit(Limit::Tokens) => Cause::LimitTokens,
             outcome::Cause::Limit(Limit::Money) => Cause::LimitMoney,
+            outcome::Cause::Limit(Limit::GroupTokens) => Cause::LimitGroupTokens,
+            outcome::Cause::Limit(Limit::GroupMoney) => Cause::LimitGroupMoney,
             outcome::Cause::Unaccounted => Cause::Unaccounted,
             outcome::Cause::Abandoned => Cause::Abandoned,
         }

@@ -35,7 +35,7 @@ mod worktree;
 pub use agent::{Agent, AgentRequest, Permissions, Rule, StandingRule, UnknownPermission};
 pub use attempt::{Attempt, Exit, LaunchError, Output, Process, Receipt, RungTaken};
 pub use attributes::{Attributes, ResourceLimit};
-pub use daemon::{Daemon, Group, GroupChange, Trouble};
+pub use daemon::{Daemon, Group, GroupChange, Spent, Trouble};
 pub use enums::{
     Cause, Code, Dialect, HeldIn, IoKind, JobsFate, KeeperStop, LaunchStep, Level, Needs, Outcome,
     OutcomeDetail, Permission, Phase, Proof, Rung, SessionState, TurnEnding, WaitsFor,

@@ -6,7 +6,7 @@
 //! - [`event`]: facts, the only thing that is stored; [`turn`]: what those about sessions and turns are made of.
 //! - [`job`]: the fold of a log, with phases that carry their data; [`session`]: the agent's part of it.
 //! - [`append`]: facts on their way to the journal, with the version and fence they need.
-//! - [`decide`]: which facts follow from a request or a report; [`limits`]: the arithmetic.
+//! - [`decide`]: which facts follow from a request or a report; [`limits`]: the arithmetic; [`budget`]: that of a group and day.
 //! - [`effects`]: what must be done; [`report`]: what came of it.
 //! - [`mod@reference`]: how users refer to jobs.
 //! - [`owner`]: the state machine that ties these together; its driver does the IO.
@@ -15,6 +15,7 @@
 //! Tests: `tests/`. `crates/proof` checks the same decisions in every order of events (`model`) and in random schedules (`sim`).
 
 pub mod append;
+pub mod budget;
 pub mod decide;
 pub mod effects;
 pub mod event;

@@ -52,12 +52,20 @@ pub enum Limit {
     Tokens,
     /// Money.
     Money,
+    /// Tokens that all jobs of its group spent today.
+    GroupTokens,
+    /// Money that all jobs of its group spent today.
+    GroupMoney,
 }
 
 impl Limit {
     /// Returns the name of its setting.
     pub fn name(self) -> &'static str {
-        SETTINGS.iter().find(|(known, _)| *known == self).map_or("unknown", |(_, name)| name)
+        match self {
+            Limit::GroupTokens => "group_tokens",
+            Limit::GroupMoney => "group_money",
+            _ => SETTINGS.iter().find(|(known, _)| *known == self).map_or("unknown", |(_, name)| name),
+        }
     }
 
     /// Reports whether this limits something that is used up, rather than time.
@@ -66,7 +74,7 @@ impl Limit {
     }
 }
 
-/// Every limit with the name of its setting.
+/// Every limit that a job can have, with the name of its setting. Those of a group are in `budget`.
 pub const SETTINGS: [(Limit, &str); 8] = [
     (Limit::Wall, "wall"),
     (Limit::Turn, "turn"),
@@ -124,11 +132,12 @@ impl Limits {
             Limit::Turns => self.turns,
             Limit::Tokens => self.tokens,
             Limit::Money => self.money_micros,
+            Limit::GroupTokens | Limit::GroupMoney => None,
         };
         value.filter(|value| *value > 0)
     }
 
-    /// Sets one limit; zero switches it off.
+    /// Sets one limit of a job; zero switches it off.
     pub fn set(&mut self, limit: Limit, value: u64) {
         let slot = match limit {
             Limit::Wall => &mut self.wall_ms,
@@ -139,6 +148,7 @@ impl Limits {
             Limit::Turns => &mut self.turns,
             Limit::Tokens => &mut self.tokens,
             Limit::Money => &mut self.money_micros,
+            Limit::GroupTokens | Limit::GroupMoney => return,
         };
         *slot = Some(value);
     }
@@ -165,8 +175,8 @@ pub fn parse_setting(key: &str, value: &str) -> Result<(Limit, u64), BadSetting>
             (parse_duration_ms(value), "a duration such as 90s, 20m or 4h")
         }
         Limit::Output => (parse_bytes(value), "a size such as 500k, 10M or 1G"),
-        Limit::Turns | Limit::Tokens => (whole(value), "a whole number"),
-        Limit::Money => (parse_micros(value), "an amount in dollars such as 1.50"),
+        Limit::Turns | Limit::Tokens | Limit::GroupTokens => (whole(value), "a whole number"),
+        Limit::Money | Limit::GroupMoney => (parse_micros(value), "an amount in dollars such as 1.50"),
     };
     parsed.map(|value| (limit, value)).ok_or_else(|| BadSetting::Malformed {
         name,
@@ -248,7 +258,7 @@ pub struct Used {
 }
 
 /// A limit that is reached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Reached {
     /// The limit.
     pub limit: Limit,
@@ -271,11 +281,12 @@ pub fn reached(limits: &Limits, used: &Used) -> Option<Reached> {
             Limit::Turns => used.turns,
             Limit::Tokens => used.tokens,
             Limit::Money => used.money_micros,
+            Limit::GroupTokens | Limit::GroupMoney => return None,
         };
         let over = match limit {
             // Time is up at the limit; a count may reach it, but not exceed it.
             Limit::Wall | Limit::Turn | Limit::Handshake | Limit::Stall => measured >= allowed,
-            Limit::Output | Limit::Turns | Limit::Tokens | Limit::Money => measured > allowed,
+            _ => measured > allowed,
         };
         over.then_some(Reached { limit, measured, allowed })
     })

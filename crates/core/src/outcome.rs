@@ -139,8 +139,8 @@ impl From<Limit> for Outcome {
             Limit::Handshake | Limit::Stall => Outcome::TimedOut(Clock::Stall),
             Limit::Output => Outcome::OverBudget(Budget::Output),
             Limit::Turns => Outcome::OverBudget(Budget::Turns),
-            Limit::Tokens => Outcome::OverBudget(Budget::Tokens),
-            Limit::Money => Outcome::OverBudget(Budget::Money),
+            Limit::Tokens | Limit::GroupTokens => Outcome::OverBudget(Budget::Tokens),
+            Limit::Money | Limit::GroupMoney => Outcome::OverBudget(Budget::Money),
         }
     }
 }

@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::append::{Append, Illegal};
+use crate::budget::Standing;
 use crate::decide::{answer, hear, launch, limit, observe, take_over};
 use crate::effects::{self, Effect};
 use crate::event::{Event, Fact, LimitFired};
@@ -176,6 +177,11 @@ impl Owner {
     /// Records activity of the agent. It has no effect before the next input.
     pub fn record_activity(&mut self, signal: &Signal, now: Awake) {
         self.pulse.record(signal, now);
+    }
+
+    /// Records where the budget of the job's group stands. It has no effect before the next input.
+    pub fn record_budget(&mut self, budget: Standing) {
+        self.pulse.budget = budget;
     }
 
     /// Handles one input and returns the outputs, in order: takes the input in, decides facts unless an append is in flight, and requests

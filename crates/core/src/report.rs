@@ -2,6 +2,7 @@
 //!
 //! They are independent of the operating system and the agent's protocol. `decide::observe` and `decide::hear` decide what they mean.
 
+use crate::budget::Standing;
 use crate::effects::Effect;
 use crate::event::{Commit, SessionState, TurnEnding, Usage};
 use crate::ids::{AttemptNo, Awake, InputNo};
@@ -202,6 +203,8 @@ pub struct Pulse {
     pub output: u64,
     /// Since when the agent says that it works on nothing, though its turn has not ended.
     pub inactive: Option<Inactive>,
+    /// Where the budget of the job's group stands.
+    pub budget: Standing,
 }
 
 /// An agent that says that it works on nothing.

@@ -167,6 +167,10 @@ fn stored_enum_names_are_fixed() {
         ]),
     );
     check(
+        &[Cause::Limit(Limit::GroupTokens), Cause::Limit(Limit::GroupMoney)],
+        json!([{"limit": "group_tokens"}, {"limit": "group_money"}]),
+    );
+    check(
         &SETTINGS.map(|(limit, _)| Cause::Limit(limit)),
         json!([{"limit": "wall"}, {"limit": "turn"}, {"limit": "handshake"}, {"limit": "stall"}, {"limit": "output"}, {"limit": "turns"}, {"limit": "tokens"},
             {"limit": "money"}]),

@@ -1,10 +1,11 @@
 //! What precedes the stop at a limit: a warning, and a pause in which a person may raise it.
 
+use lastword_core::budget::Standing;
 use lastword_core::decide::limit as decide_limit;
 use lastword_core::effects::Effect;
 use lastword_core::event::{TurnEnding, Usage};
-use lastword_core::limits::{Limit, Limits};
-use lastword_core::outcome::{Budget, Outcome};
+use lastword_core::limits::{Limit, Limits, Reached};
+use lastword_core::outcome::{Budget, Cause, Outcome};
 use lastword_core::owner::Output;
 use lastword_core::report::{Found, Report, Signal};
 use lastword_core::spec::{OnLimit, Spec};
@@ -203,4 +204,59 @@ fn a_stop_during_a_pause_is_due_at_once() {
     let due = effects(rig.settle(outputs));
     assert!(matches!(due.as_slice(), [Effect::Stop { .. }]), "{due:?}");
     assert!(!rig.test.job.waits_for_person());
+}
+
+/// Sets where the budget of the job's group stands, and wakes the owner.
+fn budget(rig: &mut Rig, exceeded: Option<Reached>) -> Vec<Effect> {
+    rig.owner.record_budget(Standing { bounds_money: true, exceeded });
+    let outputs = rig.step(lastword_core::owner::Input::News);
+    effects(rig.settle(outputs))
+}
+
+const OF_GROUP: Reached = Reached { limit: Limit::GroupMoney, measured: 6, allowed: 5 };
+
+#[test]
+fn c90_a_group_over_its_budget_stops_an_agent_in_a_turn() {
+    let mut rig = Rig::new(TestJob::in_turn(agent()));
+    rig.tick();
+    assert_eq!(budget(&mut rig, None), []);
+    budget(&mut rig, Some(OF_GROUP));
+    let stop = rig.test.job.stop.as_ref().map(|stop| stop.cause);
+    assert_eq!(stop, Some(Cause::Limit(Limit::GroupMoney)));
+    // Neither one between turns, nor a command: they spend nothing.
+    let idle = TestJob::in_turn(agent()).says(ends(TurnEnding::Completed));
+    for test in [idle, TestJob::running(command())] {
+        let mut rig = Rig::new(test);
+        rig.tick();
+        budget(&mut rig, Some(OF_GROUP));
+        assert_eq!(rig.test.count("limit_fired"), 0);
+    }
+}
+
+#[test]
+fn c90_a_pause_at_the_budget_of_a_group_ends_with_it() {
+    let mut rig = Rig::new(TestJob::in_turn(asking(Limits::default())));
+    rig.tick();
+    assert_eq!(budget(&mut rig, Some(OF_GROUP)), [STILL]);
+    assert_eq!(budget(&mut rig, Some(Reached { measured: 9, ..OF_GROUP })), []);
+    assert_eq!(budget(&mut rig, None), [GOES_ON]);
+    // It expires like any other.
+    assert_eq!(budget(&mut rig, Some(OF_GROUP)), [STILL]);
+    rig.later(EXPIRES_MS);
+    rig.tick();
+    assert_eq!(rig.test.job.stop.as_ref().map(|stop| stop.cause), Some(Cause::Limit(Limit::GroupMoney)));
+}
+
+#[test]
+fn c90_money_without_a_price_ends_the_turn_if_its_group_bounds_it() {
+    let mut rig = Rig::new(TestJob::in_turn(agent()));
+    rig.tick();
+    let unpriced = || Signal::Unpriced { model: "new-model".to_owned() };
+    let outputs = rig.says(unpriced());
+    rig.settle(outputs);
+    assert_eq!(rig.test.count("turn_ended"), 0);
+    budget(&mut rig, None);
+    let outputs = rig.says(unpriced());
+    rig.settle(outputs);
+    assert_eq!(rig.test.count("turn_ended"), 1);
 }

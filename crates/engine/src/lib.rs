@@ -33,6 +33,7 @@ use lastword_core::limits::Limits;
 use lastword_core::{HostId, OwnerId};
 
 pub use answers::{Alive, Env, Jobs, NoAttempt, Prune, Pruned, Settled, Stream, Trouble, Unsaved, Until};
+pub use desk::UNSET_SLOTS;
 pub use desk::{Desk, Folded, WaitReason};
 pub use error::{Error, FindError};
 pub use host::{Host, LocalHost, now};

@@ -79,6 +79,11 @@ impl Tasks {
         }
     }
 
+    /// Tells every task to look at its job again.
+    pub(crate) fn nudge_all(&self) {
+        lock(&self.tasks).values().for_each(|task| task.mailbox.nudge());
+    }
+
     /// Hands a task a stop that the journal cannot store. Without a task it is dropped, which answers it.
     pub(crate) fn hold_stop(&self, job: JobId, stop: HeldStop) {
         if let Some(task) = lock(&self.tasks).get(&job) {

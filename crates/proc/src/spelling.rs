@@ -71,8 +71,8 @@ pub(crate) fn local_stop(cause: &str) -> KeeperStop {
         "stall" | "handshake" => KeeperStop::LocalStall,
         "output" => KeeperStop::LocalBudget(Budget::Output),
         "turns" => KeeperStop::LocalBudget(Budget::Turns),
-        "tokens" => KeeperStop::LocalBudget(Budget::Tokens),
-        "money" => KeeperStop::LocalBudget(Budget::Money),
+        "tokens" | "group_tokens" => KeeperStop::LocalBudget(Budget::Tokens),
+        "money" | "group_money" => KeeperStop::LocalBudget(Budget::Money),
         _ => KeeperStop::LocalCancel,
     }
 }

@@ -1,5 +1,6 @@
 //! Every backend answers random operations like the journal in memory, and one that does not is found.
 
+use lastword_core::budget::{Budget, Day, Spent};
 use lastword_core::reference::Reference;
 use lastword_core::view::row::Row;
 use lastword_core::{Append, Event, Incarnation, JobId, Seq, Timestamp};
@@ -58,6 +59,8 @@ enum Fault {
     ListsBackwards,
     /// It skips the third event of the feed.
     SkipsInFeed,
+    /// It stores no budget.
+    ForgetsBudgets,
 }
 
 /// The journal in memory, with a fault.
@@ -174,7 +177,13 @@ impl Groups for Faulty {
     }
 
     async fn set_group(&self, group: Group) -> Result<()> {
-        self.0.set_group(group).await
+        let forgets = self.1 == Fault::ForgetsBudgets;
+        let budget = if forgets { Budget::default() } else { group.budget };
+        self.0.set_group(Group { budget, ..group }).await
+    }
+
+    async fn spent(&self, day: Day) -> Result<Vec<(String, Spent)>> {
+        self.0.spent(day).await
     }
 
     async fn remove_group(&self, name: &str) -> Result<bool> {
@@ -208,6 +217,7 @@ async fn each_fault_of_a_journal_is_found() {
         Fault::HoldsFromTheBeginning,
         Fault::ListsBackwards,
         Fault::SkipsInFeed,
+        Fault::ForgetsBudgets,
     ] {
         found(fault).await;
     }

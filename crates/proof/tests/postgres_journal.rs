@@ -386,7 +386,7 @@ async fn slots_changed_while_a_claim_waits_bind_that_claim() {
     for n in 1..=9 {
         submit(journal, n).await;
     }
-    let group = |slots, paused| Group { name: "q".to_owned(), slots: Some(slots), paused };
+    let group = |slots, paused| Group { paused, ..Group::new("q", Some(slots)) };
     journal.set_group(group(2, false)).await.expect("it is set");
     assert_eq!(take(journal, &by, 9).await.len(), 2, "and the group has its row to lock");
     let mut holder = aside(url).await;

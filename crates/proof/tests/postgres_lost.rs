@@ -86,7 +86,7 @@ impl Life {
         journal.append(append).await.expect("it waits");
         let (repeated, free) = jobs::submit(3, jobs::spec("q"), jobs::NOW);
         journal.append(repeated.clone()).await.expect("it is new");
-        let group = Group { name: "g".to_owned(), slots: Some(1), paused: false };
+        let group = Group::new("g", Some(1));
         journal.set_group(group).await.expect("it is set");
         Life { journal, by, ended, held, free, repeated, fence: claimed.fence }
     }
@@ -105,7 +105,7 @@ impl Life {
         let (fenced, _) =
             jobs::append(&self.held, Some(&self.fence), vec![jobs::launch_intended(&self.held)]);
         let (cancel, _) = jobs::append(&self.free, None, vec![jobs::cancelled_before_start()]);
-        let group = |name: &str| Group { name: name.to_owned(), slots: None, paused: true };
+        let group = |name: &str| Group { paused: true, ..Group::new(name, None) };
         let key = Key { key: "k".to_owned(), fingerprint: 1, job: jobs::id(90), now: jobs::NOW };
         vec![
             ("submit", submit(journal, 90).await.map(drop)),

@@ -5,8 +5,9 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::IntoResponse as _;
 use lastword_api::{self as api, Code, GroupChange, Page, Problem};
+use lastword_core::budget::Spent;
 use lastword_core::decide::submit::is_name;
-use lastword_engine::Group;
+use lastword_engine::{Group, UNSET_SLOTS};
 use lastword_store::Store;
 
 use crate::app::App;
@@ -22,13 +23,13 @@ pub(crate) async fn list<J: Store>(State(app): State<App<J>>, _: Unrestricted) -
     Ok(Json(Page::whole(all(&app).await?)).into_response())
 }
 
-/// Creates or changes a group. A group is created only if `slots` is given: pausing a group that does not exist is an error.
+/// Creates or changes a group. Pausing a group that does not exist is an error; anything else creates it, with one slot if `slots` is absent.
 #[utoipa::path(
     put, operation_id = "set_group", path = "/v1/groups/{name}", tag = "groups", request_body = GroupChange,
     params(("name" = String, Path, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$", description = "Its name.")),
     responses(
         (status = 200, description = "The group.", body = api::Group),
-        (status = 404, description = "The group does not exist, and `slots` is absent.", body = Problem),
+        (status = 404, description = "The group does not exist, and only `paused` is given.", body = Problem),
     ),
 )]
 pub(crate) async fn set<J: Store>(
@@ -40,12 +41,20 @@ pub(crate) async fn set<J: Store>(
     if !is_name(&name) {
         return Err(invalid_name());
     }
+    if [change.day_tokens, change.day_money_micros].contains(&Some(Some(0))) {
+        return Err(Failure::invalid("a budget of nothing starts no job: pause the group instead"));
+    }
     let before = app.engine().desk().groups().await?.into_iter().find(|group| group.name == name);
-    let slots = change.slots.or(before.as_ref().map(|group| group.slots)).ok_or_else(|| no_group(&name))?;
-    let is_paused = before.is_some_and(|group| group.paused);
-    let group = Group { name, slots, paused: change.paused.unwrap_or(is_paused) };
+    let creates = change.slots.is_some() || change.day_tokens.is_some() || change.day_money_micros.is_some();
+    let unset = creates.then(|| Group::new(&name, Some(UNSET_SLOTS)));
+    let mut group = before.or(unset).ok_or_else(|| no_group(&name))?;
+    group.slots = change.slots.unwrap_or(group.slots);
+    group.paused = change.paused.unwrap_or(group.paused);
+    group.budget.tokens = change.day_tokens.unwrap_or(group.budget.tokens);
+    group.budget.money_micros = change.day_money_micros.unwrap_or(group.budget.money_micros);
     app.engine().desk().set_group(group.clone()).await?;
-    Ok(Json(shown(group)).into_response())
+    let spent = app.engine().desk().spent_today().await?;
+    Ok(Json(shown(group, &spent)).into_response())
 }
 
 /// Removes a group without live jobs.
@@ -83,9 +92,21 @@ pub(crate) fn invalid_name() -> Failure {
 
 /// Returns all groups as the API shows them.
 pub(crate) async fn all<J: Store>(app: &App<J>) -> Result<Vec<api::Group>, Failure> {
-    Ok(app.engine().desk().groups().await?.into_iter().map(shown).collect())
+    let spent = app.engine().desk().spent_today().await?;
+    let groups = app.engine().desk().groups().await?;
+    Ok(groups.into_iter().map(|group| shown(group, &spent)).collect())
 }
 
-fn shown(group: Group) -> api::Group {
-    api::Group { name: group.name, slots: group.slots, paused: group.paused }
+fn shown(group: Group, spent: &[(String, Spent)]) -> api::Group {
+    let spent = spent.iter().find(|(name, _)| *name == group.name).map(|(_, spent)| *spent);
+    let Spent { tokens, money_micros } = spent.unwrap_or_default();
+    let positive = |amount: i64| u64::try_from(amount).unwrap_or(0);
+    api::Group {
+        name: group.name,
+        slots: group.slots,
+        paused: group.paused,
+        day_tokens: group.budget.tokens,
+        day_money_micros: group.budget.money_micros,
+        spent_today: api::Spent { tokens: positive(tokens), money_micros: positive(money_micros) },
+    }
 }

@@ -5,6 +5,7 @@
 //! compares leases and conversations in SQL, because other transactions do so at the same time; the conformance suite and the
 //! differential run hold it to the same rule.
 
+use lastword_core::budget::Spent;
 use lastword_core::decide::claim::{Lease, decide};
 use lastword_core::{Append, AppendId, Event, Fact, Fence, Incarnation, Job, JobId, Timestamp};
 
@@ -33,9 +34,9 @@ pub(crate) fn check_owner(claim: &Claim, registered: Option<Registered>, instanc
 }
 
 /// Returns how many jobs of a group may be held at once; `None` is no bound. A stored group binds; `unset` is for one that is not stored.
-pub(crate) fn slots(stored: Option<&Group>, unset: Option<u32>) -> Option<u32> {
+pub(crate) fn slots(stored: Option<&Group>, unset: Option<u32>, spent: &Spent) -> Option<u32> {
     match stored {
-        Some(group) if group.paused => Some(0),
+        Some(group) if group.paused || group.budget.is_used_up(spent) => Some(0),
         Some(group) => group.slots,
         None => unset,
     }

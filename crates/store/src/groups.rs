@@ -1,6 +1,8 @@
-//! Groups: how many of their jobs may be held at once, and whether any are claimed.
+//! Groups: how many of their jobs may be held at once, what they may spend in a day, and whether any are claimed.
 
 use std::future::Future;
+
+use lastword_core::budget::{Budget, Day, Spent};
 
 use crate::Result;
 
@@ -15,6 +17,10 @@ pub trait Groups: Clone + Send + Sync + 'static {
     /// Creates a group or replaces it.
     fn set_group(&self, group: Group) -> impl Future<Output = Result<()>> + Send;
 
+    /// Returns what the jobs of each group spent on a day, of groups whose jobs spent anything. It counts what appends store, and is kept when
+    /// jobs are removed.
+    fn spent(&self, day: Day) -> impl Future<Output = Result<Vec<(String, Spent)>>> + Send;
+
     /// Removes a group; `false` if there is none. Its jobs stay.
     fn remove_group(&self, name: &str) -> impl Future<Output = Result<bool>> + Send;
 }
@@ -28,4 +34,13 @@ pub struct Group {
     pub slots: Option<u32>,
     /// None of its jobs is claimed. Running jobs go on.
     pub paused: bool,
+    /// What its jobs may spend in a day. None is claimed once that is used up.
+    pub budget: Budget,
+}
+
+impl Group {
+    /// Returns a group that is open, with as many slots and no budget.
+    pub fn new(name: &str, slots: Option<u32>) -> Group {
+        Group { name: name.to_owned(), slots, paused: false, budget: Budget::default() }
+    }
 }

@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use lastword_core::budget::{Day, Spent};
 use lastword_core::decide::claim::Lease;
 use lastword_core::event::READER;
 use lastword_core::spec::Conversation;
@@ -38,6 +39,8 @@ pub struct Ledger {
     feed: Vec<Option<(JobId, Seq)>>,
     incarnations: u64,
     groups: BTreeMap<String, Group>,
+    /// What the jobs of groups spent, by day.
+    spent: BTreeMap<(Day, String), Spent>,
     /// Each with the moment it was stored.
     keys: BTreeMap<String, (KeyRecord, Timestamp)>,
 }
@@ -98,6 +101,7 @@ impl Ledger {
             self.conversations.entry(conversation).or_insert(append.job);
         }
         self.change_waits(append);
+        self.spend(append);
         let entry = self.jobs.entry(append.job).or_insert_with(|| Entry {
             row: row.clone(),
             news: false,
@@ -166,7 +170,8 @@ impl Ledger {
             Source::Ready { group, slots: unset } => {
                 let held = |row: &&Row| row.group == *group && row.holder.is_some();
                 let held = self.jobs.values().map(|entry| &entry.row).filter(held).count() as u32;
-                let slots = slots(self.groups.get(group), *unset);
+                let spent = self.spent_in(group, Day::of(claim.now));
+                let slots = slots(self.groups.get(group), *unset, &spent);
                 (self.ready(group, claim.now), room(claim, slots, held))
             }
             Source::Expired { margin_ms } => (self.expired(claim.now, *margin_ms), room(claim, None, 0)),

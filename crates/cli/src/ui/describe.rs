@@ -60,6 +60,7 @@ fn waits_briefly(waits: &Waits, group: &str) -> String {
     match (&waits.on, first) {
         (WaitsFor::Slot, Some(_)) => format!(", slot of {}", clean(group)),
         (WaitsFor::Paused, _) => format!(", {} is paused", clean(group)),
+        (WaitsFor::Budget, _) => format!(", budget of {} is spent", clean(group)),
         (WaitsFor::Dependencies, Some(first)) => format!(", after {first}{more}"),
         (WaitsFor::Conversation, Some(first)) => format!(", conversation of {first}"),
         _ => String::new(),
@@ -79,6 +80,8 @@ pub(crate) fn ending(outcome: &Outcome, detail: Option<&OutcomeDetail>, cause: O
     let mut text = outcome_name(outcome);
     let detail = detail.map(|detail| match detail {
         _ if cause == Some(&Cause::LimitTurn) => "at the time limit of its turn".to_owned(),
+        _ if cause == Some(&Cause::LimitGroupTokens) => "tokens of its group for the day".to_owned(),
+        _ if cause == Some(&Cause::LimitGroupMoney) => "money of its group for the day".to_owned(),
         _ if cause == Some(&Cause::LimitHandshake) => "before the agent opened a session".to_owned(),
         OutcomeDetail::BeforeStart => "before it started".to_owned(),
         OutcomeDetail::WhileRunning => "while running".to_owned(),
@@ -169,6 +172,9 @@ pub(crate) fn waits(waits: &Waits, in_ms: impl Fn(lastword_api::Time) -> u64) ->
             format!("waiting for its conversation, which {} drives", called(&waits.by))
         }
         (WaitsFor::Paused, _) => "waiting: its group is paused".to_owned(),
+        (WaitsFor::Budget, Some(until)) => {
+            format!("budget spent, new one in {}", duration::show_ms(in_ms(until)))
+        }
         (WaitsFor::Time, Some(until)) => format!("due in {}", duration::show_ms(in_ms(until))),
         (WaitsFor::Dependencies, _) => format!("waiting for {}", dependencies(waits)),
         (other, _) => format!("waiting for {}", clean(other.as_str())),
@@ -265,7 +271,7 @@ pub(crate) fn used(limit: &str, measured: u64, allowed: u64) -> String {
     let spell: fn(u64) -> String = match limit {
         "wall" | "turn" | "handshake" | "stall" => duration::spell_ms,
         "output" => size::spell,
-        "money" => dollars,
+        "money" | "group_money" => dollars,
         _ => |number| number.to_string(),
     };
     format!("{} of {}", spell(measured), spell(allowed))

@@ -4,6 +4,7 @@
 
 mod agents;
 mod attributes;
+mod budgets;
 mod cancel;
 mod changes;
 mod chosen;

@@ -4,6 +4,7 @@ ask TEXT   asks for permission to run TEXT, and prints the answer
 asklong N  asks for permission to run N lines, the last of which does harm
 saylater F prints something that looks like a question, once the file F exists
 cheat      tries to answer its own question, and prints the result
+spend N    spends N dollars
 wait       works until it is interrupted
 deaf       works on, whatever it is told
 write FILE writes a file into its folder
@@ -40,9 +41,18 @@ def ask(session, number, what):
     write({"id": f"ask-{number}", "method": "session/request_permission", "params": params})
 
 
+def spend(session, dollars):
+    """Reports what the session has cost so far."""
+    cost = {"amount": dollars, "currency": "USD"}
+    update = {"sessionUpdate": "usage_update", "used": 1, "size": 10, "cost": cost}
+    write({"method": "session/update", "params": {"sessionId": session, "update": update}})
+
+
 def turn(session, text):
     """Follows a prompt, and returns how the turn ended."""
     words = text.split("\n")
+    for dollars in [word.removeprefix("spend ") for word in words if word.startswith("spend ")]:
+        spend(session, float(dollars))
     asked = [word.removeprefix("ask ") for word in words if word.startswith("ask ")]
     for count in [word.removeprefix("asklong ") for word in words if word.startswith("asklong ")]:
         asked.append("".join(f"echo this is line {line} {'x' * 90}\n" for line in range(int(count))) + "rm -rf /")

@@ -40,11 +40,7 @@ async fn trees_keep_running_without_an_engine_and_are_adopted_by_the_next() {
 async fn c39_a_shutdown_with_cancel_gives_every_job_its_last_word() {
     let bench = Bench::new();
     let engine = bench.start();
-    engine
-        .desk()
-        .set_group(Group { name: "default".to_owned(), slots: Some(2), paused: false })
-        .await
-        .unwrap();
+    engine.desk().set_group(Group::new("default", Some(2))).await.unwrap();
     let mut jobs = Vec::new();
     for _ in 0..5 {
         jobs.push(run(&engine, bench.script("trap '' TERM; sleep 100 & wait; wait")).await);
@@ -97,7 +93,7 @@ async fn intend(bench: &Bench, id: JobId, boot: &str) {
 
 async fn submit_paused(bench: &Bench, spec: Spec) -> JobId {
     let engine = bench.start();
-    let paused = |paused| Group { name: "default".to_owned(), slots: Some(1), paused };
+    let paused = |paused| Group { paused, ..Group::new("default", Some(1)) };
     engine.desk().set_group(paused(true)).await.unwrap();
     let id = run(&engine, spec).await;
     engine.shut_down(Jobs::Keep).await.unwrap();

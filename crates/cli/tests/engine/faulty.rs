@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use lastword_core::budget::{Day, Spent};
 use lastword_core::reference::Reference;
 use lastword_core::view::row::Row;
 use lastword_core::{Append, Event, Incarnation, JobId, Seq, Timestamp};
@@ -184,6 +185,10 @@ impl Groups for Faulty {
 
     async fn set_group(&self, group: Group) -> Result<()> {
         self.reach()?.set_group(group).await
+    }
+
+    async fn spent(&self, day: Day) -> Result<Vec<(String, Spent)>> {
+        self.reach()?.spent(day).await
     }
 
     async fn remove_group(&self, name: &str) -> Result<bool> {

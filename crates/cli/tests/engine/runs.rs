@@ -56,7 +56,7 @@ async fn a_launch_error_fails_the_job_and_is_reported() {
     }
     // A job without its environment is not started: it would run in a wrong one.
     let id = engine.desk().new_id().unwrap();
-    let group = Group { name: "default".to_owned(), slots: Some(1), paused: true };
+    let group = Group { paused: true, ..Group::new("default", Some(1)) };
     engine.desk().set_group(group.clone()).await.unwrap();
     engine.submit(id, bench.script("true"), super::env(), "ann").await.unwrap();
     std::fs::remove_file(bench.jobs().join(id.to_string()).join("env")).unwrap();

@@ -15,7 +15,7 @@ use super::faulty::{Faulty, Gate};
 use super::{Bench, end_of, env, leader_of, outcome, run, until, wish};
 
 fn group(name: &str, slots: u32, paused: bool) -> Group {
-    Group { name: name.to_owned(), slots: Some(slots), paused }
+    Group { paused, ..Group::new(name, Some(slots)) }
 }
 
 fn waits_for_slot(job: &Job) -> bool {

@@ -69,7 +69,7 @@ pub fn decide(job: &Job, offset: u64, signal: &Signal, pulse: &Pulse, now: Now) 
         Signal::Overcounted { money_micros } => {
             vec![Spent { offset, usage: Usage::default(), overcounted_micros: *money_micros }.into()]
         }
-        Signal::Unpriced { model } => unpriced(job, offset, model),
+        Signal::Unpriced { model } => unpriced(job, offset, model, pulse),
         Signal::TurnEnded { ending: reported, error, commit } => match job.active_turn() {
             // A turn ends once.
             None => Vec::new(),
@@ -180,8 +180,8 @@ fn changed(job: &Job, offset: u64, state: SessionState, background: u32) -> Vec<
 }
 
 /// Ends a turn whose money is limited and cannot be counted. A limit that binds nothing would be a lie.
-fn unpriced(job: &Job, offset: u64, model: &str) -> Vec<Fact> {
-    let limited = job.limits.get(Limit::Money).is_some();
+fn unpriced(job: &Job, offset: u64, model: &str, pulse: &Pulse) -> Vec<Fact> {
+    let limited = job.limits.get(Limit::Money).is_some() || pulse.budget.bounds_money;
     let Some(turn) = job.active_turn().filter(|_| limited) else { return Vec::new() };
     let error = format!(
         "its money is limited, and no price is known for its model `{}`: add it to prices.toml, or run it without the limit",

@@ -3,6 +3,7 @@
 //! A limit that fired is stored with what was measured. Raising the limit later does not revoke it.
 
 use super::{Decision, Refusal};
+use crate::budget::Budget;
 use crate::event::{Fact, LimitChanged, LimitFired, LimitNeared, Paused, Rested, Unpaused};
 use crate::ids::{Awake, TurnNo};
 use crate::job::{Attempt, Job, Phase};
@@ -26,6 +27,15 @@ pub fn decide(job: &Job, by: &str, limit: Limit, value: u64) -> Decision {
             Ok(vec![LimitChanged { by: by.to_owned(), limit, value }.into()])
         }
     }
+}
+
+/// Refuses a job of a group whose budget is for something that its agent does not report while a turn runs.
+pub fn check_budget(work: &Work, budget: &Budget) -> Result<(), Refusal> {
+    check_measured(work, &budget.limits()).map_err(|refusal| match refusal {
+        Refusal::Unmeasured(provider, Limit::Tokens) => Refusal::Unmeasured(provider, Limit::GroupTokens),
+        Refusal::Unmeasured(provider, _) => Refusal::Unmeasured(provider, Limit::GroupMoney),
+        other => other,
+    })
 }
 
 /// Refuses a limit on something that the agent does not report while a turn runs: it would bind nothing.
@@ -63,7 +73,8 @@ fn fire_with(job: &Job, pulse: &Pulse, now: Awake, turns: TurnNo, can_pause: boo
     }
     let attempt = watched(job)?;
     let used = used(job, attempt, pulse, now, turns);
-    let Reached { limit, measured, allowed } = limits::reached(&job.limits, &used)?;
+    let of_group = pulse.budget.exceeded.filter(|_| can_pause && is_agent(job));
+    let Reached { limit, measured, allowed } = limits::reached(&job.limits, &used).or(of_group)?;
     let attempt = attempt.no;
     let fired = LimitFired { attempt, limit, measured, allowed }.into();
     let asks = expires_ms(job).filter(|_| limit.is_budget());
@@ -94,6 +105,10 @@ fn used(job: &Job, attempt: &Attempt, pulse: &Pulse, now: Awake, turns: TurnNo) 
 pub fn lifted(job: &Job, pulse: &Pulse, now: Awake) -> Option<Fact> {
     let pause = job.pause.filter(|_| matches!(job.phase, Phase::Running))?;
     let attempt = watched(job)?;
+    if let Limit::GroupTokens | Limit::GroupMoney = pause.limit {
+        let lifted = pulse.budget.exceeded.is_none_or(|exceeded| exceeded.limit != pause.limit);
+        return lifted.then(|| Unpaused { attempt: attempt.no }.into());
+    }
     let mut only = Limits::default();
     only.set(pause.limit, job.limits.get(pause.limit).unwrap_or(0));
     let used = used(job, attempt, pulse, now, turns_wanted(job));
@@ -110,8 +125,7 @@ pub fn rested(job: &Job, now: Awake) -> Option<Fact> {
 /// Returns a warning for each budget of an agent that is four fifths used, and for a handshake that takes long, once per value of the
 /// limit.
 pub fn near(job: &Job, pulse: &Pulse, now: Awake) -> Vec<Fact> {
-    let agent = job.spec.as_ref().is_some_and(|spec| spec.work.is_agent());
-    let Some(attempt) = watched(job).filter(|_| agent && matches!(job.phase, Phase::Running)) else {
+    let Some(attempt) = watched(job).filter(|_| is_agent(job) && matches!(job.phase, Phase::Running)) else {
         return Vec::new();
     };
     let handshake = used(job, attempt, pulse, now, job.turns).handshake_ms;
@@ -143,6 +157,10 @@ fn expires_ms(job: &Job) -> Option<u64> {
         OnLimit::Ask { expires_ms } => Some(expires_ms),
         OnLimit::Stop => None,
     }
+}
+
+fn is_agent(job: &Job) -> bool {
+    job.spec.as_ref().is_some_and(|spec| spec.work.is_agent())
 }
 
 /// Reports whether the job can use up budget at the moment. An agent between turns cannot.

@@ -60,10 +60,7 @@ pub enum Refusal {
     #[error("{0} stays on its host; `lastword abandon` gives up on that host")]
     Kept(JobId),
     /// The agent does not report what the limit is about.
-    #[error(
-        "`{0}` does not report its {name} while a turn runs, so a limit on {name} could not stop it; limit `wall`, `turn` or `turns` instead",
-        name = .1.name()
-    )]
+    #[error("{}", unmeasured(.0, *.1))]
     Unmeasured(String, Limit),
     /// The log has a fact that this build cannot read.
     #[error("{0} was written by a newer build; upgrade to use it")]
@@ -74,4 +71,15 @@ pub enum Refusal {
     /// A bound is reached.
     #[error("{0} has reached a limit: {1}")]
     Full(JobId, &'static str),
+}
+
+fn unmeasured(provider: &str, limit: Limit) -> String {
+    let (name, of, instead) = match limit {
+        Limit::GroupTokens => ("tokens", "the budget of its group", "run it in a group without one"),
+        Limit::GroupMoney => ("money", "the budget of its group", "run it in a group without one"),
+        other => (other.name(), "a limit", "limit `wall`, `turn` or `turns` instead"),
+    };
+    format!(
+        "`{provider}` does not report its {name} while a turn runs, so {of} on {name} could not stop it; {instead}"
+    )
 }

@@ -1,8 +1,9 @@
-//! The groups as the journal has them, cached: they say whether a claim is worth a try. What the journal stores binds the claim itself.
+//! The groups as the journal has them, and what they spent today, cached: they say whether a claim is worth a try. What the journal stores binds the claim itself.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
+use lastword_core::budget::{Day, Spent, Standing};
 use lastword_store::Group;
 
 use crate::lock::lock;
@@ -10,11 +11,33 @@ use crate::lock::lock;
 /// The stored groups, written through. A stale one delays a claim until the next sweep, but never lets it take too many.
 #[derive(Debug)]
 pub(crate) struct GroupCache {
-    known: Mutex<BTreeMap<String, Group>>,
+    known: Mutex<Known>,
     /// Slots of the default group until it is set.
     pub(super) default_slots: Option<u32>,
     /// Held while groups are read or changed, so that an older read never overwrites a newer one.
     turn: tokio::sync::Mutex<()>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    groups: BTreeMap<String, Group>,
+    /// What their jobs spent on a day.
+    spent: BTreeMap<String, Spent>,
+    day: Day,
+}
+
+impl Known {
+    /// Returns what the jobs of a group spent today. At the beginning of a day that is nothing.
+    fn spent(&self, group: &str, today: Day) -> Spent {
+        self.spent.get(group).copied().filter(|_| self.day == today).unwrap_or_default()
+    }
+
+    /// Reports whether nothing is left of the budget of a group, and what it means for its jobs.
+    fn budget(&self, group: &str, today: Day) -> (bool, Standing) {
+        let Some(Group { budget, .. }) = self.groups.get(group) else { return Default::default() };
+        let spent = self.spent(group, today);
+        (budget.is_used_up(&spent), Standing::of(budget, &spent))
+    }
 }
 
 impl GroupCache {
@@ -24,12 +47,12 @@ impl GroupCache {
 
     /// Returns a group.
     pub(crate) fn get(&self, name: &str) -> Option<Group> {
-        lock(&self.known).get(name).cloned()
+        lock(&self.known).groups.get(name).cloned()
     }
 
     /// Returns the names of all groups.
     pub(crate) fn names(&self) -> Vec<String> {
-        lock(&self.known).keys().cloned().collect()
+        lock(&self.known).groups.keys().cloned().collect()
     }
 
     /// Waits for the turn to read or change the groups.
@@ -37,7 +60,30 @@ impl GroupCache {
         self.turn.lock().await
     }
 
-    pub(super) fn set(&self, groups: Vec<Group>) {
-        *lock(&self.known) = groups.into_iter().map(|group| (group.name.clone(), group)).collect();
+    /// Returns where the budget of a group stands.
+    pub(super) fn standing(&self, name: &str, today: Day) -> Standing {
+        lock(&self.known).budget(name, today).1
+    }
+
+    /// Reports whether nothing is left of the budget of a group.
+    pub(super) fn is_used_up(&self, name: &str, today: Day) -> bool {
+        lock(&self.known).budget(name, today).0
+    }
+
+    /// Reports whether what was spent must be read again, because another day has begun.
+    pub(crate) fn is_of_another_day(&self, today: Day) -> bool {
+        lock(&self.known).day != today
+    }
+
+    /// Replaces what is known. Returns the groups whose budget stands otherwise than before.
+    pub(super) fn set(&self, groups: Vec<Group>, today: Day, spent: Vec<(String, Spent)>) -> Vec<String> {
+        let groups = groups.into_iter().map(|group| (group.name.clone(), group)).collect();
+        let known = Known { groups, spent: spent.into_iter().collect(), day: today };
+        let mut before = lock(&self.known);
+        let day = before.day;
+        let moved = |name: &&String| before.budget(name, day) != known.budget(name, today);
+        let moved = known.groups.keys().filter(moved).cloned().collect();
+        *before = known;
+        moved
     }
 }

@@ -1,7 +1,9 @@
-//! Groups: how many of their jobs may run at once, and whether any are claimed at all.
+//! Groups: how many of their jobs may run at once, what they may spend in a day, and whether any are claimed at all.
 
 use std::future::Future;
 
+use lastword_core::Timestamp;
+use lastword_core::budget::{Day, Spent, Standing};
 use lastword_core::spec::DEFAULT_GROUP;
 use lastword_core::view::row::PhaseName;
 use lastword_store::{self as store, Filter, Group, Store};
@@ -9,8 +11,8 @@ use lastword_store::{self as store, Filter, Group, Store};
 use super::Desk;
 use crate::Error;
 
-/// Slots of a group that a job named and that was not set up: one job after the other.
-const UNSET_SLOTS: u32 = 1;
+/// Slots of a group that was named and not set up: one job after the other.
+pub const UNSET_SLOTS: u32 = 1;
 
 impl<J: Store> Desk<J> {
     /// Returns every group, by name. The default group always exists; its size is an option until it is set.
@@ -21,6 +23,22 @@ impl<J: Store> Desk<J> {
     /// Reports whether a group is paused: no job of it is started.
     pub fn is_paused(&self, name: &str) -> bool {
         self.groups.get(name).is_some_and(|group| group.paused)
+    }
+
+    /// Returns when a group may spend something again, if its budget for today is used up.
+    pub fn budget_until(&self, name: &str) -> Option<Timestamp> {
+        let today = Day::of(self.now().wall);
+        self.groups.is_used_up(name, today).then(|| today.end())
+    }
+
+    /// Returns where the budget of a group stands.
+    pub(crate) fn standing(&self, name: &str) -> Standing {
+        self.groups.standing(name, Day::of(self.now().wall))
+    }
+
+    /// Returns what the jobs of each group spent today.
+    pub async fn spent_today(&self) -> Result<Vec<(String, Spent)>, Error> {
+        Ok(self.journal.spent(Day::of(self.now().wall)).await?)
     }
 
     /// Creates a group or changes it, and wakes the worker to claim from it.
@@ -63,20 +81,33 @@ impl<J: Store> Desk<J> {
         if self.groups.get(name).is_some() {
             return Ok(());
         }
-        let group = Group { name: name.to_owned(), slots: Some(UNSET_SLOTS), paused: false };
-        self.journal.add_group(group).await?;
+        self.journal.add_group(Group::new(name, Some(UNSET_SLOTS))).await?;
         self.read_in_turn().await.map(drop)
     }
 
     async fn read_in_turn(&self) -> Result<Vec<Group>, store::Error> {
         let mut groups = self.journal.groups().await?;
         if !groups.iter().any(|group| group.name == DEFAULT_GROUP) {
-            let (name, slots) = (DEFAULT_GROUP.to_owned(), self.groups.default_slots);
-            groups.push(Group { name, slots, paused: false });
+            groups.push(Group::new(DEFAULT_GROUP, self.groups.default_slots));
             groups.sort_by(|one, other| one.name.cmp(&other.name));
         }
-        self.groups.set(groups.clone());
+        let today = Day::of(self.now().wall);
+        let spent = match groups.iter().any(|group| group.budget.is_set()) {
+            true => self.journal.spent(today).await?,
+            false => Vec::new(),
+        };
+        for group in self.groups.set(groups.clone(), today, spent) {
+            self.budget_changed(&group, today);
+        }
         Ok(groups)
+    }
+
+    /// Tells the jobs of a group that its budget is exceeded, or no longer, and claims from it once it is not used up.
+    fn budget_changed(&self, group: &str, today: Day) {
+        let at = if self.groups.is_used_up(group, today) { today.end() } else { self.now().wall };
+        self.agenda.due.add(at, group);
+        self.agenda.tasks.nudge_all();
+        self.agenda.wake();
     }
 
     /// Changes groups and reads them again. If the result is unknown, the worker's sweep reads them.

@@ -34,6 +34,7 @@ use folded::FoldedLogs;
 use group_cache::GroupCache;
 
 pub use folded::Folded;
+pub use groups::UNSET_SLOTS;
 pub use waits::WaitReason;
 
 /// Requests and reads on one journal.

@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use lastword_core::JobId;
 use lastword_core::spec::DEFAULT_GROUP;
 use lastword_core::view::row::{PhaseName, Row};
+use lastword_core::{JobId, Timestamp};
 use lastword_store::{Filter, Store};
 
 use super::Desk;
@@ -23,6 +23,8 @@ pub enum WaitReason {
     Dependencies(Vec<Row>),
     /// Its group is paused.
     Paused,
+    /// Its group has spent what it may spend today: until then.
+    Budget(Timestamp),
     /// A job drives the conversation that it resumes.
     Conversation(Box<Row>),
     /// All slots of its group are taken, by these jobs among others.
@@ -65,6 +67,9 @@ impl<J: Store> Desk<J> {
         }
         if self.is_paused(&row.group) {
             return Ok(WaitReason::Paused);
+        }
+        if let Some(until) = self.budget_until(&row.group) {
+            return Ok(WaitReason::Budget(until));
         }
         if let Some(driver) = self.driver(row).await? {
             return Ok(WaitReason::Conversation(Box::new(driver)));

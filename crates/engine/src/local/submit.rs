@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lastword_core::decide::{depend, resume, retry, submit};
+use lastword_core::decide::{depend, limit, resume, retry, submit};
 use lastword_core::spec::Spec;
 use lastword_core::{Append, Job, JobId};
 use lastword_store as store;
@@ -59,6 +59,8 @@ impl<J: Store> Worker<J> {
         if facts.is_empty() {
             return Ok(job);
         }
+        let budget = desk.groups.get(&spec.group).map(|group| group.budget).unwrap_or_default();
+        limit::check_budget(&spec.work, &budget)?;
         let _in_use = self.hold_worktree(id, &spec).await?;
         facts.extend(depend::at_submission(&spec, &desk.ended_dependencies(&spec).await?));
         desk.create_group(&spec.group).await?;

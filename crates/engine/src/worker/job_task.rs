@@ -128,9 +128,14 @@ impl<J: Store> JobTask<J> {
             _ => {}
         }
         self.measure_output();
+        self.measure_budget();
+        let spent = self.owner.job().usage;
         let outputs = self.owner.step(input, self.worker.desk.now());
         if stored {
             self.worker.desk.wrote(self.owner.job());
+            if self.owner.job().usage != spent {
+                self.count_spent();
+            }
         }
         for output in outputs {
             match output {
@@ -218,6 +223,27 @@ impl<J: Store> JobTask<J> {
             self.measured_at = Some(Instant::now());
             let total_bytes = self.worker.host.written(job.id, attempt);
             self.owner.record_activity(&Signal::Wrote { total_bytes }, self.worker.desk.now().awake);
+        }
+    }
+
+    /// Tells the owner where the budget of the job's group stands.
+    fn measure_budget(&mut self) {
+        let spec = self.owner.job().spec.clone();
+        self.owner.record_budget(spec.map(|spec| self.worker.desk.standing(&spec.group)).unwrap_or_default());
+    }
+
+    /// Reads what the group has spent, after this job has spent something of its budget.
+    fn count_spent(&self) {
+        let (desk, spec) = (Arc::clone(&self.worker.desk), self.owner.job().spec.clone());
+        let group = spec.and_then(|spec| desk.groups.get(&spec.group));
+        if group.is_some_and(|group| group.budget.is_set()) {
+            tokio::spawn(async move {
+                if let Err(error) = desk.read_groups().await {
+                    desk.troubles.journal(None, "what a group has spent cannot be read", &error);
+                    desk.agenda.ask_for_sweep();
+                    desk.agenda.wake();
+                }
+            });
         }
     }
 

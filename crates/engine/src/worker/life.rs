@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use lastword_core::budget::Day;
 use lastword_core::decide::claim::Claimant;
 use lastword_core::{Job, JobId, Timestamp};
 use lastword_store::Error;
@@ -100,6 +101,9 @@ impl<J: Store> Life<J> {
             self.sweep_at = Instant::now();
         }
         self.reschedule().await?;
+        if desk.groups.is_of_another_day(Day::of(desk.now().wall)) {
+            desk.read_groups().await?;
+        }
         let mut groups: BTreeSet<String> = desk.agenda.take_claimable(desk.now().wall);
         if Instant::now() >= self.sweep_at {
             self.sweep().await?;

@@ -222,7 +222,7 @@ pub async fn a_stored_group_binds_every_claim<J: Store>(journal: J) {
         submit(&journal, n, jobs::spec(QUEUE)).await;
     }
     submit(&journal, 9, jobs::spec("other")).await;
-    let group = |slots, paused| journal.set_group(Group { name: QUEUE.to_owned(), slots, paused });
+    let group = |slots, paused| journal.set_group(Group { paused, ..Group::new(QUEUE, slots) });
     let takes = |slots| ids(&journal, from_slots(&ann, QUEUE, 2, slots));
     group(Some(3), true).await.expect("it is set");
     assert_eq!(takes(None).await, [], "it is paused");
@@ -249,7 +249,7 @@ pub async fn a_takeover_asks_for_no_pause<J: Store>(journal: J) {
     let (ann, bob) = (register(&journal, "ann").await, register(&journal, "bob").await);
     held(&journal, 1, jobs::spec(QUEUE), &ann).await;
     lapse(&journal, &ann).await;
-    let paused = Group { name: QUEUE.to_owned(), slots: Some(0), paused: true };
+    let paused = Group { paused: true, ..Group::new(QUEUE, Some(0)) };
     journal.set_group(paused).await.expect("it is set");
     assert_eq!(ids(&journal, from_gone(&bob, 9)).await, [id(1)]);
 }

@@ -1,11 +1,15 @@
-//! Groups: created, changed, removed.
+//! Groups: created, changed, removed; what their jobs spend in a day.
 
-use lastword_store::{Group, Store};
+use lastword_core::budget::{Budget, Day, Spent};
+use lastword_core::event::{self, Usage};
+use lastword_core::{Fact, Timestamp};
+use lastword_store::{Claim, Group, Store};
 
-use super::stage::at_once;
+use super::stage::{LATER, QUEUE, at_once, from_queue, ids, register, renew, running, submit, write};
+use crate::jobs::{self, NOW, id};
 
 fn group(name: &str, slots: Option<u32>, paused: bool) -> Group {
-    Group { name: name.to_owned(), slots, paused }
+    Group { paused, ..Group::new(name, slots) }
 }
 
 /// Groups are listed by name and say what was last set.
@@ -39,4 +43,68 @@ pub async fn a_group_added_by_many_is_made_once<J: Store>(journal: J) {
     .await;
     assert_eq!(journal.groups().await, Ok(vec![answers[0].clone()]));
     assert!(answers.iter().all(|group| *group == answers[0]), "{answers:?}");
+}
+
+/// A budget is stored, changed and removed with its group.
+pub async fn a_budget_is_kept_with_its_group<J: Store>(journal: J) {
+    let budget = Budget { tokens: Some(7), money_micros: Some(u64::from(u32::MAX) * 2) };
+    let of = |budget| Group { budget, ..group("web", None, false) };
+    journal.set_group(of(budget)).await.expect("it is set");
+    assert_eq!(journal.groups().await, Ok(vec![of(budget)]));
+    assert_eq!(journal.add_group(group("web", Some(1), false)).await, Ok(of(budget)));
+    journal.set_group(of(Budget { tokens: None, ..budget })).await.expect("it is set");
+    assert_eq!(journal.groups().await, Ok(vec![of(Budget { tokens: None, ..budget })]));
+}
+
+fn spent(offset: u64, money_micros: u64, overcounted_micros: u64) -> Fact {
+    let usage = Usage { tokens_in: 3, tokens_out: 2, money_micros, ..Usage::default() };
+    event::Spent { offset, usage, overcounted_micros }.into()
+}
+
+/// What jobs spend is counted once, for their group and the day on which it is stored.
+pub async fn what_jobs_spend_is_counted_by_group_and_day<J: Store>(journal: J) {
+    let (today, ann) = (Day::of(NOW), register(&journal, "ann").await);
+    assert_eq!(journal.spent(today).await, Ok(vec![]));
+    let (mut one, fence) = running(&journal, 1, jobs::spec(QUEUE), &ann).await;
+    let append = write(&journal, &mut one, Some(&fence), vec![spent(1, 100, 0), spent(2, 10, 30)]).await;
+    journal.append(append).await.expect("a repeat is stored");
+    let (mut two, fence) = running(&journal, 2, jobs::spec("other"), &ann).await;
+    write(&journal, &mut two, Some(&fence), vec![spent(1, 0, 0)]).await;
+    let (mut three, fence) = running(&journal, 3, jobs::spec(QUEUE), &ann).await;
+    write(&journal, &mut three, Some(&fence), vec![spent(1, 5, 0)]).await;
+    let of = |name: &str, tokens, money_micros| (name.to_owned(), Spent { tokens, money_micros });
+    assert_eq!(journal.spent(today).await, Ok(vec![of("other", 5, 0), of(QUEUE, 15, 85)]));
+    assert_eq!(journal.spent(Day(today.0 + 1)).await, Ok(vec![]));
+    assert_eq!(journal.spent(Day(today.0 - 1)).await, Ok(vec![]));
+}
+
+/// A group that has used up its budget gives out no job before the next day.
+pub async fn a_budget_that_is_used_up_closes_its_group_for_the_day<J: Store>(journal: J) {
+    let ann = register(&journal, "ann").await;
+    let (mut first, fence) = running(&journal, 1, jobs::spec(QUEUE), &ann).await;
+    for n in 2..6 {
+        submit(&journal, n, jobs::spec(QUEUE)).await;
+    }
+    submit(&journal, 9, jobs::spec("other")).await;
+    let allow = |money| {
+        let budget = Budget { tokens: None, money_micros: Some(money) };
+        journal.set_group(Group { budget, ..Group::new(QUEUE, None) })
+    };
+    let takes = || ids(&journal, from_queue(&ann, QUEUE, 1));
+    allow(100).await.expect("it is set");
+    assert_eq!(takes().await, [id(2)], "nothing is spent");
+    write(&journal, &mut first, Some(&fence), vec![spent(1, 99, 0)]).await;
+    assert_eq!(takes().await, [id(3)], "something is left");
+    write(&journal, &mut first, Some(&fence), vec![spent(2, 1, 0)]).await;
+    assert_eq!(takes().await, [], "it is used up");
+    assert_eq!(ids(&journal, from_queue(&ann, "other", 1)).await, [id(9)], "another group has none");
+    write(&journal, &mut first, Some(&fence), vec![spent(3, 0, 1)]).await;
+    assert_eq!(takes().await, [id(4)], "a correction counts");
+    write(&journal, &mut first, Some(&fence), vec![spent(4, 1, 0)]).await;
+    assert_eq!(takes().await, []);
+    renew(&journal, &ann, 2 * 86_400_000).await.expect("its lease runs");
+    let tomorrow = Claim { now: Day::of(LATER).end(), ..from_queue(&ann, QUEUE, 1) };
+    let last_moment = Claim { now: Timestamp(tomorrow.now.0 - 1), ..tomorrow.clone() };
+    assert_eq!(ids(&journal, last_moment).await, []);
+    assert_eq!(ids(&journal, tomorrow).await, [id(5)]);
 }

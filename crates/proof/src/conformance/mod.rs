@@ -156,7 +156,10 @@ macro_rules! for_each_case {
                 jobs_are_counted_by_phase;
             groups:
                 a_group_is_made_changed_and_removed,
-                a_group_added_by_many_is_made_once;
+                a_group_added_by_many_is_made_once,
+                a_budget_is_kept_with_its_group,
+                what_jobs_spend_is_counted_by_group_and_day,
+                a_budget_that_is_used_up_closes_its_group_for_the_day;
             keys:
                 c10_a_key_is_given_to_one_job,
                 c10_one_key_sent_many_times_at_once_is_given_once,

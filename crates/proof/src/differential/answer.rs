@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use lastword_core::budget::Spent;
 use lastword_core::view::row::Row;
 use lastword_core::{Event, Fact, Incarnation, JobId, Seq};
 use lastword_store::{Claimed, Error, KeyRecord, Removal, Renewed, Result};
@@ -31,8 +32,10 @@ pub enum Answer {
     Removed(Result<Removal>),
     /// Rows were read.
     Rows(Result<Vec<Row>>),
-    /// Everything was read: rows, logs, and the feed sorted into logs.
-    Everything(Vec<Row>, BTreeMap<JobId, Vec<Event>>, BTreeMap<JobId, Vec<Event>>),
+    /// What the groups spent was read.
+    Spent(Result<Vec<(String, Spent)>>),
+    /// Everything was read: rows, logs, the feed sorted into logs, and what the groups spent.
+    Everything(Vec<Row>, BTreeMap<JobId, Vec<Event>>, BTreeMap<JobId, Vec<Event>>, Vec<(String, Spent)>),
 }
 
 impl Answer {
@@ -48,6 +51,7 @@ impl Answer {
             Answer::Keyed(answer) => answer.as_ref().err(),
             Answer::Removed(answer) => answer.as_ref().err(),
             Answer::Rows(answer) => answer.as_ref().err(),
+            Answer::Spent(answer) => answer.as_ref().err(),
         }
     }
 

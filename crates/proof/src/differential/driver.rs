@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use lastword_core::budget::Day;
 use lastword_core::decide::claim::Claimant;
 use lastword_core::outcome::{Cause, Outcome};
 use lastword_core::spec::{OnPartition, Spec};
@@ -87,8 +88,9 @@ impl<J: Store> Driver<J> {
                 let before = before.and_then(|job| pick(&self.jobs, job).copied());
                 self.list(filter, before, *limit).await
             }
-            Operation::SetGroup { queue, slots, paused } => {
-                let group = Group { name: queue_name(*queue), slots: *slots, paused: *paused };
+            Operation::SetGroup { queue, slots, paused, budget } => {
+                let group =
+                    Group { paused: *paused, budget: *budget, ..Group::new(&queue_name(*queue), *slots) };
                 Answer::Set(self.journal.set_group(group).await)
             }
             Operation::Held { owner, after, limit } => match self.life(*owner, 0) {
@@ -270,7 +272,10 @@ impl<J: Store> Driver<J> {
         };
         self.lives.plain_rows(&mut rows);
         logs.values_mut().chain(told.values_mut()).for_each(|events| self.lives.plain_events(events));
-        Answer::Everything(rows, logs, told)
+        match self.journal.spent(Day::of(self.now)).await {
+            Ok(spent) => Answer::Everything(rows, logs, told, spent),
+            failed => Answer::Spent(failed),
+        }
     }
 
     /// Reads the feed until it has told `count` events, sorted into logs.

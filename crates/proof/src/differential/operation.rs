@@ -2,6 +2,8 @@
 //!
 //! An operation names a job or an owner by a number; `driver` finds out which one that is in its own journal.
 
+use lastword_core::budget::Budget;
+
 use crate::random::Random;
 
 /// Owners in a run: enough for a holder, a successor and a third one.
@@ -118,6 +120,8 @@ pub enum Operation {
         slots: Option<u32>,
         /// Whether it is paused.
         paused: bool,
+        /// What it may spend in a day.
+        budget: Budget,
     },
     /// Asks what the newest incarnation of an owner holds.
     Held {
@@ -208,6 +212,7 @@ impl Operations {
             queue: self.random.below(QUEUES),
             slots: self.maybe(50, 6).map(|slots| slots as u32),
             paused: self.random.chance(20),
+            budget: Budget { tokens: self.maybe(30, 40), money_micros: None },
         }
     }
 

@@ -240,7 +240,7 @@ impl World {
     /// Returns a group as it is durable. The default group exists even if no client added it.
     pub(super) fn group(&self, name: &str) -> Option<Group> {
         let stored = self.ledger.groups().into_iter().find(|group| group.name == name);
-        let default = || Group { name: name.to_owned(), slots: self.plan.default_slots, paused: false };
+        let default = || Group::new(name, self.plan.default_slots);
         stored.or_else(|| (name == DEFAULT_GROUP).then(default))
     }
 

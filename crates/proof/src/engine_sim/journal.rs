@@ -2,6 +2,7 @@
 
 use std::future::Future;
 
+use lastword_core::budget::{Day, Spent};
 use lastword_core::reference::Reference;
 use lastword_core::view::row::Row;
 use lastword_core::{Append, Event, Incarnation, JobId, Seq, Timestamp};
@@ -327,6 +328,10 @@ impl Groups for Frail {
             world.ledger.set_group(group);
             Ok(())
         })
+    }
+
+    fn spent(&self, day: Day) -> impl Future<Output = Result<Vec<(String, Spent)>>> + Send {
+        self.call(Frail::reading(8, None), move |world| Ok(world.ledger.spent(day)))
     }
 
     fn remove_group(&self, name: &str) -> impl Future<Output = Result<bool>> + Send {

@@ -45,7 +45,7 @@ impl World {
             let slots = (!self.random.chance(20)).then(|| self.random.below(3) as u32);
             let paused = self.random.chance(30);
             let at = self.random.below(CHAOS_MS);
-            self.client(at, Wish::SetGroup(Group { name, slots, paused }));
+            self.client(at, Wish::SetGroup(Group { paused, ..Group::new(&name, slots) }));
         }
         if self.random.chance(10) {
             let at = self.random.below(CHAOS_MS);
@@ -135,8 +135,8 @@ impl World {
                 self.engine_dies(host);
             }
         }
-        let default = Group { name: GROUPS[0].to_owned(), slots: self.plan.default_slots, paused: false };
-        let other = Group { name: GROUPS[1].to_owned(), slots: Some(1), paused: false };
+        let default = Group::new(GROUPS[0], self.plan.default_slots);
+        let other = Group::new(GROUPS[1], Some(1));
         for group in [default, other] {
             self.client(1_000, Wish::SetGroup(group));
         }
@@ -177,8 +177,7 @@ impl World {
         self.client(PROMPT_MS + 5_000, Wish::Cancel { job: ids[2], force: false });
         self.client(PROMPT_MS + 1_000, Wish::List);
         // Two groups are changed at a time, in either order, and each change must stand: a job waits in the one that is paused meanwhile.
-        let group =
-            |name: &str, slots, paused| Wish::SetGroup(Group { name: name.to_owned(), slots, paused });
+        let group = |name: &str, slots, paused| Wish::SetGroup(Group { paused, ..Group::new(name, slots) });
         let slots = self.plan.default_slots;
         for (ms, paused) in [(500, true), (1_700, false)] {
             let mut changes = [group(GROUPS[1], Some(1), paused), group(GROUPS[0], slots, false)];

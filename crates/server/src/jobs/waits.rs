@@ -30,6 +30,9 @@ fn with_reason(waits: Waits, reason: WaitReason) -> Waits {
     match reason {
         WaitReason::Nothing => waits,
         WaitReason::Paused => Waits { on: WaitsFor::Paused, ..waits },
+        WaitReason::Budget(until) => {
+            Waits { on: WaitsFor::Budget, until: Some(api::Time::from(until)), ..waits }
+        }
         WaitReason::Dependencies(rows) => Waits { by: names(&rows), ..waits },
         WaitReason::Conversation(row) => {
             Waits { on: WaitsFor::Conversation, by: names(std::slice::from_ref(&row)), ..waits }

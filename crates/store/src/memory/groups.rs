@@ -1,5 +1,8 @@
 //! Groups in memory.
 
+use lastword_core::Append;
+use lastword_core::budget::{Day, Spent, spent_by};
+
 use super::{Ledger, Memory};
 use crate::{Group, Groups, Result};
 
@@ -17,6 +20,24 @@ impl Ledger {
     /// Creates a group or replaces it.
     pub fn set_group(&mut self, group: Group) {
         self.groups.insert(group.name.clone(), group);
+    }
+
+    /// Returns what the jobs of each group spent on a day.
+    pub fn spent(&self, day: Day) -> Vec<(String, Spent)> {
+        let on_day = self.spent.range((day, String::new())..(Day(day.0 + 1), String::new()));
+        on_day.map(|((_, group), spent)| (group.clone(), *spent)).collect()
+    }
+
+    /// Returns what the jobs of a group spent on a day.
+    pub(super) fn spent_in(&self, group: &str, day: Day) -> Spent {
+        self.spent.get(&(day, group.to_owned())).copied().unwrap_or_default()
+    }
+
+    /// Counts what an append spends.
+    pub(super) fn spend(&mut self, append: &Append) {
+        for (day, spent) in spent_by(&append.events) {
+            self.spent.entry((day, append.row.group.clone())).or_default().add(spent);
+        }
     }
 
     /// Removes a group.
@@ -37,6 +58,10 @@ impl Groups for Memory {
     async fn set_group(&self, group: Group) -> Result<()> {
         self.ledger().set_group(group);
         Ok(())
+    }
+
+    async fn spent(&self, day: Day) -> Result<Vec<(String, Spent)>> {
+        Ok(self.ledger().spent(day))
     }
 
     async fn remove_group(&self, name: &str) -> Result<bool> {

@@ -4,6 +4,7 @@
 use std::collections::HashSet;
 
 use deadpool_postgres::GenericClient;
+use lastword_core::budget::{Day, Spent, spent_by};
 use lastword_core::event::Stored;
 use lastword_core::view::row::FOLD;
 use lastword_core::{
@@ -24,10 +25,11 @@ use crate::{Error, Result};
 pub const STATEMENT: &str =
     concat!(include_str!("batch.sql"), "select job, (select place from here) from stored");
 
-/// The same for a batch that changes which job waits for which. Few do.
-const WITH_WAITS: &str = concat!(
+/// The same for a batch that changes which job waits for which, or in which a job spends something. Few do.
+const WITH_REST: &str = concat!(
     include_str!("batch.sql"),
     include_str!("waits.sql"),
+    include_str!("spend.sql"),
     "select job, (select place from here) from stored"
 );
 
@@ -40,6 +42,7 @@ pub(super) struct Packed {
     outcome: Option<String>,
     facts: Vec<Stored>,
     waits: WaitChange,
+    spent: Vec<(Day, Spent)>,
 }
 
 impl Packed {
@@ -50,6 +53,7 @@ impl Packed {
             outcome: append.row.outcome.map(|outcome| serde_json::to_string(&outcome).expect(json)),
             facts: append.events.iter().map(|event| event.fact.encode()).collect(),
             waits: WaitChange::of(&append),
+            spent: spent_by(&append.events),
             append,
         }
     }
@@ -148,15 +152,37 @@ pub(super) async fn write(
         &witness.identity(),
         &newest,
     ];
-    let rows = if batch.iter().all(|packed| packed.waits.is_none()) {
+    let is_plain = |packed: &&Packed| packed.waits.is_none() && packed.spent.is_empty();
+    let rows = if batch.iter().all(is_plain) {
         client.query(&client.prepare_cached(STATEMENT).await?, &columns).await?
     } else {
         let (begun, over) = (pairs(batch, |waits| &waits.begun), pairs(batch, |waits| &waits.over));
         let ended = batch.iter().filter(|packed| packed.waits.all_over);
         let ended: Vec<Uuid> = ended.map(|packed| packed.append.job.as_uuid()).collect();
-        let waits: [&(dyn ToSql + Sync); 5] = [&begun.0, &begun.1, &over.0, &over.1, &ended];
-        let columns = [&columns[..], &waits[..]].concat();
-        client.query(&client.prepare_cached(WITH_WAITS).await?, &columns).await?
+        macro_rules! spent {
+            (|$append:ident, $day:ident, $spent:ident| $value:expr) => {
+                batch
+                    .iter()
+                    .flat_map(|packed| {
+                        let $append = &packed.append;
+                        packed.spent.iter().map(move |($day, $spent)| $value)
+                    })
+                    .collect::<Vec<_>>()
+            };
+        }
+        let rest: [&(dyn ToSql + Sync); 9] = [
+            &begun.0,
+            &begun.1,
+            &over.0,
+            &over.1,
+            &ended,
+            &spent!(|append, _day, _spent| append.job.as_uuid()),
+            &spent!(|_append, day, _spent| number(day.0)),
+            &spent!(|_append, _day, spent| spent.tokens),
+            &spent!(|_append, _day, spent| spent.money_micros),
+        ];
+        let columns = [&columns[..], &rest[..]].concat();
+        client.query(&client.prepare_cached(WITH_REST).await?, &columns).await?
     };
     Ok(Written {
         jobs: rows.iter().map(|row| row.get(0)).collect(),

@@ -8,6 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use deadpool_postgres::{Pool, Transaction};
+use lastword_core::budget::{Budget, Day, Spent};
 use lastword_core::decide::claim::Lease;
 use lastword_core::event::READER;
 use lastword_core::view::row::Row;
@@ -39,8 +40,9 @@ const ALIVE: &str = with_here!(
         select from owners o cross join meta m
         where o.owner = $1 and o.incarnation = $2 and o.until > clock_timestamp()
             and o.incarnation between m.instance_first and m.instance_last
-    ), g.slots, g.paused
-    from (values (1)) one left join groups g on g.name = $3::text"
+    ), g.slots, g.paused, g.day_tokens, g.day_money_micros, s.tokens, s.money_micros
+    from (values (1)) one left join groups g on g.name = $3::text
+    left join spent s on s.name = g.name and s.day = $6::bigint"
 );
 
 /// The logs of the candidates, and whether an event lies above this transaction in the feed.
@@ -157,7 +159,7 @@ async fn resolve(
 
 /// Counts the held jobs of a group, up to `$2`, and reads the group again.
 const HELD: &str = "
-    select h.held, g.slots, g.paused
+    select h.held, g.slots, g.paused, g.day_tokens, g.day_money_micros
     from (
         select count(*) as held from (
             select 1 from jobs where queue = $1 and holder_incarnation is not null limit $2
@@ -177,7 +179,9 @@ async fn check(
     };
     let incarnation = Uuid::from_u128(claim.by.incarnation.as_u128());
     let statement = transaction.prepare_cached(ALIVE).await?;
-    let values: [Value<'_>; 5] = [&&*claim.by.owner.0, &incarnation, &group, &witness.identity(), &newest];
+    let today = number(Day::of(claim.now).0);
+    let values: [Value<'_>; 6] =
+        [&&*claim.by.owner.0, &incarnation, &group, &witness.identity(), &newest, &today];
     let row = transaction.query_one(&statement, &values).await?;
     match (row.get(0), row.get(1)) {
         (true, true) => {}
@@ -185,7 +189,9 @@ async fn check(
         (false, _) => return Err(witness.explain(transaction).await),
     }
     let stored = group.and_then(|name| read_group(name, &row, 2));
-    match (group, slots(stored.as_ref(), unset)) {
+    let amount = |at: usize| row.get::<_, Option<i64>>(at).unwrap_or_default();
+    let spent = Spent { tokens: amount(6), money_micros: amount(7) };
+    match (group, slots(stored.as_ref(), unset, &spent)) {
         (Some(group), Some(slots)) if slots > 0 => {
             let (held, now) = held(transaction, group, slots).await?;
             if now != stored {
@@ -197,11 +203,13 @@ async fn check(
     }
 }
 
-/// Reads slots and pause of a group from two columns; `None` if it is not stored.
-fn read_group(name: &str, row: &tokio_postgres::Row, at: usize) -> Option<Group> {
+/// Reads slots, pause and budget of a group from four columns; `None` if it is not stored.
+pub(super) fn read_group(name: &str, row: &tokio_postgres::Row, at: usize) -> Option<Group> {
     let (slots, paused): (Option<i64>, Option<bool>) = (row.get(at), row.get(at + 1));
     let slots = slots.map(|slots| u32::try_from(slots).unwrap_or(u32::MAX));
-    Some(Group { name: name.to_owned(), slots, paused: paused? })
+    let amount = |at: usize| row.get::<_, Option<i64>>(at).map(|amount| amount as u64);
+    let budget = Budget { tokens: amount(at + 2), money_micros: amount(at + 3) };
+    Some(Group { name: name.to_owned(), slots, paused: paused?, budget })
 }
 
 /// Waits for other claims that count, then counts the held jobs of a group, up to `slots`. Until the end of the transaction no other claim

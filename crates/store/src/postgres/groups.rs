@@ -1,30 +1,38 @@
 //! Groups in PostgreSQL.
 
 use deadpool_postgres::Pool;
+use lastword_core::budget::{Budget, Day, Spent};
 
 use super::Postgres;
-use super::connect::{change, query};
+use super::batch::number;
+use super::claim::read_group;
+use super::connect::{Value, change, query};
 use super::failure::{Failure, Try};
 use super::witness::{Witness, with_here};
 use crate::{Group, Groups, Result};
 
-const GROUPS: &str = "select name, slots, paused from groups order by name";
-const GROUP: &str = "select name, slots, paused from groups where name = $1";
+const GROUPS: &str = "select name, slots, paused, day_tokens, day_money_micros from groups order by name";
+const GROUP: &str = "select name, slots, paused, day_tokens, day_money_micros from groups where name = $1";
+const SPENT: &str = "select name, tokens, money_micros from spent where day = $1 order by name";
 const ADD_GROUP: &str = with_here!(
-    "$4",
-    "$5",
+    "$6",
+    "$7",
     ", added as (
-        insert into groups (name, slots, paused) select $1::text, $2::bigint, $3::boolean from here
+        insert into groups (name, slots, paused, day_tokens, day_money_micros)
+        select $1::text, $2::bigint, $3::boolean, $4::bigint, $5::bigint from here
         on conflict (name) do nothing
     )
     select exists (select from here)"
 );
 const SET_GROUP: &str = with_here!(
-    "$4",
-    "$5",
+    "$6",
+    "$7",
     ", set_to as (
-        insert into groups (name, slots, paused) select $1::text, $2::bigint, $3::boolean from here
-        on conflict (name) do update set slots = excluded.slots, paused = excluded.paused
+        insert into groups (name, slots, paused, day_tokens, day_money_micros)
+        select $1::text, $2::bigint, $3::boolean, $4::bigint, $5::bigint from here
+        on conflict (name) do update set
+            slots = excluded.slots, paused = excluded.paused,
+            day_tokens = excluded.day_tokens, day_money_micros = excluded.day_money_micros
     )
     select exists (select from here)"
 );
@@ -35,20 +43,21 @@ const REMOVE_GROUP: &str = with_here!(
     select exists (select from here), exists (select from removed)"
 );
 
-fn read(row: &tokio_postgres::Row) -> Group {
-    let slots: Option<i64> = row.get(1);
-    let slots = slots.map(|slots| u32::try_from(slots).unwrap_or(u32::MAX));
-    Group { name: row.get(0), slots, paused: row.get(2) }
+fn read(row: &tokio_postgres::Row) -> Option<Group> {
+    read_group(row.get(0), row, 1)
 }
 
 async fn write(pool: &Pool, witness: &Witness, sql: &str, group: &Group) -> Try<()> {
-    change(pool, witness, sql, &[&group.name, &group.slots.map(i64::from), &group.paused]).await.map(drop)
+    let Budget { tokens, money_micros } = group.budget;
+    let (tokens, money) = (tokens.map(number), money_micros.map(number));
+    let columns: [Value<'_>; 5] = [&group.name, &group.slots.map(i64::from), &group.paused, &tokens, &money];
+    change(pool, witness, sql, &columns).await.map(drop)
 }
 
 async fn add(pool: &Pool, witness: &Witness, group: &Group) -> Try<Group> {
     write(pool, witness, ADD_GROUP, group).await?;
-    match query(pool, GROUP, &[&group.name]).await?.first() {
-        Some(row) => Ok(read(row)),
+    match query(pool, GROUP, &[&group.name]).await?.first().and_then(read) {
+        Some(group) => Ok(group),
         None => Err(Failure::Clash("the group was removed at once".to_owned())),
     }
 }
@@ -56,7 +65,7 @@ async fn add(pool: &Pool, witness: &Witness, group: &Group) -> Try<Group> {
 impl Groups for Postgres {
     async fn groups(&self) -> Result<Vec<Group>> {
         let rows = self.patiently(|| query(&self.0.readers, GROUPS, &[])).await?;
-        Ok(rows.iter().map(read).collect())
+        Ok(rows.iter().filter_map(read).collect())
     }
 
     async fn add_group(&self, group: Group) -> Result<Group> {
@@ -65,6 +74,14 @@ impl Groups for Postgres {
 
     async fn set_group(&self, group: Group) -> Result<()> {
         self.patiently(|| write(&self.0.readers, &self.0.witness, SET_GROUP, &group)).await
+    }
+
+    async fn spent(&self, day: Day) -> Result<Vec<(String, Spent)>> {
+        let day = number(day.0);
+        let read = || async { query(&self.0.readers, SPENT, &[&day]).await };
+        let rows = self.patiently(read).await?;
+        let spent = |row: &tokio_postgres::Row| Spent { tokens: row.get(1), money_micros: row.get(2) };
+        Ok(rows.iter().map(|row| (row.get(0), spent(row))).collect())
     }
 
     async fn remove_group(&self, name: &str) -> Result<bool> {

@@ -21,6 +21,7 @@ const STEPS: &[&str] = &[
     include_str!("dependencies.sql"),
     include_str!("removed.sql"),
     include_str!("lists.sql"),
+    include_str!("budgets.sql"),
 ];
 
 /// The step that makes the table of waits, which is filled from the logs.

@@ -3,6 +3,7 @@
 //! Everything here runs inside a batch's transaction. An append is checked before its first row is written, so one
 //! that is refused leaves nothing behind for the others of its batch.
 
+use lastword_core::budget::spent_by;
 use lastword_core::event::Stored;
 use lastword_core::spec::Conversation;
 use lastword_core::view::row::{FOLD, Row};
@@ -137,9 +138,22 @@ pub(super) fn write(connection: &Connection, found: Option<&Found>, prepared: &P
     }
     let append = &prepared.append;
     change_waits(connection, append)?;
+    spend(connection, append)?;
     move_listed(connection, found, &append.row)?;
     move_ready(connection, found.and_then(|found| found.due), &append.row)?;
     move_conversation(connection, found.and_then(|found| found.conversation.as_ref()), &append.row)
+}
+
+/// Counts what an append spends.
+fn spend(connection: &Connection, append: &Append) -> Result<()> {
+    const ADD: &str = "insert into spent (day, name, tokens, money_micros) values (?1, ?2, ?3, ?4) \
+         on conflict (day, name) do update set \
+         tokens = tokens + excluded.tokens, money_micros = money_micros + excluded.money_micros";
+    for (day, spent) in spent_by(&append.events) {
+        let values = params![day.0, append.row.group, spent.tokens, spent.money_micros];
+        execute(connection, ADD, values)?;
+    }
+    Ok(())
 }
 
 fn insert_events(connection: &Connection, prepared: &Prepared) -> Result<()> {

@@ -1,5 +1,6 @@
 //! `claim` in SQL: candidates in order, the rule about each, its append in the same transaction.
 
+use lastword_core::budget::{Budget, Day, Spent};
 use lastword_core::decide::claim::Lease;
 use lastword_core::event::READER;
 use lastword_core::spec::Conversation;
@@ -20,7 +21,12 @@ pub(super) fn claim(connection: &Connection, instance: u64, claim: &Claim) -> Re
     check_owner(claim, registered(connection, &claim.by.owner.0)?, instance)?;
     match &claim.from {
         Source::Ready { group, slots: unset } => {
-            let slots = slots(find_group(connection, group)?.as_ref(), *unset);
+            let stored = find_group(connection, group)?;
+            let spent = match stored.as_ref().is_some_and(|stored| stored.budget.is_set()) {
+                true => spent_in(connection, group, Day::of(claim.now))?,
+                false => Spent::default(),
+            };
+            let slots = slots(stored.as_ref(), *unset, &spent);
             let held = if slots.is_some() { held(connection, group)? } else { 0 };
             take_ready(connection, claim, group, room(claim, slots, held))
         }
@@ -42,14 +48,25 @@ fn registration(incarnation: [u8; 16], until: u64) -> Registered {
 
 /// Returns the group of this name.
 pub(super) fn find_group(connection: &Connection, name: &str) -> Result<Option<Group>> {
-    const SELECT: &str = "select name, slots, paused from groups where name = ?1";
+    const SELECT: &str =
+        "select name, slots, paused, day_tokens, day_money_micros from groups where name = ?1";
     let mut select = connection.prepare_cached(SELECT).map_err(failed)?;
     select.query_row([name], read_group).optional().map_err(failed)
 }
 
-/// Reads a group from three columns.
+/// Reads a group from five columns.
 pub(super) fn read_group(row: &rusqlite::Row<'_>) -> rusqlite::Result<Group> {
-    Ok(Group { name: row.get(0)?, slots: row.get(1)?, paused: row.get(2)? })
+    let budget = Budget { tokens: row.get(3)?, money_micros: row.get(4)? };
+    Ok(Group { name: row.get(0)?, slots: row.get(1)?, paused: row.get(2)?, budget })
+}
+
+/// Returns what the jobs of a group spent on a day.
+fn spent_in(connection: &Connection, group: &str, day: Day) -> Result<Spent> {
+    const SELECT: &str = "select tokens, money_micros from spent where day = ?1 and name = ?2";
+    let mut select = connection.prepare_cached(SELECT).map_err(failed)?;
+    let found = select
+        .query_row(params![day.0, group], |row| Ok(Spent { tokens: row.get(0)?, money_micros: row.get(1)? }));
+    Ok(found.optional().map_err(failed)?.unwrap_or_default())
 }
 
 /// Counts the jobs of a group that are held.

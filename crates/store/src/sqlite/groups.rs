@@ -1,5 +1,6 @@
 //! Groups in SQL.
 
+use lastword_core::budget::{Budget, Day, Spent};
 use rusqlite::{Connection, params};
 
 use super::Sqlite;
@@ -8,15 +9,31 @@ use super::failure::{execute, failed};
 use crate::{Error, Group, Groups, Result};
 
 fn groups(connection: &Connection) -> Result<Vec<Group>> {
-    const SELECT: &str = "select name, slots, paused from groups order by name";
+    const SELECT: &str = "select name, slots, paused, day_tokens, day_money_micros from groups order by name";
     let mut select = connection.prepare_cached(SELECT).map_err(failed)?;
     let found = select.query_map([], read_group).map_err(failed)?;
     found.collect::<rusqlite::Result<_>>().map_err(failed)
 }
 
+fn spent(connection: &Connection, day: Day) -> Result<Vec<(String, Spent)>> {
+    const SELECT: &str = "select name, tokens, money_micros from spent where day = ?1 order by name";
+    let mut select = connection.prepare_cached(SELECT).map_err(failed)?;
+    let found = select.query_map([day.0], |row| {
+        Ok((row.get(0)?, Spent { tokens: row.get(1)?, money_micros: row.get(2)? }))
+    });
+    found.and_then(Iterator::collect).map_err(failed)
+}
+
+/// Writes a group with this statement, which takes its columns in their order.
+fn write(connection: &Connection, sql: &str, group: &Group) -> Result<bool> {
+    let Budget { tokens, money_micros } = group.budget;
+    execute(connection, sql, params![group.name, group.slots, group.paused, tokens, money_micros])
+}
+
 fn add(connection: &Connection, group: &Group) -> Result<Group> {
-    const INSERT: &str = "insert or ignore into groups (name, slots, paused) values (?1, ?2, ?3)";
-    execute(connection, INSERT, params![group.name, group.slots, group.paused])?;
+    const INSERT: &str = "insert or ignore into groups (name, slots, paused, day_tokens, day_money_micros) \
+         values (?1, ?2, ?3, ?4, ?5)";
+    write(connection, INSERT, group)?;
     find_group(connection, &group.name)?.ok_or_else(|| Error::Corrupt("a group was not stored".to_owned()))
 }
 
@@ -30,12 +47,16 @@ impl Groups for Sqlite {
     }
 
     async fn set_group(&self, group: Group) -> Result<()> {
-        const SET: &str = "insert into groups (name, slots, paused) values (?1, ?2, ?3) \
-             on conflict (name) do update set slots = excluded.slots, paused = excluded.paused";
-        let set = move |connection: &Connection| {
-            execute(connection, SET, params![group.name, group.slots, group.paused])
-        };
+        const SET: &str = "insert into groups (name, slots, paused, day_tokens, day_money_micros) \
+             values (?1, ?2, ?3, ?4, ?5) \
+             on conflict (name) do update set slots = excluded.slots, paused = excluded.paused, \
+             day_tokens = excluded.day_tokens, day_money_micros = excluded.day_money_micros";
+        let set = move |connection: &Connection| write(connection, SET, &group);
         self.0.writer.change(set).await.map(drop)
+    }
+
+    async fn spent(&self, day: Day) -> Result<Vec<(String, Spent)>> {
+        self.0.readers.run(move |connection| spent(connection, day)).await
     }
 
     async fn remove_group(&self, name: &str) -> Result<bool> {

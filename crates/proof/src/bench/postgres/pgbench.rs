@@ -265,7 +265,7 @@ pub(super) async fn lives(
     let end = batch("4", true, false, false, "ended", Some("\"completed\""), &["attempt_ended", "last_word"]);
     let [alive, ready, logs] = CLAIM;
     let alive = alive.replace("$1", ":owner").replace("$2", ":life::uuid").replace("$3", ":queue");
-    let alive = alive.replace("$4", ":identity").replace("$5", "0");
+    let alive = alive.replace("$4", ":identity").replace("$5", "0").replace("$6", "0");
     let given = [
         ":queue",
         ":at::bigint",

@@ -1,0 +1,107 @@
+//! The budget of a group for a day.
+
+use crate::agents::define;
+use crate::home::{Home, until};
+
+/// Defines the scripted agent as one that reports what it costs.
+fn define_paid(home: &Home) {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/e2e/scripted_agent.py");
+    let paid = format!("[paid]\ndialect = 'acp'\ncommand = ['python3', '{script}']\nmeasures = ['money']\n");
+    define(home, &paid);
+}
+
+fn start(home: &Home, words: &[&str]) -> String {
+    home.ok(&[&["run", "-d", "--group", "night", "--agent", "paid"], words].concat())
+}
+
+fn until_spent(home: &Home, id: &str) {
+    until("it has spent something", || {
+        let job = home.json(&["show", id]);
+        (job["usage"]["money_micros"] != 0 && job["phase"] != "queued").then_some(())
+    });
+}
+
+#[test]
+fn c90_a_budget_of_a_group_stops_every_agent_of_it_and_starts_no_other() {
+    let home = Home::new();
+    define_paid(&home);
+    home.ok(&["group", "set", "night", "--slots", "3", "--money-per-day", "5"]);
+    let cheap = start(&home, &["spend 2\nwait"]);
+    until_spent(&home, &cheap);
+    let idle = home.ok(&["run", "-d", "--group", "night", "sleep", "100"]);
+    home.until_phase(&idle, "running");
+    let dear = start(&home, &["spend 4\nwait"]);
+    for id in [&cheap, &dear] {
+        let output = home.run(&["wait", id]);
+        assert_eq!(output.code, 1, "{output:?}");
+        let job = home.json(&["show", id]);
+        assert_eq!((&job["outcome"], &job["cause"]), (&"over_budget".into(), &"limit_group_money".into()));
+        let fired = home.ok(&["events", id]);
+        assert!(fired.contains("$6.00 of $5.00"), "{fired}");
+    }
+    assert_eq!(home.json(&["show", &idle])["phase"], "running", "a command spends nothing");
+    // The queue is closed until tomorrow, and says so.
+    let next = start(&home, &["more"]);
+    let job = home.json(&["show", &next]);
+    assert_eq!((&job["phase"], &job["waits"]["for"]), (&"queued".into(), &"budget".into()));
+    assert!(job["waits"]["until"].is_string(), "{job}");
+    let shown = home.ok(&["show", &next]);
+    assert!(shown.contains("budget spent, new one in"), "{shown}");
+    let groups = home.ok(&["group", "ls"]);
+    assert!(groups.contains("$6.00 of $5.00") && groups.contains("closed until tomorrow"), "{groups}");
+    // A daemon that starts again knows it, too.
+    home.ok(&["daemon", "restart"]);
+    assert_eq!(home.json(&["show", &next])["waits"]["for"], "budget");
+    // More money opens the group.
+    home.ok(&["group", "set", "night", "--money-per-day", "20"]);
+    assert_eq!(home.run(&["wait", &next]).code, 0);
+    assert_eq!(home.json(&["show", &next])["outcome"], "completed");
+    home.ok(&["cancel", &idle]);
+}
+
+#[test]
+fn c90_an_agent_that_does_not_report_money_is_refused_in_a_group_that_limits_it() {
+    let home = Home::new();
+    home.ok(&["group", "set", "night", "--money-per-day", "5"]);
+    let words = ["run", "-d", "--delay", "1h", "--group", "night", "--agent", "gemini", "go"];
+    let output = home.run(&words);
+    assert!(output.code == 2 && output.stderr.contains("the budget of its group"), "{output:?}");
+    home.ok(&["group", "set", "night", "--money-per-day", "none", "--tokens-per-day", "10"]);
+    let output = home.run(&words);
+    assert!(output.code == 2 && output.stderr.contains("does not report its tokens"), "{output:?}");
+    home.ok(&["group", "set", "night", "--tokens-per-day", "none"]);
+    assert_eq!(home.run(&words).code, 0);
+}
+
+#[test]
+fn a_job_that_asks_at_its_limit_goes_on_when_the_budget_of_its_group_is_raised() {
+    let home = Home::new();
+    define_paid(&home);
+    home.ok(&["group", "set", "night", "--money-per-day", "5"]);
+    let id = start(&home, &["--ask-at-limit", "1h", "spend 6\nask ls"]);
+    until("it is paused", || (home.json(&["show", &id])["paused"] != serde_json::Value::Null).then_some(()));
+    home.ok(&["group", "set", "night", "--money-per-day", "7"]);
+    until("it goes on", || (home.json(&["show", &id])["paused"] == serde_json::Value::Null).then_some(()));
+    home.ok(&["cancel", &id]);
+}
+
+#[test]
+fn a_budget_must_be_an_amount() {
+    let home = Home::new();
+    for words in [
+        &["group", "set", "night"][..],
+        &["group", "set", "night", "--money-per-day", "0"],
+        &["group", "set", "night", "--money-per-day", "cheap"],
+        &["group", "set", "night", "--money-per-day", "-1"],
+        &["group", "set", "night", "--tokens-per-day", "0"],
+        &["group", "set", "night", "--tokens-per-day", "1.5"],
+    ] {
+        let output = home.run(words);
+        assert_eq!(output.code, 2, "{words:?} {output:?}");
+    }
+    let output = home.run(&["group", "pause", "night"]);
+    assert_ne!(output.code, 0, "nothing was created: {output:?}");
+    home.ok(&["group", "set", "night", "--tokens-per-day", "9"]);
+    let group = home.json(&["group", "ls"])["items"][1].clone();
+    assert_eq!((&group["slots"], &group["day_tokens"]), (&1.into(), &9.into()), "{group}");
+}

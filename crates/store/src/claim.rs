@@ -36,7 +36,8 @@ pub(crate) fn check_owner(claim: &Claim, registered: Option<Registered>, instanc
 /// Returns how many jobs of a group may be held at once; `None` is no bound. A stored group binds; `unset` is for one that is not stored.
 pub(crate) fn slots(stored: Option<&Group>, unset: Option<u32>, spent: &Spent) -> Option<u32> {
     match stored {
-        Some(group) if group.paused || group.budget.is_used_up(spent) => Some(0),
+        Some(group) if group.paused => Some(0),
+        Some(group) if group.budget.is_used_up(spent) => Some(0),
         Some(group) => group.slots,
         None => unset,
     }

@@ -142,18 +142,20 @@ async fn list(client: &Client) -> Outcome {
 /// Prints groups as a table.
 pub(super) fn print(client: &Client, groups: &[Group]) -> Result<(), Failure> {
     let ui = client.ui();
-    let mut table = Table::new(vec!["GROUP", "SLOTS", "SPENT TODAY", "STATE"]);
+    // Where nothing costs anything, there is no column for it.
+    let spends = groups.iter().any(|group| spent_today(group).is_some());
+    let mut head = vec!["GROUP", "SLOTS", "STATE"];
+    head.extend(spends.then_some("SPENT TODAY"));
+    let mut table = Table::new(head);
     for group in groups {
-        table.push(vec![
-            group.name.clone(),
-            group.slots.map_or_else(|| "no limit".to_owned(), |slots| slots.to_string()),
-            spent_today(group),
-            state(group).to_owned(),
-        ]);
+        let slots = group.slots.map_or_else(|| "no limit".to_owned(), |slots| slots.to_string());
+        let mut row = vec![group.name.clone(), slots, state(group).to_owned()];
+        row.extend(spends.then(|| spent_today(group).unwrap_or_else(|| "-".to_owned())));
+        table.push(row);
     }
     let lines = table.lines(ui.width, |row, column, text| match (row, column) {
         (None, _) => ui.out.strong(text),
-        (Some(row), 3) if state(&groups[row]) != "open" => ui.out.warn(text),
+        (Some(row), 2) if state(&groups[row]) != "open" => ui.out.warn(text),
         _ => text.to_owned(),
     });
     ui.print(&lines.join("\n"))
@@ -172,8 +174,8 @@ fn state(group: &Group) -> &'static str {
     }
 }
 
-/// Returns what a group has spent today, and of how much.
-fn spent_today(group: &Group) -> String {
+/// Returns what a group has spent today, and of how much. Nothing if it has neither spent anything nor a budget.
+fn spent_today(group: &Group) -> Option<String> {
     let Spent { tokens, money_micros } = group.spent_today;
     let money = match group.day_money_micros {
         Some(budget) => Some(format!("{} of {}", dollars(money_micros), dollars(budget))),
@@ -184,5 +186,5 @@ fn spent_today(group: &Group) -> String {
         None => (tokens > 0).then(|| format!("{tokens} tokens")),
     };
     let parts: Vec<String> = [money, tokens].into_iter().flatten().collect();
-    if parts.is_empty() { "-".to_owned() } else { parts.join(", ") }
+    (!parts.is_empty()).then(|| parts.join(", "))
 }

@@ -106,7 +106,7 @@ fn describe(fact: &Fact) -> String {
             paused.limit.name(),
             used(paused.limit, paused.measured, paused.allowed)
         ),
-        Fact::Unpaused(_) => "the limit was raised; the job continues".to_owned(),
+        Fact::Unpaused(_) => "more is allowed; the job continues".to_owned(),
         Fact::RuleAdded(added) => format!(
             "{} allowed it whenever it is asked again: rule r{}, {}",
             quote(&added.by),

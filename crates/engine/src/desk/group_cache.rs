@@ -87,3 +87,33 @@ impl GroupCache {
         moved
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use lastword_core::budget::Budget;
+
+    use super::*;
+
+    #[test]
+    fn a_budget_is_new_with_each_day() {
+        let cache = GroupCache::new(None);
+        let night =
+            Group { budget: Budget { tokens: Some(5), money_micros: None }, ..Group::new("night", None) };
+        let groups = || vec![Group::new("default", None), night.clone()];
+        let spent = |tokens| vec![("night".to_owned(), Spent { tokens, money_micros: 0 })];
+        let (today, tomorrow) = (Day(3), Day(4));
+        assert_eq!(cache.set(groups(), today, spent(4)), Vec::<String>::new());
+        assert!(!cache.is_used_up("night", today) && !cache.is_of_another_day(today));
+        assert_eq!(cache.set(groups(), today, spent(5)), ["night"]);
+        assert!(cache.is_used_up("night", today) && cache.standing("night", today).exceeded.is_none());
+        assert_eq!(cache.set(groups(), today, spent(6)), ["night"]);
+        assert!(cache.standing("night", today).exceeded.is_some());
+        assert_eq!(cache.set(groups(), today, spent(6)), Vec::<String>::new(), "nothing changed");
+        assert!(!cache.is_used_up("default", today));
+        // Before it is read again, and after.
+        assert!(cache.is_of_another_day(tomorrow) && !cache.is_used_up("night", tomorrow));
+        assert_eq!(cache.standing("night", tomorrow).exceeded, None);
+        assert_eq!(cache.set(groups(), tomorrow, vec![]), ["night"]);
+        assert!(!cache.is_of_another_day(tomorrow));
+    }
+}

@@ -57,7 +57,7 @@ pub async fn a_budget_is_kept_with_its_group<J: Store>(journal: J) {
 }
 
 fn spent(offset: u64, money_micros: u64, overcounted_micros: u64) -> Fact {
-    let usage = Usage { tokens_in: 3, tokens_out: 2, money_micros, ..Usage::default() };
+    let usage = Usage { tokens_in: 3, tokens_out: 2, money_micros };
     event::Spent { offset, usage, overcounted_micros }.into()
 }
 

@@ -375,7 +375,8 @@ fn the_daemon_describes_itself() {
     daemon.end_of(&ended);
     let group = json!({ "slots": 3 }).to_string();
     let group = daemon.client.request("PUT", "/v1/groups/big", &[], group.as_bytes()).expect(200);
-    assert_eq!(group, json!({ "name": "big", "slots": 3, "paused": false }));
+    let unspent = json!({ "tokens": 0, "money_micros": 0 });
+    assert_eq!(group, json!({ "name": "big", "slots": 3, "paused": false, "spent_today": unspent }));
     let about = daemon.client.get("/v1/daemon").expect(200);
     assert_eq!(about["ready"], true);
     assert_eq!(about["counts"], json!({ "running": 1, "ended": 1 }));
@@ -383,6 +384,7 @@ fn the_daemon_describes_itself() {
     assert_eq!(super::each(&json!({ "items": about["groups"] }), "name"), ["big", "default"]);
     let paused = json!({ "paused": true }).to_string();
     let group = daemon.client.request("PUT", "/v1/groups/big", &[], paused.as_bytes()).expect(200);
-    assert_eq!(group, json!({ "name": "big", "slots": 3, "paused": true }), "omitted fields do not change");
+    let expected = json!({ "name": "big", "slots": 3, "paused": true, "spent_today": unspent });
+    assert_eq!(group, expected, "omitted fields do not change");
     assert_eq!(daemon.client.request("DELETE", "/v1/groups/big", &[], b"").status, 204);
 }

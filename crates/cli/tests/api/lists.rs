@@ -139,10 +139,12 @@ fn a_list_is_filtered_by_phase_outcome_group_label_and_name() {
         asked["labels"] = json!({ "for": name });
         daemon.submit(&asked)
     };
-    let (good, bad, live) =
-        (submit("exit 0", "a", "x"), submit("exit 1", "b", "y"), submit("sleep 100", "c", "x"));
+    // One after the other: lists are in the order of their ends.
+    let good = submit("exit 0", "a", "x");
     daemon.end_of(&good);
+    let bad = submit("exit 1", "b", "y");
     daemon.end_of(&bad);
+    let live = submit("sleep 100", "c", "x");
     daemon.start_of(&live);
     for (query, expected) in [
         ("phase=ended", vec![&bad, &good]),

@@ -341,13 +341,20 @@ pub struct Fence {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AppendId(pub u128);
 
+/// The namespace of the ids of owners' appends.
+const APPENDS: Uuid = Uuid::from_u128(0x6c61_7374_776f_7264_6170_7065_6e64_0001);
+
 impl AppendId {
-    /// Returns the id of an owner's `n`th append under `fence`. It is unique without randomness.
+    /// Returns the id of an owner's `n`th append under `fence`. It is unique without randomness: a digest of all that names the claim.
+    ///
+    /// Instance and owner are part of it. After a failover that lost the last writes, the database gives the same number to another life,
+    /// and an append of the one must not be taken for a repeat of the other's.
     pub fn of_owner(fence: &Fence, n: u32) -> AppendId {
-        // The instance is not needed: ids are compared only within one database.
-        AppendId(
-            (u128::from(fence.incarnation.number) << 64) | (u128::from(fence.epoch.0) << 32) | u128::from(n),
-        )
+        let mut name = fence.incarnation.as_u128().to_be_bytes().to_vec();
+        name.extend(fence.epoch.0.to_be_bytes());
+        name.extend(n.to_be_bytes());
+        name.extend(fence.owner.0.as_bytes());
+        AppendId(Uuid::new_v5(&APPENDS, &name).as_u128())
     }
 }
 
@@ -376,6 +383,28 @@ mod tests {
                 assert_eq!((id.cell(), id.made_at()), (cell, Timestamp(ms)));
                 assert_eq!(id.to_string().parse(), Ok(id));
             }
+        }
+    }
+
+    #[test]
+    fn appends_of_two_claims_have_different_ids() {
+        let fence = Fence {
+            owner: OwnerId("ann".into()),
+            incarnation: Incarnation { instance: 7, number: 2 },
+            epoch: Epoch(1),
+        };
+        let life = |instance, number| Incarnation { instance, number };
+        let others = [
+            Fence { owner: OwnerId("bob".into()), ..fence.clone() },
+            Fence { incarnation: life(8, 2), ..fence.clone() },
+            Fence { incarnation: life(7, 3), ..fence.clone() },
+            Fence { epoch: Epoch(2), ..fence.clone() },
+        ];
+        let id = AppendId::of_owner(&fence, 1);
+        assert_eq!(AppendId::of_owner(&fence, 1), id);
+        assert_ne!(AppendId::of_owner(&fence, 2), id);
+        for other in &others {
+            assert_ne!(AppendId::of_owner(other, 1), id, "{other:?}");
         }
     }
 

@@ -78,6 +78,7 @@ const MUST: &[(&str, Must)] = &[
     ])),
     ("remembered-slots", Must::Cases(&["a_stored_group_binds_every_claim"])),
     ("pause-ignored", Must::Cases(&["a_stored_group_binds_every_claim"])),
+    ("foreign-repeat", Must::Cases(&["a_repeat_under_another_instance_is_refused"])),
     ("budget-ignored", Must::Cases(&["a_budget_that_is_used_up_closes_its_group_for_the_day"])),
     ("slot-miscounted", Must::Cases(&["a_stored_group_binds_every_claim"])),
     ("no-fence", Must::Simulation),

@@ -31,14 +31,18 @@ pub enum Verdict {
 
 /// Decides whether an append is stored.
 pub fn admit(append: &Append, standing: &Standing<'_>) -> Result<Verdict> {
+    let fenced = Err(Error::Fenced { job: append.job });
+    // First of all: what a life of another instance says counts for nothing here, not even that it repeats what is stored.
+    let is_foreign = |fence: &Fence| fence.incarnation.instance != standing.instance;
+    if append.fence.as_ref().is_some_and(is_foreign) {
+        return fenced;
+    }
     if standing.next_written_by == Some(append.id) {
         return Ok(Verdict::Stored);
     }
-    if let Some(fence) = &append.fence {
-        let held = standing.holder == Some(fence) && fence.incarnation.instance == standing.instance;
-        if !held {
-            return Err(Error::Fenced { job: append.job });
-        }
+    let held = append.fence.as_ref().is_none_or(|fence| standing.holder == Some(fence));
+    if !held {
+        return fenced;
     }
     let conflict = Err(Error::Conflict { job: append.job, actual: standing.version });
     if standing.version != append.expected {

@@ -1,7 +1,7 @@
 //! `append` under a fence: only the life that holds the job, at this claim, in this database.
 
 use lastword_core::spec::Spec;
-use lastword_core::{Epoch, Fence, Incarnation, Job, OwnerId};
+use lastword_core::{Append, Epoch, Fence, Incarnation, Job, OwnerId};
 use lastword_store::{Source, Store};
 
 use super::stage::{
@@ -124,6 +124,19 @@ pub async fn a_write_under_another_instance_is_refused<J: Store>(journal: J) {
     let instance = fence.incarnation.instance.wrapping_add(1);
     let elsewhere = Incarnation { instance, ..fence.incarnation };
     shut_out(&journal, &job, &Fence { incarnation: elsewhere, ..fence }).await;
+}
+
+/// After a failover that lost the last writes, two lives have one number: what the one repeats is not what the other wrote.
+pub async fn a_repeat_under_another_instance_is_refused<J: Store>(journal: J) {
+    let ann = register(&journal, "ann").await;
+    let (mut job, fence) = running(&journal, 1, jobs::spec(QUEUE), &ann).await;
+    let stored = write(&journal, &mut job, Some(&fence), vec![jobs::spent(1)]).await;
+    let instance = fence.incarnation.instance.wrapping_add(1);
+    let incarnation = Incarnation { instance, ..fence.incarnation };
+    let elsewhere = Append { fence: Some(Fence { incarnation, ..fence.clone() }), ..stored.clone() };
+    refused(&journal, elsewhere, fenced(&job)).await;
+    assert_eq!(journal.append(stored).await, Ok(job.version));
+    holds(&journal, &job).await;
 }
 
 /// Expiry only permits a takeover: until one happens, the receipt of a late owner still counts.

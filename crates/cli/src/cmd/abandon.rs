@@ -13,7 +13,7 @@ use crate::ui::describe;
 )]
 pub(crate) struct Args {
     /// Job to abandon
-    #[arg(value_name = "JOB", add = super::completion::jobs())]
+    #[arg(value_name = "JOB", value_parser = super::which::reference, add = super::completion::jobs())]
     job: String,
     /// Do not ask for confirmation
     #[arg(short, long)]

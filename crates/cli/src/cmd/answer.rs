@@ -12,7 +12,7 @@ use crate::ui::describe;
 #[derive(Debug, clap::Args)]
 struct Which {
     /// Job that asks
-    #[arg(value_name = "JOB", add = super::completion::jobs())]
+    #[arg(value_name = "JOB", value_parser = super::which::reference, add = super::completion::jobs())]
     job: String,
     /// Name of the question, as `lastword question JOB` shows it below all that is asked
     #[arg(value_name = "QUESTION")]

@@ -19,7 +19,7 @@ use crate::ui::describe;
 )]
 pub(crate) struct Args {
     /// Job whose changes to apply; the newest by default
-    #[arg(value_name = "JOB", default_value = "@last", hide_default_value = true, add = super::completion::jobs())]
+    #[arg(value_name = "JOB", default_value = "@last", hide_default_value = true, value_parser = super::which::reference, add = super::completion::jobs())]
     job: String,
     /// Only check whether it is possible
     #[arg(long)]

@@ -28,7 +28,7 @@ mod typed;
 )]
 pub(crate) struct Args {
     /// Job to attach to
-    #[arg(value_name = "JOB", add = super::completion::jobs())]
+    #[arg(value_name = "JOB", value_parser = super::which::reference, add = super::completion::jobs())]
     job: String,
     /// Lines of earlier output to show first
     #[arg(short = 'n', long, default_value_t = 10, value_name = "LINES")]

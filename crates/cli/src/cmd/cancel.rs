@@ -20,7 +20,7 @@ use crate::ui::{describe, receipt};
 )]
 pub(crate) struct Args {
     /// Jobs to stop
-    #[arg(value_name = "JOB", required_unless_present_any = ["all", "group", "label"], add = super::completion::jobs())]
+    #[arg(value_name = "JOB", required_unless_present_any = ["all", "group", "label"], value_parser = super::which::reference, add = super::completion::jobs())]
     jobs: Vec<String>,
     /// Send KILL at once
     #[arg(short, long)]

@@ -22,7 +22,7 @@ use crate::ui::{Ui, describe};
 )]
 pub(crate) struct Args {
     /// Job whose changes to show; the newest by default
-    #[arg(value_name = "JOB", default_value = "@last", hide_default_value = true, add = super::completion::jobs())]
+    #[arg(value_name = "JOB", default_value = "@last", hide_default_value = true, value_parser = super::which::reference, add = super::completion::jobs())]
     job: String,
     /// Show only a summary per file
     #[arg(long)]

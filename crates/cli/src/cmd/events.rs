@@ -15,7 +15,7 @@ use crate::text::moment::Clock;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Job whose events to print; all jobs if omitted
-    #[arg(value_name = "JOB", add = super::completion::jobs())]
+    #[arg(value_name = "JOB", value_parser = super::which::reference, add = super::completion::jobs())]
     job: Option<String>,
     /// Keep printing new events: of a job from its beginning, of all jobs from now on
     #[arg(short, long)]

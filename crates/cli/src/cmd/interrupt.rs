@@ -12,7 +12,7 @@ use crate::ui::describe;
 #[command(after_help = "The next message starts a new turn. To end the job, use `lastword cancel`.")]
 pub(crate) struct Args {
     /// Job of the agent
-    #[arg(value_name = "JOB", add = super::completion::jobs())]
+    #[arg(value_name = "JOB", value_parser = super::which::reference, add = super::completion::jobs())]
     job: String,
     /// Only if this turn is still running
     #[arg(long, value_name = "N")]

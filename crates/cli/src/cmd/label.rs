@@ -13,7 +13,7 @@ use crate::text::clean::clean;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Job whose labels to show or change
-    #[arg(value_name = "JOB", add = super::completion::jobs())]
+    #[arg(value_name = "JOB", value_parser = super::which::reference, add = super::completion::jobs())]
     job: String,
     /// Labels to set
     #[arg(value_name = "NAME=VALUE", value_parser = label)]

@@ -3,6 +3,7 @@
 use lastword_api::LimitsPatch;
 use lastword_client::jobs;
 
+use super::which;
 use crate::client::Client;
 use crate::failure::Outcome;
 use crate::text::{duration, similar, size};
@@ -12,7 +13,7 @@ use crate::ui::describe;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Job whose limits to show or change
-    #[arg(value_name = "JOB", add = super::completion::jobs())]
+    #[arg(value_name = "JOB", value_parser = job, add = super::completion::jobs())]
     job: String,
     /// Limits to change: wall=2h, turn=20m, handshake=5m, stall=10m, output=50M, turns=12, tokens=200000, money=1.50; 0 removes a limit
     #[arg(value_name = "LIMIT=VALUE", value_parser = change)]
@@ -27,6 +28,14 @@ struct Change {
 }
 
 const NAMES: [&str; 8] = ["wall", "turn", "handshake", "stall", "output", "turns", "tokens", "money"];
+
+/// Parses the reference to a job. No reference has a `=`: the job was left out before a limit.
+fn job(text: &str) -> Result<String, String> {
+    match text.contains('=') {
+        true => Err("this is a limit: name the job before it".to_owned()),
+        false => which::reference(text),
+    }
+}
 
 fn change(text: &str) -> Result<Change, String> {
     let (name, value) = text.split_once('=').ok_or("write a limit as NAME=VALUE, for example wall=2h")?;

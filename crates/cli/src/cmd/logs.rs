@@ -11,7 +11,7 @@ use crate::ui::describe;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Job whose output to print; the newest by default
-    #[arg(value_name = "JOB", default_value = "@last", hide_default_value = true, add = super::completion::jobs())]
+    #[arg(value_name = "JOB", default_value = "@last", hide_default_value = true, value_parser = super::which::reference, add = super::completion::jobs())]
     job: String,
     /// Keep printing until the job ends
     #[arg(short, long)]

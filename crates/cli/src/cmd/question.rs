@@ -11,7 +11,7 @@ use crate::ui::{JsonList, describe, question};
 )]
 pub(crate) struct Args {
     /// Job that asks
-    #[arg(value_name = "JOB", add = super::completion::jobs())]
+    #[arg(value_name = "JOB", value_parser = super::which::reference, add = super::completion::jobs())]
     job: String,
 }
 

@@ -16,7 +16,7 @@ use crate::ui::describe;
 #[command(after_help = "Unless the job completed, how it ended is printed to standard error.")]
 pub(crate) struct Args {
     /// Job whose result to print; the newest by default
-    #[arg(value_name = "JOB", default_value = "@last", hide_default_value = true, add = super::completion::jobs())]
+    #[arg(value_name = "JOB", default_value = "@last", hide_default_value = true, value_parser = super::which::reference, add = super::completion::jobs())]
     job: String,
 }
 

@@ -23,7 +23,7 @@ pub(crate) struct Args {
     #[arg(long)]
     fork: bool,
     /// Job whose conversation to continue
-    #[arg(value_name = "JOB", add = super::completion::jobs())]
+    #[arg(value_name = "JOB", value_parser = super::which::reference, add = super::completion::jobs())]
     job: String,
     /// What to do next; read from standard input if missing or `-`
     #[arg(trailing_var_arg = true, value_name = "PROMPT")]

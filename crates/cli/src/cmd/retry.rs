@@ -17,7 +17,7 @@ use crate::settings::Settings;
 )]
 pub(crate) struct Args {
     /// Job to run again; the newest by default
-    #[arg(value_name = "JOB", default_value = "@last", hide_default_value = true, add = super::completion::jobs())]
+    #[arg(value_name = "JOB", default_value = "@last", hide_default_value = true, value_parser = super::which::reference, add = super::completion::jobs())]
     job: String,
     /// Start the new job in the background and print its id
     #[arg(short, long)]

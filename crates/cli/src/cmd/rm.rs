@@ -12,7 +12,7 @@ use crate::ui::describe;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Jobs to delete
-    #[arg(value_name = "JOB", required = true, add = super::completion::jobs())]
+    #[arg(value_name = "JOB", required = true, value_parser = super::which::reference, add = super::completion::jobs())]
     jobs: Vec<String>,
     /// Kill a job that is still running first, and discard unapplied changes in its worktree
     #[arg(short, long)]

@@ -21,13 +21,13 @@ enum Verb {
     /// List the rules of a job, each with the complete request that it allows
     Ls {
         /// Job whose rules to show
-        #[arg(value_name = "JOB", add = super::completion::jobs())]
+        #[arg(value_name = "JOB", value_parser = super::which::reference, add = super::completion::jobs())]
         job: String,
     },
     /// Remove a rule: what it allows is asked again
     Rm {
         /// Job that has the rule
-        #[arg(value_name = "JOB", add = super::completion::jobs())]
+        #[arg(value_name = "JOB", value_parser = super::which::reference, add = super::completion::jobs())]
         job: String,
         /// Name of the rule, such as r1
         #[arg(value_name = "RULE")]

@@ -10,7 +10,7 @@ use lastword_client::jobs;
 use lastword_core::{JobId, Timestamp};
 
 use super::attach::{self, Stay};
-use super::{job_env, submit, worktree};
+use super::{job_env, submit, which, worktree};
 use crate::client::Client;
 use crate::failure::{Failure, Outcome};
 use crate::random::random;
@@ -129,7 +129,7 @@ fn after(text: &str) -> Result<After, String> {
         Some((_, other)) => return Err(format!("`{other}` must be `success` or `any`")),
         None => (text, Needs::Success),
     };
-    Ok(After { job: job.to_owned(), on })
+    Ok(After { job: which::reference(job)?, on })
 }
 
 pub(crate) async fn run(args: Args, client: Client, settings: Settings) -> Outcome {

@@ -16,7 +16,7 @@ use crate::ui::describe;
 )]
 pub(crate) struct Args {
     /// Ended jobs
-    #[arg(value_name = "JOB", required_unless_present = "all", conflicts_with = "all", add = super::completion::jobs())]
+    #[arg(value_name = "JOB", required_unless_present = "all", conflicts_with = "all", value_parser = super::which::reference, add = super::completion::jobs())]
     jobs: Vec<String>,
     /// All ended jobs
     #[arg(short, long)]

@@ -12,7 +12,7 @@ use crate::ui::describe;
 #[command(after_help = "An agent starts its next turn with the message.")]
 pub(crate) struct Args {
     /// Job to send to
-    #[arg(value_name = "JOB", add = super::completion::jobs())]
+    #[arg(value_name = "JOB", value_parser = super::which::reference, add = super::completion::jobs())]
     job: String,
     /// Text to send; read from standard input if omitted
     #[arg(value_name = "TEXT")]

@@ -18,7 +18,7 @@ const LINES_OF_AGENT: usize = 100;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Job to show; the newest by default
-    #[arg(value_name = "JOB", default_value = "@last", hide_default_value = true, add = super::completion::jobs())]
+    #[arg(value_name = "JOB", default_value = "@last", hide_default_value = true, value_parser = super::which::reference, add = super::completion::jobs())]
     job: String,
 }
 

@@ -18,7 +18,7 @@ use crate::ui::progress::Progress;
 )]
 pub(crate) struct Args {
     /// Jobs to wait for; the newest by default
-    #[arg(value_name = "JOB", default_value = "@last", hide_default_value = true, add = super::completion::jobs())]
+    #[arg(value_name = "JOB", default_value = "@last", hide_default_value = true, value_parser = super::which::reference, add = super::completion::jobs())]
     jobs: Vec<String>,
     /// Wait only until the first of them has ended
     #[arg(long)]

@@ -1,4 +1,4 @@
-//! Which jobs: the arguments by which `ls` and `events` select them.
+//! Which jobs: the reference to one, and the arguments by which `ls` and `events` select them.
 
 use std::path::{Path, PathBuf};
 
@@ -7,6 +7,14 @@ use lastword_api::Time;
 use crate::failure::Failure;
 use crate::text::duration;
 use crate::text::moment::now_ms;
+
+/// Parses a reference to a job. Whether there is such a job, the daemon says.
+pub(super) fn reference(text: &str) -> Result<String, String> {
+    match text.trim().is_empty() {
+        true => Err("it is empty: give an id or its beginning, a name, or @last".to_owned()),
+        false => Ok(text.to_owned()),
+    }
+}
 
 /// Which jobs to look at; all if nothing is given.
 #[derive(Debug, clap::Args)]
@@ -21,7 +29,7 @@ pub(super) struct Which {
     #[arg(long, value_hint = clap::ValueHint::DirPath)]
     folder: Option<PathBuf>,
     /// Only jobs that were submitted from inside this job
-    #[arg(long, value_name = "JOB", add = super::completion::jobs())]
+    #[arg(long, value_name = "JOB", value_parser = reference, add = super::completion::jobs())]
     pub(super) parent: Option<String>,
     /// Only what happened within this time, such as 2h
     #[arg(long, value_name = "TIME", value_parser = duration::parse_ms)]

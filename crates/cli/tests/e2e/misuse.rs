@@ -30,6 +30,7 @@ fn an_invalid_command_line_exits_with_2_and_starts_nothing() {
         &["ls", "-n", "0"],
         &["limit", "x", "wall"],
         &["limit", "x", "speed=1"],
+        &["limit", "turns=3"],
         &["cancel"],
         &["cancel", "x", "--all"],
         &["send"],
@@ -49,6 +50,46 @@ fn an_invalid_command_line_exits_with_2_and_starts_nothing() {
         let output = home.run(words);
         assert_eq!(output.code, 2, "{words:?}: {output:?}");
         assert!(output.stdout.is_empty() && !output.stderr.is_empty(), "{words:?}: {output:?}");
+    }
+    assert!(!home.state().exists(), "none of them started a daemon");
+}
+
+#[test]
+fn an_empty_reference_is_refused_by_every_command_that_takes_a_job() {
+    let home = Home::new();
+    for words in [
+        &["show", ""][..],
+        &["logs", ""],
+        &["events", ""],
+        &["wait", ""],
+        &["attach", ""],
+        &["send", "", "hello"],
+        &["question", ""],
+        &["answer", "", "q1-0000", "text"],
+        &["approve", "", "q1-0000"],
+        &["deny", "", "q1-0000"],
+        &["rule", "ls", ""],
+        &["rule", "rm", "", "r1"],
+        &["interrupt", ""],
+        &["cancel", ""],
+        &["kill", " "],
+        &["retry", ""],
+        &["resume", "", "go on"],
+        &["diff", ""],
+        &["apply", ""],
+        &["limit", "", "wall=1h"],
+        &["label", ""],
+        &["rm", ""],
+        &["result", ""],
+        &["seen", ""],
+        &["abandon", ""],
+        &["ls", "--parent", ""],
+        &["run", "--after", "", "true"],
+        &["run", "--after", ":any", "true"],
+    ] {
+        let output = home.run(words);
+        assert_eq!(output.code, 2, "{words:?}: {output:?}");
+        assert!(output.stderr.contains("it is empty: give an id"), "{words:?}: {output:?}");
     }
     assert!(!home.state().exists(), "none of them started a daemon");
 }

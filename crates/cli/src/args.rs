@@ -2,11 +2,12 @@
 
 use std::future::Future;
 
-use clap::{CommandFactory as _, Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::client::Client;
 use crate::cmd::{self, runtime};
 use crate::failure::Outcome;
+use crate::help;
 use crate::lock;
 use crate::paths::Paths;
 use crate::settings::Settings;
@@ -24,7 +25,7 @@ use crate::ui::{Colour, Ui};
                   with a receipt that proves that nothing of it is left running. The daemon starts automatically.\n\n\
                   JOB is an id, its beginning or its short form (its end), a name, or @last.\n\
                   Exit codes: 0 success, 1 failure, 2 usage error, 3 cancelled, 124 timed out, 125 error in lastword",
-    max_term_width = 100
+    max_term_width = help::WIDTH_MAX
 )]
 pub(crate) struct Cli {
     /// Print JSON; streams print one document per line
@@ -94,9 +95,20 @@ pub(crate) enum Verb {
     Doctor(cmd::doctor::Args),
     Config(cmd::config::Args),
     Prices(cmd::prices::Args),
+    Help(cmd::help::Args),
     Completion(cmd::completion::Args),
     Man(cmd::man::Args),
     Version(cmd::version::Args),
+}
+
+/// Returns the program as clap knows it.
+pub(crate) fn program() -> clap::Command {
+    help::grouped(Cli::command())
+}
+
+/// Parses the command line.
+pub(crate) fn parse() -> Result<Cli, clap::Error> {
+    Cli::from_arg_matches(&program().try_get_matches()?)
 }
 
 /// Runs a command.
@@ -135,7 +147,8 @@ pub(crate) fn run(verb: Verb, ui: Ui) -> Outcome {
         Verb::Config(args) => cmd::config::run(args, &ui),
         Verb::Prices(args) => cmd::prices::run(&args, &ui),
         Verb::Completion(args) => cmd::completion::run(&args, &ui),
-        Verb::Man(args) => cmd::man::run(&args, Cli::command()),
+        Verb::Help(args) => cmd::help::run(&args, program()),
+        Verb::Man(args) => cmd::man::run(&args, program()),
         Verb::Version(args) => cmd::version::run(&args, &ui),
     }
 }
@@ -163,4 +176,29 @@ fn with_any_settings<F: Future<Output = Outcome>>(ui: Ui, command: impl FnOnce(C
         ui.report(&failure);
     }
     runtime::block_on(command(Client::new(paths, ui)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use clap::Command;
+
+    use super::*;
+    use crate::help::{GROUPS, NAME_COLUMNS};
+
+    #[test]
+    fn every_command_is_in_one_group_and_fits_a_line() {
+        let program = Cli::command();
+        let grouped: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| *names).copied().collect();
+        let known: BTreeSet<&str> =
+            program.get_subcommands().filter(|verb| !verb.is_hide_set()).map(Command::get_name).collect();
+        assert_eq!(grouped.iter().copied().collect::<BTreeSet<_>>(), known);
+        assert_eq!(grouped.len(), known.len(), "none is in two groups");
+        for verb in program.get_subcommands() {
+            let about = verb.get_about().map(ToString::to_string).unwrap_or_default();
+            assert!(verb.get_name().len() <= NAME_COLUMNS, "{}", verb.get_name());
+            assert!(!about.is_empty() && about.chars().count() <= 80 - NAME_COLUMNS - 4, "{about}");
+        }
+    }
 }

@@ -10,6 +10,7 @@ mod daemon;
 mod doctor;
 mod environment;
 mod failure;
+mod help;
 mod in_force;
 mod lock;
 mod paths;
@@ -31,9 +32,8 @@ fn main() -> ExitCode {
 /// Runs anything but a keeper. Not inlined into `main`, so that nothing is set up before the keeper is chosen.
 #[inline(never)]
 fn run_cli() -> u8 {
-    use clap::{CommandFactory as _, Parser as _};
-    cmd::completion::complete_if_requested(args::Cli::command);
-    let cli = match args::Cli::try_parse() {
+    cmd::completion::complete_if_requested(args::program);
+    let cli = match args::parse() {
         Ok(cli) => cli,
         Err(error) => return print_usage(&error),
     };

@@ -48,11 +48,11 @@ fn help(home: &Home, verb: &[&str]) -> Result<String, Failure> {
     String::from_utf8(output.stdout).map_err(|_| Failure::new("its help is not text"))
 }
 
-/// Returns the verbs that a help page lists.
+/// Returns the verbs that a help page lists, in one group or several, before its options. An argument begins with a bracket.
 fn verbs_of(help: &str) -> Vec<String> {
-    let list = help.lines().skip_while(|line| *line != "Commands:").skip(1);
-    list.take_while(|line| !line.is_empty())
-        .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
+    let list = help.lines().take_while(|line| !line.ends_with("ptions:"));
+    list.filter_map(|line| line.strip_prefix("  "))
+        .filter(|line| line.starts_with(|first: char| first.is_ascii_lowercase()))
         .filter_map(|line| line.split_whitespace().next())
         .map(str::to_owned)
         .collect()
@@ -64,8 +64,9 @@ mod tests {
 
     #[test]
     fn verbs_are_read_from_a_list() {
-        let help = "About\n\nCommands:\n  run   Runs\n  wait  Waits, and has a line\n        that is too long\n\nOptions:\n  -h\n";
-        assert_eq!(verbs_of(help), ["run", "wait"]);
-        assert_eq!(verbs_of("About\n\nOptions:\n  -h\n"), [""; 0]);
+        let help = "About\n\nStart:\n  run   Runs\n  wait  Waits, and has a line\n        that is too long\n\nStop:\n  kill  Kills\n\n\
+                    Options:\n  -h\n  not an option\n";
+        assert_eq!(verbs_of(help), ["run", "wait", "kill"]);
+        assert_eq!(verbs_of("About\n\nArguments:\n  [JOB]...  Jobs\n\nGlobal options:\n  -h\n"), [""; 0]);
     }
 }

@@ -2,8 +2,8 @@
 
 use std::io::Write as _;
 
+use super::help;
 use crate::failure::{Failure, Outcome, exit};
-use crate::text::similar;
 
 /// Print the manual
 #[derive(Debug, clap::Args)]
@@ -28,19 +28,7 @@ pub(crate) fn run(args: &Args, mut root: clap::Command) -> Outcome {
             .map_err(failed)?;
         return Ok(0);
     }
-    let command = match &args.verb {
-        None => root,
-        Some(name) => {
-            let names: Vec<String> = root.get_subcommands().map(|verb| verb.get_name().to_owned()).collect();
-            root.find_subcommand(name).cloned().ok_or_else(|| {
-                let failure = Failure::usage(format!("there is no command `{name}`"));
-                match similar::nearest(name, names.iter().map(String::as_str)) {
-                    Some(near) => failure.next(format!("did you mean `{near}`?")),
-                    None => failure,
-                }
-            })?
-        }
-    };
+    let command = help::find(root, args.verb.as_slice())?;
     let mut page = Vec::new();
     clap_mangen::Man::new(command).render(&mut page)?;
     let mut out = std::io::stdout().lock();

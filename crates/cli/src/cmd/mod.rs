@@ -12,6 +12,7 @@ pub(crate) mod diff;
 pub(crate) mod doctor;
 pub(crate) mod events;
 pub(crate) mod group;
+pub(crate) mod help;
 pub(crate) mod interrupt;
 mod job_env;
 pub(crate) mod label;

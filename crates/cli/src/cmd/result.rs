@@ -11,7 +11,7 @@ use crate::failure::Outcome;
 use crate::text::size;
 use crate::ui::describe;
 
-/// Print the last output of an ended job, or the last message of an agent
+/// Print the last message of an ended agent, or output of a command
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Unless the job completed, how it ended is printed to standard error.")]
 pub(crate) struct Args {

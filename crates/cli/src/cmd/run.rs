@@ -17,6 +17,12 @@ use crate::random::random;
 use crate::settings::Settings;
 use crate::text::{duration, moment, size};
 
+/// The headings of options.
+const START: &str = "When it starts";
+const PLACE: &str = "Where it runs";
+const LIMITS: &str = "Limits";
+const RETRIES: &str = "Retries";
+
 /// Run a command or coding agent as a job
 #[derive(Debug, clap::Args)]
 #[command(
@@ -32,14 +38,21 @@ pub(crate) struct Args {
     /// Give the job a terminal; Ctrl-P Ctrl-Q detaches
     #[arg(short, long)]
     terminal: bool,
+    /// Cancel the job on Ctrl-C
+    #[arg(long, conflicts_with = "detach")]
+    cancel_on_interrupt: bool,
     /// Name of the job
     #[arg(long)]
     name: Option<String>,
+    /// Label to find the job by; can be repeated
+    #[arg(short, long = "label", value_name = "NAME=VALUE", value_parser = label)]
+    labels: Vec<(String, String)>,
     /// Group whose slots the job uses
-    #[arg(short, long)]
+    #[arg(short, long, help_heading = START)]
     group: Option<String>,
     /// Jobs with a higher priority start first
     #[arg(
+        help_heading = START,
         long,
         default_value_t = 0,
         allow_negative_numbers = true,
@@ -47,55 +60,49 @@ pub(crate) struct Args {
         value_name = "N"
     )]
     priority: i16,
-    /// Label to find the job by; can be repeated
-    #[arg(short, long = "label", value_name = "NAME=VALUE", value_parser = label)]
-    labels: Vec<(String, String)>,
     /// Start after this job has succeeded; with `:any`, after it has ended in any way
-    #[arg(long, value_name = "JOB[:any]", value_parser = after)]
+    #[arg(long, help_heading = START, value_name = "JOB[:any]", value_parser = after)]
     after: Vec<After>,
-    /// Stop the job after this time
-    #[arg(long, value_name = "TIME", value_parser = duration::parse_ms)]
-    wall: Option<u64>,
-    /// Stop the job when it has written nothing for this time
-    #[arg(long, value_name = "TIME", value_parser = duration::parse_ms)]
-    stall: Option<u64>,
-    /// Stop the job when it has written this much
-    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
-    output_max: Option<u64>,
-    /// At a limit on output, turns, tokens or money, pause the job and stop it only if the limit is not raised within this time
-    #[arg(long, value_name = "TIME", value_parser = duration::parse_ms)]
-    ask_at_limit: Option<u64>,
-    /// Retry up to this many times if the job fails
-    #[arg(long, value_name = "TIMES", default_value_t = 0, hide_default_value = true)]
-    retry: u32,
-    /// Pause before the first retry; doubles with each retry
-    #[arg(long, value_name = "TIME", value_parser = duration::parse_ms)]
-    backoff: Option<u64>,
-    /// Also retry if it is unknown how the job ended
-    #[arg(long, requires = "retry")]
-    retry_when_lost: bool,
     /// Wait this long before starting the job
-    #[arg(long, value_name = "TIME", value_parser = duration::parse_ms)]
+    #[arg(long, help_heading = START, value_name = "TIME", value_parser = duration::parse_ms)]
     delay: Option<u64>,
-    /// Time between TERM and KILL when the job is stopped
-    #[arg(long, value_name = "TIME", value_parser = duration::parse_ms)]
-    grace: Option<u64>,
     /// Folder to run in
-    #[arg(short = 'C', long, value_name = "FOLDER")]
+    #[arg(short = 'C', long, help_heading = PLACE, value_name = "FOLDER")]
     cwd: Option<PathBuf>,
     /// Run in a new git worktree on its own branch; `apply` brings the changes to your checkout. With `keep`, the worktree stays even if
     /// nothing was changed
-    #[arg(long, value_name = "RULE", num_args = 0..=1, require_equals = true, default_missing_value = "auto")]
+    #[arg(long, help_heading = PLACE, value_name = "RULE", num_args = 0..=1, require_equals = true, default_missing_value = "auto")]
     worktree: Option<Rule>,
     /// Refuse to start unless this variable is set; the job has your environment anyway. Can be repeated
-    #[arg(long, value_name = "NAME", value_parser = job_env::name)]
+    #[arg(long, help_heading = PLACE, value_name = "NAME", value_parser = job_env::name)]
     env: Vec<String>,
     /// Add the variables of a file to the job's environment: lines of NAME=VALUE
-    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    #[arg(long, help_heading = PLACE, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     env_file: Vec<PathBuf>,
-    /// Cancel the job on Ctrl-C
-    #[arg(long, conflicts_with = "detach")]
-    cancel_on_interrupt: bool,
+    /// Stop the job after this time
+    #[arg(long, help_heading = LIMITS, value_name = "TIME", value_parser = duration::parse_ms)]
+    wall: Option<u64>,
+    /// Stop the job when it has written nothing for this time
+    #[arg(long, help_heading = LIMITS, value_name = "TIME", value_parser = duration::parse_ms)]
+    stall: Option<u64>,
+    /// Stop the job when it has written this much
+    #[arg(long, help_heading = LIMITS, value_name = "SIZE", value_parser = size::parse)]
+    output_max: Option<u64>,
+    /// At a limit on output, turns, tokens or money, pause the job and stop it only if the limit is not raised within this time
+    #[arg(long, help_heading = LIMITS, value_name = "TIME", value_parser = duration::parse_ms)]
+    ask_at_limit: Option<u64>,
+    /// Time between TERM and KILL when the job is stopped
+    #[arg(long, help_heading = LIMITS, value_name = "TIME", value_parser = duration::parse_ms)]
+    grace: Option<u64>,
+    /// Retry up to this many times if the job fails
+    #[arg(long, help_heading = RETRIES, value_name = "TIMES", default_value_t = 0, hide_default_value = true)]
+    retry: u32,
+    /// Pause before the first retry; doubles with each retry
+    #[arg(long, help_heading = RETRIES, value_name = "TIME", value_parser = duration::parse_ms)]
+    backoff: Option<u64>,
+    /// Also retry if it is unknown how the job ended
+    #[arg(long, help_heading = RETRIES, requires = "retry")]
+    retry_when_lost: bool,
     /// Command and its arguments
     #[arg(required_unless_present = "agent", trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<String>,

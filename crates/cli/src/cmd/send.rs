@@ -7,9 +7,11 @@ use crate::client::Client;
 use crate::failure::{Failure, Outcome};
 use crate::ui::describe;
 
-/// Send a message to an agent, or a line to a job started with run -i or run -t
+/// Send a message to an agent, or a line to a job with input
 #[derive(Debug, clap::Args)]
-#[command(after_help = "An agent starts its next turn with the message.")]
+#[command(
+    after_help = "An agent starts its next turn with the message. A command has input if it was started with run -i or run -t."
+)]
 pub(crate) struct Args {
     /// Job to send to
     #[arg(value_name = "JOB", value_parser = super::which::reference, add = super::completion::jobs())]

@@ -26,6 +26,11 @@ const VERBS: &[&str] = &[
     "group",
     "rm",
     "prune",
+    "rule",
+    "label",
+    "prices",
+    "seen",
+    "help",
     "result",
     "abandon",
     "daemon",
@@ -57,6 +62,15 @@ fn every_command_has_help() {
         listed.lines().filter_map(|line| line.strip_prefix("  ")?.split_whitespace().next()).collect();
     for verb in VERBS {
         assert!(listed.contains(verb), "{verb} is not listed");
+    }
+}
+
+#[test]
+fn help_of_a_command_is_printed_in_two_ways() {
+    let home = Home::new();
+    for words in [&[][..], &["run"], &["daemon"], &["daemon", "restart"], &["ps"]] {
+        let (asked, flag) = ([&["help"], words].concat(), [words, &["--help"]].concat());
+        assert_eq!(home.ok(&asked), home.ok(&flag), "{words:?}");
     }
 }
 

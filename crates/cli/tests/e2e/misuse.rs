@@ -31,6 +31,8 @@ fn an_invalid_command_line_exits_with_2_and_starts_nothing() {
         &["limit", "x", "wall"],
         &["limit", "x", "speed=1"],
         &["limit", "turns=3"],
+        &["help", "frobnicate"],
+        &["help", "daemon", "dance"],
         &["cancel"],
         &["cancel", "x", "--all"],
         &["send"],
@@ -106,6 +108,8 @@ fn a_typo_is_answered_with_a_suggestion() {
         (&["show", "bulder"], "did you mean `builder`"),
         (&["cancel", "builde"], "did you mean `builder`"),
         (&["logs", "biulder"], "did you mean `builder`"),
+        (&["help", "shwo"], "did you mean `show`"),
+        (&["help", "daemon", "restrat"], "did you mean `restart`"),
         (&["config", "get", "slot"], "did you mean `slots`"),
     ] {
         let output = home.run(words);

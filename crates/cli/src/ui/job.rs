@@ -34,7 +34,7 @@ pub(crate) fn screen(job: &Job, tail: Option<&str>, ui: &Ui) -> Vec<String> {
         let error = attempt.error.iter().map(|error| format!("  {}", ui.out.bad(&clean(error))));
         section("Error", error.collect(), &mut lines);
     }
-    section("Details", details(job, &clock, ui.out, width), &mut lines);
+    section("Details", details(job, &clock, ui.out), &mut lines);
     if let Some(tail) = tail.filter(|tail| !tail.is_empty()) {
         let shown = clean_lines(tail);
         let body = shown.lines().map(|line| format!("  {} {}", ui.out.faint("│"), cut(line, width - 4)));
@@ -87,7 +87,8 @@ fn head(job: &Job, style: Style, width: usize) -> Vec<String> {
     vec![
         format!("{}  {state}", style.strong(&job_name)),
         format!("  {}", cut(&clean(&command(job)), width.saturating_sub(2))),
-        format!("  {}", style.faint(&cut(&format!("in {}", clean(&job.cwd)), width.saturating_sub(2)))),
+        // Whole, however long it is, so that it can be copied.
+        format!("  {}", style.faint(&format!("in {}", clean(&job.cwd)))),
     ]
 }
 
@@ -104,7 +105,8 @@ fn command(job: &Job) -> String {
     }
 }
 
-fn details(job: &Job, clock: &Clock, style: Style, width: usize) -> Vec<String> {
+/// Returns what else there is to know, uncut: paths and ids are copied.
+fn details(job: &Job, clock: &Clock, style: Style) -> Vec<String> {
     let mut facts: Vec<(&str, String)> = vec![("id", job.id.clone())];
     let mut group = job.group.clone();
     if job.priority != 0 {
@@ -156,8 +158,7 @@ fn details(job: &Job, clock: &Clock, style: Style, width: usize) -> Vec<String> 
     }
     let ended = job.ended_at.map(|ended| between(ended, clock.now()));
     facts.extend(ended.map(|ago| ("ended", format!("{} ago", duration::show_coarse(ago)))));
-    let line = |(name, text): (&str, String)| {
-        format!("  {}  {}", style.faint(&format!("{name:<8}")), cut(&clean(&text), width.saturating_sub(12)))
-    };
+    let line =
+        |(name, text): (&str, String)| format!("  {}  {}", style.faint(&format!("{name:<8}")), clean(&text));
     facts.into_iter().map(line).collect()
 }

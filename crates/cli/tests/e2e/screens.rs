@@ -111,6 +111,19 @@ fn show_prints_the_timeline_of_a_job() {
 }
 
 #[test]
+fn show_prints_paths_whole_however_narrow_the_terminal_is() {
+    let home = Home::new();
+    let folder = home.work().join("a-folder-with-a-long-name/".repeat(4));
+    std::fs::create_dir_all(&folder).unwrap();
+    let folder = folder.canonicalize().unwrap().display().to_string();
+    home.ok(&["run", "-C", &folder, "true"]);
+    let mut command = home.command(&["show"]);
+    command.env("COLUMNS", "40");
+    let shown = run_command(command).stdout;
+    assert!(shown.lines().any(|line| line.strip_prefix("  in ") == Some(&folder)), "{shown}");
+}
+
+#[test]
 fn colour_is_used_only_where_requested() {
     let home = busy_home();
     let coloured = |arrange: fn(&mut Command) -> &mut Command| {

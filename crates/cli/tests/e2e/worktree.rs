@@ -133,6 +133,10 @@ fn a_job_has_its_own_worktree_and_branch_and_leaves_the_checkout_alone() {
     assert_eq!(job["worktree"]["base"], repository.git(&["rev-parse", "HEAD"]));
     assert_eq!(job["worktree"]["checkout"], repository.top.to_str().unwrap());
     assert_eq!(job["worktree"]["present"], true);
+    let mut command = repository.home.command(&["show", "fix"]);
+    command.env("COLUMNS", "40");
+    let shown = run_command(command).stdout;
+    assert!(shown.contains(&format!("  {}\n", path.display())), "its path can be copied: {shown}");
     assert!(std::fs::read_to_string(path.join("sub/c")).unwrap().ends_with("sub/c 10\nmore\n"));
     assert_eq!(repository.git(&["status", "--porcelain"]), " M a", "the checkout is unchanged");
     assert_eq!(repository.read("a"), "not committed\n");

@@ -70,6 +70,13 @@ pub(crate) fn last_message(dialect: Dialect, written: &[u8]) -> Option<String> {
     Some(message).filter(|message| !message.is_empty()).or(last)
 }
 
+/// Returns the lines of an agent that are not of its protocol, which is objects of JSON. The first line may have lost its beginning.
+pub(crate) fn outside_protocol(written: &[u8], is_cut: bool) -> String {
+    let lines = written.split_inclusive(|byte| *byte == b'\n').skip(usize::from(is_cut));
+    let plain = lines.filter(|line| !line.trim_ascii_start().starts_with(b"{"));
+    plain.map(String::from_utf8_lossy).collect()
+}
+
 /// Refuses an empty prompt, and one that no agent can read.
 pub(crate) fn check_prompt(prompt: &str) -> Result<(), Failure> {
     match () {

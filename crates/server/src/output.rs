@@ -8,6 +8,7 @@ use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse as _, Response};
 use lastword_api::{Code, JobResult, Problem};
 use lastword_core::decide::Refusal;
+use lastword_core::spec::Dialect;
 use lastword_core::{AttemptNo, Job, JobId};
 use lastword_engine::{Error, Recording, Stream};
 use lastword_store::Store;
@@ -285,10 +286,14 @@ pub(crate) async fn result<J: Store>(
     let query = OutputQuery { tail: Some(bytes as u64), limit: Some(bytes), ..OutputQuery::default() };
     let piece = read_now(&app, job.value, Stream::Stdout, &query).await?;
     let message = dialect.and_then(|dialect| agents::last_message(dialect, &piece.bytes));
-    // Without a message, the end of the output; `skipped` is the number of bytes before it.
-    let (text, skipped) = match message {
-        Some(message) => (message, 0),
-        None => (String::from_utf8_lossy(&piece.bytes).into_owned(), piece.offset),
+    let (text, skipped) = match (message, dialect) {
+        (Some(message), _) => (message, 0),
+        // It failed before its first message. Its protocol is no result.
+        (None, Some(dialect)) if dialect != Dialect::Plain => {
+            (agents::outside_protocol(&piece.bytes, piece.offset > 0), 0)
+        }
+        // The end of the output; `skipped` is the number of bytes before it.
+        (None, _) => (String::from_utf8_lossy(&piece.bytes).into_owned(), piece.offset),
     };
     let result = JobResult::of(&shown, text, skipped).ok_or(Refusal::NotEnded(id))?;
     Ok(Json(result).into_response())

@@ -55,6 +55,9 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
             .as_deref()
             .map_or_else(String::new, |error| format!(": {}", crate::text::clean::clean(error)));
         ui.say(&format!("lastword: {ending}{exit}{error}"));
+        if result.text.is_empty() {
+            ui.say(&format!("  lastword logs {}    # prints everything it wrote", args.job));
+        }
     }
     Ok(0)
 }

@@ -76,6 +76,19 @@ fn the_reported_end_of_a_turn_counts_and_not_the_exit_code() {
 }
 
 #[test]
+fn the_result_of_an_agent_without_a_message_is_not_its_protocol() {
+    let home = with_agents();
+    ended(&home, "ill", &["please log in", BEGUN, r#"{"type":"torn"#]);
+    let output = home.run(&["result", "@last"]);
+    assert_eq!((output.code, output.stdout.as_str()), (0, "please log in\n"), "{output:?}");
+    assert!(output.stderr.starts_with("lastword: failed, exit 3"), "{output:?}");
+    ended(&home, "ill", &[BEGUN]);
+    let output = home.run(&["result", "@last"]);
+    assert_eq!((output.code, output.stdout.as_str()), (0, ""), "{output:?}");
+    assert!(output.stderr.contains("lastword logs @last"), "{output:?}");
+}
+
+#[test]
 fn without_an_end_event_the_exit_ends_the_turn() {
     let home = with_agents();
     assert_eq!(ended(&home, "well", &[LAST_STEP])["outcome"], "completed");

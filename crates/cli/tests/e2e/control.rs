@@ -160,6 +160,19 @@ fn an_ended_job_can_be_retried_with_the_current_environment() {
 }
 
 #[test]
+fn a_retry_says_that_it_does_not_wait_for_other_jobs() {
+    let home = Home::new();
+    let base = home.start("sleep 100");
+    home.ok(&["run", "-d", "--name", "next", "--after", &base, "true"]);
+    home.ok(&["cancel", "next"]);
+    let output = home.run(&["retry", "next"]);
+    assert_eq!(output.code, 0, "{output:?}");
+    let said = format!("ran after {}; its retry does not wait", &base[24..]);
+    assert!(output.stderr.starts_with("lastword: next (") && output.stderr.contains(&said), "{output:?}");
+    assert_eq!(home.run(&["retry", "@last"]).stderr, "");
+}
+
+#[test]
 fn a_deleted_job_is_gone_with_its_output() {
     let home = Home::new();
     let id = home.start("echo kept; echo $$");

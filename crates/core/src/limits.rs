@@ -68,6 +68,11 @@ impl Limit {
         }
     }
 
+    /// Reports whether only an agent can reach it.
+    pub fn is_of_agents(self) -> bool {
+        matches!(self, Limit::Turn | Limit::Handshake | Limit::Turns | Limit::Tokens | Limit::Money)
+    }
+
     /// Reports whether this limits something that is used up, rather than time.
     pub fn is_budget(self) -> bool {
         !matches!(self, Limit::Wall | Limit::Turn | Limit::Handshake | Limit::Stall)

@@ -286,12 +286,13 @@ fn c53_changing_a_limit_in_each_phase() {
         check(test, Limit::Turns, 0, Ok(&[]));
     }
     for (limit, _) in SETTINGS {
-        let mut test = TestJob::queued(command());
+        let mut test = TestJob::queued(agent());
+        let before = test.job.limits;
         let facts = limit::decide(&test.job, "ann", limit, 7);
         test.anyone(facts);
         assert_eq!(test.job.limits.get(limit), Some(7));
         let others = SETTINGS.iter().filter(|(other, _)| *other != limit);
-        assert!(others.into_iter().all(|(other, _)| test.job.limits.get(*other).is_none()));
+        assert!(others.into_iter().all(|(other, _)| test.job.limits.get(*other) == before.get(*other)));
     }
     // The intent of an attempt records the limits in force.
     let mut test = TestJob::held(agent());
@@ -302,6 +303,28 @@ fn c53_changing_a_limit_in_each_phase() {
         panic!("intended")
     };
     assert_eq!(intent.limits.get(Limit::Wall), Some(5));
+}
+
+#[test]
+fn a_command_has_no_limit_that_only_an_agent_can_reach() {
+    for (limit, name) in SETTINGS {
+        let test = TestJob::running(command());
+        let is_refused = matches!(limit::decide(&test.job, "ann", limit, 7), Err(Refusal::Nothing(_, why)) if why.contains("no agent"));
+        assert_eq!(is_refused, !["wall", "stall", "output"].contains(&name), "{name}");
+        assert!(limit::decide(&test.job, "ann", limit, 0).is_ok(), "{name} can be switched off");
+    }
+}
+
+#[test]
+fn a_limit_that_stops_the_job_is_not_changed() {
+    let mut test = TestJob::running(agent());
+    let attempt = test.attempt();
+    test.owner(vec![LimitFired { attempt, limit: Limit::Wall, measured: 2, allowed: 1 }.into()]);
+    for value in [0, 1, 100] {
+        let refused = limit::decide(&test.job, "ann", Limit::Wall, value);
+        assert!(matches!(refused, Err(Refusal::Nothing(_, why)) if why.contains("already")), "{refused:?}");
+    }
+    assert!(limit::decide(&test.job, "ann", Limit::Stall, 0).is_ok());
 }
 
 #[test]

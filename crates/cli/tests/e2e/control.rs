@@ -173,6 +173,36 @@ fn a_retry_says_that_it_does_not_wait_for_other_jobs() {
 }
 
 #[test]
+fn a_limit_that_fired_is_not_changed_and_its_rung_is_recorded_once() {
+    let home = Home::new();
+    // It ignores TERM and stops only when told to.
+    let script = "trap '' TERM; until [ -e end ]; do sleep 0.01; done";
+    let words = ["run", "-d", "--name", "busy", "--wall", "300ms", "--grace", "10m", "sh", "-c", script];
+    let id = home.ok(&words);
+    until("TERM was sent", || home.ok(&["events", &id]).contains("rung_climbed").then_some(()));
+    for change in ["wall=0", "wall=1h"] {
+        let output = home.run(&["limit", "busy", change]);
+        assert_eq!(output.code, 125, "{output:?}");
+        assert!(output.stderr.contains("reached that limit already, and is being stopped"), "{output:?}");
+    }
+    std::fs::write(home.work().join("end"), "").unwrap();
+    assert_eq!(home.run(&["wait", &id]).code, 1);
+    let events = home.ok(&["events", &id]);
+    assert_eq!(events.matches("rung_climbed").count(), 1, "{events}");
+}
+
+#[test]
+fn a_limit_of_agents_is_refused_for_a_command() {
+    let home = Home::new();
+    let id = home.start("sleep 100");
+    for change in ["turns=3", "tokens=100", "money=1", "turn=1m"] {
+        let output = home.run(&["limit", &id, change]);
+        assert!(output.code == 125 && output.stderr.contains("no agent"), "{output:?}");
+    }
+    assert!(home.ok(&["limit", &id, "turns=0"]).ends_with("  none"));
+}
+
+#[test]
 fn a_deleted_job_is_gone_with_its_output() {
     let home = Home::new();
     let id = home.start("echo kept; echo $$");

@@ -8,17 +8,26 @@ use crate::event::{Fact, LimitChanged, LimitFired, LimitNeared, Paused, Rested, 
 use crate::ids::{Awake, TurnNo};
 use crate::job::{Attempt, Job, Phase};
 use crate::limits::{self, Clocks, Limit, Limits, Reached, Used};
+use crate::outcome::Cause;
 use crate::report::Pulse;
 use crate::spec::{OnLimit, Work};
 
 /// Awake milliseconds after which an agent that has not opened its session is reported.
 const HANDSHAKE_WARNED_MS: u64 = 30_000;
 
-/// Decides a change of one limit; zero switches it off. Adds nothing if the limit has that value already.
+/// Decides a change of one limit; zero switches it off. Adds nothing if the limit has that value already. A limit that stops the job is
+/// refused: its change would look as if it could save the job.
 pub fn decide(job: &Job, by: &str, limit: Limit, value: u64) -> Decision {
+    let nothing = |what| Err(Refusal::Nothing(job.id, what));
+    let has_fired = job.stop.as_ref().is_some_and(|stop| stop.cause == Cause::Limit(limit));
+    let is_command = job.spec.as_ref().is_some_and(|spec| !spec.work.is_agent());
     match job.phase {
         Phase::Unborn => Err(Refusal::NotFound(job.id)),
         Phase::Ended(_) => Err(Refusal::Ended(job.id)),
+        _ if has_fired => nothing("reached that limit already, and is being stopped"),
+        _ if is_command && limit.is_of_agents() && value > 0 => {
+            nothing("no agent, which that limit is for; limit `wall`, `stall` or `output` instead")
+        }
         _ if job.limits.get(limit).unwrap_or(0) == value => Ok(Vec::new()),
         _ => {
             let mut changed = Limits::default();

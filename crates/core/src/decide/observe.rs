@@ -34,6 +34,8 @@ pub fn decide(job: &Job, fence: &Fence, report: &Report, pulse: &Pulse, now: Now
             None => Vec::new(),
         },
         Report::Climbed { attempt, rung, alive } => match (&job.phase, open(*attempt)) {
+            // A keeper whose own clock reached the limit reports the rung, and again when it is told to stop.
+            (Phase::Stopping { rung: Some(known), .. }, Some(_)) if known == rung => Vec::new(),
             (Phase::Stopping { .. }, Some(_)) => {
                 vec![RungClimbed { attempt: *attempt, rung: *rung, alive: *alive }.into()]
             }

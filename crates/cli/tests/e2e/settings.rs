@@ -50,6 +50,23 @@ fn c55_an_invalid_setting_makes_the_first_command_fail_and_is_named() {
 }
 
 #[test]
+fn a_restart_with_an_invalid_setting_leaves_the_daemon_running() {
+    let home = Home::new();
+    home.ok(&["daemon", "start"]);
+    let before = home.daemon_pid();
+    let refused = |words: &[&str], named: &str| {
+        let output = home.run(words);
+        assert!(output.code == 125 && output.stderr.contains(named), "{output:?}");
+        assert!(!output.stderr.contains("stopped"), "{output:?}");
+        assert_eq!(home.daemon_pid(), before);
+    };
+    refused(&["daemon", "restart", "--set", "slots=lots"], "--set: setting `slots`");
+    std::fs::write(home.state().join("config.toml"), "slots = -1").unwrap();
+    refused(&["daemon", "restart"], "config.toml:1: setting `slots`");
+    std::fs::remove_file(home.state().join("config.toml")).unwrap();
+}
+
+#[test]
 fn an_invalid_value_is_not_written() {
     let home = Home::new();
     for (key, value) in [("slots", "-1"), ("grace", "soon"), ("limits.output", "1.5M"), ("log_level", "loud")]

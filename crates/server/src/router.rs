@@ -12,9 +12,9 @@ use crate::{daemon, events, groups, health, jobs, output};
 /// Returns the routes.
 pub(crate) fn router<J: Store>(app: &App<J>) -> Router {
     Router::new()
-        .route("/livez", get(health::live))
-        .route("/readyz", get(health::ready::<J>))
-        .route("/openapi.json", get(health::openapi))
+        .route("/livez", plain(get(health::live)))
+        .route("/readyz", plain(get(health::ready::<J>)))
+        .route("/openapi.json", plain(get(health::openapi)))
         .route("/v1/daemon", plain(get(daemon::show::<J>)))
         .route("/v1/daemon:stop", plain(post(daemon::stop::<J>)))
         .route("/v1/jobs", plain(post(jobs::submit::<J>)).get(jobs::list::<J>))

@@ -43,6 +43,35 @@ fn a_body_that_is_too_large_is_refused_with_the_reason() {
 }
 
 #[test]
+fn an_unknown_parameter_is_refused_whatever_is_asked() {
+    let home = Home::new();
+    let daemon = home.start();
+    let id = daemon.run("sleep 100");
+    for (method, path) in [
+        ("GET", "/livez".to_owned()),
+        ("GET", "/readyz".to_owned()),
+        ("GET", "/openapi.json".to_owned()),
+        ("GET", "/v1/daemon".to_owned()),
+        ("POST", "/v1/jobs".to_owned()),
+        ("GET", "/v1/jobs".to_owned()),
+        ("POST", "/v1/jobs:cancel".to_owned()),
+        ("GET", format!("/v1/jobs/{id}")),
+        ("DELETE", format!("/v1/jobs/{id}")),
+        ("POST", format!("/v1/jobs/{id}:cancel")),
+        ("POST", format!("/v1/jobs/{id}:retry")),
+        ("PATCH", format!("/v1/jobs/{id}/limits")),
+        ("GET", format!("/v1/jobs/{id}/events")),
+        ("GET", format!("/v1/jobs/{id}/output")),
+        ("GET", format!("/v1/jobs/{id}/result")),
+        ("GET", "/v1/groups".to_owned()),
+    ] {
+        let answer = daemon.client.request(method, &format!("{path}?patience=5s"), &[], b"{}");
+        assert_eq!(answer.problem(), (400, "invalid".to_owned()), "{method} {path}");
+    }
+    assert!(daemon.start_of(&id)["stop"].is_null(), "nothing was done");
+}
+
+#[test]
 fn a_body_that_is_not_json_is_refused() {
     let home = Home::new();
     let daemon = home.start();

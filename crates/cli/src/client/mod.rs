@@ -12,7 +12,7 @@ use crate::lock::Holder;
 use crate::paths::Paths;
 use crate::text::clean::clean;
 use crate::text::similar;
-use crate::ui::Ui;
+use crate::ui::{Ui, describe};
 
 /// The daemon, as a verb calls it. Cheap to clone.
 #[derive(Clone)]
@@ -72,11 +72,12 @@ impl Client {
         }
     }
 
-    /// Adds a close guess to the failure of a call that named an unknown job.
+    /// Lets the failure of a call name the job as its user did, and adds a close guess if there is no such job.
     pub(crate) async fn explain<T>(&self, reference: &str, done: Result<T, Failure>) -> Result<T, Failure> {
         let failure = match done {
             Err(failure) if failure.problem.code == Code::NotFound => failure,
-            other => return other,
+            Err(failure) => return Err(self.name_job(reference, failure).await),
+            done => return done,
         };
         let newest = Filter { limit: Some(200), ..Filter::default() };
         let Ok(page) = self.call(&jobs::list(&newest)).await else { return Err(failure) };
@@ -86,6 +87,18 @@ impl Client {
             Some(near) => failure.next(format!("did you mean `{near}`?")),
             None => failure.next("lastword ls -a    # shows every job"),
         })
+    }
+
+    /// Lets a failure name its job as people do, if it is about the job that is referred to.
+    async fn name_job(&self, reference: &str, mut failure: Failure) -> Failure {
+        if let Some(id) = failure.problem.job.clone()
+            && let Ok(job) = self.call(&jobs::show(reference)).await
+            && job.id == id
+        {
+            let job_name = describe::job_name(job.name.as_deref(), &job.short);
+            failure.problem.detail = failure.problem.detail.replace(&id, &job_name);
+        }
+        failure
     }
 
     /// Returns how to print.

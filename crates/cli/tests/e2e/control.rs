@@ -183,7 +183,9 @@ fn a_limit_that_fired_is_not_changed_and_its_rung_is_recorded_once() {
     for change in ["wall=0", "wall=1h"] {
         let output = home.run(&["limit", "busy", change]);
         assert_eq!(output.code, 125, "{output:?}");
-        assert!(output.stderr.contains("reached that limit already, and is being stopped"), "{output:?}");
+        let said =
+            format!("lastword: busy ({}) has reached that limit already, and is being stopped\n", &id[24..]);
+        assert_eq!(output.stderr, said);
     }
     std::fs::write(home.work().join("end"), "").unwrap();
     assert_eq!(home.run(&["wait", &id]).code, 1);

@@ -13,7 +13,8 @@ use crate::agent::{Agent, StandingRule};
 use crate::attempt::Attempt;
 use crate::enums::{Cause, HeldIn, IoKind, Outcome, OutcomeDetail, Phase, Rung};
 use crate::limits::{AgentLimits, Limits};
-use crate::session::Session;
+use crate::paused::Paused;
+use crate::session::{Question, Session};
 use crate::usage::Usage;
 use crate::waits::{After, Waits};
 use crate::worktree::Worktree;
@@ -111,21 +112,6 @@ pub struct Job {
     pub foreign: bool,
     /// Whether the job's tree has ended but its end could not be recorded yet: ask again.
     pub unsettled: bool,
-}
-
-/// A limit was reached, and the job is frozen until it is raised.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Paused {
-    /// The limit.
-    pub limit: String,
-    /// The measured value.
-    pub measured: u64,
-    /// The allowed value.
-    pub allowed: u64,
-    /// When the pause began.
-    pub since: Time,
-    /// When the job is stopped unless the limit is raised.
-    pub until: Time,
 }
 
 /// Whether and when a failed attempt is followed by another.
@@ -281,6 +267,14 @@ impl Job {
         self.phase == Phase::Ended
     }
 
+    /// Returns its open questions: those of its agent, and the one at a limit.
+    pub fn open_questions(&self) -> Vec<Question> {
+        match &self.session {
+            Some(session) => session.questions.clone(),
+            None => self.paused.iter().map(Question::at_limit).collect(),
+        }
+    }
+
     /// Returns the newest attempt.
     pub fn last_attempt(&self) -> Option<&Attempt> {
         self.attempts.last()
@@ -293,20 +287,6 @@ fn submitted_by(events: &[&Event]) -> String {
         _ => None,
     });
     by.unwrap_or_default()
-}
-
-impl Paused {
-    fn of(job: &job::Job) -> Option<Paused> {
-        let pause = job.pause.filter(|_| !job.is_ended())?;
-        let spec::OnLimit::Ask { expires_ms } = job.spec.as_ref()?.on_limit else { return None };
-        Some(Paused {
-            limit: pause.limit.name().to_owned(),
-            measured: pause.measured,
-            allowed: pause.allowed,
-            since: pause.since.into(),
-            until: pause.since.plus_ms(expires_ms).into(),
-        })
-    }
 }
 
 impl Retry {

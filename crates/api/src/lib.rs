@@ -21,6 +21,7 @@ mod job;
 mod limits;
 mod page;
 mod patch;
+mod paused;
 mod problem;
 pub mod requests;
 mod result;
@@ -41,9 +42,10 @@ pub use enums::{
     OutcomeDetail, Permission, Phase, Proof, Rung, SessionState, TurnEnding, WaitsFor,
 };
 pub use event::{ENVELOPE, Event};
-pub use job::{Io, Job, Ladder, Paused, Retry, Stop};
+pub use job::{Io, Job, Ladder, Retry, Stop};
 pub use limits::{AgentLimits, Limits, LimitsPatch};
 pub use page::{Feed, Page};
+pub use paused::Paused;
 pub use problem::{Candidate, Problem};
 pub use requests::{
     Accepted, Answer, Cancel, CancelMany, Interrupt, Message, Prune, Pruned, Resize, Resized, Resume,
@@ -51,7 +53,7 @@ pub use requests::{
 };
 pub use result::JobResult;
 pub use row::Row;
-pub use session::{Question, QuestionKind, QuestionOption, QuestionPart, Session, Turn};
+pub use session::{Question, QuestionKind, QuestionLimit, QuestionOption, QuestionPart, Session, Turn};
 pub use submit::{GROUP, Submit, UnknownIo};
 pub use time::{NotATime, Time};
 pub use usage::Usage;

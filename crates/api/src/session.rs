@@ -9,6 +9,7 @@ use utoipa::ToSchema;
 
 use crate::Time;
 use crate::enums::{SessionState, TurnEnding};
+use crate::paused::Paused;
 use crate::usage::Usage;
 
 /// The session of an agent, in the newest attempt that had one.
@@ -22,7 +23,7 @@ pub struct Session {
     pub active_turn: Option<u32>,
     /// All turns of the job, in order.
     pub turns: Vec<Turn>,
-    /// Questions without an answer.
+    /// Questions without an answer: those of the agent, and the one at a limit.
     pub questions: Vec<Question>,
     /// The agent's name for it.
     pub reference: Option<String>,
@@ -61,12 +62,12 @@ pub struct Turn {
     pub acknowledged: Option<bool>,
 }
 
-/// A question of an agent that has no answer yet.
+/// A question of an agent, or at a limit, that has no answer yet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Question {
     /// The name by which it is answered. It depends on everything that is asked: show all of it to a person before the name is used.
     pub id: String,
-    /// The agent's own id of it.
+    /// The agent's own id of it; the same as `id` at a limit.
     pub agent_id: String,
     /// The kind of answer it needs; absent if version 0.1.0 recorded it.
     pub kind: Option<QuestionKind>,
@@ -84,9 +85,12 @@ pub struct Question {
     /// What a person is asked, one by one. None for a permission.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<QuestionPart>,
+    /// What is used up, for the kind `limit`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<QuestionLimit>,
     /// When it was asked.
     pub asked_at: Time,
-    /// When it expires and is denied.
+    /// When it expires and is denied. At a limit, that stops the job.
     pub expires_at: Option<Time>,
 }
 
@@ -99,7 +103,7 @@ impl Session {
             attempt: view.attempt.0,
             active_turn: view.active.map(|turn| turn.0),
             turns: turns(events.iter().copied()).into_iter().map(Turn::of).collect(),
-            questions: view.open_questions.into_iter().map(Question::of).collect(),
+            questions: open_questions(job, view.open_questions),
             reference: view.reference,
             resumed_from: view.resumed_from,
             resume_reference: view.resume,
@@ -109,6 +113,12 @@ impl Session {
             usage: Usage::of(view.conversation.usage),
         })
     }
+}
+
+/// Returns the questions of the agent, and the one at a limit.
+fn open_questions(job: &job::Job, of_agent: Vec<OpenQuestion>) -> Vec<Question> {
+    let at_limit = Paused::of(job).map(|paused| Question::at_limit(&paused));
+    of_agent.into_iter().map(Question::of).chain(at_limit).collect()
 }
 
 impl Turn {
@@ -127,6 +137,24 @@ impl Turn {
 }
 
 impl Question {
+    /// Returns the question that a pause at a limit is.
+    pub(crate) fn at_limit(paused: &Paused) -> Question {
+        let Paused { limit, measured, allowed, question, since, until } = paused.clone();
+        Question {
+            id: question.clone(),
+            agent_id: question,
+            kind: Some(QuestionKind::Limit),
+            text: format!("the {limit} limit is used up: {measured} of {allowed}"),
+            tool: String::new(),
+            request: String::new(),
+            lacks: String::new(),
+            parts: Vec::new(),
+            limit: Some(QuestionLimit { limit, measured, allowed }),
+            asked_at: since,
+            expires_at: Some(until),
+        }
+    }
+
     fn of(open: OpenQuestion) -> Question {
         let ask = open.ask.map(|ask| *ask);
         let kind = ask.as_ref().map(|ask| ask.kind.into());
@@ -140,6 +168,7 @@ impl Question {
             request: ask.request,
             lacks: ask.lacks,
             parts: ask.parts.into_iter().map(QuestionPart::of).collect(),
+            limit: None,
             asked_at: open.asked_at.into(),
             expires_at: open.expires_at.map(Time::from),
         }
@@ -156,6 +185,8 @@ pub enum QuestionKind {
     Choice,
     /// It is answered in words.
     Text,
+    /// A limit is used up and the job is paused. It is answered with a higher limit, as `money=`, `tokens=` and so on take it, or denied.
+    Limit,
 }
 
 impl From<AskKind> for QuestionKind {
@@ -166,6 +197,17 @@ impl From<AskKind> for QuestionKind {
             AskKind::Text => QuestionKind::Text,
         }
     }
+}
+
+/// A limit that is used up.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct QuestionLimit {
+    /// The limit.
+    pub limit: String,
+    /// The measured value.
+    pub measured: u64,
+    /// The allowed value.
+    pub allowed: u64,
 }
 
 /// One of the things that a question asks.

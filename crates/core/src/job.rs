@@ -10,11 +10,11 @@ mod requests;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::event::{AttemptEnded, LastWord, SessionState, TurnEnding, Usage};
+use crate::event::{AttemptEnded, LastWord, Paused, SessionState, TurnEnding, Usage};
 use crate::ids::{AttemptNo, Awake, Epoch, Fence, HostId, InputNo, JobId, Seq, Timestamp, TurnNo};
 use crate::limits::{Limit, Limits};
 use crate::outcome::Cause;
-use crate::question::{Reply, StandingRule};
+use crate::question::{self, Reply, StandingRule};
 use crate::receipt::{Proof, Rung, Tree};
 use crate::session::Session;
 use crate::spec::{Dependency, Spec};
@@ -164,6 +164,22 @@ pub struct Pause {
     pub since: Timestamp,
     /// When it began, by the awake clock of the host.
     pub awake: Awake,
+    /// Whether a person denied a higher limit.
+    pub is_denied: bool,
+}
+
+impl Pause {
+    /// Returns the pause that began with a fact.
+    pub fn new(since: Timestamp, paused: &Paused) -> Pause {
+        let &Paused { limit, measured, allowed, awake, .. } = paused;
+        Pause { limit, measured, allowed, since, awake, is_denied: false }
+    }
+
+    /// Returns the name by which its question is answered: `tokens-7k2m`.
+    pub fn name(&self) -> String {
+        let Pause { limit, measured, allowed, since, .. } = self;
+        question::limit_name(*limit, &format!("{measured} of {allowed} at {}", since.0))
+    }
 }
 
 /// An attempt to do the job's work.

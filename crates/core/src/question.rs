@@ -1,4 +1,4 @@
-//! Questions of an agent to a person: what is asked, whole; by which name it is answered; how it can be answered.
+//! Questions to a person, of an agent or at a limit: what is asked, whole; by which name it is answered; how it can be answered.
 //!
 //! A person approves only what was shown. So an answer names its question, and the name ends in a check of all that is asked: a reader
 //! that was shown a part of it does not know the name.
@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::ids::Timestamp;
+use crate::limits::{Limit, SETTINGS};
 
 /// Bytes of one request. More cannot be read by a person; it is denied.
 pub const REQUEST_BYTES_MAX: usize = 256 * 1024;
@@ -198,16 +199,32 @@ impl Reply {
 
 /// Returns the name of the question with this number: `q3-7k2m`. The second part is a check of all that is asked.
 pub(crate) fn name(number: u32, text: &str, ask: &Ask) -> String {
-    const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
     // What rules compare is not shown.
     let shown = Ask { exact: String::new(), ..ask.clone() };
     let whole = serde_json::to_string(&(text, &shown)).unwrap_or_default();
+    format!("q{number}-{}", check(&whole))
+}
+
+/// Returns the name of the question at a limit: `tokens-7k2m`. No question of an agent has such a name.
+pub(crate) fn limit_name(limit: Limit, asked: &str) -> String {
+    format!("{}-{}", limit.name(), check(asked))
+}
+
+/// Reports whether a question of this name is asked at a limit.
+pub fn is_at_limit(name: &str) -> bool {
+    let limit = name.split_once('-').map(|(limit, _)| limit);
+    SETTINGS.iter().any(|(_, known)| limit == Some(known))
+}
+
+/// Returns a check of a text in four characters.
+fn check(text: &str) -> String {
+    const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
     // FNV-1a. It need not resist an agent: no two questions of a job have the same number.
-    let hash = whole.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
     });
     let digit = |place: u32| char::from(ALPHABET[(hash >> (24 + 5 * place)) as usize % ALPHABET.len()]);
-    format!("q{number}-{}", (0..4).map(digit).collect::<String>())
+    (0..4).map(digit).collect()
 }
 
 /// Something that a person allowed for the rest of the job: exactly this request of this tool.

@@ -1,12 +1,13 @@
 //! What precedes the stop at a limit: a warning, and a pause in which a person may raise it.
 
 use lastword_core::budget::Standing;
-use lastword_core::decide::limit as decide_limit;
+use lastword_core::decide::{Refusal, answer, limit as decide_limit};
 use lastword_core::effects::Effect;
-use lastword_core::event::{TurnEnding, Usage};
+use lastword_core::event::{Paused, TurnEnding, Usage};
 use lastword_core::limits::{Limit, Limits, Reached};
 use lastword_core::outcome::{Budget, Cause, Outcome};
 use lastword_core::owner::Output;
+use lastword_core::question::{self, Reply};
 use lastword_core::report::{Found, Report, Signal};
 use lastword_core::spec::{OnLimit, Spec};
 use lastword_core::{AttemptNo, Fact};
@@ -113,6 +114,80 @@ fn c52_an_expired_pause_stops_the_job() {
     let outputs = rig.report(Report::Emptied { attempt: FIRST, receipt: Box::new(exited(143)) });
     rig.settle(outputs);
     assert_eq!(rig.test.outcome(), Some(Outcome::OverBudget(Budget::Tokens)));
+}
+
+/// Answers the question at the limit, as another writer.
+fn answered(rig: &mut Rig, name: &str, reply: &Reply) -> Result<Vec<Effect>, Refusal> {
+    let facts = answer::decide(&rig.test.job, "ann", name, reply)?;
+    rig.test.anyone(Ok(facts));
+    let outputs = rig.step(lastword_core::owner::Input::News);
+    Ok(effects(rig.settle(outputs)))
+}
+
+fn name(rig: &Rig) -> String {
+    rig.test.job.pause.expect("it is paused").name()
+}
+
+fn words(text: &str) -> Reply {
+    Reply::Words(vec![text.to_owned()])
+}
+
+#[test]
+fn the_question_at_a_limit_is_answered_with_a_higher_one() {
+    let mut rig = paused();
+    let asked = name(&rig);
+    assert!(question::is_at_limit(&asked) && asked.starts_with("tokens-"), "{asked}");
+    for (reply, refusal) in [
+        (words("100"), "more than that is used up already"),
+        (words("many"), "setting `tokens`: `many` is not a whole number"),
+        (Reply::Words(vec!["200".to_owned(), "300".to_owned()]), "answered with its new value"),
+        (Reply::Allow, "answered with its new value"),
+    ] {
+        let refused = answered(&mut rig, &asked, &reply).expect_err("it is no answer").to_string();
+        assert!(refused.contains(refusal), "{reply:?}: {refused}");
+    }
+    let refused = answered(&mut rig, "tokens-0000", &words("200"));
+    assert!(matches!(refused, Err(Refusal::Nothing(_, "no open question of that name"))), "{refused:?}");
+    assert_eq!(answered(&mut rig, &asked, &words(" 200 ")), Ok(vec![GOES_ON]));
+    assert_eq!(rig.test.job.limits.get(Limit::Tokens), Some(200));
+    assert!(rig.test.job.inputs.is_empty(), "the agent is told nothing");
+    // Another pause is another question.
+    assert_eq!(spends(&mut rig, 100), [STILL]);
+    assert_ne!(name(&rig), asked);
+    assert!(answered(&mut rig, &asked, &words("900")).is_err());
+    let asked = name(&rig);
+    assert_eq!(answered(&mut rig, &asked, &words("0")), Ok(vec![GOES_ON]));
+    assert_eq!(rig.test.count("answer_requested"), 2);
+}
+
+#[test]
+fn a_denied_limit_stops_the_job_at_once() {
+    let mut rig = paused();
+    let asked = name(&rig);
+    let facts = answer::decide(&rig.test.job, "ann", &asked, &Reply::Deny(String::new()));
+    rig.test.anyone(facts);
+    assert!(answered(&mut rig, &asked, &words("900")).is_err(), "it was denied");
+    let outputs = rig.step(lastword_core::owner::Input::News);
+    let due = effects(rig.settle(outputs));
+    assert!(matches!(due.as_slice(), [Effect::Stop { .. }]), "{due:?}");
+    assert_eq!((rig.test.count("limit_fired"), rig.test.job.inputs.len()), (1, 0));
+    let outputs = rig.report(Report::Emptied { attempt: FIRST, receipt: Box::new(exited(143)) });
+    rig.settle(outputs);
+    assert_eq!(rig.test.outcome(), Some(Outcome::OverBudget(Budget::Tokens)));
+}
+
+#[test]
+fn the_question_of_a_paused_command_is_answered_without_a_session() {
+    let limits = Limits { output_bytes: Some(10), ..Limits::default() };
+    let spec = Spec { limits, on_limit: OnLimit::Ask { expires_ms: EXPIRES_MS }, ..command() };
+    let mut test = TestJob::running(spec);
+    let attempt = test.attempt();
+    let (limit, awake) = (Limit::Output, test.now.awake);
+    test.owner(vec![Paused { attempt, limit, measured: 11, allowed: 10, awake }.into()]);
+    let asked = test.job.pause.expect("it is paused").name();
+    let facts = answer::decide(&test.job, "ann", &asked, &words("1k"));
+    test.anyone(facts);
+    assert_eq!(test.job.limits.get(Limit::Output), Some(1_024));
 }
 
 #[test]

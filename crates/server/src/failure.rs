@@ -88,7 +88,9 @@ impl From<Refusal> for Failure {
         let (code, job) = match refusal {
             Refusal::NotFound(job) => (Code::NotFound, Some(job)),
             Refusal::IdTaken(job) => (Code::Conflict, Some(job)),
-            Refusal::Invalid(_) | Refusal::Unmeasured(..) => (Code::Invalid, None),
+            Refusal::Invalid(_) | Refusal::Unmeasured(..) | Refusal::NotAValue(_) | Refusal::TooLow(_) => {
+                (Code::Invalid, None)
+            }
             Refusal::Ended(job) => (Code::Ended, Some(job)),
             Refusal::NotEnded(job) => (Code::NotEnded, Some(job)),
             Refusal::Held(job, _) | Refusal::Kept(job) => (Code::Held, Some(job)),
@@ -161,7 +163,7 @@ impl From<FindError> for Failure {
 
 #[cfg(test)]
 mod tests {
-    use lastword_core::limits::Limit;
+    use lastword_core::limits::{BadSetting, Limit};
     use lastword_core::{JobId, OwnerId, Seq, Timestamp};
 
     use super::*;
@@ -205,6 +207,8 @@ mod tests {
             Nothing(job(), "nothing"),
             Full(job(), "64"),
             Unmeasured("gemini".to_owned(), Limit::Money),
+            NotAValue(BadSetting::Unknown("speed".to_owned())),
+            TooLow(Limit::Money),
         ];
         let number = |refusal: &Refusal| match refusal {
             NotFound(_) => (0, Code::NotFound),
@@ -219,8 +223,10 @@ mod tests {
             Nothing(..) => (9, Code::Conflict),
             Full(..) => (10, Code::Full),
             Unmeasured(..) => (11, Code::Invalid),
+            NotAValue(_) => (12, Code::Invalid),
+            TooLow(_) => (13, Code::Invalid),
         };
-        walk(samples, number, 12);
+        walk(samples, number, 14);
     }
 
     #[test]

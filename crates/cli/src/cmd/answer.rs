@@ -1,4 +1,4 @@
-//! `answer`, `approve` and `deny`: answers a question of an agent.
+//! `answer`, `approve` and `deny`: answers a question of an agent, or the one at a limit.
 
 use lastword_api::{Answer, Code, Job, Verdict};
 use lastword_client::jobs;
@@ -8,7 +8,7 @@ use crate::failure::{Failure, Outcome};
 use crate::text::clean::clean;
 use crate::ui::describe;
 
-/// A question of an agent.
+/// A question.
 #[derive(Debug, clap::Args)]
 struct Which {
     /// Job that asks
@@ -19,10 +19,11 @@ struct Which {
     question: Option<String>,
 }
 
-/// Answer a question of an agent that needs words
+/// Answer a question in words, or with a new limit
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "`lastword question JOB` shows the question and its name. To answer a permission request, use approve or deny."
+    after_help = "`lastword question JOB` shows the question and its name. To answer a permission request, use approve or deny.\n\n\
+                  A job that is paused at a limit (run --ask-at-limit) asks for a new one: 50M, 200000 or 2.50; 0 removes the limit."
 )]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -49,7 +50,9 @@ pub(crate) struct Approve {
 
 /// Deny what an agent asks permission for, or decline to answer
 #[derive(Debug, clap::Args)]
-#[command(after_help = "`lastword question JOB` shows the question and its name.")]
+#[command(
+    after_help = "`lastword question JOB` shows the question and its name. Denied at a limit, a job is stopped."
+)]
 pub(crate) struct Deny {
     #[command(flatten)]
     which: Which,
@@ -83,17 +86,26 @@ async fn send(which: Which, answer: Answer, client: Client) -> Outcome {
         return Err(Failure::usage(what).next(format!("lastword question {}", clean(&which.job))));
     };
     let job = client.job(&which.job).await?;
+    let said = said(&job, &question, &answer);
     let call = jobs::answer(&job.id, &Answer { question, ..answer }).once()?;
     let accepted = client.call(&call).await.map_err(|failure| explain(failure, &job))?;
     let ui = client.ui();
     match ui.json {
         true => ui.print_json(&accepted)?,
-        false => {
-            let job_name = describe::job_name(job.name.as_deref(), &job.short);
-            ui.say(&format!("answer queued for {job_name}"));
-        }
+        false => ui.say(&said),
     }
     Ok(0)
+}
+
+/// Says what becomes of an answer.
+fn said(job: &Job, question: &str, answer: &Answer) -> String {
+    let job_name = describe::job_name(job.name.as_deref(), &job.short);
+    let limit = job.paused.as_ref().filter(|paused| paused.question == question).map(|paused| &paused.limit);
+    match (limit, answer.words.first()) {
+        (None, _) => format!("answer queued for {job_name}"),
+        (Some(limit), Some(value)) => format!("{job_name} continues; its {limit} limit is {}", clean(value)),
+        (Some(limit), None) => format!("{job_name} is stopped at its {limit} limit"),
+    }
 }
 
 /// Says where the names of questions are.

@@ -94,7 +94,9 @@ pub(super) async fn stay(client: &Client, job: Job, stay: Stay) -> Outcome {
         }
     });
     let mut questions = std::pin::pin!(async {
-        if followed.agent.is_some() && !client.ui().json {
+        // A command asks only at its limit on output, and only where its own input is not typed.
+        let asks = followed.agent.is_some() || followed.limits.output_bytes.is_some() && !stay.input;
+        if asks && !client.ui().json {
             agent::listen(client, &followed).await?;
         }
         std::future::pending::<Result<(), Failure>>().await

@@ -1,4 +1,4 @@
-//! `question`: shows what an agent asks, whole.
+//! `question`: shows what is asked, whole.
 
 use crate::client::Client;
 use crate::failure::Outcome;
@@ -18,15 +18,15 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args, client: Client) -> Outcome {
     let job = client.job(&args.job).await?;
     let ui = client.ui();
-    let questions = job.session.as_ref().map(|session| session.questions.as_slice()).unwrap_or_default();
+    let questions = job.open_questions();
     if ui.json {
-        ui.print_json(&JsonList { items: questions, next_cursor: None })?;
+        ui.print_json(&JsonList { items: &questions, next_cursor: None })?;
         return Ok(0);
     }
     if questions.is_empty() {
         ui.say(&format!("{} asks nothing", describe::job_name(job.name.as_deref(), &job.short)));
     }
-    for asked in questions {
+    for asked in &questions {
         for line in question::whole(asked, ui.out, ui.width) {
             ui.print(&line)?;
         }

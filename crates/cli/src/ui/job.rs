@@ -23,10 +23,8 @@ pub(crate) fn screen(job: &Job, tail: Option<&str>, ui: &Ui) -> Vec<String> {
         }
     };
     section("Waits", waits(job, &clock), &mut lines);
-    section("Paused", paused(job, &clock), &mut lines);
+    section("Questions", session::questions(job, &clock, ui, width), &mut lines);
     if let Some(conversation) = &job.session {
-        let questions = session::questions(job, conversation, &clock, ui, width);
-        section("Questions", questions, &mut lines);
         section("Conversation", session::lines(job, conversation, &clock, ui.out, width), &mut lines);
     }
     if let Some(attempt) = job.last_attempt() {
@@ -49,19 +47,6 @@ fn waits(job: &Job, clock: &Clock) -> Vec<String> {
     waits.map(|waits| format!("  {}", describe::waits(waits, |until| between(clock.now(), until)))).collect()
 }
 
-/// Returns why a job is frozen, and what to do about it.
-fn paused(job: &Job, clock: &Clock) -> Vec<String> {
-    let Some(paused) = &job.paused else { return Vec::new() };
-    let (limit, reference) = (&paused.limit, describe::reference(job));
-    vec![
-        format!("  the {limit} limit is used up: {}", describe::used(limit, paused.measured, paused.allowed)),
-        format!(
-            "  `lastword limit {reference} {limit}=…` raises it; otherwise the job is stopped at {}",
-            clock.show(paused.until)
-        ),
-    ]
-}
-
 /// Reports whether a running agent works on nothing.
 fn rests(job: &Job) -> bool {
     let session = job.session.as_ref().filter(|_| job.phase == Phase::Running);
@@ -72,8 +57,7 @@ fn rests(job: &Job) -> bool {
 }
 
 fn head(job: &Job, style: Style, width: usize) -> Vec<String> {
-    let asks =
-        job.paused.is_some() || job.session.as_ref().is_some_and(|session| !session.questions.is_empty());
+    let asks = !job.open_questions().is_empty();
     let state = match &job.outcome {
         Some(outcome) => style.by_state(&job.phase, Some(outcome), &describe::outcome_name(outcome)),
         None if asks => style.warn("needs input"),

@@ -1,7 +1,7 @@
-//! Renders what an agent asks. Every line of the agent begins with a bar, so that it cannot pass for one of ours, and none is cut: a
+//! Renders what is asked, by an agent or at a limit. Every line of the agent begins with a bar, so that it cannot pass for one of ours, and none is cut: a
 //! question is shown whole, or it is said how much is left out and its name is not shown.
 
-use lastword_api::{Job, Question, QuestionKind, QuestionPart};
+use lastword_api::{Job, Question, QuestionKind, QuestionLimit, QuestionPart};
 
 use super::describe;
 use super::style::Style;
@@ -43,6 +43,7 @@ pub(crate) fn whole(question: &Question, style: Style, width: usize) -> Vec<Stri
         }
         (Some(QuestionKind::Permission), _) => "asks for permission to use".to_owned(),
         (Some(QuestionKind::Choice | QuestionKind::Text), _) => "asks".to_owned(),
+        (Some(QuestionKind::Limit), _) => "is paused at a limit".to_owned(),
     };
     let mut lines = vec![format!("  {}", style.warn(&head))];
     // The name of a tool is the agent's word, too.
@@ -51,6 +52,10 @@ pub(crate) fn whole(question: &Question, style: Style, width: usize) -> Vec<Stri
         lines.push(String::new());
     }
     match (question.request.as_str(), question.parts.as_slice()) {
+        _ if let Some(QuestionLimit { limit, measured, allowed }) = &question.limit => {
+            let used = describe::used(limit, *measured, *allowed);
+            lines.extend(barred(&format!("the {limit} limit is used up: {used}"), style, width));
+        }
         ("", []) => lines.extend(barred(&question.text, style, width)),
         (request, parts) => {
             if !request.is_empty() {
@@ -100,6 +105,9 @@ pub(crate) fn command(job: &Job, question: &Question) -> String {
         Some(QuestionKind::Choice | QuestionKind::Text) => {
             format!("lastword answer {job} {id}{}", " TEXT".repeat(question.parts.len().max(1)))
         }
+        Some(QuestionKind::Limit) => {
+            format!("lastword answer {job} {id} VALUE    # the new limit; deny stops the job")
+        }
         None => format!("lastword approve {job} {id}    # or deny, or answer"),
     }
 }
@@ -122,6 +130,7 @@ mod tests {
             request: request.to_owned(),
             lacks: String::new(),
             parts: Vec::new(),
+            limit: None,
             asked_at: lastword_api::Time::default(),
             expires_at: None,
         }

@@ -1,6 +1,6 @@
 //! Renders an agent's conversation: its questions, its turns, what it has spent.
 
-use lastword_api::{Job, Question, Session, Turn, TurnEnding, Usage};
+use lastword_api::{Job, Question, QuestionKind, Session, Turn, TurnEnding, Usage};
 
 use super::Ui;
 use super::style::Style;
@@ -13,16 +13,17 @@ use crate::text::moment::{Clock, between};
 const TURNS_MAX: usize = 8;
 
 /// Returns the open questions, each with how to answer it.
-pub(super) fn questions(job: &Job, session: &Session, clock: &Clock, ui: &Ui, width: usize) -> Vec<String> {
+pub(super) fn questions(job: &Job, clock: &Clock, ui: &Ui, width: usize) -> Vec<String> {
     let lines = |asked: &Question| {
         let mut lines = question::brief(job, asked, ui.out, width);
         let until = asked.expires_at.map(|at| duration::show_coarse(between(clock.now(), at)));
+        let ends = if asked.kind == Some(QuestionKind::Limit) { "stopped" } else { "denied" };
         lines.extend(until.map(|until| {
-            format!("    {}", ui.out.faint(&format!("# denied if not answered within {until}")))
+            format!("    {}", ui.out.faint(&format!("# {ends} if not answered within {until}")))
         }));
         lines
     };
-    session.questions.iter().flat_map(lines).collect()
+    job.open_questions().iter().flat_map(lines).collect()
 }
 
 /// Returns the state of the conversation, its turns and what it has spent.

@@ -116,6 +116,12 @@ fn a_job_may_access_grandchildren_but_no_other_jobs() {
         ("POST", format!("/v1/jobs/{me}:abandon"), ""),
         ("DELETE", format!("/v1/jobs/{me}"), ""),
         ("PATCH", format!("/v1/jobs/{me}/limits"), r#"{"wall_ms":0}"#),
+        // No job raises a limit, not even that of its own jobs.
+        (
+            "POST",
+            format!("/v1/jobs/{}/answers", id_of(&grandchild)),
+            r#"{"question":"output-0000","words":["1G"]}"#,
+        ),
         ("POST", "/v1/jobs".to_owned(), &after),
         ("POST", "/v1/jobs:cancel".to_owned(), r#"{"all":true}"#),
         ("POST", "/v1/jobs:prune".to_owned(), "{}"),

@@ -21,62 +21,6 @@ fn limits_of_a_running_job_can_be_changed_and_are_enforced() {
 }
 
 #[test]
-fn a_job_at_its_output_limit_is_paused_until_the_limit_is_raised() {
-    let home = Home::new();
-    // Counts in a file as fast as it can, also in another session, and ends when told to.
-    let script = "echo 0 > near; echo 0 > far; \
-                  count() { n=0; while [ ! -e end ]; do n=$((n+1)); echo $n > $1; done; }; \
-                  setsid sh -c 'n=0; while [ ! -e end ]; do n=$((n+1)); echo $n > far; done' & \
-                  head -c 4096 /dev/zero; count near; wait";
-    let asked = ["run", "-d", "--output-max", "1k", "--ask-at-limit", "10m", "sh", "-c", script];
-    let id = home.ok(&asked);
-    let paused = |home: &Home| {
-        let job = home.json(&["show", &id]);
-        (!job["paused"].is_null()).then_some(job)
-    };
-    let job = until("it is paused", || paused(&home));
-    assert_eq!((&job["phase"], &job["paused"]["limit"]), (&"running".into(), &"output".into()));
-    assert!(home.ok(&["show", &id]).contains("the output limit is used up: 4K of 1K"));
-    let counts = || ["near", "far"].map(|name| std::fs::read_to_string(home.work().join(name)).unwrap());
-    // The pause is in the log before it takes effect.
-    let mut before = counts();
-    until("neither process counts", || {
-        home.ok(&["run", "true"]);
-        let now = counts();
-        let same = now == before;
-        before = now;
-        same.then_some(())
-    });
-    // It stays paused after a crash of the daemon.
-    home.kill_daemon();
-    until("it is found again", || paused(&home));
-    home.ok(&["run", "true"]);
-    assert_eq!(counts(), before);
-    home.ok(&["limit", &id, "output=1M"]);
-    until("it continues", || (counts()[0] != before[0] && counts()[1] != before[1]).then_some(()));
-    std::fs::write(home.work().join("end"), "").unwrap();
-    assert_eq!(home.run(&["wait", &id]).code, 0);
-    let kinds = home.ok(&["events", &id]);
-    assert!(
-        kinds.contains("paused") && kinds.contains("unpaused") && !kinds.contains("limit_fired"),
-        "{kinds}"
-    );
-}
-
-#[test]
-fn a_paused_job_can_be_cancelled_and_leaves_nothing_running() {
-    let home = Home::new();
-    let script = "echo $$; setsid sleep 1000 & echo $!; head -c 4096 /dev/zero | tr '\\0' '\\n'; sleep 1000";
-    let id = home.ok(&["run", "-d", "--output-max", "1k", "--ask-at-limit", "10m", "sh", "-c", script]);
-    until("it is paused", || (!home.json(&["show", &id])["paused"].is_null()).then_some(()));
-    let pids = home.pids_of(&id, 2);
-    assert!(pids.iter().all(|pid| is_alive(*pid)));
-    home.ok(&["cancel", &id]);
-    assert!(!pids.iter().any(|pid| is_alive(*pid)));
-    assert_eq!(home.run(&["wait", &id]).code, 3);
-}
-
-#[test]
 fn default_limits_come_from_the_settings_and_a_job_overrides_them() {
     let home = Home::new();
     home.ok(&["config", "set", "limits.wall", "300ms"]);

@@ -20,6 +20,7 @@ mod home;
 mod json;
 mod misuse;
 mod once;
+mod paused;
 mod plain;
 mod reader;
 mod receipts;

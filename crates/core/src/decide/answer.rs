@@ -1,6 +1,7 @@
-//! `answer`: a user answers a question of the agent. Each question takes one answer, which names it; an expired one is denied.
+//! `answer`: a user answers a question of the agent, or the one at a limit. Each question takes one answer, which names it; an expired one
+//! is denied.
 
-use super::{Decision, Refusal, rule, send};
+use super::{Decision, Refusal, limit, rule, send};
 use crate::event::{AnswerRequested, Fact};
 use crate::ids::{InputNo, Timestamp};
 use crate::job::{Job, Phase};
@@ -32,6 +33,9 @@ pub fn allow_always(job: &Job, by: &str, name: &str) -> Decision {
 /// Decides the answer to the question of this name.
 pub fn decide(job: &Job, by: &str, name: &str, reply: &Reply) -> Decision {
     send::room(job, &reply.text())?;
+    if let Some(pause) = job.pause.as_ref().filter(|pause| pause.name() == name) {
+        return limit::answer(job, by, pause, reply);
+    }
     match question(job, name) {
         None => Err(Refusal::Nothing(job.id, "no open question of that name")),
         Some(open) if open.answered => Err(Refusal::Nothing(job.id, "an answer to that question already")),

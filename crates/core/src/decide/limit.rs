@@ -4,11 +4,12 @@
 
 use super::{Decision, Refusal};
 use crate::budget::Budget;
-use crate::event::{Fact, LimitChanged, LimitFired, LimitNeared, Paused, Rested, Unpaused};
+use crate::event::{AnswerRequested, Fact, LimitChanged, LimitFired, LimitNeared, Paused, Rested, Unpaused};
 use crate::ids::{Awake, TurnNo};
-use crate::job::{Attempt, Job, Phase};
+use crate::job::{Attempt, Job, Pause, Phase};
 use crate::limits::{self, Clocks, Limit, Limits, Reached, Used};
 use crate::outcome::Cause;
+use crate::question::Reply;
 use crate::report::Pulse;
 use crate::spec::{OnLimit, Work};
 
@@ -45,6 +46,34 @@ pub fn check_budget(work: &Work, budget: &Budget) -> Result<(), Refusal> {
         Refusal::Unmeasured(provider, _) => Refusal::Unmeasured(provider, Limit::GroupMoney),
         other => other,
     })
+}
+
+/// Decides the answer to the question at a limit: a higher value, or a denial, after which the job is stopped.
+pub(super) fn answer(job: &Job, by: &str, pause: &Pause, reply: &Reply) -> Decision {
+    let nothing = |what| Err(Refusal::Nothing(job.id, what));
+    let mut facts = match reply {
+        _ if pause.is_denied => return nothing("an answer to that question already"),
+        Reply::Deny(_) => Vec::new(),
+        Reply::Words(_) if matches!(pause.limit, Limit::GroupTokens | Limit::GroupMoney) => {
+            return nothing("reached the budget of its group, which `lastword group set` raises");
+        }
+        Reply::Words(words) if words.len() == 1 => {
+            let value = words[0].trim();
+            let (limit, value) =
+                limits::parse_setting(pause.limit.name(), value).map_err(Refusal::NotAValue)?;
+            if value != 0 && value < pause.measured {
+                return Err(Refusal::TooLow(limit));
+            }
+            decide(job, by, limit, value)?
+        }
+        Reply::Allow | Reply::Words(_) => {
+            return nothing("asked for a higher limit, which is answered with its new value");
+        }
+    };
+    let (by, text, name) = (by.to_owned(), reply.text(), pause.name());
+    let (input, question, reply) = (job.inputs_made.next(), name.clone(), Some(reply.clone()));
+    facts.push(AnswerRequested { by, input, question, name, text, reply }.into());
+    Ok(facts)
 }
 
 /// Refuses a limit on something that the agent does not report while a turn runs: it would bind nothing.
@@ -89,7 +118,7 @@ fn fire_with(job: &Job, pulse: &Pulse, now: Awake, turns: TurnNo, can_pause: boo
     let asks = expires_ms(job).filter(|_| limit.is_budget());
     match (asks, &job.pause) {
         (None, _) => Some(fired),
-        (Some(ms), Some(pause)) => (now >= pause.awake.plus_ms(ms)).then_some(fired),
+        (Some(ms), Some(pause)) => (now >= pause_ends(pause, ms)).then_some(fired),
         (Some(_), None) if can_pause => Some(Paused { attempt, limit, measured, allowed, awake: now }.into()),
         (Some(_), None) => None,
     }
@@ -160,6 +189,11 @@ fn warned_at(limit: Limit, allowed: u64) -> u64 {
     if limit == Limit::Handshake { near.min(HANDSHAKE_WARNED_MS) } else { near }
 }
 
+/// Returns when a pause ends the job, unless the limit is raised: at once after a denial.
+fn pause_ends(pause: &Pause, expires_ms: u64) -> Awake {
+    if pause.is_denied { pause.awake } else { pause.awake.plus_ms(expires_ms) }
+}
+
 /// Returns how long a person may take to decide, if the job asks one.
 fn expires_ms(job: &Job) -> Option<u64> {
     match job.spec.as_ref()?.on_limit {
@@ -212,7 +246,7 @@ pub fn next_check(job: &Job, pulse: &Pulse) -> Option<Awake> {
     }
     let clocks = clocks(job, watched(job)?, pulse);
     let deadline = limits::next_deadline(&job.limits, &clocks);
-    let answer = job.pause.zip(expires_ms(job)).map(|(pause, ms)| pause.awake.plus_ms(ms));
+    let answer = job.pause.zip(expires_ms(job)).map(|(pause, ms)| pause_ends(&pause, ms));
     let allowed = job.limits.get(Limit::Handshake);
     let unwarned = allowed.filter(|allowed| !job.neared.contains(&(Limit::Handshake, *allowed)));
     let warning = clocks.handshake.zip(unwarned);

@@ -27,7 +27,7 @@ pub mod take_over;
 
 use crate::event::Fact;
 use crate::ids::{JobId, OwnerId};
-use crate::limits::Limit;
+use crate::limits::{BadSetting, Limit};
 
 /// The facts that follow, possibly none.
 pub type Decision = Result<Vec<Fact>, Refusal>;
@@ -62,6 +62,12 @@ pub enum Refusal {
     /// The agent does not report what the limit is about.
     #[error("{}", unmeasured(.0, *.1))]
     Unmeasured(String, Limit),
+    /// The answer to the question at a limit is not a value of that limit.
+    #[error("{0}")]
+    NotAValue(BadSetting),
+    /// The limit would be used up at once.
+    #[error("more than that is used up already; give a higher {} limit, or 0 for none", .0.name())]
+    TooLow(Limit),
     /// The log has a fact that this build cannot read.
     #[error("{0} was written by a newer build; upgrade to use it")]
     NeedsNewerReader(JobId),

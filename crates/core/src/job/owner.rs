@@ -118,14 +118,14 @@ impl Job {
     }
 
     pub(super) fn paused(&mut self, at: Timestamp, paused: &Paused) -> Followed {
-        let &Paused { attempt, limit, measured, allowed, awake } = paused;
+        let &Paused { attempt, awake, .. } = paused;
         if !self.runs(attempt) {
             return Err("that attempt does not run");
         }
         let open = self.expect_open(attempt)?;
         open.was_paused = true;
         open.asked.get_or_insert(awake);
-        self.pause = Some(Pause { limit, measured, allowed, since: at, awake });
+        self.pause = Some(Pause::new(at, paused));
         Ok(())
     }
 

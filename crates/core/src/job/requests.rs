@@ -85,6 +85,12 @@ impl Job {
     pub(super) fn answer_requested(&mut self, request: &AnswerRequested) -> Followed {
         let (question, text) = (Some(request.question.clone()), request.text.clone());
         let reply = Some(request.reply.clone().unwrap_or_else(|| Reply::from_text(&text)));
+        // The question at a limit is ours: nothing of it goes to the agent. A higher limit is a fact of its own.
+        if let Some(pause) = self.pause.as_mut().filter(|pause| pause.name() == request.name) {
+            pause.is_denied = matches!(reply, Some(Reply::Deny(_)));
+            self.inputs_made = request.input;
+            return Ok(());
+        }
         self.push_input(PendingInput { no: request.input, question, text, reply, eof: false, steer: false });
         self.expect_session()?.answer(&request.question)
     }

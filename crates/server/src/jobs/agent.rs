@@ -7,6 +7,7 @@ use axum::response::IntoResponse as _;
 use lastword_api::{self as api, Accepted, Code, Interrupt, Problem, Resume};
 use lastword_core::TurnNo;
 use lastword_core::decide::rule;
+use lastword_core::question::is_at_limit;
 use lastword_store::Store;
 
 use super::environment::environment;
@@ -18,10 +19,10 @@ use crate::failure::Reply;
 use crate::principal::{Principal, Unrestricted};
 use crate::{agents, keys};
 
-/// Answers an agent's question.
+/// Answers a question of an agent, or the one at a limit.
 ///
 /// The answer is stored when this responds, and is delivered once. With `Idempotency-Key` the request may be repeated. A job cannot answer
-/// its own questions.
+/// its own questions, nor raise a limit. The answer at a limit is one word, its new value; a denial stops the job.
 #[utoipa::path(
     post, operation_id = "answer_question", path = "/v1/jobs/{ref}/answers", tag = "jobs", request_body = api::Answer,
     params(
@@ -41,7 +42,7 @@ pub(crate) async fn answer_question<J: Store>(
     Body(answer): Body<api::Answer>,
 ) -> Reply {
     let id = principal.find(&app, &reference).await?;
-    if principal.job() == Some(id) {
+    if principal.job() == Some(id) || is_at_limit(&answer.question) {
         principal.must_be_unrestricted()?;
     }
     // Before a key is taken: what is no answer takes none.

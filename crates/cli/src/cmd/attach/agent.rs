@@ -1,11 +1,11 @@
-//! Shows an agent's questions and notices while we follow its job. At a terminal, one question at a time is shown whole, page by page, and
+//! Shows questions and notices while we follow a job. At a terminal, one question at a time is shown whole, page by page, and
 //! answered in place, only by a line typed after its end was shown.
 
 mod question;
 
 use std::collections::VecDeque;
 
-use lastword_api::{Answer, Code, Job, Question, Verdict};
+use lastword_api::{Answer, Code, Job, Question, QuestionKind, Verdict};
 use lastword_client::events::Filter;
 use lastword_client::jobs;
 use serde_json::Value;
@@ -21,9 +21,7 @@ use question::{Asked, Step};
 pub(super) async fn listen(client: &Client, job: &Job) -> Result<(), Failure> {
     let mut questions =
         Questions { client, job, open: VecDeque::new(), typed: None, typing_ended: false, shown_before: 0 };
-    for question in job.session.iter().flat_map(|session| &session.questions) {
-        questions.add(question.clone());
-    }
+    job.open_questions().into_iter().for_each(|question| questions.add(question));
     let mut events = client.follow_job(&job.id, &Filter::default(), Some(job.version));
     loop {
         let event = tokio::select! {
@@ -50,20 +48,32 @@ pub(super) async fn listen(client: &Client, job: &Job) -> Result<(), Failure> {
                 }
             }
             "question_closed" | "answer_requested" => questions.close(text("question")),
-            "turn_ended" => questions.open.clear(),
-            _ => notice(describe::reference(job), &event.kind, &event.data)
-                .iter()
-                .for_each(|line| client.ui().say(line)),
+            "turn_ended" => questions.retain(is_at_limit),
+            "paused" => {
+                let open = open_questions(client, job).await.unwrap_or_default();
+                open.into_iter().filter(is_at_limit).for_each(|question| questions.add(question));
+            }
+            "unpaused" | "limit_fired" => questions.retain(|question| !is_at_limit(question)),
+            _ => {}
         }
+        notice(describe::reference(job), &event.kind, &event.data)
+            .iter()
+            .for_each(|line| client.ui().say(line));
     }
 }
 
 /// Reports whether a question is still to be answered; one that cannot be looked up is taken for open.
 async fn is_open(client: &Client, job: &Job, question: &str) -> bool {
-    match Box::pin(client.job(&job.id)).await {
-        Ok(job) => job.session.iter().flat_map(|session| &session.questions).any(|open| open.id == question),
-        Err(_) => true,
-    }
+    open_questions(client, job).await.is_none_or(|open| open.iter().any(|open| open.id == question))
+}
+
+/// Returns the questions that are open now, if they can be looked up.
+async fn open_questions(client: &Client, job: &Job) -> Option<Vec<Question>> {
+    Box::pin(client.job(&job.id)).await.ok().map(|job| job.open_questions())
+}
+
+fn is_at_limit(question: &Question) -> bool {
+    question.kind == Some(QuestionKind::Limit)
 }
 
 /// Unanswered questions, oldest first.
@@ -87,7 +97,12 @@ impl Questions<'_> {
     }
 
     fn close(&mut self, agent_id: &str) {
-        self.open.retain(|asked| asked.question().agent_id != agent_id);
+        self.retain(|question| question.agent_id != agent_id);
+    }
+
+    /// Drops all other questions, and shows the next one.
+    fn retain(&mut self, is_kept: impl Fn(&Question) -> bool) {
+        self.open.retain(|asked| is_kept(asked.question()));
         self.show();
     }
 
@@ -99,7 +114,8 @@ impl Questions<'_> {
         if self.typed.is_none() && self.client.ui().can_ask && !self.typing_ended {
             self.typed = Typed::open();
         }
-        let agent = self.job.agent.as_ref().map_or("it", |agent| agent.provider.as_str());
+        let agent = self.job.agent.as_ref().map(|agent| agent.provider.as_str());
+        let agent = agent.unwrap_or_else(|| describe::reference(self.job));
         match self.typed.is_some() {
             true => {
                 if let Some(asked) = self.open.front_mut().filter(|asked| !asked.is_begun()) {
@@ -201,19 +217,13 @@ const WRITTEN_SINCE: &str = "  (the agent has written since this was shown; here
 /// Shown below a question if input was typed before it was shown.
 const DISCARDED: &str = "  (discarded input that was typed before this was shown)";
 
-/// Returns what to print when a limit is near, reached, or raised.
+/// Returns what to print when a limit is near, or was raised.
 fn notice(reference: &str, kind: &str, data: &Value) -> Vec<String> {
     let limit = data["limit"].as_str().unwrap_or_default();
     let number = |name: &str| data[name].as_u64().unwrap_or_default();
     let used = describe::used(limit, number("measured"), number("allowed"));
     match kind {
         "limit_neared" => vec![format!("lastword: {reference} is close to its {limit} limit: {used}")],
-        "paused" => vec![
-            format!("lastword: {reference} is paused, its {limit} limit is used up: {used}"),
-            format!(
-                "  lastword limit {reference} {limit}=N    # raises the limit; to stop it: lastword cancel {reference}"
-            ),
-        ],
         "unpaused" => vec![format!("lastword: {reference} continues")],
         _ => Vec::new(),
     }
@@ -226,19 +236,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_notice_is_shown_before_and_when_a_limit_is_reached() {
+    fn a_notice_is_shown_before_a_limit_is_reached_and_after_it_is_raised() {
         let printed = |kind: &str| {
             let data = json!({ "limit": "tokens", "measured": 810, "allowed": 1000 });
             notice("docs", kind, &data)
         };
         assert_eq!(printed("limit_neared"), ["lastword: docs is close to its tokens limit: 810 of 1000"]);
-        assert_eq!(
-            printed("paused"),
-            [
-                "lastword: docs is paused, its tokens limit is used up: 810 of 1000",
-                "  lastword limit docs tokens=N    # raises the limit; to stop it: lastword cancel docs",
-            ]
-        );
         let data = json!({ "limit": "money", "measured": 1_250_000, "allowed": 1_500_000 });
         assert_eq!(
             notice("docs", "limit_neared", &data),

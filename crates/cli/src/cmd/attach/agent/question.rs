@@ -81,6 +81,7 @@ impl Asked {
             return format!("  -- line {shown} of {all}: [Enter] shows more, [n] denies --");
         }
         match self.part() {
+            None if self.is_at_limit() => "  type the new limit, or [n] to stop the job".to_owned(),
             None if self.question.kind.is_none() => "  [y] allow  [n] deny, or type an answer".to_owned(),
             None if self.can_be_ruled() => {
                 "  [y] allow  [a] always allow exactly this  [n] deny  [n REASON] deny and say why".to_owned()
@@ -128,6 +129,9 @@ impl Asked {
             };
         }
         match word.to_ascii_lowercase().as_str() {
+            _ if self.is_at_limit() && !denies => {
+                Step::Answer(Answer { words: vec![line.to_owned()], ..self.answer() })
+            }
             "y" | "yes" if rest.is_empty() => {
                 Step::Answer(Answer { verdict: Some(Verdict::Allow), ..self.answer() })
             }
@@ -140,6 +144,11 @@ impl Asked {
             }
             _ => Step::Again,
         }
+    }
+
+    /// Reports whether it asks for a higher limit.
+    fn is_at_limit(&self) -> bool {
+        self.question.kind == Some(QuestionKind::Limit)
     }
 
     /// Reports whether a rule can allow it: it is a permission that was shown whole.
@@ -195,6 +204,7 @@ pub(super) fn of_event(at: Time, data: &Value) -> Question {
         request: text("request"),
         lacks: text("lacks"),
         parts: data["parts"].as_array().into_iter().flatten().map(part).collect(),
+        limit: None,
         asked_at: at,
         expires_at: None,
     }

@@ -314,6 +314,9 @@ fn c90_a_pause_at_the_budget_of_a_group_ends_with_it() {
     rig.tick();
     assert_eq!(budget(&mut rig, Some(OF_GROUP)), [STILL]);
     assert_eq!(budget(&mut rig, Some(Reached { measured: 9, ..OF_GROUP })), []);
+    // The question is not answered with a limit of this job.
+    let name = rig.test.job.pause.as_ref().expect("it is paused").name();
+    assert!(matches!(answered(&mut rig, &name, &words("20")), Err(Refusal::Nothing(..))));
     assert_eq!(budget(&mut rig, None), [GOES_ON]);
     // It expires like any other.
     assert_eq!(budget(&mut rig, Some(OF_GROUP)), [STILL]);

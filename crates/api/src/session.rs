@@ -144,7 +144,7 @@ impl Question {
             id: question.clone(),
             agent_id: question,
             kind: Some(QuestionKind::Limit),
-            text: format!("the {limit} limit is used up: {measured} of {allowed}"),
+            text: format!("the {} limit is used up: {measured} of {allowed}", limit.replace('_', " ")),
             tool: String::new(),
             request: String::new(),
             lacks: String::new(),

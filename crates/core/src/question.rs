@@ -213,7 +213,8 @@ pub(crate) fn limit_name(limit: Limit, asked: &str) -> String {
 /// Reports whether a question of this name is asked at a limit.
 pub fn is_at_limit(name: &str) -> bool {
     let limit = name.split_once('-').map(|(limit, _)| limit);
-    SETTINGS.iter().any(|(_, known)| limit == Some(known))
+    let mut known = SETTINGS.iter().map(|(limit, _)| *limit).chain([Limit::GroupTokens, Limit::GroupMoney]);
+    known.any(|known| limit == Some(known.name()))
 }
 
 /// Returns a check of a text in four characters.

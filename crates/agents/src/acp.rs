@@ -9,6 +9,7 @@
 //!   latter (`goose`, `opencode`), tokens are a lower bound and money is exact.
 //! * If an agent reports its total cost only at the end of a turn, the first turn of a resumed session is priced by the user's prices.
 
+mod announced;
 mod hear;
 mod usage;
 
@@ -25,6 +26,7 @@ use crate::request::Requests;
 use crate::rpc::{Framing, Message, PendingCalls};
 use crate::start::Start;
 use crate::turn::Turn;
+use announced::AnnouncedTools;
 use usage::Account;
 
 const FRAMING: Framing = Framing::Versioned;
@@ -42,6 +44,9 @@ pub(crate) struct Acp {
     /// Its model is one of its options, and has no request of its own.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     model_is_option: bool,
+    /// The option that is its effort.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    effort_option: Option<String>,
     turn: Turn,
     requests: Requests,
     /// Questions asked so far.
@@ -50,6 +55,9 @@ pub(crate) struct Acp {
     inputs: Inputs,
     /// Titles of the running tools, by id.
     tools: BTreeMap<String, String>,
+    /// What was said about them before they ask.
+    #[serde(skip_serializing_if = "AnnouncedTools::is_empty")]
+    announced: AnnouncedTools,
     /// The message whose parts are arriving.
     message: Option<PartialMessage>,
     /// The agent reported, apart from its messages, that its model failed.
@@ -74,6 +82,10 @@ enum Stage {
     Choosing,
     /// The model was requested.
     Chosen,
+    /// The effort is to be chosen.
+    Tuning,
+    /// The effort was requested.
+    Tuned,
     /// The session is open.
     Open,
     /// The handshake failed; no turn can start.
@@ -87,6 +99,7 @@ enum Call {
     Initialize,
     Session,
     Model,
+    Effort,
     Prompt,
 }
 
@@ -174,18 +187,25 @@ impl Acp {
                 None => self.ask(InputNo(0), "session/new", json!({ "cwd": start.cwd, "mcpServers": [] })),
             },
             Stage::Choosing => {
-                let (session, model) = (&self.session, start.model.as_deref()?);
-                let (method, params) = match self.model_is_option {
-                    true => (
-                        "session/set_config_option",
-                        json!({ "sessionId": session, "configId": "model", "value": model }),
-                    ),
-                    false => ("session/set_model", json!({ "sessionId": session, "modelId": model })),
-                };
-                self.ask(InputNo(0), method, params)
+                let model = start.model.as_deref()?;
+                match self.model_is_option {
+                    true => self.set_option("model", model),
+                    false => {
+                        let params = json!({ "sessionId": self.session, "modelId": model });
+                        self.ask(InputNo(0), "session/set_model", params)
+                    }
+                }
             }
-            Stage::Greeted | Stage::Opening | Stage::Chosen | Stage::Open | Stage::Broken => None,
+            Stage::Tuning => self.set_option(self.effort_option.as_deref()?, start.effort.as_deref()?),
+            Stage::Greeted | Stage::Opening | Stage::Chosen | Stage::Tuned | Stage::Open | Stage::Broken => {
+                None
+            }
         }
+    }
+
+    fn set_option(&self, option: &str, value: &str) -> Option<Outgoing> {
+        let params = json!({ "sessionId": self.session, "configId": option, "value": value });
+        self.ask(InputNo(0), "session/set_config_option", params)
     }
 
     fn cancel(&self, goals: &Goals<'_>) -> Option<Outgoing> {
@@ -218,6 +238,10 @@ impl Acp {
                 self.stage = Stage::Opening;
                 (Call::Session, None)
             }
+            "session/set_config_option" if self.stage == Stage::Tuning => {
+                self.stage = Stage::Tuned;
+                (Call::Effort, None)
+            }
             "session/set_config_option" | "session/set_model" => {
                 self.stage = Stage::Chosen;
                 (Call::Model, None)
@@ -225,6 +249,7 @@ impl Acp {
             "session/prompt" => {
                 self.inputs.prompted();
                 self.tools.clear();
+                self.announced.clear();
                 (self.message, self.failed) = (None, false);
                 self.account.begin();
                 let begun = self.turn.begin();

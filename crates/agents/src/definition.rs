@@ -6,6 +6,7 @@ use lastword_core::spec::{Dialect, Measures, Permissions, Terms};
 use serde::Deserialize;
 
 use crate::prices::Dollars;
+use crate::rules::ToolNames;
 
 /// The built-in definitions.
 const BUILT_IN: &str = include_str!("agents.toml");
@@ -49,9 +50,15 @@ pub struct Definition {
     /// Extra arguments that choose an effort.
     #[serde(default)]
     effort: Vec<String>,
+    /// Why an effort is refused, for an agent that speaks ACP and offers none.
+    #[serde(default)]
+    no_effort: Option<String>,
     /// Variables of its environment, unless the job's own environment has them.
     #[serde(default)]
     env: BTreeMap<String, String>,
+    /// Names of tools in its requests beside those of its dialect. Tools of servers need not be listed.
+    #[serde(default)]
+    tools: Vec<String>,
     /// Arguments that a job must not add, each with the reason. A name of two words also needs the next argument to begin so.
     #[serde(default)]
     refused: BTreeMap<String, String>,
@@ -121,13 +128,16 @@ impl Definition {
 
     /// Returns the terms of a job of this agent; if it cannot have what was chosen, the reason.
     pub fn terms(&self, chosen: Chosen) -> Result<Terms, String> {
-        let Chosen { permissions, model, effort, args } = chosen;
+        let Chosen { mut permissions, model, effort, args } = chosen;
+        permissions.rules = ToolNames::new(self.dialect, &self.tools).check(permissions.rules)?;
         let mut argv = self.command.clone();
         // Options must come before `--`.
         let end = argv.iter().position(|word| word == "--").unwrap_or(argv.len());
         let by_protocol = matches!(self.dialect, Dialect::Codex | Dialect::Acp);
+        if let Some(why) = self.no_effort.as_ref().filter(|_| effort.is_some()) {
+            return Err(format!("its effort cannot be chosen: {why}"));
+        }
         let model_words = words_for("model", &self.model, model.as_deref(), by_protocol)?;
-        let by_protocol = self.dialect == Dialect::Codex;
         let effort_words = words_for("effort", &self.effort, effort.as_deref(), by_protocol)?;
         if let Some((name, why)) = self.refusal(&args) {
             return Err(format!("the argument `{name}` is refused: {why}"));
@@ -291,8 +301,15 @@ mod tests {
         // These are told through their protocol.
         assert_eq!(argv("codex", chosen(Some("m1"), Some("high"), &[])).unwrap(), "codex app-server");
         assert_eq!(argv("opencode", chosen(Some("m1"), None, &[])).unwrap(), "opencode acp");
-        let refused = argv("opencode", chosen(None, Some("high"), &[])).unwrap_err();
-        assert_eq!(refused, "its effort cannot be chosen: use its own settings");
+        assert_eq!(
+            argv("goose", chosen(None, Some("high"), &[])).unwrap(),
+            "goose acp --with-builtin developer"
+        );
+        let refused = argv("gemini", chosen(None, Some("high"), &[])).unwrap_err();
+        assert_eq!(
+            refused,
+            "its effort cannot be chosen: its protocol has no choice of it; use its own settings"
+        );
         let own = Definitions::with(Some("[x]\ndialect = 'plain'\ncommand = ['x', '{prompt}']")).unwrap();
         let refused = own.get("x").unwrap().terms(chosen(Some("m1"), None, &[])).unwrap_err();
         assert_eq!(refused, "its model cannot be chosen: use its own settings");

@@ -8,7 +8,7 @@
 //! * `protocol`: what every dialect implements; `claude`, `codex`, `acp`, `once`, `plain`: the dialects.
 //! * `rpc`, `request`, `ask`, `permission`, `inputs`, `turn`, `tokens`: what dialects have in common.
 //! * `show`: an agent's output as people read it.
-//! * `start`, `definition`: how an agent is started, and the agents known by name.
+//! * `start`, `definition`, `rules`: how an agent is started, the agents known by name, and which rules each can have.
 //! * `prices`: what the tokens of a model cost.
 //!
 //! Tests: `tests/`, over recorded transcripts, and `fuzz/`.
@@ -27,6 +27,7 @@ mod prices;
 mod protocol;
 mod request;
 mod rpc;
+mod rules;
 mod show;
 mod start;
 mod tokens;

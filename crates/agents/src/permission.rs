@@ -33,13 +33,20 @@ impl<'a> ToolUse<'a> {
 
     /// Returns the permission of the first rule that matches.
     pub fn permission(&self, rules: &Permissions) -> Permission {
-        let line = self.line();
-        let rule = rules.rules.iter().find(|rule| match rule.permission {
-            Permission::Allow => allows(&rule.pattern, &line),
-            Permission::Ask | Permission::Deny => matches(&rule.pattern, &line),
-        });
-        rule.map_or(rules.otherwise, |rule| rule.permission)
+        of(&[self], rules)
     }
+}
+
+/// Returns the permission of the first rule that matches a tool use by any of its names.
+pub(crate) fn of(names: &[&ToolUse<'_>], rules: &Permissions) -> Permission {
+    let lines: Vec<String> = names.iter().map(|tool_use| tool_use.line()).collect();
+    let rule = rules.rules.iter().find(|rule| {
+        lines.iter().any(|line| match rule.permission {
+            Permission::Allow => allows(&rule.pattern, line),
+            Permission::Ask | Permission::Deny => matches(&rule.pattern, line),
+        })
+    });
+    rule.map_or(rules.otherwise, |rule| rule.permission)
 }
 
 /// Shell syntax that adds another command or a redirection to a command.

@@ -5,9 +5,10 @@ use lastword_core::question::{Change, Edit};
 use lastword_core::report::Signal;
 use serde_json::{Value, json};
 
+use super::announced::is_said;
 use super::{Account, Acp, Call, PartialMessage, Stage};
 use crate::ask::{self, Question};
-use crate::permission::ToolUse;
+use crate::permission::{self, ToolUse};
 use crate::request::{Reply, Request};
 use crate::rpc::error_text;
 use crate::start::Start;
@@ -15,10 +16,10 @@ use crate::turn::Work;
 use crate::value::{at, brief, items, line, text};
 
 /// Running tools that are tracked by id. The start and end of any more are not seen.
-const TOOLS_MAX: usize = 16;
+pub(super) const TOOLS_MAX: usize = 16;
 
 /// Longest id of a session, tool, message or option that is accepted, in bytes.
-const ID_BYTES_MAX: usize = 200;
+pub(super) const ID_BYTES_MAX: usize = 200;
 
 /// Characters kept of a message until it is complete.
 const HEAD_CHARS_MAX: usize = 240;
@@ -37,13 +38,18 @@ impl Acp {
             (Some(Call::Initialize), Ok(result)) => self.greeted(start, &result),
             (Some(Call::Session), Ok(result)) => self.opened(start, &result),
             (Some(Call::Initialize | Call::Session), Err(error)) => self.broke(failure(&error)),
-            (Some(Call::Model), Ok(_)) => {
-                self.stage = Stage::Open;
-                Vec::new()
+            (Some(Call::Model), Ok(result)) => {
+                self.note_options(&result);
+                self.tune(start)
             }
             (Some(Call::Model), Err(error)) => {
                 let model = start.model.as_deref().unwrap_or_default();
                 self.broke(format!("it refused the model `{}`: {}", line(model), failure(&error)))
+            }
+            (Some(Call::Effort), Ok(result)) => self.tuned(start, &result),
+            (Some(Call::Effort), Err(error)) => {
+                let effort = start.effort.as_deref().unwrap_or_default();
+                self.broke(format!("it refused the effort `{}`: {}", line(effort), failure(&error)))
             }
             (Some(Call::Prompt), Ok(result)) => self.ended(start, &result),
             (Some(Call::Prompt), Err(error)) => {
@@ -75,13 +81,54 @@ impl Acp {
             return self.broke("the agent opened a session without an id".to_owned());
         };
         self.session = Some(session.to_owned());
-        self.stage = if start.model.is_some() { Stage::Choosing } else { Stage::Open };
+        self.note_options(result);
         let is_model = |option: &Value| text(option, &["id"]) == Some("model");
         self.model_is_option = items(result, &["configOptions"]).iter().any(is_model);
-        if self.stage == Stage::Choosing && !self.model_is_option && result["models"].is_null() {
-            return self.broke("it offers no choice of models; use its own settings".to_owned());
+        let started =
+            Signal::SessionStarted { reference: self.session.clone(), resumed_from: start.resume.clone() };
+        let then = match start.model {
+            Some(_) if !self.model_is_option && result["models"].is_null() => {
+                return self.broke("it offers no choice of models; use its own settings".to_owned());
+            }
+            Some(_) => {
+                self.stage = Stage::Choosing;
+                Vec::new()
+            }
+            None => self.tune(start),
+        };
+        std::iter::once(started).chain(then).collect()
+    }
+
+    /// Records which option is the effort. Another model may have none.
+    fn note_options(&mut self, result: &Value) {
+        if result["configOptions"].is_array() {
+            let option = effort_option(result).and_then(|option| text(option, &["id"]));
+            self.effort_option = option.filter(|id| id.len() <= ID_BYTES_MAX).map(str::to_owned);
         }
-        vec![Signal::SessionStarted { reference: self.session.clone(), resumed_from: start.resume.clone() }]
+    }
+
+    /// Goes on to the choice of the effort, if there is one.
+    fn tune(&mut self, start: &Start) -> Vec<Signal> {
+        if start.effort.is_some() && self.effort_option.is_none() {
+            return self
+                .broke("it offers no choice of effort with this model; use its own settings".to_owned());
+        }
+        self.stage = if start.effort.is_some() { Stage::Tuning } else { Stage::Open };
+        Vec::new()
+    }
+
+    /// Handles the reply to the choice of an effort. Some agents accept one that their model does not have, and use another.
+    fn tuned(&mut self, start: &Start, result: &Value) -> Vec<Signal> {
+        let (option, effort) = (effort_option(result), start.effort.as_deref());
+        let used = option.and_then(|option| text(option, &["currentValue"]));
+        if let Some(option) = option.filter(|_| used != effort) {
+            let values = items(option, &["options"]).iter().filter_map(|value| text(value, &["value"]));
+            let values = line(&values.collect::<Vec<_>>().join(", "));
+            let effort = line(effort.unwrap_or_default());
+            return self.broke(format!("it has no effort `{effort}` with this model; it offers {values}"));
+        }
+        self.stage = Stage::Open;
+        Vec::new()
     }
 
     /// Gives up on the handshake.
@@ -186,6 +233,7 @@ impl Acp {
         };
         let mut signals = self.end_message();
         let status = text(update, &["status"]).unwrap_or("in_progress");
+        self.announced.note(tool, update);
         let known = self.tools.contains_key(tool);
         let over = matches!(status, "completed" | "failed");
         let title = text(update, &["title"]).map(brief);
@@ -198,6 +246,7 @@ impl Acp {
         }
         if let Some(title) = self.tools.get(tool).filter(|_| over).cloned() {
             self.tools.remove(tool);
+            self.announced.forget(tool);
             signals.push(Signal::ToolEnded);
             signals.push(Signal::ItemCompleted { title: line(&outcome(&title, status, update)) });
         }
@@ -233,18 +282,25 @@ impl Acp {
             return Vec::new();
         }
         let call = &params["toolCall"];
-        let input = &call["rawInput"];
+        let announced = self.announced.of(call);
+        let is_whole = is_said(&call["rawInput"]) || !items(call, &["content"]).is_empty();
+        let input = if is_whole { &call["rawInput"] } else { &announced.input };
         let command = text(input, &["command"]).or(text(input, &["cmd"]));
         let file = ["file_path", "filePath", "path", "abs_path"].iter().find_map(|name| text(input, &[name]));
         let kind = text(call, &["kind"]).unwrap_or("other");
-        let tool_use = match (command, file) {
+        let by_kind = match (command, file) {
             (Some(command), _) => ToolUse { tool: "execute", what: command },
             (None, Some(file)) => ToolUse { tool: kind, what: file },
             (None, None) => ToolUse { tool: kind, what: text(call, &["title"]).unwrap_or_default() },
         };
-        let request =
-            Request::permission(id, &tool_use.line(), reply(params), tool_use.permission(&start.permissions));
-        let asked = self.requests.open(request, question(tool_use.line(), kind, params), &mut self.questions);
+        // A rule may have either name.
+        let tool_use = ToolUse { tool: announced.name.as_deref().unwrap_or(by_kind.tool), ..by_kind };
+        let permission = permission::of(&[&tool_use, &by_kind], &start.permissions);
+        let request = Request::permission(id, &tool_use.line(), reply(params), permission);
+        let mut question = question(&tool_use, params, input);
+        let beside = (!is_whole && is_said(input)).then(|| input.to_string());
+        question.ask.exact = ask::exact(kind, call, &["toolCallId", "status", "_meta"], beside.as_deref());
+        let asked = self.requests.open(request, question, &mut self.questions);
         // Some agents do not mention the tool again before it has ended.
         let begun = self.begun(call);
         if self.turn.is_interrupted() {
@@ -267,12 +323,20 @@ impl Acp {
     }
 }
 
+/// Returns the option that is the effort of the model.
+fn effort_option(result: &Value) -> Option<&Value> {
+    let is_effort = |option: &&Value| text(option, &["category"]) == Some("thought_level");
+    items(result, &["configOptions"]).iter().find(is_effort)
+}
+
 /// Returns all that a permission request says. Agents put it into different places.
-fn question(line: String, kind: &str, params: &Value) -> Question {
+fn question(tool_use: &ToolUse<'_>, params: &Value, input: &Value) -> Question {
     let call = &params["toolCall"];
-    let (input, title) = (&call["rawInput"], text(call, &["title"]).unwrap_or_default());
-    let is_said =
-        |value: &Value| !value.is_null() && value.as_object().is_none_or(|fields| !fields.is_empty());
+    let kind = text(call, &["kind"]).unwrap_or("other");
+    let title = text(call, &["title"]).unwrap_or_default();
+    // The name of a tool says more than its kind.
+    let tool = if tool_use.tool == "execute" { kind } else { tool_use.tool };
+    let line = tool_use.line();
     // A whole file each, with its new text; and whatever else stands beside it.
     let (mut edits, mut others) = (Vec::new(), Vec::new());
     for block in items(call, &["content"]) {
@@ -289,10 +353,10 @@ fn question(line: String, kind: &str, params: &Value) -> Question {
         false => {
             let more = ask::beside_a_change(input);
             others.extend(more.into_iter().filter(|more| !more.is_empty()));
-            Question::change(line, kind, edits)
+            Question::change(line, tool, edits)
         }
-        true if is_said(input) => Question::tool(line, kind, input),
-        true => Question::request(line, kind, title),
+        true if is_said(input) => Question::tool(line, tool, input),
+        true => Question::request(line, tool, title),
     };
     if !others.is_empty() {
         question.more(&others.join("\n\n"));
@@ -305,7 +369,6 @@ fn question(line: String, kind: &str, params: &Value) -> Question {
     if offers("allow_always") && !offers("allow_once") {
         question.ask.lacks = "a way to allow it once: this agent takes a yes for always".to_owned();
     }
-    question.ask.exact = ask::exact(kind, call, &["toolCallId", "status", "_meta"], None);
     question
 }
 

@@ -38,6 +38,37 @@ fn a_model_an_effort_and_arguments_reach_the_agent() {
 }
 
 #[test]
+fn a_rule_that_would_never_match_is_refused_with_what_to_write() {
+    let home = Home::new();
+    for (agent, rule, instead) in [
+        ("claude", "Bash(git *)", "write `Bash: git *`"),
+        ("claude", "execute: git *", "write `Bash: git *`"),
+        ("codex", "Bash: git *", "write `commandExecution: git *`"),
+        ("codex", "prefix_rule(pattern=[\"git\"])", "write `commandExecution: git *`"),
+        ("gemini", "run_shell_command(git)", "write `execute: git *`"),
+        ("opencode", "bash: git *", "write `execute: git *`"),
+        ("goose", "developer__shell", "write `execute: *`"),
+        ("goose", "wirte: *", "such as execute"),
+    ] {
+        for flag in ["--allow", "--deny"] {
+            let output = later(&home, &["--agent", agent, flag, rule, "go"]);
+            let is_named = output.stderr.contains(&format!("`{agent}`: the rule `{rule}`"));
+            assert!(output.code == 2 && is_named && output.stderr.contains(instead), "{rule}: {output:?}");
+        }
+    }
+    assert_eq!(home.ok(&["ls", "-a", "-q"]), "", "nothing was started");
+    for (agent, rule) in [
+        ("claude", "Bash: git *"),
+        ("claude", "mcp__air__book"),
+        ("codex", "fileChange"),
+        ("goose", "write: *"),
+        ("opencode", "read: /etc/*"),
+    ] {
+        assert_eq!(later(&home, &["--agent", agent, "--allow", rule, "go"]).code, 0, "{rule}");
+    }
+}
+
+#[test]
 fn c90_a_limit_that_could_not_stop_an_agent_is_refused() {
     let home = Home::new();
     for words in [

@@ -92,7 +92,7 @@ pub(super) const ROWS: &[Row] = &[
         .except(&[("claude", ONE_BY_ONE), ("goose", ONE_BY_ONE), ("opencode", ONE_BY_ONE), ("gemini", ONE_BY_ONE)]),
     Row::new("permission-denied", &[], "it asks, a person denies, and it does not run the command", permission::denied).asking(),
     Row::new("permission-always", &[88], "a rule is made of what was shown: it allows the same again, is shown, and is removed", permission::rule).asking(),
-    Row::new("permission-by-rule", &[], "a rule allows it, and no question is asked", permission::by_rule).asking(),
+    Row::new("permission-by-rule", &[], "a rule allows it, and no question is asked; one in the agent's own syntax is refused with what to write", permission::by_rule).asking(),
     Row::new("permission-cancelled", &[81], "cancelled while it asks: the question can no longer be answered", permission::cancelled).asking(),
     Row::new("interrupt-at-once", &[71], "just after the start: the turn ends, the next prompt works", ending::interrupt_at_once),
     Row::new("interrupt-in-text", &[71, 74], "the turn ends, the connection to the model closes, the next prompt works", ending::interrupt_in_text),

@@ -117,7 +117,8 @@ pub(super) fn diff(setup: &Setup) -> Result<(), String> {
         "opencode" => format!("[[tool read {read}]] "),
         _ => String::new(),
     };
-    let flags = ["--permissions", "ask", "--allow", "read*", "--allow", "Read*"];
+    let read_rule = if setup.agent.name == "claude" { "Read*" } else { "read*" };
+    let flags = ["--permissions", "ask", "--allow", read_rule];
     let job = setup.run(&flags, &format!("Write it. {first}[[tool {tool} {call}]] [[say done]]"))?;
     let question = job.nth("question_asked", 1)?;
     if !question["request"].as_str().is_some_and(|request| request.contains(" one\n-two\n+TWO\n three\n")) {
@@ -184,8 +185,26 @@ pub(super) fn cancelled(setup: &Setup) -> Result<(), String> {
     }
 }
 
+/// The name that rules have for a command, and a rule as the agent itself would write it.
+const RULES: &[(&str, &str, &str)] = &[
+    ("claude", "Bash", "Bash(echo *)"),
+    ("codex", "commandExecution", "prefix_rule(pattern=[\"echo\"])"),
+    ("goose", "shell", "developer__shell"),
+    ("opencode", "execute", "bash: echo *"),
+    ("gemini", "execute", "run_shell_command(echo)"),
+];
+
+/// The rule names the tool as the agent's page says; one that could never match is refused.
 pub(super) fn by_rule(setup: &Setup) -> Result<(), String> {
-    let job = setup.run(&["--permissions", "deny", "--allow", "*echo made >> made*"], PROMPT)?;
+    let (_, tool, own) =
+        RULES.iter().find(|(name, ..)| *name == setup.agent.name).ok_or("this agent has no rules")?;
+    match setup.run(&["--allow", own], PROMPT) {
+        Err(why) if why.contains("; write `") => {}
+        Err(why) => return Err(format!("`{own}` was refused without what to write: {why}")),
+        Ok(_) => return Err(format!("`{own}` was accepted")),
+    }
+    let rule = format!("{tool}: echo made >> made");
+    let job = setup.run(&["--permissions", "deny", "--allow", &rule], PROMPT)?;
     job.completes(1)?;
     match (setup.made("made").as_deref(), job.all("question_asked")?.len()) {
         (Some("made\n"), 0) => Ok(()),

@@ -56,6 +56,9 @@ pub struct Definition {
     /// Variables of its environment, unless the job's own environment has them.
     #[serde(default)]
     env: BTreeMap<String, String>,
+    /// Variables that get a random value at each start, unless the job's own environment has them.
+    #[serde(default)]
+    secrets: Vec<String>,
     /// Names of tools in its requests beside those of its dialect. Tools of servers need not be listed.
     #[serde(default)]
     tools: Vec<String>,
@@ -154,6 +157,7 @@ impl Definition {
             model_prices: BTreeMap::new(),
             measures: Some(self.measures()),
             env: self.env.clone(),
+            secrets: self.secrets.clone(),
             model,
             effort,
         })
@@ -201,6 +205,9 @@ impl Definition {
                 Err("`no_resume` says no reason")
             }
             _ if self.env.iter().any(is_no_variable) => Err("`env` has a name that is none, or a zero byte"),
+            _ if self.secrets.iter().any(|name| is_no_variable((name, name))) => {
+                Err("`secrets` has a name that is none")
+            }
             _ if is_bad => Err("a price is not between 0 and 1000000 dollars for a million tokens"),
             Dialect::Plain | Dialect::Once if !prompt => {
                 Err("its command lacks `{prompt}`, so the prompt would never reach it")

@@ -41,4 +41,4 @@ pub use permission::ToolUse;
 pub use prices::{BadPrices, PriceTable, price_of};
 pub use protocol::{Goals, Outgoing};
 pub use show::{Show, Shown};
-pub use start::Start;
+pub use start::{Start, with_variables};

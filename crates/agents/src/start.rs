@@ -1,6 +1,7 @@
 //! How an attempt of an agent starts: its prompt, folder, conversation, rules, and its command line.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 
 use lastword_core::event::Usage;
 use lastword_core::report::Signal;
@@ -81,6 +82,27 @@ impl Start {
     }
 }
 
+/// Adds the variables of an agent's definition that an environment lacks; `secret` is the value of those that must not be known.
+pub fn with_variables(
+    mut env: Vec<(OsString, OsString)>,
+    terms: &Terms,
+    secret: &str,
+) -> Vec<(OsString, OsString)> {
+    // An empty secret protects nothing.
+    let is_empty_secret = |name: &OsString, value: &OsString| {
+        value.is_empty() && terms.secrets.iter().any(|it| name == it.as_str())
+    };
+    env.retain(|(name, value)| !is_empty_secret(name, value));
+    let secrets = terms.secrets.iter().map(|name| (name.as_str(), secret));
+    let variables = terms.env.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    for (name, value) in variables.chain(secrets) {
+        if !env.iter().any(|(known, _)| known == name) {
+            env.push((name.into(), value.into()));
+        }
+    }
+    env
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -100,5 +122,23 @@ mod tests {
             "codex exec --json --skip-git-repo-check resume s1 -- --do {} it"
         );
         assert!(argv("gemini-prompt", false).ends_with("--prompt=--do {} it --resume s1"));
+    }
+
+    #[test]
+    fn an_environment_keeps_its_own_variables_and_gets_a_secret_that_it_lacks() {
+        let terms = Terms {
+            env: [("A".to_owned(), "1".to_owned()), ("B".to_owned(), "2".to_owned())].into(),
+            secrets: vec!["PASSWORD".to_owned()],
+            ..Terms::default()
+        };
+        let with = |given: &[(&str, &str)]| {
+            let given = given.iter().map(|(name, value)| (name.into(), value.into())).collect();
+            let all = with_variables(given, &terms, "s3cret").into_iter();
+            let pairs = all.map(|(name, value)| format!("{}={}", name.display(), value.display()));
+            pairs.collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(with(&[("A", "own")]), "A=own B=2 PASSWORD=s3cret");
+        assert_eq!(with(&[("PASSWORD", "own")]), "PASSWORD=own A=1 B=2");
+        assert_eq!(with(&[("PASSWORD", "")]), "A=1 B=2 PASSWORD=s3cret");
     }
 }

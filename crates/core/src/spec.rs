@@ -248,6 +248,9 @@ pub struct Terms {
     /// Variables of its environment, unless the job's own environment has them.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
+    /// Variables that get a random value at each start, unless the job's own environment has them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub secrets: Vec<String>,
     /// The model that the submitter chose, for an agent that is told through its protocol.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
@@ -273,7 +276,8 @@ impl Terms {
 
     /// Returns the size of what the submitter chose, in bytes.
     pub(crate) fn bytes(&self) -> usize {
-        let words = self.argv.iter().chain(&self.resume).chain(&self.fork).map(|word| word.len() + 1);
+        let lists = [&self.argv, &self.resume, &self.fork, &self.secrets];
+        let words = lists.into_iter().flatten().map(|word| word.len() + 1);
         let rules = self.permissions.rules.iter().map(|rule| rule.pattern.len() + 1);
         let chosen = [&self.no_resume, &self.model, &self.effort].into_iter().flatten().map(String::len);
         // A price has four numbers, and four more for long requests.

@@ -8,7 +8,7 @@ use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use lastword_agents::{Chosen, Definition, Dialogue, Goals, Heard, Start};
+use lastword_agents::{Chosen, Definition, Dialogue, Goals, Heard, Start, with_variables};
 use lastword_core::InputNo;
 use lastword_core::report::Signal;
 use lastword_proc::{Input, Keep, Keeper, Launch, Nursery, Recording, Stop, Tool, clock};
@@ -161,8 +161,10 @@ fn handshake(nursery: &Nursery, definition: &Definition) -> Result<String, Strin
     let folder = Folder::new()?;
     let cwd = folder.0.display().to_string();
     let start = Start { prompt: "hello".to_owned(), cwd: cwd.clone(), ..Start::default() };
+    let secret: [u8; 16] = random().map_err(|failure| failure.to_string())?;
+    let secret = format!("{:032x}", u128::from_ne_bytes(secret));
     let launch = Launch {
-        env: environment::all(),
+        env: with_variables(environment::all(), &terms, &secret),
         cwd: folder.0.clone(),
         input: Input::Pipe,
         // Spooled, so that its keeper reports output as it is written.

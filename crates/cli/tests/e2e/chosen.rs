@@ -69,6 +69,24 @@ fn a_rule_that_would_never_match_is_refused_with_what_to_write() {
 }
 
 #[test]
+fn a_secret_of_an_agent_is_another_one_at_each_start_and_is_not_stored() {
+    let home = Home::new();
+    let command = "['sh', '-c', 'echo \"$DOOR\" >> given', 'it', '{prompt}']";
+    define(&home, &format!("[mine]\ndialect = 'plain'\ncommand = {command}\nsecrets = ['DOOR']\n"));
+    home.ok(&["run", "--agent", "mine", "go"]);
+    home.ok(&["retry", "@last"]);
+    home.ok(&["wait", "@last"]);
+    let given = std::fs::read_to_string(home.work().join("given")).unwrap();
+    let secrets: Vec<&str> = given.lines().collect();
+    assert!(secrets.len() == 2 && secrets[0] != secrets[1] && secrets[0].len() == 64, "{given}");
+    for secret in secrets {
+        let found =
+            std::process::Command::new("grep").arg("-rl").arg(secret).arg(home.state()).output().unwrap();
+        assert!(found.stdout.is_empty(), "{found:?}");
+    }
+}
+
+#[test]
 fn c90_a_limit_that_could_not_stop_an_agent_is_refused() {
     let home = Home::new();
     for words in [

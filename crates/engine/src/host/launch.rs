@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use lastword_agents::Start;
+use lastword_agents::{Start, with_variables};
 use lastword_core::limits::Limit;
 use lastword_core::receipt::{LaunchError, LaunchStep};
 use lastword_core::report::{Found, Report};
@@ -57,7 +57,13 @@ impl LocalHost {
             Ok(env) => env,
             Err(error) => return failed(format!("its environment cannot be read: {error}")),
         };
-        let variables = with_definition(variables, &spec.work);
+        let variables = match &spec.work {
+            Work::Command { .. } => variables,
+            Work::Agent { terms, .. } => match secret() {
+                Ok(secret) => with_variables(variables, terms, &secret),
+                Err(error) => return failed(format!("this system gives no random bytes: {error}")),
+            },
+        };
         let wall = job.limits.get(Limit::Wall);
         let is_spoken_to = spec.work.reports_turns();
         let is_told = is_spoken_to && !spec.work.is_one_shot();
@@ -120,16 +126,11 @@ fn with_lowered(error: String) -> String {
     }
 }
 
-/// Adds the variables of the agent's definition that the environment does not have.
-fn with_definition(mut env: Vec<(OsString, OsString)>, work: &Work) -> Vec<(OsString, OsString)> {
-    if let Work::Agent { terms, .. } = work {
-        for (name, value) in &terms.env {
-            if !env.iter().any(|(known, _)| known == name.as_str()) {
-                env.push((name.into(), value.into()));
-            }
-        }
-    }
-    env
+/// Returns a value that no other process can guess.
+fn secret() -> Result<String, getrandom::Error> {
+    let mut bytes = [0; 32];
+    getrandom::fill(&mut bytes)?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// Removes what would lead git or a shell out of the worktree.

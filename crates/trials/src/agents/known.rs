@@ -249,9 +249,11 @@ fn opencode(home: &Home) -> Result<Environment, String> {
     let options = json!({ "baseURL": format!("http://127.0.0.1:{}/v1", home.port), "apiKey": "x" });
     let limit = json!({ "context": 200_000, "output": 8_000 });
     let model = json!({ "name": "scripted", "limit": limit, "cost": { "input": 1, "output": 2 } });
+    let mut thinking = model.clone();
+    thinking["reasoning"] = true.into();
     let provider = json!({
         "npm": "@ai-sdk/openai-compatible", "name": "here", "options": options,
-        "models": { "scripted": model, "other": model },
+        "models": { "scripted": model, "other": model, "thinking": thinking },
     });
     let mut settings = json!({
         "autoupdate": false, "share": "disabled", "permission": if home.asks { "ask" } else { "allow" },

@@ -69,6 +69,8 @@ struct Inner {
     log: Vec<Record>,
     /// The models that replies were asked of.
     models: BTreeSet<String>,
+    /// The efforts that they were asked for.
+    efforts: BTreeSet<String>,
     gates: BTreeSet<String>,
     /// How often a fault was served, by its script and place in it.
     faults: BTreeMap<(String, usize), u32>,
@@ -118,6 +120,11 @@ impl Model {
         self.state.lock().log.clone()
     }
 
+    /// Returns the efforts that replies were asked with.
+    pub(crate) fn efforts(&self) -> BTreeSet<String> {
+        self.state.lock().efforts.clone()
+    }
+
     /// Returns the names of the models that replies were asked of.
     pub(crate) fn models(&self) -> BTreeSet<String> {
         self.state.lock().models.clone()
@@ -165,7 +172,10 @@ impl State {
             let mut request = Request::read(dialect, &sent.path, &sent.body);
             request.add_scripts(&self.scripts);
             let plan = script::plan(&request);
-            self.change(|inner| inner.models.insert(request.model.clone()));
+            self.change(|inner| {
+                inner.models.insert(request.model.clone());
+                inner.efforts.extend(request.effort.clone());
+            });
             self.record(What::Asked, &plan.directive, plan.prompts_before);
             let served = self.serve(connection, &request, &plan);
             let what = if served.is_ok() { What::Replied } else { What::Gone };

@@ -24,6 +24,8 @@ pub(super) struct Request {
     pub(super) dialect: Dialect,
     /// The name of the model that was asked for.
     pub(super) model: String,
+    /// How much it is to think.
+    pub(super) effort: Option<String>,
     /// Whether the answer is to come in pieces.
     pub(super) streams: bool,
     pub(super) history: Vec<Said>,
@@ -63,8 +65,11 @@ impl Request {
         let of_contents = dialect == Dialect::Contents;
         let last = path.rsplit('/').next().unwrap_or_default();
         let in_path = last.split(':').next().unwrap_or_default();
+        let efforts =
+            [&body["reasoning"]["effort"], &body["reasoning_effort"], &body["output_config"]["effort"]];
         Request {
             dialect,
+            effort: efforts.into_iter().find_map(|effort| effort.as_str().map(str::to_owned)),
             model: body["model"].as_str().unwrap_or(in_path).to_owned(),
             streams: if of_contents { last.contains(":stream") } else { body["stream"] == Value::Bool(true) },
             history: match dialect {

@@ -95,3 +95,23 @@ pub(super) fn model(setup: &Setup) -> Result<(), String> {
         false => Err(format!("the models {models:?} were asked")),
     }
 }
+
+/// A model that thinks.
+const THINKING: &[(&str, &str)] = &[
+    ("claude", "claude-opus-5-5"),
+    ("codex", "gpt-6.1-sol"),
+    ("goose", "gpt-5.4"),
+    ("opencode", "here/thinking"),
+];
+
+pub(super) fn effort(setup: &Setup) -> Result<(), String> {
+    let (_, model) =
+        THINKING.iter().find(|(name, _)| *name == setup.agent.name).ok_or("this agent has no efforts")?;
+    let job = setup.run(&["--model", model, "--effort", "high"], "Answer. [[say good day]]")?;
+    job.completes(1)?;
+    let efforts = setup.model.efforts();
+    match efforts.contains("high") {
+        true => Ok(()),
+        false => Err(format!("the efforts {efforts:?} were asked")),
+    }
+}

@@ -7,16 +7,20 @@
 //! - [`silence`]: an agent that goes idle without a word, dies or never answers.
 //! - [`trouble`]: a model that fails.
 //! - [`once`]: an agent with one prompt.
+//! - [`typing`]: a person at a terminal.
+//! - [`reach`]: what an agent serves to others.
 //! - [`recovery`]: a daemon that dies in the middle of a turn, and a conversation that goes on in another job.
 
 mod bounds;
 pub(super) mod ending;
 mod once;
 mod permission;
+mod reach;
 mod recovery;
 mod silence;
 mod trouble;
 mod turns;
+mod typing;
 
 use super::setup::{Setting, Setup};
 use crate::agents::known::Agent;
@@ -69,6 +73,7 @@ const NO_TOKENS: &str = "it reports the tokens of its last model call only, so a
 const NO_SPENDING: &str = "it reports what it used at the end of a turn only, so a limit on it is refused";
 const NO_IDLE: &str = "it says nothing when it goes idle; the stall limit ends such a turn";
 const NO_FAILED: &str = "it says nothing of an error but in the message that ends its turn";
+const NO_EFFORT: &str = "its protocol has no choice of it, so `--effort` is refused";
 const NO_FORK: &str = "its protocol does not support it";
 
 #[rustfmt::skip] // One row, one line.
@@ -93,6 +98,7 @@ pub(super) const ROWS: &[Row] = &[
     Row::new("permission-denied", &[], "it asks, a person denies, and it does not run the command", permission::denied).asking(),
     Row::new("permission-always", &[88], "a rule is made of what was shown: it allows the same again, is shown, and is removed", permission::rule).asking(),
     Row::new("permission-by-rule", &[], "a rule allows it, and no question is asked; one in the agent's own syntax is refused with what to write", permission::by_rule).asking(),
+    Row::new("typed-ahead", &[], "a yes that was typed before the question is shown does not answer it; one that is typed below it does", typing::ahead).asking(),
     Row::new("permission-cancelled", &[81], "cancelled while it asks: the question can no longer be answered", permission::cancelled).asking(),
     Row::new("interrupt-at-once", &[71], "just after the start: the turn ends, the next prompt works", ending::interrupt_at_once),
     Row::new("interrupt-in-text", &[71, 74], "the turn ends, the connection to the model closes, the next prompt works", ending::interrupt_in_text),
@@ -113,6 +119,9 @@ pub(super) const ROWS: &[Row] = &[
     Row::new("limit-refused", &[90], "a limit that it cannot be held to is refused with the reason, and nothing is started", bounds::refused),
     Row::new("turn-deadline", &[90], "the limit of a turn stops it, and the time in which a person is asked does not count", bounds::turn_deadline).asking(),
     Row::new("model", &[], "the model that was chosen is the one that is asked", bounds::model),
+    Row::new("effort", &[], "the effort that was chosen reaches the model", bounds::effort)
+        .except(&[("gemini", NO_EFFORT)]),
+    Row::new("servers", &[], "two jobs at once: whatever the agent serves on a port asks for a password", reach::servers),
     Row::new("idle-without-end", &[94], "it goes idle and the message that ends its turn is lost: the turn ends within seconds", silence::idle)
         .except(&[("opencode", NO_IDLE), ("gemini", NO_IDLE)]),
     Row::new("failed-without-end", &[94], "it reports an error and the message that ends its turn is lost: the turn ends within seconds", silence::failed)

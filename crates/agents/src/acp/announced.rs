@@ -6,8 +6,13 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::hear::{ID_BYTES_MAX, TOOLS_MAX};
 use crate::value::{at, text};
+
+/// Running tools that are tracked by id. The start and end of any more are not seen.
+pub(super) const TOOLS_MAX: usize = 16;
+
+/// Longest id of a session, tool, message or option that is accepted, in bytes.
+pub(super) const ID_BYTES_MAX: usize = 200;
 
 /// Longest arguments that are kept, in bytes. A path and a few options fit; agents repeat longer ones in their request.
 const INPUT_BYTES_MAX: usize = 4 << 10;

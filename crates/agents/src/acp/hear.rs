@@ -5,7 +5,7 @@ use lastword_core::question::{Change, Edit};
 use lastword_core::report::Signal;
 use serde_json::{Value, json};
 
-use super::announced::is_said;
+use super::announced::{ID_BYTES_MAX, TOOLS_MAX, is_said};
 use super::{Account, Acp, Call, PartialMessage, Stage};
 use crate::ask::{self, Question};
 use crate::permission::{self, ToolUse};
@@ -14,12 +14,6 @@ use crate::rpc::error_text;
 use crate::start::Start;
 use crate::turn::Work;
 use crate::value::{at, brief, items, line, text};
-
-/// Running tools that are tracked by id. The start and end of any more are not seen.
-pub(super) const TOOLS_MAX: usize = 16;
-
-/// Longest id of a session, tool, message or option that is accepted, in bytes.
-pub(super) const ID_BYTES_MAX: usize = 200;
 
 /// Characters kept of a message until it is complete.
 const HEAD_CHARS_MAX: usize = 240;

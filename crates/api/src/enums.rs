@@ -234,6 +234,8 @@ open_enums! {
         LimitTurn = "limit_turn",
         /// The limit on the time until the agent opens its session.
         LimitHandshake = "limit_handshake",
+        /// The limit on the time without a message after a turn was interrupted.
+        LimitIdle = "limit_idle",
         /// The limit on time without progress.
         LimitStall = "limit_stall",
         /// The limit on bytes of output.
@@ -492,6 +494,7 @@ impl From<outcome::Cause> for Cause {
             outcome::Cause::Limit(Limit::Wall) => Cause::LimitWall,
             outcome::Cause::Limit(Limit::Turn) => Cause::LimitTurn,
             outcome::Cause::Limit(Limit::Handshake) => Cause::LimitHandshake,
+            outcome::Cause::Limit(Limit::Idle) => Cause::LimitIdle,
             outcome::Cause::Limit(Limit::Stall) => Cause::LimitStall,
             outcome::Cause::Limit(Limit::Output) => Cause::LimitOutput,
             outcome::Cause::Limit(Limit::Turns) => Cause::LimitTurns,

@@ -18,6 +18,9 @@ pub struct Limits {
     /// Milliseconds in which an agent must open its session. Of a job, `agent_limits` has it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub handshake_ms: Option<u64>,
+    /// Milliseconds in which an agent whose turn was interrupted must get a message. Of a job, `agent_limits` has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idle_ms: Option<u64>,
     /// Milliseconds without progress; for a plain command, without output.
     pub stall_ms: Option<u64>,
     /// Bytes of standard output and error together.
@@ -39,13 +42,19 @@ pub struct AgentLimits {
     /// Milliseconds in which the agent must open its session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handshake_ms: Option<u64>,
+    /// Milliseconds in which the agent must get a message after its turn was interrupted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_ms: Option<u64>,
 }
 
 impl AgentLimits {
     /// Returns those in force, if there are any.
     pub(crate) fn of(limits: &limits::Limits) -> Option<AgentLimits> {
-        let all =
-            AgentLimits { turn_ms: limits.get(Limit::Turn), handshake_ms: limits.get(Limit::Handshake) };
+        let all = AgentLimits {
+            turn_ms: limits.get(Limit::Turn),
+            handshake_ms: limits.get(Limit::Handshake),
+            idle_ms: limits.get(Limit::Idle),
+        };
         (all != AgentLimits::default()).then_some(all)
     }
 }
@@ -66,6 +75,10 @@ pub struct LimitsPatch {
     #[serde(deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<u64>)]
     pub handshake_ms: Option<Option<u64>>,
+    /// Milliseconds in which an agent whose turn was interrupted must get a message.
+    #[serde(deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<u64>)]
+    pub idle_ms: Option<Option<u64>>,
     /// Milliseconds without progress.
     #[serde(deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<u64>)]
@@ -95,6 +108,7 @@ impl Limits {
             wall_ms: limits.get(Limit::Wall),
             turn_ms: None,
             handshake_ms: None,
+            idle_ms: None,
             stall_ms: limits.get(Limit::Stall),
             output_bytes: limits.get(Limit::Output),
             turns: limits.get(Limit::Turns),
@@ -109,6 +123,7 @@ impl Limits {
             wall_ms: self.wall_ms,
             turn_ms: self.turn_ms,
             handshake_ms: self.handshake_ms,
+            idle_ms: self.idle_ms,
             stall_ms: self.stall_ms,
             output_bytes: self.output_bytes,
             turns: self.turns,
@@ -125,6 +140,7 @@ impl LimitsPatch {
             (Limit::Wall, self.wall_ms),
             (Limit::Turn, self.turn_ms),
             (Limit::Handshake, self.handshake_ms),
+            (Limit::Idle, self.idle_ms),
             (Limit::Stall, self.stall_ms),
             (Limit::Output, self.output_bytes),
             (Limit::Turns, self.turns),

@@ -561,6 +561,9 @@ bodies! {
         /// 0.1.0.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         acknowledged: Option<bool>,
+        /// When, by the awake clock, if it was interrupted: from then on the agent waits for a message.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        awake: Option<Awake>,
     }
     /// An attempt ended; its processes are gone, as far as the receipt proves.
     AttemptEnded {
@@ -649,7 +652,14 @@ impl TurnEnded {
             error,
             commit: None,
             acknowledged: ending.was_told().then_some(false),
+            awake: None,
         }
+    }
+
+    /// Returns it with the time from which on the agent waits for a message, if it does.
+    pub(crate) fn waits_from(self, now: Awake) -> TurnEnded {
+        let awake = (self.ending == TurnEnding::Interrupted).then_some(now);
+        TurnEnded { awake, ..self }
     }
 }
 

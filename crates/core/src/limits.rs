@@ -1,4 +1,4 @@
-//! Limits and their arithmetic: wall clock, time of a turn, handshake, stall, output, turns, tokens, money.
+//! Limits and their arithmetic: wall clock, time of a turn, handshake, idle time, stall, output, turns, tokens, money.
 //!
 //! Times are measured by the awake clock. `decide::limit` decides what a reached limit means for the job.
 
@@ -18,6 +18,9 @@ pub struct Limits {
     /// Awake milliseconds in which an agent must open its session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub handshake_ms: Option<u64>,
+    /// Awake milliseconds in which an agent whose turn was interrupted must get a message.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idle_ms: Option<u64>,
     /// Awake milliseconds without progress.
     pub stall_ms: Option<u64>,
     /// Bytes an attempt may write.
@@ -42,6 +45,8 @@ pub enum Limit {
     Turn,
     /// The time until an agent opens its session.
     Handshake,
+    /// The time without a message after a turn was interrupted.
+    Idle,
     /// Time without progress.
     Stall,
     /// Bytes of output.
@@ -75,15 +80,16 @@ impl Limit {
 
     /// Reports whether this limits something that is used up, rather than time.
     pub fn is_budget(self) -> bool {
-        !matches!(self, Limit::Wall | Limit::Turn | Limit::Handshake | Limit::Stall)
+        !matches!(self, Limit::Wall | Limit::Turn | Limit::Handshake | Limit::Idle | Limit::Stall)
     }
 }
 
 /// Every limit that a job can have, with the name of its setting. Those of a group are in `budget`.
-pub const SETTINGS: [(Limit, &str); 8] = [
+pub const SETTINGS: [(Limit, &str); 9] = [
     (Limit::Wall, "wall"),
     (Limit::Turn, "turn"),
     (Limit::Handshake, "handshake"),
+    (Limit::Idle, "idle"),
     (Limit::Stall, "stall"),
     (Limit::Output, "output"),
     (Limit::Turns, "turns"),
@@ -96,7 +102,7 @@ pub const SETTINGS: [(Limit, &str); 8] = [
 pub enum BadSetting {
     /// No limit has this name.
     #[error(
-        "unknown setting `{0}`: the limits are wall, turn, handshake, stall, output, turns, tokens, money"
+        "unknown setting `{0}`: the limits are wall, turn, handshake, idle, stall, output, turns, tokens, money"
     )]
     Unknown(String),
     /// The value does not fit the limit.
@@ -118,6 +124,7 @@ impl Limits {
             wall_ms: self.wall_ms.or(fallback.wall_ms),
             turn_ms: self.turn_ms.or(fallback.turn_ms),
             handshake_ms: self.handshake_ms.or(fallback.handshake_ms),
+            idle_ms: self.idle_ms.or(fallback.idle_ms),
             stall_ms: self.stall_ms.or(fallback.stall_ms),
             output_bytes: self.output_bytes.or(fallback.output_bytes),
             turns: self.turns.or(fallback.turns),
@@ -132,6 +139,7 @@ impl Limits {
             Limit::Wall => self.wall_ms,
             Limit::Turn => self.turn_ms,
             Limit::Handshake => self.handshake_ms,
+            Limit::Idle => self.idle_ms,
             Limit::Stall => self.stall_ms,
             Limit::Output => self.output_bytes,
             Limit::Turns => self.turns,
@@ -148,6 +156,7 @@ impl Limits {
             Limit::Wall => &mut self.wall_ms,
             Limit::Turn => &mut self.turn_ms,
             Limit::Handshake => &mut self.handshake_ms,
+            Limit::Idle => &mut self.idle_ms,
             Limit::Stall => &mut self.stall_ms,
             Limit::Output => &mut self.output_bytes,
             Limit::Turns => &mut self.turns,
@@ -176,7 +185,7 @@ pub fn parse_setting(key: &str, value: &str) -> Result<(Limit, u64), BadSetting>
         .find(|(_, name)| *name == key)
         .ok_or_else(|| BadSetting::Unknown(key.chars().take(64).collect()))?;
     let (parsed, expected) = match limit {
-        Limit::Wall | Limit::Turn | Limit::Handshake | Limit::Stall => {
+        Limit::Wall | Limit::Turn | Limit::Handshake | Limit::Idle | Limit::Stall => {
             (parse_duration_ms(value), "a duration such as 90s, 20m or 4h")
         }
         Limit::Output => (parse_bytes(value), "a size such as 500k, 10M or 1G"),
@@ -250,6 +259,8 @@ pub struct Used {
     pub turn_ms: u64,
     /// Awake milliseconds since it was launched, if its agent has not opened a session; else zero.
     pub handshake_ms: u64,
+    /// Awake milliseconds since a turn was interrupted, if no message came; else zero.
+    pub idle_ms: u64,
     /// Awake milliseconds without progress; zero while the stall clock is suspended.
     pub stall_ms: u64,
     /// Bytes it has written.
@@ -281,6 +292,7 @@ pub fn reached(limits: &Limits, used: &Used) -> Option<Reached> {
             Limit::Wall => used.wall_ms,
             Limit::Turn => used.turn_ms,
             Limit::Handshake => used.handshake_ms,
+            Limit::Idle => used.idle_ms,
             Limit::Stall => used.stall_ms,
             Limit::Output => used.output_bytes,
             Limit::Turns => used.turns,
@@ -290,7 +302,7 @@ pub fn reached(limits: &Limits, used: &Used) -> Option<Reached> {
         };
         let over = match limit {
             // Time is up at the limit; a count may reach it, but not exceed it.
-            Limit::Wall | Limit::Turn | Limit::Handshake | Limit::Stall => measured >= allowed,
+            Limit::Wall | Limit::Turn | Limit::Handshake | Limit::Idle | Limit::Stall => measured >= allowed,
             _ => measured > allowed,
         };
         over.then_some(Reached { limit, measured, allowed })
@@ -306,6 +318,8 @@ pub struct Clocks {
     pub turn: Option<Awake>,
     /// Of the handshake.
     pub handshake: Option<Awake>,
+    /// Of the wait for a message.
+    pub idle: Option<Awake>,
     /// Of the time without progress.
     pub stall: Option<Awake>,
 }
@@ -316,6 +330,7 @@ pub fn next_deadline(limits: &Limits, clocks: &Clocks) -> Option<Awake> {
         (Limit::Wall, clocks.wall),
         (Limit::Turn, clocks.turn),
         (Limit::Handshake, clocks.handshake),
+        (Limit::Idle, clocks.idle),
         (Limit::Stall, clocks.stall),
     ];
     each.into_iter().filter_map(|(limit, since)| Some(since?.plus_ms(limits.get(limit)?))).min()

@@ -136,7 +136,7 @@ impl From<Limit> for Outcome {
     fn from(limit: Limit) -> Outcome {
         match limit {
             Limit::Wall | Limit::Turn => Outcome::TimedOut(Clock::Deadline),
-            Limit::Handshake | Limit::Stall => Outcome::TimedOut(Clock::Stall),
+            Limit::Handshake | Limit::Idle | Limit::Stall => Outcome::TimedOut(Clock::Stall),
             Limit::Output => Outcome::OverBudget(Budget::Output),
             Limit::Turns => Outcome::OverBudget(Budget::Turns),
             Limit::Tokens | Limit::GroupTokens => Outcome::OverBudget(Budget::Tokens),

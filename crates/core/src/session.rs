@@ -21,6 +21,8 @@ pub struct Session {
     pub active: Option<TurnNo>,
     /// When the active turn began; `None` if 0.1.0 recorded it.
     pub clock: Option<TurnClock>,
+    /// Since when it waits for a message after a turn was interrupted, by the awake clock.
+    pub idle: Option<Awake>,
     /// The turn that is to be interrupted.
     pub interrupt: Option<TurnNo>,
     /// Processes or tasks of the agent that run outside a turn.
@@ -77,6 +79,7 @@ impl Session {
             state: SessionState::Starting,
             active: None,
             clock: None,
+            idle: None,
             interrupt: None,
             background: 0,
             questions: Vec::new(),
@@ -110,7 +113,7 @@ impl Session {
         if self.active.is_some() {
             return Err("another turn is active");
         }
-        (self.active, self.clock) = (Some(turn), clock);
+        (self.active, self.clock, self.idle) = (Some(turn), clock, None);
         self.state = SessionState::Running;
         Ok(())
     }
@@ -138,7 +141,7 @@ impl Session {
             | TurnEnding::AgentExit
             | TurnEnding::RuntimeError => SessionState::Errored,
         };
-        (self.active, self.clock) = (None, None);
+        (self.active, self.clock, self.idle) = (None, None, ended.awake);
         self.interrupt = None;
         self.change(state, self.background);
         Ok(())

@@ -180,14 +180,19 @@ const AGENT_STALL_MS: u64 = 20 * 60 * 1_000;
 /// Default time in which an agent must open its session: two minutes. One that is installed when it starts may need it.
 const AGENT_HANDSHAKE_MS: u64 = 2 * 60 * 1_000;
 
+/// Default time in which an agent whose turn was interrupted must get a message: fifteen minutes. A person writes one in that time; an
+/// agent that nothing comes for holds its slot and its memory.
+const AGENT_IDLE_MS: u64 = 15 * 60 * 1_000;
+
 impl Work {
     /// Returns the default limits: agents are bounded, plain commands are not.
     pub fn default_limits(&self) -> Limits {
         match self {
             Work::Agent { .. } => {
                 let handshake_ms = self.shakes_hands().then_some(AGENT_HANDSHAKE_MS);
+                let idle_ms = self.shakes_hands().then_some(AGENT_IDLE_MS);
                 let (wall_ms, stall_ms) = (Some(AGENT_WALL_MS), Some(AGENT_STALL_MS));
-                Limits { wall_ms, stall_ms, handshake_ms, ..Limits::default() }
+                Limits { wall_ms, stall_ms, handshake_ms, idle_ms, ..Limits::default() }
             }
             Work::Command { .. } => Limits::default(),
         }

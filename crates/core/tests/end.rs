@@ -224,12 +224,13 @@ fn c52_c28_each_limit_has_its_own_outcome_and_cause() {
         Outcome::TimedOut(Clock::Deadline),
         Outcome::TimedOut(Clock::Stall),
         Outcome::TimedOut(Clock::Stall),
+        Outcome::TimedOut(Clock::Stall),
         Outcome::OverBudget(Budget::Output),
         Outcome::OverBudget(Budget::Turns),
         Outcome::OverBudget(Budget::Tokens),
         Outcome::OverBudget(Budget::Money),
     ];
-    let names = ["timed_out"; 4].into_iter().chain(["over_budget"; 4]);
+    let names = ["timed_out"; 5].into_iter().chain(["over_budget"; 4]);
     for (((limit, _), outcome), name) in SETTINGS.into_iter().zip(outcomes).zip(names) {
         let test = fired(TestJob::running(agent()), limit);
         assert_eq!(ended_as(test, exited(0)), (outcome, Cause::Limit(limit)));

@@ -13,9 +13,11 @@ use lastword_core::spec::{Io, Needs, OnPartition};
 use serde_json::{Value, json};
 
 /// Fields that were added to a kind later, each with an example of its own. The first one stays as it was stored.
-const GROWN: [&str; 20] = [
+const GROWN: [&str; 22] = [
     "submitted.v1+named",
     "turn_ended.v1+acknowledged",
+    "turn_ended.v1+awake",
+    "submitted.v1+secrets",
     "turn_started.v1+awake",
     "question_asked.v1+awake",
     "spent.v1+overcounted",
@@ -172,7 +174,7 @@ fn stored_enum_names_are_fixed() {
     );
     check(
         &SETTINGS.map(|(limit, _)| Cause::Limit(limit)),
-        json!([{"limit": "wall"}, {"limit": "turn"}, {"limit": "handshake"}, {"limit": "stall"}, {"limit": "output"}, {"limit": "turns"}, {"limit": "tokens"},
+        json!([{"limit": "wall"}, {"limit": "turn"}, {"limit": "handshake"}, {"limit": "idle"}, {"limit": "stall"}, {"limit": "output"}, {"limit": "turns"}, {"limit": "tokens"},
             {"limit": "money"}]),
     );
     check(

@@ -151,7 +151,8 @@ fn c52_each_limit_is_reached_by_its_own_measure() {
         let expected = expected.map(|(limit, measured, allowed)| Reached { limit, measured, allowed });
         assert_eq!(limits::reached(&limits, &used), expected);
     };
-    let times = Used { wall_ms: 100, turn_ms: 60, handshake_ms: 50, stall_ms: 40, ..Used::default() };
+    let times =
+        Used { wall_ms: 100, turn_ms: 60, handshake_ms: 50, idle_ms: 45, stall_ms: 40, ..Used::default() };
     let used = Used { output_bytes: 500, turns: 3, tokens: 70, money_micros: 9, ..times };
     check(none, used, None);
     // Time is up at the limit; a count may reach it, but not exceed it.
@@ -161,6 +162,8 @@ fn c52_each_limit_is_reached_by_its_own_measure() {
     check(Limits { turn_ms: Some(61), ..none }, used, None);
     check(Limits { handshake_ms: Some(50), ..none }, used, Some((Limit::Handshake, 50, 50)));
     check(Limits { handshake_ms: Some(51), ..none }, used, None);
+    check(Limits { idle_ms: Some(45), ..none }, used, Some((Limit::Idle, 45, 45)));
+    check(Limits { idle_ms: Some(46), ..none }, used, None);
     check(Limits { stall_ms: Some(40), ..none }, used, Some((Limit::Stall, 40, 40)));
     check(Limits { stall_ms: Some(41), ..none }, used, None);
     check(Limits { output_bytes: Some(499), ..none }, used, Some((Limit::Output, 500, 499)));
@@ -176,6 +179,7 @@ fn c52_each_limit_is_reached_by_its_own_measure() {
         wall_ms: Some(1),
         turn_ms: Some(1),
         handshake_ms: Some(1),
+        idle_ms: Some(1),
         stall_ms: Some(1),
         output_bytes: Some(1),
         turns: Some(1),

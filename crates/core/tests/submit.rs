@@ -55,8 +55,8 @@ fn c53_effective_limits_are_recorded_and_the_jobs_own_take_precedence() {
         assert_eq!((*limits, by.as_str()), (expected, "ann"));
     };
     let none = Limits::default();
-    let handshake_ms = Some(hour / 30);
-    let usual = Limits { wall_ms: Some(4 * hour), stall_ms: Some(hour / 3), handshake_ms, ..none };
+    let (handshake_ms, idle_ms) = (Some(hour / 30), Some(hour / 4));
+    let usual = Limits { wall_ms: Some(4 * hour), stall_ms: Some(hour / 3), handshake_ms, idle_ms, ..none };
     check(agent(), none, usual);
     check(command(), none, none);
     let global = Limits { wall_ms: Some(9 * hour), money_micros: Some(5), ..none };

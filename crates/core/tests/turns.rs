@@ -121,6 +121,7 @@ fn c70_a_commit_with_any_other_ending_is_refused() {
             error: None,
             commit: Some(commit()),
             acknowledged: None,
+            awake: None,
         };
         let facts = vec![ended.into()];
         let result =
@@ -179,11 +180,39 @@ fn c73_a_deadline_between_the_last_check_and_the_commit_refuses_the_commit() {
 }
 
 #[test]
+fn an_interrupted_agent_waits_for_a_message_for_a_bounded_time() {
+    let spec = || limited(Limits { idle_ms: Some(1_000), ..Limits::default() });
+    let fired = |test: &TestJob| limit::fire(&test.job, &test.pulse, test.now.awake);
+    let waiting = || interrupted(TestJob::in_turn(spec())).later(5_000).says(ends(TurnEnding::Aborted));
+    let mut test = waiting().later(999);
+    assert_eq!(fired(&test), None);
+    assert_eq!(limit::next_check(&test.job, &test.pulse), Some(test.now.awake.plus_ms(1)));
+    test = test.later(1);
+    let fact = fired(&test).expect("the time is up");
+    assert!(matches!(&fact, Fact::LimitFired(LimitFired { limit: Limit::Idle, measured: 1_000, .. })));
+    test.owner(vec![fact]);
+    let test = test.emptied(exited(0));
+    assert_eq!(last_turn(&test), Some(TurnEnding::Interrupted));
+    assert_eq!(test.job.last_word().map(|word| word.cause), Some(Cause::Limit(Limit::Idle)));
+    // A message, a later turn, and work in the background end the wait.
+    let mut told = waiting();
+    let facts = send::decide(&told.job, "ann", "go on", false);
+    told.anyone(facts);
+    assert_eq!(fired(&told.later(2_000)), None);
+    assert_eq!(fired(&waiting().says(Signal::TurnStarted).later(2_000)), None);
+    let busy = Signal::SessionChanged { state: SessionState::Interrupted, background: 1 };
+    assert_eq!(fired(&waiting().says(busy).later(2_000)), None);
+    // A turn that was not interrupted begins none.
+    assert_eq!(fired(&TestJob::in_turn(spec()).says(ends(TurnEnding::Completed)).later(2_000)), None);
+}
+
+#[test]
 fn c75_without_limits_nothing_is_checked() {
     let off = Limits {
         wall_ms: Some(0),
         turn_ms: Some(0),
         handshake_ms: Some(0),
+        idle_ms: Some(0),
         stall_ms: Some(0),
         output_bytes: Some(0),
         turns: Some(0),
@@ -235,8 +264,15 @@ fn c78_every_turn_ending_leaves_the_session_without_a_turn() {
     };
     for ending in ENDINGS {
         let mut test = TestJob::in_turn(agent()).says(question("q1"));
-        let ended =
-            TurnEnded { offset: 99, turn: TurnNo(1), ending, error: None, commit: None, acknowledged: None };
+        let ended = TurnEnded {
+            offset: 99,
+            turn: TurnNo(1),
+            ending,
+            error: None,
+            commit: None,
+            acknowledged: None,
+            awake: None,
+        };
         test.owner(vec![ended.into()]);
         let session = test.job.session.as_ref().expect("it has one");
         assert_eq!((session.active, session.state), (None, state(ending)));

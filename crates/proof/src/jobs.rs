@@ -165,6 +165,7 @@ pub fn turn_completed(turn: TurnNo, reference: &str) -> Fact {
         error: None,
         commit: Some(commit),
         acknowledged: None,
+        awake: None,
     }
     .into()
 }

@@ -15,7 +15,7 @@ pub(crate) struct Args {
     /// Job whose limits to show or change
     #[arg(value_name = "JOB", value_parser = job, add = super::completion::jobs())]
     job: String,
-    /// Limits to change: wall=2h, turn=20m, handshake=5m, stall=10m, output=50M, turns=12, tokens=200000, money=1.50; 0 removes a limit
+    /// Limits to change: wall=2h, turn=20m, handshake=5m, idle=1h, stall=10m, output=50M, turns=12, tokens=200000, money=1.50; 0 removes a limit
     #[arg(value_name = "LIMIT=VALUE", value_parser = change)]
     changes: Vec<Change>,
 }
@@ -27,7 +27,7 @@ struct Change {
     value: u64,
 }
 
-const NAMES: [&str; 8] = ["wall", "turn", "handshake", "stall", "output", "turns", "tokens", "money"];
+const NAMES: [&str; 9] = ["wall", "turn", "handshake", "idle", "stall", "output", "turns", "tokens", "money"];
 
 /// Parses the reference to a job. No reference has a `=`: the job was left out before a limit.
 fn job(text: &str) -> Result<String, String> {
@@ -50,7 +50,7 @@ fn change(text: &str) -> Result<Change, String> {
         number.ok_or_else(|| format!("`{text}` is not a whole number"))
     };
     let value = match *name {
-        "wall" | "turn" | "handshake" | "stall" => duration::parse_ms(value)?,
+        "wall" | "turn" | "handshake" | "idle" | "stall" => duration::parse_ms(value)?,
         "output" => size::parse(value)?,
         "money" => money(value)?,
         _ => whole(value)?,
@@ -74,6 +74,7 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
                 "wall" => &mut patch.wall_ms,
                 "turn" => &mut patch.turn_ms,
                 "handshake" => &mut patch.handshake_ms,
+                "idle" => &mut patch.idle_ms,
                 "stall" => &mut patch.stall_ms,
                 "output" => &mut patch.output_bytes,
                 "turns" => &mut patch.turns,

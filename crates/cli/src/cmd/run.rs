@@ -202,6 +202,7 @@ impl Args {
                 wall_ms: self.wall.or_else(|| limit("limits.wall")),
                 turn_ms: self.agent.turn,
                 handshake_ms: self.agent.handshake,
+                idle_ms: self.agent.idle,
                 stall_ms: self.stall.or_else(|| limit("limits.stall")),
                 output_bytes: self.output_max.or_else(|| limit("limits.output")),
                 turns: self.agent.turns,

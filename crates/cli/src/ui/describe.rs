@@ -83,6 +83,7 @@ pub(crate) fn ending(outcome: &Outcome, detail: Option<&OutcomeDetail>, cause: O
         _ if cause == Some(&Cause::LimitGroupTokens) => "tokens of its group for the day".to_owned(),
         _ if cause == Some(&Cause::LimitGroupMoney) => "money of its group for the day".to_owned(),
         _ if cause == Some(&Cause::LimitHandshake) => "before the agent opened a session".to_owned(),
+        _ if cause == Some(&Cause::LimitIdle) => "without a message".to_owned(),
         OutcomeDetail::BeforeStart => "before it started".to_owned(),
         OutcomeDetail::WhileRunning => "while running".to_owned(),
         OutcomeDetail::Deadline => "at its wall-clock limit".to_owned(),
@@ -247,6 +248,7 @@ pub(crate) fn limits(job: &Job) -> Option<String> {
         limits.wall_ms.map(|ms| format!("wall {}", duration::spell_ms(ms))),
         of_agents.turn_ms.map(|ms| format!("turn {}", duration::spell_ms(ms))),
         of_agents.handshake_ms.map(|ms| format!("handshake {}", duration::spell_ms(ms))),
+        of_agents.idle_ms.map(|ms| format!("idle {}", duration::spell_ms(ms))),
         limits.stall_ms.map(|ms| format!("stall {}", duration::spell_ms(ms))),
         limits.output_bytes.map(|bytes| format!("output {}", size::spell(bytes))),
         limits.turns.map(|turns| format!("turns {turns}")),
@@ -269,7 +271,7 @@ pub(crate) fn spent(spent: &Usage) -> String {
 /// Describes how much of a limit is used up.
 pub(crate) fn used(limit: &str, measured: u64, allowed: u64) -> String {
     let spell: fn(u64) -> String = match limit {
-        "wall" | "turn" | "handshake" | "stall" => duration::spell_ms,
+        "wall" | "turn" | "handshake" | "idle" | "stall" => duration::spell_ms,
         "output" => size::spell,
         "money" | "group_money" => dollars,
         _ => |number| number.to_string(),

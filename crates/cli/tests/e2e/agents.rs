@@ -431,6 +431,21 @@ fn an_interrupt_ends_the_turn_and_a_message_starts_the_next() {
 }
 
 #[test]
+fn an_interrupted_agent_that_gets_no_message_is_ended_with_that_reason() {
+    let home = with_agent();
+    let id = start(&home, &["--name", "waits", "--idle", "300ms", "wait"]);
+    until("it works", || (home.json(&["show", &id])["session"]["active_turn"] == 1).then_some(()));
+    home.ok(&["interrupt", &id]);
+    home.run(&["wait", &id]);
+    let job = home.json(&["show", &id]);
+    assert_eq!((&job["outcome"], &job["cause"]), (&json!("timed_out"), &json!("limit_idle")), "{job}");
+    assert_eq!(endings(&job), ["interrupted"]);
+    let shown = home.ok(&["show", &id]);
+    assert!(shown.contains("timed out without a message"), "{shown}");
+    assert!(shown.contains("idle 300ms"), "{shown}");
+}
+
+#[test]
 fn doctor_reports_which_agents_are_installed_and_answer() {
     let home = with_agent();
     let own = std::fs::read_to_string(home.state().join("agents.toml")).unwrap();

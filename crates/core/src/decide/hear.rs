@@ -46,7 +46,7 @@ pub fn decide(job: &Job, offset: u64, signal: &Signal, pulse: &Pulse, now: Now) 
         | Signal::Active
         | Signal::Inactive { .. }
         | Signal::Unopened { .. } => Vec::new(),
-        Signal::SessionChanged { state, background } => changed(job, offset, *state, *background),
+        Signal::SessionChanged { state, background } => changed(job, offset, *state, *background, now),
         Signal::TurnStarted => turn_started(job, offset, pulse, now),
         Signal::QuestionAsked { question, text, ask, .. } => match session {
             // A question outside a turn, or one too many, is ignored.
@@ -82,7 +82,8 @@ pub fn decide(job: &Job, offset: u64, signal: &Signal, pulse: &Pulse, now: Now) 
                 let commit = completed.then(|| commit.clone());
                 let error = error.as_deref().map(line);
                 let acknowledged = acknowledges(*reported, ending);
-                let ended = TurnEnded { offset, turn, ending, error, commit, acknowledged };
+                let ended = TurnEnded { offset, turn, ending, error, commit, acknowledged, awake: None };
+                let ended = ended.waits_from(now.awake);
                 limit.into_iter().chain([ended.into()]).collect()
             }
         },
@@ -131,7 +132,7 @@ pub fn inactive(job: &Job, pulse: &Pulse, now: Awake) -> Option<Fact> {
     };
     let offset = job.open_attempt()?.heard;
     let ending = settle(job, turn, reported, None);
-    Some(TurnEnded::without_commit(offset, turn, ending, Some(error.to_owned())).into())
+    Some(TurnEnded::without_commit(offset, turn, ending, Some(error.to_owned())).waits_from(now).into())
 }
 
 /// Returns when [`inactive`] must be asked next.
@@ -163,7 +164,7 @@ fn unopened(job: &Job, offset: u64, error: &str, now: Now) -> Vec<Fact> {
     ]
 }
 
-fn changed(job: &Job, offset: u64, state: SessionState, background: u32) -> Vec<Fact> {
+fn changed(job: &Job, offset: u64, state: SessionState, background: u32, now: Now) -> Vec<Fact> {
     let mut facts: Vec<Fact> = Vec::new();
     if let Some(turn) = job.active_turn().filter(|_| !state.may_hold_turn()) {
         let reported = match state {
@@ -173,7 +174,8 @@ fn changed(job: &Job, offset: u64, state: SessionState, background: u32) -> Vec<
         };
         let ending = settle(job, turn, reported, None);
         let error = Some("the session went inactive before the turn ended".to_owned());
-        facts.push(TurnEnded::without_commit(offset, turn, ending, error).into());
+        let ended = TurnEnded::without_commit(offset, turn, ending, error);
+        facts.push(ended.waits_from(now.awake).into());
     }
     facts.push(SessionChanged { offset, state, background }.into());
     facts

@@ -131,6 +131,7 @@ fn used(job: &Job, attempt: &Attempt, pulse: &Pulse, now: Awake, turns: TurnNo) 
         wall_ms: elapsed(clocks.wall),
         turn_ms: elapsed(clocks.turn),
         handshake_ms: elapsed(clocks.handshake),
+        idle_ms: elapsed(clocks.idle),
         stall_ms: elapsed(clocks.stall),
         output_bytes: pulse.output,
         turns: u64::from(turns.0),
@@ -235,6 +236,9 @@ fn clocks(job: &Job, attempt: &Attempt, pulse: &Pulse) -> Clocks {
         wall: attempt.launched.filter(|_| runs).map(|launched| launched.plus_ms(attempt.rested_ms)),
         turn: turn.filter(|_| runs).map(|turn| turn.began.plus_ms(attempt.rested_ms - turn.rested_ms)),
         handshake: attempt.launched.filter(|_| shakes),
+        idle: session
+            .filter(|session| session.is_settled() && job.inputs.is_empty())
+            .and_then(|session| session.idle),
         stall: stalled_since(job, pulse),
     }
 }

@@ -199,7 +199,7 @@ fn with_error(text: String, error: Option<&str>) -> String {
 fn amount(limit: Limit, value: u64) -> String {
     match limit {
         Limit::Money | Limit::GroupMoney => dollars(value),
-        Limit::Wall | Limit::Turn | Limit::Handshake | Limit::Stall => format!("{value} ms"),
+        Limit::Wall | Limit::Turn | Limit::Handshake | Limit::Idle | Limit::Stall => format!("{value} ms"),
         Limit::Output => format!("{value} bytes"),
         Limit::Turns | Limit::Tokens | Limit::GroupTokens => value.to_string(),
     }
@@ -208,7 +208,9 @@ fn amount(limit: Limit, value: u64) -> String {
 fn used(limit: Limit, measured: u64, allowed: u64) -> String {
     match limit {
         Limit::Money | Limit::GroupMoney => format!("{} of {}", dollars(measured), dollars(allowed)),
-        Limit::Wall | Limit::Turn | Limit::Handshake | Limit::Stall => format!("{measured} of {allowed} ms"),
+        Limit::Wall | Limit::Turn | Limit::Handshake | Limit::Idle | Limit::Stall => {
+            format!("{measured} of {allowed} ms")
+        }
         Limit::Output => format!("{measured} of {allowed} bytes"),
         Limit::Turns | Limit::Tokens | Limit::GroupTokens => format!("{measured} of {allowed}"),
     }

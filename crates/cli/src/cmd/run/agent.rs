@@ -44,6 +44,9 @@ pub(super) struct AgentArgs {
     /// Stop an agent that has not opened its session after this long; 2 minutes if nothing is said
     #[arg(long, value_name = "TIME", requires = "agent", value_parser = duration::parse_ms)]
     pub(super) handshake: Option<u64>,
+    /// Stop an agent whose turn was interrupted if no message comes for this long; 15 minutes if nothing is said
+    #[arg(long, value_name = "TIME", requires = "agent", value_parser = duration::parse_ms)]
+    pub(super) idle: Option<u64>,
     /// Stop the agent after this many turns
     #[arg(long, value_name = "N", requires = "agent")]
     pub(super) turns: Option<u64>,

@@ -15,12 +15,13 @@ const LISTENS: &str = "0A";
 
 /// Two jobs at once: whatever they serve to others asks for a password, and they do not get into each other's way.
 pub(super) fn servers(setup: &Setup) -> Result<(), String> {
-    let jobs = [1, 2].map(|number| setup.run(&[], &format!("Answer. [[gate G{number} good day]]")));
-    let jobs = jobs.into_iter().collect::<Result<Vec<_>, String>>()?;
-    let mut ports = Vec::new();
-    for (number, job) in (1..).zip(&jobs) {
+    let (mut jobs, mut ports) = (Vec::new(), Vec::new());
+    // One after the other: in a new home, two that start at once are in each other's way.
+    for number in [1, 2] {
+        let job = setup.run(&[], &format!("Answer. [[gate G{number} good day]]"))?;
         setup.asked(&format!("gate G{number}"))?;
         ports.extend(listening(job.agent()?.pid)?);
+        jobs.push(job);
     }
     if setup.agent.name == "opencode" && ports.len() < 2 {
         return Err(format!("two of it are known to serve, and this was found: {ports:?}"));

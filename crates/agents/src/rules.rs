@@ -79,9 +79,7 @@ impl<'a> ToolNames<'a> {
             Some(b'(') => {
                 let what = own_argument(name, rest);
                 let tool = self.twin(name).unwrap_or(name);
-                Err(format!(
-                    "is in the agent's own syntax, which has another meaning; write `{tool}: {what}`"
-                ))
+                Err(format!("is in an agent's own syntax, which has another meaning; write `{tool}: {what}`"))
             }
             Some(_) => {
                 self.check_name(name, rest)?;

@@ -96,6 +96,18 @@ fn the_file_that_opencode_reads_stands_in_the_update_before_its_request() {
 }
 
 #[test]
+fn a_change_of_gemini_is_named_by_its_file() {
+    let diff = |path: &str| json!({ "type": "diff", "path": path, "oldText": "", "newText": "x" });
+    let call = |content: Value| json!({ "toolCallId": "c1", "kind": "edit", "title": "Writing to a", "content": content });
+    let asked =
+        |content: Value, rule: &str| asked_after(&[], &call(content), &[(rule, Permission::Allow)]).is_some();
+    assert!(!asked(json!([diff("/w/a")]), "edit: /w/*"));
+    assert!(!asked(json!([diff("/w/a")]), "edit: Writing to *"));
+    assert!(asked(json!([diff("/etc/a")]), "edit: /w/*"));
+    assert!(asked(json!([diff("/w/a"), diff("/etc/a")]), "edit: /w/*"), "two files are not one");
+}
+
+#[test]
 fn an_effort_is_chosen_after_the_model_and_is_the_one_that_was_asked_for() {
     let option = |id: &str, category: &str, value: &str| json!({ "id": id, "category": category, "currentValue": value, "options": [{ "value": "off" }, { "value": "high" }] });
     let model = || option("model", "model", "m");

@@ -282,14 +282,17 @@ impl Acp {
         let command = text(input, &["command"]).or(text(input, &["cmd"]));
         let file = ["file_path", "filePath", "path", "abs_path"].iter().find_map(|name| text(input, &[name]));
         let kind = text(call, &["kind"]).unwrap_or("other");
-        let by_kind = match (command, file) {
+        let by_title = ToolUse { tool: kind, what: text(call, &["title"]).unwrap_or_default() };
+        let by_kind = match (command, file.or_else(|| changed_file(call))) {
             (Some(command), _) => ToolUse { tool: "execute", what: command },
             (None, Some(file)) => ToolUse { tool: kind, what: file },
-            (None, None) => ToolUse { tool: kind, what: text(call, &["title"]).unwrap_or_default() },
+            (None, None) => by_title.clone(),
         };
-        // A rule may have either name.
+        // A rule may have either name. Rules of 0.1.0 have the title of a change.
         let tool_use = ToolUse { tool: announced.name.as_deref().unwrap_or(by_kind.tool), ..by_kind };
-        let permission = permission::of(&[&tool_use, &by_kind], &start.permissions);
+        let is_titled = command.is_none() && file.is_none();
+        let names = [&tool_use, &by_kind, if is_titled { &by_title } else { &by_kind }];
+        let permission = permission::of(&names, &start.permissions);
         let request = Request::permission(id, &tool_use.line(), reply(params), permission);
         let mut question = question(&tool_use, params, input);
         let beside = (!is_whole && is_said(input)).then(|| input.to_string());
@@ -314,6 +317,14 @@ impl Acp {
         let title = text(call, &["title"]).map(brief).unwrap_or_default();
         self.tools.insert(tool.to_owned(), title);
         Some(Signal::ToolStarted)
+    }
+}
+
+/// Returns the file that a request changes, if its content is that one change.
+fn changed_file(call: &Value) -> Option<&str> {
+    match items(call, &["content"]) {
+        [change] if change["newText"].is_string() => text(change, &["path"]),
+        _ => None,
     }
 }
 

@@ -117,8 +117,10 @@ pub(super) fn diff(setup: &Setup) -> Result<(), String> {
         "opencode" => format!("[[tool read {read}]] "),
         _ => String::new(),
     };
-    let read_rule = if setup.agent.name == "claude" { "Read*" } else { "read*" };
-    let flags = ["--permissions", "ask", "--allow", read_rule];
+    // By the path of the file, which opencode does not say in its request.
+    let read_rule =
+        format!("{}: {}", if setup.agent.name == "claude" { "Read" } else { "read" }, path.display());
+    let flags = ["--permissions", "ask", "--allow", &read_rule];
     let job = setup.run(&flags, &format!("Write it. {first}[[tool {tool} {call}]] [[say done]]"))?;
     let question = job.nth("question_asked", 1)?;
     if !question["request"].as_str().is_some_and(|request| request.contains(" one\n-two\n+TWO\n three\n")) {

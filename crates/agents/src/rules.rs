@@ -83,6 +83,7 @@ impl<'a> ToolNames<'a> {
             }
             Some(_) => {
                 self.check_name(name, rest)?;
+                self.check_path(name, rest)?;
                 match rest.starts_with(": ") || rest.starts_with(":*") {
                     true => Ok(vec![pattern.to_owned()]),
                     false => Err(format!(
@@ -111,6 +112,15 @@ impl<'a> ToolNames<'a> {
             _ if self.is_known(name) => Ok(()),
             _ if self.twin(name).is_none() && self.is_possible(name) => Ok(()),
             _ => Err(self.unknown(name, rest)),
+        }
+    }
+
+    /// Refuses a path that is not absolute where the agent has no other.
+    fn check_path(&self, name: &str, rest: &str) -> Result<(), String> {
+        let path = rest.trim_start_matches([':', ' ']);
+        match self.dialect == Dialect::Codex && name == "fileChange" && !path.starts_with(['/', '*']) {
+            true => Err(format!("would never match: its paths are absolute; write `{name}: */{path}`")),
+            false => Ok(()),
         }
     }
 
@@ -238,6 +248,8 @@ mod tests {
             (Dialect::Claude, &[], "NewTool: x"),
             (Dialect::Codex, &[], "commandExecution: cargo *"),
             (Dialect::Codex, &[], "permissions: {\"network\":*"),
+            (Dialect::Codex, &[], "fileChange: /w/*"),
+            (Dialect::Codex, &[], "fileChange: */src/*"),
             (Dialect::Codex, &[], "mcp: air: *"),
             (Dialect::Acp, &[], "execute: echo (x)"),
             (Dialect::Acp, &[], "other: air_book"),
@@ -282,6 +294,7 @@ mod tests {
                 "prefix_rule(pattern=[\"git\", \"add\"], decision=\"allow\")",
                 "`commandExecution: git add *`",
             ),
+            (Dialect::Codex, &[], "fileChange: src/*", "`fileChange: */src/*`"),
             (Dialect::Codex, &[], "Bash: git *", "`commandExecution: git *`"),
             (Dialect::Codex, &[], "apply_patch", "`fileChange: *`"),
             (Dialect::Codex, &[], "mcp__air__book", "`mcp: air: *`"),

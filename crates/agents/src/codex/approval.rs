@@ -1,4 +1,4 @@
-//! Codex's requests for approval, and the line that rules match: `commandExecution: cargo test`, `fileChange: src/lib.rs`.
+//! Codex's requests for approval, and the line that rules match: `commandExecution: cargo test`, `fileChange: /w/src/lib.rs`.
 
 use lastword_core::question::REQUEST_BYTES_MAX;
 use lastword_core::spec::Permission;

@@ -141,7 +141,7 @@ fn windows(
 fn prepare(stage: &Stage) -> Result<(), String> {
     stage.product.start()?;
     for (name, slots) in [("default", SLOTS), (NARROW, NARROW_SLOTS)] {
-        let change = GroupChange { slots: Some(Some(slots)), paused: None };
+        let change = GroupChange { slots: Some(Some(slots)), ..GroupChange::default() };
         stage.product.client().call(&groups::set(name, &change))?;
     }
     Ok(())

@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(300);
 /// Submits so many, in a group without a bound, and returns how long it took until all were asked for, and until all ran.
 pub(super) fn start(product: &Product, count: usize) -> Result<(Duration, Duration), String> {
     let mut client = product.client();
-    client.call(&groups::set("default", &GroupChange { slots: Some(None), paused: None }))?;
+    client.call(&groups::set("default", &GroupChange { slots: Some(None), ..GroupChange::default() }))?;
     let place = product.place().to_string_lossy();
     let env = [("PATH", "/bin"), (MARKER, place.as_ref())];
     let sleeper = jobs::submit(&Submit {

@@ -35,7 +35,7 @@ impl Ours {
 
     /// Lets so many run at once.
     pub(super) fn slots(&self, client: &mut Client, slots: usize) -> Result<(), String> {
-        let change = GroupChange { slots: Some(u32::try_from(slots).ok()), paused: None };
+        let change = GroupChange { slots: Some(u32::try_from(slots).ok()), ..GroupChange::default() };
         client.call(&groups::set("default", &change)).map(drop)
     }
 }

@@ -24,7 +24,8 @@ mod typed;
 /// Reconnect to a job and exit as it does
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Ctrl-C detaches again. What you type goes to the job if it was started with run -i or run -t."
+    after_help = "Ctrl-C detaches again. What you type goes to the job if it was started with run -i or run -t. A line that you type for an \
+                  agent answers the question that is shown; if there is none, it is sent as a message, as with `send`. Ctrl-D ends that."
 )]
 pub(crate) struct Args {
     /// Job to attach to
@@ -95,7 +96,8 @@ pub(super) async fn stay(client: &Client, job: Job, stay: Stay) -> Outcome {
     });
     let mut questions = std::pin::pin!(async {
         if followed.agent.is_some() && !client.ui().json {
-            agent::listen(client, &followed).await?;
+            let interrupt = if stay.cancel_on_interrupt { "cancels the job" } else { "detaches" };
+            agent::listen(client, &followed, interrupt).await?;
         }
         std::future::pending::<Result<(), Failure>>().await
     });

@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::executable::lastword;
 use crate::home::{Home, Output, until};
 use crate::plain::plain;
-use crate::terminal::{at_terminal, until_shown};
+use crate::terminal::{Screen, at_terminal, until_shown};
 
 /// Writes `agents.toml`.
 pub(crate) fn define(home: &Home, text: &str) {
@@ -313,30 +313,75 @@ fn what_is_typed_before_a_question_is_shown_does_not_answer_it() {
     let go = home.path().join("go");
     let gate = home.start(&format!("until [ -e {} ]; do sleep 0.01; done", go.display()));
     let id = start(&home, &["--name", "asker", "--after", &gate, "ask make test\nask make clean"]);
-    let mut attached = at_terminal(&home, &["attach", "asker"]);
-    let mut typed = attached.stdin.take().unwrap();
-    // The terminal echoes both lines, so they wait in it before anything is asked.
-    typed.write_all(b"y\ny\n").unwrap();
-    until_shown(&mut attached, "y\r\ny\r\n");
+    let mut screen = Screen::start(&home, (24, 80), &["attach", "asker"]);
+    screen.until_shown("type a message for echo and press Enter; Ctrl-C detaches");
+    // Nothing is asked yet, so whole lines are messages. The end of the last one is never typed.
+    screen.write("y\ny\nand then");
+    screen.until_shown("message 2 queued for asker");
     std::fs::write(&go, "").unwrap();
-    let shown = until_shown(&mut attached, "[y] allow");
-    assert!(shown.contains("make test") && shown.contains(DISCARDED), "{shown}");
+    screen.until_shown("[y] allow");
+    let shown = screen.so_far();
+    assert!(shown.contains("make test") && shown.contains(&format!("{DISCARDED}: and then)")), "{shown}");
     assert!(!shown.contains("make clean"), "one question at a time: {shown}");
     until_asks(&home, &id, 2);
     // Two lines at once: the second is there before the second question is shown.
-    typed.write_all(b"n\ny\n").unwrap();
-    let shown = until_shown(&mut attached, "[y] allow");
-    assert!(shown.contains("make clean") && shown.contains(DISCARDED), "{shown}");
+    screen.write("n\ny\n");
+    screen.until_shown("make clean");
+    screen.until_shown(&format!("{DISCARDED}: y)"));
     assert_eq!(until_asks(&home, &id, 1)[0]["text"], "execute: make clean");
     // If the agent writes meanwhile what became of the first, the second is shown again and needs another yes.
+    let mut heard = 1;
     until("it ends", || {
-        let has_ended = home.json(&["show", &id])["phase"] == "ended";
-        let _ = if has_ended { Ok(()) } else { typed.write_all(b"y\n") };
-        has_ended.then_some(())
+        let hints = screen.so_far().matches("[y] allow").count();
+        if hints > heard {
+            heard = hints;
+            screen.write("y\n");
+        }
+        (home.json(&["show", &id])["phase"] == "ended").then_some(())
     });
-    assert!(attached.wait().unwrap().success());
+    screen.end();
     let log = home.ok(&["logs", &id]);
     assert!(log.contains("ask-0 reject_once") && log.contains("ask-1 allow_once"), "{log}");
+    // Both messages began a turn of their own, and what was discarded did not.
+    let turns = home.json(&["show", &id])["session"]["turns"].as_array().unwrap().len();
+    assert_eq!((turns, log.matches("did: y").count()), (3, 2), "{log}");
+}
+
+#[test]
+fn a_message_is_typed_where_the_agent_is_watched() {
+    let home = with_agent();
+    let mut screen = Screen::start(&home, (24, 80), &["run", "--name", "typed", "--agent", "echo", "wait"]);
+    screen.until_shown("type a message for echo and press Enter; Ctrl-C detaches");
+    // An empty line is no message.
+    screen.write("\nand say hello\n");
+    screen.until_shown("message 1 queued for typed");
+    // The end of the input ends no job and is no message.
+    screen.write("\x04");
+    screen.until_shown("`lastword send typed TEXT` sends a message from elsewhere");
+    home.until_phase_of_name("typed", "running");
+    until("it works", || (home.json(&["show", "typed"])["session"]["active_turn"] == 1).then_some(()));
+    home.ok(&["interrupt", "typed"]);
+    let shown = screen.end();
+    assert!(shown.contains("did: and say hello"), "{shown}");
+    assert_eq!(endings(&home.json(&["show", "typed"])), ["interrupted", "completed"]);
+}
+
+#[test]
+fn what_is_typed_at_a_question_that_is_answered_elsewhere_is_no_message() {
+    let home = with_agent();
+    let id = start(&home, &["--name", "asker", "ask make test\nwait"]);
+    let mut screen = Screen::start(&home, (24, 80), &["attach", "asker"]);
+    screen.until_shown("deny and say why");
+    screen.write("n not thi");
+    screen.until_shown("n not thi");
+    answers(&home, "approve", &id, &[]);
+    screen.until_shown("(this is no longer asked)");
+    screen.until_shown(&format!("{DISCARDED}: n not thi)"));
+    screen.write("s one\n");
+    screen.until_shown("message 2 queued for asker");
+    home.ok(&["interrupt", "asker"]);
+    let shown = screen.end();
+    assert!(shown.contains("did: s one"), "{shown}");
 }
 
 #[test]

@@ -88,7 +88,7 @@ fn an_unknown_agent_is_answered_with_the_known_ones() {
 }
 
 /// Returns a home with an agent `echo`, which does what its prompt says.
-fn with_agent() -> Home {
+pub(crate) fn with_agent() -> Home {
     let home = Home::new();
     define_agent(&home);
     home
@@ -103,7 +103,7 @@ pub(crate) fn define_agent(home: &Home) {
 }
 
 /// Starts the agent and returns its job.
-fn start(home: &Home, words: &[&str]) -> String {
+pub(crate) fn start(home: &Home, words: &[&str]) -> String {
     home.ok(&[&["run", "-d", "--agent", "echo"], words].concat())
 }
 
@@ -170,9 +170,9 @@ fn an_agent_that_would_lose_its_conversation_is_not_resumed() {
     for fork in [&[][..], &["--fork"]] {
         let output = with_gemini(&[&["resume"], fork, &["first", "again"]].concat());
         assert_eq!(output.code, 125, "{output:?}");
-        let id = home.json(&["show", "first"])["id"].as_str().unwrap().to_owned();
+        let short = home.json(&["show", "first"])["short"].as_str().unwrap().to_owned();
         let why = "cannot be resumed: `gemini` would lose its conversation (its `session/load` fails";
-        assert!(output.stderr.contains(&format!("{id} {why}")), "{output:?}");
+        assert!(output.stderr.contains(&format!("first ({short}) {why}")), "{output:?}");
         assert!(output.stderr.contains("Start a new one with `run --agent gemini`"), "{output:?}");
     }
     assert_eq!(home.ok(&["ls", "-a", "-q"]).lines().count(), 1, "no job was created");

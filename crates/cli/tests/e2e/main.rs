@@ -22,6 +22,7 @@ mod once;
 mod plain;
 mod reader;
 mod receipts;
+mod refusals;
 mod repositories;
 mod run;
 mod screen_size;

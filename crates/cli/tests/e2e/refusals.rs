@@ -53,3 +53,21 @@ fn a_refusal_names_its_job_as_its_user_does() {
     let problem: serde_json::Value = serde_json::from_str(problem.trim_end()).unwrap();
     assert_eq!(problem["job"], home.json(&["show", "live"])["id"]);
 }
+
+#[test]
+fn a_name_that_means_a_newer_job_is_in_parentheses() {
+    let home = with_agent();
+    let first = home.ok(&["run", "-d", "--name", "twin", "true"]);
+    home.ok(&["wait", "twin"]);
+    let second = home.ok(&["retry", "-d", "twin"]);
+    home.ok(&["wait", "twin"]);
+    home.ok(&["run", "--name", "other", "true"]);
+    assert_eq!(home.json(&["show", "twin"])["id"], second.as_str());
+    let list = home.ok(&["ls", "-a"]);
+    let name = |id: &str| {
+        let line = list.lines().find(|line| line.starts_with(&id[id.len() - 8..])).unwrap();
+        line.split_whitespace().nth(1).unwrap().to_owned()
+    };
+    assert_eq!((name(&first), name(&second)), ("(twin)".to_owned(), "twin".to_owned()), "{list}");
+    assert!(list.contains(" other "), "{list}");
+}

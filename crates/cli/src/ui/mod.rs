@@ -1,5 +1,6 @@
 //! Output: data on stdout, everything else on stderr.
 
+pub(crate) mod conversation;
 pub(crate) mod describe;
 pub(crate) mod job;
 pub(crate) mod progress;

@@ -33,4 +33,5 @@ mod strangers;
 mod terminal;
 mod typing;
 mod waiting;
+mod watching;
 mod worktree;

@@ -22,8 +22,11 @@ const TYPED: [&str; 9] = ["y\n", "yes\n", "a\n", "n\n", "\n", "y", "1\n", "n not
 /// A line that answers nothing. What can be typed is said again, after everything before it was read.
 const NOTHING: &str = "\n";
 
-/// Words of the agent's prompt, what is shown below such a question, and what is typed there with the answer that it is.
-const KINDS: [(&str, &str, &[(&str, &str)]); 4] = [
+/// What is typed, and the answer that it is.
+type Typed = (&'static str, &'static str);
+
+/// Words of the agent's prompt, what is shown below such a question, and what is typed there.
+const KINDS: [(&str, &str, &[Typed]); 4] = [
     ("permit", "[y] allow", &[("y\n", "allow"), ("n\n", "deny"), ("a\n", "allow"), ("n why\n", "deny why")]),
     ("choose", "type a number, or an answer", &[("1\n", "SQLite"), ("2\n", "PostgreSQL"), ("y\n", "y")]),
     ("words", "type an answer", &[("because\n", "because"), ("y\n", "y"), ("n\n", "n")]),

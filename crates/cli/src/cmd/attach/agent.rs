@@ -4,14 +4,16 @@
 mod question;
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use lastword_api::{Answer, Code, Job, Message, Question, Verdict};
 use lastword_client::events::Filter;
 use lastword_client::jobs;
 use serde_json::Value;
+use tokio::sync::watch;
 
 use super::typed::Typed;
-use crate::client::{Client, follow};
+use crate::client::{Client, passage};
 use crate::cmd::send;
 use crate::failure::Failure;
 use crate::text::clean::clean;
@@ -19,13 +21,20 @@ use crate::ui::{self, Ui, describe};
 use question::{Asked, Step};
 
 /// Shows questions and notices until the job has no more events. `interrupt` says what Ctrl-C does.
-pub(super) async fn listen(client: &Client, job: &Job, interrupt: &str) -> Result<(), Failure> {
+pub(super) async fn listen(
+    client: &Client,
+    job: &Job,
+    interrupt: &str,
+    mut told: watch::Receiver<u64>,
+) -> Result<(), Failure> {
     let mut questions =
         Questions { client, job, open: VecDeque::new(), typed: None, typing_ended: false, shown_before: 0 };
     questions.invite(interrupt);
-    for question in job.session.iter().flat_map(|session| &session.questions) {
-        questions.add(question.clone());
+    let asked: Vec<&Question> = job.session.iter().flat_map(|session| &session.questions).collect();
+    if !asked.is_empty() {
+        until_told(&mut told, 1).await;
     }
+    asked.into_iter().for_each(|question| questions.add(question.clone()));
     let mut events = client.follow_job(&job.id, &Filter::default(), Some(job.version));
     loop {
         let event = tokio::select! {
@@ -48,6 +57,7 @@ pub(super) async fn listen(client: &Client, job: &Job, interrupt: &str) -> Resul
                 let question = question::of_event(event.time, &event.data);
                 // A rule may have answered it in the same moment.
                 if is_open(client, job, &question.id).await {
+                    until_told(&mut told, event.seq).await;
                     questions.add(question);
                 }
             }
@@ -58,6 +68,14 @@ pub(super) async fn listen(client: &Client, job: &Job, interrupt: &str) -> Resul
                 .for_each(|line| client.ui().say(line)),
         }
     }
+}
+
+/// How long a question waits for what belongs above it.
+const TOLD_WITHIN: Duration = Duration::from_secs(2);
+
+/// Waits until the transcript shows what came before this event.
+async fn until_told(told: &mut watch::Receiver<u64>, seq: u64) {
+    let _ = tokio::time::timeout(TOLD_WITHIN, told.wait_for(|told| *told >= seq)).await;
 }
 
 /// Reports whether a question is still to be answered; one that cannot be looked up is taken for open.
@@ -189,7 +207,7 @@ impl Questions<'_> {
         self.discard();
         // The hint comes last: what is typed after it always counts.
         self.client.ui().say(&hint);
-        self.shown_before = follow::shown_bytes();
+        self.shown_before = passage::shown_bytes();
     }
 
     /// Returns the next line, for the question that is shown or as a message; `None` if the input has ended.
@@ -210,7 +228,7 @@ impl Questions<'_> {
         let step = asked.hear(line);
         let denies = matches!(&step, Step::Answer(answer) if answer.verdict == Some(Verdict::Deny));
         // What the agent wrote since may look like another question.
-        if !denies && follow::shown_bytes() != self.shown_before {
+        if !denies && passage::shown_bytes() != self.shown_before {
             self.client.ui().say(WRITTEN_SINCE);
             asked.start_again();
             return self.page();

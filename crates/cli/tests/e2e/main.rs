@@ -11,6 +11,7 @@ mod colours;
 mod control;
 mod daemon;
 mod doctor;
+mod documents;
 #[path = "../executable.rs"]
 mod executable;
 mod follow;

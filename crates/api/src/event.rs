@@ -158,8 +158,30 @@ fn data(fact: &Fact) -> Value {
     }
 }
 
-/// Returns the data of facts about an agent's session.
+/// Returns the data of facts about an agent's session, with their place in the recording of its output.
 fn session_data(fact: &Fact) -> Value {
+    let mut data = session_fields(fact);
+    if let Some(offset) = offset(fact) {
+        data["offset"] = json!(offset);
+    }
+    data
+}
+
+fn offset(fact: &Fact) -> Option<u64> {
+    match fact {
+        Fact::SessionStarted(started) => Some(started.offset),
+        Fact::SessionChanged(changed) => Some(changed.offset),
+        Fact::TurnStarted(started) => Some(started.offset),
+        Fact::QuestionAsked(asked) => Some(asked.offset),
+        Fact::QuestionClosed(closed) => Some(closed.offset),
+        Fact::ItemCompleted(item) => Some(item.offset),
+        Fact::Spent(spent) => Some(spent.offset),
+        Fact::TurnEnded(ended) => Some(ended.offset),
+        _ => None,
+    }
+}
+
+fn session_fields(fact: &Fact) -> Value {
     match fact {
         Fact::SessionStarted(started) => {
             json!({ "reference": started.reference, "resumed_from": started.resumed_from })

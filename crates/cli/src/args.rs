@@ -6,7 +6,7 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::client::Client;
 use crate::cmd::{self, runtime};
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use crate::help;
 use crate::lock;
 use crate::paths::Paths;
@@ -146,6 +146,9 @@ pub(crate) fn run(verb: Verb, ui: Ui) -> Outcome {
         Verb::Doctor(args) => cmd::doctor::run(args, ui),
         Verb::Config(args) => cmd::config::run(args, &ui),
         Verb::Prices(args) => cmd::prices::run(&args, &ui),
+        Verb::Completion(_) | Verb::Man(_) if ui.json => {
+            Err(Failure::usage("it prints a script or a page, which is no JSON: leave out --json"))
+        }
         Verb::Completion(args) => cmd::completion::run(&args, &ui),
         Verb::Help(args) => cmd::help::run(&args, program()),
         Verb::Man(args) => cmd::man::run(&args, program()),

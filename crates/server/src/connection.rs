@@ -174,7 +174,7 @@ async fn respond<J: Store>(
         let detail = "this daemon serves only the user who started it";
         Failure::from(Problem::new(Code::Forbidden, detail)).into_response()
     };
-    let mut response = write_problem(response, number);
+    let mut response = write_problem(name_job(response, &app).await, number);
     let version = HeaderValue::from_static(VERSION);
     response.headers_mut().insert(HeaderName::from_static(VERSION_HEADER), version);
     if let Some(stopping) = app.stopping()
@@ -189,6 +189,19 @@ async fn respond<J: Store>(
         tracing::debug!(request = number, %method, path, status, ms, "served");
     }
     Ok(response)
+}
+
+/// Lets a problem call its job as a person does: by its name and short id. A program has the whole id in `job`.
+async fn name_job<J: Store>(mut response: Response, app: &App<J>) -> Response {
+    let Some(problem) = response.extensions_mut().get_mut::<Box<Problem>>() else { return response };
+    // A job that is not there has no name, and a journal that does not answer knows none.
+    let is_known = !matches!(problem.code, Code::NotFound | Code::Unavailable | Code::Corrupt);
+    if let Some(id) = problem.job.as_deref().filter(|_| is_known)
+        && let Ok(job) = id.parse()
+    {
+        problem.detail = problem.detail.replace(id, &app.engine().called(job).await);
+    }
+    response
 }
 
 /// A stream whose writes time out when the other end reads nothing.

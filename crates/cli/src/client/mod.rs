@@ -1,7 +1,10 @@
 //! The daemon of this user, as a verb calls it: reached or started by [`connect`], with errors and notices in words for people.
 
 pub(crate) mod connect;
+pub(crate) mod dialogue;
 pub(crate) mod follow;
+pub(crate) mod passage;
+pub(crate) mod recording;
 
 use lastword_api::{Code, Event, Job, JobsFate, VERSION};
 use lastword_client::jobs::Filter;

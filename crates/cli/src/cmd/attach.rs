@@ -10,7 +10,10 @@ use lastword_client::jobs;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::client::Client;
-use crate::client::follow::{self, Recording, Stream, Terminal};
+use crate::client::dialogue::Told;
+use crate::client::follow;
+use crate::client::passage::Terminal;
+use crate::client::recording::{Recording, Stream};
 use crate::failure::{Failure, Outcome, exit};
 use crate::text::moment;
 use crate::ui::describe;
@@ -24,7 +27,8 @@ mod typed;
 /// Reconnect to a job and exit as it does
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Ctrl-C detaches again. What you type goes to the job if it was started with run -i or run -t."
+    after_help = "Ctrl-C detaches again. What you type goes to the job if it was started with run -i or run -t. A line that you type for an \
+                  agent answers the question that is shown; if there is none, it is sent as a message, as with `send`. Ctrl-D ends that. With --json, prints the same documents as `run`."
 )]
 pub(crate) struct Args {
     /// Job to attach to
@@ -93,17 +97,21 @@ pub(super) async fn stay(client: &Client, job: Job, stay: Stay) -> Outcome {
             false => std::future::pending().await,
         }
     });
+    let told = Told::default();
     let mut questions = std::pin::pin!(async {
         // A command asks only at its limit on output, and only where its own input is not typed.
         let asks = followed.agent.is_some() || followed.limits.output_bytes.is_some() && !stay.input;
         if asks && !client.ui().json {
-            agent::listen(client, &followed).await?;
+            let interrupt = if stay.cancel_on_interrupt { "cancels the job" } else { "detaches" };
+            Box::pin(agent::listen(client, &followed, interrupt, told.subscribe())).await?;
         }
         std::future::pending::<Result<(), Failure>>().await
     });
     let mut sizes = std::pin::pin!(size::follow(client, &followed, !stay.is_starter));
-    let mut watched: Pin<Box<dyn Future<Output = Result<Job, Failure>>>> =
-        Box::pin(follow::to_the_end(client, job, stay.from, screen));
+    let mut watched: Pin<Box<dyn Future<Output = Result<Job, Failure>>>> = Box::pin(async {
+        print_document(client, &job)?;
+        follow::to_the_end(client, job, stay.from, screen, &told).await
+    });
     let mut patience = std::pin::pin!(tokio::time::sleep(PATIENCE));
     let (mut cancelled, mut reads, mut patient) = (false, true, client.ui().watched);
     let mut is_unread = false;
@@ -120,7 +128,10 @@ pub(super) async fn stay(client: &Client, job: Job, stay: Stay) -> Outcome {
                 }
                 ended => {
                     let job = ended?;
-                    print_ending(client, &job);
+                    match client.ui().json && !is_unread {
+                        true => print_document(client, &job)?,
+                        false => print_ending(client, &job),
+                    }
                     client.seen(&job).await;
                     return Ok(if is_unread { exit::PIPE } else { code_of(&job) });
                 }
@@ -151,6 +162,14 @@ pub(super) async fn stay(client: &Client, job: Job, stay: Stay) -> Outcome {
                 cancelled = true;
             }
         }
+    }
+}
+
+/// With `--json`, prints the job: before its output, and after it.
+fn print_document(client: &Client, job: &Job) -> Result<(), Failure> {
+    match client.ui().json {
+        true => client.ui().print_json(&serde_json::json!({ "type": "job", "job": job })),
+        false => Ok(()),
     }
 }
 

@@ -4,14 +4,14 @@ mod keepers;
 
 use std::time::{Duration, Instant};
 
-use lastword_api::{Cancel, CancelMany, Cause, HeldIn, Job, Outcome as Ending, Page, Stop};
+use lastword_api::{Cancel, CancelMany, Cause, HeldIn, Job, Outcome as Ending, Stop};
 use lastword_client::jobs::{self, Until};
 
 use crate::client::Client;
 use crate::failure::{Failure, Outcome, exit};
 use crate::text::duration;
 use crate::ui::progress::Progress;
-use crate::ui::{describe, receipt};
+use crate::ui::{JsonList, describe, receipt};
 
 /// Stop jobs and show the receipt
 #[derive(Debug, clap::Args)]
@@ -186,10 +186,7 @@ fn alive(stop: Option<&Stop>) -> String {
 async fn print_all(client: &Client, jobs: &[Job]) -> Outcome {
     let ui = client.ui();
     if ui.json {
-        match jobs {
-            [job] => ui.print_json(job)?,
-            jobs => ui.print_json(&Page::whole(jobs.to_vec()))?,
-        }
+        ui.print_json(&JsonList { items: jobs, next_cursor: None })?;
     } else {
         for job in jobs {
             print(client, job)?;

@@ -41,7 +41,13 @@ pub(crate) fn run(args: Args, ui: &Ui) -> Outcome {
     let paths = Paths::find()?;
     let load = || Settings::of_process(&paths, &[]);
     match args.verb {
-        Verb::Path => ui.print(&paths.config.display().to_string())?,
+        Verb::Path => {
+            let path = paths.config.display().to_string();
+            match ui.json {
+                true => ui.print_json(&json!({ "path": path }))?,
+                false => ui.print(&path)?,
+            }
+        }
         Verb::Show => show(&load()?, ui)?,
         Verb::Get { key } => {
             let key = settings::key(&key)?;
@@ -58,7 +64,10 @@ pub(crate) fn run(args: Args, ui: &Ui) -> Outcome {
             let key = settings::key(&key)?;
             let value = key.parse(&value, &Origin::Flag)?;
             settings::write_value(&paths.config, key, value)?;
-            ui.say(&format!("{} = {value} in {}", key.name, paths.config.display()));
+            match ui.json {
+                true => ui.print_json(&json!({ "key": key.name, "value": json_value(value) }))?,
+                false => ui.say(&format!("{} = {value} in {}", key.name, paths.config.display())),
+            }
             if crate::lock::is_held(&paths) {
                 ui.say("to apply it to the running daemon: lastword daemon restart");
             }

@@ -80,8 +80,11 @@ pub(crate) fn run(args: Args, ui: Ui) -> Outcome {
         Verb::Uninstall => install::uninstall(&ui),
         Verb::Status => runtime::block_on(status(paths, ui)),
         Verb::Stop { cancel_jobs } => runtime::block_on(async {
-            if !stop(&paths, &ui, cancel_jobs).await? {
-                ui.say("no daemon is running");
+            let stopped = stop(&paths, &ui, cancel_jobs).await?;
+            match ui.json {
+                true => ui.print_json(&serde_json::json!({ "stopped": stopped }))?,
+                false if stopped => {}
+                false => ui.say("no daemon is running"),
             }
             Ok(0)
         }),

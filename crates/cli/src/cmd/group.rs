@@ -97,6 +97,9 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
         Verb::Ls => return list(&client).await,
         Verb::Rm { name } => {
             client.call(&groups::remove(&name)).await.map_err(|failure| advised(failure, &name))?;
+            if client.ui().json {
+                client.ui().print_json(&serde_json::json!({ "name": name }))?;
+            }
             return Ok(0);
         }
         Verb::Set { name, slots, money, tokens } => {

@@ -3,12 +3,19 @@
 use lastword_api::{Code, Job};
 
 use crate::client::Client;
-use crate::client::follow::{self, Recording, Stream, Terminal};
+use crate::client::dialogue::Told;
+use crate::client::follow::{self, How};
+use crate::client::passage::Terminal;
+use crate::client::recording::{Recording, Stream};
 use crate::failure::{Failure, Outcome};
 use crate::ui::describe;
 
 /// Print the output of a job
 #[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Lines of an agent that begin with < are messages it was sent, with > tools it used, with ! errors. With --json, each line of \
+                  output is a document of its own: {\"type\": \"output\", \"attempt\", \"stream\", \"text\"}."
+)]
 pub(crate) struct Args {
     /// Job whose output to print; the newest by default
     #[arg(value_name = "JOB", default_value = "@last", hide_default_value = true, value_parser = super::which::reference, add = super::completion::jobs())]
@@ -38,7 +45,7 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
     let terminal = if args.raw { Terminal::Raw } else { Terminal::Ours };
     let Some(attempt) = which(&args, &job)? else {
         if args.follow {
-            follow::to_the_end(&client, job, [0, 0], terminal).await?;
+            follow::to_the_end(&client, job, [0, 0], terminal, &Told::default()).await?;
         } else {
             let job_name = describe::job_name(job.name.as_deref(), &job.short);
             let what = if job.is_ended() { "was never started" } else { "has not been started yet" };
@@ -59,13 +66,14 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
         }
     }
     if args.follow && streams.len() == 2 {
-        follow::to_the_end(&client, job, from, terminal).await?;
+        follow::to_the_end(&client, job, from, terminal, &Told::default()).await?;
         return Ok(0);
     }
+    let how = How { terminal, follow: args.follow, told: &Told::default() };
     for stream in streams {
         let recording = Recording { job: job.id.clone(), attempt, stream };
         let place = from[usize::from(stream == Stream::Stderr)];
-        recording.pass_on(&client, place, args.follow, Some(&job).filter(|_| !args.raw)).await?;
+        follow::pass_on(&client, &job, &recording, place, how).await?;
     }
     Ok(0)
 }

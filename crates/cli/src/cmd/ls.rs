@@ -1,5 +1,7 @@
 //! `ls`: lists jobs, what a person should look at first.
 
+use std::collections::HashMap;
+
 use lastword_api::{Page, Phase, Row, Time};
 use lastword_client::jobs::{self, Filter};
 
@@ -15,7 +17,8 @@ use crate::ui::table::Table;
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Jobs that wait for you come first, then those that ended and whose ending you have not read (with -a), then live ones, \
-                  then the rest; each by the last change of its state."
+                  then the rest; each by the last change of its state. A name means the newest job that has it; `retry` and `resume` give \
+                  theirs on. It is in parentheses where it means another job of the list: use the id there."
 )]
 pub(crate) struct Args {
     /// Include ended jobs
@@ -206,6 +209,12 @@ pub(super) fn print_rows(client: &Client, rows: &[Row]) -> Result<(), Failure> {
     let ui = client.ui();
     let named = rows.iter().any(|row| row.name.is_some());
     let grouped = rows.iter().any(|row| row.group != lastword_api::GROUP);
+    // A name means the newest job that has it.
+    let mut newest: HashMap<&str, (Time, &str)> = HashMap::new();
+    for row in rows {
+        let known = newest.entry(row.name.as_deref().unwrap_or_default()).or_default();
+        *known = (*known).max((row.submitted_at, &row.id));
+    }
     let mut heads = vec!["ID"];
     heads.extend(named.then_some("NAME"));
     heads.push("STATE");
@@ -217,7 +226,9 @@ pub(super) fn print_rows(client: &Client, rows: &[Row]) -> Result<(), Failure> {
     for row in rows {
         let mut cells = vec![row.short.clone()];
         if named {
-            cells.push(row.name.clone().unwrap_or_default());
+            let name = row.name.as_deref().unwrap_or_default();
+            let is_meant = name.is_empty() || newest[name].1 == row.id;
+            cells.push(if is_meant { name.to_owned() } else { format!("({name})") });
         }
         cells.push(describe::state(row, now));
         if grouped {

@@ -6,7 +6,8 @@ use lastword_api::{Code, Outcome as Ending};
 use lastword_client::output;
 
 use crate::client::Client;
-use crate::client::follow::{Passage, Stream, Terminal};
+use crate::client::passage::{Passage, Terminal};
+use crate::client::recording::Stream;
 use crate::failure::Outcome;
 use crate::text::size;
 use crate::ui::describe;

@@ -6,7 +6,7 @@ use lastword_client::jobs;
 use super::{wait, worktree};
 use crate::client::Client;
 use crate::failure::{Failure, Outcome};
-use crate::ui::describe;
+use crate::ui::{JsonList, describe};
 
 /// Delete ended jobs with their output and worktrees
 #[derive(Debug, clap::Args)]
@@ -20,17 +20,22 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args, client: Client) -> Outcome {
-    let mut failed: Option<Failure> = None;
+    let (mut removed, mut failed): (Vec<Job>, Option<Failure>) = (Vec::new(), None);
     for reference in &args.jobs {
         // Continue with the others; report all errors.
-        if let Err(failure) = remove(&args, &client, reference).await {
-            failed.replace(failure).inspect(|former| client.ui().report(former));
+        match remove(&args, &client, reference).await {
+            Ok(job) => removed.push(job),
+            Err(failure) => drop(failed.replace(failure).inspect(|former| client.ui().report(former))),
         }
+    }
+    if client.ui().json {
+        client.ui().print_json(&JsonList { items: &removed, next_cursor: None })?;
     }
     failed.map_or(Ok(0), Err)
 }
 
-async fn remove(args: &Args, client: &Client, reference: &str) -> Result<(), Failure> {
+/// Deletes a job, and returns it as it was.
+async fn remove(args: &Args, client: &Client, reference: &str) -> Result<Job, Failure> {
     let mut job = client.job(reference).await?;
     if args.force && !job.is_ended() {
         let stopping =
@@ -56,7 +61,7 @@ async fn remove(args: &Args, client: &Client, reference: &str) -> Result<(), Fai
             client.ui().say(&format!("a commit of it was on no branch; `{keep}` keeps it"));
         }
     }
-    Ok(())
+    Ok(job)
 }
 
 /// Adds what to do about a refusal.

@@ -7,7 +7,7 @@ use lastword_client::jobs;
 use crate::client::Client;
 use crate::failure::{Failure, Outcome};
 use crate::text::clean::clean;
-use crate::ui::describe;
+use crate::ui::{JsonList, describe};
 
 /// Show and remove rules that were made with approve --always
 #[derive(Debug, clap::Args)]
@@ -46,7 +46,7 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
             let after = client.explain(&job, removed).await?;
             let ui = client.ui();
             match ui.json {
-                true => ui.print_json(&after.rules)?,
+                true => ui.print_json(&JsonList { items: &after.rules, next_cursor: None })?,
                 false => {
                     let name = describe::job_name(after.name.as_deref(), &after.short);
                     ui.say(&format!("rule {} of {name} removed", clean(&rule)));
@@ -61,7 +61,7 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
 fn print(client: &Client, job: &Job) -> Result<(), Failure> {
     let ui = client.ui();
     if ui.json {
-        return ui.print_json(&job.rules);
+        return ui.print_json(&JsonList { items: &job.rules, next_cursor: None });
     }
     for rule in &job.rules {
         let head = format!(

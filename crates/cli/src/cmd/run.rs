@@ -26,7 +26,7 @@ const RETRIES: &str = "Retries";
 /// Run a command or coding agent as a job
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Follows the job until it ends: prints its output and exits with its exit code. Ctrl-C detaches and leaves the job running. If the reader of its output goes away, as in `| head`, the job is stopped and the exit code is 141."
+    after_help = "Follows the job until it ends: prints its output and exits with its exit code. Ctrl-C detaches and leaves the job running. If the reader of its output goes away, as in `| head`, the job is stopped and the exit code is 141. With --json, prints {\"type\": \"job\", \"job\"}, then a document for each line of output as `logs` does, then the job again; with -d, only the job."
 )]
 pub(crate) struct Args {
     /// Start the job in the background and print its id

@@ -49,12 +49,14 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
     let ui = client.ui();
     match ui.json {
         true => ui.print_json(&accepted)?,
-        false => {
-            let job_name = describe::job_name(job.name.as_deref(), &job.short);
-            ui.say(&format!("message {} queued for {job_name}", accepted.input));
-        }
+        false => ui.say(&queued(&job, &accepted)),
     }
     Ok(0)
+}
+
+/// Says that a message was accepted.
+pub(super) fn queued(job: &Job, accepted: &Accepted) -> String {
+    format!("message {} queued for {}", accepted.input, describe::job_name(job.name.as_deref(), &job.short))
 }
 
 /// Returns the request that sends a message to a job.

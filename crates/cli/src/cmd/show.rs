@@ -3,7 +3,7 @@
 use lastword_api::Job;
 
 use crate::client::Client;
-use crate::client::follow::{Recording, Stream};
+use crate::client::recording::{Recording, Stream};
 use crate::failure::{Failure, Outcome};
 use crate::text::transcript::Transcript;
 use crate::ui::{describe, job};

@@ -9,7 +9,7 @@ use super::start::executable;
 use crate::environment;
 use crate::failure::{Failure, Outcome};
 use crate::paths::Paths;
-use crate::ui::Ui;
+use crate::ui::{JsonList, Ui};
 
 pub(crate) const SERVICE: &str = "lastword.service";
 pub(crate) const SOCKET: &str = "lastword.socket";
@@ -78,11 +78,13 @@ pub(crate) fn install(paths: &Paths, ui: &Ui) -> Outcome {
     let executable = executable().map_err(failed(Path::new("this program")))?;
     let home = environment::get_os("LASTWORD_HOME").map(|_| paths.state.as_path());
     let listen = paths.socket.display().to_string().replace('%', "%%");
+    let mut written = Vec::new();
     for (name, text) in units(&executable, home, &listen) {
         let path = folder.join(name);
         std::fs::write(&path, text).map_err(failed(&path))?;
-        ui.print(&path.display().to_string())?;
+        written.push(path.display().to_string());
     }
+    print(&written, ui)?;
     ui.say("now run:");
     if crate::lock::is_held(paths) {
         ui.say("  lastword daemon stop        # the running daemon; jobs keep running");
@@ -93,24 +95,30 @@ pub(crate) fn install(paths: &Paths, ui: &Ui) -> Outcome {
     Ok(0)
 }
 
+/// Prints the paths of units.
+fn print(paths: &[String], ui: &Ui) -> Result<(), Failure> {
+    match ui.json {
+        true => ui.print_json(&JsonList { items: paths, next_cursor: None }),
+        false => paths.iter().try_for_each(|path| ui.print(path)),
+    }
+}
+
 /// Removes the units and prints how to disable them.
 pub(crate) fn uninstall(ui: &Ui) -> Outcome {
     let folder = folder()?;
-    let mut removed = 0;
+    let mut removed = Vec::new();
     for name in [SERVICE, SOCKET] {
         let path = folder.join(name);
         match std::fs::remove_file(&path) {
-            Ok(()) => {
-                removed += 1;
-                ui.print(&path.display().to_string())?;
-            }
+            Ok(()) => removed.push(path.display().to_string()),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
             Err(error) => {
                 return Err(Failure::new(Code::Unavailable, format!("{}: {error}", path.display())));
             }
         }
     }
-    match removed {
+    print(&removed, ui)?;
+    match removed.len() {
         0 => ui.say(&format!("there are no units in {}", folder.display())),
         _ => ui.say(&format!(
             "now run:\n  systemctl --user disable --now {SOCKET} {SERVICE}\n  systemctl --user daemon-reload"

@@ -9,13 +9,15 @@ pub(crate) struct Transcript {
     show: Show,
     /// The incomplete last line.
     line: Vec<u8>,
+    /// The text so far does not end with a line.
+    is_within_line: bool,
 }
 
 impl Transcript {
     /// Starts a transcript; `None` if the job is not an agent.
     pub(crate) fn of(job: &Job) -> Option<Transcript> {
         let dialect = job.agent.as_ref()?.dialect.to_core()?;
-        Some(Transcript { show: Show::new(dialect), line: Vec::new() })
+        Some(Transcript { show: Show::new(dialect), line: Vec::new(), is_within_line: false })
     }
 
     /// Renders a piece of output. The result is not yet safe for a terminal.
@@ -32,7 +34,15 @@ impl Transcript {
                 self.show.line(&line).into_iter().for_each(|shown| add(shown, &mut text));
             }
         }
+        if !text.is_empty() {
+            self.is_within_line = !text.ends_with('\n');
+        }
         text
+    }
+
+    /// Begins a new line; reports whether the text is within one, so that a line feed is needed.
+    pub(crate) fn break_line(&mut self) -> bool {
+        std::mem::take(&mut self.is_within_line)
     }
 }
 

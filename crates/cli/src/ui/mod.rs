@@ -1,5 +1,6 @@
 //! Output: data on stdout, everything else on stderr.
 
+pub(crate) mod conversation;
 pub(crate) mod describe;
 pub(crate) mod job;
 pub(crate) mod progress;
@@ -12,6 +13,7 @@ pub(crate) mod timeline;
 
 use std::io::{IsTerminal as _, Write as _};
 
+use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, tcgetattr, tcsetattr};
 use serde::Serialize;
 
 use crate::environment;
@@ -133,7 +135,7 @@ impl Ui {
     pub(crate) fn confirm(&self, question: &str) -> bool {
         let _ = write!(std::io::stderr().lock(), "{question}");
         // What invites an answer comes last: an answer typed after it always counts.
-        let discarded = if discard_typed() { "\n(discarded what was typed before)" } else { "" };
+        let discarded = if take_typed().is_empty() { "" } else { "\n(discarded what was typed before)" };
         let _ = write!(std::io::stderr().lock(), "{discarded} [y/N] ");
         let mut line = String::new();
         let read = std::io::stdin().read_line(&mut line);
@@ -152,12 +154,24 @@ impl Ui {
     }
 }
 
-/// Discards what was typed at the terminal and not read; reports whether that was a line or more. What was typed of a line
-/// without an end goes too, but is not reported: the terminal does not tell of it.
-pub(crate) fn discard_typed() -> bool {
+/// Bytes that are taken of what was typed. A terminal holds no more.
+const TYPED_BYTES_MAX: usize = 4096;
+
+/// Takes what was typed at the terminal and not read. Of a line without an end the terminal tells only outside of its usual mode, so that is
+/// left for a moment; nothing typed before this returns can be read later.
+pub(crate) fn take_typed() -> Vec<u8> {
     let stdin = rustix::stdio::stdin();
-    let typed = rustix::io::ioctl_fionread(stdin).is_ok_and(|count| count > 0);
-    let _ = rustix::termios::tcflush(stdin, rustix::termios::QueueSelector::IFlush);
+    let Ok(before) = tcgetattr(stdin) else { return Vec::new() };
+    let mut by_bytes = before.clone();
+    by_bytes.local_modes.remove(LocalModes::ICANON);
+    // A read without anything to read returns.
+    by_bytes.special_codes[SpecialCodeIndex::VMIN] = 0;
+    by_bytes.special_codes[SpecialCodeIndex::VTIME] = 0;
+    let mut typed = vec![0; TYPED_BYTES_MAX];
+    let set = tcsetattr(stdin, OptionalActions::Now, &by_bytes);
+    let read = set.and_then(|()| rustix::io::read(stdin, &mut typed));
+    let _ = tcsetattr(stdin, OptionalActions::Flush, &before);
+    typed.truncate(read.unwrap_or(0));
     typed
 }
 

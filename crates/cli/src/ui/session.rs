@@ -83,7 +83,7 @@ fn turn_summary(turn: &Turn, clock: &Clock) -> String {
 }
 
 /// Describes how a turn ended.
-fn ending(ending: &TurnEnding) -> &str {
+pub(super) fn ending(ending: &TurnEnding) -> &str {
     match ending {
         TurnEnding::Limited => "stopped by a limit of the agent or its model",
         TurnEnding::OverLimit => "stopped by a limit of this job",

@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::executable::lastword;
 use crate::home::{Home, Output, until};
 use crate::plain::plain;
-use crate::terminal::{at_terminal, until_shown};
+use crate::terminal::{Screen, at_terminal, until_shown};
 
 /// Writes `agents.toml`.
 pub(crate) fn define(home: &Home, text: &str) {
@@ -88,7 +88,7 @@ fn an_unknown_agent_is_answered_with_the_known_ones() {
 }
 
 /// Returns a home with an agent `echo`, which does what its prompt says.
-fn with_agent() -> Home {
+pub(crate) fn with_agent() -> Home {
     let home = Home::new();
     define_agent(&home);
     home
@@ -103,7 +103,7 @@ pub(crate) fn define_agent(home: &Home) {
 }
 
 /// Starts the agent and returns its job.
-fn start(home: &Home, words: &[&str]) -> String {
+pub(crate) fn start(home: &Home, words: &[&str]) -> String {
     home.ok(&[&["run", "-d", "--agent", "echo"], words].concat())
 }
 
@@ -125,7 +125,7 @@ pub(crate) fn answers(home: &Home, verb: &str, id: &str, words: &[&str]) {
 }
 
 /// Returns how the turns of a job ended.
-fn endings(job: &serde_json::Value) -> Vec<&str> {
+pub(crate) fn endings(job: &serde_json::Value) -> Vec<&str> {
     let turns = job["session"]["turns"].as_array().unwrap();
     turns.iter().map(|turn| turn["ending"].as_str().unwrap_or("-")).collect()
 }
@@ -135,7 +135,9 @@ fn a_completed_turn_ends_the_job_and_its_conversation_can_be_resumed() {
     let home = with_agent();
     let output = home.run(&["run", "--agent", "echo", "--name", "first", "hello"]);
     assert_eq!(output.code, 0, "{output:?}");
-    assert_eq!(output.stdout, "did: hello\n\n", "only the text");
+    let (begin, end) = output.stdout.split_once(": completed after ").unwrap();
+    assert_eq!(begin, "--- turn 1 ---\n< hello\ndid: hello\n\n--- turn 1");
+    assert!(end.ends_with(" ---\n"), "{output:?}");
     assert_eq!(home.ok(&["result", "first"]), "did: hello");
     let job = home.json(&["show", "first"]);
     assert_eq!((&job["outcome"], endings(&job)), (&json!("completed"), vec!["completed"]));
@@ -180,7 +182,7 @@ fn an_agent_that_would_lose_its_conversation_is_not_resumed() {
     // A definition of the user overrides it.
     define(&home, &own.replace("[echo]", "[gemini]"));
     let output = with_gemini(&["resume", "first", "again"]);
-    assert_eq!((output.code, output.stdout.as_str()), (0, "did: again\n\n"), "{output:?}");
+    assert!(output.code == 0 && output.stdout.contains("< again\ndid: again\n\n"), "{output:?}");
 }
 
 #[test]
@@ -313,30 +315,38 @@ fn what_is_typed_before_a_question_is_shown_does_not_answer_it() {
     let go = home.path().join("go");
     let gate = home.start(&format!("until [ -e {} ]; do sleep 0.01; done", go.display()));
     let id = start(&home, &["--name", "asker", "--after", &gate, "ask make test\nask make clean"]);
-    let mut attached = at_terminal(&home, &["attach", "asker"]);
-    let mut typed = attached.stdin.take().unwrap();
-    // The terminal echoes both lines, so they wait in it before anything is asked.
-    typed.write_all(b"y\ny\n").unwrap();
-    until_shown(&mut attached, "y\r\ny\r\n");
+    let mut screen = Screen::start(&home, (24, 80), &["attach", "asker"]);
+    screen.until_shown("type a message for echo and press Enter; Ctrl-C detaches");
+    // Nothing is asked yet, so whole lines are messages. The end of the last one is never typed.
+    screen.write("y\ny\nand then");
+    screen.until_shown("message 2 queued for asker");
     std::fs::write(&go, "").unwrap();
-    let shown = until_shown(&mut attached, "[y] allow");
-    assert!(shown.contains("make test") && shown.contains(DISCARDED), "{shown}");
-    assert!(!shown.contains("make clean"), "one question at a time: {shown}");
+    screen.until_shown("[y] allow");
+    let shown = screen.so_far();
+    assert!(shown.contains("make test") && shown.contains(&format!("{DISCARDED}: and then)")), "{shown}");
+    assert_eq!(shown.matches("make clean").count(), 1, "in the prompt; one question at a time: {shown}");
     until_asks(&home, &id, 2);
     // Two lines at once: the second is there before the second question is shown.
-    typed.write_all(b"n\ny\n").unwrap();
-    let shown = until_shown(&mut attached, "[y] allow");
-    assert!(shown.contains("make clean") && shown.contains(DISCARDED), "{shown}");
+    screen.write("n\ny\n");
+    until("the second is shown", || (screen.so_far().matches("make clean").count() == 2).then_some(()));
+    screen.until_shown(&format!("{DISCARDED}: y)"));
     assert_eq!(until_asks(&home, &id, 1)[0]["text"], "execute: make clean");
     // If the agent writes meanwhile what became of the first, the second is shown again and needs another yes.
+    let mut heard = 1;
     until("it ends", || {
-        let has_ended = home.json(&["show", &id])["phase"] == "ended";
-        let _ = if has_ended { Ok(()) } else { typed.write_all(b"y\n") };
-        has_ended.then_some(())
+        let hints = screen.so_far().matches("[y] allow").count();
+        if hints > heard {
+            heard = hints;
+            screen.write("y\n");
+        }
+        (home.json(&["show", &id])["phase"] == "ended").then_some(())
     });
-    assert!(attached.wait().unwrap().success());
+    screen.end();
     let log = home.ok(&["logs", &id]);
     assert!(log.contains("ask-0 reject_once") && log.contains("ask-1 allow_once"), "{log}");
+    // Both messages began a turn of their own, and what was discarded did not.
+    let turns = home.json(&["show", &id])["session"]["turns"].as_array().unwrap().len();
+    assert_eq!((turns, log.matches("did: y").count()), (3, 2), "{log}");
 }
 
 #[test]
@@ -400,7 +410,7 @@ fn c89_a_question_that_output_pushed_away_is_shown_again_before_it_is_allowed() 
 }
 
 /// Shown between a question and the hint that invites an answer.
-const DISCARDED: &str = "discarded input that was typed before";
+pub(crate) const DISCARDED: &str = "discarded input that was typed before";
 
 #[test]
 fn an_interrupt_ends_the_turn_and_a_message_starts_the_next() {

@@ -28,7 +28,7 @@ fn a_forced_cancel_goes_straight_to_kill() {
     let home = Home::new();
     for verb in [&["cancel", "--force"][..], &["kill"], &["stop", "-f"]] {
         let (id, pids) = home.start_with_pids("trap '' TERM; echo $$; sleep 100", 1);
-        let job = home.json(&[verb, &[&id]].concat());
+        let job = &home.json(&[verb, &[&id]].concat())["items"][0];
         assert!(!is_alive(pids[0]));
         let rungs = &job["attempts"][0]["receipt"]["rungs"];
         assert_eq!((rungs.as_array().unwrap().len(), &rungs[0]["rung"]), (1, &"kill".into()), "{job}");

@@ -80,5 +80,5 @@ fn json_output_is_one_document_or_one_per_line() {
     let waited = home.run(&["--json", "wait", &one, &two]);
     assert_eq!(waited.code, 3);
     assert_eq!(waited.stdout.lines().filter(|line| serde_json::from_str::<Value>(line).is_ok()).count(), 2);
-    assert_eq!(home.json(&["cancel", &one])["id"], one);
+    assert_eq!(home.json(&["cancel", &one])["items"][0]["id"], one);
 }

@@ -15,7 +15,7 @@ fn ms(time: &Value) -> u64 {
 fn an_ended_job_has_no_process_alive() {
     let home = Home::new();
     let (id, _) = home.start_with_pids("echo $$; sleep 100", 1);
-    let job = home.json(&["cancel", &id]);
+    let job = home.json(&["cancel", &id])["items"][0].clone();
     assert_eq!((&job["phase"], &job["stop"]["rung"]), (&json!("ended"), &json!("term")), "{job}");
     assert_eq!((&job["stop"]["alive"], &job["stop"]["pids"]), (&Value::Null, &json!([])), "{job}");
 }
@@ -46,7 +46,7 @@ fn the_receipt_of_an_agent_counts_from_the_request_and_has_every_rung() {
     define_agent(&home);
     let id = home.ok(&["run", "-d", "--agent", "echo", "--grace", "300ms", "deaf"]);
     until("the agent is deaf", || home.ok(&["logs", &id]).contains("deaf").then_some(()));
-    let job = home.json(&["cancel", &id]);
+    let job = home.json(&["cancel", &id])["items"][0].clone();
     let receipt = &job["attempts"][0]["receipt"];
     let rungs = receipt["rungs"].as_array().unwrap();
     let names: Vec<&str> = rungs.iter().map(|taken| taken["rung"].as_str().unwrap()).collect();

@@ -236,7 +236,13 @@ fn c85_a_cancel_lands_although_the_journal_cannot_be_written() {
     let lock = WriteLock::take(&home);
     let asked = home.run(&["cancel", "polite", "--no-wait", "--json"]);
     let shown: serde_json::Value = serde_json::from_str(&asked.out).unwrap();
-    assert_eq!((asked.code, &shown["stop"]["held_in"]), (124, &"disk".into()), "{}{}", asked.out, asked.err);
+    assert_eq!(
+        (asked.code, &shown["items"][0]["stop"]["held_in"]),
+        (124, &"disk".into()),
+        "{}{}",
+        asked.out,
+        asked.err
+    );
     until("the first is gone", || !is_alive(leaders[0]));
     let forced = home.run(&["cancel", "deaf", "--force", "--timeout=100ms"]);
     assert_eq!(forced.code, 124, "its end is not recorded yet: {}{}", forced.out, forced.err);

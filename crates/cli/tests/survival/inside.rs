@@ -31,7 +31,7 @@ fn a_job_may_control_its_children_but_no_other_jobs() {
     ] {
         let output = inside(&command);
         assert_eq!(output.code, 125, "{command}: {}{}", output.out, output.err);
-        assert!(output.err.contains("from inside job_"), "{command}: {}", output.err);
+        assert!(output.err.contains("not allowed from inside "), "{command}: {}", output.err);
     }
     assert!(is_alive(leader));
     let output = inside("run -- sh -c 'echo from a child; exit 9'");

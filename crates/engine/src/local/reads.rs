@@ -65,6 +65,12 @@ impl<J: Store> Engine<J> {
         Ok((listed, Timestamp(begun.into_inner())))
     }
 
+    /// Returns a job as a person calls it. Of one that cannot be looked up, this is its short id.
+    pub async fn called(&self, id: JobId) -> String {
+        let row = self.desk().row(id).await.ok().flatten();
+        id.called(row.as_ref().and_then(|row| row.summary.name.as_deref()))
+    }
+
     /// Returns rows, newest job first.
     pub async fn rows(
         &self,

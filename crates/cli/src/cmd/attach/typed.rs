@@ -1,6 +1,7 @@
-//! Lines typed at our terminal in answer to a question. Whatever was typed before a question was shown is discarded.
+//! Lines typed at our terminal: answers to the question that is shown, or messages while there is none. Whatever was typed before a question
+//! was shown is discarded.
 //!
-//! Standard input is read only while a question is open, and never ahead: we never buffer a second line.
+//! Standard input is never read ahead: we never buffer a second line.
 
 use std::time::Duration;
 
@@ -33,12 +34,15 @@ impl Typed {
         is_in_foreground().then(Typed::default)
     }
 
-    /// Discards what was typed so far, and reports whether there was anything. Called once a question is on the screen, so that every byte
-    /// read later was typed after it.
-    pub(super) fn discard(&mut self) -> bool {
-        let incomplete = !std::mem::take(&mut self.incomplete).is_empty();
+    /// Discards what was typed so far, and returns it. Called once a question is on the screen, so that every byte read later was typed
+    /// after it.
+    pub(super) fn discard(&mut self) -> String {
+        let mut typed = std::mem::take(&mut self.incomplete);
         self.stale = !is_in_foreground();
-        (!self.stale && ui::discard_typed()) || incomplete
+        if !self.stale {
+            typed.extend(ui::take_typed());
+        }
+        String::from_utf8_lossy(&typed).into_owned()
     }
 
     /// Returns the next line; `None` if the input has ended. Cancel-safe.
@@ -56,7 +60,7 @@ impl Typed {
             }
             if self.stale {
                 self.discard();
-                // An empty line answers nothing.
+                // An empty line means nothing.
                 return Some(String::new());
             }
             let mut buffer = [0; LINE_MAX];

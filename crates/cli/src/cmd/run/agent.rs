@@ -5,10 +5,9 @@ use std::io::IsTerminal as _;
 use lastword_api::{AgentRequest, Code, Permission, Permissions, Rule};
 use lastword_server::known_agents;
 
-use crate::cmd::limit;
 use crate::failure::Failure;
 use crate::paths::Paths;
-use crate::text::{duration, similar};
+use crate::text::{duration, limit, similar};
 
 /// The heading of these options.
 const AGENTS: &str = "Agents";

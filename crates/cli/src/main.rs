@@ -13,6 +13,7 @@ mod failure;
 mod in_force;
 mod lock;
 mod paths;
+mod profile;
 mod random;
 mod settings;
 mod text;

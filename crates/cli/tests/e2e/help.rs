@@ -31,6 +31,7 @@ const VERBS: &[&str] = &[
     "daemon",
     "doctor",
     "config",
+    "trust",
     "completion",
     "man",
     "version",

@@ -20,6 +20,7 @@ mod json;
 mod misuse;
 mod once;
 mod plain;
+mod profiles;
 mod reader;
 mod receipts;
 mod repositories;

@@ -18,6 +18,9 @@ mod stored;
 #[path = "../../crates/git/src/changes.rs"]
 #[allow(dead_code, unreachable_pub, reason = "only the parser is of interest here")]
 mod changes;
+#[path = "../../crates/cli/src/profile/parse.rs"]
+#[allow(dead_code, reason = "only what reads a file is of interest here")]
+mod profile;
 #[path = "../../crates/cli/src/settings/mod.rs"]
 #[allow(dead_code, unused_imports, reason = "only what reads a file is of interest here")]
 mod settings;
@@ -41,6 +44,7 @@ const TARGETS: &[(&str, Target)] = &[
     ("agents-file", plain_text::agents_file),
     ("prices-file", plain_text::prices_file),
     ("settings-file", plain_text::settings_file),
+    ("profile-file", plain_text::profile_file),
     ("text", plain_text::text),
     ("job-output", plain_text::job_output),
     ("requests", stored::requests),

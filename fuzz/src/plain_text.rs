@@ -1,9 +1,11 @@
-//! What people write: files of settings and of agents, lengths of time, sizes; and what must not reach a terminal.
+//! What people write: files of settings, of profiles and of agents, lengths of time, sizes; and what must not reach a terminal.
 
+use std::path::Path;
 use std::sync::LazyLock;
 
 use lastword_agents::{Definitions, PriceTable, price_of};
 
+use crate::profile::Profile;
 use crate::settings::Settings;
 use crate::text::{clean, duration, similar, size};
 
@@ -34,6 +36,20 @@ pub(crate) fn settings_file(bytes: &[u8]) {
     std::fs::write(&path, bytes).expect("a file can be written");
     if let Err(error) = Settings::load(&path, &[], &[]) {
         assert!(!error.to_string().is_empty());
+    }
+}
+
+/// A profile is read, or refused with a line that it has. What it sets is shown on lines of their own.
+pub(crate) fn profile_file(bytes: &[u8]) {
+    match Profile::parse(Path::new("p.toml"), bytes) {
+        Ok(profile) => profile.lines().iter().for_each(|line| assert!(!line.contains('\n'), "{line:?}")),
+        Err(error) => {
+            let text = error.to_string();
+            let line = text.strip_prefix("p.toml:").and_then(|rest| rest.split(':').next());
+            let line: usize = line.and_then(|line| line.parse().ok()).expect("a line");
+            let lines = bytes.iter().filter(|byte| **byte == b'\n').count() + 1;
+            assert!((1..=lines).contains(&line), "{text}");
+        }
     }
 }
 

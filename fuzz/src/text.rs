@@ -4,6 +4,8 @@
 pub(crate) mod clean;
 #[path = "../../crates/cli/src/text/duration.rs"]
 pub(crate) mod duration;
+#[path = "../../crates/cli/src/text/limit.rs"]
+pub(crate) mod limit;
 #[path = "../../crates/cli/src/text/sgr.rs"]
 mod sgr;
 #[path = "../../crates/cli/src/text/similar.rs"]

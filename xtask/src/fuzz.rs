@@ -48,6 +48,13 @@ const TARGETS: &[(&str, Seeds)] = &[
         "settings-file",
         Seeds::Text(&["[limits]\nwall = '1h30m'\noutput = '10M'\n", "log = 'debug'\n[keep]\njobs = 3\n"]),
     ),
+    (
+        "profile-file",
+        Seeds::Text(&[
+            "agent = 'claude'\nmodel = 'opus'\nargs = ['--add-dir', 'x']\nenv = ['TOKEN']\nworktree = 'keep'\n",
+            "[limits]\nwall = '1h30m'\nturns = 12\nmoney = 1.5\n[labels]\nteam = 'core'\n",
+        ]),
+    ),
     ("text", Seeds::Text(&["1h30m", "90s", "64K", "2GiB", "\u{1b}[31mred\u{202e}", "{\"a\":\"\u{9b}\"}"])),
     (
         "job-output",

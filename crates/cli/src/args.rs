@@ -94,6 +94,7 @@ pub(crate) enum Verb {
     Daemon(cmd::daemon::Args),
     Doctor(cmd::doctor::Args),
     Config(cmd::config::Args),
+    Trust(cmd::trust::Args),
     Prices(cmd::prices::Args),
     Help(cmd::help::Args),
     Completion(cmd::completion::Args),
@@ -145,6 +146,7 @@ pub(crate) fn run(verb: Verb, ui: Ui) -> Outcome {
         Verb::Daemon(args) => cmd::daemon::run(args, ui),
         Verb::Doctor(args) => cmd::doctor::run(args, ui),
         Verb::Config(args) => cmd::config::run(args, &ui),
+        Verb::Trust(args) => cmd::trust::run(&args, &ui),
         Verb::Prices(args) => cmd::prices::run(&args, &ui),
         Verb::Completion(_) | Verb::Man(_) if ui.json => {
             Err(Failure::usage("it prints a script or a page, which is no JSON: leave out --json"))

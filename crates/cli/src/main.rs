@@ -14,6 +14,7 @@ mod help;
 mod in_force;
 mod lock;
 mod paths;
+mod profile;
 mod random;
 mod settings;
 mod text;

@@ -36,7 +36,9 @@ pub(super) fn chosen(
         env.extend(read(file).map_err(failed)?);
     }
     match names.iter().find(|name| !env.contains_key(*name)) {
-        Some(missing) => Err(Failure::usage(format!("--env {missing}: the variable is not set"))),
+        Some(missing) => Err(Failure::usage(format!(
+            "the variable {missing} is not set, and --env or the profile needs it"
+        ))),
         None => Ok(env),
     }
 }

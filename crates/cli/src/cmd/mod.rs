@@ -34,6 +34,7 @@ pub(crate) mod seen;
 pub(crate) mod send;
 pub(crate) mod show;
 mod submit;
+pub(crate) mod trust;
 pub(crate) mod version;
 pub(crate) mod wait;
 mod which;

@@ -3,16 +3,19 @@
 pub(super) mod agent;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use lastword_api::{After, Io, IoKind, Job, Ladder, Limits, Needs, Retry, Submit, Time};
 use lastword_client::jobs;
+use lastword_core::limits::Limit;
 use lastword_core::{JobId, Timestamp};
 
 use super::attach::{self, Stay};
 use super::{job_env, submit, which, worktree};
 use crate::client::Client;
 use crate::failure::{Failure, Outcome};
+use crate::paths::Paths;
+use crate::profile::{self, Profile, Worktree};
 use crate::random::random;
 use crate::settings::Settings;
 use crate::text::{duration, moment, size};
@@ -70,7 +73,7 @@ pub(crate) struct Args {
     #[arg(short = 'C', long, help_heading = PLACE, value_name = "FOLDER")]
     cwd: Option<PathBuf>,
     /// Run in a new git worktree on its own branch; `apply` brings the changes to your checkout. With `keep`, the worktree stays even if
-    /// nothing was changed
+    /// nothing was changed; with `none`, there is none, whatever the profile says
     #[arg(long, help_heading = PLACE, value_name = "RULE", num_args = 0..=1, require_equals = true, default_missing_value = "auto")]
     worktree: Option<Rule>,
     /// Refuse to start unless this variable is set; the job has your environment anyway. Can be repeated
@@ -79,6 +82,9 @@ pub(crate) struct Args {
     /// Add the variables of a file to the job's environment: lines of NAME=VALUE
     #[arg(long, help_heading = PLACE, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     env_file: Vec<PathBuf>,
+    /// Use this profile of yours instead of the repository's; `none` uses neither
+    #[arg(long, help_heading = PLACE, value_name = "NAME")]
+    profile: Option<String>,
     /// Stop the job after this time
     #[arg(long, help_heading = LIMITS, value_name = "TIME", value_parser = duration::parse_ms)]
     wall: Option<u64>,
@@ -104,7 +110,7 @@ pub(crate) struct Args {
     #[arg(long, help_heading = RETRIES, requires = "retry")]
     retry_when_lost: bool,
     /// Command and its arguments
-    #[arg(required_unless_present = "agent", trailing_var_arg = true, value_name = "COMMAND")]
+    #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<String>,
     #[command(flatten)]
     agent: agent::AgentArgs,
@@ -117,6 +123,8 @@ enum Rule {
     Auto,
     /// Never
     Keep,
+    /// There is no worktree
+    None,
 }
 
 /// Parses a label.
@@ -139,8 +147,11 @@ fn after(text: &str) -> Result<After, String> {
     Ok(After { job: which::reference(job)?, on })
 }
 
-pub(crate) async fn run(args: Args, client: Client, settings: Settings) -> Outcome {
-    let submit = args.submit(&client, &settings)?;
+pub(crate) async fn run(mut args: Args, client: Client, settings: Settings) -> Outcome {
+    let cwd = args.folder()?;
+    args.fill(profile::choose(args.profile.as_deref(), Path::new(&cwd), &Paths::find()?, client.ui())?);
+    args.check()?;
+    let submit = args.submit(cwd, &client, &settings)?;
     let result =
         submit::submit(&client, |attributes| Ok(jobs::submit(&Submit { attributes, ..submit.clone() })));
     let job = result.await.map_err(|failure| args.agent.explain(failure))?;
@@ -155,7 +166,7 @@ pub(crate) async fn run(args: Args, client: Client, settings: Settings) -> Outco
     };
     let id = job.id.clone();
     let code = attach::stay(&client, job, stay).await?;
-    if args.worktree.is_some() && !client.ui().json {
+    if submit.worktree.is_some() && !client.ui().json {
         worktree::print_changes(&client, &id).await;
     }
     Ok(code)
@@ -176,15 +187,41 @@ pub(super) fn print_started(client: &Client, job: &Job) -> Outcome {
 }
 
 impl Args {
-    fn submit(&self, client: &Client, settings: &Settings) -> Result<Submit, Failure> {
+    /// Takes from a profile what the command line leaves open.
+    fn fill(&mut self, profile: Profile) {
+        self.agent.fill(&profile, self.interactive || self.terminal);
+        self.wall = self.wall.or(profile.limit(Limit::Wall));
+        self.stall = self.stall.or(profile.limit(Limit::Stall));
+        self.output_max = self.output_max.or(profile.limit(Limit::Output));
+        self.worktree = self.worktree.or(profile.worktree.map(|worktree| match worktree {
+            Worktree::No => Rule::None,
+            Worktree::Yes => Rule::Auto,
+            Worktree::Keep => Rule::Keep,
+        }));
+        self.group = self.group.take().or(profile.group);
+        // Of labels with the same name, the last one counts.
+        self.labels.splice(..0, profile.labels);
+        self.env.extend(profile.env);
+    }
+
+    /// Checks what depends on whether the job is an agent. Call it after [`Args::fill`].
+    fn check(&self) -> Result<(), Failure> {
+        if self.agent.agent.is_none() && self.command.is_empty() {
+            return Err(Failure::usage("the command is missing: write it after the options"));
+        }
+        self.agent.check()
+    }
+
+    fn submit(&self, cwd: String, client: &Client, settings: &Settings) -> Result<Submit, Failure> {
         let ui = client.ui();
         // Others are the daemon's to apply.
         let limit = |name: &str| settings.number_in_environment(name);
         let id = JobId::new(0, Timestamp(moment::now_ms()), random()?);
         let labels: BTreeMap<String, String> = self.labels.iter().cloned().collect();
-        let cwd = self.folder()?;
-        let worktree =
-            self.worktree.map(|rule| worktree::request(&cwd, rule == Rule::Keep, ui)).transpose()?;
+        let worktree = match self.worktree {
+            None | Some(Rule::None) => None,
+            Some(rule) => Some(worktree::request(&cwd, rule == Rule::Keep, ui)?),
+        };
         let agent = self.agent.request(&self.command)?;
         Ok(Submit {
             id: Some(id.to_string()),

@@ -14,11 +14,12 @@ use lastword_core::report::Signal;
 use lastword_proc::{Input, Keep, Keeper, Launch, Nursery, Recording, Stop, Tool, clock};
 use lastword_server::known_agents;
 
-use super::check::{Check, shell_quoted};
+use super::check::Check;
 use crate::daemon::run::nursery;
 use crate::environment;
 use crate::paths::Paths;
 use crate::random::random;
+use crate::text::shell::quoted;
 
 /// How long an agent may take to print its version.
 const VERSION_MAX: Duration = Duration::from_secs(10);
@@ -42,7 +43,7 @@ pub(super) fn check(paths: &Paths, start: bool) -> Vec<Check> {
         Ok(known) => known,
         Err(bad) => {
             let text = format!("no agent can be run: {bad}");
-            return vec![Check::fail("agents", text).remedy(format!("edit {}", shell_quoted(&file)))];
+            return vec![Check::fail("agents", text).remedy(format!("edit {}", quoted(&file)))];
         }
     };
     let path = environment::get_os("PATH").unwrap_or_default();

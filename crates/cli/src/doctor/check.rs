@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use crate::text::clean::clean;
+use crate::text::shell::quoted;
 
 /// The status of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -64,7 +65,7 @@ impl Check {
     /// Adds a fix that makes a file private.
     pub(super) fn private(self, path: &Path, mode: u32) -> Check {
         let fix = Fix { path: path.to_owned(), mode };
-        Check { fix: Some(fix), ..self.remedy(format!("chmod {mode:o} {}", shell_quoted(path))) }
+        Check { fix: Some(fix), ..self.remedy(format!("chmod {mode:o} {}", quoted(path))) }
     }
 }
 
@@ -78,7 +79,7 @@ pub(crate) struct Fix {
 impl Fix {
     /// Applies the fix and returns what was done.
     pub(crate) fn apply(&self) -> Result<String, String> {
-        let path = shell_quoted(&self.path);
+        let path = quoted(&self.path);
         let failed = |error: std::io::Error| format!("chmod {:o} {path}: {error}", self.mode);
         // Follow no symbolic link: its target was not checked. Opened with O_PATH, because a socket cannot be opened otherwise.
         let flags = rustix::fs::OFlags::PATH | rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::CLOEXEC;
@@ -100,22 +101,9 @@ pub(super) fn is_lastwords(folder: &Path) -> bool {
         || std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_none())
 }
 
-/// Quotes a path for a shell.
-pub(super) fn shell_quoted(path: &Path) -> String {
-    let text = path.display().to_string();
-    let plain = |c: char| c.is_alphanumeric() || "/._-+@%:,=".contains(c);
-    if text.chars().all(plain) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_path_is_quoted_for_a_shell() {
-        assert_eq!(shell_quoted(Path::new("/home/ann/.local/state")), "/home/ann/.local/state");
-        assert_eq!(shell_quoted(Path::new("/my home/it's")), r"'/my home/it'\''s'");
-    }
 
     #[test]
     fn a_symbolic_link_is_not_changed() {

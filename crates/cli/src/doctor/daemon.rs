@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use lastword_api::{Daemon, VERSION};
 use lastword_client::{Connection, FromReply as _, daemon as api};
 
-use super::check::{Check, is_lastwords, shell_quoted};
+use super::check::{Check, is_lastwords};
 use crate::client::connect;
 use crate::daemon::LOG;
 use crate::environment;
@@ -15,6 +15,7 @@ use crate::failure::Failure;
 use crate::lock::{self, Holder};
 use crate::paths::{self, Paths};
 use crate::text::duration;
+use crate::text::shell::quoted;
 use crate::ui::describe;
 
 /// How long a daemon may take to answer; no request takes longer than a moment.
@@ -91,7 +92,7 @@ fn daemon(paths: &Paths, answer: &Answer, is_held: bool, holder: Option<&Holder>
                 )),
             None => {
                 Check::fail("daemon", format!("a process listens on the socket, but does not answer: {why}"))
-                    .remedy(format!("fuser --kill {}", shell_quoted(&paths.socket)))
+                    .remedy(format!("fuser --kill {}", quoted(&paths.socket)))
             }
         },
         Answer::Received(took, _, daemon) => running(*took, daemon.as_deref(), &pid_note),

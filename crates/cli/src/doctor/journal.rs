@@ -5,9 +5,10 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use lastword_store::sqlite::{Examined, examine};
 
-use super::check::{Check, shell_quoted};
+use super::check::Check;
 use crate::paths::Paths;
 use crate::text::moment::now_ms;
+use crate::text::shell::quoted;
 use crate::text::{duration, size};
 
 /// The time limit of the integrity check. A gigabyte takes a few seconds.
@@ -38,7 +39,7 @@ pub(super) fn check(paths: &Paths) -> Vec<Check> {
             vec![intact(&examined), clock(written)]
         }
         Err(lastword_store::Error::Corrupt(why)) => {
-            let file = shell_quoted(&file);
+            let file = quoted(&file);
             let remedy = format!(
                 "restore {file} from a backup, or: mv {file} {file}.damaged    # and its -wal; all jobs are then forgotten"
             );

@@ -5,10 +5,11 @@ use std::path::Path;
 
 use rustix::fs::{Access, access};
 
-use super::check::{Check, is_lastwords, shell_quoted};
+use super::check::{Check, is_lastwords};
 use crate::lock;
 use crate::paths::Paths;
 use crate::settings::Settings;
+use crate::text::shell::quoted;
 use crate::text::size;
 
 /// Below this, output or a commit may soon not fit.
@@ -43,7 +44,7 @@ pub(super) fn settings(paths: &Paths) -> Check {
         Ok(_) if paths.config.exists() => Check::ok("settings", format!("{file} is valid")),
         Ok(_) => Check::ok("settings", format!("all defaults; {file} does not exist")),
         Err(bad) => Check::fail("settings", bad.to_string())
-            .remedy(format!("edit {}, or unset the variable", shell_quoted(&paths.config))),
+            .remedy(format!("edit {}, or unset the variable", quoted(&paths.config))),
     }
 }
 
@@ -70,7 +71,7 @@ pub(super) fn state(paths: &Paths) -> Check {
     };
     if !found.is_dir() {
         return Check::fail("state", format!("{name} is not a folder"))
-            .remedy(format!("mv {0} {0}.aside", shell_quoted(folder)));
+            .remedy(format!("mv {0} {0}.aside", quoted(folder)));
     }
     if found.uid() != rustix::process::geteuid().as_raw() {
         let text = format!("{name} belongs to another user (uid {})", found.uid());

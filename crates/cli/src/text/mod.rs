@@ -2,9 +2,11 @@
 
 pub(crate) mod clean;
 pub(crate) mod duration;
+pub(crate) mod limit;
 pub(crate) mod modes;
 pub(crate) mod moment;
 mod sgr;
+pub(crate) mod shell;
 pub(crate) mod similar;
 pub(crate) mod size;
 pub(crate) mod transcript;

@@ -80,8 +80,8 @@ fn part_lines(part: &QuestionPart, style: Style, width: usize) -> Vec<String> {
     lines
 }
 
-/// Returns a text of the agent, line by line, each with a bar before it. A line that is wrapped goes on behind a broken bar.
-fn barred(text: &str, style: Style, width: usize) -> Vec<String> {
+/// Returns a text of an agent or a repository, line by line, each with a bar before it. A line that is wrapped goes on behind a broken bar.
+pub(crate) fn barred(text: &str, style: Style, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     for line in text.split('\n') {
         let line = clean(&line.replace('\t', "    ")).into_owned();

@@ -36,6 +36,7 @@ const VERBS: &[&str] = &[
     "daemon",
     "doctor",
     "config",
+    "trust",
     "completion",
     "man",
     "version",

@@ -23,6 +23,7 @@ mod misuse;
 mod once;
 mod paused;
 mod plain;
+mod profiles;
 mod reader;
 mod receipts;
 mod refusals;

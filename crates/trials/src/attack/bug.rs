@@ -15,4 +15,6 @@ pub(super) enum Bug {
     TerminalIsRaw,
     /// All that a job writes is kept.
     OutputHasNoCap,
+    /// Every profile of a repository is trusted.
+    ProfilesAreTrusted,
 }

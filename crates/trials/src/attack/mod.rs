@@ -10,6 +10,8 @@
 //! - [`secrets`]: which users and processes see what a job was given.
 //! - [`names`]: names, paths and texts that lead elsewhere.
 //! - [`terminal`]: what a job writes, against the user that looks at it.
+//! - [`questions`]: an agent against the person it asks.
+//! - [`profiles`]: a repository against the user that runs jobs in it.
 //! - [`bombs`]: too much of something.
 //! - [`attempt`]: an attempt, and how it must end. [`bug`]: guards that can be taken away.
 //! - [`seeded`]: what is broken on purpose, and must be noticed.
@@ -20,6 +22,7 @@ mod attempt;
 mod bombs;
 mod bug;
 mod names;
+mod profiles;
 mod questions;
 mod records;
 mod rights;
@@ -59,6 +62,7 @@ const GROUPS: &[(&str, &[Attempt])] = &[
     ("names and texts", names::ATTEMPTS),
     ("terminal", terminal::ATTEMPTS),
     ("questions", questions::ATTEMPTS),
+    ("profiles", profiles::ATTEMPTS),
     ("bombs", bombs::ATTEMPTS),
 ];
 

@@ -25,6 +25,9 @@ const BUGS: &[Broken] = &[
     Broken { bug: Bug::SecretOnCommandLine, about: "a secret is handed on as an argument", noticed_by: "a secret of the environment shows on command lines, in records, log or API", says: "shows it" },
     Broken { bug: Bug::TerminalIsRaw, about: "what a job writes reaches a terminal as it is", noticed_by: "what a job writes steers a terminal", says: "prints" },
     Broken { bug: Bug::OutputHasNoCap, about: "all that a job writes is kept", noticed_by: "as much output as fits into some seconds", says: "the disk fills" },
+    Broken { bug: Bug::ProfilesAreTrusted, about: "a profile that was not read is trusted", noticed_by: "a repository chooses agent, model, arguments, variables, group and limits by a profile", says: "using the profile" },
+    Broken { bug: Bug::ProfilesAreTrusted, about: "a profile that was edited is trusted", noticed_by: "an agent edits the profile that its user trusts", says: "the profile counts" },
+    Broken { bug: Bug::JobsAreNotScoped, about: "a job may trust a profile", noticed_by: "an agent trusts a profile from inside its job", says: "a job trusted a profile" },
 ];
 
 /// Takes away one guard after the other, and makes the attempt of the given name that must notice; reports whether all were noticed.

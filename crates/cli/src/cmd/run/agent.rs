@@ -3,59 +3,67 @@
 use std::io::IsTerminal as _;
 
 use lastword_api::{AgentRequest, Code, Permission, Permissions, Rule};
+use lastword_core::limits::Limit;
 use lastword_server::known_agents;
 
-use crate::cmd::limit;
 use crate::failure::Failure;
 use crate::paths::Paths;
-use crate::text::{duration, similar};
+use crate::profile::Profile;
+use crate::text::{duration, limit, similar};
 
 /// The heading of these options.
 const AGENTS: &str = "Agents";
+
+/// The name that stands for no agent.
+const NONE: &str = "none";
 
 /// The options for agents.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = AGENTS)]
 pub(super) struct AgentArgs {
-    /// Run a coding agent; COMMAND is its prompt, read from standard input if missing or `-`; words after a further `--` are arguments of the agent
+    /// Run a coding agent; COMMAND is its prompt, read from standard input if missing or `-`; words after a further `--` are arguments of the agent. `none`
+    /// runs COMMAND itself, whatever the profile says
     #[arg(long, value_name = "NAME", conflicts_with_all = ["interactive", "terminal"])]
     pub(super) agent: Option<String>,
     /// How to decide permission requests: ask (you, the default), allow or deny
-    #[arg(long, value_name = "RULE", requires = "agent", hide_possible_values = true)]
+    #[arg(long, value_name = "RULE", hide_possible_values = true)]
     permissions: Option<Otherwise>,
     /// Allow requests that match, such as `Bash: cargo *`
-    #[arg(long, value_name = "PATTERN", requires = "agent", value_parser = pattern)]
+    #[arg(long, value_name = "PATTERN", value_parser = pattern)]
     allow: Vec<String>,
     /// Deny requests that match, even if they are allowed
-    #[arg(long, value_name = "PATTERN", requires = "agent", value_parser = pattern)]
+    #[arg(long, value_name = "PATTERN", value_parser = pattern)]
     deny: Vec<String>,
     /// Deny requests that are not answered within this time
-    #[arg(long, value_name = "TIME", requires = "agent", value_parser = duration::parse_ms)]
+    #[arg(long, value_name = "TIME", value_parser = duration::parse_ms)]
     ask_expires: Option<u64>,
     /// The model to use, by the agent's name for it
-    #[arg(long, value_name = "NAME", requires = "agent")]
+    #[arg(long, value_name = "NAME")]
     model: Option<String>,
     /// How much the model is to think, by the agent's word for it, such as `high`
-    #[arg(long, value_name = "WORD", requires = "agent")]
+    #[arg(long, value_name = "WORD")]
     effort: Option<String>,
     /// Stop the agent when one turn takes this long, not counting the time in which you are asked
-    #[arg(long, value_name = "TIME", requires = "agent", value_parser = duration::parse_ms)]
+    #[arg(long, value_name = "TIME", value_parser = duration::parse_ms)]
     pub(super) turn: Option<u64>,
     /// Stop an agent that has not opened its session after this long; 2 minutes if nothing is said
-    #[arg(long, value_name = "TIME", requires = "agent", value_parser = duration::parse_ms)]
+    #[arg(long, value_name = "TIME", value_parser = duration::parse_ms)]
     pub(super) handshake: Option<u64>,
     /// Stop an agent whose turn was interrupted if no message comes for this long; 15 minutes if nothing is said
-    #[arg(long, value_name = "TIME", requires = "agent", value_parser = duration::parse_ms)]
+    #[arg(long, value_name = "TIME", value_parser = duration::parse_ms)]
     pub(super) idle: Option<u64>,
     /// Stop the agent after this many turns
-    #[arg(long, value_name = "N", requires = "agent")]
+    #[arg(long, value_name = "N")]
     pub(super) turns: Option<u64>,
     /// Stop the agent when it has used this many tokens
-    #[arg(long, value_name = "N", requires = "agent")]
+    #[arg(long, value_name = "N")]
     pub(super) tokens: Option<u64>,
     /// Stop the agent when it has spent this much
-    #[arg(long, value_name = "USD", requires = "agent", value_parser = limit::money)]
+    #[arg(long, value_name = "USD", value_parser = limit::money)]
     pub(super) money: Option<u64>,
+    /// Arguments of its program from a profile.
+    #[arg(skip)]
+    profile_args: Vec<String>,
 }
 
 /// What to do with a request that no pattern matches.
@@ -74,13 +82,59 @@ fn pattern(text: &str) -> Result<String, String> {
 }
 
 impl AgentArgs {
+    /// Takes from a profile what the command line leaves open. `is_command` says that the job cannot be an agent.
+    pub(super) fn fill(&mut self, profile: &Profile, is_command: bool) {
+        match self.agent.as_deref() {
+            Some(NONE) => self.agent = None,
+            None if !is_command => self.agent.clone_from(&profile.agent),
+            _ => {}
+        }
+        if self.agent.is_none() {
+            return;
+        }
+        // The model and the arguments of one agent mean nothing to another.
+        if self.agent == profile.agent {
+            self.model = self.model.take().or_else(|| profile.model.clone());
+            self.effort = self.effort.take().or_else(|| profile.effort.clone());
+            self.profile_args.clone_from(&profile.args);
+        }
+        self.turn = self.turn.or(profile.limit(Limit::Turn));
+        self.handshake = self.handshake.or(profile.limit(Limit::Handshake));
+        self.idle = self.idle.or(profile.limit(Limit::Idle));
+        self.turns = self.turns.or(profile.limit(Limit::Turns));
+        self.tokens = self.tokens.or(profile.limit(Limit::Tokens));
+        self.money = self.money.or(profile.limit(Limit::Money));
+    }
+
+    /// Refuses options for agents if there is no agent. Call it after [`AgentArgs::fill`].
+    pub(super) fn check(&self) -> Result<(), Failure> {
+        let given = [
+            ("permissions", self.permissions.is_some()),
+            ("allow", !self.allow.is_empty()),
+            ("deny", !self.deny.is_empty()),
+            ("ask-expires", self.ask_expires.is_some()),
+            ("model", self.model.is_some()),
+            ("effort", self.effort.is_some()),
+            ("turn", self.turn.is_some()),
+            ("handshake", self.handshake.is_some()),
+            ("idle", self.idle.is_some()),
+            ("turns", self.turns.is_some()),
+            ("tokens", self.tokens.is_some()),
+            ("money", self.money.is_some()),
+        ];
+        match given.iter().find(|(_, given)| *given && self.agent.is_none()) {
+            Some((name, _)) => Err(Failure::usage(format!("--{name} is for agents: name one with --agent"))),
+            None => Ok(()),
+        }
+    }
+
     /// Returns the requested agent with its prompt, taken from `words` or standard input; `None` if no agent is requested.
     pub(super) fn request(&self, words: &[String]) -> Result<Option<AgentRequest>, Failure> {
         let Some(name) = self.agent.clone() else { return Ok(None) };
         // Words after `--` are arguments of the agent's program.
         let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
         let (words, args) = words.split_at(end);
-        let args = args.iter().skip(1).cloned().collect();
+        let args = self.profile_args.iter().chain(args.iter().skip(1)).cloned().collect();
         let prompt = prompt(words)?;
         let rules = |patterns: &[String], permission: Permission| -> Vec<Rule> {
             let rule = |pattern: &String| Rule { pattern: pattern.clone(), permission: permission.clone() };

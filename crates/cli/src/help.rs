@@ -9,7 +9,7 @@ pub(crate) const GROUPS: [(&str, &[&str]); 7] = [
     ("Stop and run again", &["cancel", "kill", "retry", "resume", "abandon"]),
     ("Worktrees", &["diff", "apply"]),
     ("Order and clean up", &["label", "group", "rm", "prune"]),
-    ("Daemon and settings", &["daemon", "doctor", "config", "prices"]),
+    ("Daemon and settings", &["daemon", "doctor", "config", "trust", "prices"]),
     ("Help", &["help", "man", "completion", "version"]),
 ];
 

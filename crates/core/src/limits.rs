@@ -75,7 +75,10 @@ impl Limit {
 
     /// Reports whether only an agent can reach it.
     pub fn is_of_agents(self) -> bool {
-        matches!(self, Limit::Turn | Limit::Handshake | Limit::Turns | Limit::Tokens | Limit::Money)
+        matches!(
+            self,
+            Limit::Turn | Limit::Handshake | Limit::Idle | Limit::Turns | Limit::Tokens | Limit::Money
+        )
     }
 
     /// Reports whether this limits something that is used up, rather than time.

@@ -19,8 +19,11 @@ const JSON_TEXT_BYTES_MAX: usize = 64 << 10;
 /// How a job's output is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Terminal {
-    /// An agent's output as readable text; without control characters if we print to a terminal.
+    /// An agent's output as readable text, between the messages that it was sent and the borders of its turns; without control characters
+    /// if we print to a terminal.
     Ours,
+    /// The same without those messages and borders, for a program that reads what the agent says.
+    Words,
     /// An agent's output as it is; without control characters if we print to a terminal.
     Raw,
     /// The job was given our terminal: every byte as it is.

@@ -90,14 +90,20 @@ pub(super) async fn stay(client: &Client, job: Job, stay: Stay) -> Outcome {
     let followed = job.clone();
     let mut signals = Signals::new()?;
     let terminal = job.io.kind == IoKind::Terminal;
-    let screen = if terminal { Terminal::Given } else { Terminal::Ours };
+    let ui = client.ui();
+    let screen = match terminal {
+        true => Terminal::Given,
+        false if ui.read_by_person || ui.json => Terminal::Ours,
+        false => Terminal::Words,
+    };
     let mut typed = std::pin::pin!(async {
         match stay.input {
             true => input::forward(client, &followed, terminal).await,
             false => std::future::pending().await,
         }
     });
-    let told = Told::default();
+    // Where no borders are shown, no question waits for them.
+    let told = Told::new(if screen == Terminal::Words { u64::MAX } else { 0 });
     let mut questions = std::pin::pin!(async {
         // A command asks only at its limit on output, and only where its own input is not typed.
         let asks = followed.agent.is_some() || followed.limits.output_bytes.is_some() && !stay.input;

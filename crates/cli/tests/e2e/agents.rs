@@ -135,9 +135,11 @@ fn a_completed_turn_ends_the_job_and_its_conversation_can_be_resumed() {
     let home = with_agent();
     let output = home.run(&["run", "--agent", "echo", "--name", "first", "hello"]);
     assert_eq!(output.code, 0, "{output:?}");
-    let (begin, end) = output.stdout.split_once(": completed after ").unwrap();
+    assert_eq!(output.stdout, "did: hello\n\n", "a program reads the words of the agent");
+    let log = home.ok(&["logs", "first"]);
+    let (begin, end) = log.split_once(": completed after ").unwrap();
     assert_eq!(begin, "--- turn 1 ---\n< hello\ndid: hello\n\n--- turn 1");
-    assert!(end.ends_with(" ---\n"), "{output:?}");
+    assert!(end.ends_with(" ---"), "{log}");
     assert_eq!(home.ok(&["result", "first"]), "did: hello");
     let job = home.json(&["show", "first"]);
     assert_eq!((&job["outcome"], endings(&job)), (&json!("completed"), vec!["completed"]));
@@ -182,7 +184,7 @@ fn an_agent_that_would_lose_its_conversation_is_not_resumed() {
     // A definition of the user overrides it.
     define(&home, &own.replace("[echo]", "[gemini]"));
     let output = with_gemini(&["resume", "first", "again"]);
-    assert!(output.code == 0 && output.stdout.contains("< again\ndid: again\n\n"), "{output:?}");
+    assert!(output.code == 0 && output.stdout == "did: again\n\n", "{output:?}");
 }
 
 #[test]

@@ -117,7 +117,8 @@ fn the_end_of_a_turn_says_what_it_used() {
         &home,
         &format!("[spends]\ndialect = 'once'\ncommand = ['sh', '{}', '{{prompt}}']\n", file.display()),
     );
-    let output = home.run(&["run", "--agent", "spends", "do it"]);
+    assert_eq!(home.run(&["run", "--agent", "spends", "do it"]).stdout, "done\n");
+    let output = home.run(&["logs", "@last"]);
     let log = timeless(&output.stdout);
     assert!(log.ends_with("--- turn 1: completed; 12 tokens read, 3 written, $0.02 ---\n"), "{output:?}");
     assert!(log.starts_with("--- turn 1 ---\n< do it\ndone\n"), "{output:?}");

@@ -169,11 +169,13 @@ impl Definition {
             let (flag, value) = name.split_once(' ').unwrap_or((name, ""));
             let rest = args[at].strip_prefix(flag);
             let next = args.get(at + 1).map_or("", String::as_str);
+            // Agents ignore spaces before the key of a setting.
+            let is_value = |text: &str| text.trim_start().starts_with(value);
             match rest {
-                Some("") => next.starts_with(value),
+                Some("") => is_value(next),
                 // A short flag takes its value, or other short flags, without a space.
-                Some(rest) if flag.len() == 2 => rest.trim_start_matches('=').starts_with(value),
-                Some(rest) => rest.strip_prefix('=').is_some_and(|own| own.starts_with(value)),
+                Some(rest) if flag.len() == 2 => is_value(rest.trim_start_matches('=')),
+                Some(rest) => rest.strip_prefix('=').is_some_and(is_value),
                 None => false,
             }
         };
@@ -341,6 +343,9 @@ mod tests {
         assert_eq!(refused("codex", &["-c", "approval_policy=never"]), some("-c approval_policy"));
         assert_eq!(refused("codex", &["-c=approval_policy=never"]), some("-c approval_policy"));
         assert_eq!(refused("codex", &["-capproval_policy=never"]), some("-c approval_policy"));
+        assert_eq!(refused("codex", &["-c", " approval_policy=never"]), some("-c approval_policy"));
+        assert_eq!(refused("codex", &["-c", "sandbox_mode=danger-full-access"]), some("-c sandbox_mode"));
+        assert_eq!(refused("codex", &["--sandbox=danger-full-access"]), some("--sandbox"));
         assert_eq!(refused("codex", &["--yolo"]), some("--yolo"));
         assert_eq!(refused("claude", &["-pc"]), some("-p"));
         assert_eq!(refused("claude", &["-rx"]), some("-r"));

@@ -68,7 +68,7 @@ spelling!(keeper_stop_name, parse_keeper_stop, KeeperStop, {
 pub(crate) fn local_stop(cause: &str) -> KeeperStop {
     match cause {
         "wall" | "turn" => KeeperStop::Deadline,
-        "stall" | "handshake" => KeeperStop::LocalStall,
+        "stall" | "handshake" | "idle" => KeeperStop::LocalStall,
         "output" => KeeperStop::LocalBudget(Budget::Output),
         "turns" => KeeperStop::LocalBudget(Budget::Turns),
         "tokens" | "group_tokens" => KeeperStop::LocalBudget(Budget::Tokens),
@@ -96,6 +96,8 @@ pub(crate) fn parse_exit(text: &str) -> Option<Exit> {
 
 #[cfg(test)]
 mod tests {
+    use lastword_core::limits::{Limit, SETTINGS};
+
     use super::*;
 
     /// `cause` is what the daemon sends with a local stop; `name` is what the record says afterwards.
@@ -116,5 +118,13 @@ mod tests {
             );
         }
         assert_eq!(parse_keeper_stop("local_mood"), None);
+    }
+
+    #[test]
+    fn no_limit_is_recorded_as_a_cancel() {
+        let of_groups = [Limit::GroupTokens, Limit::GroupMoney];
+        for limit in SETTINGS.map(|(limit, _)| limit).into_iter().chain(of_groups) {
+            assert_ne!(local_stop(limit.name()), KeeperStop::LocalCancel, "{limit:?}");
+        }
     }
 }

@@ -24,7 +24,7 @@ pub(super) const ITEMS: &[LeftOut] = &[
     item("000-43", &OUROBOROS_464, "resuming a session after a cancel", "sessions of their own come later"),
     item("000-44", &OUROBOROS_464, "two runners of one session", "sessions of their own come later"),
     item("001-13", &OUROBOROS_1207, "one time budget over all processes and resumes of a session", "shared budgets come later; today `wall` is a limit of each attempt"),
-    item("001-14", &OUROBOROS_1207, "one budget over a pipeline of phases", "shared budgets come later"),
+    item("001-14", &OUROBOROS_1207, "one budget over a pipeline of phases", "today the agents of a group share a budget of money or tokens for each day; one over chosen jobs comes later"),
     item("001-15", &OUROBOROS_1207, "settings that another loader owns are accepted", "there is one loader; an unknown key is refused"),
     item("001-17", &OUROBOROS_1207, "stores that cannot be queried still work", "a matter of that store's interface; every journal here passes one conformance suite"),
     item("002-09", &CODEX_PLUGIN_184, "a hub watches the child that its clients share", "no two jobs share a process (C59, C67)"),

@@ -169,8 +169,8 @@ impl Definition {
             let (flag, value) = name.split_once(' ').unwrap_or((name, ""));
             let rest = args[at].strip_prefix(flag);
             let next = args.get(at + 1).map_or("", String::as_str);
-            // Agents ignore spaces before the key of a setting.
-            let is_value = |text: &str| text.trim_start().starts_with(value);
+            // Agents ignore spaces and quotes around the key of a setting.
+            let is_value = |text: &str| text.trim_start_matches([' ', '\t', '"', '\'']).starts_with(value);
             match rest {
                 Some("") => is_value(next),
                 // A short flag takes its value, or other short flags, without a space.
@@ -344,6 +344,7 @@ mod tests {
         assert_eq!(refused("codex", &["-c=approval_policy=never"]), some("-c approval_policy"));
         assert_eq!(refused("codex", &["-capproval_policy=never"]), some("-c approval_policy"));
         assert_eq!(refused("codex", &["-c", " approval_policy=never"]), some("-c approval_policy"));
+        assert_eq!(refused("codex", &["-c", " \"approval_policy\"=never"]), some("-c approval_policy"));
         assert_eq!(refused("codex", &["-c", "sandbox_mode=danger-full-access"]), some("-c sandbox_mode"));
         assert_eq!(refused("codex", &["--sandbox=danger-full-access"]), some("--sandbox"));
         assert_eq!(refused("codex", &["--yolo"]), some("--yolo"));

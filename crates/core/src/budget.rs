@@ -45,11 +45,15 @@ pub struct Spent {
     pub money_micros: i64,
 }
 
+/// The largest sum, and the largest amount, in either direction. An agent may claim anything: no two of them overflow.
+pub const SPENT_MAX: i64 = 1 << 61;
+
 impl Spent {
     /// Adds an amount.
     pub fn add(&mut self, more: Spent) {
-        self.tokens = self.tokens.saturating_add(more.tokens);
-        self.money_micros = self.money_micros.saturating_add(more.money_micros);
+        let sum = |one: i64, other: i64| (one + other).clamp(-SPENT_MAX, SPENT_MAX);
+        self.tokens = sum(self.tokens, more.tokens);
+        self.money_micros = sum(self.money_micros, more.money_micros);
     }
 }
 
@@ -58,8 +62,8 @@ pub fn spent_by(events: &[Event]) -> Vec<(Day, Spent)> {
     let mut days: Vec<(Day, Spent)> = Vec::new();
     for event in events {
         let Fact::Spent(spent) = &event.fact else { continue };
-        let signed = |amount: u64| i64::try_from(amount).unwrap_or(i64::MAX);
-        let money_micros = signed(spent.usage.money_micros).saturating_sub(signed(spent.overcounted_micros));
+        let signed = |amount: u64| i64::try_from(amount).map_or(SPENT_MAX, |amount| amount.min(SPENT_MAX));
+        let money_micros = signed(spent.usage.money_micros) - signed(spent.overcounted_micros);
         let (day, more) = (Day::of(event.at), Spent { tokens: signed(spent.usage.tokens()), money_micros });
         match days.last_mut() {
             Some((last, sum)) if *last == day => sum.add(more),

@@ -3,7 +3,6 @@
 //! Effects are due rather than fired: a lost one is due again. An effect belongs to the claim that intended it; a later owner locates
 //! the tree before it touches anything.
 
-use crate::event::SessionState;
 use crate::ids::{AttemptNo, Awake, Fence, InputNo, TurnNo};
 use crate::job::{Attempt, Job, Phase, Stop};
 use crate::outcome::Cause;
@@ -119,8 +118,7 @@ fn of_tree(job: &Job, attempt: &Attempt) -> Vec<Effect> {
     if let Some(turn) = session.interrupt {
         due.push(Effect::Interrupt { attempt: no, turn });
     }
-    let finished = session.state == SessionState::Ready && attempt.turns_completed > 0;
-    if finished && session.is_settled() && job.inputs.is_empty() {
+    if job.is_finished_agent() {
         due.push(Effect::Close { attempt: no });
     }
     due

@@ -338,6 +338,14 @@ impl Job {
         self.reports_turns() && self.has_completed_turns() && !background
     }
 
+    /// Reports whether an agent has done all that it was given, so that its input is closed and it ends. It can be told nothing more.
+    pub(crate) fn is_finished_agent(&self) -> bool {
+        let Some(attempt) = self.open_attempt() else { return false };
+        let session = self.session.as_ref().filter(|session| session.attempt == attempt.no);
+        let is_ready = |session: &Session| session.state == SessionState::Ready && session.is_settled();
+        session.is_some_and(is_ready) && attempt.turns_completed > 0 && self.inputs.is_empty()
+    }
+
     /// Returns the inputs that may be delivered now. An input that begins a turn must wait until the turn before it has ended and its end
     /// is stored.
     pub fn inputs_due(&self) -> impl Iterator<Item = &PendingInput> {

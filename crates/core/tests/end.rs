@@ -198,10 +198,10 @@ fn c58_an_agent_completes_by_its_last_turn_whatever_its_exit_status() {
     check(turn().says(ends(TurnEnding::Completed)), Outcome::Completed);
     check(turn().says(ends(TurnEnding::Completed)).says(Signal::TurnStarted), Outcome::Failed);
     // An undelivered input means that the work is not done.
-    let mut told = turn().says(ends(TurnEnding::Completed));
+    let mut told = turn();
     let facts = send::decide(&told.job, "ann", "and the docs", false);
     told.anyone(facts);
-    check(told, Outcome::Failed);
+    check(told.says(ends(TurnEnding::Completed)), Outcome::Failed);
     // A plain agent is judged by its exit status.
     let plain = Terms { dialect: Dialect::Plain, ..Terms::default() };
     let (provider, prompt) = ("mine".to_owned(), "go".to_owned());
@@ -617,9 +617,10 @@ fn c56_an_agent_that_exits_silently_has_an_error_that_says_so() {
     let error_text = |text: &str| Some(text.to_owned());
     assert_eq!(error(TestJob::running(agent())), error_text("the agent exited before its first turn"));
     assert_eq!(error(TestJob::in_turn(agent())), error_text("the agent exited before its turn ended"));
-    let mut waiting = TestJob::in_turn(agent()).says(ends(TurnEnding::Completed));
+    let mut waiting = TestJob::in_turn(agent());
     let facts = send::decide(&waiting.job, "ann", "and then", false);
     waiting.anyone(facts);
+    let waiting = waiting.says(ends(TurnEnding::Completed));
     assert_eq!(error(waiting), error_text("the agent exited with inputs left to deliver"));
     // Its turn failed without a reason, and nothing else was left to do.
     assert_eq!(error(TestJob::in_turn(agent()).says(ends(TurnEnding::Failed))), None);

@@ -93,10 +93,10 @@ fn c79_a_settled_session_is_not_shown_as_working_and_may_be_closed() {
     check(&done.clone().says(background.clone()), false, false, false);
     check(&done.clone().says(background).says(becomes(SessionState::Ready)), true, false, true);
     check(&done.clone().says(Signal::TurnStarted), false, true, false);
-    let mut told = done.clone();
+    let mut told = TestJob::in_turn(agent());
     let facts = send::decide(&told.job, "ann", "and the docs", false);
     told.anyone(facts);
-    check(&told, true, false, false);
+    check(&told.says(ends(TurnEnding::Completed)), true, false, false);
     // Ready before any turn completed is not the end of the work, nor is an interrupt.
     check(&TestJob::running(agent()).says(session()).says(becomes(SessionState::Ready)), true, false, false);
     let mut interrupted = TestJob::in_turn(agent());

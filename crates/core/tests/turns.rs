@@ -550,3 +550,26 @@ fn the_exit_of_an_agent_without_a_session_is_a_turn_that_did_not_complete() {
     let ready = TestJob::in_turn(agent()).says(ends(TurnEnding::Completed));
     assert_eq!(ready.says(died()).count("turn_ended"), 1);
 }
+
+/// Its input is closed then, so that a message could not be delivered, and work that is done would count as failed.
+#[test]
+fn an_agent_that_has_finished_takes_no_more_messages() {
+    let refused = |test: &TestJob| {
+        let by_send = send::decide(&test.job, "ann", "more", false).is_err();
+        assert_eq!(by_send, send::steer(&test.job, "ann", "more").is_err());
+        by_send
+    };
+    let working = TestJob::in_turn(agent());
+    assert!(!refused(&working));
+    let finished = TestJob::in_turn(agent()).says(ends(TurnEnding::Completed));
+    assert!(refused(&finished));
+    // One that was told more before its turn ended has more to do.
+    let mut told = TestJob::in_turn(agent());
+    told.anyone(send::decide(&told.job, "ann", "more", false));
+    let told = told.says(ends(TurnEnding::Completed));
+    assert!(!refused(&told));
+    // After an interrupt it waits for a message.
+    let mut interrupted = TestJob::in_turn(agent());
+    interrupted.anyone(interrupt::decide(&interrupted.job, "ann", None));
+    assert!(!refused(&interrupted.says(ends(TurnEnding::Aborted))));
+}

@@ -5,7 +5,7 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::IntoResponse as _;
 use lastword_api::{self as api, Code, GroupChange, Page, Problem};
-use lastword_core::budget::Spent;
+use lastword_core::budget::{SPENT_MAX, Spent};
 use lastword_core::decide::submit::is_name;
 use lastword_engine::{Group, UNSET_SLOTS};
 use lastword_store::Store;
@@ -43,6 +43,11 @@ pub(crate) async fn set<J: Store>(
     }
     if [change.day_tokens, change.day_money_micros].contains(&Some(Some(0))) {
         return Err(Failure::invalid("a budget of nothing starts no job: pause the group instead"));
+    }
+    let is_too_large =
+        |budget: Option<Option<u64>>| budget.flatten().is_some_and(|most| most > SPENT_MAX as u64);
+    if is_too_large(change.day_tokens) || is_too_large(change.day_money_micros) {
+        return Err(Failure::invalid("a budget is at most 2305843009213693952; null is no bound"));
     }
     let before = app.engine().desk().groups().await?.into_iter().find(|group| group.name == name);
     let creates = change.slots.is_some() || change.day_tokens.is_some() || change.day_money_micros.is_some();

@@ -279,20 +279,19 @@ impl Acp {
         let announced = self.announced.of(call);
         let is_whole = is_said(&call["rawInput"]) || !items(call, &["content"]).is_empty();
         let input = if is_whole { &call["rawInput"] } else { &announced.input };
-        let command = text(input, &["command"]).or(text(input, &["cmd"]));
-        let file = ["file_path", "filePath", "path", "abs_path"].iter().find_map(|name| text(input, &[name]));
         let kind = text(call, &["kind"]).unwrap_or("other");
+        let name = announced.name.as_deref();
         let by_title = ToolUse { tool: kind, what: text(call, &["title"]).unwrap_or_default() };
-        let by_kind = match (command, file.or_else(|| changed_file(call))) {
-            (Some(command), _) => ToolUse { tool: "execute", what: command },
-            (None, Some(file)) => ToolUse { tool: kind, what: file },
-            (None, None) => by_title.clone(),
+        let uses = uses(kind, call, input);
+        let by_kind = uses.first().cloned().unwrap_or_else(|| by_title.clone());
+        let tool_use = ToolUse { tool: name.unwrap_or(by_kind.tool), ..by_kind.clone() };
+        // Rules of 0.1.0 have the title of a change.
+        let title = (!is_said(input)).then_some(&by_title);
+        let all: Vec<Vec<ToolUse<'_>>> = match uses.is_empty() {
+            true => vec![names(&by_title, name, kind, None)],
+            false => uses.iter().map(|one| names(one, name, kind, title)).collect(),
         };
-        // A rule may have either name. Rules of 0.1.0 have the title of a change.
-        let tool_use = ToolUse { tool: announced.name.as_deref().unwrap_or(by_kind.tool), ..by_kind };
-        let is_titled = command.is_none() && file.is_none();
-        let names = [&tool_use, &by_kind, if is_titled { &by_title } else { &by_kind }];
-        let permission = permission::of(&names, &start.permissions);
+        let permission = permission::of(&all, &start.permissions);
         let request = Request::permission(id, &tool_use.line(), reply(params), permission);
         let mut question = question(&tool_use, params, input);
         let beside = (!is_whole && is_said(input)).then(|| input.to_string());
@@ -320,11 +319,44 @@ impl Acp {
     }
 }
 
-/// Returns the file that a request changes, if its content is that one change.
-fn changed_file(call: &Value) -> Option<&str> {
-    match items(call, &["content"]) {
-        [change] if change["newText"].is_string() => text(change, &["path"]),
-        _ => None,
+/// Returns the names that a rule may have for one use: that of the tool, its kind, its title.
+fn names<'a>(
+    one: &ToolUse<'a>,
+    name: Option<&'a str>,
+    kind: &'a str,
+    title: Option<&ToolUse<'a>>,
+) -> Vec<ToolUse<'a>> {
+    let as_tool = |tool| ToolUse { tool, what: one.what };
+    let kind = (one.tool != kind).then(|| as_tool(kind));
+    name.map(as_tool).into_iter().chain([one.clone()]).chain(kind).chain(title.cloned()).collect()
+}
+
+/// Fields of a command, and what may stand beside it without making it another tool.
+const COMMAND: [&str; 2] = ["command", "cmd"];
+const BESIDE_A_COMMAND: [&str; 7] =
+    ["description", "timeout", "timeout_ms", "timeout_secs", "cwd", "workdir", "background"];
+
+/// Returns everything that a request is about: its commands if it is one that executes, otherwise every file that it names or changes.
+fn uses<'a>(kind: &'a str, call: &'a Value, input: &'a Value) -> Vec<ToolUse<'a>> {
+    let commands = || COMMAND.iter().filter_map(|name| text(input, &[name]));
+    let is_plain = input.as_object().is_some_and(|input| {
+        input.keys().all(|key| COMMAND.contains(&key.as_str()) || BESIDE_A_COMMAND.contains(&key.as_str()))
+    });
+    // Some agents say `other` of everything.
+    if kind == "execute" || kind == "other" && is_plain {
+        let commands: Vec<_> = commands().map(|command| ToolUse { tool: "execute", what: command }).collect();
+        if !commands.is_empty() {
+            return commands;
+        }
+    }
+    let named = ["file_path", "filePath", "path", "abs_path"].iter().filter_map(|name| text(input, &[name]));
+    let changes = items(call, &["content"]).iter().filter(|block| block["newText"].is_string());
+    let changed = changes.filter_map(|block| text(block, &["path"]));
+    let mut files: Vec<&str> = named.chain(changed).collect();
+    files.dedup();
+    match files.is_empty() {
+        true => commands().map(|command| ToolUse { tool: kind, what: command }).collect(),
+        false => files.into_iter().map(|file| ToolUse { tool: kind, what: file }).collect(),
     }
 }
 

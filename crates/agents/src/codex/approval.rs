@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::ask::{self, Question};
-use crate::permission::ToolUse;
+use crate::permission::{self, ToolUse};
 use crate::request::{Reply, Request};
 use crate::start::Start;
 use crate::value::{at, brief, items, text};
@@ -38,12 +38,13 @@ impl Changes {
         let (Some("fileChange"), Some(id)) = (text(item, &["type"]), text(item, &["id"])) else { return };
         let changes = items(item, &["changes"]);
         let paths: Vec<&str> = changes.iter().filter_map(|change| text(change, &["path"])).collect();
-        let each = paths
-            .iter()
-            .map(|path| ToolUse { tool: "fileChange", what: path }.permission(&start.permissions));
+        let each: Vec<_> =
+            paths.iter().map(|path| vec![ToolUse { tool: "fileChange", what: path }]).collect();
         let all = ToolUse { tool: "fileChange", what: &paths.join(", ") };
-        let permission = each.max_by_key(|permission| strictness(*permission));
-        let permission = permission.unwrap_or_else(|| all.permission(&start.permissions));
+        let permission = match each.is_empty() {
+            true => all.permission(&start.permissions),
+            false => permission::of(&each, &start.permissions),
+        };
         if id.len() > 200 {
             return;
         }
@@ -78,14 +79,6 @@ fn diff(change: &Value) -> String {
     let body = text(change, &["diff"]).unwrap_or_default();
     let ending = if body.is_empty() || body.ends_with('\n') { "" } else { "\n" };
     format!("{kind} {path}{moved}\n{body}{ending}")
-}
-
-fn strictness(permission: Permission) -> u8 {
-    match permission {
-        Permission::Allow => 0,
-        Permission::Ask => 1,
-        Permission::Deny => 2,
-    }
 }
 
 /// Fields of a request that are new in each.

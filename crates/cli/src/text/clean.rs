@@ -202,7 +202,11 @@ pub(crate) fn cut(text: &str, width: usize) -> String {
 pub(crate) fn wrap(line: &str, width: usize) -> Vec<String> {
     let (mut pieces, mut used) = (vec![String::new()], 0);
     for c in line.chars() {
-        let wide = unicode_width::UnicodeWidthChar::width(c).unwrap_or(0);
+        let wide = match c {
+            // Some terminals draw the character before it twice as wide.
+            '\u{fe0f}' => 1,
+            _ => unicode_width::UnicodeWidthChar::width(c).unwrap_or(0),
+        };
         if used > 0 && used + wide > width {
             (used, _) = (0, pieces.push(String::new()));
         }

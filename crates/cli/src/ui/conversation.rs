@@ -99,11 +99,12 @@ impl Conversation {
             "turn_ended" if self.turn.is_some() && self.is_here() => self.turn_ended(event),
             "spent" => {
                 let number = |name: &str| data[name].as_u64().unwrap_or_default();
-                self.spent.tokens_in += number("tokens_in");
-                self.spent.tokens_out += number("tokens_out");
-                self.spent.money_micros += number("money_micros");
-                self.spent.money_micros =
-                    self.spent.money_micros.saturating_sub(number("overcounted_micros"));
+                // An agent may claim to have spent anything.
+                let Usage { tokens_in, tokens_out, money_micros, .. } = &mut self.spent;
+                *tokens_in = tokens_in.saturating_add(number("tokens_in"));
+                *tokens_out = tokens_out.saturating_add(number("tokens_out"));
+                let more = money_micros.saturating_add(number("money_micros"));
+                *money_micros = more.saturating_sub(number("overcounted_micros"));
             }
             "attempt_ended" => self.is_over |= self.is_here(),
             _ => {}

@@ -54,7 +54,11 @@ pub(crate) fn whole(question: &Question, style: Style, width: usize) -> Vec<Stri
     match (question.request.as_str(), question.parts.as_slice()) {
         _ if let Some(QuestionLimit { limit, measured, allowed }) = &question.limit => {
             let used = describe::used(limit, *measured, *allowed);
-            lines.extend(barred(&format!("the {limit} limit is used up: {used}"), style, width));
+            let what = match limit.strip_prefix(OF_GROUP) {
+                Some(limit) => format!("the {limit} that its group may spend in a day"),
+                None => format!("the {limit} limit"),
+            };
+            lines.extend(barred(&format!("{what} is used up: {used}"), style, width));
         }
         ("", []) => lines.extend(barred(&question.text, style, width)),
         (request, parts) => {
@@ -97,10 +101,25 @@ pub(crate) fn barred(text: &str, style: Style, width: usize) -> Vec<String> {
     lines
 }
 
+/// How the limits of a group are called, before what they limit.
+const OF_GROUP: &str = "group_";
+
+/// Reports whether a question is asked at the budget of a group: it is answered by a change of the group.
+pub(crate) fn is_of_group(question: &Question) -> bool {
+    question.limit.as_ref().is_some_and(|limit| limit.limit.starts_with(OF_GROUP))
+}
+
 /// Returns the command that answers a question.
 pub(crate) fn command(job: &Job, question: &Question) -> String {
+    let group = clean(&job.group);
     let (job, id) = (describe::reference(job), clean(&question.id));
     match question.kind {
+        Some(QuestionKind::Limit) if is_of_group(question) => {
+            let unit = if question.id.starts_with("group_money") { "money" } else { "tokens" };
+            format!(
+                "lastword group set {group} --{unit}-per-day VALUE    # or `lastword deny {job} {id}`, which stops the job"
+            )
+        }
         Some(QuestionKind::Permission) => format!("lastword approve {job} {id}    # or deny"),
         Some(QuestionKind::Choice | QuestionKind::Text) => {
             format!("lastword answer {job} {id}{}", " TEXT".repeat(question.parts.len().max(1)))
@@ -134,6 +153,13 @@ mod tests {
             asked_at: lastword_api::Time::default(),
             expires_at: None,
         }
+    }
+
+    #[test]
+    fn c89_a_line_does_not_pass_the_edge_where_emoji_are_wide() {
+        let asked = asks(&format!("ls {}  asks for permission: execute", "\u{2764}\u{fe0f}".repeat(38)));
+        let lines = whole(&asked, PLAIN, 80);
+        assert!(lines.iter().all(|line| columns(line) <= 80), "{lines:?}");
     }
 
     #[test]

@@ -319,8 +319,8 @@ fn what_is_typed_before_a_question_is_shown_does_not_answer_it() {
     let id = start(&home, &["--name", "asker", "--after", &gate, "ask make test\nask make clean"]);
     let mut screen = Screen::start(&home, (24, 80), &["attach", "asker"]);
     screen.until_shown("type a message for echo and press Enter; Ctrl-C detaches");
-    // Nothing is asked yet, so whole lines are messages. The end of the last one is never typed.
-    screen.write("y\ny\nand then");
+    // Nothing is asked yet, so whole lines are messages, but for a yes. The end of the last one is never typed.
+    screen.write("go on\ny\nplease\nand then");
     screen.until_shown("message 2 queued for asker");
     std::fs::write(&go, "").unwrap();
     screen.until_shown("[y] allow");
@@ -328,13 +328,18 @@ fn what_is_typed_before_a_question_is_shown_does_not_answer_it() {
     assert!(shown.contains("make test") && shown.contains(&format!("{DISCARDED}: and then)")), "{shown}");
     assert_eq!(shown.matches("make clean").count(), 1, "in the prompt; one question at a time: {shown}");
     until_asks(&home, &id, 2);
+    // The rest of that line, and what is typed behind it, answers nothing either.
+    screen.write("n\ny\n");
+    screen.until_shown(&format!("{DISCARDED}: n␊y)"));
+    until("it is said again", || (screen.so_far().matches("[y] allow").count() == 2).then_some(()));
+    until_asks(&home, &id, 2);
     // Two lines at once: the second is there before the second question is shown.
     screen.write("n\ny\n");
     until("the second is shown", || (screen.so_far().matches("make clean").count() == 2).then_some(()));
     screen.until_shown(&format!("{DISCARDED}: y)"));
     assert_eq!(until_asks(&home, &id, 1)[0]["text"], "execute: make clean");
     // If the agent writes meanwhile what became of the first, the second is shown again and needs another yes.
-    let mut heard = 1;
+    let mut heard = 2;
     until("it ends", || {
         let hints = screen.so_far().matches("[y] allow").count();
         if hints > heard {
@@ -348,7 +353,8 @@ fn what_is_typed_before_a_question_is_shown_does_not_answer_it() {
     assert!(log.contains("ask-0 reject_once") && log.contains("ask-1 allow_once"), "{log}");
     // Both messages began a turn of their own, and what was discarded did not.
     let turns = home.json(&["show", &id])["session"]["turns"].as_array().unwrap().len();
-    assert_eq!((turns, log.matches("did: y").count()), (3, 2), "{log}");
+    let did = ["did: go on", "did: please", "did: y"].map(|text| log.matches(text).count());
+    assert_eq!((turns, did), (3, [1, 1, 0]), "{log}");
 }
 
 #[test]

@@ -80,6 +80,16 @@ fn a_job_that_asks_at_its_limit_goes_on_when_the_budget_of_its_group_is_raised()
     home.ok(&["group", "set", "night", "--money-per-day", "5"]);
     let id = start(&home, &["--ask-at-limit", "1h", "spend 6\nask ls"]);
     until("it is paused", || (home.json(&["show", &id])["paused"] != serde_json::Value::Null).then_some(()));
+    // The question says what raises the budget, and takes no limit of the job.
+    let asked = home.ok(&["question", &id]);
+    assert!(
+        asked.contains("the money that its group may spend in a day is used up: $6.00 of $5.00"),
+        "{asked}"
+    );
+    assert!(asked.contains("lastword group set night --money-per-day VALUE"), "{asked}");
+    let question = home.json(&["show", &id])["paused"]["question"].as_str().unwrap().to_owned();
+    let output = home.run(&["answer", &id, &question, "9"]);
+    assert!(output.code != 0 && output.stderr.contains("`lastword group set`"), "{output:?}");
     home.ok(&["group", "set", "night", "--money-per-day", "7"]);
     until("it goes on", || (home.json(&["show", &id])["paused"] == serde_json::Value::Null).then_some(()));
     home.ok(&["cancel", &id]);
@@ -104,4 +114,22 @@ fn a_budget_must_be_an_amount() {
     home.ok(&["group", "set", "night", "--tokens-per-day", "9"]);
     let group = home.json(&["group", "ls"])["items"][1].clone();
     assert_eq!((&group["slots"], &group["day_tokens"]), (&1.into(), &9.into()), "{group}");
+}
+
+#[test]
+fn an_agent_that_claims_to_have_spent_everything_harms_no_other_job() {
+    let home = Home::new();
+    define_paid(&home);
+    for _ in 0..3 {
+        let output = home.run(&["run", "--group", "night", "--agent", "paid", "spend 1e300"]);
+        assert_eq!(output.code, 0, "{output:?}");
+        home.ok(&["logs", "@last"]);
+    }
+    home.ok(&["daemon", "restart"]);
+    let groups = home.ok(&["group", "ls"]);
+    assert!(groups.contains("$2305843009213.693952"), "{groups}");
+    for budget in ["--money-per-day", "--tokens-per-day"] {
+        let output = home.run(&["group", "set", "night", budget, "4611686018427387904"]);
+        assert!(output.code == 2 && !output.stderr.contains("damaged"), "{output:?}");
+    }
 }

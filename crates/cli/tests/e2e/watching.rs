@@ -34,11 +34,38 @@ fn what_is_typed_at_a_question_that_is_answered_elsewhere_is_no_message() {
     answers(&home, "approve", &id, &[]);
     screen.until_shown("(this is no longer asked)");
     screen.until_shown(&format!("{DISCARDED}: n not thi)"));
+    // The rest of that line is no message either, and a yes is none at any time.
     screen.write("s one\n");
+    screen.until_shown(&format!("{DISCARDED}: s one)"));
+    screen.write("y\n");
+    screen.until_shown("(nothing is asked now, so `y` was not sent; `lastword send asker y` sends it)");
+    screen.write("and another one\n");
     screen.until_shown("message 2 queued for asker");
     home.ok(&["interrupt", "asker"]);
     let shown = screen.end();
-    assert!(shown.contains("did: s one"), "{shown}");
+    assert!(shown.contains("did: and another one"), "{shown}");
+}
+
+#[test]
+fn c88_a_line_that_began_before_the_question_was_shown_does_not_answer_it() {
+    let home = with_agent();
+    let gate = home.start("until [ -e go ]; do sleep 0.05; done");
+    let words = ["run", "--name", "half", "--after", &gate, "--agent", "echo", "--", "ask make"];
+    let mut screen = Screen::start(&home, (24, 80), &words);
+    screen.until_shown("type a message for echo");
+    screen.write("make it prett");
+    screen.until_shown("make it prett");
+    std::fs::write(home.work().join("go"), "").unwrap();
+    screen.until_shown(&format!("{DISCARDED}: make it prett)"));
+    screen.until_shown("[y] allow");
+    // The end of the word would be a yes.
+    screen.write("y\n");
+    screen.until_shown(&format!("{DISCARDED}: y)"));
+    let events = home.ok(&["events", "half"]);
+    assert!(!events.contains("answer_requested") && !events.contains("input_requested"), "{events}");
+    screen.write("y\n");
+    let shown = screen.end();
+    assert!(shown.contains("ask-0 allow_once"), "{shown}");
 }
 
 /// Returns a transcript without times.

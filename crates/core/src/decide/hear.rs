@@ -64,6 +64,8 @@ pub fn decide(job: &Job, offset: u64, signal: &Signal, pulse: &Pulse, now: Now) 
                 session.is_some_and(|session| session.questions.iter().any(|open| open.id == *question));
             if open { vec![QuestionClosed { offset, question: question.clone() }.into()] } else { Vec::new() }
         }
+        // What a turn still does when it has ended is no part of it.
+        Signal::ItemCompleted { .. } if job.reports_turns() && job.active_turn().is_none() => Vec::new(),
         Signal::ItemCompleted { title } => vec![ItemCompleted { offset, title: line(title) }.into()],
         Signal::Spent(usage) => vec![Spent { offset, usage: *usage, overcounted_micros: 0 }.into()],
         Signal::Overcounted { money_micros } => {

@@ -1,6 +1,6 @@
 //! Groups: created, changed, removed; what their jobs spend in a day.
 
-use lastword_core::budget::{Budget, Day, Spent};
+use lastword_core::budget::{Budget, Day, SPENT_MAX, Spent};
 use lastword_core::event::{self, Usage};
 use lastword_core::{Fact, Timestamp};
 use lastword_store::{Claim, Group, Store};
@@ -76,6 +76,30 @@ pub async fn what_jobs_spend_is_counted_by_group_and_day<J: Store>(journal: J) {
     assert_eq!(journal.spent(today).await, Ok(vec![of("other", 5, 0), of(QUEUE, 15, 85)]));
     assert_eq!(journal.spent(Day(today.0 + 1)).await, Ok(vec![]));
     assert_eq!(journal.spent(Day(today.0 - 1)).await, Ok(vec![]));
+}
+
+/// An agent may claim to have spent anything. The sum stays where it is then, and every later append is stored.
+pub async fn a_sum_that_is_too_large_stays_at_its_bound<J: Store>(journal: J) {
+    let (today, ann) = (Day::of(NOW), register(&journal, "ann").await);
+    let (mut job, fence) = running(&journal, 1, jobs::spec(QUEUE), &ann).await;
+    let much = |offset, money_micros, overcounted_micros| {
+        let usage = Usage { tokens_in: u64::MAX, tokens_out: u64::MAX, money_micros };
+        Fact::from(event::Spent { offset, usage, overcounted_micros })
+    };
+    for n in 0..4 {
+        let facts = vec![much(n, u64::MAX, 0), much(n, u64::MAX, 0)];
+        write(&journal, &mut job, Some(&fence), facts).await;
+    }
+    let at = |tokens, money_micros| Ok(vec![(QUEUE.to_owned(), Spent { tokens, money_micros })]);
+    assert_eq!(journal.spent(today).await, at(SPENT_MAX, SPENT_MAX));
+    for n in 4..9 {
+        write(&journal, &mut job, Some(&fence), vec![much(n, 0, u64::MAX)]).await;
+    }
+    assert_eq!(journal.spent(today).await, at(SPENT_MAX, -SPENT_MAX));
+    let highest = Budget { tokens: Some(SPENT_MAX as u64), money_micros: None };
+    let group = Group { budget: highest, ..group("high", None, false) };
+    journal.set_group(group.clone()).await.expect("it is set");
+    assert_eq!(journal.groups().await, Ok(vec![group]));
 }
 
 /// A group that has used up its budget gives out no job before the next day.

@@ -160,6 +160,7 @@ macro_rules! for_each_case {
                 a_group_added_by_many_is_made_once,
                 a_budget_is_kept_with_its_group,
                 what_jobs_spend_is_counted_by_group_and_day,
+                a_sum_that_is_too_large_stays_at_its_bound,
                 a_budget_that_is_used_up_closes_its_group_for_the_day;
             keys:
                 c10_a_key_is_given_to_one_job,

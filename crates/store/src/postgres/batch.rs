@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use deadpool_postgres::GenericClient;
-use lastword_core::budget::{Day, Spent, spent_by};
+use lastword_core::budget::{Day, SPENT_MAX, Spent, spent_by};
 use lastword_core::event::Stored;
 use lastword_core::view::row::FOLD;
 use lastword_core::{
@@ -170,7 +170,7 @@ pub(super) async fn write(
                     .collect::<Vec<_>>()
             };
         }
-        let rest: [&(dyn ToSql + Sync); 9] = [
+        let rest: [&(dyn ToSql + Sync); 10] = [
             &begun.0,
             &begun.1,
             &over.0,
@@ -180,6 +180,7 @@ pub(super) async fn write(
             &spent!(|_append, day, _spent| number(day.0)),
             &spent!(|_append, _day, spent| spent.tokens),
             &spent!(|_append, _day, spent| spent.money_micros),
+            &SPENT_MAX,
         ];
         let columns = [&columns[..], &rest[..]].concat();
         client.query(&client.prepare_cached(WITH_REST).await?, &columns).await?

@@ -3,7 +3,7 @@
 //! Everything here runs inside a batch's transaction. An append is checked before its first row is written, so one
 //! that is refused leaves nothing behind for the others of its batch.
 
-use lastword_core::budget::spent_by;
+use lastword_core::budget::{SPENT_MAX, spent_by};
 use lastword_core::event::Stored;
 use lastword_core::spec::Conversation;
 use lastword_core::view::row::{FOLD, Row};
@@ -148,9 +148,10 @@ pub(super) fn write(connection: &Connection, found: Option<&Found>, prepared: &P
 fn spend(connection: &Connection, append: &Append) -> Result<()> {
     const ADD: &str = "insert into spent (day, name, tokens, money_micros) values (?1, ?2, ?3, ?4) \
          on conflict (day, name) do update set \
-         tokens = tokens + excluded.tokens, money_micros = money_micros + excluded.money_micros";
+         tokens = max(min(tokens + excluded.tokens, ?5), -?5), \
+         money_micros = max(min(money_micros + excluded.money_micros, ?5), -?5)";
     for (day, spent) in spent_by(&append.events) {
-        let values = params![day.0, append.row.group, spent.tokens, spent.money_micros];
+        let values = params![day.0, append.row.group, spent.tokens, spent.money_micros, SPENT_MAX];
         execute(connection, ADD, values)?;
     }
     Ok(())

@@ -12,7 +12,7 @@ use lastword_client::jobs;
 use serde_json::Value;
 use tokio::sync::watch;
 
-use super::typed::Typed;
+use super::typed::{Line, Typed};
 use crate::client::{Client, passage};
 use crate::cmd::send;
 use crate::failure::Failure;
@@ -44,7 +44,8 @@ pub(super) async fn listen(
             },
             line = questions.next_line() => {
                 match line {
-                    Some(line) => questions.hear(&line).await,
+                    Some(Line::Whole(line)) => questions.hear(&line).await,
+                    Some(Line::Rest(line)) => questions.drop_rest(&line),
                     None => questions.end_typing(),
                 }
                 None
@@ -172,8 +173,21 @@ impl Questions<'_> {
     /// Discards what was typed so far, and shows it, so that it can be typed again.
     fn discard(&mut self) {
         let typed = self.typed.as_mut().map(Typed::discard).unwrap_or_default();
-        if !typed.is_empty() {
+        self.say_discarded(&typed);
+    }
+
+    fn say_discarded(&self, typed: &str) {
+        if !typed.trim_end().is_empty() {
             self.client.ui().say(&format!("{DISCARDED}: {})", clean(typed.trim_end())));
+        }
+    }
+
+    /// Discards the rest of a line whose beginning was discarded, with all that was typed behind it, and says again what can be typed.
+    fn drop_rest(&mut self, rest: &str) {
+        let behind = self.typed.as_mut().map(Typed::discard).unwrap_or_default();
+        self.say_discarded(&[rest, behind.as_str()].join("\n"));
+        if let Some(asked) = self.open.front().filter(|asked| asked.is_begun()) {
+            self.client.ui().say(&asked.hint());
         }
     }
 
@@ -217,7 +231,7 @@ impl Questions<'_> {
     }
 
     /// Returns the next line, for the question that is shown or as a message; `None` if the input has ended.
-    async fn next_line(&mut self) -> Option<String> {
+    async fn next_line(&mut self) -> Option<Line> {
         let is_heard = match self.open.front() {
             Some(asked) => asked.is_begun(),
             None => takes_messages(self.job),
@@ -249,6 +263,15 @@ impl Questions<'_> {
     /// Sends a message, as `send` does.
     async fn send(&self, text: &str) {
         if text.is_empty() {
+            return;
+        }
+        // An answer that comes too early or too late is no message: it would begin a turn that was not meant.
+        if ANSWERS.contains(&text.to_ascii_lowercase().as_str()) {
+            let reference = describe::reference(self.job);
+            let text = clean(text);
+            self.client.ui().say(&format!(
+                "  (nothing is asked now, so `{text}` was not sent; `lastword send {reference} {text}` sends it)"
+            ));
             return;
         }
         let message = Message { text: text.to_owned(), ..Message::default() };
@@ -311,6 +334,9 @@ const WRITTEN_SINCE: &str = "  (the agent has written since this was shown; here
 
 /// Shown before what was typed too early: before a question was shown, or before the last one was answered.
 const DISCARDED: &str = "  (discarded input that was typed before";
+
+/// What people type at a question. Nothing else that is so short is worth a message.
+const ANSWERS: [&str; 6] = ["y", "yes", "n", "no", "a", "always"];
 
 /// Shown below a question that was answered elsewhere, or withdrawn.
 const CLOSED: &str = "  (this is no longer asked)";

@@ -24,8 +24,18 @@ pub(super) struct Typed {
     readable: Option<JoinHandle<bool>>,
     /// An incomplete line.
     incomplete: Vec<u8>,
+    /// The beginning of the line was discarded, so its rest is no line.
+    is_rest: bool,
     /// Input must still be discarded, because we were in the background when it should have been.
     stale: bool,
+}
+
+/// What was typed until Enter.
+pub(super) enum Line {
+    /// All of it.
+    Whole(String),
+    /// What followed after its beginning was discarded: it is discarded, too.
+    Rest(String),
 }
 
 impl Typed {
@@ -42,11 +52,12 @@ impl Typed {
         if !self.stale {
             typed.extend(ui::take_typed());
         }
+        self.is_rest = typed.last().map_or(self.is_rest, |last| *last != b'\n');
         String::from_utf8_lossy(&typed).into_owned()
     }
 
     /// Returns the next line; `None` if the input has ended. Cancel-safe.
-    pub(super) async fn next_line(&mut self) -> Option<String> {
+    pub(super) async fn next_line(&mut self) -> Option<Line> {
         loop {
             self.readable.get_or_insert_with(|| spawn_blocking(|| is_readable(None))).await.ok()?;
             self.readable = None;
@@ -61,7 +72,7 @@ impl Typed {
             if self.stale {
                 self.discard();
                 // An empty line means nothing.
-                return Some(String::new());
+                return Some(Line::Whole(String::new()));
             }
             let mut buffer = [0; LINE_MAX];
             let read = rustix::io::read(rustix::stdio::stdin(), &mut buffer).ok().filter(|read| *read > 0)?;
@@ -69,7 +80,8 @@ impl Typed {
             if let Some(end) = self.incomplete.iter().position(|byte| *byte == b'\n') {
                 let line = String::from_utf8_lossy(&self.incomplete[..end]).into_owned();
                 self.incomplete.drain(..=end);
-                return Some(line);
+                let is_rest = std::mem::take(&mut self.is_rest);
+                return Some(if is_rest { Line::Rest(line) } else { Line::Whole(line) });
             }
         }
     }

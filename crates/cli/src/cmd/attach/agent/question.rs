@@ -3,7 +3,7 @@
 use lastword_api::{Answer, Question, QuestionKind, QuestionOption, QuestionPart, Time, Verdict};
 use serde_json::Value;
 
-use crate::ui::question::whole;
+use crate::ui::question::{is_of_group, whole};
 use crate::ui::style::Style;
 
 /// Lines of the screen that a page leaves free, for the lines of ours around it.
@@ -81,6 +81,10 @@ impl Asked {
             return format!("  -- line {shown} of {all}: [Enter] shows more, [n] denies --");
         }
         match self.part() {
+            None if is_of_group(&self.question) => {
+                "  raise the budget of its group (`lastword group set`), or type [n] to stop the job"
+                    .to_owned()
+            }
             None if self.is_at_limit() => "  type the new limit, or [n] to stop the job".to_owned(),
             None if self.question.kind.is_none() => "  [y] allow  [n] deny, or type an answer".to_owned(),
             None if self.can_be_ruled() => {
@@ -129,6 +133,7 @@ impl Asked {
             };
         }
         match word.to_ascii_lowercase().as_str() {
+            _ if is_of_group(&self.question) && !denies => Step::Again,
             _ if self.is_at_limit() && !denies => {
                 Step::Answer(Answer { words: vec![line.to_owned()], ..self.answer() })
             }

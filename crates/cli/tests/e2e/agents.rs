@@ -238,6 +238,8 @@ fn a_failed_agent_is_reported_as_failed_whatever_its_exit_code() {
     let output = home.run(&["run", "--agent", "echo", "fail out of luck"]);
     assert_eq!(output.code, 1, "{output:?}");
     assert!(output.stderr.contains("failed") && output.stderr.contains("out of luck"), "{output:?}");
+    let shown = home.ok(&["show", "@last"]);
+    assert!(shown.contains("its turn did not complete") && !shown.contains("reached"), "{shown}");
     let output = home.run(&["resume", "@last", "again"]);
     assert_eq!(output.code, 125, "{output:?}");
     assert!(output.stderr.contains("none of its turns completed"), "{output:?}");

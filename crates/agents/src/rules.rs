@@ -81,6 +81,10 @@ impl<'a> ToolNames<'a> {
                 let tool = self.twin(name).unwrap_or(name);
                 Err(format!("is in an agent's own syntax, which has another meaning; write `{tool}: {what}`"))
             }
+            Some(_) if rest[1..].trim().is_empty() => {
+                self.check_name(name, ": *")?;
+                Err(format!("would never match: nothing follows the colon; write `{name}` for every use"))
+            }
             Some(_) => {
                 self.check_name(name, rest)?;
                 self.check_path(name, rest)?;
@@ -286,6 +290,10 @@ mod tests {
             (Dialect::Claude, &[], "read*", "`Read: *`"),
             (Dialect::Claude, &[], "execute: git *", "`Bash: git *`"),
             (Dialect::Claude, &[], "Bash:git *", "`Bash: git *`"),
+            (Dialect::Claude, &[], "Bash:", "write `Bash` for every use"),
+            (Dialect::Claude, &[], "Bash: ", "write `Bash` for every use"),
+            (Dialect::Claude, &[], "bash:", "`Bash: *`"),
+            (Dialect::Codex, &[], "fileChange: ", "write `fileChange` for every use"),
             (Dialect::Claude, &[], "mcp__air", "`mcp__air__*`"),
             (Dialect::Claude, &[], "AskUserQuestion", "only a person"),
             (

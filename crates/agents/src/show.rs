@@ -37,6 +37,8 @@ pub struct Show {
     part_of: Option<String>,
     /// The replay of a resumed session's history is over.
     is_present: bool,
+    /// The start of the current message may be missing, so that it is shown again when it is repeated whole.
+    missed_start: bool,
     /// The format of a one-shot agent.
     format: Option<Format>,
 }
@@ -44,7 +46,25 @@ pub struct Show {
 impl Show {
     /// Returns a follower for an agent of this dialect.
     pub fn new(dialect: Dialect) -> Show {
-        Show { dialect, is_open: false, in_parts: false, part_of: None, is_present: false, format: None }
+        Show {
+            dialect,
+            is_open: false,
+            in_parts: false,
+            part_of: None,
+            is_present: false,
+            missed_start: false,
+            format: None,
+        }
+    }
+
+    /// Returns a follower that begins in the middle of the output: in the present of its session, perhaps within a message.
+    pub fn midway(dialect: Dialect) -> Show {
+        Show { is_present: true, missed_start: true, ..Show::new(dialect) }
+    }
+
+    /// Reports whether the message that was shown last may have lost its start.
+    pub fn missed_start(&self) -> bool {
+        self.missed_start
     }
 
     /// Returns what to show for a line of the agent.
@@ -65,6 +85,7 @@ impl Show {
         let ends = self.is_open && !is_text && shown != Shown::Break;
         let nothing = shown == Shown::Break && !self.is_open;
         self.is_open = is_text;
+        self.missed_start &= is_text || nothing;
         let before = ends.then_some(Shown::Break);
         before.into_iter().chain((!nothing).then_some(shown)).collect()
     }
@@ -73,8 +94,10 @@ impl Show {
         let Ok(event) = serde_json::from_slice::<Value>(line) else { return Vec::new() };
         match text(&event, &["type"]) {
             Some("stream_event") => {
-                self.in_parts = true;
-                match text(&event, &["event", "type"]) {
+                let kind = text(&event, &["event", "type"]);
+                self.missed_start &= kind != Some("content_block_start");
+                self.in_parts = !self.missed_start;
+                match kind {
                     Some("content_block_delta") => part(text(&event, &["event", "delta", "text"])),
                     Some("content_block_stop") => vec![Shown::Break],
                     _ => Vec::new(),
@@ -97,9 +120,9 @@ impl Show {
         }
     }
 
-    fn claude_block(&self, block: &Value) -> Vec<Shown> {
+    fn claude_block(&mut self, block: &Value) -> Vec<Shown> {
         match text(block, &["type"]) {
-            Some("text") if !self.in_parts => [part(text(block, &["text"])), vec![Shown::Break]].concat(),
+            Some("text") if !self.in_parts => self.whole(text(block, &["text"])),
             Some("tool_use") => {
                 let what = ["command", "file_path", "pattern", "url", "description"];
                 let what = what.iter().find_map(|name| text(block, &["input", name])).unwrap_or_default();
@@ -118,7 +141,8 @@ impl Show {
         let item = &params["item"];
         match method.as_str() {
             "item/agentMessage/delta" => {
-                self.part_of = text(&params, &["itemId"]).map(str::to_owned);
+                let item = text(&params, &["itemId"]).filter(|_| !self.missed_start);
+                self.part_of = item.map(str::to_owned);
                 part(text(&params, &["delta"]))
             }
             "item/commandExecution/outputDelta" => {
@@ -126,6 +150,10 @@ impl Show {
                 output(&params["delta"])
             }
             "item/started" => match text(item, &["type"]) {
+                Some("agentMessage") => {
+                    self.missed_start = false;
+                    Vec::new()
+                }
                 Some("commandExecution") => {
                     tool("", &text(item, &["command"]).map(crate::codex::command).unwrap_or_default())
                 }
@@ -139,7 +167,7 @@ impl Show {
                 let shown = self.part_of.as_deref().is_some_and(|part| text(item, &["id"]) == Some(part));
                 match text(item, &["type"]) {
                     Some("agentMessage") if shown => vec![Shown::Break],
-                    Some("agentMessage") => [part(text(item, &["text"])), vec![Shown::Break]].concat(),
+                    Some("agentMessage") => self.whole(text(item, &["text"])),
                     Some("commandExecution") if !shown => output(&item["aggregatedOutput"]),
                     _ => Vec::new(),
                 }
@@ -182,6 +210,12 @@ impl Show {
         }
     }
 
+    /// Shows a whole message, apart from the parts before it.
+    fn whole(&mut self, text: Option<&str>) -> Vec<Shown> {
+        self.missed_start = false;
+        [vec![Shown::Break], part(text), vec![Shown::Break]].concat()
+    }
+
     fn once(&mut self, line: &[u8]) -> Vec<Shown> {
         let Some((format, updates)) = once::read(line) else { return Vec::new() };
         if *self.format.get_or_insert(format) != format {
@@ -192,7 +226,7 @@ impl Show {
 
     fn update(&mut self, update: Update) -> Vec<Shown> {
         match update {
-            Update::Message(text) => [part(Some(&text)), vec![Shown::Break]].concat(),
+            Update::Message(text) => self.whole(Some(&text)),
             Update::MessagePart(name, text) => {
                 let other = self.part_of != name;
                 self.part_of = name;

@@ -26,9 +26,10 @@ pub struct JobResult {
     pub error: Option<String>,
     /// The proof that nothing of the last attempt is left.
     pub receipt: Option<Receipt>,
-    /// The end of standard output, at most 64 KiB, with invalid UTF-8 replaced. For an agent, its last message.
+    /// The end of standard output, at most 64 KiB, with invalid UTF-8 replaced. For an agent, its last message, looked for in the last
+    /// 4 MiB that it wrote.
     pub text: String,
-    /// Bytes of standard output before `text`.
+    /// Bytes of standard output before `text`; for an agent, 0 if its message is whole, and otherwise the bytes that were not searched.
     pub text_skipped: u64,
 }
 

@@ -53,21 +53,32 @@ fn read(file: &Path) -> Result<Option<String>, BadAgents> {
     }
 }
 
-/// Returns the last message in the output of an agent; `None` for a plain agent, or if there is none.
-pub(crate) fn last_message(dialect: Dialect, written: &[u8]) -> Option<String> {
-    let mut show = Show::new(dialect);
-    let (mut message, mut last) = (String::new(), None);
+/// The last message of an agent.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct LastMessage {
+    pub(crate) text: String,
+    /// Its beginning may be missing.
+    pub(crate) is_cut: bool,
+}
+
+/// Returns the last message in the end of an agent's output, which is cut if there is output before it; `None` for a plain agent, or if
+/// there is no message.
+pub(crate) fn last_message(dialect: Dialect, written: &[u8], is_cut: bool) -> Option<LastMessage> {
+    let mut show = if is_cut { Show::midway(dialect) } else { Show::new(dialect) };
+    let (mut message, mut last) = (None::<LastMessage>, None);
     for line in written.split(|byte| *byte == b'\n') {
         for shown in show.line(line) {
             match shown {
-                Shown::Text(part) => message.push_str(&part),
+                Shown::Text(part) => {
+                    let is_cut = show.missed_start();
+                    message.get_or_insert(LastMessage { text: String::new(), is_cut }).text.push_str(&part);
+                }
                 Shown::Output(_) if dialect == Dialect::Plain => return None,
-                _ if message.is_empty() => {}
-                _ => last = Some(std::mem::take(&mut message)),
+                _ => last = message.take().or(last),
             }
         }
     }
-    Some(message).filter(|message| !message.is_empty()).or(last)
+    message.or(last)
 }
 
 /// Returns the lines of an agent that are not of its protocol, which is objects of JSON. The first line may have lost its beginning.
@@ -174,7 +185,66 @@ pub(crate) fn check_money(work: &Work, limit: Option<u64>) -> Result<(), Failure
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
     use super::*;
+
+    /// Returns the last message in the last `lines` of these, the first of which has lost its beginning unless all are read.
+    fn found(dialect: Dialect, written: &[Value], lines: usize) -> Option<(String, bool)> {
+        let begin = written.len() - lines;
+        let cut: Vec<String> = written[begin..].iter().map(Value::to_string).collect();
+        let cut = cut.join("\n");
+        let cut = if begin > 0 { &cut[1..] } else { &cut };
+        last_message(dialect, cut.as_bytes(), begin > 0).map(|found| (found.text, found.is_cut))
+    }
+
+    #[test]
+    fn a_message_that_begins_before_the_end_that_is_read_is_whole_or_counted_as_cut() {
+        let event = |event: Value| json!({ "type": "stream_event", "event": event });
+        let delta = |text| event(json!({ "type": "content_block_delta", "delta": { "text": text } }));
+        let claude = [
+            event(json!({ "type": "content_block_start" })),
+            delta("one "),
+            delta("two "),
+            delta("three"),
+            json!({ "type": "assistant", "message": { "content": [{ "type": "text", "text": "one two three" }] } }),
+            event(json!({ "type": "content_block_stop" })),
+            json!({ "type": "result", "result": "one two three" }),
+        ];
+        let delta =
+            |text| json!({ "method": "item/agentMessage/delta", "params": { "itemId": "a", "delta": text } });
+        let item = |method: &str| json!({ "method": method, "params": { "item": { "id": "a", "type": "agentMessage", "text": "one two three" } } });
+        let codex = [
+            item("item/started"),
+            delta("one "),
+            delta("two "),
+            delta("three"),
+            item("item/completed"),
+            json!({ "method": "turn/completed", "params": {} }),
+        ];
+        let whole = Some(("one two three".to_owned(), false));
+        for lines in 4..=7 {
+            assert_eq!(found(Dialect::Claude, &claude, lines), whole, "{lines}");
+        }
+        assert_eq!(found(Dialect::Claude, &claude, 3), None, "the whole message has lost its beginning");
+        for lines in 3..=6 {
+            assert_eq!(found(Dialect::Codex, &codex, lines), whole, "{lines}");
+        }
+        let update = |update: Value| json!({ "method": "session/update", "params": { "update": update } });
+        let chunk =
+            |text| update(json!({ "sessionUpdate": "agent_message_chunk", "content": { "text": text } }));
+        let acp = [
+            json!({ "id": 2, "result": { "sessionId": "s" } }),
+            update(json!({ "sessionUpdate": "tool_call", "title": "make" })),
+            chunk("one "),
+            chunk("two "),
+            chunk("three"),
+            json!({ "id": 3, "result": { "stopReason": "end_turn" } }),
+        ];
+        assert_eq!(found(Dialect::Acp, &acp, 6), whole);
+        assert_eq!(found(Dialect::Acp, &acp, 5), Some(("one two three".to_owned(), true)));
+        assert_eq!(found(Dialect::Acp, &acp, 3), Some(("three".to_owned(), true)));
+    }
 
     #[test]
     fn an_unusable_file_is_reported_with_its_path_and_reason() {

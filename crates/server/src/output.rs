@@ -31,6 +31,10 @@ const LIMIT_MAX: usize = 256 << 10;
 /// Bytes of the end of standard output in a result.
 const RESULT_BYTES_MAX: usize = 64 << 10;
 
+/// Bytes of the end of an agent's output in which its last message is looked for. A message takes many times its own size: it is
+/// streamed in small parts and then repeated whole, perhaps twice.
+const MESSAGE_BYTES_MAX: usize = 4 << 20;
+
 /// Recordings are polled, since nothing announces their growth: first after this pause, then with longer ones. A poll takes
 /// microseconds.
 const POLL_FIRST: Duration = Duration::from_millis(2);
@@ -108,8 +112,13 @@ struct Piece {
 }
 
 impl Piece {
+    /// Returns the offset after the last byte.
+    fn next(&self) -> u64 {
+        self.offset + self.bytes.len() as u64
+    }
+
     fn into_response(self) -> Response {
-        let next = self.offset + self.bytes.len() as u64;
+        let next = self.next();
         let number = |value: u64| HeaderValue::from(value);
         let headers = [
             ("lastword-offset", number(self.offset)),
@@ -260,6 +269,18 @@ async fn off_thread<T: Send + 'static>(
     }
 }
 
+/// Reads the end of standard output: at most so many bytes, and nothing before a gap.
+async fn read_end<J: Store>(app: &App<J>, job: Job, bytes: usize) -> Result<Piece, Failure> {
+    let query = OutputQuery { tail: Some(bytes as u64), limit: Some(bytes), ..OutputQuery::default() };
+    let mut piece = read_now(app, job, Stream::Stdout, &query).await?;
+    // A read that does not reach the end has stopped at a gap.
+    while piece.next() < piece.size && !piece.bytes.is_empty() {
+        let query = OutputQuery { offset: Some(piece.next()), limit: Some(bytes), ..OutputQuery::default() };
+        piece = read_now(app, piece.job, Stream::Stdout, &query).await?;
+    }
+    Ok(piece)
+}
+
 /// Returns the result of an ended job.
 #[utoipa::path(
     get, operation_id = "job_result", path = "/v1/jobs/{ref}/result", tag = "output",
@@ -281,19 +302,22 @@ pub(crate) async fn result<J: Store>(
     }
     let shown = view(&app, &job).await?;
     let dialect = shown.agent.as_ref().and_then(|agent| agent.dialect.to_core());
-    // More for an agent: its last message is looked for in the protocol that it writes.
-    let bytes = if dialect.is_some() { LIMIT_MAX } else { RESULT_BYTES_MAX };
-    let query = OutputQuery { tail: Some(bytes as u64), limit: Some(bytes), ..OutputQuery::default() };
-    let piece = read_now(&app, job.value, Stream::Stdout, &query).await?;
-    let message = dialect.and_then(|dialect| agents::last_message(dialect, &piece.bytes));
+    let bytes = match dialect {
+        None => RESULT_BYTES_MAX,
+        Some(Dialect::Plain) => LIMIT_MAX,
+        Some(_) => MESSAGE_BYTES_MAX,
+    };
+    let piece = read_end(&app, job.value, bytes).await?;
+    let before = piece.offset;
+    let message = dialect.and_then(|dialect| agents::last_message(dialect, &piece.bytes, before > 0));
     let (text, skipped) = match (message, dialect) {
-        (Some(message), _) => (message, 0),
-        // It failed before its first message. Its protocol is no result.
+        (Some(message), _) => (message.text, if message.is_cut { before } else { 0 }),
+        // It failed before its first message, or the message is longer than what was read. Its protocol is no result.
         (None, Some(dialect)) if dialect != Dialect::Plain => {
-            (agents::outside_protocol(&piece.bytes, piece.offset > 0), 0)
+            (agents::outside_protocol(&piece.bytes, before > 0), before)
         }
         // The end of the output; `skipped` is the number of bytes before it.
-        (None, _) => (String::from_utf8_lossy(&piece.bytes).into_owned(), piece.offset),
+        (None, _) => (String::from_utf8_lossy(&piece.bytes).into_owned(), before),
     };
     let result = JobResult::of(&shown, text, skipped).ok_or(Refusal::NotEnded(id))?;
     Ok(Json(result).into_response())

@@ -1,12 +1,13 @@
 //! `answer`, `approve` and `deny`: answers a question of an agent, or the one at a limit.
 
-use lastword_api::{Answer, Code, Job, Verdict};
+use lastword_api::{Answer, Code, Job, QuestionKind, QuestionPart, Verdict};
 use lastword_client::jobs;
 
 use crate::client::Client;
 use crate::failure::{Failure, Outcome};
 use crate::text::clean::clean;
 use crate::ui::describe;
+use crate::ui::question::{self, NoSuchOption};
 
 /// A question.
 #[derive(Debug, clap::Args)]
@@ -23,6 +24,7 @@ struct Which {
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "`lastword question JOB` shows the question and its name. To answer a permission request, use approve or deny.\n\n\
+                  The number of an option stands for the option; where several can be chosen, give numbers with a comma between them: 1,3.\n\n\
                   A job that is paused at a limit (run --ask-at-limit) asks for a new one: 50M, 200000 or 2.50; 0 removes the limit."
 )]
 pub(crate) struct Args {
@@ -62,6 +64,10 @@ pub(crate) struct Deny {
 }
 
 pub(crate) async fn run(args: Args, client: Client) -> Outcome {
+    if args.text.iter().any(|text| text.trim().is_empty()) {
+        let next = format!("lastword question {}", clean(&args.which.job));
+        return Err(Failure::usage("an answer is empty; nothing was sent").next(next));
+    }
     let words = Answer { words: args.text, ..Answer::default() };
     send(args.which, words, client).await
 }
@@ -86,6 +92,7 @@ async fn send(which: Which, answer: Answer, client: Client) -> Outcome {
         return Err(Failure::usage(what).next(format!("lastword question {}", clean(&which.job))));
     };
     let job = client.job(&which.job).await?;
+    let answer = Answer { words: chosen(&job, &question, answer.words)?, ..answer };
     let said = said(&job, &question, &answer);
     let call = jobs::answer(&job.id, &Answer { question, ..answer }).once()?;
     let accepted = client.call(&call).await.map_err(|failure| explain(failure, &job))?;
@@ -95,6 +102,25 @@ async fn send(which: Which, answer: Answer, client: Client) -> Outcome {
         false => ui.say(&said),
     }
     Ok(0)
+}
+
+/// Returns the answers with the options that their numbers name.
+fn chosen(job: &Job, question: &str, words: Vec<String>) -> Result<Vec<String>, Failure> {
+    let open = job.open_questions();
+    // The daemon explains a name that no question has.
+    let Some(asked) = open.iter().find(|asked| asked.id == question) else { return Ok(words) };
+    let parts = asked.parts.iter().map(Some).chain(std::iter::repeat(None));
+    let answer = |(text, part): (String, Option<&QuestionPart>)| match part {
+        Some(part) if asked.kind != Some(QuestionKind::Permission) => {
+            question::chosen(part, &text).map_err(|NoSuchOption(number)| {
+                let job_name = describe::job_name(job.name.as_deref(), &job.short);
+                let options = question::options(part);
+                Failure::usage(format!("{job_name} has no option {number}; the options are {options}"))
+            })
+        }
+        _ => Ok(text),
+    };
+    words.into_iter().zip(parts).map(answer).collect()
 }
 
 /// Says what becomes of an answer.

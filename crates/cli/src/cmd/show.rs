@@ -1,6 +1,7 @@
 //! `show`: shows everything about one job.
 
 use lastword_api::Job;
+use lastword_client::output;
 
 use crate::client::Client;
 use crate::client::recording::{Recording, Stream};
@@ -48,7 +49,7 @@ async fn last_lines(client: &Client, job: &Job) -> Result<Option<String>, Failur
     {
         for stream in Stream::BOTH {
             let recording = Recording { job: job.id.clone(), attempt: attempt.no, stream };
-            let transcript = Transcript::of(job).filter(|_| stream == Stream::Stdout);
+            let transcript = Transcript::midway(job).filter(|_| stream == Stream::Stdout);
             let lines = if transcript.is_some() { LINES_OF_AGENT } else { LINES };
             let (_, bytes) = recording.tail(client, lines).await?;
             let text = match transcript {
@@ -57,6 +58,13 @@ async fn last_lines(client: &Client, job: &Job) -> Result<Option<String>, Failur
             };
             if !text.is_empty() {
                 return Ok(Some(text));
+            }
+            // Its last message is longer than what was read.
+            if job.agent.is_some() && stream == Stream::Stdout && job.outcome.is_some() {
+                let result = client.call(&output::result(&job.id)).await?;
+                if !result.text.is_empty() {
+                    return Ok(Some(last_lines_of(&result.text)));
+                }
             }
         }
     }

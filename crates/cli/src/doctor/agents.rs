@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use lastword_agents::{Chosen, Definition, Dialogue, Goals, Heard, Start, with_variables};
 use lastword_core::InputNo;
+use lastword_core::event::TurnEnding;
 use lastword_core::report::Signal;
 use lastword_proc::{Input, Keep, Keeper, Launch, Nursery, Recording, Stop, Tool, clock};
 use lastword_server::known_agents;
@@ -187,7 +188,8 @@ fn handshake(nursery: &Nursery, definition: &Definition) -> Result<String, Strin
     answered.map_err(|why| why.unwrap_or_else(|| last_error(&launch.dir)))
 }
 
-/// Talks to an agent until it is ready for its first prompt. Returns its answer, or the error it reports; `None` if it exits before.
+/// Talks to an agent until it is ready for its first prompt, or has answered it: Claude Code opens its session only with a first message.
+/// Returns its answer, or the error it reports; `None` if it exits before.
 fn talk(dir: &Path, mut dialogue: Dialogue) -> Result<String, Option<String>> {
     // If the keeper is gone, so is the agent.
     let gone = |_: lastword_proc::Error| None;
@@ -195,13 +197,16 @@ fn talk(dir: &Path, mut dialogue: Dialogue) -> Result<String, Option<String>> {
     let mut speaker = Keeper::connect(dir, 0).map_err(gone)?;
     events.watch().map_err(gone)?;
     let mut recording = Recording::open(dir, "stdout").map_err(gone)?;
-    let (mut lines, mut session, mut chunk) = (0, None, vec![0; CHUNK]);
+    let (mut lines, mut session, mut chunk) = (0, None::<String>, vec![0; CHUNK]);
+    let answers = |session: Option<String>| match session {
+        Some(name) => format!("answers, session {name}"),
+        None => "answers".to_owned(),
+    };
     loop {
         while let Some(due) = dialogue.next(&Goals::default()) {
             if dialogue.wrote(due.line.as_bytes(), InputNo(0)).is_some() {
                 // This would be the first prompt.
-                let session = session.map_or_else(String::new, |name: String| format!(", session {name}"));
-                return Ok(format!("answers{session}"));
+                return Ok(answers(session));
             }
             lines += 1;
             speaker.input(lines, format!("{}\n", due.line).as_bytes()).map_err(gone)?;
@@ -210,8 +215,9 @@ fn talk(dir: &Path, mut dialogue: Dialogue) -> Result<String, Option<String>> {
         for Heard { signal, .. } in dialogue.read(&chunk[..read.bytes]) {
             match signal {
                 Signal::SessionStarted { reference, .. } => session = reference,
+                Signal::TurnEnded { ending: TurnEnding::Completed, .. } => return Ok(answers(session)),
                 Signal::TurnEnded { error, .. } => {
-                    let why = error.unwrap_or_else(|| "it did not start a session".to_owned());
+                    let why = error.unwrap_or_else(|| "its first turn did not complete".to_owned());
                     return Err(Some(why));
                 }
                 _ => {}

@@ -20,6 +20,12 @@ impl Transcript {
         Some(Transcript { show: Show::new(dialect), line: Vec::new(), is_within_line: false })
     }
 
+    /// Starts a transcript in the middle of the output, for its last lines; `None` if the job is not an agent.
+    pub(crate) fn midway(job: &Job) -> Option<Transcript> {
+        let dialect = job.agent.as_ref()?.dialect.to_core()?;
+        Some(Transcript { show: Show::midway(dialect), line: Vec::new(), is_within_line: false })
+    }
+
     /// Renders a piece of output. The result is not yet safe for a terminal.
     pub(crate) fn render(&mut self, bytes: &[u8]) -> String {
         let mut text = String::new();

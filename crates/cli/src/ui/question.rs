@@ -1,7 +1,7 @@
 //! Renders what is asked, by an agent or at a limit. Every line of the agent begins with a bar, so that it cannot pass for one of ours, and none is cut: a
 //! question is shown whole, or it is said how much is left out and its name is not shown.
 
-use lastword_api::{Job, Question, QuestionKind, QuestionLimit, QuestionPart};
+use lastword_api::{Job, Question, QuestionKind, QuestionLimit, QuestionOption, QuestionPart};
 
 use super::describe;
 use super::style::Style;
@@ -81,7 +81,42 @@ fn part_lines(part: &QuestionPart, style: Style, width: usize) -> Vec<String> {
         let text = format!("  {} {}{description}{}", index + 1, option.label, option.description);
         lines.extend(barred(&text, style, width));
     }
+    if part.several && !part.options.is_empty() {
+        lines.push(format!("  {}", style.faint("takes several numbers, with a comma between them")));
+    }
     lines
+}
+
+/// Returns what a text answers: the options that its numbers name, or the text itself. Fails if there is no option of a number.
+pub(crate) fn chosen(part: &QuestionPart, text: &str) -> Result<String, NoSuchOption> {
+    let text = text.trim();
+    if part.options.is_empty() || part.options.iter().any(|option| option.label == text) {
+        return Ok(text.to_owned());
+    }
+    // A number too large for its type is out of range like any other.
+    let is_number = |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit());
+    let numbers: Vec<&str> = text.split(',').map(str::trim).collect();
+    if !numbers.iter().all(|word| is_number(word)) || numbers.len() > 1 && !part.several {
+        return Ok(text.to_owned());
+    }
+    let label = |number: &&str| {
+        let index = number.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
+        let option = index.and_then(|index| part.options.get(index));
+        option.map(|option| option.label.as_str()).ok_or_else(|| NoSuchOption((*number).to_owned()))
+    };
+    let labels: Vec<&str> = numbers.iter().map(label).collect::<Result<_, _>>()?;
+    Ok(labels.join(", "))
+}
+
+/// A number that no option has.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct NoSuchOption(pub(crate) String);
+
+/// Returns the options of a part in one line.
+pub(crate) fn options(part: &QuestionPart) -> String {
+    let option =
+        |(index, option): (usize, &QuestionOption)| format!("{} {}", index + 1, clean(&option.label));
+    part.options.iter().enumerate().map(option).collect::<Vec<_>>().join(", ")
 }
 
 /// Returns a text of an agent or a repository, line by line, each with a bar before it. A line that is wrapped goes on behind a broken bar.
@@ -133,8 +168,6 @@ pub(crate) fn command(job: &Job, question: &Question) -> String {
 
 #[cfg(test)]
 mod tests {
-    use lastword_api::QuestionOption;
-
     use super::*;
 
     const PLAIN: Style = Style { on: false };
@@ -215,5 +248,39 @@ mod tests {
             whole(&question, PLAIN, 80),
             ["  asks", "  │ Which?", "  │   1 SQLite: one file", "  │   2 Other"]
         );
+    }
+
+    #[test]
+    fn a_number_is_its_option_and_words_are_themselves() {
+        let option = |label: &str| QuestionOption { label: label.to_owned(), description: String::new() };
+        let options = vec![option("SQLite"), option("PostgreSQL"), option("4")];
+        let one = QuestionPart { text: "Which?".to_owned(), options, several: false };
+        let several = QuestionPart { several: true, ..one.clone() };
+        let words = QuestionPart { options: Vec::new(), ..one.clone() };
+        for (part, text, expected) in [
+            (&one, "2", Ok("PostgreSQL")),
+            (&one, " 2 ", Ok("PostgreSQL")),
+            (&one, "4", Ok("4")),
+            (&one, "5", Err("5")),
+            (&one, "0", Err("0")),
+            (&one, "99999999999999999999999", Err("99999999999999999999999")),
+            (&one, "neither", Ok("neither")),
+            (&one, "-1", Ok("-1")),
+            (&one, "1,2", Ok("1,2")),
+            (&several, "1,2", Ok("SQLite, PostgreSQL")),
+            (&several, "3, 1", Ok("4, SQLite")),
+            (&several, "1,7", Err("7")),
+            (&several, "1, MySQL", Ok("1, MySQL")),
+            (&words, "7", Ok("7")),
+        ] {
+            let expected = expected.map(str::to_owned).map_err(|number| NoSuchOption(number.to_owned()));
+            assert_eq!(chosen(part, text), expected, "{text}");
+        }
+        let shown = part_lines(&several, PLAIN, 80);
+        assert_eq!(
+            shown.last().map(String::as_str),
+            Some("  takes several numbers, with a comma between them")
+        );
+        assert!(!part_lines(&one, PLAIN, 80).iter().any(|line| line.contains("several")));
     }
 }

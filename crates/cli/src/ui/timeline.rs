@@ -129,6 +129,7 @@ fn attempt_spans(job: &Job, attempt: &Attempt, is_last: bool, end: Time, spans: 
             let mut notes = vec![match &stop.by {
                 _ if stop.cause == Cause::ReaderGone => describe::READER_GONE.to_owned(),
                 Some(by) => format!("requested by {by}"),
+                None if stop.cause == Cause::Agent => "its turn did not complete".to_owned(),
                 None => format!("{} reached", stop.cause.as_str().replace("limit_", "limit on ")),
             }];
             notes.extend(stop.rung.as_ref().map(|rung| describe::rung(rung).to_owned()));

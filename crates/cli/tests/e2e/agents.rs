@@ -131,6 +131,22 @@ pub(crate) fn endings(job: &serde_json::Value) -> Vec<&str> {
 }
 
 #[test]
+fn a_long_streamed_message_is_the_whole_result_or_its_end_with_what_was_left_out() {
+    let home = with_agent();
+    home.ok(&["run", "--agent", "echo", "long 500"]);
+    let result = home.json(&["result", "@last"]);
+    assert_eq!(result["text"].as_str().map(str::len), Some(500_000 + "did: long 500\n".len()));
+    assert_eq!(result["text_skipped"], 0);
+    assert!(home.ok(&["show", "@last"]).contains("did: long 500"));
+    home.ok(&["run", "--agent", "echo", "long 5000"]);
+    let result = home.json(&["result", "@last"]);
+    let text = result["text"].as_str().unwrap();
+    assert!(text.len() > 3_000_000 && text.ends_with("did: long 5000\n"), "{}", text.len());
+    let before = home.json(&["show", "@last"])["attempts"][0]["receipt"]["output"]["seen"].as_u64().unwrap();
+    assert_eq!(result["text_skipped"].as_u64(), Some(before - (4 << 20)));
+}
+
+#[test]
 fn a_completed_turn_ends_the_job_and_its_conversation_can_be_resumed() {
     let home = with_agent();
     let output = home.run(&["run", "--agent", "echo", "--name", "first", "hello"]);
@@ -222,6 +238,8 @@ fn a_failed_agent_is_reported_as_failed_whatever_its_exit_code() {
     let output = home.run(&["run", "--agent", "echo", "fail out of luck"]);
     assert_eq!(output.code, 1, "{output:?}");
     assert!(output.stderr.contains("failed") && output.stderr.contains("out of luck"), "{output:?}");
+    let shown = home.ok(&["show", "@last"]);
+    assert!(shown.contains("its turn did not complete") && !shown.contains("reached"), "{shown}");
     let output = home.run(&["resume", "@last", "again"]);
     assert_eq!(output.code, 125, "{output:?}");
     assert!(output.stderr.contains("none of its turns completed"), "{output:?}");

@@ -105,6 +105,44 @@ fn the_ids_in_json_output_are_stable() {
     );
 }
 
+/// Writes the first turn of a recorded session when it has read a message, as Claude Code does.
+const RECORDED: &str = r#"
+import json, sys
+while json.loads(sys.stdin.readline())["type"] != "user":
+    pass
+lines = iter(open(sys.argv[1]).read().splitlines())
+while json.loads(next(lines)[2:])["type"] != "user":
+    pass
+for line in lines:
+    print(line[2:], flush=True)
+    if json.loads(line[2:])["type"] == "result":
+        break
+sys.stdin.read()
+"#;
+
+#[test]
+fn claude_answers_if_its_first_turn_completes() {
+    let home = Home::new();
+    let streams = concat!(env!("CARGO_MANIFEST_DIR"), "/../agents/tests/streams");
+    let agent = |name: &str, stream: &str| {
+        let command = ["python3", "-c", RECORDED, &format!("{streams}/{stream}")];
+        format!("[{name}]\ndialect = 'claude'\ncommand = {}\n", serde_json::to_string(&command).unwrap())
+    };
+    let known = agent("works", "claude-turns.txt") + &agent("fails", "claude-errors.txt");
+    crate::agents::define(&home, &known);
+    let list: serde_json::Value =
+        serde_json::from_str(&home.run(&["doctor", "--json", "--agents"]).stdout).unwrap();
+    let check = |id: &str| {
+        let check = list["items"].as_array().unwrap().iter().find(|item| item["id"] == id).unwrap();
+        (check["status"].as_str().unwrap().to_owned(), check["text"].as_str().unwrap().to_owned())
+    };
+    let (status, text) = check("agent.works");
+    let answers = text.ends_with("answers, session 14c8c3d7-5005-4076-8620-6a17d82e562c");
+    assert!(status == "ok" && answers, "{status}: {text}");
+    let (status, text) = check("agent.fails");
+    assert!(status == "warn" && text.contains("API Error: 500"), "{status}: {text}");
+}
+
 #[test]
 fn a_hanging_daemon_is_detected_and_the_remedy_works() {
     let home = Home::new();

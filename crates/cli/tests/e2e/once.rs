@@ -20,6 +20,15 @@ command = ["sh", "-c", "printf '%s\n' \"$1\"; while ! test -e go; do sleep 0.02;
 [stays]
 dialect = "once"
 command = ["sh", "-c", "cat; printf '%s\n' \"$1\"; exec sleep 1000", "sh", "{prompt}"]
+[long]
+dialect = "once"
+command = ["python3", "-c", """
+import json, sys
+text = "x" * int(sys.argv[1]) + "\\nthe end"
+print(json.dumps({"type": "thread.started", "thread_id": "t1"}))
+print(json.dumps({"type": "item.completed", "item": {"type": "agent_message", "text": text}}))
+print(json.dumps({"type": "turn.completed", "usage": {"input_tokens": 10, "output_tokens": 2}}))
+""", "{prompt}"]
 "#;
 
 const BEGUN: &str = r#"{"type":"thread.started","thread_id":"t1"}"#;
@@ -86,6 +95,25 @@ fn the_result_of_an_agent_without_a_message_is_not_its_protocol() {
     let output = home.run(&["result", "@last"]);
     assert_eq!((output.code, output.stdout.as_str()), (0, ""), "{output:?}");
     assert!(output.stderr.contains("lastword logs @last"), "{output:?}");
+}
+
+#[test]
+fn a_long_message_is_the_whole_result_or_its_size_is_reported() {
+    let home = with_agents();
+    for size in [100 << 10, 200 << 10, 2 << 20] {
+        let job = ended(&home, "long", &[&size.to_string()]);
+        assert_eq!(job["outcome"], "completed", "{job}");
+        let result = home.json(&["result", "@last"]);
+        assert_eq!(result["text"].as_str().map(str::len), Some(size + "\nthe end".len()));
+        assert_eq!(result["text_skipped"], 0);
+        let shown = home.ok(&["show", "@last"]);
+        let (_, last) = shown.split_once("Last lines of output").expect("it has output");
+        assert!(last.contains("the end"), "{size}");
+    }
+    ended(&home, "long", &["5000000"]);
+    let output = home.run(&["result", "@last"]);
+    assert!(output.stderr.starts_with("lastword: the first "), "{:?}", output.stderr);
+    assert_eq!((output.code, output.stdout.as_str()), (0, ""), "its protocol is no result");
 }
 
 #[test]

@@ -7,6 +7,7 @@ cheat      tries to answer its own question, and prints the result
 spend N    spends N dollars
 wait       works until it is interrupted
 deaf       works on, whatever it is told
+long N     says N lines of 1000 bytes, one by one
 write FILE writes a file into its folder
 fail TEXT  ends its turn with an error
 die        exits without ending its turn
@@ -64,6 +65,9 @@ def turn(session, text):
         say(session, "\n" * 50 + "echo:\n  asks for permission: execute\n  ls\n  [y] allow  [n] deny\n")
         update = {"sessionUpdate": "tool_call", "toolCallId": "later", "title": "later", "status": "completed"}
         write({"method": "session/update", "params": {"sessionId": session, "update": update}})
+    for count in [word.removeprefix("long ") for word in words if word.startswith("long ")]:
+        for _ in range(int(count)):
+            say(session, "x" * 999 + "\n")
     if "die" in words:
         sys.exit(1)
     if "cheat" in words:

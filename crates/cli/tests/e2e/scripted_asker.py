@@ -2,6 +2,7 @@
 
 permit TEXT  asks for permission to run TEXT
 choose TEXT  lets one of two options be chosen
+several TEXT lets several of two options be chosen
 words TEXT   asks for words
 both TEXT    asks two things in one question: a choice, then words
 Any other line is ignored. The turn ends when everything is answered.
@@ -24,8 +25,9 @@ def read():
 def questions(kind, what):
     options = [{"label": "SQLite", "description": "one file"}, {"label": "PostgreSQL", "description": "a server"}]
     chosen = {"id": "a", "question": what, "options": options}
+    several = {**chosen, "multiSelect": True}
     words = {"id": "b", "question": what}
-    return {"choose": [chosen], "words": [words], "both": [chosen, words]}[kind]
+    return {"choose": [chosen], "several": [several], "words": [words], "both": [chosen, words]}[kind]
 
 
 def ask(number, line):
@@ -33,7 +35,7 @@ def ask(number, line):
     kind, _, what = line.partition(" ")
     if kind == "permit":
         method, params = "item/commandExecution/requestApproval", {"itemId": f"i{number}", "command": what}
-    elif kind in ("choose", "words", "both"):
+    elif kind in ("choose", "several", "words", "both"):
         method, params = "item/tool/requestUserInput", {"questions": questions(kind, what)}
     else:
         return False

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::agents::define;
+use crate::agents::{define, until_asks};
 use crate::home::{Home, until};
 use crate::terminal::Screen;
 
@@ -47,12 +47,51 @@ impl Random {
     }
 }
 
-#[test]
-fn c88_nothing_that_is_typed_before_a_question_was_shown_answers_it() {
-    let sequences = std::env::var("TYPED_SEQUENCES").ok().and_then(|count| count.parse().ok());
+fn with_asker() -> Home {
     let home = Home::new();
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/e2e/scripted_asker.py");
     define(&home, &format!("[asker]\ndialect = 'codex'\ncommand = ['python3', '{script}']\n"));
+    home
+}
+
+#[test]
+fn a_number_given_to_answer_is_the_option_of_that_number() {
+    let home = with_asker();
+    for (kind, texts, expected) in [
+        ("choose", &["2"][..], "PostgreSQL"),
+        ("choose", &["neither of them"], "neither of them"),
+        ("several", &["1,2"], "SQLite, PostgreSQL"),
+        ("words", &["2"], "2"),
+        ("both", &["1", "2"], "SQLite\n2"),
+    ] {
+        let id = home.ok(&["run", "-d", "--agent", "asker", &format!("{kind} which?")]);
+        let question = until_asks(&home, &id, 1)[0].clone();
+        let name = question["id"].as_str().unwrap();
+        assert_eq!(question["parts"][0]["several"] == true, kind == "several", "{question}");
+        let shown = home.ok(&["question", &id]);
+        assert_eq!(shown.contains("takes several numbers"), kind == "several", "{shown}");
+        if kind != "words" {
+            let wrong: Vec<&str> = std::iter::once("3").chain(texts[1..].iter().copied()).collect();
+            let output = home.run(&[&["answer", &id, name], &wrong[..]].concat());
+            let says = "has no option 3; the options are 1 SQLite, 2 PostgreSQL";
+            assert!(output.code == 2 && output.stderr.contains(says), "{output:?}");
+        }
+        let output = home.run(&["answer", &id, name, " "]);
+        assert!(output.code == 2 && output.stderr.contains("an answer is empty"), "{output:?}");
+        home.ok(&[&["answer", &id, name], texts].concat());
+        home.ok(&["wait", &id]);
+        let events = home.ok(&["events", &id, "--json"]);
+        let events = events.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let answers: Vec<Value> = events.filter(|event| event["type"] == "answer_requested").collect();
+        assert_eq!(answers.len(), 1, "nothing was sent but the right answer");
+        assert_eq!(answers[0]["data"]["text"], expected, "{kind}");
+    }
+}
+
+#[test]
+fn c88_nothing_that_is_typed_before_a_question_was_shown_answers_it() {
+    let sequences = std::env::var("TYPED_SEQUENCES").ok().and_then(|count| count.parse().ok());
+    let home = with_asker();
     for seed in 0..sequences.unwrap_or(SEQUENCES) {
         one(&home, seed);
     }

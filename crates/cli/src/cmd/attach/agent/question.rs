@@ -3,7 +3,7 @@
 use lastword_api::{Answer, Question, QuestionKind, QuestionOption, QuestionPart, Time, Verdict};
 use serde_json::Value;
 
-use crate::ui::question::{is_of_group, whole};
+use crate::ui::question::{chosen, is_of_group, whole};
 use crate::ui::style::Style;
 
 /// Lines of the screen that a page leaves free, for the lines of ours around it.
@@ -124,7 +124,7 @@ impl Asked {
             return Step::Again;
         }
         if let Some(part) = self.part() {
-            let words = chosen(part, line);
+            let Ok(words) = chosen(part, line) else { return Step::Again };
             self.words.push(words);
             return match self.words.len() < self.question.parts.len() {
                 // What was typed so far does not answer the next part.
@@ -172,22 +172,6 @@ impl Asked {
 
     fn answer(&self) -> Answer {
         Answer { question: self.question.id.clone(), ..Answer::default() }
-    }
-}
-
-/// Returns what a line answers: the options that its numbers name, or the line itself.
-fn chosen(part: &QuestionPart, line: &str) -> String {
-    if part.options.iter().any(|option| option.label == line) {
-        return line.to_owned();
-    }
-    let named = |word: &str| {
-        let number: usize = word.trim().parse().ok()?;
-        part.options.get(number.checked_sub(1)?).map(|option| option.label.as_str())
-    };
-    let labels: Option<Vec<&str>> = line.split(',').map(named).collect();
-    match labels {
-        Some(labels) if part.several || labels.len() == 1 => labels.join(", "),
-        _ => line.to_owned(),
     }
 }
 
@@ -308,10 +292,6 @@ mod tests {
         );
         let Step::Answer(answer) = asked.hear("1") else { panic!("it is answered") };
         assert_eq!(answer.words, ["PostgreSQL", "SQLite, 3", "1"]);
-        let part = &asked.question.parts[0];
-        assert_eq!(
-            (chosen(part, "3"), chosen(part, "9"), chosen(part, "1,2")),
-            ("3".into(), "9".into(), "1,2".into())
-        );
+        assert_eq!(asked.hear("9"), Step::Again, "there is no such option");
     }
 }

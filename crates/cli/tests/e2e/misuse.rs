@@ -183,3 +183,20 @@ fn arguments_and_variables_that_are_not_utf8_are_reported() {
     assert_eq!(output.code, 0, "{output:?}");
     assert_eq!(output.stderr, "lastword: 1 environment variable is not UTF-8 and is not passed to the job\n");
 }
+
+#[test]
+fn an_option_after_the_prompt_is_reported_as_part_of_it() {
+    let home = Home::new();
+    let said = |words: &[&str]| {
+        let output = home.run(&[&["run", "-d", "--delay", "1h"], words].concat());
+        assert_eq!(output.code, 0, "{words:?}: {output:?}");
+        output.stderr
+    };
+    let note = |option: &str| format!("lastword: `{option}` is part of the prompt: options come before it\n");
+    let both = said(&["--agent", "claude", "x", "--money", "0.001", "--name", "zork"]);
+    assert_eq!(both, note("--money") + &note("--name"));
+    assert_eq!(home.json(&["show", "@last"])["agent"]["prompt"], "x --money 0.001 --name zork");
+    assert_eq!(said(&["--agent", "claude", "--", "x", "--money", "1"]), "", "it was told apart");
+    assert_eq!(said(&["--agent", "claude", "x", "--", "--name", "y"]), "", "it is an argument of the agent");
+    assert_eq!(said(&["sh", "--name", "y"]), "", "it is an argument of the command");
+}

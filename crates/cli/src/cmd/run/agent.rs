@@ -1,11 +1,10 @@
 //! The arguments of `run` for coding agents: which one, its permissions, its limits, its prompt.
 
-use std::io::IsTerminal as _;
-
 use lastword_api::{AgentRequest, Code, Permission, Permissions, Rule};
 use lastword_core::limits::Limit;
 use lastword_server::known_agents;
 
+use crate::cmd::prompt;
 use crate::failure::Failure;
 use crate::paths::Paths;
 use crate::profile::Profile;
@@ -135,7 +134,7 @@ impl AgentArgs {
         let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
         let (words, args) = words.split_at(end);
         let args = self.profile_args.iter().chain(args.iter().skip(1)).cloned().collect();
-        let prompt = prompt(words)?;
+        let prompt = prompt::read(words)?;
         let rules = |patterns: &[String], permission: Permission| -> Vec<Rule> {
             let rule = |pattern: &String| Rule { pattern: pattern.clone(), permission: permission.clone() };
             patterns.iter().map(rule).collect()
@@ -168,26 +167,4 @@ impl AgentArgs {
             None => failure,
         }
     }
-}
-
-/// Returns the prompt: the given words, or standard input.
-pub(in crate::cmd) fn prompt(words: &[String]) -> Result<String, Failure> {
-    let stdin = std::io::stdin();
-    let text = match words {
-        [] if stdin.is_terminal() => {
-            return Err(Failure::usage("the prompt is missing: write it after the options"));
-        }
-        [dash] if dash == "-" => read(stdin)?,
-        [] => read(stdin)?,
-        words => words.join(" "),
-    };
-    match text.trim().is_empty() {
-        true => Err(Failure::usage("the prompt is empty")),
-        false => Ok(text),
-    }
-}
-
-fn read(stdin: std::io::Stdin) -> Result<String, Failure> {
-    std::io::read_to_string(stdin)
-        .map_err(|error| Failure::usage(format!("cannot read the prompt from standard input: {error}")))
 }

@@ -1,9 +1,12 @@
-//! The prompt of an agent: read from the command line or standard input.
+//! The prompt of an agent: read from the command line or standard input, within its bound.
 
 use std::io::IsTerminal as _;
 
+use lastword_core::decide::send::INPUT_BYTES_MAX;
+
 use crate::args;
 use crate::failure::Failure;
+use crate::text::size;
 use crate::ui::Ui;
 
 /// Returns the prompt: the given words, or standard input.
@@ -19,6 +22,19 @@ pub(super) fn read(words: &[String]) -> Result<String, Failure> {
     };
     match text.trim().is_empty() {
         true => Err(Failure::usage("the prompt is empty")),
+        false => bounded("prompt", text)
+            .map_err(|failure| failure.next("write the text to a file, and name the file in the prompt")),
+    }
+}
+
+/// Refuses a text that no job takes.
+pub(super) fn bounded(what: &str, text: String) -> Result<String, Failure> {
+    match text.len() > INPUT_BYTES_MAX {
+        true => Err(Failure::usage(format!(
+            "the {what} has {}, but at most {} are allowed",
+            size::show(text.len() as u64),
+            size::show(INPUT_BYTES_MAX as u64)
+        ))),
         false => Ok(text),
     }
 }

@@ -18,7 +18,7 @@ pub(crate) fn define(home: &Home, text: &str) {
 }
 
 /// Runs a command with the given standard input.
-fn with_input(home: &Home, words: &[&str], input: &str) -> Output {
+pub(crate) fn with_input(home: &Home, words: &[&str], input: &str) -> Output {
     let mut command = home.command(words);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();

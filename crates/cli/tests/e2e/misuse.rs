@@ -1,5 +1,6 @@
 //! Invalid requests are refused with a hint, and start nothing.
 
+use crate::agents::with_input;
 use crate::home::Home;
 use crate::plain::plain_text;
 
@@ -182,6 +183,39 @@ fn arguments_and_variables_that_are_not_utf8_are_reported() {
     let output = crate::home::run_command(command);
     assert_eq!(output.code, 0, "{output:?}");
     assert_eq!(output.stderr, "lastword: 1 environment variable is not UTF-8 and is not passed to the job\n");
+}
+
+#[test]
+fn an_error_is_in_the_words_of_the_command_that_was_typed() {
+    let home = Home::new();
+    let id = home.ok(&["run", "-d", "--delay", "1h", "true"]);
+    for (words, why) in [
+        (&["rule", "rm", &id, ""][..], "for '<RULE>': it is empty: `lastword rule ls JOB` shows the names"),
+        (
+            &["group", "set", "", "--slots", "1"],
+            "for '<NAME>': it is empty: `lastword group ls` shows the names",
+        ),
+        (&["group", "rm", ""], "for '<NAME>': it is empty"),
+        (&["events", &id, "--after", "abc"], "--after: `abc` is not the number of an event"),
+        (&["events", &id, "-f", "--after", "abc"], "--after: `abc` is not the number of an event"),
+        (&["config", "set", "bogus", "1"], "config: there is no setting `bogus`"),
+        (&["config", "get", "bogus"], "config: there is no setting `bogus`"),
+        (&["config", "set", "slots", "many"], "config: setting `slots`: "),
+    ] {
+        let output = home.run(words);
+        assert!(output.code == 2 && output.stderr.contains(why), "{words:?}: {output:?}");
+    }
+    for bytes in [(256 << 10) + 1, 20 << 20] {
+        for words in [&["run", "-d", "--agent", "claude"][..], &["resume", &id], &["send", &id]] {
+            let output = with_input(&home, words, &"x".repeat(bytes));
+            let why = "but at most 256 KiB are allowed";
+            assert!(output.code == 2 && output.stderr.contains(why), "{words:?}: {output:?}");
+        }
+    }
+    let long = "x".repeat(100 << 10);
+    let output = home.run(&["run", "-d", "echo", &long, &long, &long]);
+    let why = "its command or prompt, with its labels and paths, is larger than 256 KiB";
+    assert!(output.code == 2 && output.stderr.contains(why), "{output:?}");
 }
 
 #[test]

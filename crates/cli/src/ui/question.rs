@@ -6,6 +6,8 @@ use lastword_api::{Job, Question, QuestionKind, QuestionLimit, QuestionPart};
 use super::describe;
 use super::style::Style;
 use crate::text::clean::{clean, columns, wrap};
+use crate::text::duration;
+use crate::text::moment::{Clock, between};
 
 /// Lines of a question that are shown among other things.
 const LINES_MAX: usize = 16;
@@ -95,6 +97,13 @@ pub(crate) fn barred(text: &str, style: Style, width: usize) -> Vec<String> {
         lines.pop();
     }
     lines
+}
+
+/// Says how long a question waits for its answer, and what happens then.
+pub(crate) fn deadline(question: &Question, clock: &Clock, style: Style) -> Option<String> {
+    let left = duration::show_coarse(between(clock.now(), question.expires_at?));
+    let ends = if question.kind == Some(QuestionKind::Limit) { "stopped" } else { "denied" };
+    Some(format!("    {}", style.faint(&format!("# {ends} if not answered within {left}"))))
 }
 
 /// Returns the command that answers a question.

@@ -279,6 +279,11 @@ fn rules_answer_questions_and_an_unanswered_question_is_denied() {
     for answered in ["ask-0 allow_once", "ask-1 reject_once", "ask-2 allow_once"] {
         assert!(log.contains(answered), "{answered}: {log}");
     }
+    let id = start(&home, &["--ask-expires", "10m", "ask make test"]);
+    until_asks(&home, &id, 1);
+    let shown = home.ok(&["question", &id]);
+    assert!(shown.contains("# denied if not answered within"), "{shown}");
+    home.ok(&["cancel", &id]);
     let id = start(&home, &["--ask-expires", "200ms", "ask make test"]);
     home.ok(&["wait", &id]);
     assert!(home.ok(&["logs", &id]).contains("ask-0 reject_once"));

@@ -38,6 +38,8 @@ fn c90_a_budget_of_a_group_stops_every_agent_of_it_and_starts_no_other() {
         assert_eq!((&job["outcome"], &job["cause"]), (&"over_budget".into(), &"limit_group_money".into()));
         let fired = home.ok(&["events", id]);
         assert!(fired.contains("$6.00 of $5.00"), "{fired}");
+        let shown = home.ok(&["show", id]);
+        assert!(shown.contains("turn 1    stopped by the budget of its group"), "{shown}");
     }
     assert_eq!(home.json(&["show", &idle])["phase"], "running", "a command spends nothing");
     // The queue is closed until tomorrow, and says so.

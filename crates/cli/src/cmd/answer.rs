@@ -6,6 +6,7 @@ use lastword_client::jobs;
 use crate::client::Client;
 use crate::failure::{Failure, Outcome};
 use crate::text::clean::clean;
+use crate::text::limit;
 use crate::ui::describe;
 
 /// A question.
@@ -103,6 +104,11 @@ fn said(job: &Job, question: &str, answer: &Answer) -> String {
     let limit = job.paused.as_ref().filter(|paused| paused.question == question).map(|paused| &paused.limit);
     match (limit, answer.words.first()) {
         (None, _) => format!("answer queued for {job_name}"),
+        (Some(limit), Some(value))
+            if limit::parse(limit, value.trim()).is_ok_and(|(_, value)| value == 0) =>
+        {
+            format!("{job_name} continues; its {limit} limit is removed")
+        }
         (Some(limit), Some(value)) => format!("{job_name} continues; its {limit} limit is {}", clean(value)),
         (Some(limit), None) => format!("{job_name} is stopped at its {limit} limit"),
     }

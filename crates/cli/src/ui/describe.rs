@@ -270,6 +270,8 @@ pub(crate) fn spent(spent: &Usage) -> String {
 
 /// Describes how much of a limit is used up.
 pub(crate) fn used(limit: &str, measured: u64, allowed: u64) -> String {
+    // The turn that exceeds the limit is counted, but does not begin.
+    let measured = if limit == "turns" { measured.min(allowed) } else { measured };
     let spell: fn(u64) -> String = match limit {
         "wall" | "turn" | "handshake" | "idle" | "stall" => duration::spell_ms,
         "output" => size::spell,

@@ -425,7 +425,7 @@ fn an_interrupt_ends_the_turn_and_a_message_starts_the_next() {
     let id = start(&home, &["wait"]);
     until("it works", || (home.json(&["show", &id])["session"]["active_turn"] == 1).then_some(()));
     let output = home.run(&["interrupt", &id, "--turn", "7"]);
-    assert!(output.code == 125 && output.stderr.contains("that one is over"), "{output:?}");
+    assert!(output.code == 125 && output.stderr.contains("that one has not begun"), "{output:?}");
     home.ok(&["send", &id, "hello", "again"]);
     home.ok(&["interrupt", &id]);
     home.ok(&["wait", &id]);

@@ -135,6 +135,12 @@ fn an_unknown_or_ambiguous_reference_is_reported() {
     let problem: serde_json::Value = serde_json::from_str(&output.stderr).unwrap();
     assert_eq!((&problem["code"], output.code), (&"ambiguous".into(), 125));
     assert_eq!(problem["candidates"].as_array().unwrap().len(), 3);
+    assert!(problem["detail"].as_str().unwrap().contains("matches 3 jobs"), "{problem}");
+    for _ in 0..8 {
+        home.ok(&["run", "-d", "true"]);
+    }
+    let output = home.run(&["show", &ids[0][..6]]);
+    assert!(output.stderr.contains("matches 10 or more jobs"), "{output:?}");
 }
 
 #[test]

@@ -211,6 +211,23 @@ fn an_error_is_in_the_words_of_the_command_that_was_typed() {
         let output = home.run(words);
         assert!(output.code == 2 && output.stderr.contains(why), "{words:?}: {output:?}");
     }
+    for (option, value, why) in [
+        ("--tokens", "1k", "`1k` is not a whole number such as 200000"),
+        ("--tokens", "-1", "`-1` is not a whole number"),
+        ("--turns", "abc", "`abc` is not a whole number"),
+        ("--turns", "-1", "`-1` is not a whole number"),
+        ("--money", "-1", "`-1` is not an amount in dollars such as 1.50"),
+        ("--money", "-0.5", "`-0.5` is not an amount in dollars"),
+        (
+            "--ask-expires",
+            "0",
+            "write `--permissions deny` for that, and leave the option out to wait without end",
+        ),
+        ("--ask-expires", "0s", "every request would be denied at once"),
+    ] {
+        let output = home.run(&["run", "-d", "--agent", "claude", option, value, "x"]);
+        assert!(output.code == 2 && output.stderr.contains(why), "{option} {value}: {output:?}");
+    }
     for bytes in [(256 << 10) + 1, 20 << 20] {
         for words in [&["run", "-d", "--agent", "claude"][..], &["resume", &id], &["send", &id]] {
             let output = with_input(&home, words, &"x".repeat(bytes));

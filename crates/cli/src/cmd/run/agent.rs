@@ -34,7 +34,7 @@ pub(super) struct AgentArgs {
     #[arg(long, value_name = "PATTERN", value_parser = pattern)]
     deny: Vec<String>,
     /// Deny requests that are not answered within this time
-    #[arg(long, value_name = "TIME", value_parser = duration::parse_ms)]
+    #[arg(long, value_name = "TIME", value_parser = ask_expires)]
     ask_expires: Option<u64>,
     /// The model to use, by the agent's name for it
     #[arg(long, value_name = "NAME")]
@@ -52,13 +52,13 @@ pub(super) struct AgentArgs {
     #[arg(long, value_name = "TIME", value_parser = duration::parse_ms)]
     pub(super) idle: Option<u64>,
     /// Stop the agent after this many turns
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = limit::whole, allow_negative_numbers = true)]
     pub(super) turns: Option<u64>,
     /// Stop the agent when it has used this many tokens
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = limit::whole, allow_negative_numbers = true)]
     pub(super) tokens: Option<u64>,
     /// Stop the agent when it has spent this much
-    #[arg(long, value_name = "USD", value_parser = limit::money)]
+    #[arg(long, value_name = "USD", value_parser = limit::money, allow_negative_numbers = true)]
     pub(super) money: Option<u64>,
     /// Arguments of its program from a profile.
     #[arg(skip)]
@@ -77,6 +77,13 @@ fn pattern(text: &str) -> Result<String, String> {
     match text {
         "" => Err("an empty pattern matches nothing".to_owned()),
         text => Ok(text.to_owned()),
+    }
+}
+
+fn ask_expires(text: &str) -> Result<u64, String> {
+    match duration::parse_ms(text)? {
+        0 => Err("every request would be denied at once: write `--permissions deny` for that, and leave the option out to wait without end".to_owned()),
+        ms => Ok(ms),
     }
 }
 

@@ -17,7 +17,7 @@ fn start(home: &Home, words: &[&str]) -> String {
 fn until_spent(home: &Home, id: &str) {
     until("it has spent something", || {
         let job = home.json(&["show", id]);
-        (job["usage"]["money_micros"] != 0 && job["phase"] != "queued").then_some(())
+        (job["spent"]["money_micros"] != 0).then_some(())
     });
 }
 
@@ -106,4 +106,19 @@ fn a_budget_must_be_an_amount() {
     home.ok(&["group", "set", "night", "--tokens-per-day", "9"]);
     let group = home.json(&["group", "ls"])["items"][1].clone();
     assert_eq!((&group["slots"], &group["day_tokens"]), (&1.into(), &9.into()), "{group}");
+}
+
+#[test]
+fn a_limit_below_what_is_used_up_is_said_to_stop_the_job() {
+    let home = Home::new();
+    define_paid(&home);
+    let id = start(&home, &["spend 2\nwait"]);
+    until_spent(&home, &id);
+    let output = home.run(&["limit", &id, "money=3"]);
+    assert_eq!((output.code, output.stderr.as_str()), (0, ""), "{output:?}");
+    let output = home.run(&["limit", &id, "money=1"]);
+    let said = "lastword: the money limit is used up already, $2.00 of $1.00: the job is stopped";
+    assert!(output.code == 0 && output.stderr.starts_with(said), "{output:?}");
+    home.run(&["wait", &id]);
+    assert_eq!(home.json(&["show", &id])["cause"], "limit_money");
 }

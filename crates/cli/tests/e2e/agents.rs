@@ -53,6 +53,27 @@ fn an_agent_is_requested_by_name_with_permissions_and_limits() {
     let limits = &job["limits"];
     let asked = (&limits["turns"], &limits["tokens"], &limits["money_micros"]);
     assert_eq!(asked, (&json!(3), &json!(9000), &json!(1_500_000)));
+    let rules =
+        "deny `*push*`, allow `Read*`, allow `Bash:*`, otherwise deny, deny what is not answered within 5m";
+    let shown = home.ok(&["show", &id]);
+    assert!(shown.contains(&format!("  rules     {rules}\n")), "{shown}");
+}
+
+#[test]
+fn how_an_agent_is_run_is_shown() {
+    let home = Home::new();
+    let shown = |words: &[&str]| {
+        let id = home.ok(&[&LATER[..], &["--agent", "claude"], words, &["x"]].concat());
+        home.ok(&["show", &id])
+    };
+    let all = shown(&["--model", "opus\u{1b}[2J", "--effort", "high", "--permissions", "allow"]);
+    for line in ["  model     opus␛[2J\n", "  effort    high\n", "  rules     allow everything\n"] {
+        assert!(all.contains(line), "{line}: {all}");
+    }
+    let default = shown(&[]);
+    for name in ["  model ", "  effort ", "  rules "] {
+        assert!(!default.contains(name), "{name}: {default}");
+    }
 }
 
 #[test]

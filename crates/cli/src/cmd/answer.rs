@@ -87,6 +87,7 @@ async fn send(which: Which, answer: Answer, client: Client) -> Outcome {
         return Err(Failure::usage(what).next(format!("lastword question {}", clean(&which.job))));
     };
     let job = client.job(&which.job).await?;
+    check_count(&job, &question, &answer)?;
     let said = said(&job, &question, &answer);
     let call = jobs::answer(&job.id, &Answer { question, ..answer }).once()?;
     let accepted = client.call(&call).await.map_err(|failure| explain(failure, &job))?;
@@ -96,6 +97,22 @@ async fn send(which: Which, answer: Answer, client: Client) -> Outcome {
         false => ui.say(&said),
     }
     Ok(0)
+}
+
+/// Refuses another number of answers than of things that are asked, and says how many those are.
+fn check_count(job: &Job, question: &str, answer: &Answer) -> Result<(), Failure> {
+    let asked = job.open_questions().into_iter().find(|open| open.id == question);
+    let parts = asked.map_or(0, |open| open.parts.len());
+    if answer.verdict.is_some() || parts == 0 || parts == answer.words.len() {
+        return Ok(());
+    }
+    let text = format!(
+        "{} asks for {}, but there are {}; put quotes around each",
+        describe::job_name(job.name.as_deref(), &job.short),
+        describe::count(parts as u64, "answer", "answers"),
+        answer.words.len()
+    );
+    Err(Failure::usage(text).next(format!("lastword question {}", describe::reference(job))))
 }
 
 /// Says what becomes of an answer.

@@ -4,7 +4,6 @@ use std::io::IsTerminal as _;
 
 use lastword_core::decide::send::INPUT_BYTES_MAX;
 
-use crate::args;
 use crate::failure::Failure;
 use crate::text::size;
 use crate::ui::Ui;
@@ -46,12 +45,11 @@ fn read_input(stdin: std::io::Stdin) -> Result<String, Failure> {
 
 /// Says which words of a prompt, the last words of the command line, look like options of this command. A user who wrote `--` before
 /// the prompt knows that they are none.
-pub(super) fn say_options(ui: &Ui, verb: &str, words: &[String]) {
+pub(super) fn say_options(ui: &Ui, mut program: clap::Command, verb: &str, words: &[String]) {
     let before = std::env::args_os().rev().nth(words.len());
     if before.is_some_and(|word| word == "--") {
         return;
     }
-    let mut program = args::program();
     program.build();
     for option in program.find_subcommand(verb).into_iter().flat_map(|verb| options(verb, words)) {
         ui.say(&format!("lastword: `{option}` is part of the prompt: options come before it"));
@@ -79,7 +77,7 @@ mod tests {
 
     #[test]
     fn options_are_found_after_the_first_word_and_before_the_arguments_of_the_agent() {
-        let mut program = args::program();
+        let mut program = crate::args::program();
         program.build();
         let check = |verb: &str, line: &str, expected: &[&str]| {
             let words: Vec<String> = line.split(' ').map(str::to_owned).collect();

@@ -30,9 +30,14 @@ pub(crate) struct Args {
     prompt: Vec<String>,
 }
 
-pub(crate) async fn run(args: Args, client: Client, settings: Settings) -> Outcome {
+pub(crate) async fn run(
+    args: Args,
+    client: Client,
+    settings: Settings,
+    program: fn() -> clap::Command,
+) -> Outcome {
     let prompt = prompt::read(&args.prompt)?;
-    prompt::say_options(client.ui(), "resume", &args.prompt);
+    prompt::say_options(client.ui(), program(), "resume", &args.prompt);
     let env = job_env::current(client.ui());
     let result = submit::submit(&client, |attributes| {
         let resume = Resume { prompt: prompt.clone(), fork: args.fork, env: env.clone(), attributes };

@@ -147,13 +147,18 @@ fn after(text: &str) -> Result<After, String> {
     Ok(After { job: which::reference(job)?, on })
 }
 
-pub(crate) async fn run(mut args: Args, client: Client, settings: Settings) -> Outcome {
+pub(crate) async fn run(
+    mut args: Args,
+    client: Client,
+    settings: Settings,
+    program: fn() -> clap::Command,
+) -> Outcome {
     let cwd = args.folder()?;
     args.fill(profile::choose(args.profile.as_deref(), Path::new(&cwd), &Paths::find()?, client.ui())?);
     args.check()?;
     let submit = args.submit(cwd, &client, &settings)?;
     if submit.agent.is_some() {
-        prompt::say_options(client.ui(), "run", &args.command);
+        prompt::say_options(client.ui(), program(), "run", &args.command);
     }
     let result =
         submit::submit(&client, |attributes| Ok(jobs::submit(&Submit { attributes, ..submit.clone() })));

@@ -140,11 +140,13 @@ impl Question {
     /// Returns the question that a pause at a limit is.
     pub(crate) fn at_limit(paused: &Paused) -> Question {
         let Paused { limit, measured, allowed, question, since, until } = paused.clone();
+        // The turn that exceeds the limit is counted, but has not begun.
+        let used = if limit == "turns" { measured.min(allowed) } else { measured };
         Question {
             id: question.clone(),
             agent_id: question,
             kind: Some(QuestionKind::Limit),
-            text: format!("the {} limit is used up: {measured} of {allowed}", limit.replace('_', " ")),
+            text: format!("the {} limit is used up: {used} of {allowed}", limit.replace('_', " ")),
             tool: String::new(),
             request: String::new(),
             lacks: String::new(),

@@ -115,7 +115,9 @@ pub(crate) fn parse() -> Result<Cli, clap::Error> {
 /// Runs a command.
 pub(crate) fn run(verb: Verb, ui: Ui) -> Outcome {
     match verb {
-        Verb::Run(args) => with_settings(ui, |client, settings| cmd::run::run(*args, client, settings)),
+        Verb::Run(args) => {
+            with_settings(ui, |client, settings| cmd::run::run(*args, client, settings, program))
+        }
         Verb::Ls(args) => with_client(ui, |client| cmd::ls::run(args, client)),
         Verb::Show(args) => with_client(ui, |client| cmd::show::run(args, client)),
         Verb::Logs(args) => with_client(ui, |client| cmd::logs::run(args, client)),
@@ -132,7 +134,9 @@ pub(crate) fn run(verb: Verb, ui: Ui) -> Outcome {
         Verb::Cancel(args) => with_any_settings(ui, |client| cmd::cancel::run(args, client)),
         Verb::Kill(args) => with_any_settings(ui, |client| cmd::cancel::run(args.forced(), client)),
         Verb::Retry(args) => with_settings(ui, |client, settings| cmd::retry::run(args, client, settings)),
-        Verb::Resume(args) => with_settings(ui, |client, settings| cmd::resume::run(args, client, settings)),
+        Verb::Resume(args) => {
+            with_settings(ui, |client, settings| cmd::resume::run(args, client, settings, program))
+        }
         Verb::Diff(args) => with_client(ui, |client| cmd::diff::run(args, client)),
         Verb::Apply(args) => with_client(ui, |client| cmd::apply::run(args, client)),
         Verb::Limit(args) => with_client(ui, |client| cmd::limit::run(args, client)),

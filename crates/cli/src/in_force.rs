@@ -69,7 +69,7 @@ fn restart(name: &str, value: Value, origin: &Origin) -> String {
     match origin {
         Origin::Environment(_) => format!("{}={value} {restart}", variable(name)),
         Origin::Flag => format!("{restart} --set {name}={value}"),
-        Origin::File(..) | Origin::Default => restart.to_owned(),
+        Origin::File(..) | Origin::Default | Origin::Config => restart.to_owned(),
     }
 }
 
@@ -79,6 +79,6 @@ fn rank(origin: &Origin) -> u8 {
         Origin::Default => 0,
         Origin::File(..) => 1,
         Origin::Environment(_) => 2,
-        Origin::Flag => 3,
+        Origin::Flag | Origin::Config => 3,
     }
 }

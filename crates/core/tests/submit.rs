@@ -257,7 +257,7 @@ fn an_invalid_spec_is_refused() {
     };
     // Counted: each argument plus one, here "cmd", the directory and the group.
     let rest = "/src".len() + "default".len() + 1;
-    let large = Some("it is larger than 256 KiB");
+    let large = Some("its command or prompt, with its labels and paths, is larger than 256 KiB");
     check(argv(Vec::new()), Some("there is no command"));
     check(argv(vec!["x".repeat(KIB_256 - rest)]), None);
     check(argv(vec!["x".repeat(KIB_256 - rest + 1)]), large);

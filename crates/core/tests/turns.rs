@@ -317,7 +317,8 @@ fn c80_an_interrupt_is_for_the_active_turn_or_refused() {
     let first = TestJob::in_turn(agent());
     check(&first, None, Ok(&["interrupt_requested"]));
     check(&first, Some(1), Ok(&["interrupt_requested"]));
-    check(&first, Some(2), other.clone());
+    let later = Err(Refusal::Nothing(id(1), "another active turn; that one has not begun"));
+    check(&first, Some(2), later);
     let asked = interrupted(first);
     assert_eq!(asked.job.session.as_ref().and_then(|session| session.interrupt), Some(TurnNo(1)));
     check(&asked, None, Ok(&[]));

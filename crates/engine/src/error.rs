@@ -71,6 +71,14 @@ pub enum Error {
     GoingDown,
 }
 
+/// Returns how many jobs match. A store looks no further than its bound.
+fn matches(found: usize) -> String {
+    match found < store::FOUND_MAX as usize {
+        true => found.to_string(),
+        false => format!("{found} or more"),
+    }
+}
+
 /// Why a reference matches no single job.
 #[derive(Debug, thiserror::Error)]
 pub enum FindError {
@@ -78,7 +86,7 @@ pub enum FindError {
     #[error("no job matches `{0}`")]
     NotFound(String),
     /// More than one match.
-    #[error("`{reference}` matches {} jobs: use more of the id", candidates.len())]
+    #[error("`{reference}` matches {} jobs: use more of the id", matches(candidates.len()))]
     Ambiguous {
         /// What was asked for.
         reference: String,

@@ -6,6 +6,7 @@ use lastword_client::jobs;
 use crate::client::Client;
 use crate::failure::{Failure, Outcome};
 use crate::text::clean::clean;
+use crate::text::limit;
 use crate::ui::describe;
 use crate::ui::question::{self, NoSuchOption};
 
@@ -92,6 +93,7 @@ async fn send(which: Which, answer: Answer, client: Client) -> Outcome {
         return Err(Failure::usage(what).next(format!("lastword question {}", clean(&which.job))));
     };
     let job = client.job(&which.job).await?;
+    check_count(&job, &question, &answer)?;
     let answer = Answer { words: chosen(&job, &question, answer.words)?, ..answer };
     let said = said(&job, &question, &answer);
     let call = jobs::answer(&job.id, &Answer { question, ..answer }).once()?;
@@ -123,12 +125,33 @@ fn chosen(job: &Job, question: &str, words: Vec<String>) -> Result<Vec<String>, 
     words.into_iter().zip(parts).map(answer).collect()
 }
 
+/// Refuses another number of answers than of things that are asked, and says how many those are.
+fn check_count(job: &Job, question: &str, answer: &Answer) -> Result<(), Failure> {
+    let asked = job.open_questions().into_iter().find(|open| open.id == question);
+    let parts = asked.map_or(0, |open| open.parts.len());
+    if answer.verdict.is_some() || parts == 0 || parts == answer.words.len() {
+        return Ok(());
+    }
+    let text = format!(
+        "{} asks for {}, but there are {}; put quotes around each",
+        describe::job_name(job.name.as_deref(), &job.short),
+        describe::count(parts as u64, "answer", "answers"),
+        answer.words.len()
+    );
+    Err(Failure::usage(text).next(format!("lastword question {}", describe::reference(job))))
+}
+
 /// Says what becomes of an answer.
 fn said(job: &Job, question: &str, answer: &Answer) -> String {
     let job_name = describe::job_name(job.name.as_deref(), &job.short);
     let limit = job.paused.as_ref().filter(|paused| paused.question == question).map(|paused| &paused.limit);
     match (limit, answer.words.first()) {
         (None, _) => format!("answer queued for {job_name}"),
+        (Some(limit), Some(value))
+            if limit::parse(limit, value.trim()).is_ok_and(|(_, value)| value == 0) =>
+        {
+            format!("{job_name} continues; its {limit} limit is removed")
+        }
         (Some(limit), Some(value)) => format!("{job_name} continues; its {limit} limit is {}", clean(value)),
         (Some(limit), None) => format!("{job_name} is stopped at its {limit} limit"),
     }

@@ -3,9 +3,9 @@
 use clap::Subcommand;
 use serde_json::json;
 
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use crate::paths::Paths;
-use crate::settings::{self, Origin, Settings, Value};
+use crate::settings::{self, Origin, Settings, SettingsError, Value};
 use crate::ui::Ui;
 use crate::ui::table::Table;
 
@@ -50,7 +50,7 @@ pub(crate) fn run(args: Args, ui: &Ui) -> Outcome {
         }
         Verb::Show => show(&load()?, ui)?,
         Verb::Get { key } => {
-            let key = settings::key(&key)?;
+            let key = settings::key(&key).map_err(usage)?;
             let all = load()?;
             let found = all.iter().find(|(known, ..)| known.name == key.name);
             if let Some((_, value, _)) = found {
@@ -61,8 +61,8 @@ pub(crate) fn run(args: Args, ui: &Ui) -> Outcome {
             }
         }
         Verb::Set { key, value } => {
-            let key = settings::key(&key)?;
-            let value = key.parse(&value, &Origin::Flag)?;
+            let key = settings::key(&key).map_err(usage)?;
+            let value = key.parse(&value, &Origin::Config).map_err(usage)?;
             settings::write_value(&paths.config, key, value)?;
             match ui.json {
                 true => ui.print_json(&json!({ "key": key.name, "value": json_value(value) }))?,
@@ -76,7 +76,12 @@ pub(crate) fn run(args: Args, ui: &Ui) -> Outcome {
     Ok(0)
 }
 
-fn show(settings: &Settings, ui: &Ui) -> Result<(), crate::failure::Failure> {
+/// Returns an error of the arguments.
+fn usage(error: SettingsError) -> Failure {
+    Failure::usage(error.to_string())
+}
+
+fn show(settings: &Settings, ui: &Ui) -> Result<(), Failure> {
     if ui.json {
         let items: Vec<_> = settings
             .iter()

@@ -35,6 +35,10 @@ const PAGE_EVENTS: u32 = 200;
 
 pub(crate) async fn run(args: Args, client: Client) -> Outcome {
     let clock = Clock::local();
+    let place = match (&args.job, &args.after) {
+        (Some(_), Some(after)) => Some(parse_place(after)?),
+        _ => None,
+    };
     // Resolved once: the name may refer to another job later.
     let job = match &args.job {
         Some(reference) => Some(client.job(reference).await?.id),
@@ -51,9 +55,7 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
         let mut events = match (&job, args.after) {
             (None, None) => client.follow_all(&filter, end_of_feed(&client).await?),
             (None, after) => client.follow_all(&filter, after),
-            (Some(job), after) => {
-                client.follow_job(job, &filter, after.as_deref().map(parse_place).transpose()?)
-            }
+            (Some(job), _) => client.follow_job(job, &filter, place),
         };
         // A stream over all jobs may repeat events after it was interrupted.
         let mut newest: HashMap<String, u64> = HashMap::new();
@@ -83,7 +85,8 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
 
 /// Parses a place in the log of a job.
 fn parse_place(text: &str) -> Result<u64, Failure> {
-    text.parse().map_err(|_| Failure::usage(format!("`{text}` is not the number of an event")))
+    let number = text.parse();
+    number.map_err(|_| Failure::usage(format!("--after: `{}` is not the number of an event", clean(text))))
 }
 
 /// Returns the current end of the feed.

@@ -27,6 +27,7 @@ enum Verb {
     #[command(group = ArgGroup::new("change").required(true).multiple(true).args(["slots", "money", "tokens"]))]
     Set {
         /// Name of the group
+        #[arg(value_parser = name)]
         name: String,
         /// Number of jobs; `none` for no limit
         #[arg(long, value_name = "N", value_parser = slots)]
@@ -41,18 +42,28 @@ enum Verb {
     /// Start no new jobs of a group; running jobs continue
     Pause {
         /// Name of the group
+        #[arg(value_parser = name)]
         name: String,
     },
     /// Start jobs of a paused group again
     Resume {
         /// Name of the group
+        #[arg(value_parser = name)]
         name: String,
     },
     /// Remove a group that has no live jobs
     Rm {
         /// Name of the group
+        #[arg(value_parser = name)]
         name: String,
     },
+}
+
+fn name(text: &str) -> Result<String, String> {
+    match text {
+        "" => Err("it is empty: `lastword group ls` shows the names of groups".to_owned()),
+        text => Ok(text.to_owned()),
+    }
 }
 
 /// A limit on concurrent jobs, or none.

@@ -1,6 +1,6 @@
 //! `limit`: shows or changes the limits of a job.
 
-use lastword_api::LimitsPatch;
+use lastword_api::{Job, LimitsPatch, Phase};
 use lastword_client::jobs;
 use lastword_core::limits::Limit;
 
@@ -62,6 +62,15 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
         client.explain(&args.job, changed).await?
     };
     let ui = client.ui();
+    for (limit, value) in &args.changes {
+        if let Some(measured) = used(&job, *limit).filter(|used| *value > 0 && used > value) {
+            let name = limit.name();
+            ui.say(&format!(
+                "lastword: the {name} limit is used up already, {}: the job is stopped, or paused if it asks at limits",
+                describe::used(name, measured, *value)
+            ));
+        }
+    }
     if ui.json {
         ui.print_json(&job)?;
     } else {
@@ -72,4 +81,15 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
         ))?;
     }
     Ok(0)
+}
+
+/// Returns how much of a budget a running job has used, if that is known here.
+fn used(job: &Job, limit: Limit) -> Option<u64> {
+    let session = job.session.as_ref().filter(|_| job.phase == Phase::Running)?;
+    match limit {
+        Limit::Turns => session.turns.last().map(|turn| turn.turn.into()),
+        Limit::Tokens => Some(job.spent.tokens_in + job.spent.tokens_out),
+        Limit::Money => Some(job.spent.money_micros),
+        _ => None,
+    }
 }

@@ -21,6 +21,7 @@ pub(crate) mod logs;
 pub(crate) mod ls;
 pub(crate) mod man;
 pub(crate) mod prices;
+mod prompt;
 pub(crate) mod prune;
 pub(crate) mod question;
 pub(crate) mod result;

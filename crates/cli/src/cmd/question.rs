@@ -2,6 +2,7 @@
 
 use crate::client::Client;
 use crate::failure::Outcome;
+use crate::text::moment::Clock;
 use crate::ui::{JsonList, describe, question};
 
 /// Show what an agent asks, whole, and how to answer it
@@ -26,11 +27,15 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
     if questions.is_empty() {
         ui.say(&format!("{} asks nothing", describe::job_name(job.name.as_deref(), &job.short)));
     }
+    let clock = Clock::local();
     for asked in &questions {
         for line in question::whole(asked, ui.out, ui.width) {
             ui.print(&line)?;
         }
         ui.print(&format!("    {}", question::command(&job, asked)))?;
+        if let Some(deadline) = question::deadline(asked, &clock, ui.out) {
+            ui.print(&deadline)?;
+        }
     }
     Ok(0)
 }

@@ -4,8 +4,8 @@ use lastword_api::{Code, Resume};
 use lastword_client::jobs;
 
 use super::attach::{self, Stay};
-use super::run::{agent, print_started};
-use super::{job_env, submit};
+use super::run::print_started;
+use super::{job_env, prompt, submit};
 use crate::client::Client;
 use crate::failure::Outcome;
 use crate::settings::Settings;
@@ -30,8 +30,14 @@ pub(crate) struct Args {
     prompt: Vec<String>,
 }
 
-pub(crate) async fn run(args: Args, client: Client, settings: Settings) -> Outcome {
-    let prompt = agent::prompt(&args.prompt)?;
+pub(crate) async fn run(
+    args: Args,
+    client: Client,
+    settings: Settings,
+    program: fn() -> clap::Command,
+) -> Outcome {
+    let prompt = prompt::read(&args.prompt)?;
+    prompt::say_options(client.ui(), program(), "resume", &args.prompt);
     let env = job_env::current(client.ui());
     let result = submit::submit(&client, |attributes| {
         let resume = Resume { prompt: prompt.clone(), fork: args.fork, env: env.clone(), attributes };

@@ -30,9 +30,16 @@ enum Verb {
         #[arg(value_name = "JOB", value_parser = super::which::reference, add = super::completion::jobs())]
         job: String,
         /// Name of the rule, such as r1
-        #[arg(value_name = "RULE")]
+        #[arg(value_name = "RULE", value_parser = name)]
         rule: String,
     },
+}
+
+fn name(text: &str) -> Result<String, String> {
+    match text {
+        "" => Err("it is empty: `lastword rule ls JOB` shows the names of rules".to_owned()),
+        text => Ok(text.to_owned()),
+    }
 }
 
 pub(crate) async fn run(args: Args, client: Client) -> Outcome {

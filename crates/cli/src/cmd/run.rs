@@ -1,6 +1,6 @@
 //! `run`: submits a job, and follows it unless told otherwise.
 
-pub(super) mod agent;
+mod agent;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use lastword_core::limits::Limit;
 use lastword_core::{JobId, Timestamp};
 
 use super::attach::{self, Stay};
-use super::{job_env, submit, which, worktree};
+use super::{job_env, prompt, submit, which, worktree};
 use crate::client::Client;
 use crate::failure::{Failure, Outcome};
 use crate::paths::Paths;
@@ -147,11 +147,19 @@ fn after(text: &str) -> Result<After, String> {
     Ok(After { job: which::reference(job)?, on })
 }
 
-pub(crate) async fn run(mut args: Args, client: Client, settings: Settings) -> Outcome {
+pub(crate) async fn run(
+    mut args: Args,
+    client: Client,
+    settings: Settings,
+    program: fn() -> clap::Command,
+) -> Outcome {
     let cwd = args.folder()?;
     args.fill(profile::choose(args.profile.as_deref(), Path::new(&cwd), &Paths::find()?, client.ui())?);
     args.check()?;
     let submit = args.submit(cwd, &client, &settings)?;
+    if submit.agent.is_some() {
+        prompt::say_options(client.ui(), program(), "run", &args.command);
+    }
     let result =
         submit::submit(&client, |attributes| Ok(jobs::submit(&Submit { attributes, ..submit.clone() })));
     let job = result.await.map_err(|failure| args.agent.explain(failure))?;

@@ -3,6 +3,7 @@
 use lastword_api::{Accepted, Code, Job, Message};
 use lastword_client::{Call, jobs};
 
+use super::prompt;
 use crate::client::Client;
 use crate::failure::{Failure, Outcome};
 use crate::ui::describe;
@@ -39,6 +40,7 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
     } else if !args.text.is_empty() && !args.raw && job.agent.is_none() {
         text.push('\n');
     }
+    let text = prompt::bounded("message", text)?;
     let call = message(&job, &Message { text, eof: args.eof, steer: args.steer })?;
     let accepted = client.call(&call).await.map_err(|failure| match failure.problem.code {
         Code::Ended if job.agent.is_some() => {

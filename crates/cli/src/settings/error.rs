@@ -28,6 +28,8 @@ pub(crate) enum Origin {
     /// A variable.
     Environment(String),
     Flag,
+    /// An argument of `config`.
+    Config,
 }
 
 impl std::fmt::Display for Origin {
@@ -37,6 +39,7 @@ impl std::fmt::Display for Origin {
             Origin::File(path, line) => write!(f, "{}:{line}", path.display()),
             Origin::Environment(name) => write!(f, "environment ({name})"),
             Origin::Flag => f.write_str("--set"),
+            Origin::Config => f.write_str("config"),
         }
     }
 }

@@ -108,9 +108,9 @@ fn find(name: &str, at: &Origin) -> Result<usize, SettingsError> {
     })
 }
 
-/// Finds a key by name.
+/// Finds a key by the name that `config` was given.
 pub(crate) fn key(name: &str) -> Result<&'static Key, SettingsError> {
-    find(name, &Origin::Flag).map(|index| &KEYS[index])
+    find(name, &Origin::Config).map(|index| &KEYS[index])
 }
 
 /// Returns the environment variable of a key.

@@ -1,7 +1,8 @@
 //! Limits of a job as users write and read them: `wall` and `2h`, `money` and `1.50`.
 
-use lastword_core::limits::{Limit, SETTINGS, parse_setting};
+use lastword_core::limits::{BadSetting, Limit, SETTINGS, parse_setting};
 
+use super::clean::clean;
 use super::{duration, similar, size};
 
 /// Parses the value of the limit with this name.
@@ -23,16 +24,20 @@ pub(crate) fn parse(name: &str, value: &str) -> Result<(Limit, u64), String> {
     Ok((*limit, value))
 }
 
-fn whole(text: &str) -> Result<u64, String> {
+/// Parses a number of turns or tokens.
+pub(crate) fn whole(text: &str) -> Result<u64, String> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let number = digits.then(|| text.parse().ok()).flatten();
-    number.ok_or_else(|| format!("`{text}` is not a whole number"))
+    number.ok_or_else(|| format!("`{}` is not a whole number such as 200000", clean(text)))
 }
 
 /// Parses an amount of dollars, in millionths.
 pub(crate) fn money(text: &str) -> Result<u64, String> {
-    let setting = parse_setting("money", text);
-    setting.map(|(_, micros)| micros).map_err(|error| error.to_string())
+    match parse_setting("money", text) {
+        Ok((_, micros)) => Ok(micros),
+        Err(BadSetting::Malformed { expected, .. }) => Err(format!("`{}` is not {expected}", clean(text))),
+        Err(unknown) => Err(unknown.to_string()),
+    }
 }
 
 #[cfg(test)]

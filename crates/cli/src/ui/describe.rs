@@ -1,8 +1,8 @@
 //! Describes jobs in words, from the types of the API.
 
 use lastword_api::{
-    After, Awaited, Cause, Exit, Job, Level, Needs, Outcome, OutcomeDetail, Phase, Proof, Row, Rung,
-    SessionState, Time, Usage, Waits, WaitsFor,
+    After, Awaited, Cause, Exit, Job, Level, Needs, Outcome, OutcomeDetail, Permissions, Phase, Proof, Row,
+    Rung, SessionState, Time, Usage, Waits, WaitsFor,
 };
 use lastword_core::limits::dollars;
 
@@ -259,6 +259,23 @@ pub(crate) fn limits(job: &Job) -> Option<String> {
     (!set.is_empty()).then(|| set.join(", "))
 }
 
+/// Describes what an agent may do without asking, in the order in which the rules count; nothing if it asks for everything.
+pub(crate) fn permissions(permissions: &Permissions) -> Option<String> {
+    let Permissions { rules, otherwise, expires_ms } = permissions;
+    if permissions == &Permissions::default() {
+        return None;
+    }
+    let mut parts: Vec<String> =
+        rules.iter().map(|rule| format!("{} `{}`", rule.permission, rule.pattern)).collect();
+    parts.push(if rules.is_empty() {
+        format!("{otherwise} everything")
+    } else {
+        format!("otherwise {otherwise}")
+    });
+    parts.extend(expires_ms.map(|ms| format!("deny what is not answered within {}", duration::spell_ms(ms))));
+    Some(parts.join(", "))
+}
+
 /// Describes what an agent has used.
 pub(crate) fn spent(spent: &Usage) -> String {
     let tokens = format!("{} tokens read, {} written", spent.tokens_in, spent.tokens_out);
@@ -270,6 +287,8 @@ pub(crate) fn spent(spent: &Usage) -> String {
 
 /// Describes how much of a limit is used up.
 pub(crate) fn used(limit: &str, measured: u64, allowed: u64) -> String {
+    // The turn that exceeds the limit is counted, but does not begin.
+    let measured = if limit == "turns" { measured.min(allowed) } else { measured };
     let spell: fn(u64) -> String = match limit {
         "wall" | "turn" | "handshake" | "idle" | "stall" => duration::spell_ms,
         "output" => size::spell,

@@ -107,6 +107,11 @@ fn details(job: &Job, clock: &Clock, style: Style) -> Vec<String> {
         let base = worktree.base.get(..10).unwrap_or(&worktree.base);
         facts.push(("branch", format!("{}, from {base}", worktree.branch)));
     }
+    if let Some(agent) = &job.agent {
+        facts.extend(agent.model.clone().map(|model| ("model", model)));
+        facts.extend(agent.effort.clone().map(|effort| ("effort", effort)));
+        facts.extend(describe::permissions(&agent.permissions).map(|rules| ("rules", rules)));
+    }
     facts.extend(job.parent.clone().map(|parent| ("parent", parent)));
     if !job.after.is_empty() {
         facts.push(("after", describe::after(&job.after)));

@@ -6,6 +6,8 @@ use lastword_api::{Job, Question, QuestionKind, QuestionLimit, QuestionOption, Q
 use super::describe;
 use super::style::Style;
 use crate::text::clean::{clean, columns, wrap};
+use crate::text::duration;
+use crate::text::moment::{Clock, between};
 
 /// Lines of a question that are shown among other things.
 const LINES_MAX: usize = 16;
@@ -142,6 +144,13 @@ const OF_GROUP: &str = "group_";
 /// Reports whether a question is asked at the budget of a group: it is answered by a change of the group.
 pub(crate) fn is_of_group(question: &Question) -> bool {
     question.limit.as_ref().is_some_and(|limit| limit.limit.starts_with(OF_GROUP))
+}
+
+/// Says how long a question waits for its answer, and what happens then.
+pub(crate) fn deadline(question: &Question, clock: &Clock, style: Style) -> Option<String> {
+    let left = duration::show_coarse(between(clock.now(), question.expires_at?));
+    let ends = if question.kind == Some(QuestionKind::Limit) { "stopped" } else { "denied" };
+    Some(format!("    {}", style.faint(&format!("# {ends} if not answered within {left}"))))
 }
 
 /// Returns the command that answers a question.

@@ -1,6 +1,6 @@
 //! Renders an agent's conversation: its questions, its turns, what it has spent.
 
-use lastword_api::{Job, Question, QuestionKind, Session, Turn, TurnEnding, Usage};
+use lastword_api::{Cause, Job, Question, Session, Turn, TurnEnding, Usage};
 
 use super::Ui;
 use super::style::Style;
@@ -16,11 +16,7 @@ const TURNS_MAX: usize = 8;
 pub(super) fn questions(job: &Job, clock: &Clock, ui: &Ui, width: usize) -> Vec<String> {
     let lines = |asked: &Question| {
         let mut lines = question::brief(job, asked, ui.out, width);
-        let until = asked.expires_at.map(|at| duration::show_coarse(between(clock.now(), at)));
-        let ends = if asked.kind == Some(QuestionKind::Limit) { "stopped" } else { "denied" };
-        lines.extend(until.map(|until| {
-            format!("    {}", ui.out.faint(&format!("# {ends} if not answered within {until}")))
-        }));
+        lines.extend(question::deadline(asked, clock, ui.out));
         lines
     };
     job.open_questions().iter().flat_map(lines).collect()
@@ -36,7 +32,7 @@ pub(super) fn lines(job: &Job, session: &Session, clock: &Clock, style: Style, w
     }
     for turn in &session.turns[left_out..] {
         let name = format!("turn {}", turn.turn);
-        lines.push(fact(&name, &turn_summary(turn, clock), style, width));
+        lines.push(fact(&name, &turn_summary(job, turn, clock), style, width));
     }
     if job.spent != Usage::default() {
         lines.push(fact("spent", &describe::spent(&job.spent), style, width));
@@ -70,9 +66,15 @@ fn state(job: &Job, session: &Session) -> String {
     text
 }
 
-fn turn_summary(turn: &Turn, clock: &Clock) -> String {
+fn turn_summary(job: &Job, turn: &Turn, clock: &Clock) -> String {
     let time = duration::show_ms(between(turn.started_at, turn.ended_at.unwrap_or(clock.now())));
-    let how = turn.ending.as_ref().map_or("running", ending);
+    let of_group = matches!(job.cause, Some(Cause::LimitGroupTokens | Cause::LimitGroupMoney));
+    let how = match &turn.ending {
+        None => "running",
+        Some(TurnEnding::OverLimit) if of_group => "stopped by the budget of its group",
+        Some(TurnEnding::OverLimit) if job.is_ended() => "stopped by a limit of this job",
+        Some(other) => ending(other),
+    };
     let how = match turn.acknowledged {
         Some(true) => format!("{how}, and the agent acknowledged it"),
         Some(false) => format!("{how}, and the agent was killed before it acknowledged it"),
@@ -86,7 +88,7 @@ fn turn_summary(turn: &Turn, clock: &Clock) -> String {
 pub(super) fn ending(ending: &TurnEnding) -> &str {
     match ending {
         TurnEnding::Limited => "stopped by a limit of the agent or its model",
-        TurnEnding::OverLimit => "stopped by a limit of this job",
+        TurnEnding::OverLimit => "stopped by a limit of the job or its group",
         TurnEnding::AgentExit => "the agent exited during the turn",
         TurnEnding::RuntimeError => "the agent failed during the turn",
         other => other.as_str(),

@@ -18,7 +18,7 @@ pub(crate) fn define(home: &Home, text: &str) {
 }
 
 /// Runs a command with the given standard input.
-fn with_input(home: &Home, words: &[&str], input: &str) -> Output {
+pub(crate) fn with_input(home: &Home, words: &[&str], input: &str) -> Output {
     let mut command = home.command(words);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
@@ -53,6 +53,27 @@ fn an_agent_is_requested_by_name_with_permissions_and_limits() {
     let limits = &job["limits"];
     let asked = (&limits["turns"], &limits["tokens"], &limits["money_micros"]);
     assert_eq!(asked, (&json!(3), &json!(9000), &json!(1_500_000)));
+    let rules =
+        "deny `*push*`, allow `Read*`, allow `Bash:*`, otherwise deny, deny what is not answered within 5m";
+    let shown = home.ok(&["show", &id]);
+    assert!(shown.contains(&format!("  rules     {rules}\n")), "{shown}");
+}
+
+#[test]
+fn how_an_agent_is_run_is_shown() {
+    let home = Home::new();
+    let shown = |words: &[&str]| {
+        let id = home.ok(&[&LATER[..], &["--agent", "claude"], words, &["x"]].concat());
+        home.ok(&["show", &id])
+    };
+    let all = shown(&["--model", "opus\u{1b}[2J", "--effort", "high", "--permissions", "allow"]);
+    for line in ["  model     opus␛[2J\n", "  effort    high\n", "  rules     allow everything\n"] {
+        assert!(all.contains(line), "{line}: {all}");
+    }
+    let default = shown(&[]);
+    for name in ["  model ", "  effort ", "  rules "] {
+        assert!(!default.contains(name), "{name}: {default}");
+    }
 }
 
 #[test]
@@ -297,6 +318,11 @@ fn rules_answer_questions_and_an_unanswered_question_is_denied() {
     for answered in ["ask-0 allow_once", "ask-1 reject_once", "ask-2 allow_once"] {
         assert!(log.contains(answered), "{answered}: {log}");
     }
+    let id = start(&home, &["--ask-expires", "10m", "ask make test"]);
+    until_asks(&home, &id, 1);
+    let shown = home.ok(&["question", &id]);
+    assert!(shown.contains("# denied if not answered within"), "{shown}");
+    home.ok(&["cancel", &id]);
     let id = start(&home, &["--ask-expires", "200ms", "ask make test"]);
     home.ok(&["wait", &id]);
     assert!(home.ok(&["logs", &id]).contains("ask-0 reject_once"));
@@ -444,7 +470,7 @@ fn an_interrupt_ends_the_turn_and_a_message_starts_the_next() {
     let id = start(&home, &["wait"]);
     until("it works", || (home.json(&["show", &id])["session"]["active_turn"] == 1).then_some(()));
     let output = home.run(&["interrupt", &id, "--turn", "7"]);
-    assert!(output.code == 125 && output.stderr.contains("that one is over"), "{output:?}");
+    assert!(output.code == 125 && output.stderr.contains("that one has not begun"), "{output:?}");
     home.ok(&["send", &id, "hello", "again"]);
     home.ok(&["interrupt", &id]);
     home.ok(&["wait", &id]);

@@ -17,7 +17,7 @@ fn start(home: &Home, words: &[&str]) -> String {
 fn until_spent(home: &Home, id: &str) {
     until("it has spent something", || {
         let job = home.json(&["show", id]);
-        (job["usage"]["money_micros"] != 0 && job["phase"] != "queued").then_some(())
+        (job["spent"]["money_micros"] != 0).then_some(())
     });
 }
 
@@ -38,6 +38,8 @@ fn c90_a_budget_of_a_group_stops_every_agent_of_it_and_starts_no_other() {
         assert_eq!((&job["outcome"], &job["cause"]), (&"over_budget".into(), &"limit_group_money".into()));
         let fired = home.ok(&["events", id]);
         assert!(fired.contains("$6.00 of $5.00"), "{fired}");
+        let shown = home.ok(&["show", id]);
+        assert!(shown.contains("turn 1    stopped by the budget of its group"), "{shown}");
     }
     assert_eq!(home.json(&["show", &idle])["phase"], "running", "a command spends nothing");
     // The queue is closed until tomorrow, and says so.
@@ -132,4 +134,19 @@ fn an_agent_that_claims_to_have_spent_everything_harms_no_other_job() {
         let output = home.run(&["group", "set", "night", budget, "4611686018427387904"]);
         assert!(output.code == 2 && !output.stderr.contains("damaged"), "{output:?}");
     }
+}
+
+#[test]
+fn a_limit_below_what_is_used_up_is_said_to_stop_the_job() {
+    let home = Home::new();
+    define_paid(&home);
+    let id = start(&home, &["spend 2\nwait"]);
+    until_spent(&home, &id);
+    let output = home.run(&["limit", &id, "money=3"]);
+    assert_eq!((output.code, output.stderr.as_str()), (0, ""), "{output:?}");
+    let output = home.run(&["limit", &id, "money=1"]);
+    let said = "lastword: the money limit is used up already, $2.00 of $1.00: the job is stopped";
+    assert!(output.code == 0 && output.stderr.starts_with(said), "{output:?}");
+    home.run(&["wait", &id]);
+    assert_eq!(home.json(&["show", &id])["cause"], "limit_money");
 }

@@ -1,5 +1,6 @@
 //! Invalid requests are refused with a hint, and start nothing.
 
+use crate::agents::with_input;
 use crate::home::Home;
 use crate::plain::plain_text;
 
@@ -134,6 +135,12 @@ fn an_unknown_or_ambiguous_reference_is_reported() {
     let problem: serde_json::Value = serde_json::from_str(&output.stderr).unwrap();
     assert_eq!((&problem["code"], output.code), (&"ambiguous".into(), 125));
     assert_eq!(problem["candidates"].as_array().unwrap().len(), 3);
+    assert!(problem["detail"].as_str().unwrap().contains("matches 3 jobs"), "{problem}");
+    for _ in 0..8 {
+        home.ok(&["run", "-d", "true"]);
+    }
+    let output = home.run(&["show", &ids[0][..6]]);
+    assert!(output.stderr.contains("matches 10 or more jobs"), "{output:?}");
 }
 
 #[test]
@@ -182,4 +189,71 @@ fn arguments_and_variables_that_are_not_utf8_are_reported() {
     let output = crate::home::run_command(command);
     assert_eq!(output.code, 0, "{output:?}");
     assert_eq!(output.stderr, "lastword: 1 environment variable is not UTF-8 and is not passed to the job\n");
+}
+
+#[test]
+fn an_error_is_in_the_words_of_the_command_that_was_typed() {
+    let home = Home::new();
+    let id = home.ok(&["run", "-d", "--delay", "1h", "true"]);
+    for (words, why) in [
+        (&["rule", "rm", &id, ""][..], "for '<RULE>': it is empty: `lastword rule ls JOB` shows the names"),
+        (
+            &["group", "set", "", "--slots", "1"],
+            "for '<NAME>': it is empty: `lastword group ls` shows the names",
+        ),
+        (&["group", "rm", ""], "for '<NAME>': it is empty"),
+        (&["events", &id, "--after", "abc"], "--after: `abc` is not the number of an event"),
+        (&["events", &id, "-f", "--after", "abc"], "--after: `abc` is not the number of an event"),
+        (&["config", "set", "bogus", "1"], "config: there is no setting `bogus`"),
+        (&["config", "get", "bogus"], "config: there is no setting `bogus`"),
+        (&["config", "set", "slots", "many"], "config: setting `slots`: "),
+    ] {
+        let output = home.run(words);
+        assert!(output.code == 2 && output.stderr.contains(why), "{words:?}: {output:?}");
+    }
+    for (option, value, why) in [
+        ("--tokens", "1k", "`1k` is not a whole number such as 200000"),
+        ("--tokens", "-1", "`-1` is not a whole number"),
+        ("--turns", "abc", "`abc` is not a whole number"),
+        ("--turns", "-1", "`-1` is not a whole number"),
+        ("--money", "-1", "`-1` is not an amount in dollars such as 1.50"),
+        ("--money", "-0.5", "`-0.5` is not an amount in dollars"),
+        (
+            "--ask-expires",
+            "0",
+            "write `--permissions deny` for that, and leave the option out to wait without end",
+        ),
+        ("--ask-expires", "0s", "every request would be denied at once"),
+    ] {
+        let output = home.run(&["run", "-d", "--agent", "claude", option, value, "x"]);
+        assert!(output.code == 2 && output.stderr.contains(why), "{option} {value}: {output:?}");
+    }
+    for bytes in [(256 << 10) + 1, 20 << 20] {
+        for words in [&["run", "-d", "--agent", "claude"][..], &["resume", &id], &["send", &id]] {
+            let output = with_input(&home, words, &"x".repeat(bytes));
+            let why = "but at most 256 KiB are allowed";
+            assert!(output.code == 2 && output.stderr.contains(why), "{words:?}: {output:?}");
+        }
+    }
+    let long = "x".repeat(100 << 10);
+    let output = home.run(&["run", "-d", "echo", &long, &long, &long]);
+    let why = "its command or prompt, with its labels and paths, is larger than 256 KiB";
+    assert!(output.code == 2 && output.stderr.contains(why), "{output:?}");
+}
+
+#[test]
+fn an_option_after_the_prompt_is_reported_as_part_of_it() {
+    let home = Home::new();
+    let said = |words: &[&str]| {
+        let output = home.run(&[&["run", "-d", "--delay", "1h"], words].concat());
+        assert_eq!(output.code, 0, "{words:?}: {output:?}");
+        output.stderr
+    };
+    let note = |option: &str| format!("lastword: `{option}` is part of the prompt: options come before it\n");
+    let both = said(&["--agent", "claude", "x", "--money", "0.001", "--name", "zork"]);
+    assert_eq!(both, note("--money") + &note("--name"));
+    assert_eq!(home.json(&["show", "@last"])["agent"]["prompt"], "x --money 0.001 --name zork");
+    assert_eq!(said(&["--agent", "claude", "--", "x", "--money", "1"]), "", "it was told apart");
+    assert_eq!(said(&["--agent", "claude", "x", "--", "--name", "y"]), "", "it is an argument of the agent");
+    assert_eq!(said(&["sh", "--name", "y"]), "", "it is an argument of the command");
 }

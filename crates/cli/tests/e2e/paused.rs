@@ -50,6 +50,17 @@ fn a_pause_is_a_question_that_is_answered_with_a_higher_limit() {
 }
 
 #[test]
+fn zero_removes_the_limit_at_which_a_job_is_paused() {
+    let home = Home::new();
+    let (id, question) = paused(&home, &["--name", "big"]);
+    let output = home.run(&["answer", "big", question["id"].as_str().unwrap(), "0"]);
+    let said = format!("big ({}) continues; its output limit is removed\n", &id[24..]);
+    assert_eq!((output.code, output.stderr), (0, said));
+    std::fs::write(home.work().join("end"), "").unwrap();
+    assert_eq!(home.run(&["wait", "big"]).code, 0);
+}
+
+#[test]
 fn a_denied_limit_ends_the_job_by_its_limit() {
     let home = Home::new();
     let (id, question) = paused(&home, &[]);
@@ -75,6 +86,11 @@ fn the_question_of_an_agent_at_its_limit_is_among_its_questions() {
         (&json!("limit"), &json!(2)),
         "{question}"
     );
+    // The second turn has not begun.
+    assert_eq!(question["text"], "the turns limit is used up: 1 of 1");
+    let shown = home.ok(&["question", &id]);
+    assert!(shown.contains("the turns limit is used up: 1 of 1"), "{shown}");
+    assert!(shown.contains("# stopped if not answered within"), "{shown}");
     home.ok(&["answer", &id, question["id"].as_str().unwrap(), "2"]);
     assert_eq!(home.run(&["wait", &id]).code, 0);
     assert!(home.ok(&["logs", &id]).contains("did: second"), "{}", home.ok(&["logs", &id]));

@@ -1,6 +1,7 @@
 //! Refusals name a job as its user does: by the name it was given, with its short id, and say what to do next.
 
-use crate::agents::{start, until_asks, with_agent};
+use crate::agents::{define, start, until_asks, with_agent};
+use crate::home::Home;
 
 /// What is refused, of which job, and words of the reason.
 const REFUSED: &[(&str, &str, &str)] = &[
@@ -70,4 +71,19 @@ fn a_name_that_means_a_newer_job_is_in_parentheses() {
     };
     assert_eq!((name(&first), name(&second)), ("(twin)".to_owned(), "twin".to_owned()), "{list}");
     assert!(list.contains(" other "), "{list}");
+}
+
+#[test]
+fn another_number_of_answers_than_are_asked_for_is_refused_with_that_number() {
+    let home = Home::new();
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/e2e/scripted_asker.py");
+    define(&home, &format!("[asker]\ndialect = 'codex'\ncommand = ['python3', '{script}']\n"));
+    let id = home.ok(&["run", "-d", "--agent", "asker", "both which store"]);
+    let question = until_asks(&home, &id, 1).remove(0);
+    let name = question["id"].as_str().unwrap();
+    let output = home.run(&["answer", &id, name, "SQLite"]);
+    let why = "asks for 2 answers, but there are 1; put quotes around each";
+    assert!(output.code == 2 && output.stderr.contains(why), "{output:?}");
+    home.ok(&["answer", &id, name, "SQLite", "one file"]);
+    assert_eq!(home.run(&["wait", &id]).code, 0);
 }

@@ -72,7 +72,7 @@ fn an_invalid_value_is_not_written() {
     for (key, value) in [("slots", "-1"), ("grace", "soon"), ("limits.output", "1.5M"), ("log_level", "loud")]
     {
         let output = home.run(&["config", "set", key, value]);
-        assert!(output.code == 125 && output.stderr.contains(key), "{output:?}");
+        assert!(output.code == 2 && output.stderr.contains(key), "{output:?}");
     }
     let output = home.run(&["config", "set", "limit.wall", "1h"]);
     assert!(output.stderr.contains("did you mean `limits.wall`"), "{output:?}");

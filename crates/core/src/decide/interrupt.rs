@@ -15,8 +15,11 @@ pub fn decide(job: &Job, by: &str, turn: Option<TurnNo>) -> Decision {
             "a single turn, which cannot be interrupted; `lastword cancel` ends the job",
         )),
         (_, None) => Err(Refusal::Nothing(job.id, "no active turn to interrupt")),
-        (_, Some(active)) if turn.is_some_and(|turn| turn != active) => {
+        (_, Some(active)) if turn.is_some_and(|turn| turn < active) => {
             Err(Refusal::Nothing(job.id, "another active turn; that one is over"))
+        }
+        (_, Some(active)) if turn.is_some_and(|turn| turn > active) => {
+            Err(Refusal::Nothing(job.id, "another active turn; that one has not begun"))
         }
         (_, Some(active)) => {
             let asked = job.session.as_ref().and_then(|session| session.interrupt);

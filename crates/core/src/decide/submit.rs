@@ -58,7 +58,9 @@ fn check(job: &Job, spec: &Spec) -> Result<(), Refusal> {
     let places = spec.cwd.len() + worktree;
     let too_large = words + labels + resume + places + spec.group.len() > SPEC_BYTES_MAX;
     match spec {
-        _ if too_large => Err(Refusal::Invalid("it is larger than 256 KiB")),
+        _ if too_large => {
+            Err(Refusal::Invalid("its command or prompt, with its labels and paths, is larger than 256 KiB"))
+        }
         Spec { name: Some(name), .. } if !is_name(name) => Err(Refusal::Invalid(
             "its name must be 1 to 64 letters, digits, `.`, `_` or `-`, start with a letter or digit, and not be a job id",
         )),

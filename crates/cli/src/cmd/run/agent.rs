@@ -1,11 +1,10 @@
 //! The arguments of `run` for coding agents: which one, its permissions, its limits, its prompt.
 
-use std::io::IsTerminal as _;
-
 use lastword_api::{AgentRequest, Code, Permission, Permissions, Rule};
 use lastword_core::limits::Limit;
 use lastword_server::known_agents;
 
+use crate::cmd::prompt;
 use crate::failure::Failure;
 use crate::paths::Paths;
 use crate::profile::Profile;
@@ -35,7 +34,7 @@ pub(super) struct AgentArgs {
     #[arg(long, value_name = "PATTERN", value_parser = pattern)]
     deny: Vec<String>,
     /// Deny requests that are not answered within this time
-    #[arg(long, value_name = "TIME", value_parser = duration::parse_ms)]
+    #[arg(long, value_name = "TIME", value_parser = ask_expires)]
     ask_expires: Option<u64>,
     /// The model to use, by the agent's name for it
     #[arg(long, value_name = "NAME")]
@@ -53,13 +52,13 @@ pub(super) struct AgentArgs {
     #[arg(long, value_name = "TIME", value_parser = duration::parse_ms)]
     pub(super) idle: Option<u64>,
     /// Stop the agent after this many turns
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = limit::whole, allow_negative_numbers = true)]
     pub(super) turns: Option<u64>,
     /// Stop the agent when it has used this many tokens
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = limit::whole, allow_negative_numbers = true)]
     pub(super) tokens: Option<u64>,
     /// Stop the agent when it has spent this much
-    #[arg(long, value_name = "USD", value_parser = limit::money)]
+    #[arg(long, value_name = "USD", value_parser = limit::money, allow_negative_numbers = true)]
     pub(super) money: Option<u64>,
     /// Arguments of its program from a profile.
     #[arg(skip)]
@@ -78,6 +77,13 @@ fn pattern(text: &str) -> Result<String, String> {
     match text {
         "" => Err("an empty pattern matches nothing".to_owned()),
         text => Ok(text.to_owned()),
+    }
+}
+
+fn ask_expires(text: &str) -> Result<u64, String> {
+    match duration::parse_ms(text)? {
+        0 => Err("every request would be denied at once: write `--permissions deny` for that, and leave the option out to wait without end".to_owned()),
+        ms => Ok(ms),
     }
 }
 
@@ -135,7 +141,7 @@ impl AgentArgs {
         let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
         let (words, args) = words.split_at(end);
         let args = self.profile_args.iter().chain(args.iter().skip(1)).cloned().collect();
-        let prompt = prompt(words)?;
+        let prompt = prompt::read(words)?;
         let rules = |patterns: &[String], permission: Permission| -> Vec<Rule> {
             let rule = |pattern: &String| Rule { pattern: pattern.clone(), permission: permission.clone() };
             patterns.iter().map(rule).collect()
@@ -168,26 +174,4 @@ impl AgentArgs {
             None => failure,
         }
     }
-}
-
-/// Returns the prompt: the given words, or standard input.
-pub(in crate::cmd) fn prompt(words: &[String]) -> Result<String, Failure> {
-    let stdin = std::io::stdin();
-    let text = match words {
-        [] if stdin.is_terminal() => {
-            return Err(Failure::usage("the prompt is missing: write it after the options"));
-        }
-        [dash] if dash == "-" => read(stdin)?,
-        [] => read(stdin)?,
-        words => words.join(" "),
-    };
-    match text.trim().is_empty() {
-        true => Err(Failure::usage("the prompt is empty")),
-        false => Ok(text),
-    }
-}
-
-fn read(stdin: std::io::Stdin) -> Result<String, Failure> {
-    std::io::read_to_string(stdin)
-        .map_err(|error| Failure::usage(format!("cannot read the prompt from standard input: {error}")))
 }

@@ -184,7 +184,7 @@ pub(crate) const SOMETIMES: &[Condition] = &[
     ("can be accounted for by a boot", |_, world| has_proof(world, Proof::BootChanged)),
     ("can be accounted for by best effort", |_, world| has_proof(world, Proof::BestEffort)),
     ("can be closed before it started", |_, world| has_proof(world, Proof::NeverStarted)),
-    ("can be stopping when its limit is raised", |_, world| {
+    ("can be stopping when a limit is raised", |_, world| {
         world.raise == Request::Acknowledged && matches!(world.shelf.job.phase, Phase::Stopping { .. })
     }),
     ("can have a dead process's append arrive", |_, world| {

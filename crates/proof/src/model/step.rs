@@ -502,7 +502,8 @@ fn request(world: &mut World, action: Action) {
             let cancel = Cancel { by: "somebody".into(), asked: Asked::User, force: false };
             (None, cancel::decide(job, &cancel, Timestamp(1)))
         }
-        (Action::RaiseLimit, _) => (None, limit::decide(job, "somebody", Limit::Wall, 1_000)),
+        // Not the one that has fired: that is refused.
+        (Action::RaiseLimit, _) => (None, limit::decide(job, "somebody", Limit::Output, 1_000)),
         (_, Request::Made(append)) => (Some(Arc::clone(append)), Ok(Vec::new())),
         _ => return,
     };

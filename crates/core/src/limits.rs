@@ -63,13 +63,37 @@ pub enum Limit {
     GroupMoney,
 }
 
+/// What a limit is measured in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Milliseconds.
+    Time,
+    /// Bytes.
+    Bytes,
+    /// Turns or tokens.
+    Count,
+    /// Millionths of a dollar.
+    Money,
+}
+
 impl Limit {
-    /// Returns the name of its setting.
+    /// Returns every limit with its name: those of a job, which are settings, and those of a group.
+    pub fn all() -> impl Iterator<Item = (Limit, &'static str)> {
+        SETTINGS.into_iter().chain([(Limit::GroupTokens, "group_tokens"), (Limit::GroupMoney, "group_money")])
+    }
+
+    /// Returns its name.
     pub fn name(self) -> &'static str {
+        Limit::all().find(|(known, _)| *known == self).map_or("unknown", |(_, name)| name)
+    }
+
+    /// Returns what it is measured in.
+    pub fn unit(self) -> Unit {
         match self {
-            Limit::GroupTokens => "group_tokens",
-            Limit::GroupMoney => "group_money",
-            _ => SETTINGS.iter().find(|(known, _)| *known == self).map_or("unknown", |(_, name)| name),
+            Limit::Wall | Limit::Turn | Limit::Handshake | Limit::Idle | Limit::Stall => Unit::Time,
+            Limit::Output => Unit::Bytes,
+            Limit::Turns | Limit::Tokens | Limit::GroupTokens => Unit::Count,
+            Limit::Money | Limit::GroupMoney => Unit::Money,
         }
     }
 
@@ -83,7 +107,7 @@ impl Limit {
 
     /// Reports whether this limits something that is used up, rather than time.
     pub fn is_budget(self) -> bool {
-        !matches!(self, Limit::Wall | Limit::Turn | Limit::Handshake | Limit::Idle | Limit::Stall)
+        self.unit() != Unit::Time
     }
 }
 
@@ -187,13 +211,11 @@ pub fn parse_setting(key: &str, value: &str) -> Result<(Limit, u64), BadSetting>
         .iter()
         .find(|(_, name)| *name == key)
         .ok_or_else(|| BadSetting::Unknown(key.chars().take(64).collect()))?;
-    let (parsed, expected) = match limit {
-        Limit::Wall | Limit::Turn | Limit::Handshake | Limit::Idle | Limit::Stall => {
-            (parse_duration_ms(value), "a duration such as 90s, 20m or 4h")
-        }
-        Limit::Output => (parse_bytes(value), "a size such as 500k, 10M or 1G"),
-        Limit::Turns | Limit::Tokens | Limit::GroupTokens => (whole(value), "a whole number"),
-        Limit::Money | Limit::GroupMoney => (parse_micros(value), "an amount in dollars such as 1.50"),
+    let (parsed, expected) = match limit.unit() {
+        Unit::Time => (parse_duration_ms(value), "a duration such as 90s, 20m or 4h"),
+        Unit::Bytes => (parse_bytes(value), "a size such as 500k, 10M or 1G"),
+        Unit::Count => (whole(value), "a whole number"),
+        Unit::Money => (parse_micros(value), "an amount in dollars such as 1.50"),
     };
     parsed.map(|value| (limit, value)).ok_or_else(|| BadSetting::Malformed {
         name,
@@ -303,11 +325,8 @@ pub fn reached(limits: &Limits, used: &Used) -> Option<Reached> {
             Limit::Money => used.money_micros,
             Limit::GroupTokens | Limit::GroupMoney => return None,
         };
-        let over = match limit {
-            // Time is up at the limit; a count may reach it, but not exceed it.
-            Limit::Wall | Limit::Turn | Limit::Handshake | Limit::Idle | Limit::Stall => measured >= allowed,
-            _ => measured > allowed,
-        };
+        // Time is up at the limit; a count may reach it, but not exceed it.
+        let over = if limit.is_budget() { measured > allowed } else { measured >= allowed };
         over.then_some(Reached { limit, measured, allowed })
     })
 }

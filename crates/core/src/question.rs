@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::ids::Timestamp;
-use crate::limits::{Limit, SETTINGS};
+use crate::limits::Limit;
 
 /// Bytes of one request. More cannot be read by a person; it is denied.
 pub const REQUEST_BYTES_MAX: usize = 256 * 1024;
@@ -213,8 +213,7 @@ pub(crate) fn limit_name(limit: Limit, asked: &str) -> String {
 /// Reports whether a question of this name is asked at a limit.
 pub fn is_at_limit(name: &str) -> bool {
     let limit = name.split_once('-').map(|(limit, _)| limit);
-    let mut known = SETTINGS.iter().map(|(limit, _)| *limit).chain([Limit::GroupTokens, Limit::GroupMoney]);
-    known.any(|known| limit == Some(known.name()))
+    Limit::all().any(|(_, known)| limit == Some(known))
 }
 
 /// Returns a check of a text in four characters.

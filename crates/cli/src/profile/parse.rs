@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use lastword_core::limits::Limit;
 use toml_edit::{Document, Item, TableLike, Value};
 
-use crate::text::{duration, limit, similar, size};
+use crate::text::{limit, similar};
 
 /// The keys of a profile.
 const KEYS: [&str; 9] = ["agent", "model", "effort", "args", "group", "labels", "limits", "worktree", "env"];
@@ -95,12 +95,7 @@ impl Profile {
         ];
         let labels = self.labels.iter().map(|(name, value)| format!("labels.{name:?} = {value:?}"));
         let limits = self.limits.iter().map(|(limit, value)| {
-            let value = match limit {
-                Limit::Output => size::spell(*value),
-                Limit::Turns | Limit::Tokens | Limit::GroupTokens => value.to_string(),
-                Limit::Money | Limit::GroupMoney => lastword_core::limits::dollars(*value),
-                _ => duration::spell_ms(*value),
-            };
+            let value = limit::spell(limit.unit(), *value);
             format!("limits.{} = {value}", limit.name())
         });
         let last = [worktree.map(str::to_owned), list("env", &self.env)];

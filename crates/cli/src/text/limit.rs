@@ -1,6 +1,6 @@
 //! Limits of a job as users write and read them: `wall` and `2h`, `money` and `1.50`.
 
-use lastword_core::limits::{BadSetting, Limit, SETTINGS, parse_setting};
+use lastword_core::limits::{BadSetting, Limit, SETTINGS, Unit, dollars, parse_setting};
 
 use super::clean::clean;
 use super::{duration, similar, size};
@@ -13,15 +13,23 @@ pub(crate) fn parse(name: &str, value: &str) -> Result<(Limit, u64), String> {
             .map_or_else(String::new, |near| format!(" (did you mean `{near}`?)"));
         return Err(format!("there is no limit `{name}`{near}; the limits are {}", names.join(", ")));
     };
-    let value = match limit {
-        Limit::Wall | Limit::Turn | Limit::Handshake | Limit::Idle | Limit::Stall => {
-            duration::parse_ms(value)?
-        }
-        Limit::Output => size::parse(value)?,
-        Limit::Turns | Limit::Tokens | Limit::GroupTokens => whole(value)?,
-        Limit::Money | Limit::GroupMoney => money(value)?,
+    let value = match limit.unit() {
+        Unit::Time => duration::parse_ms(value)?,
+        Unit::Bytes => size::parse(value)?,
+        Unit::Count => whole(value)?,
+        Unit::Money => money(value)?,
     };
     Ok((*limit, value))
+}
+
+/// Returns a value of a limit as people write it.
+pub(crate) fn spell(unit: Unit, value: u64) -> String {
+    match unit {
+        Unit::Time => duration::spell_ms(value),
+        Unit::Bytes => size::spell(value),
+        Unit::Count => value.to_string(),
+        Unit::Money => dollars(value),
+    }
 }
 
 /// Parses a number of turns or tokens.

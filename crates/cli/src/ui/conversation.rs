@@ -59,9 +59,13 @@ impl Conversation {
     pub(crate) fn of(job: &Job, attempt: u32) -> Option<Conversation> {
         let agent = job.agent.as_ref()?;
         let reports_turns = agent.dialect.to_core()? != lastword_core::spec::Dialect::Plain;
-        reports_turns.then(|| Conversation {
+        reports_turns.then(|| Conversation::new(attempt, &agent.prompt))
+    }
+
+    fn new(attempt: u32, prompt: &str) -> Conversation {
+        Conversation {
             attempt,
-            prompt: agent.prompt.clone(),
+            prompt: prompt.to_owned(),
             current: 0,
             offset: 0,
             messages: BTreeMap::new(),
@@ -71,7 +75,7 @@ impl Conversation {
             is_over: false,
             spent: Usage::default(),
             marks: VecDeque::new(),
-        })
+        }
     }
 
     /// Takes the next event of the job.
@@ -179,19 +183,7 @@ mod tests {
     use super::*;
 
     fn conversation(attempt: u32) -> Conversation {
-        Conversation {
-            attempt,
-            prompt: "fix it\nand test it\n".to_owned(),
-            current: 0,
-            offset: 0,
-            messages: BTreeMap::new(),
-            turn: None,
-            lacks_message: false,
-            is_prompted: false,
-            is_over: false,
-            spent: Usage::default(),
-            marks: VecDeque::new(),
-        }
+        Conversation::new(attempt, "fix it\nand test it\n")
     }
 
     fn hear(to: &mut Conversation, seconds: u64, kind: &str, attempt: Option<u32>, data: Value) {

@@ -4,11 +4,11 @@ use lastword_api::{
     After, Awaited, Cause, Exit, Job, Level, Needs, Outcome, OutcomeDetail, Permissions, Phase, Proof, Row,
     Rung, SessionState, Time, Usage, Waits, WaitsFor,
 };
-use lastword_core::limits::dollars;
+use lastword_core::limits::{Limit, Unit, dollars};
 
 use crate::text::clean::clean;
 use crate::text::moment::between;
-use crate::text::{duration, size};
+use crate::text::{duration, limit, size};
 
 /// Returns the name of a job with its short id.
 pub(crate) fn job_name(name: Option<&str>, short: &str) -> String {
@@ -286,16 +286,11 @@ pub(crate) fn spent(spent: &Usage) -> String {
 }
 
 /// Describes how much of a limit is used up.
-pub(crate) fn used(limit: &str, measured: u64, allowed: u64) -> String {
+pub(crate) fn used(name: &str, measured: u64, allowed: u64) -> String {
     // The turn that exceeds the limit is counted, but does not begin.
-    let measured = if limit == "turns" { measured.min(allowed) } else { measured };
-    let spell: fn(u64) -> String = match limit {
-        "wall" | "turn" | "handshake" | "idle" | "stall" => duration::spell_ms,
-        "output" => size::spell,
-        "money" | "group_money" => dollars,
-        _ => |number| number.to_string(),
-    };
-    format!("{} of {}", spell(measured), spell(allowed))
+    let measured = if name == "turns" { measured.min(allowed) } else { measured };
+    let unit = Limit::all().find(|(_, known)| *known == name).map_or(Unit::Count, |(limit, _)| limit.unit());
+    format!("{} of {}", limit::spell(unit, measured), limit::spell(unit, allowed))
 }
 
 /// Returns a number with its noun.

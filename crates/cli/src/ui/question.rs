@@ -56,8 +56,8 @@ pub(crate) fn whole(question: &Question, style: Style, width: usize) -> Vec<Stri
     match (question.request.as_str(), question.parts.as_slice()) {
         _ if let Some(QuestionLimit { limit, measured, allowed }) = &question.limit => {
             let used = describe::used(limit, *measured, *allowed);
-            let what = match limit.strip_prefix(OF_GROUP) {
-                Some(limit) => format!("the {limit} that its group may spend in a day"),
+            let what = match of_group(question) {
+                Some(what) => format!("the {what} that its group may spend in a day"),
                 None => format!("the {limit} limit"),
             };
             lines.extend(barred(&format!("{what} is used up: {used}"), style, width));
@@ -138,12 +138,9 @@ pub(crate) fn barred(text: &str, style: Style, width: usize) -> Vec<String> {
     lines
 }
 
-/// How the limits of a group are called, before what they limit.
-const OF_GROUP: &str = "group_";
-
-/// Reports whether a question is asked at the budget of a group: it is answered by a change of the group.
-pub(crate) fn is_of_group(question: &Question) -> bool {
-    question.limit.as_ref().is_some_and(|limit| limit.limit.starts_with(OF_GROUP))
+/// Returns what of the budget of a group is used up, for a question that is asked there: it is answered by a change of the group.
+pub(crate) fn of_group(question: &Question) -> Option<&str> {
+    question.limit.as_ref()?.limit.strip_prefix("group_")
 }
 
 /// Says how long a question waits for its answer, and what happens then.
@@ -158,8 +155,7 @@ pub(crate) fn command(job: &Job, question: &Question) -> String {
     let group = clean(&job.group);
     let (job, id) = (describe::reference(job), clean(&question.id));
     match question.kind {
-        Some(QuestionKind::Limit) if is_of_group(question) => {
-            let unit = if question.id.starts_with("group_money") { "money" } else { "tokens" };
+        Some(QuestionKind::Limit) if let Some(unit) = of_group(question) => {
             format!(
                 "lastword group set {group} --{unit}-per-day VALUE    # or `lastword deny {job} {id}`, which stops the job"
             )

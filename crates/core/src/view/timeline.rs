@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::event::{Event, Fact, SessionState, TurnEnding};
 use crate::ids::{Seq, Timestamp};
-use crate::limits::{Limit, dollars};
+use crate::limits::{Limit, Unit, dollars};
 use crate::outcome::{Cause, Outcome};
 
 /// Characters quoted of a text.
@@ -197,22 +197,18 @@ fn with_error(text: String, error: Option<&str>) -> String {
 }
 
 fn amount(limit: Limit, value: u64) -> String {
-    match limit {
-        Limit::Money | Limit::GroupMoney => dollars(value),
-        Limit::Wall | Limit::Turn | Limit::Handshake | Limit::Idle | Limit::Stall => format!("{value} ms"),
-        Limit::Output => format!("{value} bytes"),
-        Limit::Turns | Limit::Tokens | Limit::GroupTokens => value.to_string(),
+    match limit.unit() {
+        Unit::Money => dollars(value),
+        Unit::Time => format!("{value} ms"),
+        Unit::Bytes => format!("{value} bytes"),
+        Unit::Count => value.to_string(),
     }
 }
 
 fn used(limit: Limit, measured: u64, allowed: u64) -> String {
-    match limit {
-        Limit::Money | Limit::GroupMoney => format!("{} of {}", dollars(measured), dollars(allowed)),
-        Limit::Wall | Limit::Turn | Limit::Handshake | Limit::Idle | Limit::Stall => {
-            format!("{measured} of {allowed} ms")
-        }
-        Limit::Output => format!("{measured} of {allowed} bytes"),
-        Limit::Turns | Limit::Tokens | Limit::GroupTokens => format!("{measured} of {allowed}"),
+    match limit.unit() {
+        Unit::Money => format!("{} of {}", dollars(measured), dollars(allowed)),
+        _ => format!("{measured} of {}", amount(limit, allowed)),
     }
 }
 

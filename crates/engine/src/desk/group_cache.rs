@@ -1,4 +1,5 @@
-//! The groups as the journal has them, and what they spent today, cached: they say whether a claim is worth a try. What the journal stores binds the claim itself.
+//! The groups as the journal has them, and what they spent today, cached: they say whether a claim is worth a try. What the journal stores
+//! binds the claim itself.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;

@@ -499,11 +499,11 @@ fn request(world: &mut World, action: Action) {
     let job = &world.shelf.job;
     let (made, facts) = match (action, &world.cancel) {
         (Action::AskCancel, _) => {
-            let cancel = Cancel { by: "somebody".into(), asked: Asked::User, force: false };
+            let cancel = Cancel { by: "ann".into(), asked: Asked::User, force: false };
             (None, cancel::decide(job, &cancel, Timestamp(1)))
         }
         // Not the one that has fired: that is refused.
-        (Action::RaiseLimit, _) => (None, limit::decide(job, "somebody", Limit::Output, 1_000)),
+        (Action::RaiseLimit, _) => (None, limit::decide(job, "ann", Limit::Output, 1_000)),
         (_, Request::Made(append)) => (Some(Arc::clone(append)), Ok(Vec::new())),
         _ => return,
     };

@@ -3,7 +3,7 @@
 use lastword_api::{Answer, Question, QuestionKind, QuestionOption, QuestionPart, Time, Verdict};
 use serde_json::Value;
 
-use crate::ui::question::{chosen, is_of_group, whole};
+use crate::ui::question::{chosen, of_group, whole};
 use crate::ui::style::Style;
 
 /// Lines of the screen that a page leaves free, for the lines of ours around it.
@@ -81,7 +81,7 @@ impl Asked {
             return format!("  -- line {shown} of {all}: [Enter] shows more, [n] denies --");
         }
         match self.part() {
-            None if is_of_group(&self.question) => {
+            None if of_group(&self.question).is_some() => {
                 "  raise the budget of its group (`lastword group set`), or type [n] to stop the job"
                     .to_owned()
             }
@@ -133,7 +133,7 @@ impl Asked {
             };
         }
         match word.to_ascii_lowercase().as_str() {
-            _ if is_of_group(&self.question) && !denies => Step::Again,
+            _ if of_group(&self.question).is_some() && !denies => Step::Again,
             _ if self.is_at_limit() && !denies => {
                 Step::Answer(Answer { words: vec![line.to_owned()], ..self.answer() })
             }

@@ -69,7 +69,7 @@ const SCENES: &[Scene] = &[
         agents: Some(Agents {
             names: "claude,codex",
             scripts: "make the test pass [[sh sed -i 's/a - b/a + b/' sum.js && node --test]] [[say it adds now]]\n\
-                start the dev server [[sh setsid node server.js > log 2>&1 &]] [[hang]]\n",
+                start the dev server [[sh setsid node server.js > log 2>&1 & until [ -e up ]; do sleep 0.1; done]] [[hang]]\n",
         }),
         typed: &[
             "#git init -b main calc && cd calc",
@@ -80,7 +80,7 @@ const SCENES: &[Scene] = &[
             "#git add . && git commit -m first",
             "lastword run -d --agent claude --worktree --name fix 'make the test pass'",
             "lastword run -d --agent codex --permissions allow --name dev 'start the dev server, try the login'",
-            "#until lastword ls | grep 'needs input' && [ -e up ]; do :; done",
+            "#until lastword ls | tee -a /dev/stderr | grep 'needs input' && ls -l up; do :; done",
             "lastword ls",
             "lastword question fix",
             // The name depends on what is asked alone.
@@ -144,11 +144,12 @@ fn stale_of<'a>(scenes: impl Iterator<Item = &'a Scene>, profile: &str) -> Resul
     Ok(stale)
 }
 
-/// Runs each of its arguments behind a prompt. A shell that reads from a terminal says too early that it is ready for the next line.
+/// Runs each of its arguments behind a prompt, and one that begins with `#` unseen. A shell that reads from a terminal says too early that
+/// it is ready for the next line.
 const LINES: &str = "for line; do case $line in \
-    '#'*) eval \"${line#?}\" >/dev/null 2>&1;; \
+    '#'*) eval \"${line#?}\" >~/unseen 2>&1;; \
     *) printf '\\033[32m$\\033[0m \\033[1m%s\\033[0m\\n' \"$line\"; eval \"$line\";; \
-    esac; done";
+    esac; done; true";
 
 /// A terminal that is not on any screen.
 struct Terminal {
@@ -168,7 +169,10 @@ impl Terminal {
         let (width, height) = (scene.width.to_string(), scene.height.to_string());
         let mut words = vec!["-f", "/dev/null", "new-session", "-d", "-x", &width, "-y", &height, "--"];
         // The screen is captured even if the scene fails.
-        let outer = format!("\"$@\"; tmux -L {0} wait-for -S done; tmux -L {0} wait-for seen", self.server);
+        let outer = format!(
+            "\"$@\" || touch ~/failed; tmux -L {0} wait-for -S done; tmux -L {0} wait-for seen",
+            self.server
+        );
         words.extend(["env", "TERM=xterm-256color", "bash", "--noprofile", "--norc", "-c", &outer, "bash"]);
         // A scene that waits for words which no screen has any more must fail, not hang.
         words.extend(["timeout", "--foreground", "300"]);
@@ -179,7 +183,21 @@ impl Terminal {
         self.tmux(&words)?;
         self.tmux(&["wait-for", "done"])?;
         let screen = self.home.shown(&self.tmux(&["capture-pane", "-e", "-p"])?);
-        Ok(screen.trim_end().to_owned())
+        match self.home.folder().join("home/failed").exists() {
+            false => Ok(screen.trim_end().to_owned()),
+            true => Err(Failure::new(format!(
+                "{} did not end:\n{}\nthe last unseen line printed:\n{}",
+                scene.path(),
+                screen.trim_end(),
+                self.unseen()
+            ))),
+        }
+    }
+
+    /// Returns the end of what the last unseen line printed.
+    fn unseen(&self) -> String {
+        let printed = fs::read(self.home.folder().join("home/unseen")).unwrap_or_default();
+        String::from_utf8_lossy(&printed[printed.len().saturating_sub(2_000)..]).into_owned()
     }
 
     /// Returns the command that runs another one with the scene's agents beside it; nothing if there are none.
